@@ -1,0 +1,1 @@
+# Installation; see test/package for what is checked of it.

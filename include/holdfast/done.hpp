@@ -1,0 +1,132 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <holdfast/result.hpp>
+#include <memory>
+#include <new>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+namespace holdfast {
+
+/// The end of one operation that a thread waits for.
+class Completion {
+ public:
+  void finish() noexcept {
+    finished_.store(true, std::memory_order_release);
+    finished_.notify_all();
+  }
+  [[nodiscard]] bool finished() const noexcept { return finished_.load(std::memory_order_acquire); }
+  void wait() const noexcept { finished_.wait(false, std::memory_order_acquire); }
+
+ private:
+  std::atomic<bool> finished_{false};
+};
+
+/// Where a waiting thread finds its result.
+template <class T>
+struct Slot {
+  Completion completion;
+  std::optional<Result<T>> result;
+};
+
+namespace detail {
+
+/// A piece of work that waits for its turn on this thread.
+class Deferred {
+ public:
+  Deferred() = default;
+  Deferred(const Deferred&) = delete;
+  Deferred& operator=(const Deferred&) = delete;
+  virtual ~Deferred() = default;
+  virtual void run() = 0;
+
+ private:
+  friend class Trampoline;
+  std::unique_ptr<Deferred> next_;
+};
+
+/// Runs completions of one thread one after another instead of one inside another, so that a chain of any
+/// length needs no more stack than one link.
+class Trampoline {
+ public:
+  /// True on a thread that is already running a completion: the next one must be deferred.
+  [[nodiscard]] static bool busy() noexcept;
+  static void defer(std::unique_ptr<Deferred> work) noexcept;
+  /// Marks the thread busy; on destruction runs what was deferred meanwhile.
+  class Scope {
+   public:
+    Scope() noexcept;
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+  };
+  /// Runs everything deferred on this thread now: for a thread that is about to block in a completion.
+  static void drain() noexcept;
+};
+
+}  // namespace detail
+
+/// The callback of one operation: move-only, called exactly once with the operation's Result, on whichever
+/// thread finishes it. It must not throw (std::terminate). An engine calls it outside its mutexes and
+/// transactions. A completion that starts another operation does not deepen the stack.
+template <class T>
+class Done {
+ public:
+  /// Stores the result and wakes the thread that waits for the slot. The slot must outlive the operation.
+  static Done into(Slot<T>& slot) noexcept {
+    Done done;
+    done.slot_ = &slot;
+    return done;
+  }
+
+  template <class F>
+    requires(!std::is_same_v<std::remove_cvref_t<F>, Done> && std::is_invocable_v<F&, Result<T>>)
+  Done(F function) : call_(std::make_unique<Call<F>>(std::move(function))) {}
+
+  Done(Done&& other) noexcept : slot_(std::exchange(other.slot_, nullptr)), call_(std::move(other.call_)) {}
+  Done& operator=(Done&& other) noexcept {
+    slot_ = std::exchange(other.slot_, nullptr);
+    call_ = std::move(other.call_);
+    return *this;
+  }
+
+  /// Requires that it was not called before.
+  void operator()(Result<T> result) noexcept {
+    if (slot_ != nullptr) {
+      // After finish() the waiting thread may destroy the slot, so nothing touches it afterwards.
+      Slot<T>* slot = std::exchange(slot_, nullptr);
+      slot->result.emplace(std::move(result));
+      slot->completion.finish();
+      return;
+    }
+    auto call = std::move(call_);
+    call->result.emplace(std::move(result));
+    if (detail::Trampoline::busy()) {
+      detail::Trampoline::defer(std::move(call));
+      return;
+    }
+    const detail::Trampoline::Scope scope;
+    call->run();
+  }
+
+ private:
+  Done() noexcept = default;
+
+  struct AnyCall : detail::Deferred {
+    std::optional<Result<T>> result;
+  };
+  template <class F>
+  struct Call final : AnyCall {
+    explicit Call(F f) : function(std::move(f)) {}
+    void run() noexcept override { function(std::move(*this->result)); }
+    F function;
+  };
+
+  Slot<T>* slot_ = nullptr;
+  std::unique_ptr<AnyCall> call_;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace holdfast {
+
+/// What went wrong, in the words every engine shares. Contention and absence are results, not errors.
+enum class ErrorCode : std::uint8_t {
+  ServiceUnavailable,  ///< the engine cannot be reached or used now
+  NetworkTimeout,      ///< no answer before the deadline: whether it took effect is unknown
+  RateLimited,         ///< the engine is out of room
+  AuthFailed,          ///< the engine refuses us: credentials, permissions
+  InvalidArgument,     ///< the caller's input; nothing was sent
+  AcquisitionTimeout,  ///< the lock helper's retries or wait are used up
+  Aborted,             ///< the caller's stop token was triggered
+  Internal,            ///< a promise of the engine or of the stored data is broken
+};
+
+[[nodiscard]] std::string_view to_string(ErrorCode code) noexcept;
+
+/// True for the three codes after which the same call may succeed.
+[[nodiscard]] constexpr bool is_transient(ErrorCode code) noexcept {
+  return code == ErrorCode::ServiceUnavailable || code == ErrorCode::NetworkTimeout ||
+         code == ErrorCode::RateLimited;
+}
+
+/// One failure. Cheap to copy and safe to throw (copies share the text). `what()` names the code, what
+/// happened and the cause; it never contains a lock id or a password.
+class Error : public std::exception {
+ public:
+  Error(ErrorCode code, std::string message, std::string cause = {});
+
+  [[nodiscard]] ErrorCode code() const noexcept;
+  [[nodiscard]] bool transient() const noexcept { return is_transient(code()); }
+  [[nodiscard]] const char* what() const noexcept override;
+  [[nodiscard]] const std::string& message() const noexcept;
+  /// The engine's own words (an errno, an SQLite or server message); empty if there are none.
+  [[nodiscard]] const std::string& cause() const noexcept;
+  /// The key and lock id the operation was about; empty where there is none.
+  [[nodiscard]] const std::string& key() const noexcept;
+  [[nodiscard]] const std::string& lock_id() const noexcept;
+
+  /// This error, with what it was about filled in.
+  [[nodiscard]] Error about(std::string_view key, std::string_view lock_id) const;
+
+ private:
+  struct Detail;
+  std::shared_ptr<const Detail> detail_;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <holdfast/result.hpp>
+#include <string>
+#include <string_view>
+
+namespace holdfast {
+
+/// A fencing token: strictly increasing for each lock key. Whoever is written to under a lock keeps the
+/// highest fence seen and refuses a lower one; that is what makes a late write of a former holder harmless.
+/// Fences are ordered alike as values and as their 15-digit strings.
+class Fence {
+ public:
+  static constexpr std::uint64_t warn_above = 90'000'000'000'000;
+  static constexpr std::uint64_t max_issued = 900'000'000'000'000;
+  static constexpr std::uint64_t max_value = 999'999'999'999'999;
+
+  constexpr Fence() noexcept = default;
+  /// InvalidArgument above max_value: it would not fit 15 digits.
+  [[nodiscard]] static Result<Fence> of(std::uint64_t value);
+  /// Accepts exactly 15 decimal digits; anything else is InvalidArgument.
+  [[nodiscard]] static Result<Fence> parse(std::string_view text);
+
+  [[nodiscard]] constexpr std::uint64_t value() const noexcept { return value_; }
+  /// 15 digits, padded with zeros.
+  [[nodiscard]] std::string to_string() const;
+
+  friend constexpr auto operator<=>(Fence, Fence) noexcept = default;
+
+ private:
+  explicit constexpr Fence(std::uint64_t value) noexcept : value_(value) {}
+  std::uint64_t value_ = 0;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <holdfast/clock.hpp>
+#include <holdfast/lock_types.hpp>
+#include <memory>
+#include <stop_token>
+#include <string>
+
+namespace holdfast {
+
+class HeldLock;
+
+/// Why a guard no longer counts as held.
+enum class LossReason : std::uint8_t {
+  unproven,  ///< the lease could not be renewed in time: the engine did not answer
+  gone,      ///< the engine says that this id does not hold the lock any more
+  max_hold,  ///< `LockOptions::max_hold` has passed
+};
+[[nodiscard]] std::string_view to_string(LossReason reason) noexcept;
+
+/// A lock without a guard: what another process needs to adopt it. Not renewed by anyone meanwhile.
+struct DetachedLock {
+  LockKey key;
+  LockId id;
+  Ttl ttl;
+  Fence fence;
+  std::int64_t expires_at_ms = 0;
+};
+
+/// A held lock that is renewed while this object lives and released at most once, at its end. Movable; the
+/// moved-from guard is empty: it holds nothing, and release on it does nothing.
+///
+/// *Loss*. A guard is held while its lease can be proven: from before the answered request was sent, plus
+/// the ttl, minus a little for clock drift, on this machine's CLOCK_BOOTTIME. Shortly before that ends
+/// without a renewal, `lost()` is triggered, then the on_lost callback runs. Once lost, a guard stays lost.
+/// A holder that stops writing when told, and passes `fence()` along with each write, cannot do harm.
+///
+/// Threads: const functions may be called from any thread. After fork the child's copy is inert.
+class Guard {
+ public:
+  /// An empty guard.
+  Guard() noexcept;
+  Guard(Guard&&) noexcept;
+  /// Releases what it held before, like the destructor.
+  Guard& operator=(Guard&&) noexcept;
+  /// Releases the lock if nobody has. Never throws; a system error goes to on_release_error. On a thread
+  /// of the library it does not wait.
+  ~Guard();
+
+  /// False for an empty or moved-from guard, and after release() or detach(). Says nothing about loss.
+  [[nodiscard]] explicit operator bool() const noexcept;
+
+  /// Requires a non-empty guard, as do all functions below but release().
+  [[nodiscard]] const std::string& key() const;
+  [[nodiscard]] const LockId& id() const;
+  [[nodiscard]] Fence fence() const;
+  /// The id of the store that counts the fence.
+  [[nodiscard]] const std::string& authority() const;
+  /// When the lease ends as of the last answer, on the engine's wall clock.
+  [[nodiscard]] std::int64_t expires_at_ms() const;
+
+  /// How long the lease can still be proven; zero once lost.
+  [[nodiscard]] std::chrono::nanoseconds remaining() const noexcept;
+  /// Whether the lease can be proven at this moment. No I/O.
+  [[nodiscard]] bool still_held() const noexcept;
+  /// Triggered when the guard is lost, no later than the moment the proof ends; never by a release.
+  /// Stop callbacks registered on it run on a thread that may block.
+  [[nodiscard]] std::stop_token lost() const noexcept;
+  /// Empty unless lost.
+  [[nodiscard]] std::optional<LossReason> loss_reason() const noexcept;
+
+  /// Runs once, after lost() was triggered, on a thread of its own; at once if the guard is lost already.
+  /// Not called after the guard was released. What it throws is logged.
+  void on_lost(std::function<void(LossReason)> callback);
+  /// Gets the system error of a release that nobody could be told of. Default: one line in the log.
+  void on_release_error(std::function<void(const Error&)> callback);
+
+  /// Frees the lock now. True if this id still held it. Throws Error on system errors; then the guard is
+  /// empty all the same and the lock ends with its lease. Later calls return false.
+  bool release();
+  /// Renews now, for `ttl` from now on and for every renewal after. False if the lock is gone: then the
+  /// guard is lost. Throws Error on system errors: then the old lease counts.
+  bool extend(std::chrono::milliseconds ttl);
+  /// Lets go without releasing: renews once for the full ttl, durably, and leaves the guard empty. Throws
+  /// Error if that fails (also if the lock is gone); then the guard is as before.
+  [[nodiscard]] DetachedLock detach();
+
+ private:
+  friend class Locks;
+  explicit Guard(std::shared_ptr<HeldLock> held) noexcept;
+  HeldLock& held() const;
+  std::shared_ptr<HeldLock> held_;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,187 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <holdfast/clock.hpp>
+#include <holdfast/done.hpp>
+#include <holdfast/lock_types.hpp>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace holdfast {
+
+/// Whose clock decides when a lease ends.
+enum class TimeAuthority : std::uint8_t { server, client };
+
+struct Capabilities {
+  std::string_view backend;
+  bool supports_fencing = true;
+  TimeAuthority time_authority = TimeAuthority::server;
+};
+
+/// What a change must outlive before it is answered.
+enum class Durability : std::uint8_t {
+  process,  ///< the death of any process: enough for a guard, whose lock dies with its machine anyway
+  machine,  ///< a power cut as well: for a lock that outlives the process that took it
+};
+
+/// Take `key` for `id`. The caller makes the id, so that asking again after a lost answer is the same
+/// request and not a competitor's.
+struct AcquireRequest {
+  LockId id;
+  LockKey key;
+  Ttl ttl;
+  Durability durability = Durability::machine;
+  BootTime deadline = never;
+};
+
+struct Granted {
+  Fence fence;
+  std::int64_t expires_at_ms = 0;
+};
+
+/// Somebody else holds the lock: a result, not an error.
+struct Refused {
+  /// How long until it expires unless it is renewed or released, by the engine's clock; empty if unknown.
+  std::optional<std::chrono::milliseconds> free_in;
+};
+
+using AcquireOutcome = std::variant<Granted, Refused>;
+
+/// A lock somebody holds: its id, and its key where the caller knows it (that spares an engine the index).
+struct LockRef {
+  LockId id;
+  std::optional<LockKey> key;
+};
+
+struct ReleaseRequest {
+  LockRef lock;
+  Durability durability = Durability::machine;
+  BootTime deadline = never;
+};
+
+/// Why release or extend did nothing. Callers see only "not ok"; telemetry tells them apart.
+enum class Absence : std::uint8_t { not_found, expired, other_owner };
+
+struct Released {};
+using ReleaseOutcome = std::variant<Released, Absence>;
+
+struct ExtendRequest {
+  LockRef lock;
+  Ttl ttl;
+  Durability durability = Durability::machine;
+  BootTime deadline = never;
+};
+
+struct Extended {
+  std::int64_t expires_at_ms = 0;
+};
+using ExtendOutcome = std::variant<Extended, Absence>;
+
+struct IsLockedRequest {
+  LockKey key;
+  BootTime deadline = never;
+};
+
+struct LookupRequest {
+  std::variant<LockKey, LockId> what;
+  BootTime deadline = never;
+};
+
+struct ListRequest {
+  /// Empty for the first page, else the cursor of the page before. Opaque; a foreign one is InvalidArgument.
+  std::string cursor;
+  std::size_t limit = 100;
+  BootTime deadline = never;
+};
+
+struct LockPage {
+  std::vector<LockRecord> locks;
+  std::string cursor;  ///< empty on the last page
+};
+
+/// One waiter's interest in one key, from its creation on: a release after that is not missed, even if it
+/// comes before `wait_until`. A wake-up is a hint to try again, never a grant. Used by one thread.
+class Watch {
+ public:
+  Watch() = default;
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+  virtual ~Watch() = default;
+
+  /// Blocks until the key may have become free (true), or until the deadline or a stop request (false).
+  [[nodiscard]] virtual bool wait_until(BootTime deadline, const std::stop_token& stop) = 0;
+
+  /// Hands a received wake-up to another waiter: for one that was woken and gives up instead of trying.
+  virtual void pass_on() noexcept = 0;
+};
+
+/// The lock contract. Every engine keeps it; one suite of tests checks them all.
+///
+/// Operations make one attempt each; retries, waiting and renewal are policies above. Each completes its
+/// `Done` exactly once with a Result: inline before returning (memory, SQLite) or later from another
+/// thread. Failures are one of the transient codes, AuthFailed, InvalidArgument, Aborted or Internal;
+/// contention and absence are outcomes. A transient failure of a change means *unknown*: it may have taken
+/// effect. An operation ends with NetworkTimeout at its request's `deadline` and with Aborted, if it has
+/// not begun, when its stop token is triggered.
+///
+/// Time. `now` is the engine's clock; the caller's clock is never stored. At its expiry a lock is gone:
+/// others acquire it, and release, extend and lookup find nothing. It is never granted to a second holder
+/// before that. A wall-clock jump neither frees nor prolongs it.
+///
+/// Fences. Each grant's fence is higher than all fences granted for that key before, across restarts and
+/// power cuts. Above Fence::max_issued acquire fails with Internal and nothing is held; above
+/// Fence::warn_above each grant logs a warning that names the key's hash only.
+///
+/// Threads. All functions may be called from any thread. No callback runs under a mutex or inside a
+/// transaction. After fork the child's operations fail with ServiceUnavailable.
+class LockBackend {
+ public:
+  LockBackend() = default;
+  LockBackend(const LockBackend&) = delete;
+  LockBackend& operator=(const LockBackend&) = delete;
+  virtual ~LockBackend() = default;
+
+  [[nodiscard]] virtual Capabilities capabilities() const noexcept = 0;
+
+  /// A stable id of the store that counts the fences: fences of different authorities are never compared.
+  [[nodiscard]] virtual std::string authority() const = 0;
+
+  /// Grants the lock if nobody holds it. Repeated with the same id and key while that lock lives, it
+  /// answers as the first time (an extend in between shows in the expiry) and changes nothing, so a retry
+  /// after a lost answer cannot lock itself out. An id that holds another key: InvalidArgument.
+  virtual void acquire(AcquireRequest request, std::stop_token stop, Done<AcquireOutcome> done) = 0;
+
+  /// Frees the lock if this id holds it, and wakes a waiter. With a key, the id is looked for there only.
+  virtual void release(ReleaseRequest request, std::stop_token stop, Done<ReleaseOutcome> done) = 0;
+
+  /// Sets the expiry to now + ttl, replacing what was left (longer or shorter), if this id holds the lock.
+  /// Never revives one that expired. The fence stays.
+  virtual void extend(ExtendRequest request, std::stop_token stop, Done<ExtendOutcome> done) = 0;
+
+  /// Whether somebody holds the key. Read-only.
+  virtual void is_locked(IsLockedRequest request, std::stop_token stop, Done<bool> done) = 0;
+
+  /// The live lock of a key or of an id, in one atomic step; nothing if there is none.
+  virtual void lookup(LookupRequest request, std::stop_token stop, Done<std::optional<LockRecord>> done) = 0;
+
+  /// The live locks, a page at a time, for operators. A lock held throughout is listed exactly once;
+  /// one taken or freed meanwhile may or may not be.
+  virtual void list(ListRequest request, std::stop_token stop, Done<LockPage> done) = 0;
+
+  /// Starts watching a key. Null if this engine cannot wake waiters: then they poll.
+  [[nodiscard]] virtual std::unique_ptr<Watch> watch(const LockKey& key) = 0;
+
+  /// Blocks until the operation of this completion is done; an engine may let the thread help with I/O.
+  virtual void wait(Completion& completion) {
+    detail::Trampoline::drain();
+    completion.wait();
+  }
+};
+
+}  // namespace holdfast

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <compare>
+#include <cstdint>
+#include <holdfast/fence.hpp>
+#include <holdfast/result.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace holdfast {
+
+/// A lock's name: NFC-normalised, non-empty, valid UTF-8, at most 512 bytes after normalisation. Holding
+/// one is the proof of that, so no engine checks again.
+class LockKey {
+ public:
+  static constexpr std::size_t max_bytes = 512;
+  /// InvalidArgument if the text is not such a name.
+  [[nodiscard]] static Result<LockKey> parse(std::string_view text);
+
+  [[nodiscard]] const std::string& str() const noexcept { return text_; }
+  friend bool operator==(const LockKey&, const LockKey&) = default;
+
+ private:
+  explicit LockKey(std::string text) noexcept : text_(std::move(text)) {}
+  std::string text_;
+};
+
+/// Who holds a lock: 16 random bytes as 22 base64url characters. It is a capability: whoever knows it can
+/// release the lock, so it is shown only where a caller asks for raw data.
+class LockId {
+ public:
+  static constexpr std::size_t length = 22;
+  /// InvalidArgument unless the text is 22 characters of [A-Za-z0-9_-].
+  [[nodiscard]] static Result<LockId> parse(std::string_view text);
+  /// From a buffered CSPRNG: usually no system call. Throws Error(Internal) if the CSPRNG fails.
+  [[nodiscard]] static LockId generate();
+
+  [[nodiscard]] std::string_view str() const noexcept { return {chars_.data(), chars_.size()}; }
+  friend bool operator==(const LockId&, const LockId&) = default;
+
+ private:
+  LockId() = default;
+  std::array<char, length> chars_{};
+};
+
+/// How long a lease lasts: positive whole milliseconds, at most 366 days.
+class Ttl {
+ public:
+  static constexpr std::chrono::milliseconds longest = std::chrono::days(366);
+  /// InvalidArgument outside (0, longest].
+  [[nodiscard]] static Result<Ttl> of(std::chrono::milliseconds length);
+
+  [[nodiscard]] constexpr std::chrono::milliseconds length() const noexcept { return length_; }
+  [[nodiscard]] constexpr std::int64_t ms() const noexcept { return length_.count(); }
+  friend constexpr auto operator<=>(Ttl, Ttl) noexcept = default;
+
+ private:
+  explicit constexpr Ttl(std::chrono::milliseconds length) noexcept : length_(length) {}
+  std::chrono::milliseconds length_;
+};
+
+/// A held lock as stored, raw id included. `expires_at_ms` and `acquired_at_ms` are wall-clock times of
+/// the engine's clock, in milliseconds since the epoch.
+struct LockRecord {
+  LockKey key;
+  LockId id;
+  Fence fence;
+  std::int64_t acquired_at_ms = 0;
+  std::int64_t expires_at_ms = 0;
+};
+
+/// A held lock as anyone may see it: hashes in place of key and lock id.
+struct LockInfo {
+  std::string key_hash;
+  std::string lock_id_hash;
+  Fence fence;
+  std::int64_t acquired_at_ms = 0;
+  std::int64_t expires_at_ms = 0;
+};
+
+/// 24 hex digits that stand for a key or lock id in logs and diagnostics (the same ones SyncGuard prints).
+/// Not a cryptographic hash: it hides nothing from someone who can guess the input.
+[[nodiscard]] std::string key_hash(std::string_view text);
+
+[[nodiscard]] LockInfo sanitised(const LockRecord& record);
+
+}  // namespace holdfast

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <functional>
+#include <holdfast/guard.hpp>
+#include <holdfast/lock_backend.hpp>
+#include <holdfast/lock_options.hpp>
+#include <holdfast/log.hpp>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+namespace holdfast {
+
+class LockRuntime;
+
+/// The lock policies over one engine: waiting, retrying, guarding, renewing. Cheap to copy; copies share
+/// everything. Guards keep the engine alive, so they may outlive this. All functions block, throw
+/// holdfast::Error and may be called from any thread.
+class Locks {
+ public:
+  /// `log` may be null: then nothing is logged.
+  explicit Locks(std::shared_ptr<LockBackend> backend, std::shared_ptr<Log> log = {});
+
+  /// Waits for the lock and guards it. AcquisitionTimeout when the options' patience is used up, the last
+  /// transient error if that is what stood in the way, Aborted when `stop` is triggered.
+  [[nodiscard]] Guard lock(std::string_view key, const LockOptions& options = {}, std::stop_token stop = {});
+
+  /// One attempt: nothing if somebody else holds the lock. `options.wait` and `retries` are not used.
+  [[nodiscard]] std::optional<Guard> try_lock(std::string_view key, const LockOptions& options = {},
+                                              std::stop_token stop = {});
+
+  /// Runs `function(guard)` under the lock, releases, and returns what it returned. If the function throws,
+  /// the lock is released and its exception goes on.
+  template <class F>
+    requires std::is_invocable_v<F, Guard&>
+  auto with_lock(std::string_view key, const LockOptions& options, F&& function, std::stop_token stop = {})
+      -> std::invoke_result_t<F, Guard&> {
+    Guard guard = lock(key, options, std::move(stop));
+    if constexpr (std::is_void_v<std::invoke_result_t<F, Guard&>>) {
+      std::forward<F>(function)(guard);
+      guard.release();
+    } else {
+      auto result = std::forward<F>(function)(guard);
+      guard.release();
+      return result;
+    }
+  }
+
+  /// Guards a lock that was detached, here or in another process: extends it first, which proves it.
+  /// Nothing if the lock is gone.
+  [[nodiscard]] std::optional<Guard> adopt(const DetachedLock& lock, const LockOptions& options = {},
+                                           std::stop_token stop = {});
+
+  /// Waits for the lock as lock() does, durably, without a guard: it ends when it is released by id or
+  /// when its ttl has passed.
+  [[nodiscard]] DetachedLock acquire(std::string_view key, const LockOptions& options = {},
+                                     std::stop_token stop = {});
+  /// By id alone, for locks without a guard. False if that id holds nothing (any more).
+  bool release(std::string_view lock_id, std::stop_token stop = {});
+  /// The new expiry, or nothing if that id holds nothing.
+  std::optional<std::int64_t> extend(std::string_view lock_id, std::chrono::milliseconds ttl,
+                                     std::stop_token stop = {});
+
+  [[nodiscard]] bool is_locked(std::string_view key, std::stop_token stop = {});
+  [[nodiscard]] std::optional<LockInfo> get_by_key(std::string_view key, std::stop_token stop = {});
+  [[nodiscard]] std::optional<LockInfo> get_by_id(std::string_view lock_id, std::stop_token stop = {});
+  /// With the raw key and lock id. Whoever has the id can release the lock: do not log it.
+  [[nodiscard]] std::optional<LockRecord> get_by_key_raw(std::string_view key, std::stop_token stop = {});
+  [[nodiscard]] std::optional<LockRecord> get_by_id_raw(std::string_view lock_id, std::stop_token stop = {});
+  /// Whether that id holds that key. For diagnosis only: it may be untrue a moment later.
+  [[nodiscard]] bool owns(std::string_view key, std::string_view lock_id, std::stop_token stop = {});
+  /// The live locks, raw, a page at a time.
+  [[nodiscard]] LockPage list(ListRequest request = {}, std::stop_token stop = {});
+
+  [[nodiscard]] Capabilities capabilities() const noexcept;
+  [[nodiscard]] std::string authority() const;
+  [[nodiscard]] LockBackend& backend() const noexcept;
+
+ private:
+  std::shared_ptr<LockRuntime> runtime_;
+};
+
+}  // namespace holdfast

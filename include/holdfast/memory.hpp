@@ -1,0 +1,25 @@
+#pragma once
+
+#include <holdfast/lock_backend.hpp>
+#include <holdfast/log.hpp>
+#include <memory>
+
+namespace holdfast {
+
+inline constexpr Capabilities memory_capabilities{
+    .backend = "memory", .supports_fencing = true, .time_authority = TimeAuthority::server};
+
+/// A clock for tests: milliseconds since the epoch, whenever it is asked. Called from any thread, often.
+using MemoryClock = std::int64_t (*)(void* context);
+
+struct MemoryOptions {
+  /// Null: the wall time at construction, advanced by CLOCK_BOOTTIME.
+  MemoryClock clock = nullptr;
+  void* clock_context = nullptr;
+};
+
+/// Locks of this process alone, gone when the last owner lets go. For tests and for single programs.
+[[nodiscard]] std::shared_ptr<LockBackend> make_memory_lock_backend(const MemoryOptions& options = {},
+                                                                    std::shared_ptr<Log> log = {});
+
+}  // namespace holdfast

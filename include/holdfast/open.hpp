@@ -1,0 +1,39 @@
+#pragma once
+
+#include <holdfast/locks.hpp>
+#include <holdfast/log.hpp>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace holdfast {
+
+/// An opened engine. Cheap to copy; copies share it.
+class Holdfast {
+ public:
+  [[nodiscard]] Locks& locks() noexcept { return locks_; }
+  [[nodiscard]] Log& log() noexcept { return *log_; }
+  /// The URL it was opened with, made absolute and without a password.
+  [[nodiscard]] const std::string& url() const noexcept { return url_; }
+
+ private:
+  friend Holdfast open(std::string_view url);
+  Holdfast(std::shared_ptr<LockBackend> backend, std::shared_ptr<Log> log, std::string url);
+  std::shared_ptr<Log> log_;
+  Locks locks_;
+  std::string url_;
+};
+
+/// Opens an engine and checks at once that it can be used; throws Error if not.
+///
+///   memory:         locks of this object and its copies, gone with the last one
+///   sqlite:PATH     a file shared by the processes of this machine; its directory must exist
+///   sqlite:         the same in the user's state directory, created (0700) if missing
+///
+/// Anything else, the empty string included, is InvalidArgument.
+[[nodiscard]] Holdfast open(std::string_view url);
+
+/// "0.1.0"
+[[nodiscard]] std::string_view version() noexcept;
+
+}  // namespace holdfast

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <holdfast/lock_backend.hpp>
+#include <holdfast/log.hpp>
+#include <memory>
+
+namespace holdfast {
+
+inline constexpr Capabilities sqlite_capabilities{
+    .backend = "sqlite", .supports_fencing = true, .time_authority = TimeAuthority::server};
+
+struct SqliteOptions {
+  /// How long one operation may wait for other writers of the file before it ends as ServiceUnavailable.
+  std::chrono::milliseconds busy_timeout = std::chrono::seconds(5);
+};
+
+/// Locks in a file that the processes of one machine share. Creates the file (0600) if it is missing, never
+/// its directory. Fails at once, naming the file, if it cannot be used safely: ServiceUnavailable (missing
+/// directory, foreign or corrupt file, newer schema, network file system, mount point, several hard links,
+/// another clock), AuthFailed (permissions, read-only).
+[[nodiscard]] Result<std::shared_ptr<LockBackend>> make_sqlite_lock_backend(const std::filesystem::path& file,
+                                                                            const SqliteOptions& options = {},
+                                                                            std::shared_ptr<Log> log = {});
+
+/// `$XDG_STATE_HOME/holdfast/holdfast.db`, or the same below `~/.local/state`. InvalidArgument if neither
+/// variable is set. Creates nothing.
+[[nodiscard]] Result<std::filesystem::path> default_sqlite_file();
+
+}  // namespace holdfast

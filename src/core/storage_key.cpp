@@ -1,0 +1,54 @@
+#include "core/storage_key.hpp"
+
+#include <openssl/evp.h>
+
+#include <array>
+#include <span>
+
+#include "core/base64url.hpp"
+#include "core/nfc.hpp"
+
+namespace holdfast::core {
+namespace {
+
+constexpr std::size_t hashed_bytes = 16;
+
+Result<std::string> truncated_hash(std::string_view text) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned length = 0;
+  if (EVP_Digest(text.data(), text.size(), digest.data(), &length, EVP_sha256(), nullptr) != 1) {
+    return Error(ErrorCode::Internal, "SHA-256 is not available from OpenSSL");
+  }
+  return base64url(std::span(digest).first(hashed_bytes));
+}
+
+}  // namespace
+
+Result<std::string> make_storage_key(std::string_view prefix, std::string_view key, std::size_t limit,
+                                     std::size_t reserve) {
+  auto normalised = nfc(key);
+  if (!normalised) return normalised.error();
+  if (normalised->empty()) return Error(ErrorCode::InvalidArgument, "the key is empty");
+
+  while (prefix.ends_with(':')) prefix.remove_suffix(1);
+  const std::string head = prefix.empty() ? std::string() : std::string(prefix) + ':';
+  if (head.size() + reserve > limit) {
+    return Error(ErrorCode::InvalidArgument, "the prefix of " + std::to_string(prefix.size()) +
+                                                 " bytes leaves no room for a key in " +
+                                                 std::to_string(limit) + " bytes");
+  }
+
+  std::string whole = head + *normalised;
+  if (whole.size() + reserve <= limit) return whole;
+
+  auto hash = truncated_hash(whole);
+  if (!hash) return hash.error();
+  std::string hashed = head + *hash;
+  if (hashed.size() + reserve > limit) {
+    return Error(ErrorCode::InvalidArgument,
+                 "even the hashed key does not fit " + std::to_string(limit) + " bytes");
+  }
+  return hashed;
+}
+
+}  // namespace holdfast::core

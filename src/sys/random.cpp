@@ -1,0 +1,77 @@
+#include "sys/random.hpp"
+
+#include <openssl/crypto.h>
+#include <openssl/rand.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <holdfast/error.hpp>
+
+#include "sys/process.hpp"
+
+namespace holdfast::sys {
+namespace {
+
+/// A thread's share of random bytes. Used bytes are erased at once, so that a memory dump does not show
+/// ids that were handed out.
+class Buffer {
+ public:
+  ~Buffer() { OPENSSL_cleanse(bytes_.data(), bytes_.size()); }
+
+  void take(std::span<unsigned char> out) {
+    if (!home_.is_here()) {  // forked: the parent hands out the same bytes
+      OPENSSL_cleanse(bytes_.data(), bytes_.size());
+      used_ = bytes_.size();
+      home_ = Birthplace();
+    }
+    while (!out.empty()) {
+      if (used_ == bytes_.size()) refill();
+      const auto n = std::min(out.size(), bytes_.size() - used_);
+      std::memcpy(out.data(), bytes_.data() + used_, n);
+      OPENSSL_cleanse(bytes_.data() + used_, n);
+      used_ += n;
+      out = out.subspan(n);
+    }
+  }
+
+ private:
+  void refill() {
+    if (RAND_bytes(bytes_.data(), static_cast<int>(bytes_.size())) != 1) {
+      throw Error(ErrorCode::Internal, "OpenSSL's random generator has no entropy");
+    }
+    used_ = 0;
+  }
+
+  std::array<unsigned char, 1024> bytes_{};
+  std::size_t used_ = bytes_.size();
+  Birthplace home_;
+};
+
+}  // namespace
+
+void random_bytes(std::span<unsigned char> out) {
+  thread_local Buffer buffer;
+  buffer.take(out);
+}
+
+std::uint64_t jitter_bits() {
+  thread_local std::uint64_t state = [] {
+    std::array<unsigned char, 8> seed{};
+    random_bytes(seed);
+    std::uint64_t value = 0;
+    std::memcpy(&value, seed.data(), sizeof value);
+    return value;
+  }();
+  // splitmix64
+  std::uint64_t z = (state += 0x9E3779B97F4A7C15U);
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
+  return z ^ (z >> 31);
+}
+
+double jitter_fraction() {
+  return static_cast<double>(jitter_bits() >> 11) * 0x1.0p-53;
+}
+
+}  // namespace holdfast::sys

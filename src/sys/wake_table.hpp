@@ -1,0 +1,55 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <holdfast/lock_backend.hpp>
+#include <holdfast/result.hpp>
+#include <memory>
+#include <string_view>
+
+namespace holdfast::sys {
+
+/// Futex words on which waiters for a key sleep, in this process or (in a mapped file) in every process
+/// that maps the same file. A key is hashed to a word and to one bit of that word's wake mask.
+///
+/// Protocol. A waiter reads the word, then tries to take the lock, then sleeps unless the word has changed.
+/// A releaser makes the release visible, then changes the word, then wakes one sleeper of that mask. So a
+/// release after the waiter's attempt always reaches it: the word changed after it was read. Two keys that
+/// share word and mask can take each other's wake-up (1 in 32768), and a waiter can be killed between being
+/// woken and trying; so callers re-check after a while even if nobody wakes them.
+class WakeTable : public std::enable_shared_from_this<WakeTable> {
+ public:
+  static std::shared_ptr<WakeTable> in_process();
+  /// Maps the file, creating it (0600) if missing. ServiceUnavailable or AuthFailed if that fails.
+  static Result<std::shared_ptr<WakeTable>> in_file(const std::filesystem::path& file);
+
+  WakeTable(const WakeTable&) = delete;
+  WakeTable& operator=(const WakeTable&) = delete;
+  ~WakeTable();
+
+  /// Wakes the sleeper of this key that has waited longest.
+  void wake_one(std::string_view key) noexcept;
+  /// Watches from now on.
+  [[nodiscard]] std::unique_ptr<Watch> watch(std::string_view key);
+
+ private:
+  using Word = std::atomic<std::uint32_t>;
+  static constexpr std::size_t word_count = 1024;
+  static constexpr std::size_t byte_count = word_count * sizeof(Word);
+
+  struct Place {
+    Word* word;
+    std::uint32_t mask;
+  };
+  class KeyWatch;
+
+  WakeTable(void* memory, int futex_flags) noexcept;
+  [[nodiscard]] Place place(std::string_view key) const noexcept;
+  void wake(Place place, int count) const noexcept;
+
+  Word* words_;
+  int futex_flags_;
+};
+
+}  // namespace holdfast::sys
