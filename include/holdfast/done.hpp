@@ -45,7 +45,7 @@ class Deferred {
 
  private:
   friend class Trampoline;
-  std::unique_ptr<Deferred> next_;
+  Deferred* next_ = nullptr;
 };
 
 /// Runs completions of one thread one after another instead of one inside another, so that a chain of any

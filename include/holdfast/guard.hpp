@@ -6,6 +6,7 @@
 #include <holdfast/clock.hpp>
 #include <holdfast/lock_types.hpp>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 
@@ -84,9 +85,9 @@ class Guard {
   /// Renews now, for `ttl` from now on and for every renewal after. False if the lock is gone: then the
   /// guard is lost. Throws Error on system errors: then the old lease counts.
   bool extend(std::chrono::milliseconds ttl);
-  /// Lets go without releasing: renews once for the full ttl, durably, and leaves the guard empty. Throws
-  /// Error if that fails (also if the lock is gone); then the guard is as before.
-  [[nodiscard]] DetachedLock detach();
+  /// Lets go without releasing: renews once for the full ttl, durably, and leaves the guard empty. Nothing
+  /// if the lock is gone: then the guard is lost. Throws Error on system errors: then the guard is as before.
+  [[nodiscard]] std::optional<DetachedLock> detach();
 
  private:
   friend class Locks;

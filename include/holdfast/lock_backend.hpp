@@ -93,9 +93,12 @@ struct LookupRequest {
   BootTime deadline = never;
 };
 
+inline constexpr std::size_t max_list_limit = 1000;
+
 struct ListRequest {
   /// Empty for the first page, else the cursor of the page before. Opaque; a foreign one is InvalidArgument.
   std::string cursor;
+  /// Clamped to 1..max_list_limit.
   std::size_t limit = 100;
   BootTime deadline = never;
 };

@@ -16,6 +16,8 @@ struct MemoryOptions {
   /// Null: the wall time at construction, advanced by CLOCK_BOOTTIME.
   MemoryClock clock = nullptr;
   void* clock_context = nullptr;
+  /// The first grant's fence is one higher.
+  std::uint64_t last_fence = 0;
 };
 
 /// Locks of this process alone, gone when the last owner lets go. For tests and for single programs.

@@ -3,8 +3,9 @@
 namespace holdfast::detail {
 namespace {
 
+/// Trivially destructible, so that a static object's destructor may still complete operations.
 struct Queue {
-  std::unique_ptr<Deferred> first;
+  Deferred* first = nullptr;
   Deferred* last = nullptr;
   bool busy = false;
 };
@@ -17,19 +18,15 @@ bool Trampoline::busy() noexcept {
 }
 
 void Trampoline::defer(std::unique_ptr<Deferred> work) noexcept {
-  Deferred* added = work.get();
-  if (queue.first) {
-    queue.last->next_ = std::move(work);
-  } else {
-    queue.first = std::move(work);
-  }
+  Deferred* added = work.release();
+  (queue.first != nullptr ? queue.last->next_ : queue.first) = added;
   queue.last = added;
 }
 
 void Trampoline::drain() noexcept {
-  while (queue.first) {
-    const auto work = std::move(queue.first);
-    queue.first = std::move(work->next_);
+  while (queue.first != nullptr) {
+    const std::unique_ptr<Deferred> work(queue.first);
+    queue.first = work->next_;
     work->run();
   }
 }

@@ -14,11 +14,9 @@ namespace holdfast::sys {
 namespace {
 
 /// A thread's share of random bytes. Used bytes are erased at once, so that a memory dump does not show
-/// ids that were handed out.
+/// ids that were handed out. Trivially destructible, so that a static object's destructor may still use it.
 class Buffer {
  public:
-  ~Buffer() { OPENSSL_cleanse(bytes_.data(), bytes_.size()); }
-
   void take(std::span<unsigned char> out) {
     if (!home_.is_here()) {  // forked: the parent hands out the same bytes
       OPENSSL_cleanse(bytes_.data(), bytes_.size());

@@ -41,38 +41,35 @@ std::uint64_t stable_hash(std::string_view key) noexcept {
 class WakeTable::KeyWatch final : public Watch {
  public:
   KeyWatch(std::shared_ptr<WakeTable> table, Place place) noexcept
-      : table_(std::move(table)), place_(place), seen_(place_.word->load()) {}
+      : table_(std::move(table)), place_(place), seen_(place_.word->changes.load()) {}
 
   bool wait_until(BootTime deadline, const std::stop_token& stop) override {
     // Changing the word before waking also reaches a thread that is only about to sleep. Others who sleep
     // here wake for nothing and look again.
-    const std::stop_callback interrupt(stop, [this] {
-      place_.word->fetch_add(1);
-      table_->wake(place_, INT_MAX);
-    });
+    const std::stop_callback interrupt(stop, [this] { table_->wake(place_, INT_MAX); });
     while (!stop.stop_requested()) {
       const auto left = deadline - BootClock::now();
       if (left <= std::chrono::nanoseconds::zero()) return false;
       if (sleep(std::min<std::chrono::nanoseconds>(left, longest_sleep))) {
-        seen_ = place_.word->load();
+        seen_ = place_.word->changes.load();
         return !stop.stop_requested();
       }
     }
     return false;
   }
 
-  void pass_on() noexcept override {
-    place_.word->fetch_add(1);
-    table_->wake(place_, 1);
-  }
+  void pass_on() noexcept override { table_->wake(place_, 1); }
 
  private:
   /// True if the word has changed or somebody woke us.
   bool sleep(std::chrono::nanoseconds wait) noexcept {
     const timespec until = monotonic_after(wait);
-    const auto result = syscall(SYS_futex, place_.word, FUTEX_WAIT_BITSET | table_->futex_flags_, seen_,
-                                &until, nullptr, place_.mask);
-    return result == 0 || errno == EAGAIN;
+    place_.word->sleepers.fetch_add(1);
+    const auto result = syscall(SYS_futex, &place_.word->changes, FUTEX_WAIT_BITSET | table_->futex_flags_,
+                                seen_, &until, nullptr, place_.mask);
+    const bool woken = result == 0 || errno == EAGAIN;
+    place_.word->sleepers.fetch_sub(1);
+    return woken;
   }
 
   std::shared_ptr<WakeTable> table_;
@@ -118,13 +115,14 @@ WakeTable::Place WakeTable::place(std::string_view key) const noexcept {
 }
 
 void WakeTable::wake(Place place, int count) const noexcept {
-  syscall(SYS_futex, place.word, FUTEX_WAKE_BITSET | futex_flags_, count, nullptr, nullptr, place.mask);
+  place.word->changes.fetch_add(1);
+  if (place.word->sleepers.load() == 0) return;
+  syscall(SYS_futex, &place.word->changes, FUTEX_WAKE_BITSET | futex_flags_, count, nullptr, nullptr,
+          place.mask);
 }
 
 void WakeTable::wake_one(std::string_view key) noexcept {
-  const Place at = place(key);
-  at.word->fetch_add(1);
-  wake(at, 1);
+  wake(place(key), 1);
 }
 
 std::unique_ptr<Watch> WakeTable::watch(std::string_view key) {

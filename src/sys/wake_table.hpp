@@ -15,7 +15,10 @@ namespace holdfast::sys {
 ///
 /// Protocol. A waiter reads the word, then tries to take the lock, then sleeps unless the word has changed.
 /// A releaser makes the release visible, then changes the word, then wakes one sleeper of that mask. So a
-/// release after the waiter's attempt always reaches it: the word changed after it was read. Two keys that
+/// release after the waiter's attempt always reaches it: the word changed after it was read. A sleeper is
+/// counted before the kernel compares the word, and the releaser looks at the count after it changed the
+/// word; so a release that sees no sleepers needs no system call (a killed sleeper stays counted, which
+/// only costs later releases that call). Two keys that
 /// share word and mask can take each other's wake-up (1 in 32768), and a waiter can be killed between being
 /// woken and trying; so callers re-check after a while even if nobody wakes them.
 class WakeTable : public std::enable_shared_from_this<WakeTable> {
@@ -34,7 +37,10 @@ class WakeTable : public std::enable_shared_from_this<WakeTable> {
   [[nodiscard]] std::unique_ptr<Watch> watch(std::string_view key);
 
  private:
-  using Word = std::atomic<std::uint32_t>;
+  struct Word {
+    std::atomic<std::uint32_t> changes;
+    std::atomic<std::uint32_t> sleepers;
+  };
   static constexpr std::size_t word_count = 1024;
   static constexpr std::size_t byte_count = word_count * sizeof(Word);
 

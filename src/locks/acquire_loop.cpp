@@ -1,0 +1,174 @@
+#include "locks/acquire_loop.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "locks/proof.hpp"
+
+namespace holdfast::locks {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// Two readings of one expiry differ by rounding and by the time the answer took.
+constexpr auto same_expiry = milliseconds(10);
+
+/// A waiter that polls more often burns a core; one that polls more rarely might as well not.
+constexpr milliseconds shortest_delay(1);
+constexpr milliseconds longest_delay = std::chrono::hours(24);
+
+std::string seconds_text(BootClock::duration length) {
+  const auto tenths = std::chrono::round<std::chrono::duration<std::int64_t, std::deci>>(length).count();
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
+}
+
+}  // namespace
+
+Result<AcquirePolicy> AcquirePolicy::from(const LockOptions& options) {
+  const auto ttl = Ttl::of(options.ttl);
+  if (!ttl) return ttl.error();
+  const auto wait = options.wait.value_or(std::chrono::seconds(5));
+  if (std::min({wait, options.base_delay, options.max_delay, options.max_hold, options.dispose_timeout}) <
+      milliseconds::zero()) {
+    return Error(ErrorCode::InvalidArgument, "a wait, delay, max_hold or timeout is negative");
+  }
+  return AcquirePolicy{.ttl = *ttl,
+                       .wait = wait,
+                       .retries = options.retries.value_or(options.wait ? no_retry_limit : 10),
+                       .base_delay = std::min(options.base_delay, longest_delay),
+                       .max_delay = std::min(options.max_delay, longest_delay),
+                       .backoff = options.backoff,
+                       .jitter = options.jitter,
+                       .must_prove = true};
+}
+
+Result<AcquirePolicy> AcquirePolicy::once(const LockOptions& options) {
+  LockOptions single = options;
+  single.wait = milliseconds::zero();
+  return from(single);
+}
+
+AcquireLoop::AcquireLoop(const AcquirePolicy& policy, double (*random)()) noexcept
+    : policy_(policy), random_(random) {}
+
+AcquireLoop::Action AcquireLoop::start(BootTime now) {
+  started_ = now;
+  give_up_at_ = saturating_add(now, policy_.wait);
+  return attempt(now);
+}
+
+AcquireLoop::Action AcquireLoop::resume(const Event& event, BootTime now) {
+  return std::visit([&](const auto& happened) { return on(happened, now); }, event);
+}
+
+AcquireLoop::Action AcquireLoop::attempt(BootTime now) {
+  // Half of the lease used up waiting for an answer: what is left to prove would hardly be worth having.
+  if (id_is_unanswered_ && now - id_first_sent_ >= policy_.ttl.length() / 2) id_is_spent_ = true;
+  // A single attempt is bounded by the engine's own time limit; a waiter's by its patience too.
+  const auto deadline = policy_.wait == milliseconds::zero() ? never : give_up_at_;
+  Attempt next{.fresh_id = id_is_spent_, .abandon = id_is_spent_ && id_is_unanswered_, .deadline = deadline};
+  if (id_is_spent_) {
+    id_first_sent_ = now;
+    id_is_spent_ = id_is_unanswered_ = false;
+  }
+  return next;
+}
+
+AcquireLoop::Action AcquireLoop::on(const Granted&, BootTime now) {
+  if (!policy_.must_prove || now < proof_end(id_first_sent_, policy_.ttl)) return Won{};
+  id_is_unanswered_ = id_is_spent_ = true;  // held, but useless: give it back and ask anew
+  last_error_ =
+      Error(ErrorCode::NetworkTimeout, "the lock was granted too late to prove its lease of " +
+                                           std::to_string(policy_.ttl.ms()) + " ms; use a longer ttl");
+  return wait_or_give_up(now);
+}
+
+AcquireLoop::Action AcquireLoop::on(const Refused& refused, BootTime now) {
+  id_is_spent_ = true;
+  last_error_.reset();
+  expiry_at_ = never;
+  if (refused.free_in) {
+    const BootTime expiry = saturating_add(now, std::max(*refused.free_in, milliseconds(1)));
+    const bool tried = std::chrono::abs(expiry - expiry_tried_) < same_expiry;
+    if (!tried) expiry_at_ = expiry;
+  }
+  if (now < give_up_at_ && !watching_) return StartWatching{};
+  return wait_or_give_up(now);
+}
+
+AcquireLoop::Action AcquireLoop::on(const Failed& failed, BootTime now) {
+  if (!failed.error.transient()) return Lost{failed.error, id_is_unanswered_};
+  id_is_unanswered_ = true;
+  last_error_ = failed.error;
+  expiry_at_ = never;
+  return wait_or_give_up(now);
+}
+
+/// The lock may have been freed between the refusal and the start of the watch: only an attempt after that
+/// makes it safe to sleep.
+AcquireLoop::Action AcquireLoop::on(const Watching&, BootTime now) {
+  watching_ = true;
+  return attempt(now);
+}
+
+AcquireLoop::Action AcquireLoop::on(const Woken&, BootTime now) {
+  return now >= give_up_at_ ? give_up(now) : attempt(now);
+}
+
+AcquireLoop::Action AcquireLoop::on(const TimeUp&, BootTime now) {
+  if (now >= give_up_at_) return give_up(now);
+  if (now >= poll_at_) {
+    ++retries_;
+    poll_is_set_ = false;
+  } else {
+    expiry_tried_ = expiry_at_;
+  }
+  return attempt(now);
+}
+
+AcquireLoop::Action AcquireLoop::on(const Stopped&, BootTime) {
+  return Lost{Error(ErrorCode::Aborted, "waiting for the lock was stopped"), id_is_unanswered_};
+}
+
+AcquireLoop::Action AcquireLoop::wait_or_give_up(BootTime now) {
+  if (now >= give_up_at_ || retries_ >= policy_.retries) return give_up(now);
+  // A wake-up does not put the next poll off: else a busy lock could keep a waiter from ever polling.
+  if (!poll_is_set_) {
+    poll_at_ = now + std::max<BootClock::duration>(next_delay(), shortest_delay);
+    poll_is_set_ = true;
+  }
+  return Wait{std::min({poll_at_, expiry_at_, give_up_at_})};
+}
+
+AcquireLoop::Action AcquireLoop::give_up(BootTime now) {
+  if (last_error_) return Lost{*last_error_, id_is_unanswered_};
+  return Lost{Error(ErrorCode::AcquisitionTimeout,
+                    policy_.wait == milliseconds::zero()
+                        ? "somebody else holds the lock"
+                        : "somebody else held the lock throughout; gave up after " +
+                              seconds_text(now - started_) + " and " + std::to_string(retries_) + " retries"),
+              id_is_unanswered_};
+}
+
+BootClock::duration AcquireLoop::next_delay() {
+  BootClock::duration delay = policy_.base_delay;
+  if (policy_.backoff == Backoff::exponential) {
+    const BootClock::duration cap = policy_.max_delay;
+    for (std::uint32_t i = 0; i < retries_ && delay < cap; ++i) delay *= 2;
+    delay = std::min(delay, cap);
+  }
+  const auto random_part = [&](BootClock::duration of) {
+    return BootClock::duration(static_cast<BootClock::rep>(static_cast<double>(of.count()) * random_()));
+  };
+  switch (policy_.jitter) {
+    case Jitter::equal:
+      return delay / 2 + random_part(delay / 2);
+    case Jitter::full:
+      return random_part(delay);
+    case Jitter::none:
+      return delay;
+  }
+  return delay;
+}
+
+}  // namespace holdfast::locks

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <cstdint>
+#include <holdfast/clock.hpp>
+#include <holdfast/lock_options.hpp>
+#include <holdfast/lock_types.hpp>
+#include <optional>
+#include <variant>
+
+namespace holdfast::locks {
+
+/// LockOptions for waiting, checked and with their defaults filled in.
+struct AcquirePolicy {
+  Ttl ttl;
+  std::chrono::milliseconds wait;  ///< no_time_limit: for ever
+  std::uint32_t retries;           ///< no_retry_limit: any number
+  std::chrono::milliseconds base_delay;
+  std::chrono::milliseconds max_delay;
+  Backoff backoff;
+  Jitter jitter;
+  /// Whether a grant is worthless when it comes too late to prove the lease (a guard's is).
+  bool must_prove;
+
+  /// InvalidArgument for a bad ttl or negative durations.
+  [[nodiscard]] static Result<AcquirePolicy> from(const LockOptions& options);
+  /// The same for a single attempt.
+  [[nodiscard]] static Result<AcquirePolicy> once(const LockOptions& options);
+};
+
+/// Decides what a waiter does next. Pure: no clock, no threads, no I/O, no randomness of its own; so every
+/// path is tested without waiting.
+///
+/// Lock ids. A retry after an unanswered attempt uses the same id, because acquire is idempotent per id;
+/// the proof of the lease then runs from that id's first send. Any other attempt takes a fresh id, so that
+/// an attempt that is still under way somewhere can never be mistaken for a later one. An id that is given
+/// up with an unanswered attempt may own the lock: it must be released (`abandon`).
+class AcquireLoop {
+ public:
+  struct Attempt {
+    bool fresh_id;      ///< take a new lock id, sent for the first time now
+    bool abandon;       ///< release the old id in the background first
+    BootTime deadline;  ///< for the attempt
+  };
+  struct StartWatching {};  ///< then resume with Watching
+  struct Wait {
+    BootTime until;
+  };
+  struct Won {};
+  struct Lost {
+    Error error;
+    bool abandon;  ///< release the id in the background
+  };
+  using Action = std::variant<Attempt, StartWatching, Wait, Won, Lost>;
+
+  struct Granted {};
+  struct Refused {
+    std::optional<std::chrono::milliseconds> free_in;
+  };
+  struct Failed {
+    Error error;
+  };
+  struct Watching {};
+  struct Woken {};   ///< the watch says that the lock may be free
+  struct TimeUp {};  ///< Wait::until was reached
+  struct Stopped {};
+  using Event = std::variant<Granted, Refused, Failed, Watching, Woken, TimeUp, Stopped>;
+
+  /// `random` returns values in [0, 1).
+  AcquireLoop(const AcquirePolicy& policy, double (*random)()) noexcept;
+
+  [[nodiscard]] Action start(BootTime now);
+  [[nodiscard]] Action resume(const Event& event, BootTime now);
+
+ private:
+  Action on(const Granted&, BootTime now);
+  Action on(const Refused&, BootTime now);
+  Action on(const Failed&, BootTime now);
+  Action on(const Watching&, BootTime now);
+  Action on(const Woken&, BootTime now);
+  Action on(const TimeUp&, BootTime now);
+  Action on(const Stopped&, BootTime now);
+
+  Action attempt(BootTime now);
+  Action wait_or_give_up(BootTime now);
+  Action give_up(BootTime now);
+  [[nodiscard]] BootClock::duration next_delay();
+
+  AcquirePolicy policy_;
+  double (*random_)();
+  BootTime started_;
+  BootTime give_up_at_ = never;
+  BootTime id_first_sent_;
+  bool id_is_spent_ = true;        ///< the next attempt needs a fresh id
+  bool id_is_unanswered_ = false;  ///< some attempt with the current id was never answered
+  bool watching_ = false;
+  std::uint32_t retries_ = 0;
+  BootTime poll_at_;  ///< the next attempt that counts as a retry
+  bool poll_is_set_ = false;
+  BootTime expiry_at_ = never;  ///< when the holder's lease ends as far as known
+  BootTime expiry_tried_;       ///< the last such time that already caused an attempt
+  std::optional<Error> last_error_;
+};
+
+}  // namespace holdfast::locks

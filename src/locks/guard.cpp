@@ -1,0 +1,110 @@
+#include <holdfast/guard.hpp>
+
+#include "locks/held_lock.hpp"
+#include "sys/process.hpp"
+
+namespace holdfast {
+
+std::string_view to_string(LossReason reason) noexcept {
+  switch (reason) {
+    case LossReason::unproven:
+      return "unproven";
+    case LossReason::gone:
+      return "gone";
+    case LossReason::max_hold:
+      return "max_hold";
+  }
+  return "unproven";
+}
+
+Guard::Guard() noexcept = default;
+Guard::Guard(std::shared_ptr<HeldLock> held) noexcept : held_(std::move(held)) {}
+Guard::Guard(Guard&& other) noexcept = default;
+
+Guard& Guard::operator=(Guard&& other) noexcept {
+  if (this != &other) {
+    const Guard old(std::move(held_));
+    held_ = std::move(other.held_);
+  }
+  return *this;
+}
+
+Guard::~Guard() {
+  if (!held_) return;
+  if (held_->is_home()) {
+    held_->dispose();
+  } else {
+    // In a forked child the lock is the parent's, and so may be any mutex: forget it, untouched.
+    new std::shared_ptr<HeldLock>(std::move(held_));
+  }
+}
+
+Guard::operator bool() const noexcept {
+  return held_ != nullptr;
+}
+
+HeldLock& Guard::held() const {
+  if (!held_)
+    throw Error(ErrorCode::InvalidArgument, "this guard is empty: it was moved from, released or detached");
+  if (!held_->is_home()) throw sys::used_after_fork();
+  return *held_;
+}
+
+const std::string& Guard::key() const {
+  return held().key();
+}
+const LockId& Guard::id() const {
+  return held().id();
+}
+Fence Guard::fence() const {
+  return held().fence();
+}
+const std::string& Guard::authority() const {
+  return held().authority();
+}
+std::int64_t Guard::expires_at_ms() const {
+  return held().expires_at_ms();
+}
+
+std::chrono::nanoseconds Guard::remaining() const noexcept {
+  return held_ && held_->is_home() ? held_->remaining() : std::chrono::nanoseconds::zero();
+}
+
+bool Guard::still_held() const noexcept {
+  return remaining() > std::chrono::nanoseconds::zero();
+}
+
+std::stop_token Guard::lost() const noexcept {
+  return held_ ? held_->lost() : std::stop_token();
+}
+
+std::optional<LossReason> Guard::loss_reason() const noexcept {
+  return held_ && held_->is_home() ? held_->loss_reason() : std::nullopt;
+}
+
+void Guard::on_lost(std::function<void(LossReason)> callback) {
+  held().on_lost(std::move(callback));
+}
+
+void Guard::on_release_error(std::function<void(const Error&)> callback) {
+  held().on_release_error(std::move(callback));
+}
+
+bool Guard::release() {
+  if (!held_) return false;
+  held();  // throws in a forked child
+  const auto last = std::move(held_);
+  return last->release();
+}
+
+bool Guard::extend(std::chrono::milliseconds ttl) {
+  return held().extend(ttl);
+}
+
+std::optional<DetachedLock> Guard::detach() {
+  auto detached = held().detach();
+  if (detached) held_.reset();
+  return detached;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <holdfast/guard.hpp>
+#include <holdfast/lock_backend.hpp>
+#include <holdfast/lock_options.hpp>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+
+#include "locks/lease_timer.hpp"
+#include "locks/renew_loop.hpp"
+
+namespace holdfast {
+
+class LockRuntime;
+
+/// What stands behind a Guard: the lease, its renewal, its loss and its one release.
+class HeldLock final : public locks::Timed {
+ public:
+  /// A grant, as the acquire loop got it. `sent` is from before the first send of this id's acquire.
+  struct Grant {
+    LockKey key;
+    LockId id;
+    Fence fence;
+    std::int64_t expires_at_ms;
+    Ttl ttl;
+    BootTime sent;
+  };
+
+  static std::shared_ptr<HeldLock> start(std::shared_ptr<LockRuntime> runtime, Grant grant,
+                                         const LockOptions& options);
+  HeldLock(std::shared_ptr<LockRuntime> runtime, Grant grant, const LockOptions& options);
+  ~HeldLock() override;
+
+  [[nodiscard]] const std::string& key() const noexcept { return grant_.key.str(); }
+  [[nodiscard]] const LockId& id() const noexcept { return grant_.id; }
+  [[nodiscard]] Fence fence() const noexcept { return grant_.fence; }
+  [[nodiscard]] const std::string& authority() const noexcept;
+  [[nodiscard]] std::int64_t expires_at_ms() const;
+  [[nodiscard]] std::chrono::nanoseconds remaining() const noexcept;
+  [[nodiscard]] std::stop_token lost() const noexcept { return loss_.get_token(); }
+  [[nodiscard]] std::optional<LossReason> loss_reason() const;
+  /// False in a forked child, where nothing here may be touched.
+  [[nodiscard]] bool is_home() const noexcept;
+
+  void on_lost(std::function<void(LossReason)> callback);
+  void on_release_error(std::function<void(const Error&)> callback);
+
+  bool release();
+  bool extend(std::chrono::milliseconds ttl);
+  std::optional<DetachedLock> detach();
+  /// The destructor's release.
+  void dispose() noexcept;
+
+  BootTime on_time(BootTime now) override;
+
+ private:
+  enum class Hold : std::uint8_t { held, ended };
+
+  /// Sends one extend and takes in its answer. `lock` holds mutex_ and is released meanwhile.
+  Result<ExtendOutcome> extend_once(std::unique_lock<std::mutex>& lock, Ttl ttl, Durability durability);
+  std::shared_ptr<HeldLock> shared_self() { return std::static_pointer_cast<HeldLock>(shared_from_this()); }
+  void renew();
+  /// Marks the end of the hold; false if it had ended. From then on there are no loss signals.
+  bool end_hold();
+  Result<bool> release_now(BootTime deadline);
+  void dispose_now() noexcept;
+  void report(const Error& error) noexcept;
+  /// Tells the holder, on a thread where user code may block. Not under the mutex.
+  void announce_loss();
+
+  const std::shared_ptr<LockRuntime> runtime_;
+  const Grant grant_;
+  const std::chrono::milliseconds dispose_timeout_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  locks::RenewLoop lease_;
+  std::int64_t expires_at_ms_;
+  Hold hold_ = Hold::held;
+  bool extending_ = false;
+  std::function<void(LossReason)> on_lost_;
+  std::function<void(const Error&)> on_release_error_;
+  std::thread::id announcer_;  ///< runs on_lost_ now
+  std::stop_source loss_;
+};
+
+}  // namespace holdfast

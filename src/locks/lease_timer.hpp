@@ -1,0 +1,43 @@
+#pragma once
+
+#include <holdfast/clock.hpp>
+#include <memory>
+
+namespace holdfast::locks {
+
+/// Something with a moment at which it wants to be called.
+class Timed : public std::enable_shared_from_this<Timed> {
+ public:
+  virtual ~Timed() = default;
+  Timed() = default;
+  Timed(const Timed&) = delete;
+  Timed& operator=(const Timed&) = delete;
+  /// Called on the timer's thread; must not block. Returns when to be called again; `never`: not again
+  /// until it is scheduled anew.
+  virtual BootTime on_time(BootTime now) = 0;
+
+ private:
+  friend class LeaseTimer;
+  BootTime scheduled_at_ = never;  ///< the timer's, under its mutex
+};
+
+/// One thread that calls all of them at their times. Scheduling costs no system call unless it is for
+/// earlier than anything scheduled.
+class LeaseTimer {
+ public:
+  LeaseTimer();
+  ~LeaseTimer();
+  LeaseTimer(const LeaseTimer&) = delete;
+  LeaseTimer& operator=(const LeaseTimer&) = delete;
+
+  /// Replaces the target's former time. The target is not kept alive.
+  void schedule(Timed& target, BootTime at);
+  /// A call under way on another thread may still finish after this.
+  void cancel(Timed& target) noexcept;
+
+ private:
+  class State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace holdfast::locks

@@ -1,0 +1,93 @@
+#include "locks/renew_loop.hpp"
+
+#include <algorithm>
+
+#include "locks/proof.hpp"
+
+namespace holdfast::locks {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// Renewing at a third leaves two more tries of that length before the lease ends.
+BootClock::duration renewal_period(Ttl ttl) {
+  return BootClock::duration(ttl.length()) / 3;
+}
+
+BootClock::duration retry_delay(Ttl ttl) {
+  return std::clamp<BootClock::duration>(BootClock::duration(ttl.length()) / 30, milliseconds(5),
+                                         std::chrono::seconds(1));
+}
+
+/// The signal must reach the holder before the proof ends, through a thread that has to wake up first.
+BootClock::duration warning_time(Ttl ttl) {
+  return std::clamp<BootClock::duration>(BootClock::duration(ttl.length()) / 100, milliseconds(1),
+                                         milliseconds(50));
+}
+
+}  // namespace
+
+RenewLoop::RenewLoop(Ttl ttl, BootTime sent, bool auto_renew, BootTime hold_until) noexcept
+    : ttl_(ttl),
+      proof_end_(proof_end(sent, ttl)),
+      hold_until_(hold_until),
+      renew_at_(sent + renewal_period(ttl)),
+      auto_renew_(auto_renew) {}
+
+BootTime RenewLoop::proven_until() const noexcept {
+  return std::min(proof_end_, hold_until_);
+}
+
+BootTime RenewLoop::lose_at() const noexcept {
+  return proven_until() - warning_time(ttl_);
+}
+
+bool RenewLoop::wants_renewal() const noexcept {
+  return auto_renew_ && !renewal_due_ && !under_way_ && proof_end_ < hold_until_;
+}
+
+RenewLoop::Step RenewLoop::tick(BootTime now) noexcept {
+  if (lost_) return Step::none;
+  if (now >= lose_at()) {
+    lost_ = hold_until_ <= proof_end_ ? LossReason::max_hold : LossReason::unproven;
+    return Step::lose;
+  }
+  if (wants_renewal() && now >= renew_at_) {
+    renewal_due_ = true;
+    return Step::extend;
+  }
+  return Step::none;
+}
+
+BootTime RenewLoop::next_tick() const noexcept {
+  if (lost_) return never;
+  return wants_renewal() ? std::min(renew_at_, lose_at()) : lose_at();
+}
+
+void RenewLoop::extend_sent(BootTime now, Ttl ttl) noexcept {
+  renewal_due_ = false;
+  under_way_ = Extend{now, ttl};
+  proof_end_ = std::min(proof_end_, proof_end(now, ttl));
+}
+
+void RenewLoop::extend_granted() noexcept {
+  const Extend extend = *under_way_;
+  under_way_.reset();
+  ttl_ = extend.ttl;
+  proof_end_ = proof_end(extend.sent, extend.ttl);
+  renew_at_ = extend.sent + renewal_period(extend.ttl);
+}
+
+void RenewLoop::extend_unanswered(BootTime now) noexcept {
+  under_way_.reset();
+  renew_at_ = now + retry_delay(ttl_);
+}
+
+bool RenewLoop::extend_found_nothing() noexcept {
+  under_way_.reset();
+  if (lost_) return false;
+  lost_ = LossReason::gone;
+  return true;
+}
+
+}  // namespace holdfast::locks

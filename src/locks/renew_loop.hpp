@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <holdfast/clock.hpp>
+#include <holdfast/guard.hpp>
+#include <holdfast/lock_types.hpp>
+#include <optional>
+
+namespace holdfast::locks {
+
+/// One guard's lease: until when it is proven, when to renew it, when it is lost. Pure: no clock, no
+/// threads, no I/O. Extends, whoever asks for them, never overlap; the caller sees to that.
+class RenewLoop {
+ public:
+  /// `sent` is from before the first send of the id's acquire. `hold_until`: lost then at the latest.
+  RenewLoop(Ttl ttl, BootTime sent, bool auto_renew, BootTime hold_until) noexcept;
+
+  /// The moment the holder must have stopped. While an extend is unanswered it is the lesser of the old
+  /// proof and of what that extend would give, because either may be what the engine counts.
+  [[nodiscard]] BootTime proven_until() const noexcept;
+  [[nodiscard]] Ttl ttl() const noexcept { return ttl_; }
+  /// tick said `extend`, and nothing was sent since.
+  [[nodiscard]] bool renewal_due() const noexcept { return renewal_due_; }
+  [[nodiscard]] std::optional<LossReason> lost() const noexcept { return lost_; }
+
+  enum class Step : std::uint8_t { none, extend, lose };
+  /// What is due. After `extend` the caller sends one and reports it; after `lose` the guard is lost.
+  [[nodiscard]] Step tick(BootTime now) noexcept;
+  /// When to call tick next.
+  [[nodiscard]] BootTime next_tick() const noexcept;
+
+  void extend_sent(BootTime now, Ttl ttl) noexcept;
+  /// Each answers the last extend_sent.
+  void extend_granted() noexcept;
+  void extend_unanswered(BootTime now) noexcept;
+  /// The engine says that this id holds nothing any more. Returns true if the guard is lost by this.
+  bool extend_found_nothing() noexcept;
+
+ private:
+  struct Extend {
+    BootTime sent;
+    Ttl ttl;
+  };
+
+  [[nodiscard]] BootTime lose_at() const noexcept;
+  [[nodiscard]] bool wants_renewal() const noexcept;
+
+  Ttl ttl_;
+  BootTime proof_end_;
+  BootTime hold_until_;
+  BootTime renew_at_;
+  bool auto_renew_;
+  bool renewal_due_ = false;
+  std::optional<Extend> under_way_;
+  std::optional<LossReason> lost_;
+};
+
+}  // namespace holdfast::locks

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <holdfast/lock_backend.hpp>
+#include <holdfast/log.hpp>
+#include <memory>
+#include <string>
+
+#include "locks/lease_timer.hpp"
+#include "sys/process.hpp"
+#include "sys/worker_pool.hpp"
+
+namespace holdfast {
+
+/// What the guards of one engine share. Threads start when they are first needed:
+/// - the timer decides when to renew and when a guard is lost; it never does I/O nor runs user code, so a
+///   stalled engine cannot keep a holder from being told;
+/// - one renewer does the I/O of renewals and of releases that nobody waits for;
+/// - callback threads run user code only; one that blocks does not hold up the next.
+class LockRuntime {
+ public:
+  LockRuntime(std::shared_ptr<LockBackend> engine, std::shared_ptr<Log> sink)
+      : backend(std::move(engine)), log(std::move(sink)), authority(backend->authority()) {}
+
+  /// Releases an id that may hold the lock though nobody knows, in the background.
+  void abandon(const LockKey& key, const LockId& id);
+  void log_debug(std::string message) const noexcept {
+    if (log) log->write(LogLevel::debug, std::move(message));
+  }
+
+  const std::shared_ptr<LockBackend> backend;
+  const std::shared_ptr<Log> log;
+  const std::string authority;
+  const sys::Birthplace home;
+  locks::LeaseTimer timer;
+  sys::WorkerPool callbacks{64};
+  sys::WorkerPool renewer{1};
+};
+
+}  // namespace holdfast

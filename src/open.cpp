@@ -1,0 +1,61 @@
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <holdfast/memory.hpp>
+#include <holdfast/open.hpp>
+#include <holdfast/sqlite.hpp>
+
+#include "sys/errno_error.hpp"
+
+namespace holdfast {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Makes the default file's directory and what is missing above it, for the user alone. One that exists is
+/// left as it is.
+void make_private_directories(const fs::path& directory) {
+  if (directory.has_relative_path() && !fs::exists(directory.parent_path())) {
+    make_private_directories(directory.parent_path());
+  }
+  if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
+    throw sys::errno_error("cannot create the directory " + directory.string());
+  }
+}
+
+fs::path sqlite_file(std::string_view path) {
+  if (!path.empty()) return fs::absolute(path);
+  auto file = default_sqlite_file().value_or_throw();
+  make_private_directories(file.parent_path());
+  return file;
+}
+
+}  // namespace
+
+Holdfast::Holdfast(std::shared_ptr<LockBackend> backend, std::shared_ptr<Log> log, std::string url)
+    : log_(std::move(log)), locks_(std::move(backend), log_), url_(std::move(url)) {}
+
+Holdfast open(std::string_view url) {
+  constexpr std::string_view sqlite = "sqlite:";
+  auto log = std::make_shared<Log>();
+  if (url == "memory:") return {make_memory_lock_backend({}, log), log, std::string(url)};
+  if (url.starts_with(sqlite)) {
+    const auto file = sqlite_file(url.substr(sqlite.size()));
+    return {make_sqlite_lock_backend(file, {}, log).value_or_throw(), log,
+            std::string(sqlite) + file.string()};
+  }
+  // Only the scheme: the rest of a URL we do not know may hold a password.
+  const auto colon = url.find(':');
+  throw Error(ErrorCode::InvalidArgument,
+              colon == std::string_view::npos
+                  ? "a URL is memory:, sqlite:PATH or sqlite: (the file in your state directory)"
+                  : "unknown URL scheme \"" + std::string(url.substr(0, colon + 1)) +
+                        "\"; known are memory:, sqlite:PATH and sqlite:");
+}
+
+std::string_view version() noexcept {
+  return HOLDFAST_VERSION;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,115 @@
+#include "sys/worker_pool.hpp"
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "sys/process.hpp"
+#include "sys/thread.hpp"
+
+namespace holdfast::sys {
+namespace {
+thread_local bool is_library_thread = false;
+}
+
+LibraryThread::LibraryThread() noexcept {
+  is_library_thread = true;
+}
+LibraryThread::~LibraryThread() {
+  is_library_thread = false;
+}
+
+class WorkerPool::State {
+ public:
+  explicit State(std::size_t max_threads) : max_threads_(max_threads) {}
+
+  static void post(const std::shared_ptr<State>& self, std::function<void()> job) {
+    {
+      const std::lock_guard lock(self->mutex_);
+      if (self->idle_ <= self->jobs_.size() && self->threads_.size() < self->max_threads_) {
+        try {
+          self->threads_.push_back(start_thread([self] { self->work(); }));
+        } catch (const std::system_error&) {  // no thread to be had: those that run must do
+        }
+      }
+      if (!self->threads_.empty()) {
+        self->jobs_.push_back(std::move(job));
+        self->changed_.notify_one();
+        return;
+      }
+    }
+    job();
+  }
+
+  void finish() {
+    std::vector<std::thread> threads;
+    {
+      const std::lock_guard lock(mutex_);
+      closing_ = true;
+      threads.swap(threads_);
+    }
+    changed_.notify_all();
+    const auto self = std::this_thread::get_id();
+    const bool inside = is_library_thread;
+    for (auto& thread : threads) {
+      if (inside || thread.get_id() == self) {
+        thread.detach();  // it shares ownership of this state
+      } else {
+        thread.join();
+      }
+    }
+  }
+
+  [[nodiscard]] bool is_home() const noexcept { return home_.is_here(); }
+
+ private:
+  void work() {
+    const LibraryThread mark;
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      ++idle_;
+      changed_.wait(lock, [this] { return closing_ || !jobs_.empty(); });
+      --idle_;
+      if (jobs_.empty()) return;
+      auto job = std::move(jobs_.front());
+      jobs_.pop_front();
+      lock.unlock();
+      job();
+      job = nullptr;  // what it owned goes before the mutex is taken again
+      lock.lock();
+    }
+  }
+
+  const Birthplace home_;
+  const std::size_t max_threads_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> jobs_;
+  std::vector<std::thread> threads_;
+  std::size_t idle_ = 0;
+  bool closing_ = false;
+};
+
+WorkerPool::WorkerPool(std::size_t max_threads) : state_(std::make_shared<State>(max_threads)) {}
+
+WorkerPool::~WorkerPool() {
+  if (state_->is_home()) {
+    state_->finish();
+  } else {
+    // The threads are not in this process, and a mutex may be held by one of them: leave it all alone.
+    new std::shared_ptr<State>(std::move(state_));
+  }
+}
+
+void WorkerPool::post(std::function<void()> job) {
+  State::post(state_, std::move(job));
+}
+
+bool WorkerPool::on_library_thread() noexcept {
+  return is_library_thread;
+}
+
+}  // namespace holdfast::sys
