@@ -1,0 +1,35 @@
+#pragma once
+
+#include <chrono>
+#include <holdfast/lock_backend.hpp>
+#include <string>
+#include <string_view>
+
+/// Short forms of the contract's operations for tests: blocking, with sensible defaults. A transport
+/// failure that a test did not expect throws.
+namespace holdfast::test {
+
+using std::chrono::milliseconds;
+using namespace std::chrono_literals;
+
+LockKey key(std::string_view text);
+Ttl ttl(milliseconds length);
+
+Result<AcquireOutcome> try_acquire(LockBackend& backend, AcquireRequest request, std::stop_token stop = {});
+Result<AcquireOutcome> try_acquire(LockBackend& backend, const LockId& id, std::string_view key,
+                                   milliseconds length = 60s);
+/// The grant, or nothing if refused.
+std::optional<Granted> acquire(LockBackend& backend, const LockId& id, std::string_view key,
+                               milliseconds length = 60s);
+Result<ReleaseOutcome> try_release(LockBackend& backend, ReleaseRequest request, std::stop_token stop = {});
+/// Empty: released.
+std::optional<Absence> release(LockBackend& backend, const LockId& id, std::optional<std::string> key = {});
+Result<ExtendOutcome> try_extend(LockBackend& backend, ExtendRequest request, std::stop_token stop = {});
+std::variant<Extended, Absence> extend(LockBackend& backend, const LockId& id, std::optional<std::string> key,
+                                       milliseconds length);
+bool is_locked(LockBackend& backend, std::string_view key);
+std::optional<LockRecord> lookup(LockBackend& backend, std::string_view key);
+std::optional<LockRecord> lookup(LockBackend& backend, const LockId& id);
+Result<LockPage> list(LockBackend& backend, ListRequest request = {});
+
+}  // namespace holdfast::test

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <deque>
+#include <holdfast/lock_backend.hpp>
+#include <memory>
+#include <mutex>
+
+namespace holdfast::test {
+
+/// An engine whose wire is bad: each planned fault strikes one operation of its kind, in order.
+class FaultyBackend final : public LockBackend {
+ public:
+  enum class Operation { acquire, release, extend };
+  enum class Fault {
+    none,           ///< this one works
+    not_sent,       ///< fails, and the engine never saw it
+    answer_lost,    ///< the engine did it, the caller gets an error
+    refused_auth,   ///< fails with a code that is not transient
+    never_answered  ///< the engine did it; the answer comes at the operation's deadline as an error
+  };
+
+  explicit FaultyBackend(std::shared_ptr<LockBackend> inner);
+
+  void plan(Operation operation, Fault fault, int times = 1);
+  /// How often the operation was called, struck or not.
+  [[nodiscard]] int calls(Operation operation) const;
+
+  [[nodiscard]] Capabilities capabilities() const noexcept override { return inner_->capabilities(); }
+  [[nodiscard]] std::string authority() const override { return inner_->authority(); }
+  void acquire(AcquireRequest request, std::stop_token stop, Done<AcquireOutcome> done) override;
+  void release(ReleaseRequest request, std::stop_token stop, Done<ReleaseOutcome> done) override;
+  void extend(ExtendRequest request, std::stop_token stop, Done<ExtendOutcome> done) override;
+  void is_locked(IsLockedRequest request, std::stop_token stop, Done<bool> done) override;
+  void lookup(LookupRequest request, std::stop_token stop, Done<std::optional<LockRecord>> done) override;
+  void list(ListRequest request, std::stop_token stop, Done<LockPage> done) override;
+  [[nodiscard]] std::unique_ptr<Watch> watch(const LockKey& key) override { return inner_->watch(key); }
+
+ private:
+  struct Plan {
+    std::deque<Fault> faults;
+    int calls = 0;
+  };
+  Plan& plan_of(Operation operation) { return plans_[static_cast<std::size_t>(operation)]; }
+  Fault next(Operation operation);
+  template <class T, class Send>
+  void strike(Operation operation, BootTime deadline, Done<T> done, Send send);
+
+  std::shared_ptr<LockBackend> inner_;
+  mutable std::mutex mutex_;
+  Plan plans_[3];
+};
+
+}  // namespace holdfast::test
