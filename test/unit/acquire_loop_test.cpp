@@ -1,0 +1,232 @@
+#include "locks/acquire_loop.hpp"
+
+#include <gtest/gtest.h>
+
+namespace holdfast::locks {
+namespace {
+
+using namespace std::chrono_literals;
+using Loop = AcquireLoop;
+
+constexpr BootTime t0 = BootTime(1000s);
+
+double nothing() {
+  return 0.0;
+}
+double almost_one() {
+  return 0.999'999;
+}
+
+/// A loop that is driven by hand, with the time of the last event.
+class Driven {
+ public:
+  explicit Driven(const LockOptions& options, double (*random)() = nothing)
+      : loop_(*AcquirePolicy::from(options), random), action_(loop_.start(t0)) {}
+
+  Driven& then(const Loop::Event& event, BootTime::duration after = 0ms) {
+    now_ += after;
+    action_ = loop_.resume(event, now_);
+    return *this;
+  }
+  /// Waits as told, then reports that the time is up.
+  Driven& wait() { return then(Loop::TimeUp{}, std::get<Loop::Wait>(action_).until - now_); }
+  /// Refused, watched, refused again: the way into the first sleep.
+  Driven& into_sleep() { return then(Loop::Refused{}).then(Loop::Watching{}).then(Loop::Refused{}); }
+
+  [[nodiscard]] BootTime::duration delay() const { return std::get<Loop::Wait>(action_).until - now_; }
+  template <class A>
+  [[nodiscard]] const A* is() const {
+    return std::get_if<A>(&action_);
+  }
+  [[nodiscard]] ErrorCode error() const { return std::get<Loop::Lost>(action_).error.code(); }
+
+ private:
+  Loop loop_;
+  BootTime now_ = t0;
+  Loop::Action action_;
+};
+
+TEST(AcquireLoop, AttemptsFirstAndWins) {
+  Driven d({});
+  ASSERT_TRUE(d.is<Loop::Attempt>());
+  EXPECT_TRUE(d.is<Loop::Attempt>()->fresh_id);
+  EXPECT_TRUE(d.then(Loop::Granted{}, 1ms).is<Loop::Won>());
+}
+
+TEST(AcquireLoop, AttemptsOnceMoreAfterTheWatchBeganAndBeforeItSleeps) {
+  Driven d({});
+  EXPECT_TRUE(d.then(Loop::Refused{}).is<Loop::StartWatching>());
+  EXPECT_TRUE(d.then(Loop::Watching{}).is<Loop::Attempt>());
+  EXPECT_TRUE(d.then(Loop::Refused{}).is<Loop::Wait>());
+}
+
+TEST(AcquireLoop, BacksOffExponentiallyUpToTheCap) {
+  Driven d({.wait = no_time_limit, .retries = no_retry_limit, .jitter = Jitter::none});
+  d.into_sleep();
+  for (const auto expected : {100ms, 200ms, 400ms, 800ms, 1000ms, 1000ms}) {
+    EXPECT_EQ(d.delay(), expected);
+    d.wait().then(Loop::Refused{});
+  }
+}
+
+TEST(AcquireLoop, FixedBackoffStaysTheSame) {
+  Driven d({.retries = 5, .base_delay = 70ms, .backoff = Backoff::fixed, .jitter = Jitter::none});
+  d.into_sleep();
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(d.delay(), 70ms);
+    d.wait().then(Loop::Refused{});
+  }
+}
+
+TEST(AcquireLoop, EqualJitterKeepsHalfAndFullJitterMayTakeAll) {
+  EXPECT_EQ(Driven({.jitter = Jitter::equal}, nothing).into_sleep().delay(), 50ms);
+  EXPECT_NEAR(static_cast<double>(Driven({.jitter = Jitter::equal}, almost_one).into_sleep().delay().count()),
+              100e6, 1e3);
+  EXPECT_EQ(Driven({.jitter = Jitter::full}, nothing).into_sleep().delay(), 1ms) << "never a busy loop";
+  EXPECT_NEAR(static_cast<double>(Driven({.jitter = Jitter::full}, almost_one).into_sleep().delay().count()),
+              100e6, 1e3);
+}
+
+TEST(AcquireLoop, GivesUpAfterTenRetriesByDefault) {
+  Driven d({.base_delay = 1ms, .max_delay = 1ms});
+  d.into_sleep();
+  int retries = 0;
+  while (d.is<Loop::Wait>() != nullptr) {
+    d.wait();
+    ASSERT_TRUE(d.is<Loop::Attempt>());
+    ++retries;
+    d.then(Loop::Refused{});
+  }
+  EXPECT_EQ(retries, 10);
+  EXPECT_EQ(d.error(), ErrorCode::AcquisitionTimeout);
+}
+
+TEST(AcquireLoop, GivesUpAfterFiveSecondsByDefaultAndNeverWaitsPastThat) {
+  Driven d({.base_delay = 2s, .max_delay = 2s, .jitter = Jitter::none});
+  d.into_sleep();
+  d.wait().then(Loop::Refused{});
+  d.wait().then(Loop::Refused{});
+  EXPECT_EQ(d.delay(), 1s);
+  EXPECT_EQ(d.wait().error(), ErrorCode::AcquisitionTimeout);
+}
+
+TEST(AcquireLoop, AnExplicitWaitLiftsTheDefaultRetryLimit) {
+  Driven d({.wait = 60s, .base_delay = 1ms, .max_delay = 1ms});
+  d.into_sleep();
+  for (int i = 0; i < 50; ++i) d.wait().then(Loop::Refused{});
+  EXPECT_TRUE(d.is<Loop::Wait>());
+}
+
+TEST(AcquireLoop, NoRetriesAndNoWaitMakeOneAttempt) {
+  EXPECT_EQ(Driven({.wait = 0ms}).then(Loop::Refused{}).error(), ErrorCode::AcquisitionTimeout);
+  EXPECT_EQ(Driven({.retries = 0}).into_sleep().error(), ErrorCode::AcquisitionTimeout);
+}
+
+TEST(AcquireLoop, AWakeUpIsNotARetryAndDoesNotPutThePollOff) {
+  Driven d({.retries = 1, .jitter = Jitter::none});
+  d.into_sleep();
+  for (int i = 0; i < 9; ++i) {
+    EXPECT_TRUE(d.then(Loop::Woken{}, 10ms).is<Loop::Attempt>());
+    d.then(Loop::Refused{});
+  }
+  EXPECT_EQ(d.delay(), 10ms);
+  EXPECT_TRUE(d.wait().is<Loop::Attempt>());
+  EXPECT_EQ(d.then(Loop::Refused{}).error(), ErrorCode::AcquisitionTimeout);
+}
+
+TEST(AcquireLoop, TriesAgainWhenTheHoldersLeaseRunsOut) {
+  Driven d({.retries = 1, .base_delay = 1s, .jitter = Jitter::none});
+  d.into_sleep();
+  d.then(Loop::Woken{}).then(Loop::Refused{40ms});
+  EXPECT_EQ(d.delay(), 40ms);
+  EXPECT_TRUE(d.wait().is<Loop::Attempt>()) << "not counted as a retry";
+  d.then(Loop::Refused{1ms});
+  EXPECT_EQ(d.delay(), 960ms) << "the same expiry does not cause a second attempt";
+}
+
+TEST(AcquireLoop, EveryAnsweredAttemptIsFollowedByAFreshId) {
+  Driven d({});
+  d.into_sleep();
+  EXPECT_TRUE(d.wait().is<Loop::Attempt>()->fresh_id);
+  EXPECT_FALSE(d.is<Loop::Attempt>()->abandon);
+}
+
+TEST(AcquireLoop, AnUnansweredAttemptIsRepeatedWithItsId) {
+  Driven d({});
+  d.then(Loop::Failed{Error(ErrorCode::NetworkTimeout, "lost")});
+  EXPECT_TRUE(d.wait().is<Loop::Attempt>());
+  EXPECT_FALSE(d.is<Loop::Attempt>()->fresh_id);
+  EXPECT_TRUE(d.then(Loop::Granted{}).is<Loop::Won>());
+}
+
+TEST(AcquireLoop, AnUnansweredIdIsAbandonedWhenAnotherHolderShowsUp) {
+  Driven d({});
+  d.then(Loop::Failed{Error(ErrorCode::NetworkTimeout, "lost")}).wait();
+  d.then(Loop::Refused{}).then(Loop::Watching{});
+  ASSERT_TRUE(d.is<Loop::Attempt>());
+  EXPECT_TRUE(d.is<Loop::Attempt>()->fresh_id);
+  EXPECT_TRUE(d.is<Loop::Attempt>()->abandon);
+}
+
+TEST(AcquireLoop, AnUnansweredIdIsAbandonedWhenItsLeaseWouldBeHalfOver) {
+  Driven d({.ttl = 200ms, .base_delay = 120ms, .jitter = Jitter::none});
+  d.then(Loop::Failed{Error(ErrorCode::NetworkTimeout, "lost")}).wait();
+  EXPECT_TRUE(d.is<Loop::Attempt>()->fresh_id);
+  EXPECT_TRUE(d.is<Loop::Attempt>()->abandon);
+}
+
+TEST(AcquireLoop, TransientErrorsUseTheSameBudgetAndTheLastOneIsReported) {
+  Driven d({.retries = 2});
+  d.then(Loop::Failed{Error(ErrorCode::ServiceUnavailable, "1")}).wait();
+  d.then(Loop::Failed{Error(ErrorCode::RateLimited, "2")}).wait();
+  d.then(Loop::Failed{Error(ErrorCode::NetworkTimeout, "3")});
+  EXPECT_EQ(d.error(), ErrorCode::NetworkTimeout);
+  EXPECT_TRUE(d.is<Loop::Lost>()->abandon);
+}
+
+TEST(AcquireLoop, ARefusalAfterAnErrorEndsAsATimeout) {
+  Driven d({.retries = 1});
+  d.then(Loop::Failed{Error(ErrorCode::ServiceUnavailable, "1")}).wait();
+  d.into_sleep();
+  EXPECT_EQ(d.error(), ErrorCode::AcquisitionTimeout);
+  EXPECT_TRUE(d.is<Loop::Lost>()->abandon == false) << "the second attempt had a fresh, answered id";
+}
+
+TEST(AcquireLoop, OtherErrorsEndItAtOnce) {
+  EXPECT_EQ(Driven({}).then(Loop::Failed{Error(ErrorCode::AuthFailed, "no")}).error(), ErrorCode::AuthFailed);
+  EXPECT_EQ(Driven({}).then(Loop::Failed{Error(ErrorCode::Internal, "no")}).error(), ErrorCode::Internal);
+}
+
+TEST(AcquireLoop, StoppingEndsItAnywhere) {
+  EXPECT_EQ(Driven({}).into_sleep().then(Loop::Stopped{}).error(), ErrorCode::Aborted);
+  Driven unanswered({});
+  unanswered.then(Loop::Failed{Error(ErrorCode::NetworkTimeout, "lost")}).then(Loop::Stopped{});
+  EXPECT_EQ(unanswered.error(), ErrorCode::Aborted);
+  EXPECT_TRUE(unanswered.is<Loop::Lost>()->abandon);
+}
+
+TEST(AcquireLoop, AGrantThatComesTooLateToBeProvenIsGivenBack) {
+  Driven d({.ttl = 100ms});
+  d.then(Loop::Granted{}, 99ms);
+  ASSERT_TRUE(d.is<Loop::Wait>());
+  d.wait();
+  EXPECT_TRUE(d.is<Loop::Attempt>()->fresh_id);
+  EXPECT_TRUE(d.is<Loop::Attempt>()->abandon);
+}
+
+TEST(AcquireLoop, AWaitersAttemptsAreBoundedByItsPatienceASingleOneIsNot) {
+  EXPECT_EQ(Driven({.wait = 3s}).is<Loop::Attempt>()->deadline, t0 + 3s);
+  EXPECT_EQ(Driven({.wait = 0ms}).is<Loop::Attempt>()->deadline, never);
+  EXPECT_EQ(Driven({.wait = no_time_limit}).is<Loop::Attempt>()->deadline, never);
+}
+
+TEST(AcquirePolicy, RefusesNonsense) {
+  for (const LockOptions& bad : {LockOptions{.ttl = 0ms}, LockOptions{.ttl = -1ms}, LockOptions{.wait = -1ms},
+                                 LockOptions{.base_delay = -1ms}, LockOptions{.max_delay = -1ms},
+                                 LockOptions{.max_hold = -1ms}, LockOptions{.dispose_timeout = -1ms}}) {
+    EXPECT_EQ(AcquirePolicy::from(bad).error().code(), ErrorCode::InvalidArgument);
+  }
+}
+
+}  // namespace
+}  // namespace holdfast::locks
