@@ -1,0 +1,161 @@
+#include "engine/sqlite/connection.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "sys/random.hpp"
+
+namespace holdfast::sqlite {
+namespace {
+
+ErrorCode code_for(int extended) {
+  if (extended == SQLITE_READONLY_DBMOVED) return ErrorCode::ServiceUnavailable;
+  switch (extended & 0xFF) {
+    case SQLITE_FULL:
+      return ErrorCode::RateLimited;
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_AUTH:
+      return ErrorCode::AuthFailed;
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+    case SQLITE_PROTOCOL:
+    case SQLITE_IOERR:
+    case SQLITE_CANTOPEN:
+    case SQLITE_NOMEM:
+      return ErrorCode::ServiceUnavailable;
+    default:  // SQLITE_CORRUPT, SQLITE_NOTADB, and what only a mistake of ours could cause
+      return ErrorCode::Internal;
+  }
+}
+
+std::string_view advice_for(int extended) {
+  switch (extended & 0xFF) {
+    case SQLITE_FULL:
+      return "the disk or quota is full, nothing was changed; make room and try again";
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_AUTH:
+      return "it may not be written; check the owner and mode of the file and its directory";
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+    case SQLITE_PROTOCOL:
+      return "other users keep it busy; try again";
+    case SQLITE_IOERR:
+      return "reading or writing it failed; check the disk";
+    case SQLITE_CANTOPEN:
+      return "it or a file beside it cannot be opened; check its directory";
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+      return "its contents are damaged; stop its users and restore or move it away";
+    default:
+      return "SQLite failed unexpectedly";
+  }
+}
+
+}  // namespace
+
+Connection::Connection(const std::filesystem::path& file) : file_(file.string()) {
+  sqlite3* opened = nullptr;
+  // NOFOLLOW: the path was resolved; a link now would be another file than the one that was checked.
+  const int result = sqlite3_open_v2(
+      file_.c_str(), &opened, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, "unix");
+  handle_.reset(opened);
+  if (result != SQLITE_OK) throw error(result);
+  sqlite3_extended_result_codes(opened, 1);
+  sqlite3_busy_handler(opened, &Connection::on_busy, this);
+}
+
+Error Connection::error(int result) const {
+  if ((result & 0xFF) == SQLITE_BUSY && patience_ != nullptr && patience_->over()) {
+    return patience_->exhausted(file_);
+  }
+  const int extended = handle() == nullptr ? result : sqlite3_extended_errcode(handle());
+  std::string cause = "SQLite " + std::to_string(extended);
+  if (handle() != nullptr) cause += std::string(": ") + sqlite3_errmsg(handle());
+  return {code_for(extended), "cannot use " + file_ + ": " + std::string(advice_for(extended)),
+          std::move(cause)};
+}
+
+int Connection::on_busy(void* self, int attempt) noexcept {
+  const auto* patience = static_cast<const Connection*>(self)->patience_;
+  if (patience == nullptr || patience->over()) return 0;
+  // The first time it may only be that somebody committed while we began (BUSY_SNAPSHOT): nothing to wait
+  // for. After that sleep a random while of about the length of a few transactions: a writer that comes
+  // again at random is not left behind by others for long, where SQLite's own ladder, which sleeps longer
+  // the longer it has waited, leaves it behind for seconds.
+  if (attempt == 0) {
+    sched_yield();
+    return 1;
+  }
+  constexpr double shortest_us = 20, spread_us = 180;
+  std::this_thread::sleep_for(
+      std::chrono::duration<double, std::micro>(shortest_us + spread_us * sys::jitter_fraction()));
+  return 1;
+}
+
+void Connection::execute(const char* sql) {
+  if (const int result = sqlite3_exec(handle(), sql, nullptr, nullptr, nullptr); result != SQLITE_OK) {
+    throw error(result);
+  }
+}
+
+std::int64_t Connection::integer(const char* sql) {
+  const Statement statement(*this, sql);
+  auto row = statement.run();
+  if (!row.next()) throw Error(ErrorCode::Internal, "cannot use " + file_ + ": no answer to " + sql);
+  return row.integer(0);
+}
+
+std::string Connection::text(const char* sql) {
+  const Statement statement(*this, sql);
+  auto row = statement.run();
+  if (!row.next()) throw Error(ErrorCode::Internal, "cannot use " + file_ + ": no answer to " + sql);
+  return std::string(row.bytes(0));
+}
+
+Statement::Statement(Connection& connection, std::string_view sql) : connection_(connection) {
+  sqlite3_stmt* prepared = nullptr;
+  const int result = sqlite3_prepare_v3(connection.handle(), sql.data(), static_cast<int>(sql.size()),
+                                        SQLITE_PREPARE_PERSISTENT, &prepared, nullptr);
+  handle_.reset(prepared);
+  check(result);
+}
+
+void Statement::check(int result) const {
+  if (result != SQLITE_OK) throw connection_.error(result);
+}
+
+void Statement::bind(int at, std::int64_t value) const {
+  check(sqlite3_bind_int64(handle_.get(), at, value));
+}
+void Statement::bind(int at, std::string_view value) const {
+  check(sqlite3_bind_text(handle_.get(), at, value.data(), static_cast<int>(value.size()), SQLITE_STATIC));
+}
+void Statement::bind(int at, Blob value) const {
+  // A null pointer would bind NULL instead of an empty blob.
+  const char* data = value.bytes.empty() ? "" : value.bytes.data();
+  check(sqlite3_bind_blob(handle_.get(), at, data, static_cast<int>(value.bytes.size()), SQLITE_STATIC));
+}
+
+bool Statement::Run::next() {
+  const int result = sqlite3_step(statement_.handle_.get());
+  if (result == SQLITE_ROW) return true;
+  if (result != SQLITE_DONE) throw statement_.connection_.error(result);
+  return false;
+}
+bool Statement::Run::is_null(int column) const noexcept {
+  return sqlite3_column_type(statement_.handle_.get(), column) == SQLITE_NULL;
+}
+std::int64_t Statement::Run::integer(int column) const noexcept {
+  return sqlite3_column_int64(statement_.handle_.get(), column);
+}
+std::string_view Statement::Run::bytes(int column) const noexcept {
+  const auto* data = static_cast<const char*>(sqlite3_column_blob(statement_.handle_.get(), column));
+  return {data == nullptr ? "" : data,
+          static_cast<std::size_t>(sqlite3_column_bytes(statement_.handle_.get(), column))};
+}
+
+}  // namespace holdfast::sqlite

@@ -1,0 +1,150 @@
+#include "engine/sqlite/database.hpp"
+
+#include <thread>
+
+#include "engine/sqlite/adopt_clock.hpp"
+#include "engine/sqlite/migrations.hpp"
+#include "sys/random.hpp"
+
+namespace holdfast::sqlite {
+namespace {
+
+/// Small pages: a commit writes whole ones, and a lock changes about 200 bytes on each of three.
+constexpr int page_bytes = 1024;
+/// In pages. The connection whose commit reaches it copies the log into the file, which costs two waits
+/// for the disk; so not often. 4 MiB.
+constexpr int checkpoint_after_pages = 4096;
+
+void throw_if_failed(const Status& status) {
+  if (!status.ok()) throw status.error();
+}
+
+/// Needs the file for itself for a moment. SQLite does not always ask the busy handler then (two who both
+/// read would wait for each other), so this asks again.
+void switch_to_wal(Connection& connection, const Patience& patience) {
+  while (true) {
+    try {
+      if (connection.text("PRAGMA journal_mode=WAL") == "wal") return;
+      throw Error(ErrorCode::ServiceUnavailable,
+                  "cannot use " + connection.file() +
+                      ": SQLite cannot keep a write-ahead log there; use a local file system");
+    } catch (const Error&) {
+      const bool busy = (sqlite3_errcode(connection.handle()) & 0xFF) == SQLITE_BUSY;
+      if (!busy || patience.over()) throw;
+    }
+    std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(0.1 + sys::jitter_fraction()));
+  }
+}
+
+}  // namespace
+
+const std::filesystem::path& Database::prepared(const std::filesystem::path& file) {
+  throw_if_failed(create_if_missing(file));
+  throw_if_failed(check_usable(file));
+  const auto identity = identity_of(file.c_str());
+  if (identity && OpenFile::inherited(*identity)) {
+    throw Error(ErrorCode::ServiceUnavailable,
+                "cannot use " + file.string() +
+                    ": this process was forked from one that has it open, and SQLite's locks do not "
+                    "survive a fork; open it only after the fork, or start a new program in the child");
+  }
+  return file;
+}
+
+FileIdentity Database::identity_of_open_file() const {
+  // Looked up by name, so ask SQLite whether the name still leads to what it has open.
+  const auto identity = identity_of(connection_.file().c_str());
+  int moved = 1;
+  sqlite3_file_control(connection_.handle(), "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+  if (!identity || moved != 0) {
+    throw Error(ErrorCode::ServiceUnavailable,
+                "cannot use " + connection_.file() + ": it was moved or replaced while it was being opened");
+  }
+  return *identity;
+}
+
+Database::Database(const std::filesystem::path& file, const Clock& clock, const Patience& patience)
+    : connection_(prepared(file)),
+      open_file_(identity_of_open_file()),
+      begin_(connection_, "BEGIN IMMEDIATE"),
+      commit_(connection_, "COMMIT"),
+      rollback_(connection_, "ROLLBACK") {
+  const Connection::Waiting waiting(connection_, patience);
+  if (sqlite3_db_readonly(connection_.handle(), "main") != 0) {
+    throw Error(ErrorCode::AuthFailed,
+                "cannot write " + connection_.file() + "; check the owner and mode of the file");
+  }
+  connection_.execute("PRAGMA trusted_schema=OFF");
+  connection_.execute(("PRAGMA page_size=" + std::to_string(page_bytes)).c_str());  // of a new file only
+  refuse_others(connection_, migrations());
+  switch_to_wal(connection_, patience);
+  migrate(connection_, migrations());
+  connection_.execute(("PRAGMA wal_autocheckpoint=" + std::to_string(checkpoint_after_pages)).c_str());
+  sync_commits(true);
+  clock_ = adopt_clock(connection_, clock);
+  authority_ = connection_.text("SELECT authority FROM meta");
+
+  files_.database = connection_.file();
+  files_.log = files_.database + "-wal";
+  files_.shared_memory = files_.database + "-shm";
+  files_.database_identity = identity_of_open_file();
+  const auto log = identity_of(files_.log.c_str()), shared = identity_of(files_.shared_memory.c_str());
+  if (!log || !shared) {
+    throw Error(ErrorCode::ServiceUnavailable,
+                "cannot use " + connection_.file() + ": a file beside it was removed while it was opened");
+  }
+  files_.log_identity = *log;
+  files_.shared_memory_identity = *shared;
+}
+
+void Database::check_unmoved() const {
+  if (identity_of(files_.database.c_str()) == files_.database_identity &&
+      identity_of(files_.log.c_str()) == files_.log_identity &&
+      identity_of(files_.shared_memory.c_str()) == files_.shared_memory_identity) {
+    return;
+  }
+  throw Error(
+      ErrorCode::ServiceUnavailable,
+      "cannot use " + files_.database +
+          ": it, its -wal or its -shm file was moved, removed or replaced while it was open, so others "
+          "may use another file under this name; stop all its users, then start again");
+}
+
+void Database::check_clock(std::int64_t stored) const {
+  if (stored == clock_) return;
+  throw Error(ErrorCode::ServiceUnavailable,
+              "cannot use " + files_.database +
+                  ": another machine, or a process in another time namespace, has taken it over since it was "
+                  "opened; give each its own file");
+}
+
+void Database::sync_commits(bool full) {
+  if (full_ == full) return;
+  // Not a kept statement: SQLite carries this pragma out when it is prepared, not when it is run.
+  connection_.execute(full ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL");
+  full_ = full;
+}
+
+Database::Change::Change(Database& database, Durability durability) : database_(database) {
+  // The first change waits for the disk whatever it is. What we have read so far may have been recovered
+  // from the log of a process that was killed after it wrote and before it synced; granting fences that
+  // such a log reserved, and then losing the log, would repeat them. A sync reaches all of the log.
+  database_.sync_commits(durability == Durability::machine || !database_.synced_once_);
+  database_.begin_.execute();
+}
+
+void Database::Change::commit() {
+  database_.commit_.execute();
+  if (database_.full_) database_.synced_once_ = true;
+}
+
+Database::Change::~Change() {
+  if (!database_.connection_.in_transaction()) return;
+  try {
+    database_.rollback_.execute();
+  } catch (const Error&) {
+    // SQLite has rolled back by itself, or will when the file is next used.
+  }
+}
+
+}  // namespace holdfast::sqlite

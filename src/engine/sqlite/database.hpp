@@ -1,0 +1,72 @@
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <holdfast/lock_backend.hpp>
+#include <string>
+
+#include "engine/sqlite/clock.hpp"
+#include "engine/sqlite/connection.hpp"
+#include "engine/sqlite/file_checks.hpp"
+#include "engine/sqlite/open_files.hpp"
+
+namespace holdfast::sqlite {
+
+/// A checked, migrated file whose deadlines run on this machine's clock. Not thread-safe. Functions throw
+/// holdfast::Error.
+class Database {
+ public:
+  /// `file` is resolved; it is created if missing.
+  Database(const std::filesystem::path& file, const Clock& clock, const Patience& patience);
+
+  [[nodiscard]] Connection& connection() noexcept { return connection_; }
+  [[nodiscard]] const std::string& authority() const noexcept { return authority_; }
+
+  /// ServiceUnavailable if the path no longer leads to the open files. To be asked inside each transaction
+  /// that says "you hold this lock": users of whatever is at the path now know nothing of it.
+  void check_unmoved() const;
+
+  /// ServiceUnavailable if the file's deadlines no longer run on our clock. To be asked inside every
+  /// transaction, with `meta.clock` as read there.
+  void check_clock(std::int64_t stored) const;
+
+  /// A transaction that changes the file. Rolled back unless committed.
+  class Change {
+   public:
+    /// Waits for other writers.
+    Change(Database& database, Durability durability);
+    ~Change();
+    Change(const Change&) = delete;
+    Change& operator=(const Change&) = delete;
+
+    /// Whether its commit will wait for the disk.
+    [[nodiscard]] bool is_synced() const noexcept { return database_.full_; }
+    /// Only for a transaction that has written something.
+    void commit();
+
+   private:
+    Database& database_;
+  };
+
+ private:
+  /// The database file and, as long as anyone has it open, two more without which it means nothing.
+  struct Files {
+    std::string database, log, shared_memory;
+    FileIdentity database_identity, log_identity, shared_memory_identity;
+  };
+
+  [[nodiscard]] static const std::filesystem::path& prepared(const std::filesystem::path& file);
+  [[nodiscard]] FileIdentity identity_of_open_file() const;
+  void sync_commits(bool full);
+
+  Connection connection_;
+  OpenFile open_file_;
+  Files files_;
+  std::int64_t clock_ = 0;
+  std::string authority_;
+  bool full_ = false;
+  bool synced_once_ = false;
+  Statement begin_, commit_, rollback_;
+};
+
+}  // namespace holdfast::sqlite

@@ -1,0 +1,179 @@
+#include "engine/sqlite/file_checks.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+#include <utility>
+
+#include "sys/errno_error.hpp"
+
+namespace holdfast::sqlite {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// SQLite's unix VFS refuses longer names, with the suffix of a side file included.
+constexpr std::size_t longest_path = 500;
+
+Error unusable(const fs::path& file, const std::string& why_and_what_to_do) {
+  return {ErrorCode::ServiceUnavailable, "cannot use " + file.string() + ": " + why_and_what_to_do};
+}
+
+Result<fs::path> canonical(const fs::path& path, const std::string& if_missing) {
+  std::error_code failed;
+  auto real = fs::canonical(path, failed);
+  if (!failed) return real;
+  if (failed == std::errc::no_such_file_or_directory) return unusable(path, if_missing);
+  errno = failed.value();
+  return sys::errno_error("cannot use " + path.string());
+}
+
+/// Undoes mountinfo's \ooo escapes of blanks and backslashes.
+std::string unescaped(std::string_view field) {
+  std::string text;
+  for (std::size_t i = 0; i < field.size(); ++i) {
+    if (field[i] == '\\' && i + 3 < field.size()) {
+      const auto digit = [&](std::size_t at) { return field[at] - '0'; };
+      text += static_cast<char>(digit(i + 1) * 64 + digit(i + 2) * 8 + digit(i + 3));
+      i += 3;
+    } else {
+      text += field[i];
+    }
+  }
+  return text;
+}
+
+Result<bool> is_mount_point(const fs::path& file, const struct statx& info) {
+  if ((info.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0) {
+    return (info.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+  }
+  std::ifstream mounts("/proc/self/mountinfo");  // a kernel before 5.8
+  if (!mounts) return unusable(file, "cannot tell whether it is a mount point; mount /proc");
+  const std::string text(std::istreambuf_iterator<char>(mounts), {});
+  return is_listed_mount_point(text, file.string());
+}
+
+}  // namespace
+
+Result<fs::path> resolve(const fs::path& file) {
+  if (file.empty()) return Error(ErrorCode::InvalidArgument, "the path of the database file is empty");
+  if (!file.has_filename()) return unusable(file, "it names a directory; name a file in it");
+  const fs::path directory = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  auto real_directory = canonical(directory, "this directory does not exist; create it, with mode 0700");
+  if (!real_directory) return real_directory;
+
+  Result<fs::path> real = *real_directory / file.filename();
+  std::error_code failed;
+  if (fs::is_symlink(*real, failed)) {
+    real = canonical(*real, "it is a symbolic link to nothing; create what it points to, or remove it");
+  }
+  if (real && real->native().size() > longest_path) {
+    return unusable(*real, "the path is longer than " + std::to_string(longest_path) +
+                               " bytes, which SQLite does not open; use a shorter one");
+  }
+  return real;
+}
+
+Status create_if_missing(const fs::path& file) {
+  // mknod, not open: see the header.
+  if (::mknod(file.c_str(), S_IFREG | S_IRUSR | S_IWUSR, 0) == 0 || errno == EEXIST) return Ok{};
+  return sys::errno_error("cannot create " + file.string());
+}
+
+Status check_usable(const fs::path& file) {
+  struct statx info{};
+  if (::statx(AT_FDCWD, file.c_str(), AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, &info) != 0) {
+    return sys::errno_error("cannot look at " + file.string());
+  }
+  if (S_ISDIR(info.stx_mode)) return unusable(file, "it is a directory; name a file in it");
+  if (!S_ISREG(info.stx_mode)) return unusable(file, "it is not a regular file; name another");
+  if (info.stx_nlink > 1) {
+    return unusable(file, "it has " + std::to_string(info.stx_nlink) +
+                              " hard links, and users of different names would not see each other's locks; "
+                              "keep one name");
+  }
+  const auto mount_point = is_mount_point(file, info);
+  if (!mount_point) return mount_point.error();
+  if (*mount_point) {
+    return unusable(file,
+                    "the file itself is a mount point, and users of the file it hides would not see the same "
+                    "locks; mount its directory instead");
+  }
+  struct statfs system{};
+  if (::statfs(file.c_str(), &system) != 0) return sys::errno_error("cannot look at " + file.string());
+  if (const auto name = unsafe_file_system(static_cast<std::uint64_t>(system.f_type))) {
+    return unusable(file, "it is on " + std::string(*name) +
+                              ", where locks and shared memory do not reach every user of the file; use a "
+                              "local file system");
+  }
+  if (::faccessat(AT_FDCWD, file.c_str(), R_OK | W_OK, AT_EACCESS) != 0) {
+    return sys::errno_error("cannot read and write " + file.string() + "; check its owner and mode");
+  }
+  const fs::path directory = file.parent_path();
+  if (::faccessat(AT_FDCWD, directory.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
+    return sys::errno_error("cannot create files beside " + file.string() +
+                            ", as SQLite must; check the owner and mode of its directory");
+  }
+  return Ok{};
+}
+
+std::optional<FileIdentity> identity_of(const char* path) noexcept {
+  struct stat info{};
+  if (::stat(path, &info) != 0) return std::nullopt;
+  return FileIdentity{.device = info.st_dev, .inode = info.st_ino};
+}
+
+std::optional<std::string_view> unsafe_file_system(std::uint64_t type) noexcept {
+  // Numbers from linux/magic.h and the file systems' own sources; not all are in every kernel's headers.
+  static constexpr auto unsafe = std::to_array<std::pair<std::uint32_t, std::string_view>>({
+      {0x6969, "NFS"},
+      {0x517B, "SMB"},
+      {0xFE534D42, "SMB2"},
+      {0xFF534D42, "CIFS"},
+      {0x564C, "NCP"},
+      {0x01021997, "9p"},
+      {0x65735546, "FUSE"},  // sshfs, virtiofs, GlusterFS and many more
+      {0x00C36400, "Ceph"},
+      {0x5346414F, "AFS"},
+      {0x6B414653, "AFS"},
+      {0x73757245, "Coda"},
+      {0x0BD00BD0, "Lustre"},
+      {0x01161970, "GFS2"},
+      {0x7461636F, "OCFS2"},
+      {0x47504653, "GPFS"},
+      {0x19830326, "BeeGFS"},
+      {0xAAD7AAEA, "PanFS"},
+      {0x20030528, "OrangeFS"},
+      {0x61636673, "ACFS"},
+      {0x786F4256, "a VirtualBox shared folder"},
+      {0xBACBACBC, "a VMware shared folder"},
+      {0x7C7C6673, "a Parallels shared folder"},
+  });
+  // f_type is a signed word on some machines; the numbers are 32 bits wide.
+  const auto number = static_cast<std::uint32_t>(type);
+  const auto found = std::ranges::find(unsafe, number, &std::pair<std::uint32_t, std::string_view>::first);
+  if (found == unsafe.end()) return std::nullopt;
+  return found->second;
+}
+
+bool is_listed_mount_point(std::string_view mountinfo, std::string_view path) {
+  constexpr int mount_point_field = 4;
+  while (!mountinfo.empty()) {
+    std::string_view line = mountinfo.substr(0, mountinfo.find('\n'));
+    mountinfo.remove_prefix(std::min(mountinfo.size(), line.size() + 1));
+    for (int field = 0; field < mount_point_field; ++field) {
+      line.remove_prefix(std::min(line.size(), std::min(line.find(' '), line.size()) + 1));
+    }
+    if (unescaped(line.substr(0, line.find(' '))) == path) return true;
+  }
+  return false;
+}
+
+}  // namespace holdfast::sqlite

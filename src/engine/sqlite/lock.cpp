@@ -1,0 +1,313 @@
+#include "engine/sqlite/lock.hpp"
+
+#include <algorithm>
+#include <mutex>
+
+#include "core/liveness.hpp"
+#include "engine/sqlite/database.hpp"
+#include "engine/sqlite/lock_table.hpp"
+#include "sys/process.hpp"
+#include "sys/wake_table.hpp"
+
+namespace holdfast::sqlite {
+namespace {
+
+constexpr std::size_t longest_page = 1000;
+
+/// What an operation was about, for its error.
+struct Subject {
+  std::string key, id;
+};
+Subject subject(const LockRef& lock) {
+  return {.key = lock.key ? lock.key->str() : std::string(), .id = std::string(lock.id.str())};
+}
+
+/// What is to be done once the transaction is over and the mutex free.
+struct Aftermath {
+  std::optional<LockKey> freed;
+  std::optional<std::string> warning;
+};
+
+class SqliteLockBackend final : public LockBackend {
+ public:
+  SqliteLockBackend(const std::filesystem::path& file, const SqliteOptions& options, std::shared_ptr<Log> log,
+                    Clock clock, const Patience& patience)
+      : options_(options),
+        log_(std::move(log)),
+        clock_(std::move(clock)),
+        database_(std::make_unique<Database>(file, clock_, patience)),
+        table_(std::make_unique<LockTable>(database_->connection())),
+        file_(file.string()),
+        authority_(database_->authority()) {
+    auto wake = sys::WakeTable::in_file(file_ + "-wake");
+    if (wake) {
+      wake_ = *std::move(wake);
+    } else if (log_) {
+      log_->write(LogLevel::debug, std::string("waiters will poll: ") + wake.error().what());
+    }
+  }
+
+  ~SqliteLockBackend() override {
+    if (birthplace_.is_here()) return;
+    // Closing would act on the parent's files: leave the child's copy alone.
+    static_cast<void>(table_.release());
+    static_cast<void>(database_.release());
+  }
+
+  Capabilities capabilities() const noexcept override { return sqlite_capabilities; }
+  std::string authority() const override { return authority_; }
+
+  void acquire(AcquireRequest request, std::stop_token stop, Done<AcquireOutcome> done) override {
+    const Subject about{.key = request.key.str(), .id = std::string(request.id.str())};
+    done(operate<AcquireOutcome>(request.deadline, std::move(stop), about, [&](Aftermath& after) {
+      if (auto outcome = try_acquire(request, request.durability, after)) return *std::move(outcome);
+      // The fence needs a new block, which must be on disk before the fence is used.
+      return try_acquire(request, Durability::machine, after).value();
+    }));
+  }
+
+  void release(ReleaseRequest request, std::stop_token stop, Done<ReleaseOutcome> done) override {
+    done(operate<ReleaseOutcome>(request.deadline, std::move(stop), subject(request.lock),
+                                 [&](Aftermath& after) { return try_release(request, after); }));
+  }
+
+  void extend(ExtendRequest request, std::stop_token stop, Done<ExtendOutcome> done) override {
+    done(operate<ExtendOutcome>(request.deadline, std::move(stop), subject(request.lock),
+                                [&](Aftermath&) { return try_extend(request); }));
+  }
+
+  void is_locked(IsLockedRequest request, std::stop_token stop, Done<bool> done) override {
+    done(operate<bool>(request.deadline, std::move(stop), {.key = request.key.str(), .id = {}},
+                       [&](Aftermath&) { return find_live(request.key).has_value(); }));
+  }
+
+  void lookup(LookupRequest request, std::stop_token stop, Done<std::optional<LockRecord>> done) override {
+    Subject about;
+    if (const auto* key = std::get_if<LockKey>(&request.what)) about.key = key->str();
+    if (const auto* id = std::get_if<LockId>(&request.what)) about.id = id->str();
+    done(operate<std::optional<LockRecord>>(
+        request.deadline, std::move(stop), about, [&](Aftermath&) -> std::optional<LockRecord> {
+          auto row = std::visit([&](const auto& what) { return find_live(what); }, request.what);
+          if (!row) return std::nullopt;
+          return std::move(row->record);
+        }));
+  }
+
+  void list(ListRequest request, std::stop_token stop, Done<LockPage> done) override {
+    done(operate<LockPage>(request.deadline, std::move(stop), {}, [&](Aftermath&) { return page(request); }));
+  }
+
+  std::unique_ptr<Watch> watch(const LockKey& key) override {
+    return wake_ && birthplace_.is_here() ? wake_->watch(key.str()) : nullptr;
+  }
+
+ private:
+  /// Runs one operation under the mutex and turns what it throws into its result.
+  template <class T, class Body>
+  Result<T> operate(BootTime deadline, std::stop_token stop, const Subject& about, Body body) {
+    if (!birthplace_.is_here()) return sys::used_after_fork().about(about.key, about.id);
+    const Patience patience(deadline, options_.busy_timeout, std::move(stop));
+    Aftermath after;
+    auto result = [&]() -> Result<T> {
+      try {
+        const auto turn = wait_for_turn(patience);
+        const Connection::Waiting waiting(database_->connection(), patience);
+        return T(body(after));
+      } catch (const Error& error) {
+        return error.about(about.key, about.id);
+      } catch (const std::exception& error) {
+        return Error(ErrorCode::Internal, "an operation on " + file_ + " failed unexpectedly", error.what())
+            .about(about.key, about.id);
+      }
+    }();
+    if (after.freed && wake_) wake_->wake_one(after.freed->str());
+    if (after.warning && log_) log_->write(LogLevel::warning, *std::move(after.warning));
+    return result;
+  }
+
+  /// This process' threads share the connection.
+  std::unique_lock<std::timed_mutex> wait_for_turn(const Patience& patience) {
+    constexpr std::chrono::nanoseconds look_up_every = std::chrono::milliseconds(20);
+    if (patience.stopped() || patience.deadline_passed()) throw patience.exhausted(file_);
+    std::unique_lock turn(mutex_, std::try_to_lock);
+    while (!turn.owns_lock()) {
+      if (patience.over()) throw patience.exhausted(file_);
+      const auto left = patience.until() - BootClock::now();
+      static_cast<void>(turn.try_lock_for(std::clamp(left, std::chrono::nanoseconds(0), look_up_every)));
+    }
+    return turn;
+  }
+
+  bool is_due(const LockRow& row) const { return core::is_due(row.deadline_ms, clock_.boot_ms()); }
+
+  void stamp(LockRow& row, Ttl ttl, Durability durability) const {
+    row.ttl_ms = ttl.ms();
+    row.deadline_ms = clock_.boot_ms() + ttl.ms();
+    row.record.expires_at_ms = clock_.wall_ms() + ttl.ms();
+    row.durable = row.durable || durability == Durability::machine;
+  }
+
+  /// Nothing if the grant needs a commit that waits for the disk and `durability` gives none.
+  std::optional<AcquireOutcome> try_acquire(const AcquireRequest& request, Durability durability,
+                                            Aftermath& after) {
+    Database::Change change(*database_, durability);
+    database_->check_unmoved();
+    const auto view = table_->view(request.key, request.id);
+    database_->check_clock(view.clock);
+
+    if (view.at_key && !is_due(*view.at_key)) {
+      const auto& holder = *view.at_key;
+      if (holder.record.id == request.id) return grant_again(change, holder, request.durability);
+      const auto left = std::max<std::int64_t>(holder.deadline_ms - clock_.boot_ms(), 0);
+      return Refused{.free_in = std::chrono::milliseconds(left)};
+    }
+    const bool id_is_elsewhere = view.of_id && view.of_id->record.key != request.key;
+    if (id_is_elsewhere && !is_due(*view.of_id)) {
+      throw Error(ErrorCode::InvalidArgument, "this lock id holds another key; use a new id for each lock");
+    }
+
+    const auto next = next_fence(view.fences);
+    if (!next) throw next.error();
+    if (next->raises_reserve && !change.is_synced()) return std::nullopt;
+
+    if (view.at_key) table_->remove(view.at_key->record.key);
+    if (id_is_elsewhere) table_->remove(view.of_id->record.key);
+    LockRow row{.record = {.key = request.key, .id = request.id, .fence = next->fence}};
+    stamp(row, request.ttl, request.durability);
+    row.record.acquired_at_ms = row.record.expires_at_ms - row.ttl_ms;
+    table_->insert(row);
+    table_->set_fences(next->after);
+    change.commit();
+    if (next->fence.value() > Fence::warn_above) {
+      after.warning = "the fences of " + file_ + " approach their end: " + next->fence.to_string() +
+                      " was granted for key " + key_hash(request.key.str());
+    }
+    return Granted{.fence = row.record.fence, .expires_at_ms = row.record.expires_at_ms};
+  }
+
+  /// The first answer again. The caller lost it, and with it the certainty that the lock is as durable as
+  /// asked: the process that wrote it may have died before it synced.
+  Granted grant_again(Database::Change& change, LockRow held, Durability durability) {
+    if (durability == Durability::machine) {
+      held.durable = true;
+      table_->restamp(held);
+      change.commit();
+    }
+    return {.fence = held.record.fence, .expires_at_ms = held.record.expires_at_ms};
+  }
+
+  ReleaseOutcome try_release(const ReleaseRequest& request, Aftermath& after) {
+    Database::Change change(*database_, request.durability);
+    const auto [row, absence] = find_held(request.lock);
+    if (row) {  // an expired one is of no more use to anybody
+      table_->remove(row->record.key);
+      change.commit();
+    }
+    if (absence) return *absence;
+    after.freed = row->record.key;
+    return Released{};
+  }
+
+  ExtendOutcome try_extend(const ExtendRequest& request) {
+    Database::Change change(*database_, request.durability);
+    database_->check_unmoved();
+    auto [row, absence] = find_held(request.lock);
+    if (absence) {
+      if (row) {
+        table_->remove(row->record.key);
+        change.commit();
+      }
+      return *absence;
+    }
+    stamp(*row, request.ttl, request.durability);
+    table_->restamp(*row);
+    change.commit();
+    return Extended{.expires_at_ms = row->record.expires_at_ms};
+  }
+
+  /// The row of this id, and why it does not hold the lock (any more): with `expired` there is a row.
+  struct Held {
+    std::optional<LockRow> row;
+    std::optional<Absence> absence;
+  };
+  Held find_held(const LockRef& lock) {
+    auto found = lock.key ? table_->find(*lock.key) : table_->find(lock.id);
+    database_->check_clock(found.clock);
+    if (!found.row) return {.row = {}, .absence = Absence::not_found};
+    const bool due = is_due(*found.row);
+    if (found.row->record.id != lock.id) {
+      return {.row = {}, .absence = due ? Absence::not_found : Absence::other_owner};
+    }
+    return {.row = std::move(found.row), .absence = due ? std::optional(Absence::expired) : std::nullopt};
+  }
+
+  template <class What>
+  std::optional<LockRow> find_live(const What& what) {
+    auto found = table_->find(what);
+    database_->check_clock(found.clock);
+    if (found.row && is_due(*found.row)) return std::nullopt;
+    return std::move(found.row);
+  }
+
+  LockPage page(const ListRequest& request) {
+    if (!request.cursor.empty()) {
+      const auto key = LockKey::parse(request.cursor);
+      if (!key || key->str() != request.cursor) {
+        throw Error(ErrorCode::InvalidArgument, "the cursor is not one of this listing; start without one");
+      }
+    }
+    const auto limit = std::clamp<std::size_t>(request.limit, 1, longest_page);
+    database_->check_clock(table_->clock());
+    LockPage page{.locks = table_->page(request.cursor, clock_.boot_ms(), limit + 1), .cursor = {}};
+    if (page.locks.size() > limit) {
+      page.locks.pop_back();
+      page.cursor = page.locks.back().key.str();
+    }
+    return page;
+  }
+
+  const SqliteOptions options_;
+  const std::shared_ptr<Log> log_;
+  const Clock clock_;
+  std::timed_mutex mutex_;  // guards the next two
+  std::unique_ptr<Database> database_;
+  std::unique_ptr<LockTable> table_;
+  const std::string file_;
+  const std::string authority_;
+  std::shared_ptr<sys::WakeTable> wake_;  // null: waiters poll
+  const sys::Birthplace birthplace_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<LockBackend>> open_lock_backend(const std::filesystem::path& file,
+                                                       const SqliteOptions& options, std::shared_ptr<Log> log,
+                                                       Clock clock) {
+  try {
+    const auto resolved = resolve(file);
+    if (!resolved) return resolved.error();
+    const Patience patience(never, options.busy_timeout, {});
+    return std::shared_ptr<LockBackend>(
+        std::make_shared<SqliteLockBackend>(*resolved, options, std::move(log), std::move(clock), patience));
+  } catch (const Error& error) {
+    // What is damaged when it is opened has broken no promise yet: it simply cannot be used.
+    if (error.code() != ErrorCode::Internal) return error;
+    return Error(ErrorCode::ServiceUnavailable, error.message(), error.cause());
+  } catch (const std::exception& error) {
+    return Error(ErrorCode::Internal, "cannot open " + file.string(), error.what());
+  }
+}
+
+}  // namespace holdfast::sqlite
+
+namespace holdfast {
+
+Result<std::shared_ptr<LockBackend>> make_sqlite_lock_backend(const std::filesystem::path& file,
+                                                              const SqliteOptions& options,
+                                                              std::shared_ptr<Log> log) {
+  auto clock = sqlite::machine_clock();
+  if (!clock) return clock.error();
+  return sqlite::open_lock_backend(file, options, std::move(log), *std::move(clock));
+}
+
+}  // namespace holdfast

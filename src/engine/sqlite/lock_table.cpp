@@ -1,0 +1,127 @@
+#include "engine/sqlite/lock_table.hpp"
+
+#include <string>
+
+namespace holdfast::sqlite {
+namespace {
+
+constexpr int row_columns = 8;
+constexpr const char* select_view =
+    "SELECT meta.clock, meta.fence_last, meta.fence_reserved,"
+    " k.key, k.id, k.fence, k.deadline_ms, k.ttl_ms, k.acquired_at_ms, k.expires_at_ms, k.durable,"
+    " i.key, i.id, i.fence, i.deadline_ms, i.ttl_ms, i.acquired_at_ms, i.expires_at_ms, i.durable "
+    "FROM meta LEFT JOIN locks k ON k.key = ?1 LEFT JOIN locks i ON i.id = ?2";
+constexpr const char* select_by_key =
+    "SELECT meta.clock, key, id, fence, deadline_ms, ttl_ms, acquired_at_ms, expires_at_ms, durable "
+    "FROM meta LEFT JOIN locks ON key = ?1";
+constexpr const char* select_by_id =
+    "SELECT meta.clock, key, id, fence, deadline_ms, ttl_ms, acquired_at_ms, expires_at_ms, durable "
+    "FROM meta LEFT JOIN locks ON id = ?1";
+constexpr const char* select_page =
+    "SELECT key, id, fence, deadline_ms, ttl_ms, acquired_at_ms, expires_at_ms, durable "
+    "FROM locks WHERE key > ?1 AND deadline_ms > ?2 ORDER BY key LIMIT ?3";
+constexpr const char* insert_row =
+    "INSERT INTO locks (key, id, fence, deadline_ms, ttl_ms, acquired_at_ms, expires_at_ms, durable) "
+    "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+constexpr const char* update_row =
+    "UPDATE locks SET deadline_ms = ?2, ttl_ms = ?3, expires_at_ms = ?4, durable = ?5 WHERE key = ?1";
+
+Error damaged(const Connection& connection, const std::string& what) {
+  return {ErrorCode::Internal, "cannot use " + connection.file() + ": " + what +
+                                   "; stop its users and restore the file or move it away"};
+}
+
+/// The row whose columns begin at `first`; nothing where the join found none.
+std::optional<LockRow> read_row(const Connection& connection, const Statement::Run& run, int first) {
+  if (run.is_null(first)) return std::nullopt;
+  auto key = LockKey::parse(run.bytes(first));
+  auto id = LockId::parse(run.bytes(first + 1));
+  auto fence = Fence::of(static_cast<std::uint64_t>(run.integer(first + 2)));
+  if (!key || !id || !fence) throw damaged(connection, "a row of its locks table is not a lock");
+  return LockRow{.record = {.key = *std::move(key),
+                            .id = *id,
+                            .fence = *fence,
+                            .acquired_at_ms = run.integer(first + 5),
+                            .expires_at_ms = run.integer(first + 6)},
+                 .deadline_ms = run.integer(first + 3),
+                 .ttl_ms = run.integer(first + 4),
+                 .durable = run.integer(first + 7) != 0};
+}
+
+Statement::Blob blob(const LockKey& key) {
+  return {key.str()};
+}
+
+}  // namespace
+
+LockTable::LockTable(Connection& connection)
+    : connection_(connection),
+      view_(connection, select_view),
+      find_key_(connection, select_by_key),
+      find_id_(connection, select_by_id),
+      page_(connection, select_page),
+      clock_(connection, "SELECT clock FROM meta"),
+      insert_(connection, insert_row),
+      restamp_(connection, update_row),
+      remove_(connection, "DELETE FROM locks WHERE key = ?1"),
+      set_fences_(connection, "UPDATE meta SET fence_last = ?1, fence_reserved = ?2") {}
+
+LockTable::View LockTable::view(const LockKey& key, const LockId& id) const {
+  auto run = view_.run(blob(key), id.str());
+  if (!run.next()) throw damaged(connection_, "its meta row is missing");
+  const auto last = run.integer(1), reserved = run.integer(2);
+  if (last < 0 || reserved < 0) throw damaged(connection_, "its fence counter is negative");
+  return {
+      .clock = run.integer(0),
+      .fences = {.last = static_cast<std::uint64_t>(last), .reserved = static_cast<std::uint64_t>(reserved)},
+      .at_key = read_row(connection_, run, 3),
+      .of_id = read_row(connection_, run, 3 + row_columns)};
+}
+
+LockTable::Found LockTable::find(const LockKey& key) const {
+  auto run = find_key_.run(blob(key));
+  if (!run.next()) throw damaged(connection_, "its meta row is missing");
+  return {.clock = run.integer(0), .row = read_row(connection_, run, 1)};
+}
+
+LockTable::Found LockTable::find(const LockId& id) const {
+  auto run = find_id_.run(id.str());
+  if (!run.next()) throw damaged(connection_, "its meta row is missing");
+  return {.clock = run.integer(0), .row = read_row(connection_, run, 1)};
+}
+
+std::vector<LockRecord> LockTable::page(std::string_view after, std::int64_t now_ms,
+                                        std::size_t limit) const {
+  std::vector<LockRecord> records;
+  for (auto run = page_.run(Statement::Blob{after}, now_ms, static_cast<std::int64_t>(limit)); run.next();) {
+    records.push_back(read_row(connection_, run, 0).value().record);
+  }
+  return records;
+}
+
+std::int64_t LockTable::clock() const {
+  auto run = clock_.run();
+  if (!run.next()) throw damaged(connection_, "its meta row is missing");
+  return run.integer(0);
+}
+
+void LockTable::insert(const LockRow& row) const {
+  insert_.execute(blob(row.record.key), row.record.id.str(),
+                  static_cast<std::int64_t>(row.record.fence.value()), row.deadline_ms, row.ttl_ms,
+                  row.record.acquired_at_ms, row.record.expires_at_ms, std::int64_t{row.durable});
+}
+
+void LockTable::restamp(const LockRow& row) const {
+  restamp_.execute(blob(row.record.key), row.deadline_ms, row.ttl_ms, row.record.expires_at_ms,
+                   std::int64_t{row.durable});
+}
+
+void LockTable::remove(const LockKey& key) const {
+  remove_.execute(blob(key));
+}
+
+void LockTable::set_fences(const FenceSequence& fences) const {
+  set_fences_.execute(static_cast<std::int64_t>(fences.last), static_cast<std::int64_t>(fences.reserved));
+}
+
+}  // namespace holdfast::sqlite

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <holdfast/lock_types.hpp>
+#include <optional>
+#include <vector>
+
+#include "engine/sqlite/connection.hpp"
+#include "engine/sqlite/fences.hpp"
+
+namespace holdfast::sqlite {
+
+/// A row of the locks table, as stored; its times may be past.
+struct LockRow {
+  LockRecord record;
+  std::int64_t deadline_ms = 0;
+  std::int64_t ttl_ms = 0;
+  bool durable = false;
+};
+
+/// The SQL of the lock engine: one function per statement, no decisions. Throws Internal where a row is not
+/// one of ours.
+class LockTable {
+ public:
+  explicit LockTable(Connection& connection);
+
+  /// What an acquire must know, in one statement.
+  struct View {
+    std::int64_t clock = 0;
+    FenceSequence fences;
+    std::optional<LockRow> at_key;
+    std::optional<LockRow> of_id;
+  };
+  [[nodiscard]] View view(const LockKey& key, const LockId& id) const;
+
+  /// A row, and the clock its deadline runs on.
+  struct Found {
+    std::int64_t clock = 0;
+    std::optional<LockRow> row;
+  };
+  [[nodiscard]] Found find(const LockKey& key) const;
+  [[nodiscard]] Found find(const LockId& id) const;
+
+  /// The rows after a key, in the order of their keys, that are live at `now_ms`.
+  [[nodiscard]] std::vector<LockRecord> page(std::string_view after, std::int64_t now_ms,
+                                             std::size_t limit) const;
+  [[nodiscard]] std::int64_t clock() const;
+
+  void insert(const LockRow& row) const;
+  /// Deadline, ttl, expiry and durability of the row at that key.
+  void restamp(const LockRow& row) const;
+  void remove(const LockKey& key) const;
+  void set_fences(const FenceSequence& fences) const;
+
+ private:
+  Connection& connection_;
+  Statement view_, find_key_, find_id_, page_, clock_, insert_, restamp_, remove_, set_fences_;
+};
+
+}  // namespace holdfast::sqlite

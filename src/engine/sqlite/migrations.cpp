@@ -1,0 +1,103 @@
+#include "engine/sqlite/migrations.hpp"
+
+#include <array>
+#include <cstdio>
+
+#include "embedded/schema.sql.hpp"
+#include "sys/random.hpp"
+
+namespace holdfast::sqlite {
+namespace {
+
+std::string uuid_v4() {
+  std::array<unsigned char, 16> bytes{};
+  sys::random_bytes(bytes);
+  bytes[6] = static_cast<unsigned char>((bytes[6] & 0x0F) | 0x40);
+  bytes[8] = static_cast<unsigned char>((bytes[8] & 0x3F) | 0x80);
+  std::string text;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    std::array<char, 3> hex{};
+    std::snprintf(hex.data(), hex.size(), "%02x", bytes[i]);
+    text += hex.data();
+  }
+  return text;
+}
+
+void create(Connection& connection) {
+  connection.execute(std::string(schema_sql).c_str());
+  const std::string authority = uuid_v4();
+  const Statement insert(connection,
+                         "INSERT INTO meta (one, clock, fence_last, fence_reserved, authority) "
+                         "VALUES (1, 0, 0, 0, ?1)");
+  insert.execute(std::string_view(authority));
+}
+
+constexpr auto all = std::to_array<Migration>({{.version = 1, .apply = create}});
+
+Error refusal(const Connection& connection, const std::string& why_and_what_to_do) {
+  return {ErrorCode::ServiceUnavailable, "cannot use " + connection.file() + ": " + why_and_what_to_do};
+}
+
+/// The version of a file of ours; 0 for an empty one. Throws for anybody else's.
+std::int64_t version_of(Connection& connection, std::int64_t newest) {
+  const auto owner = connection.integer("PRAGMA application_id");
+  const auto objects = connection.integer("SELECT count(*) FROM sqlite_schema");
+  if (owner == 0 && objects == 0) return 0;
+  if (owner != application_id) {
+    throw refusal(connection, "it is a database of another program; name another file");
+  }
+  const auto version = connection.integer("PRAGMA user_version");
+  if (version < 1 || version > newest) {
+    throw refusal(connection, "its format is version " + std::to_string(version) +
+                                  " and this program knows versions 1 to " + std::to_string(newest) +
+                                  "; use a newer holdfast, or another file");
+  }
+  return version;
+}
+
+/// Leaves nothing behind unless committed.
+class Exclusive {
+ public:
+  explicit Exclusive(Connection& connection) : connection_(connection) {
+    connection_.execute("BEGIN EXCLUSIVE");
+  }
+  ~Exclusive() {
+    if (connection_.in_transaction()) {
+      sqlite3_exec(connection_.handle(), "ROLLBACK", nullptr, nullptr, nullptr);
+    }
+  }
+  Exclusive(const Exclusive&) = delete;
+  Exclusive& operator=(const Exclusive&) = delete;
+  void commit() { connection_.execute("COMMIT"); }
+
+ private:
+  Connection& connection_;
+};
+
+}  // namespace
+
+std::span<const Migration> migrations() {
+  return all;
+}
+
+void refuse_others(Connection& connection, std::span<const Migration> steps) {
+  static_cast<void>(version_of(connection, steps.back().version));
+}
+
+void migrate(Connection& connection, std::span<const Migration> steps) {
+  const auto newest = steps.back().version;
+  if (version_of(connection, newest) == newest) return;
+
+  connection.execute("PRAGMA synchronous=FULL");
+  Exclusive transaction(connection);
+  const auto version = version_of(connection, newest);  // somebody else may have been faster
+  for (const auto& step : steps) {
+    if (step.version > version) step.apply(connection);
+  }
+  connection.execute(("PRAGMA application_id=" + std::to_string(application_id)).c_str());
+  connection.execute(("PRAGMA user_version=" + std::to_string(newest)).c_str());
+  transaction.commit();
+}
+
+}  // namespace holdfast::sqlite

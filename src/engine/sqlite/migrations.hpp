@@ -1,0 +1,29 @@
+#pragma once
+
+#include <span>
+
+#include "engine/sqlite/connection.hpp"
+
+namespace holdfast::sqlite {
+
+/// PRAGMA application_id of our files: "HFst".
+inline constexpr std::int64_t application_id = 0x48467374;
+
+/// Takes a file from the version before to `version`. Runs inside a transaction.
+struct Migration {
+  std::int64_t version;
+  void (*apply)(Connection&);
+};
+
+/// All of them, from the empty file on, in order.
+[[nodiscard]] std::span<const Migration> migrations();
+
+/// Throws ServiceUnavailable if the file is somebody else's or newer. Only reads.
+void refuse_others(Connection& connection, std::span<const Migration> steps);
+
+/// Brings the file to the last version of `steps`, in one transaction that is on disk when this returns.
+/// Does nothing to a file that is there. Any number of processes may do this at once. Throws
+/// ServiceUnavailable, and changes nothing, if the file is no database, somebody else's, or newer.
+void migrate(Connection& connection, std::span<const Migration> steps);
+
+}  // namespace holdfast::sqlite
