@@ -1,7 +1,10 @@
 #include "support/engines.hpp"
 
 #include <holdfast/memory.hpp>
+#include <holdfast/sqlite.hpp>
 #include <ostream>
+
+#include "support/temp_dir.hpp"
 
 namespace holdfast::test {
 namespace {
@@ -14,6 +17,16 @@ class MemoryWorld final : public World {
   std::shared_ptr<LockBackend> backend_ = make_memory_lock_backend();
 };
 
+class SqliteWorld final : public World {
+ public:
+  std::shared_ptr<LockBackend> open() override {
+    return make_sqlite_lock_backend(dir_ / "holdfast.db").value_or_throw();
+  }
+
+ private:
+  TempDir dir_;
+};
+
 }  // namespace
 
 void PrintTo(const Engine& engine, std::ostream* out) {
@@ -23,6 +36,7 @@ void PrintTo(const Engine& engine, std::ostream* out) {
 std::vector<Engine> engines() {
   return {
       {"memory", [] { return std::make_unique<MemoryWorld>(); }},
+      {"sqlite", [] { return std::make_unique<SqliteWorld>(); }},
   };
 }
 

@@ -1,0 +1,112 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <holdfast/memory.hpp>
+#include <mutex>
+#include <thread>
+
+#include "support/calls.hpp"
+
+namespace holdfast::test {
+namespace {
+
+struct HandClock {
+  std::atomic<std::int64_t> ms{1'000'000};
+  static std::int64_t read(void* self) { return static_cast<HandClock*>(self)->ms; }
+};
+
+TEST(Memory, TheClockDecidesToTheMillisecond) {
+  HandClock clock;
+  const auto engine = make_memory_lock_backend({.clock = HandClock::read, .clock_context = &clock});
+  const auto first = LockId::generate(), second = LockId::generate();
+  const auto granted = acquire(*engine, first, "k", 100ms);
+  ASSERT_TRUE(granted);
+  EXPECT_EQ(granted->expires_at_ms, 1'000'100);
+  clock.ms += 99;
+  EXPECT_FALSE(acquire(*engine, second, "k"));
+  EXPECT_TRUE(is_locked(*engine, "k"));
+  clock.ms += 1;
+  EXPECT_FALSE(is_locked(*engine, "k"));
+  EXPECT_TRUE(acquire(*engine, second, "k"));
+}
+
+TEST(Memory, ExpiredLocksDoNotPileUp) {
+  HandClock clock;
+  const auto engine = make_memory_lock_backend({.clock = HandClock::read, .clock_context = &clock});
+  for (int i = 0; i < 50'000; ++i) {
+    ASSERT_TRUE(acquire(*engine, LockId::generate(), "key-" + std::to_string(i), 10ms));
+    clock.ms += 1;
+  }
+  EXPECT_LE(list(*engine)->locks.size(), 10U);
+}
+
+TEST(Memory, AFullFenceCounterFailsAndLeavesNothingHeld) {
+  const auto engine = make_memory_lock_backend({.last_fence = Fence::max_issued - 1});
+  const auto last = LockId::generate();
+  EXPECT_EQ(acquire(*engine, last, "k")->fence.value(), Fence::max_issued);
+  ASSERT_EQ(release(*engine, last, "k"), std::nullopt);
+  for (int i = 0; i < 3; ++i) {
+    const auto refused = try_acquire(*engine, LockId::generate(), "k");
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code(), ErrorCode::Internal);
+    EXPECT_FALSE(is_locked(*engine, "k"));
+  }
+}
+
+TEST(Memory, AHighFenceWarnsWithTheKeysHashOnly) {
+  const auto log = std::make_shared<Log>();
+  std::mutex mutex;
+  std::vector<std::string> warnings;
+  log->set_sink([&](LogLevel level, std::string_view message) {
+    const std::lock_guard lock(mutex);
+    if (level == LogLevel::warning) warnings.emplace_back(message);
+  });
+  const auto engine = make_memory_lock_backend({.last_fence = Fence::warn_above - 1}, log);
+  ASSERT_TRUE(acquire(*engine, LockId::generate(), "first-key"));
+  log->flush();
+  EXPECT_TRUE(warnings.empty()) << "at the threshold, not above it";
+  ASSERT_TRUE(acquire(*engine, LockId::generate(), "second-key"));
+  log->flush();
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_NE(warnings[0].find(key_hash("second-key")), std::string::npos);
+  EXPECT_EQ(warnings[0].find("second-key"), std::string::npos);
+}
+
+TEST(Log, ASinkThatThrowsOrBlocksDisturbsNobody) {
+  Log log;
+  std::atomic<int> seen{0};
+  log.set_sink([&](LogLevel, std::string_view) {
+    ++seen;
+    throw std::runtime_error("sink");
+  });
+  log.write(LogLevel::warning, "one");
+  log.write(LogLevel::warning, "two");
+  log.flush();
+  EXPECT_EQ(seen, 2);
+}
+
+TEST(Log, ASlowSinkLosesMessagesAndSaysHowMany) {
+  Log log;
+  std::atomic<bool> open{false};
+  std::mutex mutex;
+  std::vector<std::string> lines;
+  log.set_sink([&](LogLevel, std::string_view message) {
+    while (!open) std::this_thread::sleep_for(1ms);
+    const std::lock_guard lock(mutex);
+    lines.emplace_back(message);
+  });
+  for (int i = 0; i < 1500; ++i) log.write(LogLevel::warning, "line");
+  open = true;
+  log.flush();
+  log.write(LogLevel::warning, "last");
+  log.flush();
+  const auto dropped = std::ranges::count_if(
+      lines, [](const auto& line) { return line.find("dropped") != std::string::npos; });
+  EXPECT_EQ(dropped, 1);
+  EXPECT_EQ(lines.back(), "last");
+  EXPECT_LT(lines.size(), 1100U);
+}
+
+}  // namespace
+}  // namespace holdfast::test

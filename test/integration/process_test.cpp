@@ -1,0 +1,125 @@
+// What must hold across fork and at the end of a process.
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <holdfast/holdfast.hpp>
+#include <holdfast/memory.hpp>
+#include <thread>
+
+#include "support/calls.hpp"
+#include "sys/random.hpp"
+
+namespace holdfast::test {
+namespace {
+
+/// Runs the body in a forked child; true if it returned true.
+template <class F>
+bool in_child(F&& body) {
+  const pid_t pid = fork();
+  if (pid == 0) {
+    bool ok = false;
+    try {
+      ok = body();
+    } catch (...) {
+      ok = false;
+    }
+    _exit(ok ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(pid, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+TEST(Fork, TheChildsCopyOfAGuardIsInert) {
+  Locks locks(make_memory_lock_backend());
+  auto guard = locks.lock("k", {.ttl = 300ms});
+  EXPECT_TRUE(in_child([&] {
+    const bool inert = !guard.still_held() && guard.remaining() == 0ns && !guard.loss_reason();
+    guard = Guard();  // its destructor must neither release nor wait for threads that are not here
+    return inert;
+  }));
+  std::this_thread::sleep_for(500ms);
+  EXPECT_TRUE(guard.still_held()) << "the parent goes on renewing";
+  EXPECT_TRUE(guard.release());
+}
+
+TEST(Fork, OperationsInTheChildFailAtOnceAndSayWhy) {
+  Locks locks(make_memory_lock_backend());
+  auto guard = locks.lock("k");
+  const auto fails_clearly = [](auto&& call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      return error.code() == ErrorCode::ServiceUnavailable &&
+             error.message().find("fork") != std::string::npos;
+    }
+    return false;
+  };
+  EXPECT_TRUE(in_child([&] {
+    const BootTime before = BootClock::now();
+    return fails_clearly([&] { (void)locks.lock("other"); }) &&
+           fails_clearly([&] { (void)locks.is_locked("k"); }) &&
+           fails_clearly([&] { (void)locks.acquire("x"); }) && fails_clearly([&] { guard.extend(1s); }) &&
+           fails_clearly([&] { guard.release(); }) && BootClock::now() - before < 2s;
+  }));
+}
+
+TEST(Fork, TheChildCanDestroyEverythingItInherited) {
+  auto holdfast = std::make_unique<Holdfast>(open("memory:"));
+  auto guard = std::make_unique<Guard>(holdfast->locks().lock("k", {.ttl = 200ms}));
+  std::this_thread::sleep_for(100ms);  // all threads are running
+  EXPECT_TRUE(in_child([&] {
+    holdfast.reset();
+    guard.reset();
+    return true;
+  }));
+  EXPECT_TRUE(guard->still_held());
+}
+
+TEST(Fork, TheChildCanOpenItsOwn) {
+  Locks locks(make_memory_lock_backend());
+  const auto guard = locks.lock("k");
+  EXPECT_TRUE(in_child([] {
+    auto own = open("memory:");
+    return own.locks().lock("k").still_held();
+  }));
+}
+
+TEST(Fork, TheChildNeverSeesItsParentsRandomBytes) {
+  const auto take = [] {
+    std::array<unsigned char, 16> bytes{};
+    sys::random_bytes(bytes);
+    return bytes;
+  };
+  (void)take();  // the buffer is filled
+  int channel[2];
+  ASSERT_EQ(pipe(channel), 0);
+  ASSERT_TRUE(in_child([&] {
+    const auto bytes = take();
+    return write(channel[1], bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size());
+  }));
+  std::array<unsigned char, 16> childs{};
+  ASSERT_EQ(read(channel[0], childs.data(), childs.size()), 16);
+  EXPECT_NE(take(), childs);
+  close(channel[0]);
+  close(channel[1]);
+}
+
+/// A guard and an engine that only static destruction ends, in the worst order.
+int exit_with_static_objects() {
+  static Guard guard;
+  static Holdfast holdfast = open("memory:");
+  guard = holdfast.locks().lock("k", {.ttl = 100ms});
+  std::this_thread::sleep_for(60ms);
+  std::exit(0);  // NOLINT(concurrency-mt-unsafe): that is the case under test
+}
+
+TEST(Shutdown, StaticGuardsAndEnginesEndQuietly) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(exit_with_static_objects(), testing::ExitedWithCode(0), "");
+}
+
+}  // namespace
+}  // namespace holdfast::test
