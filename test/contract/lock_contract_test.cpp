@@ -360,8 +360,8 @@ TEST_P(LockContract, OneReleaseWakesOneOfSeveralSleepersAndItCanPassTheWakeUpOn)
   std::atomic<int> woken{0};
   std::vector<std::jthread> sleepers;
   for (int i = 0; i < 3; ++i) {
-    sleepers.emplace_back([&] {
-      const auto watch = theirs->watch(key("k"));
+    sleepers.emplace_back([&, client = world->open()] {
+      const auto watch = client->watch(key("k"));
       if (!watch->wait_until(BootClock::now() + 10s, {})) return;
       ++woken;
       watch->pass_on();

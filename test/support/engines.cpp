@@ -4,6 +4,7 @@
 #include <holdfast/sqlite.hpp>
 #include <ostream>
 
+#include "support/peer.hpp"
 #include "support/temp_dir.hpp"
 
 namespace holdfast::test {
@@ -27,6 +28,19 @@ class SqliteWorld final : public World {
   TempDir dir_;
 };
 
+/// Every client but the first is in a process of its own.
+class SqliteProcessesWorld final : public World {
+ public:
+  std::shared_ptr<LockBackend> open() override {
+    const auto file = dir_ / "holdfast.db";
+    if (!std::filesystem::exists(file)) return make_sqlite_lock_backend(file).value_or_throw();
+    return open_in_another_process("sqlite:" + file.string());
+  }
+
+ private:
+  TempDir dir_;
+};
+
 }  // namespace
 
 void PrintTo(const Engine& engine, std::ostream* out) {
@@ -37,6 +51,7 @@ std::vector<Engine> engines() {
   return {
       {"memory", [] { return std::make_unique<MemoryWorld>(); }},
       {"sqlite", [] { return std::make_unique<SqliteWorld>(); }},
+      {"sqlite_processes", [] { return std::make_unique<SqliteProcessesWorld>(); }},
   };
 }
 

@@ -1,0 +1,111 @@
+// The other process of open_in_another_process: carries out operations read from stdin.
+
+#include <holdfast/open.hpp>
+#include <iostream>
+#include <map>
+
+#include "support/calls.hpp"
+#include "support/peer_protocol.hpp"
+
+namespace holdfast::test::peer {
+namespace {
+
+class Peer {
+ public:
+  explicit Peer(const std::string& url) : holdfast_(open(url)), backend_(holdfast_.locks().backend()) {}
+
+  json answer(const json& ask) {
+    const std::string op = ask.at("op");
+    if (op == "authority") return {{"authority", backend_.authority()}};
+    if (op == "acquire") return acquire(ask);
+    if (op == "release") return release(ask);
+    if (op == "extend") return extend(ask);
+    if (op == "is_locked") return {{"locked", is_locked(backend_, to_key(ask.at("key")).str())}};
+    if (op == "lookup") return lookup(ask);
+    if (op == "list") return list(ask);
+    if (op == "watch") {
+      watches_[ask.at("watch")] = backend_.watch(to_key(ask.at("key")));
+      return json::object();
+    }
+    if (op == "wait")
+      return {{"woken", watches_.at(ask.at("watch"))->wait_until(to_time(ask.at("until")), {})}};
+    if (op == "pass_on") watches_.at(ask.at("watch"))->pass_on();
+    if (op == "unwatch") watches_.erase(ask.at("watch").get<int>());
+    return json::object();
+  }
+
+ private:
+  json acquire(const json& ask) {
+    const auto result =
+        try_acquire(backend_, {.id = to_id(ask.at("id")),
+                               .key = to_key(ask.at("key")),
+                               .ttl = ttl(milliseconds(ask.at("ttl").get<std::int64_t>())),
+                               .durability = static_cast<Durability>(ask.at("durability").get<int>()),
+                               .deadline = to_time(ask.at("deadline"))});
+    if (!result) return to_json(result.error());
+    if (const auto* granted = std::get_if<Granted>(&*result)) {
+      return {{"fence", granted->fence.value()}, {"expires", granted->expires_at_ms}};
+    }
+    const auto& refused = std::get<Refused>(*result);
+    return refused.free_in ? json{{"free_in", refused.free_in->count()}} : json{{"free_in", nullptr}};
+  }
+
+  json release(const json& ask) {
+    const auto result =
+        try_release(backend_, {.lock = to_ref(ask.at("lock")),
+                               .durability = static_cast<Durability>(ask.at("durability").get<int>()),
+                               .deadline = to_time(ask.at("deadline"))});
+    if (!result) return to_json(result.error());
+    const auto* absence = std::get_if<Absence>(&*result);
+    return absence != nullptr ? json{{"absence", static_cast<int>(*absence)}} : json::object();
+  }
+
+  json extend(const json& ask) {
+    const auto result =
+        try_extend(backend_, {.lock = to_ref(ask.at("lock")),
+                              .ttl = ttl(milliseconds(ask.at("ttl").get<std::int64_t>())),
+                              .durability = static_cast<Durability>(ask.at("durability").get<int>()),
+                              .deadline = to_time(ask.at("deadline"))});
+    if (!result) return to_json(result.error());
+    const auto* absence = std::get_if<Absence>(&*result);
+    if (absence != nullptr) return {{"absence", static_cast<int>(*absence)}};
+    return {{"expires", std::get<Extended>(*result).expires_at_ms}};
+  }
+
+  json lookup(const json& ask) {
+    const auto found = ask.contains("id") ? test::lookup(backend_, to_id(ask.at("id")))
+                                          : test::lookup(backend_, to_key(ask.at("key")).str());
+    return {{"record", found ? to_json(*found) : json()}};
+  }
+
+  json list(const json& ask) {
+    const auto page =
+        test::list(backend_, {.cursor = hex_to_bytes(ask.at("cursor")), .limit = ask.at("limit")});
+    if (!page) return to_json(page.error());
+    json locks = json::array();
+    for (const auto& record : page->locks) locks.push_back(to_json(record));
+    return {{"locks", locks}, {"cursor", bytes_to_hex(page->cursor)}};
+  }
+
+  Holdfast holdfast_;
+  LockBackend& backend_;
+  std::map<int, std::unique_ptr<Watch>> watches_;
+};
+
+}  // namespace
+}  // namespace holdfast::test::peer
+
+int main(int argc, char** argv) {
+  using namespace holdfast::test::peer;
+  if (argc != 2) return 64;
+  Peer peer(argv[1]);
+  for (std::string line; std::getline(std::cin, line);) {
+    json answer;
+    try {
+      answer = peer.answer(json::parse(line));
+    } catch (const holdfast::Error& error) {
+      answer = to_json(error);
+    }
+    std::cout << answer.dump() << std::endl;
+  }
+}
