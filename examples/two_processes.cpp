@@ -55,16 +55,17 @@ int start_the_job(const std::string& url) {
   std::cout << "locked with fence " << guard.fence().to_string() << '\n' << std::flush;
 
   // From here on nobody renews it: the other process has 10 s to take over.
-  const holdfast::DetachedLock detached = guard.detach();
+  const auto detached = guard.detach();
+  if (!detached) return 1;
   setenv("JOB_URL", hf.url().c_str(), 1);
-  setenv("JOB_KEY", detached.key.str().c_str(), 1);
-  setenv("JOB_LOCK_ID", std::string(detached.id.str()).c_str(), 1);
-  setenv("JOB_FENCE", detached.fence.to_string().c_str(), 1);
+  setenv("JOB_KEY", detached->key.str().c_str(), 1);
+  setenv("JOB_LOCK_ID", std::string(detached->id.str()).c_str(), 1);
+  setenv("JOB_FENCE", detached->fence.to_string().c_str(), 1);
   if (!run_second_process()) return 1;
 
   const auto next = hf.locks().lock("upload", {.ttl = 10s});
   std::cout << "free again: fence " << next.fence().to_string() << '\n';
-  return detached.fence < next.fence() ? 0 : 1;
+  return detached->fence < next.fence() ? 0 : 1;
 }
 
 }  // namespace
