@@ -68,6 +68,7 @@ include bad bench/a.cpp '"locks/acquire_loop.hpp"'
 include bad bench/a.cpp ' "engine/memory/table.hpp"  // sneaky'
 sample check_includes.sh bad src/locks/acquire_loop.cpp 'auto t = BootClock::now();\n'
 sample check_includes.sh bad src/locks/connect_fsm.cpp 'std::this_thread::sleep_for(d);\n'
+sample check_includes.sh bad src/core/a.hpp 'auto t = BootClock::now();\n'
 sample check_includes.sh good src/locks/driver.cpp 'auto t = BootClock::now();\n'
 
 long=$(printf '\\n%.0s' {1..601})
