@@ -3,7 +3,8 @@
 #include <cstdint>
 #include <holdfast/fence.hpp>
 #include <holdfast/lock_types.hpp>
-#include <holdfast/log.hpp>
+#include <optional>
+#include <string>
 
 namespace holdfast::core {
 
@@ -16,12 +17,12 @@ namespace holdfast::core {
   return Fence::of(last + 1);
 }
 
-/// Call outside mutexes and transactions, after each grant.
-inline void warn_of_high_fence(Log& log, Fence fence, const LockKey& key) {
+/// What to log, outside mutexes and transactions, after a grant: nothing while the fence is far from the end.
+[[nodiscard]] inline std::optional<std::string> high_fence_warning(Fence fence, const LockKey& key) {
   if (fence.value() <= Fence::warn_above) [[likely]]
-    return;
-  log.write(LogLevel::warning, "fence " + fence.to_string() + " of key hash " + key_hash(key.str()) +
-                                   " nears the end of its counter");
+    return std::nullopt;
+  return "fence " + fence.to_string() + " of key hash " + key_hash(key.str()) +
+         " nears the end of its counter";
 }
 
 }  // namespace holdfast::core

@@ -9,8 +9,8 @@
 
 #include "core/fence_limits.hpp"
 #include "core/liveness.hpp"
-#include "core/operation.hpp"
 #include "core/uuid.hpp"
+#include "sys/operation.hpp"
 #include "sys/process.hpp"
 #include "sys/random.hpp"
 #include "sys/wake_table.hpp"
@@ -103,7 +103,7 @@ class MemoryLockBackend final : public LockBackend {
 
   [[nodiscard]] std::optional<Error> refuse_early(BootTime deadline, const std::stop_token& stop) const {
     if (!home_.is_here()) return sys::used_after_fork();
-    return core::refuse_before_start(deadline, stop);
+    return sys::refuse_before_start(deadline, stop);
   }
 
   [[nodiscard]] std::int64_t now_ms() const {
@@ -156,7 +156,9 @@ class MemoryLockBackend final : public LockBackend {
       }
       if (const auto* grant = *granted ? std::get_if<Granted>(&**granted) : nullptr;
           grant != nullptr && log_) {
-        core::warn_of_high_fence(*log_, grant->fence, request.key);
+        if (auto warning = core::high_fence_warning(grant->fence, request.key)) {
+          log_->write(LogLevel::warning, *std::move(warning));
+        }
       }
       return *std::move(granted);
     }

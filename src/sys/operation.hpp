@@ -5,7 +5,7 @@
 #include <optional>
 #include <stop_token>
 
-namespace holdfast::core {
+namespace holdfast::sys {
 
 /// Why an operation must not begin: its caller has stopped or its time is over.
 [[nodiscard]] inline std::optional<Error> refuse_before_start(BootTime deadline,
@@ -17,4 +17,4 @@ namespace holdfast::core {
   return std::nullopt;
 }
 
-}  // namespace holdfast::core
+}  // namespace holdfast::sys

@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# Shows that the checks can fail: feeds each rule a sample that breaks it and one that does not.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+wrong=0 count=0
+
+# sample CHECK good|bad FILE TEXT: whether CHECK accepts a project of this one file (beside a harmless one).
+sample() {
+  local check=$1 expected=$2 file=$3 text=$4 tree=$work/tree output verdict=good
+  rm -rf "$tree"
+  mkdir -p "$tree/include/holdfast" "$tree/src/core" "$tree/cli" "$tree/$(dirname "$file")"
+  printf '#pragma once\n\n#include <string>\n' >"$tree/include/holdfast/harmless.hpp"
+  printf '%b' "$text" >"$tree/$file"
+  output=$("$here/$check" "$tree" 2>&1) || verdict=bad
+  count=$((count + 1))
+  if [[ $verdict != "$expected" ]]; then
+    echo "$check takes this for $verdict: $file: $text"
+    echo "$output"
+    wrong=$((wrong + 1))
+  elif [[ $verdict == bad && $output != *"$(basename "$file")"* ]]; then
+    echo "$check does not name $file: $output"
+    wrong=$((wrong + 1))
+  fi
+}
+include() { sample check_includes.sh "$1" "$2" "#include $3\n"; }
+style() { sample check_style.sh "$@"; }
+
+include good include/holdfast/a.hpp '<holdfast/error.hpp>'
+include bad include/holdfast/a.hpp '"core/nfc.hpp"'
+include bad include/holdfast/a.hpp '<sqlite3.h>'
+include bad include/holdfast/a.hpp '<unistd.h>'
+include bad include/holdfast/a.hpp '<nlohmann/json.hpp>'
+include good include/holdfast/nlohmann.hpp '<nlohmann/json.hpp>'
+include good src/core/a.cpp '<holdfast/lock_types.hpp>'
+include bad src/core/a.cpp '<holdfast/lock_backend.hpp>'
+include bad src/core/a.cpp '"sys/random.hpp"'
+include bad src/core/a.cpp '<mutex>'
+include bad src/core/a.cpp '<unistd.h>'
+include good src/sys/a.cpp '"core/base64url.hpp"'
+include good src/sys/a.cpp '<sys/mman.h>'
+include bad src/sys/a.cpp '"engine/memory/table.hpp"'
+include bad src/sys/a.cpp '<holdfast/locks.hpp>'
+include good src/engine/memory/a.cpp '"engine/memory/table.hpp"'
+include good src/engine/memory/a.cpp '"sys/wake_table.hpp"'
+include bad src/engine/memory/a.cpp '"engine/sqlite/database.hpp"'
+include bad src/engine/memory/a.cpp '"locks/acquire_loop.hpp"'
+include bad src/engine/memory/a.cpp '<holdfast/guard.hpp>'
+include bad src/engine/memory/a.cpp '<holdfast/sqlite.hpp>'
+include bad src/engine/memory/a.cpp '<sqlite3.h>'
+include good src/engine/sqlite/a.cpp '<sqlite3.h>'
+include good src/locks/a.cpp '<thread>'
+include bad src/locks/a.cpp '"engine/memory/table.hpp"'
+include bad src/locks/a.cpp '<holdfast/memory.hpp>'
+include good src/locks/acquire_loop.cpp '<holdfast/clock.hpp>'
+include bad src/locks/acquire_loop.cpp '<thread>'
+include bad src/locks/renew_loop.hpp '<condition_variable>'
+include bad src/locks/renew_loop.hpp '"sys/random.hpp"'
+include bad src/engine/redis/wire/reader.cpp '<sys/socket.h>'
+include bad src/engine/redis/lock.cpp '<asio.hpp>'
+include good src/engine/redis/conn/stream.cpp '<asio.hpp>'
+include good cli/a.cpp '<holdfast/holdfast.hpp>'
+include bad cli/a.cpp '"core/nfc.hpp"'
+include bad cli/a.cpp '"../src/core/nfc.hpp"'
+include bad examples/a.cpp '"sys/random.hpp"'
+include bad bench/a.cpp '"locks/acquire_loop.hpp"'
+include bad bench/a.cpp ' "engine/memory/table.hpp"  // sneaky'
+sample check_includes.sh bad src/locks/acquire_loop.cpp 'auto t = BootClock::now();\n'
+sample check_includes.sh bad src/locks/connect_fsm.cpp 'std::this_thread::sleep_for(d);\n'
+sample check_includes.sh bad src/core/a.hpp 'auto t = BootClock::now();\n'
+sample check_includes.sh good src/locks/driver.cpp 'auto t = BootClock::now();\n'
+
+long=$(printf '\\n%.0s' {1..601})
+style good src/core/a.cpp 'int a;\n'
+style bad src/core/a.cpp "$long"
+style good test/a.cpp "$long"
+style bad src/core/a.cpp '\tint a;\n'
+style bad src/core/a.cpp 'int a; \n'
+style bad docs/a.md 'word \n'
+style bad src/core/a.cpp "// TO""DO: later\n"
+style bad scripts/a "# FIX""ME\n"
+style bad src/core/a.hpp 'int a;\n'
+style bad src/core/a.hpp '#pragma once\nusing namespace std;\n'
+style good src/core/a.cpp 'using namespace std::literals;\n'
+style bad src/core/a.cpp 'int a;'
+
+mkdir "$work/empty"
+for check in check_includes.sh check_style.sh; do
+  if "$here/$check" "$work/empty" >/dev/null 2>&1; then
+    echo "$check is content with an empty directory"
+    wrong=$((wrong + 1))
+  fi
+done
+
+echo "$count samples, $wrong judged wrongly"
+[[ $wrong -eq 0 ]]
