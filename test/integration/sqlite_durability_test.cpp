@@ -161,7 +161,8 @@ TEST_F(SqliteDurability, NoLostTailOfTheLogTakesBackAFenceOrADurableLock) {
           const auto record = *after.lookup(key);
           ASSERT_TRUE(record && record->id == id) << key << " cut at " << cut;
         }
-        for (const auto& lock : after.list({}, 1000)->locks) {
+        const auto left = after.list({}, 1000);
+        for (const auto& lock : left->locks) {
           EXPECT_FALSE(lock.key.str().starts_with("guarded")) << lock.key.str() << " cut at " << cut;
         }
         ASSERT_GT(after.grant(LockId::generate(), "new").fence, moment.highest) << "cut at " << cut;
