@@ -3,6 +3,7 @@
 #include <chrono>
 #include <filesystem>
 #include <holdfast/lock_backend.hpp>
+#include <optional>
 #include <string>
 
 #include "engine/sqlite/clock.hpp"
@@ -41,7 +42,6 @@ class Database {
 
     /// Whether its commit will wait for the disk.
     [[nodiscard]] bool is_synced() const noexcept { return database_.full_; }
-    /// Only for a transaction that has written something.
     void commit();
 
    private:
@@ -67,6 +67,7 @@ class Database {
   bool full_ = false;
   bool synced_once_ = false;
   Statement begin_, commit_, rollback_;
+  std::optional<Statement> count_synced_commit_;
 };
 
 }  // namespace holdfast::sqlite

@@ -167,7 +167,8 @@ class SqliteLockBackend final : public LockBackend {
     }
 
     const auto next = next_fence(view.fences);
-    if (!next) throw next.error();
+    if (!next)
+      throw Error(next.error().code(), "cannot grant a lock in " + file_ + ": " + next.error().message());
     if (next->raises_reserve && !change.is_synced()) return std::nullopt;
 
     if (view.at_key) table_->remove(view.at_key->record.key);

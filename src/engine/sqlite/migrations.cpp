@@ -27,9 +27,10 @@ std::string uuid_v4() {
 void create(Connection& connection) {
   connection.execute(std::string(schema_sql).c_str());
   const std::string authority = uuid_v4();
-  const Statement insert(connection,
-                         "INSERT INTO meta (one, clock, fence_last, fence_reserved, authority) "
-                         "VALUES (1, 0, 0, 0, ?1)");
+  const Statement insert(
+      connection,
+      "INSERT INTO meta (one, clock, fence_last, fence_reserved, synced_commits, authority) "
+      "VALUES (1, 0, 0, 0, 0, ?1)");
   insert.execute(std::string_view(authority));
 }
 

@@ -6,6 +6,7 @@ CREATE TABLE meta (
   clock          INTEGER NOT NULL,  -- the clock that the deadlines below run on; 0: none yet
   fence_last     INTEGER NOT NULL,  -- the highest fence granted, as far as the file remembers
   fence_reserved INTEGER NOT NULL,  -- durable: no fence above this was ever granted
+  synced_commits INTEGER NOT NULL,  -- rises with each commit that must reach the disk
   authority      TEXT    NOT NULL   -- UUID of this file's fence sequence
 );
 

@@ -1,0 +1,211 @@
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <map>
+#include <vector>
+
+#include "engine/sqlite/fences.hpp"
+#include "integration/sqlite_fixture.hpp"
+
+namespace {
+std::atomic<int> syncs = 0;
+}
+
+// Stands in for the C library's, for SQLite too: the experiment that shows which commits wait for the disk.
+extern "C" int fdatasync(int fd) {
+  ++syncs;
+  return static_cast<int>(syscall(SYS_fdatasync, fd));
+}
+extern "C" int fsync(int fd) {
+  ++syncs;
+  return static_cast<int>(syscall(SYS_fsync, fd));
+}
+
+namespace holdfast::sqlite {
+namespace {
+
+template <class F>
+int syncs_of(F operation) {
+  const int before = syncs;
+  operation();
+  return syncs - before;
+}
+
+class SqliteDurability : public SqliteTest {
+ protected:
+  FakeClock time;
+};
+
+TEST_F(SqliteDurability, OnlyDurableChangesAndTheFirstOneWaitForTheDisk) {
+  open(time);
+  auto client = open(time);
+  std::vector<LockId> ids;
+  for (int i = 0; i < 10; ++i) ids.push_back(LockId::generate());
+  const auto key = [](int i) { return "k" + std::to_string(i); };
+
+  EXPECT_GE(syncs_of([&] { client.grant(ids[0], key(0), 30s, Durability::process); }), 1) << "the first";
+  for (int i = 1; i < 4; ++i) {
+    EXPECT_EQ(syncs_of([&] { client.grant(ids[1], key(1), 30s, Durability::process); }), 0);
+    EXPECT_EQ(
+        syncs_of([&] { EXPECT_TRUE(extended(client.extend(ids[1], key(1), 30s, Durability::process))); }), 0);
+    EXPECT_EQ(syncs_of([&] { EXPECT_TRUE(released(client.release(ids[1], key(1), Durability::process))); }),
+              0);
+    EXPECT_EQ(syncs_of([&] { client.grant(ids[2], key(2), 30s, Durability::machine); }), 1);
+    EXPECT_EQ(syncs_of([&] { client.grant(ids[2], key(2), 30s, Durability::machine); }), 1) << "again";
+    EXPECT_EQ(
+        syncs_of([&] { EXPECT_TRUE(extended(client.extend(ids[2], key(2), 30s, Durability::machine))); }), 1);
+    EXPECT_EQ(syncs_of([&] { EXPECT_TRUE(released(client.release(ids[2], key(2), Durability::machine))); }),
+              1);
+  }
+}
+
+TEST_F(SqliteDurability, TheFirstChangeOfEveryConnectionWaitsForTheDisk) {
+  auto first = open(time);
+  first.grant(LockId::generate(), "a");
+  auto second = open(time);
+  EXPECT_EQ(syncs_of([&] { EXPECT_TRUE(refused(second.acquire(LockId::generate(), "a"))); }), 0);
+  EXPECT_GE(syncs_of([&] { second.grant(LockId::generate(), "b"); }), 1) << "a refusal synced nothing";
+  EXPECT_EQ(syncs_of([&] { second.grant(LockId::generate(), "c"); }), 0);
+}
+
+TEST_F(SqliteDurability, AFenceThatNeedsANewBlockWaitsForTheDisk) {
+  open(time).grant(LockId::generate(), "a");
+  const auto reserved = std::stoull(sql(file, "SELECT fence_reserved FROM meta"));
+  sql(file, "UPDATE meta SET fence_last = fence_reserved - 2");
+  auto client = open(time);
+  client.grant(LockId::generate(), "b");
+  EXPECT_EQ(syncs_of([&] { client.grant(LockId::generate(), "c"); }), 0);
+  EXPECT_EQ(syncs_of([&] { EXPECT_EQ(client.grant(LockId::generate(), "d").fence.value(), reserved + 1); }),
+            1);
+  EXPECT_EQ(syncs_of([&] { client.grant(LockId::generate(), "e"); }), 0);
+  EXPECT_GE(std::stoull(sql(file, "SELECT fence_reserved FROM meta")), reserved + fence_block);
+}
+
+/// What had been promised when the power was cut, and how much of the log was certainly on disk.
+struct Moment {
+  std::uintmax_t log_bytes = 0;
+  std::uintmax_t durable_bytes = 0;
+  Fence highest;
+  std::map<std::string, LockId> durable_locks;
+};
+
+TEST_F(SqliteDurability, NoLostTailOfTheLogTakesBackAFenceOrADurableLock) {
+  const std::filesystem::path log = file.string() + "-wal";
+  open(time).grant(LockId::generate(), "warm-up");
+  sql(file, "UPDATE meta SET fence_last = fence_reserved - 7; DELETE FROM locks");
+
+  std::vector<Moment> moments;
+  auto client = open(time);
+  {
+    Moment now;
+    std::map<std::string, LockId> held;
+    const auto step = [&](auto operation) {
+      const bool synced = syncs_of(operation) > 0;
+      now.log_bytes = std::filesystem::file_size(log);
+      if (synced) now.durable_bytes = now.log_bytes;
+      moments.push_back(now);
+    };
+    const auto acquire = [&](const std::string& key, Durability durability) {
+      step([&] {
+        const auto id = LockId::generate();
+        now.highest = std::max(now.highest, client.grant(id, key, 1h, durability).fence);
+        held.insert_or_assign(key, id);
+        if (durability == Durability::machine) now.durable_locks.insert_or_assign(key, id);
+      });
+    };
+    const auto release = [&](const std::string& key, Durability durability) {
+      step([&] {
+        EXPECT_TRUE(released(client.release(held.at(key), key, durability)));
+        now.durable_locks.erase(key);
+      });
+    };
+    for (int round = 0; round < 4; ++round) {
+      const auto n = std::to_string(round);
+      acquire("guarded" + n, Durability::process);
+      acquire("detached" + n, Durability::machine);
+      acquire("brief" + n, Durability::process);
+      release("brief" + n, Durability::process);
+      acquire("detached-later" + n, Durability::process);
+      step([&] {
+        const auto id = held.at("detached-later" + n);
+        EXPECT_TRUE(extended(client.extend(id, {}, 1h, Durability::machine)));
+        now.durable_locks.insert_or_assign("detached-later" + n, id);
+      });
+      acquire("guarded-too" + n, Durability::process);
+      if (round > 0) release("detached" + std::to_string(round - 1), Durability::machine);
+    }
+  }
+  // A copy made by another process: opening and closing the file here would drop SQLite's locks.
+  const TemporaryDirectory scratch;
+  const auto saved = scratch.path() / "saved", copy = scratch.path() / "copy.db";
+  const auto run = [](const std::string& command) { ASSERT_EQ(std::system(command.c_str()), 0) << command; };
+  run("cp " + file.string() + " " + saved.string() + " && cp " + log.string() + " " + saved.string() +
+      "-wal");
+
+  constexpr std::uintmax_t header = 32, frame = 24 + 1024;
+  int cuts = 0;
+  for (const auto& moment : moments) {
+    for (auto cut = moment.durable_bytes; cut <= moment.log_bytes; cut += frame / 2) {
+      ++cuts;
+      std::filesystem::copy_file(saved, copy);
+      std::filesystem::copy_file(saved.string() + "-wal", copy.string() + "-wal");
+      std::filesystem::resize_file(copy.string() + "-wal", cut);
+      FakeClock rebooted = time;
+      rebooted.reboot_after(1s);
+      {
+        Client after(open_lock_backend(copy, {}, {}, rebooted.clock()).value_or_throw());
+        for (const auto& [key, id] : moment.durable_locks) {
+          const auto record = *after.lookup(key);
+          ASSERT_TRUE(record && record->id == id) << key << " cut at " << cut;
+        }
+        const auto left = after.list({}, 1000);
+        for (const auto& lock : left->locks) {
+          EXPECT_FALSE(lock.key.str().starts_with("guarded")) << lock.key.str() << " cut at " << cut;
+        }
+        ASSERT_GT(after.grant(LockId::generate(), "new").fence, moment.highest) << "cut at " << cut;
+      }
+      for (const char* suffix : {"", "-wal", "-shm", "-wake"})
+        std::filesystem::remove(copy.string() + suffix);
+    }
+  }
+  EXPECT_EQ((moments.back().log_bytes - header) % frame, 0U) << "frames are not as this test assumes";
+  EXPECT_GT(cuts, 60);
+}
+
+TEST_F(SqliteDurability, AboveTheLastFenceNothingIsHeld) {
+  open(time);
+  sql(file, "UPDATE meta SET fence_last = 899999999999999, fence_reserved = 899999999999999");
+  auto client = open(time);
+  EXPECT_EQ(client.grant(LockId::generate(), "k").fence.value(), Fence::max_issued);
+  const auto id = LockId::generate();
+  const auto error = client.acquire(id, "another").error();
+  EXPECT_EQ(error.code(), ErrorCode::Internal);
+  EXPECT_NE(error.message().find(file.string()), std::string::npos) << error.message();
+  EXPECT_FALSE(*client.is_locked("another"));
+  EXPECT_EQ(absence(client.release(id)), Absence::not_found);
+  EXPECT_TRUE(*client.is_locked("k")) << "what is held stays held";
+}
+
+TEST_F(SqliteDurability, NearTheEndOfTheFencesEachGrantWarnsWithoutNamingTheKey) {
+  open(time);
+  sql(file, "UPDATE meta SET fence_last = 89999999999999, fence_reserved = 89999999999999");
+  auto log = std::make_shared<Log>();
+  std::vector<std::pair<LogLevel, std::string>> lines;
+  log->set_sink([&](LogLevel level, std::string_view message) { lines.emplace_back(level, message); });
+  auto client = open(time, log);
+  EXPECT_EQ(client.grant(LockId::generate(), "secret-key").fence.value(), Fence::warn_above);
+  log->flush();
+  EXPECT_TRUE(lines.empty());
+  client.grant(LockId::generate(), "secret-key-2");
+  log->flush();
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_EQ(lines[0].first, LogLevel::warning);
+  EXPECT_NE(lines[0].second.find(key_hash("secret-key-2")), std::string::npos) << lines[0].second;
+  EXPECT_EQ(lines[0].second.find("secret-key"), std::string::npos) << lines[0].second;
+}
+
+}  // namespace
+}  // namespace holdfast::sqlite
