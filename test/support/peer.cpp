@@ -8,7 +8,7 @@
 #include <mutex>
 #include <stdexcept>
 
-#include "core/operation.hpp"
+#include "sys/operation.hpp"
 #include "support/peer_protocol.hpp"
 
 namespace holdfast::test {
@@ -177,7 +177,7 @@ class PeerBackend final : public LockBackend {
  private:
   template <class T, class Read>
   void ask(BootTime deadline, const std::stop_token& stop, Done<T> done, const json& question, Read read) {
-    if (auto refused = core::refuse_before_start(deadline, stop)) return done(*refused);
+    if (auto refused = sys::refuse_before_start(deadline, stop)) return done(*refused);
     const json answer = line_->ask(question);
     if (answer.contains("error")) return done(peer::to_error(answer));
     done(Result<T>(read(answer)));
