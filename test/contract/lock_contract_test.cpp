@@ -357,17 +357,19 @@ TEST_P(LockContract, AWatchEndsAtItsDeadlineAndWhenStopped) {
 
 TEST_P(LockContract, OneReleaseWakesOneOfSeveralSleepersAndItCanPassTheWakeUpOn) {
   ASSERT_TRUE(acquire(*mine, id, "k"));
-  std::atomic<int> woken{0};
+  std::atomic<int> watching{0}, woken{0};
   std::vector<std::jthread> sleepers;
   for (int i = 0; i < 3; ++i) {
     sleepers.emplace_back([&, client = world->open()] {
       const auto watch = client->watch(key("k"));
+      ++watching;
       if (!watch->wait_until(BootClock::now() + 10s, {})) return;
       ++woken;
       watch->pass_on();
     });
   }
-  std::this_thread::sleep_for(100ms);
+  while (watching < 3) std::this_thread::sleep_for(1ms);
+  std::this_thread::sleep_for(50ms);
   ASSERT_EQ(release(*mine, id, "k"), std::nullopt);
   sleepers.clear();
   EXPECT_EQ(woken, 3);
