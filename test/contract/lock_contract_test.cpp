@@ -378,7 +378,7 @@ TEST_P(LockContract, OneReleaseWakesOneOfSeveralSleepersAndItCanPassTheWakeUpOn)
 TEST_P(LockContract, ThreadsNeverHoldTheSameLockTogether) {
   std::atomic<int> inside{0}, grants{0};
   std::atomic<bool> overlap{false}, fell{false};
-  std::uint64_t last_fence = 0;  // guarded by the lock under test
+  std::atomic<std::uint64_t> last_fence{0};
   std::vector<std::jthread> threads;
   for (int t = 0; t < 8; ++t) {
     threads.emplace_back([&, client = t % 2 == 0 ? mine : theirs] {
