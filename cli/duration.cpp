@@ -44,7 +44,7 @@ std::optional<std::uint64_t> number(std::string_view digits) noexcept {
 }
 
 [[noreturn]] void refuse(std::string_view option, std::string_view text, const std::string& why) {
-  throw UsageError(std::string(option) + ": " + quoted(text) + " " + why);
+  throw UsageError(std::string(option) + ": " + quote(text) + " " + why);
 }
 
 }  // namespace

@@ -12,7 +12,8 @@ namespace holdfast::cli {
 [[nodiscard]] std::chrono::milliseconds parse_duration(std::string_view option, std::string_view text);
 
 /// The same, and zero is refused too.
-[[nodiscard]] std::chrono::milliseconds parse_positive_duration(std::string_view option, std::string_view text);
+[[nodiscard]] std::chrono::milliseconds parse_positive_duration(std::string_view option,
+                                                                std::string_view text);
 
 /// "30 s", "0.5 s", "5 m": for people, in the largest unit that shows it well.
 [[nodiscard]] std::string describe(std::chrono::milliseconds length);

@@ -9,16 +9,16 @@ namespace holdfast::cli {
 /// has the same table.
 enum ExitCode : int {
   exit_ok = 0,
-  exit_not_held = 1,         ///< lock release, extend, show: nobody holds that
-  exit_usage = 64,           ///< bad option or argument; nothing was done
-  exit_unavailable = 69,     ///< the backend cannot be used now
-  exit_internal = 70,        ///< a broken promise: of the data, of the system, or of this program
-  exit_not_acquired = 75,    ///< somebody else holds the lock (run and acquire; `-E` changes it)
-  exit_refused = 77,         ///< the backend refuses us: authentication, permission
-  exit_lost = 79,            ///< the lock was lost while the command ran, and the command was ended
-  exit_cannot_execute = 126, ///< the command was found and cannot be run
-  exit_not_found = 127,      ///< the command was not found
-  exit_signal_base = 128,    ///< + N: ended by signal N
+  exit_not_held = 1,          ///< lock release, extend, show: nobody holds that
+  exit_usage = 64,            ///< bad option or argument; nothing was done
+  exit_unavailable = 69,      ///< the backend cannot be used now
+  exit_internal = 70,         ///< a broken promise: of the data, of the system, or of this program
+  exit_not_acquired = 75,     ///< somebody else holds the lock (run and acquire; `-E` changes it)
+  exit_refused = 77,          ///< the backend refuses us: authentication, permission
+  exit_lost = 79,             ///< the lock was lost while the command ran, and the command was ended
+  exit_cannot_execute = 126,  ///< the command was found and cannot be run
+  exit_not_found = 127,       ///< the command was not found
+  exit_signal_base = 128,     ///< + N: ended by signal N
 };
 
 [[nodiscard]] constexpr int exit_code_of(ErrorCode code) noexcept {

@@ -62,9 +62,9 @@ void Keeper::send(const Order& order) noexcept {
 Keeper::Heard Keeper::next() noexcept {
   Report report;
   const auto n = recv(socket_.get(), &report, sizeof report, MSG_DONTWAIT);
-  if (n == static_cast<ssize_t>(sizeof report)) return {.report = report};
+  if (n == static_cast<ssize_t>(sizeof report)) return {report, false};
   const bool not_yet = n < 0 && (errno == EAGAIN || errno == EINTR);
-  return {.dead = !not_yet};
+  return {std::nullopt, !not_yet};
 }
 
 }  // namespace holdfast::cli

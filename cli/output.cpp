@@ -55,8 +55,8 @@ void print_line(const std::string& line) {
 
 /// Terminal columns, near enough: one for each code point.
 std::size_t width(std::string_view text) noexcept {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
 }  // namespace
@@ -70,14 +70,15 @@ std::string printable(std::string_view text) {
       continue;
     }
     std::array<char, 5> hex{};
-    std::snprintf(hex.data(), hex.size(), "\\x%02x", static_cast<unsigned>(static_cast<unsigned char>(text[0])));
+    std::snprintf(hex.data(), hex.size(), "\\x%02x",
+                  static_cast<unsigned>(static_cast<unsigned char>(text[0])));
     out += hex.data();
     text.remove_prefix(1);
   }
   return out;
 }
 
-std::string quoted(std::string_view text) {
+std::string quote(std::string_view text) {
   return '"' + printable(text) + '"';
 }
 

@@ -16,7 +16,7 @@ namespace holdfast::cli {
 /// UTF-8 are shown as \xNN.
 [[nodiscard]] std::string printable(std::string_view text);
 /// The same between double quotes.
-[[nodiscard]] std::string quoted(std::string_view text);
+[[nodiscard]] std::string quote(std::string_view text);
 
 /// One line on stderr, `holdfast: MESSAGE`, in one write so that lines of several processes do not mix.
 /// What cannot be written is dropped.

@@ -10,14 +10,15 @@ InheritedSignals::InheritedSignals() noexcept {
   sigprocmask(SIG_SETMASK, nullptr, &mask_);
   sigemptyset(&ignored_);
   for (int signal = 1; signal < NSIG; ++signal) {
-    struct sigaction action {};
-    if (sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN) sigaddset(&ignored_, signal);
+    struct sigaction action{};
+    if (sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN)
+      sigaddset(&ignored_, signal);
   }
 }
 
 void InheritedSignals::restore() const noexcept {
   for (int signal = 1; signal < NSIG; ++signal) {
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = ignores(signal) ? SIG_IGN : SIG_DFL;
     sigaction(signal, &action, nullptr);  // refused for KILL, STOP and the C library's own: as it should be
   }

@@ -24,7 +24,7 @@ namespace {
 /// In a pipeline the other members of our job may want the terminal (`holdfast run k -- list | less`), so
 /// there the command gets it only when it asks, by being stopped for reading or setting it.
 bool is_pipe(int fd) noexcept {
-  struct stat file {};
+  struct stat file{};
   return fstat(fd, &file) == 0 && (S_ISFIFO(file.st_mode) || S_ISSOCK(file.st_mode));
 }
 
@@ -66,7 +66,8 @@ void Supervisor::wait_for_something() const {
   // Renewals come every ttl/3 without a sound; looking four times as often tells the keeper of each long
   // before it would act (at 2/3 of the ttl or later).
   auto patience = std::max<nanoseconds>(settings_.ttl / 12, milliseconds(1));
-  if (overdue_ != never) patience = std::clamp<nanoseconds>(overdue_ - BootClock::now(), milliseconds(1), patience);
+  if (overdue_ != never)
+    patience = std::clamp<nanoseconds>(overdue_ - BootClock::now(), milliseconds(1), patience);
   const int timeout = static_cast<int>(std::min<std::int64_t>(
       std::chrono::ceil<milliseconds>(patience).count(), milliseconds(std::chrono::hours(1)).count()));
   std::array<pollfd, 3> watched{{{keeper_.descriptor(), POLLIN, 0},
@@ -156,13 +157,19 @@ void Supervisor::stopped(int signal) {
   }
   const bool had_terminal = terminal_->foreground() == command_;
   if (had_terminal) terminal_->give_to(getpgrp());
+  const bool in_front = had_terminal || in_foreground();
   stop_by(signal, had_terminal);
-  // Here we have been continued; SIGCONT waits in the queue and does the rest. Without it we were not
-  // stopped at all (an orphaned group cannot be), so nobody will ever continue the command but us.
-  if (had_terminal) {
-    pollfd queue{signals_.descriptor(), POLLIN, 0};
-    if (poll(&queue, 1, 0) == 0) continued();
+  // Here we have been continued, and SIGCONT waits in the queue. Without it we were not stopped at all (an
+  // orphaned group cannot be): then nobody will ever continue the command but us.
+  bool woken = false;
+  while (const auto next = signals_.take()) {
+    if (*next == SIGCONT) {
+      woken = true;
+    } else {
+      keeper_.signal(*next);
+    }
   }
+  if (woken || in_front) continued();
 }
 
 /// We were continued, from a stop of the whole job or from one of our own. The command goes on only if the

@@ -68,10 +68,10 @@ class Supervisor {
   const Terminal* terminal_;
   Settings settings_;
   Descriptor loss_;
-  BootTime told_{};               ///< the deadline the keeper knows
-  BootTime overdue_ = never;      ///< the keeper should have ended the command by then
+  BootTime told_{};           ///< the deadline the keeper knows
+  BootTime overdue_ = never;  ///< the keeper should have ended the command by then
   pid_t command_ = 0;
-  bool gives_terminal_ = false;   ///< the command's group gets the terminal whenever our job has it
+  bool gives_terminal_ = false;  ///< the command's group gets the terminal whenever our job has it
   bool command_stopped_ = false;
   bool ending_ = false;
 };

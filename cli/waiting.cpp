@@ -17,8 +17,10 @@ namespace holdfast::cli {
 using std::chrono::milliseconds;
 
 void Patience::add_to(CLI::App& command) {
-  auto* none = command.add_flag("-n,--no-wait", no_wait, "Do not wait: exit 75 at once if somebody holds the lock");
-  auto* some = command.add_option("-w,--wait", wait, "Wait this long at most (0: as -n). Default: as long as it takes");
+  auto* none =
+      command.add_flag("-n,--no-wait", no_wait, "Do not wait: exit 75 at once if somebody holds the lock");
+  auto* some = command.add_option("-w,--wait", wait,
+                                  "Wait this long at most (0: as -n). Default: as long as it takes");
   some->type_name("DURATION")->excludes(none);
   command.add_flag("--verbose", verbose, "Say on stderr what is being waited for, not only on a terminal");
 }
@@ -53,7 +55,7 @@ void InterruptibleWait::listen() {
     std::array<pollfd, 2> watched{{{signals_.descriptor(), POLLIN, 0}, {end_.get(), POLLIN, 0}}};
     const int ready = poll(watched.data(), watched.size(), timeout);
     if (ready == 0) {
-      complain("waiting for " + quoted(key_) + " ...");
+      complain("waiting for " + quote(key_) + " ...");
       timeout = -1;
     }
     if (watched[1].revents != 0) return;
@@ -70,7 +72,7 @@ void InterruptibleWait::listen() {
 }
 
 std::string not_acquired_message(Locks& locks, const std::string& key, milliseconds waited) {
-  std::string message = quoted(key) + " is locked by somebody else";
+  std::string message = quote(key) + " is locked by somebody else";
   try {
     if (const auto holder = locks.get_by_key(key)) {
       message += ", for " + describe(time_until(holder->expires_at_ms)) + " more unless it is renewed";
@@ -96,7 +98,7 @@ bool held_by_enclosing_run(Locks& locks, const std::string& key) {
 }
 
 std::string nested_message(const std::string& key) {
-  return quoted(key) +
+  return quote(key) +
          " is held by the `holdfast run` that this command runs under; waiting for it would never end. "
          "The lock is held already: run the command directly, or use another key";
 }
