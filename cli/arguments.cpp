@@ -15,6 +15,10 @@ bool is_option(std::string_view text) noexcept {
   return text.size() > 1 && text.front() == '-';
 }
 
+std::string path_of(const CLI::App* app) {
+  return app->get_parent() == nullptr ? app->get_name() : path_of(app->get_parent()) + " " + app->get_name();
+}
+
 /// An option of this subcommand or of those above it.
 const CLI::Option* find_option(const CLI::App* app, const std::string& name) {
   for (; app != nullptr; app = app->get_parent()) {
@@ -23,17 +27,20 @@ const CLI::Option* find_option(const CLI::App* app, const std::string& name) {
   return nullptr;
 }
 
-/// Whether the option (or the last of a cluster like -nw) takes the next argument as its value.
+/// Whether the option (or the last of a cluster like -nw) takes the next argument as its value. Throws
+/// UsageError if there is no such option.
 bool takes_next(const CLI::App* app, const std::string& text) {
+  const auto known = [app, &text](const std::string& name) -> const CLI::Option& {
+    if (const auto* option = find_option(app, name)) return *option;
+    throw UsageError("unknown option " + quote(text.starts_with("--") ? text : name) + "; see " +
+                     path_of(app) + " --help");
+  };
   if (text.starts_with("--")) {
-    if (text.find('=') != std::string::npos) return false;
-    const auto* option = find_option(app, text);
-    return option != nullptr && option->get_expected_min() > 0;
+    const auto equals = text.find('=');
+    return known(text.substr(0, equals)).get_expected_min() > 0 && equals == std::string::npos;
   }
   for (std::size_t i = 1; i < text.size(); ++i) {
-    const auto* option = find_option(app, std::string("-") + text[i]);
-    if (option == nullptr) return false;  // the parser will complain
-    if (option->get_expected_min() > 0) return i + 1 == text.size();
+    if (known(std::string("-") + text[i]).get_expected_min() > 0) return i + 1 == text.size();
   }
   return false;
 }
@@ -49,10 +56,6 @@ std::string one_of(const CLI::App& app) {
     names += (names.empty() ? "" : ", ") + sub->get_name();
   }
   return names;
-}
-
-std::string path_of(const CLI::App* app) {
-  return app->get_parent() == nullptr ? app->get_name() : path_of(app->get_parent()) + " " + app->get_name();
 }
 
 const CLI::App* find_subcommand(const CLI::App& app, const std::string& name) {

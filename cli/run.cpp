@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <holdfast/holdfast.hpp>
+#include <holdfast/memory.hpp>
+#include <optional>
 
 #include "context.hpp"
 #include "duration.hpp"
@@ -27,8 +29,8 @@ struct RunOptions {
   Patience patience;
   std::string key;
   std::string ttl = "30";
-  std::string grace;
-  std::string max_hold;
+  std::optional<std::string> grace;
+  std::optional<std::string> max_hold;
   int conflict_exit_code = exit_not_acquired;
 };
 
@@ -45,17 +47,17 @@ Times check_times(const RunOptions& options) {
   Times times;
   times.wait = options.patience.length();
   times.ttl = Ttl::of(parse_positive_duration("--ttl", options.ttl)).value_or_throw().length();
-  if (!options.max_hold.empty()) times.max_hold = parse_positive_duration("--max-hold", options.max_hold);
+  if (options.max_hold) times.max_hold = parse_positive_duration("--max-hold", *options.max_hold);
 
   // The command must be gone before the lease or the longest hold ends, whichever is shorter.
   const bool capped = times.max_hold > milliseconds::zero() && times.max_hold < times.ttl;
   const nanoseconds shortest = capped ? times.max_hold : times.ttl;
   times.margin = std::clamp<nanoseconds>(shortest / 50, milliseconds(10), milliseconds(500));
   times.grace = std::min<nanoseconds>(std::chrono::seconds(5), shortest / 6);
-  if (!options.grace.empty()) {
-    times.grace = parse_duration("--grace", options.grace);
+  if (options.grace) {
+    times.grace = parse_duration("--grace", *options.grace);
     if (times.grace > shortest / 3) {
-      throw UsageError("--grace: " + quote(options.grace) + " is more than a third of the " +
+      throw UsageError("--grace: " + quote(*options.grace) + " is more than a third of the " +
                        (capped ? "--max-hold" : "--ttl") + " of " +
                        describe(std::chrono::floor<milliseconds>(shortest)) +
                        "; the lock could not be renewed in time. Use a longer --" +
@@ -127,6 +129,9 @@ class Run {
     SignalQueue signals({SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH, SIGUSR1, SIGUSR2},
                         inherited);
     Holdfast holdfast = open(context_.url_or_default());
+    if (holdfast.locks().capabilities().backend == memory_capabilities.backend) {
+      complain("warning: memory: is private to this process, so the lock keeps nobody out; use sqlite:PATH");
+    }
 
     std::optional<Guard> guard;
     if (const auto code = acquire(holdfast.locks(), signals, guard)) return *code;
@@ -260,10 +265,13 @@ void add_run(CLI::App& app, Context& context) {
   run->add_option("--ttl", options->ttl,
                   "How long the lock outlives a dead holder; renewed while the command runs (default 30)")
       ->type_name("DURATION");
-  run->add_option("--grace", options->grace,
-                  "If the lock is lost: from TERM to KILL. At most ttl/3 (default: ttl/6, at most 5)")
+  run->add_option_function<std::string>(
+         "--grace", [options](const std::string& text) { options->grace = text; },
+         "If the lock is lost: from TERM to KILL. At most ttl/3 (default: ttl/6, at most 5)")
       ->type_name("DURATION");
-  run->add_option("--max-hold", options->max_hold, "End the command if it holds the lock for this long")
+  run->add_option_function<std::string>(
+         "--max-hold", [options](const std::string& text) { options->max_hold = text; },
+         "End the command if it holds the lock for this long")
       ->type_name("DURATION");
   run->add_option("KEY", options->key, "The lock's name: up to 512 bytes of UTF-8")->required();
   run->formatter(std::make_shared<RunFormatter>());

@@ -19,15 +19,16 @@ using std::chrono::milliseconds;
 void Patience::add_to(CLI::App& command) {
   auto* none =
       command.add_flag("-n,--no-wait", no_wait, "Do not wait: exit 75 at once if somebody holds the lock");
-  auto* some = command.add_option("-w,--wait", wait,
-                                  "Wait this long at most (0: as -n). Default: as long as it takes");
+  auto* some = command.add_option_function<std::string>(
+      "-w,--wait", [this](const std::string& text) { wait = text; },
+      "Wait this long at most (0: as -n). Default: as long as it takes");
   some->type_name("DURATION")->excludes(none);
   command.add_flag("--verbose", verbose, "Say on stderr what is being waited for, not only on a terminal");
 }
 
 milliseconds Patience::length() const {
   if (no_wait) return milliseconds::zero();
-  return wait.empty() ? no_time_limit : parse_duration("--wait", wait);
+  return wait ? parse_duration("--wait", *wait) : no_time_limit;
 }
 
 InterruptibleWait::InterruptibleWait(SignalQueue& signals, std::string key, bool verbose)

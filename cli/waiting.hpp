@@ -21,7 +21,7 @@ namespace holdfast::cli {
 /// -n, -w and --verbose: how long to wait for a lock. Shared by `run` and `lock acquire`.
 struct Patience {
   bool no_wait = false;
-  std::string wait;
+  std::optional<std::string> wait;
   bool verbose = false;
 
   void add_to(CLI::App& command);
