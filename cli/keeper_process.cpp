@@ -295,19 +295,27 @@ class KeeperProcess {
   }
 
   [[noreturn]] void report_end() {
+    // If we were held up (stopped, suspended), it may have run on past its lease.
+    if (cause_ == Report::Cause::none && BootClock::now() >= deadline_) cause_ = Report::Cause::deadline;
     tell({.kind = Report::Kind::exited,
           .value = status_.value_or(0),
           .cause = cause_,
           .beyond_reach = static_cast<std::int32_t>(beyond_reach_),
-          .at_ns = BootClock::now().time_since_epoch().count(),
           .deadline_ns = deadline_.time_since_epoch().count()});
     if (!socket_) {
+      give_terminal_back();
       complain(beyond_reach_ == 0
                    ? "holdfast died; its command was ended before the lock's lease ends"
                    : "holdfast died, and processes of its command run as another user and could not be "
                      "ended; they may outlive the lock");
     }
     _exit(0);
+  }
+
+  /// In holdfast's stead: a dead group in the foreground would swallow the next Ctrl-C.
+  void give_terminal_back() const {
+    const auto terminal = Terminal::controlling();
+    if (terminal && terminal->foreground() == command_) terminal->give_to(callers_group_);
   }
 
   static constexpr int exit_killed = 70;
@@ -322,6 +330,7 @@ class KeeperProcess {
   Phase phase_ = Phase::idle;
   BootTime deadline_ = never;
   BootTime kill_at_ = never;
+  pid_t callers_group_ = getpgrp();
   pid_t command_ = 0;
   std::optional<int> status_;
   bool childless_ = false;

@@ -40,15 +40,14 @@ struct Report {
   enum class Cause : std::int32_t {
     none,      ///< it did not: the command ended by itself
     ordered,   ///< Order::kill
-    deadline,  ///< the lease was about to end
+    deadline,  ///< the lease was about to end, or had ended before anybody looked
   };
   Kind kind{};
   std::int32_t value = 0;
   Cause cause = Cause::none;
   /// exited: processes that may not be signalled and so may still live.
   std::int32_t beyond_reach = 0;
-  /// exited: when it ended, and until when the lease was known to be proven.
-  std::int64_t at_ns = 0;
+  /// exited: until when the lease was known to be proven. A command that ended by itself ended before that.
   std::int64_t deadline_ns = 0;
 };
 

@@ -64,8 +64,9 @@ Ending Supervisor::run(const std::vector<std::string>& environment) {
 
 void Supervisor::wait_for_something() const {
   // Renewals come every ttl/3 without a sound; looking four times as often tells the keeper of each long
-  // before it would act (at 2/3 of the ttl or later).
-  auto patience = std::max<nanoseconds>(settings_.ttl / 12, milliseconds(1));
+  // before it would act (at 2/3 of the ttl or later). One that is late must reach it without delay.
+  const bool renewal_is_late = guard_.remaining() < nanoseconds(settings_.ttl) * 7 / 12;
+  auto patience = std::max<nanoseconds>(settings_.ttl / (renewal_is_late ? 96 : 12), milliseconds(1));
   if (overdue_ != never)
     patience = std::clamp<nanoseconds>(overdue_ - BootClock::now(), milliseconds(1), patience);
   const int timeout = static_cast<int>(std::min<std::int64_t>(

@@ -95,7 +95,7 @@ TEST_F(RunDeath, AShortStopOfHoldfastDoesNoHarm) {
 }
 
 TEST_F(RunDeath, WithoutItsKeeperTheCommandIsEnded) {
-  auto program = start_family("30");
+  auto program = start_family("6");
   kill(keeper_, SIGKILL);
   const auto result = program->wait();
   EXPECT_EQ(result.code, 70);

@@ -1,3 +1,5 @@
+#include <linux/capability.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 
 #include <fstream>
@@ -98,6 +100,29 @@ TEST_F(Usage, AFileThatIsNoDatabaseIsUnavailableAndUntouched) {
   EXPECT_EQ(result.code, 69) << result.err;
   EXPECT_NE(result.err.find("text.db"), std::string::npos) << result.err;
   EXPECT_EQ(contents(file("text.db")), before);
+}
+
+TEST_F(Usage, AFileThatMayNotBeWrittenIsRefused) {
+  ASSERT_EQ(holdfast({"run", "k", "--", "true"}).code, 0);
+  std::filesystem::permissions(file("locks.db"), std::filesystem::perms::owner_read);
+  // For root to be refused like anybody else.
+  const Program::Options mortal{.before_exec = [] {
+    prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE);
+    prctl(PR_CAPBSET_DROP, CAP_DAC_READ_SEARCH);
+  }};
+  const auto result = holdfast({"run", "k", "--", "true"}, mortal);
+  EXPECT_EQ(result.code, 77) << result.err;
+  EXPECT_NE(result.err.find("locks.db"), std::string::npos) << result.err;
+}
+
+TEST_F(Usage, WithoutAUrlTheLocksAreInTheStateDirectory) {
+  const Program::Options options{
+      .environment = {"HOLDFAST_URL=", "XDG_STATE_HOME=" + (directory() / "state").string()}};
+  EXPECT_EQ(holdfast({"lock", "acquire", "k"}, options).code, 0);
+  EXPECT_EQ(holdfast({"lock", "show", "k"}, options).code, 0);
+  struct stat found{};
+  ASSERT_EQ(stat(file("state/holdfast/holdfast.db").c_str(), &found), 0);
+  EXPECT_EQ(found.st_mode & 0777U, 0600U);
 }
 
 TEST_F(Usage, ErrorsAreJsonOnStderrIfAskedFor) {
