@@ -1,3 +1,106 @@
-int main() {
-  return 0;
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <holdfast/open.hpp>
+#include <iostream>
+
+#include "arguments.hpp"
+#include "context.hpp"
+#include "exit_codes.hpp"
+#include "output.hpp"
+#include "usage_error.hpp"
+
+namespace holdfast::cli {
+
+std::string Context::url_or_default() const {
+  if (!url.empty()) return url;
+  const char* from_environment = std::getenv("HOLDFAST_URL");
+  return from_environment != nullptr && *from_environment != '\0' ? from_environment : "sqlite:";
+}
+
+namespace {
+
+void set_up(CLI::App& app, Context& context) {
+  app.name("holdfast");
+  app.set_version_flag("--version", "holdfast " + std::string(version()), "Print the version and exit");
+  app.set_help_flag("-h,--help", "Print this help and exit");
+  app.add_option("--url", context.url,
+                 "Where the locks are: sqlite:PATH, sqlite: (in your state directory) or memory:\n"
+                 "(default $HOLDFAST_URL, then sqlite:)")
+      ->type_name("URL")
+      ->check(
+          [](const std::string& url) { return url.empty() ? "is empty; use sqlite:PATH or sqlite:" : ""; });
+  app.add_flag("--json", context.json, "Print results as JSON, one object per line");
+  app.fallthrough();  // subcommands inherit it: --url and --json may come anywhere before the command
+  app.require_subcommand(1);
+  app.footer(
+      "Examples:\n"
+      "  holdfast run nightly-backup -- ./backup.sh      only one at a time\n"
+      "  holdfast run -n deploy -- make deploy           exit 75 if somebody else does\n"
+      "  holdfast lock list                              who holds what\n"
+      "  holdfast lock show deploy\n"
+      "  source <(holdfast completion bash)\n"
+      "\n"
+      "Each command has its own help: holdfast run --help, holdfast lock acquire --help.");
+  add_run(app, context);
+  auto* lock = app.add_subcommand("lock", "Take, extend, release and look at locks by hand");
+  lock->require_subcommand(1);
+  lock->footer(
+      "Examples:\n"
+      "  holdfast lock acquire --ttl 10m deploy\n"
+      "  holdfast lock extend \"$id\" --ttl 10m\n"
+      "  holdfast lock release \"$id\"\n"
+      "  holdfast lock show deploy\n"
+      "  holdfast lock list");
+  add_lock_acquire(*lock, context);
+  add_lock_release(*lock, context);
+  add_lock_extend(*lock, context);
+  add_lock_show(*lock, context);
+  add_lock_list(*lock, context);
+  add_completion(app, context);
+}
+
+int fail(const Context& context, int code, std::string_view name, std::string_view message) noexcept {
+  if (context.json) {
+    complain_json(name, message);
+  } else {
+    complain(message);
+  }
+  return code;
+}
+
+int run(std::vector<std::string> typed) {
+  Context context;
+  // So that even a usage error comes as asked for; the parser has the last word otherwise.
+  for (const auto& text : typed) {
+    if (text == "--") break;
+    context.json = context.json || text == "--json";
+  }
+  CLI::App app("Fenced locks for commands and scripts.");
+  set_up(app, context);
+  try {
+    auto arguments = divide_arguments(app, typed);
+    context.command = std::move(arguments.command);
+    std::reverse(arguments.ours.begin(), arguments.ours.end());  // the parser takes them from the back
+    app.parse(std::move(arguments.ours));
+    return context.action();
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(error);
+    return fail(context, exit_usage, "InvalidArgument", printable(error.what()) + " (see --help)");
+  } catch (const UsageError& error) {
+    return fail(context, exit_usage, "InvalidArgument", error.what());
+  } catch (const Error& error) {
+    auto message = error.message();
+    if (!error.cause().empty()) message += " (" + error.cause() + ")";
+    return fail(context, exit_code_of(error.code()), to_string(error.code()),
+                context.json ? message : printable(message));
+  } catch (const std::exception& error) {
+    return fail(context, exit_internal, "Internal", std::string("unexpected: ") + error.what());
+  }
+}
+
+}  // namespace
+}  // namespace holdfast::cli
+
+int main(int argc, char** argv) {
+  return holdfast::cli::run({argv + std::min(argc, 1), argv + argc});
 }

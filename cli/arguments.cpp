@@ -1,0 +1,113 @@
+#include "arguments.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <holdfast/lock_types.hpp>
+#include <string_view>
+
+#include "output.hpp"
+#include "usage_error.hpp"
+
+namespace holdfast::cli {
+namespace {
+
+bool is_option(std::string_view text) noexcept {
+  return text.size() > 1 && text.front() == '-';
+}
+
+std::string path_of(const CLI::App* app) {
+  return app->get_parent() == nullptr ? app->get_name() : path_of(app->get_parent()) + " " + app->get_name();
+}
+
+/// An option of this subcommand or of those above it.
+const CLI::Option* find_option(const CLI::App* app, const std::string& name) {
+  for (; app != nullptr; app = app->get_parent()) {
+    if (const auto* option = app->get_option_no_throw(name)) return option;
+  }
+  return nullptr;
+}
+
+/// Whether the option (or the last of a cluster like -nw) takes the next argument as its value. Throws
+/// UsageError if there is no such option.
+bool takes_next(const CLI::App* app, const std::string& text) {
+  const auto known = [app, &text](const std::string& name) -> const CLI::Option& {
+    if (const auto* option = find_option(app, name)) return *option;
+    throw UsageError("unknown option " + quote(text.starts_with("--") ? text : name) + "; see " +
+                     path_of(app) + " --help");
+  };
+  if (text.starts_with("--")) {
+    const auto equals = text.find('=');
+    return known(text.substr(0, equals)).get_expected_min() > 0 && equals == std::string::npos;
+  }
+  for (std::size_t i = 1; i < text.size(); ++i) {
+    if (known(std::string("-") + text[i]).get_expected_min() > 0) return i + 1 == text.size();
+  }
+  return false;
+}
+
+bool looks_like_lock_id(const CLI::App* app, const std::string& text) {
+  return (app->get_name() == "release" || app->get_name() == "extend") && find_option(app, text) == nullptr &&
+         LockId::parse(text).ok();
+}
+
+std::string one_of(const CLI::App& app) {
+  std::string names;
+  for (const auto* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names += (names.empty() ? "" : ", ") + sub->get_name();
+  }
+  return names;
+}
+
+const CLI::App* find_subcommand(const CLI::App& app, const std::string& name) {
+  for (const auto* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (sub->get_name() == name) return sub;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Arguments divide_arguments(const CLI::App& app, const std::vector<std::string>& typed) {
+  Arguments result;
+  const CLI::App* at = &app;
+  std::vector<std::string> positional;  // moved behind a `--` of our own, where nothing is an option
+  bool only_positional = false;
+  for (std::size_t i = 0; i < typed.size(); ++i) {
+    const auto& text = typed[i];
+    const bool in_run = at->get_name() == "run";
+    if (text == "--" && !only_positional) {
+      only_positional = true;
+      continue;
+    }
+    if (!only_positional && is_option(text) && !looks_like_lock_id(at, text)) {
+      result.ours.push_back(text);
+      if (takes_next(at, text) && i + 1 < typed.size()) result.ours.push_back(typed[++i]);
+      continue;
+    }
+    const bool has_subcommands = !at->get_subcommands([](const CLI::App*) { return true; }).empty();
+    if (has_subcommands && !only_positional) {
+      const auto* sub = find_subcommand(*at, text);
+      if (sub == nullptr) {
+        throw UsageError("unknown command " + quote(text) + "; " + path_of(at) + " has: " + one_of(*at) +
+                         ". Try: " + path_of(at) + " --help");
+      }
+      at = sub;
+      result.ours.push_back(text);
+      continue;
+    }
+    if (in_run && !positional.empty()) {
+      // `run -- KEY -- COMMAND` is fine too: the second `--` is still ours, a third is the command's.
+      const bool marked = text == "--";
+      result.command.assign(typed.begin() + static_cast<std::ptrdiff_t>(i + (marked ? 1 : 0)), typed.end());
+      break;
+    }
+    positional.push_back(text);
+  }
+  if (!positional.empty()) {
+    result.ours.emplace_back("--");
+    result.ours.insert(result.ours.end(), positional.begin(), positional.end());
+  }
+  return result;
+}
+
+}  // namespace holdfast::cli

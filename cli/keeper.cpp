@@ -1,0 +1,70 @@
+#include "keeper.hpp"
+
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "keeper_process.hpp"
+#include "system_error.hpp"
+
+namespace holdfast::cli {
+
+using keeper_protocol::Order;
+using keeper_protocol::Report;
+
+Keeper Keeper::fork(const KeeperPlan& plan, const InheritedSignals& inherited) {
+  std::array<int, 2> ends{};
+  checked(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), "cannot make a socket pair");
+  Descriptor ours(ends[0]);
+  Descriptor theirs(ends[1]);
+  const pid_t pid = checked(::fork(), "cannot start a process");
+  if (pid == 0) {
+    ours.reset();
+    run_keeper(std::move(theirs), plan, inherited);
+  }
+  return {pid, std::move(ours)};
+}
+
+void Keeper::start(BootTime deadline, const std::vector<std::string>& environment, bool give_terminal) {
+  const Order order{.kind = Order::Kind::start,
+                    .deadline_ns = deadline.time_since_epoch().count(),
+                    .give_terminal = give_terminal};
+  std::string packet(sizeof order, '\0');
+  std::memcpy(packet.data(), &order, sizeof order);
+  for (const auto& variable : environment) packet.append(variable.c_str(), variable.size() + 1);
+  if (packet.size() > keeper_protocol::max_packet) {
+    throw Error(ErrorCode::InvalidArgument, "the HOLDFAST_ variables for the command are longer than 64 KiB");
+  }
+  ::send(socket_.get(), packet.data(), packet.size(), MSG_NOSIGNAL);
+}
+
+void Keeper::new_deadline(BootTime deadline) noexcept {
+  send({.kind = Order::Kind::new_deadline, .deadline_ns = deadline.time_since_epoch().count()});
+}
+void Keeper::signal(int number) noexcept {
+  send({.kind = Order::Kind::signal, .signal = number});
+}
+void Keeper::resume() noexcept {
+  send({.kind = Order::Kind::resume});
+}
+void Keeper::kill() noexcept {
+  send({.kind = Order::Kind::kill});
+}
+
+void Keeper::send(const Order& order) noexcept {
+  // Without waiting: a keeper that does not read is stopped or stuck, and must not hold us up. What it
+  // misses is renewals, and without those it ends the command.
+  ::send(socket_.get(), &order, sizeof order, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+Keeper::Heard Keeper::next() noexcept {
+  Report report;
+  const auto n = recv(socket_.get(), &report, sizeof report, MSG_DONTWAIT);
+  if (n == static_cast<ssize_t>(sizeof report)) return {report, false};
+  const bool not_yet = n < 0 && (errno == EAGAIN || errno == EINTR);
+  return {std::nullopt, !not_yet};
+}
+
+}  // namespace holdfast::cli

@@ -1,0 +1,347 @@
+#include "keeper_process.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "descendants.hpp"
+#include "execute.hpp"
+#include "output.hpp"
+#include "terminal.hpp"
+
+namespace holdfast::cli {
+namespace {
+
+using keeper_protocol::Order;
+using keeper_protocol::Report;
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+
+/// How often the descendants are counted while they are being ended.
+constexpr nanoseconds count_every = milliseconds(10);
+
+BootTime boot_time(std::int64_t ns) noexcept {
+  return BootTime(nanoseconds(ns));
+}
+
+/// Everything that can be ignored is, but for what a fault of our own raises: this process ends only when
+/// its work is done.
+void ignore_signals() noexcept {
+  for (int signal = 1; signal < SIGRTMIN; ++signal) {
+    switch (signal) {
+      case SIGCHLD:
+      case SIGSEGV:
+      case SIGBUS:
+      case SIGFPE:
+      case SIGILL:
+      case SIGABRT:
+      case SIGTRAP:
+      case SIGSYS:
+        std::signal(signal, SIG_DFL);
+        break;
+      default:
+        std::signal(signal, SIG_IGN);
+    }
+  }
+}
+
+class KeeperProcess {
+ public:
+  KeeperProcess(Descriptor socket, const KeeperPlan& plan, const InheritedSignals& inherited) noexcept
+      : socket_(std::move(socket)), plan_(plan), inherited_(inherited) {}
+
+  [[noreturn]] void run() {
+    prepare();
+    while (true) {
+      wait();
+      reap();
+      hear_exec();
+      hear_orders();
+      decide();
+    }
+  }
+
+ private:
+  enum class Phase {
+    idle,         ///< the lock is not held yet
+    running,      ///< the command runs
+    terminating,  ///< TERM was sent
+    killing,      ///< KILL is sent again and again until nobody is left
+  };
+
+  void prepare() {
+    setpgid(0, 0);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    prctl(PR_SET_NAME, "holdfast-keeper");
+    ignore_signals();
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    sigprocmask(SIG_SETMASK, &child, nullptr);
+    children_ = Descriptor(signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK));
+    timer_ = Descriptor(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
+    if (!children_ || !timer_) _exit(1);  // holdfast sees the end of file
+  }
+
+  /// Until something happens. The timer runs on the boot clock: after a suspend it is due at once.
+  void wait() {
+    itimerspec at{};
+    if (const auto wake = next_wake(); wake != never) {
+      const auto ns = std::max(wake.time_since_epoch(), nanoseconds(1));
+      at.it_value.tv_sec = std::chrono::floor<std::chrono::seconds>(ns).count();
+      at.it_value.tv_nsec = (ns % std::chrono::seconds(1)).count();
+    }
+    timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &at, nullptr);
+    // poll passes over negative descriptors: those of what has ended.
+    std::array<pollfd, 4> watched{{{socket_.get(), POLLIN, 0},
+                                   {children_.get(), POLLIN, 0},
+                                   {timer_.get(), POLLIN, 0},
+                                   {exec_.get(), POLLIN, 0}}};
+    poll(watched.data(), watched.size(), -1);
+    signalfd_siginfo ignored{};
+    while (read(children_.get(), &ignored, sizeof ignored) > 0) {
+    }
+  }
+
+  BootTime next_wake() const noexcept {
+    switch (phase_) {
+      case Phase::idle:
+        return never;
+      case Phase::running:
+        return term_at();
+      case Phase::terminating:
+        return std::min(kill_at_, BootClock::now() + count_every);
+      case Phase::killing:
+        return BootClock::now() + count_every;
+    }
+    return never;
+  }
+
+  BootTime term_at() const noexcept { return deadline_ - std::max(plan_.grace, plan_.margin); }
+
+  void hear_orders() {
+    while (socket_) {
+      const auto n = recv(socket_.get(), packet_.data(), packet_.size(), MSG_DONTWAIT);
+      if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+      if (n < static_cast<ssize_t>(sizeof(Order))) {
+        holdfast_is_dead();
+        return;
+      }
+      Order order;
+      std::memcpy(&order, packet_.data(), sizeof order);
+      obey(order, {packet_.data() + sizeof order, static_cast<std::size_t>(n) - sizeof order});
+    }
+  }
+
+  void obey(const Order& order, std::string_view extra) {
+    switch (order.kind) {
+      case Order::Kind::start:
+        deadline_ = boot_time(order.deadline_ns);
+        start(extra, order.give_terminal);
+        break;
+      case Order::Kind::new_deadline:
+        // Once the end has begun there is no way back: the command may have half shut down.
+        if (phase_ == Phase::running) deadline_ = boot_time(order.deadline_ns);
+        break;
+      case Order::Kind::signal:
+        signal_command(order.signal);
+        break;
+      case Order::Kind::resume:
+        signal_command(SIGCONT);
+        break;
+      case Order::Kind::kill:
+        if (phase_ == Phase::running) begin_end(Report::Cause::ordered);
+        break;
+    }
+  }
+
+  void holdfast_is_dead() {
+    socket_.reset();
+    if (phase_ == Phase::idle) _exit(0);
+    if (phase_ == Phase::running) begin_end(Report::Cause::ordered);
+  }
+
+  void start(std::string_view extra, bool give_terminal) {
+    std::vector<std::string> environment;
+    while (!extra.empty()) {
+      const auto end = extra.find('\0');
+      environment.emplace_back(extra.substr(0, end));
+      extra.remove_prefix(std::min(end, extra.size() - 1) + 1);
+    }
+    if (term_at() <= BootClock::now()) {  // we were held up for so long that the lease is as good as over
+      status_ = 0;
+      cause_ = Report::Cause::deadline;
+      report_end();
+    }
+    std::array<int, 2> ends{};
+    if (pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) exec_failed(errno);
+    exec_ = Descriptor(ends[0]);
+    Descriptor child_end(ends[1]);
+    const pid_t self = getpid();
+    command_ = fork();
+    if (command_ < 0) exec_failed(errno);
+    if (command_ == 0) become_command(child_end, environment, give_terminal, self);
+    setpgid(command_, command_);  // here and in the child: whoever is first, the group is there for both
+    phase_ = Phase::running;
+    child_end.reset();
+    close_what_is_the_callers();
+  }
+
+  [[noreturn]] void become_command(const Descriptor& report, const std::vector<std::string>& environment,
+                                   bool give_terminal, pid_t keeper) {
+    setpgid(0, 0);
+    if (give_terminal) {
+      if (const auto terminal = Terminal::controlling()) terminal->give_to(getpid());
+    }
+    // Only for the case that keeper and holdfast are killed together; it reaches no grandchild. The forking
+    // thread is the keeper's only one, so it does mean the keeper's death.
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != keeper) _exit(exit_killed);
+    inherited_.restore();
+    const int error = execute(plan_.command, environment);
+    [[maybe_unused]] const auto n = write(report.get(), &error, sizeof error);
+    _exit(exit_killed);
+  }
+
+  /// A pipe that the caller passed must end when the command closes it, not when the keeper does. Standard
+  /// error stays, for the last words.
+  void close_what_is_the_callers() const noexcept {
+    std::array<int, 5> kept{STDERR_FILENO, socket_.get(), children_.get(), timer_.get(), exec_.get()};
+    std::ranges::sort(kept);
+    unsigned next = 0;
+    for (const int fd : kept) {
+      if (fd < 0) continue;
+      const auto keep = static_cast<unsigned>(fd);
+      if (keep > next) close_range(next, keep - 1, 0);
+      next = keep + 1;
+    }
+    close_range(next, ~0U, 0);
+  }
+
+  void hear_exec() {
+    if (!exec_) return;
+    int error = 0;
+    const auto n = read(exec_.get(), &error, sizeof error);
+    if (n < 0 && errno == EAGAIN) return;
+    exec_.reset();
+    if (n == static_cast<ssize_t>(sizeof error)) exec_failed(error);
+    tell({.kind = Report::Kind::started, .value = command_});
+  }
+
+  [[noreturn]] void exec_failed(int error) {
+    tell({.kind = Report::Kind::exec_failed, .value = error});
+    _exit(0);
+  }
+
+  /// Everything that is ours to bury: the command, and orphans among its descendants.
+  void reap() {
+    int status = 0;
+    while (true) {
+      const pid_t pid = waitpid(-1, &status, WNOHANG | WUNTRACED);
+      childless_ = pid < 0 && errno == ECHILD;
+      if (pid <= 0) return;
+      if (pid != command_) continue;
+      if (WIFSTOPPED(status)) {
+        tell({.kind = Report::Kind::stopped, .value = WSTOPSIG(status)});
+      } else {
+        status_ = status;
+      }
+    }
+  }
+
+  void decide() {
+    const auto now = BootClock::now();
+    if (phase_ == Phase::running && status_ && !exec_) report_end();
+    if (phase_ == Phase::running && now >= term_at()) begin_end(Report::Cause::deadline);
+    if (phase_ == Phase::terminating && now >= kill_at_) phase_ = Phase::killing;
+    if (phase_ == Phase::terminating || phase_ == Phase::killing) {
+      // As a subreaper we are the parent of every orphan among the descendants, so without a child there
+      // is no descendant.
+      if (childless_) report_end();
+      const auto left = signal_descendants(getpid(), phase_ == Phase::killing ? SIGKILL : 0);
+      beyond_reach_ = left.beyond_reach;
+      if (phase_ == Phase::killing && left.living == 0 && left.beyond_reach > 0) report_end();
+    }
+  }
+
+  void begin_end(Report::Cause cause) {
+    cause_ = cause;
+    phase_ = Phase::terminating;
+    const auto now = BootClock::now();
+    kill_at_ = std::min(now + plan_.grace, deadline_ - plan_.margin);
+    if (kill_at_ <= now) return;
+    // Once, not again: what a dying command starts in order to clean up is left in peace until KILL.
+    signal_descendants(getpid(), SIGTERM);
+    signal_descendants(getpid(), SIGCONT);
+  }
+
+  void signal_command(int signal) const noexcept {
+    if (command_ > 0 && !status_) kill(-command_, signal);
+  }
+
+  void tell(const Report& report) const noexcept {
+    // holdfast may be stopped: it reads later, and the few reports there can be fit the socket's buffer.
+    if (socket_) send(socket_.get(), &report, sizeof report, MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+
+  [[noreturn]] void report_end() {
+    // If we were held up (stopped, suspended), it may have run on past its lease.
+    if (cause_ == Report::Cause::none && BootClock::now() >= deadline_) cause_ = Report::Cause::deadline;
+    tell({.kind = Report::Kind::exited,
+          .value = status_.value_or(0),
+          .cause = cause_,
+          .beyond_reach = static_cast<std::int32_t>(beyond_reach_),
+          .deadline_ns = deadline_.time_since_epoch().count()});
+    if (!socket_) {
+      give_terminal_back();
+      complain(beyond_reach_ == 0
+                   ? "holdfast died; its command was ended before the lock's lease ends"
+                   : "holdfast died, and processes of its command run as another user and could not be "
+                     "ended; they may outlive the lock");
+    }
+    _exit(0);
+  }
+
+  /// In holdfast's stead: a dead group in the foreground would swallow the next Ctrl-C.
+  void give_terminal_back() const {
+    const auto terminal = Terminal::controlling();
+    if (terminal && terminal->foreground() == command_) terminal->give_to(callers_group_);
+  }
+
+  static constexpr int exit_killed = 70;
+
+  Descriptor socket_;
+  Descriptor children_;
+  Descriptor timer_;
+  Descriptor exec_;  ///< open until the command has been executed
+  std::vector<char> packet_ = std::vector<char>(keeper_protocol::max_packet);
+  const KeeperPlan& plan_;
+  const InheritedSignals& inherited_;
+  Phase phase_ = Phase::idle;
+  BootTime deadline_ = never;
+  BootTime kill_at_ = never;
+  pid_t callers_group_ = getpgrp();
+  pid_t command_ = 0;
+  std::optional<int> status_;
+  bool childless_ = false;
+  std::size_t beyond_reach_ = 0;
+  Report::Cause cause_ = Report::Cause::none;
+};
+
+}  // namespace
+
+void run_keeper(Descriptor socket, const KeeperPlan& plan, const InheritedSignals& inherited) noexcept {
+  KeeperProcess(std::move(socket), plan, inherited).run();
+}
+
+}  // namespace holdfast::cli

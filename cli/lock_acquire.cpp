@@ -1,0 +1,129 @@
+#include <CLI/CLI.hpp>
+#include <holdfast/holdfast.hpp>
+#include <nlohmann/json.hpp>
+
+#include "context.hpp"
+#include "duration.hpp"
+#include "exit_codes.hpp"
+#include "output.hpp"
+#include "waiting.hpp"
+
+namespace holdfast::cli {
+namespace {
+
+using std::chrono::milliseconds;
+
+struct AcquireOptions {
+  Patience patience;
+  std::string key;
+  std::string ttl = "30";
+  int conflict_exit_code = exit_not_acquired;
+};
+
+int refused(const Context& context, const AcquireOptions& options, const std::string& message) {
+  if (context.json) {
+    print_json({{"ok", false}, {"reason", "locked"}});
+  } else {
+    complain(message);
+  }
+  return options.conflict_exit_code;
+}
+
+/// The lock, or nothing after contention.
+std::optional<DetachedLock> attempt(Locks& locks, const std::string& key, const LockOptions& how,
+                                    const std::stop_token& stop = {}) {
+  try {
+    return locks.acquire(key, how, stop);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::AcquisitionTimeout) throw;
+    return std::nullopt;
+  }
+}
+
+void print(const Context& context, const DetachedLock& lock) {
+  if (context.json) {
+    print_json({{"lockId", lock.id.str()},
+                {"fence", lock.fence.to_string()},
+                {"expiresAtMs", lock.expires_at_ms},
+                {"key", lock.key.str()}});
+    return;
+  }
+  print_fields(
+      {{"lockId", std::string(lock.id.str())},
+       {"fence", lock.fence.to_string()},
+       {"expires", iso_time(lock.expires_at_ms) + " (in " + describe(time_until(lock.expires_at_ms)) + ")"},
+       {"key", lock.key.str()}});
+}
+
+int acquire(const Context& context, const AcquireOptions& options) {
+  const auto key = LockKey::parse(options.key).value_or_throw().str();
+  LockOptions how{.ttl = Ttl::of(parse_positive_duration("--ttl", options.ttl)).value_or_throw().length(),
+                  .wait = milliseconds::zero(),
+                  .retries = no_retry_limit};
+  const auto patience = options.patience.length();
+
+  const InheritedSignals inherited;
+  // Nobody may interrupt between the grant and the moment its id is on paper.
+  SignalQueue signals({SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP}, inherited);
+  std::signal(SIGPIPE, SIG_IGN);
+  Holdfast holdfast = open(context.url_or_default());
+  auto& locks = holdfast.locks();
+
+  auto lock = attempt(locks, key, how);
+  if (!lock) {
+    if (held_by_enclosing_run(locks, key)) return refused(context, options, nested_message(key));
+    if (patience == milliseconds::zero()) {
+      return refused(context, options, not_acquired_message(locks, key, patience));
+    }
+    how.wait = patience;
+    InterruptibleWait waiting(signals, key, options.patience.verbose);
+    std::optional<int> signal;
+    try {
+      lock = attempt(locks, key, how, waiting.stop());
+      signal = waiting.finish();
+    } catch (const Error&) {
+      signal = waiting.finish();
+      if (!signal) throw;
+    }
+    if (signal) {
+      if (lock) locks.release(lock->id.str());
+      return exit_signal_base + *signal;
+    }
+    if (!lock) return refused(context, options, not_acquired_message(locks, key, patience));
+  }
+  try {
+    print(context, *lock);
+  } catch (...) {
+    locks.release(lock->id.str());  // nobody learned the id, so nobody else could
+    throw;
+  }
+  return exit_ok;
+}
+
+}  // namespace
+
+void add_lock_acquire(CLI::App& lock, Context& context) {
+  auto* command =
+      lock.add_subcommand("acquire", "Take a lock that outlives this command, until released or expired");
+  auto options = std::make_shared<AcquireOptions>();
+  options->patience.add_to(*command);
+  command
+      ->add_option("-E,--conflict-exit-code", options->conflict_exit_code,
+                   "Exit with this if the lock was not acquired (default 75)")
+      ->type_name("N")
+      ->check(CLI::Range(0, 255));
+  command->add_option("--ttl", options->ttl, "When the lock ends unless it is extended (default 30)")
+      ->type_name("DURATION");
+  command->add_option("KEY", options->key, "The lock's name: up to 512 bytes of UTF-8")->required();
+  command->footer(
+      "Nobody renews this lock: extend it with its id, or prefer `holdfast run`.\n"
+      "Whoever knows the lock id can release the lock: treat it as a password.\n"
+      "\n"
+      "Examples:\n"
+      "  holdfast lock acquire --ttl 10m deploy\n"
+      "  id=$(holdfast --json lock acquire -n deploy | jq -r .lockId)");
+  command->callback(
+      [&context, options] { context.action = [&context, options] { return acquire(context, *options); }; });
+}
+
+}  // namespace holdfast::cli

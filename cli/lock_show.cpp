@@ -1,0 +1,95 @@
+#include <CLI/CLI.hpp>
+#include <holdfast/holdfast.hpp>
+#include <nlohmann/json.hpp>
+
+#include "context.hpp"
+#include "duration.hpp"
+#include "exit_codes.hpp"
+#include "output.hpp"
+#include "usage_error.hpp"
+
+namespace holdfast::cli {
+namespace {
+
+struct ShowOptions {
+  std::string key;
+  std::string id;
+  bool by_key = false;
+  bool by_id = false;
+  bool raw = false;
+};
+
+void print(const Context& context, const LockRecord& record, bool raw) {
+  const auto info = sanitised(record);
+  if (context.json) {
+    auto object = to_json(info);
+    if (raw) {
+      object["key"] = record.key.str();
+      object["lockId"] = record.id.str();
+    }
+    print_json(object);
+    return;
+  }
+  std::vector<std::pair<std::string, std::string>> fields;
+  if (raw) {
+    fields = {{"key", record.key.str()}, {"lockId", std::string(record.id.str())}};
+  } else {
+    fields = {{"keyHash", info.key_hash}, {"lockIdHash", info.lock_id_hash}};
+  }
+  fields.emplace_back("fence", info.fence.to_string());
+  fields.emplace_back("acquired", iso_time(info.acquired_at_ms));
+  fields.emplace_back(
+      "expires", iso_time(info.expires_at_ms) + " (in " + describe(time_until(info.expires_at_ms)) + ")");
+  print_fields(fields);
+}
+
+int show(const Context& context, const ShowOptions& options) {
+  if (options.by_key == options.by_id) {
+    throw UsageError("lock show: give either a KEY or --id ID");
+  }
+  std::string what;
+  std::optional<LockRecord> record;
+  if (options.by_id) {
+    const auto id = LockId::parse(options.id).value_or_throw();
+    what = "that lock id holds no lock";
+    record = open(context.url_or_default()).locks().get_by_id_raw(id.str());
+  } else {
+    const auto key = LockKey::parse(options.key).value_or_throw();
+    what = "nobody holds " + quote(key.str());
+    record = open(context.url_or_default()).locks().get_by_key_raw(key.str());
+  }
+  if (record) {
+    print(context, *record, options.raw);
+    return exit_ok;
+  }
+  if (context.json) {
+    print_json({{"ok", false}, {"reason", "not-found"}});
+  } else {
+    complain(what);
+  }
+  return exit_not_held;
+}
+
+}  // namespace
+
+void add_lock_show(CLI::App& lock, Context& context) {
+  auto* command = lock.add_subcommand("show", "Show who holds a lock, and until when");
+  auto options = std::make_shared<ShowOptions>();
+  auto* key = command->add_option("KEY", options->key, "The lock's name");
+  auto* id = command->add_option("--id", options->id, "Look a lock up by its id instead")->type_name("ID");
+  command->add_flag("--raw", options->raw, "Show key and lock id themselves, not their hashes");
+  command->footer(
+      "Exit: 0 held; 1 nobody holds it. With --raw the lock id is shown: whoever knows it can release\n"
+      "the lock.\n"
+      "\n"
+      "Examples:\n"
+      "  holdfast lock show deploy\n"
+      "  holdfast --json lock show --id \"$id\" --raw");
+  command->callback([&context, options, key, id] {
+    options->by_key = key->count() > 0;
+    options->by_id = id->count() > 0;
+    context.action = [&context, options] { return show(context, *options); };
+  });
+}
+
+}  // namespace holdfast::cli

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <holdfast/error.hpp>
+#include <holdfast/lock_types.hpp>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace holdfast::cli {
+
+/// Text that may come from anywhere, made safe for a terminal: control characters and bytes that are not
+/// UTF-8 are shown as \xNN.
+[[nodiscard]] std::string printable(std::string_view text);
+/// The same between double quotes.
+[[nodiscard]] std::string quote(std::string_view text);
+
+/// One line on stderr, `holdfast: MESSAGE`, in one write so that lines of several processes do not mix.
+/// What cannot be written is dropped.
+void complain(std::string_view message) noexcept;
+/// The same as `{"error":{"code":CODE,"message":MESSAGE}}`.
+void complain_json(std::string_view code, std::string_view message) noexcept;
+
+/// One result on stdout, one line. Throws Error(Internal) if it cannot be written: whoever asked must not
+/// believe that there was nothing to say.
+void print_json(const nlohmann::ordered_json& object);
+/// `name  value` lines, values aligned.
+void print_fields(const std::vector<std::pair<std::string, std::string>>& fields);
+/// A table: the first row is its head.
+void print_table(const std::vector<std::vector<std::string>>& rows);
+
+/// The fields of SPEC's sanitised info, and no others.
+[[nodiscard]] nlohmann::ordered_json to_json(const LockInfo& info);
+
+/// 2026-01-31T23:59:59.123Z
+[[nodiscard]] std::string iso_time(std::int64_t ms_since_epoch);
+/// How long until then by this machine's wall clock; never negative.
+[[nodiscard]] std::chrono::milliseconds time_until(std::int64_t ms_since_epoch);
+
+}  // namespace holdfast::cli

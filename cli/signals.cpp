@@ -1,0 +1,55 @@
+#include "signals.hpp"
+
+#include <sys/signalfd.h>
+
+#include "system_error.hpp"
+
+namespace holdfast::cli {
+
+InheritedSignals::InheritedSignals() noexcept {
+  sigprocmask(SIG_SETMASK, nullptr, &mask_);
+  sigemptyset(&ignored_);
+  for (int signal = 1; signal < NSIG; ++signal) {
+    struct sigaction action{};
+    if (sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN)
+      sigaddset(&ignored_, signal);
+  }
+}
+
+void InheritedSignals::restore() const noexcept {
+  for (int signal = 1; signal < NSIG; ++signal) {
+    struct sigaction action{};
+    action.sa_handler = ignores(signal) ? SIG_IGN : SIG_DFL;
+    sigaction(signal, &action, nullptr);  // refused for KILL, STOP and the C library's own: as it should be
+  }
+  sigprocmask(SIG_SETMASK, &mask_, nullptr);
+}
+
+SignalQueue::SignalQueue(std::initializer_list<int> signals, const InheritedSignals& inherited) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : signals) {
+    if (!inherited.ignores(signal)) sigaddset(&set, signal);
+  }
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  fd_ = Descriptor(checked(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), "cannot make a signalfd"));
+}
+
+std::optional<int> SignalQueue::take() noexcept {
+  signalfd_siginfo info{};
+  if (read(fd_.get(), &info, sizeof info) != static_cast<ssize_t>(sizeof info)) return std::nullopt;
+  return static_cast<int>(info.ssi_signo);
+}
+
+void stop_by(int signal, bool whole_group) noexcept {
+  kill(whole_group ? 0 : getpid(), signal);
+  sigset_t only;
+  sigset_t before;
+  sigemptyset(&only);
+  sigaddset(&only, signal);
+  // Unblocked in this thread alone, so it is this call that does not return before we are continued.
+  pthread_sigmask(SIG_UNBLOCK, &only, &before);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+}  // namespace holdfast::cli

@@ -1,0 +1,107 @@
+#include "waiting.hpp"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <cstdlib>
+#include <string_view>
+
+#include "duration.hpp"
+#include "output.hpp"
+#include "system_error.hpp"
+
+namespace holdfast::cli {
+
+using std::chrono::milliseconds;
+
+void Patience::add_to(CLI::App& command) {
+  auto* none =
+      command.add_flag("-n,--no-wait", no_wait, "Do not wait: exit 75 at once if somebody holds the lock");
+  auto* some = command.add_option_function<std::string>(
+      "-w,--wait", [this](const std::string& text) { wait = text; },
+      "Wait this long at most (0: as -n). Default: as long as it takes");
+  some->type_name("DURATION")->excludes(none);
+  command.add_flag("--verbose", verbose, "Say on stderr what is being waited for, not only on a terminal");
+}
+
+milliseconds Patience::length() const {
+  if (no_wait) return milliseconds::zero();
+  return wait ? parse_duration("--wait", *wait) : no_time_limit;
+}
+
+InterruptibleWait::InterruptibleWait(SignalQueue& signals, std::string key, bool verbose)
+    : signals_(signals),
+      key_(std::move(key)),
+      verbose_(verbose || isatty(STDERR_FILENO) == 1),
+      end_(checked(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "cannot make an eventfd")),
+      thread_([this] { listen(); }) {}
+
+InterruptibleWait::~InterruptibleWait() {
+  finish();
+}
+
+std::optional<int> InterruptibleWait::finish() {
+  if (thread_.joinable()) {
+    eventfd_write(end_.get(), 1);
+    thread_.join();
+  }
+  return signal_;
+}
+
+void InterruptibleWait::listen() {
+  int timeout = verbose_ ? 1000 : -1;
+  while (true) {
+    std::array<pollfd, 2> watched{{{signals_.descriptor(), POLLIN, 0}, {end_.get(), POLLIN, 0}}};
+    const int ready = poll(watched.data(), watched.size(), timeout);
+    if (ready == 0) {
+      complain("waiting for " + quote(key_) + " ...");
+      timeout = -1;
+    }
+    if (watched[1].revents != 0) return;
+    while (const auto signal = signals_.take()) {
+      if (*signal == SIGTSTP) {
+        stop_by(SIGTSTP, false);
+      } else if (*signal == SIGINT || *signal == SIGTERM || *signal == SIGHUP || *signal == SIGQUIT) {
+        signal_ = *signal;
+        stop_.request_stop();
+        return;
+      }
+    }
+  }
+}
+
+std::string not_acquired_message(Locks& locks, const std::string& key, milliseconds waited) {
+  std::string message = quote(key) + " is locked by somebody else";
+  try {
+    if (const auto holder = locks.get_by_key(key)) {
+      message += ", for " + describe(time_until(holder->expires_at_ms)) + " more unless it is renewed";
+    }
+  } catch (const Error&) {  // only a nicety is missing
+  }
+  if (waited > milliseconds::zero()) return message + "; gave up after " + describe(waited);
+  return message + "; use -w to wait";
+}
+
+bool held_by_enclosing_run(Locks& locks, const std::string& key) {
+  const char* chain = std::getenv("HOLDFAST_CHAIN");
+  if (chain == nullptr || *chain == '\0') return false;
+  const auto holder = locks.get_by_key_raw(key);
+  if (!holder) return false;
+  std::string_view rest = chain;
+  while (!rest.empty()) {
+    const auto end = rest.find(' ');
+    if (rest.substr(0, end) == holder->id.str()) return true;
+    rest = end == std::string_view::npos ? std::string_view{} : rest.substr(end + 1);
+  }
+  return false;
+}
+
+std::string nested_message(const std::string& key) {
+  return quote(key) +
+         " is held by the `holdfast run` that this command runs under; waiting for it would never end. "
+         "The lock is held already: run the command directly, or use another key";
+}
+
+}  // namespace holdfast::cli

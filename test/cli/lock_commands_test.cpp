@@ -1,0 +1,152 @@
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
+
+#include "program.hpp"
+
+namespace holdfast::test {
+namespace {
+
+using nlohmann::json;
+
+std::set<std::string> names(const json& object) {
+  std::set<std::string> result;
+  for (const auto& [name, value] : object.items()) result.insert(name);
+  return result;
+}
+
+class LockCommands : public CliTest {
+ protected:
+  json acquire(const std::string& key, const std::string& ttl = "30") {
+    const auto result = holdfast({"--json", "lock", "acquire", "-n", "--ttl", ttl, key});
+    EXPECT_EQ(result.code, 0) << result.err;
+    return json::parse(result.out);
+  }
+};
+
+TEST_F(LockCommands, AcquirePrintsWhatReleaseAndExtendNeed) {
+  const auto lock = acquire("orders:42");
+  EXPECT_EQ(names(lock), (std::set<std::string>{"lockId", "fence", "expiresAtMs", "key"}));
+  EXPECT_EQ(lock["key"], "orders:42");
+  EXPECT_EQ(lock["fence"].get<std::string>().size(), 15U);
+  const auto id = lock["lockId"].get<std::string>();
+
+  const auto extended = holdfast({"--json", "lock", "extend", id, "--ttl", "5m"});
+  EXPECT_EQ(extended.code, 0);
+  const auto answer = json::parse(extended.out);
+  EXPECT_EQ(names(answer), (std::set<std::string>{"ok", "expiresAtMs"}));
+  EXPECT_EQ(answer["ok"], true);
+  EXPECT_GT(answer["expiresAtMs"].get<std::int64_t>(), lock["expiresAtMs"].get<std::int64_t>() + 200'000);
+
+  const auto released = holdfast({"--json", "lock", "release", id});
+  EXPECT_EQ(released.code, 0);
+  EXPECT_EQ(json::parse(released.out), json({{"ok", true}}));
+  const auto again = holdfast({"--json", "lock", "release", id});
+  EXPECT_EQ(again.code, 1);
+  EXPECT_EQ(json::parse(again.out), json({{"ok", false}, {"reason", "not-found"}}));
+}
+
+TEST_F(LockCommands, AHeldLockIsNotAcquiredTwice) {
+  const auto first = acquire("k");
+  const auto second = holdfast({"--json", "lock", "acquire", "-n", "k"});
+  EXPECT_EQ(second.code, 75);
+  EXPECT_EQ(json::parse(second.out), json({{"ok", false}, {"reason", "locked"}}));
+  EXPECT_EQ(holdfast({"lock", "acquire", "-w", "0", "k"}).code, 75);
+  EXPECT_EQ(holdfast({"lock", "acquire", "-w", "0.2", "-E", "9", "k"}).code, 9);
+}
+
+TEST_F(LockCommands, AcquireWaitsUntilTheLockIsReleased) {
+  const auto first = acquire("k");
+  auto waiter = start({"--json", "lock", "acquire", "k"});
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_FALSE(waiter->finished());
+  EXPECT_EQ(holdfast({"lock", "release", first["lockId"]}).code, 0);
+  const auto second = json::parse(waiter->wait().out);
+  EXPECT_GT(second["fence"].get<std::string>(), first["fence"].get<std::string>());
+}
+
+TEST_F(LockCommands, AnInterruptedWaitHoldsNothing) {
+  const auto first = acquire("k");
+  auto waiter = start({"--json", "lock", "acquire", "k"});
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  waiter->signal(SIGTERM);
+  const auto result = waiter->wait();
+  EXPECT_EQ(result.code, 128 + SIGTERM);
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(holdfast({"lock", "release", first["lockId"]}).code, 0);
+  EXPECT_EQ(holdfast({"lock", "show", "k"}).code, 1);
+}
+
+TEST_F(LockCommands, ALockWhoseIdCannotBePrintedIsReleased) {
+  const auto result =
+      start({"lock", "acquire", "k"}, {.environment = {}, .input = {}, .before_exec = [] { close(1); }})
+          ->wait();
+  EXPECT_EQ(result.code, 70) << result.err;
+  EXPECT_EQ(holdfast({"lock", "show", "k"}).code, 1);
+}
+
+TEST_F(LockCommands, ShowHasTheSanitisedFieldsOnlyAndRawOnesIfAsked) {
+  const auto lock = acquire("secret:key");
+  const std::set<std::string> sanitised{"keyHash", "lockIdHash", "expiresAtMs", "acquiredAtMs", "fence"};
+  const std::string id = lock["lockId"];
+  for (const auto& which : {std::vector<std::string>{"secret:key"}, std::vector<std::string>{"--id", id}}) {
+    std::vector<std::string> typed{"--json", "lock", "show"};
+    typed.insert(typed.end(), which.begin(), which.end());
+    const auto shown = holdfast(typed);
+    EXPECT_EQ(shown.code, 0) << shown.err;
+    EXPECT_EQ(names(json::parse(shown.out)), sanitised);
+    EXPECT_EQ(shown.out.find(id), std::string::npos);
+
+    typed.emplace_back("--raw");
+    const auto raw = json::parse(holdfast(typed).out);
+    EXPECT_EQ(raw["key"], "secret:key");
+    EXPECT_EQ(raw["lockId"], id);
+  }
+  const auto text = holdfast({"lock", "show", "secret:key"}).out;
+  EXPECT_EQ(text.find(id), std::string::npos);
+  EXPECT_EQ(text.find("secret:key"), std::string::npos);
+}
+
+TEST_F(LockCommands, ListShowsEveryLockOnceAndHidesTheIds) {
+  const auto a = acquire("a");
+  const auto b = acquire("b\nb");
+  const auto listed = holdfast({"--json", "lock", "list"});
+  std::set<std::string> keys;
+  std::istringstream lines(listed.out);
+  for (std::string line; std::getline(lines, line);) {
+    const auto object = json::parse(line);
+    EXPECT_TRUE(keys.insert(object["key"]).second);
+    EXPECT_FALSE(object.contains("lockId"));
+  }
+  EXPECT_EQ(keys, (std::set<std::string>{"a", "b\nb"}));
+  EXPECT_NE(holdfast({"--json", "lock", "list", "--raw"}).out.find(a["lockId"].get<std::string>()),
+            std::string::npos);
+  const auto table = holdfast({"lock", "list"}).out;
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 3) << table;
+  EXPECT_NE(table.find("b\\x0ab"), std::string::npos) << table;
+}
+
+TEST_F(LockCommands, AnEmptyListIsEmpty) {
+  EXPECT_EQ(holdfast({"lock", "list"}).out, "");
+  EXPECT_EQ(holdfast({"--json", "lock", "list"}).out, "");
+}
+
+TEST_F(LockCommands, AnIdThatBeginsWithADashIsNoOption) {
+  for (const std::string id :
+       {"-AAAAAAAAAAAAAAAAAAAAA", "--AAAAAAAAAAAAAAAAAAAA", "-nhw_AAAAAAAAAAAAAAAAA"}) {
+    ASSERT_EQ(id.size(), 22U);
+    EXPECT_EQ(holdfast({"lock", "release", id}).code, 1) << id;
+    EXPECT_EQ(holdfast({"lock", "extend", id, "--ttl", "5"}).code, 1) << id;
+    EXPECT_EQ(holdfast({"lock", "extend", "--ttl", "5", id}).code, 1) << id;
+    EXPECT_EQ(holdfast({"lock", "show", "--id", id}).code, 1) << id;
+  }
+}
+
+TEST_F(LockCommands, AnExpiredLockIsGone) {
+  const auto lock = acquire("k", "50ms");
+  EXPECT_TRUE(eventually([&] { return holdfast({"lock", "show", "k"}).code == 1; }));
+  EXPECT_EQ(holdfast({"lock", "extend", lock["lockId"], "--ttl", "5"}).code, 1);
+}
+
+}  // namespace
+}  // namespace holdfast::test

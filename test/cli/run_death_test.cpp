@@ -1,0 +1,238 @@
+#include <unistd.h>
+
+#include <csignal>
+#include <sstream>
+#include <thread>
+
+#include "program.hpp"
+
+namespace holdfast::test {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+/// A command with everything that a simple kill would miss: a child, a grandchild whose parent has died, and
+/// one in a session of its own. `$1` is put in front of each sleep (a trap, say).
+constexpr const char* family =
+    "sh -c 'echo $$ > $DIR/child; exec sleep 60' &\n"
+    "sh -c 'sh -c \"echo \\$\\$ > $DIR/orphan; exec sleep 60\" & exit 0'\n"
+    "setsid sh -c 'echo $$ > $DIR/session; exec sleep 60' &\n"
+    "sh -c 'trap \"\" TERM; echo $$ > $DIR/stubborn; while :; do sleep 0.05; done' &\n"
+    "echo $$ > $DIR/command\n"
+    "echo $PPID > $DIR/keeper\n"
+    "sleep 60 & wait\n";
+
+class RunDeath : public CliTest {
+ protected:
+  [[nodiscard]] std::unique_ptr<Program> start_family(const std::string& ttl) {
+    auto program = start({"run", "--ttl", ttl, "k", "--", "sh", "-c", family});
+    for (const char* who : {"child", "orphan", "session", "stubborn", "command"})
+      members_.push_back(pid_in(file(who)));
+    keeper_ = pid_in(file("keeper"));
+    return program;
+  }
+  [[nodiscard]] bool family_is_gone() const {
+    for (const auto pid : members_) {
+      if (alive(pid)) return false;
+    }
+    return true;
+  }
+  /// A waiter that notes when it got the lock, and whether somebody of the family was still there.
+  [[nodiscard]] std::unique_ptr<Program> start_waiter() const {
+    std::string look;
+    for (const auto pid : members_) {
+      look += "grep -sq '^State:.[^Z]' /proc/" + std::to_string(pid) + "/status && echo " +
+              std::to_string(pid) + " lives;";
+    }
+    return start({"run", "k", "--", "sh", "-c", look + " echo got"});
+  }
+  pid_t keeper_ = -1;
+
+ private:
+  std::vector<pid_t> members_;
+};
+
+TEST_F(RunDeath, KilledHoldfastTakesItsCommandAndAllDescendantsAlongBeforeTheLeaseEnds) {
+  auto victim = start_family("2");
+  auto waiter = start_waiter();
+  std::this_thread::sleep_for(100ms);
+  const auto killed_at = Clock::now();
+  victim->signal(SIGKILL);
+  EXPECT_TRUE(eventually([&] { return family_is_gone(); }, 1900ms));
+  const auto result = waiter->wait();
+  EXPECT_LE(Clock::now() - killed_at, 3s) << "ttl + 1 s";
+  EXPECT_EQ(result.out, "got\n") << "nobody may outlive the lease";
+  EXPECT_EQ(result.code, 0);
+  EXPECT_TRUE(eventually([&] { return !alive(keeper_); })) << "the keeper must not stay behind";
+}
+
+TEST_F(RunDeath, StoppedHoldfastLosesTheLockAndItsCommandIsGoneBefore) {
+  auto victim = start_family("2");
+  auto waiter = start_waiter();
+  std::this_thread::sleep_for(100ms);
+  const auto stopped_at = Clock::now();
+  victim->signal(SIGSTOP);
+  const auto result = waiter->wait();
+  EXPECT_LE(Clock::now() - stopped_at, 3s);
+  EXPECT_EQ(result.out, "got\n");
+  victim->signal(SIGCONT);
+  const auto end = victim->wait();
+  EXPECT_EQ(end.code, 79);
+  EXPECT_NE(end.err.find("lost the lock \"k\""), std::string::npos) << end.err;
+}
+
+TEST_F(RunDeath, AShortStopOfHoldfastDoesNoHarm) {
+  auto program =
+      start({"run", "--ttl", "2", "k", "--", "sh", "-c", "echo $$ > $DIR/pid; sleep 2.5; echo done"});
+  (void)pid_in(file("pid"));
+  program->signal(SIGSTOP);
+  std::this_thread::sleep_for(400ms);
+  program->signal(SIGCONT);
+  const auto result = program->wait();
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "done\n");
+}
+
+TEST_F(RunDeath, WithoutItsKeeperTheCommandIsEnded) {
+  auto program = start_family("6");
+  kill(keeper_, SIGKILL);
+  const auto result = program->wait();
+  EXPECT_EQ(result.code, 70);
+  EXPECT_TRUE(family_is_gone());
+  EXPECT_NE(result.err.find("was killed"), std::string::npos) << result.err;
+  EXPECT_EQ(holdfast({"lock", "show", "k"}).code, 1);
+}
+
+TEST_F(RunDeath, KilledTogetherHoldfastAndKeeperTakeTheCommandAlong) {
+  auto program = start(
+      {"run", "k", "--", "sh", "-c", "echo $PPID > $DIR/keeper; echo $$ > $DIR/command; exec sleep 60"});
+  const auto command = pid_in(file("command"));
+  const auto keeper = pid_in(file("keeper"));
+  program->signal(SIGSTOP);  // so that it cannot step in
+  kill(keeper, SIGKILL);
+  EXPECT_TRUE(eventually([&] { return !alive(command); }, 2s));
+}
+
+TEST_F(RunDeath, AStoppedKeeperDoesNotSaveACommandWhoseLockIsLost) {
+  auto program = start({"run", "--ttl", "2", "--max-hold", "2", "k", "--", "sh", "-c",
+                        "echo $PPID > $DIR/keeper; echo $$ > $DIR/command; exec sleep 60"});
+  const auto command = pid_in(file("command"));
+  kill(pid_in(file("keeper")), SIGSTOP);
+  EXPECT_EQ(program->wait().code, 79);
+  EXPECT_FALSE(alive(command));
+}
+
+TEST_F(RunDeath, ChildrenThatHoldfastHadBeforeAreNotTouched) {
+  const auto result = Program(directory(),
+                              {"sh", "-c",
+                               "sleep 60 >/dev/null 2>&1 & echo $! > $DIR/stranger\n"
+                               "exec $HOLDFAST run k -- sh -c 'kill -9 $PPID; sleep 60'"},
+                              {.environment = {"HOLDFAST_URL=" + url(), "DIR=" + directory().string(),
+                                               std::string("HOLDFAST=") + HOLDFAST_BINARY}})
+                          .wait();
+  EXPECT_EQ(result.code, 70);
+  const auto stranger = pid_in(file("stranger"));
+  EXPECT_TRUE(alive(stranger));
+  kill(stranger, SIGKILL);
+}
+
+TEST_F(RunDeath, SignalsAreForwarded) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1}) {
+    const auto ready = "ready" + std::to_string(signal);
+    auto program = start({"run", "k", "--", "sh", "-c",
+                          "trap 'exit 40' " + std::to_string(signal) + "; echo $$ > $DIR/" + ready +
+                              "; while :; do sleep 0.02; done"});
+    (void)pid_in(file(ready));
+    program->signal(signal);
+    EXPECT_EQ(program->wait().code, 40) << signal;
+  }
+}
+
+TEST_F(RunDeath, ASignalTheCommandDoesNotCatchEndsIt) {
+  auto program = start({"run", "k", "--", "sh", "-c", "echo $$ > $DIR/ready; sleep 60"});
+  (void)pid_in(file("ready"));
+  program->signal(SIGTERM);
+  EXPECT_EQ(program->wait().code, 143);
+}
+
+TEST_F(RunDeath, ALongCommandKeepsItsLock) {
+  auto program =
+      start({"run", "--ttl", "300ms", "k", "--", "sh", "-c", "echo $$ > $DIR/ready; sleep 1.5; echo done"});
+  (void)pid_in(file("ready"));
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(holdfast({"lock", "acquire", "-n", "k"}).code, 75);
+    std::this_thread::sleep_for(80ms);
+  }
+  const auto result = program->wait();
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "done\n");
+}
+
+TEST_F(RunDeath, TheLongestHoldEndsTheCommand) {
+  const auto began = Clock::now();
+  const auto result = holdfast({"run", "--ttl", "10", "--max-hold", "1", "k", "--", "sleep", "60"});
+  EXPECT_EQ(result.code, 79);
+  EXPECT_LE(Clock::now() - began, 5s);
+  EXPECT_NE(result.err.find("--max-hold of 1 s"), std::string::npos) << result.err;
+}
+
+TEST_F(RunDeath, ALockTakenAwayEndsTheCommand) {
+  auto program =
+      start({"run", "--ttl", "1", "k", "--", "sh", "-c", "echo $HOLDFAST_LOCK_ID > $DIR/id; exec sleep 60"});
+  ASSERT_TRUE(eventually([&] { return contents(file("id")).ends_with('\n'); }));
+  EXPECT_EQ(holdfast({"lock", "release", contents(file("id")).substr(0, 22)}).code, 0);
+  const auto result = program->wait();
+  EXPECT_EQ(result.code, 79);
+  EXPECT_NE(result.err.find("somebody else released it"), std::string::npos) << result.err;
+}
+
+TEST_F(RunDeath, ALockTakenAwayUnnoticedShowsInTheExitCode) {
+  const auto result = holdfast({"run", "k", "--", "sh", "-c", "$HOLDFAST lock release $HOLDFAST_LOCK_ID"});
+  EXPECT_EQ(result.code, 79);
+  EXPECT_NE(result.err.find("while the command ran"), std::string::npos) << result.err;
+}
+
+TEST_F(RunDeath, TheCommandHasItsGraceToCleanUp) {
+  const auto result =
+      holdfast({"run", "--ttl", "3", "--max-hold", "2", "--grace", "0.6", "k", "--", "sh", "-c",
+                "trap 'sleep 0.1; echo cleaned; exit 0' TERM; while :; do sleep 0.02; done"});
+  EXPECT_EQ(result.code, 79);
+  EXPECT_EQ(result.out, "cleaned\n");
+}
+
+TEST_F(RunDeath, AStoppedCommandIsEndedToo) {
+  auto program =
+      start({"run", "--ttl", "1", "k", "--", "sh", "-c", "echo $$ > $DIR/command; kill -STOP $$; sleep 60"});
+  const auto command = pid_in(file("command"));
+  std::this_thread::sleep_for(1500ms);
+  EXPECT_TRUE(alive(command)) << "without a terminal a stop is somebody's wish, and the lock is renewed";
+  program->signal(SIGKILL);
+  EXPECT_TRUE(eventually([&] { return !alive(command); }, 900ms));
+}
+
+TEST_F(RunDeath, AForkBombIsEnded) {
+  // Each generation forks the next and ends, ignoring TERM: a hunt by pid alone is always one behind.
+  auto program = start({"run", "--ttl", "1", "k", "--", "sh", "-c",
+                        "trap '' TERM; echo $$ > $DIR/ready; f() { f2; }; f2() { f & }; "
+                        "for i in 1 2 3 4; do f & done; sleep 60"});
+  (void)pid_in(file("ready"));
+  const auto any_left = [&] {
+    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+      const auto environment = contents(entry.path() / "environ");
+      const auto pid = entry.path().filename().string();
+      if (environment.find("DIR=" + directory().string()) != std::string::npos &&
+          pid != std::to_string(program->pid()) && pid != "self" && pid != "thread-self" &&
+          alive(std::stoi(pid))) {
+        return true;
+      }
+    }
+    return false;
+  };
+  EXPECT_TRUE(any_left());
+  program->signal(SIGKILL);
+  EXPECT_TRUE(eventually([&] { return !any_left(); }, 3s));
+}
+
+}  // namespace
+}  // namespace holdfast::test

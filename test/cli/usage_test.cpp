@@ -1,0 +1,204 @@
+#include <linux/capability.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "program.hpp"
+
+namespace holdfast::test {
+namespace {
+
+struct BadInput {
+  std::vector<std::string> typed;
+  int code;
+  std::string said;
+};
+
+class Usage : public CliTest {};
+
+TEST_F(Usage, BadInputIsRefusedWithItsCodeAndAReason) {
+  const std::string id(22, 'A');
+  const std::vector<BadInput> table{
+      {{}, 64, "subcommand is required"},
+      {{"lock"}, 64, "subcommand is required"},
+      {{"frobnicate"}, 64, "unknown command \"frobnicate\"; holdfast has: run, lock, completion"},
+      {{"lock", "steal"}, 64, "unknown command \"steal\"; holdfast lock has: acquire"},
+      {{"--frobnicate"}, 64, "unknown option \"--frobnicate\""},
+      {{"run", "-nxw5", "k", "true"}, 64, "unknown option \"-x\"; see holdfast run --help"},
+      {{"run"}, 64, "KEY is required"},
+      {{"run", "k"}, 64, "no command given"},
+      {{"run", "k", "--"}, 64, "no command given"},
+      {{"run", "--frobnicate", "k", "--", "true"}, 64, "--frobnicate"},
+      {{"run", "", "--", "true"}, 64, "empty"},
+      {{"run", std::string(513, 'x'), "--", "true"}, 64, "at most 512"},
+      {{"run", "\xff\xfe", "--", "true"}, 64, "UTF-8"},
+      {{"run", "--ttl", "0", "k", "--", "true"}, 64, "--ttl: \"0\" must be more than zero"},
+      {{"run", "--ttl", "-1", "k", "--", "true"}, 64, "negative"},
+      {{"run", "--ttl", "nan", "k", "--", "true"}, 64, "not a duration"},
+      {{"run", "--ttl", "", "k", "--", "true"}, 64, "not a duration"},
+      {{"run", "--ttl", "367d", "k", "--", "true"}, 64, "366 days"},
+      {{"run", "--ttl", "0.0001", "k", "--", "true"}, 64, "whole number of milliseconds"},
+      {{"run", "--ttl"}, 64, "--ttl"},
+      {{"run", "--ttl", "5", "--ttl", "6", "k", "--", "true"}, 64, "--ttl"},
+      {{"run", "-w", "-1", "k", "--", "true"}, 64, "negative"},
+      {{"run", "-w", "soon", "k", "--", "true"}, 64, "not a duration"},
+      {{"run", "-w", "", "k", "--", "true"}, 64, "not a duration"},
+      {{"run", "-w", "99999999999999999999", "k", "--", "true"}, 64, "too long"},
+      {{"run", "-n", "-w", "5", "k", "--", "true"}, 64, "excludes"},
+      {{"run", "-E", "256", "k", "--", "true"}, 64, "256"},
+      {{"run", "-E", "-1", "k", "--", "true"}, 64, "-1"},
+      {{"run", "-E", "x", "k", "--", "true"}, 64, "x"},
+      {{"run", "--ttl", "3", "--grace", "1.001", "k", "--", "true"}, 64, "more than a third of the --ttl"},
+      {{"run", "--max-hold", "0", "k", "--", "true"}, 64, "more than zero"},
+      {{"run", "--max-hold", "3", "--grace", "2", "k", "--", "true"},
+       64,
+       "more than a third of the --max-hold"},
+      {{"--url", "", "lock", "list"}, 64, "is empty"},
+      {{"--url", "mysql://x", "lock", "list"}, 64, "mysql"},
+      {{"--url", "nonsense", "lock", "list"}, 64, "a URL is"},
+      {{"--url", "sqlite:" + file("no/such/dir.db").string(), "lock", "list"}, 69, "no/such"},
+      {{"--url", "sqlite:" + directory().string(), "lock", "list"}, 69, "directory"},
+      {{"lock", "acquire"}, 64, "KEY is required"},
+      {{"lock", "acquire", "a", "b"}, 64, "b"},
+      {{"lock", "acquire", ""}, 64, "empty"},
+      {{"lock", "acquire", "k", "--ttl", "0"}, 64, "more than zero"},
+      {{"lock", "release"}, 64, "ID is required"},
+      {{"lock", "release", ""}, 64, "22"},
+      {{"lock", "release", "short"}, 64, "22"},
+      {{"lock", "release", std::string(22, '+')}, 64, "22"},
+      {{"lock", "release", id}, 1, "holds no lock"},
+      {{"lock", "extend", id}, 64, "--ttl is required"},
+      {{"lock", "extend", id, "--ttl", "0"}, 64, "more than zero"},
+      {{"lock", "extend", id, "--ttl", "5"}, 1, "holds no lock"},
+      {{"lock", "show"}, 64, "either a KEY or --id"},
+      {{"lock", "show", "k", "--id", id}, 64, "either a KEY or --id"},
+      {{"lock", "show", "k"}, 1, "nobody holds \"k\""},
+      {{"lock", "show", "--id", "x"}, 64, "22"},
+      {{"lock", "show", "--id", id}, 1, "holds no lock"},
+      {{"completion"}, 64, "SHELL is required"},
+      {{"completion", "tcsh"}, 64, "tcsh"},
+  };
+  for (const auto& [typed, code, said] : table) {
+    const auto result = holdfast(typed);
+    std::string line = "holdfast";
+    for (const auto& word : typed) line += " '" + word + "'";
+    EXPECT_EQ(result.code, code) << line << "\n" << result.err;
+    EXPECT_NE(result.err.find(said), std::string::npos) << line << "\n" << result.err;
+    EXPECT_TRUE(result.err.starts_with("holdfast: ")) << line << "\n" << result.err;
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << line << "\n" << result.err;
+    EXPECT_EQ(result.out, "") << line;
+  }
+}
+
+TEST_F(Usage, AFileThatIsNoDatabaseIsUnavailableAndUntouched) {
+  std::ofstream(file("text.db")) << "this is not a database, and it is longer than a header would be.\n"
+                                 << std::string(2000, 'x');
+  const auto before = contents(file("text.db"));
+  const auto result = holdfast({"--url", "sqlite:" + file("text.db").string(), "run", "k", "--", "true"});
+  EXPECT_EQ(result.code, 69) << result.err;
+  EXPECT_NE(result.err.find("text.db"), std::string::npos) << result.err;
+  EXPECT_EQ(contents(file("text.db")), before);
+}
+
+TEST_F(Usage, AFileThatMayNotBeWrittenIsRefused) {
+  ASSERT_EQ(holdfast({"run", "k", "--", "true"}).code, 0);
+  std::filesystem::permissions(file("locks.db"), std::filesystem::perms::owner_read);
+  // For root to be refused like anybody else.
+  const Program::Options mortal{.before_exec = [] {
+    prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE);
+    prctl(PR_CAPBSET_DROP, CAP_DAC_READ_SEARCH);
+  }};
+  const auto result = holdfast({"run", "k", "--", "true"}, mortal);
+  EXPECT_EQ(result.code, 77) << result.err;
+  EXPECT_NE(result.err.find("locks.db"), std::string::npos) << result.err;
+}
+
+TEST_F(Usage, WithoutAUrlTheLocksAreInTheStateDirectory) {
+  const Program::Options options{
+      .environment = {"HOLDFAST_URL=", "XDG_STATE_HOME=" + (directory() / "state").string()}};
+  EXPECT_EQ(holdfast({"lock", "acquire", "k"}, options).code, 0);
+  EXPECT_EQ(holdfast({"lock", "show", "k"}, options).code, 0);
+  struct stat found{};
+  ASSERT_EQ(stat(file("state/holdfast/holdfast.db").c_str(), &found), 0);
+  EXPECT_EQ(found.st_mode & 0777U, 0600U);
+}
+
+TEST_F(Usage, ErrorsAreJsonOnStderrIfAskedFor) {
+  const auto result = holdfast({"--json", "run", "--ttl", "0", "k", "--", "true"});
+  EXPECT_EQ(result.code, 64);
+  EXPECT_EQ(result.out, "");
+  const auto error = nlohmann::json::parse(result.err).at("error");
+  EXPECT_EQ(error.at("code"), "InvalidArgument");
+  EXPECT_NE(error.at("message").get<std::string>().find("--ttl"), std::string::npos);
+}
+
+TEST_F(Usage, ControlCharactersOfAKeyDoNotReachTheTerminal) {
+  const auto result = holdfast({"lock", "show", "a\x1b[2Jb\nc\x7f\xc2\x9b"});
+  EXPECT_EQ(result.err, "holdfast: nobody holds \"a\\x1b[2Jb\\x0ac\\x7f\\xc2\\x9b\"\n");
+}
+
+TEST_F(Usage, EveryLevelHasHelpWithExamples) {
+  for (const std::vector<std::string>& level : std::vector<std::vector<std::string>>{{},
+                                                                                     {"run"},
+                                                                                     {"lock"},
+                                                                                     {"lock", "acquire"},
+                                                                                     {"lock", "release"},
+                                                                                     {"lock", "extend"},
+                                                                                     {"lock", "show"},
+                                                                                     {"lock", "list"},
+                                                                                     {"completion"}}) {
+    for (const char* flag : {"--help", "-h"}) {
+      auto typed = level;
+      typed.emplace_back(flag);
+      const auto result = holdfast(typed);
+      EXPECT_EQ(result.code, 0);
+      EXPECT_EQ(result.err, "");
+      EXPECT_NE(result.out.find("Usage: holdfast"), std::string::npos) << result.out;
+      EXPECT_NE(result.out.find("Examples:"), std::string::npos) << result.out;
+    }
+  }
+}
+
+TEST_F(Usage, TheVersionIsPrinted) {
+  const auto result = holdfast({"--version"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_TRUE(result.out.starts_with("holdfast 0.")) << result.out;
+}
+
+TEST_F(Usage, GlobalOptionsMayComeAfterTheSubcommand) {
+  const auto other = "sqlite:" + file("other.db").string();
+  EXPECT_EQ(holdfast({"lock", "acquire", "k", "--url", other, "--json"}).code, 0);
+  EXPECT_EQ(holdfast({"--url", other, "lock", "show", "k"}).code, 0);
+  EXPECT_EQ(holdfast({"lock", "show", "k"}).code, 1);
+}
+
+TEST_F(Usage, CompletionScriptsParseAndKnowTheOptions) {
+  for (const char* shell : {"bash", "zsh", "fish"}) {
+    const auto script = holdfast({"completion", shell});
+    EXPECT_EQ(script.code, 0);
+    EXPECT_NE(script.out.find("max-hold"), std::string::npos) << script.out;
+    EXPECT_NE(script.out.find("acquire"), std::string::npos) << script.out;
+  }
+  const std::string ask =
+      "source <(\"$HOLDFAST\" completion bash) || exit 9\n"
+      "complete_line() { COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); _holdfast; echo \"${COMPREPLY[*]}\"; "
+      "}\n"
+      "complete_line holdfast ''\n"
+      "complete_line holdfast --url x lo\n"
+      "complete_line holdfast lock re\n"
+      "complete_line holdfast run --max\n"
+      "complete_line holdfast run -w 5 key ''\n"
+      "complete_line holdfast completion z\n";
+  const auto result =
+      Program(directory(), {"bash", "-c", ask}, {.environment = {std::string("HOLDFAST=") + HOLDFAST_BINARY}})
+          .wait();
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out,
+            "run lock completion --version -h --help --url --json\nlock\nrelease\n--max-hold\n--\nzsh\n")
+      << result.err;
+}
+
+}  // namespace
+}  // namespace holdfast::test
