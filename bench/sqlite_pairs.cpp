@@ -16,7 +16,7 @@ class BareTransactions {
  public:
   BareTransactions(const std::filesystem::path& file, Durability durability) {
     check(sqlite3_open(file.c_str(), &db_));
-    run("PRAGMA page_size=1024; PRAGMA journal_mode=WAL; PRAGMA wal_autocheckpoint=4096;");
+    run("PRAGMA page_size=1024; PRAGMA journal_mode=WAL; PRAGMA wal_autocheckpoint=8192;");
     run(durability == Durability::machine ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL");
     run("CREATE TABLE meta (one INTEGER PRIMARY KEY, fence INTEGER);"
         "INSERT INTO meta VALUES (1, 0);"

@@ -55,7 +55,13 @@ Outcome measure(int processes, holdfast::Durability durability, int milliseconds
   auto& report = *new (memory) Report;
   for (int i = 0; i < processes; ++i) {
     if (::fork() == 0) {
-      hammer(file, i, processes, durability, report);
+      try {
+        hammer(file, i, processes, durability, report);
+      } catch (const std::exception& error) {
+        std::fprintf(stderr, "process %d: %s\n", i, error.what());
+        report.stop = true;
+        report.ready = processes;
+      }
       ::_exit(0);
     }
   }

@@ -21,8 +21,8 @@ using namespace std::chrono_literals;
 /// A directory that is gone when the test ends.
 class TemporaryDirectory {
  public:
-  TemporaryDirectory() {
-    std::string name = (std::filesystem::temp_directory_path() / "holdfast-XXXXXX").string();
+  explicit TemporaryDirectory(const std::filesystem::path& below = std::filesystem::temp_directory_path()) {
+    std::string name = (below / "holdfast-XXXXXX").string();
     path_ = ::mkdtemp(name.data());
   }
   ~TemporaryDirectory() {

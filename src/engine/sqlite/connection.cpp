@@ -90,7 +90,7 @@ int Connection::on_busy(void* self, int attempt) noexcept {
     sched_yield();
     return 1;
   }
-  constexpr double shortest_us = 20, spread_us = 180;
+  constexpr double shortest_us = 5, spread_us = 60;
   std::this_thread::sleep_for(
       std::chrono::duration<double, std::micro>(shortest_us + spread_us * sys::jitter_fraction()));
   return 1;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "engine/sqlite/patience.hpp"
 
@@ -40,15 +41,15 @@ class Connection {
   /// While this lives, waiting for other users ends when the patience is over; without one it does not wait.
   class Waiting {
    public:
-    Waiting(Connection& connection, const Patience& patience) noexcept : connection_(connection) {
-      connection_.patience_ = &patience;
-    }
-    ~Waiting() { connection_.patience_ = nullptr; }
+    Waiting(Connection& connection, const Patience& patience) noexcept
+        : connection_(connection), before_(std::exchange(connection.patience_, &patience)) {}
+    ~Waiting() { connection_.patience_ = before_; }
     Waiting(const Waiting&) = delete;
     Waiting& operator=(const Waiting&) = delete;
 
    private:
     Connection& connection_;
+    const Patience* before_;
   };
 
  private:

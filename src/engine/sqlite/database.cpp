@@ -11,9 +11,10 @@ namespace {
 
 /// Small pages: a commit writes whole ones, and a lock changes about 200 bytes on each of three.
 constexpr int page_bytes = 1024;
-/// In pages. The connection whose commit reaches it copies the log into the file, which costs two waits
-/// for the disk; so not often. 4 MiB.
-constexpr int checkpoint_after_pages = 4096;
+/// A log of this many pages (8 MiB) is copied into the file, by whose commit reaches it, which costs two
+/// waits for the disk; so not often.
+constexpr int checkpoint_after_frames = 8192;
+constexpr std::chrono::milliseconds checkpoint_patience(20);
 
 void throw_if_failed(const Status& status) {
   if (!status.ok()) throw status.error();
@@ -79,7 +80,14 @@ Database::Database(const std::filesystem::path& file, const Clock& clock, const 
   refuse_others(connection_, migrations());
   switch_to_wal(connection_, patience);
   migrate(connection_, migrations());
-  connection_.execute(("PRAGMA wal_autocheckpoint=" + std::to_string(checkpoint_after_pages)).c_str());
+  checkpoint_at_ = checkpoint_after_frames;
+  sqlite3_wal_hook(
+      connection_.handle(),
+      [](void* frames, sqlite3*, const char*, int count) {
+        *static_cast<int*>(frames) = count;
+        return SQLITE_OK;
+      },
+      &log_frames_);
   sync_commits(true);
   clock_ = adopt_clock(connection_, clock);
   authority_ = connection_.text("SELECT authority FROM meta");
@@ -141,6 +149,21 @@ void Database::Change::commit() {
   if (database_.full_) database_.count_synced_commit_->execute();
   database_.commit_.execute();
   if (database_.full_) database_.synced_once_ = true;
+  database_.checkpoint_if_due();
+}
+
+void Database::checkpoint_if_due() noexcept {
+  // SQLite's own checkpoints never keep writers out. With several busy ones the log is then never copied
+  // completely, so it never starts again from its beginning: it grew by 40 MiB a second, and past the limit
+  // every commit tried, and waited for the disk. RESTART keeps writers out for as long as it takes. Who
+  // cannot have the file for itself soon (somebody reads it for long) tries again as many frames later.
+  if (log_frames_ < checkpoint_after_frames) checkpoint_at_ = checkpoint_after_frames;
+  if (log_frames_ < checkpoint_at_) return;
+  checkpoint_at_ = log_frames_ + checkpoint_after_frames;
+  const Patience patience(never, checkpoint_patience, {});
+  const Connection::Waiting waiting(connection_, patience);
+  // The change is committed, whatever becomes of this; what is wrong with the disk shows in the next one.
+  sqlite3_wal_checkpoint_v2(connection_.handle(), "main", SQLITE_CHECKPOINT_RESTART, nullptr, nullptr);
 }
 
 Database::Change::~Change() {

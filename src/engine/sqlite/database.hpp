@@ -58,6 +58,7 @@ class Database {
   [[nodiscard]] static const std::filesystem::path& prepared(const std::filesystem::path& file);
   [[nodiscard]] FileIdentity identity_of_open_file() const;
   void sync_commits(bool full);
+  void checkpoint_if_due() noexcept;
 
   Connection connection_;
   OpenFile open_file_;
@@ -66,6 +67,8 @@ class Database {
   std::string authority_;
   bool full_ = false;
   bool synced_once_ = false;
+  int log_frames_ = 0;     // after our last commit
+  int checkpoint_at_ = 0;  // frames
   Statement begin_, commit_, rollback_;
   std::optional<Statement> count_synced_commit_;
 };

@@ -1,11 +1,11 @@
 #include "engine/sqlite/lock.hpp"
 
 #include <algorithm>
-#include <mutex>
 
 #include "core/liveness.hpp"
 #include "engine/sqlite/database.hpp"
 #include "engine/sqlite/lock_table.hpp"
+#include "engine/sqlite/turn.hpp"
 #include "sys/process.hpp"
 #include "sys/wake_table.hpp"
 
@@ -22,7 +22,7 @@ Subject subject(const LockRef& lock) {
   return {.key = lock.key ? lock.key->str() : std::string(), .id = std::string(lock.id.str())};
 }
 
-/// What is to be done once the transaction is over and the mutex free.
+/// What is to be done once the transaction and this thread's turn are over.
 struct Aftermath {
   std::optional<LockKey> freed;
   std::optional<std::string> warning;
@@ -102,7 +102,7 @@ class SqliteLockBackend final : public LockBackend {
   }
 
  private:
-  /// Runs one operation under the mutex and turns what it throws into its result.
+  /// Runs one operation in this thread's turn and turns what it throws into its result.
   template <class T, class Body>
   Result<T> operate(BootTime deadline, std::stop_token stop, const Subject& about, Body body) {
     if (!birthplace_.is_here()) return sys::used_after_fork().about(about.key, about.id);
@@ -110,7 +110,7 @@ class SqliteLockBackend final : public LockBackend {
     Aftermath after;
     auto result = [&]() -> Result<T> {
       try {
-        const auto turn = wait_for_turn(patience);
+        const auto turn = turn_.take(patience, file_);
         const Connection::Waiting waiting(database_->connection(), patience);
         return T(body(after));
       } catch (const Error& error) {
@@ -123,19 +123,6 @@ class SqliteLockBackend final : public LockBackend {
     if (after.freed && wake_) wake_->wake_one(after.freed->str());
     if (after.warning && log_) log_->write(LogLevel::warning, *std::move(after.warning));
     return result;
-  }
-
-  /// This process' threads share the connection.
-  std::unique_lock<std::timed_mutex> wait_for_turn(const Patience& patience) {
-    constexpr std::chrono::nanoseconds look_up_every = std::chrono::milliseconds(20);
-    if (patience.stopped() || patience.deadline_passed()) throw patience.exhausted(file_);
-    std::unique_lock turn(mutex_, std::try_to_lock);
-    while (!turn.owns_lock()) {
-      if (patience.over()) throw patience.exhausted(file_);
-      const auto left = patience.until() - BootClock::now();
-      static_cast<void>(turn.try_lock_for(std::clamp(left, std::chrono::nanoseconds(0), look_up_every)));
-    }
-    return turn;
   }
 
   bool is_due(const LockRow& row) const { return core::is_due(row.deadline_ms, clock_.boot_ms()); }
@@ -270,7 +257,7 @@ class SqliteLockBackend final : public LockBackend {
   const SqliteOptions options_;
   const std::shared_ptr<Log> log_;
   const Clock clock_;
-  std::timed_mutex mutex_;  // guards the next two
+  Turn turn_;  // guards the next two
   std::unique_ptr<Database> database_;
   std::unique_ptr<LockTable> table_;
   const std::string file_;

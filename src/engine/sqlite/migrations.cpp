@@ -40,7 +40,27 @@ Error refusal(const Connection& connection, const std::string& why_and_what_to_d
   return {ErrorCode::ServiceUnavailable, "cannot use " + connection.file() + ": " + why_and_what_to_do};
 }
 
-/// The version of a file of ours; 0 for an empty one. Throws for anybody else's.
+/// A transaction that leaves nothing behind unless committed.
+class Transaction {
+ public:
+  Transaction(Connection& connection, const char* begin) : connection_(connection) {
+    connection_.execute(begin);
+  }
+  ~Transaction() {
+    if (connection_.in_transaction()) {
+      sqlite3_exec(connection_.handle(), "ROLLBACK", nullptr, nullptr, nullptr);
+    }
+  }
+  Transaction(const Transaction&) = delete;
+  Transaction& operator=(const Transaction&) = delete;
+  void commit() { connection_.execute("COMMIT"); }
+
+ private:
+  Connection& connection_;
+};
+
+/// The version of a file of ours; 0 for an empty one. Throws for anybody else's. Inside a transaction:
+/// otherwise a file that somebody creates meanwhile has no owner when asked first and tables when asked next.
 std::int64_t version_of(Connection& connection, std::int64_t newest) {
   const auto owner = connection.integer("PRAGMA application_id");
   const auto objects = connection.integer("SELECT count(*) FROM sqlite_schema");
@@ -57,25 +77,6 @@ std::int64_t version_of(Connection& connection, std::int64_t newest) {
   return version;
 }
 
-/// Leaves nothing behind unless committed.
-class Exclusive {
- public:
-  explicit Exclusive(Connection& connection) : connection_(connection) {
-    connection_.execute("BEGIN EXCLUSIVE");
-  }
-  ~Exclusive() {
-    if (connection_.in_transaction()) {
-      sqlite3_exec(connection_.handle(), "ROLLBACK", nullptr, nullptr, nullptr);
-    }
-  }
-  Exclusive(const Exclusive&) = delete;
-  Exclusive& operator=(const Exclusive&) = delete;
-  void commit() { connection_.execute("COMMIT"); }
-
- private:
-  Connection& connection_;
-};
-
 }  // namespace
 
 std::span<const Migration> migrations() {
@@ -83,15 +84,18 @@ std::span<const Migration> migrations() {
 }
 
 void refuse_others(Connection& connection, std::span<const Migration> steps) {
+  const Transaction reading(connection, "BEGIN");
   static_cast<void>(version_of(connection, steps.back().version));
 }
 
 void migrate(Connection& connection, std::span<const Migration> steps) {
   const auto newest = steps.back().version;
-  if (version_of(connection, newest) == newest) return;
-
+  {
+    const Transaction reading(connection, "BEGIN");
+    if (version_of(connection, newest) == newest) return;
+  }
   connection.execute("PRAGMA synchronous=FULL");
-  Exclusive transaction(connection);
+  Transaction transaction(connection, "BEGIN EXCLUSIVE");
   const auto version = version_of(connection, newest);  // somebody else may have been faster
   for (const auto& step : steps) {
     if (step.version > version) step.apply(connection);

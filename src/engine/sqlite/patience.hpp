@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <holdfast/clock.hpp>
 #include <holdfast/error.hpp>
@@ -19,7 +20,6 @@ class Patience {
 
   [[nodiscard]] BootTime until() const noexcept { return std::min(deadline_, give_up_); }
   [[nodiscard]] bool stopped() const noexcept { return stop_.stop_requested(); }
-  [[nodiscard]] bool stop_possible() const noexcept { return stop_.stop_possible(); }
   [[nodiscard]] bool deadline_passed() const noexcept { return BootClock::now() >= deadline_; }
   [[nodiscard]] bool over() const noexcept { return stopped() || BootClock::now() >= until(); }
 
