@@ -9,7 +9,8 @@
 namespace holdfast::sqlite {
 namespace {
 
-/// Small pages: a commit writes whole ones, and a lock changes about 200 bytes on each of three.
+/// Small pages: a commit writes whole ones, and a lock changes about 200 bytes on each of three. It makes the
+/// log a quarter as long as SQLite's default would; the time per commit is the same within noise.
 constexpr int page_bytes = 1024;
 /// A log of this many pages (8 MiB) is copied into the file, by whose commit reaches it, which costs two
 /// waits for the disk; so not often.
