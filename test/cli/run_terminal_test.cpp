@@ -122,6 +122,21 @@ TEST_F(RunTerminal, CtrlZPastTheLeaseEndsTheCommand) {
   expect_code(79);
 }
 
+TEST_F(RunTerminal, ACommandWhoseLockWasTakenDuringTheStopDoesNotGoOn) {
+  type(
+      "$HF run k -- sh -c 'echo $HOLDFAST_LOCK_ID > $DIR/id; echo started-$((1+1)); read x; echo got > "
+      "$DIR/out'\n");
+  expect("started-2");
+  type(ctrl_z);
+  expect("Stopped");
+  EXPECT_EQ(holdfast({"lock", "release", contents(file("id")).substr(0, 22)}).code, 0);
+  type("fg\n");
+  expect("lost the lock \"k\"");
+  type("hello\n");
+  expect("ready> ");
+  EXPECT_EQ(contents(file("out")), "");
+}
+
 TEST_F(RunTerminal, AStoppedJobGoesOnInTheBackground) {
   type(
       "$HF run k -- sh -c 'echo started-$((1+1)); while [ ! -e $DIR/go ]; do sleep 0.02; done; echo done > "
