@@ -67,6 +67,14 @@ TEST_F(RunDeath, KilledHoldfastTakesItsCommandAndAllDescendantsAlongBeforeTheLea
   EXPECT_TRUE(eventually([&] { return !alive(keeper_); })) << "the keeper must not stay behind";
 }
 
+TEST_F(RunDeath, KilledHoldfastTakesItsCommandAlongAtOnceHoweverLongTheLease) {
+  auto program =
+      start({"run", "--ttl", "1h", "k", "--", "sh", "-c", "echo $$ > $DIR/command; exec sleep 60"});
+  const auto command = pid_in(file("command"));
+  program->signal(SIGKILL);
+  EXPECT_TRUE(eventually([&] { return !alive(command); }, 3s));
+}
+
 TEST_F(RunDeath, StoppedHoldfastLosesTheLockAndItsCommandIsGoneBefore) {
   auto victim = start_family("2");
   auto waiter = start_waiter();
