@@ -95,13 +95,13 @@ TEST_F(RunTerminal, CtrlZAndFgWithinTheLease) {
 }
 
 TEST_F(RunTerminal, AfterAStopTheLeaseIsRenewedBeforeTheCommandGoesOn) {
-  type("$HF run --ttl 2 k -- sh -c 'echo $$ > $DIR/pid; echo started-$((1+1)); read x; echo got-$x-'\n");
+  type("$HF run --ttl 4 k -- sh -c 'echo $$ > $DIR/pid; echo started-$((1+1)); read x; echo got-$x-'\n");
   expect("started-2");
   type(ctrl_z);
   expect("Stopped");
   std::this_thread::sleep_for(700ms);
   type("fg\n");
-  std::this_thread::sleep_for(2500ms);  // longer than the ttl: renewal must go on
+  std::this_thread::sleep_for(4500ms);  // longer than the ttl: renewal must go on
   EXPECT_EQ(holdfast({"lock", "show", "k"}).code, 0);
   type("hello\n");
   expect("got-hello-");
@@ -246,7 +246,7 @@ TEST_F(RunTerminal, WithoutAShellCtrlZDoesNotHang) {
 }
 
 TEST_F(RunTerminal, TerminalModesAreRestoredAfterTheCommandWasKilled) {
-  type("$HF run --ttl 3 --max-hold 0.6 k -- sh -c 'stty -echo -icanon; echo started-$((1+1)); sleep 60'\n");
+  type("$HF run --ttl 3 --max-hold 1.5 k -- sh -c 'stty -echo -icanon; echo started-$((1+1)); sleep 60'\n");
   expect("started-2");
   expect("lost the lock");
   expect("ready> ");
