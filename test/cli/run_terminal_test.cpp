@@ -1,4 +1,5 @@
 #include <csignal>
+#include <iostream>
 #include <thread>
 
 #include "program.hpp"
@@ -23,6 +24,16 @@ class RunTerminal : public CliTest {
             "LC_ALL=C"};
   }
   void SetUp() override { ASSERT_TRUE(shell_.shows("ready> ")) << shell_.screen(); }
+  /// A hang shows in who is stopped and who has the terminal.
+  void TearDown() override {
+    if (!HasFailure()) return;
+    const auto processes = Program(directory(),
+                                   {"ps", "-o", "pid,ppid,pgid,tpgid,stat,wchan,pending,blocked,ignored,args",
+                                    "-s", std::to_string(shell_.pid())},
+                                   {})
+                               .wait();
+    std::cout << processes.out << processes.err;
+  }
   void type(const std::string& text) { shell_.type(text); }
   void expect(const std::string& text) {
     ASSERT_TRUE(shell_.shows(text)) << text << "\nis not on:\n" << shell_.screen();
