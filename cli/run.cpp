@@ -243,7 +243,9 @@ class Run {
     } else if (reason == LossReason::gone) {
       why = "somebody else released it or took it over";
     }
-    tell("LockLost", "lost the lock " + quote(key_) + ": " + why + "; the command was ended");
+    tell("LockLost",
+         "lost the lock " + quote(key_) + ": " + why +
+             (ending.beyond_reach == 0 ? "; the command was ended" : "; the command could not be ended"));
   }
 
   const Context& context_;

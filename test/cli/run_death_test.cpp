@@ -67,6 +67,14 @@ TEST_F(RunDeath, KilledHoldfastTakesItsCommandAndAllDescendantsAlongBeforeTheLea
   EXPECT_TRUE(eventually([&] { return !alive(keeper_); })) << "the keeper must not stay behind";
 }
 
+TEST_F(RunDeath, KilledHoldfastTakesItsCommandAlongAtOnceHoweverLongTheLease) {
+  auto program =
+      start({"run", "--ttl", "1h", "k", "--", "sh", "-c", "echo $$ > $DIR/command; exec sleep 60"});
+  const auto command = pid_in(file("command"));
+  program->signal(SIGKILL);
+  EXPECT_TRUE(eventually([&] { return !alive(command); }, 3s));
+}
+
 TEST_F(RunDeath, StoppedHoldfastLosesTheLockAndItsCommandIsGoneBefore) {
   auto victim = start_family("2");
   auto waiter = start_waiter();
@@ -84,10 +92,10 @@ TEST_F(RunDeath, StoppedHoldfastLosesTheLockAndItsCommandIsGoneBefore) {
 
 TEST_F(RunDeath, AShortStopOfHoldfastDoesNoHarm) {
   auto program =
-      start({"run", "--ttl", "2", "k", "--", "sh", "-c", "echo $$ > $DIR/pid; sleep 2.5; echo done"});
+      start({"run", "--ttl", "3", "k", "--", "sh", "-c", "echo $$ > $DIR/pid; sleep 3.5; echo done"});
   (void)pid_in(file("pid"));
   program->signal(SIGSTOP);
-  std::this_thread::sleep_for(400ms);
+  std::this_thread::sleep_for(300ms);
   program->signal(SIGCONT);
   const auto result = program->wait();
   EXPECT_EQ(result.code, 0) << result.err;
@@ -158,11 +166,11 @@ TEST_F(RunDeath, ASignalTheCommandDoesNotCatchEndsIt) {
 
 TEST_F(RunDeath, ALongCommandKeepsItsLock) {
   auto program =
-      start({"run", "--ttl", "300ms", "k", "--", "sh", "-c", "echo $$ > $DIR/ready; sleep 1.5; echo done"});
+      start({"run", "--ttl", "1", "k", "--", "sh", "-c", "echo $$ > $DIR/ready; sleep 2.5; echo done"});
   (void)pid_in(file("ready"));
   for (int i = 0; i < 10; ++i) {
     EXPECT_EQ(holdfast({"lock", "acquire", "-n", "k"}).code, 75);
-    std::this_thread::sleep_for(80ms);
+    std::this_thread::sleep_for(180ms);
   }
   const auto result = program->wait();
   EXPECT_EQ(result.code, 0) << result.err;
@@ -194,18 +202,17 @@ TEST_F(RunDeath, ALockTakenAwayUnnoticedShowsInTheExitCode) {
 }
 
 TEST_F(RunDeath, TheCommandHasItsGraceToCleanUp) {
-  const auto result =
-      holdfast({"run", "--ttl", "3", "--max-hold", "2", "--grace", "0.6", "k", "--", "sh", "-c",
-                "trap 'sleep 0.1; echo cleaned; exit 0' TERM; while :; do sleep 0.02; done"});
+  const auto result = holdfast({"run", "--ttl", "6", "--max-hold", "3", "--grace", "1", "k", "--", "sh", "-c",
+                                "trap 'sleep 0.1; echo cleaned; exit 0' TERM; while :; do sleep 0.02; done"});
   EXPECT_EQ(result.code, 79);
   EXPECT_EQ(result.out, "cleaned\n");
 }
 
 TEST_F(RunDeath, AStoppedCommandIsEndedToo) {
   auto program =
-      start({"run", "--ttl", "1", "k", "--", "sh", "-c", "echo $$ > $DIR/command; kill -STOP $$; sleep 60"});
+      start({"run", "--ttl", "2", "k", "--", "sh", "-c", "echo $$ > $DIR/command; kill -STOP $$; sleep 60"});
   const auto command = pid_in(file("command"));
-  std::this_thread::sleep_for(1500ms);
+  std::this_thread::sleep_for(2300ms);
   EXPECT_TRUE(alive(command)) << "without a terminal a stop is somebody's wish, and the lock is renewed";
   program->signal(SIGKILL);
   EXPECT_TRUE(eventually([&] { return !alive(command); }, 900ms));

@@ -1,4 +1,5 @@
 #include <csignal>
+#include <iostream>
 #include <thread>
 
 #include "program.hpp"
@@ -23,6 +24,16 @@ class RunTerminal : public CliTest {
             "LC_ALL=C"};
   }
   void SetUp() override { ASSERT_TRUE(shell_.shows("ready> ")) << shell_.screen(); }
+  /// A hang shows in who is stopped and who has the terminal.
+  void TearDown() override {
+    if (!HasFailure()) return;
+    const auto processes = Program(directory(),
+                                   {"ps", "-o", "pid,ppid,pgid,tpgid,stat,wchan,pending,blocked,ignored,args",
+                                    "-s", std::to_string(shell_.pid())},
+                                   {})
+                               .wait();
+    std::cout << processes.out << processes.err;
+  }
   void type(const std::string& text) { shell_.type(text); }
   void expect(const std::string& text) {
     ASSERT_TRUE(shell_.shows(text)) << text << "\nis not on:\n" << shell_.screen();
@@ -95,13 +106,13 @@ TEST_F(RunTerminal, CtrlZAndFgWithinTheLease) {
 }
 
 TEST_F(RunTerminal, AfterAStopTheLeaseIsRenewedBeforeTheCommandGoesOn) {
-  type("$HF run --ttl 2 k -- sh -c 'echo $$ > $DIR/pid; echo started-$((1+1)); read x; echo got-$x-'\n");
+  type("$HF run --ttl 4 k -- sh -c 'echo $$ > $DIR/pid; echo started-$((1+1)); read x; echo got-$x-'\n");
   expect("started-2");
   type(ctrl_z);
   expect("Stopped");
   std::this_thread::sleep_for(700ms);
   type("fg\n");
-  std::this_thread::sleep_for(2500ms);  // longer than the ttl: renewal must go on
+  std::this_thread::sleep_for(4500ms);  // longer than the ttl: renewal must go on
   EXPECT_EQ(holdfast({"lock", "show", "k"}).code, 0);
   type("hello\n");
   expect("got-hello-");
@@ -120,6 +131,21 @@ TEST_F(RunTerminal, CtrlZPastTheLeaseEndsTheCommand) {
   expect("lost the lock \"k\"");
   expect("ready> ");
   expect_code(79);
+}
+
+TEST_F(RunTerminal, ACommandWhoseLockWasTakenDuringTheStopDoesNotGoOn) {
+  type(
+      "$HF run k -- sh -c 'echo $HOLDFAST_LOCK_ID > $DIR/id; echo started-$((1+1)); read x; echo got > "
+      "$DIR/out'\n");
+  expect("started-2");
+  type(ctrl_z);
+  expect("Stopped");
+  EXPECT_EQ(holdfast({"lock", "release", contents(file("id")).substr(0, 22)}).code, 0);
+  type("fg\n");
+  type("hello\n");  // for the command, if it were let go on; for the shell otherwise
+  expect("lost the lock \"k\"");
+  expect("not found");
+  EXPECT_EQ(contents(file("out")), "");
 }
 
 TEST_F(RunTerminal, AStoppedJobGoesOnInTheBackground) {
@@ -231,7 +257,7 @@ TEST_F(RunTerminal, WithoutAShellCtrlZDoesNotHang) {
 }
 
 TEST_F(RunTerminal, TerminalModesAreRestoredAfterTheCommandWasKilled) {
-  type("$HF run --ttl 3 --max-hold 0.6 k -- sh -c 'stty -echo -icanon; echo started-$((1+1)); sleep 60'\n");
+  type("$HF run --ttl 3 --max-hold 1.5 k -- sh -c 'stty -echo -icanon; echo started-$((1+1)); sleep 60'\n");
   expect("started-2");
   expect("lost the lock");
   expect("ready> ");
