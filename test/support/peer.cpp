@@ -8,8 +8,8 @@
 #include <mutex>
 #include <stdexcept>
 
-#include "sys/operation.hpp"
 #include "support/peer_protocol.hpp"
+#include "sys/operation.hpp"
 
 namespace holdfast::test {
 namespace {
