@@ -139,7 +139,7 @@ TEST_F(SqliteDurability, NoLostTailOfTheLogTakesBackAFenceOrADurableLock) {
     }
   }
   // A copy made by another process: opening and closing the file here would drop SQLite's locks.
-  const TemporaryDirectory scratch;
+  const test::TempDir scratch;
   const auto saved = scratch.path() / "saved", copy = scratch.path() / "copy.db";
   const auto run = [](const std::string& command) { ASSERT_EQ(std::system(command.c_str()), 0) << command; };
   run("cp " + file.string() + " " + saved.string() + " && cp " + log.string() + " " + saved.string() +

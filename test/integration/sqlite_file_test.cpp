@@ -202,7 +202,7 @@ TEST_F(SqliteFile, IsRefusedAsAMountPoint) {
 
 TEST_F(SqliteFile, MayBeInADirectoryThatIsAMountPoint) {
   open().grant(LockId::generate(), "k");
-  const TemporaryDirectory elsewhere;
+  const test::TempDir elsewhere;
   const Mount bind(directory.path().c_str(), elsewhere.path(), nullptr, MS_BIND, nullptr);
   if (!bind) GTEST_SKIP() << no_mounts;
   Client client(make_sqlite_lock_backend(elsewhere.path() / "locks.db").value_or_throw());
@@ -237,7 +237,7 @@ TEST_F(SqliteFile, IsRefusedIfNothingMayBeCreatedBesideIt) {
 
 TEST_F(SqliteFile, IsRefusedOnAReadOnlyFileSystem) {
   open();
-  const TemporaryDirectory elsewhere;
+  const test::TempDir elsewhere;
   const Mount bind(directory.path().c_str(), elsewhere.path(), nullptr, MS_BIND, nullptr);
   if (!bind) GTEST_SKIP() << no_mounts;
   ASSERT_EQ(::mount(nullptr, elsewhere.path().c_str(), nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY, nullptr),
@@ -306,7 +306,7 @@ TEST_F(SqliteOpenFile, GrantsNothingOnceSomethingWasMountedOverItsDirectory) {
 }
 
 TEST_F(SqliteOpenFile, OnAFullDiskFailsClearlyAndLosesNothing) {
-  const TemporaryDirectory small;
+  const test::TempDir small;
   const Mount disk("none", small.path(), "tmpfs", 0, "size=256k");
   if (!disk) GTEST_SKIP() << no_mounts;
   file = small.path() / "locks.db";

@@ -13,29 +13,11 @@
 #include <utility>
 
 #include "engine/sqlite/lock.hpp"
+#include "support/temp_dir.hpp"
 
 namespace holdfast::sqlite {
 
 using namespace std::chrono_literals;
-
-/// A directory that is gone when the test ends.
-class TemporaryDirectory {
- public:
-  explicit TemporaryDirectory(const std::filesystem::path& below = std::filesystem::temp_directory_path()) {
-    std::string name = (below / "holdfast-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  ~TemporaryDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 /// A clock that moves when told. `clock()` shares it.
 struct FakeClock {
@@ -185,7 +167,7 @@ class SqliteTest : public testing::Test {
     return opened.error();
   }
 
-  TemporaryDirectory directory;
+  test::TempDir directory;
   std::filesystem::path file = directory.path() / "locks.db";
 };
 

@@ -66,7 +66,7 @@ class SqliteProcesses : public SqliteTest {};
 TEST_F(SqliteProcesses, MayCreateTheFileAtTheSameMoment) {
   // Without a disk to wait for they come closest together.
   const bool in_memory = std::filesystem::is_directory("/dev/shm");
-  const TemporaryDirectory fast(in_memory ? "/dev/shm" : std::filesystem::temp_directory_path());
+  const test::TempDir fast(in_memory ? "/dev/shm" : std::filesystem::temp_directory_path());
   for (int round = 0; round < 40; ++round) {
     file = fast.path() / ("new" + std::to_string(round) + ".db");
     in_processes(4, [&](int i) { return granted(open().acquire(LockId::generate(), std::to_string(i))); });

@@ -10,8 +10,8 @@ namespace holdfast::test {
 /// A directory of one test, removed with everything in it.
 class TempDir {
  public:
-  TempDir() {
-    std::string name = (std::filesystem::temp_directory_path() / "holdfast-test-XXXXXX").string();
+  explicit TempDir(const std::filesystem::path& below = std::filesystem::temp_directory_path()) {
+    std::string name = (below / "holdfast-test-XXXXXX").string();
     if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
     path_ = name;
   }

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <holdfast/fence.hpp>
 
+#include "core/fence_limits.hpp"
+
 namespace holdfast::sqlite {
 
 /// The file's fence sequence.
@@ -30,11 +32,7 @@ struct FenceGrant {
 
 /// Internal if the sequence is used up.
 [[nodiscard]] inline Result<FenceGrant> next_fence(FenceSequence now) {
-  if (now.last >= Fence::max_issued) {
-    return Error(ErrorCode::Internal,
-                 "the fences of this file are used up; start a new file, and with it a new authority");
-  }
-  const auto fence = Fence::of(now.last + 1);
+  const auto fence = core::next_fence(now.last);
   if (!fence) return fence.error();
   FenceGrant grant{.fence = *fence, .after = {.last = fence->value(), .reserved = now.reserved}};
   if (grant.after.last > now.reserved) {

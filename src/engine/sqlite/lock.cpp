@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/fence_limits.hpp"
 #include "core/liveness.hpp"
 #include "engine/sqlite/database.hpp"
 #include "engine/sqlite/lock_table.hpp"
@@ -11,8 +12,6 @@
 
 namespace holdfast::sqlite {
 namespace {
-
-constexpr std::size_t longest_page = 1000;
 
 /// What an operation was about, for its error.
 struct Subject {
@@ -166,10 +165,7 @@ class SqliteLockBackend final : public LockBackend {
     table_->insert(row);
     table_->set_fences(next->after);
     change.commit();
-    if (next->fence.value() > Fence::warn_above) {
-      after.warning = "the fences of " + file_ + " approach their end: " + next->fence.to_string() +
-                      " was granted for key " + key_hash(request.key.str());
-    }
+    after.warning = core::high_fence_warning(next->fence, request.key);
     return Granted{.fence = row.record.fence, .expires_at_ms = row.record.expires_at_ms};
   }
 
@@ -244,7 +240,7 @@ class SqliteLockBackend final : public LockBackend {
         throw Error(ErrorCode::InvalidArgument, "the cursor is not one of this listing; start without one");
       }
     }
-    const auto limit = std::clamp<std::size_t>(request.limit, 1, longest_page);
+    const auto limit = std::clamp<std::size_t>(request.limit, 1, max_list_limit);
     database_->check_clock(table_->clock());
     LockPage page{.locks = table_->page(request.cursor, clock_.boot_ms(), limit + 1), .cursor = {}};
     if (page.locks.size() > limit) {

@@ -1,32 +1,19 @@
 #include "engine/sqlite/migrations.hpp"
 
 #include <array>
-#include <cstdio>
 
+#include "core/uuid.hpp"
 #include "embedded/schema.sql.hpp"
 #include "sys/random.hpp"
 
 namespace holdfast::sqlite {
 namespace {
 
-std::string uuid_v4() {
-  std::array<unsigned char, 16> bytes{};
-  sys::random_bytes(bytes);
-  bytes[6] = static_cast<unsigned char>((bytes[6] & 0x0F) | 0x40);
-  bytes[8] = static_cast<unsigned char>((bytes[8] & 0x3F) | 0x80);
-  std::string text;
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    std::array<char, 3> hex{};
-    std::snprintf(hex.data(), hex.size(), "%02x", bytes[i]);
-    text += hex.data();
-  }
-  return text;
-}
-
 void create(Connection& connection) {
   connection.execute(std::string(schema_sql).c_str());
-  const std::string authority = uuid_v4();
+  std::array<unsigned char, 16> bytes{};
+  sys::random_bytes(bytes);
+  const std::string authority = core::uuid_v4(bytes);
   const Statement insert(
       connection,
       "INSERT INTO meta (one, clock, fence_last, fence_reserved, synced_commits, authority) "
