@@ -222,6 +222,17 @@ TEST_F(RunDeath, AStoppedCommandIsEndedToo) {
   EXPECT_TRUE(eventually([&] { return !alive(command); }, 900ms));
 }
 
+TEST_F(RunDeath, AContinueReachesMembersOfTheGroupThatWereStoppedAlone) {
+  auto program =
+      start({"run", "k", "--", "sh", "-c", "sleep 60 & kill -STOP $!; echo $! > $DIR/child; wait"});
+  const auto stat = "/proc/" + std::to_string(pid_in(file("child"))) + "/stat";
+  ASSERT_TRUE(eventually([&] { return contents(stat).find(") T ") != std::string::npos; }));
+  program->signal(SIGCONT);
+  EXPECT_TRUE(eventually([&] { return contents(stat).find(") S ") != std::string::npos; }));
+  program->signal(SIGTERM);
+  EXPECT_EQ(program->wait().code, 143);
+}
+
 TEST_F(RunDeath, AForkBombIsEnded) {
   // Each generation forks the next and ends, ignoring TERM: a hunt by pid alone is always one behind.
   auto program = start({"run", "--ttl", "1", "k", "--", "sh", "-c",
