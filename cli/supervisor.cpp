@@ -146,13 +146,11 @@ bool Supervisor::in_foreground() const noexcept {
 /// us the renewal; a SIGSTOP that somebody sent to the command alone, or a stop without a terminal, is that
 /// somebody's affair: the lock is kept.
 void Supervisor::stopped(int signal) {
-  command_stopped_ = true;
   const bool by_terminal = signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU;
   if (terminal_ == nullptr || !by_terminal || ending_) return;
 
   if (in_foreground() && signal != SIGTSTP) {  // it asks for the terminal, and our job has it to give
     terminal_->give_to(command_);
-    command_stopped_ = false;
     keeper_.resume();
     return;
   }
@@ -174,21 +172,18 @@ void Supervisor::stopped(int signal) {
 }
 
 /// We were continued, from a stop of the whole job or from one of our own. The command goes on only if the
-/// lease is still good: while we were stopped nobody renewed it.
+/// lease is still good: while we were stopped nobody renewed it. The whole group is continued, whether or not
+/// the command itself was seen to stop: a member may be stopped alone (a shell in vfork cannot stop while it
+/// waits for its stopped child, so no stop is ever reported).
 void Supervisor::continued() {
   if (ending_) return;
-  if (command_stopped_) {
-    if (!verify_lease()) {
-      end_command();
-      return;
-    }
-    command_stopped_ = false;
-    follow_lease();
-    if (gives_terminal_ && in_foreground()) terminal_->give_to(command_);
-    keeper_.resume();
-  } else if (gives_terminal_ && in_foreground()) {
-    terminal_->give_to(command_);
+  if (!verify_lease()) {
+    end_command();
+    return;
   }
+  follow_lease();
+  if (gives_terminal_ && command_ > 0 && in_foreground()) terminal_->give_to(command_);
+  keeper_.resume();
 }
 
 bool Supervisor::verify_lease() {

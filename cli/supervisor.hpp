@@ -72,7 +72,6 @@ class Supervisor {
   BootTime overdue_ = never;  ///< the keeper should have ended the command by then
   pid_t command_ = 0;
   bool gives_terminal_ = false;  ///< the command's group gets the terminal whenever our job has it
-  bool command_stopped_ = false;
   bool ending_ = false;
 };
 

@@ -1,6 +1,8 @@
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <fstream>
 #include <sstream>
 #include <thread>
 
@@ -165,13 +167,15 @@ TEST_F(RunDeath, ASignalTheCommandDoesNotCatchEndsIt) {
 }
 
 TEST_F(RunDeath, ALongCommandKeepsItsLock) {
-  auto program =
-      start({"run", "--ttl", "1", "k", "--", "sh", "-c", "echo $$ > $DIR/ready; sleep 2.5; echo done"});
+  ASSERT_EQ(mkfifo(file("go").c_str(), 0600), 0);
+  auto program = start(
+      {"run", "--ttl", "1", "k", "--", "sh", "-c", "echo $$ > $DIR/ready; read x < $DIR/go; echo done"});
   (void)pid_in(file("ready"));
-  for (int i = 0; i < 10; ++i) {
+  for (int i = 0; i < 12; ++i) {  // for more than two leases; the command ends only when it is told to
     EXPECT_EQ(holdfast({"lock", "acquire", "-n", "k"}).code, 75);
-    std::this_thread::sleep_for(180ms);
+    std::this_thread::sleep_for(200ms);
   }
+  std::ofstream(file("go")) << "\n";
   const auto result = program->wait();
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.out, "done\n");
@@ -216,6 +220,17 @@ TEST_F(RunDeath, AStoppedCommandIsEndedToo) {
   EXPECT_TRUE(alive(command)) << "without a terminal a stop is somebody's wish, and the lock is renewed";
   program->signal(SIGKILL);
   EXPECT_TRUE(eventually([&] { return !alive(command); }, 900ms));
+}
+
+TEST_F(RunDeath, AContinueReachesMembersOfTheGroupThatWereStoppedAlone) {
+  auto program =
+      start({"run", "k", "--", "sh", "-c", "sleep 60 & kill -STOP $!; echo $! > $DIR/child; wait"});
+  const auto stat = "/proc/" + std::to_string(pid_in(file("child"))) + "/stat";
+  ASSERT_TRUE(eventually([&] { return contents(stat).find(") T ") != std::string::npos; }));
+  program->signal(SIGCONT);
+  EXPECT_TRUE(eventually([&] { return contents(stat).find(") S ") != std::string::npos; }));
+  program->signal(SIGTERM);
+  EXPECT_EQ(program->wait().code, 143);
 }
 
 TEST_F(RunDeath, AForkBombIsEnded) {
