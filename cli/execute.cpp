@@ -11,6 +11,7 @@ namespace {
 
 std::vector<char*> pointers(const std::vector<std::string>& strings) {
   std::vector<char*> result;
+  result.reserve(strings.size() + 1);
   for (const auto& one : strings) result.push_back(const_cast<char*>(one.c_str()));  // execve changes nothing
   result.push_back(nullptr);
   return result;
