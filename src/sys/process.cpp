@@ -37,7 +37,7 @@ pid_t current_pid() noexcept {
 Error used_after_fork() {
   return {ErrorCode::ServiceUnavailable,
           "this engine was opened before a fork and works only in the process that opened it; "
-          "open it anew in the child"};
+          "open engines after forking, not before"};
 }
 
 }  // namespace holdfast::sys
