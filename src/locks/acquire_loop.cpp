@@ -10,8 +10,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Two readings of one expiry differ by rounding and by the time the answer took.
-constexpr auto same_expiry = milliseconds(10);
+/// A refusal at the holder's expiry (it was renewed, or the next one took over with a lease that ends soon)
+/// is followed by another try at the new expiry, but not at once: an engine that keeps saying "now" must not
+/// be asked in a busy loop. Doubled with each such try until a poll comes first.
+constexpr auto first_expiry_pause = milliseconds(10);
 
 /// A waiter that polls more often burns a core; one that polls more rarely might as well not.
 constexpr milliseconds shortest_delay(1);
@@ -88,9 +90,8 @@ AcquireLoop::Action AcquireLoop::on(const Refused& refused, BootTime now) {
   last_error_.reset();
   expiry_at_ = never;
   if (refused.free_in) {
-    const BootTime expiry = saturating_add(now, std::max(*refused.free_in, milliseconds(1)));
-    const bool tried = std::chrono::abs(expiry - expiry_tried_) < same_expiry;
-    if (!tried) expiry_at_ = expiry;
+    expiry_at_ = saturating_add(now, std::max(*refused.free_in, milliseconds(1)));
+    expiry_at_ = std::max(expiry_at_, saturating_add(now, expiry_pause_));
   }
   if (now < give_up_at_ && !watching_) return StartWatching{};
   return wait_or_give_up(now);
@@ -120,8 +121,9 @@ AcquireLoop::Action AcquireLoop::on(const TimeUp&, BootTime now) {
   if (now >= poll_at_) {
     ++retries_;
     poll_is_set_ = false;
+    expiry_pause_ = {};
   } else {
-    expiry_tried_ = expiry_at_;
+    expiry_pause_ = std::max<BootClock::duration>(expiry_pause_ * 2, first_expiry_pause);
   }
   return attempt(now);
 }

@@ -96,8 +96,8 @@ class AcquireLoop {
   std::uint32_t retries_ = 0;
   BootTime poll_at_;  ///< the next attempt that counts as a retry
   bool poll_is_set_ = false;
-  BootTime expiry_at_ = never;  ///< when the holder's lease ends as far as known
-  BootTime expiry_tried_;       ///< the last such time that already caused an attempt
+  BootTime expiry_at_ = never;          ///< when the holder's lease ends as far as known
+  BootClock::duration expiry_pause_{};  ///< how soon such a time may cause another attempt
   std::optional<Error> last_error_;
 };
 

@@ -140,8 +140,16 @@ TEST(AcquireLoop, TriesAgainWhenTheHoldersLeaseRunsOut) {
   d.then(Loop::Woken{}).then(Loop::Refused{40ms});
   EXPECT_EQ(d.delay(), 40ms);
   EXPECT_TRUE(d.wait().is<Loop::Attempt>()) << "not counted as a retry";
-  d.then(Loop::Refused{1ms});
-  EXPECT_EQ(d.delay(), 960ms) << "the same expiry does not cause a second attempt";
+  EXPECT_EQ(d.then(Loop::Refused{30ms}).delay(), 30ms) << "another holder, another expiry";
+}
+
+TEST(AcquireLoop, AnEngineThatAlwaysSaysSoonIsAskedLessAndLessOften) {
+  Driven d({.retries = 1, .base_delay = 1s, .jitter = Jitter::none});
+  d.then(Loop::Refused{1ms}).then(Loop::Watching{}).then(Loop::Refused{1ms});
+  for (const auto expected : {1ms, 10ms, 20ms, 40ms, 80ms}) {
+    EXPECT_EQ(d.delay(), expected);
+    d.wait().then(Loop::Refused{1ms});
+  }
 }
 
 TEST(AcquireLoop, EveryAnsweredAttemptIsFollowedByAFreshId) {
