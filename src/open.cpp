@@ -16,16 +16,23 @@ namespace fs = std::filesystem;
 /// Makes the default file's directory and what is missing above it, for the user alone. One that exists is
 /// left as it is.
 void make_private_directories(const fs::path& directory) {
-  if (directory.has_relative_path() && !fs::exists(directory.parent_path())) {
+  if (::mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return;
+  if (errno == ENOENT && directory.has_relative_path()) {
     make_private_directories(directory.parent_path());
+    if (::mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return;
   }
-  if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
-    throw sys::errno_error("cannot create the directory " + directory.string());
-  }
+  throw sys::errno_error("cannot create the directory " + directory.string());
 }
 
 fs::path sqlite_file(std::string_view path) {
-  if (!path.empty()) return fs::absolute(path);
+  if (!path.empty()) {
+    std::error_code failed;
+    auto absolute = fs::absolute(path, failed);
+    if (!failed) return absolute;
+    throw Error(ErrorCode::ServiceUnavailable,
+                "cannot tell where " + std::string(path) + " is; name it with an absolute path",
+                failed.message());
+  }
   auto file = default_sqlite_file().value_or_throw();
   make_private_directories(file.parent_path());
   return file;

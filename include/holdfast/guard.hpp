@@ -47,8 +47,9 @@ class Guard {
   Guard(Guard&&) noexcept;
   /// Releases what it held before, like the destructor.
   Guard& operator=(Guard&&) noexcept;
-  /// Releases the lock if nobody has. Never throws; a system error goes to on_release_error. On a thread
-  /// of the library it does not wait.
+  /// Releases the lock if nobody has. Never throws; a system error goes to on_release_error. Waits for a loss
+  /// callback that runs and for the engine's answer, at most for the dispose_timeout if one was set; on a
+  /// thread of the library it does not wait.
   ~Guard();
 
   /// False for an empty or moved-from guard, and after release() or detach(). Says nothing about loss.
@@ -74,7 +75,8 @@ class Guard {
   [[nodiscard]] std::optional<LossReason> loss_reason() const noexcept;
 
   /// Runs once, after lost() was triggered, on a thread of its own; at once if the guard is lost already.
-  /// Not called after the guard was released. What it throws is logged.
+  /// Not called after the guard was released: release() and the destructor wait for one that runs. So it
+  /// must not wait for whoever owns the guard. What it throws is logged.
   void on_lost(std::function<void(LossReason)> callback);
   /// Gets the system error of a release that nobody could be told of. Default: one line in the log.
   void on_release_error(std::function<void(const Error&)> callback);

@@ -62,7 +62,7 @@ void HeldLock::on_lost(std::function<void(LossReason)> callback) {
   bool too_late = false;
   {
     const std::lock_guard lock(mutex_);
-    on_lost_ = std::move(callback);
+    on_lost_.swap(callback);  // the old one ends after the mutex is free
     too_late = lease_.lost().has_value();
   }
   if (too_late) announce_loss();
@@ -70,7 +70,7 @@ void HeldLock::on_lost(std::function<void(LossReason)> callback) {
 
 void HeldLock::on_release_error(std::function<void(const Error&)> callback) {
   const std::lock_guard lock(mutex_);
-  on_release_error_ = std::move(callback);
+  on_release_error_.swap(callback);  // the old one ends after the mutex is free
 }
 
 BootTime HeldLock::on_time(BootTime now) {
@@ -97,7 +97,7 @@ void HeldLock::announce_loss() {
       if (self->hold_ == Hold::ended) return;
       callback = std::exchange(self->on_lost_, nullptr);
       reason = *self->lease_.lost();
-      self->announcer_ = std::this_thread::get_id();
+      ++self->announcers_;
     }
     self->loss_.request_stop();
     try {
@@ -107,7 +107,7 @@ void HeldLock::announce_loss() {
     }
     callback = nullptr;
     const std::lock_guard lock(self->mutex_);
-    self->announcer_ = {};
+    --self->announcers_;
     self->changed_.notify_all();
   });
 }
@@ -118,6 +118,7 @@ Result<ExtendOutcome> HeldLock::extend_once(std::unique_lock<std::mutex>& lock, 
   if (hold_ == Hold::ended || lease_.lost()) return Absence::not_found;
   extending_ = true;
   lease_.extend_sent(BootClock::now(), ttl);
+  runtime_->timer.schedule(*this, lease_.next_tick());  // a shorter ttl may have moved the loss forward
   const ExtendRequest request{.lock = {.id = grant_.id, .key = grant_.key},
                               .ttl = ttl,
                               .durability = durability,
@@ -161,12 +162,16 @@ bool HeldLock::extend(milliseconds ttl) {
 }
 
 std::optional<DetachedLock> HeldLock::detach() {
+  std::function<void(LossReason)> unused;  // end here, see end_hold
+  std::function<void(const Error&)> unused_too;
   std::unique_lock lock(mutex_);
   const auto answer = extend_once(lock, lease_.ttl(), Durability::machine).value_or_throw();
   const auto* extended = std::get_if<Extended>(&answer);
   if (extended == nullptr || hold_ == Hold::ended || lease_.lost()) return std::nullopt;
   hold_ = Hold::ended;
   runtime_->timer.cancel(*this);
+  unused.swap(on_lost_);
+  unused_too.swap(on_release_error_);
   return DetachedLock{.key = grant_.key,
                       .id = grant_.id,
                       .ttl = lease_.ttl(),
@@ -174,14 +179,20 @@ std::optional<DetachedLock> HeldLock::detach() {
                       .expires_at_ms = extended->expires_at_ms};
 }
 
-bool HeldLock::end_hold() {
+bool HeldLock::end_hold(BootTime deadline) {
+  std::function<void(LossReason)> unused;  // ends here, not on the thread that drops the last reference
   std::unique_lock lock(mutex_);
   if (hold_ == Hold::ended) return false;
   hold_ = Hold::ended;
   runtime_->timer.cancel(*this);
+  unused.swap(on_lost_);
   // A loss callback that runs now still uses what its owner may destroy after us.
-  if (!sys::WorkerPool::on_library_thread()) {
-    changed_.wait(lock, [this] { return announcer_ == std::thread::id(); });
+  const auto idle = [this] { return announcers_ == 0; };
+  if (sys::WorkerPool::on_library_thread()) return true;
+  if (deadline == never) {
+    changed_.wait(lock, idle);
+  } else {
+    changed_.wait_for(lock, deadline - BootClock::now(), idle);
   }
   return true;
 }
@@ -202,28 +213,35 @@ Result<bool> HeldLock::release_now(BootTime deadline) {
 }
 
 bool HeldLock::release() {
-  if (!end_hold()) return false;
+  if (!end_hold(never)) return false;
+  const auto unused = take_release_error_callback();
   return release_now(never).value_or_throw();
 }
 
 void HeldLock::dispose() noexcept {
-  if (!end_hold()) return;
-  if (!sys::WorkerPool::on_library_thread()) return dispose_now();
-  runtime_->renewer.post([self = shared_self()] { self->dispose_now(); });
-}
-
-void HeldLock::dispose_now() noexcept {
   const auto deadline =
       dispose_timeout_ == milliseconds::zero() ? never : saturating_add(BootClock::now(), dispose_timeout_);
-  if (const auto released = release_now(deadline); !released) report(released.error());
+  if (!end_hold(deadline)) return;
+  if (!sys::WorkerPool::on_library_thread()) return dispose_now(deadline);
+  runtime_->renewer.post([self = shared_self(), deadline] { self->dispose_now(deadline); });
 }
 
-void HeldLock::report(const Error& error) noexcept {
-  std::function<void(const Error&)> callback;
-  {
-    const std::lock_guard lock(mutex_);
-    callback = std::exchange(on_release_error_, nullptr);
+void HeldLock::dispose_now(BootTime deadline) noexcept {
+  auto callback = take_release_error_callback();
+  const auto released = release_now(deadline);
+  if (!released) return report(released.error(), std::move(callback));
+  // User code, its destructors included, does not belong on the renewing thread.
+  if (callback && sys::WorkerPool::on_library_thread()) {
+    runtime_->callbacks.post([unused = std::move(callback)] {});
   }
+}
+
+std::function<void(const Error&)> HeldLock::take_release_error_callback() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(on_release_error_, nullptr);
+}
+
+void HeldLock::report(const Error& error, std::function<void(const Error&)> callback) noexcept {
   if (!callback) {
     runtime_->log_debug("a lock could not be released and ends with its lease: " +
                         std::string(to_string(error.code())) + " " + error.cause());

@@ -10,7 +10,6 @@
 #include <optional>
 #include <stop_token>
 #include <string>
-#include <thread>
 
 #include "locks/lease_timer.hpp"
 #include "locks/renew_loop.hpp"
@@ -67,10 +66,12 @@ class HeldLock final : public locks::Timed {
   std::shared_ptr<HeldLock> shared_self() { return std::static_pointer_cast<HeldLock>(shared_from_this()); }
   void renew();
   /// Marks the end of the hold; false if it had ended. From then on there are no loss signals.
-  bool end_hold();
+  /// Waits, at most until the deadline, for loss callbacks that run.
+  bool end_hold(BootTime deadline);
   Result<bool> release_now(BootTime deadline);
-  void dispose_now() noexcept;
-  void report(const Error& error) noexcept;
+  void dispose_now(BootTime deadline) noexcept;
+  std::function<void(const Error&)> take_release_error_callback();
+  void report(const Error& error, std::function<void(const Error&)> callback) noexcept;
   /// Tells the holder, on a thread where user code may block. Not under the mutex.
   void announce_loss();
 
@@ -86,7 +87,7 @@ class HeldLock final : public locks::Timed {
   bool extending_ = false;
   std::function<void(LossReason)> on_lost_;
   std::function<void(const Error&)> on_release_error_;
-  std::thread::id announcer_;  ///< runs on_lost_ now
+  int announcers_ = 0;  ///< threads that tell of the loss now
   std::stop_source loss_;
 };
 

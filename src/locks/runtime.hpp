@@ -32,7 +32,7 @@ class LockRuntime {
   const std::string authority;
   const sys::Birthplace home;
   locks::LeaseTimer timer;
-  sys::WorkerPool callbacks{64};
+  sys::WorkerPool callbacks{1000};
   sys::WorkerPool renewer{1};
 };
 

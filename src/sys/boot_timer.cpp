@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "sys/errno_error.hpp"
@@ -25,11 +26,7 @@ class BootTimer::State {
 
   static void arm(const std::shared_ptr<State>& self, BootTime at) {
     const std::lock_guard lock(self->mutex_);
-    if (self->fd_ < 0) {
-      self->fd_ = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
-      if (self->fd_ < 0) throw Error(ErrorCode::Internal, "cannot create a timer", errno_error({}).cause());
-      self->thread_ = start_thread([self] { self->run(); });
-    }
+    if (!self->thread_.joinable()) start(self);
     if (at < self->armed_at_) self->set(at);
   }
 
@@ -37,7 +34,7 @@ class BootTimer::State {
     {
       const std::lock_guard lock(mutex_);
       stopping_ = true;
-      if (fd_ < 0) return;
+      if (!thread_.joinable()) return;
       set(BootTime());
     }
     if (WorkerPool::on_library_thread()) {
@@ -50,6 +47,17 @@ class BootTimer::State {
   [[nodiscard]] bool is_home() const noexcept { return home_.is_here(); }
 
  private:
+  /// Under the mutex. Leaves nothing behind if it fails, so that the next call tries again.
+  static void start(const std::shared_ptr<State>& self) {
+    if (self->fd_ < 0) self->fd_ = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
+    if (self->fd_ < 0) throw Error(ErrorCode::Internal, "cannot create a timer", errno_error({}).cause());
+    try {
+      self->thread_ = start_thread([self] { self->run(); });
+    } catch (const std::system_error& error) {
+      throw Error(ErrorCode::Internal, "cannot start the thread that watches over leases", error.what());
+    }
+  }
+
   /// Under the mutex. `never` disarms.
   void set(BootTime at) {
     armed_at_ = at;

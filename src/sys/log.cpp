@@ -41,15 +41,35 @@ std::string_view to_string(LogLevel level) noexcept {
   return "error";
 }
 
-class Log::Impl {
+namespace {
+
+/// What jobs of the sink's thread use. They share it, because that thread may outlive the Log.
+class Delivery {
  public:
   void set_sink(LogSink sink) {
-    auto shared = std::make_shared<LogSink>(std::move(sink));
+    auto next = std::make_shared<LogSink>(std::move(sink));
     const std::lock_guard lock(mutex_);
-    sink_ = std::move(shared);
+    sink_.swap(next);  // the old one ends after the mutex is free
   }
 
+  /// False if the sink is too far behind.
+  bool enter() noexcept {
+    if (queued_.fetch_add(1) < max_queued) return true;
+    leave();
+    dropped_.fetch_add(1);
+    return false;
+  }
+  void leave() noexcept { queued_.fetch_sub(1); }
+
   void deliver(LogLevel level, std::string_view message) noexcept {
+    if (const auto dropped = dropped_.exchange(0); dropped > 0) {
+      call(LogLevel::warning, std::to_string(dropped) + " messages were dropped");
+    }
+    call(level, message);
+  }
+
+ private:
+  void call(LogLevel level, std::string_view message) noexcept {
     std::shared_ptr<LogSink> sink;
     {
       const std::lock_guard lock(mutex_);
@@ -61,45 +81,41 @@ class Log::Impl {
     }
   }
 
-  std::atomic<std::size_t> queued{0};
-  std::atomic<std::size_t> dropped{0};
-
- private:
+  std::atomic<std::size_t> queued_{0};
+  std::atomic<std::size_t> dropped_{0};
   std::mutex mutex_;
   std::shared_ptr<LogSink> sink_ = std::make_shared<LogSink>(write_to_stderr);
+};
 
+}  // namespace
+
+class Log::Impl {
  public:
+  const std::shared_ptr<Delivery> delivery = std::make_shared<Delivery>();
   sys::WorkerPool thread{1};
 };
 
-Log::Log() : impl_(std::make_shared<Impl>()) {}
+Log::Log() : impl_(std::make_unique<Impl>()) {}
 Log::~Log() = default;
 
 void Log::set_sink(LogSink sink) {
-  impl_->set_sink(std::move(sink));
+  impl_->delivery->set_sink(std::move(sink));
 }
 
 void Log::write(LogLevel level, std::string message) noexcept {
-  if (impl_->queued.fetch_add(1) >= max_queued) {
-    impl_->queued.fetch_sub(1);
-    impl_->dropped.fetch_add(1);
-    return;
-  }
+  if (!impl_->delivery->enter()) return;
   try {
-    impl_->thread.post([impl = impl_.get(), level, message = std::move(message)] {
-      if (const auto dropped = impl->dropped.exchange(0); dropped > 0) {
-        impl->deliver(LogLevel::warning, std::to_string(dropped) + " messages were dropped");
-      }
-      impl->deliver(level, message);
-      impl->queued.fetch_sub(1);
+    impl_->thread.post([delivery = impl_->delivery, level, message = std::move(message)] {
+      delivery->deliver(level, message);
+      delivery->leave();
     });
-  } catch (...) {  // out of memory or threads: the message is lost, the operation is not
-    impl_->queued.fetch_sub(1);
+  } catch (...) {  // out of memory: the message is lost, the operation is not
+    impl_->delivery->leave();
   }
 }
 
 void Log::flush() {
-  if (sys::WorkerPool::on_library_thread()) return;
+  if (sys::WorkerPool::on_library_thread() || !impl_->thread.is_home()) return;
   auto reached = std::make_shared<std::promise<void>>();
   impl_->thread.post([reached] { reached->set_value(); });
   reached->get_future().wait();

@@ -1,25 +1,25 @@
 #pragma once
 
-#include <sys/types.h>
-
+#include <cstdint>
 #include <holdfast/error.hpp>
 #include <optional>
 #include <string_view>
 
 namespace holdfast::sys {
 
-/// getpid() without a system call. Right in a forked child too, however it was forked: the value lives in
-/// a page that the kernel wipes in the child.
-[[nodiscard]] pid_t current_pid() noexcept;
+/// A number that stands for this process, without a system call. A forked child gets another, however it was
+/// forked: the number lives in a page that the kernel wipes in the child. Not the pid: in another pid
+/// namespace a child can have its parent's.
+[[nodiscard]] std::uint64_t this_process() noexcept;
 
 /// Remembers the process that made it.
 class Birthplace {
  public:
-  Birthplace() noexcept : pid_(current_pid()) {}
-  [[nodiscard]] bool is_here() const noexcept { return pid_ == current_pid(); }
+  Birthplace() noexcept : process_(this_process()) {}
+  [[nodiscard]] bool is_here() const noexcept { return process_ == this_process(); }
 
  private:
-  pid_t pid_;
+  std::uint64_t process_;
 };
 
 /// What an operation answers in a forked child.

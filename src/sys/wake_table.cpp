@@ -90,8 +90,14 @@ std::shared_ptr<WakeTable> WakeTable::in_process() {
   return std::shared_ptr<WakeTable>(new WakeTable(memory, FUTEX_PRIVATE_FLAG));
 }
 
-Result<std::shared_ptr<WakeTable>> WakeTable::in_file(const std::filesystem::path& file) {
-  const int fd = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+Result<std::shared_ptr<WakeTable>> WakeTable::in_file(const std::filesystem::path& file, mode_t mode) {
+  constexpr int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW;
+  int fd = ::open(file.c_str(), flags | O_CREAT | O_EXCL, 0600);
+  if (fd >= 0) {
+    fchmod(fd, mode);  // whatever the umask; if it fails, others poll
+  } else if (errno == EEXIST) {
+    fd = ::open(file.c_str(), flags);
+  }
   if (fd < 0) return errno_error("cannot open " + file.string());
   // Real blocks, because touching a hole of a mapped file on a full disk kills the process (SIGBUS).
   // It never shrinks the file, so processes that start together do no harm to each other.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
@@ -24,8 +26,9 @@ namespace holdfast::sys {
 class WakeTable : public std::enable_shared_from_this<WakeTable> {
  public:
   static std::shared_ptr<WakeTable> in_process();
-  /// Maps the file, creating it (0600) if missing. ServiceUnavailable or AuthFailed if that fails.
-  static Result<std::shared_ptr<WakeTable>> in_file(const std::filesystem::path& file);
+  /// Maps the file, creating it with that mode if missing. ServiceUnavailable, RateLimited (disk full) or
+  /// AuthFailed if that fails.
+  static Result<std::shared_ptr<WakeTable>> in_file(const std::filesystem::path& file, mode_t mode = 0600);
 
   WakeTable(const WakeTable&) = delete;
   WakeTable& operator=(const WakeTable&) = delete;

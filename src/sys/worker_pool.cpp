@@ -105,7 +105,11 @@ WorkerPool::~WorkerPool() {
 }
 
 void WorkerPool::post(std::function<void()> job) {
-  State::post(state_, std::move(job));
+  if (is_home()) State::post(state_, std::move(job));
+}
+
+bool WorkerPool::is_home() const noexcept {
+  return state_->is_home();
 }
 
 bool WorkerPool::on_library_thread() noexcept {

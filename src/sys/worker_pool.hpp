@@ -19,7 +19,9 @@ class WorkerPool {
 
   /// Runs the job on one of the threads; on the calling thread only if the machine has no thread to give
   /// and the pool has none yet.
+  /// In a forked child the job is dropped.
   void post(std::function<void()> job);
+  [[nodiscard]] bool is_home() const noexcept;
 
   /// True on any thread of the library (of a pool, or marked with LibraryThread).
   [[nodiscard]] static bool on_library_thread() noexcept;

@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <future>
@@ -301,6 +302,14 @@ TEST_F(GuardTest, AnUnansweredShorterExtendShortensTheProof) {
   EXPECT_LT(guard.remaining(), 2s) << "the engine may have taken it";
 }
 
+TEST_F(GuardTest, AShorterExtendThatHangsMovesTheLossForward) {
+  auto guard = locks.lock("k", {.ttl = 60s, .auto_renew = false});
+  wire->plan(Operation::extend, Fault::hangs_for_a_second);
+  std::jthread extender([&] { EXPECT_THROW(guard.extend(200ms), Error); });
+  EXPECT_TRUE(eventually([&] { return guard.lost().stop_requested(); }, 700ms))
+      << "before the engine answers";
+}
+
 TEST_F(GuardTest, ExtendOfALostLockReturnsFalseAndTheGuardIsLost) {
   auto guard = locks.lock("k");
   ASSERT_TRUE(locks.release(guard.id().str()));
@@ -455,6 +464,118 @@ TEST_F(GuardTest, TheDestructorWaitsForALossCallbackThatRuns) {
     EXPECT_TRUE(eventually([&] { return entered.load(); }));
   }
   EXPECT_TRUE(left);
+}
+
+TEST_F(GuardTest, TheDestructorWaitsForEveryLossCallbackThatRuns) {
+  std::promise<void> unblock;
+  const auto blocked = unblock.get_future().share();
+  std::atomic<int> entered{0}, left{0};
+  auto guard = locks.lock("k", {.ttl = 30ms, .auto_renew = false});
+  guard.on_lost([&](LossReason) {
+    ++entered;
+    ++left;
+  });
+  EXPECT_TRUE(eventually([&] { return left == 1; }));
+  guard.on_lost([&](LossReason) {
+    ++entered;
+    blocked.wait();
+    ++left;
+  });
+  EXPECT_TRUE(eventually([&] { return entered == 2; }));
+  guard.on_lost([&](LossReason) {
+    ++entered;
+    ++left;
+  });
+  EXPECT_TRUE(eventually([&] { return left == 2; }));
+  std::jthread unblocker([&] {
+    std::this_thread::sleep_for(50ms);
+    unblock.set_value();
+  });
+  guard.release();
+  EXPECT_EQ(left, 3);
+}
+
+TEST_F(GuardTest, TheDisposeTimeoutBoundsTheWaitForALossCallbackToo) {
+  std::promise<void> unblock;
+  const auto blocked = unblock.get_future().share();
+  std::atomic<bool> entered{false};
+  const BootTime before = BootClock::now();
+  {
+    auto guard = locks.lock("k", {.ttl = 30ms, .auto_renew = false, .dispose_timeout = 50ms});
+    guard.on_lost([&, blocked](LossReason) {
+      entered = true;
+      blocked.wait();
+    });
+    EXPECT_TRUE(eventually([&] { return entered.load(); }));
+  }
+  EXPECT_LT(BootClock::now() - before, 10s);
+  unblock.set_value();
+}
+
+TEST_F(GuardTest, ManyBlockedLossCallbacksDoNotHoldUpTheNextLoss) {
+  std::promise<void> unblock;
+  const auto blocked = unblock.get_future().share();
+  std::vector<Guard> guards;
+  std::atomic<int> entered{0};
+  for (int i = 0; i < 100; ++i) {
+    guards.push_back(locks.lock("k" + std::to_string(i), {.ttl = 50ms, .auto_renew = false}));
+    guards.back().on_lost([&, blocked](LossReason) {
+      ++entered;
+      blocked.wait();
+    });
+  }
+  EXPECT_TRUE(eventually([&] { return entered == 100; }));
+  unblock.set_value();
+}
+
+TEST_F(GuardTest, ACallbackMayUseTheGuardWhileItIsReplaced) {
+  auto guard = locks.lock("k");
+  const auto touches_guard_when_destroyed = std::shared_ptr<int>(new int, [&](int* p) {
+    (void)guard.remaining();
+    delete p;
+  });
+  guard.on_lost([kept = touches_guard_when_destroyed](LossReason) {});
+  guard.on_release_error([kept = touches_guard_when_destroyed](const Error&) {});
+  guard.on_lost(nullptr);
+  guard.on_release_error(nullptr);
+  EXPECT_EQ(touches_guard_when_destroyed.use_count(), 1);
+}
+
+/// While this lives no thread can be started: its stack would not fit any address space.
+class NoNewThreads {
+ public:
+  NoNewThreads() {
+    pthread_getattr_default_np(&before_);
+    pthread_attr_t huge;
+    pthread_getattr_default_np(&huge);
+    pthread_attr_setstacksize(&huge, std::size_t{1} << 50);
+    pthread_setattr_default_np(&huge);
+    pthread_attr_destroy(&huge);
+  }
+  ~NoNewThreads() {
+    pthread_setattr_default_np(&before_);
+    pthread_attr_destroy(&before_);
+  }
+  NoNewThreads(const NoNewThreads&) = delete;
+  NoNewThreads& operator=(const NoNewThreads&) = delete;
+
+ private:
+  pthread_attr_t before_{};
+};
+
+TEST_F(GuardTest, WithoutAThreadToWatchOverItThereIsNoGuardAndTheNextTryWorks) {
+  {
+    const NoNewThreads exhausted;
+    try {
+      (void)locks.lock("k");
+      FAIL() << "a guard that nobody watches over";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::Internal);
+    }
+  }
+  EXPECT_FALSE(locks.is_locked("k"));
+  const auto guard = locks.lock("k", {.ttl = 50ms, .auto_renew = false});
+  EXPECT_TRUE(eventually([&] { return guard.lost().stop_requested(); }));
 }
 
 TEST_F(GuardTest, AThrowingLossCallbackIsSwallowed) {

@@ -86,6 +86,21 @@ TEST(Log, ASinkThatThrowsOrBlocksDisturbsNobody) {
   EXPECT_EQ(seen, 2);
 }
 
+TEST(Log, MayEndOnItsOwnThreadWithMessagesWaiting) {
+  auto log = std::make_unique<Log>();
+  std::atomic<int> seen{0};
+  Log& writer = *log;
+  writer.set_sink(
+      [&, owned = std::make_shared<std::unique_ptr<Log>>(std::move(log))](LogLevel, std::string_view) {
+        std::this_thread::sleep_for(20ms);
+        owned->reset();
+        ++seen;
+      });
+  writer.write(LogLevel::warning, "one");
+  writer.write(LogLevel::warning, "two");
+  while (seen < 2) std::this_thread::sleep_for(1ms);
+}
+
 TEST(Log, ASlowSinkLosesMessagesAndSaysHowMany) {
   Log log;
   std::atomic<bool> open{false};

@@ -1,6 +1,7 @@
 // What must hold across fork and at the end of a process.
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -84,6 +85,34 @@ TEST(Fork, TheChildCanOpenItsOwn) {
   EXPECT_TRUE(in_child([] {
     auto own = open("memory:");
     return own.locks().lock("k").still_held();
+  }));
+}
+
+TEST(Fork, AChildWithItsParentsPidIsStillAnother) {
+  // A process that makes a pid namespace gets a child that is pid 1 there; so does that child in turn. All of
+  // it in a child of ours: whoever made such a namespace cannot fork any more once its pid 1 is gone.
+  const auto pid_one = [](auto&& body) { return unshare(CLONE_NEWPID) == 0 && in_child(body); };
+  if (!in_child([] { return unshare(CLONE_NEWPID) == 0; })) {
+    GTEST_SKIP() << "needs the right to make a pid namespace";
+  }
+  EXPECT_TRUE(in_child([&] {
+    return pid_one([&] {
+      Locks locks(make_memory_lock_backend());
+      const auto guard = locks.lock("k", {.auto_renew = false});
+      return getpid() == 1 && pid_one([&] { return getpid() == 1 && !guard.still_held(); });
+    });
+  }));
+}
+
+TEST(Fork, TheLogInAChildDoesNotWait) {
+  Log log;
+  log.set_sink([](LogLevel, std::string_view) {});
+  log.write(LogLevel::warning, "parent");
+  log.flush();
+  EXPECT_TRUE(in_child([&] {
+    log.write(LogLevel::warning, "child");
+    log.flush();
+    return true;
   }));
 }
 

@@ -112,14 +112,16 @@ TEST_F(SqliteClock, ARepeatedAcquireThatAsksForMoreDurabilityGetsIt) {
   EXPECT_TRUE(*open(time).is_locked("k"));
 }
 
-TEST_F(SqliteClock, AnotherTimeNamespaceKeepsGuardsLocksAndRestampsThem) {
+TEST_F(SqliteClock, AnotherTimeNamespaceNeverFreesALockWhateverTheWallClockSays) {
   open(time).grant(LockId::generate(), "k", 60s, Durability::process);
   time.identity.time_namespace = 2;
   time.boot_ms += 1'000'000'000;
-  time.wall_ms += 20'000;
+  time.wall_ms += 3'600'000;
   auto client = open(time);
   EXPECT_TRUE(*client.is_locked("k"));
-  time.pass(40s);
+  time.pass(59s);
+  EXPECT_TRUE(*client.is_locked("k")) << "for its whole ttl from now on: its holder may be alive";
+  time.pass(1s);
   EXPECT_FALSE(*client.is_locked("k"));
 }
 

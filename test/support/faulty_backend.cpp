@@ -29,6 +29,9 @@ FaultyBackend::Fault FaultyBackend::next(Operation operation) {
 template <class T, class Send>
 void FaultyBackend::strike(Operation operation, BootTime deadline, Done<T> done, Send send) {
   switch (next(operation)) {
+    case Fault::hangs_for_a_second:
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+      return send(std::move(done));
     case Fault::none:
       return send(std::move(done));
     case Fault::not_sent:

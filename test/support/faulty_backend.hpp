@@ -12,11 +12,12 @@ class FaultyBackend final : public LockBackend {
  public:
   enum class Operation { acquire, release, extend };
   enum class Fault {
-    none,           ///< this one works
-    not_sent,       ///< fails, and the engine never saw it
-    answer_lost,    ///< the engine did it, the caller gets an error
-    refused_auth,   ///< fails with a code that is not transient
-    never_answered  ///< the engine did it; the answer comes at the operation's deadline as an error
+    hangs_for_a_second,  ///< works, but late
+    none,                ///< this one works
+    not_sent,            ///< fails, and the engine never saw it
+    answer_lost,         ///< the engine did it, the caller gets an error
+    refused_auth,        ///< fails with a code that is not transient
+    never_answered       ///< the engine did it; the answer comes at the operation's deadline as an error
   };
 
   explicit FaultyBackend(std::shared_ptr<LockBackend> inner);

@@ -46,6 +46,11 @@ class MemoryLockBackend final : public LockBackend {
     authority_ = core::uuid_v4(bytes);
   }
 
+  ~MemoryLockBackend() override {
+    // In a forked child another thread may have been changing this when it was copied: leave it alone.
+    if (!home_.is_here()) static_cast<void>(shards_.release());
+  }
+
   [[nodiscard]] Capabilities capabilities() const noexcept override { return memory_capabilities; }
   [[nodiscard]] std::string authority() const override { return authority_; }
 
@@ -100,6 +105,10 @@ class MemoryLockBackend final : public LockBackend {
     std::unordered_map<LockId, std::string, IdHash> keys;
   };
   static constexpr std::size_t shard_count = 64;
+  struct Shards {
+    std::array<KeyShard, shard_count> by_key;
+    std::array<IdShard, shard_count> by_id;
+  };
 
   [[nodiscard]] std::optional<Error> refuse_early(BootTime deadline, const std::stop_token& stop) const {
     if (!home_.is_here()) return sys::used_after_fork();
@@ -110,8 +119,8 @@ class MemoryLockBackend final : public LockBackend {
     return options_.clock != nullptr ? options_.clock(options_.clock_context) : clock_.now_ms();
   }
 
-  KeyShard& key_shard(std::string_view key) { return key_shards_[TextHash{}(key) % shard_count]; }
-  IdShard& id_shard(const LockId& id) { return id_shards_[IdHash{}(id) % shard_count]; }
+  KeyShard& key_shard(std::string_view key) { return shards_->by_key[TextHash{}(key) % shard_count]; }
+  IdShard& id_shard(const LockId& id) { return shards_->by_id[IdHash{}(id) % shard_count]; }
 
   /// The key this id was last granted, live or not.
   std::optional<std::string> key_of(const LockId& id) {
@@ -281,7 +290,7 @@ class MemoryLockBackend final : public LockBackend {
       return Error(ErrorCode::InvalidArgument, "this cursor is not from a page of this list");
     }
     std::vector<std::pair<std::string, Held>> found;
-    for (auto& shard : key_shards_) {
+    for (auto& shard : shards_->by_key) {
       const std::lock_guard lock(shard.mutex);
       const auto now = now_ms();
       for (const auto& [key, held] : shard.locks) {
@@ -307,8 +316,7 @@ class MemoryLockBackend final : public LockBackend {
   const sys::WallClock clock_;
   std::string authority_;
   std::atomic<std::uint64_t> last_fence_;
-  std::array<KeyShard, shard_count> key_shards_;
-  std::array<IdShard, shard_count> id_shards_;
+  std::unique_ptr<Shards> shards_ = std::make_unique<Shards>();
   const std::shared_ptr<sys::WakeTable> wakes_ = sys::WakeTable::in_process();
 };
 

@@ -30,6 +30,15 @@ bool was_seen(Connection& connection, const ClockIdentity& clock) {
   return select.run(std::string_view(clock.boot_id), clock.time_namespace).next();
 }
 
+/// Another time namespace of the same boot: the holders may well be alive, and their deadlines mean nothing
+/// here. The wall clock may have jumped since, so it must not free what they hold: everything lasts for its
+/// whole ttl from now on.
+void prolong_locks(Connection& connection, const Clock& clock) {
+  Statement(connection, "UPDATE locks SET deadline_ms = ?2 + ttl_ms, expires_at_ms = ?1 + ttl_ms")
+      .execute(clock.wall_ms(), clock.boot_ms());
+}
+
+/// After a reboot, for locks that outlive one.
 void restamp_locks(Connection& connection, const Clock& clock) {
   const auto wall = clock.wall_ms(), boot = clock.boot_ms();
   Statement(connection, "DELETE FROM locks WHERE expires_at_ms <= ?1").execute(wall);
@@ -69,8 +78,10 @@ std::int64_t adopt(Connection& connection, const Clock& clock) {
   if (current.identity.boot_id != clock.identity.boot_id) {
     connection.execute("DELETE FROM locks WHERE durable = 0");
     skip_lost_fences(connection);
+    restamp_locks(connection, clock);
+  } else {
+    prolong_locks(connection, clock);
   }
-  restamp_locks(connection, clock);
   Statement(connection, "INSERT INTO clocks (boot_id, time_namespace, adopted_at_ms) VALUES (?1, ?2, ?3)")
       .execute(std::string_view(clock.identity.boot_id), clock.identity.time_namespace, clock.wall_ms());
   const std::int64_t number = sqlite3_last_insert_rowid(connection.handle());

@@ -1,5 +1,7 @@
 #include "engine/sqlite/database.hpp"
 
+#include <sys/stat.h>
+
 #include <thread>
 
 #include "engine/sqlite/adopt_clock.hpp"
@@ -105,6 +107,11 @@ Database::Database(const std::filesystem::path& file, const Clock& clock, const 
   }
   files_.log_identity = *log;
   files_.shared_memory_identity = *shared;
+}
+
+mode_t Database::mode() const noexcept {
+  struct stat info{};
+  return ::stat(files_.database.c_str(), &info) == 0 ? info.st_mode & 0666U : 0600U;
 }
 
 void Database::check_unmoved() const {

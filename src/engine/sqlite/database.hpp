@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <filesystem>
 #include <holdfast/lock_backend.hpp>
@@ -21,6 +23,8 @@ class Database {
   Database(const std::filesystem::path& file, const Clock& clock, const Patience& patience);
 
   [[nodiscard]] Connection& connection() noexcept { return connection_; }
+  /// The permissions of the file.
+  [[nodiscard]] mode_t mode() const noexcept;
   [[nodiscard]] const std::string& authority() const noexcept { return authority_; }
 
   /// ServiceUnavailable if the path no longer leads to the open files. To be asked inside each transaction

@@ -38,7 +38,8 @@ class SqliteLockBackend final : public LockBackend {
         table_(std::make_unique<LockTable>(database_->connection())),
         file_(file.string()),
         authority_(database_->authority()) {
-    auto wake = sys::WakeTable::in_file(file_ + "-wake");
+    // Whoever may use the file may wake and be woken, as with SQLite's own side files.
+    auto wake = sys::WakeTable::in_file(file_ + "-wake", database_->mode());
     if (wake) {
       wake_ = *std::move(wake);
     } else if (log_) {
