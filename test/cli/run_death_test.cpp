@@ -1,8 +1,10 @@
+#include <sqlite3.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <fstream>
+#include <holdfast/clock.hpp>
 #include <sstream>
 #include <thread>
 
@@ -129,6 +131,65 @@ TEST_F(RunDeath, AStoppedKeeperDoesNotSaveACommandWhoseLockIsLost) {
                         "echo $PPID > $DIR/keeper; echo $$ > $DIR/command; exec sleep 60"});
   const auto command = pid_in(file("command"));
   kill(pid_in(file("keeper")), SIGSTOP);
+  EXPECT_EQ(program->wait().code, 79);
+  EXPECT_FALSE(alive(command));
+}
+
+/// Keeps every other user of a lock file from writing while it lives, so that nothing is renewed.
+class BlockedFile {
+ public:
+  explicit BlockedFile(const std::filesystem::path& path) {
+    EXPECT_EQ(sqlite3_open(path.c_str(), &connection_), SQLITE_OK);
+    sqlite3_busy_timeout(connection_, 5000);
+    EXPECT_EQ(sqlite3_exec(connection_, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  }
+  ~BlockedFile() { sqlite3_close(connection_); }
+  BlockedFile(const BlockedFile&) = delete;
+  BlockedFile& operator=(const BlockedFile&) = delete;
+
+  /// When the lease of the only lock in it ends.
+  [[nodiscard]] BootTime lease_end() const {
+    sqlite3_stmt* query = nullptr;
+    EXPECT_EQ(sqlite3_prepare_v2(connection_, "SELECT deadline_ms FROM locks", -1, &query, nullptr),
+              SQLITE_OK);
+    EXPECT_EQ(sqlite3_step(query), SQLITE_ROW);
+    const BootTime end{std::chrono::milliseconds(sqlite3_column_int64(query, 0))};
+    sqlite3_finalize(query);
+    return end;
+  }
+
+ private:
+  sqlite3* connection_ = nullptr;
+};
+
+TEST_F(RunDeath, AStoppedKeeperDoesNotLetTheCommandOutliveTheLease) {
+  for (const bool continued : {false, true}) {
+    const auto now = continued ? "again" : "once";
+    auto program = start({"run", "--ttl", "8", now, "--", "sh", "-c",
+                          "echo $PPID > $DIR/keeper-$HOLDFAST_KEY; echo $$ > $DIR/command-$HOLDFAST_KEY; "
+                          "exec sleep 60"});
+    const auto command = pid_in(file(std::string("command-") + now));
+    kill(pid_in(file(std::string("keeper-") + now)), SIGSTOP);
+    {
+      const BlockedFile blocked(file("locks.db"));
+      // Continued, holdfast wants to prove the lease at once, and gets no answer.
+      if (continued) program->signal(SIGCONT);
+      std::this_thread::sleep_for(blocked.lease_end() - BootClock::now());
+      EXPECT_FALSE(alive(command)) << now;
+    }
+    EXPECT_EQ(program->wait().code, 79);
+  }
+}
+
+TEST_F(RunDeath, AStoppedKeeperDoesNotSaveACommandWhoseLockWasTakenAwayHoweverLongTheLease) {
+  auto program = start(
+      {"run", "--ttl", "1h", "--grace", "0.1", "k", "--", "sh", "-c",
+       "echo $PPID > $DIR/keeper; echo $$ > $DIR/command; echo $HOLDFAST_LOCK_ID > $DIR/id; exec sleep 60"});
+  const auto command = pid_in(file("command"));
+  ASSERT_TRUE(eventually([&] { return contents(file("id")).ends_with('\n'); }));
+  kill(pid_in(file("keeper")), SIGSTOP);
+  EXPECT_EQ(holdfast({"lock", "release", contents(file("id")).substr(0, 22)}).code, 0);
+  program->signal(SIGCONT);  // now it looks after its lease
   EXPECT_EQ(program->wait().code, 79);
   EXPECT_FALSE(alive(command));
 }
