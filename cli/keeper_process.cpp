@@ -188,9 +188,16 @@ class KeeperProcess {
     exec_ = Descriptor(ends[0]);
     Descriptor child_end(ends[1]);
     const pid_t self = getpid();
+    // We ignore signals, and so does our child until it has given the command its own ways back. What is
+    // forwarded meanwhile would be lost; blocked, it waits.
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before);
     command_ = fork();
     if (command_ < 0) exec_failed(errno);
     if (command_ == 0) become_command(child_end, environment, give_terminal, self);
+    sigprocmask(SIG_SETMASK, &before, nullptr);
     setpgid(command_, command_);  // here and in the child: whoever is first, the group is there for both
     phase_ = Phase::running;
     child_end.reset();

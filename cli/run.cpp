@@ -135,6 +135,9 @@ class Run {
 
     std::optional<Guard> guard;
     if (const auto code = acquire(holdfast.locks(), signals, guard)) return *code;
+    // Whoever wanted us to end before there was a command does not want it to begin. The guard releases.
+    if (const auto signal = signals.take_one_of({SIGINT, SIGTERM, SIGHUP, SIGQUIT}))
+      return exit_signal_base + *signal;
     const auto held_since = BootClock::now();
     const auto terminal = Terminal::controlling();
     Supervisor supervisor(*guard, keeper, signals, terminal ? &*terminal : nullptr,

@@ -147,10 +147,10 @@ class BlockedFile {
   BlockedFile(const BlockedFile&) = delete;
   BlockedFile& operator=(const BlockedFile&) = delete;
 
-  /// When the lease of the only lock in it ends.
+  /// When the last of its leases ends.
   [[nodiscard]] BootTime lease_end() const {
     sqlite3_stmt* query = nullptr;
-    EXPECT_EQ(sqlite3_prepare_v2(connection_, "SELECT deadline_ms FROM locks", -1, &query, nullptr),
+    EXPECT_EQ(sqlite3_prepare_v2(connection_, "SELECT max(deadline_ms) FROM locks", -1, &query, nullptr),
               SQLITE_OK);
     EXPECT_EQ(sqlite3_step(query), SQLITE_ROW);
     const BootTime end{std::chrono::milliseconds(sqlite3_column_int64(query, 0))};
@@ -225,6 +225,39 @@ TEST_F(RunDeath, ASignalTheCommandDoesNotCatchEndsIt) {
   (void)pid_in(file("ready"));
   program->signal(SIGTERM);
   EXPECT_EQ(program->wait().code, 143);
+}
+
+TEST_F(RunDeath, ASignalIsNotLostWhileTheCommandIsBeingStarted) {
+  for (int i = 0; i < 120; ++i) {
+    auto program = start({"run", "k", "--", "sleep", "60"});
+    const auto task = "/proc/" + std::to_string(program->pid()) + "/task/" + std::to_string(program->pid());
+    // From the moment that the keeper has a child, in steps that cover what the child does until exec.
+    std::string keeper;
+    ASSERT_TRUE(eventually([&] {
+      if (keeper.empty()) std::istringstream(contents(task + "/children")) >> keeper;
+      return !keeper.empty() && !contents("/proc/" + keeper + "/task/" + keeper + "/children").empty();
+    }));
+    const auto until = Clock::now() + std::chrono::microseconds(20) * (i % 40);
+    while (Clock::now() < until) {
+    }
+    program->signal(SIGTERM);
+    ASSERT_EQ(program->wait(5s).code, 143) << "round " << i;
+  }
+}
+
+TEST_F(RunDeath, ASignalThatComesBeforeTheCommandKeepsItFromStarting) {
+  ASSERT_EQ(holdfast({"run", "k", "--", "true"}).code, 0);
+  std::unique_ptr<Program> program;
+  {
+    const BlockedFile blocked(file("locks.db"));
+    program = start({"run", "k", "--", "touch", file("ran").string()});
+    std::this_thread::sleep_for(500ms);  // it waits for the file, not for the lock
+    program->signal(SIGTERM);
+    std::this_thread::sleep_for(50ms);
+  }
+  EXPECT_EQ(program->wait().code, 143);
+  EXPECT_FALSE(std::filesystem::exists(file("ran")));
+  EXPECT_EQ(holdfast({"lock", "show", "k"}).code, 1);
 }
 
 TEST_F(RunDeath, ALongCommandKeepsItsLock) {
