@@ -37,7 +37,7 @@ BootTime boot_time(std::int64_t ns) noexcept {
 /// Everything that can be ignored is, but for what a fault of our own raises: this process ends only when
 /// its work is done.
 void ignore_signals() noexcept {
-  for (int signal = 1; signal < SIGRTMIN; ++signal) {
+  for (int signal = 1; signal <= SIGRTMAX; ++signal) {
     switch (signal) {
       case SIGCHLD:
       case SIGSEGV:

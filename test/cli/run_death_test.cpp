@@ -116,6 +116,18 @@ TEST_F(RunDeath, WithoutItsKeeperTheCommandIsEnded) {
   EXPECT_EQ(holdfast({"lock", "show", "k"}).code, 1);
 }
 
+TEST_F(RunDeath, NoSignalThatCanBeIgnoredEndsTheKeeper) {
+  auto program = start({"run", "k", "--", "sh", "-c",
+                        "echo $PPID > $DIR/keeper; while [ ! -e $DIR/go ]; do sleep 0.01; done; exit 7"});
+  const auto keeper = pid_in(file("keeper"));
+  for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGALRM, SIGUSR1, SIGTSTP, SIGIO,
+                           SIGPWR, SIGRTMIN, SIGRTMIN + 1, SIGRTMAX}) {
+    kill(keeper, signal);
+  }
+  std::ofstream(file("go")) << "\n";
+  EXPECT_EQ(program->wait().code, 7);
+}
+
 TEST_F(RunDeath, KilledTogetherHoldfastAndKeeperTakeTheCommandAlong) {
   auto program = start(
       {"run", "k", "--", "sh", "-c", "echo $PPID > $DIR/keeper; echo $$ > $DIR/command; exec sleep 60"});
