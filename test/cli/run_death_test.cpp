@@ -116,6 +116,23 @@ TEST_F(RunDeath, WithoutItsKeeperTheCommandIsEnded) {
   EXPECT_EQ(holdfast({"lock", "show", "k"}).code, 1);
 }
 
+TEST_F(RunDeath, WithoutItsKeeperNoCommandBegins) {
+  auto holder = start({"run", "k", "--", "sh", "-c", "echo $$ > $DIR/holder; exec sleep 60"});
+  (void)pid_in(file("holder"));
+  auto program = start({"run", "k", "--", "touch", file("ran").string()});
+  const auto task = "/proc/" + std::to_string(program->pid()) + "/task/" + std::to_string(program->pid());
+  pid_t keeper = -1;
+  ASSERT_TRUE(
+      eventually([&] { return (std::istringstream(contents(task + "/children")) >> keeper).good(); }));
+  kill(keeper, SIGKILL);
+  holder->signal(SIGTERM);
+  const auto result = program->wait();
+  EXPECT_EQ(result.code, 70);
+  EXPECT_NE(result.err.find("watches over the command"), std::string::npos) << result.err;
+  EXPECT_FALSE(std::filesystem::exists(file("ran")));
+  EXPECT_EQ(holdfast({"lock", "show", "k"}).code, 1);
+}
+
 TEST_F(RunDeath, NoSignalThatCanBeIgnoredEndsTheKeeper) {
   auto program = start({"run", "k", "--", "sh", "-c",
                         "echo $PPID > $DIR/keeper; while [ ! -e $DIR/go ]; do sleep 0.01; done; exit 7"});
