@@ -275,9 +275,10 @@ class KeeperProcess {
       // As a subreaper we are the parent of every orphan among the descendants, so without a child there
       // is no descendant.
       if (childless_) report_end();
-      const auto left = signal_descendants(getpid(), phase_ == Phase::killing ? SIGKILL : 0);
+      const auto left = signal_descendants(phase_ == Phase::killing ? SIGKILL : 0, command_);
       beyond_reach_ = left.beyond_reach;
-      if (phase_ == Phase::killing && left.living == 0 && left.beyond_reach > 0) report_end();
+      if (phase_ == Phase::killing && left.all_seen && left.living == 0 && left.beyond_reach > 0)
+        report_end();
     }
   }
 
@@ -288,8 +289,8 @@ class KeeperProcess {
     kill_at_ = std::min(now + plan_.grace, deadline_ - plan_.margin);
     if (kill_at_ <= now) return;
     // Once, not again: what a dying command starts in order to clean up is left in peace until KILL.
-    signal_descendants(getpid(), SIGTERM);
-    signal_descendants(getpid(), SIGCONT);
+    signal_descendants(SIGTERM, command_);
+    signal_descendants(SIGCONT, command_);
   }
 
   void signal_command(int signal) const noexcept {

@@ -77,7 +77,7 @@ void occupy_standard_descriptors() {
 
 std::vector<Process> own_children() {
   const pid_t self = getpid();
-  auto all = all_processes();
+  auto all = all_processes().value_or(std::vector<Process>{});
   std::erase_if(all, [self](const Process& process) { return process.parent != self; });
   return all;
 }

@@ -217,17 +217,22 @@ bool Supervisor::verify_lease() {
 /// first if there is time until `kill_at`.
 Ending Supervisor::end_it_ourselves(Ending::Kind kind, BootTime kill_at) {
   ::kill(keeper_.pid(), SIGKILL);
-  waitpid(keeper_.pid(), nullptr, 0);
-  const auto self = getpid();
+  // Not waited for: it may be stuck in the kernel. Until it is buried below it stays in the list, and so do
+  // its children.
   kill_at = std::min(kill_at, told_ - settings_.margin);
   if (BootClock::now() < kill_at) {
-    signal_descendants(self, SIGTERM, settings_.strangers);
-    signal_descendants(self, SIGCONT, settings_.strangers);
+    signal_descendants(SIGTERM, command_, settings_.strangers);
+    signal_descendants(SIGCONT, command_, settings_.strangers);
   }
   while (true) {
     const bool kill_now = BootClock::now() >= kill_at;
-    const auto left = signal_descendants(self, kill_now ? SIGKILL : 0, settings_.strangers);
-    if (left.living == 0 && (kill_now || left.beyond_reach == 0)) {
+    const auto left = signal_descendants(kill_now ? SIGKILL : 0, command_, settings_.strangers);
+    // Without children there are no descendants, whatever can be seen. With strangers among the children
+    // only the list tells; without a list nobody can say that the command is gone, so we stay, and with us
+    // the lock.
+    if (bury_children()) return {.kind = kind};
+    const bool done = left.all_seen && left.living == 0 && (kill_now || left.beyond_reach == 0);
+    if (done && (left.beyond_reach > 0 || !settings_.strangers.empty())) {
       return {.kind = kind, .beyond_reach = left.beyond_reach};
     }
     std::this_thread::sleep_for(milliseconds(5));

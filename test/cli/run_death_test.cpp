@@ -1,4 +1,5 @@
 #include <sqlite3.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -131,6 +132,41 @@ TEST_F(RunDeath, WithoutItsKeeperNoCommandBegins) {
   EXPECT_NE(result.err.find("watches over the command"), std::string::npos) << result.err;
   EXPECT_FALSE(std::filesystem::exists(file("ran")));
   EXPECT_EQ(holdfast({"lock", "show", "k"}).code, 1);
+}
+
+/// From now on it cannot open anything, /proc included.
+void take_descriptors_away(pid_t pid) {
+  const rlimit none{.rlim_cur = 0, .rlim_max = 0};
+  EXPECT_EQ(prlimit(pid, RLIMIT_NOFILE, &none, nullptr), 0);
+}
+
+TEST_F(RunDeath, AKeeperThatCannotReadProcEndsTheCommandAllTheSame) {
+  auto program = start({"run", "--grace", "0.5", "k", "--", "sh", "-c",
+                        "trap '' TERM; sh -c 'echo $$ > $DIR/child; while :; do sleep 0.05; done' &\n"
+                        "trap - TERM; echo $PPID > $DIR/keeper; echo $$ > $DIR/command; wait"});
+  const auto child = pid_in(file("child"));
+  const auto command = pid_in(file("command"));
+  const auto keeper = pid_in(file("keeper"));
+  take_descriptors_away(keeper);
+  program->signal(SIGKILL);
+  EXPECT_TRUE(eventually([&] { return !alive(command) && !alive(child) && !alive(keeper); }));
+}
+
+TEST_F(RunDeath, HoldfastDoesNotReleaseTheLockOfACommandThatItCannotSee) {
+  auto program = start({"run", "--ttl", "3", "k", "--", "sh", "-c",
+                        "setsid sh -c 'echo $$ > $DIR/hidden; exec sleep 60' &\n"
+                        "echo $PPID > $DIR/keeper; echo $$ > $DIR/command; wait"});
+  const auto hidden = pid_in(file("hidden"));
+  const auto command = pid_in(file("command"));
+  take_descriptors_away(program->pid());
+  kill(pid_in(file("keeper")), SIGKILL);
+  EXPECT_TRUE(eventually([&] { return !alive(command); }));
+  std::this_thread::sleep_for(1s);  // the grace is over, and everybody that can be found was killed
+  EXPECT_TRUE(alive(hidden)) << "else this test shows nothing";
+  EXPECT_FALSE(program->finished());
+  EXPECT_EQ(holdfast({"lock", "show", "k"}).code, 0);
+  kill(hidden, SIGKILL);
+  EXPECT_EQ(program->wait().code, 70);
 }
 
 TEST_F(RunDeath, NoSignalThatCanBeIgnoredEndsTheKeeper) {
