@@ -14,6 +14,7 @@
 #include "duration.hpp"
 #include "exit_codes.hpp"
 #include "output.hpp"
+#include "slices.hpp"
 #include "supervisor.hpp"
 #include "system_error.hpp"
 #include "usage_error.hpp"
@@ -152,7 +153,7 @@ class Run {
  private:
   /// An exit code, or nothing and a guard.
   std::optional<int> acquire(Locks& locks, SignalQueue& signals, std::optional<Guard>& guard) {
-    const LockOptions how{
+    LockOptions how{
         .ttl = times_.ttl, .wait = times_.wait, .retries = no_retry_limit, .max_hold = times_.max_hold};
     guard = locks.try_lock(key_, how);
     if (guard) return std::nullopt;
@@ -161,7 +162,10 @@ class Run {
 
     InterruptibleWait waiting(signals, key_, options_.patience.verbose);
     try {
-      guard = locks.lock(key_, how, waiting.stop());
+      guard = wait_in_slices(times_.wait, [&](milliseconds wait) {
+        how.wait = wait;
+        return locks.lock(key_, how, waiting.stop());
+      });
     } catch (const Error& error) {
       if (const auto signal = waiting.finish()) return exit_signal_base + *signal;
       if (error.code() != ErrorCode::AcquisitionTimeout) throw;
