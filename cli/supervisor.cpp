@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <exception>
 #include <stop_token>
 #include <thread>
 
@@ -198,15 +199,15 @@ bool Supervisor::verify_lease() {
   // On a thread of its own: an engine that does not answer holds a request until the lease is over, and by
   // then the command has to be gone.
   while (guard_.still_held() && BootClock::now() < overdue()) {
-    verification_ = std::async(std::launch::async, [this] { return guard_.extend(settings_.ttl); });
-    while (verification_.wait_for(milliseconds(5)) != std::future_status::ready) {
-      if (BootClock::now() >= overdue()) return false;
-    }
     try {
+      verification_ = std::async(std::launch::async, [this] { return guard_.extend(settings_.ttl); });
+      while (verification_.wait_for(milliseconds(5)) != std::future_status::ready) {
+        if (BootClock::now() >= overdue()) return false;
+      }
       return verification_.get();
-    } catch (const Error&) {
-      // The old lease counts as long as it lasts, and until then the engine may answer again. The keeper
-      // watches the time.
+    } catch (const std::exception&) {
+      // The engine failed, or there is no thread to be had. The old lease counts as long as it lasts, and
+      // until then either may get better.
       std::this_thread::sleep_for(milliseconds(20));
     }
   }
