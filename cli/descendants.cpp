@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include <algorithm>
 #include <array>
@@ -25,6 +26,7 @@ struct CloseDirectory {
   void operator()(DIR* directory) const noexcept { closedir(directory); }
 };
 
+/// Nothing if there is no such process, or none that we may look at; errno tells that from a failure.
 std::optional<Process> read_process(int proc, const char* name) {
   std::array<char, 64> path{};
   std::snprintf(path.data(), path.size(), "%s/stat", name);
@@ -32,7 +34,8 @@ std::optional<Process> read_process(int proc, const char* name) {
   std::array<char, 1024> text{};
   if (!file) return std::nullopt;
   const auto n = read(file.get(), text.data(), text.size() - 1);
-  if (n <= 0) return std::nullopt;
+  if (n < 0) return std::nullopt;
+  errno = ESRCH;
   // "pid (name) state ppid pgrp ...": the name may contain anything, so what follows its last ')' counts.
   const char* rest = std::strrchr(text.data(), ')');
   if (rest == nullptr) return std::nullopt;
@@ -91,26 +94,39 @@ bool send(const Process& process, int signal) noexcept {
   return syscall(SYS_pidfd_send_signal, handle.get(), signal, nullptr, 0) == 0;
 }
 
+/// Living or not yet buried: either way the kernel does not give the group's number to anybody else.
+bool has_child_in(pid_t group) noexcept {
+  siginfo_t ignored{};
+  return group > 1 && waitid(P_PGID, static_cast<id_t>(group), &ignored, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
 }  // namespace
 
-std::vector<Process> all_processes() {
+std::optional<std::vector<Process>> all_processes() {
   std::vector<Process> all;
   const std::unique_ptr<DIR, CloseDirectory> proc(opendir("/proc"));
-  if (!proc) return all;
+  if (!proc) return std::nullopt;
   while (const dirent* entry = readdir(proc.get())) {
     if (entry->d_name[0] < '1' || entry->d_name[0] > '9') continue;
-    if (auto process = read_process(dirfd(proc.get()), entry->d_name)) all.push_back(*process);
+    if (auto process = read_process(dirfd(proc.get()), entry->d_name)) {
+      all.push_back(*process);
+    } else if (errno != ESRCH && errno != ENOENT && errno != EACCES && errno != EPERM) {
+      return std::nullopt;
+    }
   }
-  return all;
+  // Something else may be mounted there, or nothing; in the real one we find ourselves.
+  const bool is_real = std::ranges::any_of(all, [](const Process& one) { return one.pid == getpid(); });
+  return is_real ? std::optional(std::move(all)) : std::nullopt;
 }
 
-std::vector<Process> descendants_of(pid_t root, const std::vector<Process>& spared) {
-  return descendants_in(all_processes(), root, spared);
-}
-
-Signalled signal_descendants(pid_t root, int signal, const std::vector<Process>& spared) noexcept {
-  const auto all = all_processes();
-  const auto ours = descendants_in(all, root, spared);
+Signalled signal_descendants(int signal, pid_t group, const std::vector<Process>& spared) noexcept {
+  const auto listed = all_processes();
+  if (!listed) {
+    if (has_child_in(group)) kill(-group, signal);
+    return {};
+  }
+  const auto& all = *listed;
+  const auto ours = descendants_in(all, getpid(), spared);
   std::unordered_set<pid_t> mine;
   for (const auto& process : ours) mine.insert(process.pid);
 
@@ -122,9 +138,9 @@ Signalled signal_descendants(pid_t root, int signal, const std::vector<Process>&
   groups.erase(0);
   groups.erase(1);
 
-  Signalled result;
+  Signalled result{.all_seen = true};
   if (signal != 0) {
-    for (const pid_t group : groups) kill(-group, signal);
+    for (const pid_t one : groups) kill(-one, signal);
   }
   for (const auto& process : ours) {
     // A member of a signalled group is only looked at: it must not get the signal twice.
@@ -132,6 +148,14 @@ Signalled signal_descendants(pid_t root, int signal, const std::vector<Process>&
     ++(!sent && errno == EPERM ? result.beyond_reach : result.living);
   }
   return result;
+}
+
+bool bury_children() noexcept {
+  pid_t pid = 0;
+  do {
+    pid = waitpid(-1, nullptr, WNOHANG);
+  } while (pid > 0);
+  return pid < 0 && errno == ECHILD;
 }
 
 }  // namespace holdfast::cli

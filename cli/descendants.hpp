@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 namespace holdfast::cli {
@@ -15,22 +16,27 @@ struct Process {
   bool zombie = false;
 };
 
-/// Every process of the machine that /proc shows us.
-[[nodiscard]] std::vector<Process> all_processes();
-
-/// The living descendants of `root`, itself and zombies left out. Children whose parents have died are
-/// among them as long as `root` is a subreaper. `spared`: processes that, with their own descendants, do
-/// not count.
-[[nodiscard]] std::vector<Process> descendants_of(pid_t root, const std::vector<Process>& spared = {});
+/// Every process of the machine that /proc shows us. Nothing if it could not be read to its end (it is not
+/// mounted, we have no descriptor left): then nobody knows who is there.
+[[nodiscard]] std::optional<std::vector<Process>> all_processes();
 
 struct Signalled {
   std::size_t living = 0;        ///< descendants seen alive that got the signal or have just died
   std::size_t beyond_reach = 0;  ///< living descendants we may not signal (they run as another user)
+  bool all_seen = false;         ///< if not, the numbers say nothing
 };
 
-/// Sends `signal` (0 only looks) to all living descendants of `root`. Process groups that consist of
-/// nothing else get it as a group, which a member cannot outrun by forking. One pass: a process born
-/// meanwhile may be missed, so whoever wants them all gone repeats it until nobody is left.
-Signalled signal_descendants(pid_t root, int signal, const std::vector<Process>& spared = {}) noexcept;
+/// Sends `signal` (0 only looks) to all living descendants of this process. Children whose parents have died
+/// are among them as long as it is a subreaper. `spared`: processes that, with their own descendants, do not
+/// count. Process groups that consist of nothing else get the signal as a group, which a member cannot outrun
+/// by forking. One pass: a process born meanwhile may be missed, so whoever wants them all gone repeats it
+/// until nobody is left.
+///
+/// `group` is the command's process group, 0 if there is none yet. If the processes cannot be listed it gets
+/// the signal all the same, provided that a child of ours is in it: then its number cannot be anybody else's.
+Signalled signal_descendants(int signal, pid_t group, const std::vector<Process>& spared = {}) noexcept;
+
+/// Buries every child that has died. True if no child is left; for a subreaper that means no descendant.
+bool bury_children() noexcept;
 
 }  // namespace holdfast::cli

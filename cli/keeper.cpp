@@ -37,7 +37,9 @@ void Keeper::start(BootTime deadline, const std::vector<std::string>& environmen
   if (packet.size() > keeper_protocol::max_packet) {
     throw Error(ErrorCode::InvalidArgument, "the HOLDFAST_ variables for the command are longer than 64 KiB");
   }
-  ::send(socket_.get(), packet.data(), packet.size(), MSG_NOSIGNAL);
+  if (::send(socket_.get(), packet.data(), packet.size(), MSG_NOSIGNAL) < 0) {
+    throw_system_error("cannot tell the process that watches over the command to start it");
+  }
 }
 
 void Keeper::new_deadline(BootTime deadline) noexcept {

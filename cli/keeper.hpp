@@ -38,9 +38,10 @@ class Keeper {
   [[nodiscard]] int descriptor() const noexcept { return socket_.get(); }
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
 
-  /// Orders to a dead keeper vanish: next() says that it died. Throws Error(InvalidArgument) if the
-  /// environment is too long to be sent.
+  /// Throws Error(InvalidArgument) if the environment is too long to be sent, Error(Internal) if the keeper
+  /// cannot be told: then there is no command, and nobody else would say so.
   void start(BootTime deadline, const std::vector<std::string>& environment, bool give_terminal);
+  /// These orders to a dead keeper vanish: next() says that it died.
   void new_deadline(BootTime deadline) noexcept;
   void signal(int number) noexcept;
   void resume() noexcept;

@@ -37,7 +37,7 @@ BootTime boot_time(std::int64_t ns) noexcept {
 /// Everything that can be ignored is, but for what a fault of our own raises: this process ends only when
 /// its work is done.
 void ignore_signals() noexcept {
-  for (int signal = 1; signal < SIGRTMIN; ++signal) {
+  for (int signal = 1; signal <= SIGRTMAX; ++signal) {
     switch (signal) {
       case SIGCHLD:
       case SIGSEGV:
@@ -188,9 +188,16 @@ class KeeperProcess {
     exec_ = Descriptor(ends[0]);
     Descriptor child_end(ends[1]);
     const pid_t self = getpid();
+    // We ignore signals, and so does our child until it has given the command its own ways back. What is
+    // forwarded meanwhile would be lost; blocked, it waits.
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before);
     command_ = fork();
     if (command_ < 0) exec_failed(errno);
     if (command_ == 0) become_command(child_end, environment, give_terminal, self);
+    sigprocmask(SIG_SETMASK, &before, nullptr);
     setpgid(command_, command_);  // here and in the child: whoever is first, the group is there for both
     phase_ = Phase::running;
     child_end.reset();
@@ -268,9 +275,10 @@ class KeeperProcess {
       // As a subreaper we are the parent of every orphan among the descendants, so without a child there
       // is no descendant.
       if (childless_) report_end();
-      const auto left = signal_descendants(getpid(), phase_ == Phase::killing ? SIGKILL : 0);
+      const auto left = signal_descendants(phase_ == Phase::killing ? SIGKILL : 0, command_);
       beyond_reach_ = left.beyond_reach;
-      if (phase_ == Phase::killing && left.living == 0 && left.beyond_reach > 0) report_end();
+      if (phase_ == Phase::killing && left.all_seen && left.living == 0 && left.beyond_reach > 0)
+        report_end();
     }
   }
 
@@ -281,8 +289,8 @@ class KeeperProcess {
     kill_at_ = std::min(now + plan_.grace, deadline_ - plan_.margin);
     if (kill_at_ <= now) return;
     // Once, not again: what a dying command starts in order to clean up is left in peace until KILL.
-    signal_descendants(getpid(), SIGTERM);
-    signal_descendants(getpid(), SIGCONT);
+    signal_descendants(SIGTERM, command_);
+    signal_descendants(SIGCONT, command_);
   }
 
   void signal_command(int signal) const noexcept {

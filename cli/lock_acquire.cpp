@@ -6,6 +6,7 @@
 #include "duration.hpp"
 #include "exit_codes.hpp"
 #include "output.hpp"
+#include "slices.hpp"
 #include "waiting.hpp"
 
 namespace holdfast::cli {
@@ -30,10 +31,13 @@ int refused(const Context& context, const AcquireOptions& options, const std::st
 }
 
 /// The lock, or nothing after contention.
-std::optional<DetachedLock> attempt(Locks& locks, const std::string& key, const LockOptions& how,
-                                    const std::stop_token& stop = {}) {
+std::optional<DetachedLock> attempt(Locks& locks, const std::string& key, LockOptions how,
+                                    milliseconds patience, const std::stop_token& stop = {}) {
   try {
-    return locks.acquire(key, how, stop);
+    return wait_in_slices(patience, [&](milliseconds wait) {
+      how.wait = wait;
+      return locks.acquire(key, how, stop);
+    });
   } catch (const Error& error) {
     if (error.code() != ErrorCode::AcquisitionTimeout) throw;
     return std::nullopt;
@@ -57,9 +61,9 @@ void print(const Context& context, const DetachedLock& lock) {
 
 int acquire(const Context& context, const AcquireOptions& options) {
   const auto key = LockKey::parse(options.key).value_or_throw().str();
-  LockOptions how{.ttl = Ttl::of(parse_positive_duration("--ttl", options.ttl)).value_or_throw().length(),
-                  .wait = milliseconds::zero(),
-                  .retries = no_retry_limit};
+  const LockOptions how{
+      .ttl = Ttl::of(parse_positive_duration("--ttl", options.ttl)).value_or_throw().length(),
+      .retries = no_retry_limit};
   const auto patience = options.patience.length();
 
   const InheritedSignals inherited;
@@ -69,17 +73,16 @@ int acquire(const Context& context, const AcquireOptions& options) {
   Holdfast holdfast = open(context.url_or_default());
   auto& locks = holdfast.locks();
 
-  auto lock = attempt(locks, key, how);
+  auto lock = attempt(locks, key, how, milliseconds::zero());
   if (!lock) {
     if (held_by_enclosing_run(locks, key)) return refused(context, options, nested_message(key));
     if (patience == milliseconds::zero()) {
       return refused(context, options, not_acquired_message(locks, key, patience));
     }
-    how.wait = patience;
     InterruptibleWait waiting(signals, key, options.patience.verbose);
     std::optional<int> signal;
     try {
-      lock = attempt(locks, key, how, waiting.stop());
+      lock = attempt(locks, key, how, patience, waiting.stop());
       signal = waiting.finish();
     } catch (const Error&) {
       signal = waiting.finish();

@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <holdfast/open.hpp>
 #include <iostream>
@@ -68,18 +69,21 @@ int fail(const Context& context, int code, std::string_view name, std::string_vi
   return code;
 }
 
+bool asks_for_json(const std::vector<std::string>& arguments) {
+  const auto end = std::ranges::find(arguments, "--");
+  return std::find(arguments.begin(), end, "--json") != end;
+}
+
 int run(std::vector<std::string> typed) {
   Context context;
   // So that even a usage error comes as asked for; the parser has the last word otherwise.
-  for (const auto& text : typed) {
-    if (text == "--") break;
-    context.json = context.json || text == "--json";
-  }
+  context.json = asks_for_json(typed);
   CLI::App app("Fenced locks for commands and scripts.");
   set_up(app, context);
   try {
     auto arguments = divide_arguments(app, typed);
     context.command = std::move(arguments.command);
+    context.json = asks_for_json(arguments.ours);                // not what the command is given
     std::reverse(arguments.ours.begin(), arguments.ours.end());  // the parser takes them from the back
     app.parse(std::move(arguments.ours));
     return context.action();

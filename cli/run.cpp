@@ -14,6 +14,7 @@
 #include "duration.hpp"
 #include "exit_codes.hpp"
 #include "output.hpp"
+#include "slices.hpp"
 #include "supervisor.hpp"
 #include "system_error.hpp"
 #include "usage_error.hpp"
@@ -77,7 +78,7 @@ void occupy_standard_descriptors() {
 
 std::vector<Process> own_children() {
   const pid_t self = getpid();
-  auto all = all_processes();
+  auto all = all_processes().value_or(std::vector<Process>{});
   std::erase_if(all, [self](const Process& process) { return process.parent != self; });
   return all;
 }
@@ -135,6 +136,9 @@ class Run {
 
     std::optional<Guard> guard;
     if (const auto code = acquire(holdfast.locks(), signals, guard)) return *code;
+    // Whoever wanted us to end before there was a command does not want it to begin. The guard releases.
+    if (const auto signal = signals.take_one_of({SIGINT, SIGTERM, SIGHUP, SIGQUIT}))
+      return exit_signal_base + *signal;
     const auto held_since = BootClock::now();
     const auto terminal = Terminal::controlling();
     Supervisor supervisor(*guard, keeper, signals, terminal ? &*terminal : nullptr,
@@ -149,7 +153,7 @@ class Run {
  private:
   /// An exit code, or nothing and a guard.
   std::optional<int> acquire(Locks& locks, SignalQueue& signals, std::optional<Guard>& guard) {
-    const LockOptions how{
+    LockOptions how{
         .ttl = times_.ttl, .wait = times_.wait, .retries = no_retry_limit, .max_hold = times_.max_hold};
     guard = locks.try_lock(key_, how);
     if (guard) return std::nullopt;
@@ -158,7 +162,10 @@ class Run {
 
     InterruptibleWait waiting(signals, key_, options_.patience.verbose);
     try {
-      guard = locks.lock(key_, how, waiting.stop());
+      guard = wait_in_slices(times_.wait, [&](milliseconds wait) {
+        how.wait = wait;
+        return locks.lock(key_, how, waiting.stop());
+      });
     } catch (const Error& error) {
       if (const auto signal = waiting.finish()) return exit_signal_base + *signal;
       if (error.code() != ErrorCode::AcquisitionTimeout) throw;

@@ -26,19 +26,29 @@ void InheritedSignals::restore() const noexcept {
 }
 
 SignalQueue::SignalQueue(std::initializer_list<int> signals, const InheritedSignals& inherited) {
-  sigset_t set;
-  sigemptyset(&set);
+  sigemptyset(&queued_);
   for (const int signal : signals) {
-    if (!inherited.ignores(signal)) sigaddset(&set, signal);
+    if (!inherited.ignores(signal)) sigaddset(&queued_, signal);
   }
-  pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  fd_ = Descriptor(checked(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), "cannot make a signalfd"));
+  pthread_sigmask(SIG_BLOCK, &queued_, nullptr);
+  fd_ = Descriptor(checked(signalfd(-1, &queued_, SFD_CLOEXEC | SFD_NONBLOCK), "cannot make a signalfd"));
 }
 
 std::optional<int> SignalQueue::take() noexcept {
   signalfd_siginfo info{};
   if (read(fd_.get(), &info, sizeof info) != static_cast<ssize_t>(sizeof info)) return std::nullopt;
   return static_cast<int>(info.ssi_signo);
+}
+
+std::optional<int> SignalQueue::take_one_of(std::initializer_list<int> signals) noexcept {
+  sigset_t wanted;
+  sigemptyset(&wanted);
+  for (const int signal : signals) {
+    if (sigismember(&queued_, signal) == 1) sigaddset(&wanted, signal);
+  }
+  const timespec at_once{};
+  const int taken = sigtimedwait(&wanted, nullptr, &at_once);
+  return taken > 0 ? std::optional(taken) : std::nullopt;
 }
 
 void stop_by(int signal, bool whole_group) noexcept {

@@ -14,7 +14,8 @@ class InheritedSignals {
  public:
   InheritedSignals() noexcept;
   [[nodiscard]] bool ignores(int signal) const noexcept { return sigismember(&ignored_, signal) == 1; }
-  /// In a child before exec. Handlers need no care: exec resets them.
+  /// In a child before exec. Handlers need no care: exec resets them. The mask comes last, so what was
+  /// blocked until then meets the caller's dispositions.
   void restore() const noexcept;
 
  private:
@@ -30,8 +31,11 @@ class SignalQueue {
   [[nodiscard]] int descriptor() const noexcept { return fd_.get(); }
   /// The next one that has arrived, without waiting.
   [[nodiscard]] std::optional<int> take() noexcept;
+  /// The same for some of them only; the others stay in the queue.
+  [[nodiscard]] std::optional<int> take_one_of(std::initializer_list<int> signals) noexcept;
 
  private:
+  sigset_t queued_{};
   Descriptor fd_;
 };
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <exception>
 #include <stop_token>
 #include <thread>
 
@@ -51,8 +52,11 @@ Ending Supervisor::run(const std::vector<std::string>& environment) {
     if (ending) break;
     follow_signals();
     follow_lease();
-    if (BootClock::now() >= overdue_) ending = end_it_ourselves(Ending::Kind::lost);
+    // Not asking why: a keeper that is stopped or stuck shows only in this time having come.
+    if (const auto now = BootClock::now(); now >= overdue())
+      ending = end_it_ourselves(Ending::Kind::lost, now);
   }
+  if (verification_.valid()) verification_.wait();  // the guard is the caller's alone again
   if (terminal_ != nullptr && command_ > 0 && terminal_->foreground() == command_) {
     terminal_->give_to(getpgrp());
     if (ending->kind == Ending::Kind::lost || ending->kind == Ending::Kind::keeper_died) {
@@ -66,9 +70,8 @@ void Supervisor::wait_for_something() const {
   // Renewals come every ttl/3 without a sound; looking four times as often tells the keeper of each long
   // before it would act (at 2/3 of the ttl or later). One that is late must reach it without delay.
   const bool renewal_is_late = guard_.remaining() < nanoseconds(settings_.ttl) * 7 / 12;
-  auto patience = std::max<nanoseconds>(settings_.ttl / (renewal_is_late ? 96 : 12), milliseconds(1));
-  if (overdue_ != never)
-    patience = std::clamp<nanoseconds>(overdue_ - BootClock::now(), milliseconds(1), patience);
+  const auto usual = std::max<nanoseconds>(settings_.ttl / (renewal_is_late ? 96 : 12), milliseconds(1));
+  const auto patience = std::clamp<nanoseconds>(overdue() - BootClock::now(), milliseconds(1), usual);
   const int timeout = static_cast<int>(std::min<std::int64_t>(
       std::chrono::ceil<milliseconds>(patience).count(), milliseconds(std::chrono::hours(1)).count()));
   std::array<pollfd, 3> watched{{{keeper_.descriptor(), POLLIN, 0},
@@ -99,8 +102,14 @@ void Supervisor::follow_lease() {
 void Supervisor::end_command() {
   ending_ = true;
   keeper_.kill();
-  // If the keeper cannot do it (somebody stopped it), we do.
-  overdue_ = std::max(told_ - settings_.margin / 2, BootClock::now() + settings_.margin);
+  // Somebody else may have the lock already, so the rest of the lease does not count: only the grace does.
+  kill_obeyed_by_ = BootClock::now() + settings_.grace + settings_.margin;
+}
+
+/// The keeper kills at `told_ - margin`. Half of the margin is left for it to succeed, half for us: the loss
+/// of the guard would be too late a sign, because it comes when the proof is as good as over.
+BootTime Supervisor::overdue() const noexcept {
+  return std::min(told_ - settings_.margin / 2, kill_obeyed_by_);
 }
 
 void Supervisor::follow_signals() {
@@ -116,7 +125,7 @@ void Supervisor::follow_signals() {
 std::optional<Ending> Supervisor::follow_keeper() {
   while (true) {
     const auto [report, dead] = keeper_.next();
-    if (dead) return end_it_ourselves(Ending::Kind::keeper_died);
+    if (dead) return end_it_ourselves(Ending::Kind::keeper_died, BootClock::now() + settings_.grace);
     if (!report) return std::nullopt;
     switch (report->kind) {
       case Report::Kind::started:
@@ -187,32 +196,44 @@ void Supervisor::continued() {
 }
 
 bool Supervisor::verify_lease() {
-  while (guard_.still_held()) {
+  // On a thread of its own: an engine that does not answer holds a request until the lease is over, and by
+  // then the command has to be gone.
+  while (guard_.still_held() && BootClock::now() < overdue()) {
     try {
-      return guard_.extend(settings_.ttl);
-    } catch (const Error&) {
-      // The old lease counts as long as it lasts, and until then the engine may answer again. The keeper
-      // watches the time.
+      verification_ = std::async(std::launch::async, [this] { return guard_.extend(settings_.ttl); });
+      while (verification_.wait_for(milliseconds(5)) != std::future_status::ready) {
+        if (BootClock::now() >= overdue()) return false;
+      }
+      return verification_.get();
+    } catch (const std::exception&) {
+      // The engine failed, or there is no thread to be had. The old lease counts as long as it lasts, and
+      // until then either may get better.
       std::this_thread::sleep_for(milliseconds(20));
     }
   }
   return false;
 }
 
-/// The keeper is dead or does not react, so what it kept are our descendants: we are a subreaper too.
-Ending Supervisor::end_it_ourselves(Ending::Kind kind) {
+/// The keeper is dead or does not react, so what it kept are our descendants: we are a subreaper too. TERM
+/// first if there is time until `kill_at`.
+Ending Supervisor::end_it_ourselves(Ending::Kind kind, BootTime kill_at) {
   ::kill(keeper_.pid(), SIGKILL);
-  waitpid(keeper_.pid(), nullptr, 0);
-  const auto self = getpid();
-  const auto kill_at = std::min(BootClock::now() + settings_.grace, told_ - settings_.margin);
+  // Not waited for: it may be stuck in the kernel. Until it is buried below it stays in the list, and so do
+  // its children.
+  kill_at = std::min(kill_at, told_ - settings_.margin);
   if (BootClock::now() < kill_at) {
-    signal_descendants(self, SIGTERM, settings_.strangers);
-    signal_descendants(self, SIGCONT, settings_.strangers);
+    signal_descendants(SIGTERM, command_, settings_.strangers);
+    signal_descendants(SIGCONT, command_, settings_.strangers);
   }
   while (true) {
     const bool kill_now = BootClock::now() >= kill_at;
-    const auto left = signal_descendants(self, kill_now ? SIGKILL : 0, settings_.strangers);
-    if (left.living == 0 && (kill_now || left.beyond_reach == 0)) {
+    const auto left = signal_descendants(kill_now ? SIGKILL : 0, command_, settings_.strangers);
+    // Without children there are no descendants, whatever can be seen. With strangers among the children
+    // only the list tells; without a list nobody can say that the command is gone, so we stay, and with us
+    // the lock.
+    if (bury_children()) return {.kind = kind};
+    const bool done = left.all_seen && left.living == 0 && (kill_now || left.beyond_reach == 0);
+    if (done && (left.beyond_reach > 0 || !settings_.strangers.empty())) {
       return {.kind = kind, .beyond_reach = left.beyond_reach};
     }
     std::this_thread::sleep_for(milliseconds(5));

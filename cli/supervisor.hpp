@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <future>
 #include <holdfast/guard.hpp>
 #include <optional>
 #include <string>
@@ -58,7 +59,8 @@ class Supervisor {
   void continued();
   [[nodiscard]] bool verify_lease();
   void end_command();
-  Ending end_it_ourselves(Ending::Kind kind);
+  Ending end_it_ourselves(Ending::Kind kind, BootTime kill_at);
+  [[nodiscard]] BootTime overdue() const noexcept;
   [[nodiscard]] bool in_foreground() const noexcept;
   [[nodiscard]] BootTime proven_until() const noexcept;
 
@@ -68,11 +70,12 @@ class Supervisor {
   const Terminal* terminal_;
   Settings settings_;
   Descriptor loss_;
-  BootTime told_{};           ///< the deadline the keeper knows
-  BootTime overdue_ = never;  ///< the keeper should have ended the command by then
+  BootTime told_{};                  ///< the deadline the keeper knows
+  BootTime kill_obeyed_by_ = never;  ///< the keeper, if it works, has obeyed the order to kill by then
   pid_t command_ = 0;
   bool gives_terminal_ = false;  ///< the command's group gets the terminal whenever our job has it
   bool ending_ = false;
+  std::future<bool> verification_;  ///< valid only while an extension is under way
 };
 
 }  // namespace holdfast::cli

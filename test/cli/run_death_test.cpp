@@ -1,8 +1,11 @@
+#include <sqlite3.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <fstream>
+#include <holdfast/clock.hpp>
 #include <sstream>
 #include <thread>
 
@@ -114,6 +117,71 @@ TEST_F(RunDeath, WithoutItsKeeperTheCommandIsEnded) {
   EXPECT_EQ(holdfast({"lock", "show", "k"}).code, 1);
 }
 
+TEST_F(RunDeath, WithoutItsKeeperNoCommandBegins) {
+  auto holder = start({"run", "k", "--", "sh", "-c", "echo $$ > $DIR/holder; exec sleep 60"});
+  (void)pid_in(file("holder"));
+  auto program = start({"run", "k", "--", "touch", file("ran").string()});
+  const auto task = "/proc/" + std::to_string(program->pid()) + "/task/" + std::to_string(program->pid());
+  pid_t keeper = -1;
+  ASSERT_TRUE(
+      eventually([&] { return (std::istringstream(contents(task + "/children")) >> keeper).good(); }));
+  kill(keeper, SIGKILL);
+  holder->signal(SIGTERM);
+  const auto result = program->wait();
+  EXPECT_EQ(result.code, 70);
+  EXPECT_NE(result.err.find("watches over the command"), std::string::npos) << result.err;
+  EXPECT_FALSE(std::filesystem::exists(file("ran")));
+  EXPECT_EQ(holdfast({"lock", "show", "k"}).code, 1);
+}
+
+/// From now on it cannot open anything, /proc included.
+void take_descriptors_away(pid_t pid) {
+  const rlimit none{.rlim_cur = 0, .rlim_max = 0};
+  EXPECT_EQ(prlimit(pid, RLIMIT_NOFILE, &none, nullptr), 0);
+}
+
+TEST_F(RunDeath, AKeeperThatCannotReadProcEndsTheCommandAllTheSame) {
+  auto program = start({"run", "--grace", "0.5", "k", "--", "sh", "-c",
+                        "trap '' TERM; sh -c 'echo $$ > $DIR/child; while :; do sleep 0.05; done' &\n"
+                        "trap - TERM; echo $PPID > $DIR/keeper; echo $$ > $DIR/command; wait"});
+  const auto child = pid_in(file("child"));
+  const auto command = pid_in(file("command"));
+  const auto keeper = pid_in(file("keeper"));
+  take_descriptors_away(keeper);
+  program->signal(SIGKILL);
+  EXPECT_TRUE(eventually([&] { return !alive(command) && !alive(child) && !alive(keeper); }));
+  if (alive(command)) kill(-command, SIGKILL);  // a failure must not stay behind
+}
+
+TEST_F(RunDeath, HoldfastDoesNotReleaseTheLockOfACommandThatItCannotSee) {
+  auto program = start({"run", "--ttl", "3", "k", "--", "sh", "-c",
+                        "setsid sh -c 'echo $$ > $DIR/hidden; exec sleep 60' &\n"
+                        "echo $PPID > $DIR/keeper; echo $$ > $DIR/command; wait"});
+  const auto hidden = pid_in(file("hidden"));
+  const auto command = pid_in(file("command"));
+  take_descriptors_away(program->pid());
+  kill(pid_in(file("keeper")), SIGKILL);
+  EXPECT_TRUE(eventually([&] { return !alive(command); }));
+  std::this_thread::sleep_for(1s);  // the grace is over, and everybody that can be found was killed
+  EXPECT_TRUE(alive(hidden)) << "else this test shows nothing";
+  EXPECT_FALSE(program->finished());
+  EXPECT_EQ(holdfast({"lock", "show", "k"}).code, 0);
+  kill(hidden, SIGKILL);
+  EXPECT_EQ(program->wait().code, 70);
+}
+
+TEST_F(RunDeath, NoSignalThatCanBeIgnoredEndsTheKeeper) {
+  auto program = start({"run", "k", "--", "sh", "-c",
+                        "echo $PPID > $DIR/keeper; while [ ! -e $DIR/go ]; do sleep 0.01; done; exit 7"});
+  const auto keeper = pid_in(file("keeper"));
+  for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGALRM, SIGUSR1, SIGTSTP, SIGIO,
+                           SIGPWR, SIGRTMIN, SIGRTMIN + 1, SIGRTMAX}) {
+    kill(keeper, signal);
+  }
+  std::ofstream(file("go")) << "\n";
+  EXPECT_EQ(program->wait().code, 7);
+}
+
 TEST_F(RunDeath, KilledTogetherHoldfastAndKeeperTakeTheCommandAlong) {
   auto program = start(
       {"run", "k", "--", "sh", "-c", "echo $PPID > $DIR/keeper; echo $$ > $DIR/command; exec sleep 60"});
@@ -129,6 +197,68 @@ TEST_F(RunDeath, AStoppedKeeperDoesNotSaveACommandWhoseLockIsLost) {
                         "echo $PPID > $DIR/keeper; echo $$ > $DIR/command; exec sleep 60"});
   const auto command = pid_in(file("command"));
   kill(pid_in(file("keeper")), SIGSTOP);
+  EXPECT_EQ(program->wait().code, 79);
+  EXPECT_FALSE(alive(command));
+}
+
+/// Keeps every other user of a lock file from writing while it lives, so that nothing is renewed.
+class BlockedFile {
+ public:
+  explicit BlockedFile(const std::filesystem::path& path) {
+    EXPECT_EQ(sqlite3_open(path.c_str(), &connection_), SQLITE_OK);
+    sqlite3_busy_timeout(connection_, 5000);
+    EXPECT_EQ(sqlite3_exec(connection_, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  }
+  ~BlockedFile() { sqlite3_close(connection_); }
+  BlockedFile(const BlockedFile&) = delete;
+  BlockedFile& operator=(const BlockedFile&) = delete;
+
+  [[nodiscard]] BootTime lease_end(const std::string& key) const {
+    sqlite3_stmt* query = nullptr;
+    const auto text = "SELECT deadline_ms FROM locks WHERE key = CAST('" + key + "' AS BLOB)";
+    EXPECT_EQ(sqlite3_prepare_v2(connection_, text.c_str(), -1, &query, nullptr), SQLITE_OK);
+    EXPECT_EQ(sqlite3_step(query), SQLITE_ROW);
+    const BootTime end{std::chrono::milliseconds(sqlite3_column_int64(query, 0))};
+    sqlite3_finalize(query);
+    return end;
+  }
+
+ private:
+  sqlite3* connection_ = nullptr;
+};
+
+TEST_F(RunDeath, AStoppedKeeperDoesNotLetTheCommandOutliveTheLease) {
+  const auto start_one = [&](const std::string& key) {
+    auto program = start({"run", "--ttl", "15", key, "--", "sh", "-c",
+                          "echo $PPID > $DIR/keeper-$HOLDFAST_KEY; echo $$ > $DIR/command-$HOLDFAST_KEY; "
+                          "exec sleep 60"});
+    kill(pid_in(file("keeper-" + key)), SIGSTOP);
+    return program;
+  };
+  auto quiet = start_one("quiet");
+  auto busy = start_one("busy");
+  {
+    const BlockedFile blocked(file("locks.db"));
+    busy->signal(SIGCONT);  // it wants to prove its lease at once, and gets no answer
+    for (const std::string key : {"quiet", "busy"}) {
+      const auto command = pid_in(file("command-" + key));
+      std::this_thread::sleep_for(blocked.lease_end(key) - BootClock::now());
+      EXPECT_FALSE(alive(command)) << key;
+    }
+  }
+  EXPECT_EQ(quiet->wait().code, 79);
+  EXPECT_EQ(busy->wait().code, 79);
+}
+
+TEST_F(RunDeath, AStoppedKeeperDoesNotSaveACommandWhoseLockWasTakenAwayHoweverLongTheLease) {
+  auto program = start(
+      {"run", "--ttl", "1h", "--grace", "0.1", "k", "--", "sh", "-c",
+       "echo $PPID > $DIR/keeper; echo $$ > $DIR/command; echo $HOLDFAST_LOCK_ID > $DIR/id; exec sleep 60"});
+  const auto command = pid_in(file("command"));
+  ASSERT_TRUE(eventually([&] { return contents(file("id")).ends_with('\n'); }));
+  kill(pid_in(file("keeper")), SIGSTOP);
+  EXPECT_EQ(holdfast({"lock", "release", contents(file("id")).substr(0, 22)}).code, 0);
+  program->signal(SIGCONT);  // now it looks after its lease
   EXPECT_EQ(program->wait().code, 79);
   EXPECT_FALSE(alive(command));
 }
@@ -164,6 +294,39 @@ TEST_F(RunDeath, ASignalTheCommandDoesNotCatchEndsIt) {
   (void)pid_in(file("ready"));
   program->signal(SIGTERM);
   EXPECT_EQ(program->wait().code, 143);
+}
+
+TEST_F(RunDeath, ASignalIsNotLostWhileTheCommandIsBeingStarted) {
+  for (int i = 0; i < 120; ++i) {
+    auto program = start({"run", "k", "--", "sleep", "60"});
+    const auto task = "/proc/" + std::to_string(program->pid()) + "/task/" + std::to_string(program->pid());
+    // From the moment that the keeper has a child, in steps that cover what the child does until exec.
+    std::string keeper;
+    ASSERT_TRUE(eventually([&] {
+      if (keeper.empty()) std::istringstream(contents(task + "/children")) >> keeper;
+      return !keeper.empty() && !contents("/proc/" + keeper + "/task/" + keeper + "/children").empty();
+    }));
+    const auto until = Clock::now() + std::chrono::microseconds(20) * (i % 40);
+    while (Clock::now() < until) {
+    }
+    program->signal(SIGTERM);
+    ASSERT_EQ(program->wait(5s).code, 143) << "round " << i;
+  }
+}
+
+TEST_F(RunDeath, ASignalThatComesBeforeTheCommandKeepsItFromStarting) {
+  ASSERT_EQ(holdfast({"run", "k", "--", "true"}).code, 0);
+  std::unique_ptr<Program> program;
+  {
+    const BlockedFile blocked(file("locks.db"));
+    program = start({"run", "k", "--", "touch", file("ran").string()});
+    std::this_thread::sleep_for(500ms);  // it waits for the file, not for the lock
+    program->signal(SIGTERM);
+    std::this_thread::sleep_for(50ms);
+  }
+  EXPECT_EQ(program->wait().code, 143);
+  EXPECT_FALSE(std::filesystem::exists(file("ran")));
+  EXPECT_EQ(holdfast({"lock", "show", "k"}).code, 1);
 }
 
 TEST_F(RunDeath, ALongCommandKeepsItsLock) {

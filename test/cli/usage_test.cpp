@@ -134,6 +134,12 @@ TEST_F(Usage, ErrorsAreJsonOnStderrIfAskedFor) {
   EXPECT_NE(error.at("message").get<std::string>().find("--ttl"), std::string::npos);
 }
 
+TEST_F(Usage, AJsonOptionOfTheCommandIsNotOurs) {
+  const auto result = holdfast({"run", "--ttl", "0", "k", "true", "--json"});
+  EXPECT_EQ(result.code, 64);
+  EXPECT_TRUE(result.err.starts_with("holdfast: --ttl")) << result.err;
+}
+
 TEST_F(Usage, ControlCharactersOfAKeyDoNotReachTheTerminal) {
   const auto result = holdfast({"lock", "show", "a\x1b[2Jb\nc\x7f\xc2\x9b"});
   EXPECT_EQ(result.err, "holdfast: nobody holds \"a\\x1b[2Jb\\x0ac\\x7f\\xc2\\x9b\"\n");
