@@ -80,7 +80,7 @@ int run(std::vector<std::string> typed) {
   try {
     auto arguments = divide_arguments(app, typed);
     context.command = std::move(arguments.command);
-    std::reverse(arguments.ours.begin(), arguments.ours.end());  // the parser takes them from the back
+    std::ranges::reverse(arguments.ours);  // the parser takes them from the back
     app.parse(std::move(arguments.ours));
     return context.action();
   } catch (const CLI::ParseError& error) {
