@@ -83,8 +83,8 @@ int run(std::vector<std::string> typed) {
   try {
     auto arguments = divide_arguments(app, typed);
     context.command = std::move(arguments.command);
-    context.json = asks_for_json(arguments.ours);                // not what the command is given
-    std::reverse(arguments.ours.begin(), arguments.ours.end());  // the parser takes them from the back
+    context.json = asks_for_json(arguments.ours);  // not what the command is given
+    std::ranges::reverse(arguments.ours);          // the parser takes them from the back
     app.parse(std::move(arguments.ours));
     return context.action();
   } catch (const CLI::ParseError& error) {

@@ -16,8 +16,10 @@ install(EXPORT holdfast_targets NAMESPACE holdfast:: DESTINATION ${holdfast_pack
 get_target_property(holdfast_kind holdfast TYPE)
 if(holdfast_kind STREQUAL "STATIC_LIBRARY")
   set(holdfast_link_private ON)
+  set(holdfast_pc_requires "Requires")
 else()
   set(holdfast_link_private OFF)
+  set(holdfast_pc_requires "Requires.private")
 endif()
 configure_package_config_file(cmake/holdfast-config.cmake.in holdfast-config.cmake
                               INSTALL_DESTINATION ${holdfast_package_dir})

@@ -23,8 +23,8 @@ bool wants_debug_lines() {
 
 void write_to_stderr(LogLevel level, std::string_view message) {
   if (level == LogLevel::debug && !wants_debug_lines()) return;
-  std::fprintf(stderr, "holdfast: %s: %.*s\n", to_string(level).data(), static_cast<int>(message.size()),
-               message.data());
+  std::fprintf(stderr, "holdfast: %s: %.*s\n", std::string(to_string(level)).c_str(),
+               static_cast<int>(message.size()), message.data());
 }
 
 }  // namespace

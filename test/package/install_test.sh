@@ -23,7 +23,7 @@ pc=$(dirname "$(find "$work/prefix" -name holdfast.pc)")
 export PKG_CONFIG_PATH=$pc
 [[ $(pkg-config --modversion holdfast) == "$version" ]]
 read -ra compile <<<"$flags $(pkg-config --cflags holdfast)"
-read -ra link <<<"$(pkg-config --libs --static holdfast)"
+read -ra link <<<"$(pkg-config --libs holdfast)"
 "$compiler" -std=c++20 "${compile[@]}" "$here/consumer.cpp" -o "$work/by_hand" "${link[@]}"
 said=$(LD_LIBRARY_PATH=$(dirname "$pc") "$work/by_hand")
 echo "with pkg-config: $said"

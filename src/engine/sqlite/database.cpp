@@ -42,7 +42,7 @@ void switch_to_wal(Connection& connection, const Patience& patience) {
 
 }  // namespace
 
-const std::filesystem::path& Database::prepared(const std::filesystem::path& file) {
+std::filesystem::path Database::prepared(const std::filesystem::path& file) {
   throw_if_failed(create_if_missing(file));
   throw_if_failed(check_usable(file));
   const auto identity = identity_of(file.c_str());

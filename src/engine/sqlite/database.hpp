@@ -59,7 +59,7 @@ class Database {
     FileIdentity database_identity, log_identity, shared_memory_identity;
   };
 
-  [[nodiscard]] static const std::filesystem::path& prepared(const std::filesystem::path& file);
+  [[nodiscard]] static std::filesystem::path prepared(const std::filesystem::path& file);
   [[nodiscard]] FileIdentity identity_of_open_file() const;
   void sync_commits(bool full);
   void checkpoint_if_due() noexcept;
