@@ -156,7 +156,8 @@ BootClock::duration AcquireLoop::next_delay() {
   BootClock::duration delay = policy_.base_delay;
   if (policy_.backoff == Backoff::exponential) {
     const BootClock::duration cap = policy_.max_delay;
-    for (std::uint32_t i = 0; i < retries_ && delay > delay.zero() && delay < cap; ++i) delay *= 2;
+    for (std::uint32_t i = 0; i < retries_ && delay > BootClock::duration::zero() && delay < cap; ++i)
+      delay *= 2;
     delay = std::min(delay, cap);
   }
   const auto random_part = [&](BootClock::duration of) {
