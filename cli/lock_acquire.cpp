@@ -124,7 +124,7 @@ void add_lock_acquire(CLI::App& lock, Context& context) {
       "\n"
       "Examples:\n"
       "  holdfast lock acquire --ttl 10m deploy\n"
-      "  id=$(holdfast --json lock acquire -n deploy | jq -r .lockId)");
+      "  id=$(holdfast --json lock acquire -n deploy | jq -er .lockId) || exit");
   command->callback(
       [&context, options] { context.action = [&context, options] { return acquire(context, *options); }; });
 }

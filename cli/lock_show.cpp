@@ -73,7 +73,8 @@ int show(const Context& context, const ShowOptions& options) {
 }  // namespace
 
 void add_lock_show(CLI::App& lock, Context& context) {
-  auto* command = lock.add_subcommand("show", "Show who holds a lock, and until when");
+  auto* command =
+      lock.add_subcommand("show", "Show whether a lock is held, with which fence, and until when");
   auto options = std::make_shared<ShowOptions>();
   auto* key = command->add_option("KEY", options->key, "The lock's name");
   auto* id = command->add_option("--id", options->id, "Look a lock up by its id instead")->type_name("ID");

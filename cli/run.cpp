@@ -202,8 +202,10 @@ class Run {
     const bool was_held = release(guard);
     switch (ending.kind) {
       case Ending::Kind::exec_failed:
-        tell("InvalidArgument", "cannot run " + quote(context_.command.front()) + ": " +
-                                    (ending.value == ENOENT ? "not found" : std::strerror(ending.value)));
+        tell("InvalidArgument",
+             "cannot run " + quote(context_.command.front()) + " under the lock " + quote(key_) + ": " +
+                 (ending.value == ENOENT ? "not found (no shell is implied; use sh -c '...' for one)"
+                                         : std::strerror(ending.value)));
         return ending.value == ENOENT ? exit_not_found : exit_cannot_execute;
       case Ending::Kind::keeper_died:
       case Ending::Kind::lost:

@@ -81,7 +81,7 @@ std::string not_acquired_message(Locks& locks, const std::string& key, milliseco
   } catch (const Error&) {  // only a nicety is missing
   }
   if (waited > milliseconds::zero()) return message + "; gave up after " + describe(waited);
-  return message + "; use -w to wait";
+  return message + "; leave out -n to wait for it, or use -w DURATION instead";
 }
 
 bool held_by_enclosing_run(Locks& locks, const std::string& key) {

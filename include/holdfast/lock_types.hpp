@@ -82,7 +82,8 @@ struct LockInfo {
 };
 
 /// 24 hex digits that stand for a key or lock id in logs and diagnostics (the same ones SyncGuard prints).
-/// Not a cryptographic hash: it hides nothing from someone who can guess the input.
+/// Not a cryptographic hash: much about a short input can be computed back from it. It keeps raw ids out of
+/// logs; it does not make them safe to publish.
 [[nodiscard]] std::string key_hash(std::string_view text);
 
 [[nodiscard]] LockInfo sanitised(const LockRecord& record);

@@ -47,8 +47,9 @@ std::string_view advice_for(int extended) {
       return "reading or writing it failed; check the disk";
     case SQLITE_CANTOPEN:
       return "it or a file beside it cannot be opened; check its directory";
-    case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
+      return "it is not a database, or its beginning is damaged; name another file, or restore this one";
+    case SQLITE_CORRUPT:
       return "its contents are damaged; stop its users and restore or move it away";
     default:
       return "SQLite failed unexpectedly";
