@@ -53,7 +53,7 @@ Times check_times(const RunOptions& options) {
   // The command must be gone before the lease or the longest hold ends, whichever is shorter.
   const bool capped = times.max_hold > milliseconds::zero() && times.max_hold < times.ttl;
   const nanoseconds shortest = capped ? times.max_hold : times.ttl;
-  times.margin = std::clamp<nanoseconds>(shortest / 50, milliseconds(10), milliseconds(500));
+  times.margin = std::clamp<nanoseconds>(shortest / 20, milliseconds(10), milliseconds(500));
   times.grace = std::min<nanoseconds>(std::chrono::seconds(5), shortest / 6);
   if (options.grace) {
     times.grace = parse_duration("--grace", *options.grace);
