@@ -84,7 +84,12 @@ TEST(Fork, TheChildCanOpenItsOwn) {
   const auto guard = locks.lock("k");
   EXPECT_TRUE(in_child([] {
     auto own = open("memory:");
+#ifdef __SANITIZE_THREAD__
+    // ThreadSanitizer cannot start threads in the child of a process with threads, so no guard here.
+    return own.locks().acquire("k").fence.value() == 1 && own.locks().is_locked("k");
+#else
     return own.locks().lock("k").still_held();
+#endif
   }));
 }
 
