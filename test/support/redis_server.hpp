@@ -73,6 +73,10 @@ class RedisServer {
     start();
   }
 
+  /// Kills a persistent server and starts it again with so much to load that it answers -LOADING for some
+  /// seconds. Leaves keys named `ballast:…` behind.
+  void restart_into_loading();
+
   /// Stops it in its tracks: the kernel still accepts connections and bytes, nobody answers.
   void pause();
   void resume();
