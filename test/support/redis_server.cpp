@@ -2,9 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +14,8 @@
 #include <sstream>
 #include <stdexcept>
 #include <thread>
+
+#include "support/loopback.hpp"
 
 namespace holdfast::test {
 namespace {
@@ -34,31 +34,6 @@ std::optional<fs::path> find_server() {
     if (::access(file.c_str(), X_OK) == 0) return file;
   }
   return std::nullopt;
-}
-
-bool can_bind(std::uint16_t port) {
-  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const int yes = 1;
-  ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  const bool bound = ::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-  ::close(fd);
-  return bound;
-}
-
-/// Below the kernel's ephemeral range (32768 and up): a port from there would be given to anybody's
-/// connection while the server is down for a restart.
-std::uint16_t free_port() {
-  static std::mt19937 random{std::random_device{}()};
-  std::uniform_int_distribution<int> ports(12000, 32000);
-  for (int attempt = 0; attempt < 1000; ++attempt) {
-    const auto port = static_cast<std::uint16_t>(ports(random));
-    if (can_bind(port)) return port;
-  }
-  throw std::runtime_error("no free port");
 }
 
 /// A child that runs `file config`, its output going to `log`.
@@ -107,8 +82,8 @@ RedisServer::RedisServer(Options options) : options_(std::move(options)) {
     (void)authority_->issue({.name = "server", .names = {"DNS:localhost", "IP:127.0.0.1", "IP:::1"}});
   }
   for (int attempt = 0; attempt < 20; ++attempt) {
-    port_ = free_port();
-    if (options_.tls) tls_port_ = free_port();
+    port_ = free_loopback_port();
+    if (options_.tls) tls_port_ = free_loopback_port();
     write_config();
     if (launch(Until::ready)) return;
     // Somebody was faster with that port; anything else will not get better.
