@@ -14,3 +14,33 @@ inline constexpr std::string_view @name@ = R"embedded(@text@)embedded";
 ]])
   set(${out} ${header} PARENT_SCOPE)
 endfunction()
+
+# holdfast_embed_lua(OUT dir namespace): embedded/scripts.hpp with a constant NAME_lua for every dir/NAME.lua.
+# A line `-- include PART` stands for dir/parts/PART.lua, which may include others; comments are left out.
+function(holdfast_embed_lua out dir namespace)
+  set(header ${CMAKE_CURRENT_BINARY_DIR}/generated/embedded/scripts.hpp)
+  file(GLOB scripts CONFIGURE_DEPENDS ${dir}/*.lua)
+  file(GLOB parts CONFIGURE_DEPENDS ${dir}/parts/*.lua)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${scripts} ${parts})
+  set(constants "")
+  foreach(script ${scripts})
+    get_filename_component(name ${script} NAME_WE)
+    file(READ ${script} text)
+    while(text MATCHES "-- include ([a-z_]+)\n")
+      set(part ${CMAKE_MATCH_1})
+      file(READ ${dir}/parts/${part}.lua part_text)
+      string(REPLACE "-- include ${part}\n" "${part_text}" text "${text}")
+    endwhile()
+    string(REGEX REPLACE "(^|\n) *--[^\n]*" "\\1" text "${text}")
+    string(REGEX REPLACE "\n[ \n]*\n" "\n" text "${text}")
+    string(REGEX REPLACE "^\n" "" text "${text}")
+    string(APPEND constants "inline constexpr std::string_view ${name}_lua = R\"embedded(${text})embedded\";\n")
+  endforeach()
+  file(CONFIGURE OUTPUT ${header} @ONLY CONTENT [[
+#pragma once
+#include <string_view>
+namespace @namespace@ {
+@constants@}
+]])
+  set(${out} ${header} PARENT_SCOPE)
+endfunction()

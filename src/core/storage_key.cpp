@@ -28,22 +28,31 @@ Result<std::string> make_storage_key(std::string_view prefix, std::string_view k
                                      std::size_t reserve) {
   auto normalised = nfc(key);
   if (!normalised) return normalised.error();
-  if (normalised->empty()) return Error(ErrorCode::InvalidArgument, "the key is empty");
+  return storage_key_of_normalised(prefix, *normalised, limit, reserve);
+}
+
+Result<std::string> storage_key_of_normalised(std::string_view prefix, std::string_view key,
+                                              std::size_t limit, std::size_t reserve) {
+  if (key.empty()) return Error(ErrorCode::InvalidArgument, "the key is empty");
 
   while (prefix.ends_with(':')) prefix.remove_suffix(1);
-  const std::string head = prefix.empty() ? std::string() : std::string(prefix) + ':';
-  if (head.size() + reserve > limit) {
+  const std::size_t head_size = prefix.empty() ? 0 : prefix.size() + 1;
+  if (head_size + reserve > limit) {
     return Error(ErrorCode::InvalidArgument, "the prefix of " + std::to_string(prefix.size()) +
                                                  " bytes leaves no room for a key in " +
                                                  std::to_string(limit) + " bytes");
   }
 
-  std::string whole = head + *normalised;
+  std::string whole;
+  whole.reserve(head_size + key.size());
+  whole.append(prefix);
+  if (head_size != 0) whole += ':';
+  whole.append(key);
   if (whole.size() + reserve <= limit) return whole;
 
   auto hash = truncated_hash(whole);
   if (!hash) return hash.error();
-  std::string hashed = head + *hash;
+  std::string hashed = whole.substr(0, head_size) + *hash;
   if (hashed.size() + reserve > limit) {
     return Error(ErrorCode::InvalidArgument,
                  "even the hashed key does not fit " + std::to_string(limit) + " bytes");

@@ -14,4 +14,8 @@ namespace holdfast::core {
 [[nodiscard]] Result<std::string> make_storage_key(std::string_view prefix, std::string_view key,
                                                    std::size_t limit, std::size_t reserve);
 
+/// The same for a key that is in normal form already, as a LockKey is.
+[[nodiscard]] Result<std::string> storage_key_of_normalised(std::string_view prefix, std::string_view key,
+                                                            std::size_t limit, std::size_t reserve);
+
 }  // namespace holdfast::core

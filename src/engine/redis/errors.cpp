@@ -1,0 +1,115 @@
+#include "engine/redis/errors.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "engine/redis/wire/reply.hpp"
+
+namespace holdfast::redis {
+namespace {
+
+struct Meaning {
+  std::string_view mark;
+  ErrorCode code;
+  std::string_view message;
+};
+
+constexpr std::string_view no_permission =
+    "Redis does not permit this user to do that; grant it the commands, keys and channels that locks need";
+constexpr std::string_view bad_credentials = "Redis does not accept the user or password";
+constexpr std::string_view bad_request = "Redis does not accept the arguments of a command";
+
+/// Replies whose first word says it all.
+constexpr std::array by_word = {
+    Meaning{"NOAUTH", ErrorCode::AuthFailed, "Redis wants a password; give one"},
+    Meaning{"WRONGPASS", ErrorCode::AuthFailed, bad_credentials},
+    Meaning{"NOPERM", ErrorCode::AuthFailed, no_permission},
+    Meaning{"DENIED", ErrorCode::AuthFailed,
+            "Redis is in protected mode and accepts local connections only; give it a password or a bind "
+            "address"},
+    Meaning{"WRONGTYPE", ErrorCode::InvalidArgument,
+            "a key that a lock needs holds another kind of value; choose another key or prefix"},
+    Meaning{"LOADING", ErrorCode::ServiceUnavailable, "Redis is still loading its data"},
+    Meaning{"READONLY", ErrorCode::ServiceUnavailable,
+            "this Redis is a read-only replica; locks need its master"},
+    Meaning{"MASTERDOWN", ErrorCode::ServiceUnavailable, "this Redis is a replica that has lost its master"},
+    Meaning{"CLUSTERDOWN", ErrorCode::ServiceUnavailable, "the Redis cluster is down"},
+    Meaning{"TRYAGAIN", ErrorCode::ServiceUnavailable, "the Redis cluster is moving these keys"},
+    Meaning{"BUSY", ErrorCode::ServiceUnavailable, "Redis is busy with somebody's long-running script"},
+    Meaning{"MISCONF", ErrorCode::ServiceUnavailable,
+            "Redis refuses writes because it cannot save its data; look at its log and disk"},
+    Meaning{"NOREPLICAS", ErrorCode::ServiceUnavailable,
+            "Redis refuses writes because too few replicas are connected"},
+    Meaning{"OOM", ErrorCode::RateLimited, "Redis is out of memory (maxmemory)"},
+};
+
+/// Replies of the general kind, `ERR ...`, told apart by their text.
+constexpr std::array by_text = {
+    Meaning{"The user executing the script can't", ErrorCode::AuthFailed, no_permission},
+    Meaning{"AUTH <password> called without any password", ErrorCode::AuthFailed,
+            "a password was given, but this Redis has none; leave it out, or name the user"},
+    Meaning{"invalid password", ErrorCode::AuthFailed, bad_credentials},
+    Meaning{"max number of clients", ErrorCode::ServiceUnavailable,
+            "Redis has no connection left (maxclients)"},
+    Meaning{"Script killed by user", ErrorCode::ServiceUnavailable,
+            "somebody killed the script (SCRIPT KILL)"},
+    Meaning{"DB index is out of range", ErrorCode::InvalidArgument,
+            "this Redis has no database of that number"},
+    Meaning{"invalid DB index", ErrorCode::InvalidArgument, "this Redis has no database of that number"},
+    Meaning{"syntax error", ErrorCode::InvalidArgument, bad_request},
+    Meaning{"invalid expire time", ErrorCode::InvalidArgument, bad_request},
+    Meaning{"wrong number of arguments", ErrorCode::InvalidArgument, bad_request},
+    Meaning{"INVALID", ErrorCode::InvalidArgument, bad_request},
+};
+
+std::string_view take_word(std::string_view& text) {
+  const auto word = text.substr(0, text.find(' '));
+  text.remove_prefix(std::min(text.size(), word.size() + 1));
+  return word;
+}
+
+const Meaning* meaning_of_word(std::string_view word) {
+  const auto* found = std::ranges::find(by_word, word, &Meaning::mark);
+  return found == by_word.end() ? nullptr : found;
+}
+
+const Meaning* meaning_of(std::string_view text) {
+  std::string_view rest = text;
+  if (const auto* meaning = meaning_of_word(take_word(rest))) return meaning;
+  // Before 7.0 a script's error came wrapped: "ERR Error running script (...): @user_script: 1: -OOM ..."
+  if (rest.starts_with("Error running script")) {
+    while (!rest.empty()) {
+      auto word = take_word(rest);
+      if (word.starts_with('-')) word.remove_prefix(1);
+      if (const auto* meaning = meaning_of_word(word)) return meaning;
+    }
+  }
+  const auto* found = std::ranges::find_if(
+      by_text, [&](const Meaning& meaning) { return text.find(meaning.mark) != std::string_view::npos; });
+  return found == by_text.end() ? nullptr : found;
+}
+
+/// An unknown command is quoted back with its arguments: a password, a lock id.
+std::string without_arguments(std::string_view text) {
+  return std::string(text.substr(0, text.find(", with args beginning with")));
+}
+
+}  // namespace
+
+Error error_of(const redisReply& reply) {
+  const auto text = text_of(reply);
+  const auto* meaning = meaning_of(text);
+  if (meaning == nullptr) {
+    return Error(ErrorCode::Internal, "Redis answered with an error that is not expected here",
+                 without_arguments(text));
+  }
+  return Error(meaning->code, std::string(meaning->message), without_arguments(text));
+}
+
+bool is_noscript(const redisReply& reply) noexcept {
+  return is_error(reply) && text_of(reply).starts_with("NOSCRIPT");
+}
+
+}  // namespace holdfast::redis

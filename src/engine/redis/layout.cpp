@@ -1,0 +1,104 @@
+#include "engine/redis/layout.hpp"
+
+#include <algorithm>
+
+#include "core/base64url.hpp"
+#include "core/nfc.hpp"
+#include "core/storage_key.hpp"
+
+namespace holdfast::redis {
+namespace {
+
+constexpr std::size_t name_limit = 1000;
+constexpr std::string_view id_mark = "id:";
+/// Room for what is derived from a name: ":id:" and a lock id.
+constexpr std::size_t reserve = 1 + id_mark.size() + LockId::length;
+
+/// A longer prefix would have its index keys hashed, and scripts could not tell one from another's id.
+constexpr std::size_t longest_prefix = name_limit - 2 * reserve;
+
+std::string without_glob(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (std::string_view("*?[\\").find(c) != std::string_view::npos) escaped += '\\';
+    escaped += c;
+  }
+  return escaped;
+}
+
+}  // namespace
+
+Result<Layout> Layout::make(std::string_view prefix, std::uint32_t db) {
+  if (prefix.find("fence:") != std::string_view::npos || prefix.ends_with("fence")) {
+    return Error(ErrorCode::InvalidArgument,
+                 "the lock prefix \"" + std::string(prefix) +
+                     "\" names fence counters; choose one without `fence:` in it or `fence` at its end");
+  }
+  while (prefix.ends_with(':')) prefix.remove_suffix(1);
+  if (prefix.size() > longest_prefix) {
+    return Error(ErrorCode::InvalidArgument, "the lock prefix has " + std::to_string(prefix.size()) +
+                                                 " bytes; at most " + std::to_string(longest_prefix) +
+                                                 " leave room for keys");
+  }
+  Layout layout;
+  if (!prefix.empty()) layout.head_ = std::string(prefix) + ':';
+  // A fence key is made from the lock key as if that were a user key, so the prefix in its middle is
+  // normalised where the one in front is not. What follows the colon is normalised already, and nothing
+  // composes with a colon: the whole's normal form is that of its two sides.
+  auto fence_head = core::nfc("fence:" + layout.head_);
+  if (!fence_head) {
+    return Error(ErrorCode::InvalidArgument, "the lock prefix is not valid UTF-8",
+                 fence_head.error().cause());
+  }
+  layout.fence_head_ = *std::move(fence_head);
+  layout.index_prefix_ = layout.head_ + std::string(id_mark);
+  layout.channel_prefix_ = std::string(prefix) + ":wake:" + std::to_string(db) + ':';
+  layout.authority_key_ = layout.head_ + layout.fence_head_;
+  layout.pattern_ = without_glob(layout.head_) + '*';
+  return layout;
+}
+
+bool Layout::is_reserved(std::string_view user_key) const noexcept {
+  if (user_key.starts_with(fence_head_)) return true;
+  return user_key.size() == id_mark.size() + LockId::length && user_key.starts_with(id_mark) &&
+         std::ranges::all_of(user_key.substr(id_mark.size()), core::is_base64url);
+}
+
+Result<std::string> Layout::lock_key(const LockKey& key) const {
+  if (is_reserved(key.str())) [[unlikely]] {
+    return Error(
+        ErrorCode::InvalidArgument,
+        "the key is one of the names that locks are kept under in Redis (`id:` and 22 characters, `" +
+            fence_head_ + "` and anything); choose another");
+  }
+  return core::storage_key_of_normalised(head_, key.str(), name_limit, reserve);
+}
+
+Result<std::string> Layout::fence_key(std::string_view lock_key) const {
+  std::string name;
+  name.reserve(fence_head_.size() + lock_key.size());
+  name.append(fence_head_).append(lock_key.substr(head_.size()));
+  return core::storage_key_of_normalised(head_, name, name_limit, reserve);
+}
+
+std::string Layout::index_key(const LockId& id) const {
+  return std::string(index_prefix_).append(id.str());
+}
+
+std::string Layout::channel(std::string_view lock_key) const {
+  return std::string(channel_prefix_).append(lock_key);
+}
+
+std::optional<std::string_view> Layout::after_prefix(std::string_view name) const {
+  if (!name.starts_with(head_)) return std::nullopt;
+  name.remove_prefix(head_.size());
+  const auto key = LockKey::parse(name);
+  if (!key || key->str() != name || is_reserved(name)) return std::nullopt;
+  return name;
+}
+
+std::string Layout::named(std::string_view after_prefix) const {
+  return std::string(head_).append(after_prefix);
+}
+
+}  // namespace holdfast::redis

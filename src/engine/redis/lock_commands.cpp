@@ -1,0 +1,244 @@
+#include "engine/redis/lock_commands.hpp"
+
+#include <array>
+
+#include "embedded/scripts.hpp"
+#include "engine/redis/errors.hpp"
+#include "engine/redis/lock_record.hpp"
+#include "engine/redis/script.hpp"
+#include "engine/redis/wire/command.hpp"
+#include "engine/redis/wire/reply.hpp"
+
+namespace holdfast::redis {
+namespace {
+
+/// Computed when first used: OpenSSL may not be ready, nor a failure be caught, before main.
+struct Scripts {
+  Script acquire{embedded::acquire_lua};
+  Script release{embedded::release_lua};
+  Script release_for_good{embedded::release_for_good_lua};
+  Script extend{embedded::extend_lua};
+  Script is_locked{embedded::is_locked_lua};
+  Script lookup{embedded::lookup_lua};
+  Script cleanup{embedded::cleanup_lua};
+  Script records{embedded::records_lua};
+};
+const Scripts& scripts() {
+  static const Scripts all;
+  return all;
+}
+
+/// The codes that scripts answer with in place of an outcome; see their headers.
+enum Code : std::int8_t {
+  no_record = -3,
+  counter_used_up = -4,
+  id_holds_another = -5,
+  id_was_released = -6,
+};
+
+Command call(const Script& script, By by, std::size_t keys, std::size_t arguments) {
+  Command command(3 + keys + arguments);
+  command.add(by == By::sha ? "EVALSHA" : "EVAL")
+      .add(by == By::sha ? std::string_view(script.sha1) : script.text);
+  command.add(std::to_string(keys));
+  return command;
+}
+
+/// What an operation was about, for its error.
+struct Subject {
+  std::string_view key, id;
+};
+Subject subject(const AcquireRequest& request) {
+  return {.key = request.key.str(), .id = request.id.str()};
+}
+Subject subject(const LockRef& lock) {
+  return {.key = lock.key ? std::string_view(lock.key->str()) : std::string_view(), .id = lock.id.str()};
+}
+Subject subject(const LookupRequest& request) {
+  if (const auto* key = std::get_if<LockKey>(&request.what)) return {.key = key->str(), .id = {}};
+  return {.key = {}, .id = std::get<LockId>(request.what).str()};
+}
+
+/// The error for a reply that is none of an operation's outcomes.
+Error not_an_outcome(const redisReply& reply, std::string_view operation, const Subject& about) {
+  const auto error = [&] {
+    if (is_error(reply)) return error_of(reply);
+    const auto code = integer_of(reply);
+    if (code == Code::no_record) {
+      return Error(
+          ErrorCode::Internal,
+          "the value at this lock's key in Redis is no lock record; it is left alone: delete it if nothing "
+          "needs it, or choose another key or prefix");
+    }
+    if (code == Code::counter_used_up) {
+      return Error(ErrorCode::Internal,
+                   "the fence counter is used up; move this lock to a key (or store) with a fresh counter");
+    }
+    if (code == Code::id_holds_another) {
+      return Error(ErrorCode::InvalidArgument, "this lock id holds another key; use a new id for each lock");
+    }
+    if (code == Code::id_was_released) {
+      return Error(ErrorCode::Internal, "this lock id was released already; use a new id for each lock");
+    }
+    return Error(ErrorCode::Internal,
+                 "Redis answered " + std::string(operation) +
+                     " with something that its script does not say; is there a proxy, or a "
+                     "server that is not Redis, in between?");
+  }();
+  return error.about(about.key, about.id);
+}
+
+std::optional<Absence> absence_of(const redisReply& reply) {
+  const auto code = integer_of(reply);
+  if (code == 0) return Absence::other_owner;
+  if (code == -1) return Absence::not_found;
+  if (code == -2) return Absence::expired;
+  return std::nullopt;
+}
+
+/// A call about the lock that an id holds: the index key, and the lock key where it is known.
+Result<Command> call_on_held(const Layout& layout, const Script& script, const LockRef& lock, By by,
+                             std::size_t arguments) {
+  if (!lock.key) {
+    auto command = call(script, by, 1, 1 + arguments);
+    command.add(layout.index_key(lock.id)).add(lock.id.str());
+    return command;
+  }
+  const auto lock_key = layout.lock_key(*lock.key);
+  if (!lock_key) return lock_key.error().about(lock.key->str(), lock.id.str());
+  auto command = call(script, by, 2, 1 + arguments);
+  command.add(layout.index_key(lock.id)).add(*lock_key).add(lock.id.str());
+  return command;
+}
+
+/// A call about whatever is at a lock key.
+Result<Command> call_on_key(const Layout& layout, const Script& script, const LockKey& key, By by,
+                            std::size_t arguments) {
+  const auto lock_key = layout.lock_key(key);
+  if (!lock_key) return lock_key.error().about(key.str(), {});
+  auto command = call(script, by, 1, arguments);
+  command.add(*lock_key);
+  return command;
+}
+
+Result<std::string> bytes_of(Result<Command> command) {
+  if (!command) return command.error();
+  return (*std::move(command)).bytes();
+}
+
+}  // namespace
+
+Result<std::string> acquire_command(const Layout& layout, const AcquireRequest& request, By by) {
+  const auto about = subject(request);
+  const auto lock_key = layout.lock_key(request.key);
+  if (!lock_key) return lock_key.error().about(about.key, about.id);
+  const auto fence_key = layout.fence_key(*lock_key);
+  if (!fence_key) return fence_key.error().about(about.key, about.id);
+  auto command = call(scripts().acquire, by, 3, 3);
+  command.add(*lock_key).add(layout.index_key(request.id)).add(*fence_key);
+  command.add(request.id.str()).add(std::to_string(request.ttl.ms())).add(json_string(request.key));
+  return std::move(command).bytes();
+}
+
+Result<AcquireOutcome> acquire_outcome(const redisReply& reply, const AcquireRequest& request) {
+  const auto parts = elements_of(reply);
+  if (parts.size() == 3 && integer_of(*parts[0]) == 1) {
+    const auto fence = Fence::parse(text_of(*parts[1]));
+    const auto expires_at_ms = integer_of(*parts[2]);
+    if (fence && expires_at_ms) return Granted{.fence = *fence, .expires_at_ms = *expires_at_ms};
+  } else if (parts.size() == 2 && integer_of(*parts[0]) == 0) {
+    const auto left = integer_of(*parts[1]);
+    if (left) return Refused{.free_in = std::chrono::milliseconds(*left)};
+  }
+  return not_an_outcome(reply, "acquire", subject(request));
+}
+
+Result<std::string> release_command(const Layout& layout, const LockRef& lock, Release how, By by) {
+  const bool for_good = how == Release::for_good;
+  const auto& script = for_good ? scripts().release_for_good : scripts().release;
+  auto command = call_on_held(layout, script, lock, by, for_good ? 2 : 1);
+  if (command) command->add(layout.channel_prefix());
+  if (command && for_good) command->add(std::to_string(tombstone_life.count()));
+  return bytes_of(std::move(command));
+}
+
+Result<ReleaseOutcome> release_outcome(const redisReply& reply, const LockRef& lock) {
+  if (integer_of(reply) == 1) return Released{};
+  if (const auto absence = absence_of(reply)) return *absence;
+  return not_an_outcome(reply, "release", subject(lock));
+}
+
+Result<std::string> extend_command(const Layout& layout, const LockRef& lock, Ttl ttl, By by) {
+  auto command = call_on_held(layout, scripts().extend, lock, by, 1);
+  if (command) command->add(std::to_string(ttl.ms()));
+  return bytes_of(std::move(command));
+}
+
+Result<ExtendOutcome> extend_outcome(const redisReply& reply, const LockRef& lock) {
+  const auto parts = elements_of(reply);
+  if (parts.size() == 2 && integer_of(*parts[0]) == 1) {
+    const auto expires_at_ms = integer_of(*parts[1]);
+    if (expires_at_ms) return Extended{.expires_at_ms = *expires_at_ms};
+  }
+  if (const auto absence = absence_of(reply)) return *absence;
+  return not_an_outcome(reply, "extend", subject(lock));
+}
+
+Result<std::string> is_locked_command(const Layout& layout, const LockKey& key, By by) {
+  return bytes_of(call_on_key(layout, scripts().is_locked, key, by, 0));
+}
+
+Result<bool> is_locked_outcome(const redisReply& reply, const LockKey& key) {
+  const auto code = integer_of(reply);
+  if (code == 0 || code == 1) return code == 1;
+  return not_an_outcome(reply, "is_locked", {.key = key.str(), .id = {}});
+}
+
+Result<std::string> lookup_command(const Layout& layout, const LookupRequest& request, By by) {
+  if (const auto* key = std::get_if<LockKey>(&request.what)) {
+    return bytes_of(call_on_key(layout, scripts().lookup, *key, by, 0));
+  }
+  const auto& id = std::get<LockId>(request.what);
+  auto command = call(scripts().lookup, by, 1, 1);
+  command.add(layout.index_key(id)).add(id.str());
+  return std::move(command).bytes();
+}
+
+Result<std::optional<LockRecord>> lookup_outcome(const redisReply& reply, const LookupRequest& request) {
+  if (reply.type == REDIS_REPLY_NIL) return std::nullopt;
+  const auto about = subject(request);
+  if (reply.type != REDIS_REPLY_STRING) return not_an_outcome(reply, "lookup", about);
+  auto record = parse_lock_record(text_of(reply));
+  if (!record) return record.error().about(about.key, about.id);
+  return *std::move(record);
+}
+
+Result<std::string> cleanup_command(const Layout& layout, const LockKey& key, By by) {
+  auto command = call_on_key(layout, scripts().cleanup, key, by, 1);
+  if (command) command->add(layout.index_prefix());
+  return bytes_of(std::move(command));
+}
+
+std::string records_command(std::span<const std::string> lock_keys, By by) {
+  auto command = call(scripts().records, by, lock_keys.size(), 0);
+  for (const auto& lock_key : lock_keys) command.add(lock_key);
+  return std::move(command).bytes();
+}
+
+Result<std::vector<LockRecord>> records_outcome(const redisReply& reply, const Layout& layout,
+                                                std::span<const std::string> lock_keys) {
+  const auto texts = elements_of(reply);
+  if (is_error(reply) || texts.size() != lock_keys.size()) return not_an_outcome(reply, "list", {});
+  std::vector<LockRecord> records;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    if (texts[i]->type != REDIS_REPLY_STRING) continue;
+    auto record = parse_lock_record(text_of(*texts[i]));
+    if (!record) continue;
+    // Another prefix may begin with this one; a lock of that has its key field say another lock key.
+    const auto lock_key = layout.lock_key(record->key);
+    if (lock_key && *lock_key == lock_keys[i]) records.push_back(*std::move(record));
+  }
+  return records;
+}
+
+}  // namespace holdfast::redis

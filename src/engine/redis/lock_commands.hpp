@@ -1,0 +1,59 @@
+#pragma once
+
+#include <hiredis/hiredis.h>
+
+#include <chrono>
+#include <holdfast/lock_backend.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/redis/layout.hpp"
+
+namespace holdfast::redis {
+
+/// How a script is named to the server: by its SHA-1, or, after NOSCRIPT, by its text.
+enum class By : std::uint8_t { sha, text };
+
+/// For how long the release of an unanswered acquire keeps that acquire from being granted after all. A
+/// request cannot be under way for longer: its connection was closed abortively.
+inline constexpr std::chrono::milliseconds tombstone_life = std::chrono::seconds(60);
+
+enum class Release : std::uint8_t {
+  plain,
+  /// For an id whose acquire was ever left without an answer: leaves a tombstone.
+  for_good,
+};
+
+// Each operation of the lock contract, as the bytes of a command and the meaning of its reply. A command is
+// refused with InvalidArgument for a key that is reserved; a reply that is an error, or not as the script
+// makes it, is an Error that carries the request's key and lock id.
+
+[[nodiscard]] Result<std::string> acquire_command(const Layout& layout, const AcquireRequest& request, By by);
+[[nodiscard]] Result<AcquireOutcome> acquire_outcome(const redisReply& reply, const AcquireRequest& request);
+
+[[nodiscard]] Result<std::string> release_command(const Layout& layout, const LockRef& lock, Release how,
+                                                  By by);
+[[nodiscard]] Result<ReleaseOutcome> release_outcome(const redisReply& reply, const LockRef& lock);
+
+[[nodiscard]] Result<std::string> extend_command(const Layout& layout, const LockRef& lock, Ttl ttl, By by);
+[[nodiscard]] Result<ExtendOutcome> extend_outcome(const redisReply& reply, const LockRef& lock);
+
+[[nodiscard]] Result<std::string> is_locked_command(const Layout& layout, const LockKey& key, By by);
+[[nodiscard]] Result<bool> is_locked_outcome(const redisReply& reply, const LockKey& key);
+
+[[nodiscard]] Result<std::string> lookup_command(const Layout& layout, const LookupRequest& request, By by);
+[[nodiscard]] Result<std::optional<LockRecord>> lookup_outcome(const redisReply& reply,
+                                                               const LookupRequest& request);
+
+/// Deletes what a lock left behind if it ended more than two seconds ago; its reply is of no interest.
+[[nodiscard]] Result<std::string> cleanup_command(const Layout& layout, const LockKey& key, By by);
+
+/// The records at these lock keys (the names in Redis).
+[[nodiscard]] std::string records_command(std::span<const std::string> lock_keys, By by);
+/// The live locks among them that belong to this layout's prefix, in that order.
+[[nodiscard]] Result<std::vector<LockRecord>> records_outcome(const redisReply& reply, const Layout& layout,
+                                                              std::span<const std::string> lock_keys);
+
+}  // namespace holdfast::redis

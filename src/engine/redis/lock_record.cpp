@@ -1,0 +1,67 @@
+#include "engine/redis/lock_record.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+namespace holdfast::redis {
+namespace {
+
+using nlohmann::json;
+
+Error no_record(std::string_view what) {
+  return Error(ErrorCode::Internal, "the value at a lock key in Redis is no lock record",
+               "bad field " + std::string(what));
+}
+
+const std::string* text_at(const json& record, const char* name) {
+  const auto found = record.find(name);
+  return found == record.end() ? nullptr : found->get_ptr<const std::string*>();
+}
+
+/// Milliseconds since the epoch.
+std::optional<std::int64_t> time_at(const json& record, const char* name) {
+  const auto found = record.find(name);
+  if (found == record.end() || !found->is_number_unsigned()) return std::nullopt;
+  return found->get<std::int64_t>();
+}
+
+}  // namespace
+
+Result<LockRecord> parse_lock_record(std::string_view text) {
+  const auto record = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!record.is_object()) {
+    return Error(ErrorCode::Internal, "the value at a lock key in Redis is no lock record",
+                 "not a JSON object");
+  }
+  const auto* id = text_at(record, "lockId");
+  const auto* key = text_at(record, "key");
+  const auto* fence = text_at(record, "fence");
+  const auto acquired_at_ms = time_at(record, "acquiredAtMs");
+  const auto expires_at_ms = time_at(record, "expiresAtMs");
+  if (id == nullptr) return no_record("lockId");
+  if (key == nullptr) return no_record("key");
+  if (fence == nullptr) return no_record("fence");
+  if (!acquired_at_ms) return no_record("acquiredAtMs");
+  if (!expires_at_ms) return no_record("expiresAtMs");
+  auto parsed_id = LockId::parse(*id);
+  if (!parsed_id) return no_record("lockId");
+  auto parsed_key = LockKey::parse(*key);
+  if (!parsed_key) return no_record("key");
+  auto parsed_fence = Fence::parse(*fence);
+  if (!parsed_fence) return no_record("fence");
+  return LockRecord{.key = *std::move(parsed_key),
+                    .id = *parsed_id,
+                    .fence = *parsed_fence,
+                    .acquired_at_ms = *acquired_at_ms,
+                    .expires_at_ms = *expires_at_ms};
+}
+
+std::string json_string(const LockKey& key) {
+  const auto is_plain = [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; };
+  if (std::ranges::all_of(key.str(), is_plain)) [[likely]]
+    return '"' + key.str() + '"';
+  return json(key.str()).dump();
+}
+
+}  // namespace holdfast::redis

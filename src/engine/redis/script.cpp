@@ -1,0 +1,31 @@
+#include "engine/redis/script.hpp"
+
+#include <openssl/evp.h>
+
+#include <array>
+#include <holdfast/error.hpp>
+
+namespace holdfast::redis {
+namespace {
+
+std::string sha1_hex(std::string_view text) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned length = 0;
+  if (EVP_Digest(text.data(), text.size(), digest.data(), &length, EVP_sha1(), nullptr) != 1) {
+    throw Error(ErrorCode::Internal, "SHA-1, by which Redis names scripts, is not available from OpenSSL");
+  }
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string hex;
+  hex.reserve(std::size_t{2} * length);
+  for (unsigned i = 0; i < length; ++i) {
+    hex += digits[digest[i] >> 4U];
+    hex += digits[digest[i] & 0x0FU];
+  }
+  return hex;
+}
+
+}  // namespace
+
+Script::Script(std::string_view lua) : text(lua), sha1(sha1_hex(lua)) {}
+
+}  // namespace holdfast::redis

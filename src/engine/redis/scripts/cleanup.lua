@@ -1,0 +1,16 @@
+-- Deletes a lock's record and index if it ended more than 2000 ms ago and Redis did not drop it. Never a fence.
+--
+-- KEYS[1] lock key    ARGV[1] what an index key has before the id
+--
+-- returns 1 deleted   0 nothing to delete   -3 the value at the lock key is no lock record
+local record = redis.call('GET', KEYS[1])
+if not record then return 0 end
+-- include read_record
+if not owner then return -3 end
+-- include server_time
+if expires >= now - 2000 then return 0 end
+-- include whole_record
+redis.call('DEL', KEYS[1])
+local index_prefix = ARGV[1]
+-- include drop_index
+return 1

@@ -1,0 +1,19 @@
+-- Sets the end of an id's lock to now + ttl, earlier or later than it was.
+--
+-- KEYS[1] index key of the id    KEYS[2] lock key, where the caller knows it: then only there
+-- ARGV[1] lock id                ARGV[2] ttl in ms
+--
+-- returns {1, expiresAtMs}   extended
+--         0 another owner   -1 nothing there   -2 expired   -3 no lock record there
+-- include find_held
+local until_ms = now + ARGV[2]
+local at = string.format('%d', until_ms)
+if rest then
+  record = '{"lockId":"' .. owner .. '","expiresAtMs":' .. at .. string.sub(record, rest)
+else
+  data.expiresAtMs = until_ms
+  record = cjson.encode(data)
+end
+redis.call('SET', lock_key, record, 'PXAT', at)
+redis.call('SET', KEYS[1], lock_key, 'PXAT', at)
+return {1, until_ms}

@@ -1,0 +1,12 @@
+-- Whether somebody holds a key. Changes nothing.
+--
+-- KEYS[1] lock key
+--
+-- returns 1 yes   0 no   -3 the value at the lock key is no lock record
+local record = redis.call('GET', KEYS[1])
+if not record then return 0 end
+-- include read_record
+if not owner then return -3 end
+-- include server_time
+-- include liveness
+return live and 1 or 0

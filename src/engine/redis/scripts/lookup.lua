@@ -1,0 +1,20 @@
+-- The record of a held lock. Changes nothing.
+--
+-- KEYS[1] lock key; or, with ARGV[1], the index key of that id
+-- ARGV[1] lock id, or nothing
+--
+-- returns the record's JSON; nil if there is none that lives (with an id: and is that id's);
+--         -3 if the value at the lock key is no lock record
+local lock_key = KEYS[1]
+if ARGV[1] then
+  lock_key = redis.call('GET', lock_key)
+  if not lock_key or lock_key == '' then return nil end -- '': a tombstone
+end
+local record = redis.call('GET', lock_key)
+if not record then return nil end
+-- include read_record
+if not owner then return -3 end
+-- include server_time
+-- include liveness
+if not live or (ARGV[1] and owner ~= ARGV[1]) then return nil end
+return record

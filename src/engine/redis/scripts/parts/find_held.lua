@@ -1,0 +1,20 @@
+-- The lock that an id holds: lock_key, record and its parts, now. Ends the script with
+--   0 another owner   -1 nothing there   -2 expired, and deleted   -3 no lock record there
+-- KEYS[1] index key of the id    KEYS[2] lock key, where the caller knows it: then only there
+-- ARGV[1] lock id
+local lock_key = KEYS[2] or redis.call('GET', KEYS[1])
+if not lock_key or lock_key == '' then return -1 end -- '': a tombstone
+local record = redis.call('GET', lock_key)
+if not record then return -1 end
+-- include read_record
+if not owner then return -3 end
+-- include server_time
+-- include liveness
+if not live then
+  -- Another's leftover, met by its key: this id's index has nothing to do with it.
+  if KEYS[2] and owner ~= ARGV[1] then return -1 end
+  -- include whole_record
+  redis.call('DEL', lock_key, KEYS[1])
+  return -2
+end
+if owner ~= ARGV[1] then return 0 end
