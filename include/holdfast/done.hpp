@@ -15,14 +15,32 @@ namespace holdfast {
 class Completion {
  public:
   void finish() noexcept {
-    finished_.store(true, std::memory_order_release);
-    finished_.notify_all();
+    state_.store(finished_state, std::memory_order_release);
+    state_.notify_all();
   }
-  [[nodiscard]] bool finished() const noexcept { return finished_.load(std::memory_order_acquire); }
-  void wait() const noexcept { finished_.wait(false, std::memory_order_acquire); }
+  [[nodiscard]] bool finished() const noexcept {
+    return state_.load(std::memory_order_acquire) == finished_state;
+  }
+  void wait() noexcept {
+    while (!finished()) wait_for_news();
+  }
+
+  /// Returns when it is finished, or after a nudge: for engines whose waiting threads take turns at the I/O.
+  void wait_for_news() noexcept {
+    state_.wait(open_state, std::memory_order_acquire);
+    int nudged = nudged_state;
+    state_.compare_exchange_strong(nudged, open_state, std::memory_order_acq_rel);
+  }
+  void nudge() noexcept {
+    int open = open_state;
+    if (state_.compare_exchange_strong(open, nudged_state, std::memory_order_acq_rel)) state_.notify_all();
+  }
 
  private:
-  std::atomic<bool> finished_{false};
+  static constexpr int open_state = 0;
+  static constexpr int nudged_state = 1;
+  static constexpr int finished_state = 2;
+  std::atomic<int> state_{open_state};  ///< an int, because that is what a futex is
 };
 
 /// Where a waiting thread finds its result.
@@ -75,7 +93,8 @@ class Trampoline {
 template <class T>
 class Done {
  public:
-  /// Stores the result and wakes the thread that waits for the slot. The slot must outlive the operation.
+  /// Stores the result and wakes the thread that waits for the slot. The slot must outlive the operation, and
+  /// somebody must wait for it: its thread may be the one that does the operation's I/O.
   static Done into(Slot<T>& slot) noexcept {
     Done done;
     done.slot_ = &slot;
@@ -92,6 +111,9 @@ class Done {
     call_ = std::move(other.call_);
     return *this;
   }
+
+  /// True if a thread waits for it (with LockBackend::wait).
+  [[nodiscard]] bool is_awaited() const noexcept { return slot_ != nullptr; }
 
   /// Requires that it was not called before.
   void operator()(Result<T> result) noexcept {

@@ -31,7 +31,8 @@ struct RedisOptions {
   std::string client_name = "holdfast";
 
   bool tls = false;
-  /// PEM. Empty: the system's certificate authorities. A self-signed server is trusted only by naming it here.
+  /// PEM. Empty: the system's certificate authorities. A self-signed server is trusted only by naming it
+  /// here.
   std::string tls_ca_file = {};
   /// PEM, for servers that ask for a client certificate. Both or neither.
   std::string tls_cert_file = {};

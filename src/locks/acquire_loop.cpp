@@ -139,7 +139,7 @@ AcquireLoop::Action AcquireLoop::wait_or_give_up(BootTime now) {
     poll_at_ = now + std::max<BootClock::duration>(next_delay(), shortest_delay);
     poll_is_set_ = true;
   }
-  return Wait{std::min({poll_at_, expiry_at_, give_up_at_})};
+  return Wait{.until = std::min({poll_at_, expiry_at_, give_up_at_}), .at_latest = give_up_at_};
 }
 
 AcquireLoop::Action AcquireLoop::give_up(BootTime now) {

@@ -44,6 +44,7 @@ class AcquireLoop {
   struct StartWatching {};  ///< then resume with Watching
   struct Wait {
     BootTime until;
+    BootTime at_latest;  ///< if another waiter of this process looks for both
   };
   struct Won {};
   struct Lost {

@@ -83,7 +83,7 @@ class Waiter {
   }
 
   AcquireLoop::Event perform(const AcquireLoop::Wait& wait) {
-    woken_ = watch_ ? watch_->wait_until(wait.until, stop_) : sleep_until(wait.until, stop_);
+    woken_ = watch_ ? watch_->wait(wait.until, wait.at_latest, stop_) : sleep_until(wait.until, stop_);
     if (stop_.stop_requested()) return AcquireLoop::Stopped{};
     if (woken_) return AcquireLoop::Woken{};
     return AcquireLoop::TimeUp{};

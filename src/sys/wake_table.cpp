@@ -43,12 +43,13 @@ class WakeTable::KeyWatch final : public Watch {
   KeyWatch(std::shared_ptr<WakeTable> table, Place place) noexcept
       : table_(std::move(table)), place_(place), seen_(place_.word->changes.load()) {}
 
-  bool wait_until(BootTime deadline, const std::stop_token& stop) override {
+  bool wait(BootTime look_again_at, BootTime deadline, const std::stop_token& stop) override {
+    const BootTime until = std::min(look_again_at, deadline);
     // Changing the word before waking also reaches a thread that is only about to sleep. Others who sleep
     // here wake for nothing and look again.
     const std::stop_callback interrupt(stop, [this] { table_->wake(place_, INT_MAX); });
     while (!stop.stop_requested()) {
-      const auto left = deadline - BootClock::now();
+      const auto left = until - BootClock::now();
       if (left <= std::chrono::nanoseconds::zero()) return false;
       if (sleep(std::min<std::chrono::nanoseconds>(left, longest_sleep))) {
         seen_ = place_.word->changes.load();

@@ -1,5 +1,6 @@
 #include "support/peer.hpp"
 
+#include <algorithm>
 #include <spawn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -66,7 +67,8 @@ class PeerWatch final : public Watch {
   PeerWatch(std::shared_ptr<Line> line, int number) : line_(std::move(line)), number_(number) {}
   ~PeerWatch() override { line_->ask({{"op", "unwatch"}, {"watch", number_}}); }
 
-  bool wait_until(BootTime deadline, const std::stop_token& stop) override {
+  bool wait(BootTime look_again_at, BootTime latest, const std::stop_token& stop) override {
+    const BootTime deadline = std::min(look_again_at, latest);
     // The peer knows nothing of our stop token: ask in slices.
     while (!stop.stop_requested() && BootClock::now() < deadline) {
       const auto slice = std::min(deadline, BootClock::now() + std::chrono::milliseconds(20));

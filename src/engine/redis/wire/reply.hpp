@@ -22,8 +22,8 @@ using Reply = std::unique_ptr<redisReply, FreeReply>;
 
 /// The text of a string, status or error; empty for anything else.
 [[nodiscard]] inline std::string_view text_of(const redisReply& reply) noexcept {
-  const bool has_text = reply.type == REDIS_REPLY_STRING || reply.type == REDIS_REPLY_STATUS ||
-                        reply.type == REDIS_REPLY_ERROR;
+  const bool has_text =
+      reply.type == REDIS_REPLY_STRING || reply.type == REDIS_REPLY_STATUS || reply.type == REDIS_REPLY_ERROR;
   return has_text ? std::string_view(reply.str, static_cast<std::size_t>(reply.len)) : std::string_view();
 }
 

@@ -1,0 +1,377 @@
+#include "engine/redis/client.hpp"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <ctime>
+
+#include "sys/random.hpp"
+
+namespace holdfast::redis {
+namespace {
+
+constexpr std::size_t read_size = std::size_t{64} << 10;
+/// One write takes at most about this much, so that a long queue does not become one huge buffer.
+constexpr std::size_t write_size = std::size_t{256} << 10;
+/// poll's clock stands still while the machine is suspended; sleeping in slices bounds how late a deadline is
+/// noticed after it wakes.
+constexpr BootClock::duration longest_sleep = std::chrono::seconds(1);
+
+timespec time_until(BootTime at, BootTime now) {
+  const auto left = std::clamp<BootClock::duration>(at - now, BootClock::duration::zero(), longest_sleep);
+  const auto whole = std::chrono::floor<std::chrono::seconds>(left);
+  return {.tv_sec = whole.count(), .tv_nsec = (left - whole).count()};
+}
+
+/// A call that a thread waits for.
+struct BlockingCall final : Call {
+  explicit BlockingCall(Slot<Reply>& slot) : done(Done<Reply>::into(slot)) { awaited = true; }
+  void finish(std::unique_ptr<Call>, Result<Reply> answer) override { done(std::move(answer)); }
+  Done<Reply> done;
+};
+
+}  // namespace
+
+void Call::OnStop::operator()() const noexcept {
+  call->stopped_.store(true);
+  client->on_stop();
+}
+
+Client::Client(std::shared_ptr<const Endpoint> endpoint)
+    : endpoint_(std::move(endpoint)), buffer_(read_size) {}
+
+std::shared_ptr<Client> Client::make(std::shared_ptr<const Endpoint> endpoint) {
+  // A forked child leaves its copy alone: another thread may have been changing it when it was copied, and
+  // the socket is the parent's.
+  return {new Client(std::move(endpoint)), [](Client* client) {
+            if (client->home_.is_here()) delete client;
+          }};
+}
+
+Client::~Client() {
+  if (connection_ && sent_.empty()) connection_->stream->close_politely();
+}
+
+void Client::close() {
+  if (!home_.is_here()) return;
+  Lock lock(mutex_);
+  if (i_lead()) return;  // the background leader goes on until all are told; it owns us meanwhile
+  drained_.wait(lock, [this] { return unawaited_ == 0; });
+}
+
+bool Client::i_lead() const noexcept {
+  return leading_ && leader_ == std::this_thread::get_id();
+}
+
+void Client::send(std::unique_ptr<Call> call, const std::stop_token& stop) {
+  if (stop.stop_possible()) call->on_stop_.emplace(stop, Call::OnStop{this, call.get()});
+  Lock lock(mutex_);
+  look_at_ = std::min(look_at_, call->stopped_ ? BootTime{} : call->deadline);
+  if (!call->awaited) ++unawaited_;
+  unsent_.push_back(std::move(call));
+  if (i_lead()) return;  // from a completion: written with the others, when all completions have run
+  flush(lock);
+  if (leading_) {
+    // Its poll was set before this call's deadline was known. Sooner deadlines are rare.
+    if (polling_ && look_at_ < planned_wake_) wake_.set();
+  } else {
+    appoint();
+  }
+}
+
+Result<Reply> Client::call(Command command, BootTime deadline, bool fail_fast) {
+  Slot<Reply> slot;
+  auto call = std::make_unique<BlockingCall>(slot);
+  call->bytes = std::move(command).bytes();
+  call->deadline = deadline;
+  call->patience = endpoint_->options().command_timeout;
+  call->fail_fast = fail_fast;
+  send(std::move(call), {});
+  wait(slot.completion);
+  return *std::move(slot.result);
+}
+
+void Client::wait(Completion& completion) {
+  detail::Trampoline::drain();
+  if (completion.finished()) return;
+  const auto self = shared_from_this();  // a completion that we run may drop the last owner
+  Lock lock(mutex_);
+  while (!completion.finished()) {
+    // A completion that blocks runs on the leader itself: then it goes on leading, one level deeper.
+    if (!leading_ || i_lead()) {
+      lead(lock, [&] { return completion.finished(); });
+      break;
+    }
+    followers_.push_back(&completion);
+    lock.unlock();
+    completion.wait_for_news();
+    lock.lock();
+    std::erase(followers_, &completion);
+  }
+  if (!leading_) appoint();
+}
+
+/// Finds somebody to lead if somebody must. Whoever stops leading or waiting calls it, so that a thread that
+/// was nudged but is done already passes the turn on.
+void Client::appoint() {
+  if (leading_) return;
+  if (!followers_.empty()) return followers_.front()->nudge();
+  if (unawaited_ == 0 || background_) return;
+  background_ = true;
+  background_leader_.post([self = shared_from_this()] { self->lead_in_background(); });
+}
+
+void Client::lead_in_background() {
+  Lock lock(mutex_);
+  background_ = false;
+  if (!leading_) lead(lock, [this] { return unawaited_ == 0; });
+  appoint();
+}
+
+template <class Until>
+void Client::lead(Lock& lock, Until&& until) {
+  const bool nested = leading_;
+  leading_ = true;
+  leader_ = std::this_thread::get_id();
+  while (!until()) turn(lock);
+  if (nested) return;
+  leading_ = false;
+  leader_ = {};
+}
+
+void Client::turn(Lock& lock) {
+  if (!finished_.empty()) return run_finished(lock);
+  const BootTime now = BootClock::now();
+  if (now >= look_at_) inspect(lock, now);
+  if (connection_) {
+    flush(lock);
+  } else {
+    dial(lock, now);
+  }
+  if (finished_.empty()) poll_once(lock, now);
+}
+
+void Client::run_finished(Lock& lock) {
+  while (!finished_.empty()) {
+    Finished next = std::move(finished_.front());
+    finished_.pop_front();
+    const bool awaited = next.call->awaited;
+    lock.unlock();
+    auto& call = *next.call;
+    call.finish(std::move(next.call), std::move(next.answer));
+    lock.lock();
+    if (!awaited && --unawaited_ == 0) drained_.notify_all();
+  }
+}
+
+void Client::end(std::unique_ptr<Call> call, Result<Reply> answer) {
+  finished_.push_back({std::move(call), std::move(answer)});
+}
+
+void Client::poll_once(Lock& lock, BootTime now) {
+  pollfd polled[2] = {{.fd = wake_.descriptor(), .events = POLLIN, .revents = 0},
+                      {.fd = -1, .events = 0, .revents = 0}};
+  BootTime until = look_at_;
+  if (connection_) {
+    polled[1].fd = connection_->stream->descriptor();
+    polled[1].events = static_cast<short>(out_of_room_ ? POLLIN | POLLOUT : POLLIN);
+  } else if (dialer_) {
+    polled[1].fd = dial_wait_.descriptor;
+    polled[1].events = dial_wait_.events;
+    until = std::min(until, dialer_->deadline());
+  } else if (!unsent_.empty()) {
+    until = std::min(until, redial_at_);
+  }
+  const timespec timeout = time_until(until, now);
+  planned_wake_ = until;
+  polling_ = true;
+  lock.unlock();
+  ppoll(polled, 2, &timeout, nullptr);
+  if (polled[0].revents != 0) wake_.clear();
+  lock.lock();
+  polling_ = false;
+  if (!connection_ || polled[1].revents == 0) return;
+  if ((polled[1].revents & POLLOUT) != 0) {
+    out_of_room_ = false;
+    flush(lock);
+  }
+  if ((polled[1].revents & ~POLLOUT) != 0) receive(lock);
+}
+
+void Client::flush(Lock& lock) {
+  if (writing_ || out_of_room_ || !usable_) return;
+  writing_ = true;
+  while (usable_) {
+    if (written_ == out_.size()) {
+      out_.clear();
+      written_ = 0;
+      if (unsent_.empty()) break;
+      const BootTime now = BootClock::now();
+      while (!unsent_.empty() && out_.size() < write_size) {
+        auto call = std::move(unsent_.front());
+        unsent_.pop_front();
+        out_ += call->bytes;
+        call->sent_ = true;
+        const BootTime suspect_at = saturating_add(now, call->patience);
+        look_at_ = std::min(look_at_, suspect_at);
+        sent_.push_back(
+            {std::move(call), suspect_at});  // before the write: the reply may be read before we are back
+      }
+    }
+    Stream& stream = *connection_->stream;
+    lock.unlock();
+    const auto count = stream.write(std::string_view(out_).substr(written_));
+    lock.lock();
+    if (!count) {
+      stream.shut_down();  // the leader sees it, reads what is still there, and deals with it
+      break;
+    }
+    written_ += *count;
+    if (*count == 0) {
+      out_of_room_ = true;
+      if (polling_) wake_.set();
+      break;
+    }
+  }
+  writing_ = false;
+  if (!usable_) writer_left_.notify_all();
+}
+
+void Client::receive(Lock& lock) {
+  auto& [stream, reader] = *connection_;
+  std::vector<Reply> replies;
+  std::optional<Error> broken;
+  lock.unlock();
+  for (;;) {
+    const auto count = stream->read(buffer_);
+    if (!count) {
+      broken = count.error();
+      break;
+    }
+    reader.feed({buffer_.data(), *count});
+    if (*count < buffer_.size() && !stream->has_more()) break;
+  }
+  for (;;) {
+    auto reply = reader.next();
+    if (!reply) broken = reply.error();
+    if (!reply || !*reply) break;
+    replies.push_back(**std::move(reply));
+  }
+  lock.lock();
+  for (auto& reply : replies) {
+    if (sent_.empty()) {
+      broken = Error(ErrorCode::Internal, "the server answers more than was asked");
+      break;
+    }
+    on_reply(std::move(reply));
+  }
+  if (broken) break_connection(lock, *broken, BootClock::now());
+}
+
+void Client::on_reply(Reply reply) {
+  answered_ = true;
+  backoff_.reset();
+  auto call = std::move(sent_.front().call);
+  sent_.pop_front();
+  if (call) end(std::move(call), std::move(reply));
+}
+
+void Client::dial(Lock& lock, BootTime now) {
+  if (unsent_.empty()) return dialer_.reset();
+  if (!dialer_) {
+    if (now < redial_at_) return;
+    dialer_.emplace(endpoint_, now);
+  }
+  auto outcome = dialer_->step(now);
+  if (const auto* waiting = std::get_if<Dialer::Waiting>(&outcome)) {
+    dial_wait_ = *waiting;
+    return;
+  }
+  dialer_.reset();
+  if (auto* made = std::get_if<Connection>(&outcome)) {
+    connection_.emplace(std::move(*made));
+    usable_ = true;
+    answered_ = false;
+    last_error_.reset();
+    return flush(lock);
+  }
+  const auto& error = std::get<Error>(outcome);
+  last_error_ = error;
+  redial_at_ = now + backoff_.next(sys::jitter_fraction());
+  // What another attempt cannot mend (a wrong password) ends all; the rest ends those who asked for that.
+  const auto give_up = std::stable_partition(unsent_.begin(), unsent_.end(), [&](const auto& call) {
+    return error.transient() && !call->fail_fast;
+  });
+  for (auto at = give_up; at != unsent_.end(); ++at) end(std::move(*at), error);
+  unsent_.erase(give_up, unsent_.end());
+}
+
+void Client::break_connection(Lock& lock, const Error& why, BootTime now) {
+  usable_ = false;
+  writer_left_.wait(lock,
+                    [this] { return !writing_; });  // or it would write to whatever gets the descriptor next
+  connection_.reset();
+  out_.clear();
+  written_ = 0;
+  out_of_room_ = false;
+  last_error_ = endpoint_->about(why);
+  // One that never answered may be a server that drops what it does not like: not again at once.
+  redial_at_ = answered_ ? now : now + backoff_.next(sys::jitter_fraction());
+  for (auto at = sent_.rbegin(); at != sent_.rend(); ++at) {
+    if (!at->call) continue;
+    at->call->sent_before_ = true;
+    unsent_.push_front(std::move(at->call));
+  }
+  sent_.clear();
+}
+
+Error Client::unanswered(const Call& call) const {
+  if (call.stopped_) {
+    return call.was_sent()
+               ? Error(ErrorCode::NetworkTimeout, endpoint_->name() + ": stopped before the answer came")
+               : Error(ErrorCode::Aborted, "the caller stopped the operation");
+  }
+  if (!connection_ && last_error_) return *last_error_;
+  return {ErrorCode::NetworkTimeout,
+          endpoint_->name() + (call.was_sent() ? ": no answer in time" : ": not sent in time")};
+}
+
+/// Ends the calls whose time is up, gives up a connection that owes an answer for too long, and finds out
+/// when to look again.
+void Client::inspect(Lock& lock, BootTime now) {
+  look_at_ = never;
+  const auto is_over = [&](const Call& call) { return call.stopped_ || call.deadline <= now; };
+  bool suspect = false;
+  for (auto& [call, suspect_at] : sent_) {
+    suspect |= suspect_at <= now;
+    look_at_ = std::min(look_at_, suspect_at);
+    if (!call) continue;
+    if (is_over(*call)) {
+      const auto error = unanswered(*call);
+      end(std::move(call), error);
+    } else {
+      look_at_ = std::min(look_at_, call->deadline);
+    }
+  }
+  for (auto& call : unsent_) {
+    if (is_over(*call)) {
+      const auto error = unanswered(*call);
+      end(std::move(call), error);
+    } else {
+      look_at_ = std::min(look_at_, call->deadline);
+    }
+  }
+  std::erase(unsent_, nullptr);
+  if (!suspect) return;
+  break_connection(lock, {ErrorCode::NetworkTimeout, "no answer in time"}, now);
+  look_at_ = never;
+  for (const auto& call : unsent_) look_at_ = std::min(look_at_, call->deadline);
+}
+
+void Client::on_stop() noexcept {
+  const Lock lock(mutex_);
+  look_at_ = BootTime{};
+  if (polling_) wake_.set();
+}
+
+}  // namespace holdfast::redis

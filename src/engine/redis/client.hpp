@@ -1,0 +1,171 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <holdfast/clock.hpp>
+#include <holdfast/done.hpp>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/redis/conn/backoff.hpp"
+#include "engine/redis/conn/dialer.hpp"
+#include "engine/redis/wire/command.hpp"
+#include "sys/event.hpp"
+#include "sys/process.hpp"
+#include "sys/worker_pool.hpp"
+
+namespace holdfast::redis {
+
+class Client;
+
+/// One command on its way to the server and back. Every command that is sent through a Client must be safe to
+/// repeat: when a connection breaks, what was not answered is sent again on the next.
+class Call {
+ public:
+  Call() = default;
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+  virtual ~Call() = default;
+
+  std::string bytes;
+  /// Ends with NetworkTimeout (or what kept us from connecting) at this time.
+  BootTime deadline = never;
+  /// Unanswered for this long, the connection is given up and the call repeated on a new one.
+  BootClock::duration patience = std::chrono::seconds(5);
+  /// A thread will call Client::wait for it: no other thread needs to do its I/O.
+  bool awaited = false;
+  /// The first failure to connect ends it.
+  bool fail_fast = false;
+
+  /// Whether an earlier copy may have reached the server, or may still.
+  [[nodiscard]] bool was_repeated() const noexcept { return sent_before_; }
+
+ protected:
+  /// Its end, exactly once, on the thread that leads the I/O, outside all mutexes. A transient error means
+  /// that nobody knows whether it was carried out, unless `was_sent` is false. It owns itself now, and may be
+  /// sent again.
+  virtual void finish(std::unique_ptr<Call> self, Result<Reply> answer) = 0;
+  [[nodiscard]] bool was_sent() const noexcept { return sent_ || sent_before_; }
+
+ private:
+  friend class Client;
+  struct OnStop {
+    Client* client;
+    Call* call;
+    void operator()() const noexcept;
+  };
+  bool sent_ = false;
+  bool sent_before_ = false;  ///< written, wholly or in part, to a connection that broke
+  std::atomic<bool> stopped_ = false;
+  std::optional<std::stop_callback<OnStop>> on_stop_;
+};
+
+/// Many operations over one connection, from any thread. Commands are written by whoever sends them, many at
+/// once when they come faster than a write takes; replies are matched in order.
+///
+/// Leader and followers. One thread at a time, the leader, polls, reads, connects and runs completions: a
+/// thread that waits for its own call if there is one, so that a blocking call costs no switch of threads;
+/// else a background thread, which exists only while calls are under way that no thread waits for. When a
+/// leader's call is done, it nudges one of the threads that wait to take over.
+///
+/// What a broken connection means for a call: not yet written, or written but not answered, it is sent again
+/// on the next connection, until its deadline. Placeholders keep the order when a call ends before its reply.
+/// A reply nobody asked for, or bytes that are no reply, break the connection.
+class Client : public std::enable_shared_from_this<Client> {
+ public:
+  /// Connects when first used.
+  [[nodiscard]] static std::shared_ptr<Client> make(std::shared_ptr<const Endpoint> endpoint);
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  /// A stop request ends the call: with Aborted if it was never written, else with NetworkTimeout.
+  void send(std::unique_ptr<Call> call, const std::stop_token& stop);
+  /// Returns when the completion is finished; does the I/O meanwhile if nobody else does.
+  void wait(Completion& completion);
+  /// One command, blocking.
+  [[nodiscard]] Result<Reply> call(Command command, BootTime deadline, bool fail_fast = false);
+  /// Waits until everything sent has ended, unless called from a completion.
+  void close();
+
+  [[nodiscard]] const Endpoint& endpoint() const noexcept { return *endpoint_; }
+
+ private:
+  friend struct Call::OnStop;
+  using Lock = std::unique_lock<std::mutex>;
+  struct Sent {
+    std::unique_ptr<Call> call;  ///< null: it ended before its reply came
+    BootTime suspect_at;         ///< unanswered until then, the connection is given up
+  };
+  struct Finished {
+    std::unique_ptr<Call> call;
+    Result<Reply> answer;
+  };
+
+  explicit Client(std::shared_ptr<const Endpoint> endpoint);
+
+  // All of these require the lock; those that take it may let go of it meanwhile.
+  template <class Until>
+  void lead(Lock& lock, Until&& until);
+  void turn(Lock& lock);
+  void run_finished(Lock& lock);
+  void appoint();
+  void flush(Lock& lock);
+  void receive(Lock& lock);
+  void dial(Lock& lock, BootTime now);
+  void poll_once(Lock& lock, BootTime now);
+  void inspect(Lock& lock, BootTime now);
+  void break_connection(Lock& lock, const Error& why, BootTime now);
+  void on_reply(Reply reply);
+  void on_stop() noexcept;
+  void end(std::unique_ptr<Call> call, Result<Reply> answer);
+  [[nodiscard]] bool i_lead() const noexcept;
+  [[nodiscard]] Error unanswered(const Call& call) const;
+  void lead_in_background();
+
+  const std::shared_ptr<const Endpoint> endpoint_;
+  const sys::Birthplace home_;
+  sys::Event wake_;  ///< ends the leader's poll
+
+  std::mutex mutex_;
+  std::deque<std::unique_ptr<Call>> unsent_;
+  std::deque<Sent> sent_;
+  std::deque<Finished> finished_;  ///< to be told, by the leader
+  BootTime look_at_ = never;       ///< no call's time is up before this
+  std::size_t unawaited_ = 0;      ///< calls, not told yet, that no thread waits for
+  std::condition_variable drained_;
+
+  bool leading_ = false;
+  std::thread::id leader_;
+  bool polling_ = false;           ///< the leader sleeps, or is about to: only `wake_` reaches it
+  BootTime planned_wake_ = never;  ///< at the latest
+  bool background_ = false;
+  std::vector<Completion*> followers_;
+
+  std::optional<Connection> connection_;  ///< changed by the leader only, and while nobody writes
+  bool usable_ = false;                   ///< false while it is being given up
+  bool answered_ = false;                 ///< something, since it was made
+  std::string out_;                       ///< being written
+  std::size_t written_ = 0;               ///< of it
+  bool writing_ = false;                  ///< by some thread, outside the mutex
+  bool out_of_room_ = false;              ///< the leader must poll for room
+  std::condition_variable writer_left_;
+  std::optional<Dialer> dialer_;
+  Dialer::Waiting dial_wait_{};
+  BootTime redial_at_{};
+  Backoff backoff_;
+  std::optional<Error> last_error_;  ///< why there is no connection
+
+  // Of the leader alone.
+  std::vector<char> buffer_;
+
+  sys::WorkerPool background_leader_{1};
+};
+
+}  // namespace holdfast::redis

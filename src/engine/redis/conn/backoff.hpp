@@ -1,0 +1,28 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+
+namespace holdfast::redis {
+
+/// How long to wait before connecting again: doubling, with jitter so that a thousand clients of a server
+/// that restarts do not come back in the same millisecond.
+class Backoff {
+ public:
+  using duration = std::chrono::nanoseconds;
+
+  /// `random` is in [0, 1).
+  [[nodiscard]] duration next(double random) noexcept {
+    const auto delay = delay_;
+    delay_ = std::min(delay_ * 2, longest);
+    return delay / 2 + duration(static_cast<duration::rep>(static_cast<double>(delay.count() / 2) * random));
+  }
+  void reset() noexcept { delay_ = shortest; }
+
+ private:
+  static constexpr duration shortest = std::chrono::milliseconds(10);
+  static constexpr duration longest = std::chrono::milliseconds(500);
+  duration delay_ = shortest;
+};
+
+}  // namespace holdfast::redis

@@ -1,0 +1,140 @@
+#include "engine/redis/conn/dialer.hpp"
+
+#include <poll.h>
+
+#include <array>
+
+namespace holdfast::redis {
+namespace {
+
+std::string address_text(const RedisOptions& options) {
+  if (!options.unix_socket.empty()) return options.unix_socket;
+  const bool is_ipv6 = options.host.find(':') != std::string::npos;
+  return (is_ipv6 ? "[" + options.host + "]" : options.host) + ":" + std::to_string(options.port);
+}
+
+}  // namespace
+
+Endpoint::Endpoint(RedisOptions options, std::shared_ptr<const TlsContext> tls)
+    : options_(std::move(options)), tls_(std::move(tls)), name_("redis at " + address_text(options_)) {}
+
+Result<std::shared_ptr<const Endpoint>> Endpoint::from(const RedisOptions& options) {
+  std::shared_ptr<const TlsContext> tls;
+  if (options.tls) {
+    auto loaded = TlsContext::load(options);
+    if (!loaded) return loaded.error();
+    tls = *std::move(loaded);
+  }
+  return std::shared_ptr<const Endpoint>(new Endpoint(options, std::move(tls)));
+}
+
+Error Endpoint::about(const Error& error) const {
+  return Error(error.code(), name_ + ": " + error.message(), error.cause())
+      .about(error.key(), error.lock_id());
+}
+
+Dialer::Dialer(std::shared_ptr<const Endpoint> endpoint, BootTime now)
+    : endpoint_(std::move(endpoint)),
+      deadline_(saturating_add(now, endpoint_->options().connect_timeout)),
+      handshake_(endpoint_->options()) {}
+
+Dialer::Outcome Dialer::fail(const Error& error) const {
+  return endpoint_->about(error);
+}
+
+Dialer::Outcome Dialer::step(BootTime now) {
+  if (now >= deadline_) {
+    return fail({ErrorCode::NetworkTimeout, "no connection within " +
+                                                std::to_string(endpoint_->options().connect_timeout.count()) +
+                                                " ms (connect_timeout)"});
+  }
+  using Stage = Result<Blocked> (Dialer::*)();
+  for (const Stage stage :
+       std::array<Stage, 3>{&Dialer::find_addresses, &Dialer::establish, &Dialer::greet}) {
+    const auto blocked = (this->*stage)();
+    if (!blocked) return fail(blocked.error());
+    if (*blocked) return **blocked;
+  }
+  return Connection{.stream = std::move(stream_), .reader = std::move(reader_)};
+}
+
+Result<Dialer::Blocked> Dialer::find_addresses() {
+  if (resolved_) return Blocked();
+  const auto& options = endpoint_->options();
+  if (!options.unix_socket.empty()) {
+    const auto address = unix_address(options.unix_socket);
+    if (!address) return address.error();
+    addresses_.push_back(*address);
+  } else if (const auto literal = resolve(options.host, options.port, true)) {
+    addresses_.assign(literal->begin(), literal->end());
+  } else {
+    if (!resolution_) {
+      auto started = Resolution::start(options.host, options.port);
+      if (!started) return started.error();
+      resolution_.emplace(*std::move(started));
+    }
+    if (!resolution_->ended()) return Blocked(Waiting{resolution_->descriptor(), POLLIN});
+    const auto answer = resolution_->take();
+    resolution_.reset();
+    if (!answer) return answer.error();
+    addresses_.assign(answer->begin(), answer->end());
+  }
+  resolved_ = true;
+  return Blocked();
+}
+
+Result<Dialer::Blocked> Dialer::establish() {
+  if (established_) return Blocked();
+  Error last(ErrorCode::ServiceUnavailable, "the host name has no addresses");
+  for (;;) {
+    if (!stream_) {
+      if (addresses_.empty()) return last;
+      auto begun = Stream::connect(addresses_.front(), endpoint_->tls());
+      addresses_.pop_front();
+      if (!begun) {
+        last = begun.error();
+        continue;
+      }
+      stream_ = *std::move(begun);
+    }
+    const auto progress = stream_->establish();
+    if (!progress) {
+      last = progress.error();
+      stream_.reset();
+      continue;
+    }
+    if (*progress == Stream::Progress::done) break;
+    return Blocked(Waiting{stream_->descriptor(),
+                           static_cast<short>(*progress == Stream::Progress::wants_read ? POLLIN : POLLOUT)});
+  }
+  established_ = true;
+  return Blocked();
+}
+
+Result<Dialer::Blocked> Dialer::greet() {
+  const auto& request = handshake_.request();
+  while (greeted_ < request.size()) {
+    const auto written = stream_->write(std::string_view(request).substr(greeted_));
+    if (!written) return written.error();
+    if (*written == 0) return Blocked(Waiting{stream_->descriptor(), POLLOUT});
+    greeted_ += *written;
+  }
+  while (!ready_) {
+    auto reply = reader_.next();
+    if (!reply) return reply.error();
+    if (*reply) {
+      const auto ready = handshake_.on_reply(***reply);
+      if (!ready) return ready.error();
+      ready_ = *ready;
+      continue;
+    }
+    std::array<char, 4096> bytes;
+    const auto count = stream_->read(bytes);
+    if (!count) return count.error();
+    if (*count == 0) return Blocked(Waiting{stream_->descriptor(), POLLIN});
+    reader_.feed({bytes.data(), *count});
+  }
+  return Blocked();
+}
+
+}  // namespace holdfast::redis

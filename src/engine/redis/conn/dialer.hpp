@@ -1,0 +1,79 @@
+#pragma once
+
+#include <deque>
+#include <holdfast/clock.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "engine/redis/conn/handshake_fsm.hpp"
+#include "engine/redis/conn/resolution.hpp"
+#include "engine/redis/conn/stream.hpp"
+#include "engine/redis/wire/reader.hpp"
+
+namespace holdfast::redis {
+
+/// A server and how to be accepted there. Shared by all connections to it.
+class Endpoint {
+ public:
+  /// InvalidArgument if the TLS files cannot be used.
+  [[nodiscard]] static Result<std::shared_ptr<const Endpoint>> from(const RedisOptions& options);
+
+  [[nodiscard]] const RedisOptions& options() const noexcept { return options_; }
+  [[nodiscard]] const std::shared_ptr<const TlsContext>& tls() const noexcept { return tls_; }
+  /// "redis at localhost:6379": for messages.
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  /// The error, saying which server it is about.
+  [[nodiscard]] Error about(const Error& error) const;
+
+ private:
+  Endpoint(RedisOptions options, std::shared_ptr<const TlsContext> tls);
+  RedisOptions options_;
+  std::shared_ptr<const TlsContext> tls_;
+  std::string name_;
+};
+
+/// An open, authenticated connection.
+struct Connection {
+  std::unique_ptr<Stream> stream;
+  ReplyReader reader;
+};
+
+/// Makes one connection: resolve, connect (each address in turn), TLS, handshake. Never blocks; `step` goes
+/// on as far as it can and says what to poll for.
+class Dialer {
+ public:
+  struct Waiting {
+    int descriptor;
+    short events;
+  };
+  using Outcome = std::variant<Waiting, Connection, Error>;
+
+  Dialer(std::shared_ptr<const Endpoint> endpoint, BootTime now);
+
+  [[nodiscard]] Outcome step(BootTime now);
+  /// When it fails for being too slow.
+  [[nodiscard]] BootTime deadline() const noexcept { return deadline_; }
+
+ private:
+  using Blocked = std::optional<Waiting>;  ///< nothing: go on
+  Result<Blocked> find_addresses();
+  Result<Blocked> establish();
+  Result<Blocked> greet();
+  [[nodiscard]] Outcome fail(const Error& error) const;
+
+  std::shared_ptr<const Endpoint> endpoint_;
+  BootTime deadline_;
+  std::optional<Resolution> resolution_;
+  bool resolved_ = false;
+  std::deque<Address> addresses_;  ///< not tried yet
+  std::unique_ptr<Stream> stream_;
+  bool established_ = false;
+  Handshake handshake_;
+  std::size_t greeted_ = 0;  ///< bytes of its request that are written
+  ReplyReader reader_;
+  bool ready_ = false;
+};
+
+}  // namespace holdfast::redis

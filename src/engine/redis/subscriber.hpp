@@ -1,0 +1,42 @@
+#pragma once
+
+#include <holdfast/lock_backend.hpp>
+#include <holdfast/log.hpp>
+#include <memory>
+#include <string>
+
+#include "engine/redis/conn/dialer.hpp"
+
+namespace holdfast::redis {
+
+/// Who waits for which channel in this process. All waiters share one connection, made when there is a first,
+/// and a thread that reads it; those of one channel share its subscription.
+///
+/// A message wakes one waiter, the one that has waited longest: the others would only be refused, and the
+/// next release brings the next message. So a release costs each process one attempt, however many threads
+/// wait in it. The same thread, the first in the queue, also looks again for all when nothing is heard (a
+/// lock that expired, a holder that releases silently, a lost message); where there is no subscription
+/// everyone does.
+///
+/// Nothing is missed: `watch` returns after the server confirmed the subscription, and the caller tries again
+/// after that, before it sleeps. When a connection breaks, confirming the new subscription wakes a waiter of
+/// each channel as if a message had come.
+class Subscriber {
+ public:
+  Subscriber(std::shared_ptr<const Endpoint> endpoint, std::shared_ptr<Log> log);
+  /// Requires that no watch is left. In a forked child it does nothing.
+  ~Subscriber();
+  Subscriber(const Subscriber&) = delete;
+  Subscriber& operator=(const Subscriber&) = delete;
+
+  /// Watches from now on. Where the server cannot be reached or does not let us subscribe, the watch still
+  /// serves to sleep.
+  [[nodiscard]] std::unique_ptr<Watch> watch(const std::string& channel);
+
+ private:
+  class State;
+  class ChannelWatch;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace holdfast::redis

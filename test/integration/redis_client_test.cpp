@@ -1,0 +1,395 @@
+// The multiplexed connection: every call gets its own answer or an honest "unknown", whatever breaks.
+
+#include "engine/redis/client.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <latch>
+#include <thread>
+
+#include "support/calls.hpp"
+#include "support/fake_redis.hpp"
+#include "support/redis_server.hpp"
+#include "support/tcp_proxy.hpp"
+
+namespace holdfast::test {
+namespace {
+
+using redis::Call;
+using redis::Client;
+using redis::Command;
+using redis::Endpoint;
+using redis::Reply;
+using Way = TcpProxy::Way;
+
+BootTime in(milliseconds length) {
+  return BootClock::now() + length;
+}
+
+std::shared_ptr<Client> client_of(const RedisOptions& options) {
+  return Client::make(Endpoint::from(options).value_or_throw());
+}
+
+RedisOptions at_port(std::uint16_t port) {
+  RedisOptions options;
+  options.port = port;
+  return options;
+}
+
+std::string echo(Client& client, const std::string& text, milliseconds within = 10s) {
+  const auto reply = client.call({"ECHO", text}, in(within)).value_or_throw();
+  return std::string(redis::text_of(*reply));
+}
+
+/// A call whose end runs a function.
+struct AsyncCall final : Call {
+  using End = std::function<void(Result<Reply>, const AsyncCall&)>;
+  AsyncCall(Command command, BootTime until, End on_end) : end(std::move(on_end)) {
+    bytes = std::move(command).bytes();
+    deadline = until;
+  }
+  void finish(std::unique_ptr<Call>, Result<Reply> answer) override { end(std::move(answer), *this); }
+  End end;
+};
+
+class RedisClient : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
+    server.emplace();
+    proxy.emplace(server->port());
+    client = client_of(at_port(proxy->port()));
+  }
+  std::optional<RedisServer> server;
+  std::optional<TcpProxy> proxy;
+  std::shared_ptr<Client> client;
+};
+
+TEST_F(RedisClient, AnswersOverTcpUnixSocketAndTls) {
+  RedisServer secure({.tls = true});
+  for (const auto& options : {secure.tcp(), secure.unix_socket(), secure.tls()}) {
+    const auto own = client_of(options);
+    EXPECT_EQ(echo(*own, "hello"), "hello");
+    const std::string large(3 << 20, 'x');
+    EXPECT_EQ(echo(*own, large), large);
+  }
+}
+
+TEST_F(RedisClient, GivesEveryThreadItsOwnAnswers) {
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 300; ++i) {
+        const auto text = std::to_string(t) + ":" + std::to_string(i);
+        ASSERT_EQ(echo(*client, text), text);
+      }
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(proxy->accepted(), 1U);
+}
+
+/// Sends ECHO n, and from its end the next, until none is left.
+struct Chain {
+  std::shared_ptr<Client> client;
+  std::atomic<int> next{0};
+  std::atomic<int> wrong{0};
+  std::latch left;
+  explicit Chain(std::shared_ptr<Client> of, int count) : client(std::move(of)), left(count) {}
+  void step(int count) {
+    const int number = next.fetch_add(1);
+    if (number >= count) return;
+    const auto text = std::to_string(number);
+    client->send(std::make_unique<AsyncCall>(Command{"ECHO", text}, in(20s),
+                                             [this, text, count](Result<Reply> answer, const AsyncCall&) {
+                                               if (!answer || redis::text_of(**answer) != text) ++wrong;
+                                               step(count);
+                                               left.count_down();
+                                             }),
+                 {});
+  }
+};
+
+TEST_F(RedisClient, AnswersCallsThatNoThreadWaitsFor) {
+  Chain chain(client, 20'000);
+  for (int i = 0; i < 256; ++i) chain.step(20'000);
+  chain.left.wait();
+  EXPECT_EQ(chain.wrong, 0);
+}
+
+TEST_F(RedisClient, MixesBlockingAndOtherCalls) {
+  Chain chain(client, 5'000);
+  for (int i = 0; i < 16; ++i) chain.step(5'000);
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 200; ++i)
+        ASSERT_EQ(echo(*client, "b" + std::to_string(i)), "b" + std::to_string(i));
+    });
+  }
+  threads.clear();
+  chain.left.wait();
+  EXPECT_EQ(chain.wrong, 0);
+}
+
+TEST_F(RedisClient, ReadsAnswersThatComeByteByByte) {
+  proxy->drip(Way::to_client);
+  EXPECT_EQ(echo(*client, "slowly"), "slowly");
+}
+
+TEST_F(RedisClient, ALateAnswerIsNeverTakenForAnothers) {
+  ASSERT_EQ(echo(*client, "warm"), "warm");
+  proxy->hold(Way::to_client);
+  const auto late = client->call({"ECHO", "late"}, in(50ms));
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code(), ErrorCode::NetworkTimeout);
+  EXPECT_NE(late.error().message().find("127.0.0.1:" + std::to_string(proxy->port())), std::string::npos);
+  proxy->forward();
+  EXPECT_EQ(echo(*client, "next"), "next");
+  EXPECT_EQ(proxy->accepted(), 1U) << "one impatient caller is no reason to drop everyone's connection";
+}
+
+TEST_F(RedisClient, AConnectionThatOwesAnAnswerTooLongIsReplaced) {
+  auto options = at_port(proxy->port());
+  options.connect_timeout = 200ms;
+  client = client_of(options);
+  ASSERT_EQ(echo(*client, "warm"), "warm");
+  proxy->swallow(Way::to_client);
+  Slot<std::string> slot;
+  auto done = Done<std::string>::into(slot);
+  bool repeated = false;
+  auto call = std::make_unique<AsyncCall>(
+      Command{"ECHO", "again"}, in(10s), [&](Result<Reply> answer, const AsyncCall& self) {
+        repeated = self.was_repeated();
+        done(answer ? Result<std::string>(std::string(redis::text_of(**answer)))
+                    : Result<std::string>(answer.error()));
+      });
+  call->patience = 50ms;
+  call->awaited = true;
+  client->send(std::move(call), {});
+  std::jthread mender([&] {
+    while (proxy->accepted() < 2) std::this_thread::sleep_for(1ms);
+    proxy->forward();
+  });
+  client->wait(slot.completion);
+  EXPECT_EQ((*std::move(slot.result)).value_or_throw(), "again");
+  EXPECT_TRUE(repeated);
+}
+
+TEST_F(RedisClient, WhatABrokenConnectionLeftUnansweredIsAskedAgain) {
+  for (const auto ending : {TcpProxy::Ending::rst, TcpProxy::Ending::fin}) {
+    Chain chain(client, 3'000);
+    for (int i = 0; i < 64; ++i) chain.step(3'000);
+    for (int i = 0; i < 5; ++i) {
+      std::this_thread::sleep_for(5ms);
+      proxy->cut(ending);
+    }
+    proxy->cut_after(Way::to_server, 777, ending);
+    chain.left.wait();
+    EXPECT_EQ(chain.wrong, 0);
+  }
+  EXPECT_GT(proxy->accepted(), 2U);
+}
+
+TEST_F(RedisClient, CallsOutliveARestartOfTheServer) {
+  const auto direct = client_of(server->tcp());
+  ASSERT_EQ(echo(*direct, "before"), "before");
+  server->stop();
+  std::jthread caller([&] { EXPECT_EQ(echo(*direct, "after"), "after"); });
+  std::this_thread::sleep_for(100ms);
+  server->start();
+}
+
+TEST_F(RedisClient, SaysWhyItCannotConnect) {
+  server->stop();
+  const auto direct = client_of(server->tcp());
+  const BootTime before = BootClock::now();
+  const auto at_once = direct->call({"PING"}, in(10s), true);
+  ASSERT_FALSE(at_once);
+  EXPECT_EQ(at_once.error().code(), ErrorCode::ServiceUnavailable);
+  EXPECT_LT(BootClock::now() - before, 5s);
+  EXPECT_NE(std::string(at_once.error().what()).find("127.0.0.1:" + std::to_string(server->port())),
+            std::string::npos);
+  EXPECT_NE(std::string(at_once.error().what()).find("refused"), std::string::npos);
+
+  const auto in_time = direct->call({"PING"}, in(100ms));
+  ASSERT_FALSE(in_time);
+  EXPECT_EQ(in_time.error().code(), ErrorCode::ServiceUnavailable) << "the reason, not just \"timeout\"";
+}
+
+TEST_F(RedisClient, AHostThatDoesNotExistIsSaidSo) {
+  RedisOptions options;
+  options.host = "no-such-host.invalid";
+  options.connect_timeout = 5s;
+  const auto answer = client_of(options)->call({"PING"}, in(10s), true);
+  ASSERT_FALSE(answer);
+  EXPECT_TRUE(answer.error().transient());
+  EXPECT_NE(answer.error().message().find("no-such-host.invalid"), std::string::npos);
+}
+
+TEST_F(RedisClient, AWrongPasswordEndsEveryCallAtOnceAndIsNotShown) {
+  RedisServer locked({.password = "right"});
+  auto options = locked.tcp();
+  options.password = "wr0ng-secret";
+  const auto own = client_of(options);
+  const BootTime before = BootClock::now();
+  const auto answer = own->call({"PING"}, in(30s));
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code(), ErrorCode::AuthFailed);
+  EXPECT_LT(BootClock::now() - before, 10s);
+  EXPECT_EQ(std::string(answer.error().what()).find("wr0ng"), std::string::npos);
+
+  options.password = "";
+  EXPECT_EQ(client_of(options)->call({"PING"}, in(30s)).error().code(), ErrorCode::AuthFailed);
+  EXPECT_EQ(echo(*client_of(locked.tcp()), "in"), "in");
+}
+
+TEST_F(RedisClient, KeepsToItsDatabaseAndName) {
+  auto options = server->tcp();
+  options.db = 5;
+  options.client_name = "orders";
+  const auto own = client_of(options);
+  ASSERT_TRUE(own->call({"SET", "k", "v"}, in(5s)));
+  EXPECT_EQ(server->raw().text({"EXISTS", "k"}), "0");
+  auto raw = server->raw();
+  raw.text({"SELECT", "5"});
+  EXPECT_EQ(raw.text({"GET", "k"}), "v");
+  EXPECT_NE(raw.text({"CLIENT", "LIST"}).find("name=orders"), std::string::npos);
+
+  options.db = 99;
+  const auto refused = client_of(options)->call({"PING"}, in(5s), true);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message().find("database 99"), std::string::npos);
+}
+
+TEST_F(RedisClient, AServerThatBreaksTheProtocolIsNotBelieved) {
+  using Words = FakeRedis::Words;
+  using Answer = FakeRedis::Answer;
+  const auto lies = [](std::string bytes) {
+    return [bytes = std::move(bytes)](const Words& command) -> Answer {
+      return command[0] == "ECHO" ? Answer{bytes} : FakeRedis::politely(command);
+    };
+  };
+  for (const std::string bytes :
+       {"garbage\r\n", "$-7\r\n", "*99999999999999999999\r\n", "$5\r\nabc", "*2\r\n+only one\r\n", ""}) {
+    FakeRedis fake(lies(bytes));
+    const auto answer = client_of(at_port(fake.port()))->call({"ECHO", "x"}, in(150ms));
+    ASSERT_FALSE(answer) << bytes;
+    EXPECT_TRUE(answer.error().transient() || answer.error().code() == ErrorCode::Internal) << bytes;
+  }
+}
+
+TEST_F(RedisClient, AnAnswerTooManyBreaksTheConnection) {
+  FakeRedis fake([](const FakeRedis::Words& command) -> FakeRedis::Answer {
+    return command[0] == "ECHO" ? FakeRedis::Answer{"+one\r\n+two\r\n"} : FakeRedis::politely(command);
+  });
+  const auto own = client_of(at_port(fake.port()));
+  EXPECT_EQ(echo(*own, "x"), "one");
+  // "two" must not become the answer of this one.
+  EXPECT_EQ(echo(*own, "y"), "one");
+  EXPECT_EQ(fake.accepted(), 2U);
+}
+
+TEST_F(RedisClient, AStopEndsACallThatWasNotWrittenAsAborted) {
+  proxy->refuse();
+  std::stop_source stop;
+  std::optional<Result<Reply>> answer;
+  std::latch ended(1);
+  client->send(std::make_unique<AsyncCall>(Command{"PING"}, in(30s),
+                                           [&](Result<Reply> result, const AsyncCall&) {
+                                             answer.emplace(std::move(result));
+                                             ended.count_down();
+                                           }),
+               stop.get_token());
+  stop.request_stop();
+  ended.wait();
+  EXPECT_EQ(answer->error().code(), ErrorCode::Aborted);
+}
+
+TEST_F(RedisClient, AStopEndsACallThatWasWrittenAsUnknown) {
+  ASSERT_EQ(echo(*client, "warm"), "warm");
+  proxy->hold(Way::to_client);
+  std::stop_source stop;
+  std::optional<Result<Reply>> answer;
+  std::latch ended(1);
+  client->send(std::make_unique<AsyncCall>(Command{"PING"}, in(30s),
+                                           [&](Result<Reply> result, const AsyncCall&) {
+                                             answer.emplace(std::move(result));
+                                             ended.count_down();
+                                           }),
+               stop.get_token());
+  stop.request_stop();
+  ended.wait();
+  EXPECT_EQ(answer->error().code(), ErrorCode::NetworkTimeout);
+}
+
+TEST_F(RedisClient, WhenALeaderLeavesAFollowerTakesOver) {
+  ASSERT_EQ(echo(*client, "warm"), "warm");
+  proxy->hold(Way::to_client);
+  std::atomic<bool> first_left = false;
+  std::jthread first([&] {
+    EXPECT_FALSE(client->call({"ECHO", "first"}, in(100ms)));
+    first_left = true;
+  });
+  std::this_thread::sleep_for(30ms);  // it leads
+  std::vector<std::jthread> others;
+  for (int i = 0; i < 3; ++i) {
+    others.emplace_back([&, i] { EXPECT_EQ(echo(*client, std::to_string(i)), std::to_string(i)); });
+  }
+  while (!first_left) std::this_thread::sleep_for(1ms);
+  proxy->forward();
+}
+
+TEST_F(RedisClient, ACompletionMayBlockOnAnotherCall) {
+  std::latch ended(1);
+  std::string inner;
+  client->send(std::make_unique<AsyncCall>(Command{"PING"}, in(10s),
+                                           [&](Result<Reply>, const AsyncCall&) {
+                                             inner = echo(*client, "inner");
+                                             ended.count_down();
+                                           }),
+               {});
+  ended.wait();
+  EXPECT_EQ(inner, "inner");
+}
+
+TEST_F(RedisClient, ClosingWaitsForWhatIsUnderWay) {
+  std::atomic<int> told = 0;
+  for (int i = 0; i < 500; ++i) {
+    client->send(std::make_unique<AsyncCall>(
+                     Command{"ECHO", "x"}, in(10s),
+                     [&](Result<Reply> answer, const AsyncCall&) { told += answer.ok() ? 1 : 0; }),
+                 {});
+  }
+  client->close();
+  EXPECT_EQ(told, 500);
+}
+
+TEST_F(RedisClient, ACompletionMayDropTheLastOwner) {
+  std::latch ended(1);
+  auto own = client_of(server->tcp());
+  auto* raw = own.get();
+  raw->send(
+      std::make_unique<AsyncCall>(Command{"PING"}, in(10s),
+                                  [&ended, own = std::move(own)](Result<Reply>, const AsyncCall&) mutable {
+                                    own->close();
+                                    own.reset();
+                                    ended.count_down();
+                                  }),
+      {});
+  ended.wait();
+}
+
+TEST_F(RedisClient, AServerThatHangsUpOnEveryCommandIsNotHammered) {
+  FakeRedis fake([](const FakeRedis::Words& command) -> FakeRedis::Answer {
+    return command[0] == "ECHO" ? FakeRedis::Answer{"", FakeRedis::Then::close}
+                                : FakeRedis::politely(command);
+  });
+  EXPECT_FALSE(client_of(at_port(fake.port()))->call({"ECHO", "x"}, in(400ms)));
+  EXPECT_GT(fake.accepted(), 1U);
+  EXPECT_LT(fake.accepted(), 30U);
+}
+
+}  // namespace
+}  // namespace holdfast::test
