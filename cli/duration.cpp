@@ -1,8 +1,7 @@
 #include "duration.hpp"
 
-#include <array>
 #include <cstdint>
-#include <optional>
+#include <holdfast/duration.hpp>
 
 #include "output.hpp"
 #include "usage_error.hpp"
@@ -12,37 +11,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Longer than anybody waits, and far from where nanoseconds overflow 64 bits.
-constexpr milliseconds longest = std::chrono::days(36525);
-
-struct Unit {
-  std::string_view name;
-  std::uint64_t ms;
-};
-constexpr std::array<Unit, 6> units{
-    {{"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60'000}, {"h", 3'600'000}, {"d", 86'400'000}}};
-
-constexpr bool is_digit(char c) noexcept {
-  return c >= '0' && c <= '9';
-}
-
-std::string_view take_digits(std::string_view& text) noexcept {
-  std::size_t n = 0;
-  while (n < text.size() && is_digit(text[n])) ++n;
-  const auto digits = text.substr(0, n);
-  text.remove_prefix(n);
-  return digits;
-}
-
-/// Nothing if it has more than 18 significant digits.
-std::optional<std::uint64_t> number(std::string_view digits) noexcept {
-  while (!digits.empty() && digits.front() == '0') digits.remove_prefix(1);
-  if (digits.size() > 18) return std::nullopt;
-  std::uint64_t value = 0;
-  for (const char c : digits) value = value * 10 + static_cast<std::uint64_t>(c - '0');
-  return value;
-}
-
 [[noreturn]] void refuse(std::string_view option, std::string_view text, const std::string& why) {
   throw UsageError(std::string(option) + ": " + quote(text) + " " + why);
 }
@@ -50,41 +18,9 @@ std::optional<std::uint64_t> number(std::string_view digits) noexcept {
 }  // namespace
 
 milliseconds parse_duration(std::string_view option, std::string_view text) {
-  std::string_view rest = text;
-  if (!rest.empty() && rest.front() == '-' && rest.size() > 1 && (is_digit(rest[1]) || rest[1] == '.')) {
-    refuse(option, text, "is negative; a duration is not");
-  }
-  const auto whole_digits = take_digits(rest);
-  std::string_view fraction;
-  bool well_formed = true;
-  if (!rest.empty() && rest.front() == '.') {
-    rest.remove_prefix(1);
-    fraction = take_digits(rest);
-    well_formed = !fraction.empty();
-  }
-  well_formed = well_formed && (!whole_digits.empty() || !fraction.empty());
-  const Unit* unit = nullptr;
-  for (const auto& known : units) {
-    if (rest == known.name) unit = &known;
-  }
-  if (!well_formed || unit == nullptr) {
-    refuse(option, text, "is not a duration; use seconds (30, 0.5) or a unit (500ms, 30s, 5m, 2h, 1d)");
-  }
-
-  const auto whole = number(whole_digits);
-  if (!whole || *whole > static_cast<std::uint64_t>(longest.count()) / unit->ms) {
-    refuse(option, text, "is too long; the longest duration is 36525d");
-  }
-  while (!fraction.empty() && fraction.back() == '0') fraction.remove_suffix(1);
-  // Nine digits of the longest unit fit 64 bits; a tenth is finer than a millisecond in every unit that
-  // anybody would write it in.
-  std::uint64_t scale = 1;
-  for (std::size_t i = 0; i < fraction.size() && i < 9; ++i) scale *= 10;
-  const auto part = number(fraction);
-  if (fraction.size() > 9 || !part || *part * unit->ms % scale != 0) {
-    refuse(option, text, "is not a whole number of milliseconds");
-  }
-  return milliseconds(static_cast<std::int64_t>(*whole * unit->ms + *part * unit->ms / scale));
+  const auto length = holdfast::parse_duration(text);
+  if (!length) refuse(option, text, length.error().message());
+  return *length;
 }
 
 milliseconds parse_positive_duration(std::string_view option, std::string_view text) {

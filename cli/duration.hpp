@@ -6,9 +6,8 @@
 
 namespace holdfast::cli {
 
-/// `30` and `0.5` are seconds; `500ms`, `30s`, `5m`, `2h`, `1d` say their unit. Exact: what is not a whole
-/// number of milliseconds is refused, not rounded. Zero is a duration; whether it makes sense is for the
-/// option to say. Throws UsageError that starts with `option`.
+/// holdfast::parse_duration for the value of an option: throws UsageError that starts with `option`. Zero is
+/// a duration; whether it makes sense is for the option to say.
 [[nodiscard]] std::chrono::milliseconds parse_duration(std::string_view option, std::string_view text);
 
 /// The same, and zero is refused too.

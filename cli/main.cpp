@@ -8,6 +8,7 @@
 #include "context.hpp"
 #include "exit_codes.hpp"
 #include "output.hpp"
+#include "process_list.hpp"
 #include "usage_error.hpp"
 
 namespace holdfast::cli {
@@ -25,11 +26,12 @@ void set_up(CLI::App& app, Context& context) {
   app.set_version_flag("--version", "holdfast " + std::string(version()), "Print the version and exit");
   app.set_help_flag("-h,--help", "Print this help and exit");
   app.add_option("--url", context.url,
-                 "Where the locks are: sqlite:PATH, sqlite: (in your state directory) or memory:\n"
-                 "(default $HOLDFAST_URL, then sqlite:)")
+                 "Where the locks are: sqlite:PATH, sqlite: (in your state directory), redis://HOST,\n"
+                 "rediss://HOST (TLS), unix:SOCKET or memory: (default $HOLDFAST_URL, then sqlite:)")
       ->type_name("URL")
-      ->check(
-          [](const std::string& url) { return url.empty() ? "is empty; use sqlite:PATH or sqlite:" : ""; });
+      ->check([](const std::string& url) {
+        return url.empty() ? "is empty; use sqlite:, sqlite:PATH or redis://HOST" : "";
+      });
   app.add_flag("--json", context.json, "Print results as JSON, one object per line");
   app.fallthrough();  // subcommands inherit it: --url and --json may come anywhere before the command
   app.require_subcommand(1);
@@ -39,6 +41,7 @@ void set_up(CLI::App& app, Context& context) {
       "  holdfast run -n deploy -- make deploy           exit 75 if somebody else does\n"
       "  holdfast lock list                              who holds what\n"
       "  holdfast lock show deploy\n"
+      "  holdfast --url redis://cache.internal run -n deploy -- make deploy\n"
       "  source <(holdfast completion bash)\n"
       "\n"
       "Each command has its own help: holdfast run --help, holdfast lock acquire --help.");
@@ -106,5 +109,7 @@ int run(std::vector<std::string> typed) {
 }  // namespace holdfast::cli
 
 int main(int argc, char** argv) {
-  return holdfast::cli::run({argv + std::min(argc, 1), argv + argc});
+  std::vector<std::string> typed(argv + std::min(argc, 1), argv + argc);
+  holdfast::cli::hide_passwords(argc, argv);
+  return holdfast::cli::run(std::move(typed));
 }

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <holdfast/memory.hpp>
 #include <holdfast/open.hpp>
+#include <holdfast/redis.hpp>
 #include <holdfast/sqlite.hpp>
 
 #include "sys/errno_error.hpp"
@@ -52,13 +53,18 @@ Holdfast open(std::string_view url) {
     return {make_sqlite_lock_backend(file, {}, log).value_or_throw(), log,
             std::string(sqlite) + file.string()};
   }
+  if (url.starts_with("redis:") || url.starts_with("rediss:") || url.starts_with("unix:")) {
+    const auto options = parse_redis_url(url).value_or_throw();
+    return {make_redis_lock_backend(options, log).value_or_throw(), log, redis_url(options)};
+  }
   // Only the scheme: the rest of a URL we do not know may hold a password.
+  constexpr std::string_view known = "sqlite:PATH, sqlite:, redis://HOST, rediss://HOST, unix:PATH, memory:";
   const auto colon = url.find(':');
-  throw Error(ErrorCode::InvalidArgument,
-              colon == std::string_view::npos
-                  ? "a URL is memory:, sqlite:PATH or sqlite: (the file in your state directory)"
-                  : "unknown URL scheme \"" + std::string(url.substr(0, colon + 1)) +
-                        "\"; known are memory:, sqlite:PATH and sqlite:");
+  throw Error(ErrorCode::InvalidArgument, colon == std::string_view::npos
+                                              ? "a URL is one of " + std::string(known)
+                                              : "unknown URL scheme \"" +
+                                                    std::string(url.substr(0, colon + 1)) + "\"; known are " +
+                                                    std::string(known));
 }
 
 std::string_view version() noexcept {

@@ -29,6 +29,9 @@ class Holdfast {
 ///   memory:         locks of this object and its copies, gone with the last one
 ///   sqlite:PATH     a file shared by the processes of this machine; its directory must exist
 ///   sqlite:         the same in the user's state directory, created (0700) if missing
+///   redis://HOST    a Redis, shared by everybody who reaches it; with user, password, port, database and
+///   rediss://HOST   options in the URL (docs/reference/urls.md). rediss: with TLS
+///   unix:PATH       the same over a Unix socket of this machine
 ///
 /// Anything else, the empty string included, is InvalidArgument.
 [[nodiscard]] Holdfast open(std::string_view url);

@@ -9,7 +9,7 @@ cd "$1"
 # Headers without a directory and without an ending are the standard library's.
 standard='^<[a-z0-9_]+>$'
 # The public headers that declare values: no engine, no policy behind them.
-values='^<holdfast/(clock|done|error|fence|lock_options|lock_types|result)\.hpp>$'
+values='^<holdfast/(clock|done|duration|error|fence|lock_options|lock_types|result)\.hpp>$'
 engines='^<holdfast/(memory|sqlite|redis)\.hpp>$'
 policies='^<holdfast/(holdfast|open|locks|guard|tasks)\.hpp>$'
 internal='^"(core|sys|engine|locks|tasks|decorate|embedded)/'
@@ -56,8 +56,16 @@ judge() {
     *) [[ $what != "<sqlite3.h>" ]] || why="SQLite is engine/sqlite's" ;;
   esac
   case $file in
+    src/engine/redis/* | bench/*) ;;
+    *) [[ $what != "<hiredis/"* ]] || why="hiredis is engine/redis's" ;;
+  esac
+  case $file in
     src/engine/redis/conn/stream*) ;;
-    *) [[ $what != "<asio"* && $what != "<openssl/ssl.h>" ]] || why="sockets and TLS are engine/redis/conn/stream's" ;;
+    *) [[ ! $what =~ ^\<(asio|openssl/(ssl|bio|err|x509.*)\.h) ]] || why="TLS is engine/redis/conn/stream's" ;;
+  esac
+  case $file in
+    src/engine/redis/conn/stream* | cli/* | bench/* | examples/*) ;;
+    *) [[ ! $what =~ ^\<(sys/(socket|un)|netinet/.*|arpa/.*|netdb)\.h\>$ ]] || why="sockets are engine/redis/conn/stream's" ;;
   esac
   case $file in
     src/*_loop.* | src/*_fsm.* | src/*/wire/* | src/*/topology/*)

@@ -1,0 +1,51 @@
+#include "engine/redis/password.hpp"
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <fstream>
+
+#include "sys/errno_error.hpp"
+
+namespace holdfast::redis {
+namespace {
+
+/// Nobody's password is longer; a file that is was named by mistake.
+constexpr std::size_t longest_file = 4096;
+
+Error unusable(const std::filesystem::path& file, const std::string& why_and_what_to_do) {
+  return {ErrorCode::InvalidArgument,
+          "cannot use password_file " + file.string() + ": " + why_and_what_to_do};
+}
+
+}  // namespace
+
+Result<std::string> password_in(const std::filesystem::path& file) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(file, ignored)) return unusable(file, "it is a directory; name a file");
+  errno = 0;
+  std::ifstream input(file, std::ios::binary);
+  if (!input && (errno == ENOENT || errno == ENOTDIR)) return unusable(file, "it does not exist");
+  if (!input) {
+    return sys::errno_error("cannot read password_file " + file.string() + "; check its owner and mode");
+  }
+  std::array<char, longest_file + 1> buffer{};
+  input.read(buffer.data(), buffer.size());
+  if (input.bad()) return sys::errno_error("cannot read password_file " + file.string());
+  std::string text(buffer.data(), static_cast<std::size_t>(input.gcount()));
+  if (text.size() > longest_file) return unusable(file, "it is larger than 4096 bytes; is it the right one?");
+  if (text.ends_with('\n')) text.pop_back();
+  if (text.ends_with('\r')) text.pop_back();
+  if (text.empty()) return unusable(file, "it is empty; write the password into it");
+  if (text.find_first_of(std::string_view("\n\r\0", 3)) != std::string::npos) {
+    return unusable(file, "it must be the password on one line, and nothing else");
+  }
+  return text;
+}
+
+std::string password_in_environment() {
+  const char* value = std::getenv(password_variable);
+  return value != nullptr ? value : "";
+}
+
+}  // namespace holdfast::redis

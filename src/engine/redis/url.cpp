@@ -1,0 +1,334 @@
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <filesystem>
+#include <holdfast/duration.hpp>
+#include <holdfast/redis.hpp>
+#include <limits>
+#include <set>
+
+#include "core/percent.hpp"
+#include "engine/redis/password.hpp"
+
+// A password may stand in a URL, and a URL may be mistyped so that part of the password ends up where the
+// host, the path or a parameter should be. So no message repeats anything that was given, but the names of
+// parameters we know (or that could be one), and values only of parameters that we know.
+
+namespace holdfast {
+namespace {
+
+constexpr std::string_view plain_scheme = "redis://", tls_scheme = "rediss://", unix_scheme = "unix:";
+constexpr std::uint16_t default_port = 6379;
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw Error(ErrorCode::InvalidArgument, "cannot use this Redis URL: " + what);
+}
+
+std::string decoded(const std::string& part, std::string_view text) {
+  auto plain = core::percent_decoded(text);
+  if (!plain) refuse(part + ": a % must be followed by two hex digits; a % itself is written %25");
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; };
+  if (std::ranges::any_of(*plain, is_control)) refuse(part + " contains a control character");
+  return *std::move(plain);
+}
+
+/// Digits and nothing else, up to `highest`.
+std::uint32_t number(const std::string& part, std::string_view text, std::uint32_t lowest,
+                     std::uint32_t highest) {
+  std::uint32_t value = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || failed != std::errc() || end != text.data() + text.size() || value < lowest ||
+      value > highest) {
+    refuse(part + " must be a number from " + std::to_string(lowest) + " to " + std::to_string(highest));
+  }
+  return value;
+}
+
+std::uint32_t database(std::string_view text) {
+  return number("the database", text, 0, std::numeric_limits<std::int32_t>::max());
+}
+
+std::chrono::milliseconds timeout(const std::string& name, const std::string& text) {
+  const auto length = parse_duration(text);
+  if (!length) refuse(name + " " + length.error().message());
+  if (*length == std::chrono::milliseconds::zero()) refuse(name + " must be more than zero");
+  return *length;
+}
+
+/// Absolute, so that the URL means the same when it is handed on.
+std::string file(const std::string& name, const std::string& path) {
+  if (path.empty()) refuse(name + " is empty; name a file");
+  std::error_code failed;
+  auto absolute = std::filesystem::absolute(path, failed);
+  if (failed) refuse(name + " must be an absolute path here (" + failed.message() + ")");
+  return absolute.string();
+}
+
+std::string client_name(const std::string& text) {
+  // What CLIENT SETNAME takes.
+  if (!std::ranges::all_of(text, [](char c) { return c > ' ' && c <= '~'; })) {
+    refuse("name must be printable ASCII without spaces");
+  }
+  return text;
+}
+
+bool boolean(const std::string& name, const std::string& text) {
+  if (text == "true" || text == "1") return true;
+  if (text == "false" || text == "0") return false;
+  refuse(name + " must be true or false");
+}
+
+/// One parameter of the query: how it gets into the options, and its text when it is there.
+struct Parameter {
+  std::string name;
+  void (*set)(RedisOptions& options, const std::string& value);
+  std::string (*get)(const RedisOptions& options);
+  bool only_tls = false;
+};
+
+const std::vector<Parameter>& parameters() {
+  using Options = RedisOptions;
+  using Text = const std::string;
+  static const std::vector<Parameter> table{
+      {"db", [](Options& o, Text& v) { o.db = database(v); },
+       [](const Options& o) { return std::to_string(o.db); }},
+      {"user", [](Options& o, Text& v) { o.user = v; }, [](const Options& o) { return o.user; }},
+      {"password_file", [](Options& o, Text& v) { o.password_file = file("password_file", v); },
+       [](const Options& o) { return o.password_file; }},
+      {"lock_prefix", [](Options& o, Text& v) { o.lock_prefix = v; },
+       [](const Options& o) { return o.lock_prefix; }},
+      {"name", [](Options& o, Text& v) { o.client_name = client_name(v); },
+       [](const Options& o) { return o.client_name; }},
+      {"connect_timeout", [](Options& o, Text& v) { o.connect_timeout = timeout("connect_timeout", v); },
+       [](const Options& o) { return duration_text(o.connect_timeout); }},
+      {"command_timeout", [](Options& o, Text& v) { o.command_timeout = timeout("command_timeout", v); },
+       [](const Options& o) { return duration_text(o.command_timeout); }},
+      {"cleanup_in_is_locked",
+       [](Options& o, Text& v) { o.cleanup_in_is_locked = boolean("cleanup_in_is_locked", v); },
+       [](const Options& o) { return std::string(o.cleanup_in_is_locked ? "true" : "false"); }},
+      {"tls_ca", [](Options& o, Text& v) { o.tls_ca_file = file("tls_ca", v); },
+       [](const Options& o) { return o.tls_ca_file; }, true},
+      {"tls_cert", [](Options& o, Text& v) { o.tls_cert_file = file("tls_cert", v); },
+       [](const Options& o) { return o.tls_cert_file; }, true},
+      {"tls_key", [](Options& o, Text& v) { o.tls_key_file = file("tls_key", v); },
+       [](const Options& o) { return o.tls_key_file; }, true},
+      {"tls_server_name", [](Options& o, Text& v) { o.tls_server_name = v; },
+       [](const Options& o) { return o.tls_server_name; }, true},
+  };
+  return table;
+}
+
+const Parameter& known_parameter(const std::string& name) {
+  const auto& known = parameters();
+  const auto found = std::ranges::find(known, name, &Parameter::name);
+  if (found != known.end()) return *found;
+  if (name == "password") {
+    refuse("a password is no parameter; use password_file=PATH or the variable " +
+           std::string(redis::password_variable) + ", or write user:password@host");
+  }
+  const bool could_be_one = !name.empty() && name.size() <= 32 && std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || c == '_';
+  });
+  std::string names;
+  for (const auto& parameter : known) names += (names.empty() ? "" : ", ") + parameter.name;
+  refuse("there is no parameter" + (could_be_one ? " \"" + name + "\"" : " of that name") + "; there are " +
+         names);
+}
+
+/// `seen`: what the part before the query gave already.
+void read_query(std::string_view query, std::set<std::string> seen, RedisOptions& options) {
+  while (!query.empty()) {
+    const auto one = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(query.size(), one.size() + 1));
+    const auto equals = one.find('=');
+    const auto name = decoded("a parameter's name", one.substr(0, equals));
+    const auto& parameter = known_parameter(name);
+    if (equals == std::string_view::npos) refuse(name + " has no value; write " + name + "=VALUE");
+    if (!seen.insert(name).second) refuse(name + " is given twice");
+    if (parameter.only_tls && !options.tls) refuse(name + " is for rediss:// (TLS) only");
+    parameter.set(options, decoded(name, one.substr(equals + 1)));
+  }
+}
+
+void read_user(std::string_view text, RedisOptions& options) {
+  const auto colon = text.find(':');
+  options.user = decoded("the user", text.substr(0, colon));
+  if (colon == std::string_view::npos) return;
+  options.password = decoded("the password", text.substr(colon + 1));
+  if (options.password.empty()) refuse("the password is empty; without one leave out the colon too");
+}
+
+std::string host_name(std::string_view text) {
+  auto name = decoded("the host", text);
+  const auto is_plain = [](char c) {
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '.' || c == '_';
+  };
+  if (!std::ranges::all_of(name, is_plain) || name.size() > 253) {
+    refuse("the host must be a name, an IPv4 address, or an IPv6 address in brackets");
+  }
+  return name;
+}
+
+std::string ipv6_address(std::string_view text) {
+  auto address = decoded("the address in brackets", text);
+  const auto zone = address.find('%');  // written %25: fe80::1%25eth0
+  const auto is_part = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F') || c == ':' || c == '.';
+  };
+  if (address.find(':') == std::string::npos || !std::ranges::all_of(address.substr(0, zone), is_part)) {
+    refuse("what is in brackets must be an IPv6 address");
+  }
+  return address;
+}
+
+void read_address(std::string_view text, RedisOptions& options) {
+  std::string_view port;
+  bool has_port = false;
+  if (text.starts_with('[')) {
+    const auto end = text.find(']');
+    if (end == std::string_view::npos) refuse("the bracket of an IPv6 address is not closed");
+    options.host = ipv6_address(text.substr(1, end - 1));
+    const auto rest = text.substr(end + 1);
+    has_port = rest.starts_with(':');
+    if (!rest.empty() && !has_port) refuse("after the address in brackets comes :PORT, or nothing");
+    port = rest.substr(has_port ? 1 : 0);
+  } else {
+    const auto colon = text.find(':');
+    has_port = colon != std::string_view::npos;
+    if (has_port) port = text.substr(colon + 1);
+    if (port.find(':') != std::string_view::npos) {
+      refuse(
+          "there is more than one colon in the address; an IPv6 address goes in brackets, and a colon in a "
+          "user name is written %3A");
+    }
+    if (auto name = host_name(text.substr(0, colon)); !name.empty()) options.host = std::move(name);
+  }
+  if (has_port) {
+    options.port =
+        static_cast<std::uint16_t>(number("the port", port, 1, std::numeric_limits<std::uint16_t>::max()));
+  }
+}
+
+/// What comes before the query of redis:// and rediss://. The names of the parameters that are given by it.
+std::set<std::string> read_network_part(std::string_view text, RedisOptions& options) {
+  std::set<std::string> given;
+  const auto slash = text.find('/');
+  auto authority = text.substr(0, slash);
+  const auto path = slash == std::string_view::npos ? std::string_view() : text.substr(slash + 1);
+  if (const auto at = authority.rfind('@'); at != std::string_view::npos) {
+    read_user(authority.substr(0, at), options);
+    authority.remove_prefix(at + 1);
+  }
+  read_address(authority, options);
+  if (!options.user.empty()) given.insert("user");
+  if (!path.empty()) {
+    options.db = database(decoded("the database", path));
+    given.insert("db");
+  }
+  return given;
+}
+
+void read_unix_part(std::string_view text, RedisOptions& options) {
+  if (text.starts_with("//")) {
+    text.remove_prefix(2);
+    if (!text.starts_with('/')) {
+      refuse(
+          "unix: is followed by the path of a socket on this machine, unix:/path or unix:///path; a user "
+          "goes "
+          "into ?user=");
+    }
+  }
+  if (!text.starts_with('/')) refuse("the path of the socket must be absolute: unix:/path");
+  options.unix_socket = decoded("the path of the socket", text);
+}
+
+void check_characters(std::string_view url) {
+  if (std::ranges::any_of(url, [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == 0x7F; })) {
+    refuse("it contains a space or control character; write a space as %20");
+  }
+  if (url.find('#') != std::string_view::npos) refuse("it contains a #; write it as %23");
+}
+
+void find_password(RedisOptions& options) {
+  if (!options.password_file.empty()) {
+    if (!options.password.empty()) refuse("it has a password and a password_file; keep one, better the file");
+    options.password = redis::password_in(options.password_file).value_or_throw();
+  } else if (options.password.empty()) {
+    options.password = redis::password_in_environment();
+  }
+}
+
+RedisOptions parse(std::string_view url) {
+  check_characters(url);
+  RedisOptions options;
+  options.tls = url.starts_with(tls_scheme);
+  const auto scheme = options.tls ? tls_scheme : url.starts_with(plain_scheme) ? plain_scheme : unix_scheme;
+  if (!url.starts_with(scheme)) refuse("it begins with none of redis://, rediss:// and unix:");
+  url.remove_prefix(scheme.size());
+  const auto question = url.find('?');
+  const auto front = url.substr(0, question);
+  const auto query = question == std::string_view::npos ? std::string_view() : url.substr(question + 1);
+  std::set<std::string> given;
+  if (scheme == unix_scheme) {
+    read_unix_part(front, options);
+  } else {
+    // Before anything is taken for a host or a parameter: it may be the end of a password.
+    if (url.rfind('@') != std::string_view::npos && url.rfind('@') > url.find_first_of("/?")) {
+      refuse(
+          "there is an @ behind the first / or ?; in a user or password write / as %2F and ? as %3F, "
+          "elsewhere "
+          "write @ as %40");
+    }
+    given = read_network_part(front, options);
+  }
+  read_query(query, std::move(given), options);
+  if (options.tls_cert_file.empty() != options.tls_key_file.empty()) {
+    refuse("tls_cert and tls_key belong together; give both or neither");
+  }
+  find_password(options);
+  return options;
+}
+
+std::string unix_part(const RedisOptions& options) {
+  // A path of two slashes must not be taken for the empty host of unix:///path.
+  const auto* slashes = options.unix_socket.starts_with("//") ? "//" : "";
+  return std::string(unix_scheme) + slashes + core::percent_encoded(options.unix_socket, "/");
+}
+
+std::string network_part(const RedisOptions& options) {
+  std::string text(options.tls ? tls_scheme : plain_scheme);
+  if (!options.user.empty()) text += core::percent_encoded(options.user) + "@";
+  const bool is_ipv6 = options.host.find(':') != std::string::npos;
+  text +=
+      is_ipv6 ? "[" + core::percent_encoded(options.host, ":") + "]" : core::percent_encoded(options.host);
+  if (options.port != default_port) text += ":" + std::to_string(options.port);
+  if (options.db != 0) text += "/" + std::to_string(options.db);
+  return text;
+}
+
+}  // namespace
+
+Result<RedisOptions> parse_redis_url(std::string_view url) {
+  try {
+    return parse(url);
+  } catch (const Error& error) {
+    return error;
+  }
+}
+
+std::string redis_url(const RedisOptions& options) {
+  const bool is_unix = !options.unix_socket.empty();
+  auto url = is_unix ? unix_part(options) : network_part(options);
+  char separator = '?';
+  for (const auto& parameter : parameters()) {
+    if (!is_unix && (parameter.name == "db" || parameter.name == "user")) continue;
+    const auto value = parameter.get(options);
+    if (value == parameter.get(RedisOptions())) continue;
+    url += separator + parameter.name + "=" + core::percent_encoded(value, "/:");
+    separator = '&';
+  }
+  return url;
+}
+
+}  // namespace holdfast

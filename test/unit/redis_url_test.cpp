@@ -1,0 +1,423 @@
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <holdfast/redis.hpp>
+
+#include "support/seeded.hpp"
+#include "support/temp_dir.hpp"
+
+namespace holdfast {
+namespace {
+
+using namespace std::chrono_literals;
+
+RedisOptions parsed(const std::string& url) {
+  return parse_redis_url(url).value_or_throw();
+}
+
+/// A variable that is set, or not, as long as this lives.
+class Variable {
+ public:
+  explicit Variable(const char* value) {
+    if (value != nullptr) {
+      ::setenv(name, value, 1);
+    } else {
+      ::unsetenv(name);
+    }
+  }
+  ~Variable() { ::unsetenv(name); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  static constexpr const char* name = "HOLDFAST_REDIS_PASSWORD";
+};
+
+class RedisUrl : public ::testing::Test {
+ protected:
+  Variable no_password_{nullptr};
+  test::TempDir dir_;
+  std::string write(const std::string& text) {
+    std::ofstream(dir_ / "password") << text;
+    return dir_ / "password";
+  }
+};
+
+TEST_F(RedisUrl, AHostIsEnough) {
+  const auto options = parsed("redis://cache");
+  EXPECT_EQ(options.host, "cache");
+  EXPECT_EQ(options.port, 6379);
+  EXPECT_EQ(options.db, 0U);
+  EXPECT_EQ(options.user, "");
+  EXPECT_EQ(options.password, "");
+  EXPECT_FALSE(options.tls);
+  EXPECT_EQ(options.lock_prefix, "syncguard");
+  EXPECT_EQ(options.client_name, "holdfast");
+  EXPECT_EQ(options.connect_timeout, 5s);
+  EXPECT_EQ(options.command_timeout, 5s);
+  EXPECT_FALSE(options.cleanup_in_is_locked);
+}
+
+TEST_F(RedisUrl, WithoutAHostItIsThisMachine) {
+  for (const char* url : {"redis://", "redis:///", "redis://:6379", "redis://@", "redis://?", "redis:///?"}) {
+    EXPECT_EQ(parsed(url).host, "127.0.0.1") << url;
+  }
+  EXPECT_EQ(parsed("redis://:1").port, 1);
+  EXPECT_EQ(parsed("redis:///7").db, 7U);
+}
+
+TEST_F(RedisUrl, EveryPartOfTheAddressIsUnderstood) {
+  const auto options = parsed("redis://app:s3cret@db.example.com:7000/12");
+  EXPECT_EQ(options.user, "app");
+  EXPECT_EQ(options.password, "s3cret");
+  EXPECT_EQ(options.host, "db.example.com");
+  EXPECT_EQ(options.port, 7000);
+  EXPECT_EQ(options.db, 12U);
+  EXPECT_EQ(parsed("redis://:s3cret@h").user, "");
+  EXPECT_EQ(parsed("redis://:s3cret@h").password, "s3cret");
+  EXPECT_EQ(parsed("redis://app@h").user, "app");
+  EXPECT_EQ(parsed("redis://h:65535/2147483647").port, 65535);
+  EXPECT_EQ(parsed("redis://h:65535/2147483647").db, 2147483647U);
+}
+
+TEST_F(RedisUrl, PercentEncodingWorksEverywhere) {
+  const auto options =
+      parsed("redis://a%40b%3Ac:p%2Fw%3F%23%25%20+@h%6Fst:6379/%31?lock_prefix=%C3%A9%26%3D&name=x%21");
+  EXPECT_EQ(options.user, "a@b:c");
+  EXPECT_EQ(options.password, "p/w?#% +");
+  EXPECT_EQ(options.host, "host");
+  EXPECT_EQ(options.db, 1U);
+  EXPECT_EQ(options.lock_prefix, "\xC3\xA9&=");
+  EXPECT_EQ(options.client_name, "x!");
+  EXPECT_EQ(parsed("unix:/tmp/a%20b%3Fc").unix_socket, "/tmp/a b?c");
+}
+
+TEST_F(RedisUrl, AnIpv6AddressGoesInBrackets) {
+  EXPECT_EQ(parsed("redis://[::1]").host, "::1");
+  EXPECT_EQ(parsed("redis://[2001:DB8::1]:7000").host, "2001:DB8::1");
+  EXPECT_EQ(parsed("redis://[2001:db8::1]:7000").port, 7000);
+  EXPECT_EQ(parsed("redis://u:p@[::ffff:10.0.0.1]:7000/3").host, "::ffff:10.0.0.1");
+  EXPECT_EQ(parsed("redis://[fe80::1%25eth0]").host, "fe80::1%eth0");
+}
+
+TEST_F(RedisUrl, APasswordMayContainAnAtSignAndColons) {
+  const auto options = parsed("redis://u:p@:ss:@host");
+  EXPECT_EQ(options.password, "p@:ss:");
+  EXPECT_EQ(options.host, "host");
+}
+
+TEST_F(RedisUrl, TlsHasParametersOfItsOwn) {
+  const auto options = parsed(
+      "rediss://h:6380?tls_ca=/etc/ca.pem&tls_cert=/c.pem&tls_key=/k.pem&tls_server_name=redis.internal");
+  EXPECT_TRUE(options.tls);
+  EXPECT_EQ(options.port, 6380);
+  EXPECT_EQ(options.tls_ca_file, "/etc/ca.pem");
+  EXPECT_EQ(options.tls_cert_file, "/c.pem");
+  EXPECT_EQ(options.tls_key_file, "/k.pem");
+  EXPECT_EQ(options.tls_server_name, "redis.internal");
+  EXPECT_TRUE(parsed("rediss://h").tls);
+}
+
+TEST_F(RedisUrl, AUnixSocketHasItsDatabaseAndUserInTheQuery) {
+  const Variable password("from-environment");
+  for (const char* start : {"unix:", "unix://"}) {
+    const auto options = parsed(start + std::string("/run/redis/redis.sock?db=3&user=app"));
+    EXPECT_EQ(options.unix_socket, "/run/redis/redis.sock");
+    EXPECT_EQ(options.db, 3U);
+    EXPECT_EQ(options.user, "app");
+    EXPECT_EQ(options.password, "from-environment");
+  }
+}
+
+TEST_F(RedisUrl, EveryParameterArrives) {
+  const auto options = parsed(
+      "redis://"
+      "h?db=5&user=u&lock_prefix=p&connect_timeout=1.5&command_timeout=500ms&name=worker-7&cleanup_in_is_"
+      "locked=true");
+  EXPECT_EQ(options.db, 5U);
+  EXPECT_EQ(options.user, "u");
+  EXPECT_EQ(options.lock_prefix, "p");
+  EXPECT_EQ(options.connect_timeout, 1500ms);
+  EXPECT_EQ(options.command_timeout, 500ms);
+  EXPECT_EQ(options.client_name, "worker-7");
+  EXPECT_TRUE(options.cleanup_in_is_locked);
+  EXPECT_FALSE(parsed("redis://h?cleanup_in_is_locked=0").cleanup_in_is_locked);
+  EXPECT_EQ(parsed("redis://h?name=").client_name, "");
+}
+
+TEST_F(RedisUrl, ThePasswordComesFromTheUrlElseTheFileElseTheEnvironment) {
+  const auto file = write("from-file\n");
+  {
+    const Variable password("from-environment");
+    EXPECT_EQ(parsed("redis://h").password, "from-environment");
+    EXPECT_EQ(parsed("redis://:from-url@h").password, "from-url");
+    EXPECT_EQ(parsed("redis://h?password_file=" + file).password, "from-file");
+  }
+  EXPECT_EQ(parsed("redis://h").password, "");
+  EXPECT_EQ(parsed("redis://u@h?password_file=" + file).password, "from-file");
+  EXPECT_EQ(parsed("redis://u@h?password_file=" + file).password_file, file);
+  EXPECT_EQ(parse_redis_url("redis://:pw@h?password_file=" + file).error().code(),
+            ErrorCode::InvalidArgument);
+}
+
+TEST_F(RedisUrl, APasswordFileIsOneLine) {
+  for (const char* text : {"se cret", "se cret\n", "se cret\r\n"}) {
+    EXPECT_EQ(parsed("redis://h?password_file=" + write(text)).password, "se cret");
+  }
+  for (const std::string& text : {std::string(), std::string("\n"), std::string("two\nlines\n"),
+                                  std::string("a\0b", 3), std::string(5000, 'x')}) {
+    const auto result = parse_redis_url("redis://h?password_file=" + write(text));
+    ASSERT_FALSE(result.ok()) << text;
+    EXPECT_EQ(result.error().code(), ErrorCode::InvalidArgument);
+    EXPECT_NE(result.error().message().find("password_file " + (dir_ / "password").string()),
+              std::string::npos)
+        << result.error().what();
+    EXPECT_EQ(std::string(result.error().what()).find("two"), std::string::npos);
+  }
+  for (const auto& wrong : {dir_ / "missing", dir_.path()}) {
+    const auto result = parse_redis_url("redis://h?password_file=" + wrong.string());
+    ASSERT_FALSE(result.ok());
+    EXPECT_EQ(result.error().code(), ErrorCode::InvalidArgument);
+    EXPECT_NE(result.error().message().find(wrong.string()), std::string::npos) << result.error().what();
+  }
+}
+
+TEST_F(RedisUrl, NamesOfFilesBecomeAbsolute) {
+  const auto here = std::filesystem::current_path().string();
+  EXPECT_EQ(parsed("rediss://h?tls_ca=ca.pem").tls_ca_file, here + "/ca.pem");
+}
+
+struct Bad {
+  std::string url;
+  std::string said;
+};
+
+TEST_F(RedisUrl, WhatIsWrongIsRefusedAndNamed) {
+  const std::vector<Bad> table{
+      {"", "redis://"},
+      {"redis", "redis://"},
+      {"redis:", "redis://"},
+      {"redis:/h", "redis://"},
+      {"REDIS://h", "redis://"},
+      {"http://h", "redis://"},
+      {" redis://h", "space"},
+      {"redis://h ", "space"},
+      {"redis://h\n", "control"},
+      {std::string("redis://h\0", 10), "control"},
+      {"redis://h\x7f", "control"},
+      {"redis://h#x", "%23"},
+      {"redis://h:", "the port"},
+      {"redis://h:0", "the port must be a number from 1 to 65535"},
+      {"redis://h:65536", "the port"},
+      {"redis://h:99999999999", "the port"},
+      {"redis://h:+1", "the port"},
+      {"redis://h:-1", "the port"},
+      {"redis://h:6379x", "the port"},
+      {"redis://h:0x10", "the port"},
+      {"redis://h:63:79", "more than one colon"},
+      {"redis://::1", "brackets"},
+      {"redis://[::1", "not closed"},
+      {"redis://[::1]x", "after the address"},
+      {"redis://[::1]:", "the port"},
+      {"redis://[]", "IPv6"},
+      {"redis://[localhost]", "IPv6"},
+      {"redis://h st", "space"},
+      {"redis://h%20st", "the host"},
+      {"redis://h%2Fst", "the host"},
+      {"redis://h\\st", "the host"},
+      {"redis://[h]st", "IPv6"},
+      {"redis://" + std::string(254, 'h'), "the host"},
+      {"redis://h/x", "the database"},
+      {"redis://h/-1", "the database"},
+      {"redis://h/2147483648", "the database"},
+      {"redis://h/1/2", "the database"},
+      {"redis://h/%31%", "the database"},
+      {"redis://h?db=x", "the database"},
+      {"redis://h?db=", "the database"},
+      {"redis://h/1?db=1", "db is given twice"},
+      {"redis://h/0?db=3", "db is given twice"},
+      {"redis://u@h?user=u", "user is given twice"},
+      {"redis://h?db=1&db=1", "db is given twice"},
+      {"redis://h?colour=red", "no parameter \"colour\""},
+      {"redis://h?DB=1", "no parameter of that name"},
+      {"redis://h?=1", "no parameter"},
+      {"redis://h?db=1&&name=x", "no parameter"},
+      {"redis://h?name", "name has no value"},
+      {"redis://h?password=secret", "password_file"},
+      {"redis://h?name=a%20b", "name must be"},
+      {"redis://h?name=%C3%A9", "name must be"},
+      {"redis://h?name=%00", "name contains a control"},
+      {"redis://h?lock_prefix=%0A", "lock_prefix contains a control"},
+      {"redis://h?lock_prefix=%4", "lock_prefix: a %"},
+      {"redis://h?lock_prefix=%G0", "lock_prefix: a %"},
+      {"redis://h?connect_timeout=0", "connect_timeout must be more than zero"},
+      {"redis://h?connect_timeout=", "connect_timeout is not a duration"},
+      {"redis://h?connect_timeout=-1", "connect_timeout is negative"},
+      {"redis://h?command_timeout=soon", "command_timeout is not a duration"},
+      {"redis://h?command_timeout=0.0001", "command_timeout is not a whole number"},
+      {"redis://h?command_timeout=40000d", "command_timeout is too long"},
+      {"redis://h?cleanup_in_is_locked=yes", "true or false"},
+      {"redis://h?cleanup_in_is_locked=", "true or false"},
+      {"redis://h?tls_ca=/x", "rediss://"},
+      {"unix:/s?tls_ca=/x", "rediss://"},
+      {"rediss://h?tls_cert=/x", "both or neither"},
+      {"rediss://h?tls_key=/x", "both or neither"},
+      {"rediss://h?tls_ca=", "tls_ca is empty"},
+      {"redis://h?password_file=", "password_file is empty"},
+      {"redis://u:@h", "the password is empty"},
+      {"redis://:@h", "the password is empty"},
+      {"redis://u%@h", "the user"},
+      {"redis://u%00@h", "the user contains a control"},
+      {"redis://u:p%0@h", "the password: a %"},
+      {"redis://u:p%00w@h", "the password contains a control"},
+      {"unix:", "absolute"},
+      {"unix:run/s", "absolute"},
+      {"unix://run/s", "unix:/path"},
+      {"unix://u:secret@/run/s", "unix:/path"},
+      {"unix:/s%00x", "the path of the socket contains a control"},
+  };
+  for (const auto& [url, said] : table) {
+    const auto result = parse_redis_url(url);
+    ASSERT_FALSE(result.ok()) << url;
+    EXPECT_EQ(result.error().code(), ErrorCode::InvalidArgument) << url;
+    EXPECT_NE(result.error().message().find(said), std::string::npos) << url << "\n" << result.error().what();
+  }
+}
+
+TEST_F(RedisUrl, NoErrorContainsThePasswordHoweverTheUrlIsMistyped) {
+  // Each contains one word of the password's: it must not come back.
+  for (const std::string url : {"redis://u:sesame/open@h",
+                                "redis://u:sesame?open@h",
+                                "redis://u:sesame#open@h",
+                                "redis://u:sesame open@h",
+                                "redis://u:sesame%zz@h",
+                                "redis://u:sesame%00@h",
+                                "redis://u:sesame",
+                                "redis://u:sesame/open",
+                                "redis://u:sesame:open@h:x",
+                                "redis://:x?sesame@h",
+                                "redis://:x?sesame=1@h",
+                                "redis://u:1/sesame@h",
+                                "redis://u:pw@h:sesame",
+                                "redis:/u:sesame@h",
+                                "redis:u:sesame@h",
+                                "rediss//u:sesame@h",
+                                "unix://u:sesame@/s",
+                                "unix:u:sesame@/s",
+                                "redis://h?password=sesame",
+                                "redis://h?PASSWORD=sesame",
+                                "redis://h?pass=sesame",
+                                "redis://u:sesame@h?db=x",
+                                "redis://u:sesame@h:0",
+                                "redis://u:sesame@h/x",
+                                "redis://u:sesame@[h]",
+                                "redis://u:sesame@h?tls_ca=/x",
+                                "redis://u:sesame@h?password_file=/x",
+                                "redis://u:sesame\n@h"}) {
+    const auto result = parse_redis_url(url);
+    ASSERT_FALSE(result.ok()) << url;
+    EXPECT_EQ(std::string(result.error().what()).find("sesame"), std::string::npos) << url << "\n"
+                                                                                    << result.error().what();
+  }
+}
+
+void expect_same(const RedisOptions& a, const RedisOptions& b, const std::string& where) {
+  EXPECT_EQ(a.host, b.host) << where;
+  EXPECT_EQ(a.port, b.port) << where;
+  EXPECT_EQ(a.unix_socket, b.unix_socket) << where;
+  EXPECT_EQ(a.user, b.user) << where;
+  EXPECT_EQ(a.password_file, b.password_file) << where;
+  EXPECT_EQ(a.db, b.db) << where;
+  EXPECT_EQ(a.client_name, b.client_name) << where;
+  EXPECT_EQ(a.tls, b.tls) << where;
+  EXPECT_EQ(a.tls_ca_file, b.tls_ca_file) << where;
+  EXPECT_EQ(a.tls_cert_file, b.tls_cert_file) << where;
+  EXPECT_EQ(a.tls_key_file, b.tls_key_file) << where;
+  EXPECT_EQ(a.tls_server_name, b.tls_server_name) << where;
+  EXPECT_EQ(a.connect_timeout, b.connect_timeout) << where;
+  EXPECT_EQ(a.command_timeout, b.command_timeout) << where;
+  EXPECT_EQ(a.lock_prefix, b.lock_prefix) << where;
+  EXPECT_EQ(a.cleanup_in_is_locked, b.cleanup_in_is_locked) << where;
+}
+
+TEST_F(RedisUrl, OptionsPrintedAndReadAgainAreTheSameButForThePassword) {
+  test::Seeded random;
+  const auto text = [&](std::string_view from) {
+    std::string result;
+    for (auto n = random.below(12); n > 0; --n) result += from[random.below(from.size())];
+    return result;
+  };
+  const std::string any = "abzABZ019-._~:/?#[]@!$&'()*+,;=%\"<>\\^`{|} \xC3\xA9";
+  const auto password_file = write("secret\n");
+  for (int i = 0; i < 2000; ++i) {
+    RedisOptions options;
+    if (random.below(3) == 0) {
+      options.unix_socket = "/" + text(any);
+    } else {
+      options.tls = random.below(2) == 0;
+      options.host =
+          random.pick(std::vector<std::string>{"h", "127.0.0.1", "::1", "fe80::1%eth0", "a-b.c_d"});
+      options.port = static_cast<std::uint16_t>(1 + random.below(65535));
+    }
+    options.user = text(any);
+    options.password = "secret" + text(any);
+    if (random.below(2) == 0) options.password_file = password_file;
+    options.db = static_cast<std::uint32_t>(random.below(3));
+    options.client_name = text("abz!~-=&%?#@");
+    options.lock_prefix = text(any);
+    options.connect_timeout = std::chrono::milliseconds(1 + random.below(100000));
+    options.command_timeout = std::chrono::milliseconds(1 + random.below(100000));
+    options.cleanup_in_is_locked = random.below(2) == 0;
+    if (options.tls) {
+      options.tls_server_name = text(any);
+      if (random.below(2) == 0) options.tls_ca_file = "/" + text("ab%&=? ");
+      if (random.below(2) == 0)
+        options.tls_cert_file = "/c" + text(any), options.tls_key_file = "/k" + text(any);
+    }
+    const auto url = redis_url(options);
+    EXPECT_EQ(url.find("secret"), std::string::npos);
+    const auto again = parse_redis_url(url);
+    ASSERT_TRUE(again.ok()) << random.seed() << " " << url << "\n" << again.error().what();
+    expect_same(*again, options, random.seed() + " " + url);
+    EXPECT_EQ(again->password, options.password_file.empty() ? "" : "secret");
+    EXPECT_EQ(redis_url(*again), url);
+    if (HasFailure()) return;
+  }
+}
+
+TEST_F(RedisUrl, AnUrlIsPrintedWithoutWhatIsTheDefault) {
+  EXPECT_EQ(redis_url({}), "redis://127.0.0.1");
+  EXPECT_EQ(redis_url(parsed("redis://u:p@h:6379/0?name=holdfast&lock_prefix=syncguard")), "redis://u@h");
+  EXPECT_EQ(redis_url(parsed("redis://[::1]:7000/2?connect_timeout=90")),
+            "redis://[::1]:7000/2?connect_timeout=90s");
+  EXPECT_EQ(redis_url(parsed("unix:///run/s?db=2&user=u")), "unix:/run/s?db=2&user=u");
+}
+
+TEST_F(RedisUrl, AnyBytesAreReadOrRefusedAndNothingElse) {
+  test::Seeded random;
+  const std::vector<std::string> pieces{
+      "redis://", "rediss://", "unix:", "/", "//", "@",   ":",    "?",  "&",  "=",  "%",    "%2",
+      "%41",      "[",         "]",     "#", ".",  "h",   "6379", "db", "0",  "99", "user", "name",
+      "tls_ca",   "tls_key",   "\xff",  " ", "+",  "::1", "%00",  "-1", "1s", "\0x"};
+  std::size_t read = 0;
+  for (int i = 0; i < 50000; ++i) {
+    std::string url = random.below(4) == 0 ? "" : "redis://";
+    for (auto n = random.below(8); n > 0; --n) url += random.pick(pieces);
+    const auto result = parse_redis_url(url);
+    if (!result.ok()) {
+      ASSERT_EQ(result.error().code(), ErrorCode::InvalidArgument) << random.seed() << " " << url;
+      continue;
+    }
+    ++read;
+    const auto again = parse_redis_url(redis_url(*result));
+    ASSERT_TRUE(again.ok()) << random.seed() << " " << url << " " << redis_url(*result);
+    expect_same(*again, *result, random.seed() + " " + url);
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(read, 1000U);
+}
+
+}  // namespace
+}  // namespace holdfast
