@@ -85,10 +85,13 @@ class Guard {
   /// empty all the same and the lock ends with its lease. Later calls return false.
   bool release();
   /// Renews now, for `ttl` from now on and for every renewal after. False if the lock is gone: then the
-  /// guard is lost. Throws Error on system errors: then the old lease counts.
+  /// guard is lost. Throws Error on system errors: then the lesser of the old and the new lease counts. An
+  /// extend or renewal that the engine never answered may reach it late: from then on no more than its ttl
+  /// can be proven at a time, and `remaining()` says so.
   bool extend(std::chrono::milliseconds ttl);
-  /// Lets go without releasing: renews once for the full ttl, durably, and leaves the guard empty. Nothing
-  /// if the lock is gone: then the guard is lost. Throws Error on system errors: then the guard is as before.
+  /// Lets go without releasing: renews once for the ttl (see extend), durably, and leaves the guard empty.
+  /// Nothing if the lock is gone: then the guard is lost. Throws Error on system errors: then the guard is as
+  /// before.
   [[nodiscard]] std::optional<DetachedLock> detach();
 
  private:

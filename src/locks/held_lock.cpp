@@ -165,7 +165,9 @@ std::optional<DetachedLock> HeldLock::detach() {
   std::function<void(LossReason)> unused;  // end here, see end_hold
   std::function<void(const Error&)> unused_too;
   std::unique_lock lock(mutex_);
-  const auto answer = extend_once(lock, lease_.ttl(), Durability::machine).value_or_throw();
+  // Whoever adopts it proves from this ttl, and knows nothing of extends of ours that may come late.
+  const Ttl ttl = lease_.provable_ttl();
+  const auto answer = extend_once(lock, ttl, Durability::machine).value_or_throw();
   const auto* extended = std::get_if<Extended>(&answer);
   if (extended == nullptr || hold_ == Hold::ended || lease_.lost()) return std::nullopt;
   hold_ = Hold::ended;
@@ -174,7 +176,7 @@ std::optional<DetachedLock> HeldLock::detach() {
   unused_too.swap(on_release_error_);
   return DetachedLock{.key = grant_.key,
                       .id = grant_.id,
-                      .ttl = lease_.ttl(),
+                      .ttl = ttl,
                       .fence = grant_.fence,
                       .expires_at_ms = extended->expires_at_ms};
 }

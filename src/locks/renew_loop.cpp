@@ -38,8 +38,12 @@ BootTime RenewLoop::proven_until() const noexcept {
   return std::min(proof_end_, hold_until_);
 }
 
+Ttl RenewLoop::provable_ttl() const noexcept {
+  return std::min(ttl_, shortest_unanswered_.value_or(ttl_));
+}
+
 BootTime RenewLoop::lose_at() const noexcept {
-  return proven_until() - warning_time(ttl_);
+  return proven_until() - warning_time(provable_ttl());
 }
 
 bool RenewLoop::wants_renewal() const noexcept {
@@ -74,13 +78,15 @@ void RenewLoop::extend_granted() noexcept {
   const Extend extend = *under_way_;
   under_way_.reset();
   ttl_ = extend.ttl;
-  proof_end_ = proof_end(extend.sent, extend.ttl);
-  renew_at_ = extend.sent + renewal_period(extend.ttl);
+  proof_end_ = proof_end(extend.sent, provable_ttl());
+  renew_at_ = extend.sent + renewal_period(provable_ttl());
 }
 
 void RenewLoop::extend_unanswered(BootTime now) noexcept {
+  const Ttl asked = under_way_->ttl;
   under_way_.reset();
-  renew_at_ = now + retry_delay(ttl_);
+  shortest_unanswered_ = std::min(asked, shortest_unanswered_.value_or(asked));
+  renew_at_ = now + retry_delay(provable_ttl());
 }
 
 bool RenewLoop::extend_found_nothing() noexcept {

@@ -18,7 +18,13 @@ class RenewLoop {
   /// The moment the holder must have stopped. While an extend is unanswered it is the lesser of the old
   /// proof and of what that extend would give, because either may be what the engine counts.
   [[nodiscard]] BootTime proven_until() const noexcept;
+  /// What was granted last, and what renewals ask for.
   [[nodiscard]] Ttl ttl() const noexcept { return ttl_; }
+  /// How much of it an answer proves. An extend that was never answered may still be carried out, at any
+  /// time t, and then the lease ends at t plus *its* ttl, whatever was answered before. Everything answered
+  /// before was sent before t. So from the send of an answered extend on, the shortest ttl that was ever
+  /// left unanswered is certain, and no more.
+  [[nodiscard]] Ttl provable_ttl() const noexcept;
   /// tick said `extend`, and nothing was sent since.
   [[nodiscard]] bool renewal_due() const noexcept { return renewal_due_; }
   [[nodiscard]] std::optional<LossReason> lost() const noexcept { return lost_; }
@@ -52,6 +58,7 @@ class RenewLoop {
   bool auto_renew_;
   bool renewal_due_ = false;
   std::optional<Extend> under_way_;
+  std::optional<Ttl> shortest_unanswered_;
   std::optional<LossReason> lost_;
 };
 

@@ -79,23 +79,15 @@ TEST(Fork, TheChildCanDestroyEverythingItInherited) {
   EXPECT_TRUE(guard->still_held());
 }
 
-#ifdef __SANITIZE_THREAD__
-// ThreadSanitizer cannot start threads in the child of a process with threads, so no guard there.
-bool takes_a_lock(Locks& locks) {
-  return locks.acquire("k").fence.value() == 1 && locks.is_locked("k");
-}
-#else
-bool takes_a_lock(Locks& locks) {
-  return locks.lock("k").still_held();
-}
-#endif
-
+/// Not under ThreadSanitizer (see the tsan preset): its list of threads comes along into the child, where the
+/// C library gives the first new thread the stack, and so the id, of one that stayed behind. It then ends the
+/// child with "dup thread with used id".
 TEST(Fork, TheChildCanOpenItsOwn) {
   Locks locks(make_memory_lock_backend());
   const auto guard = locks.lock("k");
   EXPECT_TRUE(in_child([] {
     auto own = open("memory:");
-    return takes_a_lock(own.locks());
+    return own.locks().lock("k").still_held();
   }));
 }
 

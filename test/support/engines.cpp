@@ -1,14 +1,19 @@
 #include "support/engines.hpp"
 
 #include <holdfast/memory.hpp>
+#include <holdfast/redis.hpp>
 #include <holdfast/sqlite.hpp>
 #include <ostream>
+#include <thread>
 
 #include "support/peer.hpp"
+#include "support/redis_server.hpp"
 #include "support/temp_dir.hpp"
 
 namespace holdfast::test {
 namespace {
+
+using std::chrono::milliseconds;
 
 class MemoryWorld final : public World {
  public:
@@ -41,6 +46,75 @@ class SqliteProcessesWorld final : public World {
   TempDir dir_;
 };
 
+/// A server for each test, so that nothing of another is seen; each client has connections of its own.
+class RedisWorld final : public World {
+ public:
+  using Way = RedisOptions (RedisServer::*)() const;
+  RedisWorld(Way way, bool tls) : server_({.tls = tls}), way_(way) {}
+
+  std::shared_ptr<LockBackend> open() override {
+    auto options = (server_.*way_)();
+    options.lock_prefix = "contract";
+    return make_redis_lock_backend(options).value_or_throw();
+  }
+
+ private:
+  RedisServer server_;
+  Way way_;
+};
+
+/// Something goes wrong all the time: what the engine should not let its users notice.
+class TroubledRedisWorld final : public World {
+ public:
+  using Trouble = void (*)(RedisServer& server);
+  TroubledRedisWorld(RedisServer::Options options, Trouble trouble, milliseconds every)
+      : server_(std::move(options)), troublemaker_([this, trouble, every](const std::stop_token& stop) {
+          while (!stop.stop_requested()) {
+            std::this_thread::sleep_for(every);
+            trouble(server_);
+          }
+        }) {}
+
+  std::shared_ptr<LockBackend> open() override {
+    for (;;) {  // opening, unlike what follows, does not try again
+      if (auto made = make_redis_lock_backend(server_.tcp())) return *std::move(made);
+    }
+  }
+
+ private:
+  RedisServer server_;
+  std::jthread troublemaker_;
+};
+
+/// Scripts vanish and connections are cut.
+void disturb(RedisServer& server) {
+  auto raw = server.raw();
+  raw.command({"SCRIPT", "FLUSH", "SYNC"});
+  raw.command({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
+  raw.command({"CLIENT", "KILL", "TYPE", "pubsub"});
+}
+
+void restart(RedisServer& server) {
+  server.restart();
+}
+
+Engine redis_engine(std::string name, RedisWorld::Way way, bool tls = false) {
+  return {.name = std::move(name),
+          .make_world = [way, tls] { return std::make_unique<RedisWorld>(way, tls); },
+          .missing = redis_missing,
+          .reserves_names = true};
+}
+
+Engine troubled_redis_engine(std::string name, const RedisServer::Options& options,
+                             TroubledRedisWorld::Trouble trouble, milliseconds every) {
+  return {.name = std::move(name),
+          .make_world = [options, trouble,
+                         every] { return std::make_unique<TroubledRedisWorld>(options, trouble, every); },
+          .missing = redis_missing,
+          .reserves_names = true,
+          .asks_again = true};
+}
+
 }  // namespace
 
 void PrintTo(const Engine& engine, std::ostream* out) {
@@ -52,6 +126,11 @@ std::vector<Engine> engines() {
       {"memory", [] { return std::make_unique<MemoryWorld>(); }},
       {"sqlite", [] { return std::make_unique<SqliteWorld>(); }},
       {"sqlite_processes", [] { return std::make_unique<SqliteProcessesWorld>(); }},
+      redis_engine("redis_tcp", &RedisServer::tcp),
+      redis_engine("redis_unix", &RedisServer::unix_socket),
+      redis_engine("redis_tls", &RedisServer::tls, true),
+      troubled_redis_engine("redis_disturbed", {}, disturb, milliseconds(3)),
+      troubled_redis_engine("redis_restarting", {.persistent = true}, restart, milliseconds(150)),
   };
 }
 

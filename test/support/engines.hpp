@@ -21,6 +21,15 @@ class World {
 struct Engine {
   std::string name;
   std::function<std::unique_ptr<World>()> make_world;
+  /// Why it cannot be tested here; empty if it can.
+  std::function<std::string()> missing = [] { return std::string(); };
+
+  // Lawful differences.
+  /// Refuses user keys of the form `id:<lock id>`: its own names.
+  bool reserves_names = false;
+  /// Its answers get lost now and then, and it asks again. So its watches may wake without a release; a release
+  /// that finds nothing may be told as done; and an id may be refused once it was released.
+  bool asks_again = false;
 };
 
 void PrintTo(const Engine& engine, std::ostream* out);

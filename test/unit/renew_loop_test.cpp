@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+#include <vector>
+
 #include "locks/proof.hpp"
 
 namespace holdfast::locks {
@@ -49,6 +52,94 @@ TEST(RenewLoop, WhileAnExtendIsUnansweredTheLesserDeadlineCounts) {
   auto longer = loop();
   longer.extend_sent(t0 + 1s, *Ttl::of(90s));
   EXPECT_EQ(longer.proven_until(), proof_end(t0, ttl));
+}
+
+TEST(RenewLoop, AfterAnUnansweredExtendNoMoreThanItsTtlIsEverProven) {
+  auto lease = loop();
+  const Ttl shorter = *Ttl::of(6s);
+  lease.extend_sent(t0 + 1s, shorter);
+  lease.extend_unanswered(t0 + 2s);
+  EXPECT_EQ(lease.next_tick(), t0 + 2s + 200ms) << "tries again after a thirtieth of what can be proven";
+  lease.extend_sent(t0 + 3s, ttl);
+  lease.extend_granted();
+  EXPECT_EQ(lease.proven_until(), proof_end(t0 + 3s, shorter)) << "the unanswered one may come late";
+  EXPECT_EQ(lease.next_tick(), t0 + 5s) << "the renewals keep up with it";
+  EXPECT_EQ(lease.ttl(), ttl) << "they still ask for what the holder asked for";
+  EXPECT_EQ(lease.provable_ttl(), shorter);
+  lease.extend_sent(t0 + 5s, *Ttl::of(2s));
+  lease.extend_granted();
+  EXPECT_EQ(lease.proven_until(), proof_end(t0 + 5s, *Ttl::of(2s))) << "an even shorter one is no exception";
+}
+
+TEST(RenewLoop, TheShortestUnansweredExtendCountsAndLongerOnesDoNot) {
+  auto lease = loop();
+  for (const auto length : {90s, 20s, 60s}) {
+    lease.extend_sent(t0 + 1s, *Ttl::of(length));
+    lease.extend_unanswered(t0 + 1s);
+  }
+  lease.extend_sent(t0 + 2s, *Ttl::of(90s));
+  lease.extend_granted();
+  EXPECT_EQ(lease.proven_until(), proof_end(t0 + 2s, *Ttl::of(20s)));
+}
+
+TEST(RenewLoop, UnansweredRenewalsOfOneTtlChangeNothingOnceOneIsAnswered) {
+  auto lease = loop();
+  lease.extend_sent(t0 + 10s, ttl);
+  lease.extend_unanswered(t0 + 11s);
+  lease.extend_sent(t0 + 12s, ttl);
+  lease.extend_granted();
+  EXPECT_EQ(lease.proven_until(), proof_end(t0 + 12s, ttl));
+  EXPECT_EQ(lease.next_tick(), t0 + 22s);
+}
+
+/// An engine that carries out unanswered extends whenever it likes, or never.
+class LateEngine {
+ public:
+  explicit LateEngine(BootTime expiry) : expiry_(expiry) {}
+
+  void carry_out(BootTime at, Ttl length) { expiry_ = at + length.length(); }
+  void keep_for_later(Ttl length) { late_.push_back(length); }
+  void carry_out_one_late(BootTime at, std::size_t which) {
+    if (late_.empty()) return;
+    const auto one = late_.begin() + static_cast<std::ptrdiff_t>(which % late_.size());
+    carry_out(at, *one);
+    late_.erase(one);
+  }
+  [[nodiscard]] BootTime expiry() const { return expiry_; }
+
+ private:
+  BootTime expiry_;
+  std::vector<Ttl> late_;
+};
+
+TEST(RenewLoop, NeverProvesMoreThanTheEngineCountsHoweverLateExtendsComeIn) {
+  for (std::uint32_t seed = 0; seed < 2000; ++seed) {
+    std::mt19937 random(seed);
+    const auto upto = [&](std::uint32_t n) { return random() % n; };
+    auto lease = loop();
+    BootTime now = t0;
+    LateEngine engine(t0 + ttl.length());
+    for (int step = 0; step < 100; ++step) {
+      now += std::chrono::milliseconds(upto(1500));
+      if (lease.tick(now) == Step::lose) break;
+      const Ttl length = *Ttl::of(std::chrono::seconds(2 + upto(40)));
+      lease.extend_sent(now, length);
+      if (upto(4) == 0) engine.carry_out_one_late(now, upto(100));
+      ASSERT_LE(lease.proven_until(), engine.expiry())
+          << "seed " << seed << ", step " << step << ", under way";
+      const auto reply = now + std::chrono::milliseconds(upto(300));
+      if (upto(3) != 0) {
+        engine.carry_out(now + (reply - now) / 2, length);
+        lease.extend_granted();
+      } else {
+        engine.keep_for_later(length);
+        lease.extend_unanswered(reply);
+      }
+      now = reply;
+      if (upto(2) == 0) engine.carry_out_one_late(now, upto(100));
+      ASSERT_LE(lease.proven_until(), engine.expiry()) << "seed " << seed << ", step " << step;
+    }
+  }
 }
 
 TEST(RenewLoop, TriesAgainUntilTheDeadlineThenIsLostBeforeIt) {

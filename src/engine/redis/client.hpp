@@ -45,14 +45,14 @@ class Call {
 
   /// Whether an earlier copy may have reached the server, or may still.
   [[nodiscard]] bool was_repeated() const noexcept { return sent_before_; }
+  /// False if no byte of it was ever written.
+  [[nodiscard]] bool was_sent() const noexcept { return sent_ || sent_before_; }
 
  protected:
   /// Its end, exactly once, on the thread that leads the I/O, outside all mutexes. A transient error means
   /// that nobody knows whether it was carried out, unless `was_sent` is false. It owns itself now, and may be
   /// sent again.
   virtual void finish(std::unique_ptr<Call> self, Result<Reply> answer) = 0;
-  [[nodiscard]] bool was_sent() const noexcept { return sent_ || sent_before_; }
-
  private:
   friend class Client;
   struct OnStop {

@@ -30,14 +30,8 @@ struct Shared {
   std::atomic<BootClock::rep> cleanup_again_at = 0;
 };
 
-/// The answer, or why there is none, said about what it was for.
-Result<Reply> said_about(Result<Reply> answer, std::string_view key, std::string_view id) {
-  if (answer) return answer;
-  return answer.error().about(key, id);
-}
-
 /// What each operation is: `command` is how it is asked, `outcome` what an answer means.
-struct Acquire {
+struct AcquireOperation {
   using Outcome = AcquireOutcome;
   AcquireRequest request;
 
@@ -59,14 +53,13 @@ struct Acquire {
   }
 };
 
-struct Release {
+struct ReleaseOperation {
   using Outcome = ReleaseOutcome;
   ReleaseRequest request;
 
   Result<std::string> command(const Shared& shared, By by) const {
     const bool for_good = shared.unanswered.contains(request.lock.id);
-    return release_command(shared.layout, request.lock, for_good ? ReleaseKind::for_good : ReleaseKind::plain,
-                           by);
+    return release_command(shared.layout, request.lock, for_good ? Release::for_good : Release::plain, by);
   }
   Result<Outcome> outcome(Shared& shared, const Result<Reply>& answer, const Call& call) const {
     const auto& lock = request.lock;
@@ -81,7 +74,7 @@ struct Release {
   }
 };
 
-struct Extend {
+struct ExtendOperation {
   using Outcome = ExtendOutcome;
   ExtendRequest request;
 
@@ -95,7 +88,7 @@ struct Extend {
   }
 };
 
-struct IsLocked {
+struct IsLockedOperation {
   using Outcome = bool;
   IsLockedRequest request;
 
@@ -108,7 +101,7 @@ struct IsLocked {
   }
 };
 
-struct Lookup {
+struct LookupOperation {
   using Outcome = std::optional<LockRecord>;
   LookupRequest request;
 
@@ -122,7 +115,7 @@ struct Lookup {
 };
 
 /// Nobody waits for it, and how it ends is of no interest.
-struct Cleanup {
+struct CleanupOperation {
   using Outcome = Ok;
   LockKey key;
 
@@ -205,27 +198,27 @@ class RedisLockBackend final : public LockBackend {
   [[nodiscard]] std::string authority() const override { return authority_; }
 
   void acquire(AcquireRequest request, std::stop_token stop, Done<AcquireOutcome> done) override {
-    start(Acquire{std::move(request)}, patience(), stop, std::move(done));
+    start(AcquireOperation{std::move(request)}, patience(), stop, std::move(done));
   }
 
   void release(ReleaseRequest request, std::stop_token stop, Done<ReleaseOutcome> done) override {
-    start(Release{std::move(request)}, patience(), stop, std::move(done));
+    start(ReleaseOperation{std::move(request)}, patience(), stop, std::move(done));
   }
 
   void extend(ExtendRequest request, std::stop_token stop, Done<ExtendOutcome> done) override {
-    // A renewal cannot wait for a connection that may be dead until the lease has ended. Below the lower limit
-    // a busy machine would be taken for a dead one.
+    // A renewal cannot wait for a connection that may be dead until the lease has ended. Below the lower
+    // limit a busy machine would be taken for a dead one.
     const auto sixth = std::max<BootClock::duration>(request.ttl.length() / 6, milliseconds(20));
-    start(Extend{std::move(request)}, std::min(patience(), sixth), stop, std::move(done));
+    start(ExtendOperation{std::move(request)}, std::min(patience(), sixth), stop, std::move(done));
   }
 
   void is_locked(IsLockedRequest request, std::stop_token stop, Done<bool> done) override {
     clean_up(request.key);
-    start(IsLocked{std::move(request)}, patience(), stop, std::move(done));
+    start(IsLockedOperation{std::move(request)}, patience(), stop, std::move(done));
   }
 
   void lookup(LookupRequest request, std::stop_token stop, Done<std::optional<LockRecord>> done) override {
-    start(Lookup{std::move(request)}, patience(), stop, std::move(done));
+    start(LookupOperation{std::move(request)}, patience(), stop, std::move(done));
   }
 
   void list(ListRequest request, std::stop_token stop, Done<LockPage> done) override {
@@ -272,7 +265,8 @@ class RedisLockBackend final : public LockBackend {
         !shared_->cleanup_again_at.compare_exchange_strong(again_at, next)) {
       return;
     }
-    auto call = std::make_unique<ScriptCall<Cleanup>>(shared_, Cleanup{key}, [](const Result<Ok>&) {});
+    auto call = std::make_unique<ScriptCall<CleanupOperation>>(shared_, CleanupOperation{key},
+                                                               [](const Result<Ok>&) {});
     if (!call->prepare()) return;
     call->deadline = now + options().command_timeout;
     call->patience = patience();
@@ -293,8 +287,8 @@ class RedisLockBackend final : public LockBackend {
   Subscriber subscriber_;
 };
 
-/// The id of the store that counts the fences, made by whoever comes first. It lives and dies with the counters,
-/// so a store that lost them is another authority.
+/// The id of the store that counts the fences, made by whoever comes first. It lives and dies with the
+/// counters, so a store that lost them is another authority.
 Result<std::string> find_authority(Client& client, const Layout& layout) {
   const auto deadline = saturating_add(BootClock::now(), client.endpoint().options().connect_timeout);
   const auto ask = [&](Command command) -> Result<std::string> {

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <thread>
-#include <vector>
+#include <utility>
 
 #include "engine/redis/conn/backoff.hpp"
 #include "engine/redis/errors.hpp"
@@ -42,7 +42,8 @@ class Subscriber::State {
     WakeQueue waiters;
     std::uint64_t asked = 0;  ///< the number of the SUBSCRIBE that stands for it; 0: none yet
     bool confirmed = false;
-    bool silent = true;  ///< not confirmed: its waiters cannot rely on being woken
+    bool silent = true;   ///< not confirmed: its waiters cannot rely on being woken
+    bool missed = false;  ///< something may have been, since a waiter last tried
     bool refused = false;
     BootTime unwatched_since = never;
   };
@@ -61,7 +62,9 @@ class Subscriber::State {
     if (!thread_.joinable()) thread_ = sys::start_thread([this] { run(); });
     if (is_new) wake_.set();
     const auto limit = std::min(longest_confirmation, endpoint_->options().command_timeout);
-    settled_.wait_for(lock, limit, [&] { return topic->second.confirmed || topic->second.refused; });
+    auto& state = topic->second;
+    settled_.wait_for(lock, limit, [&] { return state.confirmed || state.refused; });
+    if (!state.confirmed) state.missed = true;
     return place;
   }
 
@@ -222,7 +225,7 @@ class Subscriber::State {
     if (topic == topics_.end() || topic->second.asked != number) return;
     topic->second.confirmed = true;
     topic->second.silent = false;
-    topic->second.waiters.wake_one();
+    if (std::exchange(topic->second.missed, false)) topic->second.waiters.wake_one();
     settled_.notify_all();
   }
 

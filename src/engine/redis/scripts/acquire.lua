@@ -21,7 +21,7 @@ if record then
   if not owner then return -3 end
   -- include liveness
   if live then
-    if owner == ARGV[1] then return {1, fence, expires} end
+    if owner == ARGV[1] then return {1, own_form and string.sub(record, 73, 87) or data.fence, expires} end
     local left = expires - now
     if left <= 0 then left = left + 1000 end -- past its time, it counts for as long as `live` says
     return {0, left}

@@ -8,8 +8,8 @@
 -- include find_held
 local until_ms = now + ARGV[2]
 local at = string.format('%d', until_ms)
-if rest then
-  record = '{"lockId":"' .. owner .. '","expiresAtMs":' .. at .. string.sub(record, rest)
+if own_form then
+  record = string.sub(record, 1, 49) .. at .. string.sub(record, 63)
 else
   data.expiresAtMs = until_ms
   record = cjson.encode(data)

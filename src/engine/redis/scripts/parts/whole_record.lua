@@ -1,2 +1,2 @@
 -- Ends the script before it destroys what only begins like a record. Rarely reached, so it may cost.
-if rest and not pcall(cjson.decode, record) then return -3 end
+if own_form and not pcall(cjson.decode, record) then return -3 end
