@@ -31,8 +31,8 @@ struct Finding {
 using Progress = std::function<void(std::string_view)>;
 
 /// Examines what is behind a URL for whatever would hurt the locks there. Takes no lock and leaves nothing
-/// behind; what it writes to find out what it may write is gone within a second. An Error, as from open(), if
-/// the URL is wrong or there is nobody to examine: unreachable, or refusing us.
+/// behind: what it writes to find out what it may write is deleted, or expires within ten seconds. An Error,
+/// as from open(), if the URL is wrong or there is nobody to examine: unreachable, or refusing us.
 [[nodiscard]] Result<std::vector<Finding>> examine(std::string_view url, const Progress& progress = {});
 
 /// The same for options.

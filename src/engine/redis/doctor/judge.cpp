@@ -196,21 +196,21 @@ class Judge {
       return;
     }
     if (!seen_.save) {
-      return add(
-          Severity::warning, "persistence",
-          "no append-only file: a crash forgets fences, and later ones repeat earlier ones (whether there "
-          "are snapshots this user may not ask)",
-          advice);
+      return add(Severity::warning, "persistence",
+                 "no append-only file: a crash forgets held locks and fences (whether there are snapshots, "
+                 "this user "
+                 "may not ask)",
+                 advice);
     }
     if (!seen_.save->empty()) {
       return add(Severity::warning, "persistence",
                  "snapshots only (save " + *seen_.save +
-                     "): a crash forgets the fences since the last one, and later ones repeat them",
+                     "): a crash forgets the locks and fences since the last one, and fences repeat",
                  advice);
     }
     add(Severity::problem, "persistence",
-        "off: every restart forgets all fences and starts again from 1, so stores that check them refuse "
-        "everybody or accept the wrong one",
+        "off: a restart forgets every lock, held or not, and every fence; they begin again at 1, below what "
+        "stores have seen",
         advice);
   }
 
