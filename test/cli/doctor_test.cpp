@@ -16,7 +16,7 @@ class DoctorCommand : public CliTest {
 };
 
 TEST_F(DoctorCommand, ExitsWithZeroIfAllIsWell) {
-  const RedisServer server({.persistent = true});
+  const RedisServer server({.persistent = true, .config = {"appendfsync everysec"}});
   const auto result = holdfast({"--url", server.url(), "doctor"});
   EXPECT_EQ(result.code, 0) << result.out << result.err;
   EXPECT_NE(result.out.find("ok    server"), std::string::npos) << result.out;
@@ -95,7 +95,7 @@ TEST(ProcessList, DoesNotShowAPasswordForLong) {
   const FakeRedis silent([](const auto&) { return FakeRedis::Answer{}; });
   const TempDir dir;
   const auto there = "@127.0.0.1:" + std::to_string(silent.port()) + "/1?name=x";
-  for (const std::string url : {"redis://app:sesame" + there, "redis://:sesame" + there}) {
+  for (const std::string& url : {"redis://app:sesame" + there, "redis://:sesame" + there}) {
     for (const auto& option :
          {std::vector<std::string>{"--url", url}, std::vector<std::string>{"--url=" + url}}) {
       std::vector<std::string> command{HOLDFAST_BINARY};
