@@ -1,4 +1,4 @@
-// Processes that share one file, killed at random: what a lock is for.
+// Processes that share one store, killed at random: what a lock is for.
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -12,6 +12,7 @@
 
 #include "support/calls.hpp"
 #include "support/peer.hpp"
+#include "support/redis_server.hpp"
 #include "support/seeded.hpp"
 #include "support/temp_dir.hpp"
 
@@ -65,12 +66,11 @@ std::int64_t now_ns() {
   }
 }
 
-TEST(MutualExclusion, HoldsWhileProcessesAreKilledAtRandom) {
+/// Workers on one store, killed at random; `disturb` is called each time as well.
+template <class Disturb>
+void kill_at_random(const std::string& url, Disturb&& disturb) {
   Seeded random;
   SCOPED_TRACE(random.seed());
-  // In memory: what is tested is the lock, not how long a busy disk takes to sync.
-  const TempDir dir("/dev/shm");
-  const auto url = "sqlite:" + (dir / "shared.db").string();
   auto* ledger = static_cast<Ledger*>(
       mmap(nullptr, sizeof(Ledger), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(ledger, MAP_FAILED);
@@ -101,6 +101,7 @@ TEST(MutualExclusion, HoldsWhileProcessesAreKilledAtRandom) {
       ledger->last_grant = now_ns();
     }
     pids[victim] = start(victim);
+    disturb();
   }
   for (const pid_t pid : pids) {
     kill(pid, SIGKILL);
@@ -119,6 +120,23 @@ TEST(MutualExclusion, HoldsWhileProcessesAreKilledAtRandom) {
   std::cout << ledger->grants << " grants, " << kills << " kills, " << kills_of_holders
             << " of holders, longest gap " << ledger->longest_gap / 1'000'000 << " ms\n";
   munmap(ledger, sizeof(Ledger));
+}
+
+TEST(MutualExclusion, HoldsOnAFileWhileProcessesAreKilledAtRandom) {
+  // In memory: what is tested is the lock, not how long a busy disk takes to sync.
+  const TempDir dir("/dev/shm");
+  kill_at_random("sqlite:" + (dir / "shared.db").string(), [] {});
+}
+
+TEST(MutualExclusion, HoldsOnRedisWhileProcessesAndConnectionsAreKilledAtRandom) {
+  if (const auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
+  const RedisServer server;
+  auto raw = server.raw();
+  kill_at_random(server.url(), [&] {
+    raw.command({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
+    raw.command({"CLIENT", "KILL", "TYPE", "pubsub"});
+    raw.command({"SCRIPT", "FLUSH"});
+  });
 }
 
 }  // namespace
