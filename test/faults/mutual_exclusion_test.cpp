@@ -114,9 +114,6 @@ void kill_at_random(const std::string& url, Disturb&& disturb) {
   EXPECT_GT(kills_of_holders, 0) << "the test has tested nothing";
   EXPECT_LT(std::chrono::nanoseconds(ledger->longest_gap), lease + 1s)
       << "no lock is stuck beyond its ttl + 1 s";
-  RecordProperty("grants", ledger->grants);
-  RecordProperty("kills", kills);
-  RecordProperty("kills_of_holders", kills_of_holders);
   std::cout << ledger->grants << " grants, " << kills << " kills, " << kills_of_holders
             << " of holders, longest gap " << ledger->longest_gap / 1'000'000 << " ms\n";
   munmap(ledger, sizeof(Ledger));
