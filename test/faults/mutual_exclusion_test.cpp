@@ -44,10 +44,21 @@ std::int64_t now_ns() {
   return BootClock::now().time_since_epoch().count();
 }
 
+/// Opening says at once what is wrong; here connections are cut all the time.
+Holdfast open_patiently(const std::string& url) {
+  for (int attempt = 1;; ++attempt) {
+    try {
+      return open(url);
+    } catch (const Error& error) {
+      if (!error.transient() || attempt == 20) throw;
+    }
+  }
+}
+
 /// Takes the lock again and again; while it can prove the lease, nobody else's proof may be running.
 [[noreturn]] void work(const std::string& url, Ledger& ledger, int self, std::uint64_t seed) {
   std::mt19937_64 random(seed);
-  auto holdfast = open(url);
+  auto holdfast = open_patiently(url);
   for (;;) {
     const auto guard = holdfast.locks().lock("the-lock", {.ttl = lease, .wait = 60s});
     const auto now = now_ns();
@@ -78,8 +89,13 @@ void kill_at_random(const std::string& url, Disturb&& disturb) {
   const auto start = [&](int self) {
     const auto seed = random.below(1'000'000'000);
     const pid_t pid = fork();
-    if (pid == 0) work(url, *ledger, self, seed);
-    return pid;
+    if (pid != 0) return pid;
+    try {
+      work(url, *ledger, self, seed);
+    } catch (const std::exception& error) {
+      std::cerr << "a worker ended: " << error.what() << std::endl;
+    }
+    _exit(1);
   };
   pid_t pids[workers];
   for (int i = 0; i < workers; ++i) pids[i] = start(i);
