@@ -1,11 +1,10 @@
 #include "support/redis_locks.hpp"
 
-#include <array>
-#include <cstdio>
 #include <stdexcept>
 
 #include "engine/redis/lock_listing.hpp"
 #include "support/calls.hpp"
+#include "support/replies.hpp"
 
 namespace holdfast::test {
 namespace {
@@ -30,20 +29,9 @@ std::string frozen(std::string script, std::int64_t now_ms) {
 }  // namespace
 
 std::vector<std::string> arguments_of(const std::string& bytes) {
-  const std::unique_ptr<redisReader, decltype(&redisReaderFree)> reader(redisReaderCreate(),
-                                                                        &redisReaderFree);
-  redisReaderFeed(reader.get(), bytes.data(), bytes.size());
-  void* parsed = nullptr;
-  if (redisReaderGetReply(reader.get(), &parsed) != REDIS_OK || parsed == nullptr) {
-    throw std::runtime_error("not a whole command");
-  }
-  const redis::Reply command(static_cast<redisReply*>(parsed));
+  const auto command = reply_of(bytes);  // a command is an array of strings, as a reply may be
   std::vector<std::string> arguments;
   for (const auto* argument : redis::elements_of(*command)) arguments.emplace_back(redis::text_of(*argument));
-  void* more = nullptr;
-  if (redisReaderGetReply(reader.get(), &more) != REDIS_OK || more != nullptr) {
-    throw std::runtime_error("more than one command");
-  }
   return arguments;
 }
 
