@@ -99,6 +99,18 @@ TEST_F(RedisListing, WhatIsNoLockOfThisPrefixIsPassedOver) {
   EXPECT_EQ(listed(nested), Names{"theirs"});
 }
 
+TEST_F(RedisListing, ANameThatBecameSomethingElseMeanwhileIsPassedOver) {
+  RedisLocks locks(server->unix_socket(), "p");
+  const auto holder = LockId::generate();
+  ASSERT_TRUE(locks.acquire(holder, "k"));
+  locks.raw.text({"RPUSH", "p:list", "x"});
+  const Names names = {"p:gone", "p:list", "p:k"};
+  const auto reply = locks.ask(redis::records_command(names, redis::By::text));
+  const auto found = redis::records_outcome(*reply, locks.layout, names).value_or_throw();
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found.front().id, holder);
+}
+
 TEST_F(RedisListing, APrefixIsNotAPattern) {
   for (const std::string& prefix : Names{"*", "a?c", "[ab]", "\\", "^x-z"}) {
     RedisLocks locks(server->unix_socket(), prefix);

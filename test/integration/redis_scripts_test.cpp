@@ -287,6 +287,29 @@ TEST_F(RedisScripts, AnotherOwnersLockIsNeitherReleasedForGoodNorForgotten) {
   EXPECT_FALSE(locks->try_acquire(id, "k"));  // the late one
 }
 
+TEST_F(RedisScripts, ATombstoneReplacesAnIndexThatLeadsToAnotherOwnersLock) {
+  ASSERT_TRUE(locks->acquire(other, "k"));
+  locks->raw.text({"SET", locks->index_key(id), "p:k"});
+  EXPECT_EQ(locks->release(id, std::nullopt, Release::for_good), Absence::other_owner);
+  EXPECT_EQ(get(locks->index_key(id)), "");
+  EXPECT_EQ((*locks->try_lookup("k"))->id, other);
+}
+
+TEST_F(RedisScripts, ATombstoneLeadsNobodyToAKeyOutsideThePrefix) {
+  locks->raw.text({"ACL", "SETUSER", "narrow", "on", ">secret", "~p:*", "&*", "+@all"});
+  auto where = server->unix_socket();
+  where.user = "narrow";
+  where.password = "secret";
+  RedisLocks narrow(where, "p");
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(narrow.release(id, std::nullopt, Release::for_good), Absence::not_found);
+  }
+  EXPECT_EQ(narrow.release(id), Absence::not_found);
+  EXPECT_EQ(std::get<Absence>(*narrow.try_extend(id)), Absence::not_found);
+  EXPECT_FALSE(*narrow.try_lookup(id));
+  EXPECT_EQ(narrow.try_acquire(id, "k").error().code(), ErrorCode::Internal);
+}
+
 TEST_F(RedisScripts, AReleaseForGoodIsAnnounced) {
   auto listener = server->raw();
   listener.send({"SUBSCRIBE", locks->layout.channel("p:k")});
