@@ -1,4 +1,4 @@
-// Processes that share one file, killed at random: what a lock is for.
+// Processes that share one store, killed at random: what a lock is for.
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -12,6 +12,7 @@
 
 #include "support/calls.hpp"
 #include "support/peer.hpp"
+#include "support/redis_server.hpp"
 #include "support/seeded.hpp"
 #include "support/temp_dir.hpp"
 
@@ -43,10 +44,21 @@ std::int64_t now_ns() {
   return BootClock::now().time_since_epoch().count();
 }
 
+/// Opening says at once what is wrong; here connections are cut all the time.
+Holdfast open_patiently(const std::string& url) {
+  for (int attempt = 1;; ++attempt) {
+    try {
+      return open(url);
+    } catch (const Error& error) {
+      if (!error.transient() || attempt == 20) throw;
+    }
+  }
+}
+
 /// Takes the lock again and again; while it can prove the lease, nobody else's proof may be running.
 [[noreturn]] void work(const std::string& url, Ledger& ledger, int self, std::uint64_t seed) {
   std::mt19937_64 random(seed);
-  auto holdfast = open(url);
+  auto holdfast = open_patiently(url);
   for (;;) {
     const auto guard = holdfast.locks().lock("the-lock", {.ttl = lease, .wait = 60s});
     const auto now = now_ns();
@@ -65,12 +77,11 @@ std::int64_t now_ns() {
   }
 }
 
-TEST(MutualExclusion, HoldsWhileProcessesAreKilledAtRandom) {
+/// Workers on one store, killed at random; `disturb` is called each time as well.
+template <class Disturb>
+void kill_at_random(const std::string& url, Disturb&& disturb) {
   Seeded random;
   SCOPED_TRACE(random.seed());
-  // In memory: what is tested is the lock, not how long a busy disk takes to sync.
-  const TempDir dir("/dev/shm");
-  const auto url = "sqlite:" + (dir / "shared.db").string();
   auto* ledger = static_cast<Ledger*>(
       mmap(nullptr, sizeof(Ledger), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(ledger, MAP_FAILED);
@@ -78,8 +89,13 @@ TEST(MutualExclusion, HoldsWhileProcessesAreKilledAtRandom) {
   const auto start = [&](int self) {
     const auto seed = random.below(1'000'000'000);
     const pid_t pid = fork();
-    if (pid == 0) work(url, *ledger, self, seed);
-    return pid;
+    if (pid != 0) return pid;
+    try {
+      work(url, *ledger, self, seed);
+    } catch (const std::exception& error) {
+      std::cerr << "a worker ended: " << error.what() << std::endl;
+    }
+    _exit(1);
   };
   pid_t pids[workers];
   for (int i = 0; i < workers; ++i) pids[i] = start(i);
@@ -101,6 +117,7 @@ TEST(MutualExclusion, HoldsWhileProcessesAreKilledAtRandom) {
       ledger->last_grant = now_ns();
     }
     pids[victim] = start(victim);
+    disturb();
   }
   for (const pid_t pid : pids) {
     kill(pid, SIGKILL);
@@ -113,12 +130,26 @@ TEST(MutualExclusion, HoldsWhileProcessesAreKilledAtRandom) {
   EXPECT_GT(kills_of_holders, 0) << "the test has tested nothing";
   EXPECT_LT(std::chrono::nanoseconds(ledger->longest_gap), lease + 1s)
       << "no lock is stuck beyond its ttl + 1 s";
-  RecordProperty("grants", ledger->grants);
-  RecordProperty("kills", kills);
-  RecordProperty("kills_of_holders", kills_of_holders);
   std::cout << ledger->grants << " grants, " << kills << " kills, " << kills_of_holders
             << " of holders, longest gap " << ledger->longest_gap / 1'000'000 << " ms\n";
   munmap(ledger, sizeof(Ledger));
+}
+
+TEST(MutualExclusion, HoldsOnAFileWhileProcessesAreKilledAtRandom) {
+  // In memory: what is tested is the lock, not how long a busy disk takes to sync.
+  const TempDir dir("/dev/shm");
+  kill_at_random("sqlite:" + (dir / "shared.db").string(), [] {});
+}
+
+TEST(MutualExclusion, HoldsOnRedisWhileProcessesAndConnectionsAreKilledAtRandom) {
+  if (const auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
+  const RedisServer server;
+  auto raw = server.raw();
+  kill_at_random(server.url(), [&] {
+    raw.command({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
+    raw.command({"CLIENT", "KILL", "TYPE", "pubsub"});
+    raw.command({"SCRIPT", "FLUSH"});
+  });
 }
 
 }  // namespace

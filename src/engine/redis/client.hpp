@@ -53,6 +53,7 @@ class Call {
   /// that nobody knows whether it was carried out, unless `was_sent` is false. It owns itself now, and may be
   /// sent again.
   virtual void finish(std::unique_ptr<Call> self, Result<Reply> answer) = 0;
+
  private:
   friend class Client;
   struct OnStop {
@@ -165,6 +166,7 @@ class Client : public std::enable_shared_from_this<Client> {
 
   // Of the leader alone.
   std::vector<char> buffer_;
+  std::vector<Reply> replies_;
 
   sys::WorkerPool background_leader_{1};
 };

@@ -1,0 +1,169 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "engine/redis/lock_listing.hpp"
+#include "support/calls.hpp"
+#include "support/redis_locks.hpp"
+#include "support/redis_server.hpp"
+
+namespace holdfast::test {
+namespace {
+
+using Names = std::vector<std::string>;
+
+class RedisListing : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
+    server.emplace();
+  }
+
+  /// What every page lists; the first one begins without a cursor, the last one ends without.
+  static std::vector<Names> pages(RedisLocks& locks, std::size_t limit) {
+    std::vector<Names> all;
+    std::string cursor;
+    do {
+      const auto page = locks.page(cursor, limit);
+      all.emplace_back();
+      for (const auto& lock : page.locks) all.back().push_back(lock.key.str());
+      cursor = page.cursor;
+    } while (!cursor.empty() && all.size() < 1000);
+    return all;
+  }
+  static Names listed(RedisLocks& locks, std::size_t limit = 100) {
+    Names all;
+    for (const auto& page : pages(locks, limit)) all.insert(all.end(), page.begin(), page.end());
+    return all;
+  }
+
+  std::optional<RedisServer> server;
+};
+
+TEST_F(RedisListing, NothingIsOneEmptyPage) {
+  RedisLocks locks(server->unix_socket(), "p");
+  EXPECT_EQ(pages(locks, 10), std::vector<Names>{{}});
+}
+
+TEST_F(RedisListing, EveryLockIsListedOnceOverPagesOfAnySize) {
+  RedisLocks locks(server->unix_socket(), "p");
+  Names expected;
+  for (int i = 0; i < 50; ++i) {
+    expected.push_back("key-" + std::to_string(i));
+    ASSERT_TRUE(locks.acquire(LockId::generate(), expected.back()));
+  }
+  std::ranges::sort(expected);
+  for (const std::size_t limit : {1U, 7U, 49U, 50U, 51U, 1000U}) {
+    const auto all = pages(locks, limit);
+    EXPECT_EQ(listed(locks, limit), expected);
+    EXPECT_EQ(all.size(), (expected.size() + limit - 1) / limit);
+  }
+  EXPECT_EQ(locks.page("", 0).locks.size(), 1U) << "a limit of none is taken for one";
+}
+
+TEST_F(RedisListing, MoreKeysThanOneScanFindsAreAllFound) {
+  RedisLocks locks(server->unix_socket(), "p");
+  std::set<std::string> expected;
+  for (int i = 0; i < 3000; ++i) {
+    locks.raw.send({"SET", "elsewhere:" + std::to_string(i), "x"});
+    static_cast<void>(locks.raw.receive());
+    if (i % 3 != 0) continue;
+    expected.insert("key-" + std::to_string(i));
+    ASSERT_TRUE(locks.acquire(LockId::generate(), "key-" + std::to_string(i)));
+  }
+  const auto found = listed(locks, 300);
+  EXPECT_EQ(found.size(), expected.size());
+  EXPECT_EQ(std::set(found.begin(), found.end()), expected);
+}
+
+TEST_F(RedisListing, WhatIsNoLockOfThisPrefixIsPassedOver) {
+  RedisLocks locks(server->unix_socket(), "p");
+  RedisLocks nested(server->unix_socket(), "p:inner");
+  RedisLocks longer(server->unix_socket(), "pp");
+  ASSERT_TRUE(locks.acquire(LockId::generate(), "mine"));
+  ASSERT_TRUE(nested.acquire(LockId::generate(), "theirs"));
+  ASSERT_TRUE(longer.acquire(LockId::generate(), "other"));
+  ASSERT_TRUE(locks.acquire(LockId::generate(), "id:x"));
+  ASSERT_TRUE(locks.acquire(LockId::generate(), "fence:x"));
+  locks.raw.text({"SET", "p:text", "text"});
+  locks.raw.text({"SET", "p:\xff", "text"});
+  locks.raw.text({"SET", locks.layout.authority_key(), "text"});
+  locks.raw.text({"RPUSH", "p:list", "x"});
+  const auto done_with = LockId::generate();
+  ASSERT_TRUE(locks.acquire(done_with, "done"));
+  ASSERT_FALSE(locks.release(done_with, "done", redis::Release::for_good));
+  for (const std::size_t limit : {1U, 2U, 100U}) {
+    EXPECT_EQ(listed(locks, limit), (Names{"fence:x", "id:x", "mine"})) << limit;
+  }
+  EXPECT_EQ(listed(nested), Names{"theirs"});
+}
+
+TEST_F(RedisListing, ANameThatBecameSomethingElseMeanwhileIsPassedOver) {
+  RedisLocks locks(server->unix_socket(), "p");
+  const auto holder = LockId::generate();
+  ASSERT_TRUE(locks.acquire(holder, "k"));
+  locks.raw.text({"RPUSH", "p:list", "x"});
+  const Names names = {"p:gone", "p:list", "p:k"};
+  const auto reply = locks.ask(redis::records_command(names, redis::By::text));
+  const auto found = redis::records_outcome(*reply, locks.layout, names).value_or_throw();
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found.front().id, holder);
+}
+
+TEST_F(RedisListing, APrefixIsNotAPattern) {
+  for (const std::string& prefix : Names{"*", "a?c", "[ab]", "\\", "^x-z"}) {
+    RedisLocks locks(server->unix_socket(), prefix);
+    EXPECT_TRUE(listed(locks).empty()) << prefix;
+    ASSERT_TRUE(locks.acquire(LockId::generate(), "k"));
+    EXPECT_EQ(listed(locks), Names{"k"}) << prefix;
+  }
+}
+
+TEST_F(RedisListing, HashedKeysAreListedUnderTheirOwnNames) {
+  RedisLocks locks(server->unix_socket(), std::string(900, 'x'));
+  const Names names = {"short", std::string(400, 'k'), std::string(401, 'k')};
+  for (const auto& name : names) ASSERT_TRUE(locks.acquire(LockId::generate(), name));
+  for (const std::size_t limit : {1U, 100U}) {
+    const auto found = listed(locks, limit);
+    EXPECT_EQ(std::multiset(found.begin(), found.end()), std::multiset(names.begin(), names.end()));
+  }
+}
+
+TEST_F(RedisListing, ALockHeldThroughoutIsListedOnceWhileOthersComeAndGo) {
+  RedisLocks locks(server->unix_socket(), "p");
+  Names expected;
+  for (int i = 0; i < 40; ++i) {
+    expected.push_back("stays-" + std::to_string(100 + i));
+    ASSERT_TRUE(locks.acquire(LockId::generate(), expected.back()));
+  }
+  Names found;
+  std::string cursor;
+  int round = 0;
+  do {
+    const auto page = locks.page(cursor, 7);
+    for (const auto& lock : page.locks) {
+      if (lock.key.str().starts_with("stays")) found.push_back(lock.key.str());
+    }
+    cursor = page.cursor;
+    // The table grows, so that SCAN's own order changes between pages.
+    for (int i = 0; i < 200; ++i) {
+      ASSERT_TRUE(
+          locks.acquire(LockId::generate(), "comes-" + std::to_string(round) + "-" + std::to_string(i)));
+    }
+    ++round;
+  } while (!cursor.empty());
+  EXPECT_EQ(found, expected);
+}
+
+TEST_F(RedisListing, AForeignCursorIsInvalidArgument) {
+  const auto layout = redis::Layout::make("p", 0).value_or_throw();
+  for (const auto& cursor : Names{"\xff\xfe", "e\u0301", std::string(513, 'x')}) {
+    const auto listing = redis::LockListing::start(layout, {.cursor = cursor});
+    ASSERT_FALSE(listing);
+    EXPECT_EQ(listing.error().code(), ErrorCode::InvalidArgument);
+  }
+}
+
+}  // namespace
+}  // namespace holdfast::test

@@ -1,0 +1,125 @@
+#include "support/redis_locks.hpp"
+
+#include <stdexcept>
+
+#include "engine/redis/lock_listing.hpp"
+#include "support/calls.hpp"
+#include "support/replies.hpp"
+
+namespace holdfast::test {
+namespace {
+
+using redis::By;
+
+LockRef ref(const LockId& id, const std::optional<std::string>& name) {
+  return {.id = id, .key = name ? std::optional(key(*name)) : std::nullopt};
+}
+
+/// The script with the server's clock replaced by one that stands still.
+std::string frozen(std::string script, std::int64_t now_ms) {
+  const std::string ask = "redis.call('TIME')";
+  const std::string answer =
+      "{'" + std::to_string(now_ms / 1000) + "', '" + std::to_string(now_ms % 1000 * 1000 + 999) + "'}";
+  auto at = script.find(ask);
+  if (at == std::string::npos) throw std::runtime_error("this script does not ask for the time");
+  for (; at != std::string::npos; at = script.find(ask, at)) script.replace(at, ask.size(), answer);
+  return script;
+}
+
+}  // namespace
+
+std::vector<std::string> arguments_of(const std::string& bytes) {
+  const auto command = reply_of(bytes);  // a command is an array of strings, as a reply may be
+  std::vector<std::string> arguments;
+  for (const auto* argument : redis::elements_of(*command)) arguments.emplace_back(redis::text_of(*argument));
+  return arguments;
+}
+
+RedisLocks::RedisLocks(const RedisOptions& where, std::string_view prefix)
+    : raw(where), layout(redis::Layout::make(prefix, where.db).value_or_throw()) {}
+
+redis::Reply RedisLocks::ask(const std::string& bytes) {
+  auto arguments = arguments_of(bytes);
+  if (frozen_ms_ && arguments[0] == "EVAL") arguments[1] = frozen(arguments[1], *frozen_ms_);
+  return raw.command(arguments);
+}
+
+Result<AcquireOutcome> RedisLocks::try_acquire(const LockId& id, std::string_view name, milliseconds length) {
+  const AcquireRequest request{.id = id, .key = key(name), .ttl = ttl(length)};
+  const auto command = acquire_command(layout, request, By::text);
+  if (!command) return command.error();
+  return redis::acquire_outcome(*ask(*command), request);
+}
+
+std::optional<Granted> RedisLocks::acquire(const LockId& id, std::string_view name, milliseconds length) {
+  const auto outcome = try_acquire(id, name, length).value_or_throw();
+  const auto* granted = std::get_if<Granted>(&outcome);
+  return granted == nullptr ? std::nullopt : std::optional(*granted);
+}
+
+Result<ReleaseOutcome> RedisLocks::try_release(const LockId& id, std::optional<std::string> name,
+                                               redis::Release how) {
+  const auto lock = ref(id, name);
+  const auto command = release_command(layout, lock, how, By::text);
+  if (!command) return command.error();
+  return redis::release_outcome(*ask(*command), lock);
+}
+
+std::optional<Absence> RedisLocks::release(const LockId& id, std::optional<std::string> name,
+                                           redis::Release how) {
+  const auto outcome = try_release(id, std::move(name), how).value_or_throw();
+  const auto* absence = std::get_if<Absence>(&outcome);
+  return absence == nullptr ? std::nullopt : std::optional(*absence);
+}
+
+Result<ExtendOutcome> RedisLocks::try_extend(const LockId& id, std::optional<std::string> name,
+                                             milliseconds length) {
+  const auto lock = ref(id, name);
+  const auto command = extend_command(layout, lock, ttl(length), By::text);
+  if (!command) return command.error();
+  return redis::extend_outcome(*ask(*command), lock);
+}
+
+Result<bool> RedisLocks::try_is_locked(std::string_view name) {
+  const auto command = is_locked_command(layout, key(name), By::text);
+  if (!command) return command.error();
+  return redis::is_locked_outcome(*ask(*command), key(name));
+}
+
+Result<std::optional<LockRecord>> RedisLocks::try_lookup(std::string_view name) {
+  const LookupRequest request{.what = key(name)};
+  const auto command = lookup_command(layout, request, By::text);
+  if (!command) return command.error();
+  return redis::lookup_outcome(*ask(*command), request);
+}
+
+Result<std::optional<LockRecord>> RedisLocks::try_lookup(const LockId& id) {
+  const LookupRequest request{.what = id};
+  return redis::lookup_outcome(*ask(lookup_command(layout, request, By::text).value_or_throw()), request);
+}
+
+std::int64_t RedisLocks::cleanup(std::string_view name) {
+  const auto reply = ask(cleanup_command(layout, key(name), By::text).value_or_throw());
+  const auto code = redis::integer_of(*reply);
+  if (!code) throw std::runtime_error("cleanup: " + std::string(redis::text_of(*reply)));
+  return *code;
+}
+
+LockPage RedisLocks::page(std::string cursor, std::size_t limit) {
+  auto listing =
+      redis::LockListing::start(layout, {.cursor = std::move(cursor), .limit = limit}).value_or_throw();
+  while (const auto command = listing.command(By::text)) {
+    static_cast<void>(listing.take(*ask(*command)).value_or_throw());
+  }
+  return std::move(listing).page();
+}
+
+std::string RedisLocks::lock_key(std::string_view name) const {
+  return layout.lock_key(key(name)).value_or_throw();
+}
+
+std::string RedisLocks::fence_key(std::string_view name) const {
+  return layout.fence_key(lock_key(name)).value_or_throw();
+}
+
+}  // namespace holdfast::test

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/redis/layout.hpp"
+#include "engine/redis/lock_commands.hpp"
+#include "support/raw_redis.hpp"
+
+namespace holdfast::test {
+
+/// The arguments of a command, read back from its bytes by hiredis.
+std::vector<std::string> arguments_of(const std::string& bytes);
+
+/// The lock scripts on a real server, without the engine's connection: command, reply, outcome.
+class RedisLocks {
+ public:
+  RedisLocks(const RedisOptions& where, std::string_view prefix);
+
+  /// From now on the scripts run as they are, but for TIME, which says this: the only way to be at the edge
+  /// of a millisecond on purpose.
+  void freeze(std::int64_t now_ms) { frozen_ms_ = now_ms; }
+
+  redis::Reply ask(const std::string& bytes);
+
+  Result<AcquireOutcome> try_acquire(const LockId& id, std::string_view key,
+                                     std::chrono::milliseconds length = std::chrono::seconds(60));
+  /// The grant, or nothing if refused.
+  std::optional<Granted> acquire(const LockId& id, std::string_view key,
+                                 std::chrono::milliseconds length = std::chrono::seconds(60));
+  Result<ReleaseOutcome> try_release(const LockId& id, std::optional<std::string> key = {},
+                                     redis::Release how = redis::Release::plain);
+  /// Empty: released.
+  std::optional<Absence> release(const LockId& id, std::optional<std::string> key = {},
+                                 redis::Release how = redis::Release::plain);
+  Result<ExtendOutcome> try_extend(const LockId& id, std::optional<std::string> key = {},
+                                   std::chrono::milliseconds length = std::chrono::seconds(60));
+  Result<bool> try_is_locked(std::string_view key);
+  Result<std::optional<LockRecord>> try_lookup(std::string_view key);
+  Result<std::optional<LockRecord>> try_lookup(const LockId& id);
+  std::int64_t cleanup(std::string_view key);
+  LockPage page(std::string cursor, std::size_t limit);
+
+  /// The names of a key and an id in Redis.
+  [[nodiscard]] std::string lock_key(std::string_view key) const;
+  [[nodiscard]] std::string fence_key(std::string_view key) const;
+  [[nodiscard]] std::string index_key(const LockId& id) const { return layout.index_key(id); }
+
+  RawRedis raw;
+  const redis::Layout layout;
+
+ private:
+  std::optional<std::int64_t> frozen_ms_;
+};
+
+}  // namespace holdfast::test

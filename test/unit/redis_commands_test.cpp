@@ -1,0 +1,191 @@
+#include <gtest/gtest.h>
+
+#include "embedded/scripts.hpp"
+#include "engine/redis/lock_commands.hpp"
+#include "engine/redis/lock_record.hpp"
+#include "engine/redis/script.hpp"
+#include "support/calls.hpp"
+#include "support/redis_locks.hpp"
+#include "support/replies.hpp"
+
+namespace holdfast::redis {
+namespace {
+
+using namespace std::string_literals;
+using std::chrono::milliseconds;
+using test::arguments_of;
+using test::key;
+using test::reply_of;
+using test::ttl;
+using Words = std::vector<std::string>;
+
+class RedisCommands : public testing::Test {
+ protected:
+  const Layout layout = Layout::make("p", 0).value_or_throw();
+  const LockId id = LockId::parse("AAAAAAAAAAAAAAAAAAAAAA").value_or_throw();
+  const LockRef by_key{.id = id, .key = key("k")};
+  const LockRef by_id{.id = id, .key = {}};
+  const AcquireRequest acquire{.id = id, .key = key("k"), .ttl = ttl(milliseconds(500))};
+};
+
+std::string sha(std::string_view text) {
+  return Script(text).sha1;
+}
+
+TEST_F(RedisCommands, AScriptIsNamedByTheSha1OfItsText) {
+  EXPECT_EQ(Script("return 1").sha1, "e0e1f9fabfc9d4800c877a703b823ac0578ff8db");
+}
+
+TEST_F(RedisCommands, CarryKeysAndArgumentsAsTheScriptsWantThem) {
+  using namespace embedded;
+  EXPECT_EQ(arguments_of(*acquire_command(layout, acquire, By::sha)),
+            (Words{"EVALSHA", sha(acquire_lua), "3", "p:k", "p:id:AAAAAAAAAAAAAAAAAAAAAA", "p:fence:p:k",
+                   "AAAAAAAAAAAAAAAAAAAAAA", "500", "\"k\""}));
+  EXPECT_EQ(arguments_of(*release_command(layout, by_key, Release::plain, By::sha)),
+            (Words{"EVALSHA", sha(release_lua), "2", "p:id:AAAAAAAAAAAAAAAAAAAAAA", "p:k",
+                   "AAAAAAAAAAAAAAAAAAAAAA", "p:wake:0:"}));
+  EXPECT_EQ(arguments_of(*release_command(layout, by_id, Release::for_good, By::sha)),
+            (Words{"EVALSHA", sha(release_for_good_lua), "1", "p:id:AAAAAAAAAAAAAAAAAAAAAA",
+                   "AAAAAAAAAAAAAAAAAAAAAA", "p:wake:0:", "60000"}));
+  EXPECT_EQ(arguments_of(*extend_command(layout, by_id, ttl(milliseconds(700)), By::sha)),
+            (Words{"EVALSHA", sha(extend_lua), "1", "p:id:AAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAA",
+                   "700"}));
+  EXPECT_EQ(arguments_of(*is_locked_command(layout, key("k"), By::sha)),
+            (Words{"EVALSHA", sha(is_locked_lua), "1", "p:k"}));
+  EXPECT_EQ(arguments_of(*lookup_command(layout, {.what = key("k")}, By::sha)),
+            (Words{"EVALSHA", sha(lookup_lua), "1", "p:k"}));
+  EXPECT_EQ(
+      arguments_of(*lookup_command(layout, {.what = id}, By::sha)),
+      (Words{"EVALSHA", sha(lookup_lua), "1", "p:id:AAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAA"}));
+  EXPECT_EQ(arguments_of(*cleanup_command(layout, key("k"), By::sha)),
+            (Words{"EVALSHA", sha(cleanup_lua), "1", "p:k", "p:id:"}));
+  EXPECT_EQ(arguments_of(records_command(Words{"p:a", "p:b"}, By::sha)),
+            (Words{"EVALSHA", sha(records_lua), "2", "p:a", "p:b"}));
+}
+
+TEST_F(RedisCommands, ByTextDifferOnlyInHowTheScriptIsNamed) {
+  auto by_text = arguments_of(*acquire_command(layout, acquire, By::text));
+  EXPECT_EQ(by_text[0], "EVAL");
+  EXPECT_EQ(by_text[1], embedded::acquire_lua);
+  by_text[0] = "EVALSHA";
+  by_text[1] = sha(embedded::acquire_lua);
+  EXPECT_EQ(by_text, arguments_of(*acquire_command(layout, acquire, By::sha)));
+}
+
+TEST_F(RedisCommands, NoScriptContainsAKeyOrAnId) {
+  const auto other =
+      AcquireRequest{.id = LockId::generate(), .key = key("quite-another"), .ttl = ttl(milliseconds(9))};
+  EXPECT_EQ(arguments_of(*acquire_command(layout, acquire, By::text))[1],
+            arguments_of(*acquire_command(layout, other, By::text))[1]);
+}
+
+TEST_F(RedisCommands, AReservedKeyIsInvalidArgumentInEveryOperation) {
+  const auto reserved = key("fence:p:k");
+  const LockRef lock{.id = id, .key = reserved};
+  for (const auto& command :
+       {acquire_command(layout, {.id = id, .key = reserved, .ttl = ttl(milliseconds(1))}, By::sha),
+        release_command(layout, lock, Release::plain, By::sha),
+        extend_command(layout, lock, ttl(milliseconds(1)), By::sha),
+        is_locked_command(layout, reserved, By::sha), lookup_command(layout, {.what = reserved}, By::sha),
+        cleanup_command(layout, reserved, By::sha)}) {
+    ASSERT_FALSE(command);
+    EXPECT_EQ(command.error().code(), ErrorCode::InvalidArgument);
+    EXPECT_EQ(command.error().key(), "fence:p:k");
+  }
+}
+
+TEST_F(RedisCommands, AKeyIsWrittenAsJson) {
+  for (const auto& [text, written] :
+       std::vector<std::pair<std::string, std::string>>{{"plain", "\"plain\""},
+                                                        {"a\"b\\c/d", "\"a\\\"b\\\\c/d\""},
+                                                        {"a\nb\x01\0c"s, "\"a\\nb\\u0001\\u0000c\""},
+                                                        {"caf\u00e9\u2028", "\"caf\u00e9\u2028\""},
+                                                        {"~ \x7f", "\"~ \x7f\""}}) {
+    EXPECT_EQ(json_string(key(text)), written);
+  }
+}
+
+TEST_F(RedisCommands, RepliesMeanWhatTheScriptsSay) {
+  const auto granted = std::get<Granted>(
+      *acquire_outcome(*reply_of("*3\r\n:1\r\n$15\r\n000000000000042\r\n:1700000000500\r\n"), acquire));
+  EXPECT_EQ(granted.fence.value(), 42U);
+  EXPECT_EQ(granted.expires_at_ms, 1'700'000'000'500);
+  EXPECT_EQ(std::get<Refused>(*acquire_outcome(*reply_of("*2\r\n:0\r\n:250\r\n"), acquire)).free_in,
+            milliseconds(250));
+  EXPECT_TRUE(std::holds_alternative<Released>(*release_outcome(*reply_of(":1\r\n"), by_key)));
+  EXPECT_EQ(std::get<Absence>(*release_outcome(*reply_of(":0\r\n"), by_key)), Absence::other_owner);
+  EXPECT_EQ(std::get<Absence>(*release_outcome(*reply_of(":-1\r\n"), by_key)), Absence::not_found);
+  EXPECT_EQ(std::get<Absence>(*release_outcome(*reply_of(":-2\r\n"), by_key)), Absence::expired);
+  EXPECT_EQ(std::get<Extended>(*extend_outcome(*reply_of("*2\r\n:1\r\n:5\r\n"), by_key)).expires_at_ms, 5);
+  EXPECT_EQ(std::get<Absence>(*extend_outcome(*reply_of(":-2\r\n"), by_key)), Absence::expired);
+  EXPECT_TRUE(*is_locked_outcome(*reply_of(":1\r\n"), key("k")));
+  EXPECT_FALSE(*is_locked_outcome(*reply_of(":0\r\n"), key("k")));
+  EXPECT_FALSE(*lookup_outcome(*reply_of("$-1\r\n"), {.what = id}));
+}
+
+TEST_F(RedisCommands, CodesOfTheScriptsBecomeErrorsThatNameTheLock) {
+  for (const auto& [reply, code] :
+       std::vector<std::pair<std::string, ErrorCode>>{{":-3\r\n", ErrorCode::Internal},
+                                                      {":-4\r\n", ErrorCode::Internal},
+                                                      {":-5\r\n", ErrorCode::InvalidArgument},
+                                                      {":-6\r\n", ErrorCode::Internal},
+                                                      {"-OOM x\r\n", ErrorCode::RateLimited}}) {
+    const auto result = acquire_outcome(*reply_of(reply), acquire);
+    ASSERT_FALSE(result) << reply;
+    EXPECT_EQ(result.error().code(), code) << reply;
+    EXPECT_EQ(result.error().key(), "k");
+    EXPECT_EQ(result.error().lock_id(), id.str());
+    EXPECT_EQ(std::string(result.error().what()).find(id.str()), std::string::npos);
+  }
+}
+
+TEST_F(RedisCommands, AReplyThatNoScriptGivesIsInternalAndNamesTheOperation) {
+  for (const auto* bytes :
+       {":7\r\n", ":2\r\n", "+OK\r\n", "$2\r\nhi\r\n", "*0\r\n", "*1\r\n:1\r\n", "*2\r\n:1\r\n$1\r\nx\r\n",
+        "*2\r\n:0\r\n$1\r\nx\r\n", "*2\r\n:9\r\n:9\r\n", "*3\r\n:1\r\n$2\r\n42\r\n:5\r\n",
+        "*3\r\n:1\r\n:42\r\n:5\r\n", "*3\r\n:1\r\n$15\r\n000000000000042\r\n$1\r\n5\r\n",
+        "*3\r\n:0\r\n$15\r\n000000000000042\r\n:5\r\n", "*3\r\n$-1\r\n$-1\r\n$-1\r\n", "*1\r\n*0\r\n"}) {
+    SCOPED_TRACE(bytes);
+    const auto reply = reply_of(bytes);
+    const auto expect_internal = [](const auto& result, const std::string& operation) {
+      ASSERT_FALSE(result);
+      EXPECT_EQ(result.error().code(), ErrorCode::Internal);
+      EXPECT_NE(result.error().message().find(operation), std::string::npos) << result.error().what();
+    };
+    expect_internal(acquire_outcome(*reply, acquire), "acquire");
+    expect_internal(release_outcome(*reply, by_id), "release");
+    expect_internal(extend_outcome(*reply, by_id), "extend");
+    expect_internal(is_locked_outcome(*reply, key("k")), "is_locked");
+    if (reply->type != REDIS_REPLY_STRING) expect_internal(lookup_outcome(*reply, {.what = id}), "lookup");
+    const Words four(4, "p:k");
+    expect_internal(records_outcome(*reply, layout, four), "list");
+  }
+}
+
+TEST_F(RedisCommands, ARecordIsReadStrictly) {
+  const std::string good =
+      R"({"key":"a\/b","fence":"000000000000007","acquiredAtMs":1,"expiresAtMs":2,"lockId":"AAAAAAAAAAAAAAAAAAAAAA","x":[]})";
+  const auto record = parse_lock_record(good).value_or_throw();
+  EXPECT_EQ(record.key.str(), "a/b");
+  EXPECT_EQ(record.id, id);
+  EXPECT_EQ(record.fence.value(), 7U);
+  EXPECT_EQ(record.acquired_at_ms, 1);
+  EXPECT_EQ(record.expires_at_ms, 2);
+  const auto with = [&](const std::string& from, const std::string& to) {
+    auto text = good;
+    return text.replace(text.find(from), from.size(), to);
+  };
+  for (const auto& bad :
+       {""s, "null"s, "[]"s, "{}"s, good + good, good.substr(1), with("\"key\"", "\"Key\""),
+        with("\"a\\/b\"", "\"\""), with("\"a\\/b\"", "7"), with("\"a\\/b\"", "\"\xff\""),
+        with("000000000000007", "7"), with("\"000000000000007\"", "7"), with(":1,", ":\"1\","),
+        with(":1,", ":-1,"), with(":2,", ":2.5,"), with(":2,", ":1e99,"), with(":2,", ":null,"),
+        with("AAAAAAAAAAAAAAAAAAAAAA", "AAAA"), with("\"lockId\"", "\"lockID\"")}) {
+    const auto parsed = parse_lock_record(bad);
+    ASSERT_FALSE(parsed) << bad;
+    EXPECT_EQ(parsed.error().code(), ErrorCode::Internal);
+  }
+}
+
+}  // namespace
+}  // namespace holdfast::redis

@@ -1,0 +1,58 @@
+#include <gtest/gtest.h>
+
+#include "engine/redis/errors.hpp"
+#include "support/replies.hpp"
+
+namespace holdfast::redis {
+namespace {
+
+using test::reply_of;
+
+Error error(const std::string& text) {
+  return error_of(*reply_of("-" + text + "\r\n"));
+}
+
+// What servers of other versions say; those of this machine's version are provoked in test/integration.
+TEST(RedisErrorTexts, AreUnderstoodAsServersBefore7WrapThem) {
+  const std::string wrap =
+      "ERR Error running script (call to f_0123456789012345678901234567890123456789): @user_script:3: ";
+  const std::string inner = wrap + "@user_script: 3: ";
+  for (const auto& [text, code] : std::vector<std::pair<std::string, ErrorCode>>{
+           {inner + "-OOM command not allowed when used memory > 'maxmemory'.", ErrorCode::RateLimited},
+           {inner + "-READONLY You can't write against a read only replica.", ErrorCode::ServiceUnavailable},
+           {inner + "-MISCONF Redis is configured to save RDB snapshots", ErrorCode::ServiceUnavailable},
+           {inner + "-NOREPLICAS Not enough good replicas to write.", ErrorCode::ServiceUnavailable},
+           {inner + "The user executing the script can't run this command or subcommand",
+            ErrorCode::AuthFailed},
+           {wrap + "WRONGTYPE Operation against a key holding the wrong kind of value",
+            ErrorCode::InvalidArgument},
+           {wrap + "ERR value is not an integer or out of range", ErrorCode::Internal},
+           {wrap + "ERR invalid expire time in set", ErrorCode::InvalidArgument}}) {
+    EXPECT_EQ(to_string(error(text).code()), to_string(code)) << text;
+  }
+}
+
+TEST(RedisErrorTexts, AreToldApartByTheirFirstWordOnly) {
+  EXPECT_EQ(error("ERR something about OOM and LOADING").code(), ErrorCode::Internal);
+  EXPECT_EQ(error("OOMPH no such thing").code(), ErrorCode::Internal);
+  EXPECT_EQ(error("LOADING").code(), ErrorCode::ServiceUnavailable);
+  EXPECT_EQ(error("").code(), ErrorCode::Internal);
+}
+
+TEST(RedisErrorTexts, AreTheCauseOfTheErrorWithoutTheArgumentsTheyQuote) {
+  const auto quoted =
+      error("ERR unknown command 'EVALSHA', with args beginning with: 'sha' 'p:id:AAAAAAAAAAAAAAAAAAAAAA' ");
+  EXPECT_EQ(quoted.cause(), "ERR unknown command 'EVALSHA'");
+  EXPECT_EQ(quoted.code(), ErrorCode::Internal);
+  EXPECT_EQ(error("READONLY You can't write").cause(), "READONLY You can't write");
+}
+
+TEST(RedisErrorTexts, OnlyNoscriptAsksForTheScriptsText) {
+  EXPECT_TRUE(is_noscript(*reply_of("-NOSCRIPT No matching script. Please use EVAL.\r\n")));
+  EXPECT_FALSE(is_noscript(*reply_of("-ERR NOSCRIPT\r\n")));
+  EXPECT_FALSE(is_noscript(*reply_of("+NOSCRIPT\r\n")));
+  EXPECT_FALSE(is_noscript(*reply_of(":1\r\n")));
+}
+
+}  // namespace
+}  // namespace holdfast::redis
