@@ -88,8 +88,18 @@ void append_release(bench::Raw& raw, const Scripts& scripts, const Names& names,
 
 struct Rate {
   double pairs_per_second;
-  double cpu;  ///< of one processor
+  double cpu;         ///< of one processor
+  double server_cpu;  ///< the same of the server
 };
+
+double cpu_seconds_of(pid_t process) {
+  std::ifstream stat("/proc/" + std::to_string(process) + "/stat");
+  std::string word;
+  for (int i = 0; i < 13; ++i) stat >> word;
+  double user = 0, kernel = 0;
+  stat >> user >> kernel;
+  return (user + kernel) / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
 
 /// Keeps so many commands in flight and does nothing else: what the server can do.
 Rate bare_load(const bench::Server& server, int in_flight, Clock::duration length) {
@@ -101,12 +111,16 @@ Rate bare_load(const bench::Server& server, int in_flight, Clock::duration lengt
     bool held;
   };
   std::vector<Slot> slots;
-  for (int i = 0; i < in_flight; ++i)
-    slots.push_back({Names("bare:" + std::to_string(i)), LockId::generate(), false});
+  static int round = 0;  // what an earlier round still held must not be in the way
+  const auto prefix = "bare:" + std::to_string(++round) + ":";
+  for (int i = 0; i < in_flight; ++i) {
+    slots.push_back({Names(prefix + std::to_string(i)), LockId::generate(), false});
+  }
   for (const auto& slot : slots) append_acquire(raw, scripts, slot.names, slot.id.str());
   std::size_t next = 0;  // replies come in the order of the slots
   std::uint64_t pairs = 0;
   const double cpu = cpu_seconds();
+  const double server_cpu = cpu_seconds_of(server.pid());
   const auto start = Clock::now();
   auto now = start;
   redisContext* context = raw.get();
@@ -116,7 +130,10 @@ Rate bare_load(const bench::Server& server, int in_flight, Clock::duration lengt
     if (redisBufferRead(context) != REDIS_OK) throw std::runtime_error(context->errstr);
     void* reply = nullptr;
     while (redisGetReplyFromReader(context, &reply) == REDIS_OK && reply != nullptr) {
+      const auto* answer = static_cast<redisReply*>(reply);
+      const auto code = answer->type == REDIS_REPLY_ARRAY ? answer->element[0]->integer : answer->integer;
       freeReplyObject(reply);
+      if (code != 1) throw std::runtime_error("a bare operation failed");
       auto& slot = slots[next];
       next = (next + 1) % slots.size();
       if (slot.held) {
@@ -132,11 +149,13 @@ Rate bare_load(const bench::Server& server, int in_flight, Clock::duration lengt
     while (done == 0) redisBufferWrite(context, &done);
   }
   const double elapsed = seconds(now - start);
-  return {static_cast<double>(pairs) / elapsed, (cpu_seconds() - cpu) / elapsed};
+  return {static_cast<double>(pairs) / elapsed, (cpu_seconds() - cpu) / elapsed,
+          (cpu_seconds_of(server.pid()) - server_cpu) / elapsed};
 }
 
 /// The same through the lock backend: each completion starts the next operation.
-Rate our_load(holdfast::LockBackend& backend, int in_flight, Clock::duration length) {
+Rate our_load(const bench::Server& server, holdfast::LockBackend& backend, int in_flight,
+              Clock::duration length) {
   struct Chain {
     holdfast::LockBackend& backend;
     LockKey key;
@@ -168,6 +187,7 @@ Rate our_load(holdfast::LockBackend& backend, int in_flight, Clock::duration len
     chains.emplace_back(new Chain{backend, *LockKey::parse("ours:" + std::to_string(i)), stop, ended});
   }
   const double cpu = cpu_seconds();
+  const double server_cpu = cpu_seconds_of(server.pid());
   const auto start = Clock::now();
   for (auto& chain : chains) chain->acquire();
   std::this_thread::sleep_for(length);
@@ -179,23 +199,28 @@ Rate our_load(holdfast::LockBackend& backend, int in_flight, Clock::duration len
     pairs += chain->pairs;
     if (chain->failures != 0) throw std::runtime_error("operations failed");
   }
-  return {static_cast<double>(pairs) / elapsed, (cpu_seconds() - cpu) / elapsed};
+  return {static_cast<double>(pairs) / elapsed, (cpu_seconds() - cpu) / elapsed,
+          (cpu_seconds_of(server.pid()) - server_cpu) / elapsed};
 }
 
 void compare_throughput(const bench::Server& server, int in_flight) {
   const auto backend = open_backend(server);
-  std::vector<double> bare, ours, ratio, cpu;
+  std::vector<double> bare, ours, ratio, cpu, busy_bare, busy_ours;
   for (int round = 0; round < 10; ++round) {
     const auto theirs = bare_load(server, in_flight, 500ms);
-    const auto mine = our_load(*backend, in_flight, 500ms);
+    const auto mine = our_load(server, *backend, in_flight, 500ms);
     bare.push_back(theirs.pairs_per_second);
     ours.push_back(mine.pairs_per_second);
     ratio.push_back(mine.pairs_per_second / theirs.pairs_per_second);
     cpu.push_back(mine.cpu);
+    busy_bare.push_back(theirs.server_cpu);
+    busy_ours.push_back(mine.server_cpu);
   }
   std::printf(
-      "  %3d in flight: bare %6.0f pairs/s   ours %6.0f   ratio %.2f   client's CPU %.0f %% of a core\n",
-      in_flight, median(bare), median(ours), median(ratio), median(cpu) * 100);
+      "  %3d in flight: bare %6.0f pairs/s   ours %6.0f   ratio %.2f   client's CPU %.0f %% of a core"
+      "   (the server's: %.0f %%, %.0f %%)\n",
+      in_flight, median(bare), median(ours), median(ratio), median(cpu) * 100, median(busy_bare) * 100,
+      median(busy_ours) * 100);
 }
 
 template <class T, class Start>
@@ -260,31 +285,32 @@ void compare_latency(const bench::Server& server) {
               median(our_release), median(release_ratio));
 }
 
-/// From the call of release by one holder to the grant of a waiter in another process' place (another
-/// backend), against a release and an acquire one after the other.
+/// From the call of release by one client to the grant of another that waits for it, against the same two
+/// operations one after the other, by the same two clients after the same pause.
 void compare_handoff(const bench::Server& server) {
   const auto holder = open_backend(server);
-  holdfast::Locks waiter(open_backend(server));
+  const auto second = open_backend(server);
+  holdfast::Locks waiter(second);
   const auto key = *LockKey::parse("handoff");
   std::vector<double> paced, handed, ratio;
   for (int round = 0; round < 300; ++round) {
     auto id = LockId::generate();
     acquire_blocking(*holder, id, key);
-    std::this_thread::sleep_for(2ms);
+    std::this_thread::sleep_for(15ms);
     auto start = Clock::now();
     release_blocking(*holder, id, key);
     const auto next = LockId::generate();
-    acquire_blocking(*holder, next, key);
+    acquire_blocking(*second, next, key);
     const double one_after_the_other = micros(Clock::now() - start);
-    release_blocking(*holder, next, key);
+    release_blocking(*second, next, key);
 
     id = LockId::generate();
     acquire_blocking(*holder, id, key);
     Clock::time_point got;
     std::jthread thread([&] {
-      auto guard = waiter.lock("handoff", {.wait = 10s, .base_delay = 1s});
+      const auto lock = waiter.acquire("handoff", {.wait = 10s, .base_delay = 1s});
       got = Clock::now();
-      guard.release();
+      waiter.release(lock.id.str());
     });
     std::this_thread::sleep_for(15ms);  // it sleeps
     start = Clock::now();
@@ -369,6 +395,12 @@ int main(int argc, char** argv) {
   bench::pin(server.pid(), -1);
   std::printf("Hand-off to a waiter, not pinned (p50):\n");
   compare_handoff(server);
+  bench::pin(0, 0);
+  bench::pin(server.pid(), 0);
+  std::printf("Hand-off to a waiter, all on one processor (p50):\n");
+  compare_handoff(server);
+  bench::pin(0, -1);
+  bench::pin(server.pid(), -1);
   std::printf("Many waiters of one key in one process:\n");
   herd(server);
   return 0;

@@ -30,6 +30,7 @@ void add_lock_release(CLI::App& lock, Context& context);
 void add_lock_extend(CLI::App& lock, Context& context);
 void add_lock_show(CLI::App& lock, Context& context);
 void add_lock_list(CLI::App& lock, Context& context);
+void add_doctor(CLI::App& app, Context& context);
 void add_completion(CLI::App& app, Context& context);
 
 }  // namespace holdfast::cli

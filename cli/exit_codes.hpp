@@ -10,6 +10,7 @@ namespace holdfast::cli {
 enum ExitCode : int {
   exit_ok = 0,
   exit_not_held = 1,          ///< lock release, extend, show: nobody holds that
+  exit_unhealthy = 1,         ///< doctor: there is a warning or a problem
   exit_usage = 64,            ///< bad option or argument; nothing was done
   exit_unavailable = 69,      ///< the backend cannot be used now
   exit_internal = 70,         ///< a broken promise: of the data, of the system, or of this program

@@ -42,6 +42,7 @@ void set_up(CLI::App& app, Context& context) {
       "  holdfast lock list                              who holds what\n"
       "  holdfast lock show deploy\n"
       "  holdfast --url redis://cache.internal run -n deploy -- make deploy\n"
+      "  holdfast --url redis://cache.internal doctor    what would hurt there\n"
       "  source <(holdfast completion bash)\n"
       "\n"
       "Each command has its own help: holdfast run --help, holdfast lock acquire --help.");
@@ -60,6 +61,7 @@ void set_up(CLI::App& app, Context& context) {
   add_lock_extend(*lock, context);
   add_lock_show(*lock, context);
   add_lock_list(*lock, context);
+  add_doctor(app, context);
   add_completion(app, context);
 }
 

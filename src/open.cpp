@@ -8,6 +8,7 @@
 #include <holdfast/sqlite.hpp>
 
 #include "sys/errno_error.hpp"
+#include "url.hpp"
 
 namespace holdfast {
 namespace {
@@ -45,26 +46,23 @@ Holdfast::Holdfast(std::shared_ptr<LockBackend> backend, std::shared_ptr<Log> lo
     : log_(std::move(log)), locks_(std::move(backend), log_), url_(std::move(url)) {}
 
 Holdfast open(std::string_view url) {
-  constexpr std::string_view sqlite = "sqlite:";
   auto log = std::make_shared<Log>();
-  if (url == "memory:") return {make_memory_lock_backend({}, log), log, std::string(url)};
-  if (url.starts_with(sqlite)) {
-    const auto file = sqlite_file(url.substr(sqlite.size()));
-    return {make_sqlite_lock_backend(file, {}, log).value_or_throw(), log,
-            std::string(sqlite) + file.string()};
+  switch (engine_of(url)) {
+    case EngineKind::memory:
+      return {make_memory_lock_backend({}, log), log, std::string(url)};
+    case EngineKind::sqlite: {
+      const auto file = sqlite_file(url.substr(sqlite_scheme.size()));
+      return {make_sqlite_lock_backend(file, {}, log).value_or_throw(), log,
+              std::string(sqlite_scheme) + file.string()};
+    }
+    case EngineKind::redis: {
+      const auto options = parse_redis_url(url).value_or_throw();
+      return {make_redis_lock_backend(options, log).value_or_throw(), log, redis_url(options)};
+    }
+    case EngineKind::unknown:
+      break;
   }
-  if (url.starts_with("redis:") || url.starts_with("rediss:") || url.starts_with("unix:")) {
-    const auto options = parse_redis_url(url).value_or_throw();
-    return {make_redis_lock_backend(options, log).value_or_throw(), log, redis_url(options)};
-  }
-  // Only the scheme: the rest of a URL we do not know may hold a password.
-  constexpr std::string_view known = "sqlite:PATH, sqlite:, redis://HOST, rediss://HOST, unix:PATH, memory:";
-  const auto colon = url.find(':');
-  throw Error(ErrorCode::InvalidArgument, colon == std::string_view::npos
-                                              ? "a URL is one of " + std::string(known)
-                                              : "unknown URL scheme \"" +
-                                                    std::string(url.substr(0, colon + 1)) + "\"; known are " +
-                                                    std::string(known));
+  throw unknown_url(url);
 }
 
 std::string_view version() noexcept {

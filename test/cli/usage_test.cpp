@@ -23,7 +23,7 @@ TEST_F(Usage, BadInputIsRefusedWithItsCodeAndAReason) {
   const std::vector<BadInput> table{
       {{}, 64, "subcommand is required"},
       {{"lock"}, 64, "subcommand is required"},
-      {{"frobnicate"}, 64, "unknown command \"frobnicate\"; holdfast has: run, lock, completion"},
+      {{"frobnicate"}, 64, "unknown command \"frobnicate\"; holdfast has: run, lock, doctor, completion"},
       {{"lock", "steal"}, 64, "unknown command \"steal\"; holdfast lock has: acquire"},
       {{"--frobnicate"}, 64, "unknown option \"--frobnicate\""},
       {{"run", "-nxw5", "k", "true"}, 64, "unknown option \"-x\"; see holdfast run --help"},
@@ -57,7 +57,14 @@ TEST_F(Usage, BadInputIsRefusedWithItsCodeAndAReason) {
        "more than a third of the --max-hold"},
       {{"--url", "", "lock", "list"}, 64, "is empty"},
       {{"--url", "mysql://x", "lock", "list"}, 64, "mysql"},
-      {{"--url", "nonsense", "lock", "list"}, 64, "a URL is"},
+      {{"--url", "redis://u:sesame@h:0", "lock", "list"}, 64, "the port"},
+      {{"--url", "redis://h?db=x", "doctor"}, 64, "the database"},
+      {{"--url", "redis://127.0.0.1:1", "lock", "list"}, 69, "127.0.0.1:1"},
+      {{"--url", "redis://127.0.0.1:1", "doctor"}, 69, "127.0.0.1:1"},
+      {{"--url", "unix:" + file("no.sock").string(), "doctor"}, 69, "no.sock"},
+      {{"--url", "mysql://x", "doctor"}, 64, "mysql"},
+      {{"doctor", "x"}, 64, "x"},
+      {{"--url", "nonsense", "lock", "list"}, 64, "a URL is one of"},
       {{"--url", "sqlite:" + file("no/such/dir.db").string(), "lock", "list"}, 69, "no/such"},
       {{"--url", "sqlite:" + directory().string(), "lock", "list"}, 69, "directory"},
       {{"lock", "acquire"}, 64, "KEY is required"},
@@ -154,6 +161,7 @@ TEST_F(Usage, EveryLevelHasHelpWithExamples) {
                                                                                      {"lock", "extend"},
                                                                                      {"lock", "show"},
                                                                                      {"lock", "list"},
+                                                                                     {"doctor"},
                                                                                      {"completion"}}) {
     for (const char* flag : {"--help", "-h"}) {
       auto typed = level;
@@ -201,8 +209,9 @@ TEST_F(Usage, CompletionScriptsParseAndKnowTheOptions) {
       Program(directory(), {"bash", "-c", ask}, {.environment = {std::string("HOLDFAST=") + HOLDFAST_BINARY}})
           .wait();
   EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_EQ(result.out,
-            "run lock completion --version -h --help --url --json\nlock\nrelease\n--max-hold\n--\nzsh\n")
+  EXPECT_EQ(
+      result.out,
+      "run lock doctor completion --version -h --help --url --json\nlock\nrelease\n--max-hold\n--\nzsh\n")
       << result.err;
 }
 

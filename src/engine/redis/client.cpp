@@ -13,6 +13,7 @@ namespace {
 constexpr std::size_t read_size = std::size_t{64} << 10;
 /// One write takes at most about this much, so that a long queue does not become one huge buffer.
 constexpr std::size_t write_size = std::size_t{256} << 10;
+constexpr std::size_t completions_per_write = 32;
 /// poll's clock stands still while the machine is suspended; sleeping in slices bounds how late a deadline is
 /// noticed after it wakes.
 constexpr BootClock::duration longest_sleep = std::chrono::seconds(1);
@@ -80,9 +81,13 @@ void Client::send(std::unique_ptr<Call> call, const std::stop_token& stop) {
 }
 
 Result<Reply> Client::call(Command command, BootTime deadline, bool fail_fast) {
+  return call(std::move(command).bytes(), deadline, fail_fast);
+}
+
+Result<Reply> Client::call(std::string bytes, BootTime deadline, bool fail_fast) {
   Slot<Reply> slot;
   auto call = std::make_unique<BlockingCall>(slot);
-  call->bytes = std::move(command).bytes();
+  call->bytes = std::move(bytes);
   call->deadline = deadline;
   call->patience = endpoint_->options().command_timeout;
   call->fail_fast = fail_fast;
@@ -152,7 +157,9 @@ void Client::turn(Lock& lock) {
 }
 
 void Client::run_finished(Lock& lock) {
-  while (!finished_.empty()) {
+  for (std::size_t told = 0; !finished_.empty(); ++told) {
+    // What completions sent goes out while the next ones run, so that the server does not idle meanwhile.
+    if (told % completions_per_write == completions_per_write - 1) flush(lock);
     Finished next = std::move(finished_.front());
     finished_.pop_front();
     const bool awaited = next.call->awaited;
@@ -239,7 +246,6 @@ void Client::flush(Lock& lock) {
 
 void Client::receive(Lock& lock) {
   auto& [stream, reader] = *connection_;
-  std::vector<Reply> replies;
   std::optional<Error> broken;
   lock.unlock();
   for (;;) {
@@ -255,16 +261,17 @@ void Client::receive(Lock& lock) {
     auto reply = reader.next();
     if (!reply) broken = reply.error();
     if (!reply || !*reply) break;
-    replies.push_back(**std::move(reply));
+    replies_.push_back(**std::move(reply));
   }
   lock.lock();
-  for (auto& reply : replies) {
+  for (auto& reply : replies_) {
     if (sent_.empty()) {
       broken = Error(ErrorCode::Internal, "the server answers more than was asked");
       break;
     }
     on_reply(std::move(reply));
   }
+  replies_.clear();
   if (broken) break_connection(lock, *broken, BootClock::now());
 }
 

@@ -53,6 +53,7 @@ class Call {
   /// that nobody knows whether it was carried out, unless `was_sent` is false. It owns itself now, and may be
   /// sent again.
   virtual void finish(std::unique_ptr<Call> self, Result<Reply> answer) = 0;
+
  private:
   friend class Client;
   struct OnStop {
@@ -91,6 +92,7 @@ class Client : public std::enable_shared_from_this<Client> {
   void wait(Completion& completion);
   /// One command, blocking.
   [[nodiscard]] Result<Reply> call(Command command, BootTime deadline, bool fail_fast = false);
+  [[nodiscard]] Result<Reply> call(std::string bytes, BootTime deadline, bool fail_fast = false);
   /// Waits until everything sent has ended, unless called from a completion.
   void close();
 
@@ -164,6 +166,7 @@ class Client : public std::enable_shared_from_this<Client> {
 
   // Of the leader alone.
   std::vector<char> buffer_;
+  std::vector<Reply> replies_;
 
   sys::WorkerPool background_leader_{1};
 };

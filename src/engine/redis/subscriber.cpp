@@ -5,6 +5,7 @@
 #include <array>
 #include <condition_variable>
 #include <deque>
+#include <list>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -32,7 +33,7 @@ constexpr milliseconds longest_confirmation = std::chrono::seconds(1);
 
 }  // namespace
 
-/// Shared by the watches and the thread. The thread alone touches the connection.
+/// Shared by the watches and the thread. One of them at a time, the leader, reads and writes the connection.
 class Subscriber::State {
  public:
   State(std::shared_ptr<const Endpoint> endpoint, std::shared_ptr<Log> log)
@@ -76,9 +77,17 @@ class Subscriber::State {
   }
 
   bool sleep(Place place, BootTime look_again_at, BootTime deadline, const std::stop_token& stop) {
-    std::unique_lock lock(mutex_);
+    Lock lock(mutex_);
     auto& topic = place.topic->second;
-    return topic.waiters.sleep(lock, place.waiter, look_again_at, deadline, stop, topic.silent);
+    const auto asleep = sleepers_.insert(sleepers_.end(), &*place.waiter);
+    // The thread makes way: a message that we read ourselves needs to wake nobody.
+    if (thread_polls_) wake_.set();
+    const bool woken = topic.waiters.sleep(
+        lock, place.waiter, look_again_at, deadline, stop, topic.silent,
+        [this](Lock& held, WakeQueue::Waiter& waiter, BootTime until) { pause(held, waiter, until); });
+    sleepers_.erase(asleep);
+    if (!leading_) appoint();
+    return woken;
   }
 
   void pass_on(Place place) {
@@ -92,35 +101,75 @@ class Subscriber::State {
       stopping_ = true;
     }
     wake_.set();
+    idle_.notify_one();
     if (thread_.joinable()) thread_.join();
   }
 
   [[nodiscard]] bool is_home() const noexcept { return home_.is_here(); }
 
  private:
+  using Lock = WakeQueue::Lock;
+
+  /// The thread: reads the connection while nobody sleeps who could.
   void run() {
-    std::unique_lock lock(mutex_);
+    Lock lock(mutex_);
     while (!stopping_) {
-      const BootTime now = BootClock::now();
-      ask(now);
-      pollfd polled[2] = {{.fd = wake_.descriptor(), .events = POLLIN, .revents = 0},
-                          {.fd = -1, .events = 0, .revents = 0}};
-      if (connection_) {
-        polled[1].fd = connection_->stream->descriptor();
-        polled[1].events = static_cast<short>(out_.empty() ? POLLIN : POLLIN | POLLOUT);
-      } else if (!topics_.empty()) {
-        dial(now, polled[1]);
+      if (leading_ || !sleepers_.empty()) {
+        idle_.wait(lock);
+        continue;
       }
-      // A connection that was just made is used before any sleep.
-      const bool made = connection_ && polled[1].fd < 0;
-      const timespec timeout = made ? timespec{} : timespec{.tv_sec = 0, .tv_nsec = nap(now).count()};
-      const bool idle = topics_.empty();
-      lock.unlock();
-      ppoll(polled, 2, idle ? nullptr : &timeout, nullptr);
-      if (polled[0].revents != 0) wake_.clear();
-      lock.lock();
-      if (connection_ && polled[1].revents != 0) receive();
+      leading_ = thread_polls_ = true;
+      turn(lock, never);
+      leading_ = thread_polls_ = false;
+      appoint();
     }
+  }
+
+  /// One sleeper reads the connection for all; the others wait to be poked.
+  void pause(Lock& lock, WakeQueue::Waiter& waiter, BootTime until) {
+    if (leading_ || stopping_) {
+      // In slices, because this clock stands still while the machine is suspended.
+      waiter.changed.wait_for(
+          lock, std::min<BootClock::duration>(until - BootClock::now(), std::chrono::seconds(1)));
+      return;
+    }
+    leading_ = true;
+    waiter.polls = &wake_;
+    turn(lock, until);
+    waiter.polls = nullptr;
+    leading_ = false;
+  }
+
+  /// Finds the next to read the connection: a sleeper, else the thread.
+  void appoint() {
+    if (sleepers_.empty()) {
+      idle_.notify_one();
+    } else {
+      sleepers_.front()->poke();
+    }
+  }
+
+  /// What there is to do for the connection, then one sleep, then what came.
+  void turn(Lock& lock, BootTime until) {
+    const BootTime now = BootClock::now();
+    ask(now);
+    pollfd polled[2] = {{.fd = wake_.descriptor(), .events = POLLIN, .revents = 0},
+                        {.fd = -1, .events = 0, .revents = 0}};
+    if (connection_) {
+      polled[1].fd = connection_->stream->descriptor();
+      polled[1].events = static_cast<short>(out_.empty() ? POLLIN : POLLIN | POLLOUT);
+    } else if (!topics_.empty()) {
+      dial(now, polled[1]);
+      if (connection_) return;  // just made: used before any sleep
+    }
+    const auto nap = std::min<BootClock::duration>(this->nap(now), until - now);
+    const timespec timeout{.tv_sec = 0, .tv_nsec = std::max<BootClock::rep>(nap.count(), 0)};
+    const bool idle = topics_.empty();
+    lock.unlock();
+    ppoll(polled, 2, idle ? nullptr : &timeout, nullptr);
+    if (polled[0].revents != 0) wake_.clear();
+    lock.lock();
+    if (connection_ && polled[1].revents != 0) receive();
   }
 
   /// Until when to sleep if nothing happens: the next attempt to connect, or the time to forget a channel.
@@ -267,8 +316,12 @@ class Subscriber::State {
   std::condition_variable settled_;  ///< some topic was confirmed or refused
   bool stopping_ = false;
   std::thread thread_;
+  bool leading_ = false;       ///< somebody reads the connection
+  bool thread_polls_ = false;  ///< the thread does
+  std::condition_variable idle_;
+  std::list<WakeQueue::Waiter*> sleepers_;
 
-  // Of the thread alone.
+  // Of whoever leads.
   std::optional<Connection> connection_;
   std::string out_;
   std::deque<std::uint64_t> unanswered_;  ///< numbers of SUBSCRIBEs, 0 for the rest, in order

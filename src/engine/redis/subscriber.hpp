@@ -9,8 +9,9 @@
 
 namespace holdfast::redis {
 
-/// Who waits for which channel in this process. All waiters share one connection, made when there is a first,
-/// and a thread that reads it; those of one channel share its subscription.
+/// Who waits for which channel in this process. All waiters share one connection, made when there is a first;
+/// those of one channel share its subscription. One of the waiters reads the connection, so that a message
+/// for it needs to wake no other thread; a thread of our own does while nobody sleeps.
 ///
 /// A message wakes one waiter, the one that has waited longest: the others would only be refused, and the
 /// next release brings the next message. So a release costs each process one attempt, however many threads

@@ -1,6 +1,8 @@
 #include "engine/redis/wake_queue.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 namespace holdfast::redis {
 
@@ -18,44 +20,46 @@ void WakeQueue::leave(Place place) {
   if (unused) wake_one();
   if (!was_first || waiters_.empty()) return;
   waiters_.front().first_since = BootClock::now();
-  waiters_.front().changed.notify_one();
+  waiters_.front().poke();
 }
 
 void WakeQueue::wake_one() {
   const auto asleep = std::ranges::find_if(waiters_, [](const Waiter& waiter) { return !waiter.woken; });
   if (asleep == waiters_.end()) return;
   asleep->woken = true;
-  asleep->changed.notify_one();
+  asleep->poke();
 }
 
-bool WakeQueue::sleep(std::unique_lock<std::mutex>& lock, Place place, BootTime look_again_at,
-                      BootTime deadline, const std::stop_token& stop, const bool& alone) {
+bool WakeQueue::sleep(Lock& lock, Place place, BootTime look_again_at, BootTime deadline,
+                      const std::stop_token& stop, const bool& alone, const Pause& pause) {
   const BootTime began = BootClock::now();
   // Whoever becomes the first while it sleeps begins its pause anew: the lock has just been taken.
   const auto look_at = [&] {
     if (alone || place->first_since <= began) return look_again_at;
     return place->first_since == never ? never : saturating_add(place->first_since, look_again_at - began);
   };
-  // The callback needs the mutex, and registering runs it if the stop came before.
+  // The callback needs the mutex: so it is made and ended without it.
   lock.unlock();
-  const std::stop_callback interrupt(stop, [&] {
-    const std::lock_guard inner(*lock.mutex());
-    place->changed.notify_one();
-  });
+  std::optional<std::stop_callback<std::function<void()>>> interrupt;
+  if (stop.stop_possible()) {
+    interrupt.emplace(stop, [&] {
+      const std::lock_guard inner(*lock.mutex());
+      place->poke();
+    });
+  }
   lock.lock();
   bool woken = false;
   while (!stop.stop_requested()) {
-    if (place->woken) {
-      place->woken = false;
-      woken = true;
-      break;
-    }
-    const auto left = std::min(look_at(), deadline) - BootClock::now();
-    if (left <= BootClock::duration::zero()) break;
-    // In slices, because this clock stands still while the machine is suspended.
-    place->changed.wait_for(lock, std::min<BootClock::duration>(left, std::chrono::seconds(1)));
+    woken = std::exchange(place->woken, false);
+    const BootTime until = std::min(look_at(), deadline);
+    if (woken || BootClock::now() >= until) break;
+    pause(lock, *place, until);
   }
-  lock.unlock();  // or the callback, if it runs now, could not end
+  if (interrupt) {
+    lock.unlock();
+    interrupt.reset();
+    lock.lock();
+  }
   return woken;
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <charconv>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -10,7 +12,10 @@ namespace holdfast::redis {
 class Command {
  public:
   /// The number of arguments, the command's name included, that will follow.
-  explicit Command(std::size_t arguments) { add_count('*', arguments); }
+  explicit Command(std::size_t arguments) {
+    bytes_.reserve(arguments * usual_argument);
+    add_count('*', arguments);
+  }
   Command(std::initializer_list<std::string_view> arguments) : Command(arguments.size()) {
     for (const auto argument : arguments) add(argument);
   }
@@ -25,8 +30,16 @@ class Command {
   [[nodiscard]] std::string bytes() && noexcept { return std::move(bytes_); }
 
  private:
+  /// So that most commands are built in one piece of memory.
+  static constexpr std::size_t usual_argument = 48;
+
   void add_count(char kind, std::size_t count) {
-    bytes_.append(1, kind).append(std::to_string(count)).append("\r\n");
+    std::array<char, 24> line;
+    line[0] = kind;
+    char* end = std::to_chars(line.data() + 1, line.data() + line.size() - 2, count).ptr;
+    *end++ = '\r';
+    *end++ = '\n';
+    bytes_.append(line.data(), end);
   }
   std::string bytes_;
 };

@@ -1,0 +1,43 @@
+#include <holdfast/doctor.hpp>
+#include <holdfast/open.hpp>
+#include <holdfast/redis.hpp>
+#include <holdfast/sqlite.hpp>
+
+#include "engine/sqlite/examine.hpp"
+#include "url.hpp"
+
+namespace holdfast {
+namespace {
+
+Result<std::vector<Finding>> examine_sqlite(std::string_view path) {
+  if (!path.empty()) return sqlite::examine(std::filesystem::path(path));
+  const auto file = default_sqlite_file();
+  if (!file) return file.error();
+  std::error_code ignored;
+  if (std::filesystem::exists(file->parent_path(), ignored)) return sqlite::examine(*file);
+  return std::vector<Finding>{
+      {Severity::note, "file", file->string() + " does not exist yet; its first use creates it", {}}};
+}
+
+}  // namespace
+
+Result<std::vector<Finding>> examine(std::string_view url, const Progress& progress) {
+  switch (engine_of(url)) {
+    case EngineKind::memory:
+      return std::vector<Finding>{
+          {Severity::note, "memory", "locks of one process: they keep no other out",
+           "use sqlite: for the processes of a machine, redis:// for several machines"}};
+    case EngineKind::sqlite:
+      return examine_sqlite(url.substr(sqlite_scheme.size()));
+    case EngineKind::redis: {
+      const auto options = parse_redis_url(url);
+      if (!options) return options.error();
+      return examine_redis(*options, progress);
+    }
+    case EngineKind::unknown:
+      break;
+  }
+  return unknown_url(url);
+}
+
+}  // namespace holdfast

@@ -1,0 +1,394 @@
+#include "engine/redis/doctor/judge.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdio>
+
+namespace holdfast::redis {
+
+Info parse_info(std::string_view text) {
+  Info fields;
+  while (!text.empty()) {
+    auto line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    const auto colon = line.find(':');
+    if (colon == std::string_view::npos || line.starts_with('#')) continue;
+    fields.emplace(line.substr(0, colon), line.substr(colon + 1));
+  }
+  return fields;
+}
+
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::nanoseconds;
+
+std::string field(const Info& info, std::string_view name) {
+  const auto found = info.find(name);
+  return found == info.end() ? std::string() : found->second;
+}
+
+double number(const std::string& text) {
+  double value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+std::string milliseconds_text(nanoseconds length) {
+  std::array<char, 48> text{};
+  std::snprintf(text.data(), text.size(), "%.2f ms", static_cast<double>(length.count()) / 1e6);
+  return text.data();
+}
+
+std::string bytes_text(double bytes) {
+  constexpr std::array units{"bytes", "KB", "MB", "GB", "TB"};
+  std::size_t unit = 0;
+  while (bytes >= 1000 && unit + 1 < units.size()) {
+    bytes /= 1000;
+    ++unit;
+  }
+  std::array<char, 48> text{};
+  std::snprintf(text.data(), text.size(), unit == 0 ? "%.0f %s" : "%.1f %s", bytes, units[unit]);
+  return text.data();
+}
+
+bool is_local(const RedisOptions& options) {
+  return !options.unix_socket.empty() || options.host == "localhost" || options.host == "::1" ||
+         options.host.starts_with("127.");
+}
+
+/// Adds to the list of findings, topic by topic.
+class Judge {
+ public:
+  Judge(const RedisOptions& options, const Observations& seen) : options_(options), seen_(seen) {}
+
+  std::vector<Finding> all() && {
+    connection();
+    access();
+    server();
+    role();
+    persistence();
+    memory();
+    rights();
+    scripts();
+    wake_ups();
+    clock();
+    round_trips();
+    fences();
+    return std::move(findings_);
+  }
+
+ private:
+  void add(Severity severity, std::string topic, std::string found, std::string advice = {}) {
+    findings_.push_back({severity, std::move(topic), std::move(found), std::move(advice)});
+  }
+  void not_known(std::string topic, const std::string& right) {
+    add(Severity::note, std::move(topic), "not known: this user may not ask",
+        "allow it " + right + " for the time of an examination; locks do not need it");
+  }
+  [[nodiscard]] std::string info(std::string_view name) const { return field(seen_.info, name); }
+  [[nodiscard]] std::string user() const {
+    if (!seen_.user.empty()) return seen_.user;
+    return options_.user.empty() ? "default" : options_.user;
+  }
+  /// As it stands in front of every key: without colons at its end.
+  [[nodiscard]] std::string prefix() const {
+    auto text = options_.lock_prefix;
+    while (text.ends_with(':')) text.pop_back();
+    return text;
+  }
+  /// What to give the user, in words that a server takes.
+  [[nodiscard]] std::string grant(const std::string& rule) const {
+    return "ACL SETUSER " + user() + " " + rule;
+  }
+
+  void connection() {
+    if (!options_.unix_socket.empty()) {
+      return add(Severity::ok, "connection", "connected through the socket " + options_.unix_socket);
+    }
+    const auto there = "connected to " + options_.host + ", port " + std::to_string(options_.port);
+    if (options_.tls) return add(Severity::ok, "connection", there + ", with TLS, its certificate verified");
+    if (is_local(options_)) return add(Severity::ok, "connection", there + ", on this machine");
+    add(Severity::note, "connection",
+        there + ", without TLS: everything, passwords too, can be read on the way",
+        "use rediss:// unless you trust the network");
+  }
+
+  void access() {
+    const bool anyone = options_.password.empty() && options_.user.empty();
+    if (!anyone) {
+      add(Severity::ok, "access", "authenticated as user " + user());
+    } else if (is_local(options_)) {
+      add(Severity::ok, "access", "no password, on this machine");
+    } else {
+      add(Severity::warning, "access", "no password: whoever reaches the server can take and end every lock",
+          "give Holdfast a user of its own (docs/guide/redis.md has the line)");
+    }
+    if (seen_.password_file_mode && (*seen_.password_file_mode & 077U) != 0) {
+      std::array<char, 8> mode{};
+      std::snprintf(mode.data(), mode.size(), "%04o", *seen_.password_file_mode & 0777U);
+      add(Severity::warning, "access",
+          "other users can read or change " + options_.password_file + " (mode " + mode.data() + ")",
+          "chmod 600 " + options_.password_file);
+    }
+  }
+
+  void server() {
+    if (seen_.info.empty()) return not_known("server", "+info");
+    const bool is_valkey = info("server_name") == "valkey";
+    const auto version = info("redis_version");
+    const auto name = is_valkey ? "Valkey " + info("valkey_version") : "Redis " + version;
+    const auto major = number(version);  // "6.2.1" is read as 6.2
+    if (info("redis_mode") == "cluster") {
+      return add(Severity::problem, "server", name + " in cluster mode, which Holdfast does not support yet",
+                 "use a server that is no member of a cluster");
+    }
+    if (info("redis_mode") == "sentinel") {
+      return add(Severity::problem, "server", "this is a Sentinel, which holds no data",
+                 "name the address of the master that it watches");
+    }
+    if (major < 6.2) {
+      return add(Severity::problem, "server", name + " is too old: locks need 6.2 (SET with PXAT)",
+                 "upgrade the server");
+    }
+    add(Severity::ok, "server", name);
+  }
+
+  void role() {
+    if (seen_.info.empty()) return not_known("role", "+info");
+    if (info("role") == "slave") {
+      return add(Severity::problem, "role",
+                 "a replica of " + info("master_host") + ":" + info("master_port") + ", which takes no locks",
+                 "name the master in the URL");
+    }
+    const auto replicas = info("connected_slaves");
+    if (replicas.empty() || replicas == "0") return add(Severity::ok, "role", "a master without replicas");
+    add(Severity::note, "role",
+        "a master with " + replicas +
+            " replica(s): they follow with a delay, so a failover may forget the newest locks and fences",
+        "after a failover, wait for the longest ttl before trusting new locks; see docs/operating/redis.md");
+  }
+
+  void persistence() {
+    if (seen_.info.empty()) return not_known("persistence", "+info");
+    if (info("aof_last_write_status") == "err" || info("rdb_last_bgsave_status") == "err") {
+      add(Severity::problem, "persistence", "the last attempt to save failed",
+          "look at the server's log and disk");
+    }
+    constexpr auto advice = "CONFIG SET appendonly yes, and the same in redis.conf";
+    if (info("aof_enabled") == "1") {
+      const auto sync = seen_.appendfsync.value_or("");
+      if (sync == "always") {
+        add(Severity::ok, "persistence", "append-only file, synced with every write");
+      } else if (sync == "no") {
+        add(Severity::warning, "persistence",
+            "append-only file, synced when the system likes: a power cut forgets the newest fences",
+            "CONFIG SET appendfsync everysec, or always");
+      } else {
+        add(Severity::note, "persistence",
+            "append-only file" + std::string(sync == "everysec" ? ", synced every second" : "") +
+                ": a crash of the server forgets nothing, a power cut may forget the fences of the last "
+                "second",
+            "CONFIG SET appendfsync always, if that is too much");
+      }
+      return;
+    }
+    if (!seen_.save) {
+      return add(Severity::warning, "persistence",
+                 "no append-only file: a crash forgets held locks and fences (whether there are snapshots, "
+                 "this user "
+                 "may not ask)",
+                 advice);
+    }
+    if (!seen_.save->empty()) {
+      return add(Severity::warning, "persistence",
+                 "snapshots only (save " + *seen_.save +
+                     "): a crash forgets the locks and fences since the last one, and fences repeat",
+                 advice);
+    }
+    add(Severity::problem, "persistence",
+        "off: a restart forgets every lock, held or not, and every fence; they begin again at 1, below what "
+        "stores have seen",
+        advice);
+  }
+
+  void memory() {
+    if (seen_.info.empty()) return not_known("memory", "+info");
+    const auto limit = number(info("maxmemory")), used = number(info("used_memory"));
+    const auto policy = info("maxmemory_policy");
+    const bool evicts = !policy.empty() && policy != "noeviction";
+    constexpr auto advice = "CONFIG SET maxmemory-policy noeviction, and the same in redis.conf";
+    if (evicts && limit == 0) {
+      return add(Severity::note, "memory",
+                 "no maxmemory; its policy " + policy + " would evict locks if there were one", advice);
+    }
+    if (evicts) {
+      const bool fences_too = policy.starts_with("allkeys");
+      return add(Severity::problem, "memory",
+                 "maxmemory-policy " + policy + ": when memory is full, held locks" +
+                     (fences_too ? " and fence counters" : "") +
+                     " are thrown away, and two can hold the same lock",
+                 advice);
+    }
+    if (limit == 0)
+      return add(Severity::ok, "memory", bytes_text(used) + " used, no limit, nothing is evicted");
+    const auto state = bytes_text(used) + " of " + bytes_text(limit) + " used, nothing is evicted";
+    if (used < 0.9 * limit) return add(Severity::ok, "memory", state);
+    add(Severity::warning, "memory", state + ": when it is full, no lock can be taken",
+        "raise maxmemory, or make room");
+  }
+
+  /// What a user without this right misses.
+  struct Need {
+    std::string_view command;
+    Severity severity;
+    std::string_view without;
+  };
+  static const Need& need_of(std::string_view command) {
+    static constexpr Need locks{"", Severity::problem, "no lock can be taken"};
+    static constexpr std::array others{
+        Need{"publish", Severity::warning, "a release wakes nobody, and waiters poll"},
+        Need{"subscribe", Severity::warning, "waiters are not woken but poll"},
+        Need{"unsubscribe", Severity::warning, "subscriptions pile up"},
+        Need{"scan", Severity::note, "locks cannot be listed"},
+        Need{"client|setname", Severity::note, "the connection has no name in CLIENT LIST"},
+        Need{"ping", Severity::note, "a server that is still loading is noticed late"},
+    };
+    const auto* found = std::ranges::find(others, command, &Need::command);
+    return found == others.end() ? locks : *found;
+  }
+
+  /// The server or its role is the problem, not the right.
+  static bool is_told_elsewhere(std::string_view failure) {
+    return failure.starts_with("READONLY") || failure.starts_with("MOVED") ||
+           failure.starts_with("CLUSTERDOWN");
+  }
+
+  void rights() {
+    bool complete = true;
+    for (const auto& right : seen_.rights) {
+      const auto& need = need_of(right.command);
+      const auto without = ": " + std::string(need.without);
+      switch (right.missing) {
+        case Right::Missing::none:
+          if (right.failure.empty() || is_told_elsewhere(right.failure)) continue;
+          add(Severity::problem, "rights", right.command + " fails: " + right.failure,
+              "see what the server's log says");
+          break;
+        case Right::Missing::command:
+          add(need.severity, "rights", "user " + user() + " may not " + right.command + without,
+              grant("+" + right.command));
+          break;
+        case Right::Missing::key:
+          add(need.severity, "rights",
+              "user " + user() + " may not " + right.command + " keys that begin with " + prefix() + ":" +
+                  without,
+              grant("~" + prefix() + ":*"));
+          break;
+        case Right::Missing::channel:
+          add(need.severity, "rights",
+              "user " + user() + " may not " + right.command + " channels that begin with " + prefix() +
+                  ":wake:" + without,
+              grant("&" + prefix() + ":wake:*"));
+          break;
+      }
+      complete = false;
+    }
+    if (complete) add(Severity::ok, "rights", "user " + user() + " may do all that locks need");
+  }
+
+  void scripts() {
+    if (!seen_.script_failure.empty()) {
+      return add(Severity::problem, "scripts", "scripts do not run: " + seen_.script_failure,
+                 "allow eval and evalsha, or see what the server's log says");
+    }
+    add(Severity::ok, "scripts", "scripts run, and are sent again to a server that has forgotten them");
+  }
+
+  void wake_ups() {
+    if (!seen_.message_reached) {
+      return add(Severity::note, "wake-ups",
+                 "not possible with this user's rights: waiters poll, at least every second");
+    }
+    if (*seen_.message_reached > 0)
+      return add(Severity::ok, "wake-ups", "a release reaches waiting processes at once");
+    add(Severity::warning, "wake-ups", "a message to our own subscription did not arrive: waiters poll",
+        "a proxy between here and the server may not pass on Pub/Sub; connect directly");
+  }
+
+  void clock() {
+    if (!seen_.clock_ahead) {
+      return add(Severity::note, "clock", "not known: the server does not tell the time");
+    }
+    const auto off = std::chrono::abs(*seen_.clock_ahead);
+    const auto text = milliseconds_text(off) + " " +
+                      (*seen_.clock_ahead < microseconds::zero() ? "behind" : "ahead of") +
+                      " this machine's, give or take " + milliseconds_text(seen_.clock_uncertainty);
+    if (off <= std::chrono::seconds(1) + seen_.clock_uncertainty) {
+      return add(Severity::ok, "clock", "the server's clock is " + text);
+    }
+    add(Severity::warning, "clock",
+        "the server's clock is " + text +
+            ". Leases run on the server's clock alone, so none is wrong; but the times shown look odd here, "
+            "and "
+            "whoever sets that clock right in one step ends or prolongs every lock",
+        "let both machines follow a time server that adjusts gradually (chrony, ntpd)");
+  }
+
+  void round_trips() {
+    if (seen_.round_trips.empty()) return add(Severity::note, "round trips", "not measured");
+    auto sorted = seen_.round_trips;
+    std::ranges::sort(sorted);
+    const auto median = sorted[sorted.size() / 2];
+    const auto text = "min " + milliseconds_text(sorted.front()) + ", median " + milliseconds_text(median) +
+                      ", max " + milliseconds_text(sorted.back()) + " of " + std::to_string(sorted.size());
+    if (median < std::chrono::milliseconds(50)) return add(Severity::ok, "round trips", text);
+    add(Severity::note, "round trips", text + ": far away, so that taking and releasing a lock is noticed",
+        "use longer ttls (a minute), and a server nearby if there is one");
+  }
+
+  void fences() {
+    if (!seen_.fences) {
+      return not_known("fences", "+scan +dbsize");
+    }
+    const auto& seen = *seen_.fences;
+    const bool all = seen.looked_at >= seen.keys;
+    const auto counters = all || seen.looked_at == 0
+                              ? static_cast<double>(seen.counters)
+                              : static_cast<double>(seen.counters) * static_cast<double>(seen.keys) /
+                                    static_cast<double>(seen.looked_at);
+    if (counters < 1) {
+      return add(Severity::ok, "fences",
+                 "no fence counter begins with " + prefix() + ":" +
+                     (seen_.has_authority ? "" : "; no lock was ever taken here"));
+    }
+    std::array<char, 32> count{};
+    std::snprintf(count.data(), count.size(), "%.0f", counters);
+    auto text = std::string(all ? "" : "about ") + count.data() + " fence counter(s)";
+    const auto bytes = counters * seen.bytes_each;
+    if (bytes > 0) {
+      text += ", " + bytes_text(bytes) + " (" + bytes_text(seen.bytes_each) + " each)";
+    }
+    text += "; they stay for ever";
+    const auto limit = number(info("maxmemory"));
+    const auto* advice = "use fewer, lasting names for locks: one for a kind of work, not one for each piece";
+    if (limit > 0 && bytes > 0.1 * limit)
+      return add(Severity::warning, "fences", text + ", more than a tenth of maxmemory", advice);
+    if (bytes > 100e6) return add(Severity::note, "fences", text, advice);
+    add(Severity::ok, "fences", text);
+  }
+
+  const RedisOptions& options_;
+  const Observations& seen_;
+  std::vector<Finding> findings_;
+};
+
+}  // namespace
+
+std::vector<Finding> judge(const RedisOptions& options, const Observations& seen) {
+  return Judge(options, seen).all();
+}
+
+}  // namespace holdfast::redis

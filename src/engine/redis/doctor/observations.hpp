@@ -1,0 +1,60 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace holdfast::redis {
+
+/// The `name:value` lines of INFO.
+using Info = std::map<std::string, std::string, std::less<>>;
+[[nodiscard]] Info parse_info(std::string_view text);
+
+/// What a user must be allowed to do, and whether this one is.
+struct Right {
+  enum class Missing : std::uint8_t {
+    none,
+    command,  ///< may not run it
+    key,      ///< may not use a key of the prefix with it
+    channel,  ///< may not use a channel of the prefix with it
+  };
+  std::string command;  ///< as ACL SETUSER names it: `get`, `client|setname`
+  Missing missing = Missing::none;
+  /// What the server said instead of doing it, if that was not about rights.
+  std::string failure = {};
+};
+
+struct FenceCount {
+  std::uint64_t counters = 0;   ///< found among the keys looked at
+  std::uint64_t looked_at = 0;  ///< keys of the database
+  std::uint64_t keys = 0;       ///< in the database
+  double bytes_each = 0;        ///< of a sample; 0: not known
+};
+
+/// What was seen of a server. What we may not ask, or the server does not know, is absent.
+struct Observations {
+  /// Empty if we may not ask.
+  Info info = {};
+  std::optional<std::string> save = std::nullopt;         ///< CONFIG GET save
+  std::optional<std::string> appendfsync = std::nullopt;  ///< CONFIG GET appendfsync
+  std::string user = {};                                  ///< ACL WHOAMI; empty: not known
+  std::vector<Right> rights = {};
+  std::vector<std::chrono::nanoseconds> round_trips = {};
+  /// The server's clock minus ours, give or take.
+  std::optional<std::chrono::microseconds> clock_ahead = std::nullopt;
+  std::chrono::microseconds clock_uncertainty{};
+  /// What the server said to one of our scripts, by name and by text; empty if it ran.
+  std::string script_failure = {};
+  /// How many subscribers a message to our own subscription reached.
+  std::optional<std::int64_t> message_reached = std::nullopt;
+  std::optional<FenceCount> fences = std::nullopt;
+  bool has_authority = false;
+  /// The mode of the password file, if there is one.
+  std::optional<unsigned> password_file_mode = std::nullopt;
+};
+
+}  // namespace holdfast::redis

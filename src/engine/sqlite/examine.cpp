@@ -1,0 +1,125 @@
+#include "engine/sqlite/examine.hpp"
+
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include <array>
+#include <cstdio>
+#include <holdfast/sqlite.hpp>
+
+#include "engine/sqlite/database.hpp"
+
+namespace holdfast::sqlite {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t megabyte = 1'000'000;
+/// The log alone grows to 8 MiB before it is copied into the file.
+constexpr std::uint64_t enough_room = 50 * megabyte;
+constexpr std::uint64_t long_log = 100 * megabyte;
+
+std::string mode_text(mode_t mode) {
+  std::array<char, 8> text{};
+  std::snprintf(text.data(), text.size(), "%04o", static_cast<unsigned>(mode & 07777U));
+  return text.data();
+}
+
+Finding permissions(const fs::path& file, mode_t mode) {
+  const auto found = "mode " + mode_text(mode);
+  if ((mode & S_IWOTH) != 0) {
+    return {Severity::warning, "permissions",
+            found + ": every user of this machine can take and end every lock", "chmod o-w " + file.string()};
+  }
+  if ((mode & S_IWGRP) != 0) {
+    return {Severity::note,
+            "permissions",
+            found + ": the users of its group share the locks, and must trust each other",
+            {}};
+  }
+  return {Severity::ok, "permissions", found + ": its owner's alone", {}};
+}
+
+Finding room(const fs::path& file) {
+  struct statvfs info{};
+  if (::statvfs(file.c_str(), &info) != 0)
+    return {Severity::note, "disk", "how much room is left cannot be told", {}};
+  const auto free = static_cast<std::uint64_t>(info.f_bavail) * info.f_frsize;
+  const auto found = std::to_string(free / megabyte) + " MB free";
+  if (free >= enough_room) return {Severity::ok, "disk", found, {}};
+  return {Severity::warning, "disk", found + ": on a full disk no lock can be taken", "make room"};
+}
+
+Finding journal(Connection& connection, const fs::path& file) {
+  const auto mode = connection.text("PRAGMA journal_mode");
+  if (mode != "wal") {
+    return {Severity::problem, "journal", "the journal is " + mode + ", not a write-ahead log",
+            "use a local file system"};
+  }
+  std::error_code missing;
+  const auto bytes = fs::file_size(file.string() + "-wal", missing);
+  if (!missing && bytes > long_log) {
+    return {Severity::note, "journal",
+            "write-ahead log of " + std::to_string(bytes / megabyte) +
+                " MB: something reads the file for very long",
+            "look for a forgotten sqlite3 shell or backup"};
+  }
+  return {Severity::ok, "journal", "write-ahead log", {}};
+}
+
+Finding integrity(Connection& connection) {
+  const auto verdict = connection.text("PRAGMA quick_check(1)");
+  if (verdict == "ok") return {Severity::ok, "integrity", "the file is whole", {}};
+  return {Severity::problem, "integrity", "the file is damaged: " + verdict,
+          "stop its users, move it away with all files beside it, and start anew; fences begin again, under "
+          "a new "
+          "authority"};
+}
+
+Finding fences(Connection& connection) {
+  const auto last = static_cast<std::uint64_t>(connection.integer("SELECT fence_last FROM meta"));
+  const auto found = "the last fence granted is " + std::to_string(last);
+  if (last <= Fence::warn_above)
+    return {Severity::ok, "fences", found + "; one sequence serves all keys", {}};
+  return {Severity::warning, "fences", found + ", near the end of the sequence",
+          "begin a new file before it ends"};
+}
+
+}  // namespace
+
+Result<std::vector<Finding>> examine(const fs::path& file) {
+  try {
+    const auto resolved = resolve(file);
+    if (!resolved) return resolved.error();
+    if (!identity_of(resolved->c_str())) {
+      return std::vector<Finding>{
+          {Severity::note, "file", resolved->string() + " does not exist yet; its first use creates it", {}},
+          room(resolved->parent_path())};
+    }
+    if (const auto usable = check_usable(*resolved); !usable) return usable.error();
+    struct stat info{};
+    if (::stat(resolved->c_str(), &info) != 0) return std::vector<Finding>{};
+    const auto clock = machine_clock();
+    if (!clock) return clock.error();
+    const Patience patience(never, SqliteOptions().busy_timeout, {});
+    Database database(*resolved, *clock, patience);
+    auto& connection = database.connection();
+    const Connection::Waiting waiting(connection, patience);
+    return std::vector<Finding>{
+        {Severity::ok, "file", resolved->string() + ", a regular file with one name", {}},
+        {Severity::ok, "file system", "local: locks and shared memory reach every user of the file", {}},
+        permissions(*resolved, info.st_mode),
+        room(*resolved),
+        {Severity::ok, "clock", "leases run on this machine's boot clock", {}},
+        journal(connection, *resolved),
+        integrity(connection),
+        fences(connection),
+    };
+  } catch (const Error& error) {
+    // As when it is opened: what is damaged cannot be used.
+    if (error.code() != ErrorCode::Internal) return error;
+    return Error(ErrorCode::ServiceUnavailable, error.message(), error.cause());
+  }
+}
+
+}  // namespace holdfast::sqlite

@@ -1,0 +1,271 @@
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <fstream>
+#include <holdfast/doctor.hpp>
+#include <holdfast/holdfast.hpp>
+#include <holdfast/redis.hpp>
+#include <map>
+#include <sstream>
+#include <thread>
+
+#include "support/redis_server.hpp"
+#include "support/tcp_proxy.hpp"
+
+namespace holdfast::test {
+namespace {
+
+std::vector<Finding> examined(const RedisOptions& options) {
+  return examine_redis(options).value_or_throw();
+}
+
+std::string all_of(const std::vector<Finding>& findings) {
+  std::string text;
+  for (const auto& finding : findings) {
+    text += std::string(to_string(finding.severity)) + " " + finding.topic + ": " + finding.found + " [" +
+            finding.advice + "]\n";
+  }
+  return text;
+}
+
+Severity worst(const std::vector<Finding>& findings) {
+  Severity severity = Severity::ok;
+  for (const auto& finding : findings) severity = std::max(severity, finding.severity);
+  return severity;
+}
+
+Severity worst_of(const std::vector<Finding>& findings, const std::string& topic) {
+  std::vector<Finding> some;
+  for (const auto& finding : findings) {
+    if (finding.topic == topic) some.push_back(finding);
+  }
+  EXPECT_FALSE(some.empty()) << topic;
+  return worst(some);
+}
+
+class Doctor : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
+  }
+};
+
+TEST_F(Doctor, HasNothingToSayAgainstAHealthyServer) {
+  const RedisServer server({.persistent = true, .config = {"appendfsync always"}});
+  const auto findings = examined(server.tcp());
+  EXPECT_EQ(worst(findings), Severity::ok) << all_of(findings);
+  EXPECT_EQ(worst(examined(server.unix_socket())), Severity::ok);
+}
+
+TEST_F(Doctor, ExaminesOverTlsToo) {
+  const RedisServer server({.persistent = true, .tls = true, .config = {"appendfsync always"}});
+  const auto findings = examined(server.tls());
+  EXPECT_EQ(worst(findings), Severity::ok) << all_of(findings);
+}
+
+TEST_F(Doctor, LeavesNothingBehind) {
+  const RedisServer server;
+  (void)examined(server.tcp());
+  EXPECT_EQ(server.raw().integer({"DBSIZE"}), 0);
+}
+
+TEST_F(Doctor, FindsAServerThatForgetsAndEvicts) {
+  const RedisServer server({.config = {"maxmemory 100mb", "maxmemory-policy allkeys-lru"}});
+  const auto findings = examined(server.tcp());
+  EXPECT_EQ(worst_of(findings, "persistence"), Severity::problem) << all_of(findings);
+  EXPECT_EQ(worst_of(findings, "memory"), Severity::problem) << all_of(findings);
+  EXPECT_EQ(worst_of(findings, "rights"), Severity::ok) << all_of(findings);
+}
+
+TEST_F(Doctor, FindsAReadOnlyReplica) {
+  const RedisServer master;
+  const RedisServer replica({.config = {"replicaof 127.0.0.1 " + std::to_string(master.port())}});
+  const auto findings = examined(replica.tcp());
+  EXPECT_EQ(worst_of(findings, "role"), Severity::problem) << all_of(findings);
+}
+
+TEST_F(Doctor, FindsAMemberOfACluster) {
+  const RedisServer server({.config = {"cluster-enabled yes"}});
+  const auto findings = examined(server.tcp());
+  EXPECT_EQ(worst_of(findings, "server"), Severity::problem) << all_of(findings);
+}
+
+TEST_F(Doctor, FindsAServerWithoutMemoryLeft) {
+  const RedisServer server({.config = {"maxmemory 1"}});
+  const auto findings = examined(server.tcp());
+  EXPECT_EQ(worst_of(findings, "memory"), Severity::warning) << all_of(findings);
+  EXPECT_NE(all_of(findings).find("OOM"), std::string::npos) << all_of(findings);
+}
+
+/// The findings about rights, by what they advise.
+std::map<std::string, Severity> missing_rights(const RedisServer& server, const std::string& rules) {
+  server.raw().text({"ACL", "DELUSER", "app"});
+  std::vector<std::string> command{"ACL", "SETUSER", "app", "on", ">sesame"};
+  std::istringstream words(rules);
+  for (std::string word; words >> word;) command.push_back(word);
+  server.raw().text(command);
+  auto options = server.tcp();
+  options.user = "app";
+  options.password = "sesame";
+  std::map<std::string, Severity> missing;
+  for (const auto& finding : examined(options)) {
+    EXPECT_EQ((finding.found + finding.advice).find("sesame"), std::string::npos);
+    if (finding.topic == "rights" && finding.severity != Severity::ok)
+      missing[finding.advice] = finding.severity;
+  }
+  return missing;
+}
+
+/// What docs/guide/redis.md tells to grant.
+constexpr auto documented_rights =
+    "~syncguard:* &syncguard:wake:* +get +set +del +incr +time +eval +evalsha +publish +subscribe "
+    "+unsubscribe +scan "
+    "+select +ping +client|setname";
+
+TEST_F(Doctor, NamesMissingRightsOneByOne) {
+  const RedisServer server;
+  using Missing = std::map<std::string, Severity>;
+  const std::string rights = documented_rights;
+  EXPECT_EQ(missing_rights(server, rights), Missing{});
+  const auto grant = [](const std::string& rule) { return "ACL SETUSER app " + rule; };
+  for (const auto& [rule, severity] : std::map<std::string, Severity>{{"get", Severity::problem},
+                                                                      {"set", Severity::problem},
+                                                                      {"del", Severity::problem},
+                                                                      {"incr", Severity::problem},
+                                                                      {"time", Severity::problem},
+                                                                      {"eval", Severity::problem},
+                                                                      {"evalsha", Severity::problem},
+                                                                      {"publish", Severity::warning},
+                                                                      {"subscribe", Severity::warning},
+                                                                      {"unsubscribe", Severity::warning},
+                                                                      {"scan", Severity::note},
+                                                                      {"client|setname", Severity::note},
+                                                                      {"ping", Severity::note}}) {
+    EXPECT_EQ(missing_rights(server, rights + " -" + rule), (Missing{{grant("+" + rule), severity}})) << rule;
+  }
+  EXPECT_EQ(missing_rights(server, rights + " resetchannels"),
+            (Missing{{grant("&syncguard:wake:*"), Severity::warning}}));
+  EXPECT_EQ(missing_rights(server, rights + " resetkeys ~other:*"),
+            (Missing{{grant("~syncguard:*"), Severity::problem}}));
+  // Not all the keys of a lock: its counter is out of reach.
+  EXPECT_EQ(missing_rights(server, rights + " resetkeys ~syncguard:holdfast-doctor:* ~syncguard:id:*"),
+            (Missing{{grant("~syncguard:*"), Severity::problem}}));
+  // Who may not delete leaves what it tried to write, for a moment.
+  auto raw = server.raw();
+  std::istringstream left(raw.text({"KEYS", "*"}));
+  for (std::string name; left >> name;) EXPECT_GT(raw.integer({"PTTL", name}), 0) << name;
+}
+
+TEST_F(Doctor, TheDocumentedRightsAreEnoughForEveryOperation) {
+  const RedisServer server;
+  ASSERT_TRUE(missing_rights(server, documented_rights).empty());
+  auto options = server.tcp();
+  const auto hf = [&](const std::string& db) {
+    return open("redis://app:sesame@127.0.0.1:" + std::to_string(options.port) + db);
+  };
+  for (const std::string db : {"", "/3"}) {
+    auto one = hf(db), other = hf(db);
+    auto guard = one.locks().lock("a");
+    EXPECT_FALSE(other.locks().try_lock("a"));
+    EXPECT_TRUE(other.locks().is_locked("a"));
+    EXPECT_EQ(other.locks().list().locks.size(), 1U);
+    EXPECT_TRUE(guard.extend(std::chrono::seconds(10)));
+    std::thread waiter([&] { (void)other.locks().lock("a"); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    guard.release();
+    waiter.join();
+  }
+}
+
+TEST_F(Doctor, CountsFenceCountersAndWhatTheyCost) {
+  const RedisServer server;
+  auto raw = server.raw();
+  for (int i = 0; i < 2500; ++i) raw.text({"SET", "syncguard:fence:syncguard:key" + std::to_string(i), "1"});
+  for (int i = 0; i < 100; ++i) raw.text({"SET", "other:fence:other:key" + std::to_string(i), "1"});
+  const auto findings = examined(server.tcp());
+  EXPECT_NE(all_of(findings).find("2500 fence counter(s)"), std::string::npos) << all_of(findings);
+}
+
+TEST_F(Doctor, CountsOnlyTheKeysOfItsPrefix) {
+  const RedisServer server;
+  auto raw = server.raw();
+  raw.text({"SET", "a[b]*:fence:a[b]*:x", "1"});
+  raw.text({"SET", "ab:fence:ab:x", "1"});
+  auto options = server.tcp();
+  options.lock_prefix = "a[b]*";
+  EXPECT_NE(all_of(examined(options)).find("1 fence counter(s)"), std::string::npos);
+}
+
+TEST_F(Doctor, FailsAsOpenDoesIfThereIsNobodyToExamine) {
+  RedisServer server({.password = "sesame"});
+  auto options = server.tcp();
+  options.password = "wrong";
+  EXPECT_EQ(examine_redis(options).error().code(), ErrorCode::AuthFailed);
+  options.password = "";
+  EXPECT_EQ(examine_redis(options).error().code(), ErrorCode::AuthFailed);
+  options = server.tcp();
+  options.db = 99;
+  EXPECT_EQ(examine_redis(options).error().code(), ErrorCode::InvalidArgument);
+  options = server.tcp();
+  options.connect_timeout = options.command_timeout = std::chrono::milliseconds(200);
+  server.pause();
+  EXPECT_EQ(examine_redis(options).error().code(), ErrorCode::NetworkTimeout);
+  server.kill();
+  EXPECT_EQ(examine_redis(options).error().code(), ErrorCode::ServiceUnavailable);
+}
+
+TEST_F(Doctor, SaysWhenItCanNoLongerReachWhatItExamines) {
+  const RedisServer server;
+  TcpProxy proxy(server.port());
+  auto options = server.tcp();
+  options.port = proxy.port();
+  options.connect_timeout = options.command_timeout = std::chrono::milliseconds(300);
+  proxy.cut_after(TcpProxy::Way::to_client, 2000);
+  proxy.refuse();
+  proxy.listen_again();
+  EXPECT_TRUE(examine_redis(options).ok()) << "one broken connection is repaired";
+  proxy.swallow(TcpProxy::Way::to_client);
+  EXPECT_EQ(examine_redis(options).error().code(), ErrorCode::NetworkTimeout);
+}
+
+TEST(EmbeddedDoctor, ExaminesAFileAndCreatesNone) {
+  const TempDir dir;
+  const auto url = "sqlite:" + (dir / "locks.db").string();
+  const auto before = examine(url).value_or_throw();
+  EXPECT_EQ(worst(before), Severity::note) << all_of(before);
+  EXPECT_FALSE(std::filesystem::exists(dir / "locks.db"));
+  {
+    auto hf = open(url);
+    (void)hf.locks().lock("a");
+  }
+  const auto after = examine(url).value_or_throw();
+  EXPECT_EQ(worst(after), Severity::ok) << all_of(after);
+  EXPECT_NE(all_of(after).find((dir / "locks.db").string()), std::string::npos);
+  EXPECT_NE(all_of(after).find("the last fence granted is 1"), std::string::npos) << all_of(after);
+}
+
+TEST(EmbeddedDoctor, MindsWhoMayWriteTheFile) {
+  const TempDir dir;
+  const auto url = "sqlite:" + (dir / "locks.db").string();
+  {
+    auto hf = open(url);
+  }
+  ::chmod((dir / "locks.db").c_str(), 0660);
+  EXPECT_EQ(worst_of(examine(url).value_or_throw(), "permissions"), Severity::note);
+  ::chmod((dir / "locks.db").c_str(), 0666);
+  EXPECT_EQ(worst_of(examine(url).value_or_throw(), "permissions"), Severity::warning);
+}
+
+TEST(EmbeddedDoctor, FailsAsOpenDoes) {
+  const TempDir dir;
+  std::ofstream(dir / "text") << std::string(3000, 'x');
+  EXPECT_EQ(examine("sqlite:" + (dir / "text").string()).error().code(), ErrorCode::ServiceUnavailable);
+  EXPECT_EQ(examine("sqlite:" + (dir / "no/such/file").string()).error().code(),
+            ErrorCode::ServiceUnavailable);
+  EXPECT_EQ(examine("").error().code(), ErrorCode::InvalidArgument);
+  EXPECT_EQ(examine("mysql://u:sesame@h").error().code(), ErrorCode::InvalidArgument);
+  EXPECT_EQ(examine("memory:").value_or_throw().size(), 1U);
+}
+
+}  // namespace
+}  // namespace holdfast::test

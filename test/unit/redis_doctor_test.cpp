@@ -1,0 +1,273 @@
+#include <gtest/gtest.h>
+
+#include "engine/redis/doctor/judge.hpp"
+
+namespace holdfast::redis {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// What a server in good health shows to a user who may see everything.
+Observations healthy() {
+  Observations seen;
+  seen.info = parse_info(
+      "# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n"
+      "# Memory\r\nused_memory:1000000\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n"
+      "# Persistence\r\naof_enabled:1\r\naof_last_write_status:ok\r\nrdb_last_bgsave_status:ok\r\n"
+      "# Replication\r\nrole:master\r\nconnected_slaves:0\r\n");
+  seen.save = "";
+  seen.appendfsync = "always";
+  seen.user = "default";
+  for (const char* command : {"get", "set", "incr", "del", "time", "eval", "evalsha", "scan",
+                              "client|setname", "ping", "subscribe", "publish", "unsubscribe"}) {
+    seen.rights.push_back({.command = command});
+  }
+  seen.round_trips.assign(20, 100us);
+  seen.clock_ahead = 3ms;
+  seen.clock_uncertainty = 50us;
+  seen.message_reached = 1;
+  seen.fences = FenceCount{.counters = 10, .looked_at = 1000, .keys = 20, .bytes_each = 72};
+  seen.has_authority = true;
+  return seen;
+}
+
+RedisOptions far_away() {
+  RedisOptions options;
+  options.host = "cache.internal";
+  options.user = "app";
+  options.password = "sesame";
+  return options;
+}
+
+std::vector<Finding> about(const std::string& topic, const Observations& seen,
+                           const RedisOptions& options = {}) {
+  std::vector<Finding> result;
+  for (auto& finding : judge(options, seen)) {
+    if (finding.topic == topic) result.push_back(std::move(finding));
+  }
+  return result;
+}
+
+/// The one finding of a topic.
+Finding one(const std::string& topic, const Observations& seen, const RedisOptions& options = {}) {
+  const auto found = about(topic, seen, options);
+  EXPECT_EQ(found.size(), 1U) << topic;
+  return found.empty() ? Finding{} : found.front();
+}
+
+bool mentions(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(RedisDoctor, FindsNothingWrongWithAHealthyServerAndNamesWhatItChecked) {
+  const std::vector<std::string> topics{"connection",  "access", "server",      "role",
+                                        "persistence", "memory", "rights",      "scripts",
+                                        "wake-ups",    "clock",  "round trips", "fences"};
+  const auto findings = judge({}, healthy());
+  ASSERT_EQ(findings.size(), topics.size());
+  for (std::size_t i = 0; i < topics.size(); ++i) {
+    EXPECT_EQ(findings[i].topic, topics[i]);
+    EXPECT_EQ(findings[i].severity, Severity::ok) << findings[i].topic << ": " << findings[i].found;
+    EXPECT_EQ(findings[i].advice, "") << findings[i].topic;
+  }
+}
+
+TEST(RedisDoctor, WhatIsNotOkComesWithAdvice) {
+  Observations nothing_permitted;
+  nothing_permitted.rights = healthy().rights;
+  for (auto& right : nothing_permitted.rights) right.missing = Right::Missing::command;
+  for (const auto& finding : judge(far_away(), nothing_permitted)) {
+    if (finding.severity >= Severity::warning) {
+      EXPECT_NE(finding.advice, "") << finding.topic << ": " << finding.found;
+    }
+    EXPECT_FALSE(mentions(finding.found + finding.advice, "sesame"));
+  }
+}
+
+TEST(RedisDoctor, InfoIsReadLineByLine) {
+  const auto info = parse_info("# Server\r\na:1\r\nb:x:y\r\n\r\nnonsense\r\nc:\nlast:2");
+  EXPECT_EQ(info, (Info{{"a", "1"}, {"b", "x:y"}, {"c", ""}, {"last", "2"}}));
+  EXPECT_TRUE(parse_info("").empty());
+}
+
+TEST(RedisDoctor, ANetworkWithoutTlsIsNotedAndAServerWithoutAPasswordWarnedOf) {
+  auto options = far_away();
+  EXPECT_EQ(one("connection", healthy(), options).severity, Severity::note);
+  EXPECT_EQ(one("access", healthy(), options).severity, Severity::ok);
+  options.tls = true;
+  EXPECT_EQ(one("connection", healthy(), options).severity, Severity::ok);
+  options.user = options.password = "";
+  EXPECT_EQ(one("access", healthy(), options).severity, Severity::warning);
+  options.unix_socket = "/run/redis.sock";
+  EXPECT_EQ(one("access", healthy(), options).severity, Severity::ok);
+  EXPECT_TRUE(mentions(one("connection", healthy(), options).found, "/run/redis.sock"));
+}
+
+TEST(RedisDoctor, APasswordFileIsForItsOwnerAlone) {
+  auto options = far_away();
+  options.password_file = "/etc/holdfast/password";
+  auto seen = healthy();
+  seen.password_file_mode = 0600;
+  EXPECT_EQ(about("access", seen, options).size(), 1U);
+  seen.password_file_mode = 0640;
+  const auto found = about("access", seen, options);
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[1].severity, Severity::warning);
+  EXPECT_TRUE(mentions(found[1].found, "0640"));
+  EXPECT_EQ(found[1].advice, "chmod 600 /etc/holdfast/password");
+}
+
+TEST(RedisDoctor, AServerTooOldOrOfAnotherKindIsAProblem) {
+  const auto with = [](const std::string& name, const std::string& value) {
+    auto seen = healthy();
+    seen.info[name] = value;
+    return one("server", seen);
+  };
+  EXPECT_EQ(with("redis_version", "6.0.16").severity, Severity::problem);
+  EXPECT_EQ(with("redis_version", "5.0.3").severity, Severity::problem);
+  EXPECT_EQ(with("redis_version", "6.2.0").severity, Severity::ok);
+  EXPECT_EQ(with("redis_version", "10.0.0").severity, Severity::ok);
+  EXPECT_EQ(with("redis_mode", "cluster").severity, Severity::problem);
+  EXPECT_EQ(with("redis_mode", "sentinel").severity, Severity::problem);
+  auto valkey = healthy();
+  valkey.info["server_name"] = "valkey";
+  valkey.info["valkey_version"] = "8.0.1";
+  EXPECT_EQ(one("server", valkey).found, "Valkey 8.0.1");
+}
+
+TEST(RedisDoctor, AReplicaIsAProblemAndHavingReplicasIsNoted) {
+  auto seen = healthy();
+  seen.info["connected_slaves"] = "2";
+  EXPECT_EQ(one("role", seen).severity, Severity::note);
+  EXPECT_TRUE(mentions(one("role", seen).found, "failover"));
+  seen.info["role"] = "slave";
+  seen.info["master_host"] = "10.0.0.7";
+  seen.info["master_port"] = "6379";
+  EXPECT_EQ(one("role", seen).severity, Severity::problem);
+  EXPECT_TRUE(mentions(one("role", seen).found, "10.0.0.7:6379"));
+}
+
+TEST(RedisDoctor, ThatFencesAreForgottenIsAProblemOrAWarning) {
+  auto seen = healthy();
+  seen.appendfsync = "everysec";
+  EXPECT_EQ(one("persistence", seen).severity, Severity::note);
+  seen.appendfsync = std::nullopt;
+  EXPECT_EQ(one("persistence", seen).severity, Severity::note);
+  seen.appendfsync = "no";
+  EXPECT_EQ(one("persistence", seen).severity, Severity::warning);
+  seen.info["aof_enabled"] = "0";
+  EXPECT_EQ(one("persistence", seen).severity, Severity::problem);
+  seen.save = "3600 1 300 100";
+  EXPECT_EQ(one("persistence", seen).severity, Severity::warning);
+  seen.save = std::nullopt;
+  EXPECT_EQ(one("persistence", seen).severity, Severity::warning);
+  for (const char* status : {"aof_last_write_status", "rdb_last_bgsave_status"}) {
+    auto failing = healthy();
+    failing.info[status] = "err";
+    EXPECT_EQ(about("persistence", failing).at(0).severity, Severity::problem) << status;
+  }
+}
+
+TEST(RedisDoctor, AnEvictingPolicyIsAProblemOnceThereIsALimit) {
+  for (const std::string policy : {"allkeys-lru", "allkeys-random", "volatile-ttl", "volatile-lfu"}) {
+    auto seen = healthy();
+    seen.info["maxmemory_policy"] = policy;
+    EXPECT_EQ(one("memory", seen).severity, Severity::note) << policy;
+    seen.info["maxmemory"] = "100000000";
+    EXPECT_EQ(one("memory", seen).severity, Severity::problem) << policy;
+    EXPECT_EQ(mentions(one("memory", seen).found, "fence"), policy.starts_with("allkeys")) << policy;
+  }
+}
+
+TEST(RedisDoctor, AFullMemoryIsAWarning) {
+  auto seen = healthy();
+  seen.info["maxmemory"] = "1100000";
+  EXPECT_EQ(one("memory", seen).severity, Severity::warning);
+  seen.info["maxmemory"] = "2000000";
+  EXPECT_EQ(one("memory", seen).severity, Severity::ok);
+}
+
+TEST(RedisDoctor, MissingRightsAreNamedOneByOneWithTheLineThatGrantsThem) {
+  auto seen = healthy();
+  seen.user = "app";
+  const auto lose = [&](const std::string& command, Right::Missing missing) {
+    for (auto& right : seen.rights) {
+      if (right.command == command) right.missing = missing;
+    }
+  };
+  lose("incr", Right::Missing::command);
+  lose("set", Right::Missing::key);
+  lose("publish", Right::Missing::channel);
+  lose("scan", Right::Missing::command);
+  RedisOptions options;
+  options.lock_prefix = "locks:";
+  const auto found = about("rights", seen, options);
+  ASSERT_EQ(found.size(), 4U);
+  EXPECT_EQ(found[0].severity, Severity::problem);
+  EXPECT_EQ(found[0].advice, "ACL SETUSER app ~locks:*");
+  EXPECT_EQ(found[1].severity, Severity::problem);
+  EXPECT_EQ(found[1].advice, "ACL SETUSER app +incr");
+  EXPECT_EQ(found[2].severity, Severity::note);
+  EXPECT_EQ(found[2].advice, "ACL SETUSER app +scan");
+  EXPECT_EQ(found[3].severity, Severity::warning);
+  EXPECT_EQ(found[3].advice, "ACL SETUSER app &locks:wake:*");
+}
+
+TEST(RedisDoctor, AWriteThatFailsForAnotherReasonIsAProblem) {
+  auto seen = healthy();
+  seen.rights[1].failure = "MISCONF Redis is configured to save RDB snapshots";
+  EXPECT_EQ(one("rights", seen).severity, Severity::problem);
+  seen.rights[1].failure = "READONLY You can't write against a read only replica.";
+  EXPECT_EQ(one("rights", seen).severity, Severity::ok) << "told as its role";
+}
+
+TEST(RedisDoctor, ScriptsAndWakeUpsThatDoNotWorkAreSaid) {
+  auto seen = healthy();
+  seen.script_failure = "ERR scripting is disabled";
+  EXPECT_EQ(one("scripts", seen).severity, Severity::problem);
+  seen.message_reached = 0;
+  EXPECT_EQ(one("wake-ups", seen).severity, Severity::warning);
+  seen.message_reached = std::nullopt;
+  EXPECT_EQ(one("wake-ups", seen).severity, Severity::note);
+}
+
+TEST(RedisDoctor, AClockThatIsOffByMoreThanASecondIsAWarning) {
+  auto seen = healthy();
+  for (const auto ahead : {std::chrono::microseconds(1000ms), std::chrono::microseconds(-1000ms)}) {
+    seen.clock_ahead = ahead;
+    EXPECT_EQ(one("clock", seen).severity, Severity::ok);
+    seen.clock_ahead = ahead * 2;
+    EXPECT_EQ(one("clock", seen).severity, Severity::warning);
+    EXPECT_TRUE(mentions(one("clock", seen).found, ahead > 0us ? "2000.00 ms ahead" : "2000.00 ms behind"));
+  }
+  seen.clock_uncertainty = 5s;
+  EXPECT_EQ(one("clock", seen).severity, Severity::ok) << "the way there may have taken that long";
+  seen.clock_ahead = std::nullopt;
+  EXPECT_EQ(one("clock", seen).severity, Severity::note);
+}
+
+TEST(RedisDoctor, RoundTripsAreSummedUp) {
+  auto seen = healthy();
+  seen.round_trips = {3ms, 1ms, 2ms};
+  EXPECT_EQ(one("round trips", seen).found, "min 1.00 ms, median 2.00 ms, max 3.00 ms of 3");
+  seen.round_trips = {80ms, 80ms, 1ms};
+  EXPECT_EQ(one("round trips", seen).severity, Severity::note);
+}
+
+TEST(RedisDoctor, FenceCountersAreCountedOrEstimatedAndWeighed) {
+  auto seen = healthy();
+  EXPECT_TRUE(mentions(one("fences", seen).found, "10 fence counter(s), 720 bytes (72 bytes each)"));
+  seen.fences = FenceCount{.counters = 500, .looked_at = 1000, .keys = 4'000'000, .bytes_each = 80};
+  EXPECT_TRUE(mentions(one("fences", seen).found, "about 2000000 fence counter(s), 160.0 MB"))
+      << one("fences", seen).found;
+  EXPECT_EQ(one("fences", seen).severity, Severity::note);
+  seen.info["maxmemory"] = "1000000000";
+  EXPECT_EQ(one("fences", seen).severity, Severity::warning);
+  seen.fences = FenceCount{.keys = 20};
+  EXPECT_EQ(one("fences", seen).severity, Severity::ok);
+  seen.fences = std::nullopt;
+  EXPECT_EQ(one("fences", seen).severity, Severity::note);
+}
+
+}  // namespace
+}  // namespace holdfast::redis
