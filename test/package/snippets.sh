@@ -7,6 +7,7 @@
 #                                        with BINARY on the PATH as `holdfast`
 #
 # A fragment sees `holdfast::Holdfast& hf` and std::chrono_literals. A shell block must succeed; one marked
+# `sh redis` finds a Redis at 127.0.0.1:6379, as it is printed, which is another port in truth; one marked
 # `sh not-run` builds or installs, and may use nothing but git, cd, cmake, ctest, apt-get and our scripts.
 set -euo pipefail
 mode=$1 document=$2
@@ -23,8 +24,36 @@ blocks() {
 }
 
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-mkdir "$work/blocks" "$work/not-run"
+redis=
+end() {
+  [[ -z $redis ]] || kill "$redis" || true
+  rm -rf "$work"
+}
+trap end EXIT
+mkdir "$work/blocks" "$work/not-run" "$work/redis"
+
+# start_redis: a server of this document's own, which `redis-cli` leads to as well.
+start_redis() {
+  local attempt wait
+  for ((attempt = 0; attempt < 20; attempt++)); do
+    port=$((RANDOM % 20000 + 12000))
+    (cd "$work/redis" && exec redis-server --port $port --bind 127.0.0.1 --save '' --appendonly yes \
+      --unixsocket "$work/redis.sock" >"$work/redis.log") &
+    redis=$!
+    # By the socket: somebody else's server may answer at the port.
+    for ((wait = 0; wait < 200; wait++)); do
+      if [[ $(command redis-cli -s "$work/redis.sock" PING 2>/dev/null) == PONG ]]; then
+        printf '#!/bin/sh\nexec %s -e -p %s "$@"\n' "$(command -v redis-cli)" "$port" >"$work/bin/redis-cli"
+        chmod +x "$work/bin/redis-cli"
+        return
+      fi
+      kill -0 "$redis" 2>/dev/null || break
+      sleep 0.05
+    done
+  done
+  cat "$work/redis.log"
+  return 1
+}
 
 case $mode in
   cpp)
@@ -70,6 +99,8 @@ case $mode in
     binary=$3
     blocks sh "$work/blocks"
     blocks 'sh not-run' "$work/not-run"
+    mkdir "$work/with-redis"
+    blocks 'sh redis' "$work/with-redis"
     if odd=$(grep -hvE '^(git|cd|cmake|ctest|apt-get|sudo apt-get|\./scripts/[a-z]+|\./\.ci/run)( |$)|^$|^#' "$work/not-run"/* 2>/dev/null); then
       echo "$document: marked not-run, though it could be run: $odd"
       exit 1
@@ -78,6 +109,16 @@ case $mode in
     ln -s "$binary" "$work/bin/holdfast"
     export PATH=$work/bin:$PATH HOME=$work/home XDG_STATE_HOME=$work/home/state
     export HOLDFAST_URL=sqlite:$work/here/locks.db
+    if [[ -n $(ls "$work/with-redis") ]]; then
+      if ! command -v redis-server >/dev/null; then
+        echo "$document: there is no redis-server on the PATH (Debian: apt-get install redis-server)"
+        [[ ${HOLDFAST_REQUIRE_ALL:-} != 1 ]] || exit 1
+        exit 77
+      fi
+      start_redis
+      sed -i "s/127\.0\.0\.1:6379/127.0.0.1:$port/g" "$work/with-redis"/*
+      mv "$work/with-redis"/* "$work/blocks"
+    fi
     count=0
     for block in "$work/blocks"/*; do
       [[ -e $block ]] || break
@@ -91,7 +132,7 @@ case $mode in
     echo "--- $count blocks ran"
     ;;
   *)
-    sed -n '2,11s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,12s/^# \{0,1\}//p' "$0" >&2
     exit 64
     ;;
 esac

@@ -41,6 +41,13 @@ document '```sh' 'holdfast run a -- b' 'touch made' '```' 'then' '```sh' 'test -
 expect good "right shell" run
 document '```sh' 'false' 'true' '```'
 expect bad "a shell block that fails" run
+if command -v redis-server >/dev/null; then
+  document '```sh redis' 'redis-cli -u redis://127.0.0.1:6379 PING | grep -q PONG' 'redis-cli SET a b' '```' \
+    '```sh redis' 'redis-cli GET a | grep -qx b' '```'
+  expect good "a block with a Redis" run
+  document '```sh redis' 'redis-cli NONSENSE' '```'
+  expect bad "a block with a Redis that refuses" run
+fi
 document '```sh not-run' './scripts/demo' '```'
 expect good "a block that builds" run
 document '```sh not-run' 'holdfast run a -- b' '```'

@@ -81,10 +81,10 @@ void Client::send(std::unique_ptr<Call> call, const std::stop_token& stop) {
 }
 
 Result<Reply> Client::call(Command command, BootTime deadline, bool fail_fast) {
-  return call(std::move(command).bytes(), deadline, fail_fast);
+  return call_bytes(std::move(command).bytes(), deadline, fail_fast);
 }
 
-Result<Reply> Client::call(std::string bytes, BootTime deadline, bool fail_fast) {
+Result<Reply> Client::call_bytes(std::string bytes, BootTime deadline, bool fail_fast) {
   Slot<Reply> slot;
   auto call = std::make_unique<BlockingCall>(slot);
   call->bytes = std::move(bytes);

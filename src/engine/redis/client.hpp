@@ -92,7 +92,7 @@ class Client : public std::enable_shared_from_this<Client> {
   void wait(Completion& completion);
   /// One command, blocking.
   [[nodiscard]] Result<Reply> call(Command command, BootTime deadline, bool fail_fast = false);
-  [[nodiscard]] Result<Reply> call(std::string bytes, BootTime deadline, bool fail_fast = false);
+  [[nodiscard]] Result<Reply> call_bytes(std::string bytes, BootTime deadline, bool fail_fast = false);
   /// Waits until everything sent has ended, unless called from a completion.
   void close();
 

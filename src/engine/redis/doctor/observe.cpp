@@ -33,13 +33,13 @@ class Line {
   Line& operator=(const Line&) = delete;
 
   /// The answer, errors of the server's included. Throws Error if there is none.
-  template <class Question>
-  Reply ask(Question question) {
+  Reply ask(std::string bytes) {
     const auto& options = client_->endpoint().options();
     const auto deadline =
         saturating_add(BootClock::now(), std::max(options.command_timeout, options.connect_timeout));
-    return client_->call(std::move(question), deadline, true).value_or_throw();
+    return client_->call_bytes(std::move(bytes), deadline, true).value_or_throw();
   }
+  Reply ask(const Command& command) { return ask(command.bytes()); }
   Reply ask(std::initializer_list<std::string_view> words) { return ask(Command(words)); }
 
  private:
