@@ -102,13 +102,13 @@ class Raw {
     redisAppendCommandArgv(context_, static_cast<int>(arguments.size()), texts.data(), sizes.data());
   }
 
-  /// The next reply is taken and must not be an error.
+  /// The next reply as text, an array's elements with commas; it must not be an error.
   std::string take() {
     void* raw = nullptr;
     if (redisGetReply(context_, &raw) != REDIS_OK) throw std::runtime_error(context_->errstr);
     auto* reply = static_cast<redisReply*>(raw);
     const bool failed = reply->type == REDIS_REPLY_ERROR;
-    std::string text(reply->str != nullptr ? reply->str : "");
+    std::string text = described(*reply);
     freeReplyObject(reply);
     if (failed) throw std::runtime_error(text);
     return text;
@@ -120,6 +120,16 @@ class Raw {
   }
 
  private:
+  static std::string described(const redisReply& reply) {
+    if (reply.type == REDIS_REPLY_INTEGER) return std::to_string(reply.integer);
+    if (reply.type != REDIS_REPLY_ARRAY) return reply.str != nullptr ? reply.str : "";
+    std::string all;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(reply.elements); ++i) {
+      all += (i == 0 ? "" : ",") + described(*reply.element[i]);
+    }
+    return all;
+  }
+
   redisContext* context_;
 };
 

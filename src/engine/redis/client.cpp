@@ -189,20 +189,20 @@ void Client::poll_once(Lock& lock, BootTime now) {
   } else if (!unsent_.empty()) {
     until = std::min(until, redial_at_);
   }
+  const bool connected = connection_.has_value();
   const timespec timeout = time_until(until, now);
   planned_wake_ = until;
   polling_ = true;
   lock.unlock();
   ppoll(polled, 2, &timeout, nullptr);
   if (polled[0].revents != 0) wake_.clear();
+  const bool may_write = connected && (polled[1].revents & POLLOUT) != 0;
+  const bool may_read = connected && (polled[1].revents & ~POLLOUT) != 0;
+  const auto broken = may_read ? read_replies() : std::nullopt;
   lock.lock();
   polling_ = false;
-  if (!connection_ || polled[1].revents == 0) return;
-  if ((polled[1].revents & POLLOUT) != 0) {
-    out_of_room_ = false;
-    flush(lock);
-  }
-  if ((polled[1].revents & ~POLLOUT) != 0) receive(lock);
+  if (may_write) out_of_room_ = false;  // the next turn writes
+  if (may_read) take_replies(lock, broken);
 }
 
 void Client::flush(Lock& lock) {
@@ -244,10 +244,10 @@ void Client::flush(Lock& lock) {
   if (!usable_) writer_left_.notify_all();
 }
 
-void Client::receive(Lock& lock) {
+/// Without the lock: the connection is the leader's to read. Returns how it broke, if it did.
+std::optional<Error> Client::read_replies() {
   auto& [stream, reader] = *connection_;
   std::optional<Error> broken;
-  lock.unlock();
   for (;;) {
     const auto count = stream->read(buffer_);
     if (!count) {
@@ -263,7 +263,10 @@ void Client::receive(Lock& lock) {
     if (!reply || !*reply) break;
     replies_.push_back(**std::move(reply));
   }
-  lock.lock();
+  return broken;
+}
+
+void Client::take_replies(Lock& lock, std::optional<Error> broken) {
   for (auto& reply : replies_) {
     if (sent_.empty()) {
       broken = Error(ErrorCode::Internal, "the server answers more than was asked");

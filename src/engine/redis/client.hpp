@@ -119,7 +119,8 @@ class Client : public std::enable_shared_from_this<Client> {
   void run_finished(Lock& lock);
   void appoint();
   void flush(Lock& lock);
-  void receive(Lock& lock);
+  [[nodiscard]] std::optional<Error> read_replies();
+  void take_replies(Lock& lock, std::optional<Error> broken);
   void dial(Lock& lock, BootTime now);
   void poll_once(Lock& lock, BootTime now);
   void inspect(Lock& lock, BootTime now);

@@ -160,10 +160,12 @@ class ScriptCall final : public Call {
 /// A listing: one command after another.
 class ListCall final : public Call {
  public:
-  ListCall(std::shared_ptr<Shared> shared, LockListing listing, Done<LockPage> done)
-      : shared_(std::move(shared)), listing_(std::move(listing)), done_(std::move(done)) {
+  ListCall(std::shared_ptr<Shared> shared, LockListing listing, BootTime end, Done<LockPage> done)
+      : shared_(std::move(shared)), listing_(std::move(listing)), end_(end), done_(std::move(done)) {
     awaited = done_.is_awaited();
     bytes = *listing_.command(By::sha);
+    patience = shared_->endpoint->options().command_timeout;
+    set_deadline();
   }
 
  private:
@@ -176,12 +178,19 @@ class ListCall final : public Call {
     auto next = listing_.command(unknown_script ? By::text : By::sha);
     if (!next) return done_(std::move(listing_).page());
     bytes = *std::move(next);
+    set_deadline();
     auto& client = *shared_->client;
     client.send(std::move(self), {});
   }
 
+  /// A long listing may take long; none of its commands may.
+  void set_deadline() {
+    deadline = std::min(end_, saturating_add(BootClock::now(), shared_->endpoint->options().command_timeout));
+  }
+
   std::shared_ptr<Shared> shared_;
   LockListing listing_;
+  BootTime end_;
   Done<LockPage> done_;
 };
 
@@ -225,11 +234,8 @@ class RedisLockBackend final : public LockBackend {
     if (auto early = refuse_early(request.deadline, stop)) return done(*std::move(early));
     auto listing = LockListing::start(shared_->layout, request);
     if (!listing) return done(listing.error());
-    auto call = std::make_unique<ListCall>(shared_, *std::move(listing), std::move(done));
-    // As long as it takes: each command must be answered in time, not all of them.
-    call->deadline = request.deadline;
-    call->patience = patience();
-    shared_->client->send(std::move(call), stop);
+    shared_->client->send(
+        std::make_unique<ListCall>(shared_, *std::move(listing), request.deadline, std::move(done)), stop);
   }
 
   [[nodiscard]] std::unique_ptr<Watch> watch(const LockKey& key) override {

@@ -146,10 +146,10 @@ Result<AcquireOutcome> acquire_outcome(const redisReply& reply, const AcquireReq
     const auto fence = Fence::parse(text_of(*parts[1]));
     const auto expires_at_ms = integer_of(*parts[2]);
     if (fence && expires_at_ms) return Granted{.fence = *fence, .expires_at_ms = *expires_at_ms};
-  } else if (parts.size() == 2 && integer_of(*parts[0]) == 0) {
-    const auto left = integer_of(*parts[1]);
-    if (left) return Refused{.free_in = std::chrono::milliseconds(*left)};
   }
+  const auto left = integer_of(reply);
+  if (left == 0) return Refused{};  // as the documented script refuses: until when is not known
+  if (left && *left > 0) return Refused{.free_in = std::chrono::milliseconds(*left)};
   return not_an_outcome(reply, "acquire", subject(request));
 }
 

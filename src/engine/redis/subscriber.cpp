@@ -60,10 +60,13 @@ class Subscriber::State {
     const auto [topic, is_new] = topics_.try_emplace(channel);
     topic->second.unwatched_since = never;
     const Place place{topic, topic->second.waiters.enter()};
-    if (!thread_.joinable()) thread_ = sys::start_thread([this] { run(); });
+    auto& state = topic->second;
+    if (!start_thread()) {
+      state.missed = true;
+      return place;
+    }
     if (is_new) wake_.set();
     const auto limit = std::min(longest_confirmation, endpoint_->options().command_timeout);
-    auto& state = topic->second;
     settled_.wait_for(lock, limit, [&] { return state.confirmed || state.refused; });
     if (!state.confirmed) state.missed = true;
     return place;
@@ -109,6 +112,16 @@ class Subscriber::State {
 
  private:
   using Lock = WakeQueue::Lock;
+
+  /// False if the machine has no thread to give: then sleepers read the connection, and nobody else does.
+  bool start_thread() {
+    try {
+      if (!thread_.joinable()) thread_ = sys::start_thread([this] { run(); });
+      return true;
+    } catch (const std::system_error&) {
+      return false;
+    }
+  }
 
   /// The thread: reads the connection while nobody sleeps who could.
   void run() {

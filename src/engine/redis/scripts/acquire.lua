@@ -4,15 +4,16 @@
 -- ARGV[1] lock id     ARGV[2] ttl in ms              ARGV[3] user key as a JSON string
 --
 -- returns {1, fence, expiresAtMs}   granted; or held by this id already: the first answer again
---         {0, ms}                   held by another; ms until that lock ends unless it is renewed
+--         n > 0                     held by another, for n ms more unless it is renewed
 --         -3                        the value at the lock key is no lock record
 --         -4                        the fence counter is used up
 --         -5                        the id holds another key
 --         -6                        the id was released: this request was overtaken by its own release
 --
+-- A refusal is a plain number because an array costs a tenth of the whole call. A refusal uses up no fence.
 -- A script that fails is not rolled back, so what can fail on somebody's odd data (INCR on a counter that is
--- no number) comes before the first write. A refusal uses up no fence. Both keys end with PXAT at exactly
--- expiresAtMs; PX would count from a clock that has moved on since TIME.
+-- no number) comes before the first write. Both keys end with PXAT at exactly expiresAtMs;
+-- PX would count from a clock that has moved on since TIME.
 local record = redis.call('GET', KEYS[1])
 -- include server_time
 local former
@@ -24,7 +25,7 @@ if record then
     if owner == ARGV[1] then return {1, own_form and string.sub(record, 73, 87) or data.fence, expires} end
     local left = expires - now
     if left <= 0 then left = left + 1000 end -- past its time, it counts for as long as `live` says
-    return {0, left}
+    return left
   end
   -- include whole_record
   former = owner
