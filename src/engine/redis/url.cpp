@@ -130,7 +130,10 @@ const Parameter& known_parameter(const std::string& name) {
     return (c >= 'a' && c <= 'z') || c == '_';
   });
   std::string names;
-  for (const auto& parameter : known) names += (names.empty() ? "" : ", ") + parameter.name;
+  for (const auto& parameter : known) {
+    if (!names.empty()) names += ", ";
+    names += parameter.name;
+  }
   refuse("there is no parameter" + (could_be_one ? " \"" + name + "\"" : " of that name") + "; there are " +
          names);
 }
@@ -143,7 +146,7 @@ void read_query(std::string_view query, std::set<std::string> seen, RedisOptions
     const auto equals = one.find('=');
     const auto name = decoded("a parameter's name", one.substr(0, equals));
     const auto& parameter = known_parameter(name);
-    if (equals == std::string_view::npos) refuse(name + " has no value; write " + name + "=VALUE");
+    if (equals == std::string_view::npos) refuse(name + " has no value; write it with = and one");
     if (!seen.insert(name).second) refuse(name + " is given twice");
     if (parameter.only_tls && !options.tls) refuse(name + " is for rediss:// (TLS) only");
     parameter.set(options, decoded(name, one.substr(equals + 1)));
