@@ -118,8 +118,8 @@ class Watch {
   virtual ~Watch() = default;
 
   /// Blocks until the key may have become free (true), or until it is time to look again, the deadline or a
-  /// stop request (false). An engine that knows several waiters of this key in the process may let one of them
-  /// look again for all; then the others sleep on until they are woken or their deadline comes.
+  /// stop request (false). An engine that knows several waiters of this key in the process may let one of
+  /// them look again for all; then the others sleep on until they are woken or their deadline comes.
   [[nodiscard]] virtual bool wait(BootTime look_again_at, BootTime deadline, const std::stop_token& stop) = 0;
   [[nodiscard]] bool wait_until(BootTime deadline, const std::stop_token& stop) {
     return wait(deadline, deadline, stop);

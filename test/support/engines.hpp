@@ -27,8 +27,8 @@ struct Engine {
   // Lawful differences.
   /// Refuses user keys of the form `id:<lock id>`: its own names.
   bool reserves_names = false;
-  /// Its answers get lost now and then, and it asks again. So its watches may wake without a release; a release
-  /// that finds nothing may be told as done; and an id may be refused once it was released.
+  /// Its answers get lost now and then, and it asks again. So its watches may wake without a release; a
+  /// release that finds nothing may be told as done; and an id may be refused once it was released.
   bool asks_again = false;
 };
 

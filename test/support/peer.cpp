@@ -1,10 +1,10 @@
 #include "support/peer.hpp"
 
-#include <algorithm>
 #include <spawn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <algorithm>
 
 #include <mutex>
 #include <stdexcept>
