@@ -291,37 +291,31 @@ TEST_F(RedisClient, AnAnswerTooManyBreaksTheConnection) {
   EXPECT_EQ(fake.accepted(), 2U);
 }
 
-TEST_F(RedisClient, AStopEndsACallThatWasNotWrittenAsAborted) {
-  proxy->refuse();
+/// How a call ends that is stopped while it is under way.
+ErrorCode stopped(Client& client) {
   std::stop_source stop;
   std::optional<Result<Reply>> answer;
   std::latch ended(1);
-  client->send(std::make_unique<AsyncCall>(Command{"PING"}, in(30s),
-                                           [&](Result<Reply> result, const AsyncCall&) {
-                                             answer.emplace(std::move(result));
-                                             ended.count_down();
-                                           }),
-               stop.get_token());
+  client.send(std::make_unique<AsyncCall>(Command{"PING"}, in(30s),
+                                          [&](Result<Reply> result, const AsyncCall&) {
+                                            answer.emplace(std::move(result));
+                                            ended.count_down();
+                                          }),
+              stop.get_token());
   stop.request_stop();
   ended.wait();
-  EXPECT_EQ(answer->error().code(), ErrorCode::Aborted);
+  return answer->error().code();
+}
+
+TEST_F(RedisClient, AStopEndsACallThatWasNotWrittenAsAborted) {
+  proxy->refuse();
+  EXPECT_EQ(stopped(*client), ErrorCode::Aborted);
 }
 
 TEST_F(RedisClient, AStopEndsACallThatWasWrittenAsUnknown) {
   ASSERT_EQ(echo(*client, "warm"), "warm");
   proxy->hold(Way::to_client);
-  std::stop_source stop;
-  std::optional<Result<Reply>> answer;
-  std::latch ended(1);
-  client->send(std::make_unique<AsyncCall>(Command{"PING"}, in(30s),
-                                           [&](Result<Reply> result, const AsyncCall&) {
-                                             answer.emplace(std::move(result));
-                                             ended.count_down();
-                                           }),
-               stop.get_token());
-  stop.request_stop();
-  ended.wait();
-  EXPECT_EQ(answer->error().code(), ErrorCode::NetworkTimeout);
+  EXPECT_EQ(stopped(*client), ErrorCode::NetworkTimeout);
 }
 
 TEST_F(RedisClient, WhenALeaderLeavesAFollowerTakesOver) {
