@@ -88,8 +88,10 @@ class Trampoline {
 }  // namespace detail
 
 /// The callback of one operation: move-only, called exactly once with the operation's Result, on whichever
-/// thread finishes it. It must not throw (std::terminate). An engine calls it outside its mutexes and
-/// transactions. A completion that starts another operation does not deepen the stack.
+/// thread finishes it. It must not throw (std::terminate), nor
+/// block other than in LockBackend::wait: it may run on the thread that reads everyone's answers. An engine
+/// calls it outside its mutexes and transactions. A completion that starts another operation does not deepen
+/// the stack.
 template <class T>
 class Done {
  public:

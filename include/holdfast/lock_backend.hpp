@@ -80,6 +80,8 @@ struct ExtendRequest {
 
 struct Extended {
   std::int64_t expires_at_ms = 0;
+  /// The request was sent more than once, and a copy of it may still be carried out, later than others.
+  bool may_be_repeated = false;
 };
 using ExtendOutcome = std::variant<Extended, Absence>;
 
@@ -182,8 +184,10 @@ class LockBackend {
   /// one taken or freed meanwhile may or may not be.
   virtual void list(ListRequest request, std::stop_token stop, Done<LockPage> done) = 0;
 
-  /// Starts watching a key. Null if this engine cannot wake waiters: then they poll.
-  [[nodiscard]] virtual std::unique_ptr<Watch> watch(const LockKey& key) = 0;
+  /// Starts watching a key. Null if this engine cannot wake waiters: then they poll. An engine that must ask
+  /// a server for it waits for the answer, at most until the deadline or a stop request.
+  [[nodiscard]] virtual std::unique_ptr<Watch> watch(const LockKey& key, BootTime deadline = never,
+                                                     std::stop_token stop = {}) = 0;
 
   /// Blocks until the operation of this completion is done; an engine may let the thread help with I/O.
   virtual void wait(Completion& completion) {

@@ -93,7 +93,7 @@ AcquireLoop::Action AcquireLoop::on(const Refused& refused, BootTime now) {
     expiry_at_ = saturating_add(now, std::max(*refused.free_in, milliseconds(1)));
     expiry_at_ = std::max(expiry_at_, saturating_add(now, expiry_pause_));
   }
-  if (now < give_up_at_ && !watching_) return StartWatching{};
+  if (now < give_up_at_ && !watching_) return StartWatching{give_up_at_};
   return wait_or_give_up(now);
 }
 
@@ -109,7 +109,7 @@ AcquireLoop::Action AcquireLoop::on(const Failed& failed, BootTime now) {
 /// makes it safe to sleep.
 AcquireLoop::Action AcquireLoop::on(const Watching&, BootTime now) {
   watching_ = true;
-  return attempt(now);
+  return now >= give_up_at_ ? give_up(now) : attempt(now);
 }
 
 AcquireLoop::Action AcquireLoop::on(const Woken&, BootTime now) {

@@ -41,7 +41,9 @@ class AcquireLoop {
     bool abandon;       ///< release the old id in the background first
     BootTime deadline;  ///< for the attempt
   };
-  struct StartWatching {};  ///< then resume with Watching
+  struct StartWatching {
+    BootTime at_latest;
+  };  ///< then resume with Watching
   struct Wait {
     BootTime until;
     BootTime at_latest;  ///< if another waiter of this process looks for both

@@ -132,6 +132,7 @@ Result<ExtendOutcome> HeldLock::extend_once(std::unique_lock<std::mutex>& lock, 
   if (!answer) {
     lease_.extend_unanswered(BootClock::now());
   } else if (const auto* extended = std::get_if<Extended>(&*answer)) {
+    if (extended->may_be_repeated) lease_.may_be_repeated(ttl);
     lease_.extend_granted();
     expires_at_ms_ = extended->expires_at_ms;
   } else {

@@ -83,10 +83,13 @@ void RenewLoop::extend_granted() noexcept {
 }
 
 void RenewLoop::extend_unanswered(BootTime now) noexcept {
-  const Ttl asked = under_way_->ttl;
+  may_be_repeated(under_way_->ttl);
   under_way_.reset();
-  shortest_unanswered_ = std::min(asked, shortest_unanswered_.value_or(asked));
   renew_at_ = now + retry_delay(provable_ttl());
+}
+
+void RenewLoop::may_be_repeated(Ttl ttl) noexcept {
+  shortest_unanswered_ = std::min(ttl, shortest_unanswered_.value_or(ttl));
 }
 
 bool RenewLoop::extend_found_nothing() noexcept {

@@ -38,6 +38,8 @@ class RenewLoop {
   void extend_sent(BootTime now, Ttl ttl) noexcept;
   /// Each answers the last extend_sent.
   void extend_granted() noexcept;
+  /// A copy of a request for this ttl may still be carried out: as if it had gone unanswered.
+  void may_be_repeated(Ttl ttl) noexcept;
   void extend_unanswered(BootTime now) noexcept;
   /// The engine says that this id holds nothing any more. Returns true if the guard is lost by this.
   bool extend_found_nothing() noexcept;

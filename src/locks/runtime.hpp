@@ -14,7 +14,8 @@ namespace holdfast {
 /// What the guards of one engine share. Threads start when they are first needed:
 /// - the timer decides when to renew and when a guard is lost; it never does I/O nor runs user code, so a
 ///   stalled engine cannot keep a holder from being told;
-/// - one renewer does the I/O of renewals and of releases that nobody waits for;
+/// - renewers do the I/O of renewals and of releases that nobody waits for, several at once, so that one that
+///   waits for a silent server does not hold up the others;
 /// - callback threads run user code only; one that blocks does not hold up the next.
 class LockRuntime {
  public:
@@ -33,7 +34,7 @@ class LockRuntime {
   const sys::Birthplace home;
   locks::LeaseTimer timer;
   sys::WorkerPool callbacks{1000};
-  sys::WorkerPool renewer{1};
+  sys::WorkerPool renewer{16};
 };
 
 }  // namespace holdfast

@@ -77,8 +77,9 @@ class Waiter {
     return AcquireLoop::Granted{};
   }
 
-  AcquireLoop::Event perform(const AcquireLoop::StartWatching&) {
-    watch_ = runtime_.backend->watch(key_);
+  AcquireLoop::Event perform(const AcquireLoop::StartWatching& start) {
+    watch_ = runtime_.backend->watch(key_, start.at_latest, stop_);
+    if (stop_.stop_requested()) return AcquireLoop::Stopped{};
     return AcquireLoop::Watching{};
   }
 

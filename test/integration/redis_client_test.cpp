@@ -138,6 +138,33 @@ TEST_F(RedisClient, ReadsAnswersThatComeByteByByte) {
   EXPECT_EQ(echo(*client, "slowly"), "slowly");
 }
 
+TEST_F(RedisClient, HalfATlsRecordKeepsNobodyFromItsDeadline) {
+  RedisServer secure({.tls = true});
+  TcpProxy slow(secure.tls_port());
+  auto options = secure.tls();
+  options.port = slow.port();
+  const auto own = client_of(options);
+  ASSERT_EQ(echo(*own, "warm"), "warm");
+  slow.drip(Way::to_client);
+  const auto passed = slow.passed(Way::to_client);
+  std::jthread stall([&] {
+    while (slow.passed(Way::to_client) < passed + 10) std::this_thread::sleep_for(100us);
+    slow.hold(Way::to_client);
+  });
+  const BootTime before = BootClock::now();
+  const auto answer = own->call({"ECHO", std::string(8000, 'x')}, in(500ms));
+  EXPECT_FALSE(answer);
+  EXPECT_LT(BootClock::now() - before, 5s);
+  stall.join();
+  slow.forward();
+}
+
+TEST_F(RedisClient, TakesNoLimitForAnAnswer) {
+  auto options = server->tcp();
+  options.command_timeout = options.connect_timeout = milliseconds::max();
+  EXPECT_EQ(echo(*client_of(options), "in time"), "in time");
+}
+
 TEST_F(RedisClient, ALateAnswerIsNeverTakenForAnothers) {
   ASSERT_EQ(echo(*client, "warm"), "warm");
   proxy->hold(Way::to_client);

@@ -156,6 +156,36 @@ TEST_F(RedisLock, AWaiterIsStoppedThoughTheServerIsSilent) {
   server->resume();
 }
 
+TEST_F(RedisLock, AnIdWhoseSecondCopyWasRefusedIsGivenBack) {
+  ASSERT_TRUE(acquire(*direct, LockId::generate(), "k"));
+  proxy->cut_after(Way::to_client, 1);
+  EXPECT_FALSE(acquire(*proxied, id, "k"));
+  for (int i = 0; i < 5000 && exists(index_of(id)) == 0; ++i) std::this_thread::sleep_for(1ms);
+  EXPECT_EQ(server->raw().text({"GET", index_of(id)}), "") << "its first copy would find a tombstone";
+}
+
+TEST_F(RedisLock, WhatWasSentEndsAsUnknownWhateverKeepsUsFromAskingAgain) {
+  ASSERT_TRUE(acquire(*proxied, LockId::generate(), "warm"));
+  server->raw().text({"CONFIG", "SET", "requirepass", "changed"});
+  proxy->cut_after(Way::to_client, 1);
+  const auto result = try_acquire(*proxied, id, "k");
+  ASSERT_FALSE(result);
+  EXPECT_TRUE(result.error().transient()) << result.error().what();
+}
+
+TEST_F(RedisLock, ALeftoverOfAnIdThatHasMovedOnIsRemovedWithoutItsIndex) {
+  const auto granted = acquire(*direct, id, "old");
+  ASSERT_TRUE(granted);
+  auto raw = server->raw();
+  auto record = raw.text({"GET", "syncguard:old"});
+  const auto expiry = std::to_string(granted->expires_at_ms);
+  record.replace(record.find(expiry), expiry.size(), std::to_string(granted->expires_at_ms - 63'000));
+  raw.text({"SET", "syncguard:old", record});
+  ASSERT_TRUE(acquire(*direct, id, "new"));
+  EXPECT_TRUE(release(*direct, id, "old"));
+  EXPECT_EQ(lookup(*direct, id)->key.str(), "new");
+}
+
 TEST_F(RedisLock, TheScriptsAreTaughtAgainAfterAFlush) {
   ASSERT_TRUE(acquire(*direct, id, "k"));
   server->raw().text({"SCRIPT", "FLUSH"});

@@ -10,6 +10,7 @@
 
 #include "support/calls.hpp"
 #include "support/redis_server.hpp"
+#include "support/tcp_proxy.hpp"
 
 namespace holdfast::test {
 namespace {
@@ -109,6 +110,58 @@ TEST_F(RedisWaiting, AReleaseThatNobodyHeardIsFoundWhenTheSubscriptionIsBack) {
   const auto guard =
       locks.lock("k", {.wait = 60s, .base_delay = 40s, .max_delay = 40s, .jitter = Jitter::none});
   EXPECT_LT(BootClock::now() - before, 20s);
+}
+
+TEST_F(RedisWaiting, AReleaseWhileNobodyCouldListenIsFoundWhenTheSubscriptionIsBack) {
+  TcpProxy proxy(server->port());
+  auto options = server->tcp();
+  options.port = proxy.port();
+  ASSERT_TRUE(acquire(*backend, id, "k"));
+  Locks locks(make_redis_lock_backend(options).value_or_throw());
+  std::jthread trouble([&] {
+    wait_for_a_subscription();
+    std::this_thread::sleep_for(50ms);
+    proxy.refuse();
+    server->raw().text({"CLIENT", "KILL", "TYPE", "pubsub"});
+    std::this_thread::sleep_for(50ms);
+    release(*backend, id, "k");
+    std::this_thread::sleep_for(50ms);
+    proxy.listen_again();
+  });
+  const BootTime before = BootClock::now();
+  const auto guard =
+      locks.lock("k", {.wait = 60s, .base_delay = 40s, .max_delay = 40s, .jitter = Jitter::none});
+  EXPECT_LT(BootClock::now() - before, 20s);
+}
+
+TEST_F(RedisWaiting, AServerThatDoesNotConfirmKeepsNobodyBeyondItsWait) {
+  ASSERT_TRUE(acquire(*backend, id, "k"));
+  Locks locks(open());
+  // No room for the connection that listens.
+  auto raw = server->raw();
+  const auto info = raw.text({"INFO", "clients"});
+  const auto clients = std::stoll(info.substr(info.find("connected_clients:") + 18));
+  raw.text({"CONFIG", "SET", "maxclients", std::to_string(clients)});
+  const BootTime before = BootClock::now();
+  try {
+    (void)locks.lock("k", {.wait = 100ms});
+    ADD_FAILURE() << "it was held";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::AcquisitionTimeout) << error.what();
+  }
+  EXPECT_LT(BootClock::now() - before, 900ms) << "not as long as it would wait to be confirmed";
+
+  std::stop_source stop;
+  std::jthread stopper([&] {
+    std::this_thread::sleep_for(50ms);
+    stop.request_stop();
+  });
+  try {
+    (void)locks.lock("k", {.wait = 60s}, stop.get_token());
+    ADD_FAILURE() << "it was held";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::Aborted) << error.what();
+  }
 }
 
 TEST_F(RedisWaiting, ManyWaitersOfOneProcessMakeFewAttempts) {

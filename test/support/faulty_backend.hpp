@@ -34,7 +34,10 @@ class FaultyBackend final : public LockBackend {
   void is_locked(IsLockedRequest request, std::stop_token stop, Done<bool> done) override;
   void lookup(LookupRequest request, std::stop_token stop, Done<std::optional<LockRecord>> done) override;
   void list(ListRequest request, std::stop_token stop, Done<LockPage> done) override;
-  [[nodiscard]] std::unique_ptr<Watch> watch(const LockKey& key) override { return inner_->watch(key); }
+  [[nodiscard]] std::unique_ptr<Watch> watch(const LockKey& key, BootTime deadline,
+                                             std::stop_token stop) override {
+    return inner_->watch(key, deadline, std::move(stop));
+  }
 
  private:
   struct Plan {

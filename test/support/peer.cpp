@@ -170,7 +170,7 @@ class PeerBackend final : public LockBackend {
                   });
   }
 
-  [[nodiscard]] std::unique_ptr<Watch> watch(const LockKey& key) override {
+  [[nodiscard]] std::unique_ptr<Watch> watch(const LockKey& key, BootTime, std::stop_token) override {
     const int number = ++watches_;
     line_->ask({{"op", "watch"}, {"watch", number}, {"key", peer::to_json(key)}});
     return std::make_unique<PeerWatch>(line_, number);

@@ -205,5 +205,17 @@ TEST(RenewLoop, AManualExtendChangesThePeriod) {
   EXPECT_EQ(lease.next_tick(), t0 + 31s);
 }
 
+TEST(RenewLoop, AnExtendOfWhichACopyMayComeLateBoundsEveryLaterProof) {
+  const BootTime start = BootTime(std::chrono::hours(1));
+  RenewLoop loop(*Ttl::of(30s), start, true, never);
+  loop.extend_sent(start + 1s, *Ttl::of(2s));
+  loop.may_be_repeated(*Ttl::of(2s));
+  loop.extend_granted();
+  loop.extend_sent(start + 2s, *Ttl::of(30s));
+  loop.extend_granted();
+  EXPECT_LE(loop.proven_until(), start + 4s);
+  EXPECT_LE(loop.next_tick(), start + 3s) << "and renews that much more often";
+}
+
 }  // namespace
 }  // namespace holdfast::locks

@@ -84,7 +84,9 @@ class MemoryLockBackend final : public LockBackend {
     done(result ? Result<LockPage>(*result) : list_now(request));
   }
 
-  [[nodiscard]] std::unique_ptr<Watch> watch(const LockKey& key) override { return wakes_->watch(key.str()); }
+  [[nodiscard]] std::unique_ptr<Watch> watch(const LockKey& key, BootTime, std::stop_token) override {
+    return wakes_->watch(key.str());
+  }
 
  private:
   struct Held {

@@ -11,9 +11,12 @@ namespace holdfast::redis {
 namespace {
 
 constexpr std::size_t read_size = std::size_t{64} << 10;
+/// A peer that sends without end must not keep the leader from deadlines.
+constexpr int most_reads = 16;
 /// One write takes at most about this much, so that a long queue does not become one huge buffer.
 constexpr std::size_t write_size = std::size_t{256} << 10;
 constexpr std::size_t completions_per_write = 32;
+constexpr BootClock::duration longest_patience = std::chrono::hours(1);
 /// poll's clock stands still while the machine is suspended; sleeping in slices bounds how late a deadline is
 /// noticed after it wakes.
 constexpr BootClock::duration longest_sleep = std::chrono::seconds(1);
@@ -22,6 +25,13 @@ timespec time_until(BootTime at, BootTime now) {
   const auto left = std::clamp<BootClock::duration>(at - now, BootClock::duration::zero(), longest_sleep);
   const auto whole = std::chrono::floor<std::chrono::seconds>(left);
   return {.tv_sec = whole.count(), .tv_nsec = (left - whole).count()};
+}
+
+/// What was written may have been carried out, whatever keeps us from asking again: that is a transient
+/// error.
+Error unknown_because(const Error& error) {
+  if (error.transient()) return error;
+  return {ErrorCode::ServiceUnavailable, error.message(), error.cause()};
 }
 
 /// A call that a thread waits for.
@@ -68,15 +78,16 @@ void Client::send(std::unique_ptr<Call> call, const std::stop_token& stop) {
   if (stop.stop_possible()) call->on_stop_.emplace(stop, Call::OnStop{this, call.get()});
   Lock lock(mutex_);
   look_at_ = std::min(look_at_, call->stopped_ ? BootTime{} : call->deadline);
-  if (!call->awaited) ++unawaited_;
+  const bool awaited = call->awaited;
   unsent_.push_back(std::move(call));
+  if (!awaited) ++unawaited_;
   if (i_lead()) return;  // from a completion: written with the others, when all completions have run
   flush(lock);
   if (leading_) {
     // Its poll was set before this call's deadline was known. Sooner deadlines are rare.
     if (polling_ && look_at_ < planned_wake_) wake_.set();
   } else {
-    appoint();
+    appoint(lock);
   }
 }
 
@@ -113,28 +124,33 @@ void Client::wait(Completion& completion) {
     lock.lock();
     std::erase(followers_, &completion);
   }
-  if (!leading_) appoint();
+  if (!leading_) appoint(lock);
 }
 
 /// Finds somebody to lead if somebody must. Whoever stops leading or waiting calls it, so that a thread that
 /// was nudged but is done already passes the turn on.
-void Client::appoint() {
+void Client::appoint(Lock& lock) {
   if (leading_) return;
   if (!followers_.empty()) return followers_.front()->nudge();
   if (unawaited_ == 0 || background_) return;
   background_ = true;
+  // Without the mutex: where there is no thread to be had, the job runs here and now.
+  lock.unlock();
   background_leader_.post([self = shared_from_this()] { self->lead_in_background(); });
+  lock.lock();
 }
 
 void Client::lead_in_background() {
   Lock lock(mutex_);
   background_ = false;
   if (!leading_) lead(lock, [this] { return unawaited_ == 0; });
-  appoint();
+  appoint(lock);
 }
 
+/// noexcept: a leader that dies of, say, a failed allocation would leave calls behind that point to its
+/// stack.
 template <class Until>
-void Client::lead(Lock& lock, Until&& until) {
+void Client::lead(Lock& lock, Until&& until) noexcept {
   const bool nested = leading_;
   leading_ = true;
   leader_ = std::this_thread::get_id();
@@ -248,14 +264,15 @@ void Client::flush(Lock& lock) {
 std::optional<Error> Client::read_replies() {
   auto& [stream, reader] = *connection_;
   std::optional<Error> broken;
-  for (;;) {
+  for (int reads = 0; reads < most_reads; ++reads) {
     const auto count = stream->read(buffer_);
     if (!count) {
       broken = count.error();
       break;
     }
     reader.feed({buffer_.data(), *count});
-    if (*count < buffer_.size() && !stream->has_more()) break;
+    // Nothing at all: TLS may have half a record and wait for the rest, which poll tells.
+    if (*count == 0 || (*count < buffer_.size() && !stream->has_more())) break;
   }
   for (;;) {
     auto reply = reader.next();
@@ -312,7 +329,10 @@ void Client::dial(Lock& lock, BootTime now) {
   const auto give_up = std::stable_partition(unsent_.begin(), unsent_.end(), [&](const auto& call) {
     return error.transient() && !call->fail_fast;
   });
-  for (auto at = give_up; at != unsent_.end(); ++at) end(std::move(*at), error);
+  for (auto at = give_up; at != unsent_.end(); ++at) {
+    const auto reason = (*at)->was_sent() ? unknown_because(error) : error;
+    end(std::move(*at), reason);
+  }
   unsent_.erase(give_up, unsent_.end());
 }
 
@@ -330,6 +350,8 @@ void Client::break_connection(Lock& lock, const Error& why, BootTime now) {
   for (auto at = sent_.rbegin(); at != sent_.rend(); ++at) {
     if (!at->call) continue;
     at->call->sent_before_ = true;
+    // One whose patience is shorter than the way to the server must not break every connection.
+    at->call->patience = std::min(at->call->patience * 2, longest_patience);
     unsent_.push_front(std::move(at->call));
   }
   sent_.clear();
@@ -341,7 +363,7 @@ Error Client::unanswered(const Call& call) const {
                ? Error(ErrorCode::NetworkTimeout, endpoint_->name() + ": stopped before the answer came")
                : Error(ErrorCode::Aborted, "the caller stopped the operation");
   }
-  if (!connection_ && last_error_) return *last_error_;
+  if (!connection_ && last_error_) return call.was_sent() ? unknown_because(*last_error_) : *last_error_;
   return {ErrorCode::NetworkTimeout,
           endpoint_->name() + (call.was_sent() ? ": no answer in time" : ": not sent in time")};
 }

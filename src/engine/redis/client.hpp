@@ -114,10 +114,10 @@ class Client : public std::enable_shared_from_this<Client> {
 
   // All of these require the lock; those that take it may let go of it meanwhile.
   template <class Until>
-  void lead(Lock& lock, Until&& until);
+  void lead(Lock& lock, Until&& until) noexcept;
   void turn(Lock& lock);
   void run_finished(Lock& lock);
-  void appoint();
+  void appoint(Lock& lock);
   void flush(Lock& lock);
   [[nodiscard]] std::optional<Error> read_replies();
   void take_replies(Lock& lock, std::optional<Error> broken);

@@ -21,7 +21,11 @@ namespace {
 using std::chrono::milliseconds;
 
 /// What the operations under way share; they may outlive the backend that began them.
-struct Shared {
+struct Shared : std::enable_shared_from_this<Shared> {
+  Shared(std::shared_ptr<const Endpoint> at, std::shared_ptr<Client> with, Layout names,
+         std::shared_ptr<Log> sink)
+      : endpoint(std::move(at)), client(std::move(with)), layout(std::move(names)), log(std::move(sink)) {}
+
   std::shared_ptr<const Endpoint> endpoint;
   std::shared_ptr<Client> client;
   Layout layout;
@@ -29,6 +33,9 @@ struct Shared {
   UnansweredAcquires unanswered = {};
   std::atomic<BootClock::rep> cleanup_again_at = 0;
 };
+
+/// Releases in the background what an id may come to hold though its caller will not know.
+void give_back(Shared& shared, const LockKey& key, const LockId& id);
 
 /// What each operation is: `command` is how it is asked, `outcome` what an answer means.
 struct AcquireOperation {
@@ -43,8 +50,10 @@ struct AcquireOperation {
     if ((!answer && call.was_sent()) || call.was_repeated()) shared.unanswered.add(request.id);
     if (!answer) return answer.error().about(request.key.str(), request.id.str());
     auto outcome = acquire_outcome(**answer, request);
-    if (const auto* granted = outcome ? std::get_if<Granted>(&*outcome) : nullptr;
-        granted != nullptr && shared.log) {
+    const auto* granted = outcome ? std::get_if<Granted>(&*outcome) : nullptr;
+    // The caller takes this for the end of the id; the other copy may still be granted.
+    if (call.was_repeated() && granted == nullptr) give_back(shared, request.key, request.id);
+    if (granted != nullptr && shared.log) {
       if (auto warning = core::high_fence_warning(granted->fence, request.key)) {
         shared.log->write(LogLevel::warning, *std::move(warning));
       }
@@ -81,10 +90,14 @@ struct ExtendOperation {
   Result<std::string> command(const Shared& shared, By by) const {
     return extend_command(shared.layout, request.lock, request.ttl, by);
   }
-  Result<Outcome> outcome(Shared&, const Result<Reply>& answer, const Call&) const {
+  Result<Outcome> outcome(Shared&, const Result<Reply>& answer, const Call& call) const {
     const auto& lock = request.lock;
     if (!answer) return answer.error().about(lock.key ? lock.key->str() : "", lock.id.str());
-    return extend_outcome(**answer, lock);
+    auto outcome = extend_outcome(**answer, lock);
+    if (auto* extended = outcome ? std::get_if<Extended>(&*outcome) : nullptr; extended != nullptr) {
+      extended->may_be_repeated = call.was_repeated();
+    }
+    return outcome;
   }
 };
 
@@ -156,6 +169,17 @@ class ScriptCall final : public Call {
   Operation operation_;
   Done<typename Operation::Outcome> done_;
 };
+
+void give_back(Shared& shared, const LockKey& key, const LockId& id) {
+  const auto timeout = shared.endpoint->options().command_timeout;
+  auto call = std::make_unique<ScriptCall<ReleaseOperation>>(
+      shared.shared_from_this(), ReleaseOperation{{.lock = {.id = id, .key = key}}},
+      [](const Result<ReleaseOutcome>&) {});
+  if (!call->prepare()) return;
+  call->deadline = saturating_add(BootClock::now(), timeout);
+  call->patience = timeout;
+  shared.client->send(std::move(call), {});
+}
 
 /// A listing: one command after another.
 class ListCall final : public Call {
@@ -238,11 +262,12 @@ class RedisLockBackend final : public LockBackend {
         std::make_unique<ListCall>(shared_, *std::move(listing), request.deadline, std::move(done)), stop);
   }
 
-  [[nodiscard]] std::unique_ptr<Watch> watch(const LockKey& key) override {
+  [[nodiscard]] std::unique_ptr<Watch> watch(const LockKey& key, BootTime deadline,
+                                             std::stop_token stop) override {
     if (!home_.is_here()) return nullptr;
     const auto lock_key = shared_->layout.lock_key(key);
     if (!lock_key) return nullptr;  // the attempts say why
-    return subscriber_.watch(shared_->layout.channel(*lock_key));
+    return subscriber_.watch(shared_->layout.channel(*lock_key), deadline, stop);
   }
 
   void wait(Completion& completion) override { shared_->client->wait(completion); }

@@ -55,8 +55,13 @@ class Subscriber::State {
     WakeQueue::Place waiter;
   };
 
-  Place enter(const std::string& channel) {
-    std::unique_lock lock(mutex_);
+  Place enter(const std::string& channel, BootTime deadline, const std::stop_token& stop) {
+    // Made and ended without the mutex, which it needs.
+    const std::stop_callback interrupt(stop, [this] {
+      const std::lock_guard lock(mutex_);
+      settled_.notify_all();
+    });
+    Lock lock(mutex_);
     const auto [topic, is_new] = topics_.try_emplace(channel);
     topic->second.unwatched_since = never;
     const Place place{topic, topic->second.waiters.enter()};
@@ -66,8 +71,9 @@ class Subscriber::State {
       return place;
     }
     if (is_new) wake_.set();
-    const auto limit = std::min(longest_confirmation, endpoint_->options().command_timeout);
-    settled_.wait_for(lock, limit, [&] { return state.confirmed || state.refused; });
+    const auto limit = std::min<BootClock::duration>(
+        {longest_confirmation, endpoint_->options().command_timeout, deadline - BootClock::now()});
+    settled_.wait_for(lock, limit, [&] { return state.confirmed || state.refused || stop.stop_requested(); });
     if (!state.confirmed) state.missed = true;
     return place;
   }
@@ -79,7 +85,8 @@ class Subscriber::State {
     if (topic.waiters.empty()) topic.unwatched_since = BootClock::now();
   }
 
-  bool sleep(Place place, BootTime look_again_at, BootTime deadline, const std::stop_token& stop) {
+  /// noexcept: whoever waits is known to others by its address.
+  bool sleep(Place place, BootTime look_again_at, BootTime deadline, const std::stop_token& stop) noexcept {
     Lock lock(mutex_);
     auto& topic = place.topic->second;
     const auto asleep = sleepers_.insert(sleepers_.end(), &*place.waiter);
@@ -250,6 +257,7 @@ class Subscriber::State {
       const auto count = connection_->stream->read(bytes);
       if (!count) return lose();
       connection_->reader.feed({bytes.data(), *count});
+      if (*count == 0) break;  // TLS may have half a record and wait for the rest, which poll tells
     } while (connection_->stream->has_more());
     for (;;) {
       auto reply = connection_->reader.next();
@@ -313,8 +321,7 @@ class Subscriber::State {
       topic.confirmed = false;
       topic.silent = true;
       topic.refused = false;
-      topic.waiters
-          .wake_one();  // it may be that a message was lost; and from now on everyone looks for itself
+      topic.missed = true;
     }
     redial_at_ = BootClock::now() + backoff_.next(sys::jitter_fraction());
   }
@@ -347,15 +354,18 @@ class Subscriber::State {
 
 class Subscriber::ChannelWatch final : public Watch {
  public:
-  ChannelWatch(std::shared_ptr<State> state, const std::string& channel)
-      : state_(std::move(state)), place_(state_->enter(channel)) {}
+  ChannelWatch(std::shared_ptr<State> state, const std::string& channel, BootTime deadline,
+               const std::stop_token& stop)
+      : state_(std::move(state)), place_(state_->enter(channel, deadline, stop)) {}
   ~ChannelWatch() override {
     if (state_->is_home()) state_->leave(place_);
   }
   bool wait(BootTime look_again_at, BootTime deadline, const std::stop_token& stop) override {
-    return state_->sleep(place_, look_again_at, deadline, stop);
+    return state_->is_home() && state_->sleep(place_, look_again_at, deadline, stop);
   }
-  void pass_on() noexcept override { state_->pass_on(place_); }
+  void pass_on() noexcept override {
+    if (state_->is_home()) state_->pass_on(place_);
+  }
 
  private:
   std::shared_ptr<State> state_;
@@ -372,8 +382,9 @@ Subscriber::~Subscriber() {
   if (state_->is_home()) state_->stop();
 }
 
-std::unique_ptr<Watch> Subscriber::watch(const std::string& channel) {
-  return std::make_unique<ChannelWatch>(state_, channel);
+std::unique_ptr<Watch> Subscriber::watch(const std::string& channel, BootTime deadline,
+                                         const std::stop_token& stop) {
+  return std::make_unique<ChannelWatch>(state_, channel, deadline, stop);
 }
 
 }  // namespace holdfast::redis

@@ -30,9 +30,10 @@ class Subscriber {
   Subscriber(const Subscriber&) = delete;
   Subscriber& operator=(const Subscriber&) = delete;
 
-  /// Watches from now on. Where the server cannot be reached or does not let us subscribe, the watch still
-  /// serves to sleep.
-  [[nodiscard]] std::unique_ptr<Watch> watch(const std::string& channel);
+  /// Watches from now on. Where the server cannot be reached in time or does not let us subscribe, the watch
+  /// still serves to sleep.
+  [[nodiscard]] std::unique_ptr<Watch> watch(const std::string& channel, BootTime deadline,
+                                             const std::stop_token& stop);
 
  private:
   class State;

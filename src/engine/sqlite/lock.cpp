@@ -97,7 +97,7 @@ class SqliteLockBackend final : public LockBackend {
     done(operate<LockPage>(request.deadline, std::move(stop), {}, [&](Aftermath&) { return page(request); }));
   }
 
-  std::unique_ptr<Watch> watch(const LockKey& key) override {
+  std::unique_ptr<Watch> watch(const LockKey& key, BootTime, std::stop_token) override {
     return wake_ && birthplace_.is_here() ? wake_->watch(key.str()) : nullptr;
   }
 

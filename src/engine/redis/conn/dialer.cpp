@@ -25,7 +25,12 @@ Result<std::shared_ptr<const Endpoint>> Endpoint::from(const RedisOptions& optio
     if (!loaded) return loaded.error();
     tls = *std::move(loaded);
   }
-  return std::shared_ptr<const Endpoint>(new Endpoint(options, std::move(tls)));
+  // "No limit" as the longest duration would overflow when it is added to a clock.
+  constexpr std::chrono::milliseconds longest = std::chrono::hours(24 * 366);
+  auto bounded = options;
+  bounded.connect_timeout = std::min(options.connect_timeout, longest);
+  bounded.command_timeout = std::min(options.command_timeout, longest);
+  return std::shared_ptr<const Endpoint>(new Endpoint(std::move(bounded), std::move(tls)));
 }
 
 Error Endpoint::about(const Error& error) const {
@@ -48,17 +53,17 @@ Dialer::Outcome Dialer::step(BootTime now) {
                                                 std::to_string(endpoint_->options().connect_timeout.count()) +
                                                 " ms (connect_timeout)"});
   }
-  using Stage = Result<Blocked> (Dialer::*)();
+  using Stage = Result<Blocked> (Dialer::*)(BootTime);
   for (const Stage stage :
        std::array<Stage, 3>{&Dialer::find_addresses, &Dialer::establish, &Dialer::greet}) {
-    const auto blocked = (this->*stage)();
+    const auto blocked = (this->*stage)(now);
     if (!blocked) return fail(blocked.error());
     if (*blocked) return **blocked;
   }
   return Connection{.stream = std::move(stream_), .reader = std::move(reader_)};
 }
 
-Result<Dialer::Blocked> Dialer::find_addresses() {
+Result<Dialer::Blocked> Dialer::find_addresses(BootTime) {
   if (resolved_) return Blocked();
   const auto& options = endpoint_->options();
   if (!options.unix_socket.empty()) {
@@ -83,7 +88,7 @@ Result<Dialer::Blocked> Dialer::find_addresses() {
   return Blocked();
 }
 
-Result<Dialer::Blocked> Dialer::establish() {
+Result<Dialer::Blocked> Dialer::establish(BootTime now) {
   if (established_) return Blocked();
   Error last(ErrorCode::ServiceUnavailable, "the host name has no addresses");
   for (;;) {
@@ -96,6 +101,11 @@ Result<Dialer::Blocked> Dialer::establish() {
         continue;
       }
       stream_ = *std::move(begun);
+      // An address that does not answer leaves time for those behind it.
+      address_until_ = now + (deadline_ - now) / static_cast<BootClock::rep>(addresses_.size() + 1);
+    } else if (now >= address_until_ && !addresses_.empty()) {
+      stream_.reset();
+      continue;
     }
     const auto progress = stream_->establish();
     if (!progress) {
@@ -108,10 +118,11 @@ Result<Dialer::Blocked> Dialer::establish() {
                            static_cast<short>(*progress == Stream::Progress::wants_read ? POLLIN : POLLOUT)});
   }
   established_ = true;
+  address_until_ = never;
   return Blocked();
 }
 
-Result<Dialer::Blocked> Dialer::greet() {
+Result<Dialer::Blocked> Dialer::greet(BootTime) {
   const auto& request = handshake_.request();
   while (greeted_ < request.size()) {
     const auto written = stream_->write(std::string_view(request).substr(greeted_));
@@ -126,6 +137,9 @@ Result<Dialer::Blocked> Dialer::greet() {
       const auto ready = handshake_.on_reply(***reply);
       if (!ready) return ready.error();
       ready_ = *ready;
+      if (ready_ && reader_.has_more()) {
+        return Error(ErrorCode::Internal, "the server answers more than was asked");
+      }
       continue;
     }
     std::array<char, 4096> bytes;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <holdfast/clock.hpp>
 #include <memory>
@@ -53,14 +54,16 @@ class Dialer {
   Dialer(std::shared_ptr<const Endpoint> endpoint, BootTime now);
 
   [[nodiscard]] Outcome step(BootTime now);
-  /// When it fails for being too slow.
-  [[nodiscard]] BootTime deadline() const noexcept { return deadline_; }
+  /// When to step though nothing came: to try another address, or to fail for being too slow.
+  [[nodiscard]] BootTime deadline() const noexcept {
+    return addresses_.empty() ? deadline_ : std::min(deadline_, address_until_);
+  }
 
  private:
   using Blocked = std::optional<Waiting>;  ///< nothing: go on
-  Result<Blocked> find_addresses();
-  Result<Blocked> establish();
-  Result<Blocked> greet();
+  Result<Blocked> find_addresses(BootTime now);
+  Result<Blocked> establish(BootTime now);
+  Result<Blocked> greet(BootTime now);
   [[nodiscard]] Outcome fail(const Error& error) const;
 
   std::shared_ptr<const Endpoint> endpoint_;
@@ -69,6 +72,7 @@ class Dialer {
   bool resolved_ = false;
   std::deque<Address> addresses_;  ///< not tried yet
   std::unique_ptr<Stream> stream_;
+  BootTime address_until_ = never;  ///< for the address that is being tried
   bool established_ = false;
   Handshake handshake_;
   std::size_t greeted_ = 0;  ///< bytes of its request that are written

@@ -28,9 +28,12 @@ Result<bool> Handshake::on_reply(const redisReply& reply) {
   const Step step = waiting_[answered_++];
   if (is_error(reply)) {
     auto error = error_of(reply);
-    // A name is a courtesy, and a user without the right to ask PING may still take locks.
+    // A name is a courtesy, and a user without the right to ask PING may still take locks; a server that
+    // refuses writes (MISCONF) still answers questions.
+    const auto said = text_of(reply);
     const bool only_a_courtesy =
-        (step == Step::name || step == Step::ping) && text_of(reply).starts_with("NOPERM");
+        (step == Step::name && said.starts_with("NOPERM")) ||
+        (step == Step::ping && (said.starts_with("NOPERM") || said.starts_with("MISCONF")));
     // An old server without ACLs says ERR to a user name; anyone says ERR when no password is set.
     if (step == Step::authenticate && !error.transient()) {
       return Error(ErrorCode::AuthFailed, "the server refuses this user or password", error.cause());

@@ -16,11 +16,13 @@
 namespace holdfast::redis {
 namespace {
 
-Error network_error(std::string what, int number) {
-  // ETIMEDOUT is the kernel's: the peer's machine is silent.
-  const auto code = number == ETIMEDOUT                   ? ErrorCode::NetworkTimeout
-                    : number == EACCES || number == EPERM ? ErrorCode::AuthFailed
-                                                          : ErrorCode::ServiceUnavailable;
+/// What went wrong with a connection that was under way or made.
+Error network_error(std::string what, int number, bool file_permissions = false) {
+  // ETIMEDOUT is the kernel's: the peer's machine is silent. Of a TCP connection EPERM is a firewall's word.
+  const auto code = number == ETIMEDOUT ? ErrorCode::NetworkTimeout
+                    : file_permissions && (number == EACCES || number == EPERM)
+                        ? ErrorCode::AuthFailed
+                        : ErrorCode::ServiceUnavailable;
   return {code, std::move(what), std::generic_category().message(number)};
 }
 
@@ -80,7 +82,7 @@ Result<std::unique_ptr<Stream>> Stream::connect(const Address& address,
   if (address.family() != AF_UNIX) tune_tcp(fd);
   const auto* name = reinterpret_cast<const sockaddr*>(&address.storage);
   if (::connect(fd, name, address.length) != 0 && errno != EINPROGRESS) {
-    return network_error("the connection failed", errno);
+    return network_error("the connection failed", errno, address.family() == AF_UNIX);
   }
   return stream;
 }
@@ -90,6 +92,9 @@ Stream::~Stream() {
   if (!politely_) {
     const linger at_once{.l_onoff = 1, .l_linger = 0};
     setsockopt(fd_, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    // Closing is not enough where a forked child has the descriptor too.
+    const sockaddr nowhere{.sa_family = AF_UNSPEC, .sa_data = {}};
+    ::connect(fd_, &nowhere, sizeof nowhere);
   }
   close(fd_);
 }

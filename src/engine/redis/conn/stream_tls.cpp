@@ -41,6 +41,7 @@ int bio_read(BIO* bio, char* bytes, int count) {
   BIO_clear_retry_flags(bio);
   const auto received = recv(descriptor_of(bio), bytes, static_cast<std::size_t>(count), 0);
   if (received < 0 && (errno == EAGAIN || errno == EINTR)) BIO_set_retry_read(bio);
+  if (received == 0) errno = 0;  // closed, not failed: see tls_error
   return static_cast<int>(received);
 }
 
@@ -85,6 +86,7 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::load(const RedisOptions& o
   };
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
   SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION);  // so that a write never waits for something to read
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
   if (options.tls_ca_file.empty()) {
     SSL_CTX_set_default_verify_paths(context);
@@ -161,7 +163,8 @@ Error Stream::tls_error(int result, std::string what) const {
                  ? std::generic_category().message(number)
                  : "the server closed the connection";
   }
-  return {ErrorCode::ServiceUnavailable, std::move(what), std::move(reason)};
+  const auto code = number == ETIMEDOUT ? ErrorCode::NetworkTimeout : ErrorCode::ServiceUnavailable;
+  return {code, std::move(what), std::move(reason)};
 }
 
 }  // namespace holdfast::redis

@@ -25,6 +25,9 @@ class ReplyReader {
     if (redisReaderFeed(reader_.get(), bytes.data(), bytes.size()) != REDIS_OK) out_of_step_ = true;
   }
 
+  /// True if there are bytes that no reply was made of yet.
+  [[nodiscard]] bool has_more() const noexcept { return reader_->pos < reader_->len; }
+
   /// The next whole reply; nothing if more bytes are needed. Internal if the bytes are not Redis' protocol.
   [[nodiscard]] Result<std::optional<Reply>> next() {
     void* reply = nullptr;

@@ -14,7 +14,9 @@ if not live then
   -- Another's leftover, met by its key: this id's index has nothing to do with it.
   if KEYS[2] and owner ~= ARGV[1] then return -1 end
   -- include whole_record
-  redis.call('DEL', lock_key, KEYS[1])
+  redis.call('DEL', lock_key)
+  -- The id may have moved on to another lock, whose index this is then.
+  if redis.call('GET', KEYS[1]) == lock_key then redis.call('DEL', KEYS[1]) end
   return -2
 end
 if owner ~= ARGV[1] then return 0 end
