@@ -88,7 +88,9 @@ Arguments divide_arguments(const CLI::App& app, const std::vector<std::string>& 
     if (has_subcommands && !only_positional) {
       const auto* sub = find_subcommand(*at, text);
       if (sub == nullptr) {
-        throw UsageError("unknown command " + quote(text) + "; " + path_of(at) + " has: " + one_of(*at) +
+        // A URL that was typed without --url may hold a password.
+        const auto shown = text.find('@') == std::string::npos ? quote(text) : "(a URL? write --url URL)";
+        throw UsageError("unknown command " + shown + "; " + path_of(at) + " has: " + one_of(*at) +
                          ". Try: " + path_of(at) + " --help");
       }
       at = sub;

@@ -1,10 +1,12 @@
 #include "keeper.hpp"
 
 #include <sys/socket.h>
+#include <sys/wait.h>
 
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 
 #include "keeper_process.hpp"
 #include "system_error.hpp"
@@ -25,6 +27,14 @@ Keeper Keeper::fork(const KeeperPlan& plan, const InheritedSignals& inherited) {
     run_keeper(std::move(theirs), plan, inherited);
   }
   return {pid, std::move(ours)};
+}
+
+Keeper::~Keeper() {
+  socket_.reset();
+  constexpr int attempts = 1000;
+  for (int i = 0; i < attempts && waitpid(pid_, nullptr, WNOHANG) == 0; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 void Keeper::start(BootTime deadline, const std::vector<std::string>& environment, bool give_terminal) {

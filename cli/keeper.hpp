@@ -34,6 +34,11 @@ class Keeper {
  public:
   /// Forks. Call it while the process has one thread.
   [[nodiscard]] static Keeper fork(const KeeperPlan& plan, const InheritedSignals& inherited);
+  /// Waits, but not for long, until the keeper has ended: it would be a zombie where nobody reaps orphans, as
+  /// in many containers.
+  ~Keeper();
+  Keeper(const Keeper&) = delete;
+  Keeper& operator=(const Keeper&) = delete;
 
   [[nodiscard]] int descriptor() const noexcept { return socket_.get(); }
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }

@@ -94,7 +94,11 @@ int run(std::vector<std::string> typed) {
     return context.action();
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(error);
-    return fail(context, exit_usage, "InvalidArgument", printable(error.what()) + " (see --help)");
+    const std::string_view what = error.what();
+    // The parser repeats what was typed, which may be a URL with a password.
+    const auto shown =
+        what.find('@') == std::string_view::npos ? printable(what) : "an argument was not expected";
+    return fail(context, exit_usage, "InvalidArgument", shown + " (see --help)");
   } catch (const UsageError& error) {
     return fail(context, exit_usage, "InvalidArgument", error.what());
   } catch (const Error& error) {

@@ -250,7 +250,7 @@ class Run {
     if (held_too_long) {
       why = "it was held for the --max-hold of " + describe(times_.max_hold);
     } else if (reason == LossReason::gone) {
-      why = "somebody else released it or took it over";
+      why = "somebody else released it or took it over, or its store was lost";
     }
     tell("LockLost",
          "lost the lock " + quote(key_) + ": " + why +

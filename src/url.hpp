@@ -24,8 +24,13 @@ inline constexpr std::string_view sqlite_scheme = "sqlite:";
 [[nodiscard]] inline Error unknown_url(std::string_view url) {
   const std::string known = "sqlite:PATH, sqlite:, redis://HOST, rediss://HOST, unix:PATH, memory:";
   const auto colon = url.find(':');
+  // Only what looks like a scheme: anything else may be a mistyped password.
+  const bool has_scheme =
+      colon != std::string_view::npos &&
+      url.substr(0, colon).find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ+-") ==
+          std::string_view::npos;
   return {ErrorCode::InvalidArgument,
-          colon == std::string_view::npos
+          !has_scheme
               ? "a URL is one of " + known
               : "unknown URL scheme \"" + std::string(url.substr(0, colon + 1)) + "\"; known are " + known};
 }

@@ -1,4 +1,6 @@
 #include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -35,6 +37,13 @@ TEST_F(Run, TheExitCodeIsTheCommands) {
   EXPECT_EQ(shell("exit 0").code, 0);
   EXPECT_EQ(shell("exit 7").code, 7);
   EXPECT_EQ(shell("exit 255").code, 255);
+}
+
+TEST_F(Run, LeavesNoProcessBehindThatSomebodyElseMustReap) {
+  prctl(PR_SET_CHILD_SUBREAPER, 1);  // as a container's first process is, often one that does not reap
+  EXPECT_EQ(shell("exit 3").code, 3);
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "there is a child that is not ours";
+  prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
 TEST_F(Run, ACommandThatDiedOfASignalGives128AndItsNumber) {

@@ -195,11 +195,11 @@ TEST_P(LockContract, AtItsExpiryALockIsGoneForEveryone) {
 
 TEST_P(LockContract, ALockIsNotGrantedToASecondHolderBeforeItsExpiry) {
   for (int round = 0; round < 5; ++round) {
-    const auto first = LockId::generate(), second = LockId::generate();
+    const auto first = LockId::generate();
+    auto second = LockId::generate();
     const BootTime sent = BootClock::now();
     ASSERT_TRUE(acquire(*mine, first, "k", 30ms));
-    while (!acquire(*theirs, second, "k")) {
-    }
+    while (!acquire(*theirs, second, "k")) second = again(second);
     // The engine counts whole milliseconds, so it may end a lease within the last one.
     EXPECT_GE(BootClock::now() - sent, 29ms);
     ASSERT_EQ(release(*theirs, second, "k"), std::nullopt);

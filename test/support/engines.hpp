@@ -28,7 +28,8 @@ struct Engine {
   /// Refuses user keys of the form `id:<lock id>`: its own names.
   bool reserves_names = false;
   /// Its answers get lost now and then, and it asks again. So its watches may wake without a release; a
-  /// release that finds nothing may be told as done; and an id may be refused once it was released.
+  /// release that finds nothing may be told as done; and an id may be refused once it was refused or
+  /// released.
   bool asks_again = false;
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <ranges>
 
 #include "sys/random.hpp"
 
@@ -326,14 +327,12 @@ void Client::dial(Lock& lock, BootTime now) {
   last_error_ = error;
   redial_at_ = now + backoff_.next(sys::jitter_fraction());
   // What another attempt cannot mend (a wrong password) ends all; the rest ends those who asked for that.
-  const auto give_up = std::stable_partition(unsent_.begin(), unsent_.end(), [&](const auto& call) {
-    return error.transient() && !call->fail_fast;
-  });
-  for (auto at = give_up; at != unsent_.end(); ++at) {
-    const auto reason = (*at)->was_sent() ? unknown_because(error) : error;
-    end(std::move(*at), reason);
+  for (auto& call : unsent_) {
+    if (error.transient() && !call->fail_fast) continue;
+    const auto reason = call->was_sent() ? unknown_because(error) : error;
+    end(std::move(call), reason);
   }
-  unsent_.erase(give_up, unsent_.end());
+  std::erase(unsent_, nullptr);
 }
 
 void Client::break_connection(Lock& lock, const Error& why, BootTime now) {
@@ -347,12 +346,12 @@ void Client::break_connection(Lock& lock, const Error& why, BootTime now) {
   last_error_ = endpoint_->about(why);
   // One that never answered may be a server that drops what it does not like: not again at once.
   redial_at_ = answered_ ? now : now + backoff_.next(sys::jitter_fraction());
-  for (auto at = sent_.rbegin(); at != sent_.rend(); ++at) {
-    if (!at->call) continue;
-    at->call->sent_before_ = true;
+  for (auto& sent : std::views::reverse(sent_)) {
+    if (!sent.call) continue;
+    sent.call->sent_before_ = true;
     // One whose patience is shorter than the way to the server must not break every connection.
-    at->call->patience = std::min(at->call->patience * 2, longest_patience);
-    unsent_.push_front(std::move(at->call));
+    sent.call->patience = std::min(sent.call->patience * 2, longest_patience);
+    unsent_.push_front(std::move(sent.call));
   }
   sent_.clear();
 }
@@ -364,6 +363,11 @@ Error Client::unanswered(const Call& call) const {
                : Error(ErrorCode::Aborted, "the caller stopped the operation");
   }
   if (!connection_ && last_error_) return call.was_sent() ? unknown_because(*last_error_) : *last_error_;
+  if (dialer_) {
+    return {ErrorCode::NetworkTimeout,
+            endpoint_->name() + ": no connection in time; the server does not answer, or is " +
+                (endpoint_->options().tls ? "not one that speaks TLS" : "one that wants TLS (rediss://)")};
+  }
   return {ErrorCode::NetworkTimeout,
           endpoint_->name() + (call.was_sent() ? ": no answer in time" : ": not sent in time")};
 }

@@ -150,9 +150,12 @@ class ScriptCall final : public Call {
   /// Tells the caller at once if it cannot be asked; returns whether it can.
   bool prepare() {
     auto command = operation_.command(*shared_, By::sha);
-    if (command) bytes = *std::move(command);
-    if (!command) done_(command.error());
-    return !bytes.empty();
+    if (!command) {
+      done_(command.error());
+      return false;
+    }
+    bytes = *std::move(command);
+    return true;
   }
 
  private:

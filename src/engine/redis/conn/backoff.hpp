@@ -13,9 +13,9 @@ class Backoff {
 
   /// `random` is in [0, 1).
   [[nodiscard]] duration next(double random) noexcept {
-    const auto delay = delay_;
+    const auto half = delay_ / 2;
     delay_ = std::min(delay_ * 2, longest);
-    return delay / 2 + duration(static_cast<duration::rep>(static_cast<double>(delay.count() / 2) * random));
+    return half + duration(static_cast<duration::rep>(static_cast<double>(half.count()) * random));
   }
   void reset() noexcept { delay_ = shortest; }
 

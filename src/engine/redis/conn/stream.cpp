@@ -94,7 +94,7 @@ Stream::~Stream() {
     setsockopt(fd_, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
     // Closing is not enough where a forked child has the descriptor too.
     const sockaddr nowhere{.sa_family = AF_UNSPEC, .sa_data = {}};
-    ::connect(fd_, &nowhere, sizeof nowhere);
+    [[maybe_unused]] const int reset = ::connect(fd_, &nowhere, sizeof nowhere);
   }
   close(fd_);
 }

@@ -26,7 +26,7 @@ std::string openssl_reason() {
 }
 
 int descriptor_of(BIO* bio) {
-  return static_cast<int>(reinterpret_cast<std::intptr_t>(BIO_get_data(bio)));
+  return *static_cast<const int*>(BIO_get_data(bio));
 }
 
 // OpenSSL's own socket BIO writes without MSG_NOSIGNAL: a peer that closed would kill the program.
@@ -114,7 +114,7 @@ Result<Stream::Progress> Stream::begin_tls() {
     BIO_free(bio);
     return Error(ErrorCode::Internal, "TLS cannot be used", openssl_reason());
   }
-  BIO_set_data(bio, reinterpret_cast<void*>(static_cast<std::intptr_t>(fd_)));
+  BIO_set_data(bio, &fd_);  // the session, and so its BIO, ends before us
   BIO_set_init(bio, 1);
   SSL_set_bio(session_, bio, bio);
   const auto& name = tls_->server_name_;
