@@ -208,11 +208,7 @@ Result<bool> HeldLock::release_now(BootTime deadline) {
   auto& backend = *runtime_->backend;
   auto answer = locks::release(backend, request);
   const bool unanswered = !answer && answer.error().transient();
-  const auto still_matters = [this] {
-    const std::lock_guard lock(mutex_);
-    return BootClock::now() < lease_.proven_until();
-  };
-  if (unanswered && still_matters()) answer = locks::release(backend, request);
+  if (unanswered) answer = locks::release(backend, request);
   if (!answer) return answer.error().about(key(), id().str());
   if (std::holds_alternative<Released>(*answer)) return true;
   const std::lock_guard lock(mutex_);
