@@ -259,6 +259,8 @@ class KeeperProcess {
       if (pid <= 0) return;
       if (pid != command_) continue;
       if (WIFSTOPPED(status)) {
+        // It can stop before we hear that it was started; holdfast must know whom to continue.
+        if (exec_) tell({.kind = Report::Kind::started, .value = command_});
         tell({.kind = Report::Kind::stopped, .value = WSTOPSIG(status)});
       } else {
         status_ = status;
