@@ -10,6 +10,8 @@ class App;
 
 namespace holdfast::cli {
 
+class Command;
+
 /// What the command line said, before and beside the subcommand's own options.
 struct Context {
   std::string url;
@@ -24,13 +26,14 @@ struct Context {
 };
 
 // Each adds one subcommand, which on parsing sets `context.action`. `context` outlives the parser.
-void add_run(CLI::App& app, Context& context);
-void add_lock_acquire(CLI::App& lock, Context& context);
-void add_lock_release(CLI::App& lock, Context& context);
-void add_lock_extend(CLI::App& lock, Context& context);
-void add_lock_show(CLI::App& lock, Context& context);
-void add_lock_list(CLI::App& lock, Context& context);
-void add_doctor(CLI::App& app, Context& context);
+void add_run(Command app, Context& context);
+void add_lock_acquire(Command lock, Context& context);
+void add_lock_release(Command lock, Context& context);
+void add_lock_extend(Command lock, Context& context);
+void add_lock_show(Command lock, Context& context);
+void add_lock_list(Command lock, Context& context);
+void add_doctor(Command app, Context& context);
+/// Reads the parser's own tables.
 void add_completion(CLI::App& app, Context& context);
 
 }  // namespace holdfast::cli

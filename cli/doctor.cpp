@@ -1,10 +1,10 @@
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <holdfast/doctor.hpp>
 #include <nlohmann/json.hpp>
 
+#include "command.hpp"
 #include "context.hpp"
 #include "exit_codes.hpp"
 #include "output.hpp"
@@ -46,9 +46,9 @@ int examine(const Context& context) {
 
 }  // namespace
 
-void add_doctor(CLI::App& app, Context& context) {
-  auto* command = app.add_subcommand("doctor", "Examine where the locks are, and say what would hurt");
-  command->footer(
+void add_doctor(Command app, Context& context) {
+  auto command = app.add_command("doctor", "Examine where the locks are, and say what would hurt");
+  command.footer(
       "Says what was checked and what was found: ok, note (good to know), warning (hurts in a crash or\n"
       "on a busy day) or problem (hurts now, or at the next restart), and what to do about it.\n"
       "It takes no lock. What a Redis user without rights to INFO, CONFIG and MEMORY hides is noted.\n"
@@ -59,7 +59,7 @@ void add_doctor(CLI::App& app, Context& context) {
       "  holdfast doctor\n"
       "  holdfast --url rediss://locks@cache.internal doctor\n"
       "  holdfast --json doctor | jq 'select(.severity == \"problem\")'");
-  command->callback([&context] { context.action = [&context] { return examine(context); }; });
+  command.action([&context] { return examine(context); });
 }
 
 }  // namespace holdfast::cli

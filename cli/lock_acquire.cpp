@@ -1,7 +1,7 @@
-#include <CLI/CLI.hpp>
 #include <holdfast/holdfast.hpp>
 #include <nlohmann/json.hpp>
 
+#include "command.hpp"
 #include "context.hpp"
 #include "duration.hpp"
 #include "exit_codes.hpp"
@@ -105,28 +105,27 @@ int acquire(const Context& context, const AcquireOptions& options) {
 
 }  // namespace
 
-void add_lock_acquire(CLI::App& lock, Context& context) {
-  auto* command =
-      lock.add_subcommand("acquire", "Take a lock that outlives this command, until released or expired");
+void add_lock_acquire(Command lock, Context& context) {
+  auto command =
+      lock.add_command("acquire", "Take a lock that outlives this command, until released or expired");
   auto options = std::make_shared<AcquireOptions>();
-  options->patience.add_to(*command);
+  options->patience.add_to(command);
   command
-      ->add_option("-E,--conflict-exit-code", options->conflict_exit_code,
-                   "Exit with this if the lock was not acquired (default 75)")
-      ->type_name("N")
-      ->check(CLI::Range(0, 255));
-  command->add_option("--ttl", options->ttl, "When the lock ends unless it is extended (default 30)")
-      ->type_name("DURATION");
-  command->add_option("KEY", options->key, "The lock's name: up to 512 bytes of UTF-8")->required();
-  command->footer(
+      .add_option("-E,--conflict-exit-code", options->conflict_exit_code,
+                  "Exit with this if the lock was not acquired (default 75)")
+      .value_name("N")
+      .between(0, 255);
+  command.add_option("--ttl", options->ttl, "When the lock ends unless it is extended (default 30)")
+      .value_name("DURATION");
+  command.add_option("KEY", options->key, "The lock's name: up to 512 bytes of UTF-8").required();
+  command.footer(
       "Nobody renews this lock: extend it with its id, or prefer `holdfast run`.\n"
       "Whoever knows the lock id can release the lock: treat it as a password.\n"
       "\n"
       "Examples:\n"
       "  holdfast lock acquire --ttl 10m deploy\n"
       "  id=$(holdfast --json lock acquire -n deploy | jq -er .lockId) || exit");
-  command->callback(
-      [&context, options] { context.action = [&context, options] { return acquire(context, *options); }; });
+  command.action([&context, options] { return acquire(context, *options); });
 }
 
 }  // namespace holdfast::cli

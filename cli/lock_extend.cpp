@@ -1,7 +1,7 @@
-#include <CLI/CLI.hpp>
 #include <holdfast/holdfast.hpp>
 #include <nlohmann/json.hpp>
 
+#include "command.hpp"
 #include "context.hpp"
 #include "duration.hpp"
 #include "exit_codes.hpp"
@@ -37,20 +37,19 @@ int extend(const Context& context, const ExtendOptions& options) {
 
 }  // namespace
 
-void add_lock_extend(CLI::App& lock, Context& context) {
-  auto* command = lock.add_subcommand("extend", "Let a lock last for a ttl from now on");
+void add_lock_extend(Command lock, Context& context) {
+  auto command = lock.add_command("extend", "Let a lock last for a ttl from now on");
   auto options = std::make_shared<ExtendOptions>();
-  command->add_option("ID", options->id, "The lock id that `lock acquire` printed")->required();
-  command->add_option("--ttl", options->ttl, "From now on, in place of what was left")
-      ->type_name("DURATION")
-      ->required();
-  command->footer(
+  command.add_option("ID", options->id, "The lock id that `lock acquire` printed").required();
+  command.add_option("--ttl", options->ttl, "From now on, in place of what was left")
+      .value_name("DURATION")
+      .required();
+  command.footer(
       "Exit: 0 extended; 1 that id holds nothing (any more).\n"
       "\n"
       "Examples:\n"
       "  holdfast lock extend \"$id\" --ttl 10m");
-  command->callback(
-      [&context, options] { context.action = [&context, options] { return extend(context, *options); }; });
+  command.action([&context, options] { return extend(context, *options); });
 }
 
 }  // namespace holdfast::cli

@@ -1,7 +1,7 @@
-#include <CLI/CLI.hpp>
 #include <holdfast/holdfast.hpp>
 #include <nlohmann/json.hpp>
 
+#include "command.hpp"
 #include "context.hpp"
 #include "duration.hpp"
 #include "exit_codes.hpp"
@@ -38,17 +38,17 @@ int list(const Context& context, bool raw) {
 
 }  // namespace
 
-void add_lock_list(CLI::App& lock, Context& context) {
-  auto* command = lock.add_subcommand("list", "List the locks that are held");
+void add_lock_list(Command lock, Context& context) {
+  auto command = lock.add_command("list", "List the locks that are held");
   auto raw = std::make_shared<bool>(false);
-  command->add_flag("--raw", *raw, "Show the lock ids themselves, not their hashes");
-  command->footer(
+  command.add_flag("--raw", *raw, "Show the lock ids themselves, not their hashes");
+  command.footer(
       "Keys are shown as they are. With --json one object per line and lock.\n"
       "\n"
       "Examples:\n"
       "  holdfast lock list\n"
       "  holdfast --json lock list | jq -r .key");
-  command->callback([&context, raw] { context.action = [&context, raw] { return list(context, *raw); }; });
+  command.action([&context, raw] { return list(context, *raw); });
 }
 
 }  // namespace holdfast::cli

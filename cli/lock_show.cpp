@@ -1,7 +1,7 @@
-#include <CLI/CLI.hpp>
 #include <holdfast/holdfast.hpp>
 #include <nlohmann/json.hpp>
 
+#include "command.hpp"
 #include "context.hpp"
 #include "duration.hpp"
 #include "exit_codes.hpp"
@@ -72,24 +72,24 @@ int show(const Context& context, const ShowOptions& options) {
 
 }  // namespace
 
-void add_lock_show(CLI::App& lock, Context& context) {
-  auto* command =
-      lock.add_subcommand("show", "Show whether a lock is held, with which fence, and until when");
+void add_lock_show(Command lock, Context& context) {
+  auto command = lock.add_command("show", "Show whether a lock is held, with which fence, and until when");
   auto options = std::make_shared<ShowOptions>();
-  auto* key = command->add_option("KEY", options->key, "The lock's name");
-  auto* id = command->add_option("--id", options->id, "Look a lock up by its id instead")->type_name("ID");
-  command->add_flag("--raw", options->raw, "Show key and lock id themselves, not their hashes");
-  command->footer(
+  const auto key = command.add_option("KEY", options->key, "The lock's name");
+  const auto id =
+      command.add_option("--id", options->id, "Look a lock up by its id instead").value_name("ID");
+  command.add_flag("--raw", options->raw, "Show key and lock id themselves, not their hashes");
+  command.footer(
       "Exit: 0 held; 1 nobody holds it. With --raw the lock id is shown: whoever knows it can release\n"
       "the lock.\n"
       "\n"
       "Examples:\n"
       "  holdfast lock show deploy\n"
       "  holdfast --json lock show --id \"$id\" --raw");
-  command->callback([&context, options, key, id] {
-    options->by_key = key->count() > 0;
-    options->by_id = id->count() > 0;
-    context.action = [&context, options] { return show(context, *options); };
+  command.action([&context, options, key, id] {
+    options->by_key = key.given();
+    options->by_id = id.given();
+    return show(context, *options);
   });
 }
 

@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "arguments.hpp"
+#include "command.hpp"
 #include "context.hpp"
 #include "exit_codes.hpp"
 #include "output.hpp"
@@ -46,22 +47,23 @@ void set_up(CLI::App& app, Context& context) {
       "  source <(holdfast completion bash)\n"
       "\n"
       "Each command has its own help: holdfast run --help, holdfast lock acquire --help.");
-  add_run(app, context);
-  auto* lock = app.add_subcommand("lock", "Take, extend, release and look at locks by hand");
-  lock->require_subcommand(1);
-  lock->footer(
+  Command root(app, context);
+  add_run(root, context);
+  Command lock = root.add_command("lock", "Take, extend, release and look at locks by hand");
+  lock.require_subcommand();
+  lock.footer(
       "Examples:\n"
       "  holdfast lock acquire --ttl 10m deploy\n"
       "  holdfast lock extend \"$id\" --ttl 10m\n"
       "  holdfast lock release \"$id\"\n"
       "  holdfast lock show deploy\n"
       "  holdfast lock list");
-  add_lock_acquire(*lock, context);
-  add_lock_release(*lock, context);
-  add_lock_extend(*lock, context);
-  add_lock_show(*lock, context);
-  add_lock_list(*lock, context);
-  add_doctor(app, context);
+  add_lock_acquire(lock, context);
+  add_lock_release(lock, context);
+  add_lock_extend(lock, context);
+  add_lock_show(lock, context);
+  add_lock_list(lock, context);
+  add_doctor(root, context);
   add_completion(app, context);
 }
 

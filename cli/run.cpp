@@ -2,7 +2,6 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -10,6 +9,7 @@
 #include <holdfast/memory.hpp>
 #include <optional>
 
+#include "command.hpp"
 #include "context.hpp"
 #include "duration.hpp"
 #include "exit_codes.hpp"
@@ -95,14 +95,6 @@ std::vector<std::string> environment_for(const Guard& guard, const std::string& 
           "HOLDFAST_URL=" + url,
           "HOLDFAST_CHAIN=" + chain};
 }
-
-/// The parser does not know of the command: it never sees it.
-class RunFormatter : public CLI::Formatter {
- public:
-  std::string make_usage(const CLI::App*, std::string) const override {
-    return "Usage: holdfast run [OPTIONS] KEY -- COMMAND [ARGUMENT...]\n";
-  }
-};
 
 class Run {
  public:
@@ -265,28 +257,26 @@ class Run {
 
 }  // namespace
 
-void add_run(CLI::App& app, Context& context) {
-  auto* run = app.add_subcommand("run", "Run a command while holding a lock");
+void add_run(Command app, Context& context) {
+  auto run = app.add_command("run", "Run a command while holding a lock");
   auto options = std::make_shared<RunOptions>();
-  options->patience.add_to(*run);
-  run->add_option("-E,--conflict-exit-code", options->conflict_exit_code,
-                  "Exit with this if the lock was not acquired (default 75)")
-      ->type_name("N")
-      ->check(CLI::Range(0, 255));
-  run->add_option("--ttl", options->ttl,
-                  "How long the lock outlives a dead holder; renewed while the command runs (default 30)")
-      ->type_name("DURATION");
-  run->add_option_function<std::string>(
-         "--grace", [options](const std::string& text) { options->grace = text; },
-         "If the lock is lost: from TERM to KILL. At most ttl/3 (default: ttl/6, at most 5)")
-      ->type_name("DURATION");
-  run->add_option_function<std::string>(
-         "--max-hold", [options](const std::string& text) { options->max_hold = text; },
-         "End the command if it holds the lock for this long")
-      ->type_name("DURATION");
-  run->add_option("KEY", options->key, "The lock's name: up to 512 bytes of UTF-8")->required();
-  run->formatter(std::make_shared<RunFormatter>());
-  run->footer(
+  options->patience.add_to(run);
+  run.add_option("-E,--conflict-exit-code", options->conflict_exit_code,
+                 "Exit with this if the lock was not acquired (default 75)")
+      .value_name("N")
+      .between(0, 255);
+  run.add_option("--ttl", options->ttl,
+                 "How long the lock outlives a dead holder; renewed while the command runs (default 30)")
+      .value_name("DURATION");
+  run.add_option("--grace", options->grace,
+                 "If the lock is lost: from TERM to KILL. At most ttl/3 (default: ttl/6, at most 5)")
+      .value_name("DURATION");
+  run.add_option("--max-hold", options->max_hold, "End the command if it holds the lock for this long")
+      .value_name("DURATION");
+  run.add_option("KEY", options->key, "The lock's name: up to 512 bytes of UTF-8").required();
+  // The parser never sees the command.
+  run.usage("Usage: holdfast run [OPTIONS] KEY -- COMMAND [ARGUMENT...]\n");
+  run.footer(
       "The command finds HOLDFAST_KEY, HOLDFAST_LOCK_ID, HOLDFAST_FENCE, HOLDFAST_AUTHORITY,\n"
       "HOLDFAST_EXPIRES_AT_MS and HOLDFAST_URL in its environment. Durations: 30 (seconds), 0.5, 500ms,\n"
       "30s, 5m, 2h, 1d.\n"
@@ -300,8 +290,7 @@ void add_run(CLI::App& app, Context& context) {
       "  holdfast run -w 5m deploy -- make deploy             wait five minutes at most\n"
       "  holdfast run deploy -- sh -c 'echo $HOLDFAST_FENCE'  a shell, if you want one\n"
       "  holdfast run --ttl 10 --max-hold 1h report -- ./report --full");
-  run->callback(
-      [&context, options] { context.action = [&context, options] { return Run(context, *options)(); }; });
+  run.action([&context, options] { return Run(context, *options)(); });
 }
 
 }  // namespace holdfast::cli

@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 
-#include <CLI/CLI.hpp>
 #include <array>
 #include <cstdlib>
 #include <string_view>
@@ -16,13 +15,12 @@ namespace holdfast::cli {
 
 using std::chrono::milliseconds;
 
-void Patience::add_to(CLI::App& command) {
-  auto* none =
+void Patience::add_to(Command command) {
+  const auto none =
       command.add_flag("-n,--no-wait", no_wait, "Do not wait: exit 75 at once if somebody holds the lock");
-  auto* some = command.add_option_function<std::string>(
-      "-w,--wait", [this](const std::string& text) { wait = text; },
-      "Wait this long at most (0: as -n). Default: as long as it takes");
-  some->type_name("DURATION")->excludes(none);
+  command.add_option("-w,--wait", wait, "Wait this long at most (0: as -n). Default: as long as it takes")
+      .value_name("DURATION")
+      .excludes(none);
   command.add_flag("--verbose", verbose, "Say on stderr what is being waited for, not only on a terminal");
 }
 

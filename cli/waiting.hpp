@@ -9,12 +9,9 @@
 #include <string>
 #include <thread>
 
+#include "command.hpp"
 #include "descriptor.hpp"
 #include "signals.hpp"
-
-namespace CLI {
-class App;
-}
 
 namespace holdfast::cli {
 
@@ -24,7 +21,7 @@ struct Patience {
   std::optional<std::string> wait;
   bool verbose = false;
 
-  void add_to(CLI::App& command);
+  void add_to(Command command);
   /// Throws UsageError. Zero for a single attempt, no_time_limit if nothing was said.
   [[nodiscard]] std::chrono::milliseconds length() const;
 };
