@@ -78,15 +78,6 @@ Finished Program::wait(milliseconds patience) {
   return result;
 }
 
-bool eventually(const std::function<bool()>& condition, milliseconds patience) {
-  const auto end = std::chrono::steady_clock::now() + patience;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() >= end) return false;
-    std::this_thread::sleep_for(milliseconds(2));
-  }
-  return true;
-}
-
 std::string contents(const std::filesystem::path& file) {
   std::ostringstream text;
   text << std::ifstream(file).rdbuf();

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "support/eventually.hpp"
+
 namespace holdfast::test {
 
 struct Finished {
@@ -46,9 +48,6 @@ class Program {
   std::filesystem::path err_;
 };
 
-/// Tries again until it is true; false if that does not happen in time.
-[[nodiscard]] bool eventually(const std::function<bool()>& condition,
-                              std::chrono::milliseconds patience = std::chrono::seconds(10));
 [[nodiscard]] std::string contents(const std::filesystem::path& file);
 /// Neither dead nor a zombie.
 [[nodiscard]] bool alive(pid_t pid);

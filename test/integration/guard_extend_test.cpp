@@ -1,0 +1,120 @@
+// Extending, renewing, letting go and adopting.
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "integration/guard_fixture.hpp"
+
+namespace holdfast::test {
+namespace {
+
+using GuardExtend = GuardFixture;
+
+TEST_F(GuardExtend, ExtendRenewsByHand) {
+  auto guard = locks.lock("k", {.ttl = 5s});
+  const auto before = guard.expires_at_ms();
+  EXPECT_TRUE(guard.extend(60s));
+  EXPECT_GT(guard.remaining(), 50s);
+  EXPECT_GT(guard.expires_at_ms(), before + 50'000);
+  EXPECT_THROW(guard.extend(0ms), Error);
+}
+
+TEST_F(GuardExtend, AFailedExtendThrowsAndKeepsTheOldLease) {
+  auto guard = locks.lock("k", {.ttl = 60s});
+  wire->plan(Operation::extend, Fault::not_sent);
+  EXPECT_THROW(guard.extend(90s), Error);
+  EXPECT_TRUE(guard.still_held());
+  EXPECT_GT(guard.remaining(), 50s);
+  EXPECT_LT(guard.remaining(), 60s);
+}
+
+TEST_F(GuardExtend, AnUnansweredShorterExtendShortensTheProof) {
+  auto guard = locks.lock("k", {.ttl = 60s});
+  wire->plan(Operation::extend, Fault::answer_lost);
+  EXPECT_THROW(guard.extend(2s), Error);
+  EXPECT_LT(guard.remaining(), 2s) << "the engine may have taken it";
+}
+
+TEST_F(GuardExtend, AShorterExtendThatHangsMovesTheLossForward) {
+  auto guard = locks.lock("k", {.ttl = 60s, .auto_renew = false});
+  wire->plan(Operation::extend, Fault::hangs_for_a_second);
+  std::jthread extender([&] { EXPECT_THROW(guard.extend(200ms), Error); });
+  EXPECT_TRUE(eventually([&] { return guard.lost().stop_requested(); }, 700ms))
+      << "before the engine answers";
+}
+
+TEST_F(GuardExtend, ExtendOfALostLockReturnsFalseAndTheGuardIsLost) {
+  auto guard = locks.lock("k");
+  ASSERT_TRUE(locks.release(guard.id().str()));
+  EXPECT_FALSE(guard.extend(30s));
+  EXPECT_FALSE(guard.still_held());
+  EXPECT_EQ(guard.loss_reason(), LossReason::gone);
+  EXPECT_TRUE(eventually([&] { return guard.lost().stop_requested(); }));
+  EXPECT_FALSE(locks.is_locked("k")) << "never created again";
+}
+
+TEST_F(GuardExtend, RenewsItselfForAsLongAsItLives) {
+  const auto guard = locks.lock("k", {.ttl = 200ms});
+  const auto first = guard.expires_at_ms();
+  std::this_thread::sleep_for(1s);
+  EXPECT_TRUE(guard.still_held());
+  EXPECT_FALSE(guard.lost().stop_requested());
+  EXPECT_GT(guard.expires_at_ms(), first + 500);
+  EXPECT_TRUE(locks.is_locked("k"));
+}
+
+TEST_F(GuardExtend, RenewalSurvivesFailuresThatEndBeforeTheDeadline) {
+  wire->plan(Operation::extend, Fault::answer_lost, 2);
+  wire->plan(Operation::extend, Fault::not_sent, 2);
+  const auto guard = locks.lock("k", {.ttl = 600ms});
+  EXPECT_TRUE(eventually([&] { return wire->calls(Operation::extend) >= 6; }));
+  EXPECT_TRUE(guard.still_held());
+}
+
+TEST_F(GuardExtend, DetachLeavesTheLockAndAdoptGuardsItAgain) {
+  auto guard = locks.lock("k", {.ttl = 5s});
+  const auto fence = guard.fence();
+  const auto detached = guard.detach();
+  ASSERT_TRUE(detached);
+  EXPECT_FALSE(guard);
+  EXPECT_TRUE(locks.is_locked("k"));
+
+  Locks elsewhere(memory);
+  {
+    auto adopted = elsewhere.adopt(*detached);
+    ASSERT_TRUE(adopted);
+    EXPECT_EQ(adopted->fence(), fence);
+    EXPECT_TRUE(adopted->still_held());
+  }
+  EXPECT_FALSE(locks.is_locked("k"));
+  EXPECT_FALSE(elsewhere.adopt(*detached)) << "it is gone";
+}
+
+TEST_F(GuardExtend, ADetachedLockIsNotSaidToLastLongerThanALateExtendWouldLeaveIt) {
+  auto guard = locks.lock("k", {.ttl = 60s});
+  wire->plan(Operation::extend, Fault::answer_lost);
+  EXPECT_THROW(guard.extend(20s), Error);
+  ASSERT_TRUE(guard.extend(60s));
+  EXPECT_LT(guard.remaining(), 20s);
+  const auto detached = guard.detach();
+  ASSERT_TRUE(detached);
+  EXPECT_EQ(detached->ttl.length(), 20s) << "what whoever adopts it can prove";
+}
+
+TEST_F(GuardExtend, DetachOfALockThatIsGoneGivesNothing) {
+  auto guard = locks.lock("k");
+  ASSERT_TRUE(locks.release(guard.id().str()));
+  EXPECT_FALSE(guard.detach());
+  EXPECT_EQ(guard.loss_reason(), LossReason::gone);
+}
+
+TEST_F(GuardExtend, AFailedDetachLeavesTheGuardAsItWas) {
+  auto guard = locks.lock("k");
+  wire->plan(Operation::extend, Fault::not_sent);
+  EXPECT_THROW((void)guard.detach(), Error);
+  EXPECT_TRUE(guard.still_held());
+}
+
+}  // namespace
+}  // namespace holdfast::test

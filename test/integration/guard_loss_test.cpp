@@ -1,0 +1,265 @@
+// When a guard is lost, and who is told how.
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <future>
+#include <thread>
+#include <vector>
+
+#include "integration/guard_fixture.hpp"
+
+namespace holdfast::test {
+namespace {
+
+using GuardLoss = GuardFixture;
+
+TEST_F(GuardLoss, WithoutRenewalTheHolderIsToldBeforeItsProofEnds) {
+  wire->plan(Operation::extend, Fault::not_sent, 10'000);
+  auto guard = locks.lock("k", {.ttl = 300ms});
+  const BootTime proof_end = BootClock::now() + guard.remaining();
+  std::promise<std::pair<LossReason, BootTime>> told;
+  guard.on_lost([&](LossReason reason) { told.set_value({reason, BootClock::now()}); });
+  std::atomic<bool> token_first{false};
+  const auto [reason, at] = told.get_future().get();
+  token_first = guard.lost().stop_requested();
+  EXPECT_EQ(reason, LossReason::unproven);
+  EXPECT_TRUE(token_first);
+  EXPECT_FALSE(guard.still_held());
+  EXPECT_EQ(guard.remaining(), 0ns);
+  // The signal is due 3 ms before the proof ends; a loaded machine may be late in running the thread.
+  EXPECT_LT(at - proof_end, 50ms);
+  EXPECT_GT(wire->calls(Operation::extend), 5);
+}
+
+TEST_F(GuardLoss, ALockTakenAwayIsNoticedAtTheNextRenewal) {
+  auto guard = locks.lock("k", {.ttl = 150ms});
+  ASSERT_TRUE(locks.release(guard.id().str()));
+  EXPECT_TRUE(eventually([&] { return guard.lost().stop_requested(); }));
+  EXPECT_EQ(guard.loss_reason(), LossReason::gone);
+  EXPECT_FALSE(locks.is_locked("k")) << "never created again";
+}
+
+TEST_F(GuardLoss, MaxHoldEndsTheGuardThoughItsLeaseIsRenewed) {
+  auto guard = locks.lock("k", {.ttl = 120ms, .max_hold = 300ms});
+  std::this_thread::sleep_for(200ms);
+  EXPECT_TRUE(guard.still_held());
+  EXPECT_TRUE(eventually([&] { return guard.lost().stop_requested(); }));
+  EXPECT_EQ(guard.loss_reason(), LossReason::max_hold);
+  guard.release();
+  EXPECT_FALSE(locks.is_locked("k"));
+}
+
+TEST_F(GuardLoss, ReleasingIsNotALoss) {
+  std::atomic<int> losses{0};
+  std::stop_token token;
+  {
+    auto guard = locks.lock("k", {.ttl = 60ms, .auto_renew = false});
+    guard.on_lost([&](LossReason) { ++losses; });
+    token = guard.lost();
+  }
+  std::this_thread::sleep_for(120ms);
+  EXPECT_EQ(losses, 0);
+  EXPECT_FALSE(token.stop_requested());
+}
+
+TEST_F(GuardLoss, ALossCallbackSetTooLateRunsAtOnceAndOnlyOnce) {
+  auto guard = locks.lock("k", {.ttl = 30ms, .auto_renew = false});
+  EXPECT_TRUE(eventually([&] { return guard.lost().stop_requested(); }));
+  std::atomic<int> calls{0};
+  guard.on_lost([&](LossReason) { ++calls; });
+  EXPECT_TRUE(eventually([&] { return calls == 1; }));
+  std::this_thread::sleep_for(20ms);
+  EXPECT_EQ(calls, 1);
+}
+
+TEST_F(GuardLoss, ABlockedLossCallbackHoldsUpNeitherRenewalsNorOtherLosses) {
+  std::promise<void> unblock;
+  const auto blocked = unblock.get_future().share();
+  auto first = locks.lock("a", {.ttl = 30ms, .auto_renew = false});
+  std::atomic<bool> entered{false};
+  first.on_lost([&](LossReason) {
+    entered = true;
+    blocked.wait();
+  });
+  EXPECT_TRUE(eventually([&] { return entered.load(); }));
+
+  const auto renewed = locks.lock("b", {.ttl = 150ms});
+  auto second = locks.lock("c", {.ttl = 30ms, .auto_renew = false});
+  EXPECT_TRUE(eventually([&] { return second.lost().stop_requested(); }));
+  std::this_thread::sleep_for(300ms);
+  EXPECT_TRUE(renewed.still_held());
+  unblock.set_value();
+}
+
+TEST_F(GuardLoss, AnEngineThatHangsDoesNotKeepAHolderFromBeingTold) {
+  wire->plan(Operation::extend, Fault::never_answered, 100);
+  const auto hanging = locks.lock("a", {.ttl = 900ms});
+  std::this_thread::sleep_for(350ms);  // its renewal hangs now, on the only renewing thread
+  ASSERT_EQ(wire->calls(Operation::extend), 1);
+  const auto other = locks.lock("b", {.ttl = 100ms, .auto_renew = false});
+  EXPECT_TRUE(eventually([&] { return other.lost().stop_requested(); }, 400ms));
+  EXPECT_TRUE(eventually([&] { return hanging.lost().stop_requested(); }));
+}
+
+TEST_F(GuardLoss, AGuardCanBeDestroyedInItsOwnLossCallback) {
+  auto guard = std::make_shared<Guard>(locks.lock("k", {.ttl = 30ms, .auto_renew = false}));
+  std::promise<void> done;
+  auto* const raw = guard.get();
+  raw->on_lost([&done, held = std::move(guard)](LossReason) mutable {
+    held.reset();
+    done.set_value();
+  });
+  EXPECT_EQ(done.get_future().wait_for(5s), std::future_status::ready);
+}
+
+TEST_F(GuardLoss, TheLastOwnerOfTheEngineMayBeALossCallback) {
+  std::promise<void> done;
+  auto holder = std::make_shared<std::pair<std::optional<Locks>, Guard>>();
+  holder->first.emplace(std::make_shared<FaultyBackend>(make_memory_lock_backend()));
+  holder->second = holder->first->lock("k", {.ttl = 30ms, .auto_renew = false});
+  Guard& guard = holder->second;
+  guard.on_lost([&done, kept = std::move(holder)](LossReason) mutable {
+    kept->first.reset();
+    kept->second = Guard();
+    kept.reset();
+    done.set_value();
+  });
+  EXPECT_EQ(done.get_future().wait_for(5s), std::future_status::ready);
+}
+
+TEST_F(GuardLoss, TheDestructorWaitsForALossCallbackThatRuns) {
+  std::atomic<bool> entered{false}, left{false};
+  {
+    auto guard = locks.lock("k", {.ttl = 30ms, .auto_renew = false});
+    guard.on_lost([&](LossReason) {
+      entered = true;
+      std::this_thread::sleep_for(100ms);
+      left = true;
+    });
+    EXPECT_TRUE(eventually([&] { return entered.load(); }));
+  }
+  EXPECT_TRUE(left);
+}
+
+TEST_F(GuardLoss, TheDestructorWaitsForEveryLossCallbackThatRuns) {
+  std::promise<void> unblock;
+  const auto blocked = unblock.get_future().share();
+  std::atomic<int> entered{0}, left{0};
+  auto guard = locks.lock("k", {.ttl = 30ms, .auto_renew = false});
+  guard.on_lost([&](LossReason) {
+    ++entered;
+    ++left;
+  });
+  EXPECT_TRUE(eventually([&] { return left == 1; }));
+  guard.on_lost([&](LossReason) {
+    ++entered;
+    blocked.wait();
+    ++left;
+  });
+  EXPECT_TRUE(eventually([&] { return entered == 2; }));
+  guard.on_lost([&](LossReason) {
+    ++entered;
+    ++left;
+  });
+  EXPECT_TRUE(eventually([&] { return left == 2; }));
+  std::jthread unblocker([&] {
+    std::this_thread::sleep_for(50ms);
+    unblock.set_value();
+  });
+  guard.release();
+  EXPECT_EQ(left, 3);
+}
+
+TEST_F(GuardLoss, TheDisposeTimeoutBoundsTheWaitForALossCallbackToo) {
+  std::promise<void> unblock;
+  const auto blocked = unblock.get_future().share();
+  std::atomic<bool> entered{false};
+  const BootTime before = BootClock::now();
+  {
+    auto guard = locks.lock("k", {.ttl = 30ms, .auto_renew = false, .dispose_timeout = 50ms});
+    guard.on_lost([&, blocked](LossReason) {
+      entered = true;
+      blocked.wait();
+    });
+    EXPECT_TRUE(eventually([&] { return entered.load(); }));
+  }
+  EXPECT_LT(BootClock::now() - before, 10s);
+  unblock.set_value();
+}
+
+TEST_F(GuardLoss, ManyBlockedLossCallbacksDoNotHoldUpTheNextLoss) {
+  std::promise<void> unblock;
+  const auto blocked = unblock.get_future().share();
+  std::vector<Guard> guards;
+  std::atomic<int> entered{0};
+  for (int i = 0; i < 100; ++i) {
+    guards.push_back(locks.lock("k" + std::to_string(i), {.ttl = 50ms, .auto_renew = false}));
+    guards.back().on_lost([&, blocked](LossReason) {
+      ++entered;
+      blocked.wait();
+    });
+  }
+  EXPECT_TRUE(eventually([&] { return entered == 100; }));
+  unblock.set_value();
+}
+
+TEST_F(GuardLoss, ACallbackMayUseTheGuardWhileItIsReplaced) {
+  auto guard = locks.lock("k");
+  const auto touches_guard_when_destroyed = std::shared_ptr<int>(new int, [&](int* p) {
+    (void)guard.remaining();
+    delete p;
+  });
+  guard.on_lost([kept = touches_guard_when_destroyed](LossReason) {});
+  guard.on_release_error([kept = touches_guard_when_destroyed](const Error&) {});
+  guard.on_lost(nullptr);
+  guard.on_release_error(nullptr);
+  EXPECT_EQ(touches_guard_when_destroyed.use_count(), 1);
+}
+
+/// While this lives no thread can be started: its stack would not fit any address space.
+class NoNewThreads {
+ public:
+  NoNewThreads() {
+    pthread_getattr_default_np(&before_);
+    pthread_attr_t huge;
+    pthread_getattr_default_np(&huge);
+    pthread_attr_setstacksize(&huge, std::size_t{1} << 50);
+    pthread_setattr_default_np(&huge);
+    pthread_attr_destroy(&huge);
+  }
+  ~NoNewThreads() {
+    pthread_setattr_default_np(&before_);
+    pthread_attr_destroy(&before_);
+  }
+  NoNewThreads(const NoNewThreads&) = delete;
+  NoNewThreads& operator=(const NoNewThreads&) = delete;
+
+ private:
+  pthread_attr_t before_{};
+};
+
+TEST_F(GuardLoss, WithoutAThreadToWatchOverItThereIsNoGuardAndTheNextTryWorks) {
+  {
+    const NoNewThreads exhausted;
+    try {
+      (void)locks.lock("k");
+      FAIL() << "a guard that nobody watches over";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::Internal);
+    }
+  }
+  EXPECT_FALSE(locks.is_locked("k"));
+  const auto guard = locks.lock("k", {.ttl = 50ms, .auto_renew = false});
+  EXPECT_TRUE(eventually([&] { return guard.lost().stop_requested(); }));
+}
+
+TEST_F(GuardLoss, AThrowingLossCallbackIsSwallowed) {
+  auto guard = locks.lock("k", {.ttl = 30ms, .auto_renew = false});
+  guard.on_lost([](LossReason) { throw std::runtime_error("callback"); });
+  EXPECT_TRUE(eventually([&] { return guard.lost().stop_requested(); }));
+}
+
+}  // namespace
+}  // namespace holdfast::test
