@@ -18,9 +18,28 @@ enum class ErrorCode : std::uint8_t {
   AcquisitionTimeout,  ///< the lock helper's retries or wait are used up
   Aborted,             ///< the caller's stop token was triggered
   Internal,            ///< a promise of the engine or of the stored data is broken
+
+  // Of tasks. What the caller can mend:
+  NotFound,            ///< no such task, or another owner's
+  InvalidTransition,   ///< a state that cannot follow the present one; a final task changes no more
+  NotReady,            ///< the task has not ended, so it has no result yet
+  TooLarge,            ///< variables, strings or records over the limit
+  TooDeep,             ///< values nested beyond the limit
+  TtlTooLong,          ///< over the longest ttl of this store
+  BadCursor,           ///< not from a page of this list
+  RequestKeyConflict,  ///< another request was made under this key
+  AnonymousOwner,      ///< this store wants to know whose task it is
+  // What the caller cannot:
+  QuotaExceeded,     ///< the owner has as many tasks as it may
+  ConcurrentChange,  ///< somebody else changed it meanwhile, again and again
+  StaleFence,        ///< the write carries an older fence than the record has seen
+  WrongLock,         ///< the record is guarded by another lock, or the store wants a fence and there is none
 };
 
 [[nodiscard]] std::string_view to_string(ErrorCode code) noexcept;
+
+/// How JSON-RPC tells of it: -32602 for what the caller can mend, -32603 for the rest.
+[[nodiscard]] int json_rpc_code(ErrorCode code) noexcept;
 
 /// True for the three codes after which the same call may succeed.
 [[nodiscard]] constexpr bool is_transient(ErrorCode code) noexcept {

@@ -2,6 +2,7 @@
 
 #include <holdfast/lock_backend.hpp>
 #include <holdfast/log.hpp>
+#include <holdfast/storage_backend.hpp>
 #include <memory>
 
 namespace holdfast {
@@ -23,5 +24,8 @@ struct MemoryOptions {
 /// Locks of this process alone, gone when the last owner lets go. For tests and for single programs.
 [[nodiscard]] std::shared_ptr<LockBackend> make_memory_lock_backend(const MemoryOptions& options = {},
                                                                     std::shared_ptr<Log> log = {});
+
+/// Tasks of this process alone, likewise. Uses `options.clock`.
+[[nodiscard]] std::shared_ptr<StorageBackend> make_memory_storage_backend(const MemoryOptions& options = {});
 
 }  // namespace holdfast

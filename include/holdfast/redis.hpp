@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <holdfast/lock_backend.hpp>
 #include <holdfast/log.hpp>
+#include <holdfast/storage_backend.hpp>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -48,6 +49,8 @@ struct RedisOptions {
 
   /// In front of every lock's keys. Services that share locks share the prefix.
   std::string lock_prefix = "syncguard";
+  /// In front of every task's keys.
+  std::string task_prefix = "pmcp";
   /// is_locked may delete lock data (never a fence) that expired more than two seconds ago.
   bool cleanup_in_is_locked = false;
 };
@@ -63,5 +66,9 @@ struct RedisOptions {
 /// once: ServiceUnavailable, NetworkTimeout, AuthFailed or InvalidArgument if that fails.
 [[nodiscard]] Result<std::shared_ptr<LockBackend>> make_redis_lock_backend(const RedisOptions& options,
                                                                            std::shared_ptr<Log> log = {});
+
+/// Tasks in a Redis, laid out as pmcp-tasks lays them out, over a connection of its own.
+[[nodiscard]] Result<std::shared_ptr<StorageBackend>> make_redis_storage_backend(
+    const RedisOptions& options, std::shared_ptr<Log> log = {});
 
 }  // namespace holdfast

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <holdfast/lock_backend.hpp>
 #include <holdfast/log.hpp>
+#include <holdfast/storage_backend.hpp>
 #include <memory>
 
 namespace holdfast {
@@ -23,6 +24,11 @@ struct SqliteOptions {
 [[nodiscard]] Result<std::shared_ptr<LockBackend>> make_sqlite_lock_backend(const std::filesystem::path& file,
                                                                             const SqliteOptions& options = {},
                                                                             std::shared_ptr<Log> log = {});
+
+/// Tasks in such a file, which may be the same one as the locks'. Every change is on disk before it is
+/// answered.
+[[nodiscard]] Result<std::shared_ptr<StorageBackend>> make_sqlite_storage_backend(
+    const std::filesystem::path& file, const SqliteOptions& options = {}, std::shared_ptr<Log> log = {});
 
 /// `$XDG_STATE_HOME/holdfast/holdfast.db`, or the same below `~/.local/state`. InvalidArgument if neither
 /// variable is set. Creates nothing.

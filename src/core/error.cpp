@@ -25,8 +25,54 @@ std::string_view to_string(ErrorCode code) noexcept {
       return "Aborted";
     case ErrorCode::Internal:
       return "Internal";
+    case ErrorCode::NotFound:
+      return "NotFound";
+    case ErrorCode::InvalidTransition:
+      return "InvalidTransition";
+    case ErrorCode::NotReady:
+      return "NotReady";
+    case ErrorCode::TooLarge:
+      return "TooLarge";
+    case ErrorCode::TooDeep:
+      return "TooDeep";
+    case ErrorCode::TtlTooLong:
+      return "TtlTooLong";
+    case ErrorCode::BadCursor:
+      return "BadCursor";
+    case ErrorCode::RequestKeyConflict:
+      return "RequestKeyConflict";
+    case ErrorCode::AnonymousOwner:
+      return "AnonymousOwner";
+    case ErrorCode::QuotaExceeded:
+      return "QuotaExceeded";
+    case ErrorCode::ConcurrentChange:
+      return "ConcurrentChange";
+    case ErrorCode::StaleFence:
+      return "StaleFence";
+    case ErrorCode::WrongLock:
+      return "WrongLock";
   }
   return "Internal";
+}
+
+int json_rpc_code(ErrorCode code) noexcept {
+  constexpr int invalid_params = -32602;
+  constexpr int internal_error = -32603;
+  switch (code) {
+    case ErrorCode::InvalidArgument:
+    case ErrorCode::NotFound:
+    case ErrorCode::InvalidTransition:
+    case ErrorCode::NotReady:
+    case ErrorCode::TooLarge:
+    case ErrorCode::TooDeep:
+    case ErrorCode::TtlTooLong:
+    case ErrorCode::BadCursor:
+    case ErrorCode::RequestKeyConflict:
+    case ErrorCode::AnonymousOwner:
+      return invalid_params;
+    default:
+      return internal_error;
+  }
 }
 
 Error::Error(ErrorCode code, std::string message, std::string cause) {

@@ -2,16 +2,11 @@
 
 #include <holdfast/lock_backend.hpp>
 
+#include "core/await.hpp"
+
 namespace holdfast::locks {
 
-/// The blocking adapter: starts an operation and waits for its result. `start` gets the operation's Done.
-template <class T, class Start>
-Result<T> await(LockBackend& backend, Start&& start) {
-  Slot<T> slot;
-  std::forward<Start>(start)(Done<T>::into(slot));
-  if (!slot.completion.finished()) backend.wait(slot.completion);
-  return *std::move(slot.result);
-}
+using core::await;
 
 inline Result<AcquireOutcome> acquire(LockBackend& backend, AcquireRequest request,
                                       std::stop_token stop = {}) {

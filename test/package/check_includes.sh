@@ -9,9 +9,9 @@ cd "$1"
 # Headers without a directory and without an ending are the standard library's.
 standard='^<[a-z0-9_]+>$'
 # The public headers that declare values: no engine, no policy behind them.
-values='^<holdfast/(clock|doctor|done|duration|error|fence|lock_options|lock_types|result)\.hpp>$'
+values='^<holdfast/(clock|doctor|done|duration|error|fence|json|lock_options|lock_types|result|storage_types|task_types)\.hpp>$'
 engines='^<holdfast/(memory|sqlite|redis)\.hpp>$'
-policies='^<holdfast/(holdfast|open|locks|guard|tasks)\.hpp>$'
+policies='^<holdfast/(holdfast|open|locks|guard|tasks|claim|fenced_register)\.hpp>$'
 internal='^"(core|sys|engine|locks|tasks|decorate|embedded)/'
 blocking='^<(thread|mutex|shared_mutex|condition_variable|semaphore|latch|barrier|future|iostream|fstream|filesystem|cstdio|ctime|[a-z_]+\.h|sys/.*|linux/.*)>$'
 
@@ -28,7 +28,7 @@ judge() {
       ;;
     src/core/*)
       [[ $what =~ $standard || $what =~ $values || $what == '"core/'* || $what == "<openssl/evp.h>" ||
-        $what == "<utf8proc.h>" ]] || why="core includes the standard library, value headers and core"
+        $what == "<utf8proc.h>" || $what == "<nlohmann/json.hpp>" ]] || why="core includes the standard library, value headers and core"
       [[ ! $what =~ ^\<(thread|mutex|shared_mutex|condition_variable|future|iostream|fstream|filesystem)\>$ ]] ||
         why="core is pure: no threads, no I/O"
       ;;

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <holdfast/guard.hpp>
+#include <holdfast/storage_backend.hpp>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+
+namespace holdfast {
+
+/// A named value of the user's own that refuses a write with an older fence than the last: what a lock
+/// protects, without a task around it. Never expires; lives in the task store. Cheap to copy. Functions
+/// block, throw holdfast::Error and may be called from any thread.
+class FencedRegister {
+ public:
+  /// The name is at most 512 bytes of UTF-8: InvalidArgument otherwise.
+  FencedRegister(std::shared_ptr<StorageBackend> storage, std::string_view name);
+
+  struct Value {
+    std::string text;
+    std::uint64_t version = 0;
+    FencingToken written_by;
+  };
+  /// Nothing if it was never written.
+  [[nodiscard]] std::optional<Value> get(std::stop_token stop = {}) const;
+
+  /// Writes the value, UTF-8 text. StaleFence if a higher fence of that lock has been seen, WrongLock if the
+  /// register is guarded by another one. The first write decides by which.
+  std::uint64_t put(std::string_view text, const FencingToken& token, std::stop_token stop = {});
+  std::uint64_t put(std::string_view text, const Guard& guard, std::stop_token stop = {});
+
+  /// Raises the fence without writing, so that older holders are shut out at once, and answers what is there.
+  /// Nothing, and nothing raised, if it was never written.
+  std::optional<Value> guard(const FencingToken& token, std::stop_token stop = {});
+  /// For operators: guarded by that lock from now on, whatever guarded it before. False if never written.
+  bool rebind(const FencingToken& token, std::stop_token stop = {});
+
+ private:
+  std::shared_ptr<StorageBackend> storage_;
+  RecordKey key_;
+};
+
+}  // namespace holdfast

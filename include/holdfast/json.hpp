@@ -1,0 +1,31 @@
+#pragma once
+
+#include <holdfast/result.hpp>
+#include <string>
+#include <string_view>
+
+namespace holdfast {
+
+/// JSON as text that is known to be valid. The library's own parser is not part of its interface;
+/// <holdfast/nlohmann.hpp> converts for those who use that one.
+class Json {
+ public:
+  /// null
+  Json() = default;
+  /// Any JSON value, kept as it is written but for space around it. InvalidArgument, naming the place, if it
+  /// is none; duplicate names in an object keep the last.
+  [[nodiscard]] static Result<Json> parse(std::string_view text);
+  /// A JSON string of this text, which must be UTF-8: InvalidArgument otherwise.
+  [[nodiscard]] static Result<Json> string(std::string_view text);
+
+  [[nodiscard]] const std::string& str() const noexcept { return text_; }
+  [[nodiscard]] bool is_null() const noexcept { return text_ == "null"; }
+  [[nodiscard]] bool is_object() const noexcept { return text_.front() == '{'; }
+  friend bool operator==(const Json&, const Json&) = default;
+
+ private:
+  explicit Json(std::string text) noexcept : text_(std::move(text)) {}
+  std::string text_ = "null";
+};
+
+}  // namespace holdfast

@@ -1,0 +1,220 @@
+#pragma once
+
+#include <cstdint>
+#include <holdfast/clock.hpp>
+#include <holdfast/done.hpp>
+#include <holdfast/lock_backend.hpp>
+#include <holdfast/storage_types.hpp>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace holdfast {
+
+struct GetRecord {
+  RecordKey key;
+  BootTime deadline = never;
+};
+
+/// A new record. Never replaces one.
+struct CreateRecord {
+  RecordKey key;
+  RecordData data;
+  /// Refuse if the owner has this many live records already; empty: no limit. Exact, whoever else creates.
+  std::optional<std::size_t> quota = std::nullopt;
+  /// Anything the creator wants to find again with the record, at most 256 bytes of UTF-8: a digest of the
+  /// request, so that the same request made twice can be told from another under the same name.
+  std::string origin = {};
+  /// The lock that guards the record from its beginning.
+  std::optional<FencingToken> fence = std::nullopt;
+  BootTime deadline = never;
+};
+
+/// What a conditional write expects to find.
+struct ExpectedVersion {
+  std::uint64_t version = 0;
+  /// Empty: any. Otherwise a record that was removed and created again does not match.
+  std::string incarnation = {};
+};
+
+struct PutRecord {
+  RecordKey key;
+  RecordData data;
+  /// Empty: whatever is there, or nothing.
+  std::optional<ExpectedVersion> expected = std::nullopt;
+  std::optional<FencingToken> fence = std::nullopt;
+  /// With a fence and nothing expected: write the record if it is absent too. Otherwise no fenced put creates
+  /// one: the record a late writer means is gone.
+  bool fenced_may_create = false;
+  BootTime deadline = never;
+};
+
+struct RemoveRecord {
+  RecordKey key;
+  std::optional<ExpectedVersion> expected = std::nullopt;
+  std::optional<FencingToken> fence = std::nullopt;
+  BootTime deadline = never;
+};
+
+/// Take the record under a lock: bind it to the token's lock if it is bound to none, raise its fence, and
+/// answer with it, in one step. From then on a lower fence bounces. Does not change the version.
+struct GuardRecord {
+  RecordKey key;
+  FencingToken fence;
+  BootTime deadline = never;
+};
+
+/// An operator's correction: the record is guarded by that token from now on, or by nothing, whatever guarded
+/// it before. Does not change the version.
+struct RebindRecord {
+  RecordKey key;
+  std::optional<FencingToken> fence = std::nullopt;
+  BootTime deadline = never;
+};
+
+/// A place in an owner's list: records are in order of creation time, then of name, byte by byte.
+struct ListPosition {
+  std::int64_t created_at_ms = 0;
+  std::string task;
+  friend bool operator==(const ListPosition&, const ListPosition&) = default;
+};
+
+enum class ListOrder : std::uint8_t { oldest_first, newest_first };
+
+inline constexpr std::size_t max_record_page = 1000;
+/// A page ends early rather than hold more data than this; it holds one record at least.
+inline constexpr std::size_t max_record_page_bytes = std::size_t{8} * 1024 * 1024;
+
+struct ListRecords {
+  /// An owner's name with a colon behind it.
+  std::string prefix;
+  /// Go on behind this place, whether or not a record is there (any more); empty: from the beginning.
+  std::optional<ListPosition> after = std::nullopt;
+  /// Clamped to 1..max_record_page.
+  std::size_t limit = 50;
+  ListOrder order = ListOrder::oldest_first;
+  BootTime deadline = never;
+};
+
+struct ListedRecord {
+  RecordKey key;
+  StoredRecord record;
+  std::int64_t created_at_ms = 0;
+};
+
+struct RecordPage {
+  std::vector<ListedRecord> records;
+  /// Where the next page goes on; empty on the last one.
+  std::optional<ListPosition> next;
+};
+
+struct CleanupRecords {
+  BootTime deadline = never;
+};
+
+// Outcomes. Absence, conflict, a refused fence and a full quota are results, not errors.
+
+struct Written {
+  std::uint64_t version = 0;
+  std::string incarnation;
+};
+struct AlreadyThere {
+  StoredRecord record;
+};
+struct QuotaReached {
+  std::size_t records = 0;
+};
+struct NoRecord {};
+struct Removed {};
+struct VersionConflict {
+  std::uint64_t expected = 0;
+  std::uint64_t actual = 0;
+  /// It is another record: the one expected is gone, whatever the numbers say.
+  bool replaced = false;
+};
+struct StaleFence {
+  Fence given;
+  Fence highest;
+};
+/// The record is guarded by another lock, or by one of another store.
+struct WrongLock {
+  FencingToken guarded_by;
+};
+
+using CreateOutcome = std::variant<Written, AlreadyThere, QuotaReached>;
+using PutOutcome = std::variant<Written, NoRecord, VersionConflict, StaleFence, WrongLock>;
+using RemoveOutcome = std::variant<Removed, NoRecord, VersionConflict, StaleFence, WrongLock>;
+using GuardOutcome = std::variant<StoredRecord, NoRecord, StaleFence, WrongLock>;
+using RebindOutcome = std::variant<StoredRecord, NoRecord>;
+
+/// The storage contract: versioned records by owner. Every engine keeps it; one suite of tests checks them
+/// all. It knows nothing of what the records mean, apart from the two times in RecordData.
+///
+/// Operations complete as those of LockBackend do: exactly once, inline or from another thread; failures are
+/// the same codes. A transient failure of a change means *unknown*: it may have taken effect. An engine that
+/// asks a server again after a lost answer makes sure that the change happens once.
+///
+/// Time. `now` is the engine's clock. A record whose expiry has come is absent, for reads, lists, quotas and
+/// every change, to the millisecond. A write sets the expiry anew from its data; data without one never
+/// expires.
+///
+/// Fences. A write may carry a FencingToken. A record that no lock guards is guarded by the token's from then
+/// on; one guarded by the same lock refuses a lower fence than the highest it has seen (equal is allowed) and
+/// remembers a higher one; one guarded by another lock refuses. All in the same atomic step as the write, and
+/// before versions are compared. A write without a token is not checked and leaves the guard as it is.
+///
+/// Checks come in this order: absent, fence, version. A refused write changes nothing.
+///
+/// Threads and fork: as LockBackend.
+class StorageBackend {
+ public:
+  StorageBackend() = default;
+  StorageBackend(const StorageBackend&) = delete;
+  StorageBackend& operator=(const StorageBackend&) = delete;
+  virtual ~StorageBackend() = default;
+
+  [[nodiscard]] virtual std::string_view name() const noexcept = 0;
+
+  /// The engine's wall clock as far as this side knows it, without asking anybody; for the times in new
+  /// records. Milliseconds since the epoch.
+  [[nodiscard]] virtual std::int64_t now_ms() const = 0;
+
+  /// The live record, if there is one. Stored data that is not as an engine writes it is Internal, never a
+  /// default.
+  virtual void get(GetRecord request, std::stop_token stop, Done<std::optional<StoredRecord>> done) = 0;
+
+  /// Creates the record unless it is there, or the owner's quota is reached, in one step whose cost does not
+  /// depend on how many records the owner has. AlreadyThere comes before QuotaReached.
+  virtual void create(CreateRecord request, std::stop_token stop, Done<CreateOutcome> done) = 0;
+
+  /// Writes the record: creates it, or replaces its data, counting its version up.
+  virtual void put(PutRecord request, std::stop_token stop, Done<PutOutcome> done) = 0;
+
+  virtual void remove(RemoveRecord request, std::stop_token stop, Done<RemoveOutcome> done) = 0;
+  virtual void guard(GuardRecord request, std::stop_token stop, Done<GuardOutcome> done) = 0;
+  virtual void rebind(RebindRecord request, std::stop_token stop, Done<RebindOutcome> done) = 0;
+
+  /// An owner's live records, a page at a time. A record that is there throughout is listed exactly once,
+  /// whatever is created and removed meanwhile. A prefix without a colon at its end is InvalidArgument.
+  virtual void list(ListRecords request, std::stop_token stop, Done<RecordPage> done) = 0;
+
+  /// Deletes what has expired and says how much that was; 0 where the engine does it by itself.
+  virtual void cleanup_expired(CleanupRecords request, std::stop_token stop, Done<std::size_t> done) = 0;
+
+  /// Starts watching a record. Every watch of it is woken by every change after its creation; a wake-up is a
+  /// hint to look. Null if this engine cannot wake: then one polls. Changes by other software, and expiry,
+  /// wake nobody.
+  [[nodiscard]] virtual std::unique_ptr<Watch> watch(const RecordKey& key, BootTime deadline = never,
+                                                     std::stop_token stop = {}) = 0;
+
+  /// As LockBackend::wait.
+  virtual void wait(Completion& completion) {
+    detail::Trampoline::drain();
+    completion.wait();
+  }
+};
+
+}  // namespace holdfast

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <holdfast/fence.hpp>
+#include <holdfast/result.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace holdfast {
+
+/// Where a record is: an owner and a name below it, written `owner:task` and split at the first colon.
+/// Holding one is the proof that both are valid UTF-8, so no engine checks again.
+class RecordKey {
+ public:
+  static constexpr std::size_t max_bytes = 1024;
+  /// From `owner:task`. InvalidArgument without a colon, over max_bytes, or if it is not UTF-8.
+  [[nodiscard]] static Result<RecordKey> parse(std::string_view text);
+  /// InvalidArgument, as above, and for an owner that contains a colon.
+  [[nodiscard]] static Result<RecordKey> of(std::string_view owner, std::string_view task);
+
+  [[nodiscard]] const std::string& str() const noexcept { return text_; }
+  [[nodiscard]] std::string_view owner() const noexcept { return std::string_view(text_).substr(0, colon_); }
+  [[nodiscard]] std::string_view task() const noexcept { return std::string_view(text_).substr(colon_ + 1); }
+  friend bool operator==(const RecordKey&, const RecordKey&) = default;
+
+ private:
+  RecordKey(std::string text, std::size_t colon) noexcept : text_(std::move(text)), colon_(colon) {}
+  std::string text_;
+  std::size_t colon_;
+};
+
+/// What is stored: valid UTF-8, usually a JSON object, and the two times in it that concern the engine.
+class RecordData {
+ public:
+  static constexpr std::size_t max_bytes = std::size_t{16} * 1024 * 1024;
+  /// The times come from the text: `expiresAt` and `task.createdAt`, RFC 3339; absent or unparseable means
+  /// none. InvalidArgument if it is not UTF-8 or over max_bytes.
+  [[nodiscard]] static Result<RecordData> parse(std::string text);
+
+  [[nodiscard]] const std::string& text() const& noexcept { return text_; }
+  [[nodiscard]] std::string text() && noexcept { return std::move(text_); }
+  /// Milliseconds since the epoch, by the engine's clock; at that time the record is gone. Empty: never.
+  [[nodiscard]] std::optional<std::int64_t> expires_at_ms() const noexcept { return expires_at_ms_; }
+  /// The place in its owner's list; 0 if unknown.
+  [[nodiscard]] std::int64_t created_at_ms() const noexcept { return created_at_ms_; }
+  friend bool operator==(const RecordData&, const RecordData&) = default;
+
+ private:
+  RecordData(std::string text, std::optional<std::int64_t> expires_at_ms, std::int64_t created_at_ms) noexcept
+      : text_(std::move(text)), expires_at_ms_(expires_at_ms), created_at_ms_(created_at_ms) {}
+  std::string text_;
+  std::optional<std::int64_t> expires_at_ms_;
+  std::int64_t created_at_ms_;
+};
+
+/// A fence and where it comes from. Fences of another authority or another lock are never compared with it.
+struct FencingToken {
+  /// LockBackend::authority(): the store that counted the fence.
+  std::string authority;
+  /// The lock's key, normalised.
+  std::string lock_key;
+  Fence fence;
+  friend bool operator==(const FencingToken&, const FencingToken&) = default;
+};
+
+/// A record as stored.
+struct StoredRecord {
+  std::string data;
+  /// 1 when created, and one more with each write of its data.
+  std::uint64_t version = 0;
+  /// Tells this record from another that had, or will have, its key: versions start again at 1 after a remove
+  /// or an expiry. Opaque.
+  std::string incarnation;
+  /// The lock that guards it and the highest fence seen of that; empty if none does.
+  std::optional<FencingToken> guarded_by;
+  /// What `CreateRecord::origin` said.
+  std::string origin;
+};
+
+}  // namespace holdfast

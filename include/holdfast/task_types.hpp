@@ -1,0 +1,94 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <holdfast/json.hpp>
+#include <holdfast/storage_types.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace holdfast {
+
+/// working → input_required, completed, failed, cancelled; input_required → working and the same; the last
+/// three are final. No state moves to itself.
+enum class TaskStatus : std::uint8_t { working, input_required, completed, failed, cancelled };
+
+[[nodiscard]] std::string_view to_string(TaskStatus status) noexcept;
+[[nodiscard]] std::optional<TaskStatus> parse_task_status(std::string_view text) noexcept;
+[[nodiscard]] bool is_final(TaskStatus status) noexcept;
+[[nodiscard]] bool may_become(TaskStatus from, TaskStatus to) noexcept;
+
+/// A task as it was when it was read. Times are wall-clock milliseconds since the epoch, by the engine's
+/// clock.
+struct Task {
+  std::string id;
+  std::string owner;
+  TaskStatus status = TaskStatus::working;
+  std::optional<std::string> status_message;
+  std::int64_t created_at_ms = 0;
+  std::int64_t last_updated_at_ms = 0;
+  std::optional<std::chrono::milliseconds> ttl;
+  std::optional<std::chrono::milliseconds> poll_interval;
+  std::optional<std::int64_t> expires_at_ms;
+  std::string request_method;
+  /// An object.
+  Json variables;
+  /// null until it is set.
+  Json result;
+
+  /// All of it as it is stored, what a newer writer added included; without what follows.
+  Json record;
+  std::uint64_t version = 0;
+  /// The lock that guards it, and the highest fence seen.
+  std::optional<FencingToken> guarded_by;
+};
+
+/// What a task begins with.
+struct NewTask {
+  /// What was asked for, in the caller's words ("tools/call").
+  std::string method = {};
+  /// Empty: the store's default. Over the store's maximum: TtlTooLong.
+  std::optional<std::chrono::milliseconds> ttl = std::nullopt;
+  std::optional<std::chrono::milliseconds> poll_interval = std::nullopt;
+  /// An object, or null for none.
+  Json variables = {};
+  /// Not empty: the same owner and key give the same task for as long as that lives, however often it is
+  /// asked for; with another method, ttl, poll interval or variables it is RequestKeyConflict.
+  std::string request_key = {};
+};
+
+struct ListTasks {
+  /// Empty for the first page, else the cursor of the page before. BadCursor if it is neither.
+  std::string cursor = {};
+  std::optional<TaskStatus> status = std::nullopt;
+  /// Clamped to 1..1000.
+  std::size_t limit = 50;
+};
+
+struct TaskPage {
+  /// Newest first. May be fewer than asked for though there are more: the cursor tells.
+  std::vector<Task> tasks;
+  std::string cursor;  ///< empty on the last page
+};
+
+/// Limits and rules of a store. A trivially destructible aggregate.
+struct TaskOptions {
+  /// Live tasks of one owner, finished ones included. Zero: no limit.
+  std::size_t max_tasks_per_owner = 100;
+  std::chrono::milliseconds default_ttl = std::chrono::hours(1);
+  std::chrono::milliseconds max_ttl = std::chrono::hours(24);
+  /// Of a task's variables together, as JSON.
+  std::size_t max_variables_bytes = std::size_t{1024} * 1024;
+  /// Containers inside containers, within one variable.
+  std::size_t max_variable_depth = 10;
+  std::size_t max_string_bytes = std::size_t{64} * 1024;
+  std::chrono::milliseconds poll_interval = std::chrono::milliseconds(500);
+  /// Whether the owner may be `local` or empty (which is the same).
+  bool allow_anonymous = false;
+  /// Refuse every change of a task that carries no fence; creating one needs none.
+  bool require_fence = false;
+};
+
+}  // namespace holdfast

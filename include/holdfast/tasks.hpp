@@ -1,0 +1,100 @@
+#pragma once
+
+#include <functional>
+#include <holdfast/claim.hpp>
+#include <holdfast/lock_options.hpp>
+#include <holdfast/locks.hpp>
+#include <holdfast/storage_backend.hpp>
+#include <holdfast/task_types.hpp>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+
+namespace holdfast {
+
+class TaskStore;
+
+/// Durable tasks over one engine: their states, their limits, who may see them, and whose writes count. Cheap
+/// to copy; copies share everything. All functions block, throw holdfast::Error and may be called from any
+/// thread.
+///
+/// Another owner's task is NotFound. An owner that is empty means `local`, which is nobody in particular and
+/// refused unless the options allow it. Every change is a compare-and-swap; one that loses the race to
+/// another writer reads and decides again, a bounded number of times, unless that would undo what the other
+/// did: then it is ConcurrentChange.
+///
+/// A NetworkTimeout or ServiceUnavailable from a change means that nobody knows whether it took effect.
+class Tasks {
+ public:
+  /// `locks` is what `claim` takes its locks from.
+  Tasks(std::shared_ptr<StorageBackend> storage, Locks locks, const TaskOptions& options = {});
+
+  [[nodiscard]] Task create(std::string_view owner, const NewTask& task = {}, std::stop_token stop = {});
+  [[nodiscard]] Task get(std::string_view owner, std::string_view id, std::stop_token stop = {});
+  [[nodiscard]] TaskPage list(std::string_view owner, const ListTasks& what = {}, std::stop_token stop = {});
+
+  /// Without a message the old one goes.
+  Task update_status(std::string_view owner, std::string_view id, TaskStatus status,
+                     std::optional<std::string> message = {}, std::stop_token stop = {});
+  /// `changes` is an object: its members replace those of the same name, null deletes.
+  Task set_variables(std::string_view owner, std::string_view id, const Json& changes,
+                     std::stop_token stop = {});
+  /// Before the end. Two who set a result at once: ConcurrentChange for the second.
+  Task set_result(std::string_view owner, std::string_view id, const Json& result, std::stop_token stop = {});
+  /// Result and state in one write.
+  Task complete_with_result(std::string_view owner, std::string_view id, const Json& result,
+                            std::optional<std::string> message = {}, std::stop_token stop = {});
+  Task fail(std::string_view owner, std::string_view id, std::optional<std::string> message = {},
+            std::stop_token stop = {});
+  /// Never carries the fence: whoever asked for the task may call it off, whoever works on it.
+  Task cancel(std::string_view owner, std::string_view id, std::optional<std::string> message = {},
+              std::stop_token stop = {});
+  /// False if it was not there.
+  bool remove(std::string_view owner, std::string_view id, std::stop_token stop = {});
+
+  /// NotReady before the end. Nothing if it ended without a result.
+  [[nodiscard]] std::optional<Json> get_result(std::string_view owner, std::string_view id,
+                                               std::stop_token stop = {});
+
+  /// Returns the task once `until` says yes to it; without one, once it is final. Nothing if `timeout` passes
+  /// first. Woken by changes where the engine can; looks from time to time in any case.
+  [[nodiscard]] std::optional<Task> wait(std::string_view owner, std::string_view id,
+                                         std::chrono::milliseconds timeout = no_time_limit,
+                                         std::function<bool(const Task&)> until = {},
+                                         std::stop_token stop = {});
+
+  /// The same store, but every write carries this fence: refused as StaleFence once the record has seen a
+  /// higher one, as WrongLock if another lock guards it.
+  [[nodiscard]] Tasks with_fence(const Guard& guard) const;
+  [[nodiscard]] Tasks with_fence(FencingToken token) const;
+  [[nodiscard]] const std::optional<FencingToken>& fence() const noexcept { return fence_; }
+
+  /// Binds the task to this lock, if it is bound to none, and raises its fence. Changes nothing else.
+  Task bind(std::string_view owner, std::string_view id, const FencingToken& token,
+            std::stop_token stop = {});
+  /// For operators: the task is guarded by this lock from now on, or by none, whatever guarded it before.
+  Task rebind(std::string_view owner, std::string_view id, const std::optional<FencingToken>& token,
+              std::stop_token stop = {});
+
+  /// Takes the task to work on it; see Claim. Waits for its lock as Locks::lock does. NotFound if it is not
+  /// there, InvalidTransition if it is final, WrongLock if another lock than its own guards it.
+  [[nodiscard]] Claim claim(std::string_view owner, std::string_view id, const LockOptions& how = {},
+                            std::stop_token stop = {});
+  /// The lock that belongs to a task.
+  [[nodiscard]] static std::string lock_key(std::string_view owner, std::string_view id);
+
+  /// Deletes what has expired, of all owners; how much that was. 0 where the engine does it by itself.
+  std::size_t cleanup_expired(std::stop_token stop = {});
+
+  [[nodiscard]] StorageBackend& storage() const noexcept;
+  [[nodiscard]] Locks& locks() noexcept { return locks_; }
+
+ private:
+  std::shared_ptr<TaskStore> store_;
+  Locks locks_;
+  std::optional<FencingToken> fence_;
+};
+
+}  // namespace holdfast

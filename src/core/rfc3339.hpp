@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace holdfast::core {
+
+/// Milliseconds since the epoch of an RFC 3339 time, with any offset and any number of fractional digits
+/// (those beyond the third are cut off). Nothing if it is none, or before 1970.
+[[nodiscard]] std::optional<std::int64_t> parse_rfc3339_ms(std::string_view text) noexcept;
+
+/// In UTC, with milliseconds and `Z`. Requires a time from 1970 to 9999.
+[[nodiscard]] std::string format_rfc3339_ms(std::int64_t ms);
+
+}  // namespace holdfast::core
