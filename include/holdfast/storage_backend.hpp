@@ -33,13 +33,6 @@ struct CreateRecord {
   BootTime deadline = never;
 };
 
-/// What a conditional write expects to find.
-struct ExpectedVersion {
-  std::uint64_t version = 0;
-  /// Empty: any. Otherwise a record that was removed and created again does not match.
-  std::string incarnation = {};
-};
-
 struct PutRecord {
   RecordKey key;
   RecordData data;
@@ -129,20 +122,6 @@ struct QuotaReached {
 };
 struct NoRecord {};
 struct Removed {};
-struct VersionConflict {
-  std::uint64_t expected = 0;
-  std::uint64_t actual = 0;
-  /// It is another record: the one expected is gone, whatever the numbers say.
-  bool replaced = false;
-};
-struct StaleFence {
-  Fence given;
-  Fence highest;
-};
-/// The record is guarded by another lock, or by one of another store.
-struct WrongLock {
-  FencingToken guarded_by;
-};
 
 using CreateOutcome = std::variant<Written, AlreadyThere, QuotaReached>;
 using PutOutcome = std::variant<Written, NoRecord, VersionConflict, StaleFence, WrongLock>;

@@ -78,4 +78,28 @@ struct StoredRecord {
   std::string origin;
 };
 
+/// What a conditional write expects to find.
+struct ExpectedVersion {
+  std::uint64_t version = 0;
+  /// Empty: any. Otherwise a record that was removed and created again does not match.
+  std::string incarnation = {};
+};
+
+// Why a write is refused. Results, not errors.
+
+struct VersionConflict {
+  std::uint64_t expected = 0;
+  std::uint64_t actual = 0;
+  /// It is another record: the one expected is gone, whatever the numbers say.
+  bool replaced = false;
+};
+struct StaleFence {
+  Fence given;
+  Fence highest;
+};
+/// The record is guarded by another lock, or by one of another store.
+struct WrongLock {
+  FencingToken guarded_by;
+};
+
 }  // namespace holdfast

@@ -132,6 +132,10 @@ void WakeTable::wake_one(std::string_view key) noexcept {
   wake(place(key), 1);
 }
 
+void WakeTable::wake_all(std::string_view key) noexcept {
+  wake(place(key), INT_MAX);
+}
+
 std::unique_ptr<Watch> WakeTable::watch(std::string_view key) {
   return std::make_unique<KeyWatch>(shared_from_this(), place(key));
 }

@@ -36,6 +36,8 @@ class WakeTable : public std::enable_shared_from_this<WakeTable> {
 
   /// Wakes the sleeper of this key that has waited longest.
   void wake_one(std::string_view key) noexcept;
+  /// Wakes every sleeper of this key: for news that concern all of them.
+  void wake_all(std::string_view key) noexcept;
   /// Watches from now on.
   [[nodiscard]] std::unique_ptr<Watch> watch(std::string_view key);
 
