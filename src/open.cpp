@@ -6,6 +6,7 @@
 #include <holdfast/open.hpp>
 #include <holdfast/redis.hpp>
 #include <holdfast/sqlite.hpp>
+#include <mutex>
 
 #include "sys/errno_error.hpp"
 #include "url.hpp"
@@ -42,22 +43,54 @@ fs::path sqlite_file(std::string_view path) {
 
 }  // namespace
 
-Holdfast::Holdfast(std::shared_ptr<LockBackend> backend, std::shared_ptr<Log> log, std::string url)
-    : log_(std::move(log)), locks_(std::move(backend), log_), url_(std::move(url)) {}
+/// Opened by whoever needs it first: a program that only locks pays nothing for it.
+class Holdfast::Storage {
+ public:
+  explicit Storage(OpenStorage open) : open_(std::move(open)) {}
+
+  std::shared_ptr<StorageBackend> get() {
+    const std::lock_guard lock(mutex_);
+    if (!opened_) opened_ = open_().value_or_throw();
+    return opened_;
+  }
+
+ private:
+  const OpenStorage open_;
+  std::mutex mutex_;
+  std::shared_ptr<StorageBackend> opened_;
+};
+
+Holdfast::Holdfast(std::shared_ptr<LockBackend> backend, OpenStorage open_storage, std::shared_ptr<Log> log,
+                   std::string url)
+    : log_(std::move(log)),
+      locks_(std::move(backend), log_),
+      storage_(std::make_shared<Storage>(std::move(open_storage))),
+      url_(std::move(url)) {}
+
+Tasks Holdfast::tasks(const TaskOptions& options) {
+  return {storage_->get(), locks_, options};
+}
+
+FencedRegister Holdfast::fenced_register(std::string_view name) {
+  return {storage_->get(), name};
+}
 
 Holdfast open(std::string_view url) {
   auto log = std::make_shared<Log>();
   switch (engine_of(url)) {
     case EngineKind::memory:
-      return {make_memory_lock_backend({}, log), log, std::string(url)};
+      return {make_memory_lock_backend({}, log), [] { return make_memory_storage_backend(); }, log,
+              std::string(url)};
     case EngineKind::sqlite: {
       const auto file = sqlite_file(url.substr(sqlite_scheme.size()));
-      return {make_sqlite_lock_backend(file, {}, log).value_or_throw(), log,
+      return {make_sqlite_lock_backend(file, {}, log).value_or_throw(),
+              [file, log] { return make_sqlite_storage_backend(file, {}, log); }, log,
               std::string(sqlite_scheme) + file.string()};
     }
     case EngineKind::redis: {
       const auto options = parse_redis_url(url).value_or_throw();
-      return {make_redis_lock_backend(options, log).value_or_throw(), log, redis_url(options)};
+      return {make_redis_lock_backend(options, log).value_or_throw(),
+              [options, log] { return make_redis_storage_backend(options, log); }, log, redis_url(options)};
     }
     case EngineKind::unknown:
       break;

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <functional>
+#include <holdfast/fenced_register.hpp>
 #include <holdfast/locks.hpp>
 #include <holdfast/log.hpp>
+#include <holdfast/tasks.hpp>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -12,15 +15,24 @@ namespace holdfast {
 class Holdfast {
  public:
   [[nodiscard]] Locks& locks() noexcept { return locks_; }
+  /// The tasks of the same engine, opened when first asked for: throws Error if that fails. The options are
+  /// those of the object returned; all share one store.
+  [[nodiscard]] Tasks tasks(const TaskOptions& options = {});
+  /// A value of your own in the same store, guarded by fences.
+  [[nodiscard]] FencedRegister fenced_register(std::string_view name);
   [[nodiscard]] Log& log() noexcept { return *log_; }
   /// The URL it was opened with, made absolute and without a password.
   [[nodiscard]] const std::string& url() const noexcept { return url_; }
 
  private:
   friend Holdfast open(std::string_view url);
-  Holdfast(std::shared_ptr<LockBackend> backend, std::shared_ptr<Log> log, std::string url);
+  class Storage;
+  using OpenStorage = std::function<Result<std::shared_ptr<StorageBackend>>()>;
+  Holdfast(std::shared_ptr<LockBackend> backend, OpenStorage open_storage, std::shared_ptr<Log> log,
+           std::string url);
   std::shared_ptr<Log> log_;
   Locks locks_;
+  std::shared_ptr<Storage> storage_;
   std::string url_;
 };
 

@@ -48,6 +48,9 @@ class Tasks {
                             std::optional<std::string> message = {}, std::stop_token stop = {});
   Task fail(std::string_view owner, std::string_view id, std::optional<std::string> message = {},
             std::stop_token stop = {});
+  /// Failed, with a result that says more; in one write.
+  Task fail_with_result(std::string_view owner, std::string_view id, const Json& result,
+                        std::optional<std::string> message = {}, std::stop_token stop = {});
   /// Never carries the fence: whoever asked for the task may call it off, whoever works on it.
   Task cancel(std::string_view owner, std::string_view id, std::optional<std::string> message = {},
               std::stop_token stop = {});
@@ -92,6 +95,9 @@ class Tasks {
   [[nodiscard]] Locks& locks() noexcept { return locks_; }
 
  private:
+  Task end_with_result(std::string_view owner, std::string_view id, TaskStatus status, const Json& result,
+                       std::optional<std::string> message, std::stop_token stop);
+
   std::shared_ptr<TaskStore> store_;
   Locks locks_;
   std::optional<FencingToken> fence_;

@@ -1,12 +1,10 @@
 #include "core/storage_key.hpp"
 
-#include <openssl/evp.h>
-
-#include <array>
 #include <span>
 
 #include "core/base64url.hpp"
 #include "core/nfc.hpp"
+#include "core/sha256.hpp"
 
 namespace holdfast::core {
 namespace {
@@ -14,12 +12,9 @@ namespace {
 constexpr std::size_t hashed_bytes = 16;
 
 Result<std::string> truncated_hash(std::string_view text) {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-  unsigned length = 0;
-  if (EVP_Digest(text.data(), text.size(), digest.data(), &length, EVP_sha256(), nullptr) != 1) {
-    return Error(ErrorCode::Internal, "SHA-256 is not available from OpenSSL");
-  }
-  return base64url(std::span(digest).first(hashed_bytes));
+  const auto digest = sha256(text);
+  if (!digest) return digest.error();
+  return base64url(std::span(*digest).first(hashed_bytes));
 }
 
 }  // namespace

@@ -1,29 +1,11 @@
 #include "locks/wait_for_lock.hpp"
 
-#include <algorithm>
-#include <condition_variable>
-#include <mutex>
-
 #include "locks/await.hpp"
 #include "sys/random.hpp"
+#include "sys/sleep.hpp"
 
 namespace holdfast::locks {
 namespace {
-
-/// For engines without wake-ups: sleeps until the time or a stop request. False: nobody wakes us.
-bool sleep_until(BootTime until, const std::stop_token& stop) {
-  std::mutex mutex;
-  std::condition_variable_any changed;
-  std::unique_lock lock(mutex);
-  while (!stop.stop_requested()) {
-    const auto left = until - BootClock::now();
-    if (left <= BootClock::duration::zero()) break;
-    // In slices, because this clock stands still while the machine is suspended.
-    changed.wait_for(lock, stop, std::min<BootClock::duration>(left, std::chrono::seconds(1)),
-                     [] { return false; });
-  }
-  return false;
-}
 
 class Waiter {
  public:
@@ -84,7 +66,8 @@ class Waiter {
   }
 
   AcquireLoop::Event perform(const AcquireLoop::Wait& wait) {
-    woken_ = watch_ ? watch_->wait(wait.until, wait.at_latest, stop_) : sleep_until(wait.until, stop_);
+    if (!watch_) sys::sleep_until(wait.until, stop_);
+    woken_ = watch_ && watch_->wait(wait.until, wait.at_latest, stop_);
     if (stop_.stop_requested()) return AcquireLoop::Stopped{};
     if (woken_) return AcquireLoop::Woken{};
     return AcquireLoop::TimeUp{};

@@ -1,0 +1,52 @@
+#include "tasks/change_loop.hpp"
+
+#include "tasks/refusals.hpp"
+
+namespace holdfast::tasks {
+
+Result<TaskRecord> record_of(const std::optional<StoredRecord>& stored, std::string_view id,
+                             std::string_view owner) {
+  if (!stored) return no_such_task(id);
+  auto record = TaskRecord::parse(stored->data);
+  if (!record) return record.error().about(id, {});
+  // The key says whose it is; a record that says otherwise was put there by mistake.
+  if (record->owner() != owner) return no_such_task(id);
+  return record;
+}
+
+ChangeLoop::Action ChangeLoop::resume(const Result<std::optional<StoredRecord>>& answer,
+                                      std::int64_t now_ms) {
+  if (!answer) return Finished{answer.error()};
+  auto record = record_of(*answer, id_, owner_);
+  if (!record) return Finished{record.error()};
+  if (!first_) {
+    first_ = *record;
+  } else if (change_.still_meant && !change_.still_meant(*first_, *record)) {
+    return Finished{Error(ErrorCode::ConcurrentChange,
+                          "somebody else changed the task " + id_ + " meanwhile; read it, and decide again")};
+  }
+  edited_ = *std::move(record);
+  if (auto applied = change_.apply(*edited_); !applied) return Finished{applied.error()};
+  edited_->touch(now_ms);
+  guarded_by_ = (*answer)->guarded_by;
+  return Write{.data = edited_->text(),
+               .expected = {.version = (*answer)->version, .incarnation = (*answer)->incarnation}};
+}
+
+ChangeLoop::Action ChangeLoop::resume(const Result<PutOutcome>& answer,
+                                      const std::optional<FencingToken>& fence) {
+  if (!answer) return Finished{answer.error()};
+  if (const auto* written = std::get_if<Written>(&*answer)) {
+    return Finished{edited_->task(written->version, fence ? fence : guarded_by_)};
+  }
+  const auto what = "the task " + id_;
+  if (const auto* stale = std::get_if<StaleFence>(&*answer)) return Finished{refusal(*stale, what)};
+  if (const auto* wrong = std::get_if<WrongLock>(&*answer)) return Finished{refusal(*wrong, what)};
+  if (std::holds_alternative<NoRecord>(*answer)) return Finished{no_such_task(id_)};
+  if (++attempts_ < max_attempts) return Read{};
+  return Finished{Error(ErrorCode::ConcurrentChange,
+                        "others changed the task " + id_ + " " + std::to_string(max_attempts) +
+                            " times while this change was being made; try again")};
+}
+
+}  // namespace holdfast::tasks

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <functional>
+#include <holdfast/storage_backend.hpp>
+#include <holdfast/task_types.hpp>
+#include <optional>
+#include <variant>
+
+#include "tasks/record.hpp"
+
+namespace holdfast::tasks {
+
+/// What a change does to a record.
+struct Change {
+  /// Edits the record, or says why it cannot.
+  std::function<Status(TaskRecord&)> apply;
+  /// Asked when somebody else wrote between our read and our write: whether the change still means the same.
+  /// Empty: always.
+  std::function<bool(const TaskRecord& as_first_read, const TaskRecord& now)> still_meant = {};
+};
+
+/// Read, change, write if nobody else wrote meanwhile, else again: the decisions, without I/O.
+class ChangeLoop {
+ public:
+  struct Read {};
+  struct Write {
+    std::string data;
+    ExpectedVersion expected;
+  };
+  struct Finished {
+    Result<Task> result;
+  };
+  using Action = std::variant<Read, Write, Finished>;
+
+  /// A race is lost only if somebody else's write succeeds, so this many in a row mean that this task is
+  /// written to by very many at once.
+  static constexpr int max_attempts = 50;
+
+  ChangeLoop(std::string id, std::string owner, Change change)
+      : id_(std::move(id)), owner_(std::move(owner)), change_(std::move(change)) {}
+
+  [[nodiscard]] Action start() const { return Read{}; }
+  [[nodiscard]] Action resume(const Result<std::optional<StoredRecord>>& answer, std::int64_t now_ms);
+  /// `fence` is the one that the write carried.
+  [[nodiscard]] Action resume(const Result<PutOutcome>& answer, const std::optional<FencingToken>& fence);
+
+ private:
+  std::string id_, owner_;
+  Change change_;
+  int attempts_ = 0;
+  std::optional<TaskRecord> first_, edited_;
+  std::optional<FencingToken> guarded_by_;
+};
+
+/// The record as a task, if it is one and this owner's.
+[[nodiscard]] Result<TaskRecord> record_of(const std::optional<StoredRecord>& stored, std::string_view id,
+                                           std::string_view owner);
+
+}  // namespace holdfast::tasks

@@ -1,0 +1,152 @@
+#include "tasks/creation.hpp"
+
+#include <algorithm>
+
+#include "core/base64url.hpp"
+#include "core/sha256.hpp"
+#include "core/utf8.hpp"
+#include "core/uuid.hpp"
+#include "sys/random.hpp"
+#include "tasks/change_loop.hpp"
+#include "tasks/data.hpp"
+#include "tasks/limits.hpp"
+#include "tasks/owner.hpp"
+
+namespace holdfast::tasks {
+namespace {
+
+using nlohmann::ordered_json;
+using std::chrono::milliseconds;
+
+constexpr std::size_t max_request_key_bytes = 512;
+constexpr std::size_t max_method_bytes = 1024;
+
+/// A task that was asked for under a request key is called after it: whoever asks again finds it by its name,
+/// in the same step that would create it, and no second entry has to live and die with it.
+Result<std::string> task_id(const std::string& owner, const std::string& request_key) {
+  std::array<unsigned char, 16> bytes{};
+  if (request_key.empty()) {
+    sys::random_bytes(bytes);
+    return core::uuid_v4(bytes);
+  }
+  const auto digest =
+      core::sha256("holdfast request\n" + std::to_string(owner.size()) + "\n" + owner + request_key);
+  if (!digest) return digest.error();
+  std::copy_n(digest->begin(), bytes.size(), bytes.begin());
+  return core::uuid_v8(bytes);
+}
+
+/// The same for the same request, whatever the order of its variables.
+Result<std::string> digest_of(const NewTask& task, milliseconds ttl, milliseconds poll_interval,
+                              const ordered_json& variables) {
+  const nlohmann::json request{
+      {"method", task.method},
+      {"ttl", ttl.count()},
+      {"pollInterval", poll_interval.count()},
+      {"variables", nlohmann::json::parse(variables.dump())},
+  };
+  const auto digest = core::sha256(request.dump());
+  if (!digest) return digest.error();
+  return core::base64url(*digest);
+}
+
+Result<milliseconds> checked_ttl(const NewTask& task, const TaskOptions& options) {
+  const auto ttl = task.ttl.value_or(options.default_ttl);
+  if (ttl < milliseconds(1)) {
+    return Error(ErrorCode::InvalidArgument, "a task's ttl must be at least a millisecond");
+  }
+  if (ttl > options.max_ttl) {
+    return Error(ErrorCode::TtlTooLong, "a ttl of " + std::to_string(ttl.count()) +
+                                            " ms is over this store's maximum of " +
+                                            std::to_string(options.max_ttl.count()) + " ms");
+  }
+  return ttl;
+}
+
+Status check_texts(const NewTask& task) {
+  if (!core::is_utf8(task.method) || task.method.size() > max_method_bytes) {
+    return Error(ErrorCode::InvalidArgument,
+                 "a task's method is at most " + std::to_string(max_method_bytes) + " bytes of UTF-8");
+  }
+  if (!core::is_utf8(task.request_key) || task.request_key.size() > max_request_key_bytes) {
+    return Error(ErrorCode::InvalidArgument,
+                 "a request key is at most " + std::to_string(max_request_key_bytes) + " bytes of UTF-8");
+  }
+  return Ok{};
+}
+
+Result<ordered_json> checked_variables(const NewTask& task, const TaskOptions& options) {
+  if (task.variables.is_null()) return ordered_json::object();
+  auto variables = parsed(task.variables, "the variables");
+  if (!variables) return variables.error();
+  if (auto checked = check_variables(*variables, options); !checked) return checked.error();
+  auto kept = ordered_json::object();  // null is how a variable is deleted, so none begins with it
+  for (const auto& [name, value] : variables->items()) {
+    if (!value.is_null()) kept[name] = value;
+  }
+  if (auto checked = check_size(kept, options); !checked) return checked.error();
+  return kept;
+}
+
+}  // namespace
+
+Result<Creation> Creation::prepare(const std::string& owner, const NewTask& task, const TaskOptions& options,
+                                   std::int64_t now_ms) {
+  if (auto checked = check_texts(task); !checked) return checked.error();
+  const auto ttl = checked_ttl(task, options);
+  if (!ttl) return ttl.error();
+  const auto poll_interval = task.poll_interval.value_or(options.poll_interval);
+  if (poll_interval < milliseconds(0)) {
+    return Error(ErrorCode::InvalidArgument, "a poll interval cannot be negative");
+  }
+  auto variables = checked_variables(task, options);
+  if (!variables) return variables.error();
+  auto id = task_id(owner, task.request_key);
+  if (!id) return id.error();
+  auto key = RecordKey::of(stored_owner(owner), *id);
+  if (!key) return key.error();
+  std::string origin;
+  if (!task.request_key.empty()) {
+    auto digest = digest_of(task, *ttl, poll_interval, *variables);
+    if (!digest) return digest.error();
+    origin = *std::move(digest);
+  }
+  auto record = TaskRecord::begin({.id = *std::move(id),
+                                   .owner = owner,
+                                   .method = task.method,
+                                   .now_ms = now_ms,
+                                   .ttl = *ttl,
+                                   .poll_interval = poll_interval,
+                                   .variables = *std::move(variables)});
+  return Creation(*std::move(key), std::move(record), std::move(origin), options.max_tasks_per_owner,
+                  task.request_key);
+}
+
+Result<CreateRecord> Creation::request(std::optional<FencingToken> fence) const {
+  auto data = record_data(record_.text());
+  if (!data) return data.error();
+  return CreateRecord{.key = key_,
+                      .data = *std::move(data),
+                      .quota = quota_ == 0 ? std::nullopt : std::optional(quota_),
+                      .origin = origin_,
+                      .fence = std::move(fence)};
+}
+
+Result<Task> Creation::result(const CreateOutcome& outcome, const std::optional<FencingToken>& fence) const {
+  if (const auto* written = std::get_if<Written>(&outcome)) return record_.task(written->version, fence);
+  if (const auto* full = std::get_if<QuotaReached>(&outcome)) {
+    return Error(ErrorCode::QuotaExceeded,
+                 "this owner has " + std::to_string(full->records) + " tasks, finished ones included, and " +
+                     std::to_string(quota_) + " are allowed; remove some, or wait for them to expire");
+  }
+  const auto& there = std::get<AlreadyThere>(outcome).record;
+  if (request_key_.empty() || there.origin != origin_) {
+    return Error(ErrorCode::RequestKeyConflict, "another task was asked for under the request key " +
+                                                    request_key_ + "; use a new key for a new request");
+  }
+  const auto existing = record_of(there, key_.task(), record_.owner());
+  if (!existing) return existing.error();
+  return existing->task(there.version, there.guarded_by);
+}
+
+}  // namespace holdfast::tasks

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <holdfast/storage_backend.hpp>
+#include <holdfast/task_types.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "tasks/record.hpp"
+
+namespace holdfast::tasks {
+
+/// The creation of one task: its request, and what the answer means. No I/O.
+class Creation {
+ public:
+  /// InvalidArgument, TooLarge, TooDeep or TtlTooLong for a task that this store does not take.
+  [[nodiscard]] static Result<Creation> prepare(const std::string& owner, const NewTask& task,
+                                                const TaskOptions& options, std::int64_t now_ms);
+
+  [[nodiscard]] Result<CreateRecord> request(std::optional<FencingToken> fence) const;
+  [[nodiscard]] Result<Task> result(const CreateOutcome& outcome,
+                                    const std::optional<FencingToken>& fence) const;
+
+ private:
+  Creation(RecordKey key, TaskRecord record, std::string origin, std::size_t quota, std::string request_key)
+      : key_(std::move(key)),
+        record_(std::move(record)),
+        origin_(std::move(origin)),
+        quota_(quota),
+        request_key_(std::move(request_key)) {}
+
+  RecordKey key_;
+  TaskRecord record_;
+  std::string origin_;
+  std::size_t quota_;
+  std::string request_key_;
+};
+
+}  // namespace holdfast::tasks

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <holdfast/storage_backend.hpp>
+#include <holdfast/task_types.hpp>
+#include <string>
+#include <variant>
+
+namespace holdfast::tasks {
+
+/// A page of an owner's tasks: which pages of records to ask for, and what to take from them.
+class ListLoop {
+ public:
+  struct Finished {
+    Result<TaskPage> result;
+  };
+  using Action = std::variant<ListRecords, Finished>;
+
+  /// With a filter a page may come to its end without being full; whoever wants more goes on with its cursor.
+  static constexpr std::size_t max_records_looked_at = 10'000;
+
+  ListLoop(std::string owner, std::string stored_owner, const ListTasks& what);
+
+  [[nodiscard]] Action start();
+  [[nodiscard]] Action resume(const Result<RecordPage>& answer);
+
+ private:
+  [[nodiscard]] ListRecords next_request(std::optional<ListPosition> after) const;
+  [[nodiscard]] Finished finished(const std::optional<ListPosition>& next);
+
+  std::string owner_, stored_owner_;
+  ListTasks what_;
+  TaskPage page_;
+  std::size_t looked_at_ = 0;
+};
+
+}  // namespace holdfast::tasks

@@ -1,0 +1,38 @@
+#include "tasks/owner.hpp"
+
+#include <holdfast/lock_types.hpp>
+
+#include "core/storage_key.hpp"
+
+namespace holdfast::tasks {
+
+Result<std::string> checked_owner(std::string_view owner, bool allow_anonymous) {
+  if (owner.empty()) owner = anonymous_owner;
+  if (owner == anonymous_owner && !allow_anonymous) {
+    return Error(ErrorCode::AnonymousOwner,
+                 "this store wants to know whose task it is; name an owner, or allow anonymous ones");
+  }
+  return std::string(owner);
+}
+
+std::string stored_owner(std::string_view owner) {
+  const auto contains = [owner](std::string_view what) { return owner.find(what) != std::string_view::npos; };
+  if (!contains(":") && !contains("%3A") && !contains("%25")) return std::string(owner);
+  std::string stored;
+  for (const char c : owner) {
+    if (c == ':') {
+      stored += "%3A";
+    } else if (c == '%') {
+      stored += "%25";
+    } else {
+      stored += c;
+    }
+  }
+  return stored;
+}
+
+std::string lock_key_of(const RecordKey& key) {
+  return core::make_storage_key("task", key.str(), LockKey::max_bytes, 0).value_or_throw();
+}
+
+}  // namespace holdfast::tasks

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <holdfast/storage_types.hpp>
+#include <string>
+#include <string_view>
+
+namespace holdfast::tasks {
+
+/// Nobody in particular.
+inline constexpr std::string_view anonymous_owner = "local";
+
+/// Empty means anonymous. AnonymousOwner if that is not allowed.
+[[nodiscard]] Result<std::string> checked_owner(std::string_view owner, bool allow_anonymous);
+
+/// How an owner is called in a record's key. A colon would end the name there, and owner `a` with task `b:c`
+/// would be owner `a:b` with task `c`; so it is written %3A, and % is %25, in owners that contain a colon or
+/// one of these two. All others stay as they are, and where other software looks for them. Two owners never
+/// have one name: encoded ones contain %3A or %25, the others do not.
+[[nodiscard]] std::string stored_owner(std::string_view owner);
+
+/// The lock of a task: `task:` and its record's key; or a digest of that where it would be too long.
+[[nodiscard]] std::string lock_key_of(const RecordKey& key);
+
+}  // namespace holdfast::tasks
