@@ -32,7 +32,10 @@ class TimesReader final : public nlohmann::json_sax<nlohmann::json> {
   bool key(string_t& name) override {
     here_ = Here::elsewhere;
     if (depth_ == 1 && name == "expiresAt") here_ = Here::expires_at;
-    if (depth_ == 1 && name == "task") here_ = Here::task;
+    if (depth_ == 1 && name == "task") {
+      here_ = Here::task;
+      created_at_ms.reset();  // an earlier `task` was another one's
+    }
     if (depth_ == 2 && in_task_ && name == "createdAt") here_ = Here::created_at;
     return true;
   }
@@ -102,7 +105,10 @@ Result<RecordData> RecordData::parse(std::string text) {
   }
   if (!core::is_utf8(text)) return not_utf8("a record's data");
   TimesReader times;
-  if (!nlohmann::json::sax_parse(text, &times)) return RecordData(std::move(text), std::nullopt, 0);
+  // The parser takes a NUL byte for the end of the text; no JSON has one.
+  if (text.find('\0') != std::string::npos || !nlohmann::json::sax_parse(text, &times)) {
+    return RecordData(std::move(text), std::nullopt, 0);
+  }
   return RecordData(std::move(text), times.expires_at_ms, times.created_at_ms.value_or(0));
 }
 

@@ -2,69 +2,19 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
 #include <holdfast/holdfast.hpp>
 #include <holdfast/memory.hpp>
 #include <string>
 #include <thread>
 
 #include "support/calls.hpp"
+#include "support/in_child.hpp"
 #include "sys/random.hpp"
 
 namespace holdfast::test {
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool is_sanitized = true;
-#elif defined(__has_feature)
-constexpr bool is_sanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-constexpr bool is_sanitized = false;
-#endif
-
-bool is_asleep(const std::filesystem::path& thread) {
-  std::ifstream file(thread / "stat");
-  std::string line;
-  std::getline(file, line);
-  const auto end_of_name = line.rfind(')');
-  return end_of_name == std::string::npos || line.compare(end_of_name, 3, ") S") == 0;
-}
-
-/// The sanitizers' allocators, unlike the C library's, are not made for fork: a thread that allocates at that
-/// moment, as one does while it starts, leaves them locked in the child for ever.
-void wait_until_other_threads_sleep() {
-  const auto self = std::to_string(gettid());
-  for (int calm = 0; calm < 5; std::this_thread::sleep_for(2ms)) {
-    bool all_asleep = true;
-    for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
-      all_asleep = all_asleep && (thread.path().filename() == self || is_asleep(thread.path()));
-    }
-    calm = all_asleep ? calm + 1 : 0;
-  }
-}
-
-/// Runs the body in a forked child; true if it returned true.
-template <class F>
-bool in_child(F&& body) {
-  if (is_sanitized) wait_until_other_threads_sleep();
-  const pid_t pid = fork();
-  if (pid == 0) {
-    bool ok = false;
-    try {
-      ok = body();
-    } catch (...) {
-      ok = false;
-    }
-    _exit(ok ? 0 : 1);
-  }
-  int status = 0;
-  waitpid(pid, &status, 0);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
 
 TEST(Fork, TheChildsCopyOfAGuardIsInert) {
   Locks locks(make_memory_lock_backend());

@@ -389,18 +389,24 @@ class SqliteMigration : public SqliteTest {
     connection.execute("CREATE TABLE half_done (x)");
     connection.execute("not SQL");
   }
-  Migration first = migrations().front();
+  /// What there is, and these behind it.
+  static std::vector<Migration> and_then(std::initializer_list<void (*)(Connection&)> more) {
+    std::vector<Migration> steps(migrations().begin(), migrations().end());
+    for (const auto apply : more) steps.push_back({.version = steps.back().version + 1, .apply = apply});
+    return steps;
+  }
+  const std::int64_t newest = migrations().back().version;
 };
 
 TEST_F(SqliteMigration, TakesAnOlderFileForwardAndKeepsWhatItHolds) {
   const auto id = LockId::generate();
   open().grant(id, "k");
-  const Migration steps[] = {first, {.version = 2, .apply = add_colour}};
+  const auto steps = and_then({add_colour});
   {
     Connection connection(file);
     migrate(connection, steps);
     migrate(connection, steps);  // nothing left to do
-    EXPECT_EQ(connection.integer("PRAGMA user_version"), 2);
+    EXPECT_EQ(connection.integer("PRAGMA user_version"), newest + 1);
     EXPECT_EQ(connection.text("SELECT id FROM locks WHERE colour IS NULL"), id.str());
   }
   EXPECT_EQ(refusal()->code(), ErrorCode::ServiceUnavailable) << "newer than this program knows";
@@ -408,19 +414,19 @@ TEST_F(SqliteMigration, TakesAnOlderFileForwardAndKeepsWhatItHolds) {
 
 TEST_F(SqliteMigration, ThatFailsChangesNothing) {
   open().grant(LockId::generate(), "k");
-  const Migration steps[] = {first, {.version = 2, .apply = add_colour}, {.version = 3, .apply = fail}};
+  const auto steps = and_then({add_colour, fail});
   {
     Connection connection(file);
     EXPECT_THROW(migrate(connection, steps), Error);
   }
   EXPECT_EQ(sql(file, "PRAGMA user_version; SELECT count(*) FROM sqlite_schema WHERE name = 'half_done'"),
-            "1|0");
+            std::to_string(newest) + "|0");
   EXPECT_TRUE(*open().is_locked("k"));
 }
 
 TEST_F(SqliteMigration, GoesThroughEveryStepFromAnEmptyFile) {
   write_file(file, "");
-  const Migration steps[] = {first, {.version = 2, .apply = add_colour}};
+  const auto steps = and_then({add_colour});
   Connection connection(file);
   migrate(connection, steps);
   EXPECT_EQ(connection.integer("SELECT count(*) FROM meta"), 1);

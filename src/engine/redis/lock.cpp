@@ -8,6 +8,7 @@
 #include "engine/redis/layout.hpp"
 #include "engine/redis/lock_commands.hpp"
 #include "engine/redis/lock_listing.hpp"
+#include "engine/redis/script_call.hpp"
 #include "engine/redis/subscriber.hpp"
 #include "engine/redis/unanswered_acquires.hpp"
 #include "sys/operation.hpp"
@@ -138,50 +139,10 @@ struct CleanupOperation {
   Result<Outcome> outcome(Shared&, const Result<Reply>&, const Call&) const { return Ok{}; }
 };
 
-/// An operation that is one script.
-template <class Operation>
-class ScriptCall final : public Call {
- public:
-  ScriptCall(std::shared_ptr<Shared> shared, Operation operation, Done<typename Operation::Outcome> done)
-      : shared_(std::move(shared)), operation_(std::move(operation)), done_(std::move(done)) {
-    awaited = done_.is_awaited();
-  }
-
-  /// Tells the caller at once if it cannot be asked; returns whether it can.
-  bool prepare() {
-    auto command = operation_.command(*shared_, By::sha);
-    if (!command) {
-      done_(command.error());
-      return false;
-    }
-    bytes = *std::move(command);
-    return true;
-  }
-
- private:
-  void finish(std::unique_ptr<Call> self, Result<Reply> answer) override {
-    if (answer && is_noscript(**answer)) {
-      bytes = *operation_.command(*shared_, By::text);
-      auto& client = *shared_->client;
-      return client.send(std::move(self), {});
-    }
-    done_(operation_.outcome(*shared_, answer, *this));
-  }
-
-  std::shared_ptr<Shared> shared_;
-  Operation operation_;
-  Done<typename Operation::Outcome> done_;
-};
-
 void give_back(Shared& shared, const LockKey& key, const LockId& id) {
-  const auto timeout = shared.endpoint->options().command_timeout;
-  auto call = std::make_unique<ScriptCall<ReleaseOperation>>(
-      shared.shared_from_this(), ReleaseOperation{{.lock = {.id = id, .key = key}}},
-      [](const Result<ReleaseOutcome>&) {});
-  if (!call->prepare()) return;
-  call->deadline = saturating_add(BootClock::now(), timeout);
-  call->patience = timeout;
-  shared.client->send(std::move(call), {});
+  start_script(shared.shared_from_this(), ReleaseOperation{{.lock = {.id = id, .key = key}}},
+               {.patience = shared.endpoint->options().command_timeout}, {},
+               [](const Result<ReleaseOutcome>&) {});
 }
 
 /// A listing: one command after another.
@@ -281,11 +242,8 @@ class RedisLockBackend final : public LockBackend {
              Done<typename Operation::Outcome> done) {
     if (auto early = refuse_early(operation.request.deadline, stop)) return done(*std::move(early));
     const auto deadline = operation.request.deadline;
-    auto call = std::make_unique<ScriptCall<Operation>>(shared_, std::move(operation), std::move(done));
-    if (!call->prepare()) return;
-    call->deadline = std::min(deadline, saturating_add(BootClock::now(), options().command_timeout));
-    call->patience = patience;
-    shared_->client->send(std::move(call), stop);
+    start_script(shared_, std::move(operation), {.deadline = deadline, .patience = patience}, stop,
+                 std::move(done));
   }
 
   /// At most one a second, sent before the question it goes with, so that the answer is not delayed by much
@@ -299,12 +257,7 @@ class RedisLockBackend final : public LockBackend {
         !shared_->cleanup_again_at.compare_exchange_strong(again_at, next)) {
       return;
     }
-    auto call = std::make_unique<ScriptCall<CleanupOperation>>(shared_, CleanupOperation{key},
-                                                               [](const Result<Ok>&) {});
-    if (!call->prepare()) return;
-    call->deadline = now + options().command_timeout;
-    call->patience = patience();
-    shared_->client->send(std::move(call), {});
+    start_script(shared_, CleanupOperation{key}, {.patience = patience()}, {}, [](const Result<Ok>&) {});
   }
 
   [[nodiscard]] std::optional<Error> refuse_early(BootTime deadline, const std::stop_token& stop) const {

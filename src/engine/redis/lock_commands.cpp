@@ -5,7 +5,6 @@
 #include "embedded/scripts.hpp"
 #include "engine/redis/errors.hpp"
 #include "engine/redis/lock_record.hpp"
-#include "engine/redis/script.hpp"
 #include "engine/redis/wire/command.hpp"
 #include "engine/redis/wire/reply.hpp"
 
@@ -35,14 +34,6 @@ enum Code : std::int8_t {
   id_holds_another = -5,
   id_was_released = -6,
 };
-
-Command call(const Script& script, By by, std::size_t keys, std::size_t arguments) {
-  Command command(3 + keys + arguments);
-  command.add(by == By::sha ? "EVALSHA" : "EVAL")
-      .add(by == By::sha ? std::string_view(script.sha1) : script.text);
-  command.add(std::to_string(keys));
-  return command;
-}
 
 /// What an operation was about, for its error.
 struct Subject {
@@ -100,13 +91,13 @@ std::optional<Absence> absence_of(const redisReply& reply) {
 Result<Command> call_on_held(const Layout& layout, const Script& script, const LockRef& lock, By by,
                              std::size_t arguments) {
   if (!lock.key) {
-    auto command = call(script, by, 1, 1 + arguments);
+    auto command = call_script(script, by, 1, 1 + arguments);
     command.add(layout.index_key(lock.id)).add(lock.id.str());
     return command;
   }
   const auto lock_key = layout.lock_key(*lock.key);
   if (!lock_key) return lock_key.error().about(lock.key->str(), lock.id.str());
-  auto command = call(script, by, 2, 1 + arguments);
+  auto command = call_script(script, by, 2, 1 + arguments);
   command.add(layout.index_key(lock.id)).add(*lock_key).add(lock.id.str());
   return command;
 }
@@ -116,7 +107,7 @@ Result<Command> call_on_key(const Layout& layout, const Script& script, const Lo
                             std::size_t arguments) {
   const auto lock_key = layout.lock_key(key);
   if (!lock_key) return lock_key.error().about(key.str(), {});
-  auto command = call(script, by, 1, arguments);
+  auto command = call_script(script, by, 1, arguments);
   command.add(*lock_key);
   return command;
 }
@@ -134,7 +125,7 @@ Result<std::string> acquire_command(const Layout& layout, const AcquireRequest& 
   if (!lock_key) return lock_key.error().about(about.key, about.id);
   const auto fence_key = layout.fence_key(*lock_key);
   if (!fence_key) return fence_key.error().about(about.key, about.id);
-  auto command = call(scripts().acquire, by, 3, 3);
+  auto command = call_script(scripts().acquire, by, 3, 3);
   command.add(*lock_key).add(layout.index_key(request.id)).add(*fence_key);
   command.add(request.id.str()).add(std::to_string(request.ttl.ms())).add(json_string(request.key));
   return std::move(command).bytes();
@@ -199,7 +190,7 @@ Result<std::string> lookup_command(const Layout& layout, const LookupRequest& re
     return bytes_of(call_on_key(layout, scripts().lookup, *key, by, 0));
   }
   const auto& id = std::get<LockId>(request.what);
-  auto command = call(scripts().lookup, by, 1, 1);
+  auto command = call_script(scripts().lookup, by, 1, 1);
   command.add(layout.index_key(id)).add(id.str());
   return std::move(command).bytes();
 }
@@ -220,7 +211,7 @@ Result<std::string> cleanup_command(const Layout& layout, const LockKey& key, By
 }
 
 std::string records_command(std::span<const std::string> lock_keys, By by) {
-  auto command = call(scripts().records, by, lock_keys.size(), 0);
+  auto command = call_script(scripts().records, by, lock_keys.size(), 0);
   for (const auto& lock_key : lock_keys) command.add(lock_key);
   return std::move(command).bytes();
 }

@@ -10,11 +10,9 @@
 #include <vector>
 
 #include "engine/redis/layout.hpp"
+#include "engine/redis/script.hpp"
 
 namespace holdfast::redis {
-
-/// How a script is named to the server: by its SHA-1, or, after NOSCRIPT, by its text.
-enum class By : std::uint8_t { sha, text };
 
 /// For how long the release of an unanswered acquire keeps that acquire from being granted after all. A
 /// request cannot be under way for longer: its connection was closed abortively.

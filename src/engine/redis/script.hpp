@@ -1,7 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
+
+#include "engine/redis/wire/command.hpp"
 
 namespace holdfast::redis {
 
@@ -13,5 +16,11 @@ struct Script {
   std::string_view text;
   std::string sha1;
 };
+
+/// How a script is named to the server: by its SHA-1, or, after NOSCRIPT, by its text.
+enum class By : std::uint8_t { sha, text };
+
+/// The beginning of a script's call; so many keys and then so many arguments are to be added.
+[[nodiscard]] Command call_script(const Script& script, By by, std::size_t keys, std::size_t arguments);
 
 }  // namespace holdfast::redis

@@ -97,6 +97,8 @@ const std::vector<Parameter>& parameters() {
        [](const Options& o) { return o.password_file; }},
       {"lock_prefix", [](Options& o, Text& v) { o.lock_prefix = v; },
        [](const Options& o) { return o.lock_prefix; }},
+      {"task_prefix", [](Options& o, Text& v) { o.task_prefix = v; },
+       [](const Options& o) { return o.task_prefix; }},
       {"name", [](Options& o, Text& v) { o.client_name = client_name(v); },
        [](const Options& o) { return o.client_name; }},
       {"connect_timeout", [](Options& o, Text& v) { o.connect_timeout = timeout("connect_timeout", v); },

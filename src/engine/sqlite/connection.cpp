@@ -140,6 +140,9 @@ void Statement::bind(int at, Blob value) const {
   const char* data = value.bytes.empty() ? "" : value.bytes.data();
   check(sqlite3_bind_blob(handle_.get(), at, data, static_cast<int>(value.bytes.size()), SQLITE_STATIC));
 }
+void Statement::bind(int at, std::nullptr_t) const {
+  check(sqlite3_bind_null(handle_.get(), at));
+}
 
 bool Statement::Run::next() {
   const int result = sqlite3_step(statement_.handle_.get());

@@ -2,10 +2,12 @@
 
 #include <sqlite3.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <holdfast/error.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -112,6 +114,15 @@ class Statement {
   void bind(int at, std::int64_t value) const;
   void bind(int at, std::string_view value) const;
   void bind(int at, Blob value) const;
+  void bind(int at, std::nullptr_t) const;
+  template <class T>
+  void bind(int at, const std::optional<T>& value) const {
+    if (value) {
+      bind(at, *value);
+    } else {
+      bind(at, nullptr);
+    }
+  }
   void check(int result) const;
 
   Connection& connection_;

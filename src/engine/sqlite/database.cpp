@@ -160,6 +160,10 @@ void Database::Change::commit() {
   database_.checkpoint_if_due();
 }
 
+void Database::Change::keep_what_was_found() {
+  if (!database_.synced_once_) commit();
+}
+
 void Database::checkpoint_if_due() noexcept {
   // SQLite's own checkpoints never keep writers out. With several busy ones the log is then never copied
   // completely, so it never starts again from its beginning: it grew by 40 MiB a second, and past the limit

@@ -47,6 +47,9 @@ class Database {
     /// Whether its commit will wait for the disk.
     [[nodiscard]] bool is_synced() const noexcept { return database_.full_; }
     void commit();
+    /// For an answer that rests on what this transaction found rather than on a change of its own: returns
+    /// once that is on disk. See the constructor for why it might not be.
+    void keep_what_was_found();
 
    private:
     Database& database_;

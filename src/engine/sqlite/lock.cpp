@@ -4,20 +4,15 @@
 
 #include "core/fence_limits.hpp"
 #include "core/liveness.hpp"
-#include "engine/sqlite/database.hpp"
+#include "engine/sqlite/access.hpp"
 #include "engine/sqlite/lock_table.hpp"
-#include "engine/sqlite/turn.hpp"
-#include "sys/process.hpp"
-#include "sys/wake_table.hpp"
 
 namespace holdfast::sqlite {
 namespace {
 
-/// What an operation was about, for its error.
-struct Subject {
-  std::string key, id;
-};
-Subject subject(const LockRef& lock) {
+using LockAccess = Access<LockTable>;
+
+LockAccess::Subject subject(const LockRef& lock) {
   return {.key = lock.key ? lock.key->str() : std::string(), .id = std::string(lock.id.str())};
 }
 
@@ -31,34 +26,14 @@ class SqliteLockBackend final : public LockBackend {
  public:
   SqliteLockBackend(const std::filesystem::path& file, const SqliteOptions& options, std::shared_ptr<Log> log,
                     Clock clock, const Patience& patience)
-      : options_(options),
-        log_(std::move(log)),
-        clock_(std::move(clock)),
-        database_(std::make_unique<Database>(file, clock_, patience)),
-        table_(std::make_unique<LockTable>(database_->connection())),
-        file_(file.string()),
-        authority_(database_->authority()) {
-    // Whoever may use the file may wake and be woken, as with SQLite's own side files.
-    auto wake = sys::WakeTable::in_file(file_ + "-wake", database_->mode());
-    if (wake) {
-      wake_ = *std::move(wake);
-    } else if (log_) {
-      log_->write(LogLevel::debug, std::string("waiters will poll: ") + wake.error().what());
-    }
-  }
-
-  ~SqliteLockBackend() override {
-    if (birthplace_.is_here()) return;
-    // Closing would act on the parent's files: leave the child's copy alone.
-    static_cast<void>(table_.release());
-    static_cast<void>(database_.release());
-  }
+      : access_(file, options, std::move(log), std::move(clock), patience),
+        authority_(access_.database().authority()) {}
 
   Capabilities capabilities() const noexcept override { return sqlite_capabilities; }
   std::string authority() const override { return authority_; }
 
   void acquire(AcquireRequest request, std::stop_token stop, Done<AcquireOutcome> done) override {
-    const Subject about{.key = request.key.str(), .id = std::string(request.id.str())};
+    const LockAccess::Subject about{.key = request.key.str(), .id = std::string(request.id.str())};
     done(operate<AcquireOutcome>(request.deadline, std::move(stop), about, [&](Aftermath& after) {
       if (auto outcome = try_acquire(request, request.durability, after)) return *std::move(outcome);
       // The fence needs a new block, which must be on disk before the fence is used.
@@ -82,7 +57,7 @@ class SqliteLockBackend final : public LockBackend {
   }
 
   void lookup(LookupRequest request, std::stop_token stop, Done<std::optional<LockRecord>> done) override {
-    Subject about;
+    LockAccess::Subject about;
     if (const auto* key = std::get_if<LockKey>(&request.what)) about.key = key->str();
     if (const auto* id = std::get_if<LockId>(&request.what)) about.id = id->str();
     done(operate<std::optional<LockRecord>>(
@@ -98,54 +73,47 @@ class SqliteLockBackend final : public LockBackend {
   }
 
   std::unique_ptr<Watch> watch(const LockKey& key, BootTime, std::stop_token) override {
-    return wake_ && birthplace_.is_here() ? wake_->watch(key.str()) : nullptr;
+    auto* wake = access_.wake();
+    return wake != nullptr ? wake->watch(key.str()) : nullptr;
   }
 
  private:
-  /// Runs one operation in this thread's turn and turns what it throws into its result.
   template <class T, class Body>
-  Result<T> operate(BootTime deadline, std::stop_token stop, const Subject& about, Body body) {
-    if (!birthplace_.is_here()) return sys::used_after_fork().about(about.key, about.id);
-    const Patience patience(deadline, options_.busy_timeout, std::move(stop));
+  Result<T> operate(BootTime deadline, std::stop_token stop, const LockAccess::Subject& about, Body body) {
     Aftermath after;
-    auto result = [&]() -> Result<T> {
-      try {
-        const auto turn = turn_.take(patience, file_);
-        const Connection::Waiting waiting(database_->connection(), patience);
-        return T(body(after));
-      } catch (const Error& error) {
-        return error.about(about.key, about.id);
-      } catch (const std::exception& error) {
-        return Error(ErrorCode::Internal, "an operation on " + file_ + " failed unexpectedly", error.what())
-            .about(about.key, about.id);
-      }
-    }();
-    if (after.freed && wake_) wake_->wake_one(after.freed->str());
-    if (after.warning && log_) log_->write(LogLevel::warning, *std::move(after.warning));
+    auto result = access_.operate<T>(deadline, std::move(stop), about, [&] { return body(after); });
+    if (auto* wake = access_.wake(); after.freed && wake != nullptr) wake->wake_one(after.freed->str());
+    if (after.warning && access_.log() != nullptr) {
+      access_.log()->write(LogLevel::warning, *std::move(after.warning));
+    }
     return result;
   }
 
-  bool is_due(const LockRow& row) const { return core::is_due(row.deadline_ms, clock_.boot_ms()); }
+  Database& database() noexcept { return access_.database(); }
+  LockTable& table() noexcept { return access_.table(); }
+  const Clock& clock() const noexcept { return access_.clock(); }
+
+  bool is_due(const LockRow& row) const { return core::is_due(row.deadline_ms, clock().boot_ms()); }
 
   void stamp(LockRow& row, Ttl ttl, Durability durability) const {
     row.ttl_ms = ttl.ms();
-    row.deadline_ms = clock_.boot_ms() + ttl.ms();
-    row.record.expires_at_ms = clock_.wall_ms() + ttl.ms();
+    row.deadline_ms = clock().boot_ms() + ttl.ms();
+    row.record.expires_at_ms = clock().wall_ms() + ttl.ms();
     row.durable = row.durable || durability == Durability::machine;
   }
 
   /// Nothing if the grant needs a commit that waits for the disk and `durability` gives none.
   std::optional<AcquireOutcome> try_acquire(const AcquireRequest& request, Durability durability,
                                             Aftermath& after) {
-    Database::Change change(*database_, durability);
-    database_->check_unmoved();
-    const auto view = table_->view(request.key, request.id);
-    database_->check_clock(view.clock);
+    Database::Change change(database(), durability);
+    database().check_unmoved();
+    const auto view = table().view(request.key, request.id);
+    database().check_clock(view.clock);
 
     if (view.at_key && !is_due(*view.at_key)) {
       const auto& holder = *view.at_key;
       if (holder.record.id == request.id) return grant_again(change, holder, request.durability);
-      const auto left = std::max<std::int64_t>(holder.deadline_ms - clock_.boot_ms(), 0);
+      const auto left = std::max<std::int64_t>(holder.deadline_ms - clock().boot_ms(), 0);
       return Refused{.free_in = std::chrono::milliseconds(left)};
     }
     const bool id_is_elsewhere = view.of_id && view.of_id->record.key != request.key;
@@ -155,16 +123,17 @@ class SqliteLockBackend final : public LockBackend {
 
     const auto next = next_fence(view.fences);
     if (!next)
-      throw Error(next.error().code(), "cannot grant a lock in " + file_ + ": " + next.error().message());
+      throw Error(next.error().code(),
+                  "cannot grant a lock in " + access_.file() + ": " + next.error().message());
     if (next->raises_reserve && !change.is_synced()) return std::nullopt;
 
-    if (view.at_key) table_->remove(view.at_key->record.key);
-    if (id_is_elsewhere) table_->remove(view.of_id->record.key);
+    if (view.at_key) table().remove(view.at_key->record.key);
+    if (id_is_elsewhere) table().remove(view.of_id->record.key);
     LockRow row{.record = {.key = request.key, .id = request.id, .fence = next->fence}};
     stamp(row, request.ttl, request.durability);
     row.record.acquired_at_ms = row.record.expires_at_ms - row.ttl_ms;
-    table_->insert(row);
-    table_->set_fences(next->after);
+    table().insert(row);
+    table().set_fences(next->after);
     change.commit();
     after.warning = core::high_fence_warning(next->fence, request.key);
     return Granted{.fence = row.record.fence, .expires_at_ms = row.record.expires_at_ms};
@@ -175,17 +144,17 @@ class SqliteLockBackend final : public LockBackend {
   Granted grant_again(Database::Change& change, LockRow held, Durability durability) {
     if (durability == Durability::machine) {
       held.durable = true;
-      table_->restamp(held);
+      table().restamp(held);
       change.commit();
     }
     return {.fence = held.record.fence, .expires_at_ms = held.record.expires_at_ms};
   }
 
   ReleaseOutcome try_release(const ReleaseRequest& request, Aftermath& after) {
-    Database::Change change(*database_, request.durability);
+    Database::Change change(database(), request.durability);
     const auto [row, absence] = find_held(request.lock);
     if (row) {  // an expired one is of no more use to anybody
-      table_->remove(row->record.key);
+      table().remove(row->record.key);
       change.commit();
     }
     if (absence) return *absence;
@@ -194,18 +163,18 @@ class SqliteLockBackend final : public LockBackend {
   }
 
   ExtendOutcome try_extend(const ExtendRequest& request) {
-    Database::Change change(*database_, request.durability);
-    database_->check_unmoved();
+    Database::Change change(database(), request.durability);
+    database().check_unmoved();
     auto [row, absence] = find_held(request.lock);
     if (absence) {
       if (row) {
-        table_->remove(row->record.key);
+        table().remove(row->record.key);
         change.commit();
       }
       return *absence;
     }
     stamp(*row, request.ttl, request.durability);
-    table_->restamp(*row);
+    table().restamp(*row);
     change.commit();
     return Extended{.expires_at_ms = row->record.expires_at_ms};
   }
@@ -216,8 +185,8 @@ class SqliteLockBackend final : public LockBackend {
     std::optional<Absence> absence;
   };
   Held find_held(const LockRef& lock) {
-    auto found = lock.key ? table_->find(*lock.key) : table_->find(lock.id);
-    database_->check_clock(found.clock);
+    auto found = lock.key ? table().find(*lock.key) : table().find(lock.id);
+    database().check_clock(found.clock);
     if (!found.row) return {.row = {}, .absence = Absence::not_found};
     const bool due = is_due(*found.row);
     if (found.row->record.id != lock.id) {
@@ -228,8 +197,8 @@ class SqliteLockBackend final : public LockBackend {
 
   template <class What>
   std::optional<LockRow> find_live(const What& what) {
-    auto found = table_->find(what);
-    database_->check_clock(found.clock);
+    auto found = table().find(what);
+    database().check_clock(found.clock);
     if (found.row && is_due(*found.row)) return std::nullopt;
     return std::move(found.row);
   }
@@ -242,8 +211,8 @@ class SqliteLockBackend final : public LockBackend {
       }
     }
     const auto limit = std::clamp<std::size_t>(request.limit, 1, max_list_limit);
-    database_->check_clock(table_->clock());
-    LockPage page{.locks = table_->page(request.cursor, clock_.boot_ms(), limit + 1), .cursor = {}};
+    database().check_clock(table().clock());
+    LockPage page{.locks = table().page(request.cursor, clock().boot_ms(), limit + 1), .cursor = {}};
     if (page.locks.size() > limit) {
       page.locks.pop_back();
       page.cursor = page.locks.back().key.str();
@@ -251,16 +220,8 @@ class SqliteLockBackend final : public LockBackend {
     return page;
   }
 
-  const SqliteOptions options_;
-  const std::shared_ptr<Log> log_;
-  const Clock clock_;
-  Turn turn_;  // guards the next two
-  std::unique_ptr<Database> database_;
-  std::unique_ptr<LockTable> table_;
-  const std::string file_;
+  LockAccess access_;
   const std::string authority_;
-  std::shared_ptr<sys::WakeTable> wake_;  // null: waiters poll
-  const sys::Birthplace birthplace_;
 };
 
 }  // namespace
@@ -268,19 +229,7 @@ class SqliteLockBackend final : public LockBackend {
 Result<std::shared_ptr<LockBackend>> open_lock_backend(const std::filesystem::path& file,
                                                        const SqliteOptions& options, std::shared_ptr<Log> log,
                                                        Clock clock) {
-  try {
-    const auto resolved = resolve(file);
-    if (!resolved) return resolved.error();
-    const Patience patience(never, options.busy_timeout, {});
-    return std::shared_ptr<LockBackend>(
-        std::make_shared<SqliteLockBackend>(*resolved, options, std::move(log), std::move(clock), patience));
-  } catch (const Error& error) {
-    // What is damaged when it is opened has broken no promise yet: it simply cannot be used.
-    if (error.code() != ErrorCode::Internal) return error;
-    return Error(ErrorCode::ServiceUnavailable, error.message(), error.cause());
-  } catch (const std::exception& error) {
-    return Error(ErrorCode::Internal, "cannot open " + file.string(), error.what());
-  }
+  return open_backend<SqliteLockBackend, LockBackend>(file, options, std::move(log), std::move(clock));
 }
 
 }  // namespace holdfast::sqlite

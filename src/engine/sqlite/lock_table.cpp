@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "engine/sqlite/damage.hpp"
+
 namespace holdfast::sqlite {
 namespace {
 
@@ -25,11 +27,6 @@ constexpr const char* insert_row =
     "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
 constexpr const char* update_row =
     "UPDATE locks SET deadline_ms = ?2, ttl_ms = ?3, expires_at_ms = ?4, durable = ?5 WHERE key = ?1";
-
-Error damaged(const Connection& connection, const std::string& what) {
-  return {ErrorCode::Internal, "cannot use " + connection.file() + ": " + what +
-                                   "; stop its users and restore the file or move it away"};
-}
 
 /// The row whose columns begin at `first`; nothing where the join found none.
 std::optional<LockRow> read_row(const Connection& connection, const Statement::Run& run, int first) {

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "core/uuid.hpp"
+#include "embedded/records.sql.hpp"
 #include "embedded/schema.sql.hpp"
 #include "sys/random.hpp"
 
@@ -21,7 +22,12 @@ void create(Connection& connection) {
   insert.execute(std::string_view(authority));
 }
 
-constexpr auto all = std::to_array<Migration>({{.version = 1, .apply = create}});
+void add_records(Connection& connection) {
+  connection.execute(std::string(records_sql).c_str());
+}
+
+constexpr auto all =
+    std::to_array<Migration>({{.version = 1, .apply = create}, {.version = 2, .apply = add_records}});
 
 Error refusal(const Connection& connection, const std::string& why_and_what_to_do) {
   return {ErrorCode::ServiceUnavailable, "cannot use " + connection.file() + ": " + why_and_what_to_do};

@@ -1,0 +1,351 @@
+#include "engine/redis/record_commands.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <span>
+
+#include "embedded/scripts.hpp"
+#include "engine/redis/errors.hpp"
+#include "engine/redis/wire/command.hpp"
+#include "engine/redis/wire/reply.hpp"
+
+namespace holdfast::redis {
+namespace {
+
+/// Computed when first used: OpenSSL may not be ready, nor a failure be caught, before main.
+struct Scripts {
+  Script get{embedded::task_get_lua};
+  Script create{embedded::task_create_lua};
+  Script put{embedded::task_put_lua};
+  Script put_if_version{embedded::task_put_if_version_lua};
+  Script remove{embedded::task_remove_lua};
+  Script guard{embedded::task_guard_lua};
+  Script rebind{embedded::task_rebind_lua};
+  Script list{embedded::task_list_lua};
+};
+const Scripts& scripts() {
+  static const Scripts all;
+  return all;
+}
+
+/// What scripts answer with in place of success; see their headers.
+enum Code : std::int8_t {
+  conflict_of_put = 0,
+  no_record = -1,
+  stale_fence = -2,
+  not_a_record = -3,
+  wrong_lock = -4,
+  conflict_of_remove = -5,
+  quota_reached = -5,
+};
+
+using Parts = std::span<redisReply* const>;
+
+/// The parts of a record in an answer: version, data, incarnation, origin, fence, authority, lock key.
+constexpr std::size_t record_parts = 7;
+
+std::string expires_at_text(const RecordData& data) {
+  if (!data.expires_at_ms()) return {};
+  // Rounded up: whoever goes by it alone (another reader) does not lose the record's last second.
+  const auto ms = *data.expires_at_ms();
+  const auto floor = ms / 1000 - (ms % 1000 < 0 ? 1 : 0);
+  return std::to_string(ms - floor * 1000 > 0 ? floor + 1 : floor);
+}
+
+std::string dropped_at_text(const RecordData& data) {
+  // Redis drops a key after the millisecond that it was told; the record is gone when that one begins.
+  return data.expires_at_ms() ? std::to_string(*data.expires_at_ms() - 1) : std::string();
+}
+
+void add_token(Command& command, const std::optional<FencingToken>& token) {
+  if (token) {
+    command.add(token->authority).add(token->lock_key).add(token->fence.to_string());
+  } else {
+    command.add("").add("").add("");
+  }
+}
+
+/// The error for a reply that is none of an operation's outcomes.
+Error not_an_outcome(const redisReply& reply, std::string_view operation, std::string_view key) {
+  const auto error = [&] {
+    if (is_error(reply)) return error_of(reply);
+    const auto parts = elements_of(reply);
+    if (integer_of(parts.empty() ? reply : *parts[0]) == Code::not_a_record) {
+      return Error(
+          ErrorCode::Internal,
+          "what is stored for this task in Redis is no record (its version, data, expires_at or fence is "
+          "missing or malformed); it is left alone: look at it with HGETALL, mend it, or remove it");
+    }
+    return Error(ErrorCode::Internal,
+                 "Redis answered " + std::string(operation) +
+                     " of a record with something that its script does not say; is there a proxy, or a "
+                     "server that is not Redis, in between?");
+  }();
+  return error.about(key, {});
+}
+
+std::optional<std::uint64_t> version_of(const redisReply& reply) {
+  const auto version = integer_of(reply);
+  if (!version || *version < 0) return std::nullopt;
+  return static_cast<std::uint64_t>(*version);
+}
+
+std::optional<FencingToken> token_of(const redisReply& authority, const redisReply& lock_key,
+                                     const redisReply& fence) {
+  auto parsed = Fence::parse(text_of(fence));
+  if (!parsed || authority.type != REDIS_REPLY_STRING || lock_key.type != REDIS_REPLY_STRING)
+    return std::nullopt;
+  return FencingToken{.authority = std::string(text_of(authority)),
+                      .lock_key = std::string(text_of(lock_key)),
+                      .fence = *parsed};
+}
+
+/// Nothing if it is not as the scripts make it.
+std::optional<StoredRecord> record_of(Parts parts) {
+  if (parts.size() != record_parts) return std::nullopt;
+  const auto version = version_of(*parts[0]);
+  if (!version || parts[1]->type != REDIS_REPLY_STRING || parts[2]->type != REDIS_REPLY_STRING)
+    return std::nullopt;
+  StoredRecord record{.data = std::string(text_of(*parts[1])),
+                      .version = *version,
+                      .incarnation = std::string(text_of(*parts[2])),
+                      .guarded_by = {},
+                      .origin = std::string(text_of(*parts[3]))};
+  if (parts[4]->type != REDIS_REPLY_NIL) {
+    record.guarded_by = token_of(*parts[5], *parts[6], *parts[4]);
+    if (!record.guarded_by) return std::nullopt;
+  }
+  return record;
+}
+
+/// StaleFence or WrongLock, in any outcome that has them; nothing if the answer is neither.
+template <class Outcome>
+std::optional<Outcome> refusal_by_guard(Parts parts, const FencingToken& given) {
+  if (parts.empty()) return std::nullopt;
+  const auto code = integer_of(*parts[0]);
+  if (code == Code::stale_fence && parts.size() == 2) {
+    if (const auto highest = Fence::parse(text_of(*parts[1]))) {
+      return Outcome(StaleFence{.given = given.fence, .highest = *highest});
+    }
+  }
+  if (code == Code::wrong_lock && parts.size() == 4) {
+    if (auto guard = token_of(*parts[1], *parts[2], *parts[3])) {
+      return Outcome(WrongLock{.guarded_by = *std::move(guard)});
+    }
+  }
+  return std::nullopt;
+}
+
+/// A record of other software has no incarnation of its own, only a digest that changes with its data: if its
+/// version did too, it is most likely the same one.
+bool is_digest(const std::string& incarnation) {
+  return incarnation.starts_with('~');
+}
+
+std::optional<VersionConflict> conflict_of(Parts parts, const ExpectedVersion& expected) {
+  if (parts.size() != 3 || parts[2]->type != REDIS_REPLY_STRING) return std::nullopt;
+  const auto actual = version_of(*parts[1]);
+  if (!actual) return std::nullopt;
+  const bool another = !expected.incarnation.empty() && text_of(*parts[2]) != expected.incarnation;
+  const bool changed_by_others = is_digest(expected.incarnation) && *actual > expected.version;
+  return VersionConflict{
+      .expected = expected.version, .actual = *actual, .replaced = another && !changed_by_others};
+}
+
+std::string_view owner_of(const ListRecords& request) {
+  return std::string_view(request.prefix).substr(0, request.prefix.size() - 1);
+}
+
+}  // namespace
+
+std::string get_command(const StorageLayout& layout, const GetRecord& request, By by) {
+  auto command = call_script(scripts().get, by, 1, 0);
+  command.add(layout.record(request.key));
+  return std::move(command).bytes();
+}
+
+Result<std::optional<StoredRecord>> get_outcome(const redisReply& reply, const RecordKey& key) {
+  if (reply.type == REDIS_REPLY_NIL) return std::optional<StoredRecord>();
+  if (auto record = record_of(elements_of(reply))) return record;
+  return not_an_outcome(reply, "get", key.str());
+}
+
+std::string create_command(const StorageLayout& layout, const CreateRecord& request, const std::string& id,
+                           By by) {
+  const auto& key = request.key;
+  auto command = call_script(scripts().create, by, 2, 13);
+  command.add(layout.record(key)).add(layout.index(key.owner()));
+  command.add(request.data.text()).add(expires_at_text(request.data)).add(key.task());
+  command.add(std::to_string(request.data.created_at_ms())).add(dropped_at_text(request.data)).add(id);
+  command.add(layout.channel(key)).add(request.quota ? std::to_string(*request.quota) : std::string());
+  command.add(layout.record_prefix(key.owner())).add(request.origin);
+  add_token(command, request.fence);
+  return std::move(command).bytes();
+}
+
+Result<CreateOutcome> create_outcome(const redisReply& reply, const CreateRecord& request,
+                                     const std::string& id) {
+  const auto parts = elements_of(reply);
+  const auto code = parts.size() < 2 ? std::nullopt : integer_of(*parts[0]);
+  if (code == 1) return Written{.version = 1, .incarnation = id};
+  if (code == 0) {
+    if (auto record = record_of(parts.subspan(2))) return AlreadyThere{*std::move(record)};
+  }
+  if (code == Code::quota_reached && parts.size() == 3) {
+    if (const auto records = version_of(*parts[2])) return QuotaReached{.records = *records};
+  }
+  return not_an_outcome(reply, "create", request.key.str());
+}
+
+std::optional<std::int64_t> server_time_of(const redisReply& reply) {
+  const auto parts = elements_of(reply);
+  return parts.size() < 2 ? std::nullopt : integer_of(*parts[1]);
+}
+
+std::string put_command(const StorageLayout& layout, const PutRecord& request, const std::string& id, By by) {
+  const auto& key = request.key;
+  const auto& data = request.data;
+  auto command = request.expected ? call_script(scripts().put_if_version, by, 2, 12)
+                                  : call_script(scripts().put, by, 2, 11);
+  command.add(layout.record(key)).add(layout.index(key.owner())).add(data.text());
+  if (request.expected) command.add(std::to_string(request.expected->version));
+  command.add(expires_at_text(data)).add(key.task()).add(std::to_string(data.created_at_ms()));
+  if (request.expected) command.add(request.expected->incarnation);
+  command.add(dropped_at_text(data)).add(id).add(layout.channel(key));
+  if (!request.expected) command.add(!request.fence || request.fenced_may_create ? "1" : "");
+  add_token(command, request.fence);
+  return std::move(command).bytes();
+}
+
+Result<PutOutcome> put_outcome(const redisReply& reply, const PutRecord& request) {
+  const auto parts = elements_of(reply);
+  const auto code = parts.empty() ? std::nullopt : integer_of(*parts[0]);
+  if (code == Code::no_record) return NoRecord{};
+  if (request.fence) {
+    if (auto refused = refusal_by_guard<PutOutcome>(parts, *request.fence)) return *std::move(refused);
+  }
+  if (code && *code >= 0) {
+    // The version; before it, if one was expected, whether it was that.
+    const auto written = request.expected ? (code == 1 ? parts.subspan(1) : Parts()) : parts;
+    if (written.size() == 2 && written[1]->type == REDIS_REPLY_STRING) {
+      if (const auto version = version_of(*written[0])) {
+        return Written{.version = *version, .incarnation = std::string(text_of(*written[1]))};
+      }
+    }
+  }
+  if (request.expected && code == Code::conflict_of_put) {
+    if (const auto conflict = conflict_of(parts, *request.expected)) return *conflict;
+  }
+  return not_an_outcome(reply, "put", request.key.str());
+}
+
+std::string remove_command(const StorageLayout& layout, const RemoveRecord& request, By by) {
+  const auto& key = request.key;
+  const auto& expected = request.expected;
+  auto command = call_script(scripts().remove, by, 2, 7);
+  command.add(layout.record(key)).add(layout.index(key.owner())).add(key.task());
+  command.add(expected ? std::to_string(expected->version) : std::string());
+  command.add(expected ? expected->incarnation : std::string()).add(layout.channel(key));
+  add_token(command, request.fence);
+  return std::move(command).bytes();
+}
+
+Result<RemoveOutcome> remove_outcome(const redisReply& reply, const RemoveRecord& request) {
+  const auto done = integer_of(reply);
+  if (done == 1) return Removed{};
+  if (done == 0) return NoRecord{};
+  const auto parts = elements_of(reply);
+  if (request.fence) {
+    if (auto refused = refusal_by_guard<RemoveOutcome>(parts, *request.fence)) return *std::move(refused);
+  }
+  if (request.expected && !parts.empty() && integer_of(*parts[0]) == Code::conflict_of_remove) {
+    if (const auto conflict = conflict_of(parts, *request.expected)) return *conflict;
+  }
+  return not_an_outcome(reply, "remove", request.key.str());
+}
+
+std::string guard_command(const StorageLayout& layout, const GuardRecord& request, By by) {
+  auto command = call_script(scripts().guard, by, 1, 4);
+  command.add(layout.record(request.key)).add(layout.channel(request.key));
+  add_token(command, request.fence);
+  return std::move(command).bytes();
+}
+
+Result<GuardOutcome> guard_outcome(const redisReply& reply, const GuardRecord& request) {
+  if (reply.type == REDIS_REPLY_NIL) return NoRecord{};
+  const auto parts = elements_of(reply);
+  if (auto record = record_of(parts)) return *std::move(record);
+  if (auto refused = refusal_by_guard<GuardOutcome>(parts, request.fence)) return *std::move(refused);
+  return not_an_outcome(reply, "guard", request.key.str());
+}
+
+std::string rebind_command(const StorageLayout& layout, const RebindRecord& request, By by) {
+  auto command = call_script(scripts().rebind, by, 1, 4);
+  command.add(layout.record(request.key)).add(layout.channel(request.key));
+  add_token(command, request.fence);
+  return std::move(command).bytes();
+}
+
+Result<RebindOutcome> rebind_outcome(const redisReply& reply, const RebindRecord& request) {
+  if (reply.type == REDIS_REPLY_NIL) return NoRecord{};
+  if (auto record = record_of(elements_of(reply))) return *std::move(record);
+  return not_an_outcome(reply, "rebind", request.key.str());
+}
+
+std::string list_command(const StorageLayout& layout, const ListRecords& request, By by) {
+  const auto limit = std::clamp<std::size_t>(request.limit, 1, max_record_page);
+  const auto owner = owner_of(request);
+  auto command = call_script(scripts().list, by, 1, request.after ? 6 : 4);
+  command.add(layout.index(owner)).add(layout.record_prefix(owner));
+  command.add(request.order == ListOrder::newest_first ? "1" : "0").add(std::to_string(limit));
+  command.add(std::to_string(max_record_page_bytes));
+  if (request.after) command.add(std::to_string(request.after->created_at_ms)).add(request.after->task);
+  return std::move(command).bytes();
+}
+
+namespace {
+
+std::optional<std::int64_t> score_of(const redisReply& reply) {
+  const auto text = text_of(reply);
+  std::int64_t score = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), score);
+  if (text.empty() || failed != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return score;
+}
+
+std::optional<RecordPage> page_of(Parts parts, std::string_view owner) {
+  constexpr std::size_t head = 3;
+  constexpr std::size_t step = 2 + record_parts;
+  if (parts.size() < head || (parts.size() - head) % step != 0) return std::nullopt;
+  const auto more = integer_of(*parts[0]);
+  RecordPage page;
+  if (more == 1) {
+    const auto score = score_of(*parts[1]);
+    if (!score) return std::nullopt;
+    page.next = ListPosition{.created_at_ms = *score, .task = std::string(text_of(*parts[2]))};
+  } else if (more != 0) {
+    return std::nullopt;
+  }
+  for (std::size_t at = head; at < parts.size(); at += step) {
+    auto key = RecordKey::of(owner, text_of(*parts[at]));
+    const auto score = score_of(*parts[at + 1]);
+    auto record = record_of(parts.subspan(at + 2, record_parts));
+    if (!key || !score || !record) return std::nullopt;
+    page.records.push_back({.key = *std::move(key), .record = *std::move(record), .created_at_ms = *score});
+  }
+  return page;
+}
+
+}  // namespace
+
+Result<RecordPage> list_outcome(const redisReply& reply, const ListRecords& request) {
+  const auto parts = elements_of(reply);
+  const auto owner = owner_of(request);
+  if (auto page = page_of(parts, owner)) return *std::move(page);
+  if (parts.size() == 2 && integer_of(*parts[0]) == Code::not_a_record) {
+    return not_an_outcome(reply, "list", std::string(owner) + ":" + std::string(text_of(*parts[1])));
+  }
+  return not_an_outcome(reply, "list", request.prefix);
+}
+
+}  // namespace holdfast::redis

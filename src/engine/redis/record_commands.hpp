@@ -1,0 +1,48 @@
+#pragma once
+
+#include <hiredis/hiredis.h>
+
+#include <cstdint>
+#include <holdfast/storage_backend.hpp>
+#include <optional>
+#include <string>
+
+#include "engine/redis/script.hpp"
+#include "engine/redis/storage_layout.hpp"
+
+namespace holdfast::redis {
+
+// Each operation of the storage contract, as the bytes of a command and the meaning of its reply. A reply
+// that is an error, or not as the script makes it, is an Error that carries the request's key.
+//
+// `id` names a change: its copies, sent again after a lost answer, carry the same. 22 characters of
+// base64url.
+
+[[nodiscard]] std::string get_command(const StorageLayout& layout, const GetRecord& request, By by);
+[[nodiscard]] Result<std::optional<StoredRecord>> get_outcome(const redisReply& reply, const RecordKey& key);
+
+[[nodiscard]] std::string create_command(const StorageLayout& layout, const CreateRecord& request,
+                                         const std::string& id, By by);
+[[nodiscard]] Result<CreateOutcome> create_outcome(const redisReply& reply, const CreateRecord& request,
+                                                   const std::string& id);
+/// The server's time that an answer to create names; nothing if it is an error.
+[[nodiscard]] std::optional<std::int64_t> server_time_of(const redisReply& reply);
+
+[[nodiscard]] std::string put_command(const StorageLayout& layout, const PutRecord& request,
+                                      const std::string& id, By by);
+[[nodiscard]] Result<PutOutcome> put_outcome(const redisReply& reply, const PutRecord& request);
+
+[[nodiscard]] std::string remove_command(const StorageLayout& layout, const RemoveRecord& request, By by);
+[[nodiscard]] Result<RemoveOutcome> remove_outcome(const redisReply& reply, const RemoveRecord& request);
+
+[[nodiscard]] std::string guard_command(const StorageLayout& layout, const GuardRecord& request, By by);
+[[nodiscard]] Result<GuardOutcome> guard_outcome(const redisReply& reply, const GuardRecord& request);
+
+[[nodiscard]] std::string rebind_command(const StorageLayout& layout, const RebindRecord& request, By by);
+[[nodiscard]] Result<RebindOutcome> rebind_outcome(const redisReply& reply, const RebindRecord& request);
+
+/// `request.prefix` without its colon is the owner.
+[[nodiscard]] std::string list_command(const StorageLayout& layout, const ListRecords& request, By by);
+[[nodiscard]] Result<RecordPage> list_outcome(const redisReply& reply, const ListRecords& request);
+
+}  // namespace holdfast::redis

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <algorithm>
+#include <holdfast/done.hpp>
+#include <memory>
+#include <stop_token>
+#include <utility>
+
+#include "engine/redis/client.hpp"
+#include "engine/redis/errors.hpp"
+#include "engine/redis/script.hpp"
+
+namespace holdfast::redis {
+
+/// An operation that is one script: `command(shared, by)` is how it is asked, `outcome(shared, answer, call)`
+/// what an answer means. `Shared` is what the operations of a backend have in common, a `client` at least;
+/// they may outlive the backend that began them.
+template <class Shared, class Operation>
+class ScriptCall final : public Call {
+ public:
+  ScriptCall(std::shared_ptr<Shared> shared, Operation operation, Done<typename Operation::Outcome> done)
+      : shared_(std::move(shared)), operation_(std::move(operation)), done_(std::move(done)) {
+    awaited = done_.is_awaited();
+  }
+
+  /// Tells the caller at once if it cannot be asked; returns whether it can.
+  bool prepare() {
+    auto command = operation_.command(*shared_, By::sha);
+    if (!command) {
+      done_(command.error());
+      return false;
+    }
+    bytes = *std::move(command);
+    return true;
+  }
+
+ private:
+  void finish(std::unique_ptr<Call> self, Result<Reply> answer) override {
+    if (answer && is_noscript(**answer)) {
+      bytes = *operation_.command(*shared_, By::text);
+      auto& client = *shared_->client;
+      return client.send(std::move(self), {});
+    }
+    done_(operation_.outcome(*shared_, answer, *this));
+  }
+
+  std::shared_ptr<Shared> shared_;
+  Operation operation_;
+  Done<typename Operation::Outcome> done_;
+};
+
+/// How long an operation may take. Never longer than the command timeout.
+struct Waiting {
+  BootTime deadline = never;
+  BootClock::duration patience;  ///< see Call
+};
+
+template <class Shared, class Operation>
+void start_script(const std::shared_ptr<Shared>& shared, Operation operation, const Waiting& waiting,
+                  const std::stop_token& stop, Done<typename Operation::Outcome> done) {
+  auto& client = *shared->client;
+  auto call = std::make_unique<ScriptCall<Shared, Operation>>(shared, std::move(operation), std::move(done));
+  if (!call->prepare()) return;
+  const auto limit = saturating_add(BootClock::now(), client.endpoint().options().command_timeout);
+  call->deadline = std::min(waiting.deadline, limit);
+  call->patience = waiting.patience;
+  client.send(std::move(call), stop);
+}
+
+}  // namespace holdfast::redis

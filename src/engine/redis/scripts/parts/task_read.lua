@@ -1,0 +1,5 @@
+-- The record at `key`: now, fields, state, version.
+-- include server_time
+-- include task_fields
+-- include task_state
+-- include task_guard

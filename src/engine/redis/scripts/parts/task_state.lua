@@ -1,0 +1,18 @@
+-- state: what `fields`, read from `key`, amount to at `now`; and version.
+--   'absent'    nothing is there
+--   'expired'   there, but its time has come: counts as absent (Redis drops it by itself unless it lost its TTL)
+--   'bad'       there, but it has no version or no data, or not as anybody writes them
+--   'live'
+-- A version that a number in Lua cannot count on from is bad too.
+local state, version = 'live', nil
+if fields[3] and string.find(fields[3], '^%-?%d+$') and fields[3] * 1000 <= now then
+  state = 'expired'
+elseif not fields[1] and not fields[2] and redis.call('EXISTS', key) == 0 then
+  state = 'absent'
+else
+  version = fields[1] and not string.find(fields[1], '%D') and tonumber(fields[1])
+  if not version or version >= 9007199254740991 or not fields[2]
+    or (fields[3] and not string.find(fields[3], '^%-?%d+$')) then
+    state = 'bad'
+  end
+end

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <holdfast/clock.hpp>
+
+namespace holdfast::redis {
+
+/// What time it is on the server, as far as its answers tell. An answer that says `server_ms` bounds how far
+/// its clock is ahead of ours: it was made after the question was sent and before the answer came. Within the
+/// bounds the estimate stays, so that slow answers do not make it jump; outside, it moves to the nearer one:
+/// so it follows a clock that is set. Thread-safe.
+class ServerClock {
+ public:
+  void learn(std::int64_t server_ms, BootTime sent, BootTime received) noexcept {
+    using std::chrono::milliseconds;
+    const auto earliest = BootClock::duration(milliseconds(server_ms)).count();
+    const auto at_most = earliest + BootClock::duration(milliseconds(1)).count();  // TIME is rounded down
+    const auto lowest = earliest - received.time_since_epoch().count();
+    const auto highest = std::max(lowest, at_most - sent.time_since_epoch().count());
+    auto ahead = ahead_.load(std::memory_order_relaxed);
+    // The first answer sets it: the clocks have nothing to do with each other.
+    while (
+        !ahead_.compare_exchange_weak(ahead, std::clamp(ahead, lowest, highest), std::memory_order_relaxed)) {
+    }
+  }
+
+  [[nodiscard]] std::int64_t now_ms() const noexcept {
+    const BootClock::duration now(BootClock::now().time_since_epoch().count() +
+                                  ahead_.load(std::memory_order_relaxed));
+    return std::chrono::floor<std::chrono::milliseconds>(now).count();
+  }
+
+ private:
+  std::atomic<BootClock::rep> ahead_ = 0;  ///< nanoseconds
+};
+
+}  // namespace holdfast::redis

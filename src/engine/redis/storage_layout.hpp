@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <holdfast/storage_types.hpp>
+#include <string>
+#include <string_view>
+
+namespace holdfast::redis {
+
+/// Which names a record has in Redis: the documented ones, shared with pmcp-tasks byte for byte.
+///
+///   record    <prefix>:tasks:<owner>:<task>           a hash
+///   index     <prefix>:idx:<owner>                    a sorted set: tasks by creation time
+///   channel   <prefix>:changed:<db>:<owner>:<task>    changes; Pub/Sub knows no databases, so it is named
+///
+/// An owner has no colon in it, so no two records have one name.
+class StorageLayout {
+ public:
+  static constexpr std::size_t longest_prefix = 256;
+  /// InvalidArgument for a prefix that is empty, too long, not UTF-8, or has control characters in it.
+  [[nodiscard]] static Result<StorageLayout> make(std::string_view prefix, std::uint32_t db);
+
+  [[nodiscard]] std::string record(const RecordKey& key) const { return tasks_ + key.str(); }
+  /// What the names of an owner's records have before the task.
+  [[nodiscard]] std::string record_prefix(std::string_view owner) const {
+    return std::string(tasks_).append(owner).append(":");
+  }
+  [[nodiscard]] std::string index(std::string_view owner) const { return std::string(index_).append(owner); }
+  [[nodiscard]] std::string channel(const RecordKey& key) const { return changed_ + key.str(); }
+
+ private:
+  StorageLayout() = default;
+  std::string tasks_, index_, changed_;  ///< up to the owner
+};
+
+}  // namespace holdfast::redis

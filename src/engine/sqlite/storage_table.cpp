@@ -1,0 +1,206 @@
+#include "engine/sqlite/storage_table.hpp"
+
+#include <limits>
+#include <string>
+
+#include "engine/sqlite/damage.hpp"
+
+namespace holdfast::sqlite {
+namespace {
+
+/// What every select begins with; `length(data)` is known without reading the data.
+constexpr std::string_view head_columns =
+    "SELECT meta.clock, task, created_at_ms, expires_at_ms, version, incarnation, origin, fence, "
+    "fence_authority, fence_key, length(data)";
+enum Column : int {  // NOLINT(performance-enum-size): passed as int
+  clock_column,
+  task_column,
+  created_column,
+  expires_column,
+  version_column,
+  incarnation_column,
+  origin_column,
+  fence_column,
+  authority_column,
+  lock_key_column,
+  length_column,
+  data_column,
+};
+
+std::string select_one(std::string_view more_columns) {
+  return std::string(head_columns) + std::string(more_columns) +
+         " FROM meta LEFT JOIN records ON owner = ?1 AND task = ?2";
+}
+
+/// `meta` is one row by its key, so the order is the index's and nothing is sorted.
+std::string select_page(std::string_view comparison, std::string_view direction) {
+  return std::string(head_columns) + ", data FROM meta CROSS JOIN records WHERE meta.one = 1 AND owner = ?1" +
+         " AND (created_at_ms, task) " + std::string(comparison) +
+         " (?2, ?3) AND (expires_at_ms IS NULL OR expires_at_ms > ?4) ORDER BY created_at_ms " +
+         std::string(direction) + ", task " + std::string(direction);
+}
+
+constexpr const char* insert_row =
+    "INSERT INTO records (owner, task, created_at_ms, expires_at_ms, version, incarnation, origin, fence,"
+    " fence_authority, fence_key, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+constexpr const char* update_row =
+    "UPDATE records SET expires_at_ms = ?3, version = ?4, fence = ?5, fence_authority = ?6, fence_key = ?7,"
+    " data = ?8 WHERE owner = ?1 AND task = ?2";
+constexpr const char* update_guard =
+    "UPDATE records SET fence = ?3, fence_authority = ?4, fence_key = ?5 WHERE owner = ?1 AND task = ?2";
+constexpr const char* delete_expired =
+    "DELETE FROM records WHERE record IN"
+    " (SELECT record FROM records WHERE expires_at_ms <= ?1 ORDER BY expires_at_ms LIMIT ?2)";
+
+using Blob = Statement::Blob;
+
+/// The three columns of a guard.
+struct Guard {
+  std::optional<std::int64_t> fence;
+  std::optional<Blob> authority, lock_key;
+};
+Guard columns_of(const std::optional<FencingToken>& token) {
+  if (!token) return {};
+  return {.fence = static_cast<std::int64_t>(token->fence.value()),
+          .authority = Blob{token->authority},
+          .lock_key = Blob{token->lock_key}};
+}
+
+std::optional<FencingToken> read_guard(const Connection& connection, const Statement::Run& run) {
+  const bool guarded = !run.is_null(fence_column);
+  if (guarded == run.is_null(authority_column) || guarded == run.is_null(lock_key_column)) {
+    throw damaged(connection, "a record is guarded by half a lock");
+  }
+  if (!guarded) return std::nullopt;
+  const auto fence = Fence::of(static_cast<std::uint64_t>(run.integer(fence_column)));
+  if (!fence) throw damaged(connection, "a record's fence is none");
+  return FencingToken{.authority = std::string(run.bytes(authority_column)),
+                      .lock_key = std::string(run.bytes(lock_key_column)),
+                      .fence = *fence};
+}
+
+/// The row that the run is at, without its data; nothing where the join found none.
+std::optional<RecordRow> read_head(const Connection& connection, const Statement::Run& run) {
+  if (run.is_null(task_column)) return std::nullopt;
+  RecordRow row{.record = {.data = {},
+                           .version = static_cast<std::uint64_t>(run.integer(version_column)),
+                           .incarnation = std::string(run.bytes(incarnation_column)),
+                           .guarded_by = read_guard(connection, run),
+                           .origin = std::string(run.bytes(origin_column))},
+                .created_at_ms = run.integer(created_column),
+                .expires_at_ms = {}};
+  if (!run.is_null(expires_column)) row.expires_at_ms = run.integer(expires_column);
+  if (run.integer(version_column) < 1 || row.record.incarnation.empty()) {
+    throw damaged(connection, "a row of its records table is not a record");
+  }
+  return row;
+}
+
+}  // namespace
+
+StorageTable::StorageTable(Connection& connection)
+    : connection_(connection),
+      find_(connection, select_one(", data")),
+      find_head_(connection, select_one("")),
+      oldest_first_(connection, select_page(">", "ASC")),
+      newest_first_(connection, select_page("<", "DESC")),
+      count_(connection, "SELECT records FROM owners WHERE owner = ?1"),
+      clock_(connection, "SELECT clock FROM meta"),
+      insert_(connection, insert_row),
+      update_(connection, update_row),
+      set_guard_(connection, update_guard),
+      remove_(connection, "DELETE FROM records WHERE owner = ?1 AND task = ?2"),
+      remove_owners_expired_(connection, "DELETE FROM records WHERE owner = ?1 AND expires_at_ms <= ?2"),
+      remove_expired_(connection, delete_expired) {}
+
+StorageTable::Found StorageTable::find(const Statement& statement, const RecordKey& key,
+                                       bool with_data) const {
+  auto run = statement.run(Blob{key.owner()}, Blob{key.task()});
+  if (!run.next()) throw damaged(connection_, "its meta row is missing");
+  Found found{.clock = run.integer(clock_column), .row = read_head(connection_, run)};
+  if (found.row && with_data) found.row->record.data = run.bytes(data_column);
+  return found;
+}
+
+StorageTable::Found StorageTable::find(const RecordKey& key) const {
+  return find(find_, key, true);
+}
+StorageTable::Found StorageTable::find_head(const RecordKey& key) const {
+  return find(find_head_, key, false);
+}
+
+StorageTable::Page StorageTable::page(const PageRequest& request) const {
+  const bool ascending = request.order == ListOrder::oldest_first;
+  // No record is before the first or behind the second: times are those of RFC 3339.
+  const auto beginning =
+      ascending ? std::numeric_limits<std::int64_t>::min() : std::numeric_limits<std::int64_t>::max();
+  const auto after = request.after.value_or(ListPosition{.created_at_ms = beginning, .task = {}});
+  Page result;
+  auto& [clock, page] = result;
+  std::size_t bytes = 0;
+  auto run = (ascending ? oldest_first_ : newest_first_)
+                 .run(Blob{request.owner}, after.created_at_ms, Blob{after.task}, request.now_ms);
+  while (run.next()) {
+    clock = run.integer(clock_column);
+    bytes += static_cast<std::size_t>(run.integer(length_column));
+    if (page.records.size() == request.max_records || (!page.records.empty() && bytes > request.max_bytes)) {
+      const auto& last = page.records.back();
+      page.next = ListPosition{.created_at_ms = last.created_at_ms, .task = std::string(last.key.task())};
+      break;
+    }
+    auto key = RecordKey::of(request.owner, run.bytes(task_column));
+    if (!key) throw damaged(connection_, "a record's name is none");
+    auto row = read_head(connection_, run).value();
+    row.record.data = run.bytes(data_column);
+    page.records.push_back(
+        {.key = *std::move(key), .record = std::move(row.record), .created_at_ms = row.created_at_ms});
+  }
+  if (page.records.empty()) clock = this->clock();
+  return result;
+}
+
+std::size_t StorageTable::count(std::string_view owner) const {
+  auto run = count_.run(Blob{owner});
+  return run.next() ? static_cast<std::size_t>(run.integer(0)) : 0;
+}
+
+std::int64_t StorageTable::clock() const {
+  auto run = clock_.run();
+  if (!run.next()) throw damaged(connection_, "its meta row is missing");
+  return run.integer(0);
+}
+
+void StorageTable::insert(const RecordKey& key, const RecordRow& row, std::string_view data) const {
+  const auto guard = columns_of(row.record.guarded_by);
+  insert_.execute(Blob{key.owner()}, Blob{key.task()}, row.created_at_ms, row.expires_at_ms,
+                  static_cast<std::int64_t>(row.record.version), std::string_view(row.record.incarnation),
+                  Blob{row.record.origin}, guard.fence, guard.authority, guard.lock_key, Blob{data});
+}
+
+void StorageTable::update(const RecordKey& key, const RecordRow& row, std::string_view data) const {
+  const auto guard = columns_of(row.record.guarded_by);
+  update_.execute(Blob{key.owner()}, Blob{key.task()}, row.expires_at_ms,
+                  static_cast<std::int64_t>(row.record.version), guard.fence, guard.authority, guard.lock_key,
+                  Blob{data});
+}
+
+void StorageTable::set_guard(const RecordKey& key, const std::optional<FencingToken>& token) const {
+  const auto guard = columns_of(token);
+  set_guard_.execute(Blob{key.owner()}, Blob{key.task()}, guard.fence, guard.authority, guard.lock_key);
+}
+
+void StorageTable::remove(const RecordKey& key) const {
+  remove_.execute(Blob{key.owner()}, Blob{key.task()});
+}
+
+std::size_t StorageTable::remove_expired(std::string_view owner, std::int64_t by_ms) const {
+  remove_owners_expired_.execute(Blob{owner}, by_ms);
+  return static_cast<std::size_t>(sqlite3_changes(connection_.handle()));
+}
+
+std::size_t StorageTable::remove_expired(std::int64_t by_ms, std::size_t limit) const {
+  remove_expired_.execute(by_ms, static_cast<std::int64_t>(limit));
+  return static_cast<std::size_t>(sqlite3_changes(connection_.handle()));
+}
+
+}  // namespace holdfast::sqlite

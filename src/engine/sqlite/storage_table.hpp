@@ -1,0 +1,69 @@
+#pragma once
+
+#include <holdfast/storage_backend.hpp>
+#include <optional>
+
+#include "engine/sqlite/connection.hpp"
+
+namespace holdfast::sqlite {
+
+/// A row of the records table, as stored; its time may be past.
+struct RecordRow {
+  StoredRecord record;
+  std::int64_t created_at_ms = 0;
+  std::optional<std::int64_t> expires_at_ms;
+};
+
+/// The SQL of records: one function per statement, no decisions. Throws Internal where a row is not one of
+/// ours.
+class StorageTable {
+ public:
+  explicit StorageTable(Connection& connection);
+
+  /// A row, and the clock the file is used under.
+  struct Found {
+    std::int64_t clock = 0;
+    std::optional<RecordRow> row;
+  };
+  [[nodiscard]] Found find(const RecordKey& key) const;
+  /// Without its data, which may be large.
+  [[nodiscard]] Found find_head(const RecordKey& key) const;
+
+  struct PageRequest {
+    std::string_view owner;
+    std::optional<ListPosition> after;
+    ListOrder order = ListOrder::oldest_first;
+    std::int64_t now_ms = 0;
+    std::size_t max_records = 0, max_bytes = 0;
+  };
+  /// The owner's rows that are live at `now_ms`, in order, from one snapshot, and the clock the file is used
+  /// under.
+  struct Page {
+    std::int64_t clock = 0;
+    RecordPage page;
+  };
+  [[nodiscard]] Page page(const PageRequest& request) const;
+
+  /// How many rows the owner has, live or not.
+  [[nodiscard]] std::size_t count(std::string_view owner) const;
+  [[nodiscard]] std::int64_t clock() const;
+
+  void insert(const RecordKey& key, const RecordRow& row, std::string_view data) const;
+  /// Version, expiry, guard and data of the row at that key.
+  void update(const RecordKey& key, const RecordRow& row, std::string_view data) const;
+  void set_guard(const RecordKey& key, const std::optional<FencingToken>& guard) const;
+  void remove(const RecordKey& key) const;
+  /// Those that expired by then; how many that were.
+  [[nodiscard]] std::size_t remove_expired(std::string_view owner, std::int64_t by_ms) const;
+  /// Of all owners, at most `limit`, the oldest first.
+  [[nodiscard]] std::size_t remove_expired(std::int64_t by_ms, std::size_t limit) const;
+
+ private:
+  [[nodiscard]] Found find(const Statement& statement, const RecordKey& key, bool with_data) const;
+
+  Connection& connection_;
+  Statement find_, find_head_, oldest_first_, newest_first_, count_, clock_;
+  Statement insert_, update_, set_guard_, remove_, remove_owners_expired_, remove_expired_;
+};
+
+}  // namespace holdfast::sqlite

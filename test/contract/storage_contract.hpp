@@ -1,0 +1,49 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "support/storage_calls.hpp"
+#include "support/storage_engines.hpp"
+
+namespace holdfast::test {
+
+/// Two clients of one store. Each subject of the contract derives a suite of its own from it.
+class StorageContract : public testing::TestWithParam<StorageEngine> {
+ protected:
+  void SetUp() override {
+    if (const auto why = GetParam().missing(); !why.empty()) GTEST_SKIP() << why;
+    world = GetParam().make_world();
+    mine = world->open();
+    theirs = world->open();
+  }
+
+  /// A remove found nothing; an engine that asked again cannot tell that from its own first success.
+  static void expect_nothing_removed(const RemoveOutcome& answer) {
+    EXPECT_TRUE(std::holds_alternative<NoRecord>(answer) ||
+                (std::holds_alternative<Removed>(answer) && GetParam().asks_again))
+        << answer.index();
+  }
+
+  /// The record is there, exactly so.
+  void expect_record(std::string_view key, const StoredRecord& expected) const {
+    for (const auto& client : {mine, theirs}) {
+      const auto found = get(*client, key);
+      ASSERT_TRUE(found) << key;
+      EXPECT_EQ(found->data, expected.data);
+      EXPECT_EQ(found->version, expected.version);
+      EXPECT_EQ(found->incarnation, expected.incarnation);
+      EXPECT_EQ(found->guarded_by, expected.guarded_by);
+      EXPECT_EQ(found->origin, expected.origin);
+    }
+  }
+
+  std::unique_ptr<StorageWorld> world;
+  std::shared_ptr<StorageBackend> mine;
+  std::shared_ptr<StorageBackend> theirs;
+};
+
+inline std::string engine_name(const testing::TestParamInfo<StorageEngine>& instance) {
+  return instance.param.name;
+}
+
+}  // namespace holdfast::test

@@ -1,0 +1,364 @@
+// Random operations on every engine, compared with the simplest thing that could be right.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "support/seeded.hpp"
+#include "support/storage_calls.hpp"
+#include "support/storage_engines.hpp"
+
+namespace holdfast::test {
+namespace {
+
+/// What the records of one store should be. Expiries are far off, past, or waited for at once, so that no
+/// answer depends on how fast the machine is.
+class Model {
+ public:
+  struct Record {
+    StoredRecord stored;
+    std::int64_t created_at_ms = 0;
+  };
+  using Owner = std::map<std::string, Record, std::less<>>;
+  std::map<std::string, Owner, std::less<>> owners;
+
+  Record* find(const RecordKey& key) {
+    auto& owner = owners[std::string(key.owner())];
+    const auto at = owner.find(key.task());
+    return at == owner.end() ? nullptr : &at->second;
+  }
+  Record& insert(const RecordKey& key) { return owners[std::string(key.owner())][std::string(key.task())]; }
+  void erase(const RecordKey& key) { owners[std::string(key.owner())].erase(std::string(key.task())); }
+
+  /// What a write is told if it must be refused.
+  static std::optional<std::variant<VersionConflict, StaleFence, WrongLock>> refusal(
+      const Record& there, const std::optional<ExpectedVersion>& expected,
+      const std::optional<FencingToken>& fence) {
+    const auto& guard = there.stored.guarded_by;
+    if (fence && guard) {
+      if (guard->authority != fence->authority || guard->lock_key != fence->lock_key)
+        return WrongLock{*guard};
+      if (fence->fence < guard->fence) return StaleFence{fence->fence, guard->fence};
+    }
+    if (expected) {
+      const bool replaced =
+          !expected->incarnation.empty() && expected->incarnation != there.stored.incarnation;
+      if (replaced || expected->version != there.stored.version)
+        return VersionConflict{expected->version, there.stored.version, replaced};
+    }
+    return std::nullopt;
+  }
+
+  [[nodiscard]] std::vector<ListPosition> list(const std::string& owner, ListOrder order) {
+    std::vector<ListPosition> places;
+    for (const auto& [task, record] : owners[owner]) places.push_back({record.created_at_ms, task});
+    const auto before = [](const ListPosition& a, const ListPosition& b) {
+      return std::tie(a.created_at_ms, a.task) < std::tie(b.created_at_ms, b.task);
+    };
+    std::sort(places.begin(), places.end(), before);
+    if (order == ListOrder::newest_first) std::reverse(places.begin(), places.end());
+    return places;
+  }
+};
+
+void expect_same(const StoredRecord& found, const StoredRecord& expected) {
+  EXPECT_EQ(found.data, expected.data);
+  EXPECT_EQ(found.version, expected.version);
+  EXPECT_EQ(found.incarnation, expected.incarnation);
+  EXPECT_EQ(found.guarded_by, expected.guarded_by);
+  EXPECT_EQ(found.origin, expected.origin);
+}
+
+template <class Outcome>
+void expect_refused(const Outcome& answer, const std::variant<VersionConflict, StaleFence, WrongLock>& why) {
+  if (const auto* conflict = std::get_if<VersionConflict>(&why)) {
+    if constexpr (requires { std::get_if<VersionConflict>(&answer); }) {
+      const auto* told = std::get_if<VersionConflict>(&answer);
+      ASSERT_NE(told, nullptr) << answer.index();
+      EXPECT_EQ(told->expected, conflict->expected);
+      EXPECT_EQ(told->actual, conflict->actual);
+      EXPECT_EQ(told->replaced, conflict->replaced);
+    } else {
+      ADD_FAILURE() << "the model expects a version where none is compared";
+    }
+  } else if (const auto* stale = std::get_if<StaleFence>(&why)) {
+    const auto* told = std::get_if<StaleFence>(&answer);
+    ASSERT_NE(told, nullptr) << answer.index();
+    EXPECT_EQ(told->given, stale->given);
+    EXPECT_EQ(told->highest, stale->highest);
+  } else {
+    const auto* told = std::get_if<WrongLock>(&answer);
+    ASSERT_NE(told, nullptr) << answer.index();
+    EXPECT_EQ(told->guarded_by, std::get<WrongLock>(why).guarded_by);
+  }
+}
+
+class EveryStorageEngine : public testing::TestWithParam<StorageEngine> {
+ protected:
+  void SetUp() override {
+    if (const auto why = GetParam().missing(); !why.empty()) GTEST_SKIP() << why;
+    world = GetParam().make_world();
+    for (int i = 0; i < 3; ++i) clients.push_back(world->open());
+  }
+
+  StorageBackend& client() { return *random.pick(clients); }
+  RecordKey any_key() { return record_key(random.pick(owners) + ":" + random.pick(tasks)); }
+  FencingToken any_token() {
+    return token(1 + random.below(6), random.below(6) == 0 ? "other lock" : "lock",
+                 random.below(8) == 0 ? "elsewhere" : "here");
+  }
+  std::optional<FencingToken> maybe_token() {
+    return random.below(2) == 0 ? std::optional(any_token()) : std::nullopt;
+  }
+  std::optional<ExpectedVersion> maybe_expected(const Model::Record* there) {
+    const auto version = there != nullptr ? there->stored.version : 1;
+    const auto incarnation = there != nullptr ? there->stored.incarnation : std::string("another's");
+    switch (random.below(6)) {
+      case 0:
+        return ExpectedVersion{version, {}};
+      case 1:
+        return ExpectedVersion{version, incarnation};
+      case 2:
+        return ExpectedVersion{version + random.below(3) - 1, incarnation};
+      case 3:
+        return ExpectedVersion{version, last_removed};
+      default:
+        return std::nullopt;
+    }
+  }
+
+  enum class Life : std::uint8_t { lasting, brief, over };
+  struct Text {
+    RecordData data;
+    std::int64_t created_at_ms;
+    Life life;
+    std::int64_t expires_at_ms;
+  };
+  Text any_text() {
+    const auto chance = random.below(100);
+    const Life life = chance == 0 ? Life::brief : chance < 8 ? Life::over : Life::lasting;
+    const auto now = clients[0]->now_ms();
+    RecordParts parts{.created_at_ms = static_cast<std::int64_t>(random.below(4) * 1000),
+                      .expires_at_ms = {},
+                      .note = "\"\n鍵" + std::to_string(++texts)};
+    if (life == Life::brief) parts.expires_at_ms = now + 300;
+    if (life == Life::over) parts.expires_at_ms = now - 60'000;
+    if (life == Life::lasting && random.below(2) == 0) parts.expires_at_ms = now + 3'600'000;
+    return {record_data(record_text(parts)), parts.created_at_ms, life, parts.expires_at_ms.value_or(0)};
+  }
+
+  /// The record was written for the first time.
+  void begin(const RecordKey& key, const Text& text, const Written& written, std::string origin,
+             std::optional<FencingToken> guard) {
+    EXPECT_EQ(written.version, 1U);
+    EXPECT_TRUE(incarnations.insert(written.incarnation).second) << "an incarnation came again";
+    model.insert(key) = {.stored = {.data = text.data.text(),
+                                    .version = 1,
+                                    .incarnation = written.incarnation,
+                                    .guarded_by = std::move(guard),
+                                    .origin = std::move(origin)},
+                         .created_at_ms = text.created_at_ms};
+    live_out(key, text);
+  }
+  void live_out(const RecordKey& key, const Text& text) {
+    if (text.life == Life::lasting) return;
+    if (text.life == Life::brief) world->reach(text.expires_at_ms);
+    last_removed = model.find(key)->stored.incarnation;
+    model.erase(key);
+  }
+
+  void try_create() {
+    const auto key = any_key();
+    const auto text = any_text();
+    const auto guard = maybe_token();
+    const auto origin = "origin " + std::to_string(random.below(100));
+    const auto quota = random.below(2) == 0 ? std::optional(random.below(8)) : std::nullopt;
+    const auto answer = outcome(
+        client(),
+        CreateRecord{.key = key, .data = text.data, .quota = quota, .origin = origin, .fence = guard});
+    const auto count = model.owners[std::string(key.owner())].size();
+    if (const auto* there = model.find(key)) {
+      ASSERT_TRUE(std::holds_alternative<AlreadyThere>(answer)) << answer.index();
+      expect_same(std::get<AlreadyThere>(answer).record, there->stored);
+    } else if (quota && count >= *quota) {
+      ASSERT_TRUE(std::holds_alternative<QuotaReached>(answer)) << answer.index();
+      EXPECT_EQ(std::get<QuotaReached>(answer).records, count);
+    } else {
+      ASSERT_TRUE(std::holds_alternative<Written>(answer)) << answer.index();
+      begin(key, text, std::get<Written>(answer), origin, guard);
+    }
+  }
+
+  void try_put() {
+    const auto key = any_key();
+    const auto text = any_text();
+    auto* there = model.find(key);
+    const auto expected = maybe_expected(there);
+    const auto fence = maybe_token();
+    const bool may_create = random.below(4) == 0;
+    const auto answer = outcome(client(), PutRecord{.key = key,
+                                                    .data = text.data,
+                                                    .expected = expected,
+                                                    .fence = fence,
+                                                    .fenced_may_create = may_create});
+    if (there == nullptr) {
+      if (expected || (fence && !may_create)) {
+        ASSERT_TRUE(std::holds_alternative<NoRecord>(answer)) << answer.index();
+      } else {
+        ASSERT_TRUE(std::holds_alternative<Written>(answer)) << answer.index();
+        begin(key, text, std::get<Written>(answer), {}, fence);
+      }
+    } else if (const auto why = Model::refusal(*there, expected, fence)) {
+      expect_refused(answer, *why);
+    } else {
+      ASSERT_TRUE(std::holds_alternative<Written>(answer)) << answer.index();
+      EXPECT_EQ(std::get<Written>(answer).version, ++there->stored.version);
+      EXPECT_EQ(std::get<Written>(answer).incarnation, there->stored.incarnation);
+      there->stored.data = text.data.text();
+      if (fence) there->stored.guarded_by = fence;
+      live_out(key, text);
+    }
+  }
+
+  void try_remove() {
+    const auto key = any_key();
+    const auto* there = model.find(key);
+    const auto expected = maybe_expected(there);
+    const auto fence = maybe_token();
+    const auto answer = outcome(client(), RemoveRecord{.key = key, .expected = expected, .fence = fence});
+    if (there == nullptr) {
+      EXPECT_TRUE(std::holds_alternative<NoRecord>(answer) ||
+                  (std::holds_alternative<Removed>(answer) && GetParam().asks_again))
+          << answer.index();
+    } else if (const auto why = Model::refusal(*there, expected, fence)) {
+      expect_refused(answer, *why);
+    } else {
+      ASSERT_TRUE(std::holds_alternative<Removed>(answer)) << answer.index();
+      last_removed = there->stored.incarnation;
+      model.erase(key);
+    }
+  }
+
+  void try_guard() {
+    const auto key = any_key();
+    auto* there = model.find(key);
+    const auto fence = any_token();
+    const auto answer = outcome(client(), GuardRecord{.key = key, .fence = fence});
+    if (there == nullptr) {
+      EXPECT_TRUE(std::holds_alternative<NoRecord>(answer)) << answer.index();
+    } else if (const auto why = Model::refusal(*there, {}, fence)) {
+      expect_refused(answer, *why);
+    } else {
+      there->stored.guarded_by = fence;
+      ASSERT_TRUE(std::holds_alternative<StoredRecord>(answer)) << answer.index();
+      expect_same(std::get<StoredRecord>(answer), there->stored);
+    }
+  }
+
+  void try_rebind() {
+    const auto key = any_key();
+    auto* there = model.find(key);
+    const auto fence = maybe_token();
+    const auto answer = outcome(client(), RebindRecord{.key = key, .fence = fence});
+    if (there == nullptr) {
+      EXPECT_TRUE(std::holds_alternative<NoRecord>(answer)) << answer.index();
+    } else {
+      there->stored.guarded_by = fence;
+      ASSERT_TRUE(std::holds_alternative<StoredRecord>(answer)) << answer.index();
+      expect_same(std::get<StoredRecord>(answer), there->stored);
+    }
+  }
+
+  void try_get() {
+    const auto key = any_key();
+    const auto found = outcome(client(), GetRecord{.key = key});
+    const auto* there = model.find(key);
+    ASSERT_EQ(found.has_value(), there != nullptr);
+    if (found) expect_same(*found, there->stored);
+  }
+
+  void try_list() {
+    const auto& owner = random.pick(owners);
+    const auto order = random.below(2) == 0 ? ListOrder::oldest_first : ListOrder::newest_first;
+    auto places = model.list(owner, order);
+    std::optional<ListPosition> after;
+    if (random.below(2) == 0) {  // behind any place, of a record or not
+      after = {static_cast<std::int64_t>(random.below(4) * 1000), random.pick(tasks)};
+      const auto skipped = [&](const ListPosition& place) {
+        const auto here = std::tie(place.created_at_ms, place.task);
+        const auto there = std::tie(after->created_at_ms, after->task);
+        return order == ListOrder::oldest_first ? here <= there : here >= there;
+      };
+      places.erase(places.begin(), std::find_if_not(places.begin(), places.end(), skipped));
+    }
+    const std::size_t limit = 1 + random.below(6);
+    const auto page =
+        outcome(client(), ListRecords{.prefix = owner + ":", .after = after, .limit = limit, .order = order});
+    ASSERT_EQ(page.records.size(), std::min(limit, places.size()));
+    for (std::size_t i = 0; i < page.records.size(); ++i) {
+      EXPECT_EQ(page.records[i].key.task(), places[i].task);
+      EXPECT_EQ(page.records[i].created_at_ms, places[i].created_at_ms);
+      expect_same(page.records[i].record, model.owners[owner].at(places[i].task).stored);
+    }
+    // A page that is full by chance may or may not know that it is the last one.
+    if (places.size() > limit) {
+      EXPECT_EQ(page.next, places[limit - 1]);
+    } else if (page.next) {
+      EXPECT_EQ(page.records.size(), limit);
+    }
+  }
+
+  Seeded random;
+  std::unique_ptr<StorageWorld> world;
+  std::vector<std::shared_ptr<StorageBackend>> clients;
+  Model model;
+  std::set<std::string> incarnations;
+  std::string last_removed = "nobody's";
+  int texts = 0;
+  const std::vector<std::string> owners = {"a", "ab", "鍵"};
+  const std::vector<std::string> tasks = {"t", "b:t", "", "*", std::string("n\0n", 3), "鍵", "T"};
+};
+
+TEST_P(EveryStorageEngine, AgreesWithAPlainModelUnderRandomOperations) {
+  SCOPED_TRACE(random.seed());
+  for (int step = 0; step < 1200 && !HasFailure(); ++step) {
+    SCOPED_TRACE("step " + std::to_string(step));
+    switch (random.below(12)) {
+      case 0:
+      case 1:
+      case 2:
+        try_create();
+        break;
+      case 3:
+      case 4:
+      case 5:
+        try_put();
+        break;
+      case 6:
+        try_remove();
+        break;
+      case 7:
+        try_guard();
+        break;
+      case 8:
+        try_rebind();
+        break;
+      case 9:
+        try_get();
+        break;
+      case 10:
+        outcome(client(), CleanupRecords{});
+        break;
+      default:
+        try_list();
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, EveryStorageEngine, testing::ValuesIn(storage_engines()),
+                         [](const auto& instance) { return instance.param.name; });
+
+}  // namespace
+}  // namespace holdfast::test

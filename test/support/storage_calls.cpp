@@ -1,0 +1,105 @@
+#include "support/storage_calls.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "core/await.hpp"
+#include "core/rfc3339.hpp"
+
+namespace holdfast::test {
+
+RecordKey record_key(std::string_view text) {
+  return RecordKey::parse(text).value_or_throw();
+}
+RecordData record_data(std::string text) {
+  return RecordData::parse(std::move(text)).value_or_throw();
+}
+
+std::string record_text(const RecordParts& parts) {
+  nlohmann::ordered_json json;
+  json["task"] = {{"createdAt", core::format_rfc3339_ms(parts.created_at_ms)}};
+  json["variables"] = {{"note", parts.note}};
+  json["expiresAt"] = nullptr;
+  if (parts.expires_at_ms) json["expiresAt"] = core::format_rfc3339_ms(*parts.expires_at_ms);
+  return json.dump();
+}
+
+FencingToken token(std::uint64_t fence, std::string_view lock_key, std::string_view authority) {
+  return {.authority = std::string(authority),
+          .lock_key = std::string(lock_key),
+          .fence = Fence::of(fence).value_or_throw()};
+}
+
+Result<std::optional<StoredRecord>> call(StorageBackend& backend, GetRecord request, std::stop_token stop) {
+  return core::await<std::optional<StoredRecord>>(
+      backend, [&](auto done) { backend.get(std::move(request), std::move(stop), std::move(done)); });
+}
+Result<CreateOutcome> call(StorageBackend& backend, CreateRecord request, std::stop_token stop) {
+  return core::await<CreateOutcome>(
+      backend, [&](auto done) { backend.create(std::move(request), std::move(stop), std::move(done)); });
+}
+Result<PutOutcome> call(StorageBackend& backend, PutRecord request, std::stop_token stop) {
+  return core::await<PutOutcome>(
+      backend, [&](auto done) { backend.put(std::move(request), std::move(stop), std::move(done)); });
+}
+Result<RemoveOutcome> call(StorageBackend& backend, RemoveRecord request, std::stop_token stop) {
+  return core::await<RemoveOutcome>(
+      backend, [&](auto done) { backend.remove(std::move(request), std::move(stop), std::move(done)); });
+}
+Result<GuardOutcome> call(StorageBackend& backend, GuardRecord request, std::stop_token stop) {
+  return core::await<GuardOutcome>(
+      backend, [&](auto done) { backend.guard(std::move(request), std::move(stop), std::move(done)); });
+}
+Result<RebindOutcome> call(StorageBackend& backend, RebindRecord request, std::stop_token stop) {
+  return core::await<RebindOutcome>(
+      backend, [&](auto done) { backend.rebind(std::move(request), std::move(stop), std::move(done)); });
+}
+Result<RecordPage> call(StorageBackend& backend, ListRecords request, std::stop_token stop) {
+  return core::await<RecordPage>(
+      backend, [&](auto done) { backend.list(std::move(request), std::move(stop), std::move(done)); });
+}
+Result<std::size_t> call(StorageBackend& backend, CleanupRecords request, std::stop_token stop) {
+  return core::await<std::size_t>(backend, [&](auto done) {
+    backend.cleanup_expired(std::move(request), std::move(stop), std::move(done));
+  });
+}
+
+bool is_unknown(const Error& error) {
+  return error.code() == ErrorCode::NetworkTimeout &&
+         error.message().find("whether this change was made is unknown") != std::string::npos;
+}
+
+std::optional<StoredRecord> get(StorageBackend& backend, std::string_view key) {
+  return outcome(backend, GetRecord{.key = record_key(key)});
+}
+
+Written create(StorageBackend& backend, std::string_view key, std::string text) {
+  return std::get<Written>(
+      outcome(backend, CreateRecord{.key = record_key(key), .data = record_data(std::move(text))}));
+}
+
+Written put(StorageBackend& backend, std::string_view key, std::string text) {
+  return std::get<Written>(
+      outcome(backend, PutRecord{.key = record_key(key), .data = record_data(std::move(text))}));
+}
+
+bool remove(StorageBackend& backend, std::string_view key) {
+  const auto answer = outcome(backend, RemoveRecord{.key = record_key(key)});
+  if (std::holds_alternative<NoRecord>(answer)) return false;
+  return std::get<Removed>(answer), true;
+}
+
+std::vector<std::string> tasks_of(StorageBackend& backend, std::string_view owner, ListOrder order,
+                                  std::size_t page_size) {
+  std::vector<std::string> tasks;
+  std::optional<ListPosition> after;
+  do {
+    const auto page = outcome(
+        backend,
+        ListRecords{.prefix = std::string(owner) + ":", .after = after, .limit = page_size, .order = order});
+    for (const auto& listed : page.records) tasks.emplace_back(listed.key.task());
+    after = page.next;
+  } while (after);
+  return tasks;
+}
+
+}  // namespace holdfast::test

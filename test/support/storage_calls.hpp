@@ -1,0 +1,65 @@
+#pragma once
+
+#include <chrono>
+#include <holdfast/storage_backend.hpp>
+#include <string>
+#include <string_view>
+
+/// Short forms of the storage contract's operations for tests: blocking, with sensible defaults. Where there
+/// is no Result, a failure or a refusal that a test did not expect throws.
+namespace holdfast::test {
+
+using std::chrono::milliseconds;
+using namespace std::chrono_literals;
+
+/// `owner:task`.
+RecordKey record_key(std::string_view text);
+RecordData record_data(std::string text);
+/// What the engine reads of a record, and something to tell it by.
+struct RecordParts {
+  std::int64_t created_at_ms = 0;
+  std::optional<std::int64_t> expires_at_ms = {};
+  std::string note = {};
+};
+/// JSON of those parts.
+std::string record_text(const RecordParts& parts);
+FencingToken token(std::uint64_t fence, std::string_view lock_key = "lock",
+                   std::string_view authority = "authority");
+
+Result<std::optional<StoredRecord>> call(StorageBackend& backend, GetRecord request,
+                                         std::stop_token stop = {});
+Result<CreateOutcome> call(StorageBackend& backend, CreateRecord request, std::stop_token stop = {});
+Result<PutOutcome> call(StorageBackend& backend, PutRecord request, std::stop_token stop = {});
+Result<RemoveOutcome> call(StorageBackend& backend, RemoveRecord request, std::stop_token stop = {});
+Result<GuardOutcome> call(StorageBackend& backend, GuardRecord request, std::stop_token stop = {});
+Result<RebindOutcome> call(StorageBackend& backend, RebindRecord request, std::stop_token stop = {});
+Result<RecordPage> call(StorageBackend& backend, ListRecords request, std::stop_token stop = {});
+Result<std::size_t> call(StorageBackend& backend, CleanupRecords request, std::stop_token stop = {});
+
+/// An engine asked again because an answer was lost, and was refused: it cannot tell whether its first copy
+/// was carried out and somebody else came after it.
+bool is_unknown(const Error& error);
+
+/// The outcome of any request. Asks again for one that is unknown: as long as nobody else writes, the refusal
+/// was right.
+template <class Request>
+auto outcome(StorageBackend& backend, const Request& request) {
+  auto result = call(backend, request);
+  for (int tries = 1; !result && is_unknown(result.error()) && tries < 100; ++tries) {
+    result = call(backend, request);
+  }
+  return std::move(result).value_or_throw();
+}
+
+std::optional<StoredRecord> get(StorageBackend& backend, std::string_view key);
+/// Creates it; it must not be there.
+Written create(StorageBackend& backend, std::string_view key, std::string text = "{}");
+/// Writes it, whatever is there.
+Written put(StorageBackend& backend, std::string_view key, std::string text = "{}");
+/// False if there was nothing to remove.
+bool remove(StorageBackend& backend, std::string_view key);
+/// The names of an owner's records, all pages.
+std::vector<std::string> tasks_of(StorageBackend& backend, std::string_view owner,
+                                  ListOrder order = ListOrder::oldest_first, std::size_t page = 50);
+
+}  // namespace holdfast::test

@@ -1,0 +1,150 @@
+#include "support/storage_engines.hpp"
+
+#include <atomic>
+#include <holdfast/memory.hpp>
+#include <holdfast/redis.hpp>
+#include <holdfast/sqlite.hpp>
+#include <ostream>
+#include <thread>
+
+#include "support/redis_server.hpp"
+#include "support/temp_dir.hpp"
+
+namespace holdfast::test {
+namespace {
+
+using std::chrono::milliseconds;
+
+class MemoryWorld final : public StorageWorld {
+ public:
+  std::shared_ptr<StorageBackend> open() override { return backend_; }
+
+ private:
+  std::shared_ptr<StorageBackend> backend_ = make_memory_storage_backend();
+};
+
+/// Time passes only when the test says so: edges can be tested to the millisecond.
+class HandClockWorld final : public StorageWorld {
+ public:
+  std::shared_ptr<StorageBackend> open() override { return backend_; }
+  void reach(std::int64_t ms) override { ms_ = ms; }
+
+ private:
+  static std::int64_t read(void* self) { return static_cast<HandClockWorld*>(self)->ms_; }
+  std::atomic<std::int64_t> ms_{1'700'000'000'000};
+  std::shared_ptr<StorageBackend> backend_ =
+      make_memory_storage_backend({.clock = read, .clock_context = this});
+};
+
+class SqliteWorld final : public StorageWorld {
+ public:
+  std::shared_ptr<StorageBackend> open() override {
+    return make_sqlite_storage_backend(dir_ / "holdfast.db").value_or_throw();
+  }
+
+ private:
+  TempDir dir_;
+};
+
+/// A server for each test, so that nothing of another is seen; each client has connections of its own.
+class RedisWorld final : public StorageWorld {
+ public:
+  using Way = RedisOptions (RedisServer::*)() const;
+  RedisWorld(Way way, bool tls) : server_({.tls = tls}), way_(way) {}
+
+  std::shared_ptr<StorageBackend> open() override {
+    auto options = (server_.*way_)();
+    options.task_prefix = "contract";
+    return make_redis_storage_backend(options).value_or_throw();
+  }
+
+ private:
+  RedisServer server_;
+  Way way_;
+};
+
+/// Something goes wrong all the time: what the engine should not let its users notice.
+class TroubledRedisWorld final : public StorageWorld {
+ public:
+  using Trouble = void (*)(RedisServer& server);
+  TroubledRedisWorld(RedisServer::Options options, Trouble trouble, milliseconds every)
+      : server_(std::move(options)), troublemaker_([this, trouble, every](const std::stop_token& stop) {
+          while (!stop.stop_requested()) {
+            std::this_thread::sleep_for(every);
+            trouble(server_);
+          }
+        }) {}
+
+  std::shared_ptr<StorageBackend> open() override {
+    for (;;) {  // opening, unlike what follows, does not try again
+      if (auto made = make_redis_storage_backend(server_.tcp())) return *std::move(made);
+    }
+  }
+
+ private:
+  RedisServer server_;
+  std::jthread troublemaker_;
+};
+
+/// Scripts vanish and connections are cut.
+void disturb(RedisServer& server) {
+  auto raw = server.raw();
+  raw.command({"SCRIPT", "FLUSH", "SYNC"});
+  raw.command({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
+  raw.command({"CLIENT", "KILL", "TYPE", "pubsub"});
+}
+
+void restart(RedisServer& server) {
+  server.restart();
+}
+
+StorageEngine redis_engine(std::string name, RedisWorld::Way way, bool tls = false) {
+  return {.name = std::move(name),
+          .make_world = [way, tls] { return std::make_unique<RedisWorld>(way, tls); },
+          .missing = redis_missing,
+          .cleans_up_by_itself = true};
+}
+
+StorageEngine troubled_redis_engine(std::string name, const RedisServer::Options& options,
+                                    TroubledRedisWorld::Trouble trouble, milliseconds every) {
+  return {.name = std::move(name),
+          .make_world = [options, trouble,
+                         every] { return std::make_unique<TroubledRedisWorld>(options, trouble, every); },
+          .missing = redis_missing,
+          .cleans_up_by_itself = true,
+          .asks_again = true};
+}
+
+}  // namespace
+
+void StorageWorld::reach(std::int64_t ms) {
+  constexpr std::int64_t clock_difference_ms = 25;
+  const auto backend = open();
+  while (backend->now_ms() < ms + clock_difference_ms) std::this_thread::sleep_for(milliseconds(2));
+}
+
+void PrintTo(const StorageEngine& engine, std::ostream* out) {
+  *out << engine.name;
+}
+
+std::vector<StorageEngine> undisturbed_storage_engines() {
+  return {
+      {.name = "memory", .make_world = [] { return std::make_unique<MemoryWorld>(); }},
+      {.name = "memory_hand_clock",
+       .make_world = [] { return std::make_unique<HandClockWorld>(); },
+       .hand_clock = true},
+      {.name = "sqlite", .make_world = [] { return std::make_unique<SqliteWorld>(); }},
+      redis_engine("redis_tcp", &RedisServer::tcp),
+      redis_engine("redis_unix", &RedisServer::unix_socket),
+      redis_engine("redis_tls", &RedisServer::tls, true),
+  };
+}
+
+std::vector<StorageEngine> storage_engines() {
+  auto all = undisturbed_storage_engines();
+  all.push_back(troubled_redis_engine("redis_disturbed", {}, disturb, milliseconds(3)));
+  all.push_back(troubled_redis_engine("redis_restarting", {.persistent = true}, restart, milliseconds(150)));
+  return all;
+}
+
+}  // namespace holdfast::test
