@@ -5,6 +5,7 @@
 #include "engine/sqlite/lock_table.hpp"
 #include "engine/sqlite/migrations.hpp"
 #include "engine/sqlite/storage.hpp"
+#include "engine/sqlite/storage_table.hpp"
 #include "integration/sqlite_fixture.hpp"
 #include "support/processes.hpp"
 #include "support/storage_calls.hpp"
@@ -171,6 +172,51 @@ TEST_F(SqliteStorage, ExpiredRowsThatAFullQuotaMeetsAreDeletedOnceEvenIfItStaysF
   EXPECT_EQ(std::get<QuotaReached>(*try_create(*store, "owner:new", 3)).records, 3U);
   EXPECT_EQ(rows(), 3U);
   EXPECT_TRUE(std::holds_alternative<Written>(*try_create(*store, "owner:new", 4)));
+}
+
+TEST_F(SqliteStorage, WhatACreateAndAPageCostDoesNotDependOnHowManyRecordsThereAre) {
+  static_cast<void>(records());
+  Connection connection(file);
+  const StorageTable table(connection);
+  int steps = 0;  // of SQLite's virtual machine: as good as time, and always the same
+  const auto count_step = [](void* counter) { return ++*static_cast<int*>(counter), 0; };
+  sqlite3_progress_handler(connection.handle(), 1, count_step, &steps);
+  const auto steps_of = [&](auto operation) { return steps = 0, operation(), steps; };
+  const RecordRow row{
+      .record = {.data = {}, .version = 1, .incarnation = "x", .guarded_by = {}, .origin = {}},
+      .created_at_ms = 500,
+      .expires_at_ms = time.wall_ms + 1};
+  const auto create = [&] {
+    EXPECT_FALSE(table.find(record_key("owner:new")).row);
+    EXPECT_GE(table.count("owner"), 60U);
+    EXPECT_EQ(table.remove_expired("owner", time.wall_ms), 0U);
+    EXPECT_EQ(table.remove_expired(time.wall_ms, 2), 0U);
+    table.insert(record_key("owner:new"), row, "{}");
+  };
+  const auto page = [&](ListOrder order) {
+    return [&table, order, now = time.wall_ms] {
+      const auto found = table.page({.owner = "owner",
+                                     .after = ListPosition{.created_at_ms = 30, .task = {}},
+                                     .order = order,
+                                     .now_ms = now,
+                                     .max_records = 20,
+                                     .max_bytes = 1'000'000});
+      EXPECT_EQ(found.page.records.size(), 20U);
+    };
+  };
+  std::vector<std::vector<int>> costs;
+  for (const int size : {60, 6000}) {
+    sql(file,
+        "DELETE FROM records; WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < " +
+            std::to_string(size) +
+            ") INSERT INTO records (owner, task, created_at_ms, expires_at_ms, version, incarnation, "
+            "origin, data) SELECT CAST('owner' AS BLOB), CAST('task' || i AS BLOB), i, " +
+            std::to_string(time.wall_ms + 1) + ", 1, 'x', x'', x'7b7d' FROM n");
+    static_cast<void>(table.count("owner"));  // notices what the other connection did
+    costs.push_back(
+        {steps_of(create), steps_of(page(ListOrder::oldest_first)), steps_of(page(ListOrder::newest_first))});
+  }
+  EXPECT_EQ(costs[0], costs[1]);
 }
 
 TEST_F(SqliteStorage, TheQuotaStaysTrueWhenRowsAreDeletedByHand) {
