@@ -182,12 +182,18 @@ class ListCall final : public Call {
   Done<LockPage> done_;
 };
 
+constexpr Subscriber::Purpose releases{
+    .wakes = Wakes::one,
+    .unheard =
+        "releases cannot be listened to, so waiters only poll; let the user subscribe to the lock prefix's "
+        "channels"};
+
 class RedisLockBackend final : public LockBackend {
  public:
   RedisLockBackend(std::shared_ptr<Shared> shared, std::string authority)
       : shared_(std::move(shared)),
         authority_(std::move(authority)),
-        subscriber_(shared_->endpoint, shared_->log) {}
+        subscriber_(shared_->endpoint, shared_->log, releases) {}
 
   ~RedisLockBackend() override { shared_->client->close(); }
 

@@ -18,6 +18,9 @@ namespace holdfast::redis {
 // `id` names a change: its copies, sent again after a lost answer, carry the same. 22 characters of
 // base64url.
 
+/// Of how many of its last writes a record knows the ids (parts/task_write.lua).
+inline constexpr std::uint64_t remembered_writes = 8;
+
 [[nodiscard]] std::string get_command(const StorageLayout& layout, const GetRecord& request, By by);
 [[nodiscard]] Result<std::optional<StoredRecord>> get_outcome(const redisReply& reply, const RecordKey& key);
 

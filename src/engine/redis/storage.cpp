@@ -1,10 +1,8 @@
-#include <algorithm>
-#include <array>
 #include <charconv>
 #include <mutex>
 #include <optional>
 
-#include "core/base64url.hpp"
+#include "core/record_request.hpp"
 #include "engine/redis/client.hpp"
 #include "engine/redis/errors.hpp"
 #include "engine/redis/record_commands.hpp"
@@ -12,9 +10,9 @@
 #include "engine/redis/server_clock.hpp"
 #include "engine/redis/storage_layout.hpp"
 #include "engine/redis/subscriber.hpp"
+#include "sys/incarnation.hpp"
 #include "sys/operation.hpp"
 #include "sys/process.hpp"
-#include "sys/random.hpp"
 
 namespace holdfast {
 namespace redis {
@@ -28,22 +26,6 @@ struct Store {
   std::shared_ptr<Log> log;
   ServerClock clock = {};
 };
-
-/// Names one change among all there ever were.
-std::string new_id() {
-  std::array<unsigned char, 16> bytes{};
-  sys::random_bytes(bytes);
-  return core::base64url(bytes);
-}
-
-/// For a change that was sent again and then refused: an earlier copy of it may have been carried out, and
-/// what it did be undone or written over by somebody before this copy came.
-Error unknown(const RecordKey& key) {
-  return Error(ErrorCode::NetworkTimeout,
-               "the connection broke before the answer came, and the record has changed since: whether this "
-               "change was made is unknown; read the record to see")
-      .about(key.str(), {});
-}
 
 // What each operation is: see ScriptCall. A command here never fails to be made.
 
@@ -63,7 +45,7 @@ struct GetOperation {
 struct CreateOperation {
   using Outcome = CreateOutcome;
   CreateRecord request;
-  std::string id = new_id();
+  std::string id = sys::new_incarnation();
   BootTime begun = BootClock::now();
 
   Result<std::string> command(const Store& store, By by) const {
@@ -79,7 +61,7 @@ struct CreateOperation {
 struct PutOperation {
   using Outcome = PutOutcome;
   PutRecord request;
-  std::string id = new_id();
+  std::string id = sys::new_incarnation();
 
   Result<std::string> command(const Store& store, By by) const {
     return put_command(store.layout, request, id, by);
@@ -87,19 +69,21 @@ struct PutOperation {
   Result<Outcome> outcome(Store&, const Result<Reply>& answer, const Call& call) const {
     if (!answer) return answer.error().about(request.key.str(), {});
     auto outcome = put_outcome(**answer, request);
-    if (outcome && call.was_repeated() && !std::holds_alternative<Written>(*outcome) &&
-        !was_not_made(*outcome)) {
-      return unknown(request.key);
+    const auto* conflict = outcome ? std::get_if<VersionConflict>(&*outcome) : nullptr;
+    if (call.was_repeated() && conflict != nullptr && !is_certain(*conflict)) {
+      return Error(ErrorCode::NetworkTimeout,
+                   "the connection broke before the answer came, and the record was written often since: "
+                   "whether this write was one of them is unknown; read the record to see")
+          .about(request.key.str(), {});
     }
     return outcome;
   }
 
  private:
-  /// Within one record versions only rise, and the script knows the last write: had an earlier copy made the
-  /// version after the expected one, it would have recognised itself there, or a later version would show.
-  [[nodiscard]] static bool was_not_made(const Outcome& refusal) {
-    const auto* conflict = std::get_if<VersionConflict>(&refusal);
-    return conflict != nullptr && !conflict->replaced && conflict->actual <= conflict->expected + 1;
+  /// Whether an earlier copy cannot have been the write that the conflict is about: the script would have
+  /// recognised it among the last few. Where the record was replaced, what was meant is gone in any case.
+  [[nodiscard]] static bool is_certain(const VersionConflict& conflict) {
+    return conflict.replaced || conflict.actual <= conflict.expected + remembered_writes;
   }
 };
 
@@ -113,13 +97,8 @@ struct RemoveOperation {
   Result<Outcome> outcome(Store&, const Result<Reply>& answer, const Call& call) const {
     if (!answer) return answer.error().about(request.key.str(), {});
     auto outcome = remove_outcome(**answer, request);
-    if (!outcome || !call.was_repeated() || std::holds_alternative<Removed>(*outcome)) return outcome;
     // Asked again because the first answer was lost, it finds nothing: then the first one did it.
-    if (std::holds_alternative<NoRecord>(*outcome)) return Removed{};
-    // The record that was meant is there still, so no copy removed it. Else it may be a new one.
-    const auto* conflict = std::get_if<VersionConflict>(&*outcome);
-    const bool same = conflict != nullptr && !conflict->replaced && !request.expected->incarnation.empty();
-    if (!same) return unknown(request.key);
+    if (outcome && call.was_repeated() && std::holds_alternative<NoRecord>(*outcome)) return Removed{};
     return outcome;
   }
 };
@@ -164,6 +143,12 @@ struct ListOperation {
   }
 };
 
+constexpr Subscriber::Purpose changes_of_records{
+    .wakes = Wakes::all,
+    .unheard =
+        "changes of tasks cannot be listened to, so whoever waits for one polls; let the user subscribe to "
+        "the task prefix's channels"};
+
 class RedisStorageBackend final : public StorageBackend {
  public:
   explicit RedisStorageBackend(std::shared_ptr<Store> store) : store_(std::move(store)) {}
@@ -176,6 +161,7 @@ class RedisStorageBackend final : public StorageBackend {
     start(GetOperation{std::move(request)}, stop, std::move(done));
   }
   void create(CreateRecord request, std::stop_token stop, Done<CreateOutcome> done) override {
+    if (auto refused = core::refuse_origin(request.origin)) return done(*std::move(refused));
     start(CreateOperation{std::move(request)}, stop, std::move(done));
   }
   void put(PutRecord request, std::stop_token stop, Done<PutOutcome> done) override {
@@ -192,10 +178,7 @@ class RedisStorageBackend final : public StorageBackend {
   }
 
   void list(ListRecords request, std::stop_token stop, Done<RecordPage> done) override {
-    if (!request.prefix.ends_with(':') || request.prefix.find(':') != request.prefix.size() - 1) {
-      return done(Error(ErrorCode::InvalidArgument,
-                        "a list's prefix is an owner and a colon behind it, the only one"));
-    }
+    if (const auto owner = core::listed_owner(request.prefix); !owner) return done(owner.error());
     start(ListOperation{std::move(request)}, stop, std::move(done));
   }
 
@@ -208,7 +191,8 @@ class RedisStorageBackend final : public StorageBackend {
   [[nodiscard]] std::unique_ptr<Watch> watch(const RecordKey& key, BootTime deadline,
                                              std::stop_token stop) override {
     if (!home_.is_here()) return nullptr;
-    std::call_once(listening_, [this] { subscriber_.emplace(store_->endpoint, store_->log); });
+    std::call_once(listening_,
+                   [this] { subscriber_.emplace(store_->endpoint, store_->log, changes_of_records); });
     return subscriber_->watch(store_->layout.channel(key), deadline, stop);
   }
 

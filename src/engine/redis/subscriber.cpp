@@ -14,7 +14,6 @@
 
 #include "engine/redis/conn/backoff.hpp"
 #include "engine/redis/errors.hpp"
-#include "engine/redis/wake_queue.hpp"
 #include "engine/redis/wire/command.hpp"
 #include "sys/event.hpp"
 #include "sys/process.hpp"
@@ -36,10 +35,11 @@ constexpr milliseconds longest_confirmation = std::chrono::seconds(1);
 /// Shared by the watches and the thread. One of them at a time, the leader, reads and writes the connection.
 class Subscriber::State {
  public:
-  State(std::shared_ptr<const Endpoint> endpoint, std::shared_ptr<Log> log)
-      : endpoint_(std::move(endpoint)), log_(std::move(log)) {}
+  State(std::shared_ptr<const Endpoint> endpoint, std::shared_ptr<Log> log, const Purpose& purpose)
+      : endpoint_(std::move(endpoint)), log_(std::move(log)), purpose_(purpose) {}
 
   struct Topic {
+    explicit Topic(Wakes wakes) : waiters(wakes) {}
     WakeQueue waiters;
     std::uint64_t asked = 0;  ///< the number of the SUBSCRIBE that stands for it; 0: none yet
     bool confirmed = false;
@@ -62,7 +62,7 @@ class Subscriber::State {
       settled_.notify_all();
     });
     Lock lock(mutex_);
-    const auto [topic, is_new] = topics_.try_emplace(channel);
+    const auto [topic, is_new] = topics_.try_emplace(channel, purpose_.wakes);
     topic->second.unwatched_since = never;
     const Place place{topic, topic->second.waiters.enter()};
     auto& state = topic->second;
@@ -102,7 +102,7 @@ class Subscriber::State {
 
   void pass_on(Place place) {
     const std::lock_guard lock(mutex_);
-    place.topic->second.waiters.wake_one();
+    place.topic->second.waiters.pass_on();
   }
 
   void stop() {
@@ -273,7 +273,7 @@ class Subscriber::State {
     const auto parts = elements_of(reply);
     if (parts.size() == 3 && text_of(*parts[0]) == "message") {
       if (const auto topic = topics_.find(text_of(*parts[1])); topic != topics_.end()) {
-        topic->second.waiters.wake_one();
+        topic->second.waiters.wake();
       }
       return true;
     }
@@ -295,7 +295,7 @@ class Subscriber::State {
     if (topic == topics_.end() || topic->second.asked != number) return;
     topic->second.confirmed = true;
     topic->second.silent = false;
-    if (std::exchange(topic->second.missed, false)) topic->second.waiters.wake_one();
+    if (std::exchange(topic->second.missed, false)) topic->second.waiters.wake();
     settled_.notify_all();
   }
 
@@ -306,10 +306,8 @@ class Subscriber::State {
     settled_.notify_all();
     if (told_ || !log_) return;
     told_ = true;
-    log_->write(LogLevel::warning, endpoint_->name() +
-                                       ": releases cannot be listened to, so waiters only poll; let the user "
-                                       "subscribe to the lock prefix's channels (" +
-                                       error.cause() + ")");
+    log_->write(LogLevel::warning,
+                endpoint_->name() + ": " + std::string(purpose_.unheard) + " (" + error.cause() + ")");
   }
 
   void lose() {
@@ -328,6 +326,7 @@ class Subscriber::State {
 
   const std::shared_ptr<const Endpoint> endpoint_;
   const std::shared_ptr<Log> log_;
+  const Purpose purpose_;
   const sys::Birthplace home_;
   sys::Event wake_;
 
@@ -372,9 +371,10 @@ class Subscriber::ChannelWatch final : public Watch {
   State::Place place_;
 };
 
-Subscriber::Subscriber(std::shared_ptr<const Endpoint> endpoint, std::shared_ptr<Log> log)
+Subscriber::Subscriber(std::shared_ptr<const Endpoint> endpoint, std::shared_ptr<Log> log,
+                       const Purpose& purpose)
     // A forked child leaves its copy alone: the thread is not there, the socket is the parent's.
-    : state_(new State(std::move(endpoint), std::move(log)), [](State* state) {
+    : state_(new State(std::move(endpoint), std::move(log), purpose), [](State* state) {
         if (state->is_home()) delete state;
       }) {}
 

@@ -4,8 +4,10 @@
 #include <holdfast/log.hpp>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "engine/redis/conn/dialer.hpp"
+#include "engine/redis/wake_queue.hpp"
 
 namespace holdfast::redis {
 
@@ -13,7 +15,8 @@ namespace holdfast::redis {
 /// those of one channel share its subscription. One of the waiters reads the connection, so that a message
 /// for it needs to wake no other thread; a thread of our own does while nobody sleeps.
 ///
-/// A message wakes one waiter, the one that has waited longest: the others would only be refused, and the
+/// With Wakes::all a message wakes every waiter of its channel, and each looks again for itself. Else:
+/// a message wakes one waiter, the one that has waited longest: the others would only be refused, and the
 /// next release brings the next message. So a release costs each process one attempt, however many threads
 /// wait in it. The same thread, the first in the queue, also looks again for all when nothing is heard (a
 /// lock that expired, a holder that releases silently, a lost message); where there is no subscription
@@ -24,7 +27,12 @@ namespace holdfast::redis {
 /// each channel as if a message had come.
 class Subscriber {
  public:
-  Subscriber(std::shared_ptr<const Endpoint> endpoint, std::shared_ptr<Log> log);
+  struct Purpose {
+    Wakes wakes;
+    /// For the log, where the server does not let us: what that means, and what to do.
+    std::string_view unheard;
+  };
+  Subscriber(std::shared_ptr<const Endpoint> endpoint, std::shared_ptr<Log> log, const Purpose& purpose);
   /// Requires that no watch is left. In a forked child it does nothing.
   ~Subscriber();
   Subscriber(const Subscriber&) = delete;

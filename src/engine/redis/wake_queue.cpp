@@ -17,13 +17,24 @@ void WakeQueue::leave(Place place) {
   const bool was_first = place == waiters_.begin();
   const bool unused = place->woken;
   waiters_.erase(place);
-  if (unused) wake_one();
+  if (unused) pass_on();
   if (!was_first || waiters_.empty()) return;
   waiters_.front().first_since = BootClock::now();
   waiters_.front().poke();
 }
 
-void WakeQueue::wake_one() {
+void WakeQueue::pass_on() {
+  if (wakes_ == Wakes::one) wake();
+}
+
+void WakeQueue::wake() {
+  if (wakes_ == Wakes::all) {
+    for (auto& waiter : waiters_) {
+      waiter.woken = true;
+      waiter.poke();
+    }
+    return;
+  }
   const auto asleep = std::ranges::find_if(waiters_, [](const Waiter& waiter) { return !waiter.woken; });
   if (asleep == waiters_.end()) return;
   asleep->woken = true;
@@ -35,7 +46,7 @@ bool WakeQueue::sleep(Lock& lock, Place place, BootTime look_again_at, BootTime 
   const BootTime began = BootClock::now();
   // Whoever becomes the first while it sleeps begins its pause anew: the lock has just been taken.
   const auto look_at = [&] {
-    if (alone || place->first_since <= began) return look_again_at;
+    if (alone || wakes_ == Wakes::all || place->first_since <= began) return look_again_at;
     return place->first_since == never ? never : saturating_add(place->first_since, look_again_at - began);
   };
   // The callback needs the mutex: so it is made and ended without it.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <holdfast/clock.hpp>
 #include <list>
@@ -10,6 +11,12 @@
 #include "sys/event.hpp"
 
 namespace holdfast::redis {
+
+/// Whom a message is for.
+enum class Wakes : std::uint8_t {
+  one,  ///< the waiter that came first: what there is to get, only one can have
+  all,  ///< everybody: there is something to see
+};
 
 /// The waiters of one channel, in the order they came. Guarded by one mutex, which its owner has; every
 /// function requires it.
@@ -32,20 +39,25 @@ class WakeQueue {
   /// Lets time pass until the waiter is poked, or that time; may end early.
   using Pause = std::function<void(Lock&, Waiter&, BootTime until)>;
 
+  explicit WakeQueue(Wakes wakes) noexcept : wakes_(wakes) {}
+
   [[nodiscard]] bool empty() const noexcept { return waiters_.empty(); }
   [[nodiscard]] Place enter();
-  /// A wake-up that it did not notice goes to the next.
+  /// A wake-up for one that it did not notice goes to the next.
   void leave(Place place);
 
-  /// Wakes the first that is not awake already.
-  void wake_one();
+  /// Wakes the first that is not awake already; or all.
+  void wake();
+  /// Wakes another in place of one that was woken and has no use for it. Where all are, nobody.
+  void pass_on();
 
   /// Sleeps until woken (true), `deadline` or a stop request (false), or until `look_again_at` if this waiter
-  /// looks for all or, as long as `alone` is true, for itself.
+  /// looks for all or, where all are woken or as long as `alone` is true, for itself.
   bool sleep(Lock& lock, Place place, BootTime look_again_at, BootTime deadline, const std::stop_token& stop,
              const bool& alone, const Pause& pause);
 
  private:
+  const Wakes wakes_;
   std::list<Waiter> waiters_;
 };
 

@@ -1,3 +1,7 @@
--- written: the version that this very request made of the record, if an earlier copy of it did; `write` is the
--- last writer's id and that version, which other software's writes leave as it is.
-local written = fields[9] and string.sub(fields[9], 1, 23) == id .. ':' and tonumber(string.sub(fields[9], 24))
+-- written: the version that this very request made of the record, if an earlier copy of it did. `write` has the
+-- ids of our last eight writes and the versions they made, newest first; other software leaves it as it is.
+local written
+if fields[9] then
+  local _, found = string.find(fields[9], id, 1, true)
+  written = found and tonumber(string.match(fields[9], '^:(%d+)', found + 1))
+end

