@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "support/seeded.hpp"
 #include "support/storage_calls.hpp"
@@ -12,6 +13,13 @@
 
 namespace holdfast::test {
 namespace {
+
+bool before(const ListPosition& a, const ListPosition& b, ListOrder order) {
+  const auto ascending = [](const ListPosition& x, const ListPosition& y) {
+    return std::tie(x.created_at_ms, x.task) < std::tie(y.created_at_ms, y.task);
+  };
+  return order == ListOrder::oldest_first ? ascending(a, b) : ascending(b, a);
+}
 
 /// What the records of one store should be. Expiries are far off, past, or waited for at once, so that no
 /// answer depends on how fast the machine is.
@@ -54,11 +62,8 @@ class Model {
   [[nodiscard]] std::vector<ListPosition> list(const std::string& owner, ListOrder order) {
     std::vector<ListPosition> places;
     for (const auto& [task, record] : owners[owner]) places.push_back({record.created_at_ms, task});
-    const auto before = [](const ListPosition& a, const ListPosition& b) {
-      return std::tie(a.created_at_ms, a.task) < std::tie(b.created_at_ms, b.task);
-    };
-    std::sort(places.begin(), places.end(), before);
-    if (order == ListOrder::newest_first) std::reverse(places.begin(), places.end());
+    std::sort(places.begin(), places.end(),
+              [&](const ListPosition& a, const ListPosition& b) { return before(a, b, order); });
     return places;
   }
 };
@@ -286,11 +291,7 @@ class EveryStorageEngine : public testing::TestWithParam<StorageEngine> {
     std::optional<ListPosition> after;
     if (random.below(2) == 0) {  // behind any place, of a record or not
       after = {static_cast<std::int64_t>(random.below(4) * 1000), random.pick(tasks)};
-      const auto skipped = [&](const ListPosition& place) {
-        const auto here = std::tie(place.created_at_ms, place.task);
-        const auto there = std::tie(after->created_at_ms, after->task);
-        return order == ListOrder::oldest_first ? here <= there : here >= there;
-      };
+      const auto skipped = [&](const ListPosition& place) { return !before(*after, place, order); };
       places.erase(places.begin(), std::find_if_not(places.begin(), places.end(), skipped));
     }
     const std::size_t limit = 1 + random.below(6);
@@ -302,9 +303,12 @@ class EveryStorageEngine : public testing::TestWithParam<StorageEngine> {
       EXPECT_EQ(page.records[i].created_at_ms, places[i].created_at_ms);
       expect_same(page.records[i].record, model.owners[owner].at(places[i].task).stored);
     }
-    // A page that is full by chance may or may not know that it is the last one.
+    // The next page goes on at the last record or behind it, where the engine may have passed dead ones, but
+    // before the next record. A page that is full by chance may or may not know that it is the last one.
     if (places.size() > limit) {
-      EXPECT_EQ(page.next, places[limit - 1]);
+      ASSERT_TRUE(page.next);
+      EXPECT_FALSE(before(*page.next, places[limit - 1], order));
+      EXPECT_TRUE(before(*page.next, places[limit], order));
     } else if (page.next) {
       EXPECT_EQ(page.records.size(), limit);
     }
