@@ -141,6 +141,12 @@ struct ListOperation {
     if (!answer) return answer.error().about(request.prefix, {});
     return list_outcome(**answer, request);
   }
+  /// The script met so many dead members of the index that it stopped: they are gone now.
+  bool goes_on(const Result<Outcome>& page) {
+    if (!page || !page->records.empty() || !page->next) return false;
+    request.after = page->next;
+    return true;
+  }
 };
 
 constexpr Subscriber::Purpose changes_of_records{
