@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -332,6 +333,33 @@ TEST_F(TaskRun, AReaderThatWentAwayIsTheCommandsAffairAsEver) {
           .wait();
   EXPECT_EQ(result.out, "y\n");
   EXPECT_NE(result.err.find("over"), std::string::npos) << result.err;
+}
+
+/// In a child: standard output is a pipe that is full, and that nobody will ever read.
+void fill_standard_output() {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_NONBLOCK) != 0) _exit(99);
+  while (write(ends[1], "x", 1) == 1) {
+  }
+  if (fcntl(ends[1], F_SETFL, 0) != 0 || dup2(ends[1], STDOUT_FILENO) < 0) _exit(99);
+}
+
+TEST_F(TaskRun, AReaderThatTakesItsTimeDoesNotKeepTheTaskFromEnding) {
+  const auto id = create();
+  auto running =
+      start({"task", "run", "--id", id, "--", "echo", "out"}, {.before_exec = fill_standard_output});
+  EXPECT_TRUE(eventually([&] { return get(id)["task"]["status"] == "completed"; }));
+  EXPECT_EQ(get(id)["result"]["stdout"], "out\n");
+  EXPECT_TRUE(eventually([&] { return holdfast({"lock", "list"}).out.empty(); })) << "the lock is free";
+  EXPECT_FALSE(running->finished()) << "what was written is not thrown away";
+}
+
+TEST_F(TaskRun, TheCommandReadsTheTerminal) {
+  Pty terminal({HOLDFAST_BINARY, "task", "run", "--", "sh", "-c", "echo ready; read x; echo got $x"},
+               {"HOLDFAST_URL=" + url()});
+  EXPECT_TRUE(terminal.shows("ready")) << terminal.screen();
+  terminal.type("this\n");
+  EXPECT_TRUE(terminal.shows("got this")) << terminal.screen();
 }
 
 TEST_F(TaskRun, WhatIsLeftBehindInTheBackgroundIsNotWaitedFor) {
