@@ -26,9 +26,10 @@ void set_up(CLI::App& app, Context& context) {
   app.name("holdfast");
   app.set_version_flag("--version", "holdfast " + std::string(version()), "Print the version and exit");
   app.set_help_flag("-h,--help", "Print this help and exit");
-  app.add_option("--url", context.url,
-                 "Where the locks are: sqlite:PATH, sqlite: (in your state directory), redis://HOST,\n"
-                 "rediss://HOST (TLS), unix:SOCKET or memory: (default $HOLDFAST_URL, then sqlite:)")
+  app.add_option(
+         "--url", context.url,
+         "Where the locks and tasks are: sqlite:PATH, sqlite: (in your state directory), redis://HOST,\n"
+         "rediss://HOST (TLS), unix:SOCKET or memory: (default $HOLDFAST_URL, then sqlite:)")
       ->type_name("URL")
       ->check([](const std::string& url) {
         return url.empty() ? "is empty; use sqlite:, sqlite:PATH or redis://HOST" : "";
@@ -42,11 +43,13 @@ void set_up(CLI::App& app, Context& context) {
       "  holdfast run -n deploy -- make deploy           exit 75 if somebody else does\n"
       "  holdfast lock list                              who holds what\n"
       "  holdfast lock show deploy\n"
+      "  holdfast task run -- ./report.sh                work that can be followed and cancelled\n"
+      "  holdfast task list\n"
       "  holdfast --url redis://cache.internal run -n deploy -- make deploy\n"
       "  holdfast --url redis://cache.internal doctor    what would hurt there\n"
       "  source <(holdfast completion bash)\n"
       "\n"
-      "Each command has its own help: holdfast run --help, holdfast lock acquire --help.");
+      "Each command has its own help: holdfast run --help, holdfast task run --help.");
   Command root(app, context);
   add_run(root, context);
   Command lock = root.add_command("lock", "Take, extend, release and look at locks by hand");
@@ -86,7 +89,7 @@ int run(std::vector<std::string> typed) {
   Context context;
   // So that even a usage error comes as asked for; the parser has the last word otherwise.
   context.json = asks_for_json(typed);
-  CLI::App app("Fenced locks for commands and scripts.");
+  CLI::App app("Fenced locks and tasks for commands and scripts.");
   set_up(app, context);
   try {
     auto arguments = divide_arguments(app, typed);

@@ -44,12 +44,13 @@ class TaskRun : public CliTest {
     EXPECT_EQ(result.code, 0) << result.err;
     return result.out.substr(0, result.out.find('\n'));
   }
-  /// A `task run` of that task whose command wrote its pid into DIR/started and does not end by itself.
+  /// A `task run` of that task whose command does `before`, writes its pid into DIR/started, and goes on.
   [[nodiscard]] std::unique_ptr<Program> worker(const std::string& id, std::vector<std::string> options = {},
-                                                const std::string& script = "exec sleep 60") const {
+                                                const std::string& script = "exec sleep 60",
+                                                const std::string& before = ":") const {
     options.insert(options.begin(), {"task", "run", "--id", id});
     for (const char* word : {"--", "sh", "-c"}) options.emplace_back(word);
-    options.push_back("echo $$ > $DIR/started; " + script);
+    options.push_back(before + "; echo $$ > $DIR/started; " + script);
     return start(options);
   }
 };
@@ -173,7 +174,8 @@ TEST_F(TaskRun, ACancelFromElsewhereEndsTheCommand) {
 
 TEST_F(TaskRun, ACommandThatIgnoresTheCancelIsKilled) {
   const auto id = create();
-  auto running = worker(id, {"--lease", "3", "--grace", "0.2"}, "trap '' TERM; while :; do sleep 0.05; done");
+  auto running =
+      worker(id, {"--lease", "3", "--grace", "0.2"}, "while :; do sleep 0.05; done", "trap '' TERM");
   const auto command = pid_in(file("started"));
   EXPECT_EQ(holdfast({"task", "cancel", id}).code, 0);
   EXPECT_EQ(running->wait().code, 80);
@@ -213,7 +215,7 @@ TEST_F(TaskRun, TwoDoNotWorkOnOneTask) {
 
 TEST_F(TaskRun, WhatADeadWorkerLeftIsTakenUpWithAHigherFence) {
   const auto id = create();
-  auto first = worker(id, {"--lease", "1"});
+  auto first = worker(id, {"--lease", "3"});
   const auto command = pid_in(file("started"));
   const auto old_fence = get(id)["fence"];
   first->signal(SIGKILL);
@@ -243,7 +245,7 @@ TEST_F(TaskRun, ALostLockEndsTheCommandAndLeavesTheTask) {
 
 TEST_F(TaskRun, AStoppedWorkerCannotSpoilWhatTheNextOneDid) {
   const auto id = create();
-  auto first = worker(id, {"--lease", "1"}, "while [ ! -e $DIR/go ]; do sleep 0.05; done");
+  auto first = worker(id, {"--lease", "3"}, "while [ ! -e $DIR/go ]; do sleep 0.05; done");
   (void)pid_in(file("started"));
   const auto token = get(id)["fence"];
   first->signal(SIGSTOP);
@@ -262,7 +264,7 @@ TEST_F(TaskRun, AStoppedWorkerCannotSpoilWhatTheNextOneDid) {
 
 TEST_F(TaskRun, SignalsGoToTheCommand) {
   const auto id = create();
-  auto running = worker(id, {}, "trap 'exit 5' TERM; while :; do sleep 0.05; done");
+  auto running = worker(id, {}, "while :; do sleep 0.05; done", "trap 'exit 5' TERM");
   (void)pid_in(file("started"));
   running->signal(SIGTERM);
   EXPECT_EQ(running->wait().code, 5);
