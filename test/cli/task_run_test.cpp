@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -120,8 +121,8 @@ TEST_F(TaskRun, LinesOfDescriptorThreeBecomeVariables) {
       "echo progress=0.25 >&3; echo 'phase=\"load\"' >&3; echo nonsense >&3; echo 'x=also bad' >&3; "
       "echo progress=0.5 >&3; printf 'last={\"a\":[1]}' >&3");
   EXPECT_EQ(ran.code, 0);
-  EXPECT_EQ(get(ran.id)["variables"],
-            ordered_json::parse(R"({"last":{"a":[1]},"phase":"load","progress":0.5})"));
+  const nlohmann::json variables = get(ran.id)["variables"];
+  EXPECT_EQ(variables, nlohmann::json::parse(R"({"last":{"a":[1]},"phase":"load","progress":0.5})"));
   EXPECT_NE(ran.err.find("nonsense"), std::string::npos) << ran.err;
   EXPECT_EQ(ran.err.find("also bad"), std::string::npos) << "complained about once\n" << ran.err;
 }
@@ -284,14 +285,14 @@ TEST_F(TaskRun, ARequestKeyRunsTheRequestOnce) {
 }
 
 TEST_F(TaskRun, UsageIsChecked) {
-  EXPECT_EQ(holdfast({"task", "run"}).code, 64);
+  EXPECT_EQ(holdfast({"task", "run", "--owner", "nobody"}).code, 64);
   EXPECT_EQ(holdfast({"task", "run", "--id", create(), "--method", "m", "--", "true"}).code, 64);
-  EXPECT_EQ(holdfast({"task", "run", "--lease", "0", "--", "true"}).code, 64);
-  const auto grace = holdfast({"task", "run", "--lease", "3", "--grace", "2", "--", "true"});
+  EXPECT_EQ(holdfast({"task", "run", "--owner", "nobody", "--lease", "0", "--", "true"}).code, 64);
+  const auto grace =
+      holdfast({"task", "run", "--owner", "nobody", "--lease", "3", "--grace", "2", "--", "true"});
   EXPECT_EQ(grace.code, 64);
   EXPECT_NE(grace.err.find("--lease"), std::string::npos) << grace.err;
-  EXPECT_EQ(holdfast({"task", "list"}).out.find("working"), holdfast({"task", "list"}).out.rfind("working"))
-      << "a usage error creates no task";
+  EXPECT_EQ(holdfast({"task", "list", "--owner", "nobody"}).out, "") << "a usage error creates no task";
 }
 
 TEST_F(TaskRun, ArgumentsReachTheCommandExactly) {
@@ -307,9 +308,19 @@ TEST_F(TaskRun, ArgumentsReachTheCommandExactly) {
   }
 }
 
-TEST_F(TaskRun, NoFileOfOursIsInheritedButTheThree) {
-  const auto ran = shell("ls /proc/self/fd | sort -n | tr '\\n' ' '");
-  EXPECT_EQ(ran.out, "0 1 2 3 4 ") << "4 is the directory that ls reads";
+TEST_F(TaskRun, TheCommandHasThreePipesOfOursAndNothingElse) {
+  const auto result = holdfast({"task", "run", "--", "ls", "-l", "/proc/self/fd"},
+                               {.before_exec = [] { close_range(3, ~0U, 0); }});
+  std::vector<std::string> found;
+  std::istringstream lines(result.out);
+  for (std::string line; std::getline(lines, line);) {
+    const auto arrow = line.find(" -> ");
+    if (arrow == std::string::npos || line.find(" -> /proc/") != std::string::npos) continue;
+    const auto number = line.rfind(' ', arrow - 1) + 1;
+    const bool is_pipe = line.find(" -> pipe:") != std::string::npos;
+    found.push_back(line.substr(number, arrow - number) + (is_pipe ? " pipe" : " file"));
+  }
+  EXPECT_EQ(found, (std::vector<std::string>{"0 file", "1 pipe", "2 pipe", "3 pipe"})) << result.out;
 }
 
 TEST_F(TaskRun, AReaderThatWentAwayIsTheCommandsAffairAsEver) {
@@ -322,6 +333,33 @@ TEST_F(TaskRun, AReaderThatWentAwayIsTheCommandsAffairAsEver) {
           .wait();
   EXPECT_EQ(result.out, "y\n");
   EXPECT_NE(result.err.find("over"), std::string::npos) << result.err;
+}
+
+/// In a child: standard output is a pipe that is full, and that nobody will ever read.
+void fill_standard_output() {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_NONBLOCK) != 0) _exit(99);
+  while (write(ends[1], "x", 1) == 1) {
+  }
+  if (fcntl(ends[1], F_SETFL, 0) != 0 || dup2(ends[1], STDOUT_FILENO) < 0) _exit(99);
+}
+
+TEST_F(TaskRun, AReaderThatTakesItsTimeDoesNotKeepTheTaskFromEnding) {
+  const auto id = create();
+  auto running =
+      start({"task", "run", "--id", id, "--", "echo", "out"}, {.before_exec = fill_standard_output});
+  EXPECT_TRUE(eventually([&] { return get(id)["task"]["status"] == "completed"; }));
+  EXPECT_EQ(get(id)["result"]["stdout"], "out\n");
+  EXPECT_TRUE(eventually([&] { return holdfast({"lock", "list"}).out.empty(); })) << "the lock is free";
+  EXPECT_FALSE(running->finished()) << "what was written is not thrown away";
+}
+
+TEST_F(TaskRun, TheCommandReadsTheTerminal) {
+  Pty terminal({HOLDFAST_BINARY, "task", "run", "--", "sh", "-c", "echo ready; read x; echo got $x"},
+               {"HOLDFAST_URL=" + url()});
+  EXPECT_TRUE(terminal.shows("ready")) << terminal.screen();
+  terminal.type("this\n");
+  EXPECT_TRUE(terminal.shows("got this")) << terminal.screen();
 }
 
 TEST_F(TaskRun, WhatIsLeftBehindInTheBackgroundIsNotWaitedFor) {

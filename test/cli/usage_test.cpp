@@ -23,7 +23,9 @@ TEST_F(Usage, BadInputIsRefusedWithItsCodeAndAReason) {
   const std::vector<BadInput> table{
       {{}, 64, "subcommand is required"},
       {{"lock"}, 64, "subcommand is required"},
-      {{"frobnicate"}, 64, "unknown command \"frobnicate\"; holdfast has: run, lock, doctor, completion"},
+      {{"frobnicate"},
+       64,
+       "unknown command \"frobnicate\"; holdfast has: run, lock, task, doctor, completion"},
       {{"lock", "steal"}, 64, "unknown command \"steal\"; holdfast lock has: acquire"},
       {{"--frobnicate"}, 64, "unknown option \"--frobnicate\""},
       {{"run", "-nxw5", "k", "true"}, 64, "unknown option \"-x\"; see holdfast run --help"},

@@ -340,7 +340,7 @@ TEST_P(TasksOn, AClaimGuardsTheTaskFromItsFirstMoment) {
   EXPECT_EQ(code_of([&] { (void)first.set_variables(json(R"({"late":true})")); }), ErrorCode::StaleFence)
       << "shut out by the claim, before the new one's first write";
   EXPECT_EQ(second.complete(json(R"({"by":"second"})"), "done").status, TaskStatus::completed);
-  EXPECT_EQ(code_of([&] { (void)first.complete(json("1")); }), ErrorCode::InvalidTransition);
+  EXPECT_EQ(code_of([&] { (void)first.complete(json("1")); }), ErrorCode::StaleFence);
   EXPECT_TRUE(first.stopped().stop_requested());
   EXPECT_EQ(store.get_result("alice", id)->str(), R"({"by":"second"})");
 }

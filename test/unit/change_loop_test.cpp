@@ -32,14 +32,14 @@ ChangeLoop::Action after_read(ChangeLoop& loop, const std::optional<StoredRecord
   return loop.resume(Result<std::optional<StoredRecord>>(record), 2000);
 }
 ChangeLoop::Action after_write(ChangeLoop& loop, PutOutcome outcome) {
-  return loop.resume(Result<PutOutcome>(std::move(outcome)), std::nullopt);
+  return loop.resume(Result<PutOutcome>(std::move(outcome)));
 }
 ErrorCode code_of(const ChangeLoop::Action& action) {
   return std::get<ChangeLoop::Finished>(action).result.error().code();
 }
 
 TEST(ChangeLoop, WritesWhatItReadAndExpectsThatVersionOfThatRecord) {
-  ChangeLoop loop("7", "alice", count_up());
+  ChangeLoop loop("7", "alice", count_up(), std::nullopt);
   ASSERT_TRUE(std::holds_alternative<ChangeLoop::Read>(loop.start()));
   const auto write = after_read(loop, stored(4, {{"n", 1}}));
   ASSERT_TRUE(std::holds_alternative<ChangeLoop::Write>(write));
@@ -54,7 +54,7 @@ TEST(ChangeLoop, WritesWhatItReadAndExpectsThatVersionOfThatRecord) {
 }
 
 TEST(ChangeLoop, ALostRaceIsDecidedAnewOnWhatTheOtherWrote) {
-  ChangeLoop loop("7", "alice", count_up());
+  ChangeLoop loop("7", "alice", count_up(), std::nullopt);
   (void)after_read(loop, stored(4, {{"n", 1}}));
   ASSERT_TRUE(std::holds_alternative<ChangeLoop::Read>(
       after_write(loop, VersionConflict{.expected = 4, .actual = 5})));
@@ -63,7 +63,7 @@ TEST(ChangeLoop, ALostRaceIsDecidedAnewOnWhatTheOtherWrote) {
 }
 
 TEST(ChangeLoop, GivesUpAfterManyLostRaces) {
-  ChangeLoop loop("7", "alice", count_up());
+  ChangeLoop loop("7", "alice", count_up(), std::nullopt);
   int races = 0;
   for (;;) {
     (void)after_read(loop, stored(4));
@@ -82,14 +82,14 @@ TEST(ChangeLoop, AChangeThatWouldUndoTheOthersIsReported) {
   change.still_meant = [](const TaskRecord& first, const TaskRecord& now) {
     return first.variables() == now.variables();
   };
-  ChangeLoop loop("7", "alice", change);
+  ChangeLoop loop("7", "alice", change, std::nullopt);
   (void)after_read(loop, stored(4));
   (void)after_write(loop, VersionConflict{.expected = 4, .actual = 5});
   EXPECT_EQ(code_of(after_read(loop, stored(5, {{"n", 1}}))), ErrorCode::ConcurrentChange);
 }
 
 TEST(ChangeLoop, RefusalsAreErrorsWithTheirNumbers) {
-  ChangeLoop loop("7", "alice", count_up());
+  ChangeLoop loop("7", "alice", count_up(), std::nullopt);
   (void)after_read(loop, stored(4));
   const auto stale = after_write(loop, StaleFence{.given = *Fence::of(3), .highest = *Fence::of(9)});
   EXPECT_EQ(code_of(stale), ErrorCode::StaleFence);
@@ -105,12 +105,26 @@ TEST(ChangeLoop, RefusalsAreErrorsWithTheirNumbers) {
   EXPECT_NE(named.find("AUTH"), std::string::npos) << named;
 }
 
+TEST(ChangeLoop, ALateWorkerLearnsThatItIsLateNotThatTheTaskIsOver) {
+  const FencingToken late{.authority = "A", .lock_key = "k", .fence = *Fence::of(3)};
+  auto record = stored(4);
+  record->guarded_by = FencingToken{.authority = "A", .lock_key = "k", .fence = *Fence::of(9)};
+  bool asked = false;
+  const Change forbidden{.apply = [&](TaskRecord&) -> Status {
+    asked = true;
+    return Error(ErrorCode::InvalidTransition, "it is over");
+  }};
+  ChangeLoop loop("7", "alice", forbidden, late);
+  EXPECT_EQ(code_of(after_read(loop, record)), ErrorCode::StaleFence);
+  EXPECT_FALSE(asked);
+}
+
 TEST(ChangeLoop, AbsentAndAnothersAreTheSame) {
-  ChangeLoop absent("7", "alice", count_up());
+  ChangeLoop absent("7", "alice", count_up(), std::nullopt);
   EXPECT_EQ(code_of(after_read(absent, std::nullopt)), ErrorCode::NotFound);
-  ChangeLoop foreign("7", "bob", count_up());
+  ChangeLoop foreign("7", "bob", count_up(), std::nullopt);
   EXPECT_EQ(code_of(after_read(foreign, stored(1))), ErrorCode::NotFound);
-  ChangeLoop vanished("7", "alice", count_up());
+  ChangeLoop vanished("7", "alice", count_up(), std::nullopt);
   (void)after_read(vanished, stored(1));
   EXPECT_EQ(code_of(after_write(vanished, NoRecord{})), ErrorCode::NotFound);
 }

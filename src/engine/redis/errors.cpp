@@ -17,7 +17,8 @@ struct Meaning {
 };
 
 constexpr std::string_view no_permission =
-    "Redis does not permit this user to do that; grant it the commands, keys and channels that locks need";
+    "Redis does not permit this user to do that; grant it the commands, keys and channels that locks or "
+    "tasks need";
 constexpr std::string_view bad_credentials = "Redis does not accept the user or password";
 constexpr std::string_view bad_request = "Redis does not accept the arguments of a command";
 
@@ -30,10 +31,10 @@ constexpr std::array by_word = {
             "Redis is in protected mode and accepts local connections only; give it a password or a bind "
             "address"},
     Meaning{"WRONGTYPE", ErrorCode::InvalidArgument,
-            "a key that a lock needs holds another kind of value; choose another key or prefix"},
+            "a key that is needed here holds another kind of value; choose another key or prefix"},
     Meaning{"LOADING", ErrorCode::ServiceUnavailable, "Redis is still loading its data"},
     Meaning{"READONLY", ErrorCode::ServiceUnavailable,
-            "this Redis is a read-only replica; locks need its master"},
+            "this Redis is a read-only replica; its master is needed"},
     Meaning{"MASTERDOWN", ErrorCode::ServiceUnavailable, "this Redis is a replica that has lost its master"},
     Meaning{"CLUSTERDOWN", ErrorCode::ServiceUnavailable, "the Redis cluster is down"},
     Meaning{"TRYAGAIN", ErrorCode::ServiceUnavailable, "the Redis cluster is moving these keys"},

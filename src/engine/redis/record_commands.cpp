@@ -319,6 +319,8 @@ std::optional<RecordPage> page_of(Parts parts, std::string_view owner) {
   if (parts.size() < head || (parts.size() - head) % step != 0) return std::nullopt;
   const auto more = integer_of(*parts[0]);
   RecordPage page;
+  const auto type = parts[1]->type;
+  if (parts[2]->type != type || (type != REDIS_REPLY_STRING && type != REDIS_REPLY_NIL)) return std::nullopt;
   if (more == 1) {
     const auto score = score_of(*parts[1]);
     if (!score) return std::nullopt;

@@ -13,8 +13,9 @@
 namespace holdfast::redis {
 
 /// An operation that is one script: `command(shared, by)` is how it is asked, `outcome(shared, answer, call)`
-/// what an answer means. `Shared` is what the operations of a backend have in common, a `client` at least;
-/// they may outlive the backend that began them.
+/// what an answer means. One that takes more than one script has `goes_on(outcome)`: true if that was not the
+/// end, and the command is another now. `Shared` is what the operations of a backend have in common, a
+/// `client` at least; they may outlive the backend that began them.
 template <class Shared, class Operation>
 class ScriptCall final : public Call {
  public:
@@ -36,12 +37,18 @@ class ScriptCall final : public Call {
 
  private:
   void finish(std::unique_ptr<Call> self, Result<Reply> answer) override {
-    if (answer && is_noscript(**answer)) {
-      bytes = *operation_.command(*shared_, By::text);
-      auto& client = *shared_->client;
-      return client.send(std::move(self), {});
+    if (answer && is_noscript(**answer)) return ask_again(std::move(self), By::text);
+    auto outcome = operation_.outcome(*shared_, answer, *this);
+    if constexpr (requires { operation_.goes_on(outcome); }) {
+      if (operation_.goes_on(outcome)) return ask_again(std::move(self), By::sha);
     }
-    done_(operation_.outcome(*shared_, answer, *this));
+    done_(std::move(outcome));
+  }
+
+  void ask_again(std::unique_ptr<Call> self, By by) {
+    bytes = *operation_.command(*shared_, by);
+    auto& client = *shared_->client;
+    client.send(std::move(self), {});
   }
 
   std::shared_ptr<Shared> shared_;

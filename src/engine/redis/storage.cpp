@@ -141,6 +141,12 @@ struct ListOperation {
     if (!answer) return answer.error().about(request.prefix, {});
     return list_outcome(**answer, request);
   }
+  /// The script met so many dead members of the index that it stopped: they are gone now.
+  bool goes_on(const Result<Outcome>& page) {
+    if (!page || !page->records.empty() || !page->next) return false;
+    request.after = page->next;
+    return true;
+  }
 };
 
 constexpr Subscriber::Purpose changes_of_records{
@@ -148,6 +154,15 @@ constexpr Subscriber::Purpose changes_of_records{
     .unheard =
         "changes of tasks cannot be listened to, so whoever waits for one polls; let the user subscribe to "
         "the task prefix's channels"};
+
+/// What an error of this request names.
+template <class Request>
+const std::string& subject_of(const Request& request) {
+  return request.key.str();
+}
+const std::string& subject_of(const ListRecords& request) {
+  return request.prefix;
+}
 
 class RedisStorageBackend final : public StorageBackend {
  public:
@@ -202,7 +217,9 @@ class RedisStorageBackend final : public StorageBackend {
   template <class Operation>
   void start(Operation operation, const std::stop_token& stop, Done<typename Operation::Outcome> done) {
     const auto deadline = operation.request.deadline;
-    if (auto early = refuse_early(deadline, stop)) return done(*std::move(early));
+    if (const auto early = refuse_early(deadline, stop)) {
+      return done(early->about(subject_of(operation.request), {}));
+    }
     start_script(store_, std::move(operation),
                  {.deadline = deadline, .patience = store_->endpoint->options().command_timeout}, stop,
                  std::move(done));
