@@ -167,7 +167,8 @@ class RedisStorageBackend final : public StorageBackend {
     start(GetOperation{std::move(request)}, stop, std::move(done));
   }
   void create(CreateRecord request, std::stop_token stop, Done<CreateOutcome> done) override {
-    if (auto refused = core::refuse_origin(request.origin)) return done(*std::move(refused));
+    if (const auto refused = core::refuse_origin(request.origin))
+      return done(refused->about(request.key.str(), {}));
     start(CreateOperation{std::move(request)}, stop, std::move(done));
   }
   void put(PutRecord request, std::stop_token stop, Done<PutOutcome> done) override {
@@ -184,7 +185,9 @@ class RedisStorageBackend final : public StorageBackend {
   }
 
   void list(ListRecords request, std::stop_token stop, Done<RecordPage> done) override {
-    if (const auto owner = core::listed_owner(request.prefix); !owner) return done(owner.error());
+    if (const auto owner = core::listed_owner(request.prefix); !owner) {
+      return done(owner.error().about(request.prefix, {}));
+    }
     start(ListOperation{std::move(request)}, stop, std::move(done));
   }
 
@@ -208,10 +211,19 @@ class RedisStorageBackend final : public StorageBackend {
   template <class Operation>
   void start(Operation operation, const std::stop_token& stop, Done<typename Operation::Outcome> done) {
     const auto deadline = operation.request.deadline;
-    if (auto early = refuse_early(deadline, stop)) return done(*std::move(early));
+    if (const auto early = refuse_early(deadline, stop)) return done(early->about(subject(operation), {}));
     start_script(store_, std::move(operation),
                  {.deadline = deadline, .patience = store_->endpoint->options().command_timeout}, stop,
                  std::move(done));
+  }
+
+  template <class Operation>
+  static const std::string& subject(const Operation& operation) {
+    if constexpr (requires { operation.request.key; }) {
+      return operation.request.key.str();
+    } else {
+      return operation.request.prefix;
+    }
   }
 
   [[nodiscard]] std::optional<Error> refuse_early(BootTime deadline, const std::stop_token& stop) const {
