@@ -6,6 +6,7 @@
 #include <hiredis/hiredis.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -70,12 +71,12 @@ void remove(StorageBackend& backend, const std::string& key) {
       backend, [&](auto done) { backend.remove({.key = key_of(key)}, {}, std::move(done)); });
 }
 
-holdfast::RecordPage list(StorageBackend& backend, const std::string& owner,
+holdfast::RecordPage list(StorageBackend& backend, const std::string& owner, std::size_t limit,
                           std::optional<holdfast::ListPosition> after = {}) {
   return blocking<holdfast::RecordPage>(backend, [&](auto done) {
     backend.list({.prefix = owner + ":",
                   .after = std::move(after),
-                  .limit = 10,
+                  .limit = limit,
                   .order = holdfast::ListOrder::newest_first},
                  {}, std::move(done));
   });
@@ -136,14 +137,26 @@ double bare_rate(bench::Raw& raw, const std::function<void(int chain)>& append, 
   return static_cast<double>(count) / std::chrono::duration<double>(end - start).count();
 }
 
+/// The place in its owner's list of the record that `fill` created as number i: a millisecond each.
+holdfast::ListPosition place_of(int i) {
+  return {.created_at_ms = 1'771'840'800'000 + i, .task = "task-" + std::to_string(i)};
+}
+
+std::string text_of_record(int i) {
+  std::array<char, 16> time{};
+  std::snprintf(time.data(), time.size(), "%02d:%02d.%03d", i / 60'000 % 60, i / 1000 % 60, i % 1000);
+  auto text = record_text;
+  return text.replace(text.find("00:00.000"), 9, time.data());
+}
+
 void fill(StorageBackend& backend, const std::string& owner, int records) {
   std::atomic<int> created = 0;
   std::latch all(records);
   std::function<void()> go = [&] {
     const int i = created++;
     if (i >= records) return;
-    backend.create({.key = key_of(owner + ":task-" + std::to_string(i)), .data = data_of(record_text)}, {},
-                   [&](const Result<holdfast::CreateOutcome>& outcome) {
+    backend.create({.key = key_of(owner + ":task-" + std::to_string(i)), .data = data_of(text_of_record(i))},
+                   {}, [&](const Result<holdfast::CreateOutcome>& outcome) {
                      if (!outcome) std::terminate();
                      all.count_down();
                      go();
@@ -169,9 +182,7 @@ void flatness(const bench::Server& server, StorageBackend& backend) {
   std::vector<Owner> owners{{10, "ten"}, {1000, "thousand"}, {100'000, "many"}};
   for (auto& owner : owners) {
     fill(backend, owner.name, owner.records);
-    // A place without a record, halfway in a list where all are equally old.
-    owner.halfway = {.created_at_ms = 1'771'840'800'000,
-                     .task = "task-" + std::to_string(owner.records / 2) + "x"};
+    owner.halfway = place_of(owner.records / 2);
   }
   for (int round = 0; round < 40; ++round) {
     for (auto& owner : owners) {
@@ -183,11 +194,11 @@ void flatness(const bench::Server& server, StorageBackend& backend) {
         a.push_back(micros(Clock::now() - start));
         remove(backend, key);
         start = Clock::now();
-        const auto page = list(backend, owner.name);
+        const auto page = list(backend, owner.name, 10);
         b.push_back(micros(Clock::now() - start));
         if (page.records.size() != 10) throw std::runtime_error("not a full page");
         start = Clock::now();
-        (void)list(backend, owner.name, owner.halfway);
+        (void)list(backend, owner.name, 5, owner.halfway);
         c.push_back(micros(Clock::now() - start));
       }
       owner.create.push_back(median(a));
@@ -195,7 +206,7 @@ void flatness(const bench::Server& server, StorageBackend& backend) {
       owner.middle.push_back(median(c));
     }
   }
-  std::printf("  records of the owner     create           first page of 10   page from the middle\n");
+  std::printf("  records of the owner     create           first page of 10   page of 5 from the middle\n");
   const auto ratio = [&](std::vector<double> Owner::* what, const Owner& owner) {
     std::vector<double> ratios;
     for (std::size_t i = 0; i < (owner.*what).size(); ++i) {
@@ -213,7 +224,7 @@ void flatness(const bench::Server& server, StorageBackend& backend) {
     const auto before = scripts_run(raw);
     create(backend, owner.name + ":counted");
     const auto created = scripts_run(raw);
-    (void)list(backend, owner.name);
+    (void)list(backend, owner.name, 10);
     const auto listed = scripts_run(raw);
     std::printf("  %18d   round trips: create %ld, a page %ld\n", owner.records, created - before,
                 listed - created);

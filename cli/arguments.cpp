@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <holdfast/lock_types.hpp>
+#include <optional>
 #include <string_view>
 
 #include "output.hpp"
@@ -50,6 +51,13 @@ bool looks_like_lock_id(const CLI::App* app, const std::string& text) {
          LockId::parse(text).ok();
 }
 
+/// How many arguments come before the command that this subcommand runs; nothing if it runs none.
+std::optional<std::size_t> arguments_before_command(const CLI::App* app) {
+  if (app->get_name() != "run") return std::nullopt;
+  const bool of_task = app->get_parent()->get_name() == "task";
+  return of_task ? 0U : 1U;  // run KEY COMMAND, task run COMMAND
+}
+
 std::string one_of(const CLI::App& app) {
   std::string names;
   for (const auto* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
@@ -74,7 +82,7 @@ Arguments divide_arguments(const CLI::App& app, const std::vector<std::string>& 
   bool only_positional = false;
   for (std::size_t i = 0; i < typed.size(); ++i) {
     const auto& text = typed[i];
-    const bool in_run = at->get_name() == "run";
+    const auto before_command = arguments_before_command(at);
     if (text == "--" && !only_positional) {
       only_positional = true;
       continue;
@@ -97,9 +105,9 @@ Arguments divide_arguments(const CLI::App& app, const std::vector<std::string>& 
       result.ours.push_back(text);
       continue;
     }
-    if (in_run && !positional.empty()) {
+    if (before_command && positional.size() == *before_command) {
       // `run -- KEY -- COMMAND` is fine too: the second `--` is still ours, a third is the command's.
-      const bool marked = text == "--";
+      const bool marked = text == "--" && *before_command > 0;
       result.command.assign(typed.begin() + static_cast<std::ptrdiff_t>(i + (marked ? 1 : 0)), typed.end());
       break;
     }

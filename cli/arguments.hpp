@@ -13,13 +13,14 @@ namespace holdfast::cli {
 struct Arguments {
   /// For the parser.
   std::vector<std::string> ours;
-  /// For `run`: the command and its arguments, exactly as typed, whatever they look like.
+  /// For `run` and `task run`: the command and its arguments, exactly as typed, whatever they look like.
   std::vector<std::string> command;
 };
 
-/// Finds where the command of `run` begins: after `--`, or at the first argument after KEY. Which options
-/// take a value is read from `app`'s own tables. Lock ids may begin with `-` (one in 64 does); where an id
-/// is expected they are kept from being taken for options. Throws UsageError for an unknown subcommand.
+/// Finds where the command of `run` begins: after `--`, or at the first argument after KEY; that of `task
+/// run` after `--`, or at the first argument that is no option. Which options take a value is read from
+/// `app`'s own tables. Lock ids may begin with `-` (one in 64 does); where an id is expected they are kept
+/// from being taken for options. Throws UsageError for an unknown subcommand.
 [[nodiscard]] Arguments divide_arguments(const CLI::App& app, const std::vector<std::string>& typed);
 
 }  // namespace holdfast::cli

@@ -60,6 +60,11 @@ Option Command::add_option(const std::string& names, int& value, const std::stri
   return Option(app_->add_option(names, value, help));
 }
 
+Option Command::add_option(const std::string& names, std::vector<std::string>& values,
+                           const std::string& help) {
+  return Option(app_->add_option(names, values, help));
+}
+
 Option Command::add_flag(const std::string& names, bool& value, const std::string& help) {
   return Option(app_->add_flag(names, value, help));
 }

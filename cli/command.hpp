@@ -42,6 +42,8 @@ class Command {
   Option add_option(const std::string& names, std::string& value, const std::string& help);
   Option add_option(const std::string& names, std::optional<std::string>& value, const std::string& help);
   Option add_option(const std::string& names, int& value, const std::string& help);
+  /// Takes as many values as there are: for the last positional.
+  Option add_option(const std::string& names, std::vector<std::string>& values, const std::string& help);
   Option add_flag(const std::string& names, bool& value, const std::string& help);
   void require_subcommand();
   /// In place of the usage line that the parser would make.

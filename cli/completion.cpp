@@ -73,7 +73,7 @@ std::string value_options(const std::vector<Level>& levels) {
 }
 
 /// Bash, and zsh through its bashcompinit: walk the words to find the level, then offer what it has. After
-/// `run KEY --` the command's own completion takes over.
+/// `run KEY --` and `task run --` the command's own completion takes over.
 std::string bash_script(const std::vector<Level>& levels) {
   std::string script =
       "# holdfast completion for bash: source <(holdfast completion bash)\n"
@@ -84,7 +84,7 @@ std::string bash_script(const std::vector<Level>& levels) {
       "    word=${COMP_WORDS[i]}\n"
       "    case $word in\n"
       "      --)\n"
-      "        if [[ $path == 'holdfast run' ]]; then\n"
+      "        if [[ $path == 'holdfast run' || $path == 'holdfast task run' ]]; then\n"
       "          if declare -F _command_offset >/dev/null; then _command_offset $((i + 1))\n"
       "          elif ((i + 1 == COMP_CWORD)); then COMPREPLY=($(compgen -c -- \"$cur\"))\n"
       "          else COMPREPLY=($(compgen -f -- \"$cur\")); fi\n"
@@ -140,6 +140,10 @@ std::string fish_script(const std::vector<Level>& levels) {
     } else {
       const auto last = words_of_path.substr(words_of_path.rfind(' ') + 1);
       condition = "__fish_seen_subcommand_from " + last;
+      // `lock list` is not `task list`, and `run` not `task run`.
+      const auto above = words_of_path.substr(1, std::max<std::size_t>(words_of_path.rfind(' '), 1) - 1);
+      if (!above.empty()) condition += "; and __fish_seen_subcommand_from " + above;
+      if (level.path == "holdfast run") condition += "; and not __fish_seen_subcommand_from task";
       if (!level.subcommands.empty()) {
         condition += "; and not __fish_seen_subcommand_from";
         for (const auto* sub : level.subcommands) condition += " " + sub->get_name();
@@ -157,7 +161,8 @@ std::string fish_script(const std::vector<Level>& levels) {
       script += " -d " + in_quotes(option->get_description()) + "\n";
     }
     if (level.path == "holdfast completion") script += start + " -a 'bash zsh fish'\n";
-    if (level.path == "holdfast run") script += start + " -a '(__fish_complete_subcommand)'\n";
+    if (level.path == "holdfast run" || level.path == "holdfast task run")
+      script += start + " -a '(__fish_complete_subcommand)'\n";
   }
   return script;
 }

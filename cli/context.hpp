@@ -16,7 +16,7 @@ class Command;
 struct Context {
   std::string url;
   bool json = false;
-  /// For `run`: the command and its arguments, untouched by our parser.
+  /// For `run` and `task run`: the command and its arguments, untouched by our parser.
   std::vector<std::string> command;
   /// Set by the subcommand that was chosen; its result is the exit code.
   std::function<int()> action;
@@ -32,6 +32,23 @@ void add_lock_release(Command lock, Context& context);
 void add_lock_extend(Command lock, Context& context);
 void add_lock_show(Command lock, Context& context);
 void add_lock_list(Command lock, Context& context);
+/// `task` and all its subcommands.
+void add_task(Command app, Context& context);
+void add_task_create(Command task, Context& context);
+void add_task_get(Command task, Context& context);
+void add_task_result(Command task, Context& context);
+void add_task_list(Command task, Context& context);
+void add_task_update(Command task, Context& context);
+void add_task_set(Command task, Context& context);
+void add_task_complete(Command task, Context& context);
+void add_task_fail(Command task, Context& context);
+void add_task_cancel(Command task, Context& context);
+void add_task_rm(Command task, Context& context);
+void add_task_cleanup(Command task, Context& context);
+void add_task_bind(Command task, Context& context);
+void add_task_rebind(Command task, Context& context);
+void add_task_wait(Command task, Context& context);
+void add_task_run(Command task, Context& context);
 void add_doctor(Command app, Context& context);
 /// Reads the parser's own tables.
 void add_completion(CLI::App& app, Context& context);

@@ -20,6 +20,7 @@ enum ExitCode : int {
   exit_try_later = 75,        ///< task: the owner's quota is used up, or others kept changing the task
   exit_refused = 77,          ///< the backend refuses us: authentication, permission
   exit_lost = 79,             ///< the lock was lost: the command was ended, or a write came with an old fence
+  exit_called_off = 80,       ///< task run: somebody else ended the task, so the command was ended
   exit_cannot_execute = 126,  ///< the command was found and cannot be run
   exit_not_found = 127,       ///< the command was not found
   exit_signal_base = 128,     ///< + N: ended by signal N

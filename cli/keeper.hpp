@@ -14,6 +14,12 @@
 
 namespace holdfast::cli {
 
+/// One of the command's descriptors, in place of the one it would inherit.
+struct Redirection {
+  int from = -1;  ///< ours, 10 or higher, so that no redirection is in another's way
+  int to = -1;    ///< the command's, below 10
+};
+
 /// How the command is to be run and ended.
 struct KeeperPlan {
   std::vector<std::string> command;  ///< not empty
@@ -21,6 +27,7 @@ struct KeeperPlan {
   std::chrono::nanoseconds grace{};
   /// KILL is sent this long before the lease's end at the latest, so that nobody outlives it.
   std::chrono::nanoseconds margin{};
+  std::vector<Redirection> redirections = {};
 };
 
 /// holdfast's end of the process between it and the command.

@@ -204,7 +204,10 @@ class KeeperProcess {
     close_what_is_the_callers();
   }
 
-  [[noreturn]] void become_command(const Descriptor& report, const std::vector<std::string>& environment,
+  /// The command's own descriptors have numbers below this.
+  static constexpr int first_of_ours = 10;
+
+  [[noreturn]] void become_command(Descriptor& report, const std::vector<std::string>& environment,
                                    bool give_terminal, pid_t keeper) {
     setpgid(0, 0);
     if (give_terminal) {
@@ -214,8 +217,19 @@ class KeeperProcess {
     // thread is the keeper's only one, so it does mean the keeper's death.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != keeper) _exit(exit_killed);
+    if (!plan_.redirections.empty()) {
+      // Out of their way. If there is no descriptor to be had, the end of file says less, but something.
+      report = Descriptor(fcntl(report.get(), F_DUPFD_CLOEXEC, first_of_ours));
+      for (const auto& [from, to] : plan_.redirections) {
+        if (dup2(from, to) < 0) fail_to_execute(report, errno);
+      }
+    }
     inherited_.restore();
     const int error = execute(plan_.command, environment);
+    fail_to_execute(report, error);
+  }
+
+  [[noreturn]] static void fail_to_execute(const Descriptor& report, int error) {
     [[maybe_unused]] const auto n = write(report.get(), &error, sizeof error);
     _exit(exit_killed);
   }

@@ -63,6 +63,7 @@ void set_up(CLI::App& app, Context& context) {
   add_lock_extend(lock, context);
   add_lock_show(lock, context);
   add_lock_list(lock, context);
+  add_task(root, context);
   add_doctor(root, context);
   add_completion(app, context);
 }

@@ -16,8 +16,26 @@ namespace {
 
 using nlohmann::ordered_json;
 
-std::string dump(const ordered_json& object) {
-  return object.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+/// Without the control characters that JSON lets through (DEL and C1, which some terminals obey): they stand
+/// in strings only, where an escape means the same.
+std::string dump(const ordered_json& object, int indent = -1) {
+  const auto text = object.dump(indent, ' ', false, ordered_json::error_handler_t::replace);
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0U;
+    const bool c1 = byte == 0xC2 && next >= 0x80 && next < 0xA0;
+    if (byte != 0x7F && !c1) {
+      out += text[i];
+      continue;
+    }
+    std::array<char, 7> escape{};
+    std::snprintf(escape.data(), escape.size(), "\\u%04x", c1 ? next : byte);
+    out += escape.data();
+    if (c1) ++i;
+  }
+  return out;
 }
 
 /// The length of the well-formed UTF-8 sequence at the front that is fit to print; 0 if there is none.
@@ -90,8 +108,20 @@ void complain_json(std::string_view code, std::string_view message) noexcept {
   write_line(dump({{"error", {{"code", code}, {"message", message}}}}));
 }
 
+void tell_json(const ordered_json& object) noexcept {
+  write_line(dump(object));
+}
+
 void print_json(const ordered_json& object) {
   print_line(dump(object));
+}
+
+void print_json_for_people(const ordered_json& value) {
+  print_line(dump(value, 2));
+}
+
+void print_text(std::string_view text) {
+  print_line(printable(text));
 }
 
 void print_fields(const std::vector<std::pair<std::string, std::string>>& fields) {

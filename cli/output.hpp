@@ -23,10 +23,16 @@ namespace holdfast::cli {
 void complain(std::string_view message) noexcept;
 /// The same as `{"error":{"code":CODE,"message":MESSAGE}}`.
 void complain_json(std::string_view code, std::string_view message) noexcept;
+/// Any object, one line on stderr: what is to be told while stdout is a command's.
+void tell_json(const nlohmann::ordered_json& object) noexcept;
 
 /// One result on stdout, one line. Throws Error(Internal) if it cannot be written: whoever asked must not
 /// believe that there was nothing to say.
 void print_json(const nlohmann::ordered_json& object);
+/// The same over several lines, indented. Still JSON, and fit for a terminal.
+void print_json_for_people(const nlohmann::ordered_json& value);
+/// One line, printable.
+void print_text(std::string_view text);
 /// `name  value` lines, values aligned.
 void print_fields(const std::vector<std::pair<std::string, std::string>>& fields);
 /// A table: the first row is its head.

@@ -42,7 +42,9 @@ Supervisor::Supervisor(Guard& guard, Keeper& keeper, SignalQueue& signals, const
       gives_terminal_(terminal != nullptr && !is_pipe(STDIN_FILENO) && !is_pipe(STDOUT_FILENO)) {}
 
 Ending Supervisor::run(const std::vector<std::string>& environment) {
-  const std::stop_callback on_loss(guard_.lost(), [fd = loss_.get()] { eventfd_write(fd, 1); });
+  const auto wake_up = [fd = loss_.get()] { eventfd_write(fd, 1); };
+  const std::stop_callback on_loss(guard_.lost(), wake_up);
+  const std::stop_callback on_call_off(settings_.called_off, wake_up);
   told_ = proven_until();
   keeper_.start(told_, environment, gives_terminal_ && in_foreground());
   std::optional<Ending> ending;
@@ -88,7 +90,7 @@ BootTime Supervisor::proven_until() const noexcept {
 
 void Supervisor::follow_lease() {
   if (ending_) return;
-  if (guard_.lost().stop_requested()) {
+  if (guard_.lost().stop_requested() || settings_.called_off.stop_requested()) {
     end_command();
     return;
   }

@@ -4,6 +4,7 @@
 #include <future>
 #include <holdfast/guard.hpp>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,7 @@ struct Ending {
   enum class Kind {
     exited,       ///< by itself; `value` is its wait status
     exec_failed,  ///< `value` is the errno
-    lost,         ///< the lock was lost and the command was ended
+    lost,         ///< the lock was lost, or the command was called off, and so it was ended
     keeper_died,  ///< the keeper was killed and the command was ended
   };
   Kind kind{};
@@ -31,7 +32,8 @@ struct Ending {
 };
 
 /// holdfast's own loop while the command runs: tells the keeper each new deadline, forwards signals, follows
-/// the terminal's stops, and ends the command when the lock is lost or the keeper dies. One thread.
+/// the terminal's stops, and ends the command when the lock is lost, the keeper dies or the command is called
+/// off. One thread.
 class Supervisor {
  public:
   struct Settings {
@@ -40,6 +42,8 @@ class Supervisor {
     std::chrono::nanoseconds margin{};
     /// Children our process had before it became holdfast (`sleep 9 & exec holdfast ...`): not ours to end.
     std::vector<Process> strangers;
+    /// Somebody does not want the command to go on though the lock is held: ends it like a loss.
+    std::stop_token called_off = {};
   };
 
   /// `terminal` may be null: no controlling terminal.

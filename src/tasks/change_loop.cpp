@@ -1,5 +1,6 @@
 #include "tasks/change_loop.hpp"
 
+#include "core/fence_guard.hpp"
 #include "tasks/refusals.hpp"
 
 namespace holdfast::tasks {
@@ -19,6 +20,12 @@ ChangeLoop::Action ChangeLoop::resume(const Result<std::optional<StoredRecord>>&
   if (!answer) return Finished{answer.error()};
   auto record = record_of(*answer, id_, owner_);
   if (!record) return Finished{record.error()};
+  // The engine will check it again. But a late worker must learn that it is late, not that the task it has
+  // lost was ended by the other one.
+  if (const auto refused = fence_ ? core::refuse_fence((*answer)->guarded_by, *fence_) : std::nullopt) {
+    const auto tell = [this](const auto& why) { return refusal(why, "the task " + id_); };
+    return Finished{std::visit(tell, *refused)};
+  }
   if (!first_) {
     first_ = *record;
   } else if (change_.still_meant && !change_.still_meant(*first_, *record)) {
@@ -33,11 +40,10 @@ ChangeLoop::Action ChangeLoop::resume(const Result<std::optional<StoredRecord>>&
                .expected = {.version = (*answer)->version, .incarnation = (*answer)->incarnation}};
 }
 
-ChangeLoop::Action ChangeLoop::resume(const Result<PutOutcome>& answer,
-                                      const std::optional<FencingToken>& fence) {
+ChangeLoop::Action ChangeLoop::resume(const Result<PutOutcome>& answer) {
   if (!answer) return Finished{answer.error()};
   if (const auto* written = std::get_if<Written>(&*answer)) {
-    return Finished{edited_->task(written->version, fence ? fence : guarded_by_)};
+    return Finished{edited_->task(written->version, fence_ ? fence_ : guarded_by_)};
   }
   const auto what = "the task " + id_;
   if (const auto* stale = std::get_if<StaleFence>(&*answer)) return Finished{refusal(*stale, what)};

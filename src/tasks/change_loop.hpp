@@ -36,17 +36,18 @@ class ChangeLoop {
   /// written to by very many at once.
   static constexpr int max_attempts = 50;
 
-  ChangeLoop(std::string id, std::string owner, Change change)
-      : id_(std::move(id)), owner_(std::move(owner)), change_(std::move(change)) {}
+  /// `fence` is what every write will carry.
+  ChangeLoop(std::string id, std::string owner, Change change, std::optional<FencingToken> fence)
+      : id_(std::move(id)), owner_(std::move(owner)), change_(std::move(change)), fence_(std::move(fence)) {}
 
   [[nodiscard]] Action start() const { return Read{}; }
   [[nodiscard]] Action resume(const Result<std::optional<StoredRecord>>& answer, std::int64_t now_ms);
-  /// `fence` is the one that the write carried.
-  [[nodiscard]] Action resume(const Result<PutOutcome>& answer, const std::optional<FencingToken>& fence);
+  [[nodiscard]] Action resume(const Result<PutOutcome>& answer);
 
  private:
   std::string id_, owner_;
   Change change_;
+  std::optional<FencingToken> fence_;
   int attempts_ = 0;
   std::optional<TaskRecord> first_, edited_;
   std::optional<FencingToken> guarded_by_;

@@ -43,7 +43,7 @@ Task change(TaskStore& store, const Address& task, Change what, const std::optio
             const std::stop_token& stop) {
   require_fence(store, fence);
   auto& storage = *store.storage;
-  ChangeLoop loop(task.id, task.owner, std::move(what));
+  ChangeLoop loop(task.id, task.owner, std::move(what), fence);
   auto action = loop.start();
   for (;;) {
     if (auto* finished = std::get_if<ChangeLoop::Finished>(&action)) {
@@ -53,7 +53,7 @@ Task change(TaskStore& store, const Address& task, Change what, const std::optio
       auto data = tasks::record_data(std::move(write->data)).value_or_throw();
       PutRecord request{
           .key = task.key, .data = std::move(data), .expected = std::move(write->expected), .fence = fence};
-      action = loop.resume(tasks::put(storage, std::move(request), stop), fence);
+      action = loop.resume(tasks::put(storage, std::move(request), stop));
     } else {
       action = loop.resume(tasks::get(storage, {.key = task.key}, stop), storage.now_ms());
     }

@@ -23,7 +23,9 @@ TEST_F(Usage, BadInputIsRefusedWithItsCodeAndAReason) {
   const std::vector<BadInput> table{
       {{}, 64, "subcommand is required"},
       {{"lock"}, 64, "subcommand is required"},
-      {{"frobnicate"}, 64, "unknown command \"frobnicate\"; holdfast has: run, lock, doctor, completion"},
+      {{"frobnicate"},
+       64,
+       "unknown command \"frobnicate\"; holdfast has: run, lock, task, doctor, completion"},
       {{"lock", "steal"}, 64, "unknown command \"steal\"; holdfast lock has: acquire"},
       {{"--frobnicate"}, 64, "unknown option \"--frobnicate\""},
       {{"run", "-nxw5", "k", "true"}, 64, "unknown option \"-x\"; see holdfast run --help"},
@@ -161,6 +163,22 @@ TEST_F(Usage, EveryLevelHasHelpWithExamples) {
                                                                                      {"lock", "extend"},
                                                                                      {"lock", "show"},
                                                                                      {"lock", "list"},
+                                                                                     {"task"},
+                                                                                     {"task", "create"},
+                                                                                     {"task", "get"},
+                                                                                     {"task", "list"},
+                                                                                     {"task", "update"},
+                                                                                     {"task", "set"},
+                                                                                     {"task", "result"},
+                                                                                     {"task", "complete"},
+                                                                                     {"task", "fail"},
+                                                                                     {"task", "cancel"},
+                                                                                     {"task", "wait"},
+                                                                                     {"task", "rm"},
+                                                                                     {"task", "bind"},
+                                                                                     {"task", "rebind"},
+                                                                                     {"task", "run"},
+                                                                                     {"task", "cleanup"},
                                                                                      {"doctor"},
                                                                                      {"completion"}}) {
     for (const char* flag : {"--help", "-h"}) {
@@ -204,14 +222,18 @@ TEST_F(Usage, CompletionScriptsParseAndKnowTheOptions) {
       "complete_line holdfast lock re\n"
       "complete_line holdfast run --max\n"
       "complete_line holdfast run -w 5 key ''\n"
-      "complete_line holdfast completion z\n";
+      "complete_line holdfast completion z\n"
+      "complete_line holdfast task re\n"
+      "complete_line holdfast task run --le\n"
+      "complete_line holdfast task list --s\n";
   const auto result =
       Program(directory(), {"bash", "-c", ask}, {.environment = {std::string("HOLDFAST=") + HOLDFAST_BINARY}})
           .wait();
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(
       result.out,
-      "run lock doctor completion --version -h --help --url --json\nlock\nrelease\n--max-hold\n--\nzsh\n")
+      "run lock task doctor completion --version -h --help --url --json\nlock\nrelease\n--max-hold\n--\nzsh\n"
+      "result rebind\n--lease\n--status\n")
       << result.err;
 }
 

@@ -24,8 +24,15 @@ class StorageContract : public testing::TestWithParam<StorageEngine> {
         << answer.index();
   }
 
-  /// The record is there, exactly so.
-  void expect_record(std::string_view key, const StoredRecord& expected) const {
+  struct Expected {
+    std::string data;
+    std::uint64_t version;
+    std::string incarnation;
+    std::optional<FencingToken> guarded_by = {};
+    std::string origin = {};
+  };
+  /// The record is there, exactly so, for both clients.
+  void expect_record(std::string_view key, const Expected& expected) const {
     for (const auto& client : {mine, theirs}) {
       const auto found = get(*client, key);
       ASSERT_TRUE(found) << key;

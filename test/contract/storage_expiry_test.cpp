@@ -167,7 +167,8 @@ TEST_P(StorageExpiry, ATimeThatIsPastAtCreationMeansAbsentAtOnce) {
 
 TEST_P(StorageExpiry, AWriteWithAPastTimeEndsTheRecord) {
   create(*mine, "o:t");
-  EXPECT_EQ(put(*mine, "o:t", record_text({.expires_at_ms = 1'000})).version, 2U);
+  const auto version = put(*mine, "o:t", record_text({.expires_at_ms = 1'000})).version;
+  EXPECT_TRUE(version == 2 || (version == 1 && GetParam().asks_again)) << version;
   expect_gone("o:t");
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <thread>
 
 #include "contract/storage_contract.hpp"
 
@@ -150,6 +151,27 @@ TEST_P(StorageListing, PagesNeitherRepeatNorSkipWhileRecordsComeAndGo) {
   }
 }
 
+TEST_P(StorageListing, ARecordThatIsThereThroughoutIsListedOnceWhileOthersComeAndGo) {
+  Names lasting;
+  for (int i = 10; i < 30; ++i) {
+    lasting.push_back(std::to_string(i));
+    create_at(1000 + i / 5, lasting.back());
+  }
+  std::jthread churn([&](const std::stop_token& stop) {
+    for (int i = 0; !stop.stop_requested(); ++i) {
+      put(*mine, "o:" + std::to_string(10 + i % 20) + "+", record_text({.created_at_ms = 1000 + i % 7}));
+      remove(*mine, "o:" + std::to_string(10 + i * 3 % 20) + "+");
+    }
+  });
+  for (int round = 0; round < 15; ++round) {
+    const auto order = round % 2 == 0 ? ListOrder::oldest_first : ListOrder::newest_first;
+    auto listed = tasks_of(*theirs, "o", order, 3);
+    std::erase_if(listed, [](const std::string& task) { return task.ends_with('+'); });
+    std::sort(listed.begin(), listed.end());
+    EXPECT_EQ(listed, lasting) << round;
+  }
+}
+
 TEST_P(StorageListing, GoesOnBehindAPlaceWhereNoRecordEverWas) {
   create_at(1000, "a");
   create_at(2000, "b");
@@ -291,7 +313,7 @@ TEST_P(StorageListing, APrefixThatIsNoOwnerAndAColonIsInvalidArgument) {
 
 INSTANTIATE_TEST_SUITE_P(Engines, StorageListing, testing::ValuesIn(storage_engines()), engine_name);
 
-/// Too much for a connection that does not live long.
+/// Much of something: too much for a connection that does not live long.
 class StorageLargeRecords : public StorageContract {};
 
 TEST_P(StorageLargeRecords, AMegabyteComesBackByteForByte) {
@@ -311,6 +333,16 @@ TEST_P(StorageLargeRecords, TheLargestIsKept) {
   const std::string text(RecordData::max_bytes, 'x');
   create(*mine, "o:t", text);
   EXPECT_TRUE(get(*theirs, "o:t")->data == text);
+}
+
+TEST_P(StorageLargeRecords, APageHoldsAThousandAtMost) {
+  for (std::size_t i = 0; i <= max_record_page; ++i) create(*mine, "o:" + std::to_string(i));
+  const auto first = outcome(*theirs, ListRecords{.prefix = "o:", .limit = 5 * max_record_page});
+  EXPECT_EQ(first.records.size(), max_record_page);
+  const auto second =
+      outcome(*theirs, ListRecords{.prefix = "o:", .after = first.next, .limit = 5 * max_record_page});
+  EXPECT_EQ(second.records.size(), 1U);
+  EXPECT_EQ(second.next, std::nullopt);
 }
 
 TEST_P(StorageLargeRecords, APageEndsEarlyRatherThanHoldTooMuch) {

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "engine/sqlite/fences.hpp"
+#include "engine/sqlite/storage.hpp"
 #include "integration/sqlite_fixture.hpp"
+#include "support/storage_calls.hpp"
 
 namespace {
 std::atomic<int> syncs = 0;
@@ -36,7 +38,34 @@ int syncs_of(F operation) {
 
 class SqliteDurability : public SqliteTest {
  protected:
+  static void run(const std::string& command) { ASSERT_EQ(std::system(command.c_str()), 0) << command; }
+
+  /// Copies the file and its log as they are, in another process: opening and closing them in this one would
+  /// drop SQLite's locks.
+  [[nodiscard]] std::filesystem::path saved() const {
+    auto saved = scratch.path() / "saved";
+    run("cp " + file.string() + " " + saved.string() + " && cp " + file.string() + "-wal " + saved.string() +
+        "-wal");
+    return saved;
+  }
+
+  /// Shows `examine` the file as a power cut may have left it that lost the log behind that many bytes.
+  template <class F>
+  void after_losing_the_log_behind(std::uintmax_t bytes, const std::filesystem::path& saved,
+                                   F examine) const {
+    const auto copy = scratch.path() / "copy.db";
+    std::filesystem::copy_file(saved, copy);
+    std::filesystem::copy_file(saved.string() + "-wal", copy.string() + "-wal");
+    std::filesystem::resize_file(copy.string() + "-wal", bytes);
+    FakeClock rebooted = time;
+    rebooted.reboot_after(1s);
+    examine(copy, rebooted);
+    for (const char* suffix : {"", "-wal", "-shm", "-wake"}) std::filesystem::remove(copy.string() + suffix);
+  }
+
   FakeClock time;
+  test::TempDir scratch;
+  static constexpr std::uintmax_t header_bytes = 32, frame_bytes = 24 + 1024;
 };
 
 TEST_F(SqliteDurability, OnlyDurableChangesAndTheFirstOneWaitForTheDisk) {
@@ -138,24 +167,12 @@ TEST_F(SqliteDurability, NoLostTailOfTheLogTakesBackAFenceOrADurableLock) {
       if (round > 0) release("detached" + std::to_string(round - 1), Durability::machine);
     }
   }
-  // A copy made by another process: opening and closing the file here would drop SQLite's locks.
-  const test::TempDir scratch;
-  const auto saved = scratch.path() / "saved", copy = scratch.path() / "copy.db";
-  const auto run = [](const std::string& command) { ASSERT_EQ(std::system(command.c_str()), 0) << command; };
-  run("cp " + file.string() + " " + saved.string() + " && cp " + log.string() + " " + saved.string() +
-      "-wal");
-
-  constexpr std::uintmax_t header = 32, frame = 24 + 1024;
+  const auto copies = saved();
   int cuts = 0;
   for (const auto& moment : moments) {
-    for (auto cut = moment.durable_bytes; cut <= moment.log_bytes; cut += frame / 2) {
+    for (auto cut = moment.durable_bytes; cut <= moment.log_bytes; cut += frame_bytes / 2) {
       ++cuts;
-      std::filesystem::copy_file(saved, copy);
-      std::filesystem::copy_file(saved.string() + "-wal", copy.string() + "-wal");
-      std::filesystem::resize_file(copy.string() + "-wal", cut);
-      FakeClock rebooted = time;
-      rebooted.reboot_after(1s);
-      {
+      after_losing_the_log_behind(cut, copies, [&](const std::filesystem::path& copy, FakeClock& rebooted) {
         Client after(open_lock_backend(copy, {}, {}, rebooted.clock()).value_or_throw());
         for (const auto& [key, id] : moment.durable_locks) {
           const auto record = *after.lookup(key);
@@ -166,13 +183,103 @@ TEST_F(SqliteDurability, NoLostTailOfTheLogTakesBackAFenceOrADurableLock) {
           EXPECT_FALSE(lock.key.str().starts_with("guarded")) << lock.key.str() << " cut at " << cut;
         }
         ASSERT_GT(after.grant(LockId::generate(), "new").fence, moment.highest) << "cut at " << cut;
-      }
-      for (const char* suffix : {"", "-wal", "-shm", "-wake"})
-        std::filesystem::remove(copy.string() + suffix);
+      });
     }
   }
-  EXPECT_EQ((moments.back().log_bytes - header) % frame, 0U) << "frames are not as this test assumes";
+  EXPECT_EQ((moments.back().log_bytes - header_bytes) % frame_bytes, 0U)
+      << "frames are not as this test assumes";
   EXPECT_GT(cuts, 60);
+}
+
+class SqliteRecordDurability : public SqliteDurability {
+ protected:
+  std::shared_ptr<StorageBackend> records(const std::filesystem::path& path, FakeClock& fake) {
+    return open_storage_backend(path, {}, {}, fake.clock()).value_or_throw();
+  }
+  std::shared_ptr<StorageBackend> records() { return records(file, time); }
+};
+
+TEST_F(SqliteRecordDurability, EveryChangeWaitsForTheDiskAndARefusedOneDoesNot) {
+  records();
+  const auto store = records();
+  const auto key = test::record_key("owner:task");
+  test::create(*store, "owner:warm-up");
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_EQ(syncs_of([&] { test::create(*store, "owner:task"); }), 1);
+    EXPECT_EQ(syncs_of([&] { test::put(*store, "owner:task"); }), 1);
+    EXPECT_EQ(syncs_of([&] { test::outcome(*store, GuardRecord{.key = key, .fence = test::token(2)}); }), 1);
+    EXPECT_EQ(syncs_of([&] {
+                EXPECT_TRUE(std::holds_alternative<StaleFence>(
+                    test::outcome(*store, GuardRecord{.key = key, .fence = test::token(1)})));
+                EXPECT_TRUE(test::get(*store, "owner:task"));
+              }),
+              0);
+    EXPECT_EQ(syncs_of([&] { test::outcome(*store, RebindRecord{.key = key}); }), 1);
+    EXPECT_EQ(syncs_of([&] { EXPECT_TRUE(test::remove(*store, "owner:task")); }), 1);
+    EXPECT_EQ(syncs_of([&] { EXPECT_FALSE(test::remove(*store, "owner:task")); }), 0);
+  }
+}
+
+TEST_F(SqliteRecordDurability, TheFirstAnswerOfAConnectionIsOnDiskEvenIfItOnlySaysWhatIsThere) {
+  // What is there may come from the log of a process that was killed after it wrote and before it synced.
+  // Whoever asked it to create the record asks again, and takes this answer for its own.
+  test::create(*records(), "owner:task");
+  const auto store = records();
+  EXPECT_GE(
+      syncs_of([&] {
+        EXPECT_TRUE(std::holds_alternative<AlreadyThere>(test::outcome(
+            *store, CreateRecord{.key = test::record_key("owner:task"), .data = test::record_data("{}")})));
+      }),
+      1);
+  EXPECT_EQ(syncs_of([&] { EXPECT_FALSE(test::remove(*store, "owner:other")); }), 0) << "once is enough";
+}
+
+TEST_F(SqliteRecordDurability, NoLostTailOfTheLogTakesBackAnAnsweredChange) {
+  /// What had been answered, and how much of the log was certainly on disk then.
+  struct After {
+    std::uintmax_t durable_bytes = 0;
+    std::map<std::string, StoredRecord> records;
+  };
+  std::vector<After> history;
+  auto client = open(time);
+  const auto store = records();
+  std::uintmax_t durable_bytes = 0;
+  const auto step = [&](auto change) {
+    if (syncs_of(change) > 0) durable_bytes = std::filesystem::file_size(file.string() + "-wal");
+    After now{.durable_bytes = durable_bytes, .records = {}};
+    for (const auto& listed : test::outcome(*store, ListRecords{.prefix = "owner:"}).records) {
+      now.records.emplace(listed.key.task(), listed.record);
+    }
+    history.push_back(std::move(now));
+  };
+  for (int round = 0; round < 5; ++round) {
+    const auto key = "owner:task" + std::to_string(round);
+    client.grant(LockId::generate(), "unsynced" + std::to_string(round));
+    step([&] { test::create(*store, key, test::record_text({.note = std::string(3000, 'a')})); });
+    step([&] { test::put(*store, key, test::record_text({.note = "later"})); });
+    step([&] { test::outcome(*store, GuardRecord{.key = test::record_key(key), .fence = test::token(7)}); });
+    client.grant(LockId::generate(), "unsynced-too" + std::to_string(round));
+    if (round % 2 == 1) step([&] { EXPECT_TRUE(test::remove(*store, key)); });
+  }
+  client.grant(LockId::generate(), "unsynced-at-last");
+  const auto copies = saved();
+  for (const auto& after : history) {
+    // Half a transaction behind it must not count.
+    for (const auto more : {std::uintmax_t{0}, frame_bytes / 2, frame_bytes}) {
+      after_losing_the_log_behind(
+          after.durable_bytes + more, copies, [&](const std::filesystem::path& copy, FakeClock& rebooted) {
+            const auto left = test::outcome(*records(copy, rebooted), ListRecords{.prefix = "owner:"});
+            ASSERT_EQ(left.records.size(), after.records.size()) << "cut at " << after.durable_bytes + more;
+            for (const auto& [listed, record, created_at_ms] : left.records) {
+              const auto& before = after.records.at(std::string(listed.task()));
+              EXPECT_EQ(record.data, before.data);
+              EXPECT_EQ(record.version, before.version);
+              EXPECT_EQ(record.incarnation, before.incarnation);
+              EXPECT_EQ(record.guarded_by, before.guarded_by);
+            }
+          });
+    }
+  }
 }
 
 TEST_F(SqliteDurability, AboveTheLastFenceNothingIsHeld) {

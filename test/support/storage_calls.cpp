@@ -64,8 +64,7 @@ Result<std::size_t> call(StorageBackend& backend, CleanupRecords request, std::s
 }
 
 bool is_unknown(const Error& error) {
-  return error.code() == ErrorCode::NetworkTimeout &&
-         error.message().find("whether this change was made is unknown") != std::string::npos;
+  return error.code() == ErrorCode::NetworkTimeout && error.message().find("is unknown") != std::string::npos;
 }
 
 std::optional<StoredRecord> get(StorageBackend& backend, std::string_view key) {

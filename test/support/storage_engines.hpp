@@ -32,9 +32,9 @@ struct StorageEngine {
   bool hand_clock = false;
   /// Gets rid of expired records by itself: cleanup_expired finds none.
   bool cleans_up_by_itself = false;
-  /// Its answers get lost now and then, and it asks again. So its watches may wake without a change, a
-  /// remove that finds nothing may be told as done, and a refused change as unknown. A large answer may never
-  /// come through.
+  /// Its answers get lost now and then, and it asks again. So its watches may wake without a change, a remove
+  /// that finds nothing may be told as done, a refused change as unknown, and a write that ended its record
+  /// at once as if it had found none. A large answer may never come through.
   bool asks_again = false;
 };
 

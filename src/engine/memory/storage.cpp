@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <holdfast/memory.hpp>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <set>
@@ -105,7 +106,8 @@ class Shelf {
       for (auto at = after ? order.upper_bound(*after) : order.begin(); at != order.end() && add(*at); ++at) {
       }
     } else {
-      for (auto at = after ? order.lower_bound(*after) : order.end(); at != order.begin() && add(*--at);) {
+      auto at = std::make_reverse_iterator(after ? order.lower_bound(*after) : order.end());
+      for (; at != order.rend() && add(*at); ++at) {
       }
     }
     return page;

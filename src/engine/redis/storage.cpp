@@ -155,6 +155,15 @@ constexpr Subscriber::Purpose changes_of_records{
         "changes of tasks cannot be listened to, so whoever waits for one polls; let the user subscribe to "
         "the task prefix's channels"};
 
+/// What an error of this request names.
+template <class Request>
+const std::string& subject_of(const Request& request) {
+  return request.key.str();
+}
+const std::string& subject_of(const ListRecords& request) {
+  return request.prefix;
+}
+
 class RedisStorageBackend final : public StorageBackend {
  public:
   explicit RedisStorageBackend(std::shared_ptr<Store> store) : store_(std::move(store)) {}
@@ -211,19 +220,12 @@ class RedisStorageBackend final : public StorageBackend {
   template <class Operation>
   void start(Operation operation, const std::stop_token& stop, Done<typename Operation::Outcome> done) {
     const auto deadline = operation.request.deadline;
-    if (const auto early = refuse_early(deadline, stop)) return done(early->about(subject(operation), {}));
+    if (const auto early = refuse_early(deadline, stop)) {
+      return done(early->about(subject_of(operation.request), {}));
+    }
     start_script(store_, std::move(operation),
                  {.deadline = deadline, .patience = store_->endpoint->options().command_timeout}, stop,
                  std::move(done));
-  }
-
-  template <class Operation>
-  static const std::string& subject(const Operation& operation) {
-    if constexpr (requires { operation.request.key; }) {
-      return operation.request.key.str();
-    } else {
-      return operation.request.prefix;
-    }
   }
 
   [[nodiscard]] std::optional<Error> refuse_early(BootTime deadline, const std::stop_token& stop) const {

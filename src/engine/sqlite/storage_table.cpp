@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view head_columns =
     "SELECT meta.clock, task, created_at_ms, expires_at_ms, version, incarnation, origin, fence, "
     "fence_authority, fence_key, length(data)";
-enum Column : int {  // NOLINT(performance-enum-size): passed as int
+enum Column : std::uint8_t {
   clock_column,
   task_column,
   created_column,

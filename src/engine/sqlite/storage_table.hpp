@@ -51,7 +51,7 @@ class StorageTable {
   void insert(const RecordKey& key, const RecordRow& row, std::string_view data) const;
   /// Version, expiry, guard and data of the row at that key.
   void update(const RecordKey& key, const RecordRow& row, std::string_view data) const;
-  void set_guard(const RecordKey& key, const std::optional<FencingToken>& guard) const;
+  void set_guard(const RecordKey& key, const std::optional<FencingToken>& token) const;
   void remove(const RecordKey& key) const;
   /// Those that expired by then; how many that were.
   [[nodiscard]] std::size_t remove_expired(std::string_view owner, std::int64_t by_ms) const;

@@ -1,0 +1,161 @@
+#include "locked_command.hpp"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <holdfast/memory.hpp>
+
+#include "duration.hpp"
+#include "exit_codes.hpp"
+#include "output.hpp"
+#include "system_error.hpp"
+
+namespace holdfast::cli {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+
+/// With one of the standard descriptors closed, the next file opened would take its number, and what is
+/// meant for stderr would land in it. Close-on-exec, so the command finds it closed as our caller left it.
+void occupy_standard_descriptors() {
+  for (int fd = 0; fd <= 2; ++fd) {
+    if (fcntl(fd, F_GETFD) < 0) checked(::open("/dev/null", O_RDWR | O_CLOEXEC), "cannot open /dev/null");
+  }
+}
+
+std::vector<Process> own_children() {
+  const pid_t self = getpid();
+  auto all = all_processes().value_or(std::vector<Process>{});
+  std::erase_if(all, [self](const Process& process) { return process.parent != self; });
+  return all;
+}
+
+/// The children that our process had before; from here on those to come are the command's.
+std::vector<Process> become_parent_of_commands() {
+  occupy_standard_descriptors();
+  auto strangers = own_children();
+  // Ignored, SIGCHLD would take the exit codes away, and SIGPIPE must not end us over a closed stderr.
+  std::signal(SIGCHLD, SIG_DFL);
+  std::signal(SIGPIPE, SIG_IGN);
+  checked(prctl(PR_SET_CHILD_SUBREAPER, 1), "cannot become a subreaper");
+  return strangers;
+}
+
+std::vector<std::string> environment_for(const Guard& guard, const std::string& url) {
+  const std::string id(guard.id().str());
+  const char* outer = std::getenv("HOLDFAST_CHAIN");
+  const std::string chain = outer == nullptr || *outer == '\0' ? id : id + " " + outer;
+  return {"HOLDFAST_KEY=" + guard.key(),
+          "HOLDFAST_LOCK_ID=" + id,
+          "HOLDFAST_FENCE=" + guard.fence().to_string(),
+          "HOLDFAST_AUTHORITY=" + guard.authority(),
+          "HOLDFAST_EXPIRES_AT_MS=" + std::to_string(guard.expires_at_ms()),
+          "HOLDFAST_URL=" + url,
+          "HOLDFAST_CHAIN=" + chain};
+}
+
+}  // namespace
+
+// The signals are queued after the keeper is forked, which has its own ways, and before the engine starts
+// threads: they inherit the mask.
+LockedCommand::LockedCommand(const std::vector<std::string>& command, const LeaseTimes& times,
+                             std::vector<Redirection> redirections)
+    : times_(times),
+      strangers_(become_parent_of_commands()),
+      keeper_(Keeper::fork({.command = command,
+                            .grace = times.grace,
+                            .margin = times.margin,
+                            .redirections = std::move(redirections)},
+                           inherited_)),
+      signals_({SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH, SIGUSR1, SIGUSR2}, inherited_) {
+}
+
+std::optional<int> LockedCommand::told_to_end() noexcept {
+  return signals_.take_one_of({SIGINT, SIGTERM, SIGHUP, SIGQUIT});
+}
+
+Ending LockedCommand::run(Guard& guard, const std::string& url, std::vector<std::string> environment,
+                          std::stop_token called_off) {
+  held_since_ = BootClock::now();
+  const auto terminal = Terminal::controlling();
+  Supervisor supervisor(guard, keeper_, signals_, terminal ? &*terminal : nullptr,
+                        {.ttl = times_.ttl,
+                         .grace = times_.grace,
+                         .margin = times_.margin,
+                         .strangers = std::move(strangers_),
+                         .called_off = std::move(called_off)});
+  for (auto& one : environment_for(guard, url)) environment.push_back(std::move(one));
+  return supervisor.run(environment);
+}
+
+void warn_of_private_locks(Holdfast& holdfast) {
+  if (holdfast.locks().capabilities().backend == memory_capabilities.backend) {
+    complain("warning: memory: is private to this process, so the lock keeps nobody out; use sqlite:PATH");
+  }
+}
+
+void EndingReport::tell(std::string_view code, const std::string& message) const {
+  if (json_) {
+    complain_json(code, message);
+  } else {
+    complain(message);
+  }
+}
+
+int EndingReport::exec_failed(const std::string& command, int error) const {
+  tell("InvalidArgument", "cannot run " + quote(command) + " under the lock " + quote(key_) + ": " +
+                              (error == ENOENT ? "not found (no shell is implied; use sh -c '...' for one)"
+                                               : std::strerror(error)));
+  return error == ENOENT ? exit_not_found : exit_cannot_execute;
+}
+
+void EndingReport::say_loss(const Ending& ending, std::optional<LossReason> reason, nanoseconds held) const {
+  if (ending.kind == Ending::Kind::keeper_died) {
+    tell("Internal", "the process that watches over the command was killed, so the command was ended");
+    return;
+  }
+  // Near its end the keeper acts by the clock, before the guard says why.
+  const bool held_too_long = reason == LossReason::max_hold ||
+                             (!reason && times_.max_hold > milliseconds::zero() &&
+                              held + times_.grace + times_.margin + milliseconds(100) >= times_.max_hold);
+  std::string why = "its lease could not be renewed in time";
+  if (held_too_long) {
+    why = "it was held for the --max-hold of " + describe(times_.max_hold);
+  } else if (reason == LossReason::gone) {
+    why = "somebody else released it or took it over, or its store was lost";
+  }
+  tell("LockLost",
+       "lost the lock " + quote(key_) + ": " + why +
+           (ending.beyond_reach == 0 ? "; the command was ended" : "; the command could not be ended"));
+}
+
+void EndingReport::leave_lock_to_expire(const Ending& ending, std::optional<LossReason> reason,
+                                        nanoseconds held) const {
+  tell("Internal", std::to_string(ending.beyond_reach) +
+                       " process(es) of the command run as another user and could not be ended; the lock "
+                       "is left to expire by itself");
+  say_loss(ending, reason, held);
+  // Releasing, which the guard would do, would let the next holder in even sooner.
+  _exit(ending.kind == Ending::Kind::keeper_died ? exit_internal : exit_lost);
+}
+
+bool EndingReport::taken_away(const Ending& ending, std::optional<LossReason> reason,
+                              bool was_held) noexcept {
+  return reason == LossReason::gone || (!was_held && BootClock::now() < ending.proven_until);
+}
+
+void EndingReport::say_taken_away() const {
+  tell("LockLost",
+       "the lock " + quote(key_) + " was released or taken over by somebody else while the command ran");
+}
+
+int exit_code_of_status(int wait_status) noexcept {
+  return WIFSIGNALED(wait_status) ? exit_signal_base + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}
+
+}  // namespace holdfast::cli

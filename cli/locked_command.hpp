@@ -1,0 +1,79 @@
+#pragma once
+
+#include <holdfast/guard.hpp>
+#include <holdfast/open.hpp>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "keeper.hpp"
+#include "lease_times.hpp"
+#include "signals.hpp"
+#include "supervisor.hpp"
+
+namespace holdfast::cli {
+
+/// A command that is to run under a lock: what has to be done to this process before the engine is opened,
+/// while there is one thread, and then the running. Make it first; take the lock; run.
+class LockedCommand {
+ public:
+  LockedCommand(const std::vector<std::string>& command, const LeaseTimes& times,
+                std::vector<Redirection> redirections = {});
+
+  /// What was sent to us while there is no command yet.
+  [[nodiscard]] SignalQueue& signals() noexcept { return signals_; }
+  /// A signal that came before there was a command: whoever sent it does not want one to begin.
+  [[nodiscard]] std::optional<int> told_to_end() noexcept;
+
+  /// Runs it to its end. `environment` is added to ours and to what describes the lock. When `called_off` is
+  /// triggered, the command is ended as if the lock were lost.
+  [[nodiscard]] Ending run(Guard& guard, const std::string& url, std::vector<std::string> environment = {},
+                           std::stop_token called_off = {});
+  /// How long run() took, so far.
+  [[nodiscard]] std::chrono::nanoseconds held() const noexcept { return BootClock::now() - held_since_; }
+
+ private:
+  LeaseTimes times_;
+  InheritedSignals inherited_;
+  std::vector<Process> strangers_;
+  Keeper keeper_;
+  SignalQueue signals_;
+  BootTime held_since_{};
+};
+
+/// memory: keeps nobody out; says so.
+void warn_of_private_locks(Holdfast& holdfast);
+
+/// How the end of a command under a lock is told.
+class EndingReport {
+ public:
+  EndingReport(bool json, std::string lock_key, const LeaseTimes& times)
+      : json_(json), key_(std::move(lock_key)), times_(times) {}
+
+  /// One line on stderr; stdout is the command's.
+  void tell(std::string_view code, const std::string& message) const;
+  /// The command could not be executed: says why; the exit code.
+  [[nodiscard]] int exec_failed(const std::string& command, int error) const;
+  /// Why the command was ended.
+  void say_loss(const Ending& ending, std::optional<LossReason> reason, std::chrono::nanoseconds held) const;
+  /// Processes of the command are still there: says so, and ends this process without releasing the lock, so
+  /// that the next holder is kept out for the rest of the lease at least.
+  [[noreturn]] void leave_lock_to_expire(const Ending& ending, std::optional<LossReason> reason,
+                                         std::chrono::nanoseconds held) const;
+  /// Whether the lock of a command that ended by itself had been taken away from under it, which no proof can
+  /// exclude. `was_held`: what the release said.
+  [[nodiscard]] static bool taken_away(const Ending& ending, std::optional<LossReason> reason,
+                                       bool was_held) noexcept;
+  void say_taken_away() const;
+
+ private:
+  bool json_;
+  std::string key_;
+  LeaseTimes times_;
+};
+
+/// 128 + N, or the code: of a command that ended by itself.
+[[nodiscard]] int exit_code_of_status(int wait_status) noexcept;
+
+}  // namespace holdfast::cli

@@ -1,0 +1,57 @@
+#include "new_task.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "duration.hpp"
+#include "output.hpp"
+#include "task_access.hpp"
+#include "usage_error.hpp"
+
+namespace holdfast::cli {
+
+void NewTaskOptions::add_to(Command command) {
+  command.add_option("--ttl", ttl, "When the task is gone, finished or not (default 1h, at most 24h)")
+      .value_name("DURATION");
+  command.add_option("--method", method, "What it is about, in your words").value_name("TEXT");
+  command
+      .add_option("--request-key", request_key,
+                  "The same key gives the same task for as long as that lives, however often it is asked for")
+      .value_name("KEY");
+}
+
+NewTask NewTaskOptions::request() const {
+  NewTask request{.method = method};
+  if (ttl) request.ttl = parse_positive_duration("--ttl", *ttl);
+  if (request_key) {
+    // Empty would mean none, and a script with an unset variable would create a task each time.
+    if (request_key->empty()) throw UsageError("--request-key: is empty; leave it out, or name the request");
+    request.request_key = *request_key;
+  }
+  return request;
+}
+
+std::optional<std::pair<std::string, std::string>> split_assignment(std::string_view text) {
+  const auto equals = text.find('=');
+  if (equals == std::string_view::npos || equals == 0) return std::nullopt;
+  return std::pair{std::string(text.substr(0, equals)), std::string(text.substr(equals + 1))};
+}
+
+Json parse_assignments(const std::vector<std::string>& assignments) {
+  auto object = nlohmann::ordered_json::object();
+  for (const auto& text : assignments) {
+    const auto assignment = split_assignment(text);
+    if (!assignment) {
+      throw UsageError(quote(text) + " is no assignment; write NAME=JSON, for example progress=0.5");
+    }
+    const auto& [name, value] = *assignment;
+    if (object.contains(name)) throw UsageError(quote(name) + " is given twice");
+    object[name] = nlohmann::ordered_json::parse(parse_json_argument(name + "=", value).str());
+  }
+  try {
+    return Json::parse(object.dump()).value_or_throw();
+  } catch (const nlohmann::json::exception&) {
+    throw UsageError("a name is not UTF-8");
+  }
+}
+
+}  // namespace holdfast::cli

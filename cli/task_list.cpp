@@ -1,0 +1,94 @@
+#include <nlohmann/json.hpp>
+
+#include "command.hpp"
+#include "context.hpp"
+#include "exit_codes.hpp"
+#include "output.hpp"
+#include "task_access.hpp"
+#include "task_output.hpp"
+
+namespace holdfast::cli {
+namespace {
+
+struct ListOptions {
+  TaskOwner owner;
+  std::optional<std::string> status;
+  int limit = 50;
+  std::string cursor;
+};
+
+constexpr int most_at_once = 1000;
+
+std::vector<std::string> row_of(const Task& task) {
+  const auto left = time_left(task);
+  return {printable(task.id),         std::string(to_string(task.status)),
+          age_of(task.created_at_ms), left.empty() ? "-" : left,
+          progress_of(task),          printable(task.request_method)};
+}
+
+/// What to type for the next page: as this one, but for the cursor.
+std::string next_page_command(const ListOptions& options, const std::string& cursor) {
+  std::string command = "holdfast task list";
+  if (options.owner.name != "local") command += " --owner " + options.owner.name;
+  if (options.status) command += " --status " + *options.status;
+  if (options.limit != ListOptions{}.limit) command += " --limit " + std::to_string(options.limit);
+  return command + " --cursor " + cursor;
+}
+
+int list(const Context& context, const ListOptions& options) {
+  ListTasks request{.cursor = options.cursor};
+  if (options.status) request.status = parse_status_argument(*options.status);
+  auto opened = open_tasks(context);
+  std::vector<std::vector<std::string>> rows{{"ID", "STATUS", "AGE", "TTL LEFT", "PROGRESS", "METHOD"}};
+  auto wanted = static_cast<std::size_t>(options.limit);
+  // A page of the store may be shorter than asked for though more follow: those of another status took room.
+  do {
+    request.limit = wanted;
+    const auto page = opened.tasks.list(options.owner.name, request);
+    for (const auto& task : page.tasks) {
+      if (context.json) {
+        print_json(to_json(task));
+      } else {
+        rows.push_back(row_of(task));
+      }
+    }
+    wanted -= std::min(wanted, page.tasks.size());
+    request.cursor = page.cursor;
+  } while (wanted > 0 && !request.cursor.empty());
+
+  if (rows.size() > 1) print_table(rows);
+  if (request.cursor.empty()) return exit_ok;
+  if (context.json) {
+    print_json({{"cursor", request.cursor}});
+  } else {
+    complain("there are more: " + printable(next_page_command(options, request.cursor)));
+  }
+  return exit_ok;
+}
+
+}  // namespace
+
+void add_task_list(Command task, Context& context) {
+  auto command = task.add_command("list", "List an owner's tasks, newest first");
+  auto options = std::make_shared<ListOptions>();
+  options->owner.add_to(command);
+  command.add_option("--status", options->status, "Only those in this state").value_name("STATUS");
+  command.add_option("--limit", options->limit, "At most so many (default 50)")
+      .value_name("N")
+      .between(1, most_at_once);
+  command.add_option("--cursor", options->cursor, "Go on where another list ended").value_name("CURSOR");
+  command.footer(
+      "PROGRESS is the variable `progress`: a number up to 1 is a fraction, up to 100 a percentage, text\n"
+      "is shown as it is. With --json one object per line and task; if there are more, the last line is\n"
+      "{\"cursor\":CURSOR}, otherwise the hint how to go on is on stderr.\n"
+      "\n"
+      "Exit: 0, also for an empty list; 65 the cursor is not from this list.\n"
+      "\n"
+      "Examples:\n"
+      "  holdfast task list\n"
+      "  holdfast task list --status working --limit 10\n"
+      "  holdfast --json task list | jq -r '.task.taskId // empty'");
+  command.action([&context, options] { return list(context, *options); });
+}
+
+}  // namespace holdfast::cli

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <holdfast/task_types.hpp>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "context.hpp"
+
+namespace holdfast::cli {
+
+/// The record as it is stored, then `version` and `fence` (null, or an object of `fence`, `key`,
+/// `authority`).
+[[nodiscard]] nlohmann::ordered_json to_json(const Task& task);
+
+/// All there is to know about it, for people or as JSON.
+void print_task(const Context& context, const Task& task);
+/// What a change answers: nothing for people, who know what they did, and the task as JSON.
+void print_changed(const Context& context, const Task& task);
+
+/// The variable `progress` for people: a number up to 1 is a fraction, one up to 100 a percentage, text is
+/// itself. Empty if there is none. Fit to print.
+[[nodiscard]] std::string progress_of(const Task& task);
+/// How long ago by this machine's wall clock.
+[[nodiscard]] std::string age_of(std::int64_t ms_since_epoch);
+/// Until a task is gone; empty for one that stays.
+[[nodiscard]] std::string time_left(const Task& task);
+
+}  // namespace holdfast::cli

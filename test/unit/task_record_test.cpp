@@ -1,0 +1,113 @@
+#include <gtest/gtest.h>
+
+#include "tasks/record.hpp"
+
+namespace holdfast::tasks {
+namespace {
+
+using nlohmann::ordered_json;
+using namespace std::chrono_literals;
+
+TaskRecord begun() {
+  return TaskRecord::begin({.id = "7",
+                            .owner = "alice",
+                            .method = "tools/call",
+                            .now_ms = 1'700'000'000'123,
+                            .ttl = 60s,
+                            .poll_interval = 500ms,
+                            .variables = {{"b", 1}, {"a", 2}}});
+}
+
+TEST(TaskRecord, IsWrittenAsDocumented) {
+  EXPECT_EQ(begun().text(),
+            R"({"task":{"taskId":"7","status":"working","createdAt":"2023-11-14T22:13:20.123Z",)"
+            R"("lastUpdatedAt":"2023-11-14T22:13:20.123Z","ttl":60000,"pollInterval":500},"ownerId":"alice",)"
+            R"("variables":{"b":1,"a":2},"result":null,"requestMethod":"tools/call",)"
+            R"("expiresAt":"2023-11-14T22:14:20.123Z"})");
+}
+
+TEST(TaskRecord, KeepsTheOrderWhateverIsAddedLater) {
+  auto record = begun();
+  record.set_status(TaskStatus::completed, "done");
+  record.touch(1'700'000'001'000);
+  record.set_result({{"x", true}});
+  EXPECT_EQ(
+      record.text(),
+      R"({"task":{"taskId":"7","status":"completed","statusMessage":"done",)"
+      R"("createdAt":"2023-11-14T22:13:20.123Z","lastUpdatedAt":"2023-11-14T22:13:21.000Z","ttl":60000,)"
+      R"("pollInterval":500},"ownerId":"alice","variables":{"b":1,"a":2},"result":{"x":true},)"
+      R"("requestMethod":"tools/call","expiresAt":"2023-11-14T22:14:20.123Z"})");
+}
+
+TEST(TaskRecord, WhatANewerWriterAddedSurvivesAChange) {
+  const std::string text =
+      R"({"future":{"z":[1,2.50]},"task":{"newer":"yes","taskId":"7","status":"working",)"
+      R"("createdAt":"2023-11-14T22:13:20.123456789Z","lastUpdatedAt":"2023-11-14T22:13:20.123456Z","ttl":null,)"
+      R"("_meta":{"k":"v"}},"ownerId":"alice","variables":{"n":12345678901234567},"result":null,)"
+      R"("requestMethod":"m","expiresAt":"2033-11-14T22:13:20.000001+00:00"})";
+  auto record = TaskRecord::parse(text).value_or_throw();
+  record.merge_variables({{"v", 1}});
+  EXPECT_EQ(
+      record.text(),
+      R"({"task":{"taskId":"7","status":"working","createdAt":"2023-11-14T22:13:20.123456789Z",)"
+      R"("lastUpdatedAt":"2023-11-14T22:13:20.123456Z","ttl":null,"_meta":{"k":"v"},"newer":"yes"},)"
+      R"("ownerId":"alice","variables":{"n":12345678901234567,"v":1},"result":null,"requestMethod":"m",)"
+      R"("expiresAt":"2033-11-14T22:13:20.000001+00:00","future":{"z":[1,2.5]}})");
+}
+
+TEST(TaskRecord, IsReadIntoATask) {
+  const auto task = begun().task(3, FencingToken{.authority = "A", .lock_key = "k", .fence = {}});
+  EXPECT_EQ(task.id, "7");
+  EXPECT_EQ(task.owner, "alice");
+  EXPECT_EQ(task.status, TaskStatus::working);
+  EXPECT_FALSE(task.status_message);
+  EXPECT_EQ(task.created_at_ms, 1'700'000'000'123);
+  EXPECT_EQ(task.last_updated_at_ms, 1'700'000'000'123);
+  EXPECT_EQ(task.ttl, 60s);
+  EXPECT_EQ(task.poll_interval, 500ms);
+  EXPECT_EQ(task.expires_at_ms, 1'700'000'060'123);
+  EXPECT_EQ(task.request_method, "tools/call");
+  EXPECT_EQ(task.variables.str(), R"({"b":1,"a":2})");
+  EXPECT_TRUE(task.result.is_null());
+  EXPECT_EQ(task.record.str(), begun().text());
+  EXPECT_EQ(task.version, 3U);
+  EXPECT_EQ(task.guarded_by->lock_key, "k");
+}
+
+TEST(TaskRecord, ANullDeletesAVariable) {
+  auto record = begun();
+  record.merge_variables({{"b", nullptr}, {"absent", nullptr}, {"c", "new"}});
+  EXPECT_EQ(record.variables().dump(), R"({"a":2,"c":"new"})");
+}
+
+TEST(TaskRecord, TimeDoesNotGoBack) {
+  auto record = begun();
+  record.touch(1'600'000'000'000);
+  EXPECT_EQ(record.task(1, {}).last_updated_at_ms, 1'700'000'000'123);
+}
+
+TEST(TaskRecord, WithoutAMessageTheOldOneGoes) {
+  auto record = begun();
+  record.set_status(TaskStatus::input_required, "which one?");
+  EXPECT_EQ(record.task(1, {}).status_message, "which one?");
+  record.set_status(TaskStatus::working, std::nullopt);
+  EXPECT_FALSE(record.task(1, {}).status_message);
+}
+
+TEST(TaskRecord, AnythingElseIsRefusedNotRepaired) {
+  for (const std::string text :
+       {"", "null", "[]", "{}", R"({"task":{}})", R"({"task":{"taskId":"7"},"ownerId":"a"})",
+        R"({"task":{"taskId":"7","status":"paused"},"ownerId":"a"})",
+        R"({"task":{"taskId":"7","status":"working"}})",
+        R"({"task":{"taskId":"7","status":"working"},"ownerId":"a","variables":[]})"}) {
+    const auto record = TaskRecord::parse(text);
+    ASSERT_FALSE(record) << text;
+    EXPECT_EQ(record.error().code(), ErrorCode::Internal) << text;
+  }
+  const auto deep = TaskRecord::parse(R"({"task":)" + std::string(300'000, '['));
+  ASSERT_FALSE(deep);
+  EXPECT_EQ(deep.error().code(), ErrorCode::Internal);
+}
+
+}  // namespace
+}  // namespace holdfast::tasks

@@ -1,0 +1,141 @@
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tasks/cursor.hpp"
+#include "tasks/limits.hpp"
+#include "tasks/owner.hpp"
+
+namespace holdfast::tasks {
+namespace {
+
+constexpr TaskStatus all[] = {TaskStatus::working, TaskStatus::input_required, TaskStatus::completed,
+                              TaskStatus::failed, TaskStatus::cancelled};
+
+TEST(TaskStatus, MovesAsDocumentedAndNotOtherwise) {
+  const std::set<std::pair<TaskStatus, TaskStatus>> allowed{
+      {TaskStatus::working, TaskStatus::input_required}, {TaskStatus::working, TaskStatus::completed},
+      {TaskStatus::working, TaskStatus::failed},         {TaskStatus::working, TaskStatus::cancelled},
+      {TaskStatus::input_required, TaskStatus::working}, {TaskStatus::input_required, TaskStatus::completed},
+      {TaskStatus::input_required, TaskStatus::failed},  {TaskStatus::input_required, TaskStatus::cancelled}};
+  for (const auto from : all) {
+    for (const auto to : all) {
+      EXPECT_EQ(may_become(from, to), allowed.contains({from, to})) << to_string(from) << to_string(to);
+    }
+  }
+}
+
+TEST(TaskStatus, IsReadAsItIsWritten) {
+  for (const auto status : all) EXPECT_EQ(parse_task_status(to_string(status)), status);
+  EXPECT_FALSE(parse_task_status("Working"));
+  EXPECT_FALSE(parse_task_status(""));
+  EXPECT_EQ(to_string(TaskStatus::input_required), "input_required");
+}
+
+TEST(TaskOwner, NobodyInParticularIsRefusedUnlessAllowed) {
+  for (const auto* owner : {"", "local"}) {
+    const auto refused = checked_owner(owner, false);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code(), ErrorCode::AnonymousOwner);
+    EXPECT_EQ(*checked_owner(owner, true), "local");
+  }
+  EXPECT_EQ(*checked_owner("alice", false), "alice");
+}
+
+TEST(TaskOwner, OrdinaryOnesAreStoredAsTheyAre) {
+  for (const std::string owner : {"alice", "auth0|12", "a@b.example", "100%", "%3a", "ü", "a b"}) {
+    EXPECT_EQ(stored_owner(owner), owner);
+  }
+}
+
+TEST(TaskOwner, NoTwoHaveOneName) {
+  // All words of up to six letters over what matters.
+  std::set<std::string> seen;
+  const std::string letters = ":%3A25";
+  std::vector<std::string> words{""};
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < words.size() && words[i].size() < 6; ++i) {
+    for (const char letter : letters) words.push_back(words[i] + letter);
+  }
+  for (const auto& word : words) {
+    const auto stored = stored_owner(word);
+    EXPECT_EQ(stored.find(':'), std::string::npos) << word;
+    seen.insert(stored);
+    ++count;
+  }
+  EXPECT_EQ(seen.size(), count);
+  EXPECT_FALSE(seen.contains("%register%25"));
+}
+
+TEST(TaskOwner, ATaskHasALockOfItsOwnHoweverLongItsOwnerIs) {
+  const auto key = RecordKey::of("alice", "1").value_or_throw();
+  EXPECT_EQ(lock_key_of(key), "task:alice:1");
+  const auto long_one = lock_key_of(RecordKey::of(std::string(900, 'x'), "1").value_or_throw());
+  const auto other = lock_key_of(RecordKey::of(std::string(900, 'x'), "2").value_or_throw());
+  EXPECT_LE(long_one.size(), 512U);
+  EXPECT_NE(long_one, other);
+}
+
+TEST(TaskCursor, LeadsBackToItsPlace) {
+  const ListPosition position{.created_at_ms = 1'700'000'000'123, .task = "a.b:c/d é\n"};
+  const auto cursor = cursor_at(position, "alice").value_or_throw();
+  EXPECT_EQ(*position_of(cursor, "alice"), position);
+  for (const char c : cursor) EXPECT_TRUE(c > ' ' && c < 0x7f) << cursor;
+}
+
+TEST(TaskCursor, AnythingElseIsRefused) {
+  const auto good = cursor_at({.created_at_ms = 5, .task = "t"}, "alice").value_or_throw();
+  for (const std::string& bad : {std::string("x"), std::string("t"), good + "x", good.substr(1), "A" + good,
+                                 std::string("..."), std::string("AAAAAAAA.5.t")}) {
+    const auto position = position_of(bad, "alice");
+    ASSERT_FALSE(position) << bad;
+    EXPECT_EQ(position.error().code(), ErrorCode::BadCursor);
+  }
+  EXPECT_EQ(position_of(good, "bob").error().code(), ErrorCode::BadCursor) << "another owner's";
+}
+
+ErrorCode code_of(const Status& status) {
+  return status ? ErrorCode::Internal : status.error().code();
+}
+
+nlohmann::ordered_json nested(std::size_t containers) {
+  nlohmann::ordered_json value = 1;
+  for (std::size_t i = 0; i < containers; ++i) value = nlohmann::ordered_json::array({value});
+  return value;
+}
+
+TEST(TaskLimits, TenContainersInAValueAndNoEleventh) {
+  EXPECT_TRUE(check_variables({{"v", nested(10)}}, {}));
+  EXPECT_EQ(code_of(check_variables({{"v", nested(11)}}, {})), ErrorCode::TooDeep);
+}
+
+TEST(TaskLimits, StringsWhereverTheyAre) {
+  const std::string longest(64 * 1024, 'x');
+  EXPECT_TRUE(check_variables({{"v", longest}}, {}));
+  EXPECT_EQ(code_of(check_variables({{"v", longest + "x"}}, {})), ErrorCode::TooLarge);
+  EXPECT_EQ(code_of(check_variables({{"v", {{"w", longest + "x"}}}}, {})), ErrorCode::TooLarge);
+  EXPECT_EQ(code_of(check_variables({{"v", {{longest + "x", 1}}}}, {})), ErrorCode::TooLarge);
+  EXPECT_EQ(code_of(check_variables({{longest + "x", 1}}, {})), ErrorCode::TooLarge);
+}
+
+TEST(TaskLimits, AllVariablesTogetherInBytesOfJson) {
+  nlohmann::ordered_json variables;
+  for (int i = 0; i < 16; ++i) variables["v" + std::to_string(10 + i)] = std::string(64 * 1024 - 16, 'x');
+  const auto bytes = variables.dump().size();
+  EXPECT_TRUE(check_size(variables, {.max_variables_bytes = bytes}));
+  EXPECT_EQ(code_of(check_size(variables, {.max_variables_bytes = bytes - 1})), ErrorCode::TooLarge);
+}
+
+TEST(TaskLimits, VariablesAreAnObject) {
+  EXPECT_EQ(code_of(check_variables({1, 2}, {})), ErrorCode::InvalidArgument);
+}
+
+TEST(TaskLimits, NestingIsCountedOutsideOfStrings) {
+  EXPECT_EQ(nesting("1"), 0U);
+  EXPECT_EQ(nesting(R"({"a":[1,[2]],"b":{}})"), 3U);
+  EXPECT_EQ(nesting(R"(["[[[\"[[",{}])"), 2U);
+  EXPECT_EQ(nesting(std::string(1'000'000, '[')), 1'000'000U);
+}
+
+}  // namespace
+}  // namespace holdfast::tasks
