@@ -47,9 +47,7 @@ constexpr std::size_t record_parts = 7;
 std::string expires_at_text(const RecordData& data) {
   if (!data.expires_at_ms()) return {};
   // Rounded up: whoever goes by it alone (another reader) does not lose the record's last second.
-  const auto ms = *data.expires_at_ms();
-  const auto floor = ms / 1000 - (ms % 1000 < 0 ? 1 : 0);
-  return std::to_string(ms - floor * 1000 > 0 ? floor + 1 : floor);
+  return std::to_string((*data.expires_at_ms() + 999) / 1000);
 }
 
 std::string dropped_at_text(const RecordData& data) {

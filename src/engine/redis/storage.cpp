@@ -176,7 +176,8 @@ class RedisStorageBackend final : public StorageBackend {
     start(GetOperation{std::move(request)}, stop, std::move(done));
   }
   void create(CreateRecord request, std::stop_token stop, Done<CreateOutcome> done) override {
-    if (auto refused = core::refuse_origin(request.origin)) return done(*std::move(refused));
+    if (const auto refused = core::refuse_origin(request.origin))
+      return done(refused->about(request.key.str(), {}));
     start(CreateOperation{std::move(request)}, stop, std::move(done));
   }
   void put(PutRecord request, std::stop_token stop, Done<PutOutcome> done) override {
@@ -193,7 +194,9 @@ class RedisStorageBackend final : public StorageBackend {
   }
 
   void list(ListRecords request, std::stop_token stop, Done<RecordPage> done) override {
-    if (const auto owner = core::listed_owner(request.prefix); !owner) return done(owner.error());
+    if (const auto owner = core::listed_owner(request.prefix); !owner) {
+      return done(owner.error().about(request.prefix, {}));
+    }
     start(ListOperation{std::move(request)}, stop, std::move(done));
   }
 

@@ -10,9 +10,15 @@ local function is_before(name)
   if #name == #after_task then return inclusive end
   return #name < #after_task
 end
-local rank = redis.call('ZCOUNT', index, '-inf', '(' .. after_score)
-local beyond = redis.call('ZCOUNT', index, '-inf', after_score)
-while rank < beyond do
-  local middle = math.floor((rank + beyond) / 2)
-  if is_before(redis.call('ZRANGE', index, middle, middle)[1]) then rank = middle + 1 else beyond = middle end
+local rank
+local score = redis.call('ZSCORE', index, after_task)
+if score and tonumber(score) == tonumber(after_score) then -- it is there still, as it mostly is
+  rank = redis.call('ZRANK', index, after_task) + (inclusive and 1 or 0)
+else
+  rank = redis.call('ZCOUNT', index, '-inf', '(' .. after_score)
+  local beyond = redis.call('ZCOUNT', index, '-inf', after_score)
+  while rank < beyond do
+    local middle = math.floor((rank + beyond) / 2)
+    if is_before(redis.call('ZRANGE', index, middle, middle)[1]) then rank = middle + 1 else beyond = middle end
+  end
 end
