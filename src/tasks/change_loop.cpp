@@ -43,7 +43,8 @@ ChangeLoop::Action ChangeLoop::resume(const Result<std::optional<StoredRecord>>&
 ChangeLoop::Action ChangeLoop::resume(const Result<PutOutcome>& answer) {
   if (!answer) return Finished{answer.error()};
   if (const auto* written = std::get_if<Written>(&*answer)) {
-    return Finished{edited_->task(written->version, fence_ ? fence_ : guarded_by_)};
+    Result<Task> task = edited_->task(written->version, fence_ ? fence_ : guarded_by_);
+    return Finished{std::move(task)};
   }
   const auto what = "the task " + id_;
   if (const auto* stale = std::get_if<StaleFence>(&*answer)) return Finished{refusal(*stale, what)};
