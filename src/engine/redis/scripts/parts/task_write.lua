@@ -24,8 +24,10 @@ end
 local version_text = string.format('%d', new_version)
 local write = id .. ':' .. version_text
 if fields[9] then
-  -- Entries have at most 16 digits; cut at the eighth: what is cut off in the middle is found by nobody.
-  write = string.sub(write .. ' ' .. fields[9], 1, 8 * (#write + 1))
+  -- As many as eight of this one's length, and none in part: a version that lost digits would be another.
+  local longest = 8 * (#write + 1)
+  write = write .. ' ' .. fields[9]
+  if #write > longest then write = string.match(string.sub(write, 1, longest), '^(.*) ') end
 end
 redis.call('HSET', key, 'version', version_text, 'data', data, 'incarnation', incarnation, 'write', write,
   unpack(more))
