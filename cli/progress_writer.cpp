@@ -1,20 +1,18 @@
 #include "progress_writer.hpp"
 
 #include <csignal>
-#include <holdfast/json.hpp>
 
-#include "new_task.hpp"
+#include "assignment.hpp"
+#include "json_text.hpp"
 #include "output.hpp"
 
 namespace holdfast::cli {
 namespace {
 
 std::string object_of(const std::map<std::string, std::string>& members) {
-  std::string text = "{";
-  for (const auto& [name, value] : members) {
-    text += (text.size() > 1 ? "," : "") + Json::string(name).value_or_throw().str() + ":" + value;
-  }
-  return text + "}";
+  JsonObject object;
+  for (const auto& [name, value] : members) object.add(name, value);
+  return object.json().str();
 }
 
 }  // namespace

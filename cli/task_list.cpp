@@ -47,7 +47,7 @@ int list(const Context& context, const ListOptions& options) {
     const auto page = opened.tasks.list(options.owner.name, request);
     for (const auto& task : page.tasks) {
       if (context.json) {
-        print_json(to_json(task));
+        print_json_text(to_json(task));
       } else {
         rows.push_back(row_of(task));
       }

@@ -8,6 +8,7 @@
 #include "context.hpp"
 #include "duration.hpp"
 #include "exit_codes.hpp"
+#include "json_text.hpp"
 #include "lease_times.hpp"
 #include "locked_command.hpp"
 #include "new_task.hpp"
@@ -246,7 +247,7 @@ class TaskRun {
   bool has_result(OpenedTasks& opened, const Json& result) const {
     try {
       const auto task = opened.tasks.get(owner_, id_);
-      return nlohmann::json::parse(task.result.str()) == nlohmann::json::parse(result.str());
+      return on_one_line(task.result.str()) == on_one_line(result.str());
     } catch (const Error&) {
       return false;
     }

@@ -158,6 +158,35 @@ TEST_F(TaskCommands, SetMergesAndNullDeletes) {
   EXPECT_EQ(changed["variables"], ordered_json::parse(R"({"b":-2.5,"c":[1,{"d":null}],"e":{}})"));
 }
 
+TEST_F(TaskCommands, WhatIsNestedTooDeepIsRefusedAndNotFatal) {
+  const auto deep = std::string(60'000, '[') + std::string(60'000, ']');
+  const auto id = create();
+  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
+           {"set", id, "good=1", "x=" + deep}, {"create", "x=" + deep}, {"complete", id, "--result", deep}}) {
+    const auto result = task(command);
+    EXPECT_EQ(result.code, 65) << command.front() << result.err;
+    EXPECT_NE(result.err.find("nests more than"), std::string::npos) << result.err;
+  }
+  const auto record = json({"get", id});
+  EXPECT_EQ(record["version"], 1);
+  EXPECT_EQ(lines_of(task({"list"}).out).size(), 2U) << "none was created";
+}
+
+TEST_F(TaskCommands, ANameThatIsNoTextIsAUsageError) {
+  EXPECT_EQ(task({"create", "\xff=1"}).code, 64);
+}
+
+TEST_F(TaskCommands, AProgressOfAnyFormIsShown) {
+  create({R"(progress={"done": [1, 2]})", "other=1"});
+  create({R"(first={"progress":0.1})", "progress=null"});
+  create({"progress=-1"});
+  const auto lines = lines_of(task({"list"}).out);
+  ASSERT_EQ(lines.size(), 4U);
+  EXPECT_NE(lines[1].find("-1"), std::string::npos) << lines[1];
+  EXPECT_EQ(lines[2].find('%'), std::string::npos) << "not one of the variable's own\n" << lines[2];
+  EXPECT_NE(lines[3].find(R"({"done":[1,2]})"), std::string::npos) << lines[3];
+}
+
 TEST_F(TaskCommands, SetSaysHowToQuoteText) {
   const auto id = create();
   const auto result = task({"set", id, "phase=it's up"});
