@@ -336,6 +336,30 @@ TEST_F(TaskCommands, ListTellsHowToGetTheNextPage) {
   EXPECT_EQ(seen, std::vector<std::string>(created.rbegin(), created.rend()));
 }
 
+TEST_F(TaskCommands, TheHintForTheNextPageCanBePasted) {
+  const std::string owner = "it's $HOME; \x1b*";
+  const auto elsewhere = "sqlite:" + file("else where.db").string();
+  std::vector<std::string> created;
+  for (int i = 0; i < 3; ++i) {
+    const auto result = holdfast({"--url", elsewhere, "task", "create", "--owner", owner});
+    EXPECT_EQ(result.code, 0) << result.err;
+    created.push_back(result.out.substr(0, result.out.find('\n')));
+  }
+  const auto page =
+      holdfast({"--url", elsewhere, "task", "list", "--owner", owner, "--status", "working", "--limit", "2"});
+  EXPECT_EQ(page.code, 0) << page.err;
+  const std::string start = "holdfast: there are more: holdfast ";
+  ASSERT_TRUE(page.err.starts_with(start)) << page.err;
+  const auto options = page.err.substr(start.size());
+  EXPECT_NE(options.find("--status working"), std::string::npos) << options;
+  EXPECT_NE(options.find("--limit 2"), std::string::npos) << options;
+  const auto next =
+      Program(directory(), {"bash", "-c", std::string(HOLDFAST_BINARY) + " " + options}, {}).wait();
+  EXPECT_EQ(next.code, 0) << next.err;
+  ASSERT_EQ(lines_of(next.out).size(), 2U) << next.out;
+  EXPECT_TRUE(lines_of(next.out)[1].starts_with(created.front())) << next.out;
+}
+
 TEST_F(TaskCommands, ABadCursorLimitOrStatusIsRefused) {
   EXPECT_EQ(task({"list", "--cursor", "nonsense"}).code, 65);
   EXPECT_EQ(task({"list", "--limit", "0"}).code, 64);
