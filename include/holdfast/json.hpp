@@ -22,7 +22,7 @@ class Json {
 
   [[nodiscard]] const std::string& str() const noexcept { return text_; }
   [[nodiscard]] bool is_null() const noexcept { return text_ == "null"; }
-  [[nodiscard]] bool is_object() const noexcept { return text_.front() == '{'; }
+  [[nodiscard]] bool is_object() const noexcept { return text_.starts_with('{'); }
   friend bool operator==(const Json&, const Json&) = default;
 
  private:

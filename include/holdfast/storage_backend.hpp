@@ -134,7 +134,9 @@ using RebindOutcome = std::variant<StoredRecord, NoRecord>;
 ///
 /// Operations complete as those of LockBackend do: exactly once, inline or from another thread; failures are
 /// the same codes. A transient failure of a change means *unknown*: it may have taken effect. An engine that
-/// asks a server again after a lost answer makes sure that the change happens once.
+/// asks a server again after a lost answer recognises its own change and makes it once. Only if somebody else
+/// undoes it in between (removes what was created, creates again what was removed) is it made again; a remove
+/// that names an incarnation is not.
 ///
 /// Time. `now` is the engine's clock. A record whose expiry has come is absent, for reads, lists, quotas and
 /// every change, to the millisecond. A write sets the expiry anew from its data; data without one never

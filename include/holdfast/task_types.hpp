@@ -41,9 +41,16 @@ struct Task {
   /// All of it as it is stored, what a newer writer added included; without what follows.
   Json record;
   std::uint64_t version = 0;
+  /// Tells this task from another that had its id before, or gets it later. Opaque.
+  std::string incarnation;
   /// The lock that guards it, and the highest fence seen.
   std::optional<FencingToken> guarded_by;
 };
+
+/// Whose tasks a caller's are: its subject's, else its client's, else its session's, else nobody's in
+/// particular (`local`). Empty counts as absent.
+[[nodiscard]] std::string owner_of(std::string_view subject, std::string_view client_id = {},
+                                   std::string_view session_id = {});
 
 /// What a task begins with.
 struct NewTask {

@@ -14,6 +14,7 @@
 
 namespace holdfast {
 
+class ClaimedTask;
 class TaskStore;
 
 /// Durable tasks over one engine: their states, their limits, who may see them, and whose writes count. Cheap
@@ -98,9 +99,14 @@ class Tasks {
   Task end_with_result(std::string_view owner, std::string_view id, TaskStatus status, const Json& result,
                        std::optional<std::string> message, std::stop_token stop);
 
+  friend class ClaimedTask;
+  /// The same, but a task with another incarnation is NotFound.
+  [[nodiscard]] Tasks for_incarnation(std::string incarnation) const;
+
   std::shared_ptr<TaskStore> store_;
   Locks locks_;
   std::optional<FencingToken> fence_;
+  std::string incarnation_;
 };
 
 }  // namespace holdfast

@@ -84,9 +84,7 @@ std::optional<std::int64_t> parse_rfc3339_ms(std::string_view text) noexcept {
   // 60: a leap second, which counts as the first of the next minute.
   if (!date.ok() || h > 23 || min > 59 || s > 60) return std::nullopt;
   const auto at = sys_days(date) + hours(h) + minutes(min) + seconds(s) + milliseconds(ms) - *east;
-  const auto since_epoch = duration_cast<milliseconds>(at.time_since_epoch()).count();
-  if (since_epoch < 0) return std::nullopt;
-  return since_epoch;
+  return duration_cast<milliseconds>(at.time_since_epoch()).count();
 }
 
 std::string format_rfc3339_ms(std::int64_t ms) {

@@ -29,19 +29,17 @@ class WorkerPool::State {
   static void post(const std::shared_ptr<State>& self, std::function<void()> job) {
     {
       const std::lock_guard lock(self->mutex_);
-      if (self->idle_ <= self->jobs_.size() && self->threads_.size() < self->max_threads_) {
-        try {
-          self->threads_.push_back(start_thread([self] { self->work(); }));
-        } catch (const std::system_error&) {  // no thread to be had: those that run must do
-        }
-      }
-      if (!self->threads_.empty()) {
-        self->jobs_.push_back(std::move(job));
-        self->changed_.notify_one();
-        return;
-      }
+      self->start_if_none_is_idle(self);
+      if (!self->threads_.empty()) return self->enqueue(std::move(job));
     }
     job();
+  }
+
+  static bool try_post(const std::shared_ptr<State>& self, std::function<void()> job) {
+    const std::lock_guard lock(self->mutex_);
+    if (!self->start_if_none_is_idle(self)) return false;
+    self->enqueue(std::move(job));
+    return true;
   }
 
   void finish() {
@@ -66,6 +64,23 @@ class WorkerPool::State {
   [[nodiscard]] bool is_home() const noexcept { return home_.is_here(); }
 
  private:
+  /// Whether there is a thread that has nothing to do, or will have none before it gets this job.
+  bool start_if_none_is_idle(const std::shared_ptr<State>& self) {
+    if (idle_ > jobs_.size()) return true;
+    if (threads_.size() >= max_threads_) return false;
+    try {
+      threads_.push_back(start_thread([self] { self->work(); }));
+      return true;
+    } catch (const std::system_error&) {  // no thread to be had: those that run must do
+      return false;
+    }
+  }
+
+  void enqueue(std::function<void()> job) {
+    jobs_.push_back(std::move(job));
+    changed_.notify_one();
+  }
+
   void work() {
     const LibraryThread mark;
     std::unique_lock lock(mutex_);
@@ -106,6 +121,10 @@ WorkerPool::~WorkerPool() {
 
 void WorkerPool::post(std::function<void()> job) {
   if (is_home()) State::post(state_, std::move(job));
+}
+
+bool WorkerPool::try_post(std::function<void()> job) {
+  return is_home() && State::try_post(state_, std::move(job));
 }
 
 bool WorkerPool::is_home() const noexcept {

@@ -21,6 +21,8 @@ class WorkerPool {
   /// and the pool has none yet.
   /// In a forked child the job is dropped.
   void post(std::function<void()> job);
+  /// For a job that may take long: false, and nothing was done, if there is no thread for it at once.
+  [[nodiscard]] bool try_post(std::function<void()> job);
   [[nodiscard]] bool is_home() const noexcept;
 
   /// True on any thread of the library (of a pool, or marked with LibraryThread).

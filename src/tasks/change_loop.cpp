@@ -5,11 +5,16 @@
 
 namespace holdfast::tasks {
 
+bool is_same_incarnation(std::string_view meant, std::string_view there) noexcept {
+  constexpr char digest = '~';
+  return meant.empty() || meant.front() == digest || meant == there;
+}
+
 Result<TaskRecord> record_of(const std::optional<StoredRecord>& stored, std::string_view id,
                              std::string_view owner) {
   if (!stored) return no_such_task(id);
-  auto record = TaskRecord::parse(stored->data);
-  if (!record) return record.error().about(id, {});
+  auto record = TaskRecord::parse(stored->data, id);
+  if (!record) return record.error();
   // The key says whose it is; a record that says otherwise was put there by mistake.
   if (record->owner() != owner) return no_such_task(id);
   return record;
@@ -20,6 +25,10 @@ ChangeLoop::Action ChangeLoop::resume(const Result<std::optional<StoredRecord>>&
   if (!answer) return Finished{answer.error()};
   auto record = record_of(*answer, id_, owner_);
   if (!record) return Finished{record.error()};
+  // The task that was meant is gone, and another has its id: whatever was decided was decided about the
+  // other.
+  if (!is_same_incarnation(incarnation_, (*answer)->incarnation)) return Finished{no_such_task(id_)};
+  incarnation_ = (*answer)->incarnation;
   // The engine will check it again. But a late worker must learn that it is late, not that the task it has
   // lost was ended by the other one.
   if (const auto refused = fence_ ? core::refuse_fence((*answer)->guarded_by, *fence_) : std::nullopt) {
@@ -43,7 +52,7 @@ ChangeLoop::Action ChangeLoop::resume(const Result<std::optional<StoredRecord>>&
 ChangeLoop::Action ChangeLoop::resume(const Result<PutOutcome>& answer) {
   if (!answer) return Finished{answer.error()};
   if (const auto* written = std::get_if<Written>(&*answer)) {
-    Result<Task> task = edited_->task(written->version, fence_ ? fence_ : guarded_by_);
+    Result<Task> task = edited_->task(written->version, written->incarnation, fence_ ? fence_ : guarded_by_);
     return Finished{std::move(task)};
   }
   const auto what = "the task " + id_;

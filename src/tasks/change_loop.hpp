@@ -36,9 +36,15 @@ class ChangeLoop {
   /// written to by very many at once.
   static constexpr int max_attempts = 50;
 
-  /// `fence` is what every write will carry.
-  ChangeLoop(std::string id, std::string owner, Change change, std::optional<FencingToken> fence)
-      : id_(std::move(id)), owner_(std::move(owner)), change_(std::move(change)), fence_(std::move(fence)) {}
+  /// `fence` is what every write will carry. `incarnation` is that of the one task that is meant, though
+  /// another may have its id by now; empty: whichever is there.
+  ChangeLoop(std::string id, std::string owner, Change change, std::optional<FencingToken> fence,
+             std::string incarnation)
+      : id_(std::move(id)),
+        owner_(std::move(owner)),
+        change_(std::move(change)),
+        fence_(std::move(fence)),
+        incarnation_(std::move(incarnation)) {}
 
   [[nodiscard]] Action start() const { return Read{}; }
   [[nodiscard]] Action resume(const Result<std::optional<StoredRecord>>& answer, std::int64_t now_ms);
@@ -48,10 +54,15 @@ class ChangeLoop {
   std::string id_, owner_;
   Change change_;
   std::optional<FencingToken> fence_;
+  std::string incarnation_;
   int attempts_ = 0;
   std::optional<TaskRecord> first_, edited_;
   std::optional<FencingToken> guarded_by_;
 };
+
+/// Whether a record is the one that an incarnation, or an empty text for any, names. One of other software
+/// has none of its own yet (see StoredRecord): it names no record for good.
+[[nodiscard]] bool is_same_incarnation(std::string_view meant, std::string_view there) noexcept;
 
 /// The record as a task, if it is one and this owner's.
 [[nodiscard]] Result<TaskRecord> record_of(const std::optional<StoredRecord>& stored, std::string_view id,

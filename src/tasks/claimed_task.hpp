@@ -1,5 +1,6 @@
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <holdfast/tasks.hpp>
 #include <memory>
@@ -15,7 +16,8 @@ namespace holdfast {
 /// somebody else's hand.
 class ClaimedTask {
  public:
-  ClaimedTask(Guard guard, Tasks fenced, Task task);
+  /// ServiceUnavailable if there is no thread to be had; the lock is released then.
+  ClaimedTask(Guard guard, const Tasks& fenced, Task task);
   ~ClaimedTask();
   ClaimedTask(const ClaimedTask&) = delete;
   ClaimedTask& operator=(const ClaimedTask&) = delete;
@@ -38,13 +40,16 @@ class ClaimedTask {
     std::mutex mutex;
     Task task;
     bool cancelled = false;
-    bool ending = false;  ///< by our own hand: no reason to stop the worker
+    bool over = false;    ///< the watching thread has seen the end, and is gone
+    bool ending = false;  ///< by our own hand, if all goes well: no reason to stop the worker
     std::stop_source stop;
     std::stop_source unwatch;
   };
-  static void watch(Watched& watched, Tasks tasks, const std::string& owner, const std::string& id);
-  Task write_and_remember(const std::function<Task(Tasks&)>& change);
-  void stop_watching() noexcept { watched_->unwatch.request_stop(); }
+  static void watch(Watched& watched, Tasks tasks, const Task& claimed);
+  /// Whether the watching thread has seen the end.
+  bool set_ending(bool ending);
+  /// Whether what was thrown says that the task is somebody else's, or over.
+  static bool is_refusal(const std::exception_ptr& thrown);
 
   Guard guard_;
   Tasks fenced_;

@@ -1,6 +1,7 @@
 #include "tasks/creation.hpp"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "core/base64url.hpp"
 #include "core/sha256.hpp"
@@ -15,7 +16,6 @@
 namespace holdfast::tasks {
 namespace {
 
-using nlohmann::ordered_json;
 using std::chrono::milliseconds;
 
 constexpr std::size_t max_request_key_bytes = 512;
@@ -38,12 +38,12 @@ Result<std::string> task_id(const std::string& owner, const std::string& request
 
 /// The same for the same request, whatever the order of its variables.
 Result<std::string> digest_of(const NewTask& task, milliseconds ttl, milliseconds poll_interval,
-                              const ordered_json& variables) {
+                              const Members& variables) {
   const nlohmann::json request{
       {"method", task.method},
       {"ttl", ttl.count()},
       {"pollInterval", poll_interval.count()},
-      {"variables", nlohmann::json::parse(variables.dump())},
+      {"variables", nlohmann::json::parse(variables.text())},
   };
   const auto digest = core::sha256(request.dump());
   if (!digest) return digest.error();
@@ -75,14 +75,13 @@ Status check_texts(const NewTask& task) {
   return Ok{};
 }
 
-Result<ordered_json> checked_variables(const NewTask& task, const TaskOptions& options) {
-  if (task.variables.is_null()) return ordered_json::object();
-  auto variables = parsed(task.variables, "the variables");
+Result<Members> first_variables(const NewTask& task, const TaskOptions& options) {
+  if (task.variables.is_null()) return Members();
+  auto variables = checked_variables(task.variables, options);
   if (!variables) return variables.error();
-  if (auto checked = check_variables(*variables, options); !checked) return checked.error();
-  auto kept = ordered_json::object();  // null is how a variable is deleted, so none begins with it
-  for (const auto& [name, value] : variables->items()) {
-    if (!value.is_null()) kept[name] = value;
+  Members kept;  // null is how a variable is deleted, so none begins with it
+  for (const auto& [name, value] : variables->all()) {
+    if (value != "null") kept.set(name, value);
   }
   if (auto checked = check_size(kept, options); !checked) return checked.error();
   return kept;
@@ -99,7 +98,7 @@ Result<Creation> Creation::prepare(const std::string& owner, const NewTask& task
   if (poll_interval < milliseconds(0)) {
     return Error(ErrorCode::InvalidArgument, "a poll interval cannot be negative");
   }
-  auto variables = checked_variables(task, options);
+  auto variables = first_variables(task, options);
   if (!variables) return variables.error();
   auto id = task_id(owner, task.request_key);
   if (!id) return id.error();
@@ -133,7 +132,9 @@ Result<CreateRecord> Creation::request(std::optional<FencingToken> fence) const 
 }
 
 Result<Task> Creation::result(const CreateOutcome& outcome, const std::optional<FencingToken>& fence) const {
-  if (const auto* written = std::get_if<Written>(&outcome)) return record_.task(written->version, fence);
+  if (const auto* written = std::get_if<Written>(&outcome)) {
+    return record_.task(written->version, written->incarnation, fence);
+  }
   if (const auto* full = std::get_if<QuotaReached>(&outcome)) {
     return Error(ErrorCode::QuotaExceeded,
                  "this owner has " + std::to_string(full->records) + " tasks, finished ones included, and " +
@@ -146,7 +147,7 @@ Result<Task> Creation::result(const CreateOutcome& outcome, const std::optional<
   }
   const auto existing = record_of(there, key_.task(), record_.owner());
   if (!existing) return existing.error();
-  return existing->task(there.version, there.guarded_by);
+  return existing->task(there.version, there.incarnation, there.guarded_by);
 }
 
 }  // namespace holdfast::tasks

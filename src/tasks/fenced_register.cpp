@@ -46,8 +46,7 @@ std::uint64_t FencedRegister::put(std::string_view text, const FencingToken& tok
   PutRecord request{.key = key_, .data = wrapped(text), .fence = token, .fenced_may_create = true};
   const auto outcome = tasks::put(*storage_, std::move(request), std::move(stop)).value_or_throw();
   const auto what = "the register " + std::string(key_.task());
-  if (const auto* stale = std::get_if<StaleFence>(&outcome)) throw tasks::refusal(*stale, what);
-  if (const auto* wrong = std::get_if<WrongLock>(&outcome)) throw tasks::refusal(*wrong, what);
+  tasks::throw_if_refused(outcome, what);
   const auto* written = std::get_if<Written>(&outcome);
   if (written == nullptr) throw Error(ErrorCode::Internal, what + " was not written, for no reason given");
   return written->version;
@@ -62,8 +61,7 @@ std::optional<FencedRegister::Value> FencedRegister::guard(const FencingToken& t
   const auto outcome =
       tasks::guard(*storage_, {.key = key_, .fence = token}, std::move(stop)).value_or_throw();
   const auto what = "the register " + std::string(key_.task());
-  if (const auto* stale = std::get_if<StaleFence>(&outcome)) throw tasks::refusal(*stale, what);
-  if (const auto* wrong = std::get_if<WrongLock>(&outcome)) throw tasks::refusal(*wrong, what);
+  tasks::throw_if_refused(outcome, what);
   const auto* stored = std::get_if<StoredRecord>(&outcome);
   return stored != nullptr ? std::optional(value_of(*stored)) : std::nullopt;
 }

@@ -2,25 +2,26 @@
 
 #include <holdfast/result.hpp>
 #include <holdfast/task_types.hpp>
-#include <nlohmann/json.hpp>
 #include <string_view>
+
+#include "tasks/members.hpp"
 
 namespace holdfast::tasks {
 
-/// For whatever else is stored: the JSON library prints by recursion, which must not be driven to the end of
-/// a thread's stack.
-inline constexpr std::size_t max_nesting = 200;
+/// How deep a result may be nested: the JSON parser of pmcp-tasks refuses a record with more than 128.
+inline constexpr std::size_t max_result_nesting = 100;
 
 /// How many containers are open at once, at most, in valid JSON. Not recursive.
 [[nodiscard]] std::size_t nesting(std::string_view json) noexcept;
 
-/// Parsed, if it is not nested deeper than `max_nesting` (TooDeep). `what` is its name for the message.
-[[nodiscard]] Result<nlohmann::ordered_json> parsed(const Json& json, std::string_view what);
+/// TooDeep for a result that may not be stored.
+[[nodiscard]] Status check_result(const Json& result);
 
-/// TooDeep, TooLarge or InvalidArgument (not an object) for changes of variables that may not be made.
-[[nodiscard]] Status check_variables(const nlohmann::ordered_json& changes, const TaskOptions& options);
+/// The changes of variables that this object is, if it is one (InvalidArgument) and they may be made
+/// (TooDeep, TooLarge).
+[[nodiscard]] Result<Members> checked_variables(const Json& changes, const TaskOptions& options);
 
 /// TooLarge if they are too many together.
-[[nodiscard]] Status check_size(const nlohmann::ordered_json& variables, const TaskOptions& options);
+[[nodiscard]] Status check_size(const Members& variables, const TaskOptions& options);
 
 }  // namespace holdfast::tasks

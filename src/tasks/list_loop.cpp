@@ -32,10 +32,11 @@ ListLoop::Action ListLoop::resume(const Result<RecordPage>& answer) {
   if (!answer) return Finished{answer.error()};
   for (const auto& listed : answer->records) {
     ++looked_at_;
-    const auto record = TaskRecord::parse(listed.record.data);
-    if (!record) return Finished{record.error().about(listed.key.task(), {})};
+    const auto record = TaskRecord::parse(listed.record.data, listed.key.task());
+    if (!record) return Finished{record.error()};
     if (record->owner() != owner_ || (what_.status && record->status() != *what_.status)) continue;
-    page_.tasks.push_back(record->task(listed.record.version, listed.record.guarded_by));
+    page_.tasks.push_back(
+        record->task(listed.record.version, listed.record.incarnation, listed.record.guarded_by));
     const bool last_one = &listed == &answer->records.back() && !answer->next;
     if (page_.tasks.size() == what_.limit && !last_one) {
       return finished(

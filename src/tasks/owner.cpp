@@ -1,10 +1,20 @@
 #include "tasks/owner.hpp"
 
 #include <holdfast/lock_types.hpp>
+#include <holdfast/task_types.hpp>
 
 #include "core/storage_key.hpp"
 
-namespace holdfast::tasks {
+namespace holdfast {
+
+std::string owner_of(std::string_view subject, std::string_view client_id, std::string_view session_id) {
+  for (const auto name : {subject, client_id, session_id}) {
+    if (!name.empty()) return std::string(name);
+  }
+  return std::string(tasks::anonymous_owner);
+}
+
+namespace tasks {
 
 Result<std::string> checked_owner(std::string_view owner, bool allow_anonymous) {
   if (owner.empty()) owner = anonymous_owner;
@@ -35,4 +45,5 @@ std::string lock_key_of(const RecordKey& key) {
   return core::make_storage_key("task", key.str(), LockKey::max_bytes, 0).value_or_throw();
 }
 
-}  // namespace holdfast::tasks
+}  // namespace tasks
+}  // namespace holdfast

@@ -1,16 +1,13 @@
 #include "tasks/record.hpp"
 
-#include <algorithm>
 #include <array>
-#include <span>
+#include <charconv>
 
 #include "core/rfc3339.hpp"
-#include "tasks/limits.hpp"
 
 namespace holdfast::tasks {
 namespace {
 
-using nlohmann::ordered_json;
 using std::chrono::milliseconds;
 
 constexpr std::array<std::string_view, 8> head_order{"taskId",        "status", "statusMessage", "createdAt",
@@ -18,134 +15,123 @@ constexpr std::array<std::string_view, 8> head_order{"taskId",        "status", 
 constexpr std::array<std::string_view, 6> record_order{"task",   "ownerId",       "variables",
                                                        "result", "requestMethod", "expiresAt"};
 
-ordered_json in_order(const ordered_json& object, std::span<const std::string_view> order) {
-  ordered_json sorted = ordered_json::object();
-  for (const auto name : order) {
-    if (const auto at = object.find(name); at != object.end()) sorted[std::string(name)] = *at;
-  }
-  for (const auto& [name, value] : object.items()) {
-    if (std::ranges::find(order, std::string_view(name)) == order.end()) sorted[name] = value;
-  }
-  return sorted;
+Error no_record(std::string_view id, const std::string& why) {
+  return Error(ErrorCode::Internal, "what is stored as the task " + std::string(id) +
+                                        " is not a task's record: " + why +
+                                        "; it is left alone: find out who wrote it, or remove it")
+      .about(id, {});
 }
 
-Error no_record(const std::string& why) {
-  return {ErrorCode::Internal, "the stored record is not a task's: " + why +
-                                   "; it is left alone: find out who wrote it, or remove it"};
+/// The object of that name, or an empty one if there is none or null; nothing if it is something else.
+std::optional<Members> object_in(const Members& members, std::string_view name) {
+  const auto* value = members.find(name);
+  if (value == nullptr || *value == "null") return Members();
+  if (value->front() != '{') return std::nullopt;
+  return Members::of(Json::unchecked(*value));
 }
 
-std::optional<std::string> string_in(const ordered_json& object, const char* name) {
-  const auto at = object.find(name);
-  if (at == object.end() || !at->is_string()) return std::nullopt;
-  return at->get<std::string>();
-}
-
-std::optional<milliseconds> duration_in(const ordered_json& object, const char* name) {
-  const auto at = object.find(name);
+std::optional<milliseconds> duration_in(const Members& members, std::string_view name) {
+  const auto* value = members.find(name);
+  if (value == nullptr) return std::nullopt;
   // Another writer's number may have any form; what is no whole count of milliseconds of sensible size counts
   // as absent, and stays as it is in the record.
-  if (at == object.end() || !at->is_number_integer()) return std::nullopt;
-  const auto count = at->get<std::int64_t>();
-  if (count < 0 || milliseconds(count) > std::chrono::years(1000)) return std::nullopt;
+  std::int64_t count = 0;
+  const auto* end = value->data() + value->size();
+  const auto [at, failed] = std::from_chars(value->data(), end, count);
+  if (failed != std::errc() || at != end || count < 0 || milliseconds(count) > std::chrono::years(1000)) {
+    return std::nullopt;
+  }
   return milliseconds(count);
 }
 
-std::optional<std::int64_t> time_in(const ordered_json& object, const char* name) {
-  const auto text = string_in(object, name);
+std::optional<std::int64_t> time_in(const Members& members, std::string_view name) {
+  const auto text = members.string(name);
   return text ? core::parse_rfc3339_ms(*text) : std::nullopt;
-}
-
-Json as_json(const ordered_json& value) {
-  return Json::unchecked(value.dump());
 }
 
 }  // namespace
 
-TaskRecord TaskRecord::begin(Beginning beginning) {
-  const auto now = core::format_rfc3339_ms(beginning.now_ms);
-  ordered_json json{{"task",
-                     {{"taskId", std::move(beginning.id)},
-                      {"status", to_string(TaskStatus::working)},
-                      {"createdAt", now},
-                      {"lastUpdatedAt", now},
-                      {"ttl", beginning.ttl.count()},
-                      {"pollInterval", beginning.poll_interval.count()}}},
-                    {"ownerId", std::move(beginning.owner)},
-                    {"variables", std::move(beginning.variables)},
-                    {"result", nullptr},
-                    {"requestMethod", std::move(beginning.method)},
-                    {"expiresAt", core::format_rfc3339_ms(beginning.now_ms + beginning.ttl.count())}};
-  return TaskRecord(std::move(json), TaskStatus::working);
+TaskRecord TaskRecord::begin(const Beginning& beginning) {
+  const auto now = json_string(core::format_rfc3339_ms(beginning.now_ms));
+  Members head;
+  head.set("taskId", json_string(beginning.id));
+  head.set("status", json_string(to_string(TaskStatus::working)));
+  head.set("createdAt", now);
+  head.set("lastUpdatedAt", now);
+  head.set("ttl", std::to_string(beginning.ttl.count()));
+  head.set("pollInterval", std::to_string(beginning.poll_interval.count()));
+  Members record;
+  record.set("ownerId", json_string(beginning.owner));
+  record.set("result", "null");
+  record.set("requestMethod", json_string(beginning.method));
+  record.set("expiresAt", json_string(core::format_rfc3339_ms(beginning.now_ms + beginning.ttl.count())));
+  return {std::move(record), std::move(head), beginning.variables, TaskStatus::working};
 }
 
-Result<TaskRecord> TaskRecord::parse(const std::string& text) {
-  if (nesting(text) > max_nesting + 2) return no_record("it is nested too deeply");
-  auto json = ordered_json::parse(text, nullptr, false);
-  if (!json.is_object()) return no_record("it is no JSON object");
-  const auto head = json.find("task");
-  if (head == json.end() || !head->is_object()) return no_record("it has no \"task\"");
-  if (!string_in(*head, "taskId")) return no_record("it has no \"taskId\"");
-  const auto status_text = string_in(*head, "status");
+Result<TaskRecord> TaskRecord::parse(const std::string& text, std::string_view id) {
+  const auto json = Json::parse(text);
+  if (!json || !json->is_object()) return no_record(id, "it is no JSON object");
+  auto record = Members::of(*json);
+  auto head = object_in(record, "task");
+  if (!head) return no_record(id, "its \"task\" is no object");
+  if (!head->string("taskId")) return no_record(id, "it has no \"taskId\"");
+  const auto status_text = head->string("status");
   const auto status = status_text ? parse_task_status(*status_text) : std::nullopt;
-  if (!status) return no_record("its \"status\" is missing or unknown");
-  if (!string_in(json, "ownerId")) return no_record("it has no \"ownerId\"");
-  auto& variables = json["variables"];
-  if (variables.is_null()) variables = ordered_json::object();
-  if (!variables.is_object()) return no_record("its \"variables\" are no object");
-  if (!json.contains("result")) json["result"] = nullptr;
-  return TaskRecord(std::move(json), *status);
+  if (!status) return no_record(id, "its \"status\" is missing or unknown");
+  if (!record.string("ownerId")) return no_record(id, "it has no \"ownerId\"");
+  auto variables = object_in(record, "variables");
+  if (!variables) return no_record(id, "its \"variables\" are no object");
+  if (record.find("result") == nullptr) record.set("result", "null");
+  return TaskRecord(std::move(record), *std::move(head), *std::move(variables), *status);
 }
 
-const std::string& TaskRecord::owner() const {
-  return json_.at("ownerId").get_ref<const std::string&>();
-}
-
-void TaskRecord::set_status(TaskStatus status, std::optional<std::string> message) {
+void TaskRecord::set_status(TaskStatus status, const std::optional<std::string>& message) {
   status_ = status;
-  auto& head = json_["task"];
-  head["status"] = to_string(status);
-  head.erase("statusMessage");
-  if (message) head["statusMessage"] = *std::move(message);
+  head_.set("status", json_string(to_string(status)));
+  head_.erase("statusMessage");
+  if (message) head_.set("statusMessage", json_string(*message));
 }
 
-void TaskRecord::merge_variables(const ordered_json& changes) {
-  auto& variables = json_["variables"];
-  for (const auto& [name, value] : changes.items()) {
-    if (value.is_null()) {
-      variables.erase(name);
+void TaskRecord::merge_variables(const Members& changes) {
+  for (const auto& [name, value] : changes.all()) {
+    if (value == "null") {
+      variables_.erase(name);
     } else {
-      variables[name] = value;
+      variables_.set(name, value);
     }
   }
 }
 
 void TaskRecord::touch(std::int64_t now_ms) {
-  const auto before = time_in(head(), "lastUpdatedAt");
+  const auto before = time_in(head_, "lastUpdatedAt");
   if (before && *before >= now_ms) return;
-  json_["task"]["lastUpdatedAt"] = core::format_rfc3339_ms(now_ms);
+  head_.set("lastUpdatedAt", json_string(core::format_rfc3339_ms(now_ms)));
 }
 
 std::string TaskRecord::text() const {
-  auto sorted = in_order(json_, record_order);
-  sorted["task"] = in_order(head(), head_order);
-  return sorted.dump();
+  auto whole = record_;
+  whole.set("task", head_.text(head_order));
+  whole.set("variables", variables_.text());
+  return whole.text(record_order);
 }
 
-Task TaskRecord::task(std::uint64_t version, std::optional<FencingToken> guarded_by) const {
-  return {.id = *string_in(head(), "taskId"),
+Task TaskRecord::task(std::uint64_t version, std::string incarnation,
+                      std::optional<FencingToken> guarded_by) const {
+  return {.id = head_.string("taskId").value_or(""),
           .owner = owner(),
           .status = status_,
-          .status_message = string_in(head(), "statusMessage"),
-          .created_at_ms = time_in(head(), "createdAt").value_or(0),
-          .last_updated_at_ms = time_in(head(), "lastUpdatedAt").value_or(0),
-          .ttl = duration_in(head(), "ttl"),
-          .poll_interval = duration_in(head(), "pollInterval"),
-          .expires_at_ms = time_in(json_, "expiresAt"),
-          .request_method = string_in(json_, "requestMethod").value_or(""),
-          .variables = as_json(variables()),
-          .result = as_json(result()),
+          .status_message = head_.string("statusMessage"),
+          .created_at_ms = time_in(head_, "createdAt").value_or(0),
+          .last_updated_at_ms = time_in(head_, "lastUpdatedAt").value_or(0),
+          .ttl = duration_in(head_, "ttl"),
+          .poll_interval = duration_in(head_, "pollInterval"),
+          .expires_at_ms = time_in(record_, "expiresAt"),
+          .request_method = record_.string("requestMethod").value_or(""),
+          .variables = Json::unchecked(variables_.text()),
+          .result = Json::unchecked(result()),
           .record = Json::unchecked(text()),
           .version = version,
+          .incarnation = std::move(incarnation),
           .guarded_by = std::move(guarded_by)};
 }
 

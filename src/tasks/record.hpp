@@ -2,9 +2,10 @@
 
 #include <holdfast/storage_types.hpp>
 #include <holdfast/task_types.hpp>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+
+#include "tasks/members.hpp"
 
 namespace holdfast::tasks {
 
@@ -12,40 +13,45 @@ namespace holdfast::tasks {
 /// of what is not changed.
 class TaskRecord {
  public:
-  /// Requires a ttl that is at least a millisecond.
   struct Beginning {
     std::string id, owner, method;
     std::int64_t now_ms = 0;
     std::chrono::milliseconds ttl{};
     std::chrono::milliseconds poll_interval{};
-    nlohmann::ordered_json variables;
+    Members variables;
   };
-  [[nodiscard]] static TaskRecord begin(Beginning beginning);
-  /// Internal if the text is not such a record.
-  [[nodiscard]] static Result<TaskRecord> parse(const std::string& text);
+  [[nodiscard]] static TaskRecord begin(const Beginning& beginning);
+  /// Internal if the text is not such a record. `id` is its name, for the message.
+  [[nodiscard]] static Result<TaskRecord> parse(const std::string& text, std::string_view id);
 
   [[nodiscard]] TaskStatus status() const noexcept { return status_; }
-  [[nodiscard]] const nlohmann::ordered_json& variables() const { return json_.at("variables"); }
-  [[nodiscard]] const nlohmann::ordered_json& result() const { return json_.at("result"); }
-  [[nodiscard]] const std::string& owner() const;
+  [[nodiscard]] const Members& variables() const noexcept { return variables_; }
+  /// JSON.
+  [[nodiscard]] const std::string& result() const { return *record_.find("result"); }
+  [[nodiscard]] std::string owner() const { return record_.string("ownerId").value_or(""); }
 
-  void set_status(TaskStatus status, std::optional<std::string> message);
+  void set_status(TaskStatus status, const std::optional<std::string>& message);
   /// Null deletes.
-  void merge_variables(const nlohmann::ordered_json& changes);
-  void set_result(nlohmann::ordered_json result) { json_["result"] = std::move(result); }
+  void merge_variables(const Members& changes);
+  void set_result(const Json& result) { record_.set("result", result.str()); }
   /// Never earlier than it was.
   void touch(std::int64_t now_ms);
 
   /// Its members in the documented order, unknown ones behind them.
   [[nodiscard]] std::string text() const;
-  [[nodiscard]] Task task(std::uint64_t version, std::optional<FencingToken> guarded_by) const;
+  [[nodiscard]] Task task(std::uint64_t version, std::string incarnation,
+                          std::optional<FencingToken> guarded_by) const;
 
  private:
-  explicit TaskRecord(nlohmann::ordered_json json, TaskStatus status)
-      : json_(std::move(json)), status_(status) {}
-  [[nodiscard]] const nlohmann::ordered_json& head() const { return json_.at("task"); }
+  TaskRecord(Members record, Members head, Members variables, TaskStatus status)
+      : record_(std::move(record)),
+        head_(std::move(head)),
+        variables_(std::move(variables)),
+        status_(status) {}
 
-  nlohmann::ordered_json json_;
+  Members record_;
+  Members head_;  ///< its "task"
+  Members variables_;
   TaskStatus status_;
 };
 

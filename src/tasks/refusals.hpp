@@ -11,6 +11,13 @@ namespace holdfast::tasks {
 
 [[nodiscard]] Error refusal(const StaleFence& stale, std::string_view what);
 [[nodiscard]] Error refusal(const WrongLock& wrong, std::string_view what);
+/// Throws that of an outcome that is one of those two.
+template <class Outcome>
+void throw_if_refused(const Outcome& outcome, std::string_view what) {
+  if (const auto* stale = std::get_if<StaleFence>(&outcome)) throw refusal(*stale, what);
+  if (const auto* wrong = std::get_if<WrongLock>(&outcome)) throw refusal(*wrong, what);
+}
+
 [[nodiscard]] Error no_such_task(std::string_view id);
 [[nodiscard]] Error is_over(std::string_view id, TaskStatus status);
 

@@ -40,10 +40,10 @@ void require_fence(const TaskStore& store, const std::optional<FencingToken>& fe
 }
 
 Task change(TaskStore& store, const Address& task, Change what, const std::optional<FencingToken>& fence,
-            const std::stop_token& stop) {
+            const std::string& incarnation, const std::stop_token& stop) {
   require_fence(store, fence);
   auto& storage = *store.storage;
-  ChangeLoop loop(task.id, task.owner, std::move(what), fence);
+  ChangeLoop loop(task.id, task.owner, std::move(what), fence, incarnation);
   auto action = loop.start();
   for (;;) {
     if (auto* finished = std::get_if<ChangeLoop::Finished>(&action)) {
@@ -88,7 +88,7 @@ Change to_status(const std::string& id, TaskStatus status, std::optional<std::st
   }};
 }
 
-Change to_end_with_result(const std::string& id, TaskStatus status, nlohmann::ordered_json result,
+Change to_end_with_result(const std::string& id, TaskStatus status, Json result,
                           std::optional<std::string> message) {
   return {.apply = [id, status, result = std::move(result),
                     message = std::move(message)](TaskRecord& record) -> Status {
@@ -121,7 +121,7 @@ Task Tasks::get(std::string_view owner, std::string_view id, std::stop_token sto
   const auto task = address(*store_, owner, id);
   const auto stored = tasks::get(*store_->storage, {.key = task.key}, std::move(stop)).value_or_throw();
   const auto record = tasks::record_of(stored, task.id, task.owner).value_or_throw();
-  return record.task(stored->version, stored->guarded_by);
+  return record.task(stored->version, stored->incarnation, stored->guarded_by);
 }
 
 TaskPage Tasks::list(std::string_view owner, const ListTasks& what, std::stop_token stop) {
@@ -140,35 +140,34 @@ Task Tasks::update_status(std::string_view owner, std::string_view id, TaskStatu
                           std::optional<std::string> message, std::stop_token stop) {
   check_message(message, store_->options);
   const auto task = address(*store_, owner, id);
-  return change(*store_, task, to_status(task.id, status, std::move(message)), fence_, stop);
+  return change(*store_, task, to_status(task.id, status, std::move(message)), fence_, incarnation_, stop);
 }
 
 Task Tasks::set_variables(std::string_view owner, std::string_view id, const Json& changes,
                           std::stop_token stop) {
   const auto task = address(*store_, owner, id);
-  const auto parsed = tasks::parsed(changes, "the variables").value_or_throw();
-  (void)tasks::check_variables(parsed, store_->options).value_or_throw();
+  const auto checked = tasks::checked_variables(changes, store_->options).value_or_throw();
   return change(*store_, task, {.apply = [&](TaskRecord& record) -> Status {
     if (is_final(record.status())) return tasks::is_over(task.id, record.status());
-    record.merge_variables(parsed);
+    record.merge_variables(checked);
     return tasks::check_size(record.variables(), store_->options);
   }},
-                fence_, stop);
+                fence_, incarnation_, stop);
 }
 
 Task Tasks::set_result(std::string_view owner, std::string_view id, const Json& result,
                        std::stop_token stop) {
   const auto task = address(*store_, owner, id);
-  const auto parsed = tasks::parsed(result, "the result").value_or_throw();
+  (void)tasks::check_result(result).value_or_throw();
   return change(*store_, task,
                 {.apply = [&](TaskRecord& record) -> Status {
                    if (is_final(record.status())) return tasks::is_over(task.id, record.status());
-                   record.set_result(parsed);
+                   record.set_result(result);
                    return Ok{};
                  },
                  .still_meant = [](const TaskRecord& first,
                                    const TaskRecord& now) { return first.result() == now.result(); }},
-                fence_, stop);
+                fence_, incarnation_, stop);
 }
 
 Task Tasks::complete_with_result(std::string_view owner, std::string_view id, const Json& result,
@@ -185,9 +184,9 @@ Task Tasks::end_with_result(std::string_view owner, std::string_view id, TaskSta
                             const Json& result, std::optional<std::string> message, std::stop_token stop) {
   check_message(message, store_->options);
   const auto task = address(*store_, owner, id);
-  auto parsed = tasks::parsed(result, "the result").value_or_throw();
-  return change(*store_, task, to_end_with_result(task.id, status, std::move(parsed), std::move(message)),
-                fence_, stop);
+  (void)tasks::check_result(result).value_or_throw();
+  return change(*store_, task, to_end_with_result(task.id, status, result, std::move(message)), fence_,
+                incarnation_, stop);
 }
 
 Task Tasks::fail(std::string_view owner, std::string_view id, std::optional<std::string> message,
@@ -199,19 +198,35 @@ Task Tasks::cancel(std::string_view owner, std::string_view id, std::optional<st
                    std::stop_token stop) {
   check_message(message, store_->options);
   const auto task = address(*store_, owner, id);
+  if (store_->options.require_fence) {
+    throw Error(ErrorCode::WrongLock,
+                "this store takes no change without a fence, and cancel has none; move the task to cancelled "
+                "with update_status, under its lock");
+  }
   return change(*store_, task, to_status(task.id, TaskStatus::cancelled, std::move(message)), std::nullopt,
-                stop);
+                {}, stop);
 }
 
+/// Of the record that is there now, by its incarnation: should the request have to be repeated after a lost
+/// answer, it must not remove a successor. One that cannot be read has none, and is removed as it is.
 bool Tasks::remove(std::string_view owner, std::string_view id, std::stop_token stop) {
   const auto task = address(*store_, owner, id);
   require_fence(*store_, fence_);
-  const auto outcome =
-      tasks::remove(*store_->storage, {.key = task.key, .fence = fence_}, std::move(stop)).value_or_throw();
-  const auto what = "the task " + task.id;
-  if (const auto* stale = std::get_if<StaleFence>(&outcome)) throw tasks::refusal(*stale, what);
-  if (const auto* wrong = std::get_if<WrongLock>(&outcome)) throw tasks::refusal(*wrong, what);
-  return std::holds_alternative<Removed>(outcome);
+  auto& storage = *store_->storage;
+  for (int attempt = 0; attempt < ChangeLoop::max_attempts; ++attempt) {
+    const auto there = tasks::get(storage, {.key = task.key}, stop);
+    if (!there && there.error().code() != ErrorCode::Internal) throw there.error();
+    if (there && !*there) return false;
+    if (there && !tasks::is_same_incarnation(incarnation_, (*there)->incarnation)) return false;
+    RemoveRecord request{.key = task.key, .fence = fence_};
+    if (there) {
+      request.expected = ExpectedVersion{.version = (*there)->version, .incarnation = (*there)->incarnation};
+    }
+    const auto outcome = tasks::remove(storage, std::move(request), stop).value_or_throw();
+    tasks::throw_if_refused(outcome, "the task " + task.id);
+    if (!std::holds_alternative<VersionConflict>(outcome)) return std::holds_alternative<Removed>(outcome);
+  }
+  throw Error(ErrorCode::ConcurrentChange, "others kept changing the task " + task.id + "; try again");
 }
 
 std::optional<Json> Tasks::get_result(std::string_view owner, std::string_view id, std::stop_token stop) {
@@ -244,18 +259,22 @@ Tasks Tasks::with_fence(FencingToken token) const {
   return fenced;
 }
 
+Tasks Tasks::for_incarnation(std::string incarnation) const {
+  Tasks same = *this;
+  same.incarnation_ = std::move(incarnation);
+  return same;
+}
+
 Task Tasks::bind(std::string_view owner, std::string_view id, const FencingToken& token,
                  std::stop_token stop) {
   const auto task = address(*store_, owner, id);
   const auto outcome =
       tasks::guard(*store_->storage, {.key = task.key, .fence = token}, std::move(stop)).value_or_throw();
-  const auto what = "the task " + task.id;
-  if (const auto* stale = std::get_if<StaleFence>(&outcome)) throw tasks::refusal(*stale, what);
-  if (const auto* wrong = std::get_if<WrongLock>(&outcome)) throw tasks::refusal(*wrong, what);
+  tasks::throw_if_refused(outcome, "the task " + task.id);
   const auto* stored = std::get_if<StoredRecord>(&outcome);
   if (stored == nullptr) throw tasks::no_such_task(task.id);
   const auto record = tasks::record_of(*stored, task.id, task.owner).value_or_throw();
-  return record.task(stored->version, stored->guarded_by);
+  return record.task(stored->version, stored->incarnation, stored->guarded_by);
 }
 
 Task Tasks::rebind(std::string_view owner, std::string_view id, const std::optional<FencingToken>& token,
@@ -266,7 +285,7 @@ Task Tasks::rebind(std::string_view owner, std::string_view id, const std::optio
   const auto* stored = std::get_if<StoredRecord>(&outcome);
   if (stored == nullptr) throw tasks::no_such_task(task.id);
   const auto record = tasks::record_of(*stored, task.id, task.owner).value_or_throw();
-  return record.task(stored->version, stored->guarded_by);
+  return record.task(stored->version, stored->incarnation, stored->guarded_by);
 }
 
 std::string Tasks::lock_key(std::string_view owner, std::string_view id) {
@@ -284,11 +303,11 @@ Claim Tasks::claim(std::string_view owner, std::string_view id, const LockOption
   // Before the lock, which one may have to wait for, is taken for a task that is not there or is over.
   if (const auto now = get(owner, id, stop); is_final(now.status)) throw tasks::is_over(task.id, now.status);
   Guard guard = locks_.lock(tasks::lock_key_of(task.key), how, stop);
-  Tasks fenced = with_fence(guard);
+  const Tasks fenced = with_fence(guard);
   // Raises the fence and reads in one step: whoever held the lock before writes no more from here on.
   auto claimed = bind(owner, id, *fenced.fence(), std::move(stop));
   if (is_final(claimed.status)) throw tasks::is_over(task.id, claimed.status);
-  return Claim(std::make_unique<ClaimedTask>(std::move(guard), std::move(fenced), std::move(claimed)));
+  return Claim(std::make_unique<ClaimedTask>(std::move(guard), fenced, std::move(claimed)));
 }
 
 }  // namespace holdfast

@@ -345,6 +345,68 @@ TEST_P(TasksOn, AClaimGuardsTheTaskFromItsFirstMoment) {
   EXPECT_EQ(store.get_result("alice", id)->str(), R"({"by":"second"})");
 }
 
+TEST_P(TasksOn, AWorkersClaimIsNotOnTheTaskThatGotItsIdLater) {
+  auto store = tasks();
+  const NewTask request{.method = "m", .request_key = "r"};
+  const auto id = store.create("alice", request).id;
+  auto claim = store.claim("alice", id);
+  ASSERT_TRUE(store.remove("alice", id));
+  ASSERT_EQ(store.create("alice", request).id, id);
+  EXPECT_EQ(code_of([&] { (void)claim.set_variables(json(R"({"late":1})")); }), ErrorCode::NotFound);
+  EXPECT_EQ(code_of([&] { (void)claim.complete(json("\"of the dead\"")); }), ErrorCode::NotFound);
+  EXPECT_TRUE(claim.stopped().stop_requested());
+  const auto successor = store.get("alice", id);
+  EXPECT_EQ(successor.version, 1U);
+  EXPECT_FALSE(successor.guarded_by);
+}
+
+TEST_P(TasksOn, NothingIsWrittenThroughAClaimThatWasReleased) {
+  auto store = tasks();
+  const auto id = store.create("alice").id;
+  auto claim = store.claim("alice", id);
+  EXPECT_TRUE(claim.release());
+  EXPECT_EQ(code_of([&] { (void)claim.complete(json("1")); }), ErrorCode::InvalidArgument);
+  EXPECT_EQ(store.get("alice", id).version, 1U);
+}
+
+TEST_P(TasksOn, ACancelThatWinsTheRaceWithTheEndIsKnownAsOne) {
+  auto store = tasks();
+  for (int round = 0; round < 20; ++round) {
+    const auto id = store.create("alice").id;
+    auto claim = store.claim("alice", id);
+    std::thread canceller([&] {
+      try {
+        (void)store.cancel("alice", id);
+      } catch (const Error&) {  // it came second
+      }
+    });
+    bool completed = true;
+    try {
+      (void)claim.complete(json("1"));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::InvalidTransition);
+      completed = false;
+    }
+    canceller.join();
+    if (!completed) {
+      EXPECT_TRUE(claim.stopped().stop_requested());
+      EXPECT_TRUE(eventually([&] { return claim.cancelled(); }));
+    }
+    EXPECT_TRUE(store.remove("alice", id));
+  }
+}
+
+TEST_P(TasksOn, AWideObjectCostsNoMoreThanItsSize) {
+  auto store = tasks();
+  const auto id = store.create("alice").id;
+  std::string wide = "{";
+  for (int i = 0; i < 40'000; ++i) wide += (i > 0 ? ",\"" : "\"") + std::to_string(i) + "\":1";
+  wide += '}';
+  (void)store.set_variables("alice", id, json(wide));
+  EXPECT_EQ(store.complete_with_result("alice", id, json(wide)).result.str(), wide);
+  EXPECT_EQ(store.list("alice").tasks.front().variables.str(), wide);
+}
+
 TEST_P(TasksOn, OnlyOneCanClaimATaskAtATime) {
   auto store = tasks();
   const auto id = store.create("alice").id;

@@ -82,10 +82,10 @@ TEST(Rfc3339, WhatIsNoTimeIsNothing) {
   }
 }
 
-TEST(Rfc3339, ATimeBeforeTheEpochIsNothing) {
-  EXPECT_EQ(parse_rfc3339_ms("1969-12-31T23:59:59.999Z"), std::nullopt);
-  EXPECT_EQ(parse_rfc3339_ms("1970-01-01T00:00:00+00:01"), std::nullopt);
-  EXPECT_EQ(parse_rfc3339_ms("0000-01-01T00:00:00Z"), std::nullopt);
+TEST(Rfc3339, ATimeBeforeTheEpochIsNegative) {
+  EXPECT_EQ(parse_rfc3339_ms("1969-12-31T23:59:59.999Z"), -1);
+  EXPECT_EQ(parse_rfc3339_ms("1970-01-01T00:00:00+00:01"), -60'000);
+  EXPECT_EQ(parse_rfc3339_ms("0000-01-01T00:00:00Z"), -62'167'219'200'000);
 }
 
 TEST(Rfc3339, FormattedTimesAreUtcWithThreeDigitsAndReadBackTheSame) {

@@ -5,8 +5,14 @@
 namespace holdfast::tasks {
 namespace {
 
-using nlohmann::ordered_json;
 using namespace std::chrono_literals;
+
+Json json(std::string_view text) {
+  return Json::parse(text).value_or_throw();
+}
+Members members(std::string_view text) {
+  return Members::of(json(text));
+}
 
 TaskRecord begun() {
   return TaskRecord::begin({.id = "7",
@@ -15,7 +21,7 @@ TaskRecord begun() {
                             .now_ms = 1'700'000'000'123,
                             .ttl = 60s,
                             .poll_interval = 500ms,
-                            .variables = {{"b", 1}, {"a", 2}}});
+                            .variables = members(R"({"b":1,"a":2})")});
 }
 
 TEST(TaskRecord, IsWrittenAsDocumented) {
@@ -30,7 +36,7 @@ TEST(TaskRecord, KeepsTheOrderWhateverIsAddedLater) {
   auto record = begun();
   record.set_status(TaskStatus::completed, "done");
   record.touch(1'700'000'001'000);
-  record.set_result({{"x", true}});
+  record.set_result(json(R"({"x":true})"));
   EXPECT_EQ(
       record.text(),
       R"({"task":{"taskId":"7","status":"completed","statusMessage":"done",)"
@@ -43,20 +49,20 @@ TEST(TaskRecord, WhatANewerWriterAddedSurvivesAChange) {
   const std::string text =
       R"({"future":{"z":[1,2.50]},"task":{"newer":"yes","taskId":"7","status":"working",)"
       R"("createdAt":"2023-11-14T22:13:20.123456789Z","lastUpdatedAt":"2023-11-14T22:13:20.123456Z","ttl":null,)"
-      R"("_meta":{"k":"v"}},"ownerId":"alice","variables":{"n":12345678901234567},"result":null,)"
+      R"("_meta":{"k":"v"}},"ownerId":"alice","variables":{"n":123456789012345678901234567890},"result":null,)"
       R"("requestMethod":"m","expiresAt":"2033-11-14T22:13:20.000001+00:00"})";
-  auto record = TaskRecord::parse(text).value_or_throw();
-  record.merge_variables({{"v", 1}});
+  auto record = TaskRecord::parse(text, "7").value_or_throw();
+  record.merge_variables(members(R"({"v":1})"));
   EXPECT_EQ(
       record.text(),
       R"({"task":{"taskId":"7","status":"working","createdAt":"2023-11-14T22:13:20.123456789Z",)"
       R"("lastUpdatedAt":"2023-11-14T22:13:20.123456Z","ttl":null,"_meta":{"k":"v"},"newer":"yes"},)"
-      R"("ownerId":"alice","variables":{"n":12345678901234567,"v":1},"result":null,"requestMethod":"m",)"
-      R"("expiresAt":"2033-11-14T22:13:20.000001+00:00","future":{"z":[1,2.5]}})");
+      R"("ownerId":"alice","variables":{"n":123456789012345678901234567890,"v":1},"result":null,"requestMethod":"m",)"
+      R"("expiresAt":"2033-11-14T22:13:20.000001+00:00","future":{"z":[1,2.50]}})");
 }
 
 TEST(TaskRecord, IsReadIntoATask) {
-  const auto task = begun().task(3, FencingToken{.authority = "A", .lock_key = "k", .fence = {}});
+  const auto task = begun().task(3, "i", FencingToken{.authority = "A", .lock_key = "k", .fence = {}});
   EXPECT_EQ(task.id, "7");
   EXPECT_EQ(task.owner, "alice");
   EXPECT_EQ(task.status, TaskStatus::working);
@@ -71,27 +77,28 @@ TEST(TaskRecord, IsReadIntoATask) {
   EXPECT_TRUE(task.result.is_null());
   EXPECT_EQ(task.record.str(), begun().text());
   EXPECT_EQ(task.version, 3U);
+  EXPECT_EQ(task.incarnation, "i");
   EXPECT_EQ(task.guarded_by->lock_key, "k");
 }
 
 TEST(TaskRecord, ANullDeletesAVariable) {
   auto record = begun();
-  record.merge_variables({{"b", nullptr}, {"absent", nullptr}, {"c", "new"}});
-  EXPECT_EQ(record.variables().dump(), R"({"a":2,"c":"new"})");
+  record.merge_variables(members(R"({"b":null,"absent":null,"c":"new"})"));
+  EXPECT_EQ(record.variables().text(), R"({"a":2,"c":"new"})");
 }
 
 TEST(TaskRecord, TimeDoesNotGoBack) {
   auto record = begun();
   record.touch(1'600'000'000'000);
-  EXPECT_EQ(record.task(1, {}).last_updated_at_ms, 1'700'000'000'123);
+  EXPECT_EQ(record.task(1, "i", {}).last_updated_at_ms, 1'700'000'000'123);
 }
 
 TEST(TaskRecord, WithoutAMessageTheOldOneGoes) {
   auto record = begun();
   record.set_status(TaskStatus::input_required, "which one?");
-  EXPECT_EQ(record.task(1, {}).status_message, "which one?");
+  EXPECT_EQ(record.task(1, "i", {}).status_message, "which one?");
   record.set_status(TaskStatus::working, std::nullopt);
-  EXPECT_FALSE(record.task(1, {}).status_message);
+  EXPECT_FALSE(record.task(1, "i", {}).status_message);
 }
 
 TEST(TaskRecord, AnythingElseIsRefusedNotRepaired) {
@@ -100,11 +107,12 @@ TEST(TaskRecord, AnythingElseIsRefusedNotRepaired) {
         R"({"task":{"taskId":"7","status":"paused"},"ownerId":"a"})",
         R"({"task":{"taskId":"7","status":"working"}})",
         R"({"task":{"taskId":"7","status":"working"},"ownerId":"a","variables":[]})"}) {
-    const auto record = TaskRecord::parse(text);
+    const auto record = TaskRecord::parse(text, "7");
     ASSERT_FALSE(record) << text;
     EXPECT_EQ(record.error().code(), ErrorCode::Internal) << text;
+    EXPECT_NE(record.error().message().find("task 7"), std::string::npos) << "which one it is";
   }
-  const auto deep = TaskRecord::parse(R"({"task":)" + std::string(300'000, '['));
+  const auto deep = TaskRecord::parse(R"({"task":)" + std::string(100'000, '['), "7");
   ASSERT_FALSE(deep);
   EXPECT_EQ(deep.error().code(), ErrorCode::Internal);
 }

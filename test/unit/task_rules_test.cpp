@@ -94,47 +94,61 @@ TEST(TaskCursor, AnythingElseIsRefused) {
   EXPECT_EQ(position_of(good, "bob").error().code(), ErrorCode::BadCursor) << "another owner's";
 }
 
-ErrorCode code_of(const Status& status) {
-  return status ? ErrorCode::Internal : status.error().code();
+Json nested(std::size_t containers) {
+  return Json::parse(R"({"v":)" + std::string(containers, '[') + std::string(containers, ']') + "}")
+      .value_or_throw();
 }
-
-nlohmann::ordered_json nested(std::size_t containers) {
-  nlohmann::ordered_json value = 1;
-  for (std::size_t i = 0; i < containers; ++i) value = nlohmann::ordered_json::array({value});
-  return value;
+Json text_of(std::size_t bytes, const std::string& before, const std::string& after) {
+  return Json::parse(before + std::string(bytes, 'x') + after).value_or_throw();
 }
 
 TEST(TaskLimits, TenContainersInAValueAndNoEleventh) {
-  EXPECT_TRUE(check_variables({{"v", nested(10)}}, {}));
-  EXPECT_EQ(code_of(check_variables({{"v", nested(11)}}, {})), ErrorCode::TooDeep);
+  EXPECT_TRUE(checked_variables(nested(10), {}));
+  EXPECT_EQ(checked_variables(nested(11), {}).error().code(), ErrorCode::TooDeep);
+  EXPECT_EQ(checked_variables(nested(100'000), {}).error().code(), ErrorCode::TooDeep);
 }
 
 TEST(TaskLimits, StringsWhereverTheyAre) {
-  const std::string longest(64 * 1024, 'x');
-  EXPECT_TRUE(check_variables({{"v", longest}}, {}));
-  EXPECT_EQ(code_of(check_variables({{"v", longest + "x"}}, {})), ErrorCode::TooLarge);
-  EXPECT_EQ(code_of(check_variables({{"v", {{"w", longest + "x"}}}}, {})), ErrorCode::TooLarge);
-  EXPECT_EQ(code_of(check_variables({{"v", {{longest + "x", 1}}}}, {})), ErrorCode::TooLarge);
-  EXPECT_EQ(code_of(check_variables({{longest + "x", 1}}, {})), ErrorCode::TooLarge);
+  constexpr std::size_t most = 64 * 1024;
+  const auto code = [](const Json& json) { return checked_variables(json, {}).error().code(); };
+  EXPECT_TRUE(checked_variables(text_of(most, R"({"v":")", R"("})"), {}));
+  EXPECT_EQ(code(text_of(most + 1, R"({"v":")", R"("})")), ErrorCode::TooLarge);
+  EXPECT_EQ(code(text_of(most + 1, R"({"v":{"w":[")", R"("]}})")), ErrorCode::TooLarge);
+  EXPECT_EQ(code(text_of(most + 1, R"({"v":{")", R"(":1}})")), ErrorCode::TooLarge);
+  EXPECT_EQ(code(text_of(most + 1, R"({")", R"(":1})")), ErrorCode::TooLarge);
+  EXPECT_TRUE(checked_variables(text_of(most - 1, R"({"v":"\u0041)", R"("})"), {}))
+      << "an escape is one letter";
 }
 
 TEST(TaskLimits, AllVariablesTogetherInBytesOfJson) {
-  nlohmann::ordered_json variables;
-  for (int i = 0; i < 16; ++i) variables["v" + std::to_string(10 + i)] = std::string(64 * 1024 - 16, 'x');
-  const auto bytes = variables.dump().size();
+  Members variables;
+  for (int i = 0; i < 16; ++i)
+    variables.set("v" + std::to_string(10 + i), json_string(std::string(1000, 'x')));
+  const auto bytes = variables.text().size();
   EXPECT_TRUE(check_size(variables, {.max_variables_bytes = bytes}));
-  EXPECT_EQ(code_of(check_size(variables, {.max_variables_bytes = bytes - 1})), ErrorCode::TooLarge);
+  EXPECT_EQ(check_size(variables, {.max_variables_bytes = bytes - 1}).error().code(), ErrorCode::TooLarge);
 }
 
 TEST(TaskLimits, VariablesAreAnObject) {
-  EXPECT_EQ(code_of(check_variables({1, 2}, {})), ErrorCode::InvalidArgument);
+  for (const auto* text : {"[1]", "1", "null", "\"x\""}) {
+    const auto refused = checked_variables(Json::parse(text).value_or_throw(), {});
+    ASSERT_FALSE(refused) << text;
+    EXPECT_EQ(refused.error().code(), ErrorCode::InvalidArgument);
+  }
+}
+
+TEST(TaskOwner, IsTheFirstThatIsKnown) {
+  EXPECT_EQ(owner_of("subject", "client", "session"), "subject");
+  EXPECT_EQ(owner_of("", "client", "session"), "client");
+  EXPECT_EQ(owner_of("", "", "session"), "session");
+  EXPECT_EQ(owner_of(""), "local");
 }
 
 TEST(TaskLimits, NestingIsCountedOutsideOfStrings) {
   EXPECT_EQ(nesting("1"), 0U);
   EXPECT_EQ(nesting(R"({"a":[1,[2]],"b":{}})"), 3U);
   EXPECT_EQ(nesting(R"(["[[[\"[[",{}])"), 2U);
-  EXPECT_EQ(nesting(std::string(1'000'000, '[')), 1'000'000U);
+  EXPECT_EQ(nesting(std::string(100'000, '[')), 100'000U);
 }
 
 }  // namespace
