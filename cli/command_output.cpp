@@ -102,6 +102,10 @@ void CommandOutput::finish_reading() {
   if (!line_.empty()) take_lines("\n");
 }
 
+bool CommandOutput::has_rest() const noexcept {
+  return std::ranges::any_of(streams_, [](const Stream& stream) { return !stream.pending.empty(); });
+}
+
 void CommandOutput::pass_on_rest() {
   for (auto& stream : streams_) {
     while (!stream.pending.empty()) {

@@ -38,7 +38,9 @@ class CommandOutput {
   /// After the command's end: reads what it left behind, though not what its descendants go on writing, and
   /// keeps what our readers have not taken yet for pass_on_rest().
   void finish_reading();
-  /// Waits for our readers.
+  /// Whether pass_on_rest() has anything to do.
+  [[nodiscard]] bool has_rest() const noexcept;
+  /// Waits for our readers, for ever if they do not read.
   void pass_on_rest();
 
   /// The last 4 KiB, at the start of a character if it is UTF-8. After finish_reading().

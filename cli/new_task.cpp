@@ -1,8 +1,10 @@
 #include "new_task.hpp"
 
-#include <nlohmann/json.hpp>
+#include <unordered_set>
 
+#include "assignment.hpp"
 #include "duration.hpp"
+#include "json_text.hpp"
 #include "output.hpp"
 #include "task_access.hpp"
 #include "usage_error.hpp"
@@ -30,28 +32,20 @@ NewTask NewTaskOptions::request() const {
   return request;
 }
 
-std::optional<std::pair<std::string, std::string>> split_assignment(std::string_view text) {
-  const auto equals = text.find('=');
-  if (equals == std::string_view::npos || equals == 0) return std::nullopt;
-  return std::pair{std::string(text.substr(0, equals)), std::string(text.substr(equals + 1))};
-}
-
 Json parse_assignments(const std::vector<std::string>& assignments) {
-  auto object = nlohmann::ordered_json::object();
+  JsonObject object;
+  std::unordered_set<std::string> names;
   for (const auto& text : assignments) {
     const auto assignment = split_assignment(text);
     if (!assignment) {
       throw UsageError(quote(text) + " is no assignment; write NAME=JSON, for example progress=0.5");
     }
     const auto& [name, value] = *assignment;
-    if (object.contains(name)) throw UsageError(quote(name) + " is given twice");
-    object[name] = nlohmann::ordered_json::parse(parse_json_argument(name + "=", value).str());
+    if (!Json::string(name)) throw UsageError("the name " + quote(name) + " is not UTF-8");
+    if (!names.insert(name).second) throw UsageError(quote(name) + " is given twice");
+    object.add(name, parse_json_argument(name + "=", value).str());
   }
-  try {
-    return Json::parse(object.dump()).value_or_throw();
-  } catch (const nlohmann::json::exception&) {
-    throw UsageError("a name is not UTF-8");
-  }
+  return object.json();
 }
 
 }  // namespace holdfast::cli

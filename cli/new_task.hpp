@@ -3,8 +3,6 @@
 #include <holdfast/task_types.hpp>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "command.hpp"
@@ -22,9 +20,6 @@ struct NewTaskOptions {
   [[nodiscard]] NewTask request() const;
   [[nodiscard]] bool given() const { return ttl || !method.empty() || request_key; }
 };
-
-/// `name=JSON`, split at the first `=`; nothing if there is none or no name before it.
-[[nodiscard]] std::optional<std::pair<std::string, std::string>> split_assignment(std::string_view text);
 
 /// An object of them. Throws UsageError for one that is none, for what is not JSON, and for a name twice.
 [[nodiscard]] Json parse_assignments(const std::vector<std::string>& assignments);

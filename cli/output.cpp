@@ -11,31 +11,16 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "json_text.hpp"
+
 namespace holdfast::cli {
 namespace {
 
 using nlohmann::ordered_json;
 
-/// Without the control characters that JSON lets through (DEL and C1, which some terminals obey): they stand
-/// in strings only, where an escape means the same.
-std::string dump(const ordered_json& object, int indent = -1) {
-  const auto text = object.dump(indent, ' ', false, ordered_json::error_handler_t::replace);
-  std::string out;
-  out.reserve(text.size());
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0U;
-    const bool c1 = byte == 0xC2 && next >= 0x80 && next < 0xA0;
-    if (byte != 0x7F && !c1) {
-      out += text[i];
-      continue;
-    }
-    std::array<char, 7> escape{};
-    std::snprintf(escape.data(), escape.size(), "\\u%04x", c1 ? next : byte);
-    out += escape.data();
-    if (c1) ++i;
-  }
-  return out;
+/// What is not UTF-8 in it is replaced. Only for objects of our own making: see json_text.hpp.
+std::string dump(const ordered_json& object) {
+  return on_one_line(object.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
 }
 
 /// The length of the well-formed UTF-8 sequence at the front that is fit to print; 0 if there is none.
@@ -100,6 +85,24 @@ std::string quote(std::string_view text) {
   return '"' + printable(text) + '"';
 }
 
+std::string shell_word(std::string_view text) {
+  constexpr std::string_view plain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:,@%+";
+  if (!text.empty() && text.find_first_not_of(plain) == std::string_view::npos) return std::string(text);
+  const bool fit_to_print = printable(text) == text;
+  std::string out = fit_to_print ? "'" : "$'";
+  for (const char c : text) {
+    if (c == '\'') {
+      out += fit_to_print ? "'\\''" : "\\'";
+    } else if (c == '\\' && !fit_to_print) {
+      out += "\\\\";
+    } else {
+      out += c;
+    }
+  }
+  return printable(out) + "'";
+}
+
 void complain(std::string_view message) noexcept {
   write_line("holdfast: " + std::string(message));
 }
@@ -116,8 +119,12 @@ void print_json(const ordered_json& object) {
   print_line(dump(object));
 }
 
-void print_json_for_people(const ordered_json& value) {
-  print_line(dump(value, 2));
+void print_json_text(const Json& value) {
+  print_line(on_one_line(value.str()));
+}
+
+void print_json_for_people(const Json& value) {
+  print_line(indented(value.str()));
 }
 
 void print_text(std::string_view text) {

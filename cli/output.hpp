@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <holdfast/error.hpp>
+#include <holdfast/json.hpp>
 #include <holdfast/lock_types.hpp>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -17,6 +18,9 @@ namespace holdfast::cli {
 [[nodiscard]] std::string printable(std::string_view text);
 /// The same between double quotes.
 [[nodiscard]] std::string quote(std::string_view text);
+/// Fit to print, and to be pasted into a shell as one word: between quotes if it needs them. What is not fit
+/// to print takes bash's $'...'.
+[[nodiscard]] std::string shell_word(std::string_view text);
 
 /// One line on stderr, `holdfast: MESSAGE`, in one write so that lines of several processes do not mix.
 /// What cannot be written is dropped.
@@ -29,8 +33,10 @@ void tell_json(const nlohmann::ordered_json& object) noexcept;
 /// One result on stdout, one line. Throws Error(Internal) if it cannot be written: whoever asked must not
 /// believe that there was nothing to say.
 void print_json(const nlohmann::ordered_json& object);
+/// The same for JSON that is somebody else's.
+void print_json_text(const Json& value);
 /// The same over several lines, indented. Still JSON, and fit for a terminal.
-void print_json_for_people(const nlohmann::ordered_json& value);
+void print_json_for_people(const Json& value);
 /// One line, printable.
 void print_text(std::string_view text);
 /// `name  value` lines, values aligned.

@@ -1,20 +1,25 @@
 #include "progress_writer.hpp"
 
+#include <algorithm>
 #include <csignal>
-#include <holdfast/json.hpp>
+#include <span>
+#include <utility>
+#include <vector>
 
-#include "new_task.hpp"
+#include "assignment.hpp"
+#include "json_text.hpp"
 #include "output.hpp"
 
 namespace holdfast::cli {
 namespace {
 
-std::string object_of(const std::map<std::string, std::string>& members) {
-  std::string text = "{";
-  for (const auto& [name, value] : members) {
-    text += (text.size() > 1 ? "," : "") + Json::string(name).value_or_throw().str() + ":" + value;
-  }
-  return text + "}";
+constexpr std::size_t max_pending_bytes = std::size_t{8} * 1024 * 1024;
+/// How often one batch is divided and tried again, so that a command whose variables are all refused does not
+/// keep the store busy, nor its own end waiting.
+constexpr int max_writes_of_a_batch = 50;
+
+std::size_t bytes_of(const std::pair<const std::string, std::string>& variable) noexcept {
+  return variable.first.size() + variable.second.size();
 }
 
 }  // namespace
@@ -33,7 +38,7 @@ ProgressWriter::~ProgressWriter() {
 }
 
 void ProgressWriter::line(std::string_view text) {
-  const auto assignment = split_assignment(text);
+  auto assignment = split_assignment(text);
   const bool good = assignment && Json::parse(assignment->second) && Json::string(assignment->first);
   const std::lock_guard lock(mutex_);
   if (!good) {
@@ -44,9 +49,14 @@ void ProgressWriter::line(std::string_view text) {
     complained_ = true;
     return;
   }
-  if (!takes_more_ || pending_bytes_ + text.size() > max_pending_bytes) return;
-  pending_bytes_ += text.size();
-  pending_.insert_or_assign(assignment->first, assignment->second);
+  if (!takes_more_) return;
+  auto& [name, value] = *assignment;
+  const auto old = pending_.find(name);
+  const auto freed = old == pending_.end() ? 0 : bytes_of(*old);
+  const auto added = name.size() + value.size();
+  if (added > freed && pending_bytes_ - freed + added > max_pending_bytes) return;
+  pending_bytes_ += added - freed;
+  pending_.insert_or_assign(std::move(name), std::move(value));
   changed_.notify_one();
 }
 
@@ -65,21 +75,51 @@ void ProgressWriter::keep_writing() {
     changed_.wait(lock, [this] { return end_ || !pending_.empty(); });
     if (pending_.empty()) return;
     const bool last = end_;
-    auto batch = std::exchange(pending_, {});
-    const auto batch_bytes = std::exchange(pending_bytes_, 0);
+    const auto batch = std::exchange(pending_, {});
+    pending_bytes_ = 0;
     lock.unlock();
-    const auto outcome = write_(object_of(batch));
+    auto written = write_what_is_taken(batch);
     lock.lock();
-    if (outcome == Outcome::no_more) {
+    if (written.outcome == Outcome::no_more) {
       takes_more_ = false;
       return;
     }
-    if (outcome == Outcome::again && !last) {
-      pending_.merge(batch);  // what came meanwhile is newer, and stays
-      pending_bytes_ += batch_bytes;
-      changed_.wait_for(lock, std::chrono::seconds(1), [this] { return end_; });
+    if (!last) {
+      for (auto& variable : written.rest) {
+        const auto bytes = bytes_of(variable);
+        // What came meanwhile is newer, and stays.
+        if (pending_.insert(std::move(variable)).second) pending_bytes_ += bytes;
+      }
+    }
+    const auto rest = written.outcome == Outcome::again ? std::chrono::seconds(1) : written.writes * pause;
+    changed_.wait_for(lock, rest, [this] { return end_; });
+  }
+}
+
+/// One variable that is refused must not take the others with it: what is refused together is divided, and
+/// each half tried for itself.
+ProgressWriter::Written ProgressWriter::write_what_is_taken(const Variables& batch) {
+  const std::vector<std::pair<std::string_view, std::string_view>> all(batch.begin(), batch.end());
+  std::vector<std::span<const std::pair<std::string_view, std::string_view>>> parts{all};
+  Written written;
+  while (!parts.empty() && written.writes < max_writes_of_a_batch) {
+    const auto part = parts.back();
+    JsonObject object;
+    for (const auto& [name, value] : part) object.add(name, value);
+    written.outcome = write_(object.json().str());
+    ++written.writes;
+    if (written.outcome == Outcome::no_more) return written;
+    if (written.outcome == Outcome::again) break;
+    parts.pop_back();
+    if (written.outcome == Outcome::dropped && part.size() > 1) {
+      parts.push_back(part.subspan(part.size() / 2));
+      parts.push_back(part.first(part.size() / 2));
     }
   }
+  if (written.outcome == Outcome::again) {
+    for (const auto& part : parts) written.rest.insert(part.begin(), part.end());
+  }
+  return written;
 }
 
 }  // namespace holdfast::cli

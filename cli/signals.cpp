@@ -1,7 +1,9 @@
 #include "signals.hpp"
 
 #include <sys/signalfd.h>
+#include <unistd.h>
 
+#include "exit_codes.hpp"
 #include "system_error.hpp"
 
 namespace holdfast::cli {
@@ -49,6 +51,18 @@ std::optional<int> SignalQueue::take_one_of(std::initializer_list<int> signals) 
   const timespec at_once{};
   const int taken = sigtimedwait(&wanted, nullptr, &at_once);
   return taken > 0 ? std::optional(taken) : std::nullopt;
+}
+
+void SignalQueue::obey_from_now_on() const noexcept {
+  for (int signal = 1; signal < NSIG; ++signal) {
+    const bool ends_by_default =
+        signal != SIGTSTP && signal != SIGCONT && signal != SIGWINCH && sigismember(&queued_, signal) == 1;
+    if (!ends_by_default) continue;
+    struct sigaction action{};
+    action.sa_handler = [](int number) { _exit(exit_signal_base + number); };
+    sigaction(signal, &action, nullptr);
+  }
+  pthread_sigmask(SIG_UNBLOCK, &queued_, nullptr);
 }
 
 void stop_by(int signal, bool whole_group) noexcept {

@@ -33,6 +33,10 @@ class SignalQueue {
   [[nodiscard]] std::optional<int> take() noexcept;
   /// The same for some of them only; the others stay in the queue.
   [[nodiscard]] std::optional<int> take_one_of(std::initializer_list<int> signals) noexcept;
+  /// No queue any more: what waits in it, and what comes, ends this process at once with 128 + its number, or
+  /// stops and continues it, even within a call that blocks. For when only waiting is left. To be called by
+  /// the thread that made the queue.
+  void obey_from_now_on() const noexcept;
 
  private:
   sigset_t queued_{};

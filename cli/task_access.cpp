@@ -43,12 +43,6 @@ std::optional<FencingToken> enclosing_token(Locks& locks) {
   return token_of(locks, parse_fence("$HOLDFAST_FENCE", *fence), *key);
 }
 
-std::string in_shell_quotes(std::string_view text) {
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
 }  // namespace
 
 void TaskOwner::add_to(Command command) {
@@ -110,7 +104,7 @@ Json parse_json_argument(std::string_view name, std::string_view text) {
   if (auto json = Json::parse(text)) return *std::move(json);
   std::string advice = "JSON text stands in double quotes, which the shell must leave alone";
   if (const auto as_text = Json::string(text); as_text && text.size() <= 60) {
-    advice = "if it is meant to be text, write " + printable(in_shell_quotes(as_text->str()));
+    advice = "if it is meant to be text, write " + shell_word(as_text->str());
   }
   throw UsageError(std::string(name) + ": " + quote(text.substr(0, 100)) + " is not JSON; " + advice);
 }

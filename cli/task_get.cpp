@@ -1,5 +1,3 @@
-#include <nlohmann/json.hpp>
-
 #include "command.hpp"
 #include "context.hpp"
 #include "exit_codes.hpp"
@@ -17,9 +15,9 @@ int get(const Context& context, const TaskArgument& task) {
 
 int result(const Context& context, const TaskArgument& task) {
   const auto found = open_tasks(context).tasks.get_result(task.owner.name, task.id);
-  const auto value = nlohmann::ordered_json::parse(found.value_or(Json()).str());
+  const auto value = found.value_or(Json());
   if (context.json) {
-    print_json(value);
+    print_json_text(value);
   } else {
     print_json_for_people(value);
   }

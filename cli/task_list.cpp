@@ -27,12 +27,16 @@ std::vector<std::string> row_of(const Task& task) {
 }
 
 /// What to type for the next page: as this one, but for the cursor.
-std::string next_page_command(const ListOptions& options, const std::string& cursor) {
-  std::string command = "holdfast task list";
-  if (options.owner.name != "local") command += " --owner " + options.owner.name;
-  if (options.status) command += " --status " + *options.status;
+std::string next_page_command(const Context& context, const std::string& url, const ListOptions& options,
+                              const std::string& cursor) {
+  std::string command = "holdfast";
+  // As the engine tells it, without a password: what is printed may end up in a log.
+  if (!context.url.empty()) command += " --url " + shell_word(url);
+  command += " task list";
+  if (options.owner.name != TaskOwner{}.name) command += " --owner " + shell_word(options.owner.name);
+  if (options.status) command += " --status " + shell_word(*options.status);
   if (options.limit != ListOptions{}.limit) command += " --limit " + std::to_string(options.limit);
-  return command + " --cursor " + cursor;
+  return command + " --cursor " + shell_word(cursor);
 }
 
 int list(const Context& context, const ListOptions& options) {
@@ -47,7 +51,7 @@ int list(const Context& context, const ListOptions& options) {
     const auto page = opened.tasks.list(options.owner.name, request);
     for (const auto& task : page.tasks) {
       if (context.json) {
-        print_json(to_json(task));
+        print_json_text(to_json(task));
       } else {
         rows.push_back(row_of(task));
       }
@@ -61,7 +65,7 @@ int list(const Context& context, const ListOptions& options) {
   if (context.json) {
     print_json({{"cursor", request.cursor}});
   } else {
-    complain("there are more: " + printable(next_page_command(options, request.cursor)));
+    complain("there are more: " + next_page_command(context, opened.holdfast.url(), options, request.cursor));
   }
   return exit_ok;
 }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "duration.hpp"
+#include "json_text.hpp"
 #include "output.hpp"
 
 namespace holdfast::cli {
@@ -12,9 +13,11 @@ namespace {
 
 using nlohmann::ordered_json;
 
-ordered_json to_json(const std::optional<FencingToken>& token) {
-  if (!token) return nullptr;
-  return {{"fence", token->fence.to_string()}, {"key", token->lock_key}, {"authority", token->authority}};
+std::string fence_as_json(const std::optional<FencingToken>& token) {
+  if (!token) return "null";
+  const ordered_json object{
+      {"fence", token->fence.to_string()}, {"key", token->lock_key}, {"authority", token->authority}};
+  return object.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
 std::string describe(const std::optional<FencingToken>& token) {
@@ -25,19 +28,20 @@ std::string describe(const std::optional<FencingToken>& token) {
 
 }  // namespace
 
-ordered_json to_json(const Task& task) {
-  auto object = ordered_json::parse(task.record.str());
-  // A newer writer's record may have members of these names; ours count, and come last.
-  object.erase("version");
-  object.erase("fence");
-  object["version"] = task.version;
-  object["fence"] = to_json(task.guarded_by);
-  return object;
+Json to_json(const Task& task) {
+  JsonObject object;
+  for (const auto& [name, value] : members_of(task.record)) {
+    // A newer writer's record may have members of these names; ours count, and come last.
+    if (name != "version" && name != "fence") object.add(name, value);
+  }
+  object.add("version", std::to_string(task.version));
+  object.add("fence", fence_as_json(task.guarded_by));
+  return object.json();
 }
 
 void print_task(const Context& context, const Task& task) {
   if (context.json) {
-    print_json(to_json(task));
+    print_json_text(to_json(task));
     return;
   }
   std::vector<std::pair<std::string, std::string>> fields{
@@ -50,29 +54,33 @@ void print_task(const Context& context, const Task& task) {
   fields.emplace_back("expires", task.expires_at_ms
                                      ? iso_time(*task.expires_at_ms) + " (in " + time_left(task) + ")"
                                      : "never");
-  fields.emplace_back("variables", task.variables.str());
-  fields.emplace_back("result", task.result.str());
+  fields.emplace_back("variables", on_one_line(task.variables.str()));
+  fields.emplace_back("result", on_one_line(task.result.str()));
   fields.emplace_back("version", std::to_string(task.version));
   fields.emplace_back("fence", describe(task.guarded_by));
   print_fields(fields);
 }
 
 void print_changed(const Context& context, const Task& task) {
-  if (context.json) print_json(to_json(task));
+  if (context.json) print_json_text(to_json(task));
 }
 
 std::string progress_of(const Task& task) {
-  const auto variables = ordered_json::parse(task.variables.str());
-  const auto found = variables.find("progress");
-  if (found == variables.end()) return {};
-  if (found->is_string()) return printable(found->get<std::string>());
-  if (found->is_number()) {
-    const auto number = found->get<double>();
+  std::string_view progress;
+  for (const auto& [name, value] : members_of(task.variables)) {
+    if (name == "progress") progress = value;
+  }
+  if (progress.empty()) return {};
+  if (progress.front() == '{' || progress.front() == '[') return printable(on_one_line(progress));
+  const auto value = nlohmann::json::parse(progress);
+  if (value.is_string()) return printable(value.get<std::string>());
+  if (value.is_number()) {
+    const auto number = value.get<double>();
     if (number >= 0 && number <= 100) {
       return std::to_string(std::lround(number <= 1 ? number * 100 : number)) + " %";
     }
   }
-  return printable(found->dump());
+  return std::string(progress);
 }
 
 std::string age_of(std::int64_t ms_since_epoch) {

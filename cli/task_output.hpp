@@ -1,7 +1,6 @@
 #pragma once
 
 #include <holdfast/task_types.hpp>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "context.hpp"
@@ -10,7 +9,7 @@ namespace holdfast::cli {
 
 /// The record as it is stored, then `version` and `fence` (null, or an object of `fence`, `key`,
 /// `authority`).
-[[nodiscard]] nlohmann::ordered_json to_json(const Task& task);
+[[nodiscard]] Json to_json(const Task& task);
 
 /// All there is to know about it, for people or as JSON.
 void print_task(const Context& context, const Task& task);

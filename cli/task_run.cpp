@@ -8,6 +8,7 @@
 #include "context.hpp"
 #include "duration.hpp"
 #include "exit_codes.hpp"
+#include "json_text.hpp"
 #include "lease_times.hpp"
 #include "locked_command.hpp"
 #include "new_task.hpp"
@@ -81,8 +82,11 @@ class TaskRun {
     variables->finish();
     const int code = finish(opened, claim, report, ending, held, output);
     if (claim.guard()) let_go(claim);  // unless the task's end did
-    // After everything else: who reads our output may take its time.
-    output.pass_on_rest();
+    // After everything else: who reads our output may take its time, and a signal need not wait for that.
+    if (output.has_rest()) {
+      command.signals().obey_from_now_on();
+      output.pass_on_rest();
+    }
     return code;
   }
 
@@ -150,8 +154,8 @@ class TaskRun {
           break;
       }
       if (!complained_) {
-        complain("warning: variables of the task " + quote(id_) +
-                 " are not written: " + printable(error.message()));
+        complain("warning: not all variables of the task " + quote(id_) +
+                 " are written: " + printable(error.message()));
       }
       complained_ = true;
       return error.transient() ? Outcome::again : Outcome::dropped;
@@ -176,7 +180,7 @@ class TaskRun {
         return exit_internal;
       case Ending::Kind::lost:
         if (called_off) {
-          say_called_off(opened, report);
+          say_called_off(opened, report, "the command was ended");
           return exit_called_off;
         }
         report.say_loss(ending, reason, held);
@@ -220,7 +224,7 @@ class TaskRun {
           case ErrorCode::InvalidTransition:
             // A write whose answer was lost may have ended it.
             if (uncertain && has_result(opened, result)) return std::nullopt;
-            say_called_off(opened, report);
+            say_called_off(opened, report, "the command had ended by itself, and its result is not recorded");
             return exit_called_off;
           case ErrorCode::StaleFence:
           case ErrorCode::WrongLock:
@@ -246,13 +250,14 @@ class TaskRun {
   bool has_result(OpenedTasks& opened, const Json& result) const {
     try {
       const auto task = opened.tasks.get(owner_, id_);
-      return nlohmann::json::parse(task.result.str()) == nlohmann::json::parse(result.str());
+      return on_one_line(task.result.str()) == on_one_line(result.str());
     } catch (const Error&) {
       return false;
     }
   }
 
-  void say_called_off(OpenedTasks& opened, const EndingReport& report) const {
+  void say_called_off(OpenedTasks& opened, const EndingReport& report,
+                      const std::string& and_the_command) const {
     std::string how = "was ended by somebody else";
     try {
       const auto task = opened.tasks.get(owner_, id_);
@@ -262,7 +267,7 @@ class TaskRun {
     } catch (const Error& error) {
       if (error.code() == ErrorCode::NotFound) how = "is gone: removed or expired";
     }
-    report.tell("TaskEnded", "the task " + quote(id_) + " " + how + "; the command was ended");
+    report.tell("TaskEnded", "the task " + quote(id_) + " " + how + "; " + and_the_command);
   }
 
   const Context& context_;

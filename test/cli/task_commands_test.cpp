@@ -158,6 +158,35 @@ TEST_F(TaskCommands, SetMergesAndNullDeletes) {
   EXPECT_EQ(changed["variables"], ordered_json::parse(R"({"b":-2.5,"c":[1,{"d":null}],"e":{}})"));
 }
 
+TEST_F(TaskCommands, WhatIsNestedTooDeepIsRefusedAndNotFatal) {
+  const auto deep = std::string(60'000, '[') + std::string(60'000, ']');
+  const auto id = create();
+  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
+           {"set", id, "good=1", "x=" + deep}, {"create", "x=" + deep}, {"complete", id, "--result", deep}}) {
+    const auto result = task(command);
+    EXPECT_EQ(result.code, 65) << command.front() << result.err;
+    EXPECT_NE(result.err.find("nests more than"), std::string::npos) << result.err;
+  }
+  const auto record = json({"get", id});
+  EXPECT_EQ(record["version"], 1);
+  EXPECT_EQ(lines_of(task({"list"}).out).size(), 2U) << "none was created";
+}
+
+TEST_F(TaskCommands, ANameThatIsNoTextIsAUsageError) {
+  EXPECT_EQ(task({"create", "\xff=1"}).code, 64);
+}
+
+TEST_F(TaskCommands, AProgressOfAnyFormIsShown) {
+  create({R"(progress={"done": [1, 2]})", "other=1"});
+  create({R"(first={"progress":0.1})", "progress=null"});
+  create({"progress=-1"});
+  const auto lines = lines_of(task({"list"}).out);
+  ASSERT_EQ(lines.size(), 4U);
+  EXPECT_NE(lines[1].find("-1"), std::string::npos) << lines[1];
+  EXPECT_EQ(lines[2].find('%'), std::string::npos) << "not one of the variable's own\n" << lines[2];
+  EXPECT_NE(lines[3].find(R"({"done":[1,2]})"), std::string::npos) << lines[3];
+}
+
 TEST_F(TaskCommands, SetSaysHowToQuoteText) {
   const auto id = create();
   const auto result = task({"set", id, "phase=it's up"});
@@ -305,6 +334,30 @@ TEST_F(TaskCommands, ListTellsHowToGetTheNextPage) {
     }
   } while (!cursor.empty() && ++pages < 10);
   EXPECT_EQ(seen, std::vector<std::string>(created.rbegin(), created.rend()));
+}
+
+TEST_F(TaskCommands, TheHintForTheNextPageCanBePasted) {
+  const std::string owner = "it's $HOME; \x1b*";
+  const auto elsewhere = "sqlite:" + file("else where.db").string();
+  std::vector<std::string> created;
+  for (int i = 0; i < 3; ++i) {
+    const auto result = holdfast({"--url", elsewhere, "task", "create", "--owner", owner});
+    EXPECT_EQ(result.code, 0) << result.err;
+    created.push_back(result.out.substr(0, result.out.find('\n')));
+  }
+  const auto page =
+      holdfast({"--url", elsewhere, "task", "list", "--owner", owner, "--status", "working", "--limit", "2"});
+  EXPECT_EQ(page.code, 0) << page.err;
+  const std::string start = "holdfast: there are more: holdfast ";
+  ASSERT_TRUE(page.err.starts_with(start)) << page.err;
+  const auto options = page.err.substr(start.size());
+  EXPECT_NE(options.find("--status working"), std::string::npos) << options;
+  EXPECT_NE(options.find("--limit 2"), std::string::npos) << options;
+  const auto next =
+      Program(directory(), {"bash", "-c", std::string(HOLDFAST_BINARY) + " " + options}, {}).wait();
+  EXPECT_EQ(next.code, 0) << next.err;
+  ASSERT_EQ(lines_of(next.out).size(), 2U) << next.out;
+  EXPECT_TRUE(lines_of(next.out)[1].starts_with(created.front())) << next.out;
 }
 
 TEST_F(TaskCommands, ABadCursorLimitOrStatusIsRefused) {

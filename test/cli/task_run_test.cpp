@@ -128,6 +128,13 @@ TEST_F(TaskRun, LinesOfDescriptorThreeBecomeVariables) {
   EXPECT_EQ(ran.err.find("also bad"), std::string::npos) << "complained about once\n" << ran.err;
 }
 
+TEST_F(TaskRun, AVariableThatIsRefusedDoesNotTakeTheOthersWithIt) {
+  const auto ran = shell(R"(printf 'a=1\nb=[[[[[[[[[[[[1]]]]]]]]]]]]\nc=3\n' >&3)");
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_EQ(get(ran.id)["variables"].dump(), R"({"a":1,"c":3})");
+  EXPECT_NE(ran.err.find("the variable b nests more than"), std::string::npos) << ran.err;
+}
+
 TEST_F(TaskRun, ProgressIsSeenWhileTheCommandRuns) {
   const auto id = create();
   auto running = worker(id, {}, "echo progress=0.5 >&3; while [ ! -e $DIR/go ]; do sleep 0.05; done");
@@ -170,6 +177,23 @@ TEST_F(TaskRun, ACancelFromElsewhereEndsTheCommand) {
   EXPECT_EQ(task["task"]["status"], "cancelled");
   EXPECT_EQ(task["result"], nullptr);
   EXPECT_EQ(holdfast({"lock", "list"}).out, "") << "the lock is free";
+}
+
+TEST_F(TaskRun, ACancelAfterTheCommandsOwnEndIsToldAsSuch) {
+  const auto id = create();
+  auto running = worker(id, {}, "while [ ! -e $DIR/go ]; do sleep 0.05; done");
+  const auto command = pid_in(file("started"));
+  running->signal(SIGSTOP);
+  close(open(file("go").c_str(), O_CREAT | O_WRONLY, 0600));
+  // Not even a zombie: the keeper, which is not stopped, knows of the end.
+  EXPECT_TRUE(eventually([&] { return kill(command, 0) != 0; }));
+  EXPECT_EQ(holdfast({"task", "cancel", id}).code, 0);
+  running->signal(SIGCONT);
+  const auto result = running->wait();
+  EXPECT_EQ(result.code, 80) << result.err;
+  EXPECT_NE(result.err.find("was cancelled; the command had ended by itself"), std::string::npos)
+      << result.err;
+  EXPECT_EQ(result.err.find("the command was ended"), std::string::npos) << result.err;
 }
 
 TEST_F(TaskRun, ACommandThatIgnoresTheCancelIsKilled) {
@@ -354,6 +378,19 @@ TEST_F(TaskRun, AReaderThatTakesItsTimeDoesNotKeepTheTaskFromEnding) {
   EXPECT_EQ(get(id)["result"]["stdout"], "out\n");
   EXPECT_TRUE(eventually([&] { return holdfast({"lock", "list"}).out.empty(); })) << "the lock is free";
   EXPECT_FALSE(running->finished()) << "what was written is not thrown away";
+}
+
+TEST_F(TaskRun, ASignalEndsTheWaitForAReader) {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    const auto id = create();
+    auto running =
+        start({"task", "run", "--id", id, "--", "echo", "out"}, {.before_exec = fill_standard_output});
+    EXPECT_TRUE(eventually([&] { return get(id)["task"]["status"] == "completed"; }));
+    EXPECT_TRUE(eventually([&] { return holdfast({"lock", "list"}).out.empty(); }));
+    running->signal(signal);
+    EXPECT_EQ(running->wait().code, 128 + signal);
+    EXPECT_EQ(get(id)["result"]["exitCode"], 0) << "the task has its end";
+  }
 }
 
 TEST_F(TaskRun, TheCommandReadsTheTerminal) {

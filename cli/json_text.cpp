@@ -1,0 +1,152 @@
+#include "json_text.hpp"
+
+#include <array>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+namespace holdfast::cli {
+namespace {
+
+/// Beyond it the indentation would outgrow the text.
+constexpr std::size_t max_indented_depth = 64;
+constexpr std::size_t spaces_per_level = 2;
+
+bool is_space(char c) noexcept {
+  return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+/// Past the end of the string that begins at `start`, in valid JSON.
+std::size_t end_of_string(std::string_view json, std::size_t start) noexcept {
+  std::size_t at = start + 1;
+  while (at < json.size() && json[at] != '"') at += json[at] == '\\' ? 2 : 1;
+  return at + 1;
+}
+
+std::string unescaped(std::string_view json_string) {
+  return nlohmann::json::parse(json_string).get<std::string>();
+}
+
+void append_escaped(std::string& out, std::string_view json_string) {
+  for (std::size_t i = 0; i < json_string.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(json_string[i]);
+    const auto next = i + 1 < json_string.size() ? static_cast<unsigned char>(json_string[i + 1]) : 0U;
+    const bool c1 = byte == 0xC2 && next >= 0x80 && next < 0xA0;
+    if (byte != 0x7F && !c1) {
+      out += json_string[i];
+      continue;
+    }
+    std::array<char, 7> escape{};
+    std::snprintf(escape.data(), escape.size(), "\\u%04x", c1 ? next : byte);
+    out += escape.data();
+    if (c1) ++i;
+  }
+}
+
+/// `json` part by part: strings whole and escaped, everything else a character at a time, space left out.
+template <class Punctuation>
+std::string laid_out(std::string_view json, const Punctuation& punctuation) {
+  std::string out;
+  out.reserve(json.size());
+  for (std::size_t at = 0; at < json.size();) {
+    if (json[at] == '"') {
+      const auto end = end_of_string(json, at);
+      append_escaped(out, json.substr(at, end - at));
+      at = end;
+      continue;
+    }
+    if (!is_space(json[at])) punctuation(out, json[at]);
+    ++at;
+  }
+  return out;
+}
+
+}  // namespace
+
+void JsonObject::add(std::string_view name, std::string_view json_value) {
+  if (text_.size() > 1) text_ += ',';
+  text_ += Json::string(name).value_or_throw().str();
+  text_ += ':';
+  text_ += json_value;
+}
+
+std::vector<JsonMember> members_of(const Json& object) {
+  const std::string_view json = object.str();
+  std::vector<JsonMember> members;
+  std::string_view name;
+  std::size_t value_start = 0;
+  std::size_t depth = 0;
+  const auto finish_member = [&](std::size_t end) {
+    if (value_start == 0) return;  // an empty object
+    auto value = json.substr(value_start, end - value_start);
+    while (!value.empty() && is_space(value.front())) value.remove_prefix(1);
+    while (!value.empty() && is_space(value.back())) value.remove_suffix(1);
+    members.push_back({unescaped(name), value});
+    value_start = 0;
+  };
+  for (std::size_t at = 0; at < json.size(); ++at) {
+    switch (json[at]) {
+      case '"': {
+        const auto end = end_of_string(json, at);
+        if (depth == 1 && value_start == 0) name = json.substr(at, end - at);
+        at = end - 1;
+        break;
+      }
+      case ':':
+        if (depth == 1) value_start = at + 1;
+        break;
+      case ',':
+        if (depth == 1) finish_member(at);
+        break;
+      case '{':
+      case '[':
+        ++depth;
+        break;
+      case '}':
+      case ']':
+        if (depth == 1) finish_member(at);
+        --depth;
+        break;
+      default:
+        break;
+    }
+  }
+  return members;
+}
+
+std::string on_one_line(std::string_view json) {
+  return laid_out(json, [](std::string& out, char c) { out += c; });
+}
+
+std::string indented(std::string_view json) {
+  std::size_t depth = 0;
+  const auto new_line = [&depth](std::string& out) {
+    if (depth > max_indented_depth) return;
+    out += '\n';
+    out.append(depth * spaces_per_level, ' ');
+  };
+  return laid_out(on_one_line(json), [&](std::string& out, char c) {
+    const bool closes = c == '}' || c == ']';
+    // The line after an opening one is begun at once; in an empty container that was for nothing.
+    if (closes) {
+      const bool deep = depth > max_indented_depth;
+      --depth;
+      const auto last = out.find_last_not_of(" \n");
+      if (out[last] == (c == '}' ? '{' : '[')) {
+        out.resize(last + 1);
+      } else if (!deep) {
+        new_line(out);
+      }
+    }
+    out += c;
+    if (c == '{' || c == '[') {
+      ++depth;
+      new_line(out);
+    } else if (c == ',') {
+      new_line(out);
+    } else if (c == ':') {
+      out += ' ';
+    }
+  });
+}
+
+}  // namespace holdfast::cli
