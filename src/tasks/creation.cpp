@@ -1,6 +1,7 @@
 #include "tasks/creation.hpp"
 
 #include <algorithm>
+#include <holdfast/duration.hpp>
 #include <nlohmann/json.hpp>
 
 #include "core/base64url.hpp"
@@ -56,9 +57,9 @@ Result<milliseconds> checked_ttl(const NewTask& task, const TaskOptions& options
     return Error(ErrorCode::InvalidArgument, "a task's ttl must be at least a millisecond");
   }
   if (ttl > options.max_ttl) {
-    return Error(ErrorCode::TtlTooLong, "a ttl of " + std::to_string(ttl.count()) +
-                                            " ms is over this store's maximum of " +
-                                            std::to_string(options.max_ttl.count()) + " ms");
+    return Error(ErrorCode::TtlTooLong, "a ttl of " + duration_text(ttl) +
+                                            " is over this store's maximum of " +
+                                            duration_text(options.max_ttl));
   }
   return ttl;
 }

@@ -24,6 +24,9 @@ class ScriptCall final : public Call {
     awaited = done_.is_awaited();
   }
 
+  /// What ends it early, however often it has to be asked.
+  std::stop_token stop;
+
   /// Tells the caller at once if it cannot be asked; returns whether it can.
   bool prepare() {
     auto command = operation_.command(*shared_, By::sha);
@@ -48,7 +51,7 @@ class ScriptCall final : public Call {
   void ask_again(std::unique_ptr<Call> self, By by) {
     bytes = *operation_.command(*shared_, by);
     auto& client = *shared_->client;
-    client.send(std::move(self), {});
+    client.send(std::move(self), stop);
   }
 
   std::shared_ptr<Shared> shared_;
@@ -71,6 +74,7 @@ void start_script(const std::shared_ptr<Shared>& shared, Operation operation, co
   const auto limit = saturating_add(BootClock::now(), client.endpoint().options().command_timeout);
   call->deadline = std::min(waiting.deadline, limit);
   call->patience = waiting.patience;
+  call->stop = stop;
   client.send(std::move(call), stop);
 }
 
