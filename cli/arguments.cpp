@@ -28,22 +28,24 @@ const CLI::Option* find_option(const CLI::App* app, const std::string& name) {
   return nullptr;
 }
 
-/// Whether the option (or the last of a cluster like -nw) takes the next argument as its value. Throws
-/// UsageError if there is no such option.
-bool takes_next(const CLI::App* app, const std::string& text) {
-  const auto known = [app, &text](const std::string& name) -> const CLI::Option& {
-    if (const auto* option = find_option(app, name)) return *option;
+/// The option, of a cluster like -nw the last, if it takes the next argument as its value. Throws UsageError
+/// if there is no such option.
+std::optional<std::string> wants_value(const CLI::App* app, const std::string& text) {
+  const auto takes_value = [app, &text](const std::string& name) {
+    if (const auto* option = find_option(app, name)) return option->get_expected_min() > 0;
     throw UsageError("unknown option " + quote(text.starts_with("--") ? text : name) + "; see " +
                      path_of(app) + " --help");
   };
   if (text.starts_with("--")) {
     const auto equals = text.find('=');
-    return known(text.substr(0, equals)).get_expected_min() > 0 && equals == std::string::npos;
+    if (!takes_value(text.substr(0, equals)) || equals != std::string::npos) return std::nullopt;
+    return text;
   }
   for (std::size_t i = 1; i < text.size(); ++i) {
-    if (known(std::string("-") + text[i]).get_expected_min() > 0) return i + 1 == text.size();
+    const auto name = std::string("-") + text[i];
+    if (takes_value(name)) return i + 1 == text.size() ? std::optional(name) : std::nullopt;
   }
-  return false;
+  return std::nullopt;
 }
 
 bool looks_like_lock_id(const CLI::App* app, const std::string& text) {
@@ -89,7 +91,13 @@ Arguments divide_arguments(const CLI::App& app, const std::vector<std::string>& 
     }
     if (!only_positional && is_option(text) && !looks_like_lock_id(at, text)) {
       result.ours.push_back(text);
-      if (takes_next(at, text) && i + 1 < typed.size()) result.ours.push_back(typed[++i]);
+      if (const auto option = wants_value(at, text)) {
+        // The parser would take the `--` for the value, be it typed or ours.
+        if (i + 1 == typed.size() || typed[i + 1] == "--") {
+          throw UsageError(*option + ": its value is missing; see " + path_of(at) + " --help");
+        }
+        result.ours.push_back(typed[++i]);
+      }
       continue;
     }
     const bool has_subcommands = !at->get_subcommands([](const CLI::App*) { return true; }).empty();

@@ -20,7 +20,8 @@ struct Arguments {
 /// Finds where the command of `run` begins: after `--`, or at the first argument after KEY; that of `task
 /// run` after `--`, or at the first argument that is no option. Which options take a value is read from
 /// `app`'s own tables. Lock ids may begin with `-` (one in 64 does); where an id is expected they are kept
-/// from being taken for options. Throws UsageError for an unknown subcommand.
+/// from being taken for options. Throws UsageError for an unknown subcommand or
+/// option, and for an option whose value is missing.
 [[nodiscard]] Arguments divide_arguments(const CLI::App& app, const std::vector<std::string>& typed);
 
 }  // namespace holdfast::cli

@@ -38,6 +38,11 @@ Option& Option::between(int lowest, int highest) {
   return *this;
 }
 
+Option& Option::not_empty() {
+  option_->check([](const std::string& value) { return value.empty() ? "is empty" : ""; });
+  return *this;
+}
+
 bool Option::given() const {
   return option_->count() > 0;
 }

@@ -24,6 +24,8 @@ class Option {
   Option& value_name(const std::string& name);
   Option& excludes(const Option& other);
   Option& between(int lowest, int highest);
+  /// An empty value is a usage error: most likely a variable of a script that is not set.
+  Option& not_empty();
   /// Whether it was on the command line.
   [[nodiscard]] bool given() const;
 

@@ -61,6 +61,7 @@ void print(const Context& context, const DetachedLock& lock) {
 
 int acquire(const Context& context, const AcquireOptions& options) {
   const auto key = LockKey::parse(options.key).value_or_throw().str();
+  const auto subject = Subject::lock(key);
   const LockOptions how{
       .ttl = Ttl::of(parse_positive_duration("--ttl", options.ttl)).value_or_throw().length(),
       .retries = no_retry_limit};
@@ -75,11 +76,11 @@ int acquire(const Context& context, const AcquireOptions& options) {
 
   auto lock = attempt(locks, key, how, milliseconds::zero());
   if (!lock) {
-    if (held_by_enclosing_run(locks, key)) return refused(context, options, nested_message(key));
+    if (held_by_enclosing_run(locks, key)) return refused(context, options, subject.nested);
     if (patience == milliseconds::zero()) {
-      return refused(context, options, not_acquired_message(locks, key, patience));
+      return refused(context, options, not_acquired_message(locks, subject, patience));
     }
-    InterruptibleWait waiting(signals, key, options.patience.verbose);
+    InterruptibleWait waiting(signals, subject.name, options.patience.verbose);
     std::optional<int> signal;
     try {
       lock = attempt(locks, key, how, patience, waiting.stop());
@@ -92,7 +93,7 @@ int acquire(const Context& context, const AcquireOptions& options) {
       if (lock) locks.release(lock->id.str());
       return exit_signal_base + *signal;
     }
-    if (!lock) return refused(context, options, not_acquired_message(locks, key, patience));
+    if (!lock) return refused(context, options, not_acquired_message(locks, subject, patience));
   }
   try {
     print(context, *lock);

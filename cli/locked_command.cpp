@@ -108,7 +108,7 @@ void EndingReport::tell(std::string_view code, const std::string& message) const
 }
 
 int EndingReport::exec_failed(const std::string& command, int error) const {
-  tell("InvalidArgument", "cannot run " + quote(command) + " under the lock " + quote(key_) + ": " +
+  tell("InvalidArgument", "cannot run " + quote(command) + " " + subject_.running + ": " +
                               (error == ENOENT ? "not found (no shell is implied; use sh -c '...' for one)"
                                                : std::strerror(error)));
   return error == ENOENT ? exit_not_found : exit_cannot_execute;
@@ -130,7 +130,7 @@ void EndingReport::say_loss(const Ending& ending, std::optional<LossReason> reas
     why = "somebody else released it or took it over, or its store was lost";
   }
   tell("LockLost",
-       "lost the lock " + quote(key_) + ": " + why +
+       "lost " + subject_.noun + ": " + why +
            (ending.beyond_reach == 0 ? "; the command was ended" : "; the command could not be ended"));
 }
 
@@ -150,8 +150,7 @@ bool EndingReport::taken_away(const Ending& ending, std::optional<LossReason> re
 }
 
 void EndingReport::say_taken_away() const {
-  tell("LockLost",
-       "the lock " + quote(key_) + " was released or taken over by somebody else while the command ran");
+  tell("LockLost", subject_.noun + " was released or taken over by somebody else while the command ran");
 }
 
 int exit_code_of_status(int wait_status) noexcept {

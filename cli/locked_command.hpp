@@ -10,6 +10,7 @@
 #include "keeper.hpp"
 #include "lease_times.hpp"
 #include "signals.hpp"
+#include "subject.hpp"
 #include "supervisor.hpp"
 
 namespace holdfast::cli {
@@ -48,8 +49,8 @@ void warn_of_private_locks(Holdfast& holdfast);
 /// How the end of a command under a lock is told.
 class EndingReport {
  public:
-  EndingReport(bool json, std::string lock_key, const LeaseTimes& times)
-      : json_(json), key_(std::move(lock_key)), times_(times) {}
+  EndingReport(bool json, Subject subject, const LeaseTimes& times)
+      : json_(json), subject_(std::move(subject)), times_(times) {}
 
   /// One line on stderr; stdout is the command's.
   void tell(std::string_view code, const std::string& message) const;
@@ -69,7 +70,7 @@ class EndingReport {
 
  private:
   bool json_;
-  std::string key_;
+  Subject subject_;
   LeaseTimes times_;
 };
 

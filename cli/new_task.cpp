@@ -12,7 +12,11 @@
 namespace holdfast::cli {
 
 void NewTaskOptions::add_to(Command command) {
-  command.add_option("--ttl", ttl, "When the task is gone, finished or not (default 1h, at most 24h)")
+  command
+      .add_option(
+          "--ttl", ttl,
+          "When the task is gone, finished or not, counted from its creation (default 1h, at most 24h; it\n"
+          "cannot be lengthened)")
       .value_name("DURATION");
   command.add_option("--method", method, "What it is about, in your words").value_name("TEXT");
   command

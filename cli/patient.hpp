@@ -10,6 +10,7 @@
 
 #include "signals.hpp"
 #include "slices.hpp"
+#include "subject.hpp"
 #include "waiting.hpp"
 
 namespace holdfast::cli {
@@ -24,11 +25,11 @@ struct Taken {
   std::optional<int> signal = {};
 };
 
-/// `attempt(wait, stop)` waits for the lock `key` that long at most and throws as Locks::lock does; what it
+/// `attempt(wait, stop)` waits for that lock so long at most and throws as Locks::lock does; what it
 /// returns gives the lock back at its end. The first attempt does not wait, so that what need not be waited
 /// for is told at once. Other errors are thrown.
 template <class Attempt>
-auto take_with_patience(Locks& locks, const std::string& key, std::chrono::milliseconds patience,
+auto take_with_patience(Locks& locks, const Subject& subject, std::chrono::milliseconds patience,
                         SignalQueue& signals, bool verbose, const Attempt& attempt)
     -> Taken<std::invoke_result_t<Attempt, std::chrono::milliseconds, std::stop_token>> {
   using std::chrono::milliseconds;
@@ -37,10 +38,10 @@ auto take_with_patience(Locks& locks, const std::string& key, std::chrono::milli
   } catch (const Error& error) {
     if (error.code() != ErrorCode::AcquisitionTimeout) throw;
   }
-  if (held_by_enclosing_run(locks, key)) return {.refusal = nested_message(key)};
-  if (patience == milliseconds::zero()) return {.refusal = not_acquired_message(locks, key, patience)};
+  if (held_by_enclosing_run(locks, subject.key)) return {.refusal = subject.nested};
+  if (patience == milliseconds::zero()) return {.refusal = not_acquired_message(locks, subject, patience)};
 
-  InterruptibleWait waiting(signals, key, verbose);
+  InterruptibleWait waiting(signals, subject.name, verbose);
   try {
     auto got = wait_in_slices(patience, [&](milliseconds wait) { return attempt(wait, waiting.stop()); });
     if (const auto signal = waiting.finish()) return {.signal = signal};
@@ -48,7 +49,7 @@ auto take_with_patience(Locks& locks, const std::string& key, std::chrono::milli
   } catch (const Error& error) {
     if (const auto signal = waiting.finish()) return {.signal = signal};
     if (error.code() != ErrorCode::AcquisitionTimeout) throw;
-    return {.refusal = not_acquired_message(locks, key, patience)};
+    return {.refusal = not_acquired_message(locks, subject, patience)};
   }
 }
 

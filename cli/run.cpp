@@ -32,7 +32,8 @@ class Run {
         wait_(options.patience.length()),
         times_(options.lease.check()),
         key_(LockKey::parse(options.key).value_or_throw().str()),
-        report_(context.json, key_, times_) {
+        subject_(Subject::lock(key_)),
+        report_(context.json, subject_, times_) {
     if (context.command.empty()) {
       throw UsageError("run: no command given; write: holdfast run KEY -- COMMAND [ARGUMENT...]");
     }
@@ -55,7 +56,7 @@ class Run {
   /// An exit code, or nothing and a guard.
   std::optional<int> acquire(Locks& locks, SignalQueue& signals, Guard& guard) {
     LockOptions how{.ttl = times_.ttl, .retries = no_retry_limit, .max_hold = times_.max_hold};
-    auto taken = take_with_patience(locks, key_, wait_, signals, options_.patience.verbose,
+    auto taken = take_with_patience(locks, subject_, wait_, signals, options_.patience.verbose,
                                     [&](milliseconds wait, const std::stop_token& stop) {
                                       how.wait = wait;
                                       return locks.lock(key_, how, stop);
@@ -106,6 +107,7 @@ class Run {
   milliseconds wait_;
   LeaseTimes times_;
   std::string key_;
+  Subject subject_;
   EndingReport report_;
 };
 

@@ -35,6 +35,14 @@ FencingToken token_of(Locks& locks, Fence fence, std::string_view key) {
           .fence = fence};
 }
 
+/// "line 1, column 6", as the parser's own words have it among others; empty if they do not.
+std::string place_of_error(std::string_view cause) {
+  const auto start = cause.find("line ");
+  if (start == std::string_view::npos) return {};
+  const auto end = cause.find_first_not_of("line coumn,0123456789", start);
+  return std::string(cause.substr(start, end - start));
+}
+
 /// The lock that we run under, if `holdfast run` started us.
 std::optional<FencingToken> enclosing_token(Locks& locks) {
   const auto fence = environment("HOLDFAST_FENCE");
@@ -46,12 +54,32 @@ std::optional<FencingToken> enclosing_token(Locks& locks) {
 }  // namespace
 
 void TaskOwner::add_to(Command command) {
-  command.add_option("--owner", name, "Whose tasks (default local)").value_name("OWNER");
+  command.add_option("--owner", name, "Whose tasks (default $HOLDFAST_TASK_OWNER, then local)")
+      .value_name("OWNER")
+      .not_empty();
+}
+
+std::string TaskOwner::by_default() {
+  return environment("HOLDFAST_TASK_OWNER").value_or(nobody_in_particular);
 }
 
 void TaskArgument::add_to(Command command) {
   owner.add_to(command);
-  command.add_option("ID", id, "The task's id, which `task create` printed").required();
+  command.add_option("ID", id, "The task's id, which `task create` printed").required().not_empty();
+}
+
+std::string no_such_task_message(const TaskArgument& task) {
+  return "there is no task " + quote(task.id) + " of the owner " + quote(task.owner.name) +
+         ": it was removed, has expired, or is another owner's (--owner)";
+}
+
+int with_task(const TaskArgument& task, const std::function<int()>& action) {
+  try {
+    return action();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::NotFound) throw;
+    throw Error(ErrorCode::NotFound, no_such_task_message(task));
+  }
 }
 
 OpenedTasks open_tasks(const Context& context) {
@@ -60,12 +88,8 @@ OpenedTasks open_tasks(const Context& context) {
   return {std::move(holdfast), std::move(tasks)};
 }
 
-void FenceOptions::add_to(Command command) {
-  command
-      .add_option("--fence", fence,
-                  "Write under this fence, which binds an unguarded task to its lock. Default: "
-                  "$HOLDFAST_FENCE for a task that is bound to $HOLDFAST_KEY")
-      .value_name("FENCE");
+void FenceOptions::add_to(Command command, const std::string& fence_help) {
+  command.add_option("--fence", fence, fence_help).value_name("FENCE");
   command.add_option("--fence-key", key, "The lock that the fence is of (default $HOLDFAST_KEY)")
       .value_name("KEY");
 }
@@ -101,9 +125,19 @@ Tasks tasks_for_writing(OpenedTasks& opened, const FenceOptions& fence, const Ta
 }
 
 Json parse_json_argument(std::string_view name, std::string_view text) {
-  if (auto json = Json::parse(text)) return *std::move(json);
-  std::string advice = "JSON text stands in double quotes, which the shell must leave alone";
-  if (const auto as_text = Json::string(text); as_text && text.size() <= 60) {
+  auto json = Json::parse(text);
+  if (json) return *std::move(json);
+  const auto start = text.find_first_not_of(" \t\r\n");
+  if (start == std::string_view::npos) {
+    throw UsageError(std::string(name) + ": is empty, and JSON is not; write null, or '\"\"' for empty text");
+  }
+  std::string advice = "names and text stand in double quotes, which the shell must leave alone";
+  if (text[start] == '{' || text[start] == '[') {
+    // The place is counted from there.
+    if (const auto place = place_of_error(json.error().cause()); start == 0 && !place.empty()) {
+      advice = "look at " + place + "; " + advice;
+    }
+  } else if (const auto as_text = Json::string(text); as_text && text.size() <= 60) {
     advice = "if it is meant to be text, write " + shell_word(as_text->str());
   }
   throw UsageError(std::string(name) + ": " + quote(text.substr(0, 100)) + " is not JSON; " + advice);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <holdfast/open.hpp>
 #include <holdfast/tasks.hpp>
 #include <optional>
@@ -11,10 +12,14 @@
 
 namespace holdfast::cli {
 
-/// --owner: whose tasks. The command line is used by people, who need no name for themselves: `local` is
-/// allowed here, though stores refuse it by default.
+/// --owner: whose tasks. Without it $HOLDFAST_TASK_OWNER, which `task run` sets for its command, so that what
+/// a script does with its own task need not repeat it; then `local`: the command line is used by people, who
+/// need no name for themselves, so it is allowed here, though stores refuse it by default.
 struct TaskOwner {
-  std::string name = "local";
+  static constexpr const char* nobody_in_particular = "local";
+  std::string name = by_default();
+
+  [[nodiscard]] static std::string by_default();
 
   void add_to(Command command);
 };
@@ -26,6 +31,12 @@ struct TaskArgument {
 
   void add_to(Command command);
 };
+
+/// That there is none, and under which owner it was looked for: for people.
+[[nodiscard]] std::string no_such_task_message(const TaskArgument& task);
+/// Does what a command does with this task; if there is none, the error says under which owner it was looked
+/// for.
+int with_task(const TaskArgument& task, const std::function<int()>& action);
 
 /// An opened engine and its tasks.
 struct OpenedTasks {
@@ -44,7 +55,12 @@ struct FenceOptions {
   std::optional<std::string> fence;
   std::optional<std::string> key;
 
-  void add_to(Command command);
+  /// For writes. `fence_help`: for commands where it means something else.
+  void add_to(Command command, const std::string& fence_help = fence_help_of_writes);
+  static constexpr const char* fence_help_of_writes =
+      "Write under this fence, which binds an unguarded task to its lock. Default: $HOLDFAST_FENCE for a "
+      "task "
+      "that is bound to $HOLDFAST_KEY";
   /// What --fence says. Throws UsageError if it is no fence, or nobody says of which lock.
   [[nodiscard]] std::optional<FencingToken> explicit_token(Locks& locks) const;
   /// The same, or else what the environment says: for what binds a task on purpose.

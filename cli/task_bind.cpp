@@ -41,7 +41,7 @@ void add_task_bind(Command task, Context& context) {
   auto command = task.add_command("bind", "Let a lock guard a task from now on");
   auto options = std::make_shared<BindOptions>();
   options->task.add_to(command);
-  options->fence.add_to(command);
+  options->fence.add_to(command, "Bind it with this fence (default $HOLDFAST_FENCE)");
   command.footer(
       "From then on the task refuses writes with a lower fence of that lock and with any of another.\n"
       "Under `holdfast run` the lock is that of the run, and its scripts' writes carry the fence without\n"
@@ -53,7 +53,8 @@ void add_task_bind(Command task, Context& context) {
       "Examples:\n"
       "  holdfast run nightly -- sh -c 'holdfast task bind \"$id\" && ./work \"$id\"'\n"
       "  holdfast task bind \"$id\" --fence 42 --fence-key nightly");
-  command.action([&context, options] { return bind(context, *options); });
+  command.action(
+      [&context, options] { return with_task(options->task, [&] { return bind(context, *options); }); });
 }
 
 void add_task_rebind(Command task, Context& context) {
@@ -61,17 +62,22 @@ void add_task_rebind(Command task, Context& context) {
   auto options = std::make_shared<BindOptions>();
   options->task.add_to(command);
   command.add_flag("--none", options->none, "No lock guards it any more");
-  options->fence.add_to(command);
+  options->fence.add_to(command, "The fence that counts from now on, however low");
   command.footer(
       "Whatever guarded it before, and however high that fence was: for a lock that moved to another store,\n"
-      "or lost its counter. Whoever still writes under the old lock is refused afterwards.\n"
+      "or lost its counter. With --fence, whoever still writes under the old lock is refused afterwards. "
+      "With\n"
+      "--none nobody is: the next write that carries a fence is taken, even one of the old holder, and "
+      "binds\n"
+      "the task to its lock again. So end the old holder first.\n"
       "\n"
       "Exit: 0 done; 1 there is no such task.\n"
       "\n"
       "Examples:\n"
       "  holdfast task rebind \"$id\" --none\n"
       "  holdfast task rebind \"$id\" --fence 42 --fence-key nightly");
-  command.action([&context, options] { return rebind(context, *options); });
+  command.action(
+      [&context, options] { return with_task(options->task, [&] { return rebind(context, *options); }); });
 }
 
 }  // namespace holdfast::cli

@@ -29,10 +29,12 @@ constexpr const char* exit_codes_of_changes =
 /// What every change does: check what was typed (in `change`'s making), open, find out which fence, write.
 template <class Change>
 int apply(const Context& context, const ChangeOptions& options, const Change& change) {
-  auto opened = open_tasks(context);
-  auto tasks = tasks_for_writing(opened, options.fence, options.task);
-  print_changed(context, change(tasks, options.task.owner.name, options.task.id));
-  return exit_ok;
+  return with_task(options.task, [&] {
+    auto opened = open_tasks(context);
+    auto tasks = tasks_for_writing(opened, options.fence, options.task);
+    print_changed(context, change(tasks, options.task.owner.name, options.task.id));
+    return exit_ok;
+  });
 }
 
 int update(const Context& context, const ChangeOptions& options) {
@@ -67,9 +69,11 @@ int fail(const Context& context, const ChangeOptions& options) {
 
 /// Whoever asked for a task may call it off, whoever works on it: no fence, not even from the environment.
 int cancel(const Context& context, const ChangeOptions& options) {
-  print_changed(context,
-                open_tasks(context).tasks.cancel(options.task.owner.name, options.task.id, options.message));
-  return exit_ok;
+  return with_task(options.task, [&] {
+    auto opened = open_tasks(context);
+    print_changed(context, opened.tasks.cancel(options.task.owner.name, options.task.id, options.message));
+    return exit_ok;
+  });
 }
 
 }  // namespace

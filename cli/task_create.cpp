@@ -1,3 +1,5 @@
+#include <holdfast/memory.hpp>
+
 #include "command.hpp"
 #include "context.hpp"
 #include "exit_codes.hpp"
@@ -20,6 +22,9 @@ int create(const Context& context, const CreateOptions& options) {
   auto request = options.task.request();
   if (!options.variables.empty()) request.variables = parse_assignments(options.variables);
   auto opened = open_tasks(context);
+  if (opened.holdfast.locks().capabilities().backend == memory_capabilities.backend) {
+    complain("warning: memory: is private to this process, so the task is gone at once; use sqlite:PATH");
+  }
   // There is no task yet that could be bound to the lock of the environment.
   const auto token = options.fence.explicit_token(opened.holdfast.locks());
   auto tasks = token ? opened.tasks.with_fence(*token) : opened.tasks;
@@ -39,7 +44,7 @@ void add_task_create(Command task, Context& context) {
   auto options = std::make_shared<CreateOptions>();
   options->owner.add_to(command);
   options->task.add_to(command);
-  options->fence.add_to(command);
+  options->fence.add_to(command, "Bind it at once to the lock that this fence is of");
   command.add_option("NAME=JSON", options->variables, "Variables that it begins with");
   command.footer(
       "The task is `working` from the start. With --request-key a repeated create gives the same task.\n"

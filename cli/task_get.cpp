@@ -38,7 +38,7 @@ void add_task_get(Command task, Context& context) {
       "Examples:\n"
       "  holdfast task get \"$id\"\n"
       "  holdfast --json task get \"$id\" | jq -r .task.status");
-  command.action([&context, options] { return get(context, *options); });
+  command.action([&context, options] { return with_task(*options, [&] { return get(context, *options); }); });
 }
 
 void add_task_result(Command task, Context& context) {
@@ -53,7 +53,8 @@ void add_task_result(Command task, Context& context) {
       "Examples:\n"
       "  holdfast task result \"$id\"\n"
       "  holdfast --json task result \"$id\" | jq -r .stdout");
-  command.action([&context, options] { return result(context, *options); });
+  command.action(
+      [&context, options] { return with_task(*options, [&] { return result(context, *options); }); });
 }
 
 }  // namespace holdfast::cli

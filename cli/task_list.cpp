@@ -33,7 +33,10 @@ std::string next_page_command(const Context& context, const std::string& url, co
   // As the engine tells it, without a password: what is printed may end up in a log.
   if (!context.url.empty()) command += " --url " + shell_word(url);
   command += " task list";
-  if (options.owner.name != TaskOwner{}.name) command += " --owner " + shell_word(options.owner.name);
+  // Without it the default counts, which may be another where this is pasted.
+  const bool plain = options.owner.name == TaskOwner::nobody_in_particular &&
+                     TaskOwner::by_default() == TaskOwner::nobody_in_particular;
+  if (!plain) command += " --owner " + shell_word(options.owner.name);
   if (options.status) command += " --status " + shell_word(*options.status);
   if (options.limit != ListOptions{}.limit) command += " --limit " + std::to_string(options.limit);
   return command + " --cursor " + shell_word(cursor);
@@ -60,7 +63,13 @@ int list(const Context& context, const ListOptions& options) {
     request.cursor = page.cursor;
   } while (wanted > 0 && !request.cursor.empty());
 
-  if (rows.size() > 1) print_table(rows);
+  if (rows.size() > 1) {
+    print_table(rows);
+  } else if (!context.json) {
+    complain("the owner " + quote(options.owner.name) + " has no " +
+             (options.cursor.empty() ? "" : "further ") + "tasks" +
+             (options.status ? " that are " + *options.status : ""));
+  }
   if (request.cursor.empty()) return exit_ok;
   if (context.json) {
     print_json({{"cursor", request.cursor}});
@@ -86,7 +95,7 @@ void add_task_list(Command task, Context& context) {
       "is shown as it is. With --json one object per line and task; if there are more, the last line is\n"
       "{\"cursor\":CURSOR}, otherwise the hint how to go on is on stderr.\n"
       "\n"
-      "Exit: 0, also for an empty list; 65 the cursor is not from this list.\n"
+      "Exit: 0, also for an empty list, which stderr tells; 65 the cursor is not from this list.\n"
       "\n"
       "Examples:\n"
       "  holdfast task list\n"

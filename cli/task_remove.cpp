@@ -31,8 +31,7 @@ int remove_and_tell(const Context& context, const RemoveOptions& options) {
     print_json(removed ? nlohmann::ordered_json{{"ok", true}}
                        : nlohmann::ordered_json{{"ok", false}, {"reason", "not-found"}});
   } else if (!removed) {
-    complain("there is no task " + quote(options.task.id) + " of the owner " +
-             quote(options.task.owner.name) + ": it was removed before, has expired, or is another owner's");
+    complain(no_such_task_message(options.task));
   }
   return removed ? exit_ok : exit_no_task;
 }

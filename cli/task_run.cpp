@@ -63,11 +63,15 @@ class TaskRun {
     LockedCommand command(context_.command, times_, output.redirections());
     auto opened = open_tasks(context_);
     id_ = options_.id ? *options_.id : opened.tasks.create(owner_, request_).id;
-    tell_id();
+    // One that was there before is ours only when it is claimed; there may be none.
+    if (!options_.id) tell_id();
     warn_of_private_locks(opened.holdfast);
-    const EndingReport report(context_.json, Tasks::lock_key(owner_, id_), times_);
+    const auto subject = Subject::task(id_, Tasks::lock_key(owner_, id_));
+    const EndingReport report(context_.json, subject, times_);
     Claim claim;
-    if (const auto code = take(opened, command.signals(), report, claim)) return *code;
+    if (const auto code = take(opened, command.signals(), subject, report, claim)) return *code;
+    if (options_.id) tell_id();
+    claimed_ = claim.task();
     if (const auto signal = command.told_to_end()) return called_off_before_start(opened, claim, *signal);
 
     variables.emplace([this, tasks = opened.tasks.with_fence(claim.fence())](
@@ -91,7 +95,7 @@ class TaskRun {
   }
 
  private:
-  /// Before anything else on stderr: whoever started us may want to look at the task, or to cancel it.
+  /// Before anything of the command: whoever started us may want to look at the task, or to cancel it.
   void tell_id() const {
     if (context_.json) {
       tell_json({{"taskId", id_}});
@@ -101,19 +105,18 @@ class TaskRun {
   }
 
   /// An exit code, or nothing and a claim.
-  std::optional<int> take(OpenedTasks& opened, SignalQueue& signals, const EndingReport& report,
-                          Claim& claim) {
+  std::optional<int> take(OpenedTasks& opened, SignalQueue& signals, const Subject& subject,
+                          const EndingReport& report, Claim& claim) {
     LockOptions how{.ttl = times_.ttl, .retries = no_retry_limit, .max_hold = times_.max_hold};
     auto taken =
-        take_with_patience(opened.holdfast.locks(), Tasks::lock_key(owner_, id_), wait_, signals,
-                           options_.patience.verbose, [&](milliseconds wait, const std::stop_token& stop) {
+        take_with_patience(opened.holdfast.locks(), subject, wait_, signals, options_.patience.verbose,
+                           [&](milliseconds wait, const std::stop_token& stop) {
                              how.wait = wait;
                              return opened.tasks.claim(owner_, id_, how, stop);
                            });
     if (taken.signal) return exit_signal_base + *taken.signal;
     if (taken.refusal) {
-      report.tell(to_string(ErrorCode::AcquisitionTimeout),
-                  "somebody else works on the task " + quote(id_) + ": " + *taken.refusal);
+      report.tell(to_string(ErrorCode::AcquisitionTimeout), *taken.refusal);
       return options_.conflict_exit_code;
     }
     claim = *std::move(taken.got);
@@ -265,9 +268,17 @@ class TaskRun {
                 ? "was cancelled" + (task.status_message ? " (" + printable(*task.status_message) + ")" : "")
                 : "was set to " + std::string(to_string(task.status)) + " by somebody else";
     } catch (const Error& error) {
-      if (error.code() == ErrorCode::NotFound) how = "is gone: removed or expired";
+      if (error.code() == ErrorCode::NotFound) how = "is gone: " + why_gone();
     }
     report.tell("TaskEnded", "the task " + quote(id_) + " " + how + "; " + and_the_command);
+  }
+
+  /// By this machine's clock, which need not be the store's.
+  std::string why_gone() const {
+    const auto& expires = claimed_.expires_at_ms;
+    if (!expires || time_until(*expires) > std::chrono::seconds(1)) return "removed, or expired";
+    return "its ttl of " + describe(milliseconds(*expires - claimed_.created_at_ms)) +
+           " is over, which counts from its creation (--ttl, at most 24h)";
   }
 
   const Context& context_;
@@ -277,6 +288,7 @@ class TaskRun {
   LeaseTimes times_;
   NewTask request_;
   std::string id_;
+  Task claimed_;  ///< as it was then
   bool complained_ = false;
 };
 
@@ -287,7 +299,9 @@ void add_task_run(Command task, Context& context) {
   auto options = std::make_shared<TaskRunOptions>();
   options->owner.add_to(command);
   options->new_task.add_to(command);
-  command.add_option("--id", options->id, "Work on this task instead of a new one").value_name("ID");
+  command.add_option("--id", options->id, "Work on this task instead of a new one")
+      .value_name("ID")
+      .not_empty();
   options->patience.add_to(command);
   command
       .add_option("-E,--conflict-exit-code", options->conflict_exit_code,
@@ -307,7 +321,7 @@ void add_task_run(Command task, Context& context) {
   command.usage("Usage: holdfast task run [OPTIONS] -- COMMAND [ARGUMENT...]\n");
   command.footer(
       "Creates a task (or takes one with --id), holds the lock that belongs to it while the command runs,\n"
-      "and completes it if the command exits with 0, else fails it. The first line on stderr tells its id.\n"
+      "and completes it if the command exits with 0, else fails it. A line on stderr tells its id.\n"
       "The result is {\"exitCode\":N,\"signal\":null,\"stdout\":TAIL,\"stderr\":TAIL}: the last 4 KiB of "
       "each.\n"
       "\n"
@@ -316,17 +330,29 @@ void add_task_run(Command task, Context& context) {
       "works\n"
       "there too, under the fence.\n"
       "\n"
-      "If the task is cancelled, by anyone anywhere, the command gets TERM, and KILL after the grace.\n"
+      "If the task is cancelled, by anyone anywhere, the command gets TERM, and KILL after the grace. So it\n"
+      "does when the task's ttl is over, which counts from its creation: give work that may take longer "
+      "than\n"
+      "an hour a --ttl. What may take longer than 24 hours is for `holdfast run`.\n"
+      "\n"
+      "A --request-key runs a request once: if the task under that key has ended, nothing is run (65) until\n"
+      "it is gone, by its ttl or by `task rm`. The command's output goes through pipes, not to the "
+      "terminal.\n"
       "\n"
       "Exit: the command's own code; 128+N if it died of signal N; 126 or 127 if it cannot be run; 80 the\n"
-      "task was cancelled or ended by somebody else; 79 lock lost; 75 (or -E) somebody else works on it;\n"
-      "65 the task has ended already; 1 there is no such task; 64 usage; 69 backend unavailable.\n"
+      "task was cancelled, ended or removed by somebody else, or expired; 79 lock lost; 75 (or -E) somebody\n"
+      "else works on it; 65 the task has ended already; 1 there is no such task; 64 usage; 69 backend\n"
+      "unavailable.\n"
       "\n"
       "Examples:\n"
-      "  holdfast task run --method backup -- ./backup.sh\n"
-      "  holdfast task run -- sh -c 'for i in 1 2 3; do echo progress=$i >&3; sleep 1; done'\n"
+      "  holdfast task run --method backup --ttl 8h -- ./backup.sh\n"
+      "  holdfast task run -- sh -c 'for i in 25 50 75; do echo progress=$i >&3; sleep 1; done'\n"
       "  holdfast task run -n --id \"$id\" -- ./worker        unless somebody works on it");
-  command.action([&context, options] { return TaskRun(context, *options)(); });
+  command.action([&context, options] {
+    TaskRun run(context, *options);
+    if (!options->id) return run();
+    return with_task({.owner = options->owner, .id = *options->id}, [&run] { return run(); });
+  });
 }
 
 }  // namespace holdfast::cli

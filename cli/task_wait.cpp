@@ -85,7 +85,8 @@ void add_task_wait(Command task, Context& context) {
       "Examples:\n"
       "  holdfast task wait \"$id\" && holdfast task result \"$id\"\n"
       "  holdfast task wait \"$id\" --status completed --timeout 5m || echo 'not well, or not yet'");
-  command.action([&context, options] { return wait(context, *options); });
+  command.action(
+      [&context, options] { return with_task(options->task, [&] { return wait(context, *options); }); });
 }
 
 }  // namespace holdfast::cli

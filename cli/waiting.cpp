@@ -29,9 +29,9 @@ milliseconds Patience::length() const {
   return wait ? parse_duration("--wait", *wait) : no_time_limit;
 }
 
-InterruptibleWait::InterruptibleWait(SignalQueue& signals, std::string key, bool verbose)
+InterruptibleWait::InterruptibleWait(SignalQueue& signals, std::string name, bool verbose)
     : signals_(signals),
-      key_(std::move(key)),
+      name_(std::move(name)),
       verbose_(verbose || isatty(STDERR_FILENO) == 1),
       end_(checked(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "cannot make an eventfd")),
       thread_([this] { listen(); }) {}
@@ -54,7 +54,7 @@ void InterruptibleWait::listen() {
     std::array<pollfd, 2> watched{{{signals_.descriptor(), POLLIN, 0}, {end_.get(), POLLIN, 0}}};
     const int ready = poll(watched.data(), watched.size(), timeout);
     if (ready == 0) {
-      complain("waiting for " + quote(key_) + " ...");
+      complain("waiting for " + name_ + " ...");
       timeout = -1;
     }
     if (watched[1].revents != 0) return;
@@ -70,10 +70,10 @@ void InterruptibleWait::listen() {
   }
 }
 
-std::string not_acquired_message(Locks& locks, const std::string& key, milliseconds waited) {
-  std::string message = quote(key) + " is locked by somebody else";
+std::string not_acquired_message(Locks& locks, const Subject& subject, milliseconds waited) {
+  std::string message = subject.taken;
   try {
-    if (const auto holder = locks.get_by_key(key)) {
+    if (const auto holder = locks.get_by_key(subject.key)) {
       message += ", for " + describe(time_until(holder->expires_at_ms)) + " more unless it is renewed";
     }
   } catch (const Error&) {  // only a nicety is missing
@@ -94,12 +94,6 @@ bool held_by_enclosing_run(Locks& locks, const std::string& key) {
     rest = end == std::string_view::npos ? std::string_view{} : rest.substr(end + 1);
   }
   return false;
-}
-
-std::string nested_message(const std::string& key) {
-  return quote(key) +
-         " is held by the `holdfast run` that this command runs under; waiting for it would never end. "
-         "The lock is held already: run the command directly, or use another key";
 }
 
 }  // namespace holdfast::cli

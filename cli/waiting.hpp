@@ -12,6 +12,7 @@
 #include "command.hpp"
 #include "descriptor.hpp"
 #include "signals.hpp"
+#include "subject.hpp"
 
 namespace holdfast::cli {
 
@@ -31,7 +32,8 @@ struct Patience {
 /// waited for.
 class InterruptibleWait {
  public:
-  InterruptibleWait(SignalQueue& signals, std::string key, bool verbose);
+  /// `name`: of what is waited for, fit to print.
+  InterruptibleWait(SignalQueue& signals, std::string name, bool verbose);
   ~InterruptibleWait();
   InterruptibleWait(const InterruptibleWait&) = delete;
   InterruptibleWait& operator=(const InterruptibleWait&) = delete;
@@ -44,7 +46,7 @@ class InterruptibleWait {
   void listen();
 
   SignalQueue& signals_;
-  std::string key_;
+  std::string name_;
   bool verbose_;
   std::stop_source stop_;
   std::optional<int> signal_;
@@ -53,12 +55,11 @@ class InterruptibleWait {
 };
 
 /// Why a lock was not acquired, for people; ends with what to do.
-[[nodiscard]] std::string not_acquired_message(Locks& locks, const std::string& key,
+[[nodiscard]] std::string not_acquired_message(Locks& locks, const Subject& subject,
                                                std::chrono::milliseconds waited);
 
 /// Whether an enclosing `holdfast run` (named by HOLDFAST_CHAIN) holds the key: then waiting for it would
 /// never end, because it waits for us.
 [[nodiscard]] bool held_by_enclosing_run(Locks& locks, const std::string& key);
-[[nodiscard]] std::string nested_message(const std::string& key);
 
 }  // namespace holdfast::cli

@@ -108,10 +108,52 @@ TEST_F(TaskCommands, AnotherOwnersTaskIsNotThere) {
                                              {"rm", id}}) {
     const auto result = task(command);
     EXPECT_EQ(result.code, 1) << command.front() << result.err;
-    EXPECT_NE(result.err.find(id), std::string::npos) << command.front() << ": " << result.err;
+    EXPECT_TRUE(result.err.starts_with("holdfast: there is no task \"" + id + "\" of the owner \"local\""))
+        << command.front() << ": " << result.err;
   }
   EXPECT_EQ(task({"list"}).out, "");
   EXPECT_EQ(json({"get", id, "--owner", "alice"})["version"], 1) << "nothing was changed";
+}
+
+TEST_F(TaskCommands, TheOwnerIsThatOfTheEnvironmentUnlessItIsSaid) {
+  const Program::Options alice{.environment = {"HOLDFAST_TASK_OWNER=alice"}};
+  const auto created = holdfast({"task", "create"}, alice);
+  const auto id = created.out.substr(0, created.out.find('\n'));
+  EXPECT_EQ(json({"get", id, "--owner", "alice"})["ownerId"], "alice");
+  EXPECT_EQ(holdfast({"task", "get", id}, alice).code, 0);
+  EXPECT_EQ(holdfast({"task", "get", id, "--owner", "local"}, alice).code, 1);
+  EXPECT_EQ(holdfast({"task", "create"}, {.environment = {"HOLDFAST_TASK_OWNER="}}).code, 0) << "as unset";
+}
+
+TEST_F(TaskCommands, AnEmptyOwnerOrIdIsAnUnsetVariableAndRefused) {
+  for (const std::vector<std::string>& command :
+       std::vector<std::vector<std::string>>{{"get", ""},
+                                             {"create", "--owner", ""},
+                                             {"list", "--owner", ""},
+                                             {"cancel", "", "--owner", "alice"}}) {
+    const auto result = task(command);
+    EXPECT_EQ(result.code, 64) << command.front() << result.err;
+    EXPECT_NE(result.err.find("is empty"), std::string::npos) << result.err;
+  }
+}
+
+TEST_F(TaskCommands, AnEmptyListIsToldBesideTheOutput) {
+  const auto none = task({"list"});
+  EXPECT_EQ(none.code, 0);
+  EXPECT_EQ(none.out, "");
+  EXPECT_EQ(none.err, "holdfast: the owner \"local\" has no tasks\n");
+  create();
+  EXPECT_EQ(task({"list"}).err, "");
+  EXPECT_EQ(task({"list", "--status", "failed"}).err,
+            "holdfast: the owner \"local\" has no tasks that are failed\n");
+  const auto as_json = holdfast({"--json", "task", "list", "--owner", "bob"});
+  EXPECT_EQ(as_json.out + as_json.err, "");
+}
+
+TEST_F(TaskCommands, ATaskInMemoryIsWarnedOf) {
+  const auto created = holdfast({"--url", "memory:", "task", "create"});
+  EXPECT_EQ(created.code, 0);
+  EXPECT_NE(created.err.find("gone at once"), std::string::npos) << created.err;
 }
 
 TEST_F(TaskCommands, ErrorsAreJsonIfAskedFor) {
@@ -197,6 +239,21 @@ TEST_F(TaskCommands, SetSaysHowToQuoteText) {
   EXPECT_EQ(task({"set", id}).code, 64);
   EXPECT_EQ(task({"set", id, "a=1", "a=2"}).code, 64) << "twice is a mistake";
   EXPECT_EQ(json({"get", id})["version"], 1);
+}
+
+TEST_F(TaskCommands, WhatIsMeantToBeAnObjectIsNotTakenForText) {
+  const auto id = create();
+  const auto object = task({"set", id, R"(a={"x":})"});
+  EXPECT_EQ(object.code, 64);
+  EXPECT_NE(object.err.find("is not JSON; look at line 1, column 6;"), std::string::npos) << object.err;
+  EXPECT_EQ(object.err.find("meant to be text"), std::string::npos) << object.err;
+  const auto array = holdfast({"task", "complete", id, "--result", "-"}, {.input = "\n [1,"});
+  EXPECT_EQ(array.code, 64);
+  EXPECT_EQ(array.err.find("line"), std::string::npos) << "it would count from the [: " << array.err;
+  for (const auto& empty : {task({"set", id, "a="}), task({"complete", id, "--result", "-"})}) {
+    EXPECT_EQ(empty.code, 64);
+    EXPECT_NE(empty.err.find("is empty, and JSON is not"), std::string::npos) << empty.err;
+  }
 }
 
 TEST_F(TaskCommands, CompleteWritesTheResultAndResultPrintsIt) {
@@ -487,6 +544,8 @@ TEST_F(TaskCommands, RebindIsTheOperators) {
   EXPECT_EQ(moved["fence"]["fence"], "000000000000001");
   EXPECT_EQ(task({"set", id, "a=1", "--fence", "50", "--fence-key", "a"}).code, 79);
   EXPECT_EQ(json({"rebind", id, "--none"})["fence"], nullptr);
+  EXPECT_EQ(json({"set", id, "a=1", "--fence", "50", "--fence-key", "a"})["fence"]["key"], "a")
+      << "the help warns of that";
   EXPECT_EQ(
       holdfast({"task", "rebind", id}, {.environment = {"HOLDFAST_KEY=k", "HOLDFAST_FENCE=000000000000001"}})
           .code,

@@ -89,7 +89,11 @@ TEST_F(TaskRun, ASignalIsRecordedAsSuch) {
 TEST_F(TaskRun, ACommandThatCannotBeRunFailsItsTask) {
   const auto result = holdfast({"task", "run", "--", "no-such-command-anywhere"});
   EXPECT_EQ(result.code, 127) << result.err;
-  const auto task = get(told_id(result.err));
+  const auto id = told_id(result.err);
+  EXPECT_NE(result.err.find("cannot run \"no-such-command-anywhere\" as the task \"" + id + "\""),
+            std::string::npos)
+      << result.err;
+  const auto task = get(id);
   EXPECT_EQ(task["task"]["status"], "failed");
   EXPECT_EQ(task["result"]["exitCode"], 127);
 }
@@ -226,13 +230,39 @@ TEST_F(TaskRun, ATaskThatIsRemovedOrEndedByAnotherEndsTheCommandToo) {
   EXPECT_EQ(get(completed)["result"], 1);
 }
 
+TEST_F(TaskRun, TheEndOfItsTtlEndsTheCommandAndSaysWhichOptionThatIs) {
+  auto running =
+      start({"task", "run", "--ttl", "4", "--", "sh", "-c", "echo $$ > $DIR/started; exec sleep 60"});
+  const auto command = pid_in(file("started"));
+  const auto ended = running->wait();
+  EXPECT_EQ(ended.code, 80) << ended.err;
+  EXPECT_FALSE(alive(command));
+  EXPECT_NE(ended.err.find("its ttl of 4 s is over"), std::string::npos) << ended.err;
+  EXPECT_NE(ended.err.find("--ttl"), std::string::npos) << ended.err;
+}
+
+TEST_F(TaskRun, ATaskDoesNotWaitForItself) {
+  const auto ran = shell("$HOLDFAST task run --id $HOLDFAST_TASK_ID -- true");
+  EXPECT_EQ(ran.code, 75) << ran.err;
+  EXPECT_NE(ran.err.find("is the one that this command runs as"), std::string::npos) << ran.err;
+}
+
+TEST_F(TaskRun, TheCommandFindsItsTaskWhoeverOwnsIt) {
+  const auto ran = shell("$HOLDFAST task set \"$HOLDFAST_TASK_ID\" progress=0.5", {"--owner", "alice"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(get(ran.id, "alice")["variables"]["progress"], 0.5);
+}
+
 TEST_F(TaskRun, TwoDoNotWorkOnOneTask) {
   const auto id = create();
   auto running = worker(id);
   (void)pid_in(file("started"));
   const auto refused = holdfast({"task", "run", "-n", "--id", id, "--", "true"});
   EXPECT_EQ(refused.code, 75) << refused.err;
-  EXPECT_NE(refused.err.find(id), std::string::npos) << refused.err;
+  EXPECT_TRUE(refused.err.starts_with("holdfast: the task \"" + id + "\" is worked on by somebody else"))
+      << refused.err;
+  const auto patient = holdfast({"task", "run", "-w", "1.3", "--verbose", "--id", id, "--", "true"});
+  EXPECT_TRUE(patient.err.starts_with("holdfast: waiting for the task \"" + id + "\" ...\n")) << patient.err;
   EXPECT_EQ(holdfast({"task", "run", "-w", "0.1", "-E", "9", "--id", id, "--", "true"}).code, 9);
   EXPECT_FALSE(running->finished());
 }
@@ -262,7 +292,8 @@ TEST_F(TaskRun, ALostLockEndsTheCommandAndLeavesTheTask) {
   EXPECT_EQ(holdfast({"lock", "release", held.at("lockId")}).code, 0);
   const auto result = running->wait();
   EXPECT_EQ(result.code, 79) << result.err;
-  EXPECT_NE(result.err.find("lost the lock"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("lost the task \"" + id + "\""), std::string::npos) << result.err;
+  EXPECT_EQ(result.err.find("task:local"), std::string::npos) << result.err;
   EXPECT_FALSE(alive(command));
   EXPECT_EQ(get(id)["task"]["status"], "working") << "for the next";
 }
@@ -300,7 +331,12 @@ TEST_F(TaskRun, ATaskThatIsOverOrNotThereIsNotRun) {
   EXPECT_EQ(holdfast({"task", "complete", id}).code, 0);
   const auto over = holdfast({"task", "run", "--id", id, "--", "touch", file("ran").string()});
   EXPECT_EQ(over.code, 65) << over.err;
-  EXPECT_EQ(holdfast({"task", "run", "--id", "no-such-task", "--", "touch", file("ran").string()}).code, 1);
+  EXPECT_EQ(over.err.find("holdfast: task "), std::string::npos) << "no id as if it ran: " << over.err;
+  const auto none = holdfast({"task", "run", "--id", "no-such-task", "--", "touch", file("ran").string()});
+  EXPECT_EQ(none.code, 1) << none.err;
+  EXPECT_TRUE(none.err.starts_with("holdfast: there is no task \"no-such-task\" of the owner \"local\""))
+      << none.err;
+  EXPECT_EQ(holdfast({"task", "run", "--id", "", "--", "touch", file("ran").string()}).code, 64);
   EXPECT_FALSE(std::filesystem::exists(file("ran")));
 }
 

@@ -101,6 +101,35 @@ TEST_F(Usage, BadInputIsRefusedWithItsCodeAndAReason) {
   }
 }
 
+TEST_F(Usage, AForgottenValueIsNotTakenFromElsewhere) {
+  const auto created = holdfast({"task", "create"});
+  const auto id = created.out.substr(0, created.out.find('\n'));
+  struct Forgotten {
+    std::vector<std::string> typed;
+    std::string option;
+  };
+  const std::vector<Forgotten> table{
+      {{"task", "fail", id, "--message"}, "--message"},
+      {{"task", "fail", "--message", "--", id}, "--message"},
+      {{"task", "create", "a=1", "--method"}, "--method"},
+      {{"task", "set", id, "a=1", "--fence", "5", "--fence-key"}, "--fence-key"},
+      {{"task", "cancel", id, "--owner"}, "--owner"},
+      {{"task", "run", "--method", "--", "true"}, "--method"},
+      {{"lock", "acquire", "k", "--ttl"}, "--ttl"},
+      {{"run", "k", "--ttl"}, "--ttl"},
+      {{"run", "k", "-nw", "--", "true"}, "-w"},
+      {{"lock", "list", "--url"}, "--url"},
+  };
+  for (const auto& [typed, option] : table) {
+    const auto result = holdfast(typed);
+    EXPECT_EQ(result.code, 64) << typed[1] << result.err;
+    EXPECT_TRUE(result.err.starts_with("holdfast: " + option + ": its value is missing")) << result.err;
+  }
+  EXPECT_EQ(nlohmann::json::parse(holdfast({"--json", "task", "get", id}).out).at("version"), 1)
+      << "nothing was changed";
+  EXPECT_EQ(holdfast({"task", "fail", id, "--message=--"}).code, 0) << "for who means it";
+}
+
 TEST_F(Usage, AFileThatIsNoDatabaseIsUnavailableAndUntouched) {
   std::ofstream(file("text.db")) << "this is not a database, and it is longer than a header would be.\n"
                                  << std::string(2000, 'x');
