@@ -48,6 +48,17 @@ std::optional<std::string> wants_value(const CLI::App* app, const std::string& t
   return std::nullopt;
 }
 
+/// The parser takes whatever follows for the value: the next option, or a `--`, be it typed or ours. Whoever
+/// means that writes OPTION=VALUE.
+void require_value(const CLI::App* app, const std::string& option, const std::string* next) {
+  const auto missing = [&](const std::string& more) {
+    return UsageError(option + ": its value is missing" + more + "; see " + path_of(app) + " --help");
+  };
+  if (next == nullptr || *next == "--") throw missing("");
+  const auto name = next->substr(0, next->find('='));
+  if (is_option(name) && find_option(app, name) != nullptr) throw missing(", for " + name + " is an option");
+}
+
 bool looks_like_lock_id(const CLI::App* app, const std::string& text) {
   return (app->get_name() == "release" || app->get_name() == "extend") && find_option(app, text) == nullptr &&
          LockId::parse(text).ok();
@@ -92,10 +103,7 @@ Arguments divide_arguments(const CLI::App& app, const std::vector<std::string>& 
     if (!only_positional && is_option(text) && !looks_like_lock_id(at, text)) {
       result.ours.push_back(text);
       if (const auto option = wants_value(at, text)) {
-        // The parser would take the `--` for the value, be it typed or ours.
-        if (i + 1 == typed.size() || typed[i + 1] == "--") {
-          throw UsageError(*option + ": its value is missing; see " + path_of(at) + " --help");
-        }
+        require_value(at, *option, i + 1 < typed.size() ? &typed[i + 1] : nullptr);
         result.ours.push_back(typed[++i]);
       }
       continue;

@@ -51,7 +51,7 @@ void add_task_bind(Command task, Context& context) {
       "the fence is an old one.\n"
       "\n"
       "Examples:\n"
-      "  holdfast run nightly -- sh -c 'holdfast task bind \"$id\" && ./work \"$id\"'\n"
+      "  holdfast run nightly -- holdfast task bind \"$id\"\n"
       "  holdfast task bind \"$id\" --fence 42 --fence-key nightly");
   command.action(
       [&context, options] { return with_task(options->task, [&] { return bind(context, *options); }); });

@@ -112,7 +112,7 @@ class TaskRun {
         take_with_patience(opened.holdfast.locks(), subject, wait_, signals, options_.patience.verbose,
                            [&](milliseconds wait, const std::stop_token& stop) {
                              how.wait = wait;
-                             return opened.tasks.claim(owner_, id_, how, stop);
+                             return claim_it(opened, how, stop);
                            });
     if (taken.signal) return exit_signal_base + *taken.signal;
     if (taken.refusal) {
@@ -121,6 +121,18 @@ class TaskRun {
     }
     claim = *std::move(taken.got);
     return std::nullopt;
+  }
+
+  Claim claim_it(OpenedTasks& opened, const LockOptions& how, const std::stop_token& stop) const {
+    try {
+      return opened.tasks.claim(owner_, id_, how, stop);
+    } catch (const Error& error) {
+      // Whoever typed a command, and no id, may not expect that there was such a task.
+      if (error.code() != ErrorCode::InvalidTransition || options_.id) throw;
+      throw Error(error.code(), error.message() +
+                                    ". The command was not run: it was, under this --request-key, "
+                                    "before; to run it again, remove that task first (holdfast task rm)");
+    }
   }
 
   /// Whoever asked us to end does not want the command to begin. A task that was made for it would wait for

@@ -343,7 +343,11 @@ TEST_F(TaskRun, ATaskThatIsOverOrNotThereIsNotRun) {
 TEST_F(TaskRun, ARequestKeyRunsTheRequestOnce) {
   const std::vector<std::string> typed{"task", "run", "--request-key", "2026-01-31", "--", "true"};
   EXPECT_EQ(holdfast(typed).code, 0);
-  EXPECT_EQ(holdfast(typed).code, 65) << "it is done";
+  const auto again = holdfast(typed);
+  EXPECT_EQ(again.code, 65) << "it is done";
+  EXPECT_NE(again.err.find("holdfast task rm"), std::string::npos) << again.err;
+  EXPECT_EQ(holdfast({"task", "rm", told_id(again.err)}).code, 0);
+  EXPECT_EQ(holdfast(typed).code, 0) << "as for the first time";
 }
 
 TEST_F(TaskRun, UsageIsChecked) {

@@ -119,11 +119,14 @@ TEST_F(Usage, AForgottenValueIsNotTakenFromElsewhere) {
       {{"run", "k", "--ttl"}, "--ttl"},
       {{"run", "k", "-nw", "--", "true"}, "-w"},
       {{"lock", "list", "--url"}, "--url"},
+      {{"task", "fail", id, "--message", "--json"}, "--message"},
+      {{"task", "run", "--method", "--owner=alice", "true"}, "--method"},
+      {{"run", "-w", "-n", "k", "true"}, "-w"},
   };
   for (const auto& [typed, option] : table) {
     const auto result = holdfast(typed);
     EXPECT_EQ(result.code, 64) << typed[1] << result.err;
-    EXPECT_TRUE(result.err.starts_with("holdfast: " + option + ": its value is missing")) << result.err;
+    EXPECT_NE(result.err.find(option + ": its value is missing"), std::string::npos) << result.err;
   }
   EXPECT_EQ(nlohmann::json::parse(holdfast({"--json", "task", "get", id}).out).at("version"), 1)
       << "nothing was changed";
