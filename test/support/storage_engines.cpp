@@ -9,6 +9,7 @@
 
 #include "support/redis_server.hpp"
 #include "support/temp_dir.hpp"
+#include "support/troubled_redis.hpp"
 
 namespace holdfast::test {
 namespace {
@@ -63,40 +64,20 @@ class RedisWorld final : public StorageWorld {
   Way way_;
 };
 
-/// Something goes wrong all the time: what the engine should not let its users notice.
 class TroubledRedisWorld final : public StorageWorld {
  public:
-  using Trouble = void (*)(RedisServer& server);
-  TroubledRedisWorld(RedisServer::Options options, Trouble trouble, milliseconds every)
-      : server_(std::move(options)), troublemaker_([this, trouble, every](const std::stop_token& stop) {
-          while (!stop.stop_requested()) {
-            std::this_thread::sleep_for(every);
-            trouble(server_);
-          }
-        }) {}
+  TroubledRedisWorld(RedisServer::Options options, TroubledRedis::Trouble trouble, milliseconds every)
+      : redis_(std::move(options), trouble, every) {}
 
   std::shared_ptr<StorageBackend> open() override {
     for (;;) {  // opening, unlike what follows, does not try again
-      if (auto made = make_redis_storage_backend(server_.tcp())) return *std::move(made);
+      if (auto made = make_redis_storage_backend(redis_.tcp())) return *std::move(made);
     }
   }
 
  private:
-  RedisServer server_;
-  std::jthread troublemaker_;
+  TroubledRedis redis_;
 };
-
-/// Scripts vanish and connections are cut.
-void disturb(RedisServer& server) {
-  auto raw = server.raw();
-  raw.command({"SCRIPT", "FLUSH", "SYNC"});
-  raw.command({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
-  raw.command({"CLIENT", "KILL", "TYPE", "pubsub"});
-}
-
-void restart(RedisServer& server) {
-  server.restart();
-}
 
 StorageEngine redis_engine(std::string name, RedisWorld::Way way, bool tls = false) {
   return {.name = std::move(name),
@@ -106,7 +87,7 @@ StorageEngine redis_engine(std::string name, RedisWorld::Way way, bool tls = fal
 }
 
 StorageEngine troubled_redis_engine(std::string name, const RedisServer::Options& options,
-                                    TroubledRedisWorld::Trouble trouble, milliseconds every) {
+                                    TroubledRedis::Trouble trouble, milliseconds every) {
   return {.name = std::move(name),
           .make_world = [options, trouble,
                          every] { return std::make_unique<TroubledRedisWorld>(options, trouble, every); },
@@ -142,8 +123,9 @@ std::vector<StorageEngine> undisturbed_storage_engines() {
 
 std::vector<StorageEngine> storage_engines() {
   auto all = undisturbed_storage_engines();
-  all.push_back(troubled_redis_engine("redis_disturbed", {}, disturb, milliseconds(3)));
-  all.push_back(troubled_redis_engine("redis_restarting", {.persistent = true}, restart, milliseconds(150)));
+  all.push_back(troubled_redis_engine("redis_disturbed", {}, TroubledRedis::disturb, milliseconds(3)));
+  all.push_back(troubled_redis_engine("redis_restarting", {.persistent = true}, TroubledRedis::restart,
+                                      milliseconds(150)));
   return all;
 }
 
