@@ -22,6 +22,8 @@ struct Capabilities {
   std::string_view backend;
   bool supports_fencing = true;
   TimeAuthority time_authority = TimeAuthority::server;
+  /// Operations do their I/O on the thread that starts them (a file): not for a thread that must go on.
+  bool blocks = false;
 };
 
 /// What a change must outlive before it is answered.
@@ -63,6 +65,9 @@ struct ReleaseRequest {
   LockRef lock;
   Durability durability = Durability::machine;
   BootTime deadline = never;
+  /// Not empty: an operator takes the lock away from its holder, and says why. For telemetry; to the engine
+  /// it is a release like any other.
+  std::string broken_because = {};
 };
 
 /// Why release or extend did nothing. Callers see only "not ok"; telemetry tells them apart.
@@ -111,7 +116,7 @@ struct LockPage {
 };
 
 /// One waiter's interest in one key, from its creation on: a release after that is not missed, even if it
-/// comes before `wait_until`. A wake-up is a hint to try again, never a grant. Used by one thread.
+/// comes before `wait_until`. A wake-up is a hint to try again, never a grant. Used by one thread at a time.
 class Watch {
  public:
   Watch() = default;
@@ -125,6 +130,12 @@ class Watch {
   [[nodiscard]] virtual bool wait(BootTime look_again_at, BootTime deadline, const std::stop_token& stop) = 0;
   [[nodiscard]] bool wait_until(BootTime deadline, const std::stop_token& stop) {
     return wait(deadline, deadline, stop);
+  }
+
+  /// The same without a thread: `woken` is completed, with what `wait` would return, from a thread of the
+  /// engine (or inline). The watch must live until then, and nothing else is asked of it meanwhile.
+  virtual void begin_wait(BootTime look_again_at, BootTime deadline, std::stop_token stop, Done<bool> woken) {
+    woken(wait(look_again_at, deadline, stop));
   }
 
   /// Hands a received wake-up to another waiter: for one that was woken and gives up instead of trying.
@@ -190,6 +201,11 @@ class LockBackend {
   /// a server for it waits for the answer, at most until the deadline or a stop request.
   [[nodiscard]] virtual std::unique_ptr<Watch> watch(const LockKey& key, BootTime deadline = never,
                                                      std::stop_token stop = {}) = 0;
+  /// The same without waiting for the server's answer here. What is there to watch is told inline.
+  virtual void begin_watch(const LockKey& key, BootTime deadline, std::stop_token stop,
+                           Done<std::unique_ptr<Watch>> done) {
+    done(watch(key, deadline, std::move(stop)));
+  }
 
   /// Blocks until the operation of this completion is done; an engine may let the thread help with I/O.
   virtual void wait(Completion& completion) {

@@ -75,6 +75,13 @@ class Locks {
   /// The live locks, raw, a page at a time.
   [[nodiscard]] LockPage list(ListRequest request = {}, std::stop_token stop = {});
 
+  /// For operators: takes the lock away from whoever holds it, and says whose it was; nothing if nobody held
+  /// it. The old holder's release and extend find nothing from then on, and the next grant's fence is higher,
+  /// as always; but until its proof ends or a renewal bounces, the old holder believes in its lock, and only
+  /// the fence keeps its writes out. The reason, which must not be empty, goes to telemetry and to the log.
+  std::optional<LockInfo> break_lock(std::string_view key, std::string_view reason,
+                                     std::stop_token stop = {});
+
   [[nodiscard]] Capabilities capabilities() const noexcept;
   [[nodiscard]] std::string authority() const;
   [[nodiscard]] LockBackend& backend() const noexcept;

@@ -104,6 +104,21 @@ struct RecordPage {
   std::optional<ListPosition> next;
 };
 
+/// Whose records there are: for operators.
+struct ListOwners {
+  /// Empty for the first page, else the cursor of the page before. Opaque; a foreign one is InvalidArgument.
+  std::string cursor = {};
+  /// Clamped to 1..max_record_page.
+  std::size_t limit = 100;
+  BootTime deadline = never;
+};
+
+struct OwnerPage {
+  /// As they stand in a RecordKey.
+  std::vector<std::string> owners;
+  std::string cursor;  ///< empty on the last page
+};
+
 struct CleanupRecords {
   BootTime deadline = never;
 };
@@ -158,6 +173,8 @@ class StorageBackend {
   virtual ~StorageBackend() = default;
 
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
+  /// As Capabilities::blocks.
+  [[nodiscard]] virtual bool blocks() const noexcept = 0;
 
   /// The engine's wall clock as far as this side knows it, without asking anybody; for the times in new
   /// records. Milliseconds since the epoch.
@@ -182,6 +199,10 @@ class StorageBackend {
   /// whatever is created and removed meanwhile. A prefix without a colon at its end is InvalidArgument.
   virtual void list(ListRecords request, std::stop_token stop, Done<RecordPage> done) = 0;
 
+  /// The owners of records, a page at a time, in no particular order. One that has live records throughout is
+  /// listed exactly once; one whose records are all gone may still be.
+  virtual void list_owners(ListOwners, std::stop_token, Done<OwnerPage> done) { done(OwnerPage{}); }
+
   /// Deletes what has expired and says how much that was; 0 where the engine does it by itself.
   virtual void cleanup_expired(CleanupRecords request, std::stop_token stop, Done<std::size_t> done) = 0;
 
@@ -190,6 +211,11 @@ class StorageBackend {
   /// wake nobody.
   [[nodiscard]] virtual std::unique_ptr<Watch> watch(const RecordKey& key, BootTime deadline = never,
                                                      std::stop_token stop = {}) = 0;
+  /// As LockBackend::begin_watch.
+  virtual void begin_watch(const RecordKey& key, BootTime deadline, std::stop_token stop,
+                           Done<std::unique_ptr<Watch>> done) {
+    done(watch(key, deadline, std::move(stop)));
+  }
 
   /// As LockBackend::wait.
   virtual void wait(Completion& completion) {

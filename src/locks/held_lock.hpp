@@ -11,15 +11,15 @@
 #include <stop_token>
 #include <string>
 
-#include "locks/lease_timer.hpp"
 #include "locks/renew_loop.hpp"
+#include "sys/timer_queue.hpp"
 
 namespace holdfast {
 
 class LockRuntime;
 
 /// What stands behind a Guard: the lease, its renewal, its loss and its one release.
-class HeldLock final : public locks::Timed {
+class HeldLock final : public sys::Timed {
  public:
   /// A grant, as the acquire loop got it. `sent` is from before the first send of this id's acquire.
   struct Grant {

@@ -128,6 +128,27 @@ LockPage Locks::list(ListRequest request, std::stop_token stop) {
       .value_or_throw();
 }
 
+std::optional<LockInfo> Locks::break_lock(std::string_view key, std::string_view reason,
+                                          std::stop_token stop) {
+  if (reason.empty()) throw Error(ErrorCode::InvalidArgument, "say why the lock is broken");
+  const auto checked = checked_key(key);
+  const auto record = get_by_key_raw(key, stop);
+  if (!record) return std::nullopt;
+  // By its id: a lock that another has taken since is not the one that was to be broken.
+  const auto outcome =
+      locks::release(*runtime_->backend,
+                     {.lock = {.id = record->id, .key = checked}, .broken_because = std::string(reason)},
+                     std::move(stop))
+          .value_or_throw();
+  if (!std::holds_alternative<Released>(outcome)) return std::nullopt;
+  auto info = holdfast::sanitised(*record);
+  if (runtime_->log) {
+    runtime_->log->write(LogLevel::warning, "the lock with the key hash " + info.key_hash +
+                                                " was taken from its holder: " + std::string(reason));
+  }
+  return info;
+}
+
 Capabilities Locks::capabilities() const noexcept {
   return runtime_->backend->capabilities();
 }

@@ -5,8 +5,9 @@
 #include <memory>
 #include <string>
 
-#include "locks/lease_timer.hpp"
+#include "flow/flow.hpp"
 #include "sys/process.hpp"
+#include "sys/timer_queue.hpp"
 #include "sys/worker_pool.hpp"
 
 namespace holdfast {
@@ -32,7 +33,9 @@ class LockRuntime {
   const std::shared_ptr<Log> log;
   const std::string authority;
   const sys::Birthplace home;
-  locks::LeaseTimer timer;
+  sys::TimerQueue timer;
+  /// Of operations that no thread waits for: their timer is another, because they go on on its thread.
+  const std::shared_ptr<flow::Background> background = std::make_shared<flow::Background>();
   sys::WorkerPool callbacks{1000};
   sys::WorkerPool renewer{16};
 };

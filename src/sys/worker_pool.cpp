@@ -13,6 +13,7 @@
 namespace holdfast::sys {
 namespace {
 thread_local bool is_library_thread = false;
+thread_local const void* pool_of_this_thread = nullptr;
 }
 
 LibraryThread::LibraryThread() noexcept {
@@ -83,6 +84,7 @@ class WorkerPool::State {
 
   void work() {
     const LibraryThread mark;
+    pool_of_this_thread = this;
     std::unique_lock lock(mutex_);
     for (;;) {
       ++idle_;
@@ -129,6 +131,10 @@ bool WorkerPool::try_post(std::function<void()> job) {
 
 bool WorkerPool::is_home() const noexcept {
   return state_->is_home();
+}
+
+bool WorkerPool::is_mine() const noexcept {
+  return pool_of_this_thread == state_.get();
 }
 
 bool WorkerPool::on_library_thread() noexcept {

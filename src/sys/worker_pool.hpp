@@ -24,6 +24,8 @@ class WorkerPool {
   /// For a job that may take long: false, and nothing was done, if there is no thread for it at once.
   [[nodiscard]] bool try_post(std::function<void()> job);
   [[nodiscard]] bool is_home() const noexcept;
+  /// True on this pool's threads.
+  [[nodiscard]] bool is_mine() const noexcept;
 
   /// True on any thread of the library (of a pool, or marked with LibraryThread).
   [[nodiscard]] static bool on_library_thread() noexcept;

@@ -12,7 +12,7 @@ standard='^<[a-z0-9_]+>$'
 values='^<holdfast/(clock|doctor|done|duration|error|fence|json|lock_options|lock_types|result|storage_types|task_types)\.hpp>$'
 engines='^<holdfast/(memory|sqlite|redis)\.hpp>$'
 policies='^<holdfast/(holdfast|open|locks|guard|tasks|claim|fenced_register)\.hpp>$'
-internal='^"(core|sys|engine|locks|tasks|decorate|embedded)/'
+internal='^"(core|sys|flow|engine|locks|tasks|decorate|embedded)/'
 blocking='^<(thread|mutex|shared_mutex|condition_variable|semaphore|latch|barrier|future|iostream|fstream|filesystem|cstdio|ctime|[a-z_]+\.h|sys/.*|linux/.*)>$'
 
 # One include is judged by setting `why` when it is wrong.
@@ -44,7 +44,7 @@ judge() {
       [[ ! $what =~ $policies ]] || why="an engine knows no policy"
       [[ ! $what =~ $engines || $what == "<holdfast/$engine.hpp>" ]] || why="an engine knows no other"
       ;;
-    src/locks/* | src/tasks/* | src/decorate/*)
+    src/flow/* | src/locks/* | src/tasks/* | src/decorate/*)
       [[ $what != '"engine/'* && ! $what =~ $engines ]] || why="policies know the contracts, not the engines"
       ;;
     cli/* | examples/* | bench/*)

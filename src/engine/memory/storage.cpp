@@ -175,6 +175,7 @@ class MemoryStorageBackend final : public StorageBackend {
   }
 
   [[nodiscard]] std::string_view name() const noexcept override { return memory_capabilities.backend; }
+  [[nodiscard]] bool blocks() const noexcept override { return memory_capabilities.blocks; }
 
   [[nodiscard]] std::int64_t now_ms() const override {
     return options_.clock != nullptr ? options_.clock(options_.clock_context) : clock_.now_ms();

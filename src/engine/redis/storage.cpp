@@ -170,6 +170,7 @@ class RedisStorageBackend final : public StorageBackend {
   ~RedisStorageBackend() override { store_->client->close(); }
 
   [[nodiscard]] std::string_view name() const noexcept override { return redis_capabilities.backend; }
+  [[nodiscard]] bool blocks() const noexcept override { return redis_capabilities.blocks; }
   [[nodiscard]] std::int64_t now_ms() const override { return store_->clock.now_ms(); }
 
   void get(GetRecord request, std::stop_token stop, Done<std::optional<StoredRecord>> done) override {

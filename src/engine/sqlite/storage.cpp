@@ -33,6 +33,7 @@ class SqliteStorageBackend final : public StorageBackend {
       : access_(file, options, std::move(log), std::move(clock), patience) {}
 
   std::string_view name() const noexcept override { return sqlite_capabilities.backend; }
+  bool blocks() const noexcept override { return sqlite_capabilities.blocks; }
   std::int64_t now_ms() const override { return access_.clock().wall_ms(); }
 
   void get(GetRecord request, std::stop_token stop, Done<std::optional<StoredRecord>> done) override {

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <holdfast/clock.hpp>
+#include <holdfast/done.hpp>
 #include <memory>
+#include <stop_token>
 
-namespace holdfast::locks {
+namespace holdfast::sys {
 
 /// Something with a moment at which it wants to be called.
 class Timed : public std::enable_shared_from_this<Timed> {
@@ -17,27 +19,31 @@ class Timed : public std::enable_shared_from_this<Timed> {
   virtual BootTime on_time(BootTime now) = 0;
 
  private:
-  friend class LeaseTimer;
+  friend class TimerQueue;
   BootTime scheduled_at_ = never;  ///< the timer's, under its mutex
 };
 
 /// One thread that calls all of them at their times. Scheduling costs no system call unless it is for
 /// earlier than anything scheduled.
-class LeaseTimer {
+class TimerQueue {
  public:
-  LeaseTimer();
-  ~LeaseTimer();
-  LeaseTimer(const LeaseTimer&) = delete;
-  LeaseTimer& operator=(const LeaseTimer&) = delete;
+  TimerQueue();
+  ~TimerQueue();
+  TimerQueue(const TimerQueue&) = delete;
+  TimerQueue& operator=(const TimerQueue&) = delete;
 
   /// Replaces the target's former time. The target is not kept alive.
   void schedule(Timed& target, BootTime at);
   /// A call under way on another thread may still finish after this.
   void cancel(Timed& target) noexcept;
 
+  /// Completes `done` with false on the timer's thread, at that time or soon after a stop request.
+  void sleep_until(BootTime at, std::stop_token stop, Done<bool> done);
+
  private:
+  class Alarm;
   class State;
   std::shared_ptr<State> state_;
 };
 
-}  // namespace holdfast::locks
+}  // namespace holdfast::sys

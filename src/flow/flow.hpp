@@ -1,0 +1,158 @@
+#pragma once
+
+#include <coroutine>
+#include <holdfast/clock.hpp>
+#include <holdfast/done.hpp>
+#include <holdfast/lock_backend.hpp>
+#include <holdfast/storage_backend.hpp>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <utility>
+
+#include "core/await.hpp"
+#include "flow/op.hpp"
+#include "sys/sleep.hpp"
+#include "sys/timer_queue.hpp"
+#include "sys/worker_pool.hpp"
+
+namespace holdfast::flow {
+
+/// What operations need that no thread waits for.
+struct Background {
+  sys::TimerQueue timers;
+  /// For the steps of engines that block. Few: they queue for one file.
+  sys::WorkerPool blocking_steps{4};
+};
+
+[[nodiscard]] inline bool blocks(const LockBackend& backend) noexcept {
+  return backend.capabilities().blocks;
+}
+[[nodiscard]] inline bool blocks(const StorageBackend& backend) noexcept {
+  return backend.blocks();
+}
+
+/// How an operation waits for its steps; that is all in which the blocking API and the other differ.
+///
+/// Blocking: each step waits on the thread that runs the operation (which may do the engine's I/O meanwhile),
+/// so the operation never suspends. Completing: no thread waits; a step suspends the operation, which goes on
+/// on the thread that ends the step: of the engine's I/O, of the timers, of the pool. So between two steps it
+/// must not block nor run user code.
+class Flow {
+ public:
+  static Flow blocking() noexcept { return Flow(nullptr); }
+  static Flow completing(std::shared_ptr<Background> background) noexcept {
+    return Flow(std::move(background));
+  }
+  [[nodiscard]] bool blocks() const noexcept { return background_ == nullptr; }
+
+  /// One operation of a contract: `begin(done)` starts it on the backend. Awaiting gives its Result<T>.
+  template <class T, class Backend, class Begin>
+  [[nodiscard]] auto step(const std::shared_ptr<Backend>& backend, Begin begin) const {
+    return Step<T, Backend, Begin>{*this, backend, std::move(begin), {}};
+  }
+
+  /// Gives true: Watch::wait's answer. An absent watch, null, sleeps until it is time to look again.
+  [[nodiscard]] auto wait(Watch* watch, BootTime look_again_at, BootTime deadline,
+                          std::stop_token stop) const {
+    return Wait{*this, watch, look_again_at, deadline, std::move(stop), false};
+  }
+  [[nodiscard]] auto sleep_until(BootTime at, std::stop_token stop) const {
+    return wait(nullptr, at, at, std::move(stop));
+  }
+
+  /// Goes on on a thread that may block; a blocking flow is on one already.
+  [[nodiscard]] auto leave_io_thread() const { return Hop{*this}; }
+
+ private:
+  explicit Flow(std::shared_ptr<Background> background) noexcept : background_(std::move(background)) {}
+
+  /// What completes inside `begin` completes after it: the operation that goes on may end, and take with it
+  /// whatever `begin` still stands on.
+  template <class Begin>
+  static void defer_completions(Begin&& begin) {
+    if (detail::Trampoline::busy()) return begin();
+    const detail::Trampoline::Scope scope;
+    begin();
+  }
+
+  template <class T, class Backend, class Begin>
+  struct Step {
+    const Flow& flow;
+    const std::shared_ptr<Backend>& backend;
+    Begin begin;
+    std::optional<Result<T>> result;
+
+    [[nodiscard]] bool await_ready() {
+      if (!flow.blocks()) return false;
+      result.emplace(core::await<T>(*backend, std::move(begin)));
+      return true;
+    }
+    void await_suspend(std::coroutine_handle<> operation) {
+      // The answer may come, and the operation end, on another thread before `begin` has returned.
+      auto work = [keep = backend, this, operation] {
+        auto local = std::move(begin);
+        defer_completions([&] {
+          local(Done<T>([this, operation](Result<T> answer) {
+            result.emplace(std::move(answer));
+            operation.resume();
+          }));
+        });
+      };
+      if (!flow::blocks(*backend) || flow.background_->blocking_steps.is_mine()) return work();
+      // Kept, because the pool's last owner may be the operation itself.
+      const auto background = flow.background_;
+      background->blocking_steps.post(std::move(work));
+    }
+    [[nodiscard]] Result<T> await_resume() { return *std::move(result); }
+  };
+
+  struct Wait {
+    const Flow& flow;
+    Watch* watch;
+    BootTime look_again_at, deadline;
+    std::stop_token stop;
+    bool woken;
+
+    [[nodiscard]] bool await_ready() {
+      if (!flow.blocks()) return false;
+      if (watch != nullptr) {
+        woken = watch->wait(look_again_at, deadline, stop);
+      } else {
+        sys::sleep_until(std::min(look_again_at, deadline), stop);
+      }
+      return true;
+    }
+    void await_suspend(std::coroutine_handle<> operation) {
+      const auto background = flow.background_;
+      Done<bool> done([this, operation](Result<bool> answer) {
+        woken = answer && *answer;
+        operation.resume();
+      });
+      defer_completions([&] {
+        if (watch != nullptr) {
+          watch->begin_wait(look_again_at, deadline, stop, std::move(done));
+        } else {
+          background->timers.sleep_until(std::min(look_again_at, deadline), stop, std::move(done));
+        }
+      });
+    }
+    [[nodiscard]] bool await_resume() const noexcept { return woken; }
+  };
+
+  struct Hop {
+    const Flow& flow;
+    [[nodiscard]] bool await_ready() const noexcept {
+      return flow.blocks() || flow.background_->blocking_steps.is_mine();
+    }
+    void await_suspend(std::coroutine_handle<> operation) const {
+      const auto background = flow.background_;
+      background->blocking_steps.post([operation] { operation.resume(); });
+    }
+    void await_resume() const noexcept {}
+  };
+
+  std::shared_ptr<Background> background_;
+};
+
+}  // namespace holdfast::flow

@@ -1,0 +1,142 @@
+#include "sys/timer_queue.hpp"
+
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "sys/boot_timer.hpp"
+#include "sys/process.hpp"
+
+namespace holdfast::sys {
+
+class TimerQueue::State {
+ public:
+  void schedule(Timed& target, BootTime at) {
+    if (at == never) return cancel(target);
+    const std::lock_guard lock(mutex_);
+    put(target, at);
+    timer_->arm(at);
+  }
+
+  /// Leaves a time that it has already, if that is earlier.
+  void schedule_unless_earlier(Timed& target, BootTime at) {
+    const std::lock_guard lock(mutex_);
+    if (target.scheduled_at_ <= at) return;
+    put(target, at);
+    timer_->arm(at);
+  }
+
+  void cancel(Timed& target) {
+    const std::lock_guard lock(mutex_);
+    take(target);
+  }
+
+  BootTime run_due(BootTime now) {
+    for (;;) {
+      std::shared_ptr<Timed> target;
+      {
+        const std::lock_guard lock(mutex_);
+        if (queue_.empty()) return never;
+        const auto [at, first] = *queue_.begin();
+        if (at > now) return at;
+        target = first->weak_from_this().lock();
+        take(*first);
+      }
+      if (!target) continue;  // its destructor is on the way to cancel()
+      const BootTime next = target->on_time(now);
+      const std::lock_guard lock(mutex_);
+      // Unless somebody scheduled it meanwhile, who knew better.
+      if (target->scheduled_at_ == never && next != never) put(*target, next);
+    }
+  }
+
+  void start(const std::shared_ptr<State>& self) {
+    timer_ = std::make_unique<BootTimer>([weak = std::weak_ptr(self)](BootTime now) {
+      const auto state = weak.lock();
+      return state ? state->run_due(now) : never;
+    });
+  }
+
+  /// Ends the thread; must not be called under the mutex.
+  void stop() { timer_.reset(); }
+
+  [[nodiscard]] bool is_home() const noexcept { return home_.is_here(); }
+
+ private:
+  void put(Timed& target, BootTime at) {
+    take(target);
+    queue_.emplace(at, &target);
+    target.scheduled_at_ = at;
+  }
+  void take(Timed& target) {
+    if (target.scheduled_at_ == never) return;
+    queue_.erase({target.scheduled_at_, &target});
+    target.scheduled_at_ = never;
+  }
+
+  const Birthplace home_;
+  std::mutex mutex_;
+  std::set<std::pair<BootTime, Timed*>> queue_;
+  std::unique_ptr<BootTimer> timer_;
+};
+
+/// One sleep. Owns itself until its time has come; only the timer's thread ends it, so a stop request that
+/// comes at the same moment finds nothing to race with.
+class TimerQueue::Alarm final : public Timed {
+ public:
+  Alarm(std::shared_ptr<State> state, Done<bool> done) : state_(std::move(state)), done_(std::move(done)) {}
+  ~Alarm() override { state_->cancel(*this); }
+
+  void start(BootTime at, const std::stop_token& stop) {
+    const std::lock_guard lock(starting_);
+    self_ = std::static_pointer_cast<Alarm>(shared_from_this());
+    if (stop.stop_possible()) on_stop_.emplace(stop, [this] { state_->schedule(*this, BootTime()); });
+    state_->schedule_unless_earlier(*this, at);
+  }
+
+  BootTime on_time(BootTime) override {
+    {
+      const std::lock_guard lock(starting_);
+    }
+    const auto keep = std::move(self_);
+    if (!keep) return never;
+    on_stop_.reset();
+    done_(false);
+    return never;
+  }
+
+ private:
+  const std::shared_ptr<State> state_;
+  Done<bool> done_;
+  std::mutex starting_;  ///< until `start` is through with it
+  std::shared_ptr<Alarm> self_;
+  std::optional<std::stop_callback<std::function<void()>>> on_stop_;
+};
+
+TimerQueue::TimerQueue() : state_(std::make_shared<State>()) {
+  state_->start(state_);
+}
+
+TimerQueue::~TimerQueue() {
+  if (state_->is_home()) {
+    state_->stop();
+  } else {
+    new std::shared_ptr<State>(std::move(state_));  // see BootTimer: nothing here is usable after a fork
+  }
+}
+
+void TimerQueue::schedule(Timed& target, BootTime at) {
+  state_->schedule(target, at);
+}
+void TimerQueue::cancel(Timed& target) noexcept {
+  state_->cancel(target);
+}
+
+void TimerQueue::sleep_until(BootTime at, std::stop_token stop, Done<bool> done) {
+  const auto alarm = std::make_shared<Alarm>(state_, std::move(done));
+  alarm->start(at, stop);
+}
+
+}  // namespace holdfast::sys
