@@ -5,6 +5,8 @@
 #include "core/record_request.hpp"
 #include "engine/redis/client.hpp"
 #include "engine/redis/errors.hpp"
+#include "engine/redis/listing_call.hpp"
+#include "engine/redis/owner_listing.hpp"
 #include "engine/redis/record_commands.hpp"
 #include "engine/redis/script_call.hpp"
 #include "engine/redis/server_clock.hpp"
@@ -199,6 +201,13 @@ class RedisStorageBackend final : public StorageBackend {
       return done(owner.error().about(request.prefix, {}));
     }
     start(ListOperation{std::move(request)}, stop, std::move(done));
+  }
+
+  void list_owners(ListOwners request, std::stop_token stop, Done<OwnerPage> done) override {
+    if (auto early = refuse_early(request.deadline, stop)) return done(*std::move(early));
+    auto listing = OwnerListing::start(store_->layout, request);
+    if (!listing) return done(listing.error());
+    start_listing(store_, *std::move(listing), request.deadline, stop, std::move(done));
   }
 
   /// Redis drops records by itself; lists and full quotas clean the index.
