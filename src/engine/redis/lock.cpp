@@ -203,6 +203,13 @@ class RedisLockBackend final : public LockBackend {
     return subscriber_.watch(shared_->layout.channel(*lock_key), deadline, stop);
   }
 
+  void begin_watch(const LockKey& key, BootTime deadline, std::stop_token stop,
+                   Done<std::unique_ptr<Watch>> done) override {
+    const auto lock_key = shared_->layout.lock_key(key);
+    if (!home_.is_here() || !lock_key) return done(std::unique_ptr<Watch>());
+    subscriber_.begin_watch(shared_->layout.channel(*lock_key), deadline, stop, std::move(done));
+  }
+
   void wait(Completion& completion) override { shared_->client->wait(completion); }
 
  private:
