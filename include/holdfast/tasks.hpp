@@ -15,7 +15,6 @@
 
 namespace holdfast {
 
-class ClaimedTask;
 class TaskStore;
 namespace flow {
 class Flow;
@@ -136,6 +135,8 @@ class Tasks {
             Done<Task> done);
   void rebind(std::string_view owner, std::string_view id, const std::optional<FencingToken>& token,
               std::stop_token stop, Done<Task> done);
+  void claim(std::string_view owner, std::string_view id, const LockOptions& how, std::stop_token stop,
+             Done<Claim> done);
   void cleanup_expired(std::stop_token stop, Done<std::size_t> done);
 
   [[nodiscard]] StorageBackend& storage() const noexcept;
@@ -146,14 +147,9 @@ class Tasks {
   [[nodiscard]] tasks::Call blocking(std::stop_token stop) const;
   [[nodiscard]] tasks::Call completing(std::stop_token stop) const;
 
-  friend class ClaimedTask;
-  /// The same, but a task with another incarnation is NotFound.
-  [[nodiscard]] Tasks for_incarnation(std::string incarnation) const;
-
   std::shared_ptr<TaskStore> store_;
   Locks locks_;
   std::optional<FencingToken> fence_;
-  std::string incarnation_;
 };
 
 }  // namespace holdfast

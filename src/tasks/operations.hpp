@@ -1,6 +1,8 @@
 #pragma once
 
 #include <functional>
+#include <holdfast/claim.hpp>
+#include <holdfast/locks.hpp>
 #include <holdfast/storage_backend.hpp>
 #include <holdfast/task_types.hpp>
 #include <optional>
@@ -33,6 +35,8 @@ namespace holdfast::tasks {
 [[nodiscard]] flow::Op<Task> rebind(Call call, std::string owner, std::string id,
                                     std::optional<FencingToken> token);
 [[nodiscard]] flow::Op<std::size_t> cleanup_expired(Call call);
+[[nodiscard]] flow::Op<Claim> claim(Call call, Locks locks, std::string owner, std::string id,
+                                    LockOptions how);
 
 /// What a wait waits for.
 struct Until {

@@ -2,10 +2,8 @@
 
 #include <holdfast/tasks.hpp>
 
-#include "tasks/claimed_task.hpp"
 #include "tasks/operations.hpp"
 #include "tasks/owner.hpp"
-#include "tasks/refusals.hpp"
 
 namespace holdfast {
 
@@ -32,11 +30,8 @@ StorageBackend& Tasks::storage() const noexcept {
 }
 
 tasks::Call Tasks::call(Flow flow, std::stop_token stop) const {
-  return {.flow = std::move(flow),
-          .store = store_,
-          .stop = std::move(stop),
-          .fence = fence_,
-          .incarnation = incarnation_};
+  return {
+      .flow = std::move(flow), .store = store_, .stop = std::move(stop), .fence = fence_, .incarnation = {}};
 }
 tasks::Call Tasks::blocking(std::stop_token stop) const {
   return call(Flow::blocking(), std::move(stop));
@@ -212,12 +207,6 @@ Tasks Tasks::with_fence(FencingToken token) const {
   return fenced;
 }
 
-Tasks Tasks::for_incarnation(string incarnation) const {
-  Tasks same = *this;
-  same.incarnation_ = std::move(incarnation);
-  return same;
-}
-
 Task Tasks::bind(std::string_view owner, std::string_view id, const FencingToken& token,
                  std::stop_token stop) {
   return run(tasks::bind(blocking(std::move(stop)), string(owner), string(id), token));
@@ -252,19 +241,12 @@ void Tasks::cleanup_expired(std::stop_token stop, Done<std::size_t> done) {
 
 Claim Tasks::claim(std::string_view owner, std::string_view id, const LockOptions& how,
                    std::stop_token stop) {
-  const auto lock = tasks::lock_key_of(
-      RecordKey::of(
-          tasks::stored_owner(tasks::checked_owner(owner, store_->options.allow_anonymous).value_or_throw()),
-          id)
-          .value_or_throw());
-  // Before the lock, which one may have to wait for, is taken for a task that is not there or is over.
-  if (const auto now = get(owner, id, stop); is_final(now.status)) throw tasks::is_over(id, now.status);
-  Guard guard = locks_.lock(lock, how, stop);
-  const Tasks fenced = with_fence(guard);
-  // Raises the fence and reads in one step: whoever held the lock before writes no more from here on.
-  auto claimed = bind(owner, id, *fenced.fence(), std::move(stop));
-  if (is_final(claimed.status)) throw tasks::is_over(id, claimed.status);
-  return Claim(std::make_unique<ClaimedTask>(std::move(guard), fenced, std::move(claimed)));
+  return run(tasks::claim(blocking(std::move(stop)), locks_, string(owner), string(id), how));
+}
+void Tasks::claim(std::string_view owner, std::string_view id, const LockOptions& how, std::stop_token stop,
+                  Done<Claim> done) {
+  start(*store_->background,
+        tasks::claim(completing(std::move(stop)), locks_, string(owner), string(id), how), std::move(done));
 }
 
 }  // namespace holdfast
