@@ -111,6 +111,7 @@ class Locks {
   [[nodiscard]] LockBackend& backend() const noexcept;
 
  private:
+  friend class LockRuntime;
   std::shared_ptr<LockRuntime> runtime_;
 };
 
