@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "sys/worker_pool.hpp"
+#include "sys/callers_context.hpp"
 
 namespace holdfast::decorate {
 
@@ -19,13 +19,6 @@ struct Audience {
   std::string backend;
 };
 
-/// The context, where that is to be had: it is user code, and so belongs on no thread of ours, nor on one of
-/// the caller's that runs a completion, for it may be the one that reads everyone's answers.
-[[nodiscard]] inline TraceContext context_of_caller(Observer& observer) noexcept {
-  if (sys::WorkerPool::on_library_thread() || detail::Trampoline::busy()) return {};
-  return observer.context();
-}
-
 /// One operation under way. What it is about is copied, because its request goes to the engine.
 class Observation {
  public:
@@ -35,7 +28,7 @@ class Observation {
         activity_(activity),
         key_(std::move(key)),
         lock_id_(lock_id),
-        context_(context_of_caller(*audience_->observer)) {
+        context_(sys::context_of_caller(*audience_->observer)) {
     audience_->observer->begun(activity, audience_->backend);
     started_ = BootClock::now();
   }

@@ -1,6 +1,6 @@
-#include <holdfast/lock_types.hpp>
 #include <holdfast/telemetry.hpp>
 
+#include "decorate/noted.hpp"
 #include "decorate/wall_time.hpp"
 #include "sys/courier.hpp"
 #include "sys/process.hpp"
@@ -13,22 +13,7 @@ std::string_view to_string(EventResult result) noexcept {
 
 namespace {
 
-/// An occurrence on its way to the thread that makes an event of it.
-struct Noted {
-  explicit Noted(const Occurrence& what)
-      : occurrence(what),
-        backend(what.backend),
-        key(what.key),
-        lock_id(what.lock_id),
-        broken_because(what.broken_because) {}
-
-  Occurrence occurrence;  ///< its views are not valid any more
-  std::string backend, key, lock_id, broken_because;
-};
-
-std::string hash_of(const std::string& raw) {
-  return raw.empty() ? std::string() : key_hash(raw);
-}
+using decorate::Noted;
 
 class Delivery {
  public:
@@ -40,8 +25,8 @@ class Delivery {
     TelemetryEvent event{.type = what.activity,
                          .result = what.ok() ? EventResult::ok : EventResult::fail,
                          .reason = what.reason,
-                         .key_hash = hash_of(noted.key),
-                         .lock_id_hash = hash_of(noted.lock_id),
+                         .key_hash = noted.key_hash(),
+                         .lock_id_hash = noted.lock_id_hash(),
                          .key = std::nullopt,
                          .lock_id = std::nullopt,
                          .error = what.error,
