@@ -4,6 +4,7 @@
 #include <holdfast/lock_backend.hpp>
 #include <holdfast/locks.hpp>
 #include <holdfast/log.hpp>
+#include <holdfast/observer.hpp>
 #include <memory>
 #include <string>
 
@@ -22,8 +23,12 @@ namespace holdfast {
 /// - callback threads run user code only; one that blocks does not hold up the next.
 class LockRuntime {
  public:
-  LockRuntime(std::shared_ptr<LockBackend> engine, std::shared_ptr<Log> sink)
-      : backend(std::move(engine)), log(std::move(sink)), authority(backend->authority()) {}
+  LockRuntime(std::shared_ptr<LockBackend> engine, std::shared_ptr<Log> sink, std::shared_ptr<Observer> told)
+      : observer(std::move(told)),
+        backend(std::move(engine)),
+        log(std::move(sink)),
+        authority(backend->authority()),
+        backend_name(backend->capabilities().backend) {}
 
   [[nodiscard]] static Guard guard(std::shared_ptr<HeldLock> held) noexcept { return Guard(std::move(held)); }
   /// What stands behind them, for policies built on locks.
@@ -37,9 +42,12 @@ class LockRuntime {
     if (log) log->write(LogLevel::debug, std::move(message));
   }
 
+  /// Null: nobody is told of waits, holds and renewals.
+  const std::shared_ptr<Observer> observer;
   const std::shared_ptr<LockBackend> backend;
   const std::shared_ptr<Log> log;
   const std::string authority;
+  const std::string_view backend_name;
   const sys::Birthplace home;
   sys::TimerQueue timer;
   /// Of operations that no thread waits for: their timer is another, because they go on on its thread.
