@@ -15,14 +15,17 @@
 namespace holdfast {
 
 class LockRuntime;
+class Observer;
 
 /// The lock policies over one engine: waiting, retrying, guarding, renewing. Cheap to copy; copies share
 /// everything. Guards keep the engine alive, so they may outlive this. All functions may be called from any
 /// thread. Those without a Done block and throw holdfast::Error; see the end for the others.
 class Locks {
  public:
-  /// `log` may be null: then nothing is logged.
-  explicit Locks(std::shared_ptr<LockBackend> backend, std::shared_ptr<Log> log = {});
+  /// `log` may be null: then nothing is logged. `observer` may be null; it is told of waits, holds and
+  /// renewals (for the operations of the backend itself see with_observer).
+  explicit Locks(std::shared_ptr<LockBackend> backend, std::shared_ptr<Log> log = {},
+                 std::shared_ptr<Observer> observer = {});
 
   /// Waits for the lock and guards it. AcquisitionTimeout when the options' patience is used up, the last
   /// transient error if that is what stood in the way, Aborted when `stop` is triggered.
@@ -117,6 +120,7 @@ class Locks {
   [[nodiscard]] LockBackend& backend() const noexcept;
 
  private:
+  friend class LockRuntime;
   std::shared_ptr<LockRuntime> runtime_;
 };
 

@@ -21,8 +21,9 @@ void start(Op<T> operation, Done<T> done) {
 
 }  // namespace
 
-Locks::Locks(std::shared_ptr<LockBackend> backend, std::shared_ptr<Log> log)
-    : runtime_(std::make_shared<LockRuntime>(std::move(backend), std::move(log))) {}
+Locks::Locks(std::shared_ptr<LockBackend> backend, std::shared_ptr<Log> log,
+             std::shared_ptr<Observer> observer)
+    : runtime_(std::make_shared<LockRuntime>(std::move(backend), std::move(log), std::move(observer))) {}
 
 Guard Locks::lock(std::string_view key, const LockOptions& options, std::stop_token stop) {
   return run(locks::lock(Flow::blocking(), runtime_, std::string(key), options, std::move(stop)));

@@ -322,7 +322,7 @@ class MemoryStorageBackend final : public StorageBackend {
   }
 
   [[nodiscard]] std::unique_ptr<Watch> watch(const RecordKey& key, BootTime, std::stop_token) override {
-    return wakes_->watch(key.str());
+    return wakes_->watch(key.str(), sys::Wakes::all);
   }
 
  private:

@@ -203,6 +203,13 @@ class RedisLockBackend final : public LockBackend {
     return subscriber_.watch(shared_->layout.channel(*lock_key), deadline, stop);
   }
 
+  void begin_watch(const LockKey& key, BootTime deadline, std::stop_token stop,
+                   Done<std::unique_ptr<Watch>> done) override {
+    const auto lock_key = shared_->layout.lock_key(key);
+    if (!home_.is_here() || !lock_key) return done(std::unique_ptr<Watch>());
+    subscriber_.begin_watch(shared_->layout.channel(*lock_key), deadline, stop, std::move(done));
+  }
+
   void wait(Completion& completion) override { shared_->client->wait(completion); }
 
  private:
@@ -270,10 +277,11 @@ Result<std::string> find_authority(Client& client, const Layout& layout) {
 }  // namespace redis
 
 Result<std::shared_ptr<LockBackend>> make_redis_lock_backend(const RedisOptions& options,
-                                                             std::shared_ptr<Log> log) {
+                                                             std::shared_ptr<Log> log,
+                                                             std::shared_ptr<Observer> observer) {
   auto layout = redis::Layout::make(options.lock_prefix, options.db);
   if (!layout) return layout.error();
-  auto endpoint = redis::Endpoint::from(options);
+  auto endpoint = redis::Endpoint::from(options, std::move(observer));
   if (!endpoint) return endpoint.error();
   auto client = redis::Client::make(*endpoint);
   auto authority = redis::find_authority(*client, *layout);

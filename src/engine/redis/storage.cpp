@@ -219,9 +219,13 @@ class RedisStorageBackend final : public StorageBackend {
   [[nodiscard]] std::unique_ptr<Watch> watch(const RecordKey& key, BootTime deadline,
                                              std::stop_token stop) override {
     if (!home_.is_here()) return nullptr;
-    std::call_once(listening_,
-                   [this] { subscriber_.emplace(store_->endpoint, store_->log, changes_of_records); });
-    return subscriber_->watch(store_->layout.channel(key), deadline, stop);
+    return subscriber().watch(store_->layout.channel(key), deadline, stop);
+  }
+
+  void begin_watch(const RecordKey& key, BootTime deadline, std::stop_token stop,
+                   Done<std::unique_ptr<Watch>> done) override {
+    if (!home_.is_here()) return done(std::unique_ptr<Watch>());
+    subscriber().begin_watch(store_->layout.channel(key), deadline, stop, std::move(done));
   }
 
   void wait(Completion& completion) override { store_->client->wait(completion); }
@@ -236,6 +240,12 @@ class RedisStorageBackend final : public StorageBackend {
     start_script(store_, std::move(operation),
                  {.deadline = deadline, .patience = store_->endpoint->options().command_timeout}, stop,
                  std::move(done));
+  }
+
+  [[nodiscard]] Subscriber& subscriber() {
+    std::call_once(listening_,
+                   [this] { subscriber_.emplace(store_->endpoint, store_->log, changes_of_records); });
+    return *subscriber_;
   }
 
   [[nodiscard]] std::optional<Error> refuse_early(BootTime deadline, const std::stop_token& stop) const {
@@ -278,10 +288,11 @@ Result<Ok> set_clock(Store& store) {
 }  // namespace redis
 
 Result<std::shared_ptr<StorageBackend>> make_redis_storage_backend(const RedisOptions& options,
-                                                                   std::shared_ptr<Log> log) {
+                                                                   std::shared_ptr<Log> log,
+                                                                   std::shared_ptr<Observer> observer) {
   auto layout = redis::StorageLayout::make(options.task_prefix, options.db);
   if (!layout) return layout.error();
-  auto endpoint = redis::Endpoint::from(options);
+  auto endpoint = redis::Endpoint::from(options, std::move(observer));
   if (!endpoint) return endpoint.error();
   auto client = redis::Client::make(*endpoint);
   auto store = std::make_shared<redis::Store>(*std::move(endpoint), std::move(client), *std::move(layout),

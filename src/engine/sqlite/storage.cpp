@@ -151,7 +151,7 @@ class SqliteStorageBackend final : public StorageBackend {
 
   std::unique_ptr<Watch> watch(const RecordKey& key, BootTime, std::stop_token) override {
     auto* wake = access_.wake();
-    return wake != nullptr ? wake->watch(wake_key(key)) : nullptr;
+    return wake != nullptr ? wake->watch(wake_key(key), sys::Wakes::all) : nullptr;
   }
 
  private:

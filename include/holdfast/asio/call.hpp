@@ -1,0 +1,264 @@
+#pragma once
+
+#include <asio/any_io_executor.hpp>
+#include <asio/associated_cancellation_slot.hpp>
+#include <asio/associated_executor.hpp>
+#include <asio/async_result.hpp>
+#include <asio/cancellation_type.hpp>
+#include <asio/execution/context.hpp>
+#include <asio/execution/outstanding_work.hpp>
+#include <asio/execution_context.hpp>
+#include <asio/post.hpp>
+#include <asio/prefer.hpp>
+#include <asio/query.hpp>
+#include <asio/system_context.hpp>
+#include <asio/system_executor.hpp>
+#include <asio/use_awaitable.hpp>
+#include <exception>
+#include <holdfast/done.hpp>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <type_traits>
+#include <utility>
+
+namespace holdfast {
+namespace detail {
+
+/// What an execution context owes: the calls whose handlers are still to be posted to it. When it is
+/// destroyed first, they are told, so that an answer that comes later finds nobody instead of freed memory.
+class PendingCalls {
+ public:
+  class Call {
+   public:
+    Call() = default;
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+    virtual ~Call() = default;
+    /// The context is going: stops the operation and destroys the handler. Not under the mutex.
+    virtual void abandon() noexcept = 0;
+  };
+  using List = std::list<std::shared_ptr<Call>>;
+
+  [[nodiscard]] static std::shared_ptr<PendingCalls> of(asio::execution_context& context) {
+    return asio::use_service<Service>(context).calls;
+  }
+
+  /// Where the call stands in the list; nothing if the context is going already.
+  [[nodiscard]] std::optional<List::iterator> enter(std::shared_ptr<Call> call) {
+    const std::lock_guard lock(mutex_);
+    if (closed_) return std::nullopt;
+    return calls_.insert(calls_.end(), std::move(call));
+  }
+
+  /// Runs `post`, which posts the handler, unless the context is gone: it cannot go meanwhile. Whatever the
+  /// call has of the context, executors above all, must be gone when `post` returns.
+  template <class Post>
+  void leave(List::iterator place, Post&& post) {
+    std::shared_ptr<Call> last;
+    const std::lock_guard lock(mutex_);
+    if (closed_) return;
+    last = std::move(*place);
+    calls_.erase(place);
+    std::forward<Post>(post)();
+  }
+
+ private:
+  class Service final : public asio::execution_context::service {
+   public:
+    inline static asio::execution_context::id id;
+    explicit Service(asio::execution_context& context) : service(context) {}
+    void shutdown() noexcept override { calls->close(); }
+    const std::shared_ptr<PendingCalls> calls = std::make_shared<PendingCalls>();
+  };
+
+  void close() noexcept {
+    List left;
+    {
+      const std::lock_guard lock(mutex_);
+      closed_ = true;
+      left.swap(calls_);
+    }
+    for (const auto& call : left) call->abandon();
+  }
+
+  std::mutex mutex_;
+  bool closed_ = false;
+  List calls_;
+};
+
+template <class Executor>
+asio::execution_context& context_of(const Executor& executor) {
+  if constexpr (asio::can_query<const Executor&, asio::execution::context_t>::value) {
+    return asio::query(executor, asio::execution::context);
+  } else {
+    return asio::system_executor().context();  // where the one of asio::use_future posts
+  }
+}
+
+/// The value beside an error in a completion: it means nothing, but there has to be one.
+template <class T>
+struct Placeholder {
+  static T make() { return T(); }
+};
+
+/// One call under way, from its initiation to the post of its handler.
+template <class Raw, class Convert, class Handler, class Executor>
+class AsioCall final : public PendingCalls::Call {
+ public:
+  using Value = std::invoke_result_t<Convert&, Raw>;
+
+  AsioCall(Handler handler, const Executor& executor, Convert convert)
+      : calls_(PendingCalls::of(context_of(executor))),
+        ends_(std::in_place, std::move(handler), std::move(convert),
+              asio::prefer(executor, asio::execution::outstanding_work.tracked)) {}
+
+  /// `begin(stop, done)` starts the operation.
+  template <class Begin>
+  static void start(std::shared_ptr<AsioCall> call, Begin& begin) {
+    const auto place = call->calls_->enter(call);
+    if (!place) return call->abandon();
+    call->place_ = *place;
+    auto slot = asio::get_associated_cancellation_slot(call->ends_->handler);
+    if (slot.is_connected()) {
+      slot.assign([stop = call->stop_](asio::cancellation_type type) mutable {
+        if (type != asio::cancellation_type::none) stop.request_stop();
+      });
+    }
+    begin(call->stop_.get_token(),
+          Done<Raw>([call](Result<Raw> result) { call->complete(std::move(result)); }));
+  }
+
+  void abandon() noexcept override {
+    stop_.request_stop();
+    ends_.reset();
+  }
+
+ private:
+  using Tracked = std::decay_t<decltype(asio::prefer(std::declval<const Executor&>(),
+                                                     asio::execution::outstanding_work.tracked))>;
+
+  /// What belongs to the context's side: gone when the handler was posted, or with the context.
+  struct Ends {
+    Ends(Handler h, Convert c, Tracked e)
+        : handler(std::move(h)), convert(std::move(c)), executor(std::move(e)) {}
+    Handler handler;
+    Convert convert;
+    Tracked executor;
+  };
+
+  /// What is posted.
+  struct Arrival {
+    Handler handler;
+    Result<Value> result;
+
+    void operator()() {
+      asio::get_associated_cancellation_slot(handler).clear();
+      if (result) {
+        std::move(handler)(std::exception_ptr(), *std::move(result));
+      } else {
+        std::move(handler)(std::make_exception_ptr(result.error()), Placeholder<Value>::make());
+      }
+    }
+  };
+
+  void complete(Result<Raw> result) {
+    calls_->leave(place_, [&] {
+      auto ends = *std::move(ends_);
+      ends_.reset();
+      // Converted here: one that is posted and never run must end as a Value does, which does not block.
+      auto value = result ? Result<Value>(ends.convert(*std::move(result))) : Result<Value>(result.error());
+      // Always posted: a handler must not run on the thread that brings the answer.
+      asio::post(ends.executor, Arrival{std::move(ends.handler), std::move(value)});
+    });
+  }
+
+  std::stop_source stop_;
+  const std::shared_ptr<PendingCalls> calls_;
+  PendingCalls::List::iterator place_;
+  std::optional<Ends> ends_;
+};
+
+/// A function that a thread of the library calls once, at some time, and that runs on an executor then; not
+/// at all if that executor's context is gone by then.
+template <class F>
+class PostedLater {
+ public:
+  PostedLater(const asio::any_io_executor& executor, F function)
+      : calls_(PendingCalls::of(context_of(executor))),
+        errand_(std::make_shared<Errand>(executor, std::move(function))),
+        place_(calls_->enter(errand_)) {}
+  PostedLater(const PostedLater&) = delete;
+  PostedLater& operator=(const PostedLater&) = delete;
+  ~PostedLater() {
+    leave([](Ends) {});
+  }
+
+  template <class... Arguments>
+  void operator()(Arguments... arguments) {
+    leave([&](Ends ends) {
+      asio::post(ends.executor, [function = std::move(ends.function), arguments...]() mutable {
+        function(std::move(arguments)...);
+      });
+    });
+  }
+
+ private:
+  struct Ends {
+    asio::any_io_executor executor;
+    F function;
+  };
+  struct Errand final : PendingCalls::Call {
+    Errand(const asio::any_io_executor& executor, F function)
+        : ends(std::in_place, executor, std::move(function)) {}
+    void abandon() noexcept override { ends.reset(); }
+    std::optional<Ends> ends;
+  };
+
+  template <class Last>
+  void leave(Last&& last) {
+    if (!place_) return;
+    calls_->leave(*std::exchange(place_, std::nullopt), [&] {
+      auto ends = *std::move(errand_->ends);
+      errand_->ends.reset();
+      last(std::move(ends));
+    });
+  }
+
+  const std::shared_ptr<PendingCalls> calls_;
+  const std::shared_ptr<Errand> errand_;
+  std::optional<PendingCalls::List::iterator> place_;
+};
+
+}  // namespace detail
+
+/// Turns one operation in completion style into one for any completion token: callback, `asio::use_future`,
+/// `co_await` with `asio::use_awaitable`. `begin(std::stop_token, Done<Raw>)` starts it; the token's
+/// signature is `void(std::exception_ptr, T)`, where T is what `convert(Raw)` returns and the exception is a
+/// holdfast::Error.
+///
+/// The handler is posted to its associated executor (`executor` if it has none), never called before this
+/// returns nor on a thread of the library. A signal on its cancellation slot, of whatever type, triggers the
+/// stop token: the operation ends with Aborted, unless it has come too far for that. If the executor's
+/// context is destroyed first, the operation is stopped and the handler destroyed.
+template <class Raw, class Begin, class Token, class Convert>
+auto async_call(const asio::any_io_executor& executor, Begin begin, Token&& token, Convert convert) {
+  using T = std::invoke_result_t<Convert&, Raw>;
+  return asio::async_initiate<Token, void(std::exception_ptr, T)>(
+      [executor](auto handler, Begin start, Convert last) {
+        const auto at = asio::get_associated_executor(handler, executor);
+        using Call =
+            detail::AsioCall<Raw, Convert, std::decay_t<decltype(handler)>, std::decay_t<decltype(at)>>;
+        Call::start(std::make_shared<Call>(std::move(handler), at, std::move(last)), start);
+      },
+      token, std::move(begin), std::move(convert));
+}
+
+template <class T, class Begin, class Token>
+auto async_call(const asio::any_io_executor& executor, Begin begin, Token&& token) {
+  return async_call<T>(executor, std::move(begin), std::forward<Token>(token), [](T value) { return value; });
+}
+
+}  // namespace holdfast
