@@ -7,6 +7,7 @@
 #include <ostream>
 #include <thread>
 
+#include "support/asio_backend.hpp"
 #include "support/redis_server.hpp"
 #include "support/temp_dir.hpp"
 #include "support/troubled_redis.hpp"
@@ -79,6 +80,23 @@ class TroubledRedisWorld final : public StorageWorld {
   TroubledRedis redis_;
 };
 
+/// Another engine's world, every client of which is asked through Asio.
+class AsioWorld final : public StorageWorld {
+ public:
+  explicit AsioWorld(std::unique_ptr<StorageWorld> inner) : inner_(std::move(inner)) {}
+  std::shared_ptr<StorageBackend> open() override { return through_asio(inner_->open()); }
+  void reach(std::int64_t ms) override { inner_->reach(ms); }
+
+ private:
+  std::unique_ptr<StorageWorld> inner_;
+};
+
+StorageEngine with_asio(StorageEngine engine, std::string name) {
+  engine.name = std::move(name);
+  engine.make_world = [inner = std::move(engine.make_world)] { return std::make_unique<AsioWorld>(inner()); };
+  return engine;
+}
+
 StorageEngine redis_engine(std::string name, RedisWorld::Way way, bool tls = false) {
   return {.name = std::move(name),
           .make_world = [way, tls] { return std::make_unique<RedisWorld>(way, tls); },
@@ -126,6 +144,11 @@ std::vector<StorageEngine> storage_engines() {
   all.push_back(troubled_redis_engine("redis_disturbed", {}, TroubledRedis::disturb, milliseconds(3)));
   all.push_back(troubled_redis_engine("redis_restarting", {.persistent = true}, TroubledRedis::restart,
                                       milliseconds(150)));
+  for (const auto& engine : undisturbed_storage_engines()) {
+    if (engine.name == "memory" || engine.name == "sqlite" || engine.name == "redis_tcp") {
+      all.push_back(with_asio(engine, engine.name.substr(0, engine.name.find('_')) + "_asio"));
+    }
+  }
   return all;
 }
 
