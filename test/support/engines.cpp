@@ -5,7 +5,11 @@
 #include <holdfast/sqlite.hpp>
 #include <ostream>
 
+<<<<<<< HEAD
 #include "support/instrumented.hpp"
+=======
+#include "support/asio_backend.hpp"
+>>>>>>> suites
 #include "support/peer.hpp"
 #include "support/redis_server.hpp"
 #include "support/temp_dir.hpp"
@@ -79,6 +83,7 @@ class TroubledRedisWorld final : public World {
   TroubledRedis redis_;
 };
 
+<<<<<<< HEAD
 /// Another engine's world, with every instrument attached.
 class TelemetryWorld final : public World {
  public:
@@ -95,6 +100,21 @@ Engine with_telemetry(Engine engine, std::string name) {
   engine.make_world = [inner = std::move(engine.make_world)] {
     return std::make_unique<TelemetryWorld>(inner());
   };
+=======
+/// Another engine's world, every client of which is asked through Asio.
+class AsioWorld final : public World {
+ public:
+  explicit AsioWorld(std::unique_ptr<World> inner) : inner_(std::move(inner)) {}
+  std::shared_ptr<LockBackend> open() override { return through_asio(inner_->open()); }
+
+ private:
+  std::unique_ptr<World> inner_;
+};
+
+Engine with_asio(Engine engine, std::string name) {
+  engine.name = std::move(name);
+  engine.make_world = [inner = std::move(engine.make_world)] { return std::make_unique<AsioWorld>(inner()); };
+>>>>>>> suites
   return engine;
 }
 
@@ -135,9 +155,15 @@ std::vector<Engine> engines() {
       troubled_redis_engine("redis_disturbed", {}, TroubledRedis::disturb, milliseconds(3)),
       troubled_redis_engine("redis_restarting", {.persistent = true}, TroubledRedis::restart,
                             milliseconds(150)),
+<<<<<<< HEAD
       with_telemetry(memory, "memory_telemetry"),
       with_telemetry(sqlite, "sqlite_telemetry"),
       with_telemetry(redis, "redis_telemetry"),
+=======
+      with_asio(memory, "memory_asio"),
+      with_asio(sqlite, "sqlite_asio"),
+      with_asio(redis, "redis_asio"),
+>>>>>>> suites
   };
 }
 

@@ -7,7 +7,11 @@
 #include <ostream>
 #include <thread>
 
+<<<<<<< HEAD
 #include "support/instrumented.hpp"
+=======
+#include "support/asio_backend.hpp"
+>>>>>>> suites
 #include "support/redis_server.hpp"
 #include "support/temp_dir.hpp"
 #include "support/troubled_redis.hpp"
@@ -80,6 +84,7 @@ class TroubledRedisWorld final : public StorageWorld {
   TroubledRedis redis_;
 };
 
+<<<<<<< HEAD
 /// Another engine's world, with every instrument attached.
 class TelemetryWorld final : public StorageWorld {
  public:
@@ -97,6 +102,22 @@ StorageEngine with_telemetry(StorageEngine engine, std::string name) {
   engine.make_world = [inner = std::move(engine.make_world)] {
     return std::make_unique<TelemetryWorld>(inner());
   };
+=======
+/// Another engine's world, every client of which is asked through Asio.
+class AsioWorld final : public StorageWorld {
+ public:
+  explicit AsioWorld(std::unique_ptr<StorageWorld> inner) : inner_(std::move(inner)) {}
+  std::shared_ptr<StorageBackend> open() override { return through_asio(inner_->open()); }
+  void reach(std::int64_t ms) override { inner_->reach(ms); }
+
+ private:
+  std::unique_ptr<StorageWorld> inner_;
+};
+
+StorageEngine with_asio(StorageEngine engine, std::string name) {
+  engine.name = std::move(name);
+  engine.make_world = [inner = std::move(engine.make_world)] { return std::make_unique<AsioWorld>(inner()); };
+>>>>>>> suites
   return engine;
 }
 
@@ -149,7 +170,11 @@ std::vector<StorageEngine> storage_engines() {
                                       milliseconds(150)));
   for (const auto& engine : undisturbed_storage_engines()) {
     if (engine.name == "memory" || engine.name == "sqlite" || engine.name == "redis_tcp") {
+<<<<<<< HEAD
       all.push_back(with_telemetry(engine, engine.name.substr(0, engine.name.find('_')) + "_telemetry"));
+=======
+      all.push_back(with_asio(engine, engine.name.substr(0, engine.name.find('_')) + "_asio"));
+>>>>>>> suites
     }
   }
   return all;
