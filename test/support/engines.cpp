@@ -5,11 +5,8 @@
 #include <holdfast/sqlite.hpp>
 #include <ostream>
 
-<<<<<<< HEAD
-#include "support/instrumented.hpp"
-=======
 #include "support/asio_backend.hpp"
->>>>>>> suites
+#include "support/instrumented.hpp"
 #include "support/peer.hpp"
 #include "support/redis_server.hpp"
 #include "support/temp_dir.hpp"
@@ -83,7 +80,6 @@ class TroubledRedisWorld final : public World {
   TroubledRedis redis_;
 };
 
-<<<<<<< HEAD
 /// Another engine's world, with every instrument attached.
 class TelemetryWorld final : public World {
  public:
@@ -100,7 +96,9 @@ Engine with_telemetry(Engine engine, std::string name) {
   engine.make_world = [inner = std::move(engine.make_world)] {
     return std::make_unique<TelemetryWorld>(inner());
   };
-=======
+  return engine;
+}
+
 /// Another engine's world, every client of which is asked through Asio.
 class AsioWorld final : public World {
  public:
@@ -114,7 +112,6 @@ class AsioWorld final : public World {
 Engine with_asio(Engine engine, std::string name) {
   engine.name = std::move(name);
   engine.make_world = [inner = std::move(engine.make_world)] { return std::make_unique<AsioWorld>(inner()); };
->>>>>>> suites
   return engine;
 }
 
@@ -155,15 +152,12 @@ std::vector<Engine> engines() {
       troubled_redis_engine("redis_disturbed", {}, TroubledRedis::disturb, milliseconds(3)),
       troubled_redis_engine("redis_restarting", {.persistent = true}, TroubledRedis::restart,
                             milliseconds(150)),
-<<<<<<< HEAD
       with_telemetry(memory, "memory_telemetry"),
       with_telemetry(sqlite, "sqlite_telemetry"),
       with_telemetry(redis, "redis_telemetry"),
-=======
       with_asio(memory, "memory_asio"),
       with_asio(sqlite, "sqlite_asio"),
       with_asio(redis, "redis_asio"),
->>>>>>> suites
   };
 }
 

@@ -7,11 +7,8 @@
 #include <ostream>
 #include <thread>
 
-<<<<<<< HEAD
-#include "support/instrumented.hpp"
-=======
 #include "support/asio_backend.hpp"
->>>>>>> suites
+#include "support/instrumented.hpp"
 #include "support/redis_server.hpp"
 #include "support/temp_dir.hpp"
 #include "support/troubled_redis.hpp"
@@ -84,7 +81,6 @@ class TroubledRedisWorld final : public StorageWorld {
   TroubledRedis redis_;
 };
 
-<<<<<<< HEAD
 /// Another engine's world, with every instrument attached.
 class TelemetryWorld final : public StorageWorld {
  public:
@@ -102,7 +98,9 @@ StorageEngine with_telemetry(StorageEngine engine, std::string name) {
   engine.make_world = [inner = std::move(engine.make_world)] {
     return std::make_unique<TelemetryWorld>(inner());
   };
-=======
+  return engine;
+}
+
 /// Another engine's world, every client of which is asked through Asio.
 class AsioWorld final : public StorageWorld {
  public:
@@ -117,7 +115,6 @@ class AsioWorld final : public StorageWorld {
 StorageEngine with_asio(StorageEngine engine, std::string name) {
   engine.name = std::move(name);
   engine.make_world = [inner = std::move(engine.make_world)] { return std::make_unique<AsioWorld>(inner()); };
->>>>>>> suites
   return engine;
 }
 
@@ -170,11 +167,8 @@ std::vector<StorageEngine> storage_engines() {
                                       milliseconds(150)));
   for (const auto& engine : undisturbed_storage_engines()) {
     if (engine.name == "memory" || engine.name == "sqlite" || engine.name == "redis_tcp") {
-<<<<<<< HEAD
       all.push_back(with_telemetry(engine, engine.name.substr(0, engine.name.find('_')) + "_telemetry"));
-=======
       all.push_back(with_asio(engine, engine.name.substr(0, engine.name.find('_')) + "_asio"));
->>>>>>> suites
     }
   }
   return all;
