@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <holdfast/clock.hpp>
+#include <holdfast/done.hpp>
 #include <holdfast/lock_types.hpp>
 #include <memory>
 #include <optional>
@@ -13,6 +14,7 @@
 namespace holdfast {
 
 class HeldLock;
+class LockRuntime;
 
 /// Why a guard no longer counts as held.
 enum class LossReason : std::uint8_t {
@@ -94,9 +96,23 @@ class Guard {
   /// before.
   [[nodiscard]] std::optional<DetachedLock> detach();
 
+  // The same without blocking: `done` is completed once, inline or on a thread of the library, with what the
+  // function above returns or throws. The guard may end or move meanwhile.
+
+  /// The guard is empty at once. A stop request ends the waiting, not the release: that goes on in the
+  /// background.
+  void release(std::stop_token stop, Done<bool> done);
+  void extend(std::chrono::milliseconds ttl, std::stop_token stop, Done<bool> done);
+  void detach(std::stop_token stop, Done<std::optional<DetachedLock>> done);
+
+  /// What the destructor does, but in the background: returns at once and leaves the guard empty. It does not
+  /// wait for a loss callback that runs.
+  void release_in_background() noexcept;
+
  private:
-  friend class Locks;
+  friend class LockRuntime;
   explicit Guard(std::shared_ptr<HeldLock> held) noexcept;
+  [[nodiscard]] std::optional<Error> unusable() const;
   HeldLock& held() const;
   std::shared_ptr<HeldLock> held_;
 };

@@ -17,8 +17,8 @@ namespace holdfast {
 class LockRuntime;
 
 /// The lock policies over one engine: waiting, retrying, guarding, renewing. Cheap to copy; copies share
-/// everything. Guards keep the engine alive, so they may outlive this. All functions block, throw
-/// holdfast::Error and may be called from any thread.
+/// everything. Guards keep the engine alive, so they may outlive this. All functions may be called from any
+/// thread. Those without a Done block and throw holdfast::Error; see the end for the others.
 class Locks {
  public:
   /// `log` may be null: then nothing is logged.
@@ -81,6 +81,30 @@ class Locks {
   /// the fence keeps its writes out. The reason, which must not be empty, goes to telemetry and to the log.
   std::optional<LockInfo> break_lock(std::string_view key, std::string_view reason,
                                      std::stop_token stop = {});
+
+  // The same without blocking, for <holdfast/asio.hpp> and other event loops. `done` is completed exactly
+  // once with what the function above returns or throws, inline or on a thread of the library, which must not
+  // be kept waiting. An engine that blocks does so on a thread of a small pool.
+
+  void lock(std::string_view key, const LockOptions& options, std::stop_token stop, Done<Guard> done);
+  void try_lock(std::string_view key, const LockOptions& options, std::stop_token stop,
+                Done<std::optional<Guard>> done);
+  void adopt(const DetachedLock& lock, const LockOptions& options, std::stop_token stop,
+             Done<std::optional<Guard>> done);
+  void acquire(std::string_view key, const LockOptions& options, std::stop_token stop,
+               Done<DetachedLock> done);
+  void release(std::string_view lock_id, std::stop_token stop, Done<bool> done);
+  void extend(std::string_view lock_id, std::chrono::milliseconds ttl, std::stop_token stop,
+              Done<std::optional<std::int64_t>> done);
+  void is_locked(std::string_view key, std::stop_token stop, Done<bool> done);
+  void get_by_key(std::string_view key, std::stop_token stop, Done<std::optional<LockInfo>> done);
+  void get_by_id(std::string_view lock_id, std::stop_token stop, Done<std::optional<LockInfo>> done);
+  void get_by_key_raw(std::string_view key, std::stop_token stop, Done<std::optional<LockRecord>> done);
+  void get_by_id_raw(std::string_view lock_id, std::stop_token stop, Done<std::optional<LockRecord>> done);
+  void owns(std::string_view key, std::string_view lock_id, std::stop_token stop, Done<bool> done);
+  void list(ListRequest request, std::stop_token stop, Done<LockPage> done);
+  void break_lock(std::string_view key, std::string_view reason, std::stop_token stop,
+                  Done<std::optional<LockInfo>> done);
 
   [[nodiscard]] Capabilities capabilities() const noexcept;
   [[nodiscard]] std::string authority() const;

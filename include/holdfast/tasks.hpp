@@ -36,6 +36,10 @@ class Tasks {
   [[nodiscard]] Task get(std::string_view owner, std::string_view id, std::stop_token stop = {});
   [[nodiscard]] TaskPage list(std::string_view owner, const ListTasks& what = {}, std::stop_token stop = {});
 
+  /// For operators: whose tasks there are, a page at a time, by the names that these functions take. A page
+  /// may be empty though there are more: the cursor tells. See StorageBackend::list_owners.
+  [[nodiscard]] OwnerPage owners(ListOwners what = {}, std::stop_token stop = {});
+
   /// Without a message the old one goes.
   Task update_status(std::string_view owner, std::string_view id, TaskStatus status,
                      std::optional<std::string> message = {}, std::stop_token stop = {});

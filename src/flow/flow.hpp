@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <coroutine>
 #include <holdfast/clock.hpp>
 #include <holdfast/done.hpp>
@@ -52,7 +53,14 @@ class Flow {
     return Step<T, Backend, Begin>{*this, backend, std::move(begin), {}};
   }
 
-  /// Gives true: Watch::wait's answer. An absent watch, null, sleeps until it is time to look again.
+  /// Begins to watch a key of the backend. Gives the watch, or null where the engine cannot wake.
+  template <class Backend, class Key>
+  [[nodiscard]] auto watch(const std::shared_ptr<Backend>& backend, const Key& key, BootTime deadline,
+                           std::stop_token stop) const {
+    return BeginWatch<Backend, Key>{*this, backend, key, deadline, std::move(stop), nullptr};
+  }
+
+  /// Gives what Watch::wait answers. An absent watch, null, sleeps until it is time to look again.
   [[nodiscard]] auto wait(Watch* watch, BootTime look_again_at, BootTime deadline,
                           std::stop_token stop) const {
     return Wait{*this, watch, look_again_at, deadline, std::move(stop), false};
@@ -105,6 +113,34 @@ class Flow {
       background->blocking_steps.post(std::move(work));
     }
     [[nodiscard]] Result<T> await_resume() { return *std::move(result); }
+  };
+
+  template <class Backend, class Key>
+  struct BeginWatch {
+    const Flow& flow;
+    const std::shared_ptr<Backend>& backend;
+    const Key& key;
+    BootTime deadline;
+    std::stop_token stop;
+    std::unique_ptr<Watch> watch;
+
+    [[nodiscard]] bool await_ready() {
+      if (!flow.blocks()) return false;
+      watch = backend->watch(key, deadline, stop);
+      return true;
+    }
+    void await_suspend(std::coroutine_handle<> operation) {
+      // Copies, because the operation may end on another thread while the engine still looks at them.
+      const auto keep = backend;
+      const Key watched = key;
+      defer_completions([&] {
+        keep->begin_watch(watched, deadline, stop, [this, operation](Result<std::unique_ptr<Watch>> answer) {
+          if (answer) watch = *std::move(answer);
+          operation.resume();
+        });
+      });
+    }
+    [[nodiscard]] std::unique_ptr<Watch> await_resume() noexcept { return std::move(watch); }
   };
 
   struct Wait {

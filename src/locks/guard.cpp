@@ -5,6 +5,9 @@
 
 namespace holdfast {
 
+using flow::Flow;
+using flow::Op;
+
 std::string_view to_string(LossReason reason) noexcept {
   switch (reason) {
     case LossReason::unproven:
@@ -39,14 +42,28 @@ Guard::~Guard() {
   }
 }
 
+void Guard::release_in_background() noexcept {
+  // In a forked child the destructor knows what to do.
+  if (!held_ || !held_->is_home()) return;
+  const auto last = std::move(held_);
+  last->dispose_in_background();
+}
+
 Guard::operator bool() const noexcept {
-  return held_ != nullptr;
+  // One that is being detached without blocking is not emptied by that.
+  return held_ != nullptr && (!held_->is_home() || held_->is_held());
+}
+
+std::optional<Error> Guard::unusable() const {
+  if (!held_) {
+    return Error(ErrorCode::InvalidArgument, "this guard is empty: it was moved from, released or detached");
+  }
+  if (!held_->is_home()) return sys::used_after_fork();
+  return std::nullopt;
 }
 
 HeldLock& Guard::held() const {
-  if (!held_)
-    throw Error(ErrorCode::InvalidArgument, "this guard is empty: it was moved from, released or detached");
-  if (!held_->is_home()) throw sys::used_after_fork();
+  if (const auto why = unusable()) throw *why;
   return *held_;
 }
 
@@ -93,18 +110,38 @@ void Guard::on_release_error(std::function<void(const Error&)> callback) {
 bool Guard::release() {
   if (!held_) return false;
   held();  // throws in a forked child
-  const auto last = std::move(held_);
-  return last->release();
+  return Op<bool>::run(HeldLock::release(Flow::blocking(), std::move(held_), {})).value_or_throw();
 }
 
 bool Guard::extend(std::chrono::milliseconds ttl) {
-  return held().extend(ttl);
+  held();
+  return Op<bool>::run(HeldLock::extend(Flow::blocking(), held_, ttl, {})).value_or_throw();
 }
 
 std::optional<DetachedLock> Guard::detach() {
-  auto detached = held().detach();
+  held();
+  auto detached =
+      Op<std::optional<DetachedLock>>::run(HeldLock::detach(Flow::blocking(), held_, {})).value_or_throw();
   if (detached) held_.reset();
   return detached;
+}
+
+void Guard::release(std::stop_token stop, Done<bool> done) {
+  if (!held_) return done(false);
+  if (auto why = unusable()) return done(*std::move(why));
+  const auto flow = held_->completing();
+  Op<bool>::start(HeldLock::release(flow, std::move(held_), std::move(stop)), std::move(done));
+}
+
+void Guard::extend(std::chrono::milliseconds ttl, std::stop_token stop, Done<bool> done) {
+  if (auto why = unusable()) return done(*std::move(why));
+  Op<bool>::start(HeldLock::extend(held_->completing(), held_, ttl, std::move(stop)), std::move(done));
+}
+
+void Guard::detach(std::stop_token stop, Done<std::optional<DetachedLock>> done) {
+  if (auto why = unusable()) return done(*std::move(why));
+  Op<std::optional<DetachedLock>>::start(HeldLock::detach(held_->completing(), held_, std::move(stop)),
+                                         std::move(done));
 }
 
 }  // namespace holdfast

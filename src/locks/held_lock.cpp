@@ -38,6 +38,10 @@ const std::string& HeldLock::authority() const noexcept {
   return runtime_->authority;
 }
 
+flow::Flow HeldLock::completing() const noexcept {
+  return runtime_->completing();
+}
+
 bool HeldLock::is_home() const noexcept {
   return runtime_->home.is_here();
 }
@@ -106,137 +110,233 @@ void HeldLock::announce_loss() {
       self->runtime_->log_debug("an on_lost callback threw");
     }
     callback = nullptr;
-    const std::lock_guard lock(self->mutex_);
-    --self->announcers_;
-    self->changed_.notify_all();
+    {
+      const std::lock_guard lock(self->mutex_);
+      --self->announcers_;
+    }
+    self->tell_change();
   });
 }
 
-Result<ExtendOutcome> HeldLock::extend_once(std::unique_lock<std::mutex>& lock, Ttl ttl,
-                                            Durability durability) {
-  changed_.wait(lock, [this] { return !extending_; });
+struct HeldLock::Until {
+  HeldLock& held;
+  const flow::Flow& flow;
+  bool (HeldLock::*holds)() const;
+  BootTime deadline;
+
+  [[nodiscard]] bool await_ready() const {
+    std::unique_lock lock(held.mutex_);
+    const auto over = [this] { return (held.*holds)(); };
+    if (!flow.blocks()) return over();
+    if (deadline == never) {
+      held.changed_.wait(lock, over);
+    } else {
+      held.changed_.wait_for(lock, deadline - BootClock::now(), over);
+    }
+    return true;
+  }
+  [[nodiscard]] bool await_suspend(std::coroutine_handle<> operation) const {
+    const std::lock_guard lock(held.mutex_);
+    if ((held.*holds)()) return false;
+    held.waiting_.push_back(operation);
+    return true;
+  }
+  void await_resume() const noexcept {}
+};
+
+HeldLock::Until HeldLock::until(const flow::Flow& flow, bool (HeldLock::*holds)() const, BootTime deadline) {
+  return {.held = *this, .flow = flow, .holds = holds, .deadline = deadline};
+}
+
+void HeldLock::tell_change() {
+  const auto keep = shared_self();
+  std::vector<std::coroutine_handle<>> waiting;
+  {
+    const std::lock_guard lock(mutex_);
+    waiting.swap(waiting_);
+  }
+  changed_.notify_all();
+  for (const auto operation : waiting) operation.resume();
+}
+
+std::variant<ExtendRequest, Absence> HeldLock::begin_extend(Ttl ttl, Durability durability) {
   if (hold_ == Hold::ended || lease_.lost()) return Absence::not_found;
   extending_ = true;
   lease_.extend_sent(BootClock::now(), ttl);
   runtime_->timer.schedule(*this, lease_.next_tick());  // a shorter ttl may have moved the loss forward
-  const ExtendRequest request{.lock = {.id = grant_.id, .key = grant_.key},
-                              .ttl = ttl,
-                              .durability = durability,
-                              .deadline = lease_.proven_until()};
-  lock.unlock();
-  auto answer = locks::extend(*runtime_->backend, request);
-  lock.lock();
+  return ExtendRequest{.lock = {.id = grant_.id, .key = grant_.key},
+                       .ttl = ttl,
+                       .durability = durability,
+                       .deadline = lease_.proven_until()};
+}
 
-  extending_ = false;
+void HeldLock::end_extend(Ttl ttl, const Result<ExtendOutcome>& answer) {
   bool found_lost = false;
-  if (!answer) {
-    lease_.extend_unanswered(BootClock::now());
-  } else if (const auto* extended = std::get_if<Extended>(&*answer)) {
-    if (extended->may_be_repeated) lease_.may_be_repeated(ttl);
-    lease_.extend_granted();
-    expires_at_ms_ = extended->expires_at_ms;
-  } else {
-    found_lost = lease_.extend_found_nothing() && hold_ == Hold::held;
+  {
+    const std::lock_guard lock(mutex_);
+    extending_ = false;
+    if (!answer) {
+      lease_.extend_unanswered(BootClock::now());
+    } else if (const auto* extended = std::get_if<Extended>(&*answer)) {
+      if (extended->may_be_repeated) lease_.may_be_repeated(ttl);
+      lease_.extend_granted();
+      expires_at_ms_ = extended->expires_at_ms;
+    } else {
+      found_lost = lease_.extend_found_nothing() && hold_ == Hold::held;
+    }
+    if (hold_ == Hold::held) runtime_->timer.schedule(*this, lease_.next_tick());
   }
-  changed_.notify_all();
-  if (hold_ == Hold::held) runtime_->timer.schedule(*this, lease_.next_tick());
-  if (found_lost) {
-    lock.unlock();
-    announce_loss();
-    lock.lock();
+  if (found_lost) announce_loss();
+  tell_change();
+}
+
+flow::Op<ExtendOutcome> HeldLock::extend_once(flow::Flow flow, Self self, Ttl ttl, Durability durability,
+                                              std::stop_token stop) {
+  std::variant<ExtendRequest, Absence> next = Absence::not_found;
+  for (bool my_turn = false; !my_turn;) {
+    co_await self->until(flow, &HeldLock::may_extend);
+    const std::lock_guard lock(self->mutex_);
+    my_turn = !self->extending_;
+    if (my_turn) next = self->begin_extend(ttl, durability);
   }
-  return answer;
+  if (const auto* absence = std::get_if<Absence>(&next)) co_return *absence;
+  const auto& backend = self->runtime_->backend;
+  auto answer = co_await flow.step<ExtendOutcome>(backend, [&](Done<ExtendOutcome> done) {
+    backend->extend(std::get<ExtendRequest>(std::move(next)), stop, std::move(done));
+  });
+  self->end_extend(ttl, answer);
+  co_return answer;
 }
 
 void HeldLock::renew() {
-  std::unique_lock lock(mutex_);
-  if (!lease_.renewal_due() || extending_) return;  // the holder extends by hand meanwhile
+  Ttl ttl = grant_.ttl;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!lease_.renewal_due() || extending_) return;  // the holder extends by hand meanwhile
+    ttl = lease_.ttl();
+  }
   // What went wrong shows in the lease: it tries again until the proof ends, then the holder is told.
-  (void)extend_once(lock, lease_.ttl(), Durability::process);
+  (void)flow::Op<ExtendOutcome>::run(
+      extend_once(flow::Flow::blocking(), shared_self(), ttl, Durability::process, {}));
 }
 
-bool HeldLock::extend(milliseconds ttl) {
+flow::Op<bool> HeldLock::extend(flow::Flow flow, Self self, milliseconds ttl, std::stop_token stop) {
   const auto checked = Ttl::of(ttl).value_or_throw();
-  std::unique_lock lock(mutex_);
-  const auto answer = extend_once(lock, checked, Durability::process).value_or_throw();
-  return std::holds_alternative<Extended>(answer) && !lease_.lost();
+  auto extending = extend_once(flow, self, checked, Durability::process, std::move(stop));
+  const auto answer = (co_await std::move(extending)).value_or_throw();
+  const std::lock_guard lock(self->mutex_);
+  co_return std::holds_alternative<Extended>(answer) && !self->lease_.lost();
 }
 
-std::optional<DetachedLock> HeldLock::detach() {
+flow::Op<std::optional<DetachedLock>> HeldLock::detach(flow::Flow flow, Self self, std::stop_token stop) {
+  // Whoever adopts it proves from this ttl, and knows nothing of extends of ours that may come late.
+  const Ttl ttl = [&] {
+    const std::lock_guard lock(self->mutex_);
+    return self->lease_.provable_ttl();
+  }();
+  auto extending = extend_once(flow, self, ttl, Durability::machine, std::move(stop));
+  const auto answer = (co_await std::move(extending)).value_or_throw();
+  const auto* extended = std::get_if<Extended>(&answer);
   std::function<void(LossReason)> unused;  // end here, see end_hold
   std::function<void(const Error&)> unused_too;
-  std::unique_lock lock(mutex_);
-  // Whoever adopts it proves from this ttl, and knows nothing of extends of ours that may come late.
-  const Ttl ttl = lease_.provable_ttl();
-  const auto answer = extend_once(lock, ttl, Durability::machine).value_or_throw();
-  const auto* extended = std::get_if<Extended>(&answer);
-  if (extended == nullptr || hold_ == Hold::ended || lease_.lost()) return std::nullopt;
-  hold_ = Hold::ended;
-  runtime_->timer.cancel(*this);
-  unused.swap(on_lost_);
-  unused_too.swap(on_release_error_);
-  return DetachedLock{.key = grant_.key,
-                      .id = grant_.id,
-                      .ttl = ttl,
-                      .fence = grant_.fence,
-                      .expires_at_ms = extended->expires_at_ms};
+  const std::lock_guard lock(self->mutex_);
+  if (extended == nullptr || self->hold_ == Hold::ended || self->lease_.lost()) co_return std::nullopt;
+  self->hold_ = Hold::ended;
+  self->runtime_->timer.cancel(*self);
+  unused.swap(self->on_lost_);
+  unused_too.swap(self->on_release_error_);
+  co_return DetachedLock{.key = self->grant_.key,
+                         .id = self->grant_.id,
+                         .ttl = ttl,
+                         .fence = self->grant_.fence,
+                         .expires_at_ms = extended->expires_at_ms};
 }
 
-bool HeldLock::end_hold(BootTime deadline) {
+bool HeldLock::is_held() const noexcept {
+  const std::lock_guard lock(mutex_);
+  return hold_ == Hold::held;
+}
+
+bool HeldLock::end_hold() {
   std::function<void(LossReason)> unused;  // ends here, not on the thread that drops the last reference
-  std::unique_lock lock(mutex_);
+  const std::lock_guard lock(mutex_);
   if (hold_ == Hold::ended) return false;
   hold_ = Hold::ended;
   runtime_->timer.cancel(*this);
   unused.swap(on_lost_);
-  // A loss callback that runs now still uses what its owner may destroy after us.
-  const auto idle = [this] { return announcers_ == 0; };
-  if (sys::WorkerPool::on_library_thread()) return true;
-  if (deadline == never) {
-    changed_.wait(lock, idle);
-  } else {
-    changed_.wait_for(lock, deadline - BootClock::now(), idle);
-  }
   return true;
 }
 
 /// A second try after an unanswered one that finds nothing was preceded by a first that worked, as long as
 /// the lease cannot have ended by itself.
-Result<bool> HeldLock::release_now(BootTime deadline) {
-  const ReleaseRequest request{
-      .lock = {.id = grant_.id, .key = grant_.key}, .durability = Durability::process, .deadline = deadline};
-  auto& backend = *runtime_->backend;
-  auto answer = locks::release(backend, request);
+flow::Op<bool> HeldLock::release_now(flow::Flow flow, Self self, BootTime deadline, std::stop_token stop) {
+  const auto& backend = self->runtime_->backend;
+  const ReleaseRequest request{.lock = {.id = self->grant_.id, .key = self->grant_.key},
+                               .durability = Durability::process,
+                               .deadline = deadline};
+  const auto ask = [&](Done<ReleaseOutcome> done) { backend->release(request, stop, std::move(done)); };
+  auto answer = co_await flow.step<ReleaseOutcome>(backend, ask);
   const bool unanswered = !answer && answer.error().transient();
-  if (unanswered) answer = locks::release(backend, request);
-  if (!answer) return answer.error().about(key(), id().str());
-  if (std::holds_alternative<Released>(*answer)) return true;
-  const std::lock_guard lock(mutex_);
-  return unanswered && BootClock::now() < lease_.proven_until();
+  if (unanswered) answer = co_await flow.step<ReleaseOutcome>(backend, ask);
+  if (!answer) co_return answer.error().about(self->key(), self->id().str());
+  if (std::holds_alternative<Released>(*answer)) co_return true;
+  const std::lock_guard lock(self->mutex_);
+  co_return unanswered&& BootClock::now() < self -> lease_.proven_until();
 }
 
-bool HeldLock::release() {
-  if (!end_hold(never)) return false;
-  const auto unused = take_release_error_callback();
-  return release_now(never).value_or_throw();
+flow::Op<bool> HeldLock::release(flow::Flow flow, Self self, std::stop_token stop) {
+  if (!self->end_hold()) co_return false;
+  const auto unused = self->take_release_error_callback();
+  // A loss callback that runs now still uses what its owner may destroy after us.
+  if (!flow.blocks() || !sys::WorkerPool::on_library_thread()) {
+    co_await self->until(flow, &HeldLock::nobody_announces);
+  }
+  auto releasing = release_now(flow, self, never, stop);
+  auto released = co_await std::move(releasing);
+  // Whoever stopped the waiting did not ask to keep the lock.
+  if (!released && stop.stop_requested()) self->runtime_->abandon(self->grant_.key, self->grant_.id);
+  co_return released;
+}
+
+BootTime HeldLock::dispose_deadline() const noexcept {
+  return dispose_timeout_ == milliseconds::zero() ? never
+                                                  : saturating_add(BootClock::now(), dispose_timeout_);
 }
 
 void HeldLock::dispose() noexcept {
-  const auto deadline =
-      dispose_timeout_ == milliseconds::zero() ? never : saturating_add(BootClock::now(), dispose_timeout_);
-  if (!end_hold(deadline)) return;
-  if (!sys::WorkerPool::on_library_thread()) return dispose_now(deadline);
-  runtime_->renewer.post([self = shared_self(), deadline] { self->dispose_now(deadline); });
+  const auto deadline = dispose_deadline();
+  if (!end_hold()) return;
+  if (sys::WorkerPool::on_library_thread()) {
+    runtime_->renewer.post([self = shared_self(), deadline] { self->dispose_now(deadline); });
+    return;
+  }
+  (void)until(flow::Flow::blocking(), &HeldLock::nobody_announces, deadline).await_ready();
+  dispose_now(deadline);
 }
 
 void HeldLock::dispose_now(BootTime deadline) noexcept {
   auto callback = take_release_error_callback();
-  const auto released = release_now(deadline);
+  const auto released = flow::Op<bool>::run(release_now(flow::Flow::blocking(), shared_self(), deadline, {}));
   if (!released) return report(released.error(), std::move(callback));
   // User code, its destructors included, does not belong on the renewing thread.
   if (callback && sys::WorkerPool::on_library_thread()) {
     runtime_->callbacks.post([unused = std::move(callback)] {});
   }
+}
+
+void HeldLock::dispose_in_background() noexcept {
+  const auto deadline = dispose_deadline();
+  if (!end_hold()) return;
+  auto callback = std::make_shared<std::function<void(const Error&)>>(take_release_error_callback());
+  flow::Op<bool>::start(
+      release_now(flow::Flow::completing(runtime_->background), shared_self(), deadline, {}),
+      [self = shared_self(), callback](const Result<bool>& released) mutable {
+        if (released && !*callback) return;
+        // Whichever thread answered runs no user code, nor its destructors.
+        self->runtime_->callbacks.post([self, callback = std::move(callback), released] {
+          if (!released) self->report(released.error(), std::move(*callback));
+        });
+      });
 }
 
 std::function<void(const Error&)> HeldLock::take_release_error_callback() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <coroutine>
 #include <functional>
 #include <holdfast/guard.hpp>
 #include <holdfast/lock_backend.hpp>
@@ -10,7 +11,9 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <vector>
 
+#include "flow/flow.hpp"
 #include "locks/renew_loop.hpp"
 #include "sys/timer_queue.hpp"
 
@@ -44,32 +47,57 @@ class HeldLock final : public sys::Timed {
   [[nodiscard]] std::chrono::nanoseconds remaining() const noexcept;
   [[nodiscard]] std::stop_token lost() const noexcept { return loss_.get_token(); }
   [[nodiscard]] std::optional<LossReason> loss_reason() const;
+  [[nodiscard]] flow::Flow completing() const noexcept;
   /// False in a forked child, where nothing here may be touched.
   [[nodiscard]] bool is_home() const noexcept;
 
   void on_lost(std::function<void(LossReason)> callback);
   void on_release_error(std::function<void(const Error&)> callback);
 
-  bool release();
-  bool extend(std::chrono::milliseconds ttl);
-  std::optional<DetachedLock> detach();
+  /// Whether it was neither released nor detached.
+  [[nodiscard]] bool is_held() const noexcept;
+
+  using Self = std::shared_ptr<HeldLock>;
+  static flow::Op<bool> release(flow::Flow flow, Self self, std::stop_token stop);
+  static flow::Op<bool> extend(flow::Flow flow, Self self, std::chrono::milliseconds ttl,
+                               std::stop_token stop);
+  static flow::Op<std::optional<DetachedLock>> detach(flow::Flow flow, Self self, std::stop_token stop);
   /// The destructor's release.
   void dispose() noexcept;
+  /// The same without waiting for anything.
+  void dispose_in_background() noexcept;
 
   BootTime on_time(BootTime now) override;
 
  private:
   enum class Hold : std::uint8_t { held, ended };
 
-  /// Sends one extend and takes in its answer. `lock` holds mutex_ and is released meanwhile.
-  Result<ExtendOutcome> extend_once(std::unique_lock<std::mutex>& lock, Ttl ttl, Durability durability);
-  std::shared_ptr<HeldLock> shared_self() { return std::static_pointer_cast<HeldLock>(shared_from_this()); }
+  /// Sends one extend and takes in its answer, after those that others have under way.
+  static flow::Op<ExtendOutcome> extend_once(flow::Flow flow, Self self, Ttl ttl, Durability durability,
+                                             std::stop_token stop);
+  static flow::Op<bool> release_now(flow::Flow flow, Self self, BootTime deadline, std::stop_token stop);
+
+  [[nodiscard]] std::shared_ptr<HeldLock> shared_self() {
+    return std::static_pointer_cast<HeldLock>(shared_from_this());
+  }
   void renew();
+  /// What to ask the engine, or why there is nothing to ask any more. Requires that no extend is under way.
+  std::variant<ExtendRequest, Absence> begin_extend(Ttl ttl, Durability durability);
+  void end_extend(Ttl ttl, const Result<ExtendOutcome>& answer);
   /// Marks the end of the hold; false if it had ended. From then on there are no loss signals.
-  /// Waits, at most until the deadline, for loss callbacks that run.
-  bool end_hold(BootTime deadline);
-  Result<bool> release_now(BootTime deadline);
+  bool end_hold();
   void dispose_now(BootTime deadline) noexcept;
+  [[nodiscard]] BootTime dispose_deadline() const noexcept;
+
+  /// Awaits a change of what `holds` looks at, if it does not hold already; under the mutex it may have
+  /// changed again. `deadline` counts for a blocking flow only.
+  struct Until;
+  [[nodiscard]] Until until(const flow::Flow& flow, bool (HeldLock::*holds)() const,
+                            BootTime deadline = never);
+  [[nodiscard]] bool may_extend() const { return !extending_; }
+  [[nodiscard]] bool nobody_announces() const { return announcers_ == 0; }
+  /// Tells everybody in `until`. Not under the mutex.
+  void tell_change();
   std::function<void(const Error&)> take_release_error_callback();
   void report(const Error& error, std::function<void(const Error&)> callback) noexcept;
   /// Tells the holder, on a thread where user code may block. Not under the mutex.
@@ -81,6 +109,7 @@ class HeldLock final : public sys::Timed {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
+  std::vector<std::coroutine_handle<>> waiting_;  ///< for a change, without a thread
   locks::RenewLoop lease_;
   std::int64_t expires_at_ms_;
   Hold hold_ = Hold::held;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <holdfast/guard.hpp>
 #include <holdfast/lock_backend.hpp>
 #include <holdfast/log.hpp>
 #include <memory>
@@ -22,6 +23,9 @@ class LockRuntime {
  public:
   LockRuntime(std::shared_ptr<LockBackend> engine, std::shared_ptr<Log> sink)
       : backend(std::move(engine)), log(std::move(sink)), authority(backend->authority()) {}
+
+  [[nodiscard]] static Guard guard(std::shared_ptr<HeldLock> held) noexcept { return Guard(std::move(held)); }
+  [[nodiscard]] flow::Flow completing() const noexcept { return flow::Flow::completing(background); }
 
   /// Releases an id that may hold the lock though nobody knows, in the background.
   void abandon(const LockKey& key, const LockId& id);

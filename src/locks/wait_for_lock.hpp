@@ -1,16 +1,18 @@
 #pragma once
 
-#include <holdfast/lock_backend.hpp>
 #include <stop_token>
 
+#include "flow/flow.hpp"
 #include "locks/acquire_loop.hpp"
 #include "locks/held_lock.hpp"
 #include "locks/runtime.hpp"
 
 namespace holdfast::locks {
 
-/// Runs the acquire loop on the calling thread. Errors carry the key.
-Result<HeldLock::Grant> wait_for_lock(LockRuntime& runtime, LockKey key, const AcquirePolicy& policy,
-                                      Durability durability, const std::stop_token& stop);
+/// Waits for the lock as the policy says. The grant, or AcquisitionTimeout, Aborted or the error that stood
+/// in the way; then nothing is held, or will not be for long (an unanswered attempt is released in the
+/// background).
+flow::Op<HeldLock::Grant> wait_for_lock(flow::Flow flow, std::shared_ptr<LockRuntime> runtime, LockKey key,
+                                        AcquirePolicy policy, Durability durability, std::stop_token stop);
 
 }  // namespace holdfast::locks

@@ -42,6 +42,18 @@ std::string stored_owner(std::string_view owner) {
   return stored;
 }
 
+std::optional<std::string> owner_stored_as(std::string_view stored) {
+  std::string owner;
+  for (std::size_t at = 0; at < stored.size();) {
+    const auto three = stored.substr(at, 3);
+    const bool encoded = three == "%3A" || three == "%25";
+    owner += three == "%3A" ? ':' : stored[at];  // %25 is the % it begins with
+    at += encoded ? 3 : 1;
+  }
+  if (stored_owner(owner) != stored) return std::nullopt;
+  return owner;
+}
+
 std::string lock_key_of(const RecordKey& key) {
   return core::make_storage_key("task", key.str(), LockKey::max_bytes, 0).value_or_throw();
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <holdfast/storage_types.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,6 +18,8 @@ inline constexpr std::string_view anonymous_owner = "local";
 /// one of these two. All others stay as they are, and where other software looks for them. Two owners never
 /// have one name: encoded ones contain %3A or %25, the others do not.
 [[nodiscard]] std::string stored_owner(std::string_view owner);
+/// Whose name that is; nothing if it is no owner's: registers have one that is none (see FencedRegister).
+[[nodiscard]] std::optional<std::string> owner_stored_as(std::string_view stored);
 
 /// The lock of a task: `task:` and its record's key; or a digest of that where it would be too long.
 [[nodiscard]] std::string lock_key_of(const RecordKey& key);

@@ -51,6 +51,10 @@ inline Result<RecordPage> list(StorageBackend& storage, ListRecords request, std
   return core::await<RecordPage>(
       storage, [&](auto done) { storage.list(std::move(request), std::move(stop), std::move(done)); });
 }
+inline Result<OwnerPage> list_owners(StorageBackend& storage, ListOwners request, std::stop_token stop) {
+  return core::await<OwnerPage>(
+      storage, [&](auto done) { storage.list_owners(std::move(request), std::move(stop), std::move(done)); });
+}
 inline Result<std::size_t> cleanup_expired(StorageBackend& storage, std::stop_token stop) {
   return core::await<std::size_t>(
       storage, [&](auto done) { storage.cleanup_expired({}, std::move(stop), std::move(done)); });

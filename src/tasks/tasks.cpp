@@ -136,6 +136,16 @@ TaskPage Tasks::list(std::string_view owner, const ListTasks& what, std::stop_to
   return std::get<ListLoop::Finished>(std::move(action)).result.value_or_throw();
 }
 
+OwnerPage Tasks::owners(ListOwners what, std::stop_token stop) {
+  auto page = tasks::list_owners(*store_->storage, std::move(what), std::move(stop)).value_or_throw();
+  std::vector<std::string> names;
+  for (const auto& stored : page.owners) {
+    if (auto owner = tasks::owner_stored_as(stored)) names.push_back(*std::move(owner));
+  }
+  page.owners = std::move(names);
+  return page;
+}
+
 Task Tasks::update_status(std::string_view owner, std::string_view id, TaskStatus status,
                           std::optional<std::string> message, std::stop_token stop) {
   check_message(message, store_->options);
