@@ -17,6 +17,8 @@ inline constexpr std::size_t max_running = 64;
 inline constexpr std::size_t max_waiting = 1000;
 /// Of one client, not yet taken by it: while there is more, nothing is read.
 inline constexpr std::size_t max_unwritten_bytes = std::size_t{1024} * 1024;
+/// Renewed locks of one client.
+inline constexpr std::size_t max_held = 10'000;
 inline constexpr std::size_t max_clients = 200;
 
 /// How long a sidecar that is told to end waits for engines to answer and clients to read.
