@@ -105,6 +105,10 @@ class Guard {
   void extend(std::chrono::milliseconds ttl, std::stop_token stop, Done<bool> done);
   void detach(std::stop_token stop, Done<std::optional<DetachedLock>> done);
 
+  /// Completed with the reason when the guard is lost, at once if it is already; with Aborted when it ends
+  /// before, or on a stop request.
+  void wait_lost(std::stop_token stop, Done<LossReason> done);
+
   /// What the destructor does, but in the background: returns at once and leaves the guard empty. It does not
   /// wait for a loss callback that runs.
   void release_in_background() noexcept;

@@ -201,7 +201,7 @@ class StorageBackend {
 
   /// The owners of records, a page at a time, in no particular order. One that has live records throughout is
   /// listed exactly once; one whose records are all gone may still be.
-  virtual void list_owners(ListOwners, std::stop_token, Done<OwnerPage> done) { done(OwnerPage{}); }
+  virtual void list_owners(ListOwners request, std::stop_token stop, Done<OwnerPage> done) = 0;
 
   /// Deletes what has expired and says how much that was; 0 where the engine does it by itself.
   virtual void cleanup_expired(CleanupRecords request, std::stop_token stop, Done<std::size_t> done) = 0;

@@ -24,6 +24,23 @@ namespace holdfast::core {
   return std::string(key->owner());
 }
 
+/// The cursor of a page of owners that ends with this one. Not the bare name: an owner's may be empty, and
+/// that would be no cursor.
+[[nodiscard]] inline std::string cursor_behind(std::string_view owner) {
+  return '>' + std::string(owner);
+}
+
+/// The owner that a page of owners begins behind; nothing for the first page. InvalidArgument for what no page
+/// ended with.
+[[nodiscard]] inline Result<std::optional<std::string>> owner_before(std::string_view cursor) {
+  if (cursor.empty()) return std::optional<std::string>();
+  if (!cursor.starts_with('>') || !RecordKey::of(cursor.substr(1), {})) {
+    return Error(ErrorCode::InvalidArgument,
+                 "the cursor is not from a page of the list of owners; start without one");
+  }
+  return std::optional(std::string(cursor.substr(1)));
+}
+
 /// Why this cannot be the origin of a record, if it cannot.
 [[nodiscard]] inline std::optional<Error> refuse_origin(std::string_view origin) {
   constexpr std::size_t max_bytes = 256;

@@ -138,6 +138,11 @@ void Guard::extend(std::chrono::milliseconds ttl, std::stop_token stop, Done<boo
   Op<bool>::start(HeldLock::extend(held_->completing(), held_, ttl, std::move(stop)), std::move(done));
 }
 
+void Guard::wait_lost(std::stop_token stop, Done<LossReason> done) {
+  if (auto why = unusable()) return done(*std::move(why));
+  Op<LossReason>::start(HeldLock::wait_lost(held_->completing(), held_, std::move(stop)), std::move(done));
+}
+
 void Guard::detach(std::stop_token stop, Done<std::optional<DetachedLock>> done) {
   if (auto why = unusable()) return done(*std::move(why));
   Op<std::optional<DetachedLock>>::start(HeldLock::detach(held_->completing(), held_, std::move(stop)),

@@ -104,6 +104,7 @@ void HeldLock::announce_loss() {
       ++self->announcers_;
     }
     self->loss_.request_stop();
+    self->tell_change();
     try {
       if (callback) callback(reason);
     } catch (...) {
@@ -118,34 +119,35 @@ void HeldLock::announce_loss() {
   });
 }
 
+template <class Holds>
 struct HeldLock::Until {
   HeldLock& held;
   const flow::Flow& flow;
-  bool (HeldLock::*holds)() const;
+  Holds holds;
   BootTime deadline;
 
   [[nodiscard]] bool await_ready() const {
     std::unique_lock lock(held.mutex_);
-    const auto over = [this] { return (held.*holds)(); };
-    if (!flow.blocks()) return over();
+    if (!flow.blocks()) return holds();
     if (deadline == never) {
-      held.changed_.wait(lock, over);
+      held.changed_.wait(lock, holds);
     } else {
-      held.changed_.wait_for(lock, deadline - BootClock::now(), over);
+      held.changed_.wait_for(lock, deadline - BootClock::now(), holds);
     }
     return true;
   }
   [[nodiscard]] bool await_suspend(std::coroutine_handle<> operation) const {
     const std::lock_guard lock(held.mutex_);
-    if ((held.*holds)()) return false;
+    if (holds()) return false;
     held.waiting_.push_back(operation);
     return true;
   }
   void await_resume() const noexcept {}
 };
 
-HeldLock::Until HeldLock::until(const flow::Flow& flow, bool (HeldLock::*holds)() const, BootTime deadline) {
-  return {.held = *this, .flow = flow, .holds = holds, .deadline = deadline};
+template <class Holds>
+HeldLock::Until<Holds> HeldLock::until(const flow::Flow& flow, Holds holds, BootTime deadline) {
+  return {.held = *this, .flow = flow, .holds = std::move(holds), .deadline = deadline};
 }
 
 void HeldLock::tell_change() {
@@ -194,7 +196,7 @@ flow::Op<ExtendOutcome> HeldLock::extend_once(flow::Flow flow, Self self, Ttl tt
                                               std::stop_token stop) {
   std::variant<ExtendRequest, Absence> next = Absence::not_found;
   for (bool my_turn = false; !my_turn;) {
-    co_await self->until(flow, &HeldLock::may_extend);
+    co_await self->until(flow, [&] { return !self->extending_; });
     const std::lock_guard lock(self->mutex_);
     my_turn = !self->extending_;
     if (my_turn) next = self->begin_extend(ttl, durability);
@@ -239,17 +241,31 @@ flow::Op<std::optional<DetachedLock>> HeldLock::detach(flow::Flow flow, Self sel
   const auto* extended = std::get_if<Extended>(&answer);
   std::function<void(LossReason)> unused;  // end here, see end_hold
   std::function<void(const Error&)> unused_too;
-  const std::lock_guard lock(self->mutex_);
-  if (extended == nullptr || self->hold_ == Hold::ended || self->lease_.lost()) co_return std::nullopt;
-  self->hold_ = Hold::ended;
-  self->runtime_->timer.cancel(*self);
-  unused.swap(self->on_lost_);
-  unused_too.swap(self->on_release_error_);
+  {
+    const std::lock_guard lock(self->mutex_);
+    if (extended == nullptr || self->hold_ == Hold::ended || self->lease_.lost()) co_return std::nullopt;
+    self->hold_ = Hold::ended;
+    self->runtime_->timer.cancel(*self);
+    unused.swap(self->on_lost_);
+    unused_too.swap(self->on_release_error_);
+  }
+  self->tell_change();
   co_return DetachedLock{.key = self->grant_.key,
                          .id = self->grant_.id,
                          .ttl = ttl,
                          .fence = self->grant_.fence,
                          .expires_at_ms = extended->expires_at_ms};
+}
+
+flow::Op<LossReason> HeldLock::wait_lost(flow::Flow flow, Self self, std::stop_token stop) {
+  const std::stop_callback wake(stop, [&] { self->tell_change(); });
+  co_await self->until(
+      flow, [&] { return self->lease_.lost() || self->hold_ == Hold::ended || stop.stop_requested(); });
+  const std::lock_guard lock(self->mutex_);
+  // A guard that was released first stays so: its owner wants to hear no more of it.
+  if (self->lease_.lost() && self->hold_ == Hold::held) co_return *self->lease_.lost();
+  co_return Error(ErrorCode::Aborted, "nobody waits for the loss of this lock any more")
+      .about(self->key(), {});
 }
 
 bool HeldLock::is_held() const noexcept {
@@ -259,11 +275,14 @@ bool HeldLock::is_held() const noexcept {
 
 bool HeldLock::end_hold() {
   std::function<void(LossReason)> unused;  // ends here, not on the thread that drops the last reference
-  const std::lock_guard lock(mutex_);
-  if (hold_ == Hold::ended) return false;
-  hold_ = Hold::ended;
-  runtime_->timer.cancel(*this);
-  unused.swap(on_lost_);
+  {
+    const std::lock_guard lock(mutex_);
+    if (hold_ == Hold::ended) return false;
+    hold_ = Hold::ended;
+    runtime_->timer.cancel(*this);
+    unused.swap(on_lost_);
+  }
+  tell_change();
   return true;
 }
 
@@ -289,7 +308,7 @@ flow::Op<bool> HeldLock::release(flow::Flow flow, Self self, std::stop_token sto
   const auto unused = self->take_release_error_callback();
   // A loss callback that runs now still uses what its owner may destroy after us.
   if (!flow.blocks() || !sys::WorkerPool::on_library_thread()) {
-    co_await self->until(flow, &HeldLock::nobody_announces);
+    co_await self->until(flow, [&] { return self->announcers_ == 0; });
   }
   auto releasing = release_now(flow, self, never, stop);
   auto released = co_await std::move(releasing);
@@ -310,7 +329,7 @@ void HeldLock::dispose() noexcept {
     runtime_->renewer.post([self = shared_self(), deadline] { self->dispose_now(deadline); });
     return;
   }
-  (void)until(flow::Flow::blocking(), &HeldLock::nobody_announces, deadline).await_ready();
+  (void)until(flow::Flow::blocking(), [this] { return announcers_ == 0; }, deadline).await_ready();
   dispose_now(deadline);
 }
 

@@ -62,6 +62,7 @@ class HeldLock final : public sys::Timed {
   static flow::Op<bool> extend(flow::Flow flow, Self self, std::chrono::milliseconds ttl,
                                std::stop_token stop);
   static flow::Op<std::optional<DetachedLock>> detach(flow::Flow flow, Self self, std::stop_token stop);
+  static flow::Op<LossReason> wait_lost(flow::Flow flow, Self self, std::stop_token stop);
   /// The destructor's release.
   void dispose() noexcept;
   /// The same without waiting for anything.
@@ -89,13 +90,12 @@ class HeldLock final : public sys::Timed {
   void dispose_now(BootTime deadline) noexcept;
   [[nodiscard]] BootTime dispose_deadline() const noexcept;
 
-  /// Awaits a change of what `holds` looks at, if it does not hold already; under the mutex it may have
-  /// changed again. `deadline` counts for a blocking flow only.
+  /// Awaits a change until `holds()`, which is called under the mutex, is true; another thread may have
+  /// changed it again by the time the operation goes on. `deadline` counts for a blocking flow only.
+  template <class Holds>
   struct Until;
-  [[nodiscard]] Until until(const flow::Flow& flow, bool (HeldLock::*holds)() const,
-                            BootTime deadline = never);
-  [[nodiscard]] bool may_extend() const { return !extending_; }
-  [[nodiscard]] bool nobody_announces() const { return announcers_ == 0; }
+  template <class Holds>
+  [[nodiscard]] Until<Holds> until(const flow::Flow& flow, Holds holds, BootTime deadline = never);
   /// Tells everybody in `until`. Not under the mutex.
   void tell_change();
   std::function<void(const Error&)> take_release_error_callback();

@@ -2,13 +2,15 @@
 
 #include <sys/types.h>
 
-#include <atomic>
-#include <cstdint>
 #include <filesystem>
 #include <holdfast/lock_backend.hpp>
 #include <holdfast/result.hpp>
 #include <memory>
 #include <string_view>
+
+#include "sys/wake_listener.hpp"
+#include "sys/wake_queue.hpp"
+#include "sys/wake_words.hpp"
 
 namespace holdfast::sys {
 
@@ -23,6 +25,9 @@ namespace holdfast::sys {
 /// only costs later releases that call). Two keys that
 /// share word and mask can take each other's wake-up (1 in 32768), and a waiter can be killed between being
 /// woken and trying; so callers re-check after a while even if nobody wakes them.
+///
+/// Waits without a thread are WakeListener's. A release wakes one of them in each process, beside the one
+/// sleeper: only they know who of them waits longest, and none can starve the others.
 class WakeTable : public std::enable_shared_from_this<WakeTable> {
  public:
   static std::shared_ptr<WakeTable> in_process();
@@ -38,29 +43,18 @@ class WakeTable : public std::enable_shared_from_this<WakeTable> {
   void wake_one(std::string_view key) noexcept;
   /// Wakes every sleeper of this key: for news that concern all of them.
   void wake_all(std::string_view key) noexcept;
-  /// Watches from now on.
-  [[nodiscard]] std::unique_ptr<Watch> watch(std::string_view key);
+  /// Watches from now on. Whom the key's news concern must be the same as in wake_one and wake_all.
+  [[nodiscard]] std::unique_ptr<Watch> watch(std::string_view key, Wakes wakes);
 
  private:
-  struct Word {
-    std::atomic<std::uint32_t> changes;
-    std::atomic<std::uint32_t> sleepers;
-  };
-  static constexpr std::size_t word_count = 1024;
-  static constexpr std::size_t byte_count = word_count * sizeof(Word);
-
-  struct Place {
-    Word* word;
-    std::uint32_t mask;
-  };
   class KeyWatch;
 
-  WakeTable(void* memory, int futex_flags) noexcept;
-  [[nodiscard]] Place place(std::string_view key) const noexcept;
-  void wake(Place place, int count) const noexcept;
+  explicit WakeTable(std::shared_ptr<MappedWakeWords> words);
+  void wake(WakeWords::Place place, int count) const noexcept;
+  void wake_sleepers(WakeWords::Place place, int count) const noexcept;
 
-  Word* words_;
-  int futex_flags_;
+  const std::shared_ptr<MappedWakeWords> words_;
+  std::shared_ptr<WakeListener> listener_;
 };
 
 }  // namespace holdfast::sys

@@ -24,6 +24,7 @@ class StorageOperations : public StorageContract {
     visit(GuardRecord{.key = key, .fence = token(9), .deadline = deadline});
     visit(RebindRecord{.key = key, .fence = token(9), .deadline = deadline});
     visit(ListRecords{.prefix = "o:", .deadline = deadline});
+    visit(ListOwners{.deadline = deadline});
     visit(CleanupRecords{.deadline = deadline});
   }
 };

@@ -4,9 +4,11 @@
 #include <set>
 
 #include "engine/redis/lock_listing.hpp"
+#include "engine/redis/owner_listing.hpp"
 #include "support/calls.hpp"
 #include "support/redis_locks.hpp"
 #include "support/redis_server.hpp"
+#include "support/replies.hpp"
 
 namespace holdfast::test {
 namespace {
@@ -163,6 +165,96 @@ TEST_F(RedisListing, AForeignCursorIsInvalidArgument) {
     ASSERT_FALSE(listing);
     EXPECT_EQ(listing.error().code(), ErrorCode::InvalidArgument);
   }
+}
+
+class RedisOwnerListing : public RedisListing {
+ protected:
+  static void give_records_to(RawRedis& raw, const std::string& owner, const std::string& prefix = "p") {
+    raw.text({"ZADD", prefix + ":idx:" + owner, "0", "t"});
+  }
+  static Status take(redis::OwnerListing& listing, RawRedis& raw, std::uint64_t connection) {
+    return listing.take(*raw.command(arguments_of(*listing.command(redis::By::sha))), connection);
+  }
+  static redis::OwnerListing start(const redis::StorageLayout& layout, std::size_t limit = 100) {
+    return redis::OwnerListing::start(layout, {.limit = limit}).value_or_throw();
+  }
+  static Names listed(RawRedis& raw, const std::string& prefix) {
+    const auto layout = redis::StorageLayout::make(prefix, 0).value_or_throw();
+    auto listing = start(layout);
+    while (listing.command(redis::By::sha)) static_cast<void>(take(listing, raw, 1).value_or_throw());
+    return std::move(listing).page().owners;
+  }
+};
+
+TEST_F(RedisOwnerListing, WhatIsNoIndexOfThisPrefixIsPassedOver) {
+  auto raw = server->raw();
+  give_records_to(raw, "mine");
+  give_records_to(raw, "theirs", "p:idx:x");
+  give_records_to(raw, "other", "pp");
+  give_records_to(raw, "\xff");
+  give_records_to(raw, std::string(RecordKey::max_bytes, 'x'));
+  raw.text({"SET", "p:idx:text", "x"});
+  raw.text({"SET", "p:tasks:mine:t", "x"});
+  EXPECT_EQ(listed(raw, "p"), Names{"mine"});
+  EXPECT_EQ(listed(raw, "p:idx:x"), Names{"theirs"});
+}
+
+TEST_F(RedisOwnerListing, APrefixIsNotAPattern) {
+  auto raw = server->raw();
+  for (const std::string& prefix : Names{"*", "a?c", "[ab]", "\\", "^x-z"}) {
+    EXPECT_TRUE(listed(raw, prefix).empty()) << prefix;
+    give_records_to(raw, "o", prefix);
+    EXPECT_EQ(listed(raw, prefix), Names{"o"}) << prefix;
+  }
+}
+
+/// The order of a server's table is drawn when it starts, so half a scan before and half a scan after are not
+/// a whole one.
+TEST_F(RedisOwnerListing, AScanThatARestartCutInTwoBeginsAgain) {
+  server.emplace(RedisServer::Options{.persistent = true});
+  Names everybody;
+  {
+    auto raw = server->raw();
+    for (int i = 1000; i < 4000; ++i) {
+      everybody.push_back(std::to_string(i));
+      raw.send({"ZADD", "p:idx:" + everybody.back(), "0", "t"});
+    }
+    for (const auto& owner : everybody) ASSERT_EQ(raw.receive()->integer, 1) << owner;
+  }
+  const auto layout = redis::StorageLayout::make("p", 0).value_or_throw();
+  Names found;
+  std::string cursor;
+  std::uint64_t connection = 1;
+  do {
+    auto listing = redis::OwnerListing::start(layout, {.cursor = cursor, .limit = 1000}).value_or_throw();
+    auto before = server->raw();
+    ASSERT_TRUE(take(listing, before, connection));
+    ASSERT_TRUE(take(listing, before, connection));
+    ASSERT_TRUE(listing.command(redis::By::sha)) << "not done yet";
+    server->restart();
+    ++connection;
+    auto after = server->raw();
+    while (listing.command(redis::By::sha)) ASSERT_TRUE(take(listing, after, connection));
+    const auto page = std::move(listing).page();
+    found.insert(found.end(), page.owners.begin(), page.owners.end());
+    cursor = page.cursor;
+  } while (!cursor.empty());
+  EXPECT_EQ(found, everybody);
+}
+
+TEST_F(RedisOwnerListing, ARepeatedNameIsListedOnceAndAForeignAnswerIsAnError) {
+  const auto layout = redis::StorageLayout::make("p", 0).value_or_throw();
+  auto listing = start(layout, 2);
+  const auto answer = [&](const std::string& bytes) { return listing.take(*reply_of(bytes), 1); };
+  EXPECT_TRUE(answer("*2\r\n$1\r\n5\r\n*3\r\n$7\r\np:idx:b\r\n$7\r\np:idx:a\r\n$7\r\np:idx:b\r\n"));
+  EXPECT_FALSE(answer("*1\r\n$1\r\n0\r\n"));
+  EXPECT_FALSE(answer("-NOPERM this user has no permissions to run the 'scan' command\r\n"));
+  ASSERT_EQ(arguments_of(*listing.command(redis::By::sha)).at(1), "5") << "as if they had not come";
+  EXPECT_TRUE(answer("*2\r\n$1\r\n0\r\n*2\r\n$7\r\np:idx:a\r\n$7\r\np:idx:c\r\n"));
+  EXPECT_FALSE(listing.command(redis::By::sha));
+  const auto page = std::move(listing).page();
+  EXPECT_EQ(page.owners, (Names{"a", "b"}));
+  EXPECT_EQ(page.cursor, ">b");
 }
 
 }  // namespace

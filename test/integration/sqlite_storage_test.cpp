@@ -219,6 +219,29 @@ TEST_F(SqliteStorage, WhatACreateAndAPageCostDoesNotDependOnHowManyRecordsThereA
   EXPECT_EQ(costs[0], costs[1]);
 }
 
+TEST_F(SqliteStorage, WhatAPageOfOwnersCostsDoesNotDependOnHowManyThereAreNorOnTheirRecords) {
+  static_cast<void>(records());
+  Connection connection(file);
+  const StorageTable table(connection);
+  int steps = 0;
+  const auto count_step = [](void* counter) { return ++*static_cast<int*>(counter), 0; };
+  sqlite3_progress_handler(connection.handle(), 1, count_step, &steps);
+  std::vector<int> costs;
+  for (const auto& [owners, each] : {std::pair(100, 1), std::pair(100, 60), std::pair(6000, 1)}) {
+    sql(file,
+        "DELETE FROM records; WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < " +
+            std::to_string(owners * each - 1) +
+            ") INSERT INTO records (owner, task, created_at_ms, version, incarnation, origin, data) "
+            "SELECT CAST('owner' || (i / " +
+            std::to_string(each) + ") AS BLOB), CAST(i AS BLOB), i, 1, 'x', x'', x'7b7d' FROM n");
+    static_cast<void>(table.count("owner1"));  // notices what the other connection did
+    steps = 0;
+    EXPECT_EQ(table.owners("owner3", 20).size(), 20U);
+    costs.push_back(steps);
+  }
+  EXPECT_EQ(costs, std::vector<int>(3, costs[0]));
+}
+
 TEST_F(SqliteStorage, TheQuotaStaysTrueWhenRowsAreDeletedByHand) {
   const auto store = records();
   for (int i = 0; i < 3; ++i) test::create(*store, "owner:" + std::to_string(i));

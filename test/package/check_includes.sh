@@ -22,7 +22,7 @@ judge() {
   case $file in
     include/*)
       [[ $what =~ $standard || $what == "<holdfast/"* ]] || why="public headers include the standard library and each other"
-      [[ $file != include/holdfast/asio.hpp || $what != "<asio"* ]] || why=
+      [[ $file != include/holdfast/asio@(.hpp|/*) || $what != "<asio"* ]] || why=
       [[ $file != include/holdfast/nlohmann.hpp || $what != "<nlohmann/"* ]] || why=
       return
       ;;
@@ -61,7 +61,11 @@ judge() {
   esac
   case $file in
     src/engine/redis/conn/stream*) ;;
-    *) [[ ! $what =~ ^\<(asio|openssl/(ssl|bio|err|x509.*)\.h) ]] || why="TLS is engine/redis/conn/stream's" ;;
+    *) [[ ! $what =~ ^\<openssl/(ssl|bio|err|x509.*)\.h ]] || why="TLS is engine/redis/conn/stream's" ;;
+  esac
+  case $file in
+    cli/* | bench/* | examples/*) ;;
+    *) [[ $what != "<asio"* ]] || why="Asio is for those who ask for it" ;;
   esac
   case $file in
     src/engine/redis/conn/stream* | cli/* | bench/* | examples/*) ;;

@@ -109,7 +109,7 @@ LockPage RedisLocks::page(std::string cursor, std::size_t limit) {
   auto listing =
       redis::LockListing::start(layout, {.cursor = std::move(cursor), .limit = limit}).value_or_throw();
   while (const auto command = listing.command(By::text)) {
-    static_cast<void>(listing.take(*ask(*command)).value_or_throw());
+    static_cast<void>(listing.take(*ask(*command), 1).value_or_throw());
   }
   return std::move(listing).page();
 }

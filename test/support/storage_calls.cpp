@@ -57,6 +57,10 @@ Result<RecordPage> call(StorageBackend& backend, ListRecords request, std::stop_
   return core::await<RecordPage>(
       backend, [&](auto done) { backend.list(std::move(request), std::move(stop), std::move(done)); });
 }
+Result<OwnerPage> call(StorageBackend& backend, ListOwners request, std::stop_token stop) {
+  return core::await<OwnerPage>(
+      backend, [&](auto done) { backend.list_owners(std::move(request), std::move(stop), std::move(done)); });
+}
 Result<std::size_t> call(StorageBackend& backend, CleanupRecords request, std::stop_token stop) {
   return core::await<std::size_t>(backend, [&](auto done) {
     backend.cleanup_expired(std::move(request), std::move(stop), std::move(done));
@@ -99,6 +103,17 @@ std::vector<std::string> tasks_of(StorageBackend& backend, std::string_view owne
     after = page.next;
   } while (after);
   return tasks;
+}
+
+std::vector<std::string> owners_of(StorageBackend& backend, std::size_t page_size) {
+  std::vector<std::string> owners;
+  std::string cursor;
+  do {
+    const auto page = outcome(backend, ListOwners{.cursor = cursor, .limit = page_size});
+    owners.insert(owners.end(), page.owners.begin(), page.owners.end());
+    cursor = page.cursor;
+  } while (!cursor.empty());
+  return owners;
 }
 
 }  // namespace holdfast::test

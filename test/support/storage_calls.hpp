@@ -34,6 +34,7 @@ Result<RemoveOutcome> call(StorageBackend& backend, RemoveRecord request, std::s
 Result<GuardOutcome> call(StorageBackend& backend, GuardRecord request, std::stop_token stop = {});
 Result<RebindOutcome> call(StorageBackend& backend, RebindRecord request, std::stop_token stop = {});
 Result<RecordPage> call(StorageBackend& backend, ListRecords request, std::stop_token stop = {});
+Result<OwnerPage> call(StorageBackend& backend, ListOwners request, std::stop_token stop = {});
 Result<std::size_t> call(StorageBackend& backend, CleanupRecords request, std::stop_token stop = {});
 
 /// An engine asked again because an answer was lost, and was refused: it cannot tell whether its first copy
@@ -61,5 +62,7 @@ bool remove(StorageBackend& backend, std::string_view key);
 /// The names of an owner's records, all pages.
 std::vector<std::string> tasks_of(StorageBackend& backend, std::string_view owner,
                                   ListOrder order = ListOrder::oldest_first, std::size_t page = 50);
+/// All owners, all pages, as they come.
+std::vector<std::string> owners_of(StorageBackend& backend, std::size_t page = 100);
 
 }  // namespace holdfast::test

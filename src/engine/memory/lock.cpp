@@ -85,7 +85,7 @@ class MemoryLockBackend final : public LockBackend {
   }
 
   [[nodiscard]] std::unique_ptr<Watch> watch(const LockKey& key, BootTime, std::stop_token) override {
-    return wakes_->watch(key.str());
+    return wakes_->watch(key.str(), sys::Wakes::one);
   }
 
  private:

@@ -7,6 +7,7 @@
 #include <set>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 
 #include "core/fence_guard.hpp"
 #include "core/liveness.hpp"
@@ -111,6 +112,16 @@ class Shelf {
       }
     }
     return page;
+  }
+
+  /// Adds owners to the page, by name, behind that one if it is given, until the page is full. True if there
+  /// are more.
+  bool add_owners(const std::optional<std::string>& after, std::size_t limit, OwnerPage& page) const {
+    for (auto at = after ? owners_.upper_bound(*after) : owners_.begin(); at != owners_.end(); ++at) {
+      if (page.owners.size() == limit) return true;
+      page.owners.push_back(at->first);
+    }
+    return false;
   }
 
  private:
@@ -277,6 +288,27 @@ class MemoryStorageBackend final : public StorageBackend {
     }());
   }
 
+  /// Shelf by shelf, and by name on each: so a page looks at no more than it shows, and where it ends tells
+  /// the shelf too.
+  void list_owners(ListOwners request, std::stop_token stop, Done<OwnerPage> done) override {
+    done([&]() -> Result<OwnerPage> {
+      if (auto refused = refuse_early(request.deadline, stop)) return *refused;
+      auto after = core::owner_before(request.cursor);
+      if (!after) return after.error();
+      const auto limit = std::clamp<std::size_t>(request.limit, 1, max_record_page);
+      OwnerPage page;
+      for (auto at = *after ? shard_number(**after) : 0; at < shards_->size(); ++at) {
+        auto& shard = (*shards_)[at];
+        const std::lock_guard lock(shard.mutex);
+        if (shard.shelf.add_owners(std::exchange(*after, std::nullopt), limit, page)) {
+          page.cursor = core::cursor_behind(page.owners.back());
+          break;
+        }
+      }
+      return page;
+    }());
+  }
+
   void cleanup_expired(CleanupRecords request, std::stop_token stop, Done<std::size_t> done) override {
     done([&]() -> Result<std::size_t> {
       if (auto refused = refuse_early(request.deadline, stop)) return *refused;
@@ -290,7 +322,7 @@ class MemoryStorageBackend final : public StorageBackend {
   }
 
   [[nodiscard]] std::unique_ptr<Watch> watch(const RecordKey& key, BootTime, std::stop_token) override {
-    return wakes_->watch(key.str());
+    return wakes_->watch(key.str(), sys::Wakes::all);
   }
 
  private:
@@ -305,9 +337,10 @@ class MemoryStorageBackend final : public StorageBackend {
     return sys::refuse_before_start(deadline, stop);
   }
 
-  Shard& shard_of(std::string_view owner) {
-    return (*shards_)[std::hash<std::string_view>{}(owner) % shards_->size()];
+  [[nodiscard]] std::size_t shard_number(std::string_view owner) const {
+    return std::hash<std::string_view>{}(owner) % shards_->size();
   }
+  Shard& shard_of(std::string_view owner) { return (*shards_)[shard_number(owner)]; }
 
   /// Runs one operation on the record's shelf, under its mutex, and wakes the watchers of what it changed.
   template <class T, class Request, class Body>

@@ -236,6 +236,7 @@ void Client::flush(Lock& lock) {
         unsent_.pop_front();
         out_ += call->bytes;
         call->sent_ = true;
+        call->connection_ = connections_;
         const BootTime suspect_at = saturating_add(now, call->patience);
         look_at_ = std::min(look_at_, suspect_at);
         sent_.push_back(
@@ -318,6 +319,7 @@ void Client::dial(Lock& lock, BootTime now) {
   dialer_.reset();
   if (auto* made = std::get_if<Connection>(&outcome)) {
     connection_.emplace(std::move(*made));
+    ++connections_;
     usable_ = true;
     answered_ = false;
     last_error_.reset();

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <holdfast/clock.hpp>
 #include <holdfast/done.hpp>
@@ -47,6 +48,9 @@ class Call {
   [[nodiscard]] bool was_repeated() const noexcept { return sent_before_; }
   /// False if no byte of it was ever written.
   [[nodiscard]] bool was_sent() const noexcept { return sent_ || sent_before_; }
+  /// Which of the client's connections it was written to last: the one that answered it, if one did. What a
+  /// server said on another may be void, for it may have been restarted in between.
+  [[nodiscard]] std::uint64_t connection() const noexcept { return connection_; }
 
  protected:
   /// Its end, exactly once, on the thread that leads the I/O, outside all mutexes. A transient error means
@@ -63,6 +67,7 @@ class Call {
   };
   bool sent_ = false;
   bool sent_before_ = false;  ///< written, wholly or in part, to a connection that broke
+  std::uint64_t connection_ = 0;
   std::atomic<bool> stopped_ = false;
   std::optional<std::stop_callback<OnStop>> on_stop_;
 };
@@ -152,6 +157,7 @@ class Client : public std::enable_shared_from_this<Client> {
   std::vector<Completion*> followers_;
 
   std::optional<Connection> connection_;  ///< changed by the leader only, and while nobody writes
+  std::uint64_t connections_ = 0;         ///< how many there were, this one included
   bool usable_ = false;                   ///< false while it is being given up
   bool answered_ = false;                 ///< something, since it was made
   std::string out_;                       ///< being written

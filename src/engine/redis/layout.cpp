@@ -5,6 +5,7 @@
 #include "core/base64url.hpp"
 #include "core/nfc.hpp"
 #include "core/storage_key.hpp"
+#include "engine/redis/glob.hpp"
 
 namespace holdfast::redis {
 namespace {
@@ -16,15 +17,6 @@ constexpr std::size_t reserve = 1 + id_mark.size() + LockId::length;
 
 /// A longer prefix would have its index keys hashed, and scripts could not tell one from another's id.
 constexpr std::size_t longest_prefix = name_limit - 2 * reserve;
-
-std::string without_glob(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) {
-    if (std::string_view("*?[\\").find(c) != std::string_view::npos) escaped += '\\';
-    escaped += c;
-  }
-  return escaped;
-}
 
 }  // namespace
 

@@ -6,6 +6,7 @@
 #include "engine/redis/client.hpp"
 #include "engine/redis/errors.hpp"
 #include "engine/redis/layout.hpp"
+#include "engine/redis/listing_call.hpp"
 #include "engine/redis/lock_commands.hpp"
 #include "engine/redis/lock_listing.hpp"
 #include "engine/redis/script_call.hpp"
@@ -145,43 +146,6 @@ void give_back(Shared& shared, const LockKey& key, const LockId& id) {
                [](const Result<ReleaseOutcome>&) {});
 }
 
-/// A listing: one command after another.
-class ListCall final : public Call {
- public:
-  ListCall(std::shared_ptr<Shared> shared, LockListing listing, BootTime end, Done<LockPage> done)
-      : shared_(std::move(shared)), listing_(std::move(listing)), end_(end), done_(std::move(done)) {
-    awaited = done_.is_awaited();
-    bytes = *listing_.command(By::sha);
-    patience = shared_->endpoint->options().command_timeout;
-    set_deadline();
-  }
-
- private:
-  void finish(std::unique_ptr<Call> self, Result<Reply> answer) override {
-    if (!answer) return done_(answer.error());
-    const bool unknown_script = is_noscript(**answer);
-    if (!unknown_script) {
-      if (const auto taken = listing_.take(**answer); !taken) return done_(taken.error());
-    }
-    auto next = listing_.command(unknown_script ? By::text : By::sha);
-    if (!next) return done_(std::move(listing_).page());
-    bytes = *std::move(next);
-    set_deadline();
-    auto& client = *shared_->client;
-    client.send(std::move(self), {});
-  }
-
-  /// A long listing may take long; none of its commands may.
-  void set_deadline() {
-    deadline = std::min(end_, saturating_add(BootClock::now(), shared_->endpoint->options().command_timeout));
-  }
-
-  std::shared_ptr<Shared> shared_;
-  LockListing listing_;
-  BootTime end_;
-  Done<LockPage> done_;
-};
-
 constexpr Subscriber::Purpose releases{
     .wakes = Wakes::one,
     .unheard =
@@ -228,8 +192,7 @@ class RedisLockBackend final : public LockBackend {
     if (auto early = refuse_early(request.deadline, stop)) return done(*std::move(early));
     auto listing = LockListing::start(shared_->layout, request);
     if (!listing) return done(listing.error());
-    shared_->client->send(
-        std::make_unique<ListCall>(shared_, *std::move(listing), request.deadline, std::move(done)), stop);
+    start_listing(shared_, *std::move(listing), request.deadline, stop, std::move(done));
   }
 
   [[nodiscard]] std::unique_ptr<Watch> watch(const LockKey& key, BootTime deadline,
@@ -238,6 +201,13 @@ class RedisLockBackend final : public LockBackend {
     const auto lock_key = shared_->layout.lock_key(key);
     if (!lock_key) return nullptr;  // the attempts say why
     return subscriber_.watch(shared_->layout.channel(*lock_key), deadline, stop);
+  }
+
+  void begin_watch(const LockKey& key, BootTime deadline, std::stop_token stop,
+                   Done<std::unique_ptr<Watch>> done) override {
+    const auto lock_key = shared_->layout.lock_key(key);
+    if (!home_.is_here() || !lock_key) return done(std::unique_ptr<Watch>());
+    subscriber_.begin_watch(shared_->layout.channel(*lock_key), deadline, stop, std::move(done));
   }
 
   void wait(Completion& completion) override { shared_->client->wait(completion); }

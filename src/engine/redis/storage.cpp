@@ -5,6 +5,8 @@
 #include "core/record_request.hpp"
 #include "engine/redis/client.hpp"
 #include "engine/redis/errors.hpp"
+#include "engine/redis/listing_call.hpp"
+#include "engine/redis/owner_listing.hpp"
 #include "engine/redis/record_commands.hpp"
 #include "engine/redis/script_call.hpp"
 #include "engine/redis/server_clock.hpp"
@@ -201,6 +203,13 @@ class RedisStorageBackend final : public StorageBackend {
     start(ListOperation{std::move(request)}, stop, std::move(done));
   }
 
+  void list_owners(ListOwners request, std::stop_token stop, Done<OwnerPage> done) override {
+    if (auto early = refuse_early(request.deadline, stop)) return done(*std::move(early));
+    auto listing = OwnerListing::start(store_->layout, request);
+    if (!listing) return done(listing.error());
+    start_listing(store_, *std::move(listing), request.deadline, stop, std::move(done));
+  }
+
   /// Redis drops records by itself; lists and full quotas clean the index.
   void cleanup_expired(CleanupRecords request, std::stop_token stop, Done<std::size_t> done) override {
     if (auto early = refuse_early(request.deadline, stop)) return done(*std::move(early));
@@ -210,9 +219,13 @@ class RedisStorageBackend final : public StorageBackend {
   [[nodiscard]] std::unique_ptr<Watch> watch(const RecordKey& key, BootTime deadline,
                                              std::stop_token stop) override {
     if (!home_.is_here()) return nullptr;
-    std::call_once(listening_,
-                   [this] { subscriber_.emplace(store_->endpoint, store_->log, changes_of_records); });
-    return subscriber_->watch(store_->layout.channel(key), deadline, stop);
+    return subscriber().watch(store_->layout.channel(key), deadline, stop);
+  }
+
+  void begin_watch(const RecordKey& key, BootTime deadline, std::stop_token stop,
+                   Done<std::unique_ptr<Watch>> done) override {
+    if (!home_.is_here()) return done(std::unique_ptr<Watch>());
+    subscriber().begin_watch(store_->layout.channel(key), deadline, stop, std::move(done));
   }
 
   void wait(Completion& completion) override { store_->client->wait(completion); }
@@ -227,6 +240,12 @@ class RedisStorageBackend final : public StorageBackend {
     start_script(store_, std::move(operation),
                  {.deadline = deadline, .patience = store_->endpoint->options().command_timeout}, stop,
                  std::move(done));
+  }
+
+  [[nodiscard]] Subscriber& subscriber() {
+    std::call_once(listening_,
+                   [this] { subscriber_.emplace(store_->endpoint, store_->log, changes_of_records); });
+    return *subscriber_;
   }
 
   [[nodiscard]] std::optional<Error> refuse_early(BootTime deadline, const std::stop_token& stop) const {

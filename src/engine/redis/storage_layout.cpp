@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/utf8.hpp"
+#include "engine/redis/glob.hpp"
 
 namespace holdfast::redis {
 
@@ -22,7 +23,16 @@ Result<StorageLayout> StorageLayout::make(std::string_view prefix, std::uint32_t
   layout.tasks_ = std::string(prefix) + ":tasks:";
   layout.index_ = std::string(prefix) + ":idx:";
   layout.changed_ = std::string(prefix) + ":changed:" + std::to_string(db) + ":";
+  layout.index_pattern_ = without_glob(layout.index_) + '*';
   return layout;
+}
+
+std::optional<std::string_view> StorageLayout::owner_of_index(std::string_view name) const {
+  if (!name.starts_with(index_)) return std::nullopt;
+  name.remove_prefix(index_.size());
+  // What another prefix, one that begins with ours, puts there has a colon in it.
+  if (!RecordKey::of(name, {})) return std::nullopt;
+  return name;
 }
 
 }  // namespace holdfast::redis

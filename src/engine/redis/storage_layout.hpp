@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <holdfast/storage_types.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -28,9 +29,15 @@ class StorageLayout {
   [[nodiscard]] std::string index(std::string_view owner) const { return std::string(index_).append(owner); }
   [[nodiscard]] std::string channel(const RecordKey& key) const { return changed_ + key.str(); }
 
+  /// A SCAN pattern that matches every index, and others.
+  [[nodiscard]] const std::string& index_pattern() const noexcept { return index_pattern_; }
+  /// Whose index is named so; nothing if nobody's is.
+  [[nodiscard]] std::optional<std::string_view> owner_of_index(std::string_view name) const;
+
  private:
   StorageLayout() = default;
   std::string tasks_, index_, changed_;  ///< up to the owner
+  std::string index_pattern_;
 };
 
 }  // namespace holdfast::redis

@@ -19,11 +19,13 @@
 #include "sys/process.hpp"
 #include "sys/random.hpp"
 #include "sys/thread.hpp"
+#include "sys/worker_pool.hpp"
 
 namespace holdfast::redis {
 namespace {
 
 using std::chrono::milliseconds;
+using sys::WakeQueue;
 
 /// A channel nobody watches any more stays subscribed for this long: who waits for a key often does so again.
 constexpr BootClock::duration linger = std::chrono::seconds(1);
@@ -33,20 +35,25 @@ constexpr milliseconds longest_confirmation = std::chrono::seconds(1);
 }  // namespace
 
 /// Shared by the watches and the thread. One of them at a time, the leader, reads and writes the connection.
-class Subscriber::State {
+class Subscriber::State : public std::enable_shared_from_this<State> {
  public:
   State(std::shared_ptr<const Endpoint> endpoint, std::shared_ptr<Log> log, const Purpose& purpose)
       : endpoint_(std::move(endpoint)), log_(std::move(log)), purpose_(purpose) {}
 
   struct Topic {
-    explicit Topic(Wakes wakes) : waiters(wakes) {}
-    WakeQueue waiters;
+    Topic(Wakes wakes, sys::IdleWaits& idle_waits)
+        : waiters(wakes, idle_waits), arrivals(Wakes::all, idle_waits) {
+      waiters.set_silent(true);
+    }
+    WakeQueue waiters;        ///< silent until it is confirmed
+    WakeQueue arrivals;       ///< who waits, without a thread, for it to be settled
     std::uint64_t asked = 0;  ///< the number of the SUBSCRIBE that stands for it; 0: none yet
     bool confirmed = false;
-    bool silent = true;   ///< not confirmed: its waiters cannot rely on being woken
     bool missed = false;  ///< something may have been, since a waiter last tried
     bool refused = false;
     BootTime unwatched_since = never;
+
+    [[nodiscard]] bool settled() const noexcept { return confirmed || refused; }
   };
   using Topics = std::map<std::string, Topic, std::less<>>;
 
@@ -62,47 +69,88 @@ class Subscriber::State {
       settled_.notify_all();
     });
     Lock lock(mutex_);
-    const auto [topic, is_new] = topics_.try_emplace(channel, purpose_.wakes);
-    topic->second.unwatched_since = never;
-    const Place place{topic, topic->second.waiters.enter()};
-    auto& state = topic->second;
-    if (!start_thread()) {
-      state.missed = true;
-      return place;
+    const Place place = enter(channel);
+    auto& topic = place.topic->second;
+    if (start_thread()) {
+      settled_.wait_for(lock, patience(deadline), [&] { return topic.settled() || stop.stop_requested(); });
     }
-    if (is_new) wake_.set();
-    const auto limit = std::min<BootClock::duration>(
-        {longest_confirmation, endpoint_->options().command_timeout, deadline - BootClock::now()});
-    settled_.wait_for(lock, limit, [&] { return state.confirmed || state.refused || stop.stop_requested(); });
-    if (!state.confirmed) state.missed = true;
+    if (!topic.confirmed) topic.missed = true;
     return place;
+  }
+
+  /// The same without waiting here; `entered` gets the place.
+  template <class Entered>
+  void begin_enter(const std::string& channel, BootTime deadline, const std::stop_token& stop,
+                   Entered entered) {
+    Lock lock(mutex_);
+    const Place place = enter(channel);
+    auto& topic = place.topic->second;
+    if (topic.settled() || !start_thread()) {
+      if (!topic.confirmed) topic.missed = true;
+      lock.unlock();
+      return entered(place);
+    }
+    const auto arrival = topic.arrivals.enter();
+    lock.unlock();
+    const BootTime until = saturating_add(BootClock::now(), patience(deadline));
+    auto wait =
+        idle_waits_.make(until, until, stop,
+                         [this, place, arrival, entered = std::move(entered)](const Result<bool>&) mutable {
+                           {
+                             const std::lock_guard inner(mutex_);
+                             place.topic->second.arrivals.leave(arrival);
+                             if (!place.topic->second.confirmed) place.topic->second.missed = true;
+                           }
+                           entered(place);
+                         });
+    lock.lock();
+    const auto ended = topic.arrivals.begin(arrival, std::move(wait));
+    lock.unlock();
+    if (ended) ended->complete();
   }
 
   void leave(Place place) {
     const std::lock_guard lock(mutex_);
     auto& topic = place.topic->second;
     topic.waiters.leave(place.waiter);
-    if (topic.waiters.empty()) topic.unwatched_since = BootClock::now();
+    if (!topic.waiters.empty()) return;
+    topic.unwatched_since = BootClock::now();
+    unwatched_.emplace_back(topic.unwatched_since, place.topic->first);
   }
 
   /// noexcept: whoever waits is known to others by its address.
   bool sleep(Place place, BootTime look_again_at, BootTime deadline, const std::stop_token& stop) noexcept {
     Lock lock(mutex_);
     auto& topic = place.topic->second;
-    const auto asleep = sleepers_.insert(sleepers_.end(), &*place.waiter);
+    const auto asleep = sleepers_.insert(sleepers_.end(), &place.waiter->second);
     // The thread makes way: a message that we read ourselves needs to wake nobody.
-    if (thread_polls_) wake_.set();
+    if (thread_polls_) rouse_thread();
     const bool woken = topic.waiters.sleep(
-        lock, place.waiter, look_again_at, deadline, stop, topic.silent,
-        [this](Lock& held, WakeQueue::Waiter& waiter, BootTime until) { pause(held, waiter, until); });
+        lock, place.waiter, look_again_at, deadline, stop,
+        [this](Lock& held, sys::QueuedWaiter& waiter, BootTime until) { pause(held, waiter, until); });
     sleepers_.erase(asleep);
     if (!leading_) appoint();
     return woken;
   }
 
+  /// False, with nothing done, if there is no thread that would end the wait.
+  bool begin_wait(Place place, BootTime look_again_at, BootTime deadline, const std::stop_token& stop,
+                  Done<bool>& woken) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!start_thread()) return false;
+    }
+    auto wait = idle_waits_.make(look_again_at, deadline, stop, std::move(woken));
+    Lock lock(mutex_);
+    const auto ended = place.topic->second.waiters.begin(place.waiter, std::move(wait));
+    lock.unlock();
+    if (ended) ended->complete();
+    return true;
+  }
+
   void pass_on(Place place) {
     const std::lock_guard lock(mutex_);
-    place.topic->second.waiters.pass_on();
+    place.topic->second.waiters.pass_on(place.waiter);
   }
 
   void stop() {
@@ -112,7 +160,12 @@ class Subscriber::State {
     }
     wake_.set();
     idle_.notify_one();
-    if (thread_.joinable()) thread_.join();
+    if (!thread_.joinable()) return;
+    if (sys::WorkerPool::on_library_thread()) {
+      thread_.detach();  // it shares ownership of this state
+    } else {
+      thread_.join();
+    }
   }
 
   [[nodiscard]] bool is_home() const noexcept { return home_.is_here(); }
@@ -120,33 +173,83 @@ class Subscriber::State {
  private:
   using Lock = WakeQueue::Lock;
 
+  Place enter(const std::string& channel) {
+    const auto [topic, is_new] = topics_.try_emplace(channel, purpose_.wakes, idle_waits_);
+    topic->second.unwatched_since = never;
+    if (is_new) {
+      if (connection_) unasked_.push_back(channel);
+      if (thread_asleep_) rouse_thread();
+      if (leading_ && !thread_polls_) wake_.set();
+    }
+    return {topic, topic->second.waiters.enter()};
+  }
+
+  /// How long to wait for the server's confirmation.
+  [[nodiscard]] BootClock::duration patience(BootTime deadline) const {
+    return std::min<BootClock::duration>(
+        {longest_confirmation, endpoint_->options().command_timeout, deadline - BootClock::now()});
+  }
+
   /// False if the machine has no thread to give: then sleepers read the connection, and nobody else does.
   bool start_thread() {
     try {
-      if (!thread_.joinable()) thread_ = sys::start_thread([this] { run(); });
+      if (!thread_.joinable()) thread_ = sys::start_thread([self = shared_from_this()] { self->run(); });
       return true;
     } catch (const std::system_error&) {
       return false;
     }
   }
 
-  /// The thread: reads the connection while nobody sleeps who could.
+  /// The thread: completes idle waits, and reads the connection while nobody sleeps who could.
   void run() {
+    const sys::LibraryThread mark;
     Lock lock(mutex_);
     while (!stopping_) {
-      if (leading_ || !sleepers_.empty()) {
-        idle_.wait(lock);
+      const BootTime now = BootClock::now();
+      idle_waits_.end_due(now);
+      if (idle_waits_.any_ended()) {
+        complete_ended(lock);
         continue;
       }
-      leading_ = thread_polls_ = true;
-      turn(lock, never);
-      leading_ = thread_polls_ = false;
-      appoint();
+      thread_asleep_ = true;
+      if (leading_ || !sleepers_.empty()) {
+        doze(lock, idle_waits_.next() - now);
+      } else {
+        leading_ = thread_polls_ = true;
+        turn(lock, idle_waits_.next());
+        leading_ = thread_polls_ = false;
+        appoint();
+      }
+      thread_asleep_ = false;
+    }
+  }
+
+  void complete_ended(Lock& lock) {
+    auto ended = idle_waits_.take_ended();
+    lock.unlock();
+    for (auto& wait : ended) wait->complete();
+    ended.clear();
+    lock.lock();
+  }
+
+  void doze(Lock& lock, BootClock::duration at_most) {
+    if (idle_waits_.next() == never) return idle_.wait(lock);
+    // In slices, because this clock stands still while the machine is suspended.
+    idle_.wait_for(lock, std::min<BootClock::duration>(at_most, std::chrono::seconds(1)));
+  }
+
+  /// There is something for the thread to do.
+  void rouse_thread() noexcept {
+    if (!std::exchange(thread_asleep_, false)) return;
+    if (thread_polls_) {
+      wake_.set();
+    } else {
+      idle_.notify_one();
     }
   }
 
   /// One sleeper reads the connection for all; the others wait to be poked.
-  void pause(Lock& lock, WakeQueue::Waiter& waiter, BootTime until) {
+  void pause(Lock& lock, sys::QueuedWaiter& waiter, BootTime until) {
     if (leading_ || stopping_) {
       // In slices, because this clock stands still while the machine is suspended.
       waiter.changed.wait_for(
@@ -163,7 +266,7 @@ class Subscriber::State {
   /// Finds the next to read the connection: a sleeper, else the thread.
   void appoint() {
     if (sleepers_.empty()) {
-      idle_.notify_one();
+      rouse_thread();
     } else {
       sleepers_.front()->poke();
     }
@@ -189,6 +292,7 @@ class Subscriber::State {
     ppoll(polled, 2, idle ? nullptr : &timeout, nullptr);
     if (polled[0].revents != 0) wake_.clear();
     lock.lock();
+    if (thread_polls_) thread_asleep_ = false;
     if (connection_ && polled[1].revents != 0) receive();
   }
 
@@ -201,26 +305,39 @@ class Subscriber::State {
 
   /// Subscribes what is new and unsubscribes what nobody has watched for a while.
   void ask(BootTime now) {
-    for (auto at = topics_.begin(); at != topics_.end();) {
-      auto& [channel, topic] = *at;
-      if (topic.unwatched_since != never && now - topic.unwatched_since >= linger) {
-        if (topic.asked != 0) say({"UNSUBSCRIBE", channel}, 0);
-        at = topics_.erase(at);
-        continue;
-      }
-      if (connection_ && topic.asked == 0) {
-        topic.asked = ++last_asked_;
-        say({"SUBSCRIBE", channel}, topic.asked);
-      }
-      ++at;
+    forget(now);
+    if (!connection_) return;
+    for (const auto& channel : std::exchange(unasked_, {})) {
+      const auto topic = topics_.find(channel);
+      if (topic == topics_.end() || topic->second.asked != 0) continue;
+      topic->second.asked = ++last_asked_;
+      say({"SUBSCRIBE", channel}, {topic->second.asked, channel});
     }
     write();
   }
 
-  void say(std::initializer_list<std::string_view> command, std::uint64_t number) {
+  void forget(BootTime now) {
+    for (; !unwatched_.empty(); unwatched_.pop_front()) {
+      const auto& [since, channel] = unwatched_.front();
+      if (now - since < linger) return;
+      const auto topic = topics_.find(channel);
+      // Else it was watched since; left once more, it stands in the queue once more.
+      if (topic == topics_.end() || topic->second.unwatched_since != since) continue;
+      if (topic->second.asked != 0) say({"UNSUBSCRIBE", topic->first}, {});
+      topics_.erase(topic);
+    }
+  }
+
+  /// A command that was sent.
+  struct Question {
+    std::uint64_t number = 0;  ///< of a SUBSCRIBE; 0 for the rest
+    std::string channel;
+  };
+
+  void say(std::initializer_list<std::string_view> command, Question question) {
     if (!connection_) return;
     out_ += Command(command).bytes();
-    unanswered_.push_back(number);
+    unanswered_.push_back(std::move(question));
   }
 
   void write() {
@@ -246,6 +363,8 @@ class Subscriber::State {
     dialer_.reset();
     if (auto* made = std::get_if<Connection>(&outcome)) {
       connection_.emplace(std::move(*made));
+      unasked_.clear();
+      for (const auto& [channel, topic] : topics_) unasked_.push_back(channel);
       return;
     }
     redial_at_ = now + backoff_.next(sys::jitter_fraction());
@@ -278,14 +397,14 @@ class Subscriber::State {
       return true;
     }
     if (unanswered_.empty()) return false;
-    const auto number = unanswered_.front();
+    const auto question = std::move(unanswered_.front());
     unanswered_.pop_front();
     if (is_error(reply)) {
-      refuse(number, error_of(reply));
+      refuse(question, error_of(reply));
       return true;
     }
     if (parts.size() != 3) return false;
-    if (text_of(*parts[0]) == "subscribe") confirm(text_of(*parts[1]), number);
+    if (text_of(*parts[0]) == "subscribe") confirm(text_of(*parts[1]), question.number);
     return true;
   }
 
@@ -294,20 +413,26 @@ class Subscriber::State {
     // One that was dropped and came back since waits for its own confirmation.
     if (topic == topics_.end() || topic->second.asked != number) return;
     topic->second.confirmed = true;
-    topic->second.silent = false;
+    topic->second.waiters.set_silent(false);
     if (std::exchange(topic->second.missed, false)) topic->second.waiters.wake();
-    settled_.notify_all();
+    settle(topic->second);
   }
 
-  void refuse(std::uint64_t number, const Error& error) {
-    for (auto& [channel, topic] : topics_) {
-      if (topic.asked == number && number != 0) topic.refused = true;
+  void refuse(const Question& question, const Error& error) {
+    const auto topic = topics_.find(question.channel);
+    if (topic != topics_.end() && question.number != 0 && topic->second.asked == question.number) {
+      topic->second.refused = true;
+      settle(topic->second);
     }
-    settled_.notify_all();
     if (told_ || !log_) return;
     told_ = true;
     log_->write(LogLevel::warning,
                 endpoint_->name() + ": " + std::string(purpose_.unheard) + " (" + error.cause() + ")");
+  }
+
+  void settle(Topic& topic) {
+    topic.arrivals.wake();
+    settled_.notify_all();
   }
 
   void lose() {
@@ -317,7 +442,7 @@ class Subscriber::State {
     for (auto& [channel, topic] : topics_) {
       topic.asked = 0;
       topic.confirmed = false;
-      topic.silent = true;
+      topic.waiters.set_silent(true);
       topic.refused = false;
       topic.missed = true;
     }
@@ -331,19 +456,23 @@ class Subscriber::State {
   sys::Event wake_;
 
   std::mutex mutex_;
+  sys::IdleWaits idle_waits_{mutex_, [this] { rouse_thread(); }};
   Topics topics_;
-  std::condition_variable settled_;  ///< some topic was confirmed or refused
+  std::vector<std::string> unasked_;  ///< topics that came since there is a connection, not subscribed yet
+  std::deque<std::pair<BootTime, std::string>> unwatched_;  ///< topics that were left by all, and when
+  std::condition_variable settled_;                         ///< some topic was confirmed or refused
   bool stopping_ = false;
   std::thread thread_;
   bool leading_ = false;       ///< somebody reads the connection
   bool thread_polls_ = false;  ///< the thread does
+  bool thread_asleep_ = false;
   std::condition_variable idle_;
-  std::list<WakeQueue::Waiter*> sleepers_;
+  std::list<sys::QueuedWaiter*> sleepers_;
 
   // Of whoever leads.
   std::optional<Connection> connection_;
   std::string out_;
-  std::deque<std::uint64_t> unanswered_;  ///< numbers of SUBSCRIBEs, 0 for the rest, in order
+  std::deque<Question> unanswered_;  ///< in order
   std::uint64_t last_asked_ = 0;
   std::optional<Dialer> dialer_;
   BootTime redial_at_{};
@@ -353,14 +482,19 @@ class Subscriber::State {
 
 class Subscriber::ChannelWatch final : public Watch {
  public:
-  ChannelWatch(std::shared_ptr<State> state, const std::string& channel, BootTime deadline,
-               const std::stop_token& stop)
-      : state_(std::move(state)), place_(state_->enter(channel, deadline, stop)) {}
+  ChannelWatch(std::shared_ptr<State> state, State::Place place) : state_(std::move(state)), place_(place) {}
   ~ChannelWatch() override {
     if (state_->is_home()) state_->leave(place_);
   }
   bool wait(BootTime look_again_at, BootTime deadline, const std::stop_token& stop) override {
     return state_->is_home() && state_->sleep(place_, look_again_at, deadline, stop);
+  }
+  void begin_wait(BootTime look_again_at, BootTime deadline, std::stop_token stop,
+                  Done<bool> woken) override {
+    if (!state_->is_home()) return woken(false);
+    if (!state_->begin_wait(place_, look_again_at, deadline, stop, woken)) {
+      woken(wait(look_again_at, deadline, stop));
+    }
   }
   void pass_on() noexcept override {
     if (state_->is_home()) state_->pass_on(place_);
@@ -384,7 +518,15 @@ Subscriber::~Subscriber() {
 
 std::unique_ptr<Watch> Subscriber::watch(const std::string& channel, BootTime deadline,
                                          const std::stop_token& stop) {
-  return std::make_unique<ChannelWatch>(state_, channel, deadline, stop);
+  return std::make_unique<ChannelWatch>(state_, state_->enter(channel, deadline, stop));
+}
+
+void Subscriber::begin_watch(const std::string& channel, BootTime deadline, const std::stop_token& stop,
+                             Done<std::unique_ptr<Watch>> done) {
+  state_->begin_enter(channel, deadline, stop,
+                      [state = state_, done = std::move(done)](State::Place place) mutable {
+                        done(std::make_unique<ChannelWatch>(std::move(state), place));
+                      });
 }
 
 }  // namespace holdfast::redis

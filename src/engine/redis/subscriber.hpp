@@ -7,13 +7,17 @@
 #include <string_view>
 
 #include "engine/redis/conn/dialer.hpp"
-#include "engine/redis/wake_queue.hpp"
+#include "sys/wake_queue.hpp"
 
 namespace holdfast::redis {
 
+using sys::Wakes;
+
 /// Who waits for which channel in this process. All waiters share one connection, made when there is a first;
-/// those of one channel share its subscription. One of the waiters reads the connection, so that a message
-/// for it needs to wake no other thread; a thread of our own does while nobody sleeps.
+/// those of one channel share its subscription. One of the sleeping threads reads the connection, so that a
+/// message for it needs to wake no other thread; a thread of our own does while none sleeps. Waits for which
+/// no thread sleeps stand in the same queues, and are completed by our own thread always: a thread that only
+/// reads the connection must not run what others have to do.
 ///
 /// With Wakes::all a message wakes every waiter of its channel, and each looks again for itself. Else:
 /// a message wakes one waiter, the one that has waited longest: the others would only be refused, and the
@@ -33,7 +37,8 @@ class Subscriber {
     std::string_view unheard;
   };
   Subscriber(std::shared_ptr<const Endpoint> endpoint, std::shared_ptr<Log> log, const Purpose& purpose);
-  /// Requires that no watch is left. In a forked child it does nothing.
+  /// Requires that no watch is left. On a thread of the library it does not wait for its own. In a forked
+  /// child it does nothing.
   ~Subscriber();
   Subscriber(const Subscriber&) = delete;
   Subscriber& operator=(const Subscriber&) = delete;
@@ -42,6 +47,9 @@ class Subscriber {
   /// still serves to sleep.
   [[nodiscard]] std::unique_ptr<Watch> watch(const std::string& channel, BootTime deadline,
                                              const std::stop_token& stop);
+  /// The same; completes `done` on the thread, or inline.
+  void begin_watch(const std::string& channel, BootTime deadline, const std::stop_token& stop,
+                   Done<std::unique_ptr<Watch>> done);
 
  private:
   class State;

@@ -74,7 +74,7 @@ class SqliteLockBackend final : public LockBackend {
 
   std::unique_ptr<Watch> watch(const LockKey& key, BootTime, std::stop_token) override {
     auto* wake = access_.wake();
-    return wake != nullptr ? wake->watch(key.str()) : nullptr;
+    return wake != nullptr ? wake->watch(key.str(), sys::Wakes::one) : nullptr;
   }
 
  private:

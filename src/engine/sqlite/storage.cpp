@@ -113,6 +113,20 @@ class SqliteStorageBackend final : public StorageBackend {
         }));
   }
 
+  void list_owners(ListOwners request, std::stop_token stop, Done<OwnerPage> done) override {
+    done(access_.operate<OwnerPage>(request.deadline, std::move(stop), {}, [&] {
+      const auto after = core::owner_before(request.cursor).value_or_throw();
+      const auto limit = std::clamp<std::size_t>(request.limit, 1, max_record_page);
+      access_.database().check_clock(table().clock());
+      OwnerPage page{.owners = table().owners(after, limit + 1), .cursor = {}};
+      if (page.owners.size() > limit) {
+        page.owners.pop_back();
+        page.cursor = core::cursor_behind(page.owners.back());
+      }
+      return page;
+    }));
+  }
+
   void cleanup_expired(CleanupRecords request, std::stop_token stop, Done<std::size_t> done) override {
     const auto now = now_ms();
     std::size_t removed = 0;
@@ -137,7 +151,7 @@ class SqliteStorageBackend final : public StorageBackend {
 
   std::unique_ptr<Watch> watch(const RecordKey& key, BootTime, std::stop_token) override {
     auto* wake = access_.wake();
-    return wake != nullptr ? wake->watch(wake_key(key)) : nullptr;
+    return wake != nullptr ? wake->watch(wake_key(key), sys::Wakes::all) : nullptr;
   }
 
  private:

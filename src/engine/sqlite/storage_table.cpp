@@ -104,6 +104,7 @@ StorageTable::StorageTable(Connection& connection)
       find_head_(connection, select_one("")),
       oldest_first_(connection, select_page(">", "ASC")),
       newest_first_(connection, select_page("<", "DESC")),
+      owners_(connection, "SELECT owner FROM owners WHERE owner > ?1 ORDER BY owner LIMIT ?2"),
       count_(connection, "SELECT records FROM owners WHERE owner = ?1"),
       clock_(connection, "SELECT clock FROM meta"),
       insert_(connection, insert_row),
@@ -157,6 +158,18 @@ StorageTable::Page StorageTable::page(const PageRequest& request) const {
   }
   if (page.records.empty()) clock = this->clock();
   return result;
+}
+
+std::vector<std::string> StorageTable::owners(const std::optional<std::string>& after,
+                                              std::size_t limit) const {
+  const auto most = static_cast<std::int64_t>(limit);
+  std::vector<std::string> owners;
+  // An owner may be the empty blob, and no blob is below that; but every text is below every blob.
+  for (auto run = after ? owners_.run(Blob{*after}, most) : owners_.run(std::string_view(""), most);
+       run.next();) {
+    owners.emplace_back(run.bytes(0));
+  }
+  return owners;
 }
 
 std::size_t StorageTable::count(std::string_view owner) const {

@@ -2,6 +2,8 @@
 
 #include <holdfast/storage_backend.hpp>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "engine/sqlite/connection.hpp"
 
@@ -44,6 +46,9 @@ class StorageTable {
   };
   [[nodiscard]] Page page(const PageRequest& request) const;
 
+  /// The first owners, by name, of rows that are live or not; behind that one if it is given.
+  [[nodiscard]] std::vector<std::string> owners(const std::optional<std::string>& after,
+                                                std::size_t limit) const;
   /// How many rows the owner has, live or not.
   [[nodiscard]] std::size_t count(std::string_view owner) const;
   [[nodiscard]] std::int64_t clock() const;
@@ -62,7 +67,7 @@ class StorageTable {
   [[nodiscard]] Found find(const Statement& statement, const RecordKey& key, bool with_data) const;
 
   Connection& connection_;
-  Statement find_, find_head_, oldest_first_, newest_first_, count_, clock_;
+  Statement find_, find_head_, oldest_first_, newest_first_, owners_, count_, clock_;
   Statement insert_, update_, set_guard_, remove_, remove_owners_expired_, remove_expired_;
 };
 

@@ -1,0 +1,4 @@
+#pragma once
+
+#include <holdfast/asio/call.hpp>
+#include <holdfast/asio/locks.hpp>

@@ -1,0 +1,307 @@
+#pragma once
+
+#include <holdfast/asio/call.hpp>
+#include <holdfast/locks.hpp>
+#include <string>
+#include <string_view>
+
+namespace holdfast {
+namespace detail {
+
+template <>
+struct Placeholder<DetachedLock> {
+  static DetachedLock make() {
+    return {.key = *LockKey::parse("-"),
+            .id = LockId::generate(),
+            .ttl = *Ttl::of(std::chrono::milliseconds(1)),
+            .fence = Fence(),
+            .expires_at_ms = 0};
+  }
+};
+
+}  // namespace detail
+
+/// A Guard for coroutines and callbacks: the same lock, renewed and guarded in the same way. What asks the
+/// engine takes a completion token and completes on the handler's executor, by default the one that made the
+/// guard. The destructor never blocks: it releases in the background.
+class AsyncGuard {
+ public:
+  using executor_type = asio::any_io_executor;
+
+  /// An empty guard.
+  AsyncGuard() noexcept = default;
+  AsyncGuard(asio::any_io_executor executor, Guard guard) noexcept
+      : executor_(std::move(executor)), guard_(std::move(guard)) {}
+  AsyncGuard(AsyncGuard&&) noexcept = default;
+  AsyncGuard& operator=(AsyncGuard&& other) noexcept {
+    if (this != &other) {
+      guard_.release_in_background();
+      executor_ = std::move(other.executor_);
+      guard_ = std::move(other.guard_);
+    }
+    return *this;
+  }
+  ~AsyncGuard() { guard_.release_in_background(); }
+
+  [[nodiscard]] executor_type get_executor() const { return executor_; }
+
+  // As those of Guard.
+  [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(guard_); }
+  [[nodiscard]] const std::string& key() const { return guard_.key(); }
+  [[nodiscard]] const LockId& id() const { return guard_.id(); }
+  [[nodiscard]] Fence fence() const { return guard_.fence(); }
+  [[nodiscard]] const std::string& authority() const { return guard_.authority(); }
+  [[nodiscard]] std::int64_t expires_at_ms() const { return guard_.expires_at_ms(); }
+  [[nodiscard]] std::chrono::nanoseconds remaining() const noexcept { return guard_.remaining(); }
+  [[nodiscard]] bool still_held() const noexcept { return guard_.still_held(); }
+  [[nodiscard]] std::stop_token lost() const noexcept { return guard_.lost(); }
+  [[nodiscard]] std::optional<LossReason> loss_reason() const noexcept { return guard_.loss_reason(); }
+
+  /// Posts `callback(reason)` to the guard's executor when the lock is lost. It may arrive after the guard
+  /// has ended.
+  template <class F>
+  void on_lost(F callback) {
+    guard_.on_lost([executor = executor_, callback = std::move(callback)](LossReason reason) mutable {
+      asio::post(executor, [callback = std::move(callback), reason]() mutable { callback(reason); });
+    });
+  }
+  /// Runs on a thread of its own, as Guard's does.
+  void on_release_error(std::function<void(const Error&)> callback) {
+    guard_.on_release_error(std::move(callback));
+  }
+
+  /// LossReason, when the lock is lost; Aborted when the guard ends before. Made for
+  /// `co_await (work() || guard.wait_lost())`. The guard may end or move once it is waited for.
+  template <class Token = asio::use_awaitable_t<>>
+  auto wait_lost(Token&& token = {}) {
+    return async_call<LossReason>(
+        executor_,
+        [this](std::stop_token stop, Done<LossReason> done) {
+          guard_.wait_lost(std::move(stop), std::move(done));
+        },
+        std::forward<Token>(token));
+  }
+
+  /// bool: whether this id still held it. The guard is empty from the start.
+  template <class Token = asio::use_awaitable_t<>>
+  auto release(Token&& token = {}) {
+    return async_call<bool>(
+        executor_,
+        // Shared, because a token may copy what it initiates with; released in the background if it never
+        // does.
+        [guard = std::make_shared<AsyncGuard>(std::move(*this))](std::stop_token stop, Done<bool> done) {
+          guard->guard_.release(std::move(stop), std::move(done));
+        },
+        std::forward<Token>(token));
+  }
+
+  /// bool: false if the lock is gone; then the guard is lost. The guard must live until it completes.
+  template <class Token = asio::use_awaitable_t<>>
+  auto extend(std::chrono::milliseconds ttl, Token&& token = {}) {
+    return async_call<bool>(
+        executor_,
+        [this, ttl](std::stop_token stop, Done<bool> done) {
+          guard_.extend(ttl, std::move(stop), std::move(done));
+        },
+        std::forward<Token>(token));
+  }
+
+  /// std::optional<DetachedLock>: nothing if the lock is gone. The guard must live until it completes.
+  template <class Token = asio::use_awaitable_t<>>
+  auto detach(Token&& token = {}) {
+    return async_call<std::optional<DetachedLock>>(
+        executor_,
+        [this](std::stop_token stop, Done<std::optional<DetachedLock>> done) {
+          guard_.detach(std::move(stop), std::move(done));
+        },
+        std::forward<Token>(token));
+  }
+
+  /// The guard itself, for code that blocks; this one is empty then.
+  [[nodiscard]] Guard into_guard() && noexcept { return std::move(guard_); }
+
+ private:
+  asio::any_io_executor executor_;
+  Guard guard_;
+};
+
+/// Locks for coroutines and callbacks: every operation of Locks, with any completion token
+/// (`asio::use_awaitable` if none is given), completed on the handler's executor. No call blocks; an engine
+/// that does (SQLite) has a small pool for it. A cancelled operation ends with Aborted and holds nothing.
+/// Errors are holdfast::Error. Cheap to copy. May be called from any thread.
+class AsyncLocks {
+ public:
+  using executor_type = asio::any_io_executor;
+
+  AsyncLocks(asio::any_io_executor executor, Locks locks)
+      : executor_(std::move(executor)), locks_(std::move(locks)) {}
+  [[nodiscard]] executor_type get_executor() const { return executor_; }
+  [[nodiscard]] Locks& blocking() noexcept { return locks_; }
+
+  /// AsyncGuard
+  template <class Token = asio::use_awaitable_t<>>
+  auto lock(std::string_view key, const LockOptions& options = {}, Token&& token = {}) {
+    return async_call<Guard>(
+        executor_,
+        [locks = locks_, key = std::string(key), options](std::stop_token stop, Done<Guard> done) mutable {
+          locks.lock(key, options, std::move(stop), std::move(done));
+        },
+        std::forward<Token>(token), Guarding{executor_});
+  }
+
+  /// std::optional<AsyncGuard>
+  template <class Token = asio::use_awaitable_t<>>
+  auto try_lock(std::string_view key, const LockOptions& options = {}, Token&& token = {}) {
+    return async_call<std::optional<Guard>>(
+        executor_,
+        [locks = locks_, key = std::string(key), options](std::stop_token stop,
+                                                          Done<std::optional<Guard>> done) mutable {
+          locks.try_lock(key, options, std::move(stop), std::move(done));
+        },
+        std::forward<Token>(token), Guarding{executor_});
+  }
+
+  /// std::optional<AsyncGuard>
+  template <class Token = asio::use_awaitable_t<>>
+  auto adopt(const DetachedLock& lock, const LockOptions& options = {}, Token&& token = {}) {
+    return async_call<std::optional<Guard>>(
+        executor_,
+        [locks = locks_, lock, options](std::stop_token stop, Done<std::optional<Guard>> done) mutable {
+          locks.adopt(lock, options, std::move(stop), std::move(done));
+        },
+        std::forward<Token>(token), Guarding{executor_});
+  }
+
+  /// DetachedLock
+  template <class Token = asio::use_awaitable_t<>>
+  auto acquire(std::string_view key, const LockOptions& options = {}, Token&& token = {}) {
+    return async_call<DetachedLock>(
+        executor_,
+        [locks = locks_, key = std::string(key), options](std::stop_token stop,
+                                                          Done<DetachedLock> done) mutable {
+          locks.acquire(key, options, std::move(stop), std::move(done));
+        },
+        std::forward<Token>(token));
+  }
+
+  /// bool
+  template <class Token = asio::use_awaitable_t<>>
+  auto release(std::string_view lock_id, Token&& token = {}) {
+    return by_name<bool>(lock_id, std::forward<Token>(token), [](Locks& locks, auto&&... rest) {
+      locks.release(std::forward<decltype(rest)>(rest)...);
+    });
+  }
+
+  /// std::optional<std::int64_t>: the new expiry
+  template <class Token = asio::use_awaitable_t<>>
+  auto extend(std::string_view lock_id, std::chrono::milliseconds ttl, Token&& token = {}) {
+    return async_call<std::optional<std::int64_t>>(
+        executor_,
+        [locks = locks_, id = std::string(lock_id), ttl](std::stop_token stop,
+                                                         Done<std::optional<std::int64_t>> done) mutable {
+          locks.extend(id, ttl, std::move(stop), std::move(done));
+        },
+        std::forward<Token>(token));
+  }
+
+  /// bool
+  template <class Token = asio::use_awaitable_t<>>
+  auto is_locked(std::string_view key, Token&& token = {}) {
+    return by_name<bool>(key, std::forward<Token>(token), [](Locks& locks, auto&&... rest) {
+      locks.is_locked(std::forward<decltype(rest)>(rest)...);
+    });
+  }
+
+  /// std::optional<LockInfo>
+  template <class Token = asio::use_awaitable_t<>>
+  auto get_by_key(std::string_view key, Token&& token = {}) {
+    return by_name<std::optional<LockInfo>>(
+        key, std::forward<Token>(token),
+        [](Locks& locks, auto&&... rest) { locks.get_by_key(std::forward<decltype(rest)>(rest)...); });
+  }
+  /// std::optional<LockInfo>
+  template <class Token = asio::use_awaitable_t<>>
+  auto get_by_id(std::string_view lock_id, Token&& token = {}) {
+    return by_name<std::optional<LockInfo>>(
+        lock_id, std::forward<Token>(token),
+        [](Locks& locks, auto&&... rest) { locks.get_by_id(std::forward<decltype(rest)>(rest)...); });
+  }
+  /// std::optional<LockRecord>
+  template <class Token = asio::use_awaitable_t<>>
+  auto get_by_key_raw(std::string_view key, Token&& token = {}) {
+    return by_name<std::optional<LockRecord>>(
+        key, std::forward<Token>(token),
+        [](Locks& locks, auto&&... rest) { locks.get_by_key_raw(std::forward<decltype(rest)>(rest)...); });
+  }
+  /// std::optional<LockRecord>
+  template <class Token = asio::use_awaitable_t<>>
+  auto get_by_id_raw(std::string_view lock_id, Token&& token = {}) {
+    return by_name<std::optional<LockRecord>>(
+        lock_id, std::forward<Token>(token),
+        [](Locks& locks, auto&&... rest) { locks.get_by_id_raw(std::forward<decltype(rest)>(rest)...); });
+  }
+
+  /// bool
+  template <class Token = asio::use_awaitable_t<>>
+  auto owns(std::string_view key, std::string_view lock_id, Token&& token = {}) {
+    return async_call<bool>(
+        executor_,
+        [locks = locks_, key = std::string(key), id = std::string(lock_id)](std::stop_token stop,
+                                                                            Done<bool> done) mutable {
+          locks.owns(key, id, std::move(stop), std::move(done));
+        },
+        std::forward<Token>(token));
+  }
+
+  /// LockPage. `request` is a value with a name of its own, not a braced list in a co_await expression.
+  template <class Token = asio::use_awaitable_t<>>
+  auto list(const ListRequest& request, Token&& token = {}) {
+    return async_call<LockPage>(
+        executor_,
+        [locks = locks_, request](std::stop_token stop, Done<LockPage> done) mutable {
+          locks.list(std::move(request), std::move(stop), std::move(done));
+        },
+        std::forward<Token>(token));
+  }
+
+  /// std::optional<LockInfo>: whose it was
+  template <class Token = asio::use_awaitable_t<>>
+  auto break_lock(std::string_view key, std::string_view reason, Token&& token = {}) {
+    return async_call<std::optional<LockInfo>>(
+        executor_,
+        [locks = locks_, key = std::string(key), reason = std::string(reason)](
+            std::stop_token stop, Done<std::optional<LockInfo>> done) mutable {
+          locks.break_lock(key, reason, std::move(stop), std::move(done));
+        },
+        std::forward<Token>(token));
+  }
+
+  [[nodiscard]] Capabilities capabilities() const noexcept { return locks_.capabilities(); }
+  [[nodiscard]] std::string authority() const { return locks_.authority(); }
+
+ private:
+  struct Guarding {
+    asio::any_io_executor executor;
+    AsyncGuard operator()(Guard guard) const { return {executor, std::move(guard)}; }
+    std::optional<AsyncGuard> operator()(std::optional<Guard> guard) const {
+      if (!guard) return std::nullopt;
+      return AsyncGuard(executor, *std::move(guard));
+    }
+  };
+
+  /// What takes a key or an id and nothing else: `call(locks, name, stop, done)`.
+  template <class T, class Token, class Call>
+  auto by_name(std::string_view name, Token&& token, Call call) {
+    return async_call<T>(
+        executor_,
+        [locks = locks_, name = std::string(name), call](std::stop_token stop, Done<T> done) mutable {
+          call(locks, std::string_view(name), std::move(stop), std::move(done));
+        },
+        std::forward<Token>(token));
+  }
+
+  asio::any_io_executor executor_;
+  Locks locks_;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,132 @@
+#include "sys/wake_queue.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+namespace holdfast::sys {
+
+WakeQueue::Place WakeQueue::enter(std::uint64_t number) {
+  const auto place = waiters_
+                         .emplace(std::piecewise_construct, std::forward_as_tuple(number),
+                                  std::forward_as_tuple(*this, number))
+                         .first;
+  not_woken_.emplace(number, &place->second);
+  if (place == waiters_.begin()) {
+    place->second.first_since = BootTime{};
+    if (const auto second = std::next(place); second != waiters_.end()) second->second.first_since = never;
+  }
+  return place;
+}
+
+void WakeQueue::leave(Place place) {
+  const bool was_first = place == waiters_.begin();
+  const bool unused = place->second.woken;
+  not_woken_.erase(place->first);
+  waiters_.erase(place);
+  if (unused && wakes_ == Wakes::one) wake();
+  if (!was_first || waiters_.empty()) return;
+  auto& first = waiters_.begin()->second;
+  first.first_since = BootClock::now();
+  if (first.idle) {
+    idle_waits_.schedule(*first.idle, ends_at(first));
+  } else {
+    first.poke();
+  }
+}
+
+void WakeQueue::pass_on(Place place) {
+  if (wakes_ == Wakes::all) return;
+  auto next = not_woken_.begin();
+  if (next != not_woken_.end() && next->second == &place->second) ++next;
+  if (next != not_woken_.end()) wake(*next->second);
+}
+
+void WakeQueue::wake(std::size_t reasons) {
+  if (reasons == 0) return;
+  if (wakes_ == Wakes::all) {
+    for (auto& [number, waiter] : waiters_) wake(waiter);
+    return;
+  }
+  // One whose wait has just ended may get the next reason too, before it tries: it passes that on.
+  for (; reasons > 0 && !not_woken_.empty(); --reasons) wake(*not_woken_.begin()->second);
+}
+
+void WakeQueue::wake(QueuedWaiter& waiter) {
+  if (waiter.idle) return idle_waits_.end(*waiter.idle, true);
+  if (!std::exchange(waiter.woken, true)) not_woken_.erase(waiter.number);
+  waiter.poke();
+}
+
+bool WakeQueue::notice(QueuedWaiter& waiter) {
+  if (!std::exchange(waiter.woken, false)) return false;
+  not_woken_.emplace(waiter.number, &waiter);
+  return true;
+}
+
+void WakeQueue::set_silent(bool silent) {
+  if (std::exchange(silent_, silent) == silent || !silent) return;
+  for (auto& [number, waiter] : waiters_) {
+    if (waiter.idle) {
+      idle_waits_.schedule(*waiter.idle, ends_at(waiter));
+    } else {
+      waiter.poke();
+    }
+  }
+}
+
+BootTime WakeQueue::look_at(const QueuedWaiter& waiter, BootTime began, BootTime look_again_at) const {
+  if (silent_ || wakes_ == Wakes::all || waiter.first_since <= began) return look_again_at;
+  // Whoever becomes the first while it sleeps begins its pause anew: the lock has just been taken.
+  return waiter.first_since == never ? never : saturating_add(waiter.first_since, look_again_at - began);
+}
+
+BootTime WakeQueue::ends_at(const QueuedWaiter& waiter) const {
+  const IdleWait& wait = *waiter.idle;
+  return std::min(look_at(waiter, wait.began_, wait.look_again_at_), wait.deadline_);
+}
+
+bool WakeQueue::sleep(Lock& lock, Place place, BootTime look_again_at, BootTime deadline,
+                      const std::stop_token& stop, const Pause& pause) {
+  QueuedWaiter& waiter = place->second;
+  const BootTime began = BootClock::now();
+  // The callback needs the mutex: so it is made and ended without it.
+  lock.unlock();
+  std::optional<std::stop_callback<std::function<void()>>> interrupt;
+  if (stop.stop_possible()) {
+    interrupt.emplace(stop, [&] {
+      const std::lock_guard inner(*lock.mutex());
+      waiter.poke();
+    });
+  }
+  lock.lock();
+  bool woken = false;
+  while (!stop.stop_requested()) {
+    woken = notice(waiter);
+    const BootTime until = std::min(look_at(waiter, began, look_again_at), deadline);
+    if (woken || BootClock::now() >= until) break;
+    pause(lock, waiter, until);
+  }
+  if (interrupt) {
+    lock.unlock();
+    interrupt.reset();
+    lock.lock();
+  }
+  return woken;
+}
+
+std::unique_ptr<IdleWait> WakeQueue::begin(Place place, std::unique_ptr<IdleWait> wait) {
+  QueuedWaiter& waiter = place->second;
+  if (wait->stop_.stop_requested()) return wait;
+  wait->woken_ = notice(waiter);
+  if (wait->woken_) return wait;
+  waiter.idle = std::move(wait);
+  const BootTime at = ends_at(waiter);
+  if (at <= BootClock::now()) return std::move(waiter.idle);
+  waiter.idle->waiter_ = &waiter;
+  idle_waits_.schedule(*waiter.idle, at);
+  return nullptr;
+}
+
+}  // namespace holdfast::sys
