@@ -50,7 +50,8 @@ Channel::Channel(const asio::any_io_executor& executor, Descriptor in, Descripto
 
 asio::awaitable<Channel::Read> Channel::read(std::span<char> buffer) {
   while (true) {
-    if (!co_await ready(in_, stream_descriptor::wait_read)) co_return Read{};
+    const bool may_read = co_await ready(in_, stream_descriptor::wait_read);
+    if (!may_read) co_return Read{};
     const int fd = in_.native_handle();
     const auto got = in_is_socket_ ? recv(fd, buffer.data(), buffer.size(), MSG_DONTWAIT)
                                    : ::read(fd, buffer.data(), buffer.size());
@@ -71,7 +72,8 @@ void Channel::stop_reading() {
 
 asio::awaitable<bool> Channel::write(std::string_view bytes) {
   while (!bytes.empty()) {
-    if (!co_await ready(out_, stream_descriptor::wait_write)) co_return false;
+    const bool may_write = co_await ready(out_, stream_descriptor::wait_write);
+    if (!may_write) co_return false;
     const int fd = out_.native_handle();
     // A pipe that is ready takes PIPE_BUF bytes without blocking.
     const auto put = out_is_socket_

@@ -70,11 +70,13 @@ void Session::lose_client() {
 }
 
 asio::awaitable<void> Session::watch() {
-  if (co_await channel_.gone()) lose_client();
+  const bool client_is_gone = co_await channel_.gone();
+  if (client_is_gone) lose_client();
 }
 
 asio::awaitable<void> Session::write_all() {
-  if (!co_await outbox_.write_all() && !gone_) lose_client();
+  const bool all_written = co_await outbox_.write_all();  // g++ 12 loses its way in `!co_await ... && ...`
+  if (!all_written && !gone_) lose_client();
   written_ = true;
   changed_.notify();
 }
