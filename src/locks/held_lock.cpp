@@ -13,6 +13,11 @@ HeldLock::HeldLock(std::shared_ptr<LockRuntime> runtime, Grant grant, const Lock
     : runtime_(std::move(runtime)),
       grant_(std::move(grant)),
       dispose_timeout_(options.dispose_timeout),
+      observed_(runtime_->observer.get(), {.backend = runtime_->backend_name,
+                                           .key = grant_.key,
+                                           .id = grant_.id,
+                                           .fence = grant_.fence,
+                                           .context = grant_.context}),
       lease_(
           grant_.ttl, grant_.sent, options.auto_renew,
           options.max_hold == milliseconds::zero() ? never : saturating_add(grant_.sent, options.max_hold)),
@@ -85,6 +90,7 @@ BootTime HeldLock::on_time(BootTime now) {
     if (hold_ == Hold::ended) return never;
     step = lease_.tick(now);
     next = lease_.next_tick();
+    if (step == locks::RenewLoop::Step::lose) observed_.lost(*lease_.lost());
   }
   if (step == locks::RenewLoop::Step::extend)
     runtime_->renewer.post([self = shared_self()] { self->renew(); });
@@ -139,7 +145,7 @@ struct HeldLock::Until {
   [[nodiscard]] bool await_suspend(std::coroutine_handle<> operation) const {
     const std::lock_guard lock(held.mutex_);
     if (holds()) return false;
-    held.waiting_.push_back(operation);
+    held.waiting_.push_back({operation, holds});
     return true;
   }
   void await_resume() const noexcept {}
@@ -152,13 +158,16 @@ HeldLock::Until<Holds> HeldLock::until(const flow::Flow& flow, Holds holds, Boot
 
 void HeldLock::tell_change() {
   const auto keep = shared_self();
-  std::vector<std::coroutine_handle<>> waiting;
+  std::vector<Waiting> told;
   {
     const std::lock_guard lock(mutex_);
-    waiting.swap(waiting_);
+    const auto first_told = std::stable_partition(waiting_.begin(), waiting_.end(),
+                                                  [](const Waiting& waiting) { return !waiting.holds(); });
+    told.assign(std::make_move_iterator(first_told), std::make_move_iterator(waiting_.end()));
+    waiting_.erase(first_told, waiting_.end());
   }
   changed_.notify_all();
-  for (const auto operation : waiting) operation.resume();
+  for (const auto& waiting : told) waiting.operation.resume();
 }
 
 std::variant<ExtendRequest, Absence> HeldLock::begin_extend(Ttl ttl, Durability durability) {
@@ -185,6 +194,7 @@ void HeldLock::end_extend(Ttl ttl, const Result<ExtendOutcome>& answer) {
       expires_at_ms_ = extended->expires_at_ms;
     } else {
       found_lost = lease_.extend_found_nothing() && hold_ == Hold::held;
+      if (found_lost) observed_.lost(*lease_.lost());
     }
     if (hold_ == Hold::held) runtime_->timer.schedule(*this, lease_.next_tick());
   }
@@ -196,10 +206,16 @@ flow::Op<ExtendOutcome> HeldLock::extend_once(flow::Flow flow, Self self, Ttl tt
                                               std::stop_token stop) {
   std::variant<ExtendRequest, Absence> next = Absence::not_found;
   for (bool my_turn = false; !my_turn;) {
-    co_await self->until(flow, [&] { return !self->extending_; });
+    const std::stop_callback wake(stop, [&] { self->tell_change(); });
+    co_await self->until(flow, [&] { return !self->extending_ || stop.stop_requested(); });
     const std::lock_guard lock(self->mutex_);
     my_turn = !self->extending_;
-    if (my_turn) next = self->begin_extend(ttl, durability);
+    if (my_turn) {
+      next = self->begin_extend(ttl, durability);
+    } else if (stop.stop_requested()) {
+      co_return Error(ErrorCode::Aborted, "extending the lock was stopped before it began")
+          .about(self->key(), self->id().str());
+    }
   }
   if (const auto* absence = std::get_if<Absence>(&next)) co_return *absence;
   const auto& backend = self->runtime_->backend;
@@ -218,8 +234,10 @@ void HeldLock::renew() {
     ttl = lease_.ttl();
   }
   // What went wrong shows in the lease: it tries again until the proof ends, then the holder is told.
-  (void)flow::Op<ExtendOutcome>::run(
-      extend_once(flow::Flow::blocking(), shared_self(), ttl, Durability::process, {}));
+  observed_.renew([&] {
+    return flow::Op<ExtendOutcome>::run(
+        extend_once(flow::Flow::blocking(), shared_self(), ttl, Durability::process, {}));
+  });
 }
 
 flow::Op<bool> HeldLock::extend(flow::Flow flow, Self self, milliseconds ttl, std::stop_token stop) {
@@ -249,6 +267,7 @@ flow::Op<std::optional<DetachedLock>> HeldLock::detach(flow::Flow flow, Self sel
     unused.swap(self->on_lost_);
     unused_too.swap(self->on_release_error_);
   }
+  self->observed_.released();
   self->tell_change();
   co_return DetachedLock{.key = self->grant_.key,
                          .id = self->grant_.id,
@@ -282,6 +301,7 @@ bool HeldLock::end_hold() {
     runtime_->timer.cancel(*this);
     unused.swap(on_lost_);
   }
+  observed_.released();
   tell_change();
   return true;
 }
@@ -308,7 +328,8 @@ flow::Op<bool> HeldLock::release(flow::Flow flow, Self self, std::stop_token sto
   const auto unused = self->take_release_error_callback();
   // A loss callback that runs now still uses what its owner may destroy after us.
   if (!flow.blocks() || !sys::WorkerPool::on_library_thread()) {
-    co_await self->until(flow, [&] { return self->announcers_ == 0; });
+    const std::stop_callback wake(stop, [&] { self->tell_change(); });
+    co_await self->until(flow, [&] { return self->announcers_ == 0 || stop.stop_requested(); });
   }
   auto releasing = release_now(flow, self, never, stop);
   auto released = co_await std::move(releasing);

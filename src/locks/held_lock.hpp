@@ -6,6 +6,7 @@
 #include <holdfast/guard.hpp>
 #include <holdfast/lock_backend.hpp>
 #include <holdfast/lock_options.hpp>
+#include <holdfast/observer.hpp>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "flow/flow.hpp"
+#include "locks/observed_hold.hpp"
 #include "locks/renew_loop.hpp"
 #include "sys/timer_queue.hpp"
 
@@ -32,6 +34,7 @@ class HeldLock final : public sys::Timed {
     std::int64_t expires_at_ms;
     Ttl ttl;
     BootTime sent;
+    TraceContext context = {};  ///< of whoever waited for it
   };
 
   static std::shared_ptr<HeldLock> start(std::shared_ptr<LockRuntime> runtime, Grant grant,
@@ -96,7 +99,12 @@ class HeldLock final : public sys::Timed {
   struct Until;
   template <class Holds>
   [[nodiscard]] Until<Holds> until(const flow::Flow& flow, Holds holds, BootTime deadline = never);
-  /// Tells everybody in `until`. Not under the mutex.
+  /// An operation in `until`, without a thread.
+  struct Waiting {
+    std::coroutine_handle<> operation;
+    std::function<bool()> holds;
+  };
+  /// Ends every `until` whose condition holds. Not under the mutex.
   void tell_change();
   std::function<void(const Error&)> take_release_error_callback();
   void report(const Error& error, std::function<void(const Error&)> callback) noexcept;
@@ -106,10 +114,11 @@ class HeldLock final : public sys::Timed {
   const std::shared_ptr<LockRuntime> runtime_;
   const Grant grant_;
   const std::chrono::milliseconds dispose_timeout_;
+  locks::ObservedHold observed_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<std::coroutine_handle<>> waiting_;  ///< for a change, without a thread
+  std::vector<Waiting> waiting_;
   locks::RenewLoop lease_;
   std::int64_t expires_at_ms_;
   Hold hold_ = Hold::held;

@@ -5,6 +5,7 @@
 #include <holdfast/sqlite.hpp>
 #include <ostream>
 
+#include "support/instrumented.hpp"
 #include "support/peer.hpp"
 #include "support/redis_server.hpp"
 #include "support/temp_dir.hpp"
@@ -78,6 +79,25 @@ class TroubledRedisWorld final : public World {
   TroubledRedis redis_;
 };
 
+/// Another engine's world, with every instrument attached.
+class TelemetryWorld final : public World {
+ public:
+  explicit TelemetryWorld(std::unique_ptr<World> inner) : inner_(std::move(inner)) {}
+  std::shared_ptr<LockBackend> open() override { return with_observer(inner_->open(), observer_); }
+
+ private:
+  std::shared_ptr<Observer> observer_ = all_instruments();
+  std::unique_ptr<World> inner_;
+};
+
+Engine with_telemetry(Engine engine, std::string name) {
+  engine.name = std::move(name);
+  engine.make_world = [inner = std::move(engine.make_world)] {
+    return std::make_unique<TelemetryWorld>(inner());
+  };
+  return engine;
+}
+
 Engine redis_engine(std::string name, RedisWorld::Way way, bool tls = false) {
   return {.name = std::move(name),
           .make_world = [way, tls] { return std::make_unique<RedisWorld>(way, tls); },
@@ -102,16 +122,22 @@ void PrintTo(const Engine& engine, std::ostream* out) {
 }
 
 std::vector<Engine> engines() {
+  const Engine memory{"memory", [] { return std::make_unique<MemoryWorld>(); }};
+  const Engine sqlite{"sqlite", [] { return std::make_unique<SqliteWorld>(); }};
+  const Engine redis = redis_engine("redis_tcp", &RedisServer::tcp);
   return {
-      {"memory", [] { return std::make_unique<MemoryWorld>(); }},
-      {"sqlite", [] { return std::make_unique<SqliteWorld>(); }},
+      memory,
+      sqlite,
       {"sqlite_processes", [] { return std::make_unique<SqliteProcessesWorld>(); }},
-      redis_engine("redis_tcp", &RedisServer::tcp),
+      redis,
       redis_engine("redis_unix", &RedisServer::unix_socket),
       redis_engine("redis_tls", &RedisServer::tls, true),
       troubled_redis_engine("redis_disturbed", {}, TroubledRedis::disturb, milliseconds(3)),
       troubled_redis_engine("redis_restarting", {.persistent = true}, TroubledRedis::restart,
                             milliseconds(150)),
+      with_telemetry(memory, "memory_telemetry"),
+      with_telemetry(sqlite, "sqlite_telemetry"),
+      with_telemetry(redis, "redis_telemetry"),
   };
 }
 
