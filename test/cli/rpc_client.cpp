@@ -66,7 +66,8 @@ RpcClient RpcClient::connect(const std::filesystem::path& socket) {
 
 void RpcClient::send(std::string_view bytes) {
   while (!bytes.empty()) {
-    const auto sent = write(to_, bytes.data(), bytes.size());
+    const auto sent = to_ == from_ ? ::send(to_, bytes.data(), bytes.size(), MSG_NOSIGNAL)
+                                   : write(to_, bytes.data(), bytes.size());
     if (sent <= 0) throw std::runtime_error("the sidecar takes no more");
     bytes.remove_prefix(static_cast<std::size_t>(sent));
   }
