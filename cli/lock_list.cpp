@@ -13,8 +13,9 @@ namespace {
 int list(const Context& context, bool raw) {
   Holdfast holdfast = open(context.url_or_default());
   LongTable table({"KEY", "FENCE", "LEFT", "ACQUIRED", raw ? "LOCK ID" : "LOCK ID HASH"});
+  // On Redis a page costs a scan of all keys, so let it be a large one.
   ListRequest request;
-  request.limit = max_list_limit;  // on Redis a page costs a scan of all keys, so let it be a large one
+  request.limit = max_list_limit;
   do {
     const auto page = holdfast.locks().list(request);
     for (const auto& record : page.locks) {
