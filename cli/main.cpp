@@ -60,12 +60,15 @@ void set_up(CLI::App& app, Context& context) {
       "  holdfast lock extend \"$id\" --ttl 10m\n"
       "  holdfast lock release \"$id\"\n"
       "  holdfast lock show deploy\n"
-      "  holdfast lock list");
+      "  holdfast lock list\n"
+      "  holdfast lock break deploy --reason 'its machine is gone'");
   add_lock_acquire(lock, context);
   add_lock_release(lock, context);
   add_lock_extend(lock, context);
   add_lock_show(lock, context);
+  add_lock_owns(lock, context);
   add_lock_list(lock, context);
+  add_lock_break(lock, context);
   add_task(root, context);
   add_doctor(root, context);
   add_completion(app, context);

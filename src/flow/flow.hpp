@@ -107,7 +107,9 @@ class Flow {
           }));
         });
       };
-      if (!flow::blocks(*backend) || flow.background_->blocking_steps.is_mine()) return work();
+      const auto& pool = flow.background_->blocking_steps;
+      // In a forked child there is no pool any more, and the engine says so.
+      if (!flow::blocks(*backend) || pool.is_mine() || !pool.is_home()) return work();
       // Kept, because the pool's last owner may be the operation itself.
       const auto background = flow.background_;
       background->blocking_steps.post(std::move(work));

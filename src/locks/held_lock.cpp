@@ -145,7 +145,7 @@ struct HeldLock::Until {
   [[nodiscard]] bool await_suspend(std::coroutine_handle<> operation) const {
     const std::lock_guard lock(held.mutex_);
     if (holds()) return false;
-    held.waiting_.push_back(operation);
+    held.waiting_.push_back({operation, holds});
     return true;
   }
   void await_resume() const noexcept {}
@@ -158,13 +158,16 @@ HeldLock::Until<Holds> HeldLock::until(const flow::Flow& flow, Holds holds, Boot
 
 void HeldLock::tell_change() {
   const auto keep = shared_self();
-  std::vector<std::coroutine_handle<>> waiting;
+  std::vector<Waiting> told;
   {
     const std::lock_guard lock(mutex_);
-    waiting.swap(waiting_);
+    const auto first_told = std::stable_partition(waiting_.begin(), waiting_.end(),
+                                                  [](const Waiting& waiting) { return !waiting.holds(); });
+    told.assign(std::make_move_iterator(first_told), std::make_move_iterator(waiting_.end()));
+    waiting_.erase(first_told, waiting_.end());
   }
   changed_.notify_all();
-  for (const auto operation : waiting) operation.resume();
+  for (const auto& waiting : told) waiting.operation.resume();
 }
 
 std::variant<ExtendRequest, Absence> HeldLock::begin_extend(Ttl ttl, Durability durability) {
@@ -203,10 +206,16 @@ flow::Op<ExtendOutcome> HeldLock::extend_once(flow::Flow flow, Self self, Ttl tt
                                               std::stop_token stop) {
   std::variant<ExtendRequest, Absence> next = Absence::not_found;
   for (bool my_turn = false; !my_turn;) {
-    co_await self->until(flow, [&] { return !self->extending_; });
+    const std::stop_callback wake(stop, [&] { self->tell_change(); });
+    co_await self->until(flow, [&] { return !self->extending_ || stop.stop_requested(); });
     const std::lock_guard lock(self->mutex_);
     my_turn = !self->extending_;
-    if (my_turn) next = self->begin_extend(ttl, durability);
+    if (my_turn) {
+      next = self->begin_extend(ttl, durability);
+    } else if (stop.stop_requested()) {
+      co_return Error(ErrorCode::Aborted, "extending the lock was stopped before it began")
+          .about(self->key(), self->id().str());
+    }
   }
   if (const auto* absence = std::get_if<Absence>(&next)) co_return *absence;
   const auto& backend = self->runtime_->backend;
@@ -319,7 +328,8 @@ flow::Op<bool> HeldLock::release(flow::Flow flow, Self self, std::stop_token sto
   const auto unused = self->take_release_error_callback();
   // A loss callback that runs now still uses what its owner may destroy after us.
   if (!flow.blocks() || !sys::WorkerPool::on_library_thread()) {
-    co_await self->until(flow, [&] { return self->announcers_ == 0; });
+    const std::stop_callback wake(stop, [&] { self->tell_change(); });
+    co_await self->until(flow, [&] { return self->announcers_ == 0 || stop.stop_requested(); });
   }
   auto releasing = release_now(flow, self, never, stop);
   auto released = co_await std::move(releasing);

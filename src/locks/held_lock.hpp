@@ -99,7 +99,12 @@ class HeldLock final : public sys::Timed {
   struct Until;
   template <class Holds>
   [[nodiscard]] Until<Holds> until(const flow::Flow& flow, Holds holds, BootTime deadline = never);
-  /// Tells everybody in `until`. Not under the mutex.
+  /// An operation in `until`, without a thread.
+  struct Waiting {
+    std::coroutine_handle<> operation;
+    std::function<bool()> holds;
+  };
+  /// Ends every `until` whose condition holds. Not under the mutex.
   void tell_change();
   std::function<void(const Error&)> take_release_error_callback();
   void report(const Error& error, std::function<void(const Error&)> callback) noexcept;
@@ -113,7 +118,7 @@ class HeldLock final : public sys::Timed {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<std::coroutine_handle<>> waiting_;  ///< for a change, without a thread
+  std::vector<Waiting> waiting_;
   locks::RenewLoop lease_;
   std::int64_t expires_at_ms_;
   Hold hold_ = Hold::held;

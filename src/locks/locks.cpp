@@ -142,12 +142,24 @@ void Locks::list(ListRequest request, std::stop_token stop, Done<LockPage> done)
 
 std::optional<LockInfo> Locks::break_lock(std::string_view key, std::string_view reason,
                                           std::stop_token stop) {
-  return run(
-      locks::break_lock(Flow::blocking(), runtime_, std::string(key), std::string(reason), std::move(stop)));
+  return run(locks::break_lock(Flow::blocking(), runtime_, std::string(key), std::string(reason),
+                               std::nullopt, std::move(stop)));
 }
 void Locks::break_lock(std::string_view key, std::string_view reason, std::stop_token stop,
                        Done<std::optional<LockInfo>> done) {
   start(locks::break_lock(runtime_->completing(), runtime_, std::string(key), std::string(reason),
+                          std::nullopt, std::move(stop)),
+        std::move(done));
+}
+
+std::optional<LockInfo> Locks::break_lock(std::string_view key, std::string_view reason, Fence held_with,
+                                          std::stop_token stop) {
+  return run(locks::break_lock(Flow::blocking(), runtime_, std::string(key), std::string(reason), held_with,
+                               std::move(stop)));
+}
+void Locks::break_lock(std::string_view key, std::string_view reason, Fence held_with, std::stop_token stop,
+                       Done<std::optional<LockInfo>> done) {
+  start(locks::break_lock(runtime_->completing(), runtime_, std::string(key), std::string(reason), held_with,
                           std::move(stop)),
         std::move(done));
 }

@@ -2,6 +2,7 @@
 
 #include <holdfast/guard.hpp>
 #include <holdfast/lock_backend.hpp>
+#include <holdfast/locks.hpp>
 #include <holdfast/log.hpp>
 #include <holdfast/observer.hpp>
 #include <memory>
@@ -30,6 +31,9 @@ class LockRuntime {
         backend_name(backend->capabilities().backend) {}
 
   [[nodiscard]] static Guard guard(std::shared_ptr<HeldLock> held) noexcept { return Guard(std::move(held)); }
+  /// What stands behind them, for policies built on locks.
+  [[nodiscard]] static std::shared_ptr<HeldLock> held(const Guard& guard) noexcept { return guard.held_; }
+  [[nodiscard]] static std::shared_ptr<LockRuntime> of(const Locks& locks) noexcept { return locks.runtime_; }
   [[nodiscard]] flow::Flow completing() const noexcept { return flow::Flow::completing(background); }
 
   /// Releases an id that may hold the lock though nobody knows, in the background.

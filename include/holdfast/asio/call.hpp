@@ -53,7 +53,8 @@ class PendingCalls {
     return calls_.insert(calls_.end(), std::move(call));
   }
 
-  /// Runs `post`, which posts the handler, unless the context is gone: it cannot go meanwhile.
+  /// Runs `post`, which posts the handler, unless the context is gone: it cannot go meanwhile. Whatever the
+  /// call has of the context, executors above all, must be gone when `post` returns.
   template <class Post>
   void leave(List::iterator place, Post&& post) {
     std::shared_ptr<Call> last;
@@ -110,9 +111,9 @@ class AsioCall final : public PendingCalls::Call {
   using Value = std::invoke_result_t<Convert&, Raw>;
 
   AsioCall(Handler handler, const Executor& executor, Convert convert)
-      : executor_(asio::prefer(executor, asio::execution::outstanding_work.tracked)),
-        calls_(PendingCalls::of(context_of(executor))),
-        arrival_(std::in_place, std::move(handler), std::move(convert)) {}
+      : calls_(PendingCalls::of(context_of(executor))),
+        ends_(std::in_place, std::move(handler), std::move(convert),
+              asio::prefer(executor, asio::execution::outstanding_work.tracked)) {}
 
   /// `begin(stop, done)` starts the operation.
   template <class Begin>
@@ -120,57 +121,115 @@ class AsioCall final : public PendingCalls::Call {
     const auto place = call->calls_->enter(call);
     if (!place) return call->abandon();
     call->place_ = *place;
-    auto slot = asio::get_associated_cancellation_slot(call->arrival_->handler);
+    auto slot = asio::get_associated_cancellation_slot(call->ends_->handler);
     if (slot.is_connected()) {
       slot.assign([stop = call->stop_](asio::cancellation_type type) mutable {
         if (type != asio::cancellation_type::none) stop.request_stop();
       });
     }
-    begin(slot.is_connected() ? call->stop_.get_token() : std::stop_token(),
+    begin(call->stop_.get_token(),
           Done<Raw>([call](Result<Raw> result) { call->complete(std::move(result)); }));
   }
 
   void abandon() noexcept override {
     stop_.request_stop();
-    arrival_.reset();
+    ends_.reset();
   }
 
  private:
-  /// What is posted: the handler and, by then, its arguments.
-  struct Arrival {
-    Arrival(Handler h, Convert c) : handler(std::move(h)), convert(std::move(c)) {}
+  using Tracked = std::decay_t<decltype(asio::prefer(std::declval<const Executor&>(),
+                                                     asio::execution::outstanding_work.tracked))>;
+
+  /// What belongs to the context's side: gone when the handler was posted, or with the context.
+  struct Ends {
+    Ends(Handler h, Convert c, Tracked e)
+        : handler(std::move(h)), convert(std::move(c)), executor(std::move(e)) {}
     Handler handler;
     Convert convert;
-    std::optional<Result<Raw>> result = {};
+    Tracked executor;
+  };
+
+  /// What is posted.
+  struct Arrival {
+    Handler handler;
+    Result<Value> result;
 
     void operator()() {
       asio::get_associated_cancellation_slot(handler).clear();
-      Result<Raw> arrived = *std::move(result);
-      if (arrived) {
-        std::move(handler)(std::exception_ptr(), convert(*std::move(arrived)));
+      if (result) {
+        std::move(handler)(std::exception_ptr(), *std::move(result));
       } else {
-        std::move(handler)(std::make_exception_ptr(arrived.error()), Placeholder<Value>::make());
+        std::move(handler)(std::make_exception_ptr(result.error()), Placeholder<Value>::make());
       }
     }
   };
 
   void complete(Result<Raw> result) {
     calls_->leave(place_, [&] {
-      arrival_->result.emplace(std::move(result));
-      auto arrival = *std::move(arrival_);
-      arrival_.reset();
+      auto ends = *std::move(ends_);
+      ends_.reset();
+      // Converted here: one that is posted and never run must end as a Value does, which does not block.
+      auto value = result ? Result<Value>(ends.convert(*std::move(result))) : Result<Value>(result.error());
       // Always posted: a handler must not run on the thread that brings the answer.
-      asio::post(executor_, std::move(arrival));
+      asio::post(ends.executor, Arrival{std::move(ends.handler), std::move(value)});
     });
   }
 
-  using Tracked = std::decay_t<decltype(asio::prefer(std::declval<const Executor&>(),
-                                                     asio::execution::outstanding_work.tracked))>;
   std::stop_source stop_;
-  Tracked executor_;
   const std::shared_ptr<PendingCalls> calls_;
   PendingCalls::List::iterator place_;
-  std::optional<Arrival> arrival_;
+  std::optional<Ends> ends_;
+};
+
+/// A function that a thread of the library calls once, at some time, and that runs on an executor then; not
+/// at all if that executor's context is gone by then.
+template <class F>
+class PostedLater {
+ public:
+  PostedLater(const asio::any_io_executor& executor, F function)
+      : calls_(PendingCalls::of(context_of(executor))),
+        errand_(std::make_shared<Errand>(executor, std::move(function))),
+        place_(calls_->enter(errand_)) {}
+  PostedLater(const PostedLater&) = delete;
+  PostedLater& operator=(const PostedLater&) = delete;
+  ~PostedLater() {
+    leave([](Ends) {});
+  }
+
+  template <class... Arguments>
+  void operator()(Arguments... arguments) {
+    leave([&](Ends ends) {
+      asio::post(ends.executor, [function = std::move(ends.function), arguments...]() mutable {
+        function(std::move(arguments)...);
+      });
+    });
+  }
+
+ private:
+  struct Ends {
+    asio::any_io_executor executor;
+    F function;
+  };
+  struct Errand final : PendingCalls::Call {
+    Errand(const asio::any_io_executor& executor, F function)
+        : ends(std::in_place, executor, std::move(function)) {}
+    void abandon() noexcept override { ends.reset(); }
+    std::optional<Ends> ends;
+  };
+
+  template <class Last>
+  void leave(Last&& last) {
+    if (!place_) return;
+    calls_->leave(*std::exchange(place_, std::nullopt), [&] {
+      auto ends = *std::move(errand_->ends);
+      errand_->ends.reset();
+      last(std::move(ends));
+    });
+  }
+
+  const std::shared_ptr<PendingCalls> calls_;
+  const std::shared_ptr<Errand> errand_;
+  std::optional<PendingCalls::List::iterator> place_;
 };
 
 }  // namespace detail

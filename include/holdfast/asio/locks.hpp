@@ -32,11 +32,12 @@ class AsyncGuard {
   AsyncGuard() noexcept = default;
   AsyncGuard(asio::any_io_executor executor, Guard guard) noexcept
       : executor_(std::move(executor)), guard_(std::move(guard)) {}
-  AsyncGuard(AsyncGuard&&) noexcept = default;
+  // The other one is empty then, but still knows where to complete.
+  AsyncGuard(AsyncGuard&& other) noexcept : executor_(other.executor_), guard_(std::move(other.guard_)) {}
   AsyncGuard& operator=(AsyncGuard&& other) noexcept {
     if (this != &other) {
       guard_.release_in_background();
-      executor_ = std::move(other.executor_);
+      executor_ = other.executor_;
       guard_ = std::move(other.guard_);
     }
     return *this;
@@ -58,12 +59,11 @@ class AsyncGuard {
   [[nodiscard]] std::optional<LossReason> loss_reason() const noexcept { return guard_.loss_reason(); }
 
   /// Posts `callback(reason)` to the guard's executor when the lock is lost. It may arrive after the guard
-  /// has ended.
+  /// has ended. It does not keep the executor's context from running out of work.
   template <class F>
   void on_lost(F callback) {
-    guard_.on_lost([executor = executor_, callback = std::move(callback)](LossReason reason) mutable {
-      asio::post(executor, [callback = std::move(callback), reason]() mutable { callback(reason); });
-    });
+    auto later = std::make_shared<detail::PostedLater<F>>(executor_, std::move(callback));
+    guard_.on_lost([later = std::move(later)](LossReason reason) { (*later)(reason); });
   }
   /// Runs on a thread of its own, as Guard's does.
   void on_release_error(std::function<void(const Error&)> callback) {
@@ -121,7 +121,7 @@ class AsyncGuard {
   [[nodiscard]] Guard into_guard() && noexcept { return std::move(guard_); }
 
  private:
-  asio::any_io_executor executor_;
+  asio::any_io_executor executor_ = asio::system_executor();
   Guard guard_;
 };
 
