@@ -245,8 +245,7 @@ TEST_P(AsioTasks, WhatAWaitIsForRunsWhereItMayBlockAndMayThrow) {
 }
 
 TEST_P(AsioTasks, AThousandWaitOnOneThreadAndAreWoken) {
-  if (GetParam() == "sqlite") GTEST_SKIP() << "a thousand commits to disk tell no more";
-  constexpr int count = 1000;
+  const int count = GetParam() == "sqlite" ? 100 : 1000;  // commits to disk are slow
   std::vector<std::string> ids;
   for (int i = 0; i < count; ++i) ids.push_back(blocking->create("alice").id);
   std::atomic<int> woken = 0;
