@@ -52,6 +52,7 @@ void add_task_rebind(Command task, Context& context);
 void add_task_wait(Command task, Context& context);
 void add_task_run(Command task, Context& context);
 void add_doctor(Command app, Context& context);
+void add_rpc(Command app, Context& context);
 /// Reads the parser's own tables.
 void add_completion(CLI::App& app, Context& context);
 

@@ -14,7 +14,8 @@ int list(const Context& context, bool raw) {
   Holdfast holdfast = open(context.url_or_default());
   LongTable table({"KEY", "FENCE", "LEFT", "ACQUIRED", raw ? "LOCK ID" : "LOCK ID HASH"});
   // On Redis a page costs a scan of all keys, so let it be a large one.
-  ListRequest request{.limit = max_list_limit};
+  ListRequest request;
+  request.limit = max_list_limit;
   do {
     const auto page = holdfast.locks().list(request);
     for (const auto& record : page.locks) {

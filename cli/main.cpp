@@ -46,6 +46,7 @@ void set_up(CLI::App& app, Context& context) {
       "  holdfast task run -- ./report.sh                work that can be followed and cancelled\n"
       "  holdfast task list\n"
       "  holdfast --url redis://cache.internal run -n deploy -- make deploy\n"
+      "  holdfast rpc --listen ~/holdfast.sock           for programs in other languages\n"
       "  holdfast --url redis://cache.internal doctor    what would hurt there\n"
       "  source <(holdfast completion bash)\n"
       "\n"
@@ -70,6 +71,7 @@ void set_up(CLI::App& app, Context& context) {
   add_lock_list(lock, context);
   add_lock_break(lock, context);
   add_task(root, context);
+  add_rpc(root, context);
   add_doctor(root, context);
   add_completion(app, context);
 }
