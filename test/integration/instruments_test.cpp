@@ -85,7 +85,7 @@ TEST_F(Instrumented, AWaitInVainIsToldWithItsError) {
 
 TEST_F(Instrumented, RenewalsAreCounted) {
   auto hf = open("memory:", instruments());
-  const auto guard = hf.locks().lock("k", {.ttl = 60ms});
+  const auto guard = hf.locks().lock("k", {.ttl = 600ms});
   EXPECT_TRUE(reaches("holdfast_lock_renewals_total{backend=\"memory\",result=\"ok\"}", 2));
   EXPECT_EQ(wait_for(Activity::renew, 2)[0].result, EventResult::ok);
 }
@@ -103,7 +103,7 @@ TEST_F(Instrumented, ALostLockIsToldOnceAndIsNotHeld) {
 
 TEST_F(Instrumented, ABrokenLockIsToldToTheOperatorsAndLostByItsHolder) {
   auto hf = open("memory:", instruments());
-  const auto guard = hf.locks().lock("k", {.ttl = 90ms});
+  const auto guard = hf.locks().lock("k", {.ttl = 900ms});
   EXPECT_TRUE(hf.locks().break_lock("k", "its host is gone"));
   EXPECT_EQ(wait_for(Activity::break_lock, 1)[0].broken_because, "its host is gone");
   EXPECT_TRUE(reaches("holdfast_lock_losses_total{backend=\"memory\",reason=\"gone\"}", 1));
@@ -160,7 +160,7 @@ TEST_F(Instrumented, AReconnectIsCounted) {
 TEST_F(Instrumented, SoIsAFailureTo) {
   if (const auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
   RedisServer server;
-  auto hf = open(server.url(), instruments());
+  auto hf = open(server.url() + "?command_timeout=60s", instruments());
   server.kill();
   std::thread asker([&] { EXPECT_FALSE(hf.locks().is_locked("k")); });
   EXPECT_TRUE(reaches("holdfast_reconnects_total{backend=\"redis\",result=\"fail\"}", 1));

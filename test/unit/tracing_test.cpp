@@ -171,14 +171,15 @@ TEST_F(Spans, OfWhatBeginsInACompletionHaveNone) {
 
 TEST_F(Spans, ARenewalBelongsToWhoeverTookTheLock) {
   tracer->current = std::make_shared<const std::string>("a request");
-  const auto guard = locks.lock("k", {.ttl = 60ms});
+  const auto guard = locks.lock("k", {.ttl = 600ms});
   EXPECT_EQ(tracer->span("holdfast.lock.renew").parent, tracer->current);
   EXPECT_EQ(tracer->span("holdfast.lock.extend").parent, nullptr) << "asked on a thread of the library";
 }
 
 TEST_F(Spans, ALossIsAnErrorAContendedLockIsNot) {
+  EXPECT_TRUE(test::acquire(*backend, LockId::generate(), "taken"));
+  EXPECT_FALSE(test::acquire(*backend, LockId::generate(), "taken"));
   const auto guard = locks.lock("k", {.ttl = 30ms, .auto_renew = false});
-  EXPECT_FALSE(test::acquire(*backend, LockId::generate(), "k"));
   const auto lost = tracer->span("holdfast.lock.hold");
   EXPECT_EQ(lost.status, SpanStatus::error);
   EXPECT_EQ(lost.text("holdfast.reason"), "unproven");
