@@ -236,6 +236,13 @@ TEST_F(RpcSocket, IsRemovedAtTheEnd) {
   EXPECT_EQ(holdfast({"lock", "show", "k"}).code, 1);
 }
 
+TEST_F(RpcSocket, ASignalEndsASidecarThatNobodyUses) {
+  const auto server = listening();
+  server->signal(SIGTERM);
+  EXPECT_EQ(server->wait().code, 0);
+  EXPECT_FALSE(std::filesystem::exists(socket()));
+}
+
 TEST_F(RpcSocket, ADeadOneIsReplaced) {
   {
     const auto server = listening();
