@@ -66,6 +66,11 @@ flow::Op<HeldLock::Grant> run_loop(flow::Flow flow, std::shared_ptr<LockRuntime>
     } else if (const auto* lost = std::get_if<AcquireLoop::Lost>(&action)) {
       if (waiter.woken) waiter.watch->pass_on();
       if (lost->abandon) runtime->abandon(key, *waiter.id);
+      // Stopped in the middle of an attempt, an engine may only know that it got no answer.
+      if (stop.stop_requested() && lost->error.transient()) {
+        co_return Error(ErrorCode::Aborted, "taking the lock was stopped", lost->error.what())
+            .about(key.str(), {});
+      }
       co_return lost->error.about(key.str(), {});
     } else {
       co_return HeldLock::Grant{.key = std::move(key),

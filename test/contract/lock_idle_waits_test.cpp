@@ -196,12 +196,13 @@ class ManyIdleWaits : public LockIdleWaits {
   static constexpr int many = 2000;
 };
 
-TEST_P(ManyIdleWaits, TwoThousandWaitersOfAKeyAreWokenInTurnInTheOrderTheyCame) {
+TEST_P(ManyIdleWaits, WaitersOfAKeyAreWokenInTurnInTheOrderTheyCame) {
+  const int count = GetParam().name == "memory" ? many : 500;  // each turn is a round trip or two
   std::vector<std::unique_ptr<Watch>> watches;
   std::vector<BegunWait> waits;
   std::vector<int> order;
   std::atomic<int> woken = 0;
-  for (int i = 0; i < many; ++i) {
+  for (int i = 0; i < count; ++i) {
     watches.push_back(begun_watch(*mine, key("k")));
     ASSERT_TRUE(watches.back());
     Watch& watch = *watches.back();
@@ -211,12 +212,12 @@ TEST_P(ManyIdleWaits, TwoThousandWaitersOfAKeyAreWokenInTurnInTheOrderTheyCame) 
       ++woken;
     });
   }
-  for (int i = 0; i < many; ++i) {
+  for (int i = 0; i < count; ++i) {
     hold_and_release(*theirs, "k");
     ASSERT_EQ(waits[static_cast<std::size_t>(i)].end(), true) << i;
     ASSERT_EQ(woken, i + 1);
   }
-  std::vector<int> expected(many);
+  std::vector<int> expected(static_cast<std::size_t>(count));
   std::iota(expected.begin(), expected.end(), 0);
   EXPECT_EQ(order, expected);
 }

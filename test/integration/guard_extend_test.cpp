@@ -9,9 +9,9 @@
 namespace holdfast::test {
 namespace {
 
-using GuardExtend = GuardFixture;
+class GuardExtend : public GuardFixture {};
 
-TEST_F(GuardExtend, ExtendRenewsByHand) {
+TEST_P(GuardExtend, ExtendRenewsByHand) {
   auto guard = locks.lock("k", {.ttl = 5s});
   const auto before = guard.expires_at_ms();
   EXPECT_TRUE(guard.extend(60s));
@@ -20,7 +20,7 @@ TEST_F(GuardExtend, ExtendRenewsByHand) {
   EXPECT_THROW(guard.extend(0ms), Error);
 }
 
-TEST_F(GuardExtend, AFailedExtendThrowsAndKeepsTheOldLease) {
+TEST_P(GuardExtend, AFailedExtendThrowsAndKeepsTheOldLease) {
   auto guard = locks.lock("k", {.ttl = 60s});
   wire->plan(Operation::extend, Fault::not_sent);
   EXPECT_THROW(guard.extend(90s), Error);
@@ -29,14 +29,14 @@ TEST_F(GuardExtend, AFailedExtendThrowsAndKeepsTheOldLease) {
   EXPECT_LT(guard.remaining(), 60s);
 }
 
-TEST_F(GuardExtend, AnUnansweredShorterExtendShortensTheProof) {
+TEST_P(GuardExtend, AnUnansweredShorterExtendShortensTheProof) {
   auto guard = locks.lock("k", {.ttl = 60s});
   wire->plan(Operation::extend, Fault::answer_lost);
   EXPECT_THROW(guard.extend(2s), Error);
   EXPECT_LT(guard.remaining(), 2s) << "the engine may have taken it";
 }
 
-TEST_F(GuardExtend, AShorterExtendThatHangsMovesTheLossForward) {
+TEST_P(GuardExtend, AShorterExtendThatHangsMovesTheLossForward) {
   auto guard = locks.lock("k", {.ttl = 60s, .auto_renew = false});
   wire->plan(Operation::extend, Fault::hangs_for_a_second);
   std::jthread extender([&] { EXPECT_THROW(guard.extend(200ms), Error); });
@@ -44,7 +44,7 @@ TEST_F(GuardExtend, AShorterExtendThatHangsMovesTheLossForward) {
       << "before the engine answers";
 }
 
-TEST_F(GuardExtend, ExtendOfALostLockReturnsFalseAndTheGuardIsLost) {
+TEST_P(GuardExtend, ExtendOfALostLockReturnsFalseAndTheGuardIsLost) {
   auto guard = locks.lock("k");
   ASSERT_TRUE(locks.release(guard.id().str()));
   EXPECT_FALSE(guard.extend(30s));
@@ -54,7 +54,7 @@ TEST_F(GuardExtend, ExtendOfALostLockReturnsFalseAndTheGuardIsLost) {
   EXPECT_FALSE(locks.is_locked("k")) << "never created again";
 }
 
-TEST_F(GuardExtend, RenewsItselfForAsLongAsItLives) {
+TEST_P(GuardExtend, RenewsItselfForAsLongAsItLives) {
   const auto guard = locks.lock("k", {.ttl = 200ms});
   const auto first = guard.expires_at_ms();
   std::this_thread::sleep_for(1s);
@@ -64,7 +64,7 @@ TEST_F(GuardExtend, RenewsItselfForAsLongAsItLives) {
   EXPECT_TRUE(locks.is_locked("k"));
 }
 
-TEST_F(GuardExtend, RenewalSurvivesFailuresThatEndBeforeTheDeadline) {
+TEST_P(GuardExtend, RenewalSurvivesFailuresThatEndBeforeTheDeadline) {
   wire->plan(Operation::extend, Fault::answer_lost, 2);
   wire->plan(Operation::extend, Fault::not_sent, 2);
   const auto guard = locks.lock("k", {.ttl = 600ms});
@@ -72,7 +72,7 @@ TEST_F(GuardExtend, RenewalSurvivesFailuresThatEndBeforeTheDeadline) {
   EXPECT_TRUE(guard.still_held());
 }
 
-TEST_F(GuardExtend, DetachLeavesTheLockAndAdoptGuardsItAgain) {
+TEST_P(GuardExtend, DetachLeavesTheLockAndAdoptGuardsItAgain) {
   auto guard = locks.lock("k", {.ttl = 5s});
   const auto fence = guard.fence();
   const auto detached = guard.detach();
@@ -80,18 +80,18 @@ TEST_F(GuardExtend, DetachLeavesTheLockAndAdoptGuardsItAgain) {
   EXPECT_FALSE(guard);
   EXPECT_TRUE(locks.is_locked("k"));
 
-  Locks elsewhere(memory);
+  TestedLocks elsewhere(GetParam(), memory);
   {
     auto adopted = elsewhere.adopt(*detached);
     ASSERT_TRUE(adopted);
     EXPECT_EQ(adopted->fence(), fence);
     EXPECT_TRUE(adopted->still_held());
   }
-  EXPECT_FALSE(locks.is_locked("k"));
+  EXPECT_TRUE(freed_by_destructor("k"));
   EXPECT_FALSE(elsewhere.adopt(*detached)) << "it is gone";
 }
 
-TEST_F(GuardExtend, ADetachedLockIsNotSaidToLastLongerThanALateExtendWouldLeaveIt) {
+TEST_P(GuardExtend, ADetachedLockIsNotSaidToLastLongerThanALateExtendWouldLeaveIt) {
   auto guard = locks.lock("k", {.ttl = 60s});
   wire->plan(Operation::extend, Fault::answer_lost);
   EXPECT_THROW(guard.extend(20s), Error);
@@ -102,19 +102,21 @@ TEST_F(GuardExtend, ADetachedLockIsNotSaidToLastLongerThanALateExtendWouldLeaveI
   EXPECT_EQ(detached->ttl.length(), 20s) << "what whoever adopts it can prove";
 }
 
-TEST_F(GuardExtend, DetachOfALockThatIsGoneGivesNothing) {
+TEST_P(GuardExtend, DetachOfALockThatIsGoneGivesNothing) {
   auto guard = locks.lock("k");
   ASSERT_TRUE(locks.release(guard.id().str()));
   EXPECT_FALSE(guard.detach());
   EXPECT_EQ(guard.loss_reason(), LossReason::gone);
 }
 
-TEST_F(GuardExtend, AFailedDetachLeavesTheGuardAsItWas) {
+TEST_P(GuardExtend, AFailedDetachLeavesTheGuardAsItWas) {
   auto guard = locks.lock("k");
   wire->plan(Operation::extend, Fault::not_sent);
   EXPECT_THROW((void)guard.detach(), Error);
   EXPECT_TRUE(guard.still_held());
 }
+
+INSTANTIATE_TEST_SUITE_P(Facades, GuardExtend, testing::ValuesIn(facades()), facade_name);
 
 }  // namespace
 }  // namespace holdfast::test

@@ -13,9 +13,11 @@
 namespace holdfast::test {
 namespace {
 
-using GuardLoss = GuardFixture;
+class GuardLoss : public GuardFixture {};
+/// Callbacks that block or throw: each on a thread of its own, not an executor's.
+class GuardLossCallbacks : public GuardFixture {};
 
-TEST_F(GuardLoss, WithoutRenewalTheHolderIsToldBeforeItsProofEnds) {
+TEST_P(GuardLoss, WithoutRenewalTheHolderIsToldBeforeItsProofEnds) {
   wire->plan(Operation::extend, Fault::not_sent, 10'000);
   auto guard = locks.lock("k", {.ttl = 300ms});
   const BootTime proof_end = BootClock::now() + guard.remaining();
@@ -33,7 +35,7 @@ TEST_F(GuardLoss, WithoutRenewalTheHolderIsToldBeforeItsProofEnds) {
   EXPECT_GT(wire->calls(Operation::extend), 5);
 }
 
-TEST_F(GuardLoss, ALockTakenAwayIsNoticedAtTheNextRenewal) {
+TEST_P(GuardLoss, ALockTakenAwayIsNoticedAtTheNextRenewal) {
   auto guard = locks.lock("k", {.ttl = 150ms});
   ASSERT_TRUE(locks.release(guard.id().str()));
   EXPECT_TRUE(eventually([&] { return guard.lost().stop_requested(); }));
@@ -41,7 +43,7 @@ TEST_F(GuardLoss, ALockTakenAwayIsNoticedAtTheNextRenewal) {
   EXPECT_FALSE(locks.is_locked("k")) << "never created again";
 }
 
-TEST_F(GuardLoss, MaxHoldEndsTheGuardThoughItsLeaseIsRenewed) {
+TEST_P(GuardLoss, MaxHoldEndsTheGuardThoughItsLeaseIsRenewed) {
   auto guard = locks.lock("k", {.ttl = 120ms, .max_hold = 300ms});
   std::this_thread::sleep_for(200ms);
   EXPECT_TRUE(guard.still_held());
@@ -51,7 +53,7 @@ TEST_F(GuardLoss, MaxHoldEndsTheGuardThoughItsLeaseIsRenewed) {
   EXPECT_FALSE(locks.is_locked("k"));
 }
 
-TEST_F(GuardLoss, ReleasingIsNotALoss) {
+TEST_P(GuardLoss, ReleasingIsNotALoss) {
   std::atomic<int> losses{0};
   std::stop_token token;
   {
@@ -64,7 +66,7 @@ TEST_F(GuardLoss, ReleasingIsNotALoss) {
   EXPECT_FALSE(token.stop_requested());
 }
 
-TEST_F(GuardLoss, ALossCallbackSetTooLateRunsAtOnceAndOnlyOnce) {
+TEST_P(GuardLoss, ALossCallbackSetTooLateRunsAtOnceAndOnlyOnce) {
   auto guard = locks.lock("k", {.ttl = 30ms, .auto_renew = false});
   EXPECT_TRUE(eventually([&] { return guard.lost().stop_requested(); }));
   std::atomic<int> calls{0};
@@ -74,7 +76,7 @@ TEST_F(GuardLoss, ALossCallbackSetTooLateRunsAtOnceAndOnlyOnce) {
   EXPECT_EQ(calls, 1);
 }
 
-TEST_F(GuardLoss, ABlockedLossCallbackHoldsUpNeitherRenewalsNorOtherLosses) {
+TEST_P(GuardLossCallbacks, ABlockedLossCallbackHoldsUpNeitherRenewalsNorOtherLosses) {
   std::promise<void> unblock;
   const auto blocked = unblock.get_future().share();
   auto first = locks.lock("a", {.ttl = 30ms, .auto_renew = false});
@@ -93,7 +95,7 @@ TEST_F(GuardLoss, ABlockedLossCallbackHoldsUpNeitherRenewalsNorOtherLosses) {
   unblock.set_value();
 }
 
-TEST_F(GuardLoss, AnEngineThatHangsDoesNotKeepAHolderFromBeingTold) {
+TEST_P(GuardLoss, AnEngineThatHangsDoesNotKeepAHolderFromBeingTold) {
   wire->plan(Operation::extend, Fault::never_answered, 100);
   const auto hanging = locks.lock("a", {.ttl = 900ms});
   std::this_thread::sleep_for(350ms);  // its renewal hangs now, on the only renewing thread
@@ -103,8 +105,8 @@ TEST_F(GuardLoss, AnEngineThatHangsDoesNotKeepAHolderFromBeingTold) {
   EXPECT_TRUE(eventually([&] { return hanging.lost().stop_requested(); }));
 }
 
-TEST_F(GuardLoss, AGuardCanBeDestroyedInItsOwnLossCallback) {
-  auto guard = std::make_shared<Guard>(locks.lock("k", {.ttl = 30ms, .auto_renew = false}));
+TEST_P(GuardLoss, AGuardCanBeDestroyedInItsOwnLossCallback) {
+  auto guard = std::make_shared<TestedGuard>(locks.lock("k", {.ttl = 30ms, .auto_renew = false}));
   std::promise<void> done;
   auto* const raw = guard.get();
   raw->on_lost([&done, held = std::move(guard)](LossReason) mutable {
@@ -114,22 +116,22 @@ TEST_F(GuardLoss, AGuardCanBeDestroyedInItsOwnLossCallback) {
   EXPECT_EQ(done.get_future().wait_for(5s), std::future_status::ready);
 }
 
-TEST_F(GuardLoss, TheLastOwnerOfTheEngineMayBeALossCallback) {
+TEST_P(GuardLoss, TheLastOwnerOfTheEngineMayBeALossCallback) {
   std::promise<void> done;
-  auto holder = std::make_shared<std::pair<std::optional<Locks>, Guard>>();
-  holder->first.emplace(std::make_shared<FaultyBackend>(make_memory_lock_backend()));
+  auto holder = std::make_shared<std::pair<std::optional<TestedLocks>, TestedGuard>>();
+  holder->first.emplace(GetParam(), std::make_shared<FaultyBackend>(make_memory_lock_backend()));
   holder->second = holder->first->lock("k", {.ttl = 30ms, .auto_renew = false});
-  Guard& guard = holder->second;
+  TestedGuard& guard = holder->second;
   guard.on_lost([&done, kept = std::move(holder)](LossReason) mutable {
     kept->first.reset();
-    kept->second = Guard();
+    kept->second = TestedGuard();
     kept.reset();
     done.set_value();
   });
   EXPECT_EQ(done.get_future().wait_for(5s), std::future_status::ready);
 }
 
-TEST_F(GuardLoss, TheDestructorWaitsForALossCallbackThatRuns) {
+TEST_P(GuardLossCallbacks, TheDestructorWaitsForALossCallbackThatRuns) {
   std::atomic<bool> entered{false}, left{false};
   {
     auto guard = locks.lock("k", {.ttl = 30ms, .auto_renew = false});
@@ -143,7 +145,7 @@ TEST_F(GuardLoss, TheDestructorWaitsForALossCallbackThatRuns) {
   EXPECT_TRUE(left);
 }
 
-TEST_F(GuardLoss, TheDestructorWaitsForEveryLossCallbackThatRuns) {
+TEST_P(GuardLossCallbacks, TheDestructorWaitsForEveryLossCallbackThatRuns) {
   std::promise<void> unblock;
   const auto blocked = unblock.get_future().share();
   std::atomic<int> entered{0}, left{0};
@@ -172,7 +174,7 @@ TEST_F(GuardLoss, TheDestructorWaitsForEveryLossCallbackThatRuns) {
   EXPECT_EQ(left, 3);
 }
 
-TEST_F(GuardLoss, TheDisposeTimeoutBoundsTheWaitForALossCallbackToo) {
+TEST_P(GuardLossCallbacks, TheDisposeTimeoutBoundsTheWaitForALossCallbackToo) {
   std::promise<void> unblock;
   const auto blocked = unblock.get_future().share();
   std::atomic<bool> entered{false};
@@ -189,10 +191,10 @@ TEST_F(GuardLoss, TheDisposeTimeoutBoundsTheWaitForALossCallbackToo) {
   unblock.set_value();
 }
 
-TEST_F(GuardLoss, ManyBlockedLossCallbacksDoNotHoldUpTheNextLoss) {
+TEST_P(GuardLossCallbacks, ManyBlockedLossCallbacksDoNotHoldUpTheNextLoss) {
   std::promise<void> unblock;
   const auto blocked = unblock.get_future().share();
-  std::vector<Guard> guards;
+  std::vector<TestedGuard> guards;
   std::atomic<int> entered{0};
   for (int i = 0; i < 100; ++i) {
     guards.push_back(locks.lock("k" + std::to_string(i), {.ttl = 50ms, .auto_renew = false}));
@@ -205,7 +207,7 @@ TEST_F(GuardLoss, ManyBlockedLossCallbacksDoNotHoldUpTheNextLoss) {
   unblock.set_value();
 }
 
-TEST_F(GuardLoss, ACallbackMayUseTheGuardWhileItIsReplaced) {
+TEST_P(GuardLoss, ACallbackMayUseTheGuardWhileItIsReplaced) {
   auto guard = locks.lock("k");
   const auto touches_guard_when_destroyed = std::shared_ptr<int>(new int, [&](int* p) {
     (void)guard.remaining();
@@ -240,7 +242,7 @@ class NoNewThreads {
   pthread_attr_t before_{};
 };
 
-TEST_F(GuardLoss, WithoutAThreadToWatchOverItThereIsNoGuardAndTheNextTryWorks) {
+TEST_P(GuardLoss, WithoutAThreadToWatchOverItThereIsNoGuardAndTheNextTryWorks) {
   {
     const NoNewThreads exhausted;
     try {
@@ -255,11 +257,14 @@ TEST_F(GuardLoss, WithoutAThreadToWatchOverItThereIsNoGuardAndTheNextTryWorks) {
   EXPECT_TRUE(eventually([&] { return guard.lost().stop_requested(); }));
 }
 
-TEST_F(GuardLoss, AThrowingLossCallbackIsSwallowed) {
+TEST_P(GuardLossCallbacks, AThrowingLossCallbackIsSwallowed) {
   auto guard = locks.lock("k", {.ttl = 30ms, .auto_renew = false});
   guard.on_lost([](LossReason) { throw std::runtime_error("callback"); });
   EXPECT_TRUE(eventually([&] { return guard.lost().stop_requested(); }));
 }
+
+INSTANTIATE_TEST_SUITE_P(Facades, GuardLoss, testing::ValuesIn(facades()), facade_name);
+INSTANTIATE_TEST_SUITE_P(Facades, GuardLossCallbacks, testing::ValuesIn(waiting_facades()), facade_name);
 
 }  // namespace
 }  // namespace holdfast::test

@@ -12,11 +12,11 @@
 namespace holdfast::test {
 namespace {
 
-using GuardTest = GuardFixture;
+class GuardTest : public GuardFixture {};
 
-TEST_F(GuardTest, HoldsTheLockForItsScope) {
+TEST_P(GuardTest, HoldsTheLockForItsScope) {
   {
-    const Guard guard = locks.lock("k");
+    const TestedGuard guard = locks.lock("k");
     EXPECT_TRUE(guard);
     EXPECT_TRUE(guard.still_held());
     EXPECT_EQ(guard.key(), "k");
@@ -29,26 +29,26 @@ TEST_F(GuardTest, HoldsTheLockForItsScope) {
     EXPECT_EQ(record->fence, guard.fence());
     EXPECT_EQ(record->expires_at_ms, guard.expires_at_ms());
   }
-  EXPECT_FALSE(locks.is_locked("k"));
+  EXPECT_TRUE(freed_by_destructor("k"));
 }
 
-TEST_F(GuardTest, MovesAndIsEmptyAfterwards) {
-  Guard first = locks.lock("a");
-  Guard second = std::move(first);
+TEST_P(GuardTest, MovesAndIsEmptyAfterwards) {
+  TestedGuard first = locks.lock("a");
+  TestedGuard second = std::move(first);
   EXPECT_FALSE(first);  // NOLINT(bugprone-use-after-move): that is what is tested
   EXPECT_FALSE(first.release());
   EXPECT_FALSE(first.still_held());
   EXPECT_THROW((void)first.key(), Error);
   EXPECT_TRUE(second.still_held());
   second = locks.lock("b");
-  EXPECT_FALSE(locks.is_locked("a")) << "what it held before is released";
+  EXPECT_TRUE(freed_by_destructor("a")) << "what it held before is released";
   EXPECT_TRUE(locks.is_locked("b"));
-  Guard& same = second;
+  TestedGuard& same = second;
   second = std::move(same);
   EXPECT_TRUE(second.still_held());
 }
 
-TEST_F(GuardTest, ReleasesAtMostOnce) {
+TEST_P(GuardTest, ReleasesAtMostOnce) {
   {
     auto guard = locks.lock("k");
     EXPECT_TRUE(guard.release());
@@ -58,13 +58,13 @@ TEST_F(GuardTest, ReleasesAtMostOnce) {
   EXPECT_EQ(wire->calls(Operation::release), 1);
 }
 
-TEST_F(GuardTest, ReleaseSaysWhetherTheLockWasStillThere) {
+TEST_P(GuardTest, ReleaseSaysWhetherTheLockWasStillThere) {
   auto guard = locks.lock("k");
   ASSERT_TRUE(locks.release(guard.id().str()));
   EXPECT_FALSE(guard.release());
 }
 
-TEST_F(GuardTest, ManualReleaseThrowsSystemErrorsAndLeavesTheGuardEmpty) {
+TEST_P(GuardTest, ManualReleaseThrowsSystemErrorsAndLeavesTheGuardEmpty) {
   auto guard = locks.lock("k");
   wire->plan(Operation::release, Fault::refused_auth);
   try {
@@ -78,45 +78,58 @@ TEST_F(GuardTest, ManualReleaseThrowsSystemErrorsAndLeavesTheGuardEmpty) {
   EXPECT_FALSE(guard);
 }
 
-TEST_F(GuardTest, AReleaseWhoseAnswerWasLostIsRepeatedAndCountsAsDone) {
+TEST_P(GuardTest, AReleaseWhoseAnswerWasLostIsRepeatedAndCountsAsDone) {
   auto guard = locks.lock("k");
   wire->plan(Operation::release, Fault::answer_lost);
   EXPECT_TRUE(guard.release());
   EXPECT_FALSE(locks.is_locked("k"));
 }
 
-TEST_F(GuardTest, AReleaseWhoseAnswerWasLostPastTheLeaseDoesNotCountAsDone) {
+TEST_P(GuardTest, AReleaseWhoseAnswerWasLostPastTheLeaseDoesNotCountAsDone) {
   auto guard = locks.lock("k", {.ttl = 30ms, .auto_renew = false});
   std::this_thread::sleep_for(40ms);
   wire->plan(Operation::release, Fault::answer_lost);
   EXPECT_FALSE(guard.release());
 }
 
-TEST_F(GuardTest, TheDestructorReportsSystemErrorsAndNotAbsence) {
-  std::vector<ErrorCode> reported;
+TEST_P(GuardTest, TheDestructorReportsSystemErrorsAndNotAbsence) {
+  std::atomic<int> reports{0};
+  std::atomic<ErrorCode> reported{};
+  const auto report = [&](const Error& error) {
+    reported = error.code();
+    ++reports;
+  };
   {
     auto guard = locks.lock("a");
-    guard.on_release_error([&](const Error& error) { reported.push_back(error.code()); });
+    guard.on_release_error(report);
     wire->plan(Operation::release, Fault::not_sent, 2);
   }
-  EXPECT_EQ(reported, std::vector{ErrorCode::ServiceUnavailable});
+  EXPECT_TRUE(after_destructor([&] { return reports == 1; }));
+  EXPECT_EQ(reported, ErrorCode::ServiceUnavailable);
+  const auto kept_by_callback = std::make_shared<int>();
   {
     auto guard = locks.lock("b");
-    guard.on_release_error([&](const Error& error) { reported.push_back(error.code()); });
+    guard.on_release_error([report, kept_by_callback](const Error& error) { report(error); });
     ASSERT_TRUE(locks.release(guard.id().str()));
   }
-  EXPECT_EQ(reported.size(), 1U);
+  EXPECT_TRUE(after_destructor([&] { return kept_by_callback.use_count() == 1; })) << "the end of it";
+  EXPECT_EQ(reports, 1);
 }
 
-TEST_F(GuardTest, TheDestructorSurvivesACallbackThatThrows) {
+TEST_P(GuardTest, TheDestructorSurvivesACallbackThatThrows) {
+  std::atomic<bool> called{false};
   auto guard = locks.lock("k");
-  guard.on_release_error([](const Error&) { throw std::runtime_error("callback"); });
+  guard.on_release_error([&](const Error&) {
+    called = true;
+    throw std::runtime_error("callback");
+  });
   wire->plan(Operation::release, Fault::refused_auth);
-  guard = Guard();
+  guard = TestedGuard();
+  EXPECT_TRUE(after_destructor([&] { return called.load(); }));
   EXPECT_TRUE(locks.is_locked("k"));
 }
 
-TEST_F(GuardTest, TheDestructorsReleaseEndsAtTheDisposeTimeout) {
+TEST_P(GuardTest, TheDestructorsReleaseEndsAtTheDisposeTimeout) {
   std::atomic<bool> reported{false};
   const BootTime before = BootClock::now();
   {
@@ -124,12 +137,12 @@ TEST_F(GuardTest, TheDestructorsReleaseEndsAtTheDisposeTimeout) {
     guard.on_release_error([&](const Error& error) { reported = error.code() == ErrorCode::NetworkTimeout; });
     wire->plan(Operation::release, Fault::never_answered, 2);
   }
-  EXPECT_TRUE(reported);
+  EXPECT_TRUE(after_destructor([&] { return reported.load(); }));
   EXPECT_GE(BootClock::now() - before, 60ms);
   EXPECT_LT(BootClock::now() - before, 10s);
 }
 
-TEST_F(GuardTest, WithoutACallbackAFailedDisposalIsOneLogLineWithoutKeyOrId) {
+TEST_P(GuardTest, WithoutACallbackAFailedDisposalIsOneLogLineWithoutKeyOrId) {
   const auto log = std::make_shared<Log>();
   std::mutex mutex;
   std::vector<std::string> lines;
@@ -137,35 +150,42 @@ TEST_F(GuardTest, WithoutACallbackAFailedDisposalIsOneLogLineWithoutKeyOrId) {
     const std::lock_guard lock(mutex);
     lines.emplace_back(message);
   });
-  Locks logging(wire, log);
+  TestedLocks logging(GetParam(), wire, log);
   std::string id;
   {
     const auto guard = logging.lock("secret-key");
     id = guard.id().str();
     wire->plan(Operation::release, Fault::refused_auth);
   }
-  log->flush();
-  ASSERT_EQ(lines.size(), 1U);
+  ASSERT_TRUE(after_destructor([&] {
+    log->flush();
+    const std::lock_guard lock(mutex);
+    return lines.size() == 1;
+  }));
   EXPECT_EQ(lines[0].find("secret-key"), std::string::npos);
   EXPECT_EQ(lines[0].find(id), std::string::npos);
 }
 
-TEST_F(GuardTest, WithLockReturnsWhatTheFunctionReturnsAndReleases) {
-  const auto fence = locks.with_lock("k", {}, [&](Guard& guard) {
+/// What only makes sense where a thread waits for the end.
+class GuardScopes : public GuardFixture {};
+
+TEST_P(GuardScopes, WithLockReturnsWhatTheFunctionReturnsAndReleases) {
+  Locks blocking(wire);
+  const auto fence = blocking.with_lock("k", {}, [&](Guard& guard) {
     EXPECT_TRUE(locks.is_locked("k"));
     return guard.fence();
   });
   EXPECT_EQ(fence.value(), 1U);
   EXPECT_FALSE(locks.is_locked("k"));
-  EXPECT_THROW(locks.with_lock("k", {}, [](Guard&) { throw std::runtime_error("work"); }),
+  EXPECT_THROW(blocking.with_lock("k", {}, [](Guard&) { throw std::runtime_error("work"); }),
                std::runtime_error);
   EXPECT_FALSE(locks.is_locked("k"));
 }
 
-TEST_F(GuardTest, GuardsOutliveTheirLocks) {
-  Guard guard;
+TEST_P(GuardTest, GuardsOutliveTheirLocks) {
+  TestedGuard guard;
   {
-    Locks short_lived(memory);
+    TestedLocks short_lived(GetParam(), memory);
     guard = short_lived.lock("k", {.ttl = 100ms});
   }
   std::this_thread::sleep_for(300ms);
@@ -173,7 +193,7 @@ TEST_F(GuardTest, GuardsOutliveTheirLocks) {
   EXPECT_TRUE(guard.release());
 }
 
-TEST_F(GuardTest, DiagnosisIsSanitisedUnlessAskedForRaw) {
+TEST_P(GuardTest, DiagnosisIsSanitisedUnlessAskedForRaw) {
   const auto guard = locks.lock("k");
   const auto info = locks.get_by_key("k");
   ASSERT_TRUE(info);
@@ -187,6 +207,9 @@ TEST_F(GuardTest, DiagnosisIsSanitisedUnlessAskedForRaw) {
   EXPECT_FALSE(locks.get_by_key("other"));
   EXPECT_EQ(locks.list().locks.size(), 1U);
 }
+
+INSTANTIATE_TEST_SUITE_P(Facades, GuardTest, testing::ValuesIn(facades()), facade_name);
+INSTANTIATE_TEST_SUITE_P(Facades, GuardScopes, testing::ValuesIn(waiting_facades()), facade_name);
 
 }  // namespace
 }  // namespace holdfast::test

@@ -11,22 +11,24 @@
 #include <stop_token>
 #include <thread>
 
+#include "sys/process.hpp"
+
 namespace holdfast::test {
 
-/// An io_context with a thread of its own, and a way to wait for what completes there.
+/// An io_context that a thread runs, and a way to wait for what completes there.
 class AsioThread {
  public:
-  AsioThread() : work_(asio::make_work_guard(context_)), thread_([this] { context_.run(); }) {}
-  ~AsioThread() {
-    work_.reset();
-    context_.stop();
-    thread_.join();
-  }
+  AsioThread();
+  /// Waits until all that is pending has completed, unless it is on that thread.
+  ~AsioThread();
   AsioThread(const AsioThread&) = delete;
   AsioThread& operator=(const AsioThread&) = delete;
 
-  [[nodiscard]] asio::io_context::executor_type executor() noexcept { return context_.get_executor(); }
+  [[nodiscard]] asio::io_context& context() noexcept { return *context_; }
+  [[nodiscard]] asio::io_context::executor_type executor() noexcept { return context_->get_executor(); }
   [[nodiscard]] std::thread::id id() const noexcept { return thread_.get_id(); }
+  /// False in a forked child, where the thread is not.
+  [[nodiscard]] bool is_home() const noexcept { return home_.is_here(); }
 
   /// Begins an operation, `begin(token)`, and returns what it completes with; throws its error. A stop
   /// request is a signal on its cancellation slot.
@@ -37,19 +39,20 @@ class AsioThread {
     const auto signal = std::make_shared<asio::cancellation_signal>();
     using Future = decltype(begin(asio::use_future));
     std::promise<Future> begun;
-    asio::post(context_, [&] {
+    asio::post(*context_, [&] {
       begun.set_value(begin(asio::bind_cancellation_slot(signal->slot(), asio::use_future)));
     });
     Future end = begun.get_future().get();
     const std::stop_callback on_stop(stop, [this, signal] {
-      asio::post(context_, [signal] { signal->emit(asio::cancellation_type::all); });
+      asio::post(*context_, [signal] { signal->emit(asio::cancellation_type::all); });
     });
     return end.get();
   }
 
  private:
-  asio::io_context context_;
-  asio::executor_work_guard<asio::io_context::executor_type> work_;
+  const sys::Birthplace home_;
+  std::shared_ptr<asio::io_context> context_ = std::make_shared<asio::io_context>();
+  asio::executor_work_guard<asio::io_context::executor_type> work_{context_->get_executor()};
   std::thread thread_;
 };
 

@@ -5,6 +5,7 @@
 #include <holdfast/sqlite.hpp>
 #include <ostream>
 
+#include "support/asio_backend.hpp"
 #include "support/instrumented.hpp"
 #include "support/peer.hpp"
 #include "support/redis_server.hpp"
@@ -98,6 +99,22 @@ Engine with_telemetry(Engine engine, std::string name) {
   return engine;
 }
 
+/// Another engine's world, every client of which is asked through Asio.
+class AsioWorld final : public World {
+ public:
+  explicit AsioWorld(std::unique_ptr<World> inner) : inner_(std::move(inner)) {}
+  std::shared_ptr<LockBackend> open() override { return through_asio(inner_->open()); }
+
+ private:
+  std::unique_ptr<World> inner_;
+};
+
+Engine with_asio(Engine engine, std::string name) {
+  engine.name = std::move(name);
+  engine.make_world = [inner = std::move(engine.make_world)] { return std::make_unique<AsioWorld>(inner()); };
+  return engine;
+}
+
 Engine redis_engine(std::string name, RedisWorld::Way way, bool tls = false) {
   return {.name = std::move(name),
           .make_world = [way, tls] { return std::make_unique<RedisWorld>(way, tls); },
@@ -138,6 +155,9 @@ std::vector<Engine> engines() {
       with_telemetry(memory, "memory_telemetry"),
       with_telemetry(sqlite, "sqlite_telemetry"),
       with_telemetry(redis, "redis_telemetry"),
+      with_asio(memory, "memory_asio"),
+      with_asio(sqlite, "sqlite_asio"),
+      with_asio(redis, "redis_asio"),
   };
 }
 

@@ -26,7 +26,11 @@ class FaultyBackend final : public LockBackend {
   /// How often the operation was called, struck or not.
   [[nodiscard]] int calls(Operation operation) const;
 
-  [[nodiscard]] Capabilities capabilities() const noexcept override { return inner_->capabilities(); }
+  [[nodiscard]] Capabilities capabilities() const noexcept override {
+    auto capabilities = inner_->capabilities();
+    capabilities.blocks = true;  // a fault that takes its time does so on the thread that asks
+    return capabilities;
+  }
   [[nodiscard]] std::string authority() const override { return inner_->authority(); }
   void acquire(AcquireRequest request, std::stop_token stop, Done<AcquireOutcome> done) override;
   void release(ReleaseRequest request, std::stop_token stop, Done<ReleaseOutcome> done) override;

@@ -7,6 +7,7 @@
 #include <ostream>
 #include <thread>
 
+#include "support/asio_backend.hpp"
 #include "support/instrumented.hpp"
 #include "support/redis_server.hpp"
 #include "support/temp_dir.hpp"
@@ -100,6 +101,23 @@ StorageEngine with_telemetry(StorageEngine engine, std::string name) {
   return engine;
 }
 
+/// Another engine's world, every client of which is asked through Asio.
+class AsioWorld final : public StorageWorld {
+ public:
+  explicit AsioWorld(std::unique_ptr<StorageWorld> inner) : inner_(std::move(inner)) {}
+  std::shared_ptr<StorageBackend> open() override { return through_asio(inner_->open()); }
+  void reach(std::int64_t ms) override { inner_->reach(ms); }
+
+ private:
+  std::unique_ptr<StorageWorld> inner_;
+};
+
+StorageEngine with_asio(StorageEngine engine, std::string name) {
+  engine.name = std::move(name);
+  engine.make_world = [inner = std::move(engine.make_world)] { return std::make_unique<AsioWorld>(inner()); };
+  return engine;
+}
+
 StorageEngine redis_engine(std::string name, RedisWorld::Way way, bool tls = false) {
   return {.name = std::move(name),
           .make_world = [way, tls] { return std::make_unique<RedisWorld>(way, tls); },
@@ -150,6 +168,7 @@ std::vector<StorageEngine> storage_engines() {
   for (const auto& engine : undisturbed_storage_engines()) {
     if (engine.name == "memory" || engine.name == "sqlite" || engine.name == "redis_tcp") {
       all.push_back(with_telemetry(engine, engine.name.substr(0, engine.name.find('_')) + "_telemetry"));
+      all.push_back(with_asio(engine, engine.name.substr(0, engine.name.find('_')) + "_asio"));
     }
   }
   return all;

@@ -164,12 +164,22 @@ class AsioCall final : public PendingCalls::Call {
     }
   };
 
+  /// Whoever asked to stop is told so, also where the engine, with the request on its way, can only say that
+  /// it does not know.
+  Error told(const Error& error) const {
+    if (!error.transient() || !stop_.stop_requested()) return error;
+    return Error(ErrorCode::Aborted, "the caller stopped the operation; it may have taken effect",
+                 error.what())
+        .about(error.key(), error.lock_id());
+  }
+
   void complete(Result<Raw> result) {
     calls_->leave(place_, [&] {
       auto ends = *std::move(ends_);
       ends_.reset();
       // Converted here: one that is posted and never run must end as a Value does, which does not block.
-      auto value = result ? Result<Value>(ends.convert(*std::move(result))) : Result<Value>(result.error());
+      auto value =
+          result ? Result<Value>(ends.convert(*std::move(result))) : Result<Value>(told(result.error()));
       // Always posted: a handler must not run on the thread that brings the answer.
       asio::post(ends.executor, Arrival{std::move(ends.handler), std::move(value)});
     });
@@ -193,12 +203,13 @@ class PostedLater {
   PostedLater(const PostedLater&) = delete;
   PostedLater& operator=(const PostedLater&) = delete;
   ~PostedLater() {
-    leave([](Ends) {});
+    std::optional<F> unused;  // ends after the mutex is free
+    leave([&](Ends& ends) { unused.emplace(std::move(ends.function)); });
   }
 
   template <class... Arguments>
   void operator()(Arguments... arguments) {
-    leave([&](Ends ends) {
+    leave([&](Ends& ends) {
       asio::post(ends.executor, [function = std::move(ends.function), arguments...]() mutable {
         function(std::move(arguments)...);
       });
@@ -223,7 +234,7 @@ class PostedLater {
     calls_->leave(*std::exchange(place_, std::nullopt), [&] {
       auto ends = *std::move(errand_->ends);
       errand_->ends.reset();
-      last(std::move(ends));
+      last(ends);
     });
   }
 
@@ -241,8 +252,9 @@ class PostedLater {
 ///
 /// The handler is posted to its associated executor (`executor` if it has none), never called before this
 /// returns nor on a thread of the library. A signal on its cancellation slot, of whatever type, triggers the
-/// stop token: the operation ends with Aborted, unless it has come too far for that. If the executor's
-/// context is destroyed first, the operation is stopped and the handler destroyed.
+/// stop token: the operation ends with Aborted, unless it has come too far for that; a change that was on its
+/// way may have taken effect. If the executor's context is destroyed first, the operation is stopped and the
+/// handler destroyed.
 template <class Raw, class Begin, class Token, class Convert>
 auto async_call(const asio::any_io_executor& executor, Begin begin, Token&& token, Convert convert) {
   using T = std::invoke_result_t<Convert&, Raw>;
