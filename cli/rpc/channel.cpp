@@ -67,7 +67,7 @@ bool Channel::readable() noexcept {
 
 void Channel::stop_reading() {
   asio::error_code ignored;
-  in_.cancel(ignored);
+  (void)in_.cancel(ignored);
 }
 
 asio::awaitable<bool> Channel::write(std::string_view bytes) {
@@ -99,8 +99,8 @@ asio::awaitable<bool> Channel::gone() {
 
 void Channel::close() {
   asio::error_code ignored;
-  in_.close(ignored);
-  out_.close(ignored);
+  (void)in_.close(ignored);
+  (void)out_.close(ignored);
 }
 
 }  // namespace holdfast::cli::rpc

@@ -82,10 +82,10 @@ void Server::expect_signals() {
   }
   signals_.async_wait([this](const asio::error_code& error, int) {
     if (error) return;
-    stop();
     signals_.async_wait([](const asio::error_code& cancelled, int signal) {
       if (!cancelled) _exit(exit_signal_base + signal);
     });
+    stop();  // which may be the end, and then calls that off
   });
 }
 

@@ -19,11 +19,11 @@ Service::Service(asio::any_io_executor executor, Holdfast holdfast, const TaskOp
       task_options_(task_options),
       locks_(executor_, holdfast_.locks()) {}
 
-asio::awaitable<Tasks> Service::tasks() {
+asio::awaitable<AsyncTasks> Service::tasks() {
   if (!tasks_) {
     auto tasks = co_await asio::co_spawn(opening_, opened(holdfast_, task_options_), asio::use_awaitable);
     // Others may have asked meanwhile; all of them share one store.
-    tasks_ = std::move(tasks);
+    tasks_.emplace(executor_, *std::move(tasks));
   }
   co_return *tasks_;
 }

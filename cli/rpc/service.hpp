@@ -18,14 +18,14 @@ class Service {
   [[nodiscard]] const asio::any_io_executor& executor() const noexcept { return executor_; }
   [[nodiscard]] AsyncLocks& locks() noexcept { return locks_; }
   /// Opened when first asked for: who only wants locks needs no rights to tasks.
-  [[nodiscard]] asio::awaitable<Tasks> tasks();
+  [[nodiscard]] asio::awaitable<AsyncTasks> tasks();
 
  private:
   asio::any_io_executor executor_;
   Holdfast holdfast_;
   TaskOptions task_options_;
   AsyncLocks locks_;
-  std::optional<Tasks> tasks_;
+  std::optional<AsyncTasks> tasks_;
   asio::thread_pool opening_{1};  ///< which blocks
 };
 

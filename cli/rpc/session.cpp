@@ -21,7 +21,8 @@ void rethrow(const std::exception_ptr& exception) {
 
 Failure failure_of_waiting(const Session& session, const InFlight& in_flight) {
   if (session.gone()) {
-    return failure_of(std::make_exception_ptr(Error(ErrorCode::Aborted, "the sidecar is about to end")));
+    return failure_of(
+        std::make_exception_ptr(Error(ErrorCode::Aborted, "nobody reads the answers any more")));
   }
   return failure_of(std::make_exception_ptr(
       Error(ErrorCode::RateLimited, std::to_string(in_flight.waiting()) +

@@ -63,8 +63,9 @@ wait "$python" 2>/dev/null || true
 python=''
 wait "$node"
 
-say "the result: $(holdfast task result --owner team "$task")"
-grep -qF '"by":"node"' <<<"$(holdfast task result --owner team "$task")"
+result=$(holdfast --json task result --owner team "$task")
+say "the result: $result"
+grep -qF '"by":"node"' <<<"$result"
 grep -qF 'still held: true' "$log"
 kill "$sidecar"
 wait "$sidecar"

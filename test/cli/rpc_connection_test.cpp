@@ -47,6 +47,16 @@ TEST_F(RpcConnection, BadLinesAreAnsweredAndItLivesOn) {
   expect_alive(client);
 }
 
+TEST_F(RpcConnection, EveryMethodIsInTheReference) {
+  auto sidecar = piped();
+  const auto reference = contents(std::string(HOLDFAST_SOURCE_DIR) + "/docs/reference/rpc.md");
+  const auto version = sidecar.client().result("holdfast.version");
+  EXPECT_EQ(version["methods"].size(), 26U);
+  for (const std::string method : version["methods"]) {
+    EXPECT_NE(reference.find("| `" + method + "`"), std::string::npos) << method;
+  }
+}
+
 TEST_F(RpcConnection, AnUnknownMethodIsNotFound) {
   auto sidecar = piped();
   auto& client = sidecar.client();
@@ -234,6 +244,13 @@ TEST_F(RpcSocket, IsRemovedAtTheEnd) {
   EXPECT_EQ(finished.code, 0) << finished.err;
   EXPECT_FALSE(std::filesystem::exists(socket()));
   EXPECT_EQ(holdfast({"lock", "show", "k"}).code, 1);
+}
+
+TEST_F(RpcSocket, ASignalEndsASidecarThatNobodyUses) {
+  const auto server = listening();
+  server->signal(SIGTERM);
+  EXPECT_EQ(server->wait().code, 0);
+  EXPECT_FALSE(std::filesystem::exists(socket()));
 }
 
 TEST_F(RpcSocket, ADeadOneIsReplaced) {

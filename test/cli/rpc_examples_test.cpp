@@ -21,7 +21,7 @@ class RpcExamples : public RpcTest {
   static void expect_story(const Finished& result) {
     EXPECT_EQ(result.code, 0) << result.err;
     EXPECT_EQ(result.err, "");
-    for (const auto* part : {"locked, with the fence 000000000000001", "the task is completed", R"(total)"}) {
+    for (const auto* part : {"locked, with the fence", "the task is completed", R"(total)"}) {
       EXPECT_NE(result.out.find(part), std::string::npos) << part << " is not in\n" << result.out;
     }
   }
@@ -63,8 +63,7 @@ TEST_F(RpcExamples, Shell) {
 TEST_F(RpcExamples, TwoLanguagesAtOnceAndOneOfThemIsKilled) {
   const auto result = run({"bash", client("transcript.sh")});
   EXPECT_EQ(result.code, 0) << result.out << result.err;
-  EXPECT_NE(result.out.find("node:   has the lock, with the fence 000000000000002"), std::string::npos)
-      << result.out;
+  EXPECT_NE(result.out.find("node:   has the lock, with the fence"), std::string::npos) << result.out;
   EXPECT_NE(result.out.find("node:   has the task, begun by python"), std::string::npos) << result.out;
 }
 

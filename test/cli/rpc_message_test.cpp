@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "rpc/message.hpp"
+#include "support/seeded.hpp"
 
 namespace holdfast::cli::rpc {
 namespace {
@@ -129,6 +130,37 @@ TEST(RpcMessages, DeepNestingIsNobodysStack) {
       request_in(R"({"jsonrpc":"2.0","id":1,"method":"m","params":{"result":)" + deep + "}}");
   EXPECT_EQ(request.params.str().size(), deep.size() + 11);
   EXPECT_EQ(parse_line(deep).messages.size(), 1U);
+}
+
+TEST(RpcMessages, WhateverIsSentIsARequestOrRefused) {
+  test::Seeded random;
+  const std::vector<std::string> good{
+      R"({"jsonrpc":"2.0","id":7,"method":"lock.acquire","params":{"key":"k\u00e9","ttlMs":30000}})",
+      R"([{"jsonrpc":"2.0","id":"a","method":"m"},{"jsonrpc":"2.0","method":"n","params":{"x":[1,{"y":null}]}}])"};
+  const std::string alphabet = "{}[]\",:\\0u1e-. \tx\x80\xff";
+  for (int round = 0; round < 3000; ++round) {
+    auto line = random.pick(good);
+    for (auto changes = random.below(4) + 1; changes > 0; --changes) {
+      const auto at = random.below(line.size());
+      if (random.below(2) == 0) {
+        line[at] = alphabet[random.below(alphabet.size())];
+      } else {
+        line.erase(at, random.below(5));
+      }
+      if (line.empty()) line = " ";
+    }
+    const auto incoming = parse_line(line);
+    ASSERT_FALSE(incoming.messages.empty()) << random.seed() << line;
+    for (const auto& message : incoming.messages) {
+      if (const auto* refusal = std::get_if<Refusal>(&message)) {
+        ASSERT_TRUE(nlohmann::json::accept(answer(refusal->id, refusal->failure))) << random.seed() << line;
+      } else {
+        const auto& request = std::get<Request>(message);
+        ASSERT_TRUE(request.params.is_object()) << random.seed() << line;
+        ASSERT_TRUE(!request.id || !comparable_id(*request.id).empty()) << random.seed() << line;
+      }
+    }
+  }
 }
 
 TEST(RpcMessages, AnAnswerIsOneLineWhateverTheResultIs) {

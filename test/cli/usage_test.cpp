@@ -25,7 +25,7 @@ TEST_F(Usage, BadInputIsRefusedWithItsCodeAndAReason) {
       {{"lock"}, 64, "subcommand is required"},
       {{"frobnicate"},
        64,
-       "unknown command \"frobnicate\"; holdfast has: run, lock, task, doctor, completion"},
+       "unknown command \"frobnicate\"; holdfast has: run, lock, task, rpc, doctor, completion"},
       {{"lock", "steal"}, 64, "unknown command \"steal\"; holdfast lock has: acquire"},
       {{"--frobnicate"}, 64, "unknown option \"--frobnicate\""},
       {{"run", "-nxw5", "k", "true"}, 64, "unknown option \"-x\"; see holdfast run --help"},

@@ -1,0 +1,270 @@
+#include <set>
+#include <tuple>
+
+#include "rpc_client.hpp"
+#include "support/redis_server.hpp"
+
+namespace holdfast::test {
+namespace {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+
+std::vector<std::string> names(const nlohmann::ordered_json& object) {
+  std::vector<std::string> result;
+  for (const auto& [name, value] : object.items()) result.push_back(name);
+  return result;
+}
+
+/// What a client sees of tasks is the same on every engine.
+class RpcTasks : public RpcTest, public ::testing::WithParamInterface<std::string> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == "redis") {
+      if (auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
+      engine_url_ = shared_redis_url();
+      engine_url_ += (engine_url_.find('?') == std::string::npos ? "?" : "&");
+      engine_url_ += "lock_prefix=" + private_prefix() + "&task_prefix=" + private_prefix();
+    } else {
+      engine_url_ = GetParam() == "memory" ? "memory:" : url();
+    }
+    sidecar_.emplace(directory(), engine_url_);
+  }
+  RpcClient& client() { return sidecar_->client(); }
+
+  /// A new task, as parameters that name it.
+  json create(const json& more = json::object()) {
+    json params{{"ownerId", "o"}};
+    params.update(more);
+    const auto task = client().result("task.create", params);
+    return {{"ownerId", "o"}, {"taskId", task["task"]["taskId"]}};
+  }
+  static json with(json params, const json& more) {
+    params.update(more);
+    return params;
+  }
+
+  std::optional<PipedSidecar> sidecar_;
+
+ private:
+  std::string engine_url_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Engines, RpcTasks, ::testing::Values("memory", "sqlite", "redis"),
+                         [](const auto& parameter) { return parameter.param; });
+
+TEST_P(RpcTasks, AreRecordsAsTheyAreStoredWithTheirVersionAndFence) {
+  client().send(
+      R"({"jsonrpc":"2.0","id":7,"method":"task.create","params":{"ownerId":"o","requestMethod":"tools/call",)"
+      R"("ttl":60000,"pollInterval":250,"variables":{"b":1,"a":[true]}}})"
+      "\n");
+  const auto record = nlohmann::ordered_json::parse(client().line().value_or("null"))["result"];
+  EXPECT_EQ(names(record), (std::vector<std::string>{"task", "ownerId", "variables", "result",
+                                                     "requestMethod", "expiresAt", "version", "fence"}));
+  EXPECT_EQ(names(record["task"]), (std::vector<std::string>{"taskId", "status", "createdAt", "lastUpdatedAt",
+                                                             "ttl", "pollInterval"}));
+  EXPECT_EQ(record["task"]["status"], "working");
+  EXPECT_EQ(record["task"]["ttl"], 60000);
+  EXPECT_EQ(record["task"]["pollInterval"], 250);
+  EXPECT_EQ(record["ownerId"], "o");
+  EXPECT_EQ(record["variables"].dump(), R"({"b":1,"a":[true]})");
+  EXPECT_EQ(record["result"], nullptr);
+  EXPECT_EQ(record["requestMethod"], "tools/call");
+  EXPECT_EQ(record["version"], 1);
+  EXPECT_EQ(record["fence"], nullptr);
+  const json same = client().result("task.get", {{"ownerId", "o"}, {"taskId", record["task"]["taskId"]}});
+  EXPECT_EQ(same, json(record));
+}
+
+TEST_P(RpcTasks, ChangeAndEndAsTheRulesSay) {
+  const auto task = create();
+  EXPECT_EQ(client().error("task.getResult", task)["data"]["code"], "NotReady");
+  auto now = client().result("task.updateStatus",
+                             with(task, {{"status", "input_required"}, {"statusMessage", "Which region?"}}));
+  EXPECT_EQ(now["task"]["status"], "input_required");
+  EXPECT_EQ(now["task"]["statusMessage"], "Which region?");
+  now = client().result("task.setVariables", with(task, {{"variables", {{"a", 1}, {"b", 2}}}}));
+  now = client().result("task.setVariables", with(task, {{"variables", {{"a", nullptr}}}}));
+  EXPECT_EQ(now["variables"], (json{{"b", 2}}));
+  EXPECT_EQ(client().result("task.setResult", with(task, {{"result", {1, 2}}}))["result"], (json{1, 2}));
+  now = client().result("task.complete", task);
+  EXPECT_EQ(now["task"]["status"], "completed");
+  EXPECT_EQ(now["version"], 6);
+  EXPECT_EQ(client().result("task.getResult", task), (json{1, 2}));
+  const auto error = client().error("task.updateStatus", with(task, {{"status", "working"}}));
+  EXPECT_EQ(error["code"], -32602);
+  EXPECT_EQ(error["data"]["code"], "InvalidTransition");
+  EXPECT_EQ(client().result("task.remove", task), (json{{"ok", true}}));
+  EXPECT_EQ(client().result("task.remove", task), (json{{"ok", false}}));
+  EXPECT_EQ(client().error("task.get", task)["data"]["code"], "NotFound");
+}
+
+TEST_P(RpcTasks, EndWithAResultAndAMessageInOneWrite) {
+  const auto done = client().result("task.completeWithResult",
+                                    with(create(), {{"result", {{"rows", 42}}}, {"statusMessage", "fine"}}));
+  EXPECT_EQ(done["task"]["status"], "completed");
+  EXPECT_EQ(done["task"]["statusMessage"], "fine");
+  EXPECT_EQ(done["result"]["rows"], 42);
+  EXPECT_EQ(done["version"], 2);
+  const auto failed = client().result("task.fail", with(create(), {{"result", {{"why", "disk"}}}}));
+  EXPECT_EQ(failed["task"]["status"], "failed");
+  EXPECT_EQ(failed["result"]["why"], "disk");
+  EXPECT_EQ(client().result("task.fail", create())["result"], nullptr);
+  const auto called_off = create();
+  EXPECT_EQ(client().result("task.cancel", called_off)["task"]["status"], "cancelled");
+  EXPECT_EQ(client().result("task.getResult", called_off), nullptr);
+  EXPECT_EQ(client().error("task.completeWithResult", create())["code"], -32602);  // without a result
+}
+
+TEST_P(RpcTasks, AreListedNewestFirstInPages) {
+  std::vector<json> ids;
+  for (int i = 0; i < 5; ++i) ids.push_back(create()["taskId"]);
+  client().result("task.cancel", {{"ownerId", "o"}, {"taskId", ids[0]}});
+  std::vector<json> listed;
+  json params{{"ownerId", "o"}, {"limit", 2}};
+  int pages = 0;
+  do {
+    const auto page = client().result("task.list", params);
+    for (const auto& task : page["tasks"]) listed.push_back(task["task"]["taskId"]);
+    params.erase("cursor");
+    if (page.contains("nextCursor")) params["cursor"] = page["nextCursor"];
+    ++pages;
+  } while (params.contains("cursor") && pages < 10);
+  EXPECT_EQ(listed.size(), 5U);
+  EXPECT_EQ(std::set(listed.begin(), listed.end()), std::set(ids.begin(), ids.end()));
+  const auto cancelled = client().result("task.list", {{"ownerId", "o"}, {"status", "cancelled"}});
+  EXPECT_EQ(cancelled["tasks"].size(), 1U);
+  EXPECT_FALSE(cancelled.contains("nextCursor"));
+  EXPECT_EQ(client().error("task.list", {{"ownerId", "o"}, {"cursor", "nonsense"}})["data"]["code"],
+            "BadCursor");
+  EXPECT_EQ(client().error("task.list", {{"ownerId", "o"}, {"status", "done"}})["code"], -32602);
+  EXPECT_EQ(client().result("task.list", {{"ownerId", "somebody else"}})["tasks"], json::array());
+}
+
+TEST_P(RpcTasks, ErrorsHaveTheNumbersOfTheContract) {
+  const auto task = create();
+  const std::vector<std::tuple<std::string, json, int, std::string>> all{
+      {"task.get", {{"ownerId", "other"}, {"taskId", task["taskId"]}}, -32602, "NotFound"},
+      {"task.create", {{"ownerId", "local"}}, -32602, "AnonymousOwner"},
+      {"task.create", {{"ownerId", "o"}, {"ttl", 25LL * 3600 * 1000}}, -32602, "TtlTooLong"},
+      {"task.create",
+       {{"ownerId", "o"}, {"variables", {{"x", std::string(70'000, 'x')}}}},
+       -32602,
+       "TooLarge"},
+      {"task.setVariables",
+       with(task, {{"variables", {{"x", json::parse(std::string(11, '[') + std::string(11, ']'))}}}}), -32602,
+       "TooDeep"},
+      {"task.updateStatus", with(task, {{"status", "working"}}), -32602, "InvalidTransition"},
+      {"task.updateStatus", with(task, {{"status", "asleep"}}), -32602, "InvalidArgument"},
+      {"task.create", {{"requestMethod", "m"}}, -32602, "InvalidArgument"},
+      {"task.create", {{"ownerId", "o"}, {"requestKey", ""}}, -32602, "InvalidArgument"},
+      {"task.setResult", with(task, {{"result", 1}, {"fence", 5}}), -32602, "InvalidArgument"},
+      {"task.bind", task, -32602, "InvalidArgument"},
+  };
+  for (const auto& [method, params, number, name] : all) {
+    const auto error = client().error(method, params);
+    EXPECT_EQ(error["code"], number) << method << ": " << error;
+    EXPECT_EQ(error["data"]["code"], name) << method << ": " << error;
+  }
+}
+
+TEST_P(RpcTasks, TheSameRequestKeyGivesTheSameTask) {
+  const json params{{"ownerId", "o"}, {"requestMethod", "m"}, {"requestKey", "r1"}};
+  const auto first = client().result("task.create", params);
+  EXPECT_EQ(client().result("task.create", params)["task"]["taskId"], first["task"]["taskId"]);
+  const auto error =
+      client().error("task.create", {{"ownerId", "o"}, {"requestMethod", "other"}, {"requestKey", "r1"}});
+  EXPECT_EQ(error["data"]["code"], "RequestKeyConflict");
+}
+
+TEST_P(RpcTasks, AWaitEndsWithTheTaskAndDoesNotHoldUpOthers) {
+  const auto task = create();
+  EXPECT_EQ(client().result("task.wait", with(task, {{"timeoutMs", 30}})), nullptr);
+  const auto waiting = client().request("task.wait", task);
+  EXPECT_FALSE(client().has_answer(waiting, milliseconds(30)));
+  client().result("task.complete", with(task, {{"result", "done"}}));
+  EXPECT_EQ(client().answer(waiting)["result"]["result"], "done");
+  const auto second = client().request("task.wait", create());
+  client().notify("$/cancelRequest", {{"id", second}});
+  EXPECT_EQ(client().answer(second)["error"]["data"]["code"], "Aborted");
+}
+
+TEST_P(RpcTasks, AClaimIsALockThatWritesName) {
+  const auto task = create();
+  const auto claim = client().result("task.claim", task);
+  EXPECT_EQ(claim["ok"], true);
+  EXPECT_EQ(claim["task"]["task"]["taskId"], task["taskId"]);
+  EXPECT_EQ(claim["task"]["fence"]["fence"], claim["fence"]);
+  // Nobody else gets it meanwhile, and who asks may call that off.
+  const auto second = client().request("task.claim", with(task, {{"waitMs", 60000}}));
+  EXPECT_FALSE(client().has_answer(second, milliseconds(30)));
+  const auto written = client().result("task.setVariables",
+                                       with(task, {{"variables", {{"x", 1}}}, {"lockId", claim["lockId"]}}));
+  EXPECT_EQ(written["fence"]["fence"], claim["fence"]);
+  EXPECT_EQ(client().result("lock.release", {{"lockId", claim["lockId"]}})["ok"], true);
+  const auto next = client().answer(second)["result"];
+  EXPECT_GT(next["fence"], claim["fence"]);
+
+  // The old claim's fence is refused from now on, and so is its lock id.
+  const json late{
+      {"variables", {{"x", 2}}}, {"fence", claim["fence"]}, {"lockKey", claim["task"]["fence"]["key"]}};
+  auto error = client().error("task.setVariables", with(task, late));
+  EXPECT_EQ(error["code"], -32603);
+  EXPECT_EQ(error["data"]["code"], "StaleFence");
+  error = client().error("task.setVariables",
+                         with(task, {{"variables", {{"x", 2}}}, {"lockId", claim["lockId"]}}));
+  EXPECT_EQ(error["data"]["code"], "StaleFence");
+  EXPECT_EQ(client().result("task.complete", with(task, {{"lockId", next["lockId"]}}))["task"]["status"],
+            "completed");
+  EXPECT_EQ(client().error("task.claim", task)["data"]["code"], "InvalidTransition");
+}
+
+TEST_P(RpcTasks, AnyLockMayGuardATaskAPlainOneToo) {
+  const auto task = create();
+  const auto plain = client().result("lock.acquire", {{"key", "guard"}, {"ttlMs", 60000}});
+  auto now = client().result("task.bind", with(task, {{"lockId", plain["lockId"]}}));
+  EXPECT_EQ(now["fence"]["key"], "guard");
+  EXPECT_EQ(now["fence"]["fence"], plain["fence"]);
+  const auto other = client().result("lock.lock", {{"key", "other"}});
+  const auto error =
+      client().error("task.setResult", with(task, {{"result", 1}, {"lockId", other["lockId"]}}));
+  EXPECT_EQ(error["code"], -32603);
+  EXPECT_EQ(error["data"]["code"], "WrongLock");
+  now = client().result("task.rebind", with(task, {{"lockId", other["lockId"]}}));
+  EXPECT_EQ(now["fence"]["key"], "other");
+  EXPECT_EQ(client().result("task.rebind", task)["fence"], nullptr);
+  EXPECT_TRUE(client().result("task.cleanupExpired")["removed"].is_number());
+}
+
+TEST_P(RpcTasks, TheQuotaIsAnInternalErrorToJsonRpc) {
+  json batch = json::array();
+  for (int i = 0; i < 101; ++i) {
+    batch.push_back(
+        {{"jsonrpc", "2.0"}, {"id", i}, {"method", "task.create"}, {"params", {{"ownerId", "q"}}}});
+  }
+  client().send(batch.dump() + "\n");
+  const auto answers = json::parse(client().line().value_or("[]"));
+  ASSERT_EQ(answers.size(), 101U);
+  int refused = 0;
+  for (const auto& answer : answers) {
+    if (!answer.contains("error")) continue;
+    ++refused;
+    EXPECT_EQ(answer["error"]["code"], -32603);
+    EXPECT_EQ(answer["error"]["data"]["code"], "QuotaExceeded");
+  }
+  EXPECT_EQ(refused, 1);
+}
+
+using RpcTasksOfTheCommandLine = RpcTest;
+
+TEST_F(RpcTasksOfTheCommandLine, AreTheSameAndTheirOwnerIsLetInOnRequest) {
+  const auto id = holdfast({"task", "create", "--method", "report"}).out;
+  const json task{{"ownerId", "local"}, {"taskId", id.substr(0, id.find('\n'))}};
+  EXPECT_EQ(piped().client().error("task.get", task)["data"]["code"], "AnonymousOwner");
+  auto sidecar = piped({"--allow-anonymous"});
+  const auto record = sidecar.client().result("task.get", task);
+  EXPECT_EQ(record, json::parse(holdfast({"--json", "task", "get", task["taskId"]}).out));
+}
+
+}  // namespace
+}  // namespace holdfast::test
