@@ -60,8 +60,9 @@ void require_value(const CLI::App* app, const std::string& option, const std::st
 }
 
 bool looks_like_lock_id(const CLI::App* app, const std::string& text) {
-  return (app->get_name() == "release" || app->get_name() == "extend") && find_option(app, text) == nullptr &&
-         LockId::parse(text).ok();
+  const auto& name = app->get_name();
+  const bool takes_one = name == "release" || name == "extend" || name == "owns";
+  return takes_one && find_option(app, text) == nullptr && LockId::parse(text).ok();
 }
 
 /// How many arguments come before the command that this subcommand runs; nothing if it runs none.

@@ -31,7 +31,9 @@ void add_lock_acquire(Command lock, Context& context);
 void add_lock_release(Command lock, Context& context);
 void add_lock_extend(Command lock, Context& context);
 void add_lock_show(Command lock, Context& context);
+void add_lock_owns(Command lock, Context& context);
 void add_lock_list(Command lock, Context& context);
+void add_lock_break(Command lock, Context& context);
 /// `task` and all its subcommands.
 void add_task(Command app, Context& context);
 void add_task_create(Command task, Context& context);
@@ -50,6 +52,7 @@ void add_task_rebind(Command task, Context& context);
 void add_task_wait(Command task, Context& context);
 void add_task_run(Command task, Context& context);
 void add_doctor(Command app, Context& context);
+void add_rpc(Command app, Context& context);
 /// Reads the parser's own tables.
 void add_completion(CLI::App& app, Context& context);
 

@@ -25,6 +25,8 @@ class Descriptor {
     if (fd_ >= 0) close(std::exchange(fd_, -1));
   }
   [[nodiscard]] int get() const noexcept { return fd_; }
+  /// Somebody else's from now on.
+  [[nodiscard]] int release() noexcept { return std::exchange(fd_, -1); }
   explicit operator bool() const noexcept { return fd_ >= 0; }
 
  private:

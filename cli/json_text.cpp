@@ -42,6 +42,12 @@ void append_escaped(std::string& out, std::string_view json_string) {
   }
 }
 
+std::string_view without_space_around(std::string_view json) noexcept {
+  while (!json.empty() && is_space(json.front())) json.remove_prefix(1);
+  while (!json.empty() && is_space(json.back())) json.remove_suffix(1);
+  return json;
+}
+
 /// `json` part by part: strings whole and escaped, everything else a character at a time, space left out.
 template <class Punctuation>
 std::string laid_out(std::string_view json, const Punctuation& punctuation) {
@@ -77,10 +83,7 @@ std::vector<JsonMember> members_of(const Json& object) {
   std::size_t depth = 0;
   const auto finish_member = [&](std::size_t end) {
     if (value_start == 0) return;  // an empty object
-    auto value = json.substr(value_start, end - value_start);
-    while (!value.empty() && is_space(value.front())) value.remove_prefix(1);
-    while (!value.empty() && is_space(value.back())) value.remove_suffix(1);
-    members.push_back({unescaped(name), value});
+    members.push_back({unescaped(name), without_space_around(json.substr(value_start, end - value_start))});
     value_start = 0;
   };
   for (std::size_t at = 0; at < json.size(); ++at) {
@@ -111,6 +114,40 @@ std::vector<JsonMember> members_of(const Json& object) {
     }
   }
   return members;
+}
+
+std::vector<std::string_view> elements_of(const Json& array) {
+  const std::string_view json = array.str();
+  std::vector<std::string_view> elements;
+  std::size_t start = 1;
+  std::size_t depth = 0;
+  const auto finish_element = [&](std::size_t end) {
+    const auto element = without_space_around(json.substr(start, end - start));
+    if (!element.empty()) elements.push_back(element);  // nothing between the brackets
+    start = end + 1;
+  };
+  for (std::size_t at = 0; at < json.size(); ++at) {
+    switch (json[at]) {
+      case '"':
+        at = end_of_string(json, at) - 1;
+        break;
+      case ',':
+        if (depth == 1) finish_element(at);
+        break;
+      case '{':
+      case '[':
+        ++depth;
+        break;
+      case '}':
+      case ']':
+        if (depth == 1) finish_element(at);
+        --depth;
+        break;
+      default:
+        break;
+    }
+  }
+  return elements;
 }
 
 std::string on_one_line(std::string_view json) {

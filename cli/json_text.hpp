@@ -29,6 +29,9 @@ struct JsonMember {
 /// The members of an object in their order, those of the same name too. The values point into `object`.
 [[nodiscard]] std::vector<JsonMember> members_of(const Json& object);
 std::vector<JsonMember> members_of(Json&& object) = delete;
+/// The elements of an array, as they are written, pointing into it.
+[[nodiscard]] std::vector<std::string_view> elements_of(const Json& array);
+std::vector<std::string_view> elements_of(Json&& array) = delete;
 
 /// On one line, without space between its parts, and fit for a terminal: the control characters that JSON
 /// lets through (DEL and C1, which some terminals obey) are escaped. They stand in strings only, where that

@@ -12,9 +12,10 @@ namespace {
 
 int list(const Context& context, bool raw) {
   Holdfast holdfast = open(context.url_or_default());
-  std::vector<std::vector<std::string>> rows{
-      {"KEY", "FENCE", "LEFT", "ACQUIRED", raw ? "LOCK ID" : "LOCK ID HASH"}};
+  LongTable table({"KEY", "FENCE", "LEFT", "ACQUIRED", raw ? "LOCK ID" : "LOCK ID HASH"});
+  // On Redis a page costs a scan of all keys, so let it be a large one.
   ListRequest request;
+  request.limit = max_list_limit;
   do {
     const auto page = holdfast.locks().list(request);
     for (const auto& record : page.locks) {
@@ -25,14 +26,14 @@ int list(const Context& context, bool raw) {
         if (raw) object["lockId"] = record.id.str();
         print_json(object);
       } else {
-        rows.push_back({printable(record.key.str()), info.fence.to_string(),
-                        describe(time_until(info.expires_at_ms)), iso_time(info.acquired_at_ms),
-                        raw ? std::string(record.id.str()) : info.lock_id_hash});
+        table.add({printable(record.key.str()), info.fence.to_string(),
+                   describe(time_until(info.expires_at_ms)), iso_time(info.acquired_at_ms),
+                   raw ? std::string(record.id.str()) : info.lock_id_hash});
       }
     }
     request.cursor = page.cursor;
   } while (!request.cursor.empty());
-  if (rows.size() > 1) print_table(rows);
+  table.finish();
   return exit_ok;
 }
 
@@ -43,11 +44,17 @@ void add_lock_list(Command lock, Context& context) {
   auto raw = std::make_shared<bool>(false);
   command.add_flag("--raw", *raw, "Show the lock ids themselves, not their hashes");
   command.footer(
-      "Keys are shown as they are. With --json one object per line and lock.\n"
+      "An operator's view of everybody's locks. Keys are shown as they are; lock ids, which are what it "
+      "takes\n"
+      "to release a lock, only with --raw. Locks that are taken or freed meanwhile may or may not be "
+      "listed.\n"
+      "A Redis is asked in small steps, which do not hold up its other users. With --json one object per\n"
+      "line and lock.\n"
       "\n"
       "Examples:\n"
       "  holdfast lock list\n"
-      "  holdfast --json lock list | jq -r .key");
+      "  holdfast --json lock list | jq -r .key\n"
+      "  holdfast --json lock list | jq -r 'select(.acquiredAtMs < (now - 86400) * 1000) | .key'");
   command.action([&context, raw] { return list(context, *raw); });
 }
 

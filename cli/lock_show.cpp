@@ -3,8 +3,8 @@
 
 #include "command.hpp"
 #include "context.hpp"
-#include "duration.hpp"
 #include "exit_codes.hpp"
+#include "lock_output.hpp"
 #include "output.hpp"
 #include "usage_error.hpp"
 
@@ -30,16 +30,11 @@ void print(const Context& context, const LockRecord& record, bool raw) {
     print_json(object);
     return;
   }
-  std::vector<std::pair<std::string, std::string>> fields;
+  auto fields = fields_of(info);
   if (raw) {
-    fields = {{"key", record.key.str()}, {"lockId", std::string(record.id.str())}};
-  } else {
-    fields = {{"keyHash", info.key_hash}, {"lockIdHash", info.lock_id_hash}};
+    fields[0] = {"key", record.key.str()};
+    fields[1] = {"lockId", std::string(record.id.str())};
   }
-  fields.emplace_back("fence", info.fence.to_string());
-  fields.emplace_back("acquired", iso_time(info.acquired_at_ms));
-  fields.emplace_back(
-      "expires", iso_time(info.expires_at_ms) + " (in " + describe(time_until(info.expires_at_ms)) + ")");
   print_fields(fields);
 }
 

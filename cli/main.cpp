@@ -46,6 +46,7 @@ void set_up(CLI::App& app, Context& context) {
       "  holdfast task run -- ./report.sh                work that can be followed and cancelled\n"
       "  holdfast task list\n"
       "  holdfast --url redis://cache.internal run -n deploy -- make deploy\n"
+      "  holdfast rpc --listen ~/holdfast.sock           for programs in other languages\n"
       "  holdfast --url redis://cache.internal doctor    what would hurt there\n"
       "  source <(holdfast completion bash)\n"
       "\n"
@@ -60,13 +61,17 @@ void set_up(CLI::App& app, Context& context) {
       "  holdfast lock extend \"$id\" --ttl 10m\n"
       "  holdfast lock release \"$id\"\n"
       "  holdfast lock show deploy\n"
-      "  holdfast lock list");
+      "  holdfast lock list\n"
+      "  holdfast lock break deploy --reason 'its machine is gone'");
   add_lock_acquire(lock, context);
   add_lock_release(lock, context);
   add_lock_extend(lock, context);
   add_lock_show(lock, context);
+  add_lock_owns(lock, context);
   add_lock_list(lock, context);
+  add_lock_break(lock, context);
   add_task(root, context);
+  add_rpc(root, context);
   add_doctor(root, context);
   add_completion(app, context);
 }

@@ -62,6 +62,22 @@ std::size_t width(std::string_view text) noexcept {
       std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
+/// `widths`: of the columns so far; what is wider makes them so.
+void print_aligned(const std::vector<std::vector<std::string>>& rows, std::vector<std::size_t>& widths) {
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(row[i]));
+  }
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      line += row[i];
+      if (i + 1 < row.size()) line += std::string(widths[i] - width(row[i]) + 2, ' ');
+    }
+    print_line(line);
+  }
+}
+
 }  // namespace
 
 std::string printable(std::string_view text) {
@@ -141,18 +157,28 @@ void print_fields(const std::vector<std::pair<std::string, std::string>>& fields
 
 void print_table(const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::size_t> widths;
-  for (const auto& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(row[i]));
-  }
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      line += row[i];
-      if (i + 1 < row.size()) line += std::string(widths[i] - width(row[i]) + 2, ' ');
-    }
-    print_line(line);
-  }
+  print_aligned(rows, widths);
+}
+
+LongTable::LongTable(std::vector<std::string> head) {
+  rows_.push_back(std::move(head));
+}
+
+void LongTable::add(std::vector<std::string> row) {
+  constexpr std::size_t rows_at_once = 200;
+  empty_ = false;
+  rows_.push_back(std::move(row));
+  if (rows_.size() >= rows_at_once) print();
+}
+
+bool LongTable::finish() {
+  if (!empty_) print();
+  return !empty_;
+}
+
+void LongTable::print() {
+  print_aligned(rows_, widths_);
+  rows_.clear();
 }
 
 ordered_json to_json(const LockInfo& info) {

@@ -44,6 +44,21 @@ void print_fields(const std::vector<std::pair<std::string, std::string>>& fields
 /// A table: the first row is its head.
 void print_table(const std::vector<std::vector<std::string>>& rows);
 
+/// A table of any length: rows are printed some hundred at a time, so columns may become wider on the way.
+class LongTable {
+ public:
+  explicit LongTable(std::vector<std::string> head);
+  void add(std::vector<std::string> row);
+  /// Prints what is left. False if there was no row; then there is no head either.
+  bool finish();
+
+ private:
+  void print();
+  std::vector<std::vector<std::string>> rows_;
+  std::vector<std::size_t> widths_;
+  bool empty_ = true;
+};
+
 /// The fields of SPEC's sanitised info, and no others.
 [[nodiscard]] nlohmann::ordered_json to_json(const LockInfo& info);
 

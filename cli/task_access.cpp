@@ -1,10 +1,10 @@
 #include "task_access.hpp"
 
-#include <charconv>
 #include <cstdlib>
 #include <iostream>
 #include <iterator>
 
+#include "fence_argument.hpp"
 #include "output.hpp"
 #include "usage_error.hpp"
 
@@ -16,17 +16,6 @@ std::optional<std::string> environment(const char* name) {
   const char* value = std::getenv(name);
   if (value == nullptr || *value == '\0') return std::nullopt;
   return value;
-}
-
-/// 15 digits as they are printed, or the plain number.
-Fence parse_fence(std::string_view where, std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc{} && end == text.data() + text.size()) {
-    if (const auto fence = Fence::of(value)) return *fence;
-  }
-  throw UsageError(std::string(where) + ": " + quote(text) +
-                   " is no fence; write its 15 digits or the plain number, 000000000000042 or 42");
 }
 
 FencingToken token_of(Locks& locks, Fence fence, std::string_view key) {
@@ -53,8 +42,8 @@ std::optional<FencingToken> enclosing_token(Locks& locks) {
 
 }  // namespace
 
-void TaskOwner::add_to(Command command) {
-  command.add_option("--owner", name, "Whose tasks (default $HOLDFAST_TASK_OWNER, then local)")
+Option TaskOwner::add_to(Command command) {
+  return command.add_option("--owner", name, "Whose tasks (default $HOLDFAST_TASK_OWNER, then local)")
       .value_name("OWNER")
       .not_empty();
 }

@@ -21,7 +21,7 @@ struct TaskOwner {
 
   [[nodiscard]] static std::string by_default();
 
-  void add_to(Command command);
+  Option add_to(Command command);
 };
 
 /// The task that most subcommands are about: --owner and ID.

@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "all_tasks.hpp"
 #include "command.hpp"
 #include "context.hpp"
 #include "exit_codes.hpp"
@@ -12,19 +13,13 @@ namespace {
 
 struct ListOptions {
   TaskOwner owner;
+  bool all_owners = false;
   std::optional<std::string> status;
   int limit = 50;
   std::string cursor;
 };
 
 constexpr int most_at_once = 1000;
-
-std::vector<std::string> row_of(const Task& task) {
-  const auto left = time_left(task);
-  return {printable(task.id),         std::string(to_string(task.status)),
-          age_of(task.created_at_ms), left.empty() ? "-" : left,
-          progress_of(task),          printable(task.request_method)};
-}
 
 /// What to type for the next page: as this one, but for the cursor.
 std::string next_page_command(const Context& context, const std::string& url, const ListOptions& options,
@@ -46,7 +41,7 @@ int list(const Context& context, const ListOptions& options) {
   ListTasks request{.cursor = options.cursor};
   if (options.status) request.status = parse_status_argument(*options.status);
   auto opened = open_tasks(context);
-  std::vector<std::vector<std::string>> rows{{"ID", "STATUS", "AGE", "TTL LEFT", "PROGRESS", "METHOD"}};
+  std::vector<std::vector<std::string>> rows{task_columns()};
   auto wanted = static_cast<std::size_t>(options.limit);
   // A page of the store may be shorter than asked for though more follow: those of another status took room.
   do {
@@ -56,7 +51,7 @@ int list(const Context& context, const ListOptions& options) {
       if (context.json) {
         print_json_text(to_json(task));
       } else {
-        rows.push_back(row_of(task));
+        rows.push_back(task_row(task));
       }
     }
     wanted -= std::min(wanted, page.tasks.size());
@@ -82,26 +77,46 @@ int list(const Context& context, const ListOptions& options) {
 }  // namespace
 
 void add_task_list(Command task, Context& context) {
-  auto command = task.add_command("list", "List an owner's tasks, newest first");
+  auto command = task.add_command("list", "List an owner's tasks, newest first, or everybody's");
   auto options = std::make_shared<ListOptions>();
-  options->owner.add_to(command);
+  const auto owner = options->owner.add_to(command);
+  auto all_owners = command.add_flag("--all-owners", options->all_owners,
+                                     "The tasks of all owners, whoever they are: for operators");
+  all_owners.excludes(owner);
   command.add_option("--status", options->status, "Only those in this state").value_name("STATUS");
-  command.add_option("--limit", options->limit, "At most so many (default 50)")
-      .value_name("N")
-      .between(1, most_at_once);
-  command.add_option("--cursor", options->cursor, "Go on where another list ended").value_name("CURSOR");
+  auto limit =
+      command.add_option("--limit", options->limit, "At most so many (default 50; of all owners: all)");
+  limit.value_name("N").between(1, most_at_once);
+  const auto cursor =
+      command.add_option("--cursor", options->cursor, "Go on where another list ended").value_name("CURSOR");
+  all_owners.excludes(cursor);
   command.footer(
       "PROGRESS is the variable `progress`: a number up to 1 is a fraction, up to 100 a percentage, text\n"
       "is shown as it is. With --json one object per line and task; if there are more, the last line is\n"
       "{\"cursor\":CURSOR}, otherwise the hint how to go on is on stderr.\n"
       "\n"
-      "Exit: 0, also for an empty list, which stderr tells; 65 the cursor is not from this list.\n"
+      "With --all-owners, which need not be known and may be many, tasks are shown as they are found: owner\n"
+      "by owner, each one's newest first; all of them, or with --limit so many in all. What is stored as a\n"
+      "task and cannot be read is told on stderr and passed over. A Redis is asked in small steps, which do\n"
+      "not hold up its other users.\n"
+      "\n"
+      "Exit: 0, also for an empty list, which stderr tells; 65 the cursor is not from this list; 70 a "
+      "record\n"
+      "cannot be read.\n"
       "\n"
       "Examples:\n"
       "  holdfast task list\n"
       "  holdfast task list --status working --limit 10\n"
-      "  holdfast --json task list | jq -r '.task.taskId // empty'");
-  command.action([&context, options] { return list(context, *options); });
+      "  holdfast --json task list | jq -r '.task.taskId // empty'\n"
+      "  holdfast task list --all-owners --status working\n"
+      "  holdfast --json task list --all-owners | jq -r .ownerId | sort | uniq -c");
+  command.action([&context, options, limit] {
+    if (!options->all_owners) return list(context, *options);
+    std::optional<TaskStatus> status;
+    if (options->status) status = parse_status_argument(*options->status);
+    const auto at_most = limit.given() ? std::optional<std::size_t>(options->limit) : std::nullopt;
+    return list_all_tasks(context, status, at_most);
+  });
 }
 
 }  // namespace holdfast::cli

@@ -61,6 +61,17 @@ void print_task(const Context& context, const Task& task) {
   print_fields(fields);
 }
 
+std::vector<std::string> task_columns() {
+  return {"ID", "STATUS", "AGE", "TTL LEFT", "PROGRESS", "METHOD"};
+}
+
+std::vector<std::string> task_row(const Task& task) {
+  const auto left = time_left(task);
+  return {printable(task.id),         std::string(to_string(task.status)),
+          age_of(task.created_at_ms), left.empty() ? "-" : left,
+          progress_of(task),          printable(task.request_method)};
+}
+
 void print_changed(const Context& context, const Task& task) {
   if (context.json) print_json_text(to_json(task));
 }

@@ -2,6 +2,7 @@
 
 #include <holdfast/task_types.hpp>
 #include <string>
+#include <vector>
 
 #include "context.hpp"
 
@@ -13,6 +14,9 @@ namespace holdfast::cli {
 
 /// All there is to know about it, for people or as JSON.
 void print_task(const Context& context, const Task& task);
+/// A task in a list for people, and what its columns are called.
+[[nodiscard]] std::vector<std::string> task_columns();
+[[nodiscard]] std::vector<std::string> task_row(const Task& task);
 /// What a change answers: nothing for people, who know what they did, and the task as JSON.
 void print_changed(const Context& context, const Task& task);
 

@@ -46,25 +46,27 @@ fs::path sqlite_file(std::string_view path) {
 /// Opened by whoever needs it first: a program that only locks pays nothing for it.
 class Holdfast::Storage {
  public:
-  explicit Storage(OpenStorage open) : open_(std::move(open)) {}
+  Storage(OpenStorage open, std::shared_ptr<Observer> observer)
+      : open_(std::move(open)), observer_(std::move(observer)) {}
 
   std::shared_ptr<StorageBackend> get() {
     const std::lock_guard lock(mutex_);
-    if (!opened_) opened_ = open_().value_or_throw();
+    if (!opened_) opened_ = with_observer(open_().value_or_throw(), observer_);
     return opened_;
   }
 
  private:
   const OpenStorage open_;
+  const std::shared_ptr<Observer> observer_;
   std::mutex mutex_;
   std::shared_ptr<StorageBackend> opened_;
 };
 
 Holdfast::Holdfast(std::shared_ptr<LockBackend> backend, OpenStorage open_storage, std::shared_ptr<Log> log,
-                   std::string url)
+                   std::shared_ptr<Observer> observer, std::string url)
     : log_(std::move(log)),
-      locks_(std::move(backend), log_),
-      storage_(std::make_shared<Storage>(std::move(open_storage))),
+      locks_(with_observer(std::move(backend), observer), log_, observer),
+      storage_(std::make_shared<Storage>(std::move(open_storage), observer)),
       url_(std::move(url)) {}
 
 Tasks Holdfast::tasks(const TaskOptions& options) {
@@ -75,22 +77,25 @@ FencedRegister Holdfast::fenced_register(std::string_view name) {
   return {storage_->get(), name};
 }
 
-Holdfast open(std::string_view url) {
+Holdfast open(std::string_view url, const Instruments& instruments) {
   auto log = std::make_shared<Log>();
+  if (instruments.log_sink) log->set_sink(instruments.log_sink);
+  const auto observer = observer_of(instruments);
   switch (engine_of(url)) {
     case EngineKind::memory:
-      return {make_memory_lock_backend({}, log), [] { return make_memory_storage_backend(); }, log,
+      return {make_memory_lock_backend({}, log), [] { return make_memory_storage_backend(); }, log, observer,
               std::string(url)};
     case EngineKind::sqlite: {
       const auto file = sqlite_file(url.substr(sqlite_scheme.size()));
       return {make_sqlite_lock_backend(file, {}, log).value_or_throw(),
-              [file, log] { return make_sqlite_storage_backend(file, {}, log); }, log,
+              [file, log] { return make_sqlite_storage_backend(file, {}, log); }, log, observer,
               std::string(sqlite_scheme) + file.string()};
     }
     case EngineKind::redis: {
       const auto options = parse_redis_url(url).value_or_throw();
-      return {make_redis_lock_backend(options, log).value_or_throw(),
-              [options, log] { return make_redis_storage_backend(options, log); }, log, redis_url(options)};
+      return {make_redis_lock_backend(options, log, observer).value_or_throw(),
+              [options, log, observer] { return make_redis_storage_backend(options, log, observer); }, log,
+              observer, redis_url(options)};
     }
     case EngineKind::unknown:
       break;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <holdfast/done.hpp>
 #include <holdfast/guard.hpp>
 #include <holdfast/task_types.hpp>
 #include <memory>
@@ -13,7 +14,8 @@ class ClaimedTask;
 
 /// A task that somebody works on: its lock is held and renewed, and every write through this carries the
 /// lock's fence. Claiming raised the record's fence, so whoever had it before can no longer write. Movable; a
-/// moved-from claim is empty. The destructor releases the lock and leaves the task as it is, for the next.
+/// moved-from claim is empty. The destructor releases the lock, as Guard's does, and leaves the task as it
+/// is, for the next.
 ///
 /// `stopped()` is triggered when the lock is lost, and when the task ends or disappears by somebody else's
 /// hand: a worker that looks at it from time to time does no useless work. Stop callbacks run on a thread
@@ -46,11 +48,30 @@ class Claim {
   /// Gives the task back, as it is. False if the lock was lost already.
   bool release();
 
+  // The same without blocking: `done` is completed once, inline or on a thread of the library, with what the
+  // function above returns or throws. The claim may end or move meanwhile; it ends the lock then, and what is
+  // under way counts or is refused.
+
+  void update_status(TaskStatus status, std::optional<std::string> message, std::stop_token stop,
+                     Done<Task> done);
+  void set_variables(const Json& changes, std::stop_token stop, Done<Task> done);
+  void complete(const Json& result, std::optional<std::string> message, std::stop_token stop,
+                Done<Task> done);
+  void fail(std::optional<std::string> message, std::stop_token stop, Done<Task> done);
+  void fail_with_result(const Json& result, std::optional<std::string> message, std::stop_token stop,
+                        Done<Task> done);
+  /// A stop request ends the waiting, not the release: that goes on in the background.
+  void release(std::stop_token stop, Done<bool> done);
+
+  /// What the destructor does, but in the background: returns at once and leaves the claim empty.
+  void release_in_background() noexcept;
+
  private:
-  friend class Tasks;
-  explicit Claim(std::unique_ptr<ClaimedTask> claimed) noexcept;
-  ClaimedTask& claimed() const;
-  std::unique_ptr<ClaimedTask> claimed_;
+  friend class ClaimedTask;
+  explicit Claim(std::shared_ptr<ClaimedTask> claimed) noexcept;
+  [[nodiscard]] std::optional<Error> unusable() const;
+  const std::shared_ptr<ClaimedTask>& claimed() const;
+  std::shared_ptr<ClaimedTask> claimed_;
 };
 
 }  // namespace holdfast

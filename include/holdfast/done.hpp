@@ -114,8 +114,19 @@ class Done {
     return *this;
   }
 
+  /// `look(result)`, which must not throw nor block, before the result goes on to `done`. Whoever waits for
+  /// `done` waits for this one.
+  template <class Look>
+  static Done looked_at(Done done, Look look) {
+    Done first;
+    first.call_ = std::make_unique<LookedAt<Look>>(std::move(done), std::move(look));
+    return first;
+  }
+
   /// True if a thread waits for it (with LockBackend::wait).
-  [[nodiscard]] bool is_awaited() const noexcept { return slot_ != nullptr; }
+  [[nodiscard]] bool is_awaited() const noexcept {
+    return slot_ != nullptr || (call_ != nullptr && call_->awaited);
+  }
 
   /// Requires that it was not called before.
   void operator()(Result<T> result) noexcept {
@@ -128,6 +139,8 @@ class Done {
     }
     auto call = std::move(call_);
     call->result.emplace(std::move(result));
+    // It runs nothing of the caller's itself. And a thread may wait, in a completion, for what it hands on.
+    if (call->hands_on) return call->run();
     if (detail::Trampoline::busy()) {
       detail::Trampoline::defer(std::move(call));
       return;
@@ -141,12 +154,27 @@ class Done {
 
   struct AnyCall : detail::Deferred {
     std::optional<Result<T>> result;
+    bool hands_on = false;  ///< to another Done, which awaits its turn if it must
+    bool awaited = false;
   };
   template <class F>
   struct Call final : AnyCall {
     explicit Call(F f) : function(std::move(f)) {}
     void run() noexcept override { function(std::move(*this->result)); }
     F function;
+  };
+  template <class Look>
+  struct LookedAt final : AnyCall {
+    LookedAt(Done d, Look l) : done(std::move(d)), look(std::move(l)) {
+      this->hands_on = true;
+      this->awaited = done.is_awaited();
+    }
+    void run() noexcept override {
+      look(static_cast<const Result<T>&>(*this->result));
+      done(*std::move(this->result));
+    }
+    Done done;
+    Look look;
   };
 
   Slot<T>* slot_ = nullptr;

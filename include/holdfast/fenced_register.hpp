@@ -1,5 +1,6 @@
 #pragma once
 
+#include <holdfast/done.hpp>
 #include <holdfast/guard.hpp>
 #include <holdfast/storage_backend.hpp>
 #include <memory>
@@ -10,9 +11,14 @@
 
 namespace holdfast {
 
+namespace flow {
+struct Background;
+}
+
 /// A named value of the user's own that refuses a write with an older fence than the last: what a lock
 /// protects, without a task around it. Never expires; lives in the task store. Cheap to copy. Functions
-/// block, throw holdfast::Error and may be called from any thread.
+/// may be called from any thread. Those without a Done block and throw holdfast::Error; the others are the
+/// same without blocking, as those of Tasks.
 class FencedRegister {
  public:
   /// The name is at most 512 bytes of UTF-8: InvalidArgument otherwise.
@@ -37,8 +43,15 @@ class FencedRegister {
   /// For operators: guarded by that lock from now on, whatever guarded it before. False if never written.
   bool rebind(const FencingToken& token, std::stop_token stop = {});
 
+  void get(std::stop_token stop, Done<std::optional<Value>> done) const;
+  void put(std::string_view text, const FencingToken& token, std::stop_token stop, Done<std::uint64_t> done);
+  void put(std::string_view text, const Guard& guard, std::stop_token stop, Done<std::uint64_t> done);
+  void guard(const FencingToken& token, std::stop_token stop, Done<std::optional<Value>> done);
+  void rebind(const FencingToken& token, std::stop_token stop, Done<bool> done);
+
  private:
   std::shared_ptr<StorageBackend> storage_;
+  std::shared_ptr<flow::Background> background_;
   RecordKey key_;
 };
 

@@ -134,9 +134,8 @@ class Watch {
 
   /// The same without a thread: `woken` is completed, with what `wait` would return, from a thread of the
   /// engine (or inline). The watch must live until then, and nothing else is asked of it meanwhile.
-  virtual void begin_wait(BootTime look_again_at, BootTime deadline, std::stop_token stop, Done<bool> woken) {
-    woken(wait(look_again_at, deadline, stop));
-  }
+  virtual void begin_wait(BootTime look_again_at, BootTime deadline, std::stop_token stop,
+                          Done<bool> woken) = 0;
 
   /// Hands a received wake-up to another waiter: for one that was woken and gives up instead of trying.
   virtual void pass_on() noexcept = 0;

@@ -15,14 +15,17 @@
 namespace holdfast {
 
 class LockRuntime;
+class Observer;
 
 /// The lock policies over one engine: waiting, retrying, guarding, renewing. Cheap to copy; copies share
 /// everything. Guards keep the engine alive, so they may outlive this. All functions may be called from any
 /// thread. Those without a Done block and throw holdfast::Error; see the end for the others.
 class Locks {
  public:
-  /// `log` may be null: then nothing is logged.
-  explicit Locks(std::shared_ptr<LockBackend> backend, std::shared_ptr<Log> log = {});
+  /// `log` may be null: then nothing is logged. `observer` may be null; it is told of waits, holds and
+  /// renewals (for the operations of the backend itself see with_observer).
+  explicit Locks(std::shared_ptr<LockBackend> backend, std::shared_ptr<Log> log = {},
+                 std::shared_ptr<Observer> observer = {});
 
   /// Waits for the lock and guards it. AcquisitionTimeout when the options' patience is used up, the last
   /// transient error if that is what stood in the way, Aborted when `stop` is triggered.
@@ -81,6 +84,10 @@ class Locks {
   /// the fence keeps its writes out. The reason, which must not be empty, goes to telemetry and to the log.
   std::optional<LockInfo> break_lock(std::string_view key, std::string_view reason,
                                      std::stop_token stop = {});
+  /// The same for the lock that is held with this fence only: for whoever looked at it before deciding. One
+  /// that another has taken since stays.
+  std::optional<LockInfo> break_lock(std::string_view key, std::string_view reason, Fence held_with,
+                                     std::stop_token stop = {});
 
   // The same without blocking, for <holdfast/asio.hpp> and other event loops. `done` is completed exactly
   // once with what the function above returns or throws, inline or on a thread of the library, which must not
@@ -105,12 +112,15 @@ class Locks {
   void list(ListRequest request, std::stop_token stop, Done<LockPage> done);
   void break_lock(std::string_view key, std::string_view reason, std::stop_token stop,
                   Done<std::optional<LockInfo>> done);
+  void break_lock(std::string_view key, std::string_view reason, Fence held_with, std::stop_token stop,
+                  Done<std::optional<LockInfo>> done);
 
   [[nodiscard]] Capabilities capabilities() const noexcept;
   [[nodiscard]] std::string authority() const;
   [[nodiscard]] LockBackend& backend() const noexcept;
 
  private:
+  friend class LockRuntime;
   std::shared_ptr<LockRuntime> runtime_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <holdfast/fenced_register.hpp>
+#include <holdfast/instruments.hpp>
 #include <holdfast/locks.hpp>
 #include <holdfast/log.hpp>
 #include <holdfast/tasks.hpp>
@@ -25,11 +26,11 @@ class Holdfast {
   [[nodiscard]] const std::string& url() const noexcept { return url_; }
 
  private:
-  friend Holdfast open(std::string_view url);
+  friend Holdfast open(std::string_view url, const Instruments& instruments);
   class Storage;
   using OpenStorage = std::function<Result<std::shared_ptr<StorageBackend>>()>;
   Holdfast(std::shared_ptr<LockBackend> backend, OpenStorage open_storage, std::shared_ptr<Log> log,
-           std::string url);
+           std::shared_ptr<Observer> observer, std::string url);
   std::shared_ptr<Log> log_;
   Locks locks_;
   std::shared_ptr<Storage> storage_;
@@ -45,8 +46,9 @@ class Holdfast {
 ///   rediss://HOST   options in the URL (docs/reference/urls.md). rediss: with TLS
 ///   unix:PATH       the same over a Unix socket of this machine
 ///
-/// Anything else, the empty string included, is InvalidArgument.
-[[nodiscard]] Holdfast open(std::string_view url);
+/// Anything else, the empty string included, is InvalidArgument. The instruments, if there are any, see
+/// everything that is done through what is returned.
+[[nodiscard]] Holdfast open(std::string_view url, const Instruments& instruments = {});
 
 /// "0.1.0"
 [[nodiscard]] std::string_view version() noexcept;

@@ -11,6 +11,8 @@
 
 namespace holdfast {
 
+class Observer;
+
 inline constexpr Capabilities redis_capabilities{
     .backend = "redis", .supports_fencing = true, .time_authority = TimeAuthority::server};
 
@@ -63,12 +65,13 @@ struct RedisOptions {
 [[nodiscard]] std::string redis_url(const RedisOptions& options);
 
 /// Locks in a Redis, laid out as SyncGuard lays them out. Connects, authenticates and checks the server at
-/// once: ServiceUnavailable, NetworkTimeout, AuthFailed or InvalidArgument if that fails.
-[[nodiscard]] Result<std::shared_ptr<LockBackend>> make_redis_lock_backend(const RedisOptions& options,
-                                                                           std::shared_ptr<Log> log = {});
+/// once: ServiceUnavailable, NetworkTimeout, AuthFailed or InvalidArgument if that fails. `observer` is told
+/// of reconnects only (for operations see with_observer).
+[[nodiscard]] Result<std::shared_ptr<LockBackend>> make_redis_lock_backend(
+    const RedisOptions& options, std::shared_ptr<Log> log = {}, std::shared_ptr<Observer> observer = {});
 
 /// Tasks in a Redis, laid out as pmcp-tasks lays them out, over a connection of its own.
 [[nodiscard]] Result<std::shared_ptr<StorageBackend>> make_redis_storage_backend(
-    const RedisOptions& options, std::shared_ptr<Log> log = {});
+    const RedisOptions& options, std::shared_ptr<Log> log = {}, std::shared_ptr<Observer> observer = {});
 
 }  // namespace holdfast

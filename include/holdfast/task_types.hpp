@@ -72,12 +72,17 @@ struct ListTasks {
   std::optional<TaskStatus> status = std::nullopt;
   /// Clamped to 1..1000.
   std::size_t limit = 50;
+  /// What is stored as a task and is none ends a list with Internal. For operators: pass over it, and tell it
+  /// in TaskPage::unreadable.
+  bool skip_unreadable = false;
 };
 
 struct TaskPage {
   /// Newest first. May be fewer than asked for though there are more: the cursor tells.
   std::vector<Task> tasks;
   std::string cursor;  ///< empty on the last page
+  /// With ListTasks::skip_unreadable: what was passed over, and why.
+  std::vector<Error> unreadable = {};
 };
 
 /// Limits and rules of a store. A trivially destructible aggregate.

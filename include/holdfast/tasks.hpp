@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <holdfast/claim.hpp>
+#include <holdfast/done.hpp>
 #include <holdfast/lock_options.hpp>
 #include <holdfast/locks.hpp>
 #include <holdfast/storage_backend.hpp>
@@ -14,12 +15,17 @@
 
 namespace holdfast {
 
-class ClaimedTask;
 class TaskStore;
+namespace flow {
+class Flow;
+}
+namespace tasks {
+struct Call;
+}
 
 /// Durable tasks over one engine: their states, their limits, who may see them, and whose writes count. Cheap
-/// to copy; copies share everything. All functions block, throw holdfast::Error and may be called from any
-/// thread.
+/// to copy; copies share everything. All functions may be called from any thread. Those without a Done block
+/// and throw holdfast::Error; see the end for the others.
 ///
 /// Another owner's task is NotFound. An owner that is empty means `local`, which is nobody in particular and
 /// refused unless the options allow it. Every change is a compare-and-swap; one that loses the race to
@@ -96,21 +102,54 @@ class Tasks {
   /// Deletes what has expired, of all owners; how much that was. 0 where the engine does it by itself.
   std::size_t cleanup_expired(std::stop_token stop = {});
 
+  // The same without blocking, for <holdfast/asio.hpp> and other event loops. `done` is completed exactly
+  // once with what the function above returns or throws, inline or on a thread of the library, which must not
+  // be kept waiting. An engine that blocks does so on a thread of a small pool.
+
+  void create(std::string_view owner, const NewTask& task, std::stop_token stop, Done<Task> done);
+  void get(std::string_view owner, std::string_view id, std::stop_token stop, Done<Task> done);
+  void list(std::string_view owner, const ListTasks& what, std::stop_token stop, Done<TaskPage> done);
+  void owners(ListOwners what, std::stop_token stop, Done<OwnerPage> done);
+  void update_status(std::string_view owner, std::string_view id, TaskStatus status,
+                     std::optional<std::string> message, std::stop_token stop, Done<Task> done);
+  void set_variables(std::string_view owner, std::string_view id, const Json& changes, std::stop_token stop,
+                     Done<Task> done);
+  void set_result(std::string_view owner, std::string_view id, const Json& result, std::stop_token stop,
+                  Done<Task> done);
+  void complete_with_result(std::string_view owner, std::string_view id, const Json& result,
+                            std::optional<std::string> message, std::stop_token stop, Done<Task> done);
+  void fail(std::string_view owner, std::string_view id, std::optional<std::string> message,
+            std::stop_token stop, Done<Task> done);
+  void fail_with_result(std::string_view owner, std::string_view id, const Json& result,
+                        std::optional<std::string> message, std::stop_token stop, Done<Task> done);
+  void cancel(std::string_view owner, std::string_view id, std::optional<std::string> message,
+              std::stop_token stop, Done<Task> done);
+  void remove(std::string_view owner, std::string_view id, std::stop_token stop, Done<bool> done);
+  void get_result(std::string_view owner, std::string_view id, std::stop_token stop,
+                  Done<std::optional<Json>> done);
+  /// `until` runs on a thread of the library that may block, but not for long: there are few. What it throws
+  /// is Internal, unless it is an Error.
+  void wait(std::string_view owner, std::string_view id, std::chrono::milliseconds timeout,
+            std::function<bool(const Task&)> until, std::stop_token stop, Done<std::optional<Task>> done);
+  void bind(std::string_view owner, std::string_view id, const FencingToken& token, std::stop_token stop,
+            Done<Task> done);
+  void rebind(std::string_view owner, std::string_view id, const std::optional<FencingToken>& token,
+              std::stop_token stop, Done<Task> done);
+  void claim(std::string_view owner, std::string_view id, const LockOptions& how, std::stop_token stop,
+             Done<Claim> done);
+  void cleanup_expired(std::stop_token stop, Done<std::size_t> done);
+
   [[nodiscard]] StorageBackend& storage() const noexcept;
   [[nodiscard]] Locks& locks() noexcept { return locks_; }
 
  private:
-  Task end_with_result(std::string_view owner, std::string_view id, TaskStatus status, const Json& result,
-                       std::optional<std::string> message, std::stop_token stop);
-
-  friend class ClaimedTask;
-  /// The same, but a task with another incarnation is NotFound.
-  [[nodiscard]] Tasks for_incarnation(std::string incarnation) const;
+  [[nodiscard]] tasks::Call call(flow::Flow flow, std::stop_token stop) const;
+  [[nodiscard]] tasks::Call blocking(std::stop_token stop) const;
+  [[nodiscard]] tasks::Call completing(std::stop_token stop) const;
 
   std::shared_ptr<TaskStore> store_;
   Locks locks_;
   std::optional<FencingToken> fence_;
-  std::string incarnation_;
 };
 
 }  // namespace holdfast

@@ -30,8 +30,8 @@ namespace holdfast::core {
   return '>' + std::string(owner);
 }
 
-/// The owner that a page of owners begins behind; nothing for the first page. InvalidArgument for what no page
-/// ended with.
+/// The owner that a page of owners begins behind; nothing for the first page. InvalidArgument for what no
+/// page ended with.
 [[nodiscard]] inline Result<std::optional<std::string>> owner_before(std::string_view cursor) {
   if (cursor.empty()) return std::optional<std::string>();
   if (!cursor.starts_with('>') || !RecordKey::of(cursor.substr(1), {})) {

@@ -13,6 +13,11 @@ HeldLock::HeldLock(std::shared_ptr<LockRuntime> runtime, Grant grant, const Lock
     : runtime_(std::move(runtime)),
       grant_(std::move(grant)),
       dispose_timeout_(options.dispose_timeout),
+      observed_(runtime_->observer.get(), {.backend = runtime_->backend_name,
+                                           .key = grant_.key,
+                                           .id = grant_.id,
+                                           .fence = grant_.fence,
+                                           .context = grant_.context}),
       lease_(
           grant_.ttl, grant_.sent, options.auto_renew,
           options.max_hold == milliseconds::zero() ? never : saturating_add(grant_.sent, options.max_hold)),
@@ -85,6 +90,7 @@ BootTime HeldLock::on_time(BootTime now) {
     if (hold_ == Hold::ended) return never;
     step = lease_.tick(now);
     next = lease_.next_tick();
+    if (step == locks::RenewLoop::Step::lose) observed_.lost(*lease_.lost());
   }
   if (step == locks::RenewLoop::Step::extend)
     runtime_->renewer.post([self = shared_self()] { self->renew(); });
@@ -186,6 +192,7 @@ void HeldLock::end_extend(Ttl ttl, const Result<ExtendOutcome>& answer) {
       expires_at_ms_ = extended->expires_at_ms;
     } else {
       found_lost = lease_.extend_found_nothing() && hold_ == Hold::held;
+      if (found_lost) observed_.lost(*lease_.lost());
     }
     if (hold_ == Hold::held) runtime_->timer.schedule(*this, lease_.next_tick());
   }
@@ -225,8 +232,10 @@ void HeldLock::renew() {
     ttl = lease_.ttl();
   }
   // What went wrong shows in the lease: it tries again until the proof ends, then the holder is told.
-  (void)flow::Op<ExtendOutcome>::run(
-      extend_once(flow::Flow::blocking(), shared_self(), ttl, Durability::process, {}));
+  observed_.renew([&] {
+    return flow::Op<ExtendOutcome>::run(
+        extend_once(flow::Flow::blocking(), shared_self(), ttl, Durability::process, {}));
+  });
 }
 
 flow::Op<bool> HeldLock::extend(flow::Flow flow, Self self, milliseconds ttl, std::stop_token stop) {
@@ -256,6 +265,7 @@ flow::Op<std::optional<DetachedLock>> HeldLock::detach(flow::Flow flow, Self sel
     unused.swap(self->on_lost_);
     unused_too.swap(self->on_release_error_);
   }
+  self->observed_.released();
   self->tell_change();
   co_return DetachedLock{.key = self->grant_.key,
                          .id = self->grant_.id,
@@ -289,6 +299,7 @@ bool HeldLock::end_hold() {
     runtime_->timer.cancel(*this);
     unused.swap(on_lost_);
   }
+  observed_.released();
   tell_change();
   return true;
 }

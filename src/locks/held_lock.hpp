@@ -6,6 +6,7 @@
 #include <holdfast/guard.hpp>
 #include <holdfast/lock_backend.hpp>
 #include <holdfast/lock_options.hpp>
+#include <holdfast/observer.hpp>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "flow/flow.hpp"
+#include "locks/observed_hold.hpp"
 #include "locks/renew_loop.hpp"
 #include "sys/timer_queue.hpp"
 
@@ -32,6 +34,7 @@ class HeldLock final : public sys::Timed {
     std::int64_t expires_at_ms;
     Ttl ttl;
     BootTime sent;
+    TraceContext context = {};  ///< of whoever waited for it
   };
 
   static std::shared_ptr<HeldLock> start(std::shared_ptr<LockRuntime> runtime, Grant grant,
@@ -111,6 +114,7 @@ class HeldLock final : public sys::Timed {
   const std::shared_ptr<LockRuntime> runtime_;
   const Grant grant_;
   const std::chrono::milliseconds dispose_timeout_;
+  locks::ObservedHold observed_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

@@ -21,8 +21,9 @@ void start(Op<T> operation, Done<T> done) {
 
 }  // namespace
 
-Locks::Locks(std::shared_ptr<LockBackend> backend, std::shared_ptr<Log> log)
-    : runtime_(std::make_shared<LockRuntime>(std::move(backend), std::move(log))) {}
+Locks::Locks(std::shared_ptr<LockBackend> backend, std::shared_ptr<Log> log,
+             std::shared_ptr<Observer> observer)
+    : runtime_(std::make_shared<LockRuntime>(std::move(backend), std::move(log), std::move(observer))) {}
 
 Guard Locks::lock(std::string_view key, const LockOptions& options, std::stop_token stop) {
   return run(locks::lock(Flow::blocking(), runtime_, std::string(key), options, std::move(stop)));
@@ -141,12 +142,24 @@ void Locks::list(ListRequest request, std::stop_token stop, Done<LockPage> done)
 
 std::optional<LockInfo> Locks::break_lock(std::string_view key, std::string_view reason,
                                           std::stop_token stop) {
-  return run(
-      locks::break_lock(Flow::blocking(), runtime_, std::string(key), std::string(reason), std::move(stop)));
+  return run(locks::break_lock(Flow::blocking(), runtime_, std::string(key), std::string(reason),
+                               std::nullopt, std::move(stop)));
 }
 void Locks::break_lock(std::string_view key, std::string_view reason, std::stop_token stop,
                        Done<std::optional<LockInfo>> done) {
   start(locks::break_lock(runtime_->completing(), runtime_, std::string(key), std::string(reason),
+                          std::nullopt, std::move(stop)),
+        std::move(done));
+}
+
+std::optional<LockInfo> Locks::break_lock(std::string_view key, std::string_view reason, Fence held_with,
+                                          std::stop_token stop) {
+  return run(locks::break_lock(Flow::blocking(), runtime_, std::string(key), std::string(reason), held_with,
+                               std::move(stop)));
+}
+void Locks::break_lock(std::string_view key, std::string_view reason, Fence held_with, std::stop_token stop,
+                       Done<std::optional<LockInfo>> done) {
+  start(locks::break_lock(runtime_->completing(), runtime_, std::string(key), std::string(reason), held_with,
                           std::move(stop)),
         std::move(done));
 }

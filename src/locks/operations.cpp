@@ -142,11 +142,11 @@ Op<LockPage> list(Flow flow, Runtime runtime, ListRequest request, std::stop_tok
 }
 
 Op<std::optional<LockInfo>> break_lock(Flow flow, Runtime runtime, std::string key, std::string reason,
-                                       std::stop_token stop) {
+                                       std::optional<Fence> held_with, std::stop_token stop) {
   if (reason.empty()) throw Error(ErrorCode::InvalidArgument, "say why the lock is broken");
   auto looking = get_by_key(flow, runtime, std::move(key), stop);
   const auto record = (co_await std::move(looking)).value_or_throw();
-  if (!record) co_return std::nullopt;
+  if (!record || record->fence != held_with.value_or(record->fence)) co_return std::nullopt;
   // By its id: a lock that another has taken since is not the one that was to be broken.
   ReleaseRequest request{.lock = {.id = record->id, .key = record->key}, .broken_because = reason};
   auto releasing = release(flow, runtime, std::move(request), std::move(stop));

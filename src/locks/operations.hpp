@@ -35,6 +35,6 @@ Op<std::optional<LockInfo>> sanitised(Op<std::optional<LockRecord>> raw);
 Op<bool> owns(Flow flow, Runtime runtime, std::string key, std::string lock_id, std::stop_token stop);
 Op<LockPage> list(Flow flow, Runtime runtime, ListRequest request, std::stop_token stop);
 Op<std::optional<LockInfo>> break_lock(Flow flow, Runtime runtime, std::string key, std::string reason,
-                                       std::stop_token stop);
+                                       std::optional<Fence> held_with, std::stop_token stop);
 
 }  // namespace holdfast::locks

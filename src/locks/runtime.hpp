@@ -2,7 +2,9 @@
 
 #include <holdfast/guard.hpp>
 #include <holdfast/lock_backend.hpp>
+#include <holdfast/locks.hpp>
 #include <holdfast/log.hpp>
+#include <holdfast/observer.hpp>
 #include <memory>
 #include <string>
 
@@ -21,10 +23,17 @@ namespace holdfast {
 /// - callback threads run user code only; one that blocks does not hold up the next.
 class LockRuntime {
  public:
-  LockRuntime(std::shared_ptr<LockBackend> engine, std::shared_ptr<Log> sink)
-      : backend(std::move(engine)), log(std::move(sink)), authority(backend->authority()) {}
+  LockRuntime(std::shared_ptr<LockBackend> engine, std::shared_ptr<Log> sink, std::shared_ptr<Observer> told)
+      : observer(std::move(told)),
+        backend(std::move(engine)),
+        log(std::move(sink)),
+        authority(backend->authority()),
+        backend_name(backend->capabilities().backend) {}
 
   [[nodiscard]] static Guard guard(std::shared_ptr<HeldLock> held) noexcept { return Guard(std::move(held)); }
+  /// What stands behind them, for policies built on locks.
+  [[nodiscard]] static std::shared_ptr<HeldLock> held(const Guard& guard) noexcept { return guard.held_; }
+  [[nodiscard]] static std::shared_ptr<LockRuntime> of(const Locks& locks) noexcept { return locks.runtime_; }
   [[nodiscard]] flow::Flow completing() const noexcept { return flow::Flow::completing(background); }
 
   /// Releases an id that may hold the lock though nobody knows, in the background.
@@ -33,9 +42,12 @@ class LockRuntime {
     if (log) log->write(LogLevel::debug, std::move(message));
   }
 
+  /// Null: nobody is told of waits, holds and renewals.
+  const std::shared_ptr<Observer> observer;
   const std::shared_ptr<LockBackend> backend;
   const std::shared_ptr<Log> log;
   const std::string authority;
+  const std::string_view backend_name;
   const sys::Birthplace home;
   sys::TimerQueue timer;
   /// Of operations that no thread waits for: their timer is another, because they go on on its thread.

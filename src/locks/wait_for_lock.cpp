@@ -1,5 +1,6 @@
 #include "locks/wait_for_lock.hpp"
 
+#include "sys/callers_context.hpp"
 #include "sys/random.hpp"
 
 namespace holdfast::locks {
@@ -26,10 +27,10 @@ AcquireLoop::Event event_of(const Result<AcquireOutcome>& answer, Waiter& waiter
   return AcquireLoop::Granted{};
 }
 
-}  // namespace
-
-flow::Op<HeldLock::Grant> wait_for_lock(flow::Flow flow, std::shared_ptr<LockRuntime> runtime, LockKey key,
-                                        AcquirePolicy policy, Durability durability, std::stop_token stop) {
+/// Counts its attempts in `attempts`, unless that is null.
+flow::Op<HeldLock::Grant> run_loop(flow::Flow flow, std::shared_ptr<LockRuntime> runtime, LockKey key,
+                                   AcquirePolicy policy, Durability durability, std::stop_token stop,
+                                   std::uint32_t* attempts) {
   // Checked here because the engine's own answer is a transient error, which a waiter would retry.
   if (!runtime->home.is_here()) co_return sys::used_after_fork().about(key.str(), {});
   const auto& backend = runtime->backend;
@@ -39,6 +40,7 @@ flow::Op<HeldLock::Grant> wait_for_lock(flow::Flow flow, std::shared_ptr<LockRun
   for (;;) {
     AcquireLoop::Event event = AcquireLoop::Stopped{};
     if (const auto* attempt = std::get_if<AcquireLoop::Attempt>(&action)) {
+      if (attempts != nullptr) ++*attempts;
       if (attempt->abandon) runtime->abandon(key, *waiter.id);
       if (attempt->fresh_id) {
         waiter.id = LockId::generate();
@@ -80,6 +82,46 @@ flow::Op<HeldLock::Grant> wait_for_lock(flow::Flow flow, std::shared_ptr<LockRun
     }
     action = loop.resume(event, BootClock::now());
   }
+}
+
+flow::Op<HeldLock::Grant> run_observed(flow::Flow flow, std::shared_ptr<LockRuntime> runtime, LockKey key,
+                                       AcquirePolicy policy, Durability durability, std::stop_token stop) {
+  auto& observer = *runtime->observer;
+  const auto backend = runtime->backend_name;
+  std::uint32_t attempts = 0;
+  auto context = sys::context_of_caller(observer);
+  observer.begun(Activity::wait, backend);
+  const BootTime started = BootClock::now();
+  auto loop = run_loop(flow, runtime, key, policy, durability, std::move(stop), &attempts);
+  auto grant = co_await std::move(loop);
+  Occurrence end{.activity = Activity::wait,
+                 .backend = backend,
+                 .started = started,
+                 .ended = BootClock::now(),
+                 .key = key.str(),
+                 .attempts = attempts,
+                 .context = context};
+  if (grant) {
+    end.lock_id = grant->id.str();
+    end.fence = grant->fence;
+    grant->context = std::move(context);
+  } else {
+    end.error = grant.error().code();
+  }
+  observer.ended(end);
+  co_return grant;
+}
+
+}  // namespace
+
+flow::Op<HeldLock::Grant> wait_for_lock(flow::Flow flow, std::shared_ptr<LockRuntime> runtime, LockKey key,
+                                        AcquirePolicy policy, Durability durability, std::stop_token stop) {
+  if (runtime->observer) {
+    return run_observed(std::move(flow), std::move(runtime), std::move(key), policy, durability,
+                        std::move(stop));
+  }
+  return run_loop(std::move(flow), std::move(runtime), std::move(key), policy, durability, std::move(stop),
+                  nullptr);
 }
 
 }  // namespace holdfast::locks

@@ -1,11 +1,9 @@
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
-#include <future>
 #include <holdfast/log.hpp>
 #include <mutex>
 
-#include "sys/worker_pool.hpp"
+#include "sys/courier.hpp"
 
 namespace holdfast {
 namespace {
@@ -43,46 +41,30 @@ std::string_view to_string(LogLevel level) noexcept {
 
 namespace {
 
-/// What jobs of the sink's thread use. They share it, because that thread may outlive the Log.
-class Delivery {
+struct Message {
+  LogLevel level;
+  std::string text;
+};
+
+/// The sink as it is set. Shared with the thread that calls it, which may outlive the Log.
+class Sink {
  public:
-  void set_sink(LogSink sink) {
+  void set(LogSink sink) {
     auto next = std::make_shared<LogSink>(std::move(sink));
     const std::lock_guard lock(mutex_);
     sink_.swap(next);  // the old one ends after the mutex is free
   }
 
-  /// False if the sink is too far behind.
-  bool enter() noexcept {
-    if (queued_.fetch_add(1) < max_queued) return true;
-    leave();
-    dropped_.fetch_add(1);
-    return false;
-  }
-  void leave() noexcept { queued_.fetch_sub(1); }
-
-  void deliver(LogLevel level, std::string_view message) noexcept {
-    if (const auto dropped = dropped_.exchange(0); dropped > 0) {
-      call(LogLevel::warning, std::to_string(dropped) + " messages were dropped");
-    }
-    call(level, message);
-  }
-
- private:
-  void call(LogLevel level, std::string_view message) noexcept {
+  void call(LogLevel level, std::string_view message) {
     std::shared_ptr<LogSink> sink;
     {
       const std::lock_guard lock(mutex_);
       sink = sink_;
     }
-    try {
-      (*sink)(level, message);
-    } catch (...) {  // NOLINT(bugprone-empty-catch): a sink's failure has nowhere else to go
-    }
+    (*sink)(level, message);
   }
 
-  std::atomic<std::size_t> queued_{0};
-  std::atomic<std::size_t> dropped_{0};
+ private:
   std::mutex mutex_;
   std::shared_ptr<LogSink> sink_ = std::make_shared<LogSink>(write_to_stderr);
 };
@@ -91,34 +73,34 @@ class Delivery {
 
 class Log::Impl {
  public:
-  const std::shared_ptr<Delivery> delivery = std::make_shared<Delivery>();
-  sys::WorkerPool thread{1};
+  const std::shared_ptr<Sink> sink = std::make_shared<Sink>();
+  sys::Courier<Message> courier{max_queued, [sink = sink](Message& message, std::size_t dropped) {
+                                  if (dropped > 0) tell_of(dropped, *sink);
+                                  sink->call(message.level, message.text);
+                                }};
+
+ private:
+  static void tell_of(std::size_t dropped, Sink& sink) noexcept {
+    try {
+      sink.call(LogLevel::warning, std::to_string(dropped) + " messages were dropped");
+    } catch (...) {  // NOLINT(bugprone-empty-catch): the message behind it is still to come
+    }
+  }
 };
 
 Log::Log() : impl_(std::make_unique<Impl>()) {}
 Log::~Log() = default;
 
 void Log::set_sink(LogSink sink) {
-  impl_->delivery->set_sink(std::move(sink));
+  impl_->sink->set(std::move(sink));
 }
 
 void Log::write(LogLevel level, std::string message) noexcept {
-  if (!impl_->delivery->enter()) return;
-  try {
-    impl_->thread.post([delivery = impl_->delivery, level, message = std::move(message)] {
-      delivery->deliver(level, message);
-      delivery->leave();
-    });
-  } catch (...) {  // out of memory: the message is lost, the operation is not
-    impl_->delivery->leave();
-  }
+  impl_->courier.hand_over({level, std::move(message)});
 }
 
 void Log::flush() {
-  if (sys::WorkerPool::on_library_thread() || !impl_->thread.is_home()) return;
-  auto reached = std::make_shared<std::promise<void>>();
-  impl_->thread.post([reached] { reached->set_value(); });
-  reached->get_future().wait();
+  impl_->courier.flush();
 }
 
 }  // namespace holdfast

@@ -14,7 +14,7 @@ namespace holdfast::sys {
 namespace {
 thread_local bool is_library_thread = false;
 thread_local const void* pool_of_this_thread = nullptr;
-}
+}  // namespace
 
 LibraryThread::LibraryThread() noexcept {
   is_library_thread = true;

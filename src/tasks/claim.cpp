@@ -1,67 +1,162 @@
 #include <holdfast/claim.hpp>
 
+#include "sys/process.hpp"
 #include "tasks/claimed_task.hpp"
+#include "tasks/operations.hpp"
 
 namespace holdfast {
+namespace {
+
+using flow::Flow;
+using flow::Op;
+using tasks::Call;
+using Self = ClaimedTask::Self;
+using Write = ClaimedTask::Write;
+
+Flow completing(const Self& claimed) {
+  return Flow::completing(claimed->store()->background);
+}
+
+/// Ends the claim if the status is final.
+Op<Task> to_status(Flow flow, Self claimed, TaskStatus status, std::optional<std::string> message,
+                   std::stop_token stop) {
+  Write write = [status, message = std::move(message)](Call call, Task at) {
+    return tasks::update_status(std::move(call), std::move(at.owner), std::move(at.id), status, message);
+  };
+  return is_final(status)
+             ? ClaimedTask::end(std::move(flow), std::move(claimed), std::move(write), std::move(stop))
+             : ClaimedTask::write(std::move(flow), std::move(claimed), std::move(write), std::move(stop));
+}
+
+Op<Task> with_variables(Flow flow, Self claimed, Json changes, std::stop_token stop) {
+  Write write = [changes = std::move(changes)](Call call, Task at) {
+    return tasks::set_variables(std::move(call), std::move(at.owner), std::move(at.id), changes);
+  };
+  return ClaimedTask::write(std::move(flow), std::move(claimed), std::move(write), std::move(stop));
+}
+
+Op<Task> with_result(Flow flow, Self claimed, TaskStatus status, Json result,
+                     std::optional<std::string> message, std::stop_token stop) {
+  Write write = [status, result = std::move(result), message = std::move(message)](Call call, Task at) {
+    return tasks::end_with_result(std::move(call), std::move(at.owner), std::move(at.id), status, result,
+                                  message);
+  };
+  return ClaimedTask::end(std::move(flow), std::move(claimed), std::move(write), std::move(stop));
+}
+
+}  // namespace
 
 Claim::Claim() noexcept = default;
-Claim::Claim(std::unique_ptr<ClaimedTask> claimed) noexcept : claimed_(std::move(claimed)) {}
+Claim::Claim(std::shared_ptr<ClaimedTask> claimed) noexcept : claimed_(std::move(claimed)) {}
 Claim::Claim(Claim&& other) noexcept = default;
-Claim& Claim::operator=(Claim&& other) noexcept = default;
-Claim::~Claim() = default;
 
-ClaimedTask& Claim::claimed() const {
-  if (!claimed_) throw Error(ErrorCode::InvalidArgument, "this claim is empty: it was moved from");
-  return *claimed_;
+Claim& Claim::operator=(Claim&& other) noexcept {
+  if (this != &other) {
+    const Claim old(std::move(claimed_));
+    claimed_ = std::move(other.claimed_);
+  }
+  return *this;
+}
+
+Claim::~Claim() {
+  if (!claimed_) return;
+  if (claimed_->is_home()) {
+    claimed_->dispose();
+  } else {
+    // In a forked child the claim is the parent's, and so may be any mutex: forget it, untouched.
+    new std::shared_ptr<ClaimedTask>(std::move(claimed_));
+  }
+}
+
+void Claim::release_in_background() noexcept {
+  // In a forked child the destructor knows what to do.
+  if (!claimed_ || !claimed_->is_home()) return;
+  const auto last = std::move(claimed_);
+  last->dispose_in_background();
+}
+
+std::optional<Error> Claim::unusable() const {
+  if (!claimed_) return Error(ErrorCode::InvalidArgument, "this claim is empty: it was moved from");
+  if (!claimed_->is_home()) return sys::used_after_fork();
+  return std::nullopt;
+}
+
+const std::shared_ptr<ClaimedTask>& Claim::claimed() const {
+  if (const auto why = unusable()) throw *why;
+  return claimed_;
 }
 
 Task Claim::task() const {
-  return claimed().task();
+  return claimed()->task();
 }
 FencingToken Claim::fence() const {
-  return claimed().fence();
+  return claimed()->fence();
 }
 std::stop_token Claim::stopped() const noexcept {
   return claimed_ ? claimed_->stopped() : std::stop_token();
 }
 bool Claim::cancelled() const {
-  return claimed().cancelled();
+  return claimed()->cancelled();
 }
 Guard& Claim::guard() {
-  return claimed().guard();
+  return claimed()->guard();
 }
 
 Task Claim::update_status(TaskStatus status, std::optional<std::string> message) {
-  const auto at = task();
-  const auto change = [&](Tasks& tasks) {
-    return tasks.update_status(at.owner, at.id, status, std::move(message));
-  };
-  return is_final(status) ? claimed().end(change) : claimed().write(change);
+  return tasks::run(to_status(Flow::blocking(), claimed(), status, std::move(message), {}));
+}
+void Claim::update_status(TaskStatus status, std::optional<std::string> message, std::stop_token stop,
+                          Done<Task> done) {
+  if (auto why = unusable()) return done(*std::move(why));
+  Op<Task>::start(to_status(completing(claimed_), claimed_, status, std::move(message), std::move(stop)),
+                  std::move(done));
 }
 
 Task Claim::set_variables(const Json& changes) {
-  const auto at = task();
-  return claimed().write([&](Tasks& tasks) { return tasks.set_variables(at.owner, at.id, changes); });
+  return tasks::run(with_variables(Flow::blocking(), claimed(), changes, {}));
+}
+void Claim::set_variables(const Json& changes, std::stop_token stop, Done<Task> done) {
+  if (auto why = unusable()) return done(*std::move(why));
+  Op<Task>::start(with_variables(completing(claimed_), claimed_, changes, std::move(stop)), std::move(done));
 }
 
 Task Claim::complete(const Json& result, std::optional<std::string> message) {
-  const auto at = task();
-  return claimed().end(
-      [&](Tasks& tasks) { return tasks.complete_with_result(at.owner, at.id, result, std::move(message)); });
+  return tasks::run(
+      with_result(Flow::blocking(), claimed(), TaskStatus::completed, result, std::move(message), {}));
+}
+void Claim::complete(const Json& result, std::optional<std::string> message, std::stop_token stop,
+                     Done<Task> done) {
+  if (auto why = unusable()) return done(*std::move(why));
+  Op<Task>::start(with_result(completing(claimed_), claimed_, TaskStatus::completed, result,
+                              std::move(message), std::move(stop)),
+                  std::move(done));
 }
 
 Task Claim::fail(std::optional<std::string> message) {
   return update_status(TaskStatus::failed, std::move(message));
 }
+void Claim::fail(std::optional<std::string> message, std::stop_token stop, Done<Task> done) {
+  update_status(TaskStatus::failed, std::move(message), std::move(stop), std::move(done));
+}
 
 Task Claim::fail_with_result(const Json& result, std::optional<std::string> message) {
-  const auto at = task();
-  return claimed().end(
-      [&](Tasks& tasks) { return tasks.fail_with_result(at.owner, at.id, result, std::move(message)); });
+  return tasks::run(
+      with_result(Flow::blocking(), claimed(), TaskStatus::failed, result, std::move(message), {}));
+}
+void Claim::fail_with_result(const Json& result, std::optional<std::string> message, std::stop_token stop,
+                             Done<Task> done) {
+  if (auto why = unusable()) return done(*std::move(why));
+  Op<Task>::start(with_result(completing(claimed_), claimed_, TaskStatus::failed, result, std::move(message),
+                              std::move(stop)),
+                  std::move(done));
 }
 
 bool Claim::release() {
-  return claimed().release();
+  return tasks::run(ClaimedTask::release(Flow::blocking(), claimed(), {}));
+}
+void Claim::release(std::stop_token stop, Done<bool> done) {
+  if (auto why = unusable()) return done(*std::move(why));
+  Op<bool>::start(ClaimedTask::release(completing(claimed_), claimed_, std::move(stop)), std::move(done));
 }
 
 }  // namespace holdfast

@@ -1,57 +1,103 @@
 #include "tasks/claimed_task.hpp"
 
-#include "sys/sleep.hpp"
+#include "locks/operations.hpp"
+#include "tasks/address.hpp"
 #include "tasks/change_loop.hpp"
+#include "tasks/operations.hpp"
+#include "tasks/refusals.hpp"
 
 namespace holdfast {
 
+using flow::Flow;
+using flow::Op;
 using std::chrono::milliseconds;
 
-ClaimedTask::ClaimedTask(Guard guard, const Tasks& fenced, Task task)
-    : guard_(std::move(guard)),
-      fenced_(fenced.for_incarnation(task.incarnation)),
-      watched_(std::make_shared<Watched>()) {
-  watched_->task = std::move(task);
-  on_loss_.emplace(guard_.lost(), StopOnLoss{watched_});
-  const bool is_watched = watcher_.try_post(
-      [watched = watched_, tasks = fenced_, task = watched_->task] { watch(*watched, tasks, task); });
-  if (!is_watched) {
-    throw Error(ErrorCode::ServiceUnavailable,
-                "there is no thread to watch over the claimed task; the system's limit is reached");
+namespace {
+
+/// Goes on where user code may run, for as long as it likes.
+struct OnCallbackThread {
+  const Flow& flow;
+  const std::shared_ptr<TaskStore>& store;
+  [[nodiscard]] bool await_ready() const noexcept { return flow.blocks(); }
+  void await_suspend(std::coroutine_handle<> operation) const {
+    const auto keep = store;  // the pool's last owner may be the operation itself
+    keep->callbacks.post([operation] { operation.resume(); });
+  }
+  void await_resume() const noexcept {}
+};
+
+/// Whether the error says that the task is somebody else's, or over.
+bool is_refusal(const Error& error) {
+  switch (error.code()) {
+    case ErrorCode::NotFound:
+    case ErrorCode::InvalidTransition:
+    case ErrorCode::StaleFence:
+    case ErrorCode::WrongLock:
+      return true;
+    default:
+      return false;
   }
 }
 
-ClaimedTask::~ClaimedTask() {
-  if (watcher_.is_home()) watched_->unwatch.request_stop();
+}  // namespace
+
+ClaimedTask::ClaimedTask(Guard guard, std::shared_ptr<TaskStore> store, FencingToken fence, Task task)
+    : store_(std::move(store)),
+      fence_(std::move(fence)),
+      watched_(std::make_shared<Watched>()),
+      held_(LockRuntime::held(guard)),
+      guard_(std::move(guard)) {
+  watched_->task = std::move(task);
 }
 
-void ClaimedTask::watch(Watched& watched, Tasks tasks, const Task& claimed) {
-  const auto stop = watched.unwatch.get_token();
-  const auto is_over = [&](const Task& task) {
-    return is_final(task.status) || !tasks::is_same_incarnation(claimed.incarnation, task.incarnation);
+Claim ClaimedTask::start(Guard guard, std::shared_ptr<TaskStore> store, FencingToken fence, Task task) {
+  auto self =
+      std::make_shared<ClaimedTask>(std::move(guard), std::move(store), std::move(fence), std::move(task));
+  const auto& watched = self->watched_;
+  watched->on_loss.emplace(self->held_->lost(), Watched::StopOnLoss{watched});
+  auto watching = self->call(Flow::completing(self->store_->background), watched->unwatch.get_token());
+  Op<Ok>::start(watch(std::move(watching), watched, self->task()),
+                [watched, store = self->store_](const Result<Ok>& ended) {
+                  // No thread for its timer, say: a worker that cannot be told must not go on.
+                  if (!ended) store->callbacks.post([watched] { stop_worker(*watched); });
+                });
+  return Claim(std::move(self));
+}
+
+Op<Ok> ClaimedTask::watch(tasks::Call call, std::shared_ptr<Watched> watched, Task claimed) {
+  const auto is_ours = [&claimed](const Task& task) {
+    return tasks::is_same_incarnation(claimed.incarnation, task.incarnation);
   };
   bool is_cancelled = false;
   for (;;) {
-    try {
-      const auto ended = tasks.wait(claimed.owner, claimed.id, no_time_limit, is_over, stop);
-      is_cancelled = ended && ended->status == TaskStatus::cancelled &&
-                     tasks::is_same_incarnation(claimed.incarnation, ended->incarnation);
+    tasks::Until over{
+        .is_so = [is_ours](const Task& task) { return is_final(task.status) || !is_ours(task); }};
+    const auto ended = co_await tasks::wait(call, claimed.owner, claimed.id, no_time_limit, std::move(over));
+    if (call.stop.stop_requested()) co_return Ok{};
+    if (ended) {
+      is_cancelled = *ended && (*ended)->status == TaskStatus::cancelled && is_ours(**ended);
       break;
-    } catch (const Error& error) {
-      if (stop.stop_requested()) return;
-      if (error.code() == ErrorCode::NotFound) break;
-    } catch (const std::exception&) {
-      if (stop.stop_requested()) return;
     }
+    if (ended.error().code() == ErrorCode::NotFound) break;
     // The store is away for the moment. Whether the lock is lost over that is the guard's to say.
     constexpr milliseconds try_again(500);
-    sys::sleep_until(BootClock::now() + try_again, stop);
+    co_await call.flow.sleep_until(BootClock::now() + try_again, call.stop);
   }
   {
+    const std::lock_guard lock(watched->mutex);
+    watched->cancelled = is_cancelled;
+    watched->over = true;
+    if (watched->ending > 0) co_return Ok{};  // it may be the worker's own doing; `end` will know
+  }
+  co_await OnCallbackThread{call.flow, call.store};
+  stop_worker(*watched);
+  co_return Ok{};
+}
+
+void ClaimedTask::stop_worker(Watched& watched) {
+  {
     const std::lock_guard lock(watched.mutex);
-    watched.cancelled = is_cancelled;
-    watched.over = true;
-    if (watched.ending) return;  // it may be the worker's own doing; `end` will know
+    if (watched.released) return;
   }
   watched.stop.request_stop();
 }
@@ -66,67 +112,99 @@ bool ClaimedTask::cancelled() const {
   return watched_->cancelled;
 }
 
-Task ClaimedTask::write(const std::function<Task(Tasks&)>& change) {
-  if (!guard_) {
-    throw Error(ErrorCode::InvalidArgument,
-                "this claim has ended: its lock was released, and so was the task");
-  }
-  auto task = change(fenced_);
-  // A record of other software gets its incarnation with our first write.
-  fenced_ = fenced_.for_incarnation(task.incarnation);
-  const std::lock_guard lock(watched_->mutex);
-  watched_->task = task;
-  return task;
+tasks::Call ClaimedTask::call(Flow flow, std::stop_token stop) const {
+  return {.flow = std::move(flow),
+          .store = store_,
+          .stop = std::move(stop),
+          .fence = fence_,
+          .incarnation = task().incarnation};
 }
 
-Task ClaimedTask::end(const std::function<Task(Tasks&)>& change) {
-  set_ending(true);
-  std::optional<Task> task;
-  try {
-    task = write(change);
-  } catch (...) {
-    // What the watching thread kept silent about, taking it for our doing, was not. And a write that was
-    // refused tells as much as that thread would.
-    const bool over = set_ending(false);
-    if (over || is_refusal(std::current_exception())) watched_->stop.request_stop();
-    throw;
+Op<Task> ClaimedTask::write(Flow flow, Self self, Write what, std::stop_token stop) {
+  if (!self->held_->is_held()) {
+    co_return Error(ErrorCode::InvalidArgument,
+                    "this claim has ended: its lock was released, and so was the task");
   }
-  watched_->unwatch.request_stop();
-  try {
-    guard_.release();
-  } catch (const Error&) {
-    // The task has ended, which is what the caller wants to know. The lock ends with its lease.
-  }
-  return *task;
+  auto task = co_await what(self->call(std::move(flow), std::move(stop)), self->task());
+  if (!task) co_return task.error();
+  const std::lock_guard lock(self->watched_->mutex);
+  // Its incarnation too: a record of other software gets one with our first write. Of two writes at once
+  // the later one counts, whichever answer came first.
+  if (self->watched_->task.version < task->version) self->watched_->task = *task;
+  co_return std::move(task);
 }
 
-bool ClaimedTask::set_ending(bool ending) {
-  const std::lock_guard lock(watched_->mutex);
-  watched_->ending = ending;
-  return watched_->over;
-}
-
-bool ClaimedTask::is_refusal(const std::exception_ptr& thrown) {
-  try {
-    std::rethrow_exception(thrown);
-  } catch (const Error& error) {
-    switch (error.code()) {
-      case ErrorCode::NotFound:
-      case ErrorCode::InvalidTransition:
-      case ErrorCode::StaleFence:
-      case ErrorCode::WrongLock:
-        return true;
-      default:
-        return false;
+Op<Task> ClaimedTask::end(Flow flow, Self self, Write what, std::stop_token stop) {
+  auto& watched = *self->watched_;
+  {
+    const std::lock_guard lock(watched.mutex);
+    ++watched.ending;
+  }
+  auto task = co_await write(flow, self, std::move(what), stop);
+  if (!task) {
+    // What the watching operation kept silent about, taking it for our doing, was not. And a write that was
+    // refused tells as much as that would.
+    bool stops = false;
+    {
+      const std::lock_guard lock(watched.mutex);
+      stops = --watched.ending == 0 && (watched.over || is_refusal(task.error()));
     }
-  } catch (...) {
-    return false;
+    if (stops) {
+      co_await OnCallbackThread{flow, self->store_};
+      stop_worker(watched);
+    }
+    co_return task.error();
   }
+  self->unwatch();
+  // The task has ended, which is what the caller wants to know. Should this fail, the lock ends with its
+  // lease.
+  (void)co_await HeldLock::release(flow, self->held_, stop);
+  co_return std::move(task);
 }
 
-bool ClaimedTask::release() {
+Op<bool> ClaimedTask::release(Flow flow, Self self, std::stop_token stop) {
+  self->unwatch();
+  co_return co_await HeldLock::release(std::move(flow), self->held_, std::move(stop));
+}
+
+void ClaimedTask::unwatch() noexcept {
+  {
+    const std::lock_guard lock(watched_->mutex);
+    watched_->released = true;
+  }
   watched_->unwatch.request_stop();
-  return guard_.release();
+}
+
+void ClaimedTask::dispose() noexcept {
+  unwatch();
+  const Guard last = std::move(guard_);
+}
+
+void ClaimedTask::dispose_in_background() noexcept {
+  unwatch();
+  guard_.release_in_background();
+}
+
+Op<Claim> tasks::claim(Call call, Locks locks, std::string owner, std::string id, LockOptions how) {
+  const auto task = Address::of(owner, id, call.store->options.allow_anonymous);
+  if (!task) co_return task.error();
+  // Before the lock, which one may have to wait for, is taken for a task that is not there or is over.
+  const auto now = co_await get(call, owner, id);
+  if (!now) co_return now.error();
+  if (is_final(now->status)) co_return is_over(id, now->status);
+  auto guard =
+      co_await locks::lock(call.flow, LockRuntime::of(locks), lock_key_of(task->key), how, call.stop);
+  if (!guard) co_return guard.error();
+  FencingToken fence{.authority = guard->authority(), .lock_key = guard->key(), .fence = guard->fence()};
+  // Raises the fence and reads in one step: whoever held the lock before writes no more from here on.
+  auto claimed = co_await bind(call, owner, id, fence);
+  if (claimed && is_final(claimed->status)) claimed = is_over(id, claimed->status);
+  if (!claimed) {
+    // In a blocking flow the guard's destructor waits for the release.
+    if (!call.flow.blocks()) guard->release_in_background();
+    co_return claimed.error();
+  }
+  co_return ClaimedTask::start(*std::move(guard), call.store, std::move(fence), *std::move(claimed));
 }
 
 }  // namespace holdfast

@@ -1,65 +1,87 @@
 #pragma once
 
-#include <exception>
 #include <functional>
-#include <holdfast/tasks.hpp>
+#include <holdfast/claim.hpp>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <stop_token>
+#include <string>
 
-#include "sys/worker_pool.hpp"
+#include "locks/held_lock.hpp"
+#include "tasks/call.hpp"
 
 namespace holdfast {
 
-/// What stands behind a Claim: the lock, the fenced store, and a thread that watches for the task's end by
-/// somebody else's hand.
+/// What stands behind a Claim: the lock, what its writes carry, and an operation, without a thread, that
+/// watches for the task's end by somebody else's hand.
 class ClaimedTask {
  public:
-  /// ServiceUnavailable if there is no thread to be had; the lock is released then.
-  ClaimedTask(Guard guard, const Tasks& fenced, Task task);
-  ~ClaimedTask();
+  using Self = std::shared_ptr<ClaimedTask>;
+  /// One change of the task as it was last known.
+  using Write = std::function<flow::Op<Task>(tasks::Call, Task)>;
+
+  [[nodiscard]] static Claim start(Guard guard, std::shared_ptr<TaskStore> store, FencingToken fence,
+                                   Task task);
+  ClaimedTask(Guard guard, std::shared_ptr<TaskStore> store, FencingToken fence, Task task);
   ClaimedTask(const ClaimedTask&) = delete;
   ClaimedTask& operator=(const ClaimedTask&) = delete;
 
   [[nodiscard]] Task task() const;
-  [[nodiscard]] const FencingToken& fence() const noexcept { return *fenced_.fence(); }
+  [[nodiscard]] const FencingToken& fence() const noexcept { return fence_; }
   [[nodiscard]] std::stop_token stopped() const noexcept { return watched_->stop.get_token(); }
   [[nodiscard]] bool cancelled() const;
   [[nodiscard]] Guard& guard() noexcept { return guard_; }
+  [[nodiscard]] const std::shared_ptr<TaskStore>& store() const noexcept { return store_; }
+  /// False in a forked child, where nothing here may be touched.
+  [[nodiscard]] bool is_home() const noexcept { return held_->is_home(); }
 
   /// A write that leaves the task running.
-  Task write(const std::function<Task(Tasks&)>& change);
+  static flow::Op<Task> write(flow::Flow flow, Self self, Write what, std::stop_token stop);
   /// A write that ends it, and with it the claim.
-  Task end(const std::function<Task(Tasks&)>& change);
-  bool release();
+  static flow::Op<Task> end(flow::Flow flow, Self self, Write what, std::stop_token stop);
+  static flow::Op<bool> release(flow::Flow flow, Self self, std::stop_token stop);
+  /// The destructor's release; and the same without waiting for anything.
+  void dispose() noexcept;
+  void dispose_in_background() noexcept;
 
  private:
-  /// Shared with the watching thread, which may outlive the claim for a moment.
+  /// Shared with the watching operation, which may outlive the claim for a moment.
   struct Watched {
     std::mutex mutex;
     Task task;
     bool cancelled = false;
-    bool over = false;    ///< the watching thread has seen the end, and is gone
-    bool ending = false;  ///< by our own hand, if all goes well: no reason to stop the worker
+    bool over = false;  ///< the watching operation has seen the end, and is gone
+    int ending = 0;     ///< ends under way by our own hand: no reason to stop the worker, if all goes well
+    bool released = false;  ///< the claim has ended: nobody is to be stopped any more
     std::stop_source stop;
     std::stop_source unwatch;
-  };
-  static void watch(Watched& watched, Tasks tasks, const Task& claimed);
-  /// Whether the watching thread has seen the end.
-  bool set_ending(bool ending);
-  /// Whether what was thrown says that the task is somebody else's, or over.
-  static bool is_refusal(const std::exception_ptr& thrown);
 
-  Guard guard_;
-  Tasks fenced_;
-  const std::shared_ptr<Watched> watched_;
-  struct StopOnLoss {
-    std::shared_ptr<Watched> watched;
-    void operator()() const { watched->stop.request_stop(); }
+    /// Weak: whoever drops the last reference while this runs leaves the end to it, instead of waiting for
+    /// the user's callbacks in the destructor.
+    struct StopOnLoss {
+      std::weak_ptr<Watched> watched;
+      void operator()() const {
+        if (const auto alive = watched.lock()) alive->stop.request_stop();
+      }
+    };
+    std::optional<std::stop_callback<StopOnLoss>> on_loss;
   };
-  std::optional<std::stop_callback<StopOnLoss>> on_loss_;
-  sys::WorkerPool watcher_{1};
+
+  static flow::Op<Ok> watch(tasks::Call call, std::shared_ptr<Watched> watched, Task claimed);
+  /// Runs the user's stop callbacks, on this thread; not if the claim has ended.
+  static void stop_worker(Watched& watched);
+
+  [[nodiscard]] tasks::Call call(flow::Flow flow, std::stop_token stop) const;
+  /// No longer watched, and stopped() is not triggered any more.
+  void unwatch() noexcept;
+
+  const std::shared_ptr<TaskStore> store_;
+  const FencingToken fence_;
+  const std::shared_ptr<Watched> watched_;
+  /// Operations use this one: the guard is the user's, who may move or release it at any time.
+  const std::shared_ptr<HeldLock> held_;
+  Guard guard_;
 };
 
 }  // namespace holdfast

@@ -1,10 +1,17 @@
 #include <holdfast/fenced_register.hpp>
 #include <nlohmann/json.hpp>
 
+#include "tasks/call.hpp"
 #include "tasks/refusals.hpp"
-#include "tasks/store.hpp"
 
 namespace holdfast {
+
+using flow::Flow;
+using flow::Op;
+using tasks::run;
+using tasks::start;
+using Value = FencedRegister::Value;
+
 namespace {
 
 /// No owner of tasks is stored under this name: one that contains %25 has no other % (see stored_owner).
@@ -24,7 +31,7 @@ RecordData wrapped(std::string_view text) {
   return RecordData::parse(Json::string(text).value_or_throw().str()).value_or_throw();
 }
 
-FencedRegister::Value value_of(const StoredRecord& stored) {
+Value value_of(const StoredRecord& stored) {
   const auto text = nlohmann::json::parse(stored.data, nullptr, false);
   if (!text.is_string() || !stored.guarded_by) {
     throw Error(ErrorCode::Internal, "what is stored under this register's name is none; it is left alone");
@@ -32,44 +39,112 @@ FencedRegister::Value value_of(const StoredRecord& stored) {
   return {.text = text.get<std::string>(), .version = stored.version, .written_by = *stored.guarded_by};
 }
 
+/// InvalidArgument if the guard is empty.
+Result<FencingToken> token_of(const Guard& guard) {
+  try {
+    return FencingToken{.authority = guard.authority(), .lock_key = guard.key(), .fence = guard.fence()};
+  } catch (const Error& error) {
+    return error;
+  }
+}
+
+std::string name_of(const RecordKey& key) {
+  return "the register " + std::string(key.task());
+}
+
+/// Which register, and how to wait for it.
+struct Call {
+  Flow flow;
+  std::shared_ptr<StorageBackend> storage;
+  RecordKey key;
+  std::stop_token stop;
+};
+
+Op<std::optional<Value>> get_value(Call call) {
+  GetRecord request{.key = call.key};
+  const auto stored =
+      co_await tasks::ask(call.flow, call.storage, &StorageBackend::get, std::move(request), call.stop);
+  if (!stored) co_return stored.error();
+  if (!*stored) co_return std::nullopt;
+  co_return value_of(**stored);
+}
+
+Op<std::uint64_t> put_value(Call call, std::string text, FencingToken token) {
+  PutRecord request{
+      .key = call.key, .data = wrapped(text), .fence = std::move(token), .fenced_may_create = true};
+  const auto outcome =
+      co_await tasks::ask(call.flow, call.storage, &StorageBackend::put, std::move(request), call.stop);
+  if (!outcome) co_return outcome.error();
+  tasks::throw_if_refused(*outcome, name_of(call.key));
+  if (const auto* written = std::get_if<Written>(&*outcome)) co_return written->version;
+  co_return Error(ErrorCode::Internal, name_of(call.key) + " was not written, for no reason given");
+}
+
+Op<std::optional<Value>> guard_value(Call call, FencingToken token) {
+  GuardRecord request{.key = call.key, .fence = std::move(token)};
+  const auto outcome =
+      co_await tasks::ask(call.flow, call.storage, &StorageBackend::guard, std::move(request), call.stop);
+  if (!outcome) co_return outcome.error();
+  tasks::throw_if_refused(*outcome, name_of(call.key));
+  if (const auto* stored = std::get_if<StoredRecord>(&*outcome)) co_return value_of(*stored);
+  co_return std::nullopt;
+}
+
+Op<bool> rebind_value(Call call, FencingToken token) {
+  RebindRecord request{.key = call.key, .fence = std::move(token)};
+  const auto outcome =
+      co_await tasks::ask(call.flow, call.storage, &StorageBackend::rebind, std::move(request), call.stop);
+  if (!outcome) co_return outcome.error();
+  co_return std::holds_alternative<StoredRecord>(*outcome);
+}
+
 }  // namespace
 
 FencedRegister::FencedRegister(std::shared_ptr<StorageBackend> storage, std::string_view name)
-    : storage_(std::move(storage)), key_(key_of(name)) {}
+    : storage_(std::move(storage)), background_(std::make_shared<flow::Background>()), key_(key_of(name)) {}
 
-std::optional<FencedRegister::Value> FencedRegister::get(std::stop_token stop) const {
-  const auto stored = tasks::get(*storage_, {.key = key_}, std::move(stop)).value_or_throw();
-  return stored ? std::optional(value_of(*stored)) : std::nullopt;
+std::optional<Value> FencedRegister::get(std::stop_token stop) const {
+  return run(get_value({Flow::blocking(), storage_, key_, std::move(stop)}));
+}
+void FencedRegister::get(std::stop_token stop, Done<std::optional<Value>> done) const {
+  start(*background_, get_value({Flow::completing(background_), storage_, key_, std::move(stop)}),
+        std::move(done));
 }
 
 std::uint64_t FencedRegister::put(std::string_view text, const FencingToken& token, std::stop_token stop) {
-  PutRecord request{.key = key_, .data = wrapped(text), .fence = token, .fenced_may_create = true};
-  const auto outcome = tasks::put(*storage_, std::move(request), std::move(stop)).value_or_throw();
-  const auto what = "the register " + std::string(key_.task());
-  tasks::throw_if_refused(outcome, what);
-  const auto* written = std::get_if<Written>(&outcome);
-  if (written == nullptr) throw Error(ErrorCode::Internal, what + " was not written, for no reason given");
-  return written->version;
+  return run(put_value({Flow::blocking(), storage_, key_, std::move(stop)}, std::string(text), token));
+}
+void FencedRegister::put(std::string_view text, const FencingToken& token, std::stop_token stop,
+                         Done<std::uint64_t> done) {
+  start(*background_,
+        put_value({Flow::completing(background_), storage_, key_, std::move(stop)}, std::string(text), token),
+        std::move(done));
 }
 
 std::uint64_t FencedRegister::put(std::string_view text, const Guard& guard, std::stop_token stop) {
-  return put(text, {.authority = guard.authority(), .lock_key = guard.key(), .fence = guard.fence()},
-             std::move(stop));
+  return put(text, token_of(guard).value_or_throw(), std::move(stop));
+}
+void FencedRegister::put(std::string_view text, const Guard& guard, std::stop_token stop,
+                         Done<std::uint64_t> done) {
+  const auto token = token_of(guard);
+  if (!token) return done(token.error());
+  put(text, *token, std::move(stop), std::move(done));
 }
 
-std::optional<FencedRegister::Value> FencedRegister::guard(const FencingToken& token, std::stop_token stop) {
-  const auto outcome =
-      tasks::guard(*storage_, {.key = key_, .fence = token}, std::move(stop)).value_or_throw();
-  const auto what = "the register " + std::string(key_.task());
-  tasks::throw_if_refused(outcome, what);
-  const auto* stored = std::get_if<StoredRecord>(&outcome);
-  return stored != nullptr ? std::optional(value_of(*stored)) : std::nullopt;
+std::optional<Value> FencedRegister::guard(const FencingToken& token, std::stop_token stop) {
+  return run(guard_value({Flow::blocking(), storage_, key_, std::move(stop)}, token));
+}
+void FencedRegister::guard(const FencingToken& token, std::stop_token stop, Done<std::optional<Value>> done) {
+  start(*background_, guard_value({Flow::completing(background_), storage_, key_, std::move(stop)}, token),
+        std::move(done));
 }
 
 bool FencedRegister::rebind(const FencingToken& token, std::stop_token stop) {
-  const auto outcome =
-      tasks::rebind(*storage_, {.key = key_, .fence = token}, std::move(stop)).value_or_throw();
-  return std::holds_alternative<StoredRecord>(outcome);
+  return run(rebind_value({Flow::blocking(), storage_, key_, std::move(stop)}, token));
+}
+void FencedRegister::rebind(const FencingToken& token, std::stop_token stop, Done<bool> done) {
+  start(*background_, rebind_value({Flow::completing(background_), storage_, key_, std::move(stop)}, token),
+        std::move(done));
 }
 
 }  // namespace holdfast

@@ -33,7 +33,11 @@ ListLoop::Action ListLoop::resume(const Result<RecordPage>& answer) {
   for (const auto& listed : answer->records) {
     ++looked_at_;
     const auto record = TaskRecord::parse(listed.record.data, listed.key.task());
-    if (!record) return Finished{record.error()};
+    if (!record && !what_.skip_unreadable) return Finished{record.error()};
+    if (!record) {
+      page_.unreadable.push_back(record.error());
+      continue;
+    }
     if (record->owner() != owner_ || (what_.status && record->status() != *what_.status)) continue;
     page_.tasks.push_back(
         record->task(listed.record.version, listed.record.incarnation, listed.record.guarded_by));

@@ -50,7 +50,8 @@ std::optional<std::string> owner_stored_as(std::string_view stored) {
     owner += three == "%3A" ? ':' : stored[at];  // %25 is the % it begins with
     at += encoded ? 3 : 1;
   }
-  if (stored_owner(owner) != stored) return std::nullopt;
+  // An owner without a name is `local`, and stored as that.
+  if (owner.empty() || stored_owner(owner) != stored) return std::nullopt;
   return owner;
 }
 

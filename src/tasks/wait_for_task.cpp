@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "sys/sleep.hpp"
-
 namespace holdfast::tasks {
 namespace {
 
@@ -18,36 +16,33 @@ constexpr milliseconds longest_absence = std::chrono::minutes(1);
 
 }  // namespace
 
-std::optional<Task> wait_for_task(StorageBackend& storage, const RecordKey& key,
-                                  const std::function<Task()>& get,
-                                  const std::function<bool(const Task&)>& until, BootTime deadline,
-                                  const std::stop_token& stop) {
+flow::Op<std::optional<Task>> wait_for_task(WaitForTask what) {
+  const auto& [flow, storage, key, get, until, deadline, stop] = what;
   // The watch comes before the first look, so that no change falls between them.
-  const auto watch = storage.watch(key, deadline, stop);
+  const auto watch = co_await flow.watch(storage, key, deadline, stop);
   std::optional<BootTime> away_since;
   for (;;) {
     if (stop.stop_requested()) {
-      throw Error(ErrorCode::Aborted, "stopped while waiting for a task").about(key.task(), {});
+      co_return Error(ErrorCode::Aborted, "stopped while waiting for a task").about(key.task(), {});
     }
     const auto asked = BootClock::now();
-    try {
-      auto task = get();
-      if (until(task)) return task;
+    auto task = co_await get();
+    if (task) {
+      if (until.is_user_code) co_await flow.leave_io_thread();
+      if (until.is_so(*task)) co_return *std::move(task);
       away_since.reset();
-    } catch (const Error& error) {
-      if (!error.transient()) throw;
+    } else {
+      if (!task.error().transient()) co_return task.error();
       const auto since = away_since.value_or(asked);
-      if (BootClock::now() >= std::min(deadline, saturating_add(since, longest_absence))) throw;
+      if (BootClock::now() >= std::min(deadline, saturating_add(since, longest_absence))) {
+        co_return task.error();
+      }
       away_since = since;
     }
     const auto now = BootClock::now();
-    if (now >= deadline) return std::nullopt;
+    if (now >= deadline) co_return std::nullopt;
     const auto look_again = std::min(deadline, now + (watch ? look_again_woken : look_again_polling));
-    if (watch) {
-      (void)watch->wait(look_again, look_again, stop);
-    } else {
-      sys::sleep_until(look_again, stop);
-    }
+    (void)co_await flow.wait(watch.get(), look_again, look_again, stop);
   }
 }
 

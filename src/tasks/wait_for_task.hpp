@@ -3,17 +3,28 @@
 #include <functional>
 #include <holdfast/storage_backend.hpp>
 #include <holdfast/task_types.hpp>
+#include <memory>
 #include <optional>
 #include <stop_token>
 
+#include "flow/flow.hpp"
+#include "tasks/operations.hpp"
+
 namespace holdfast::tasks {
 
+struct WaitForTask {
+  flow::Flow flow;
+  std::shared_ptr<StorageBackend> storage;
+  RecordKey key;
+  std::function<flow::Op<Task>()> get;
+  Until until;
+  BootTime deadline = never;
+  std::stop_token stop;
+};
+
 /// Reads the task, with `get`, until `until` says yes to it; nothing if the deadline comes first. Aborted on
-/// a stop request. Transient errors of `get` are waited out, until the deadline or for a minute; what else it
-/// throws goes on to the caller.
-[[nodiscard]] std::optional<Task> wait_for_task(StorageBackend& storage, const RecordKey& key,
-                                                const std::function<Task()>& get,
-                                                const std::function<bool(const Task&)>& until,
-                                                BootTime deadline, const std::stop_token& stop);
+/// a stop request. Transient errors of `get` are waited out, until the deadline or for a minute; its other
+/// errors go on to the caller.
+[[nodiscard]] flow::Op<std::optional<Task>> wait_for_task(WaitForTask what);
 
 }  // namespace holdfast::tasks

@@ -126,6 +126,20 @@ TEST_F(LockCommands, ListShowsEveryLockOnceAndHidesTheIds) {
   EXPECT_NE(table.find("b\\x0ab"), std::string::npos) << table;
 }
 
+TEST_F(LockCommands, OwnsTellsWhetherThatIdHoldsThatKey) {
+  const std::string a = acquire("a")["lockId"];
+  const std::string b = acquire("b")["lockId"];
+  const auto owns = holdfast({"--json", "lock", "owns", "a", a});
+  EXPECT_EQ(owns.code, 0);
+  EXPECT_EQ(json::parse(owns.out), json({{"owns", true}}));
+  const auto other = holdfast({"--json", "lock", "owns", "a", b});
+  EXPECT_EQ(other.code, 1);
+  EXPECT_EQ(json::parse(other.out), json({{"owns", false}}));
+  EXPECT_EQ(holdfast({"lock", "owns", "a", a}).out, "");
+  ASSERT_EQ(holdfast({"lock", "release", a}).code, 0);
+  EXPECT_EQ(holdfast({"lock", "owns", "a", a}).code, 1);
+}
+
 TEST_F(LockCommands, AnEmptyListIsEmpty) {
   EXPECT_EQ(holdfast({"lock", "list"}).out, "");
   EXPECT_EQ(holdfast({"--json", "lock", "list"}).out, "");
@@ -139,6 +153,7 @@ TEST_F(LockCommands, AnIdThatBeginsWithADashIsNoOption) {
     EXPECT_EQ(holdfast({"lock", "extend", id, "--ttl", "5"}).code, 1) << id;
     EXPECT_EQ(holdfast({"lock", "extend", "--ttl", "5", id}).code, 1) << id;
     EXPECT_EQ(holdfast({"lock", "show", "--id", id}).code, 1) << id;
+    EXPECT_EQ(holdfast({"lock", "owns", "k", id}).code, 1) << id;
   }
 }
 

@@ -180,14 +180,14 @@ class StorageManyOwners : public StorageContract {};
 
 TEST_P(StorageManyOwners, APageHoldsAThousandAtMost) {
   std::set<std::string> everybody;
-  for (std::size_t i = 0; i < max_record_page + 500; ++i) {
+  for (std::size_t i = 0; i < max_record_page + 2; ++i) {
     everybody.insert(std::to_string(i));
     create(*mine, std::to_string(i) + ":t");
   }
   const auto first = outcome(*theirs, ListOwners{.limit = 5 * max_record_page});
   EXPECT_EQ(first.owners.size(), max_record_page);
   const auto second = outcome(*theirs, ListOwners{.cursor = first.cursor, .limit = 5 * max_record_page});
-  EXPECT_EQ(second.owners.size(), 500U);
+  EXPECT_EQ(second.owners.size(), 2U);
   EXPECT_EQ(second.cursor, "");
   std::set<std::string> seen(first.owners.begin(), first.owners.end());
   seen.insert(second.owners.begin(), second.owners.end());

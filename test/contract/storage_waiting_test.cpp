@@ -6,6 +6,8 @@
 #include <thread>
 
 #include "contract/storage_contract.hpp"
+#include "support/begun_wait.hpp"
+#include "support/eventually.hpp"
 #include "support/in_child.hpp"
 
 namespace holdfast::test {
@@ -217,6 +219,81 @@ TEST_P(StorageWatches, AWatchThatIsGoneDisturbsNobody) {
   put(*theirs, "o:t");
   EXPECT_TRUE(stays->wait_until(BootClock::now() + 10s, {}));
 }
+
+/// The same without a thread that sleeps.
+class StorageIdleWaits : public StorageContract {
+ protected:
+  const RecordKey key = record_key("o:t");
+};
+
+TEST_P(StorageIdleWaits, AChangeWakesAllThatWaitAndAllThatWillWait) {
+  create(*mine, "o:t");
+  for (const auto& [writer, reader] : {std::pair(mine, theirs), std::pair(theirs, mine)}) {
+    std::vector<std::unique_ptr<Watch>> watches;
+    for (int i = 0; i < 4; ++i) {
+      watches.push_back(begun_watch(*reader, key));
+      ASSERT_TRUE(watches.back());
+    }
+    const BegunWait first(*watches[0]), second(*watches[1]);
+    put(*writer, "o:t");
+    const BegunWait third(*watches[2]), fourth(*watches[3]);
+    for (const auto* wait : {&first, &second, &third, &fourth}) EXPECT_EQ(wait->end(), true);
+  }
+}
+
+TEST_P(StorageIdleWaits, AWatchWakesForEachOfSeveralChanges) {
+  const auto watch = begun_watch(*theirs, key);
+  ASSERT_TRUE(watch);
+  for (int i = 0; i < 5; ++i) {
+    const BegunWait wait(*watch);
+    put(*mine, "o:t");
+    EXPECT_EQ(wait.end(), true) << i;
+  }
+}
+
+TEST_P(StorageIdleWaits, EveryoneLooksAgainForItselfAndEndsAtItsDeadlineAndWhenStopped) {
+  const auto first = begun_watch(*theirs, key), second = begun_watch(*theirs, key);
+  ASSERT_TRUE(first && second);
+  std::stop_source stop;
+  const BegunWait waiting(*first, never, never, stop.get_token());
+  const auto ends_after = [&](BootTime look_again_at, BootTime deadline) {
+    for (;;) {
+      const auto end = BegunWait(*second, look_again_at, deadline).end();
+      if (end != true) return end == false && BootClock::now() >= std::min(look_again_at, deadline);
+      if (!GetParam().asks_again) return false;
+    }
+  };
+  EXPECT_TRUE(ends_after(BootClock::now() + 20ms, never)) << "though it is not the first";
+  EXPECT_TRUE(ends_after(never, BootClock::now() + 20ms));
+  if (!GetParam().asks_again) {
+    EXPECT_EQ(waiting.ended(), std::nullopt);
+  }
+  stop.request_stop();
+  ASSERT_TRUE(waiting.end());
+  if (!GetParam().asks_again) {
+    EXPECT_EQ(waiting.end(), false);
+  }
+  EXPECT_EQ(BegunWait(*second, never, never, stop.get_token()).end(), false);
+}
+
+TEST_P(StorageIdleWaits, TwoThousandWaitersOfARecordAreAllWokenByOneChange) {
+  constexpr int many = 2000;
+  std::vector<std::unique_ptr<Watch>> watches(many);
+  std::atomic<int> watching = 0;
+  for (auto& place : watches) {
+    theirs->begin_watch(key, never, {}, [&](Result<std::unique_ptr<Watch>> watch) {
+      place = std::move(watch).value_or_throw();
+      ++watching;
+    });
+  }
+  ASSERT_TRUE(eventually([&] { return watching == many; }));
+  std::vector<BegunWait> waits;
+  for (const auto& watch : watches) waits.emplace_back(*watch);
+  put(*mine, "o:t");
+  for (const auto& wait : waits) ASSERT_EQ(wait.end(), true);
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, StorageIdleWaits, testing::ValuesIn(storage_engines()), engine_name);
 
 INSTANTIATE_TEST_SUITE_P(Engines, StorageOperations, testing::ValuesIn(storage_engines()), engine_name);
 INSTANTIATE_TEST_SUITE_P(Engines, StorageWatches, testing::ValuesIn(storage_engines()), engine_name);

@@ -1,4 +1,4 @@
-// The task rules, through the blocking interface, on an engine of each kind.
+// The task rules, through the blocking interface and through Asio, on an engine of each kind.
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "support/eventually.hpp"
-#include "support/redis_server.hpp"
-#include "support/temp_dir.hpp"
+#include "support/own_store.hpp"
+#include "support/tested_tasks.hpp"
 
 namespace holdfast::test {
 namespace {
@@ -20,23 +20,22 @@ Json json(std::string_view text) {
   return Json::parse(text).value_or_throw();
 }
 
-class TasksOn : public testing::TestWithParam<std::string> {
+struct TasksWay {
+  std::string engine;
+  bool through_asio = false;
+};
+
+class TasksOn : public testing::TestWithParam<TasksWay> {
  protected:
   void SetUp() override {
-    if (GetParam() == "redis") {
+    if (GetParam().engine == "redis") {
       if (auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
-      const auto prefix = private_prefix();
-      const auto shared = shared_redis_url();
-      url = shared + (shared.find('?') == std::string::npos ? "?" : "&") + "lock_prefix=" + prefix +
-            "&task_prefix=" + prefix;
-    } else if (GetParam() == "sqlite") {
-      url = "sqlite:" + (directory.path() / "tasks.db").string();
-    } else {
-      url = "memory:";
     }
-    holdfast.emplace(open(url));
+    own.emplace(GetParam().engine);
+    holdfast.emplace(open(own->url()));
+    if (GetParam().through_asio) asio = std::make_shared<AsioThread>();
   }
-  Tasks tasks(const TaskOptions& options = {}) { return holdfast->tasks(options); }
+  TestedTasks tasks(const TaskOptions& options = {}) { return {asio, holdfast->tasks(options)}; }
 
   template <class F>
   static ErrorCode code_of(F&& call) {
@@ -49,9 +48,9 @@ class TasksOn : public testing::TestWithParam<std::string> {
     return ErrorCode::Internal;
   }
 
-  TempDir directory;
-  std::string url;
+  std::optional<OwnStore> own;
   std::optional<Holdfast> holdfast;
+  std::shared_ptr<AsioThread> asio;
 };
 
 TEST_P(TasksOn, AreCreatedAndFoundAgain) {
@@ -256,6 +255,22 @@ TEST_P(TasksOn, AreListedNewestFirstPageByPage) {
   EXPECT_EQ(code_of([&] { (void)store.list("alice", {.cursor = "nonsense"}); }), ErrorCode::BadCursor);
 }
 
+TEST_P(TasksOn, TheirOwnersAreListedByTheNamesTheyGave) {
+  auto store = tasks();
+  const std::set<std::string> owners{"alice", "a:b", "100%", "50%25", "ü"};
+  for (const auto& owner : owners) (void)store.create(owner);
+  const auto lock = holdfast->locks().lock("leader");
+  (void)TestedRegister(asio, holdfast->fenced_register("state")).put("x", lock);
+  std::multiset<std::string> seen;
+  ListOwners what{.limit = 2};
+  do {
+    const auto page = store.owners(what);
+    seen.insert(page.owners.begin(), page.owners.end());
+    what.cursor = page.cursor;
+  } while (!what.cursor.empty());
+  EXPECT_EQ(seen, std::multiset<std::string>(owners.begin(), owners.end())) << "registers have no owner";
+}
+
 TEST_P(TasksOn, CanBeListedByStatus) {
   auto store = tasks();
   std::set<std::string> failed;
@@ -431,7 +446,7 @@ TEST_P(TasksOn, AWorkerIsStoppedWhenItsTaskIsCancelledElsewhere) {
   auto claim = store.claim("alice", id);
   EXPECT_FALSE(claim.stopped().stop_requested());
   (void)claim.set_variables(json(R"({"progress":0.5})"));
-  auto elsewhere = GetParam() == "memory" ? tasks() : open(url).tasks();
+  auto elsewhere = GetParam().engine == "memory" ? tasks() : TestedTasks(asio, open(own->url()).tasks());
   (void)elsewhere.cancel("alice", id, "no longer needed");
   EXPECT_TRUE(eventually([&] { return claim.stopped().stop_requested(); }));
   EXPECT_TRUE(claim.cancelled());
@@ -484,7 +499,7 @@ TEST_P(TasksOn, WaitingCanBeStopped) {
 }
 
 TEST_P(TasksOn, ARegisterRefusesALateWriter) {
-  auto state = holdfast->fenced_register("leader-state");
+  TestedRegister state(asio, holdfast->fenced_register("leader-state"));
   EXPECT_FALSE(state.get());
   auto& locks = holdfast->locks();
   auto first = locks.lock("leader");
@@ -518,8 +533,13 @@ TEST_P(TasksOn, BadTextIsRefusedBeforeAnythingIsWritten) {
   EXPECT_EQ(store.get("alice", id).version, 1U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Engine, TasksOn, testing::Values("memory", "sqlite", "redis"),
-                         [](const auto& instance) { return instance.param; });
+INSTANTIATE_TEST_SUITE_P(Engine, TasksOn,
+                         testing::Values(TasksWay{"memory", false}, TasksWay{"sqlite", false},
+                                         TasksWay{"redis", false}, TasksWay{"memory", true},
+                                         TasksWay{"sqlite", true}, TasksWay{"redis", true}),
+                         [](const auto& instance) {
+                           return instance.param.engine + (instance.param.through_asio ? "_asio" : "");
+                         });
 
 }  // namespace
 }  // namespace holdfast::test

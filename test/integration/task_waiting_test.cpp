@@ -8,44 +8,51 @@ namespace holdfast::tasks {
 namespace {
 
 using namespace std::chrono_literals;
+using flow::Flow;
+using flow::Op;
 
-const auto key = RecordKey::of("alice", "7").value_or_throw();
-const auto is_over = [](const Task& task) { return is_final(task.status); };
+/// Waits for a task that `get` reads.
+Result<std::optional<Task>> wait_for(std::function<Result<Task>()> get, BootTime deadline) {
+  WaitForTask what{.flow = Flow::blocking(),
+                   .storage = make_memory_storage_backend(),
+                   .key = RecordKey::of("alice", "7").value_or_throw(),
+                   .get = [get = std::move(get)]() -> Op<Task> { co_return get(); },
+                   .until = {.is_so = [](const Task& task) { return is_final(task.status); }},
+                   .deadline = deadline,
+                   .stop = {}};
+  return Op<std::optional<Task>>::run(wait_for_task(std::move(what)));
+}
 
 TEST(WaitForTask, AStoreThatIsAwayForAWhileDoesNotEndIt) {
-  const auto storage = make_memory_storage_backend();
   int asked = 0;
-  const auto get = [&]() -> Task {
-    if (++asked < 3) throw Error(ErrorCode::ServiceUnavailable, "away");
+  const auto get = [&]() -> Result<Task> {
+    if (++asked < 3) return Error(ErrorCode::ServiceUnavailable, "away");
     Task task;
     task.status = TaskStatus::completed;
     return task;
   };
-  const auto task = wait_for_task(*storage, key, get, is_over, never, {});
+  const auto task = wait_for(get, never).value_or_throw();
   ASSERT_TRUE(task);
   EXPECT_EQ(task->status, TaskStatus::completed);
   EXPECT_EQ(asked, 3);
 }
 
 TEST(WaitForTask, OneThatIsAwayAtTheDeadlineSaysSo) {
-  const auto storage = make_memory_storage_backend();
-  const auto get = []() -> Task { throw Error(ErrorCode::NetworkTimeout, "no answer"); };
-  try {
-    (void)wait_for_task(*storage, key, get, is_over, BootClock::now() + 300ms, {});
-    FAIL() << "it ended without the error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::NetworkTimeout);
-  }
+  const auto get = []() -> Result<Task> { return Error(ErrorCode::NetworkTimeout, "no answer"); };
+  const auto answer = wait_for(get, BootClock::now() + 300ms);
+  ASSERT_FALSE(answer) << "it ended without the error";
+  EXPECT_EQ(answer.error().code(), ErrorCode::NetworkTimeout);
 }
 
 TEST(WaitForTask, AnyOtherErrorEndsItAtOnce) {
-  const auto storage = make_memory_storage_backend();
   int asked = 0;
-  const auto get = [&]() -> Task {
+  const auto get = [&]() -> Result<Task> {
     ++asked;
-    throw Error(ErrorCode::NotFound, "gone");
+    return Error(ErrorCode::NotFound, "gone");
   };
-  EXPECT_THROW((void)wait_for_task(*storage, key, get, is_over, never, {}), Error);
+  const auto answer = wait_for(get, never);
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code(), ErrorCode::NotFound);
   EXPECT_EQ(asked, 1);
 }
 

@@ -46,6 +46,8 @@ judge() {
       ;;
     src/flow/* | src/locks/* | src/tasks/* | src/decorate/*)
       [[ $what != '"engine/'* && ! $what =~ $engines ]] || why="policies know the contracts, not the engines"
+      [[ $file != src/decorate/* || ! $what =~ ^\"(locks|tasks|flow)/ && ! $what =~ $policies ]] ||
+        why="a decorator knows the contracts, not the policies"
       ;;
     cli/* | examples/* | bench/*)
       [[ ! $what =~ $internal && $what != *..* ]] || why="only <holdfast/...> of ours, as any user"

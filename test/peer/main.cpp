@@ -1,8 +1,11 @@
 // The other process of open_in_another_process: carries out operations read from stdin.
 
+#include <atomic>
 #include <holdfast/open.hpp>
 #include <iostream>
 #include <map>
+#include <memory>
+#include <stop_token>
 
 #include "support/calls.hpp"
 #include "support/peer_protocol.hpp"
@@ -29,12 +32,33 @@ class Peer {
     }
     if (op == "wait")
       return {{"woken", watches_.at(ask.at("watch"))->wait_until(to_time(ask.at("until")), {})}};
+    if (op == "begin_wait") return begin_wait(ask);
+    if (op == "stop_waiting") waits_.at(ask.at("watch"))->stop.request_stop();
+    if (op == "ended") {
+      const int woken = waits_.at(ask.at("watch"))->woken;
+      return {{"woken", woken < 0 ? json() : json(woken > 0)}};
+    }
     if (op == "pass_on") watches_.at(ask.at("watch"))->pass_on();
     if (op == "unwatch") watches_.erase(ask.at("watch").get<int>());
     return json::object();
   }
 
  private:
+  /// A wait for which no thread sleeps.
+  struct Wait {
+    std::stop_source stop;
+    std::atomic<int> woken = -1;  ///< 0 or 1 when it has ended
+  };
+
+  json begin_wait(const json& ask) {
+    const auto wait = std::make_shared<Wait>();
+    waits_[ask.at("watch")] = wait;
+    watches_.at(ask.at("watch"))
+        ->begin_wait(to_time(ask.at("look_again")), to_time(ask.at("deadline")), wait->stop.get_token(),
+                     [wait](const Result<bool>& woken) { wait->woken = *woken ? 1 : 0; });
+    return json::object();
+  }
+
   json acquire(const json& ask) {
     const auto result =
         try_acquire(backend_, {.id = to_id(ask.at("id")),
@@ -90,6 +114,7 @@ class Peer {
   Holdfast holdfast_;
   LockBackend& backend_;
   std::map<int, std::unique_ptr<Watch>> watches_;
+  std::map<int, std::shared_ptr<Wait>> waits_;
 };
 
 }  // namespace

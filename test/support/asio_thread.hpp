@@ -1,15 +1,21 @@
 #pragma once
 
+#include <asio/bind_cancellation_slot.hpp>
+#include <asio/cancellation_signal.hpp>
 #include <asio/executor_work_guard.hpp>
 #include <asio/io_context.hpp>
+#include <asio/post.hpp>
+#include <asio/use_future.hpp>
+#include <future>
 #include <memory>
+#include <stop_token>
 #include <thread>
 
 #include "sys/process.hpp"
 
 namespace holdfast::test {
 
-/// An io_context that a thread runs.
+/// An io_context that a thread runs, and a way to wait for what completes there.
 class AsioThread {
  public:
   AsioThread();
@@ -19,8 +25,29 @@ class AsioThread {
   AsioThread& operator=(const AsioThread&) = delete;
 
   [[nodiscard]] asio::io_context& context() noexcept { return *context_; }
+  [[nodiscard]] asio::io_context::executor_type executor() noexcept { return context_->get_executor(); }
+  [[nodiscard]] std::thread::id id() const noexcept { return thread_.get_id(); }
   /// False in a forked child, where the thread is not.
   [[nodiscard]] bool is_home() const noexcept { return home_.is_here(); }
+
+  /// Begins an operation, `begin(token)`, and returns what it completes with; throws its error. A stop
+  /// request is a signal on its cancellation slot.
+  template <class Begin>
+  auto await(const std::stop_token& stop, Begin begin) {
+    if (!stop.stop_possible()) return begin(asio::use_future).get();
+    // A signal and its slot are not for two threads at once: both belong to the context's.
+    const auto signal = std::make_shared<asio::cancellation_signal>();
+    using Future = decltype(begin(asio::use_future));
+    std::promise<Future> begun;
+    asio::post(*context_, [&] {
+      begun.set_value(begin(asio::bind_cancellation_slot(signal->slot(), asio::use_future)));
+    });
+    Future end = begun.get_future().get();
+    const std::stop_callback on_stop(stop, [this, signal] {
+      asio::post(*context_, [signal] { signal->emit(asio::cancellation_type::all); });
+    });
+    return end.get();
+  }
 
  private:
   const sys::Birthplace home_;

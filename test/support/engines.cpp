@@ -6,6 +6,7 @@
 #include <ostream>
 
 #include "support/asio_backend.hpp"
+#include "support/instrumented.hpp"
 #include "support/peer.hpp"
 #include "support/redis_server.hpp"
 #include "support/temp_dir.hpp"
@@ -79,6 +80,25 @@ class TroubledRedisWorld final : public World {
   TroubledRedis redis_;
 };
 
+/// Another engine's world, with every instrument attached.
+class TelemetryWorld final : public World {
+ public:
+  explicit TelemetryWorld(std::unique_ptr<World> inner) : inner_(std::move(inner)) {}
+  std::shared_ptr<LockBackend> open() override { return with_observer(inner_->open(), observer_); }
+
+ private:
+  std::shared_ptr<Observer> observer_ = all_instruments();
+  std::unique_ptr<World> inner_;
+};
+
+Engine with_telemetry(Engine engine, std::string name) {
+  engine.name = std::move(name);
+  engine.make_world = [inner = std::move(engine.make_world)] {
+    return std::make_unique<TelemetryWorld>(inner());
+  };
+  return engine;
+}
+
 /// Another engine's world, every client of which is asked through Asio.
 class AsioWorld final : public World {
  public:
@@ -132,6 +152,9 @@ std::vector<Engine> engines() {
       troubled_redis_engine("redis_disturbed", {}, TroubledRedis::disturb, milliseconds(3)),
       troubled_redis_engine("redis_restarting", {.persistent = true}, TroubledRedis::restart,
                             milliseconds(150)),
+      with_telemetry(memory, "memory_telemetry"),
+      with_telemetry(sqlite, "sqlite_telemetry"),
+      with_telemetry(redis, "redis_telemetry"),
       with_asio(memory, "memory_asio"),
       with_asio(sqlite, "sqlite_asio"),
       with_asio(redis, "redis_asio"),

@@ -42,6 +42,10 @@ class FaultyBackend final : public LockBackend {
                                              std::stop_token stop) override {
     return inner_->watch(key, deadline, std::move(stop));
   }
+  void begin_watch(const LockKey& key, BootTime deadline, std::stop_token stop,
+                   Done<std::unique_ptr<Watch>> done) override {
+    inner_->begin_watch(key, deadline, std::move(stop), std::move(done));
+  }
 
  private:
   struct Plan {

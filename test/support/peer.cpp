@@ -4,10 +4,11 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <algorithm>
 
+#include <algorithm>
 #include <mutex>
 #include <stdexcept>
+#include <thread>
 
 #include "support/peer_protocol.hpp"
 #include "sys/operation.hpp"
@@ -76,6 +77,24 @@ class PeerWatch final : public Watch {
         return true;
     }
     return false;
+  }
+  /// The peer waits without a thread. Here one asks it now and then how that goes.
+  void begin_wait(BootTime look_again_at, BootTime deadline, std::stop_token stop,
+                  Done<bool> woken) override {
+    line_->ask({{"op", "begin_wait"},
+                {"watch", number_},
+                {"look_again", peer::to_json(look_again_at)},
+                {"deadline", peer::to_json(deadline)}});
+    std::thread([line = line_, number = number_, stop = std::move(stop), done = std::move(woken)]() mutable {
+      for (bool stopped = false;; std::this_thread::sleep_for(std::chrono::milliseconds(1))) {
+        if (!stopped && stop.stop_requested()) {
+          line->ask({{"op", "stop_waiting"}, {"watch", number}});
+          stopped = true;
+        }
+        const json ended = line->ask({{"op", "ended"}, {"watch", number}}).at("woken");
+        if (!ended.is_null()) return done(ended.get<bool>());
+      }
+    }).detach();
   }
   void pass_on() noexcept override { line_->ask({{"op", "pass_on"}, {"watch", number_}}); }
 

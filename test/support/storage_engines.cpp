@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "support/asio_backend.hpp"
+#include "support/instrumented.hpp"
 #include "support/redis_server.hpp"
 #include "support/temp_dir.hpp"
 #include "support/troubled_redis.hpp"
@@ -80,6 +81,26 @@ class TroubledRedisWorld final : public StorageWorld {
   TroubledRedis redis_;
 };
 
+/// Another engine's world, with every instrument attached.
+class TelemetryWorld final : public StorageWorld {
+ public:
+  explicit TelemetryWorld(std::unique_ptr<StorageWorld> inner) : inner_(std::move(inner)) {}
+  std::shared_ptr<StorageBackend> open() override { return with_observer(inner_->open(), observer_); }
+  void reach(std::int64_t ms) override { inner_->reach(ms); }
+
+ private:
+  std::shared_ptr<Observer> observer_ = all_instruments();
+  std::unique_ptr<StorageWorld> inner_;
+};
+
+StorageEngine with_telemetry(StorageEngine engine, std::string name) {
+  engine.name = std::move(name);
+  engine.make_world = [inner = std::move(engine.make_world)] {
+    return std::make_unique<TelemetryWorld>(inner());
+  };
+  return engine;
+}
+
 /// Another engine's world, every client of which is asked through Asio.
 class AsioWorld final : public StorageWorld {
  public:
@@ -146,6 +167,7 @@ std::vector<StorageEngine> storage_engines() {
                                       milliseconds(150)));
   for (const auto& engine : undisturbed_storage_engines()) {
     if (engine.name == "memory" || engine.name == "sqlite" || engine.name == "redis_tcp") {
+      all.push_back(with_telemetry(engine, engine.name.substr(0, engine.name.find('_')) + "_telemetry"));
       all.push_back(with_asio(engine, engine.name.substr(0, engine.name.find('_')) + "_asio"));
     }
   }

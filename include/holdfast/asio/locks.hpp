@@ -85,8 +85,9 @@ class AsyncGuard {
   /// bool: whether this id still held it. The guard is empty from the start.
   template <class Token = asio::use_awaitable_t<>>
   auto release(Token&& token = {}) {
+    const auto executor = executor_;  // the guard takes its own along
     return async_call<bool>(
-        executor_,
+        executor,
         // Shared, because a token may copy what it initiates with; released in the background if it never
         // does.
         [guard = std::make_shared<AsyncGuard>(std::move(*this))](std::stop_token stop, Done<bool> done) {

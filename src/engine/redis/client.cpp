@@ -323,10 +323,12 @@ void Client::dial(Lock& lock, BootTime now) {
     usable_ = true;
     answered_ = false;
     last_error_.reset();
+    if (lost_at_) endpoint_->tell_of_reconnect(*std::exchange(lost_at_, std::nullopt), now);
     return flush(lock);
   }
   const auto& error = std::get<Error>(outcome);
   last_error_ = error;
+  if (lost_at_) endpoint_->tell_of_reconnect(*lost_at_, now, error.code());
   redial_at_ = now + backoff_.next(sys::jitter_fraction());
   // What another attempt cannot mend (a wrong password) ends all; the rest ends those who asked for that.
   for (auto& call : unsent_) {
@@ -346,6 +348,7 @@ void Client::break_connection(Lock& lock, const Error& why, BootTime now) {
   written_ = 0;
   out_of_room_ = false;
   last_error_ = endpoint_->about(why);
+  lost_at_ = now;
   // One that never answered may be a server that drops what it does not like: not again at once.
   redial_at_ = answered_ ? now : now + backoff_.next(sys::jitter_fraction());
   for (auto& sent : std::views::reverse(sent_)) {

@@ -170,6 +170,7 @@ class Client : public std::enable_shared_from_this<Client> {
   BootTime redial_at_{};
   Backoff backoff_;
   std::optional<Error> last_error_;  ///< why there is no connection
+  std::optional<BootTime> lost_at_;  ///< empty: never, or replaced since
 
   // Of the leader alone.
   std::vector<char> buffer_;

@@ -277,10 +277,11 @@ Result<std::string> find_authority(Client& client, const Layout& layout) {
 }  // namespace redis
 
 Result<std::shared_ptr<LockBackend>> make_redis_lock_backend(const RedisOptions& options,
-                                                             std::shared_ptr<Log> log) {
+                                                             std::shared_ptr<Log> log,
+                                                             std::shared_ptr<Observer> observer) {
   auto layout = redis::Layout::make(options.lock_prefix, options.db);
   if (!layout) return layout.error();
-  auto endpoint = redis::Endpoint::from(options);
+  auto endpoint = redis::Endpoint::from(options, std::move(observer));
   if (!endpoint) return endpoint.error();
   auto client = redis::Client::make(*endpoint);
   auto authority = redis::find_authority(*client, *layout);

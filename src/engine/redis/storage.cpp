@@ -288,10 +288,11 @@ Result<Ok> set_clock(Store& store) {
 }  // namespace redis
 
 Result<std::shared_ptr<StorageBackend>> make_redis_storage_backend(const RedisOptions& options,
-                                                                   std::shared_ptr<Log> log) {
+                                                                   std::shared_ptr<Log> log,
+                                                                   std::shared_ptr<Observer> observer) {
   auto layout = redis::StorageLayout::make(options.task_prefix, options.db);
   if (!layout) return layout.error();
-  auto endpoint = redis::Endpoint::from(options);
+  auto endpoint = redis::Endpoint::from(options, std::move(observer));
   if (!endpoint) return endpoint.error();
   auto client = redis::Client::make(*endpoint);
   auto store = std::make_shared<redis::Store>(*std::move(endpoint), std::move(client), *std::move(layout),

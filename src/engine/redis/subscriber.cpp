@@ -365,8 +365,10 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
       connection_.emplace(std::move(*made));
       unasked_.clear();
       for (const auto& [channel, topic] : topics_) unasked_.push_back(channel);
+      if (lost_at_) endpoint_->tell_of_reconnect(*std::exchange(lost_at_, std::nullopt), now);
       return;
     }
+    if (lost_at_) endpoint_->tell_of_reconnect(*lost_at_, now, std::get<Error>(outcome).code());
     redial_at_ = now + backoff_.next(sys::jitter_fraction());
   }
 
@@ -446,7 +448,8 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
       topic.refused = false;
       topic.missed = true;
     }
-    redial_at_ = BootClock::now() + backoff_.next(sys::jitter_fraction());
+    lost_at_ = BootClock::now();
+    redial_at_ = *lost_at_ + backoff_.next(sys::jitter_fraction());
   }
 
   const std::shared_ptr<const Endpoint> endpoint_;
@@ -476,6 +479,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
   std::uint64_t last_asked_ = 0;
   std::optional<Dialer> dialer_;
   BootTime redial_at_{};
+  std::optional<BootTime> lost_at_;  ///< empty: never, or replaced since
   Backoff backoff_;
   bool told_ = false;
 };

@@ -15,10 +15,15 @@ std::string address_text(const RedisOptions& options) {
 
 }  // namespace
 
-Endpoint::Endpoint(RedisOptions options, std::shared_ptr<const TlsContext> tls)
-    : options_(std::move(options)), tls_(std::move(tls)), name_("redis at " + address_text(options_)) {}
+Endpoint::Endpoint(RedisOptions options, std::shared_ptr<const TlsContext> tls,
+                   std::shared_ptr<Observer> observer)
+    : options_(std::move(options)),
+      tls_(std::move(tls)),
+      name_("redis at " + address_text(options_)),
+      observer_(std::move(observer)) {}
 
-Result<std::shared_ptr<const Endpoint>> Endpoint::from(const RedisOptions& options) {
+Result<std::shared_ptr<const Endpoint>> Endpoint::from(const RedisOptions& options,
+                                                       std::shared_ptr<Observer> observer) {
   std::shared_ptr<const TlsContext> tls;
   if (options.tls) {
     auto loaded = TlsContext::load(options);
@@ -30,12 +35,23 @@ Result<std::shared_ptr<const Endpoint>> Endpoint::from(const RedisOptions& optio
   auto bounded = options;
   bounded.connect_timeout = std::min(options.connect_timeout, longest);
   bounded.command_timeout = std::min(options.command_timeout, longest);
-  return std::shared_ptr<const Endpoint>(new Endpoint(std::move(bounded), std::move(tls)));
+  return std::shared_ptr<const Endpoint>(
+      new Endpoint(std::move(bounded), std::move(tls), std::move(observer)));
 }
 
 Error Endpoint::about(const Error& error) const {
   return Error(error.code(), name_ + ": " + error.message(), error.cause())
       .about(error.key(), error.lock_id());
+}
+
+void Endpoint::tell_of_reconnect(BootTime since, BootTime now,
+                                 std::optional<ErrorCode> failed) const noexcept {
+  if (!observer_) return;
+  observer_->ended({.activity = Activity::reconnect,
+                    .backend = redis_capabilities.backend,
+                    .started = since,
+                    .ended = now,
+                    .error = failed});
 }
 
 Dialer::Dialer(std::shared_ptr<const Endpoint> endpoint, BootTime now)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <holdfast/clock.hpp>
+#include <holdfast/observer.hpp>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,8 +19,9 @@ namespace holdfast::redis {
 /// A server and how to be accepted there. Shared by all connections to it.
 class Endpoint {
  public:
-  /// InvalidArgument if the TLS files cannot be used.
-  [[nodiscard]] static Result<std::shared_ptr<const Endpoint>> from(const RedisOptions& options);
+  /// InvalidArgument if the TLS files cannot be used. `observer`, which may be null, is told of reconnects.
+  [[nodiscard]] static Result<std::shared_ptr<const Endpoint>> from(const RedisOptions& options,
+                                                                    std::shared_ptr<Observer> observer = {});
 
   [[nodiscard]] const RedisOptions& options() const noexcept { return options_; }
   [[nodiscard]] const std::shared_ptr<const TlsContext>& tls() const noexcept { return tls_; }
@@ -27,12 +29,16 @@ class Endpoint {
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   /// The error, saying which server it is about.
   [[nodiscard]] Error about(const Error& error) const;
+  /// A connection that was lost at `since` was replaced; or could not be, for this error.
+  void tell_of_reconnect(BootTime since, BootTime now,
+                         std::optional<ErrorCode> failed = std::nullopt) const noexcept;
 
  private:
-  Endpoint(RedisOptions options, std::shared_ptr<const TlsContext> tls);
+  Endpoint(RedisOptions options, std::shared_ptr<const TlsContext> tls, std::shared_ptr<Observer> observer);
   RedisOptions options_;
   std::shared_ptr<const TlsContext> tls_;
   std::string name_;
+  std::shared_ptr<Observer> observer_;
 };
 
 /// An open, authenticated connection.

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <holdfast/lock_types.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace holdfast::cli {
+
+/// What anyone may see of a held lock, for people, as `print_fields` takes it.
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> fields_of(const LockInfo& info);
+
+}  // namespace holdfast::cli

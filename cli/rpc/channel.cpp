@@ -1,0 +1,106 @@
+#include "rpc/channel.hpp"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <asio/redirect_error.hpp>
+#include <asio/use_awaitable.hpp>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+
+namespace holdfast::cli::rpc {
+namespace {
+
+using asio::posix::stream_descriptor;
+
+bool is_socket(int fd) noexcept {
+  struct stat status{};
+  return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode);
+}
+
+stream_descriptor taken_over(const asio::any_io_executor& executor, Descriptor from) {
+  stream_descriptor descriptor(executor, from.get());
+  (void)from.release();
+  return descriptor;
+}
+
+/// False if it was cancelled. What cannot be waited for (a file, /dev/null) is always ready.
+asio::awaitable<bool> ready(stream_descriptor& descriptor, stream_descriptor::wait_type what) {
+  asio::error_code error;
+  co_await descriptor.async_wait(what, asio::redirect_error(asio::use_awaitable, error));
+  co_return !error || error == asio::error::operation_not_supported;
+}
+
+short poll_now(int fd, short events) noexcept {
+  pollfd one{fd, events, 0};
+  return poll(&one, 1, 0) > 0 ? one.revents : short{0};
+}
+
+}  // namespace
+
+Channel::Channel(const asio::any_io_executor& executor, Descriptor in, Descriptor out)
+    : in_(taken_over(executor, std::move(in))),
+      out_(taken_over(executor, std::move(out))),
+      in_is_socket_(is_socket(in_.native_handle())),
+      out_is_socket_(is_socket(out_.native_handle())) {}
+
+asio::awaitable<Channel::Read> Channel::read(std::span<char> buffer) {
+  while (true) {
+    const bool may_read = co_await ready(in_, stream_descriptor::wait_read);
+    if (!may_read) co_return Read{};
+    const int fd = in_.native_handle();
+    const auto got = in_is_socket_ ? recv(fd, buffer.data(), buffer.size(), MSG_DONTWAIT)
+                                   : ::read(fd, buffer.data(), buffer.size());
+    if (got > 0) co_return Read{.bytes = static_cast<std::size_t>(got)};
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    co_return Read{.ended = true};  // whatever broke it, nothing more will come
+  }
+}
+
+bool Channel::readable() noexcept {
+  return in_.is_open() && poll_now(in_.native_handle(), POLLIN) != 0;
+}
+
+void Channel::stop_reading() {
+  asio::error_code ignored;
+  in_.cancel(ignored);
+}
+
+asio::awaitable<bool> Channel::write(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const bool may_write = co_await ready(out_, stream_descriptor::wait_write);
+    if (!may_write) co_return false;
+    const int fd = out_.native_handle();
+    // A pipe that is ready takes PIPE_BUF bytes without blocking.
+    const auto put = out_is_socket_
+                         ? send(fd, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL)
+                         : ::write(fd, bytes.data(), std::min<std::size_t>(bytes.size(), PIPE_BUF));
+    if (put >= 0) {
+      bytes.remove_prefix(static_cast<std::size_t>(put));
+    } else if (errno != EAGAIN && errno != EINTR) {
+      if (errno != EPIPE && errno != ECONNRESET) why_ = std::strerror(errno);
+      co_return false;
+    }
+  }
+  co_return true;
+}
+
+asio::awaitable<bool> Channel::gone() {
+  asio::error_code error;
+  co_await out_.async_wait(stream_descriptor::wait_error, asio::redirect_error(asio::use_awaitable, error));
+  // A file has no other side that could go.
+  if (error || !out_.is_open()) co_return false;
+  co_return (poll_now(out_.native_handle(), 0) & (POLLERR | POLLHUP)) != 0;
+}
+
+void Channel::close() {
+  asio::error_code ignored;
+  in_.close(ignored);
+  out_.close(ignored);
+}
+
+}  // namespace holdfast::cli::rpc

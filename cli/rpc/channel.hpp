@@ -1,0 +1,51 @@
+#pragma once
+
+#include <asio/any_io_executor.hpp>
+#include <asio/awaitable.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "descriptor.hpp"
+
+namespace holdfast::cli::rpc {
+
+/// The two directions to one client: a socket, or whatever stdin and stdout are (pipes, sockets, a terminal,
+/// files). Descriptors are waited for and then read or written; they are not made non-blocking, which would
+/// hold for everybody who shares them: a shell's terminal, stderr.
+class Channel {
+ public:
+  /// `in` and `out` are different descriptors, though they may be of the same file.
+  Channel(const asio::any_io_executor& executor, Descriptor in, Descriptor out);
+
+  struct Read {
+    std::size_t bytes = 0;
+    bool ended = false;  ///< neither bytes nor an end: interrupted by stop_reading
+  };
+  [[nodiscard]] asio::awaitable<Read> read(std::span<char> buffer);
+  /// Whether read() would return at once.
+  [[nodiscard]] bool readable() noexcept;
+  void stop_reading();
+
+  /// All of it. False if it cannot be: why() says.
+  [[nodiscard]] asio::awaitable<bool> write(std::string_view bytes);
+  /// Why a write failed; empty if nobody reads any more, which needs no explanation.
+  [[nodiscard]] const std::string& why() const noexcept { return why_; }
+
+  /// Returns when nobody reads any more what is written (true), or at close() (false). The end of what is
+  /// read is no such sign: `printf ... | holdfast rpc` wants its answers.
+  [[nodiscard]] asio::awaitable<bool> gone();
+
+  void close();
+
+ private:
+  asio::posix::stream_descriptor in_;
+  asio::posix::stream_descriptor out_;
+  bool in_is_socket_;
+  bool out_is_socket_;
+  std::string why_;
+};
+
+}  // namespace holdfast::cli::rpc

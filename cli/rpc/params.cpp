@@ -1,0 +1,166 @@
+#include "rpc/params.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "json_text.hpp"
+#include "rpc/failure.hpp"
+
+namespace holdfast::cli::rpc {
+namespace {
+
+bool is_number(std::string_view json) noexcept {
+  return json.front() == '-' || (json.front() >= '0' && json.front() <= '9');
+}
+
+/// A number without a fraction, however it is written (30000, 3e4, 30000.0), as far as a double is exact.
+std::optional<std::uint64_t> whole_number(std::string_view json) {
+  constexpr double largest = 9007199254740991.0;
+  if (!is_number(json)) return std::nullopt;
+  const auto number = nlohmann::json::parse(json).get<double>();
+  if (!(number >= 0 && number <= largest) || std::floor(number) != number) return std::nullopt;
+  return static_cast<std::uint64_t>(number);
+}
+
+std::string text_of(std::string_view json) {
+  return nlohmann::json::parse(json).get<std::string>();
+}
+
+std::optional<Fence> fence_of(std::string_view json) {
+  std::optional<std::uint64_t> value;
+  if (json.front() == '"') {
+    const auto digits = text_of(json);
+    const auto* const end = digits.data() + digits.size();
+    std::uint64_t parsed = 0;
+    const auto [stopped_at, error] = std::from_chars(digits.data(), end, parsed);
+    if (error == std::errc{} && stopped_at == end) value = parsed;
+  } else {
+    value = whole_number(json);
+  }
+  if (!value) return std::nullopt;
+  const auto fence = Fence::of(*value);
+  return fence ? std::optional(*fence) : std::nullopt;
+}
+
+bool fits(Kind kind, std::string_view json) {
+  switch (kind) {
+    case Kind::text:
+      return json.front() == '"';
+    case Kind::milliseconds:
+    case Kind::count:
+      return whole_number(json).has_value();
+    case Kind::fence:
+      return fence_of(json).has_value();
+    case Kind::id:
+      return json.front() == '"' || is_number(json);
+    case Kind::object:
+      return json.front() == '{';
+    case Kind::any:
+      return true;
+  }
+  return false;
+}
+
+std::string names_of(std::span<const Parameter> parameters) {
+  std::string names;
+  for (const auto& parameter : parameters) {
+    if (!names.empty()) names += ", ";
+    names += parameter.name;
+  }
+  return names.empty() ? "none" : names;
+}
+
+}  // namespace
+
+std::string_view describe(Kind kind) noexcept {
+  switch (kind) {
+    case Kind::text:
+      return "a string";
+    case Kind::milliseconds:
+      return "a whole number of milliseconds";
+    case Kind::count:
+      return "a whole number";
+    case Kind::fence:
+      return "a fence: its 15 digits as a string";
+    case Kind::id:
+      return "the id of a request: a string or a number";
+    case Kind::object:
+      return "an object";
+    case Kind::any:
+      return "a JSON value";
+  }
+  return "a JSON value";
+}
+
+Params::Params(const Json& object, std::span<const Parameter> expected) {
+  for (const auto& [name, json] : members_of(object)) {
+    const auto parameter = std::ranges::find(expected, name, &Parameter::name);
+    if (parameter == expected.end()) {
+      constexpr std::size_t enough = 100;
+      throw bad_params("unknown parameter " + name.substr(0, enough) +
+                       "; this method has: " + names_of(expected));
+    }
+    if (json == "null" && parameter->kind != Kind::any) continue;
+    if (!fits(parameter->kind, json)) {
+      throw bad_params(name + ": must be " + std::string(describe(parameter->kind)));
+    }
+    if (!values_.emplace(name, json).second) throw bad_params(name + ": is given twice");
+  }
+  for (const auto& parameter : expected) {
+    if (parameter.need == Need::required && !has(parameter.name)) {
+      throw bad_params(std::string(parameter.name) + ": is missing; it must be " +
+                       std::string(describe(parameter.kind)));
+    }
+  }
+}
+
+const std::string& Params::value(std::string_view name) const {
+  const auto found = values_.find(name);
+  if (found == values_.end()) throw std::logic_error("no parameter " + std::string(name));
+  return found->second;
+}
+
+std::string Params::text(std::string_view name) const {
+  return text_of(value(name));
+}
+
+std::chrono::milliseconds Params::milliseconds(std::string_view name) const {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(count(name)));
+}
+
+std::uint64_t Params::count(std::string_view name) const {
+  return whole_number(value(name)).value();
+}
+
+Fence Params::fence(std::string_view name) const {
+  return fence_of(value(name)).value();
+}
+
+Json Params::json(std::string_view name) const {
+  return Json::unchecked(value(name));
+}
+
+std::optional<std::string> Params::text_if(std::string_view name) const {
+  return has(name) ? std::optional(text(name)) : std::nullopt;
+}
+
+std::optional<std::chrono::milliseconds> Params::milliseconds_if(std::string_view name) const {
+  return has(name) ? std::optional(milliseconds(name)) : std::nullopt;
+}
+
+std::optional<std::uint64_t> Params::count_if(std::string_view name) const {
+  return has(name) ? std::optional(count(name)) : std::nullopt;
+}
+
+std::optional<Fence> Params::fence_if(std::string_view name) const {
+  return has(name) ? std::optional(fence(name)) : std::nullopt;
+}
+
+std::optional<Json> Params::json_if(std::string_view name) const {
+  return has(name) ? std::optional(json(name)) : std::nullopt;
+}
+
+}  // namespace holdfast::cli::rpc

@@ -1,0 +1,59 @@
+#include <algorithm>
+#include <array>
+#include <holdfast/open.hpp>
+#include <nlohmann/json.hpp>
+
+#include "rpc/method.hpp"
+#include "rpc/session.hpp"
+
+namespace holdfast::cli::rpc {
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json names_of(std::span<const Method> methods) {
+  auto names = ordered_json::array();
+  for (const auto& method : methods) names.push_back(method.name);
+  return names;
+}
+
+asio::awaitable<Json> version_of_sidecar(Call call) {
+  auto methods = names_of(lock_methods());
+  for (const auto& others : {task_methods(), sidecar_methods()}) {
+    for (auto& name : names_of(others)) methods.push_back(std::move(name));
+  }
+  const ordered_json result{{"version", version()},
+                            {"backend", call.session->service().locks().capabilities().backend},
+                            {"methods", std::move(methods)}};
+  co_return Json::unchecked(result.dump());
+}
+
+asio::awaitable<Json> cancel_request(Call call) {
+  const bool found = call.session->cancel(comparable_id(call.params.json("id").str()));
+  const ordered_json result{{"ok", found}};
+  co_return Json::unchecked(result.dump());
+}
+
+constexpr std::array cancel_parameters{Parameter{"id", Kind::id}};
+
+constexpr std::array methods{
+    Method{"holdfast.version", {}, version_of_sidecar},
+    // As the Language Server Protocol calls it, so that its clients can cancel as they are.
+    Method{"$/cancelRequest", cancel_parameters, cancel_request},
+};
+
+}  // namespace
+
+std::span<const Method> sidecar_methods() {
+  return methods;
+}
+
+const Method* find_method(std::string_view name) {
+  for (const auto& some : {lock_methods(), task_methods(), sidecar_methods()}) {
+    const auto found = std::ranges::find(some, name, &Method::name);
+    if (found != some.end()) return &*found;
+  }
+  return nullptr;
+}
+
+}  // namespace holdfast::cli::rpc

@@ -1,0 +1,134 @@
+#!/usr/bin/env node
+// Locks and tasks for Node.js, through `holdfast rpc`. No packages: copy this file and use it.
+//
+//     import { Holdfast } from './holdfast_client.mjs';
+//
+//     const holdfast = await Holdfast.connect('/run/user/1000/holdfast.sock');  // or Holdfast.spawn()
+//     await holdfast.withLock('nightly-backup', { waitMs: 60_000 }, async (lock) => backup(lock.fence));
+//     await holdfast.close();
+//
+// As a program it shows what it can do:  holdfast_client.mjs [SOCKET]
+
+import { spawn } from 'node:child_process';
+import { EventEmitter, once } from 'node:events';
+import { connect } from 'node:net';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+
+const trace = (direction, line) => {
+  if (process.env.HOLDFAST_TRACE) console.error(`node   ${direction} ${line}`);
+};
+
+/** What a request was refused with: `code` is the name of the error (NotFound), `number` JSON-RPC's. */
+export class HoldfastError extends Error {
+  constructor(error) {
+    super(error.message);
+    this.number = error.code;
+    this.code = error.data?.code;
+  }
+}
+
+/** One connection. What it holds by lock.lock is released when it ends, however. Emits `lost`. */
+export class Holdfast extends EventEmitter {
+  #pending = new Map();
+  #lastId = 0;
+  #output;
+  #ended;
+
+  static async connect(path) {
+    const socket = connect({ path, allowHalfOpen: true });
+    await once(socket, 'connect');
+    return new Holdfast(socket, socket);
+  }
+
+  static spawn(program = 'holdfast') {
+    const child = spawn(program, ['rpc'], { stdio: ['pipe', 'pipe', 'inherit'] });
+    return new Holdfast(child.stdout, child.stdin);
+  }
+
+  constructor(input, output) {
+    super();
+    this.#output = output;
+    output.on('error', () => {}); // the end of the input tells
+    const lines = createInterface({ input });
+    lines.on('line', (line) => this.#take(line));
+    this.#ended = once(lines, 'close').then(() => {
+      for (const { reject } of this.#pending.values()) reject(new Error('the sidecar has gone'));
+    });
+  }
+
+  /** The result; rejects with HoldfastError. An AbortSignal calls off what waits. */
+  call(method, params = {}, { signal } = {}) {
+    const id = ++this.#lastId;
+    return new Promise((resolve, reject) => {
+      this.#pending.set(id, { resolve, reject });
+      this.#send({ jsonrpc: '2.0', id, method, params });
+      signal?.addEventListener('abort', () =>
+        this.#send({ jsonrpc: '2.0', method: '$/cancelRequest', params: { id } }));
+    });
+  }
+
+  /** Runs `work(lock)` under the lock, which is renewed meanwhile. Pass its `fence` along with writes. */
+  async withLock(key, options, work) {
+    const lock = await this.call('lock.lock', { key, ...options });
+    try {
+      return await work(lock);
+    } finally {
+      await this.call('lock.release', { lockId: lock.lockId });
+    }
+  }
+
+  async close() {
+    this.#output.end();
+    await this.#ended;
+  }
+
+  #send(message) {
+    const line = JSON.stringify(message);
+    trace('->', line);
+    this.#output.write(line + '\n');
+  }
+
+  #take(line) {
+    trace('<-', line);
+    const message = JSON.parse(line);
+    if (message.method === 'lock.lost') {
+      this.emit('lost', message.params);
+      return;
+    }
+    const waiting = this.#pending.get(message.id);
+    this.#pending.delete(message.id);
+    if (message.error) waiting?.reject(new HoldfastError(message.error));
+    else waiting?.resolve(message.result);
+  }
+}
+
+async function show(holdfast) {
+  console.log('version:', (await holdfast.call('holdfast.version')).version);
+
+  await holdfast.withLock('example', { ttlMs: 10_000 }, async (lock) => {
+    console.log('locked, with the fence', lock.fence);
+    const callOff = new AbortController();
+    const second = holdfast.call('lock.lock', { key: 'example', waitMs: 60_000 }, { signal: callOff.signal });
+    if (!(await holdfast.call('lock.isLocked', { key: 'example' }))) throw new Error('it is not locked');
+    callOff.abort();
+    await second.catch((error) => console.log('the second one was called off:', error.code));
+  });
+
+  const task = await holdfast.call('task.create', { ownerId: 'node', requestMethod: 'report' });
+  const me = { ownerId: 'node', taskId: task.task.taskId };
+  const { lockId } = await holdfast.call('task.claim', me);
+  await holdfast.call('task.setVariables', { ...me, variables: { rows: 42 }, lockId });
+  await holdfast.call('task.complete', { ...me, result: { total: 42 }, lockId });
+  await holdfast.call('lock.release', { lockId });
+  console.log('the task is', (await holdfast.call('task.get', me)).task.status);
+  console.log('its result:', JSON.stringify(await holdfast.call('task.getResult', me)));
+  await holdfast.call('task.remove', me);
+  await holdfast.call('task.get', me).catch((error) => console.log('and then:', error.code, error.number));
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const holdfast = process.argv[2] ? await Holdfast.connect(process.argv[2]) : Holdfast.spawn();
+  await show(holdfast);
+  await holdfast.close();
+}

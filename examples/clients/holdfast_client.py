@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""Locks and tasks for Python, through `holdfast rpc`. Standard library only: copy this file and use it.
+
+    from holdfast_client import Holdfast
+
+    with Holdfast("/run/user/1000/holdfast.sock") as holdfast:     # or Holdfast() for a sidecar of its own
+        with holdfast.lock("nightly-backup", waitMs=60_000) as lock:
+            backup(fence=lock["fence"])
+
+As a program it shows what it can do:  holdfast_client.py [SOCKET]
+"""
+
+import concurrent.futures
+import contextlib
+import itertools
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+
+
+class HoldfastError(Exception):
+    """What a request was refused with: `code` is the name of the error (NotFound), `number` JSON-RPC's."""
+
+    def __init__(self, error):
+        super().__init__(error["message"])
+        self.number = error["code"]
+        self.code = error.get("data", {}).get("code")
+
+
+class Holdfast:
+    """One connection. Threads may share it. What it holds by `lock` is released when it ends, however."""
+
+    def __init__(self, path=None, program="holdfast", on_lost=lambda loss: None):
+        self.on_lost = on_lost  # called with {"lockId", "keyHash", "reason"}, on the thread that reads
+        self._ids = itertools.count(1)
+        self._pending = {}
+        self._sending = threading.Lock()
+        if path is not None:
+            self._process = None
+            self._socket = socket.socket(socket.AF_UNIX)
+            self._socket.connect(path)
+            self._in = self._socket.makefile("r", encoding="utf-8")
+            self._out = self._socket.makefile("w", encoding="utf-8")
+        else:
+            self._process = subprocess.Popen(
+                [program, "rpc"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
+            )
+            self._in, self._out = self._process.stdout, self._process.stdin
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def start(self, method, **params):
+        """Sends a request; the answer is in the future that comes back. `future.id` is for cancel()."""
+        future = concurrent.futures.Future()
+        future.id = next(self._ids)
+        self._pending[future.id] = future
+        self._send({"jsonrpc": "2.0", "id": future.id, "method": method, "params": params})
+        return future
+
+    def call(self, method, **params):
+        """Sends a request and waits for its result. Raises HoldfastError."""
+        return self.start(method, **params).result()
+
+    def cancel(self, future):
+        """Calls off what waits: it ends with Aborted, unless it has just got what it waited for."""
+        self._send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": future.id}})
+
+    @contextlib.contextmanager
+    def lock(self, key, **options):
+        """Waits for the lock, which is renewed until the block ends. Pass its `fence` along with writes."""
+        held = self.call("lock.lock", key=key, **options)
+        try:
+            yield held
+        finally:
+            self.call("lock.release", lockId=held["lockId"])
+
+    def close(self):
+        if self._process is not None:
+            self._out.close()
+            self._reader.join()
+            self._process.wait()
+        else:
+            self._socket.shutdown(socket.SHUT_WR)
+            self._reader.join()
+            self._socket.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def _send(self, message):
+        line = json.dumps(message)
+        trace("->", line)
+        with self._sending:
+            self._out.write(line + "\n")
+            self._out.flush()
+
+    def _read(self):
+        for line in self._in:
+            trace("<-", line.rstrip("\n"))
+            message = json.loads(line)
+            if message.get("method") == "lock.lost":
+                self.on_lost(message["params"])
+                continue
+            future = self._pending.pop(message["id"], None)
+            if future is None:
+                continue
+            if "error" in message:
+                future.set_exception(HoldfastError(message["error"]))
+            else:
+                future.set_result(message["result"])
+        while self._pending:
+            _, future = self._pending.popitem()
+            future.set_exception(ConnectionError("the sidecar has gone"))
+
+
+def trace(direction, line):
+    if os.environ.get("HOLDFAST_TRACE"):
+        print(f"python {direction} {line}", file=sys.stderr, flush=True)
+
+
+def show(holdfast):
+    print("version:", holdfast.call("holdfast.version")["version"])
+
+    with holdfast.lock("example", ttlMs=10_000) as lock:
+        print("locked, with the fence", lock["fence"])
+        waiting = holdfast.start("lock.lock", key="example", waitMs=60_000)  # others may wait meanwhile
+        assert holdfast.call("lock.isLocked", key="example") is True
+        holdfast.cancel(waiting)
+        try:
+            waiting.result()
+        except HoldfastError as error:
+            print("the second one was called off:", error.code)
+
+    task = holdfast.call("task.create", ownerId="python", requestMethod="report", variables={"rows": 0})
+    me = {"ownerId": "python", "taskId": task["task"]["taskId"]}
+    claim = holdfast.call("task.claim", **me)
+    holdfast.call("task.setVariables", **me, variables={"rows": 42}, lockId=claim["lockId"])
+    holdfast.call("task.complete", **me, result={"total": 42}, lockId=claim["lockId"])
+    holdfast.call("lock.release", lockId=claim["lockId"])
+    print("the task is", holdfast.call("task.get", **me)["task"]["status"])
+    print("its result:", holdfast.call("task.getResult", **me))
+    holdfast.call("task.remove", **me)
+
+    try:
+        holdfast.call("task.get", **me)
+    except HoldfastError as error:
+        print("and then:", error.code, error.number)
+
+
+if __name__ == "__main__":
+    with Holdfast(*sys.argv[1:2]) as connection:
+        show(connection)

@@ -1,0 +1,128 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <holdfast/clock.hpp>
+#include <holdfast/error.hpp>
+#include <holdfast/fence.hpp>
+#include <holdfast/lock_backend.hpp>
+#include <holdfast/storage_backend.hpp>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace holdfast {
+
+/// Something the library does.
+enum class Activity : std::uint8_t {
+  // The operations of LockBackend.
+  acquire,
+  release,
+  break_lock,  ///< a release by an operator, who takes the lock from its holder
+  extend,
+  is_locked,
+  lookup,
+  list_locks,
+  // The operations of StorageBackend.
+  get_record,
+  create_record,
+  put_record,
+  remove_record,
+  guard_record,
+  rebind_record,
+  list_records,
+  list_owners,
+  cleanup_records,
+  // What the policies make of them.
+  wait,   ///< for a lock: from the call until it is granted or given up, all attempts together
+  hold,   ///< by a guard: from the grant until it is released, detached or lost
+  renew,  ///< an extend that a guard makes by itself
+  // Of engines with a server.
+  reconnect,  ///< from the loss of a connection until another is made; or one failed attempt to make it
+};
+inline constexpr std::size_t activity_count = static_cast<std::size_t>(Activity::reconnect) + 1;
+
+/// "acquire", "break", "list", "cleanup_expired": what it is called on its subject.
+[[nodiscard]] std::string_view to_string(Activity activity) noexcept;
+/// "lock", "task" or "connection".
+[[nodiscard]] std::string_view subject_of(Activity activity) noexcept;
+
+/// Why something did not do what was asked, other than by an error.
+enum class Reason : std::uint8_t {
+  none,
+  locked,     ///< somebody else holds the lock
+  expired,    ///< it was held by this id, whose time is over
+  not_found,  ///< nothing is there, or it is another's
+  exists,     ///< a record to be created is there already
+  quota,
+  conflict,  ///< another version than expected
+  stale_fence,
+  wrong_lock,
+  // Of a lost guard, as LossReason.
+  unproven,
+  gone,
+  max_hold,
+};
+inline constexpr std::size_t reason_count = static_cast<std::size_t>(Reason::max_hold) + 1;
+/// "locked", "not-found", "stale-fence"; empty for none.
+[[nodiscard]] std::string_view to_string(Reason reason) noexcept;
+
+/// Something of the caller's that is carried along to the end of what he called; see Tracer::context.
+using TraceContext = std::shared_ptr<const void>;
+
+/// What was done and how it ended. A value whose views are valid during the call only.
+struct Occurrence {
+  Activity activity{};
+  /// The engine's name.
+  std::string_view backend;
+  BootTime started;
+  BootTime ended;
+  Reason reason = Reason::none;
+  std::optional<ErrorCode> error = std::nullopt;
+  /// The key of the lock, or `owner:task` of the record. Raw: whoever shows it shows its hash.
+  std::string_view key = {};
+  /// Raw as well, and a capability besides: whoever has it can release the lock.
+  std::string_view lock_id = {};
+  std::optional<Fence> fence = std::nullopt;
+  /// Of break_lock: the operator's reason.
+  std::string_view broken_because = {};
+  /// Of wait: how often the engine was asked.
+  std::uint32_t attempts = 0;
+  TraceContext context = {};
+
+  [[nodiscard]] bool ok() const noexcept { return reason == Reason::none && !error; }
+};
+
+/// Somebody who is told what the library does: Metrics, Telemetry, or one of your own.
+///
+/// It is called in the middle of the work: from any thread, several at once, those that read the server's
+/// answers and renew leases among them, and possibly under a mutex of the library. So it must not block, nor
+/// call the library. What takes longer belongs in a queue; Telemetry has one.
+class Observer {
+ public:
+  Observer() = default;
+  Observer(const Observer&) = delete;
+  Observer& operator=(const Observer&) = delete;
+  virtual ~Observer() = default;
+
+  /// Each is followed by one `ended`, on whichever thread. Not called for reconnect.
+  virtual void begun(Activity, std::string_view /*backend*/) noexcept {}
+  virtual void ended(const Occurrence& occurrence) noexcept = 0;
+
+  /// Asked for where something begins on a thread of the caller's: what its Occurrence carries.
+  [[nodiscard]] virtual TraceContext context() noexcept { return {}; }
+};
+
+/// One that tells them all, in this order. Null for an empty list; nulls in it are left out. The context is
+/// that of the first which has one.
+[[nodiscard]] std::shared_ptr<Observer> observers(std::vector<std::shared_ptr<Observer>> all);
+
+/// The same backend, whose operations are told to the observer. Everything else is passed through. With a
+/// null observer, the backend itself.
+[[nodiscard]] std::shared_ptr<LockBackend> with_observer(std::shared_ptr<LockBackend> backend,
+                                                         std::shared_ptr<Observer> observer);
+[[nodiscard]] std::shared_ptr<StorageBackend> with_observer(std::shared_ptr<StorageBackend> backend,
+                                                            std::shared_ptr<Observer> observer);
+
+}  // namespace holdfast

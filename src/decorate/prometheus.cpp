@@ -1,0 +1,225 @@
+#include "decorate/prometheus.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <initializer_list>
+#include <utility>
+
+namespace holdfast::decorate {
+namespace {
+
+constexpr Activity last_operation = Activity::cleanup_records;
+
+struct Label {
+  std::string_view name;
+  std::string_view value;
+};
+using Labels = std::initializer_list<Label>;
+
+std::string seconds(double value) {
+  std::array<char, 64> text{};
+  // Fixed: some readers of this format do not know exponents in a bound.
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
+  return {text.data(), end.ptr};
+}
+
+/// Writes one family of series after another.
+class Page {
+ public:
+  void family(std::string_view name, std::string_view type, std::string_view help) {
+    name_ = name;
+    text_.append("# HELP ").append(name).append(" ").append(help);
+    text_.append("\n# TYPE ").append(name).append(" ").append(type).append("\n");
+  }
+
+  void sample(const Labels& labels, std::string_view value, std::string_view suffix = {},
+              std::string_view bound = {}) {
+    text_.append(name_).append(suffix);
+    char before = '{';
+    for (const auto& [name, label] : labels) {
+      text_ += std::exchange(before, ',');
+      append(name, label);
+    }
+    if (!bound.empty()) {
+      text_ += std::exchange(before, ',');
+      append("le", bound);
+    }
+    if (before == ',') text_ += '}';
+    text_.append(" ").append(value).append("\n");
+  }
+  void sample(const Labels& labels, std::uint64_t value) { sample(labels, std::to_string(value)); }
+
+  void histogram(const Labels& labels, const Histogram& times,
+                 const std::array<double, Histogram::bounds>& bounds) {
+    std::uint64_t so_far = 0;
+    for (std::size_t i = 0; i < bounds.size(); ++i) {
+      so_far += times.buckets()[i].value();
+      sample(labels, std::to_string(so_far), "_bucket", seconds(bounds[i]));
+    }
+    so_far += times.buckets().back().value();
+    sample(labels, std::to_string(so_far), "_bucket", "+Inf");
+    sample(labels, seconds(static_cast<double>(times.nanoseconds()) / 1e9), "_sum");
+    sample(labels, std::to_string(so_far), "_count");
+  }
+
+  [[nodiscard]] std::string text() && { return std::move(text_); }
+
+ private:
+  void append(std::string_view name, std::string_view value) {
+    text_.append(name).append("=\"");
+    for (const char c : value) {
+      if (c == '\\' || c == '"') text_ += '\\';
+      if (c == '\n') {
+        text_ += "\\n";
+      } else {
+        text_ += c;
+      }
+    }
+    text_ += '"';
+  }
+
+  std::string text_;
+  std::string_view name_;
+};
+
+/// `function(engine, activity, its counts)` for every operation of the two contracts.
+template <class F>
+void for_each_operation(const Engines& engines, F&& function) {
+  engines.for_each([&](const EngineCounts& engine) {
+    for (std::size_t i = 0; i <= static_cast<std::size_t>(last_operation); ++i) {
+      function(engine, static_cast<Activity>(i), engine.activities[i]);
+    }
+  });
+}
+
+/// `function(reason, count)` for each way to fail that has happened.
+template <class F>
+void for_each_failure(const ActivityCounts& counts, F&& function) {
+  for (std::size_t i = 0; i < counts.refused.size(); ++i) {
+    if (const auto count = counts.refused[i].value()) function(to_string(static_cast<Reason>(i)), count);
+  }
+  for (std::size_t i = 0; i < counts.failed.size(); ++i) {
+    if (const auto count = counts.failed[i].value()) function(to_string(static_cast<ErrorCode>(i)), count);
+  }
+}
+
+/// Begun and not ended. Read in this order, what ends meanwhile cannot make it negative: but for a forked
+/// child, where what the parent began never ends.
+std::uint64_t under_way(const ActivityCounts& counts) {
+  const auto ended = counts.ok.value() + counts.not_ok();
+  const auto begun = counts.begun.value();
+  return begun > ended ? begun - ended : 0;
+}
+
+void write_operations(Page& page, const Engines& engines) {
+  page.family("holdfast_operations_total", "counter", "Operations of engines that have ended.");
+  for_each_operation(engines, [&](const auto& engine, Activity activity, const auto& counts) {
+    const auto subject = subject_of(activity);
+    const auto operation = to_string(activity);
+    page.sample({{"backend", engine.name}, {"subject", subject}, {"operation", operation}, {"result", "ok"}},
+                counts.ok.value());
+    page.sample(
+        {{"backend", engine.name}, {"subject", subject}, {"operation", operation}, {"result", "fail"}},
+        counts.not_ok());
+  });
+  page.family("holdfast_operation_failures_total", "counter",
+              "Operations of engines that were refused or failed, by reason or error code.");
+  for_each_operation(engines, [&](const auto& engine, Activity activity, const auto& counts) {
+    for_each_failure(counts, [&](std::string_view reason, std::uint64_t count) {
+      page.sample({{"backend", engine.name},
+                   {"subject", subject_of(activity)},
+                   {"operation", to_string(activity)},
+                   {"reason", reason}},
+                  count);
+    });
+  });
+  page.family("holdfast_operations_in_flight", "gauge",
+              "Operations of engines that have begun and not ended.");
+  engines.for_each([&](const EngineCounts& engine) {
+    std::uint64_t locks = 0;
+    std::uint64_t tasks = 0;
+    for (std::size_t i = 0; i <= static_cast<std::size_t>(last_operation); ++i) {
+      auto& sum = subject_of(static_cast<Activity>(i)) == "task" ? tasks : locks;
+      sum += under_way(engine.activities[i]);
+    }
+    page.sample({{"backend", engine.name}, {"subject", "lock"}}, locks);
+    page.sample({{"backend", engine.name}, {"subject", "task"}}, tasks);
+  });
+  page.family("holdfast_operation_duration_seconds", "histogram", "How long operations of engines took.");
+  for_each_operation(engines, [&](const auto& engine, Activity activity, const auto& counts) {
+    if (counts.ok.value() + counts.not_ok() == 0) return;
+    page.histogram(
+        {{"backend", engine.name}, {"subject", subject_of(activity)}, {"operation", to_string(activity)}},
+        counts.time, bounds_of(activity));
+  });
+}
+
+void write_results(Page& page, const Engines& engines, Activity activity) {
+  engines.for_each([&](const EngineCounts& engine) {
+    page.sample({{"backend", engine.name}, {"result", "ok"}}, engine.of(activity).ok.value());
+    page.sample({{"backend", engine.name}, {"result", "fail"}}, engine.of(activity).not_ok());
+  });
+}
+
+void write_failures(Page& page, const Engines& engines, Activity activity) {
+  engines.for_each([&](const EngineCounts& engine) {
+    for_each_failure(engine.of(activity), [&](std::string_view reason, std::uint64_t count) {
+      page.sample({{"backend", engine.name}, {"reason", reason}}, count);
+    });
+  });
+}
+
+void write_under_way(Page& page, const Engines& engines, Activity activity) {
+  engines.for_each([&](const EngineCounts& engine) {
+    page.sample({{"backend", engine.name}}, under_way(engine.of(activity)));
+  });
+}
+
+void write_times(Page& page, const Engines& engines, Activity activity) {
+  engines.for_each([&](const EngineCounts& engine) {
+    page.histogram({{"backend", engine.name}}, engine.of(activity).time, bounds_of(activity));
+  });
+}
+
+void write_locks(Page& page, const Engines& engines) {
+  page.family("holdfast_lock_waits_total", "counter", "Times somebody waited for a lock.");
+  write_results(page, engines, Activity::wait);
+  page.family("holdfast_lock_wait_failures_total", "counter", "Waits that ended without a lock, by reason.");
+  write_failures(page, engines, Activity::wait);
+  page.family("holdfast_lock_wait_seconds", "histogram", "How long it took to get a lock, or to give up.");
+  write_times(page, engines, Activity::wait);
+  page.family("holdfast_locks_waiting", "gauge", "Waiting for a lock now.");
+  write_under_way(page, engines, Activity::wait);
+  page.family("holdfast_lock_hold_seconds", "histogram", "How long guards held their locks.");
+  write_times(page, engines, Activity::hold);
+  page.family("holdfast_locks_held", "gauge", "Guards that hold a lock now.");
+  write_under_way(page, engines, Activity::hold);
+  page.family("holdfast_lock_losses_total", "counter", "Locks that were lost while a guard held them.");
+  engines.for_each([&](const EngineCounts& engine) {
+    for (const auto reason : {Reason::unproven, Reason::gone, Reason::max_hold}) {
+      const auto& lost = engine.of(Activity::hold).refused[static_cast<std::size_t>(reason)];
+      page.sample({{"backend", engine.name}, {"reason", to_string(reason)}}, lost.value());
+    }
+  });
+  page.family("holdfast_lock_renewals_total", "counter", "Renewals by guards.");
+  write_results(page, engines, Activity::renew);
+  page.family("holdfast_lock_renewal_failures_total", "counter", "Renewals that failed, by reason.");
+  write_failures(page, engines, Activity::renew);
+}
+
+}  // namespace
+
+std::string prometheus(const Engines& engines, std::uint64_t dropped_events) {
+  Page page;
+  write_operations(page, engines);
+  write_locks(page, engines);
+  page.family("holdfast_reconnects_total", "counter",
+              "Connections made in place of lost ones, and failures to.");
+  write_results(page, engines, Activity::reconnect);
+  page.family("holdfast_telemetry_events_dropped_total", "counter",
+              "Telemetry events dropped because too many were waiting.");
+  page.sample({}, dropped_events);
+  return std::move(page).text();
+}
+
+}  // namespace holdfast::decorate

@@ -1,0 +1,208 @@
+// The operations that change tasks.
+
+#include "core/utf8.hpp"
+#include "tasks/address.hpp"
+#include "tasks/change_loop.hpp"
+#include "tasks/creation.hpp"
+#include "tasks/data.hpp"
+#include "tasks/limits.hpp"
+#include "tasks/operations.hpp"
+#include "tasks/refusals.hpp"
+
+namespace holdfast::tasks {
+namespace {
+
+using flow::Op;
+
+Address address(const Call& call, const std::string& owner, std::string id) {
+  return Address::of(owner, std::move(id), call.store->options.allow_anonymous).value_or_throw();
+}
+
+void require_fence(const Call& call) {
+  if (!call.store->options.require_fence || call.fence) return;
+  throw Error(ErrorCode::WrongLock,
+              "this store takes no change without a fence; write through with_fence, or claim the task");
+}
+
+Op<Task> change(Call call, Address task, Change what) {
+  require_fence(call);
+  ChangeLoop loop(task.id, task.owner, std::move(what), call.fence, call.incarnation);
+  auto action = loop.start();
+  for (;;) {
+    if (auto* finished = std::get_if<ChangeLoop::Finished>(&action)) co_return std::move(finished->result);
+    if (auto* write = std::get_if<ChangeLoop::Write>(&action)) {
+      auto data = record_data(std::move(write->data));
+      if (!data) co_return data.error();
+      PutRecord request{.key = task.key,
+                        .data = *std::move(data),
+                        .expected = std::move(write->expected),
+                        .fence = call.fence};
+      const auto outcome = co_await call.ask(&StorageBackend::put, std::move(request));
+      action = loop.resume(outcome);
+    } else {
+      GetRecord request{.key = task.key};
+      const auto stored = co_await call.ask(&StorageBackend::get, std::move(request));
+      action = loop.resume(stored, call.store->storage->now_ms());
+    }
+  }
+}
+
+Status transition(TaskRecord& record, const std::string& id, TaskStatus to,
+                  const std::optional<std::string>& message) {
+  if (is_final(record.status())) return is_over(id, record.status());
+  if (!may_become(record.status(), to)) {
+    return Error(ErrorCode::InvalidTransition,
+                 "the task " + id + " is " + std::string(to_string(record.status())) + " already");
+  }
+  record.set_status(to, message);
+  return Ok{};
+}
+
+void check_message(const std::optional<std::string>& message, const TaskOptions& options) {
+  if (!message) return;
+  if (!core::is_utf8(*message)) {
+    throw Error(ErrorCode::InvalidArgument, "the status message is not valid UTF-8");
+  }
+  if (message->size() > options.max_string_bytes) {
+    throw Error(ErrorCode::TooLarge,
+                "the status message is longer than " + std::to_string(options.max_string_bytes) + " bytes");
+  }
+}
+
+Change to_status(const std::string& id, TaskStatus status, std::optional<std::string> message) {
+  return {.apply = [id, status, message = std::move(message)](TaskRecord& record) {
+    return transition(record, id, status, message);
+  }};
+}
+
+/// The record that an operation on guards answered with, as a task.
+template <class Outcome>
+Result<Task> task_of(const Outcome& outcome, const Address& task) {
+  const auto* stored = std::get_if<StoredRecord>(&outcome);
+  if (stored == nullptr) return no_such_task(task.id);
+  const auto record = record_of(*stored, task.id, task.owner);
+  if (!record) return record.error();
+  return record->task(stored->version, stored->incarnation, stored->guarded_by);
+}
+
+}  // namespace
+
+Op<Task> create(Call call, std::string owner, NewTask task) {
+  const auto& options = call.store->options;
+  const auto checked = checked_owner(owner, options.allow_anonymous).value_or_throw();
+  const auto creation =
+      Creation::prepare(checked, task, options, call.store->storage->now_ms()).value_or_throw();
+  auto request = creation.request(call.fence).value_or_throw();
+  const auto outcome = co_await call.ask(&StorageBackend::create, std::move(request));
+  if (!outcome) co_return outcome.error();
+  co_return creation.result(*outcome, call.fence);
+}
+
+Op<Task> update_status(Call call, std::string owner, std::string id, TaskStatus status,
+                       std::optional<std::string> message) {
+  check_message(message, call.store->options);
+  auto task = address(call, owner, std::move(id));
+  auto what = to_status(task.id, status, std::move(message));
+  co_return co_await change(std::move(call), std::move(task), std::move(what));
+}
+
+Op<Task> set_variables(Call call, std::string owner, std::string id, Json changes) {
+  auto task = address(call, owner, std::move(id));
+  Change what{.apply = [id = task.id,
+                        checked = checked_variables(changes, call.store->options).value_or_throw(),
+                        store = call.store](TaskRecord& record) -> Status {
+    if (is_final(record.status())) return is_over(id, record.status());
+    record.merge_variables(checked);
+    return check_size(record.variables(), store->options);
+  }};
+  co_return co_await change(std::move(call), std::move(task), std::move(what));
+}
+
+Op<Task> set_result(Call call, std::string owner, std::string id, Json result) {
+  auto task = address(call, owner, std::move(id));
+  (void)check_result(result).value_or_throw();
+  Change what{.apply = [id = task.id, result = std::move(result)](TaskRecord& record) -> Status {
+                if (is_final(record.status())) return is_over(id, record.status());
+                record.set_result(result);
+                return Ok{};
+              },
+              .still_meant = [](const TaskRecord& first,
+                                const TaskRecord& now) { return first.result() == now.result(); }};
+  co_return co_await change(std::move(call), std::move(task), std::move(what));
+}
+
+Op<Task> end_with_result(Call call, std::string owner, std::string id, TaskStatus status, Json result,
+                         std::optional<std::string> message) {
+  check_message(message, call.store->options);
+  auto task = address(call, owner, std::move(id));
+  (void)check_result(result).value_or_throw();
+  Change what{.apply = [id = task.id, status, result = std::move(result),
+                        message = std::move(message)](TaskRecord& record) -> Status {
+    if (auto moved = transition(record, id, status, message); !moved) return moved;
+    record.set_result(result);
+    return Ok{};
+  }};
+  co_return co_await change(std::move(call), std::move(task), std::move(what));
+}
+
+Op<Task> cancel(Call call, std::string owner, std::string id, std::optional<std::string> message) {
+  check_message(message, call.store->options);
+  auto task = address(call, owner, std::move(id));
+  if (call.store->options.require_fence) {
+    co_return Error(ErrorCode::WrongLock,
+                    "this store takes no change without a fence, and cancel has none; move the task to "
+                    "cancelled with update_status, under its lock");
+  }
+  auto what = to_status(task.id, TaskStatus::cancelled, std::move(message));
+  call.fence.reset();
+  call.incarnation.clear();
+  co_return co_await change(std::move(call), std::move(task), std::move(what));
+}
+
+/// Of the record that is there now, by its incarnation: should the request have to be repeated after a lost
+/// answer, it must not remove a successor. One that cannot be read has none, and is removed as it is.
+Op<bool> remove(Call call, std::string owner, std::string id) {
+  const auto task = address(call, owner, std::move(id));
+  require_fence(call);
+  for (int attempt = 0; attempt < ChangeLoop::max_attempts; ++attempt) {
+    GetRecord get{.key = task.key};
+    const auto there = co_await call.ask(&StorageBackend::get, std::move(get));
+    if (!there && there.error().code() != ErrorCode::Internal) co_return there.error();
+    if (there && !*there) co_return false;
+    if (there && !is_same_incarnation(call.incarnation, (*there)->incarnation)) co_return false;
+    RemoveRecord request{.key = task.key, .fence = call.fence};
+    if (there) {
+      request.expected = ExpectedVersion{.version = (*there)->version, .incarnation = (*there)->incarnation};
+    }
+    const auto outcome = co_await call.ask(&StorageBackend::remove, std::move(request));
+    if (!outcome) co_return outcome.error();
+    throw_if_refused(*outcome, "the task " + task.id);
+    if (!std::holds_alternative<VersionConflict>(*outcome)) {
+      co_return std::holds_alternative<Removed>(*outcome);
+    }
+  }
+  co_return Error(ErrorCode::ConcurrentChange, "others kept changing the task " + task.id + "; try again");
+}
+
+Op<Task> bind(Call call, std::string owner, std::string id, FencingToken token) {
+  const auto task = address(call, owner, std::move(id));
+  GuardRecord request{.key = task.key, .fence = std::move(token)};
+  const auto outcome = co_await call.ask(&StorageBackend::guard, std::move(request));
+  if (!outcome) co_return outcome.error();
+  throw_if_refused(*outcome, "the task " + task.id);
+  co_return task_of(*outcome, task);
+}
+
+Op<Task> rebind(Call call, std::string owner, std::string id, std::optional<FencingToken> token) {
+  const auto task = address(call, owner, std::move(id));
+  RebindRecord request{.key = task.key, .fence = std::move(token)};
+  const auto outcome = co_await call.ask(&StorageBackend::rebind, std::move(request));
+  if (!outcome) co_return outcome.error();
+  co_return task_of(*outcome, task);
+}
+
+Op<std::size_t> cleanup_expired(Call call) {
+  co_return co_await call.ask(&StorageBackend::cleanup_expired, {});
+}
+
+}  // namespace holdfast::tasks

@@ -1,0 +1,76 @@
+// The operations that change nothing.
+
+#include "tasks/address.hpp"
+#include "tasks/change_loop.hpp"
+#include "tasks/list_loop.hpp"
+#include "tasks/operations.hpp"
+#include "tasks/refusals.hpp"
+#include "tasks/wait_for_task.hpp"
+
+namespace holdfast::tasks {
+
+using flow::Op;
+
+Op<Task> get(Call call, std::string owner, std::string id) {
+  const auto task = Address::of(owner, std::move(id), call.store->options.allow_anonymous);
+  if (!task) co_return task.error();
+  GetRecord request{.key = task->key};
+  const auto stored = co_await call.ask(&StorageBackend::get, std::move(request));
+  if (!stored) co_return stored.error();
+  const auto record = record_of(*stored, task->id, task->owner);
+  if (!record) co_return record.error();
+  co_return record->task((*stored)->version, (*stored)->incarnation, (*stored)->guarded_by);
+}
+
+Op<TaskPage> list(Call call, std::string owner, ListTasks what) {
+  const auto checked = checked_owner(owner, call.store->options.allow_anonymous).value_or_throw();
+  // Any name will do: it is the owner that must be valid.
+  (void)RecordKey::of(stored_owner(checked), "").value_or_throw();
+  ListLoop loop(checked, stored_owner(checked), std::move(what));
+  auto action = loop.start();
+  while (auto* request = std::get_if<ListRecords>(&action)) {
+    const auto page = co_await call.ask(&StorageBackend::list, std::move(*request));
+    action = loop.resume(page);
+  }
+  co_return std::get<ListLoop::Finished>(std::move(action)).result;
+}
+
+Op<OwnerPage> owners(Call call, ListOwners what) {
+  auto page = co_await call.ask(&StorageBackend::list_owners, std::move(what));
+  if (!page) co_return page.error();
+  std::vector<std::string> names;
+  for (const auto& stored : page->owners) {
+    if (auto owner = owner_stored_as(stored)) names.push_back(*std::move(owner));
+  }
+  page->owners = std::move(names);
+  co_return std::move(page);
+}
+
+Op<std::optional<Json>> get_result(Call call, std::string owner, std::string id) {
+  auto task = co_await get(std::move(call), std::move(owner), std::move(id));
+  if (!task) co_return task.error();
+  if (!is_final(task->status)) {
+    co_return Error(ErrorCode::NotReady, "the task " + task->id + " is " +
+                                             std::string(to_string(task->status)) +
+                                             " and has no result yet; wait for it");
+  }
+  if (task->result.is_null()) co_return std::nullopt;
+  co_return std::move(task->result);
+}
+
+Op<std::optional<Task>> wait(Call call, std::string owner, std::string id, std::chrono::milliseconds timeout,
+                             Until until) {
+  auto task = Address::of(owner, id, call.store->options.allow_anonymous);
+  if (!task) co_return task.error();
+  const auto deadline = saturating_add(BootClock::now(), timeout);
+  WaitForTask what{.flow = call.flow,
+                   .storage = call.store->storage,
+                   .key = std::move(task->key),
+                   .get = [&call, &owner, &id] { return get(call, owner, id); },
+                   .until = std::move(until),
+                   .deadline = deadline,
+                   .stop = call.stop};
+  co_return co_await wait_for_task(std::move(what));
+}
+
+}  // namespace holdfast::tasks

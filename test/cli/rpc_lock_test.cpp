@@ -1,0 +1,264 @@
+#include <unistd.h>
+
+#include <csignal>
+
+#include "rpc_client.hpp"
+#include "support/redis_server.hpp"
+
+namespace holdfast::test {
+namespace {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+
+std::vector<std::string> names(const json& object) {
+  std::vector<std::string> result;
+  for (const auto& [name, value] : object.items()) result.push_back(name);
+  return result;
+}
+
+/// What a client sees of locks is the same on every engine.
+class RpcLocks : public RpcTest, public ::testing::WithParamInterface<std::string> {
+ protected:
+  void SetUp() override {
+    if (GetParam() != "redis") return;
+    if (auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
+    engine_url_ = shared_redis_url();
+    engine_url_ += (engine_url_.find('?') == std::string::npos ? "?" : "&");
+    engine_url_ += "lock_prefix=" + private_prefix() + "&task_prefix=" + private_prefix();
+  }
+  [[nodiscard]] PipedSidecar sidecar() const {
+    return {directory(), GetParam() == "memory" ? "memory:" : GetParam() == "sqlite" ? url() : engine_url_};
+  }
+
+ private:
+  std::string engine_url_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Engines, RpcLocks, ::testing::Values("memory", "sqlite", "redis"),
+                         [](const auto& parameter) { return parameter.param; });
+
+TEST_P(RpcLocks, AreAcquiredOnceAndReleasedOnce) {
+  auto process = sidecar();
+  auto& client = process.client();
+  const auto lock = client.result("lock.acquire", {{"key", "k"}, {"ttlMs", 30000}});
+  EXPECT_EQ(names(lock), (std::vector<std::string>{"expiresAtMs", "fence", "lockId", "ok"}));
+  EXPECT_EQ(lock["ok"], true);
+  EXPECT_EQ(lock["lockId"].get<std::string>().size(), 22U);
+  EXPECT_EQ(lock["fence"].get<std::string>().size(), 15U);
+  EXPECT_TRUE(lock["expiresAtMs"].is_number_integer());
+
+  EXPECT_EQ(client.result("lock.acquire", {{"key", "k"}, {"ttlMs", 30000}}),
+            (json{{"ok", false}, {"reason", "locked"}}));
+  EXPECT_EQ(client.result("lock.release", {{"lockId", lock["lockId"]}}), (json{{"ok", true}}));
+  EXPECT_EQ(client.result("lock.release", {{"lockId", lock["lockId"]}}), (json{{"ok", false}}));
+  const auto next = client.result("lock.acquire", {{"key", "k"}, {"ttlMs", 30000}});
+  EXPECT_GT(next["fence"], lock["fence"]);
+}
+
+TEST_P(RpcLocks, AreExtendedAndLookedAt) {
+  auto process = sidecar();
+  auto& client = process.client();
+  EXPECT_EQ(client.result("lock.isLocked", {{"key", "k"}}), false);
+  EXPECT_EQ(client.result("lock.lookup", {{"key", "k"}}), nullptr);
+  const auto lock = client.result("lock.acquire", {{"key", "k"}, {"ttlMs", 30000}});
+  EXPECT_EQ(client.result("lock.isLocked", {{"key", "k"}}), true);
+
+  const auto extended = client.result("lock.extend", {{"lockId", lock["lockId"]}, {"ttlMs", 90000}});
+  EXPECT_EQ(names(extended), (std::vector<std::string>{"expiresAtMs", "ok"}));
+  EXPECT_GT(extended["expiresAtMs"], lock["expiresAtMs"]);
+
+  const auto seen = client.result("lock.lookup", {{"key", "k"}});
+  EXPECT_EQ(names(seen),
+            (std::vector<std::string>{"acquiredAtMs", "expiresAtMs", "fence", "keyHash", "lockIdHash"}));
+  EXPECT_EQ(seen["fence"], lock["fence"]);
+  EXPECT_EQ(seen["expiresAtMs"], extended["expiresAtMs"]);
+  EXPECT_EQ(client.result("lock.lookup", {{"lockId", lock["lockId"]}}), seen);
+
+  EXPECT_EQ(client.result("lock.release", {{"lockId", lock["lockId"]}})["ok"], true);
+  EXPECT_EQ(client.result("lock.extend", {{"lockId", lock["lockId"]}, {"ttlMs", 90000}}),
+            (json{{"ok", false}}));
+  EXPECT_EQ(client.result("lock.lookup", {{"lockId", lock["lockId"]}}), nullptr);
+}
+
+TEST_P(RpcLocks, AWaitDoesNotHoldUpOthersAndEndsWithTheRelease) {
+  auto process = sidecar();
+  auto& client = process.client();
+  const auto first = client.result("lock.lock", {{"key", "k"}});
+  EXPECT_EQ(names(first), (std::vector<std::string>{"expiresAtMs", "fence", "lockId", "ok"}));
+  const auto waiting = client.request("lock.lock", {{"key", "k"}, {"waitMs", 60000}});
+  EXPECT_EQ(client.result("lock.isLocked", {{"key", "k"}}), true);
+  EXPECT_EQ(client.result("lock.lock", {{"key", "other"}})["ok"], true);
+  EXPECT_EQ(client.result("lock.release", {{"lockId", first["lockId"]}})["ok"], true);
+  const auto second = client.answer(waiting)["result"];
+  EXPECT_EQ(second["ok"], true);
+  EXPECT_GT(second["fence"], first["fence"]);
+}
+
+TEST_P(RpcLocks, AWaitIsCalledOffByTheIdOfItsRequest) {
+  auto process = sidecar();
+  auto& client = process.client();
+  const auto held = client.result("lock.lock", {{"key", "k"}});
+  const auto waiting = client.request("lock.lock", {{"key", "k"}, {"waitMs", 60000}});
+  client.notify("$/cancelRequest", {{"id", waiting}});
+  const auto error = client.answer(waiting)["error"];
+  EXPECT_EQ(error["code"], -32603);
+  EXPECT_EQ(error["data"]["code"], "Aborted");
+  // It holds nothing and waits no more.
+  EXPECT_EQ(client.result("lock.release", {{"lockId", held["lockId"]}})["ok"], true);
+  EXPECT_EQ(client.result("lock.isLocked", {{"key", "k"}}), false);
+  EXPECT_EQ(client.result("$/cancelRequest", {{"id", waiting}}), (json{{"ok", false}}));
+}
+
+TEST_P(RpcLocks, AWaitThatIsTooLongIsAnAcquisitionTimeout) {
+  auto process = sidecar();
+  auto& client = process.client();
+  EXPECT_EQ(client.result("lock.lock", {{"key", "k"}})["ok"], true);
+  const auto error = client.error("lock.lock", {{"key", "k"}, {"waitMs", 50}});
+  EXPECT_EQ(error["code"], -32603);
+  EXPECT_EQ(error["data"]["code"], "AcquisitionTimeout");
+}
+
+TEST_P(RpcLocks, AreRenewedForAsLongAsTheirClientIsThere) {
+  auto process = sidecar();
+  auto& client = process.client();
+  const auto lock = client.result("lock.lock", {{"key", "k"}, {"ttlMs", 600}});
+  const auto first_end = lock["expiresAtMs"].get<std::int64_t>();
+  EXPECT_TRUE(eventually([&] {
+    const auto seen = client.result("lock.lookup", {{"key", "k"}});
+    return seen.is_object() && seen["expiresAtMs"].get<std::int64_t>() > first_end + 600;
+  }));
+  const auto extended = client.result("lock.extend", {{"lockId", lock["lockId"]}, {"ttlMs", 60000}});
+  EXPECT_GT(extended["expiresAtMs"].get<std::int64_t>(), first_end + 30000);
+}
+
+TEST_P(RpcLocks, TheLossOfOneIsToldToWhoSubscribed) {
+  auto process = sidecar();
+  auto& client = process.client();
+  EXPECT_EQ(client.result("lock.subscribe"), (json{{"ok", true}}));
+  const auto lock = client.result("lock.lock", {{"key", "k"}, {"ttlMs", 900}, {"maxHoldMs", 300}});
+  const auto loss = client.notification("lock.lost");
+  EXPECT_EQ(loss["lockId"], lock["lockId"]);
+  EXPECT_EQ(loss["reason"], "max_hold");
+  EXPECT_EQ(loss["keyHash"].get<std::string>().size(), 24U);
+  // Who asks later learns of it then.
+  EXPECT_EQ(client.result("lock.subscribe", {{"lockId", lock["lockId"]}})["ok"], true);
+}
+
+TEST_P(RpcLocks, ErrorsCarryTheirNames) {
+  auto process = sidecar();
+  auto& client = process.client();
+  const auto empty = client.error("lock.acquire", {{"key", ""}, {"ttlMs", 1000}});
+  EXPECT_EQ(empty["code"], -32602);
+  EXPECT_EQ(empty["data"]["code"], "InvalidArgument");
+  for (const auto& [method, params] : std::vector<std::pair<std::string, json>>{
+           {"lock.acquire", {{"key", std::string(513, 'x')}, {"ttlMs", 1000}}},
+           {"lock.acquire", {{"key", "k"}, {"ttlMs", 0}}},
+           {"lock.acquire", {{"key", "k"}, {"ttlMs", -5}}},
+           {"lock.acquire", {{"key", "k"}, {"ttlMs", "30s"}}},
+           {"lock.acquire", {{"key", "k"}}},
+           {"lock.acquire", {{"key", 7}, {"ttlMs", 1000}}},
+           {"lock.acquire", {{"key", "k"}, {"ttlMs", 1000}, {"wait", 5}}},
+           {"lock.lock", {{"key", "k"}, {"ttlMs", 400LL * 24 * 3600 * 1000}}},
+           {"lock.release", {{"lockId", "short"}}},
+           {"lock.extend", {{"lockId", std::string(22, '!')}, {"ttlMs", 1000}}},
+           {"lock.lookup", json::object()},
+           {"lock.lookup", {{"key", "k"}, {"lockId", std::string(22, 'a')}}},
+           {"lock.subscribe", {{"lockId", "short"}}}}) {
+    const auto error = client.error(method, params);
+    EXPECT_EQ(error["code"], -32602) << method << params;
+    EXPECT_EQ(error["data"]["code"], "InvalidArgument") << method << params;
+    EXPECT_FALSE(error["message"].get<std::string>().empty());
+  }
+  EXPECT_EQ(client.result("lock.isLocked", {{"key", "k"}}), false);
+}
+
+TEST_P(RpcLocks, WhatIsAcquiredAsANotificationIsNotAcquired) {
+  auto process = sidecar();
+  auto& client = process.client();
+  client.notify("lock.acquire", {{"key", "k"}, {"ttlMs", 60000}});
+  client.notify("lock.lock", {{"key", "k"}});
+  EXPECT_EQ(client.result("lock.isLocked", {{"key", "k"}}), false);
+}
+
+/// Two clients of one sidecar.
+using RpcClients = RpcTest;
+
+TEST_F(RpcClients, TheRenewedLocksOfOneThatGoesAreReleasedAndPlainOnesStay) {
+  const auto server = listening();
+  auto stays = connect();
+  auto goes = connect();
+  EXPECT_EQ(goes.result("lock.lock", {{"key", "renewed"}, {"ttlMs", 600000}})["ok"], true);
+  EXPECT_EQ(goes.result("lock.acquire", {{"key", "plain"}, {"ttlMs", 600000}})["ok"], true);
+  const auto waiting = stays.request("lock.lock", {{"key", "renewed"}, {"waitMs", 60000}});
+  goes.close();
+  EXPECT_EQ(stays.answer(waiting)["result"]["ok"], true);
+  EXPECT_EQ(stays.result("lock.isLocked", {{"key", "plain"}}), true);
+}
+
+TEST_F(RpcClients, TheWaitOfOneThatGoesEndsWithIt) {
+  const auto server = listening();
+  auto holder = connect();
+  const auto held = holder.result("lock.lock", {{"key", "k"}});
+  auto goes = connect();
+  goes.request("lock.lock", {{"key", "k"}, {"waitMs", 3'600'000}});
+  EXPECT_EQ(goes.result("lock.isLocked", {{"key", "k"}}), true);  // so the wait has begun
+  goes.close();
+  EXPECT_EQ(holder.result("lock.release", {{"lockId", held["lockId"]}})["ok"], true);
+  auto third = connect();
+  EXPECT_EQ(third.result("lock.lock", {{"key", "k"}, {"waitMs", 10000}})["ok"], true);
+}
+
+TEST_F(RpcClients, OneMayReleaseAnothersLockByItsIdAndTheOtherLearnsOfIt) {
+  const auto server = listening();
+  auto holder = connect();
+  auto other = connect();
+  const auto held = holder.result("lock.lock", {{"key", "k"}, {"ttlMs", 600}});
+  EXPECT_EQ(holder.result("lock.subscribe", {{"lockId", held["lockId"]}})["ok"], true);
+  EXPECT_EQ(other.result("lock.subscribe", {{"lockId", held["lockId"]}})["ok"], false);  // it is not its own
+  EXPECT_EQ(other.result("lock.release", {{"lockId", held["lockId"]}})["ok"], true);
+  const auto loss = holder.notification("lock.lost");
+  EXPECT_EQ(loss["lockId"], held["lockId"]);
+  EXPECT_EQ(loss["reason"], "gone");
+}
+
+TEST_F(RpcClients, ALockThatAnotherProcessTakesAwayIsTold) {
+  const auto server = listening();
+  auto client = connect();
+  EXPECT_EQ(client.result("lock.subscribe")["ok"], true);
+  const auto held = client.result("lock.lock", {{"key", "k"}, {"ttlMs", 600}});
+  EXPECT_EQ(holdfast({"lock", "release", held["lockId"]}).code, 0);
+  EXPECT_EQ(client.notification("lock.lost")["lockId"], held["lockId"]);
+}
+
+TEST_F(RpcClients, OneThatStillReadsGetsItsAnswersThoughItSendsNoMore) {
+  const auto server = listening();
+  auto holder = connect();
+  const auto held = holder.result("lock.lock", {{"key", "k"}});
+  auto half = connect();
+  const auto waiting = half.request("lock.lock", {{"key", "k"}, {"waitMs", 60000}});
+  half.stop_sending();
+  EXPECT_FALSE(half.has_answer(waiting, milliseconds(50)));
+  EXPECT_EQ(holder.result("lock.release", {{"lockId", held["lockId"]}})["ok"], true);
+  EXPECT_EQ(half.answer(waiting)["result"]["ok"], true);
+  EXPECT_TRUE(half.ended());
+  // And what it got ends with it.
+  EXPECT_EQ(holder.result("lock.lock", {{"key", "k"}, {"waitMs", 10000}})["ok"], true);
+}
+
+TEST_F(RpcClients, ALossIsToldWhenRedisDoesNotAnswer) {
+  if (auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
+  RedisServer redis;
+  PipedSidecar sidecar(directory(), redis.url());
+  auto& client = sidecar.client();
+  EXPECT_EQ(client.result("lock.subscribe")["ok"], true);
+  const auto held = client.result("lock.lock", {{"key", "k"}, {"ttlMs", 900}});
+  redis.pause();
+  const auto loss = client.notification("lock.lost");
+  EXPECT_EQ(loss["lockId"], held["lockId"]);
+  EXPECT_EQ(loss["reason"], "unproven");
+  redis.resume();
+}
+
+}  // namespace
+}  // namespace holdfast::test

@@ -1,0 +1,96 @@
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "rpc/failure.hpp"
+#include "rpc/params.hpp"
+
+namespace holdfast::cli::rpc {
+namespace {
+
+constexpr std::array<Parameter, 8> all_kinds{{{"key", Kind::text},
+                                              {"ttlMs", Kind::milliseconds, Need::optional},
+                                              {"limit", Kind::count, Need::optional},
+                                              {"fence", Kind::fence, Need::optional},
+                                              {"id", Kind::id, Need::optional},
+                                              {"variables", Kind::object, Need::optional},
+                                              {"result", Kind::any, Need::optional},
+                                              {"other", Kind::text, Need::optional}}};
+
+Params params_of(const std::string& json) {
+  return {Json::parse(json).value_or_throw(), all_kinds};
+}
+
+std::string complaint_about(const std::string& json) {
+  try {
+    (void)params_of(json);
+  } catch (const FailedRequest& error) {
+    EXPECT_EQ(error.failure().code, -32602);
+    EXPECT_EQ(error.failure().name, "InvalidArgument");
+    return error.failure().message;
+  }
+  ADD_FAILURE() << json << " is accepted";
+  return {};
+}
+
+TEST(RpcParams, AreTakenByNameAndType) {
+  const auto params = params_of(
+      R"({"result":[null],"key":"k\u00e9","ttlMs":30000,"limit":7,"fence":"000000000000042","variables":{"a":1},"id":"x"})");
+  EXPECT_EQ(params.text("key"), "k\u00e9");
+  EXPECT_EQ(params.milliseconds("ttlMs").count(), 30000);
+  EXPECT_EQ(params.count("limit"), 7U);
+  EXPECT_EQ(params.fence("fence").value(), 42U);
+  EXPECT_EQ(params.json("variables").str(), R"({"a":1})");
+  EXPECT_EQ(params.json("result").str(), "[null]");
+  EXPECT_EQ(params.json("id").str(), "\"x\"");
+  EXPECT_FALSE(params.text_if("other"));
+}
+
+TEST(RpcParams, NullIsTheSameAsLeavingItOut) {
+  const auto params = params_of(R"({"key":"k","ttlMs":null,"result":null})");
+  EXPECT_FALSE(params.milliseconds_if("ttlMs"));
+  ASSERT_TRUE(params.json_if("result"));  // which may be any value
+  EXPECT_TRUE(params.json("result").is_null());
+  EXPECT_EQ(complaint_about(R"({"key":null})"), "key: is missing; it must be a string");
+}
+
+TEST(RpcParams, AMissingOneIsNamedWithWhatItMustBe) {
+  EXPECT_EQ(complaint_about("{}"), "key: is missing; it must be a string");
+}
+
+TEST(RpcParams, AnUnknownOneIsNamedWithThoseThereAre) {
+  EXPECT_EQ(complaint_about(R"({"key":"k","ttl":1})"),
+            "unknown parameter ttl; this method has: key, ttlMs, limit, fence, id, variables, result, other");
+}
+
+TEST(RpcParams, OneThatIsGivenTwiceIsRefused) {
+  EXPECT_EQ(complaint_about(R"({"key":"k","key":"l"})"), "key: is given twice");
+}
+
+TEST(RpcParams, AWrongTypeIsToldWithTheRightOne) {
+  for (const auto* wrong : {"1", "true", "{}", "[]"}) {
+    EXPECT_EQ(complaint_about(std::string(R"({"key":)") + wrong + "}"), "key: must be a string");
+  }
+  for (const auto* wrong : {"\"1000\"", "-1", "1.5", "true", "{}", "[1]", "1e300", "9007199254740993"}) {
+    EXPECT_EQ(complaint_about(std::string(R"({"key":"k","ttlMs":)") + wrong + "}"),
+              "ttlMs: must be a whole number of milliseconds");
+  }
+  for (const auto* wrong : {"\"\"", "\"-1\"", "\"0x1\"", "\"1 \"", "1.5", "1000000000000000"}) {
+    EXPECT_EQ(complaint_about(std::string(R"({"key":"k","fence":)") + wrong + "}"),
+              "fence: must be a fence: its 15 digits as a string");
+  }
+  EXPECT_EQ(complaint_about(R"({"key":"k","variables":[]})"), "variables: must be an object");
+  EXPECT_EQ(complaint_about(R"({"key":"k","id":{}})"),
+            "id: must be the id of a request: a string or a number");
+}
+
+TEST(RpcParams, AWholeNumberMayBeWrittenAsOtherLanguagesDo) {
+  for (const auto* thousand : {"1000", "1000.0", "1e3", "1E+3"}) {
+    const auto params = params_of(std::string(R"({"key":"k","ttlMs":)") + thousand + "}");
+    EXPECT_EQ(params.milliseconds("ttlMs").count(), 1000) << thousand;
+  }
+  EXPECT_EQ(params_of(R"({"key":"k","fence":42})").fence("fence").value(), 42U);
+}
+
+}  // namespace
+}  // namespace holdfast::cli::rpc

@@ -1,0 +1,175 @@
+// What an opened engine tells its instruments: all that happens, once.
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <holdfast/holdfast.hpp>
+#include <holdfast/instruments.hpp>
+#include <thread>
+
+#include "integration/guard_fixture.hpp"
+#include "support/event_log.hpp"
+#include "support/prometheus_page.hpp"
+#include "support/redis_server.hpp"
+
+namespace holdfast::test {
+namespace {
+
+class Instrumented : public testing::Test {
+ protected:
+  [[nodiscard]] Instruments instruments() {
+    return {.metrics = metrics, .telemetry = {.on_event = events.listener()}};
+  }
+  [[nodiscard]] double metric(const std::string& series) const {
+    return PrometheusPage(metrics->prometheus()).value(series);
+  }
+  [[nodiscard]] bool reaches(const std::string& series, double value) const {
+    return eventually([&] { return metric(series) >= value; });
+  }
+  /// The events of one type, once there are that many.
+  std::vector<TelemetryEvent> wait_for(Activity type, std::size_t count) {
+    std::vector<TelemetryEvent> found;
+    EXPECT_TRUE(eventually([&] {
+      for (auto& event : events.take()) {
+        if (event.type == type) found.push_back(std::move(event));
+      }
+      return found.size() >= count;
+    })) << to_string(type);
+    return found;
+  }
+
+  std::shared_ptr<Metrics> metrics = std::make_shared<Metrics>();
+  EventLog events;
+};
+
+TEST_F(Instrumented, ALockIsWaitedForAndHeld) {
+  auto hf = open("memory:", instruments());
+  auto guard = hf.locks().lock("k");
+  EXPECT_EQ(metric("holdfast_locks_held{backend=\"memory\"}"), 1);
+  std::thread waiter([&] { EXPECT_TRUE(hf.locks().lock("k", {.wait = 60s}).release()); });
+  EXPECT_TRUE(reaches("holdfast_locks_waiting{backend=\"memory\"}", 1));
+  guard.release();
+  waiter.join();
+  EXPECT_EQ(metric("holdfast_locks_waiting{backend=\"memory\"}"), 0);
+  EXPECT_EQ(metric("holdfast_locks_held{backend=\"memory\"}"), 0);
+  EXPECT_EQ(metric("holdfast_lock_waits_total{backend=\"memory\",result=\"ok\"}"), 2);
+  EXPECT_EQ(metric("holdfast_lock_hold_seconds_count{backend=\"memory\"}"), 2);
+  const auto found = wait_for(Activity::wait, 2);
+  EXPECT_EQ(found[0].attempts, 1U);
+  EXPECT_GE(found[1].attempts, 2U);
+  EXPECT_EQ(found[1].key_hash, key_hash("k"));
+}
+
+TEST_F(Instrumented, SoIsOneThatNoThreadWaitsFor) {
+  auto hf = open("memory:", instruments());
+  std::promise<Result<Guard>> locked;
+  hf.locks().lock("k", {}, {}, [&](Result<Guard> guard) { locked.set_value(std::move(guard)); });
+  auto guard = locked.get_future().get().value_or_throw();
+  EXPECT_EQ(metric("holdfast_locks_held{backend=\"memory\"}"), 1);
+  std::promise<void> released;
+  guard.release({}, [&](const Result<bool>&) { released.set_value(); });
+  released.get_future().wait();
+  EXPECT_EQ(metric("holdfast_locks_held{backend=\"memory\"}"), 0);
+  EXPECT_EQ(metric("holdfast_lock_waits_total{backend=\"memory\",result=\"ok\"}"), 1);
+}
+
+TEST_F(Instrumented, AWaitInVainIsToldWithItsError) {
+  auto hf = open("memory:", instruments());
+  const auto guard = hf.locks().lock("k");
+  EXPECT_THROW((void)hf.locks().lock("k", {.wait = 1ms}), Error);
+  EXPECT_FALSE(hf.locks().try_lock("k"));
+  EXPECT_EQ(metric("holdfast_lock_wait_failures_total{backend=\"memory\",reason=\"AcquisitionTimeout\"}"), 2);
+  const auto waits = wait_for(Activity::wait, 3);
+  EXPECT_EQ(waits[1].error, ErrorCode::AcquisitionTimeout);
+}
+
+TEST_F(Instrumented, RenewalsAreCounted) {
+  auto hf = open("memory:", instruments());
+  const auto guard = hf.locks().lock("k", {.ttl = 60ms});
+  EXPECT_TRUE(reaches("holdfast_lock_renewals_total{backend=\"memory\",result=\"ok\"}", 2));
+  EXPECT_EQ(wait_for(Activity::renew, 2)[0].result, EventResult::ok);
+}
+
+TEST_F(Instrumented, ALostLockIsToldOnceAndIsNotHeld) {
+  auto hf = open("memory:", instruments());
+  auto guard = hf.locks().lock("k", {.ttl = 30ms, .auto_renew = false});
+  EXPECT_TRUE(reaches("holdfast_lock_losses_total{backend=\"memory\",reason=\"unproven\"}", 1));
+  EXPECT_EQ(metric("holdfast_locks_held{backend=\"memory\"}"), 0);
+  guard.release();
+  EXPECT_EQ(metric("holdfast_lock_hold_seconds_count{backend=\"memory\"}"), 1);
+  const auto holds = wait_for(Activity::hold, 1);
+  EXPECT_EQ(holds[0].reason, Reason::unproven);
+}
+
+TEST_F(Instrumented, ABrokenLockIsToldToTheOperatorsAndLostByItsHolder) {
+  auto hf = open("memory:", instruments());
+  const auto guard = hf.locks().lock("k", {.ttl = 90ms});
+  EXPECT_TRUE(hf.locks().break_lock("k", "its host is gone"));
+  EXPECT_EQ(wait_for(Activity::break_lock, 1)[0].broken_because, "its host is gone");
+  EXPECT_TRUE(reaches("holdfast_lock_losses_total{backend=\"memory\",reason=\"gone\"}", 1));
+}
+
+TEST_F(Instrumented, ADetachedLockIsHeldNoMore) {
+  auto hf = open("memory:", instruments());
+  auto guard = hf.locks().lock("k");
+  EXPECT_TRUE(guard.detach());
+  EXPECT_EQ(metric("holdfast_locks_held{backend=\"memory\"}"), 0);
+}
+
+TEST_F(Instrumented, TasksAreObservedInTheSameWay) {
+  auto hf = open("memory:", instruments());
+  auto tasks = hf.tasks();
+  (void)tasks.create("me");
+  EXPECT_EQ(metric("holdfast_operations_total"
+                   "{backend=\"memory\",operation=\"create\",result=\"ok\",subject=\"task\"}"),
+            1);
+  EXPECT_EQ(wait_for(Activity::create_record, 1)[0].result, EventResult::ok);
+}
+
+TEST_F(Instrumented, TheLogSinkHearsWhatIsSaid) {
+  std::promise<std::string> said;
+  auto all = instruments();
+  all.log_sink = [&](LogLevel, std::string_view message) { said.set_value(std::string(message)); };
+  auto hf = open("memory:", all);
+  hf.log().write(LogLevel::warning, "a test");
+  EXPECT_EQ(said.get_future().get(), "a test");
+}
+
+TEST_F(Instrumented, AGuardMayOutliveEverythingElse) {
+  Guard guard;
+  {
+    auto hf = open("memory:", instruments());
+    guard = hf.locks().lock("k");
+  }
+  EXPECT_TRUE(guard.release());
+  EXPECT_EQ(metric("holdfast_lock_hold_seconds_count{backend=\"memory\"}"), 1);
+}
+
+TEST_F(Instrumented, AReconnectIsCounted) {
+  if (const auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
+  RedisServer server;
+  auto hf = open(server.url(), instruments());
+  EXPECT_FALSE(hf.locks().is_locked("k"));
+  EXPECT_EQ(metric("holdfast_reconnects_total{backend=\"redis\",result=\"ok\"}"), 0) << "the first is none";
+  server.raw().command({"CLIENT", "KILL", "TYPE", "normal"});
+  EXPECT_FALSE(hf.locks().is_locked("k"));
+  EXPECT_EQ(metric("holdfast_reconnects_total{backend=\"redis\",result=\"ok\"}"), 1);
+  EXPECT_EQ(wait_for(Activity::reconnect, 1)[0].backend, "redis");
+}
+
+TEST_F(Instrumented, SoIsAFailureTo) {
+  if (const auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
+  RedisServer server;
+  auto hf = open(server.url(), instruments());
+  server.kill();
+  std::thread asker([&] { EXPECT_FALSE(hf.locks().is_locked("k")); });
+  EXPECT_TRUE(reaches("holdfast_reconnects_total{backend=\"redis\",result=\"fail\"}", 1));
+  EXPECT_EQ(metric("holdfast_operations_in_flight{backend=\"redis\",subject=\"lock\"}"), 1);
+  server.start();
+  asker.join();
+  EXPECT_EQ(metric("holdfast_reconnects_total{backend=\"redis\",result=\"ok\"}"), 1);
+  EXPECT_EQ(metric("holdfast_operations_in_flight{backend=\"redis\",subject=\"lock\"}"), 0);
+}
+
+}  // namespace
+}  // namespace holdfast::test
