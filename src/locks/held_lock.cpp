@@ -158,13 +158,11 @@ HeldLock::Until<Holds> HeldLock::until(const flow::Flow& flow, Holds holds, Boot
 
 void HeldLock::tell_change() {
   const auto keep = shared_self();
-  std::vector<Waiting> told;
+  std::vector<Waiting> told, left;
   {
     const std::lock_guard lock(mutex_);
-    const auto first_told = std::stable_partition(waiting_.begin(), waiting_.end(),
-                                                  [](const Waiting& waiting) { return !waiting.holds(); });
-    told.assign(std::make_move_iterator(first_told), std::make_move_iterator(waiting_.end()));
-    waiting_.erase(first_told, waiting_.end());
+    for (auto& waiting : waiting_) (waiting.holds() ? told : left).push_back(std::move(waiting));
+    waiting_.swap(left);
   }
   changed_.notify_all();
   for (const auto& waiting : told) waiting.operation.resume();

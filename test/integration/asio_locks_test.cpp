@@ -2,54 +2,124 @@
 
 #include <gtest/gtest.h>
 
-#include <asio/bind_cancellation_slot.hpp>
 #include <asio/bind_executor.hpp>
-#include <asio/cancellation_signal.hpp>
-#include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
 #include <asio/experimental/awaitable_operators.hpp>
-#include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/strand.hpp>
-#include <asio/use_future.hpp>
-#include <atomic>
+#include <asio/thread_pool.hpp>
 #include <future>
-#include <holdfast/asio.hpp>
-#include <holdfast/memory.hpp>
+#include <set>
 #include <thread>
 
-#include "support/calls.hpp"
-#include "support/eventually.hpp"
-#include "support/faulty_backend.hpp"
+#include "integration/asio_fixture.hpp"
+#include "support/engines.hpp"
+#include "support/hooked_backend.hpp"
 
 namespace holdfast::test {
 namespace {
 
-using asio::awaitable;
-using asio::use_awaitable;
+class AsioLocks : public AsioFixture {};
 
-class AsioLocks : public testing::Test {
- protected:
-  /// Runs the coroutine to its end on this thread; what it throws goes on to the test.
-  void run(awaitable<void> body) {
-    auto end = asio::co_spawn(context, std::move(body), asio::use_future);
+/// Every operation once, with something there for it to find. `use(operation, check)` calls
+/// `operation(token)` with a token of its kind, and `check` with what came of it.
+template <class Use>
+void use_everything(AsyncLocks& on, Locks& blocking, const Use& use) {
+  const auto held = blocking.acquire("held");
+  const std::string id(held.id.str());
+  use([&](auto token) { return on.lock("lock", {.ttl = 20s}, std::move(token)); },
+      [](const AsyncGuard& guard) { EXPECT_EQ(guard.key(), "lock"); });
+  use([&](auto token) { return on.try_lock("try", {}, std::move(token)); },
+      [](const std::optional<AsyncGuard>& guard) { EXPECT_EQ(guard.value().key(), "try"); });
+  use([&](auto token) { return on.acquire("acquire", {.ttl = 20s}, std::move(token)); },
+      [](const DetachedLock& lock) { EXPECT_EQ(lock.key.str(), "acquire"); });
+  use([&](auto token) { return on.extend(id, 40s, std::move(token)); },
+      [&](std::optional<std::int64_t> expiry) { EXPECT_GT(expiry, held.expires_at_ms); });
+  use([&](auto token) { return on.is_locked("held", std::move(token)); }, [](bool is) { EXPECT_TRUE(is); });
+  use([&](auto token) { return on.get_by_key("held", std::move(token)); },
+      [&](const std::optional<LockInfo>& info) { EXPECT_EQ(info.value().fence, held.fence); });
+  use([&](auto token) { return on.get_by_id(id, std::move(token)); },
+      [&](const std::optional<LockInfo>& info) { EXPECT_EQ(info.value().fence, held.fence); });
+  use([&](auto token) { return on.get_by_key_raw("held", std::move(token)); },
+      [&](const std::optional<LockRecord>& record) { EXPECT_EQ(record.value().id, held.id); });
+  use([&](auto token) { return on.get_by_id_raw(id, std::move(token)); },
+      [&](const std::optional<LockRecord>& record) { EXPECT_EQ(record.value().key, held.key); });
+  use([&](auto token) { return on.owns("held", id, std::move(token)); }, [](bool is) { EXPECT_TRUE(is); });
+  use([&](auto token) { return on.list({}, std::move(token)); },
+      [](const LockPage& page) { EXPECT_FALSE(page.locks.empty()); });
+  use([&](auto token) { return on.release(id, std::move(token)); }, [](bool was) { EXPECT_TRUE(was); });
+  (void)blocking.acquire("broken");
+  use([&](auto token) { return on.break_lock("broken", "a test", std::move(token)); },
+      [](const std::optional<LockInfo>& info) { EXPECT_TRUE(info); });
+  const auto adopted = blocking.acquire("adopted");
+  use([&](auto token) { return on.adopt(adopted, {}, std::move(token)); },
+      [](const std::optional<AsyncGuard>& guard) { EXPECT_TRUE(guard); });
+
+  const auto executor = on.get_executor();
+  AsyncGuard guard(executor, blocking.lock("guard"));
+  use([&](auto token) { return guard.extend(40s, std::move(token)); }, [](bool is) { EXPECT_TRUE(is); });
+  use([&](auto token) { return guard.release(std::move(token)); }, [](bool was) { EXPECT_TRUE(was); });
+  AsyncGuard detached(executor, blocking.lock("detach"));
+  use([&](auto token) { return detached.detach(std::move(token)); },
+      [](const std::optional<DetachedLock>& lock) { EXPECT_EQ(lock.value().key.str(), "detach"); });
+  AsyncGuard lost(executor, blocking.lock("lost", {.ttl = 20ms, .auto_renew = false}));
+  use([&](auto token) { return lost.wait_lost(std::move(token)); },
+      [](LossReason reason) { EXPECT_EQ(reason, LossReason::unproven); });
+}
+
+TEST_F(AsioLocks, EveryOperationTakesACallbackThatIsCalledLaterOnTheContextsThread) {
+  use_everything(locks, blocking, [&](auto operation, auto check) {
+    bool initiated = false;
+    int called = 0;
+    operation([&](const std::exception_ptr& error, auto value) {
+      EXPECT_TRUE(initiated) << "called inside the call";
+      EXPECT_FALSE(error);
+      ++called;
+      if (!error) check(value);
+    });
+    initiated = true;
     context.restart();
     context.run();
-    end.get();
-  }
+    EXPECT_EQ(called, 1);
+  });
+}
 
-  std::shared_ptr<LockBackend> memory = make_memory_lock_backend();
-  Locks blocking{memory};
-  asio::io_context context;
-  AsyncLocks locks{context.get_executor(), blocking};
-};
+TEST_F(AsioLocks, EveryOperationGivesAFuture) {
+  use_everything(locks, blocking,
+                 [](auto operation, auto check) { check(operation(asio::use_future).get()); });
+}
 
-ErrorCode code_of(const std::exception_ptr& thrown) {
-  try {
-    std::rethrow_exception(thrown);
-  } catch (const Error& error) {
-    return error.code();
-  }
+TEST_F(AsioLocks, EveryOperationCanBeAwaited) {
+  use_everything(locks, blocking, [&](auto operation, auto check) {
+    run([](auto begin, auto verify) -> awaitable<void> {
+      const auto value = co_await begin(use_awaitable);
+      verify(value);
+    }(operation, check));
+  });
+}
+
+TEST_F(AsioLocks, WithoutATokenEveryOperationIsAwaited) {
+  run([](AsyncLocks& on) -> awaitable<void> {
+    const auto key = std::string(100, 'k');
+    auto guard = co_await on.lock(key, {.ttl = 30s, .wait = 5s});
+    EXPECT_EQ(guard.key(), key);
+    auto other = co_await on.try_lock("other", {.ttl = 30s, .max_hold = 20s, .dispose_timeout = 1s});
+    EXPECT_TRUE(other.has_value());
+    const auto detached = co_await on.acquire("third", {.ttl = 30s});
+    EXPECT_TRUE(co_await on.extend(detached.id.str(), 40s));
+    auto adopted = co_await on.adopt(detached, {.ttl = 30s, .auto_renew = false});
+    EXPECT_TRUE(adopted.has_value());
+    const ListRequest request{.cursor = {}, .limit = 10};
+    const auto page = co_await on.list(request);
+    EXPECT_EQ(page.locks.size(), 3U);
+    EXPECT_TRUE(co_await on.owns("third", detached.id.str()));
+    EXPECT_TRUE(co_await on.break_lock("other", std::string(100, 'r')));
+    EXPECT_FALSE(co_await other->release());
+    EXPECT_TRUE(co_await adopted->detach());
+    EXPECT_TRUE(co_await on.release(detached.id.str()));
+    EXPECT_TRUE(co_await guard.release());
+    EXPECT_FALSE(co_await guard.release()) << "empty by then";
+  }(locks));
 }
 
 TEST_F(AsioLocks, ACoroutineTakesExtendsAndReleases) {
@@ -64,20 +134,6 @@ TEST_F(AsioLocks, ACoroutineTakesExtendsAndReleases) {
     EXPECT_FALSE(guard);
     EXPECT_FALSE(co_await on.is_locked("k"));
   }(locks));
-}
-
-TEST_F(AsioLocks, ACallbackAndAFutureDoAsWell) {
-  bool called = false;
-  locks.lock("callback", {}, [&](const std::exception_ptr& error, AsyncGuard guard) {
-    EXPECT_FALSE(error);
-    EXPECT_EQ(guard.key(), "callback");
-    called = true;
-  });
-  EXPECT_FALSE(called) << "a handler never runs inside the call";
-  auto future = locks.lock("future", {}, asio::use_future);
-  context.run();
-  EXPECT_TRUE(called);
-  EXPECT_EQ(future.get().key(), "future");
 }
 
 TEST_F(AsioLocks, AnErrorIsThrownInTheCoroutine) {
@@ -99,31 +155,155 @@ TEST_F(AsioLocks, AnErrorIsThrownInTheCoroutine) {
   }(locks));
 }
 
-TEST_F(AsioLocks, HandlersRunOnTheirOwnExecutor) {
-  auto strand = asio::make_strand(context);
-  bool on_strand = false;
-  locks.lock("k", {}, asio::bind_executor(strand, [&](const std::exception_ptr&, AsyncGuard) {
-               on_strand = strand.running_in_this_thread();
-             }));
+TEST_F(AsioLocks, AnErrorComesWithAnEmptyValue) {
+  int called = 0;
+  locks.lock("", {}, [&](const std::exception_ptr& error, const AsyncGuard& guard) {
+    EXPECT_EQ(code_of(error), ErrorCode::InvalidArgument);
+    EXPECT_FALSE(guard);
+    ++called;
+  });
+  locks.acquire("", {}, [&](const std::exception_ptr& error, const DetachedLock&) {
+    EXPECT_EQ(code_of(error), ErrorCode::InvalidArgument);
+    ++called;
+  });
+  AsyncGuard empty;
+  empty.extend(1s, asio::bind_executor(context, [&](const std::exception_ptr& error, bool) {
+                 EXPECT_EQ(code_of(error), ErrorCode::InvalidArgument);
+                 ++called;
+               }));
   context.run();
-  EXPECT_TRUE(on_strand);
+  EXPECT_EQ(called, 3);
+  EXPECT_FALSE(empty.release(asio::use_future).get());
+  EXPECT_THROW(empty.on_lost([](LossReason) {}), Error);
 }
 
-TEST_F(AsioLocks, CancellingAWaitAbortsItAndHoldsNothing) {
-  const auto held = blocking.lock("k");
-  asio::cancellation_signal cancel;
-  std::optional<ErrorCode> code;
-  locks.lock(
-      "k", {.wait = no_time_limit},
-      asio::bind_cancellation_slot(cancel.slot(), [&](const std::exception_ptr& error, AsyncGuard guard) {
-        EXPECT_FALSE(guard);
-        code = code_of(error);
-      }));
-  asio::steady_timer timer(context, 20ms);
-  timer.async_wait([&](auto) { cancel.emit(asio::cancellation_type::all); });
+TEST_F(AsioLocks, HandlersRunOnTheirOwnExecutor) {
+  auto strand = asio::make_strand(context);
+  asio::io_context other;
+  asio::thread_pool pool(1);
+  const auto pools_thread =
+      asio::post(pool, asio::use_future([] { return std::this_thread::get_id(); })).get();
+  bool on_strand = false;
+  locks.lock("strand", {}, asio::bind_executor(strand, [&](const std::exception_ptr&, const AsyncGuard&) {
+               on_strand = strand.running_in_this_thread();
+             }));
+  bool on_other = false;
+  locks.lock("other", {}, asio::bind_executor(other, [&](const std::exception_ptr&, const AsyncGuard&) {
+               on_other = other.get_executor().running_in_this_thread();
+             }));
+  std::promise<std::thread::id> on_pool;
+  locks.lock("pool", {}, asio::bind_executor(pool, [&](const std::exception_ptr&, const AsyncGuard&) {
+               on_pool.set_value(std::this_thread::get_id());
+             }));
+  EXPECT_EQ(on_pool.get_future().get(), pools_thread);
   context.run();
-  EXPECT_EQ(code, ErrorCode::Aborted);
-  EXPECT_EQ(blocking.get_by_key("k")->fence, held.fence());
+  EXPECT_TRUE(on_strand);
+  EXPECT_FALSE(on_other);
+  other.run();
+  EXPECT_TRUE(on_other);
+}
+
+TEST_F(AsioLocks, AFacadeOnAStrandOrAPoolCompletesThere) {
+  auto strand = asio::make_strand(context);
+  AsyncLocks stranded(strand, blocking);
+  bool on_strand = false;
+  stranded.lock("k", {}, [&](const std::exception_ptr&, const AsyncGuard& guard) {
+    on_strand = strand.running_in_this_thread() && guard.get_executor() == asio::any_io_executor(strand);
+  });
+  context.run();
+  EXPECT_TRUE(on_strand);
+
+  asio::thread_pool pool(2);
+  AsyncLocks pooled(pool.get_executor(), blocking);
+  std::promise<bool> told;
+  pooled.lock("k", {.wait = 10s}, [&](const std::exception_ptr& error, const AsyncGuard&) {
+    told.set_value(!error && pool.get_executor().running_in_this_thread());
+  });
+  EXPECT_TRUE(told.get_future().get());
+}
+
+TEST_F(AsioLocks, APendingCallKeepsItsContextRunning) {
+  auto held = blocking.lock("k");
+  bool called = false;
+  locks.lock("k", {.wait = no_time_limit},
+             [&](const std::exception_ptr&, const AsyncGuard&) { called = true; });
+  std::jthread releaser([&] {
+    std::this_thread::sleep_for(20ms);
+    held.release();
+  });
+  context.run();
+  EXPECT_TRUE(called);
+}
+
+TEST_F(AsioLocks, ALossCallbackIsPostedAndKeepsNoContextRunning) {
+  run([](AsyncLocks& on) -> awaitable<void> {
+    auto strand = asio::make_strand(co_await asio::this_coro::executor);
+    AsyncLocks stranded(strand, on.blocking());
+    auto guard = co_await stranded.lock("k", {.ttl = 30ms, .auto_renew = false});
+    std::promise<LossReason> told;
+    bool on_strand = false;
+    guard.on_lost([&, own = std::make_unique<int>()](LossReason reason) {
+      on_strand = strand.running_in_this_thread();
+      told.set_value(reason);
+    });
+    auto answer = told.get_future();
+    asio::steady_timer timer(co_await asio::this_coro::executor);
+    while (answer.wait_for(0s) != std::future_status::ready) {
+      timer.expires_after(1ms);
+      co_await timer.async_wait(use_awaitable);
+    }
+    EXPECT_EQ(answer.get(), LossReason::unproven);
+    EXPECT_TRUE(on_strand);
+  }(locks));
+  AsyncGuard held(context.get_executor(), blocking.lock("other"));
+  held.on_lost([](LossReason) {});
+  context.restart();
+  context.run();  // returns
+}
+
+TEST_F(AsioLocks, AnEngineThatBlocksNeverDoesSoOnTheContextsThread) {
+  std::mutex mutex;
+  std::set<std::thread::id> threads;
+  int operations = 0;
+  const auto recorded = std::make_shared<HookedBackend>(
+      memory,
+      [&](const std::function<void()>& send) {
+        {
+          const std::lock_guard lock(mutex);
+          threads.insert(std::this_thread::get_id());
+          ++operations;
+        }
+        send();
+      },
+      HookedBackend::Options{.blocks = true});
+  {
+    // What the blocking calls of `use_everything` do is not recorded: they go to the engine itself.
+    AsyncLocks on(context.get_executor(), Locks(recorded));
+    use_everything(on, blocking, [&](auto operation, auto check) {
+      run([](auto begin, auto verify) -> awaitable<void> {
+        const auto value = co_await begin(use_awaitable);
+        verify(value);
+      }(operation, check));
+    });
+    run([](AsyncLocks& there) -> awaitable<void> {
+      auto guard = co_await there.lock("k");
+      EXPECT_TRUE(co_await guard.extend(40s));
+      EXPECT_FALSE(co_await there.try_lock("k"));
+      auto waiting = there.lock("k", {.wait = 10s}, asio::use_future);
+      EXPECT_TRUE(co_await guard.release());
+      auto next = waiting.get();
+      const auto detached = co_await next.detach();
+      EXPECT_TRUE(detached);
+      const auto adopted = co_await there.adopt(*detached);
+      EXPECT_TRUE(adopted);
+      // Its destructor releases, in the background.
+    }(on));
+    EXPECT_TRUE(eventually([&] { return !blocking.is_locked("k"); }));
+  }
+  const std::lock_guard lock(mutex);
+  EXPECT_GT(operations, 20);
+  EXPECT_FALSE(threads.contains(std::this_thread::get_id()));
+  EXPECT_LE(threads.size(), 4U) << "a small pool";
 }
 
 TEST_F(AsioLocks, ATimerBesideAWaitEndsIt) {
@@ -188,6 +368,18 @@ TEST_F(AsioLocks, ALossIsTold) {
   }(locks));
 }
 
+TEST_F(AsioLocks, RenewalsDoNotDisturbWhoWaitsForTheLoss) {
+  run([](AsyncLocks& on) -> awaitable<void> {
+    auto guard = co_await on.lock("k", {.ttl = 300ms});
+    auto loss = guard.wait_lost(asio::use_future);
+    EXPECT_EQ(loss.wait_for(350ms), std::future_status::timeout) << "several renewals";
+    EXPECT_TRUE(co_await guard.extend(300ms));
+    EXPECT_EQ(loss.wait_for(0ms), std::future_status::timeout);
+    EXPECT_TRUE(co_await on.break_lock("k", "to see what happens"));
+    EXPECT_EQ(loss.get(), LossReason::gone);
+  }(locks));
+}
+
 TEST_F(AsioLocks, WhoWaitsForTheLossOfAnEndedGuardIsToldThatToo) {
   run([](AsyncLocks& on) -> awaitable<void> {
     auto guard = co_await on.lock("k");
@@ -203,27 +395,45 @@ TEST_F(AsioLocks, WhoWaitsForTheLossOfAnEndedGuardIsToldThatToo) {
   }(locks));
 }
 
-TEST_F(AsioLocks, AContextThatGoesFirstTakesItsHandlersAlong) {
-  auto held = blocking.lock("k");
-  bool called = false;
-  auto alive = std::make_shared<int>(0);
-  const std::weak_ptr<int> watch = alive;
-  {
-    asio::io_context other;
-    AsyncLocks there(other.get_executor(), blocking);
-    for (int i = 0; i < 10; ++i) {
-      there.lock("k", {.wait = no_time_limit},
-                 [&called, alive](const std::exception_ptr&, AsyncGuard) { called = true; });
+/// The way of a lock from coroutine to coroutine, on every kind of engine.
+class AsioEngines : public testing::TestWithParam<Engine> {};
+
+TEST_P(AsioEngines, CoroutinesPassALockOnToEachOther) {
+  if (const auto why = GetParam().missing(); !why.empty()) GTEST_SKIP() << why;
+  const auto world = GetParam().make_world();
+  asio::io_context context;
+  AsyncLocks mine(context.get_executor(), Locks(world->open()));
+  AsyncLocks theirs(context.get_executor(), Locks(world->open()));
+  int inside = 0, turns = 0;
+  std::uint64_t last_fence = 0;
+  const auto take_turns = [&](AsyncLocks& on) -> awaitable<void> {
+    for (int i = 0; i < 5; ++i) {
+      auto guard = co_await on.lock("k", {.wait = no_time_limit});
+      EXPECT_EQ(inside++, 0);
+      EXPECT_GT(guard.fence().value(), last_fence);
+      last_fence = guard.fence().value();
+      EXPECT_TRUE(co_await guard.extend(40s));
+      EXPECT_TRUE(co_await on.owns("k", guard.id().str()));
+      --inside;
+      ++turns;
+      EXPECT_TRUE(co_await guard.release());
     }
-    alive.reset();
-    other.poll();
-    EXPECT_FALSE(watch.expired());
-  }
-  EXPECT_TRUE(watch.expired()) << "the handlers were destroyed with their context";
-  held.release();
-  EXPECT_TRUE(eventually([&] { return !blocking.is_locked("k"); }));
-  EXPECT_FALSE(called);
+  };
+  for (int i = 0; i < 4; ++i) asio::co_spawn(context, take_turns(i % 2 == 0 ? mine : theirs), asio::detached);
+  context.run();
+  EXPECT_EQ(turns, 20);
 }
+
+std::vector<Engine> one_of_each_kind() {
+  auto all = engines();
+  std::erase_if(all, [](const Engine& engine) {
+    return engine.name != "memory" && engine.name != "sqlite" && engine.name != "redis_tcp";
+  });
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, AsioEngines, testing::ValuesIn(one_of_each_kind()),
+                         [](const auto& instance) { return instance.param.name; });
 
 }  // namespace
 }  // namespace holdfast::test

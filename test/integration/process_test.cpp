@@ -11,6 +11,7 @@
 
 #include "support/calls.hpp"
 #include "support/in_child.hpp"
+#include "support/temp_dir.hpp"
 #include "sys/random.hpp"
 
 namespace holdfast::test {
@@ -48,6 +49,28 @@ TEST(Fork, OperationsInTheChildFailAtOnceAndSayWhy) {
            fails_clearly([&] { (void)locks.acquire("x"); }) && fails_clearly([&] { guard.extend(1s); }) &&
            fails_clearly([&] { guard.release(); }) && BootClock::now() - before < 2s;
   }));
+}
+
+TEST(Fork, WhatNoThreadWaitsForFailsAtOnceInTheChildToo) {
+  const TempDir dir;
+  for (const auto& url : {std::string("memory:"), "sqlite:" + (dir / "holdfast.db").string()}) {
+    auto holdfast = open(url);
+    auto& locks = holdfast.locks();
+    auto guard = locks.lock("k");
+    locks.is_locked("k", {}, [](Result<bool>) {});  // the threads it needs are there, but not in the child
+    EXPECT_TRUE(in_child([&] {
+      int refused = 0;
+      const auto count = [&](const auto& result) {
+        if (!result && result.error().code() == ErrorCode::ServiceUnavailable) ++refused;
+      };
+      locks.lock("other", {}, {}, [&](const Result<Guard>& result) { count(result); });
+      locks.is_locked("k", {}, [&](const Result<bool>& result) { count(result); });
+      locks.release(guard.id().str(), {}, [&](const Result<bool>& result) { count(result); });
+      guard.extend(1s, {}, [&](const Result<bool>& result) { count(result); });
+      guard.release({}, [&](const Result<bool>& result) { count(result); });
+      return refused == 5;
+    })) << url;
+  }
 }
 
 TEST(Fork, TheChildCanDestroyEverythingItInherited) {

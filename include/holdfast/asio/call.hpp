@@ -1,5 +1,13 @@
 #pragma once
 
+// Asio 1.22 does not know that clang has the coroutines of C++20.
+#if defined(__clang__) && !defined(ASIO_HAS_CO_AWAIT)
+#ifdef ASIO_DETAIL_CONFIG_HPP
+#error "compile with -DASIO_HAS_CO_AWAIT, or include <holdfast/asio.hpp> before the headers of Asio"
+#endif
+#define ASIO_HAS_CO_AWAIT 1
+#endif
+
 #include <asio/any_io_executor.hpp>
 #include <asio/associated_cancellation_slot.hpp>
 #include <asio/associated_executor.hpp>
