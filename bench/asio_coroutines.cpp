@@ -119,6 +119,7 @@ void print_waiters(const holdfast::Locks& locks, std::size_t count, bool one_key
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
   const std::size_t coroutines = argc > 1 ? std::strtoul(argv[1], nullptr, 10) : 10'000;
   const std::chrono::duration<double> length(argc > 2 ? std::strtod(argv[2], nullptr) : 1.0);
   const bench::Server server(port);

@@ -77,6 +77,8 @@ class Op<T>::promise_type {
       result_.emplace(error);
     } catch (const std::exception& error) {
       result_.emplace(Error(ErrorCode::Internal, "the operation failed on this machine", error.what()));
+    } catch (...) {
+      result_.emplace(Error(ErrorCode::Internal, "something was thrown that is no std::exception"));
     }
   }
 

@@ -2,10 +2,12 @@
 
 #include <openssl/crypto.h>
 #include <openssl/rand.h>
+#include <sys/random.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <holdfast/clock.hpp>
 #include <holdfast/error.hpp>
 
 #include "sys/process.hpp"
@@ -55,11 +57,12 @@ void random_bytes(std::span<unsigned char> out) {
 
 std::uint64_t jitter_bits() {
   thread_local std::uint64_t state = [] {
-    std::array<unsigned char, 8> seed{};
-    random_bytes(seed);
-    std::uint64_t value = 0;
-    std::memcpy(&value, seed.data(), sizeof value);
-    return value;
+    // Not from OpenSSL: a thread that still waits to connect again must not ask it for anything after main
+    // has returned and OpenSSL has cleaned up. Without entropy, which needs a machine that is just booting, a
+    // poor seed will do.
+    std::uint64_t seed = static_cast<std::uint64_t>(BootClock::now().time_since_epoch().count());
+    [[maybe_unused]] const auto got = getrandom(&seed, sizeof seed, GRND_NONBLOCK);
+    return seed;
   }();
   // splitmix64
   std::uint64_t z = (state += 0x9E3779B97F4A7C15U);

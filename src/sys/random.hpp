@@ -9,7 +9,7 @@ namespace holdfast::sys {
 /// child never sees its parent's buffer. Throws Error(Internal) if OpenSSL has no entropy.
 void random_bytes(std::span<unsigned char> out);
 
-/// A fast generator for jitter, seeded from the above. Not for secrets.
+/// A fast generator for jitter, seeded by the kernel. Not for secrets.
 [[nodiscard]] std::uint64_t jitter_bits();
 
 /// Uniform in [0, 1).

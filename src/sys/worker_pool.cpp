@@ -5,6 +5,7 @@
 #include <mutex>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "sys/process.hpp"
@@ -16,11 +17,9 @@ thread_local bool is_library_thread = false;
 thread_local const void* pool_of_this_thread = nullptr;
 }  // namespace
 
-LibraryThread::LibraryThread() noexcept {
-  is_library_thread = true;
-}
+LibraryThread::LibraryThread() noexcept : was_one_(std::exchange(is_library_thread, true)) {}
 LibraryThread::~LibraryThread() {
-  is_library_thread = false;
+  is_library_thread = was_one_;
 }
 
 class WorkerPool::State {

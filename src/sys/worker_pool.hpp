@@ -42,6 +42,9 @@ class LibraryThread {
   ~LibraryThread();
   LibraryThread(const LibraryThread&) = delete;
   LibraryThread& operator=(const LibraryThread&) = delete;
+
+ private:
+  const bool was_one_;
 };
 
 }  // namespace holdfast::sys

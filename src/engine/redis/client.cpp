@@ -174,6 +174,9 @@ void Client::turn(Lock& lock) {
 }
 
 void Client::run_finished(Lock& lock) {
+  // Whoever leads: an operation that ends here may be the last owner of something whose end would otherwise
+  // wait for threads that wait for this one.
+  const sys::LibraryThread mark;
   for (std::size_t told = 0; !finished_.empty(); ++told) {
     // What completions sent goes out while the next ones run, so that the server does not idle meanwhile.
     if (told % completions_per_write == completions_per_write - 1) flush(lock);
