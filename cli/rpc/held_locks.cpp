@@ -73,6 +73,7 @@ asio::awaitable<void> HeldLocks::release_all() {
   const auto executor = co_await asio::this_coro::executor;
   // All at once: an engine that is slow with one is slow with all.
   std::vector<std::shared_ptr<Held>> all;
+  all.reserve(held_.size());
   for (auto& [lock_id, held] : held_) all.push_back(std::move(held));
   held_.clear();
   auto left = std::make_shared<std::size_t>(all.size());

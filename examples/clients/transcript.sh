@@ -17,7 +17,7 @@ trap end EXIT
 
 export HOLDFAST_URL=sqlite:$work/holdfast.db HOLDFAST_TRACE=1
 log=$work/log
-say() { echo "--- $*" >>"$log"; }
+say() { echo "--- $(date +%T.%3N) $*" >>"$log"; }
 # until_log TEXT: waits until it is in the log.
 until_log() {
   local i
