@@ -267,12 +267,25 @@ class AsyncLocks {
 
   /// std::optional<LockInfo>: whose it was
   template <class Token = asio::use_awaitable_t<>>
+    requires(!std::is_same_v<std::remove_cvref_t<Token>, Fence>)
   auto break_lock(std::string_view key, std::string_view reason, Token&& token = {}) {
     return async_call<std::optional<LockInfo>>(
         executor_,
         [locks = locks_, key = std::string(key), reason = std::string(reason)](
             std::stop_token stop, Done<std::optional<LockInfo>> done) mutable {
           locks.break_lock(key, reason, std::move(stop), std::move(done));
+        },
+        std::forward<Token>(token));
+  }
+
+  /// std::optional<LockInfo>: whose it was; the one that is held with this fence only
+  template <class Token = asio::use_awaitable_t<>>
+  auto break_lock(std::string_view key, std::string_view reason, Fence held_with, Token&& token = {}) {
+    return async_call<std::optional<LockInfo>>(
+        executor_,
+        [locks = locks_, key = std::string(key), reason = std::string(reason), held_with](
+            std::stop_token stop, Done<std::optional<LockInfo>> done) mutable {
+          locks.break_lock(key, reason, held_with, std::move(stop), std::move(done));
         },
         std::forward<Token>(token));
   }
