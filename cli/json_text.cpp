@@ -75,47 +75,6 @@ void JsonObject::add(std::string_view name, std::string_view json_value) {
   text_ += json_value;
 }
 
-std::vector<JsonMember> members_of(const Json& object) {
-  const std::string_view json = object.str();
-  std::vector<JsonMember> members;
-  std::string_view name;
-  std::size_t value_start = 0;
-  std::size_t depth = 0;
-  const auto finish_member = [&](std::size_t end) {
-    if (value_start == 0) return;  // an empty object
-    members.push_back({unescaped(name), without_space_around(json.substr(value_start, end - value_start))});
-    value_start = 0;
-  };
-  for (std::size_t at = 0; at < json.size(); ++at) {
-    switch (json[at]) {
-      case '"': {
-        const auto end = end_of_string(json, at);
-        if (depth == 1 && value_start == 0) name = json.substr(at, end - at);
-        at = end - 1;
-        break;
-      }
-      case ':':
-        if (depth == 1) value_start = at + 1;
-        break;
-      case ',':
-        if (depth == 1) finish_member(at);
-        break;
-      case '{':
-      case '[':
-        ++depth;
-        break;
-      case '}':
-      case ']':
-        if (depth == 1) finish_member(at);
-        --depth;
-        break;
-      default:
-        break;
-    }
-  }
-  return members;
-}
-
 std::vector<std::string_view> elements_of(const Json& array) {
   const std::string_view json = array.str();
   std::vector<std::string_view> elements;
@@ -148,6 +107,17 @@ std::vector<std::string_view> elements_of(const Json& array) {
     }
   }
   return elements;
+}
+
+std::vector<JsonMember> members_of(const Json& object) {
+  std::vector<JsonMember> members;
+  // Between its commas, an object is cut as an array is.
+  for (const auto member : elements_of(object)) {
+    const auto name_end = end_of_string(member, 0);
+    const auto value = member.substr(member.find(':', name_end) + 1);
+    members.push_back({unescaped(member.substr(0, name_end)), without_space_around(value)});
+  }
+  return members;
 }
 
 std::string on_one_line(std::string_view json) {
