@@ -81,7 +81,7 @@ Op<Ok> ClaimedTask::watch(tasks::Call call, std::shared_ptr<Watched> watched, Ta
     if (ended.error().code() == ErrorCode::NotFound) break;
     // The store is away for the moment. Whether the lock is lost over that is the guard's to say.
     constexpr milliseconds try_again(500);
-    co_await call.flow.sleep_until(BootClock::now() + try_again, call.stop);
+    (void)co_await call.flow.sleep_until(BootClock::now() + try_again, call.stop);
   }
   {
     const std::lock_guard lock(watched->mutex);
