@@ -1,5 +1,6 @@
 #include "rpc/channel.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -23,8 +24,15 @@ bool is_socket(int fd) noexcept {
 }
 
 stream_descriptor taken_over(const asio::any_io_executor& executor, Descriptor from) {
-  stream_descriptor descriptor(executor, from.get());
+  const int fd = from.get();
+  stream_descriptor descriptor(executor, fd);
   (void)from.release();
+  // Asio makes a descriptor non-blocking before it waits for it the first time. Told that it is, it leaves
+  // the mode alone, which is put back here.
+  const int mode = fcntl(fd, F_GETFL);
+  asio::error_code ignored;
+  (void)descriptor.native_non_blocking(true, ignored);
+  if (mode >= 0) fcntl(fd, F_SETFL, mode);
   return descriptor;
 }
 
@@ -53,6 +61,8 @@ asio::awaitable<Channel::Read> Channel::read(std::span<char> buffer) {
     const bool may_read = co_await ready(in_, stream_descriptor::wait_read);
     if (!may_read) co_return Read{};
     const int fd = in_.native_handle();
+    // Asio may tell of what has been read since; then this would block.
+    if (!in_is_socket_ && poll_now(fd, POLLIN) == 0) continue;
     const auto got = in_is_socket_ ? recv(fd, buffer.data(), buffer.size(), MSG_DONTWAIT)
                                    : ::read(fd, buffer.data(), buffer.size());
     if (got > 0) co_return Read{.bytes = static_cast<std::size_t>(got)};
@@ -75,6 +85,7 @@ asio::awaitable<bool> Channel::write(std::string_view bytes) {
     const bool may_write = co_await ready(out_, stream_descriptor::wait_write);
     if (!may_write) co_return false;
     const int fd = out_.native_handle();
+    if (!out_is_socket_ && poll_now(fd, POLLOUT) == 0) continue;
     // A pipe that is ready takes PIPE_BUF bytes without blocking.
     const auto put = out_is_socket_
                          ? send(fd, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL)

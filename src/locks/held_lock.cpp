@@ -184,7 +184,9 @@ void HeldLock::end_extend(Ttl ttl, const Result<ExtendOutcome>& answer) {
   {
     const std::lock_guard lock(mutex_);
     extending_ = false;
-    if (!answer) {
+    if (!answer && answer.error().code() == ErrorCode::Aborted) {
+      lease_.extend_not_begun();  // engines answer so only then
+    } else if (!answer) {
       lease_.extend_unanswered(BootClock::now());
     } else if (const auto* extended = std::get_if<Extended>(&*answer)) {
       if (extended->may_be_repeated) lease_.may_be_repeated(ttl);

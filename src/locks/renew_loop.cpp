@@ -70,7 +70,7 @@ BootTime RenewLoop::next_tick() const noexcept {
 
 void RenewLoop::extend_sent(BootTime now, Ttl ttl) noexcept {
   renewal_due_ = false;
-  under_way_ = Extend{now, ttl};
+  under_way_ = Extend{now, ttl, proof_end_};
   proof_end_ = std::min(proof_end_, proof_end(now, ttl));
 }
 
@@ -86,6 +86,11 @@ void RenewLoop::extend_unanswered(BootTime now) noexcept {
   may_be_repeated(under_way_->ttl);
   under_way_.reset();
   renew_at_ = now + retry_delay(provable_ttl());
+}
+
+void RenewLoop::extend_not_begun() noexcept {
+  proof_end_ = under_way_->proof_before;
+  under_way_.reset();
 }
 
 void RenewLoop::may_be_repeated(Ttl ttl) noexcept {

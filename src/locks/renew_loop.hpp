@@ -41,6 +41,8 @@ class RenewLoop {
   /// A copy of a request for this ttl may still be carried out: as if it had gone unanswered.
   void may_be_repeated(Ttl ttl) noexcept;
   void extend_unanswered(BootTime now) noexcept;
+  /// It was stopped before it began, and will never be carried out: all is as before it.
+  void extend_not_begun() noexcept;
   /// The engine says that this id holds nothing any more. Returns true if the guard is lost by this.
   bool extend_found_nothing() noexcept;
 
@@ -48,6 +50,7 @@ class RenewLoop {
   struct Extend {
     BootTime sent;
     Ttl ttl;
+    BootTime proof_before;
   };
 
   [[nodiscard]] BootTime lose_at() const noexcept;

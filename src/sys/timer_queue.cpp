@@ -1,5 +1,6 @@
 #include "sys/timer_queue.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -16,14 +17,6 @@ class TimerQueue::State {
   void schedule(Timed& target, BootTime at) {
     if (at == never) return cancel(target);
     const std::lock_guard lock(mutex_);
-    put(target, at);
-    timer_->arm(at);
-  }
-
-  /// Leaves a time that it has already, if that is earlier.
-  void schedule_unless_earlier(Timed& target, BootTime at) {
-    const std::lock_guard lock(mutex_);
-    if (target.scheduled_at_ <= at) return;
     put(target, at);
     timer_->arm(at);
   }
@@ -91,9 +84,11 @@ class TimerQueue::Alarm final : public Timed {
 
   void start(BootTime at, const std::stop_token& stop) {
     const std::lock_guard lock(starting_);
+    // First, because it throws if there is no thread to be had: then nothing may be left that calls back
+    // somebody who has gone on. After it there is one, so a stop request, which must not throw, finds it.
+    state_->schedule(*this, std::min(at, never - BootClock::duration(1)));
     self_ = std::static_pointer_cast<Alarm>(shared_from_this());
     if (stop.stop_possible()) on_stop_.emplace(stop, [this] { state_->schedule(*this, BootTime()); });
-    state_->schedule_unless_earlier(*this, at);
   }
 
   BootTime on_time(BootTime) override {

@@ -54,6 +54,16 @@ TEST(RenewLoop, WhileAnExtendIsUnansweredTheLesserDeadlineCounts) {
   EXPECT_EQ(longer.proven_until(), proof_end(t0, ttl));
 }
 
+TEST(RenewLoop, AnExtendThatWasStoppedBeforeItBeganChangesNothing) {
+  auto lease = loop();
+  const auto next = lease.next_tick();
+  lease.extend_sent(t0 + 1s, *Ttl::of(1s));
+  lease.extend_not_begun();
+  EXPECT_EQ(lease.proven_until(), proof_end(t0, ttl));
+  EXPECT_EQ(lease.provable_ttl(), ttl);
+  EXPECT_EQ(lease.next_tick(), next);
+}
+
 TEST(RenewLoop, AfterAnUnansweredExtendNoMoreThanItsTtlIsEverProven) {
   auto lease = loop();
   const Ttl shorter = *Ttl::of(6s);

@@ -25,11 +25,12 @@ class AsyncClaim {
   AsyncClaim() noexcept = default;
   AsyncClaim(asio::any_io_executor executor, Claim claim) noexcept
       : executor_(std::move(executor)), claim_(std::move(claim)) {}
-  AsyncClaim(AsyncClaim&&) noexcept = default;
+  // The other one is empty then, but still knows where to complete.
+  AsyncClaim(AsyncClaim&& other) noexcept : executor_(other.executor_), claim_(std::move(other.claim_)) {}
   AsyncClaim& operator=(AsyncClaim&& other) noexcept {
     if (this != &other) {
       claim_.release_in_background();
-      executor_ = std::move(other.executor_);
+      executor_ = other.executor_;
       claim_ = std::move(other.claim_);
     }
     return *this;
@@ -106,7 +107,7 @@ class AsyncClaim {
         std::forward<Token>(token));
   }
 
-  asio::any_io_executor executor_;
+  asio::any_io_executor executor_ = asio::system_executor();
   Claim claim_;
 };
 
