@@ -46,6 +46,12 @@ class Courier {
   /// Waits until what was handed over before is received. On a thread of the library it does nothing.
   void flush() {
     if (WorkerPool::on_library_thread() || !thread_.is_home()) return;
+    {
+      // Nothing was ever handed over. And a thread that starts for this is not at once free for what comes
+      // next, which would be dropped.
+      const std::lock_guard lock(state_->mutex);
+      if (!state_->has_thread) return;
+    }
     auto reached = std::make_shared<std::promise<void>>();
     thread_.post([reached] { reached->set_value(); });
     reached->get_future().wait();

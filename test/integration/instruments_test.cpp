@@ -24,7 +24,10 @@ class Instrumented : public testing::Test {
     return PrometheusPage(metrics->prometheus()).value(series);
   }
   [[nodiscard]] bool reaches(const std::string& series, double value) const {
-    return eventually([&] { return metric(series) >= value; });
+    return eventually([&] {
+      const PrometheusPage page(metrics->prometheus());
+      return page.has(series) && page.value(series) >= value;
+    });
   }
   /// The events of one type, once there are that many.
   std::vector<TelemetryEvent> wait_for(Activity type, std::size_t count) {

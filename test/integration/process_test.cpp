@@ -57,6 +57,7 @@ TEST(Fork, WhatNoThreadWaitsForFailsAtOnceInTheChildToo) {
     auto holdfast = open(url);
     auto& locks = holdfast.locks();
     auto guard = locks.lock("k");
+    const std::string id(guard.id().str());
     locks.is_locked("k", {}, [](Result<bool>) {});  // the threads it needs are there, but not in the child
     EXPECT_TRUE(in_child([&] {
       int refused = 0;
@@ -65,7 +66,7 @@ TEST(Fork, WhatNoThreadWaitsForFailsAtOnceInTheChildToo) {
       };
       locks.lock("other", {}, {}, [&](const Result<Guard>& result) { count(result); });
       locks.is_locked("k", {}, [&](const Result<bool>& result) { count(result); });
-      locks.release(guard.id().str(), {}, [&](const Result<bool>& result) { count(result); });
+      locks.release(id, {}, [&](const Result<bool>& result) { count(result); });
       guard.extend(1s, {}, [&](const Result<bool>& result) { count(result); });
       guard.release({}, [&](const Result<bool>& result) { count(result); });
       return refused == 5;
