@@ -188,6 +188,20 @@ TEST_F(RpcConnection, WhenNobodyReadsStdoutItEnds) {
   EXPECT_EQ(holdfast({"lock", "show", "k"}).code, 1);
 }
 
+TEST_F(RpcConnection, StdinAndStdoutStayBlockingForWhoeverSharesThem) {
+  auto sidecar = piped();
+  expect_alive(sidecar.client());
+  for (const char* fd : {"0", "1"}) {
+    std::ifstream info("/proc/" + std::to_string(sidecar.program().pid()) + "/fdinfo/" + fd);
+    std::string name;
+    int flags = -1;
+    while (info >> name && name != "flags:") {
+    }
+    ASSERT_TRUE(info >> std::oct >> flags);
+    EXPECT_EQ(flags & O_NONBLOCK, 0) << "of the descriptor " << fd;
+  }
+}
+
 TEST_F(RpcConnection, StdinAndStdoutMayBeFiles) {
   const auto result =
       holdfast({"rpc"}, {.input = R"({"jsonrpc":"2.0","id":1,"method":"lock.isLocked","params":{"key":"k"}})"
