@@ -367,14 +367,17 @@ void HeldLock::dispose_now(BootTime deadline) noexcept {
 void HeldLock::dispose_in_background() noexcept {
   const auto deadline = dispose_deadline();
   if (!end_hold()) return;
-  auto callback = std::make_shared<std::function<void(const Error&)>>(take_release_error_callback());
+  auto callback = take_release_error_callback();
+  if (flow::blocks(*runtime_->backend) && !callback)
+    return runtime_->release_later(grant_.key, grant_.id, deadline);
+  auto report_to = std::make_shared<std::function<void(const Error&)>>(std::move(callback));
   flow::Op<bool>::start(
       release_now(flow::Flow::completing(runtime_->background), shared_self(), deadline, {}),
-      [self = shared_self(), callback](const Result<bool>& released) mutable {
-        if (released && !*callback) return;
+      [self = shared_self(), report_to](const Result<bool>& released) mutable {
+        if (released && !*report_to) return;
         // Whichever thread answered runs no user code, nor its destructors.
-        self->runtime_->callbacks.post([self, callback = std::move(callback), released] {
-          if (!released) self->report(released.error(), std::move(*callback));
+        self->runtime_->callbacks.post([self, report_to = std::move(report_to), released] {
+          if (!released) self->report(released.error(), std::move(*report_to));
         });
       });
 }
@@ -386,8 +389,7 @@ std::function<void(const Error&)> HeldLock::take_release_error_callback() {
 
 void HeldLock::report(const Error& error, std::function<void(const Error&)> callback) noexcept {
   if (!callback) {
-    runtime_->log_debug("a lock could not be released and ends with its lease: " +
-                        std::string(to_string(error.code())) + " " + error.cause());
+    LockRuntime::tell_unreleased(runtime_->log, error);
     return;
   }
   auto call = [callback = std::move(callback), error, runtime = runtime_] {

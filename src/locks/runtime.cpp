@@ -12,4 +12,20 @@ void LockRuntime::abandon(const LockKey& key, const LockId& id) {
   });
 }
 
+void LockRuntime::release_later(const LockKey& key, const LockId& id, BootTime deadline) {
+  renewer.post([backend = backend, log = log, key, id, deadline] {
+    const ReleaseRequest request{
+        .lock = {.id = id, .key = key}, .durability = Durability::process, .deadline = deadline};
+    auto answer = locks::release(*backend, request);
+    if (!answer && answer.error().transient()) answer = locks::release(*backend, request);
+    if (!answer) tell_unreleased(log, answer.error());
+  });
+}
+
+void LockRuntime::tell_unreleased(const std::shared_ptr<Log>& log, const Error& error) noexcept {
+  if (!log) return;
+  log->write(LogLevel::debug, "a lock could not be released and ends with its lease: " +
+                                  std::string(to_string(error.code())) + " " + error.cause());
+}
+
 }  // namespace holdfast

@@ -38,6 +38,11 @@ class LockRuntime {
 
   /// Releases an id that may hold the lock though nobody knows, in the background.
   void abandon(const LockKey& key, const LockId& id);
+  /// Releases a lock in the background that nobody guards any more. Only for engines that block: whoever lets
+  /// go of this runtime last waits for it, so a program that ends right after has released its locks.
+  void release_later(const LockKey& key, const LockId& id, BootTime deadline);
+  /// The one line about a release that nobody else can be told of.
+  static void tell_unreleased(const std::shared_ptr<Log>& log, const Error& error) noexcept;
   void log_debug(std::string message) const noexcept {
     if (log) log->write(LogLevel::debug, std::move(message));
   }

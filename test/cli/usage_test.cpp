@@ -280,7 +280,7 @@ TEST_F(Usage, CompletionScriptsParseAndKnowTheOptions) {
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(
       result.out,
-      "run lock task doctor completion --version -h --help --url --json\nlock\nrelease\n--max-hold\n--\nzsh\n"
+      "run lock task rpc doctor completion --version -h --help --url --json\nlock\nrelease\n--max-hold\n--\nzsh\n"
       "result rebind\n--lease\n--status\n")
       << result.err;
 }
