@@ -163,6 +163,21 @@ TEST_F(AsioLifetime, AGuardMayMoveWhileItsReleaseIsPending) {
   }(there, gate));
 }
 
+TEST_F(AsioLifetime, WhatWasDroppedLastIsReleasedWhenTheLastOfAnSqliteEngineIsGone) {
+  const TempDir dir;
+  const auto file = dir / "locks.db";
+  {
+    asio::io_context other;
+    AsyncLocks there(other.get_executor(), Locks(make_sqlite_lock_backend(file).value_or_throw()));
+    for (int i = 0; i < 20; ++i) {
+      there.lock("k" + std::to_string(i), {}, [](const std::exception_ptr&, const AsyncGuard&) {});
+    }
+    other.run();
+  }
+  Locks next(make_sqlite_lock_backend(file).value_or_throw());
+  for (int i = 0; i < 20; ++i) EXPECT_FALSE(next.is_locked("k" + std::to_string(i))) << i;
+}
+
 TEST_F(AsioLifetime, AnExtendOutlivesItsGuard) {
   Gate gate;
   AsyncLocks there(context.get_executor(), Locks(std::make_shared<HookedBackend>(memory, gate.hook())));
