@@ -1,6 +1,5 @@
 #include "locked_command.hpp"
 
-#include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
@@ -20,14 +19,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
-/// With one of the standard descriptors closed, the next file opened would take its number, and what is
-/// meant for stderr would land in it. Close-on-exec, so the command finds it closed as our caller left it.
-void occupy_standard_descriptors() {
-  for (int fd = 0; fd <= 2; ++fd) {
-    if (fcntl(fd, F_GETFD) < 0) checked(::open("/dev/null", O_RDWR | O_CLOEXEC), "cannot open /dev/null");
-  }
-}
-
 std::vector<Process> own_children() {
   const pid_t self = getpid();
   auto all = all_processes().value_or(std::vector<Process>{});
@@ -37,7 +28,6 @@ std::vector<Process> own_children() {
 
 /// The children that our process had before; from here on those to come are the command's.
 std::vector<Process> become_parent_of_commands() {
-  occupy_standard_descriptors();
   auto strangers = own_children();
   // Ignored, SIGCHLD would take the exit codes away, and SIGPIPE must not end us over a closed stderr.
   std::signal(SIGCHLD, SIG_DFL);

@@ -1,8 +1,12 @@
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
 #include <holdfast/open.hpp>
 #include <iostream>
+#include <utility>
 
 #include "arguments.hpp"
 #include "command.hpp"
@@ -123,9 +127,21 @@ int run(std::vector<std::string> typed) {
 }
 
 }  // namespace
+
+/// With one of the standard descriptors closed, the next file opened would take its number, a connection to a
+/// server perhaps, and what is meant for stdout would be sent there as commands. Whoever reads from or writes
+/// to what takes its place fails as before. Close-on-exec, so a command finds it closed as our caller left
+/// it.
+void occupy_standard_descriptors() noexcept {
+  for (const auto& [fd, mode] : {std::pair{0, O_WRONLY}, {1, O_RDONLY}, {2, O_RDWR}}) {
+    if (fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", mode | O_CLOEXEC) < 0) _exit(exit_internal);
+  }
+}
+
 }  // namespace holdfast::cli
 
 int main(int argc, char** argv) {
+  holdfast::cli::occupy_standard_descriptors();
   std::vector<std::string> typed(argv + std::min(argc, 1), argv + argc);
   holdfast::cli::hide_passwords(argc, argv);
   return holdfast::cli::run(std::move(typed));

@@ -28,6 +28,9 @@ asio::awaitable<std::optional<FencingToken>> fencing_token(const Call& call) {
   if (in_words) throw bad_params("give either lockId, or fence and lockKey");
   const std::string lock_id(LockId::parse(params.text("lockId")).value_or_throw().str());
   if (const auto guard = session.held().find(lock_id)) {
+    if (guard->loss_reason()) {
+      throw Error(ErrorCode::StaleFence, "that lock is lost, so nothing was written under it; release it");
+    }
     co_return FencingToken{
         .authority = guard->authority(), .lock_key = guard->key(), .fence = guard->fence()};
   }

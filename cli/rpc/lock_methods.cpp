@@ -100,7 +100,7 @@ asio::awaitable<Json> is_locked(Call call) {
 asio::awaitable<Json> lookup(Call call) {
   auto& locks = call.session->service().locks();
   if (call.params.has("key") == call.params.has("lockId")) {
-    throw bad_params("give either key or lockId, not both");
+    throw bad_params("give either key or lockId");
   }
   std::optional<LockInfo> info;
   if (call.params.has("key")) {

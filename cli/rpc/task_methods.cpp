@@ -70,6 +70,9 @@ asio::awaitable<Json> list(Call call) {
   what.cursor = params.text_if("cursor").value_or("");
   if (params.has("status")) what.status = status_of(params);
   what.limit = params.count_if("limit").value_or(what.limit);
+  if (what.limit < 1 || what.limit > max_record_page) {
+    throw bad_params("limit: must be 1 to " + std::to_string(max_record_page));
+  }
   auto tasks = co_await call.session->service().tasks();
   const auto page = co_await tasks.list(owner, what);
   std::string records = "[";

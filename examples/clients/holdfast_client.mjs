@@ -34,6 +34,7 @@ export class Holdfast extends EventEmitter {
   #lastId = 0;
   #output;
   #ended;
+  #gone = false;
 
   static async connect(path) {
     const socket = connect({ path, allowHalfOpen: true });
@@ -53,12 +54,15 @@ export class Holdfast extends EventEmitter {
     const lines = createInterface({ input });
     lines.on('line', (line) => this.#take(line));
     this.#ended = once(lines, 'close').then(() => {
-      for (const { reject } of this.#pending.values()) reject(new Error('the sidecar has gone'));
+      this.#gone = true;
+      this.#rejectAll(new Error('the sidecar has gone'));
     });
   }
 
   /** The result; rejects with HoldfastError. An AbortSignal calls off what waits. */
   call(method, params = {}, { signal } = {}) {
+    if (this.#gone) return Promise.reject(new Error('the sidecar has gone'));
+    if (signal?.aborted) return Promise.reject(signal.reason);
     const id = ++this.#lastId;
     return new Promise((resolve, reject) => {
       this.#pending.set(id, { resolve, reject });
@@ -83,6 +87,11 @@ export class Holdfast extends EventEmitter {
     await this.#ended;
   }
 
+  #rejectAll(error) {
+    for (const { reject } of this.#pending.values()) reject(error);
+    this.#pending.clear();
+  }
+
   #send(message) {
     const line = JSON.stringify(message);
     trace('->', line);
@@ -94,6 +103,11 @@ export class Holdfast extends EventEmitter {
     const message = JSON.parse(line);
     if (message.method === 'lock.lost') {
       this.emit('lost', message.params);
+      return;
+    }
+    if (message.id === null) {
+      // It could not tell which request: one that is too long, or a connection too many.
+      this.#rejectAll(new HoldfastError(message.error));
       return;
     }
     const waiting = this.#pending.get(message.id);

@@ -19,6 +19,7 @@ import socket
 import subprocess
 import sys
 import threading
+import traceback
 
 
 class HoldfastError(Exception):
@@ -37,6 +38,7 @@ class Holdfast:
         self.on_lost = on_lost  # called with {"lockId", "keyHash", "reason"}, on the thread that reads
         self._ids = itertools.count(1)
         self._pending = {}
+        self._gone = False
         self._sending = threading.Lock()
         if path is not None:
             self._process = None
@@ -57,6 +59,9 @@ class Holdfast:
         future = concurrent.futures.Future()
         future.id = next(self._ids)
         self._pending[future.id] = future
+        if self._gone:
+            self._fail_all(ConnectionError("the sidecar has gone"))
+            return future
         self._send({"jsonrpc": "2.0", "id": future.id, "method": method, "params": params})
         return future
 
@@ -105,7 +110,14 @@ class Holdfast:
             trace("<-", line.rstrip("\n"))
             message = json.loads(line)
             if message.get("method") == "lock.lost":
-                self.on_lost(message["params"])
+                try:
+                    self.on_lost(message["params"])
+                except Exception:  # must not end the reading
+                    traceback.print_exc()
+                continue
+            if message["id"] is None:
+                # It could not tell which request: one that is too long, or a connection too many.
+                self._fail_all(HoldfastError(message["error"]))
                 continue
             future = self._pending.pop(message["id"], None)
             if future is None:
@@ -114,9 +126,13 @@ class Holdfast:
                 future.set_exception(HoldfastError(message["error"]))
             else:
                 future.set_result(message["result"])
+        self._gone = True
+        self._fail_all(ConnectionError("the sidecar has gone"))
+
+    def _fail_all(self, error):
         while self._pending:
             _, future = self._pending.popitem()
-            future.set_exception(ConnectionError("the sidecar has gone"))
+            future.set_exception(error)
 
 
 def trace(direction, line):

@@ -16,7 +16,11 @@ call() {
   local answer params=${2:-}
   holdfast_id=$((holdfast_id + 1))
   printf '{"jsonrpc":"2.0","id":%d,"method":"%s","params":%s}\n' "$holdfast_id" "$1" "${params:-"{}"}" >&"$holdfast_out"
-  IFS= read -r answer <&"$holdfast_in"
+  while IFS= read -r answer <&"$holdfast_in"; do
+    # After lock.subscribe, losses are told in between: {"jsonrpc":"2.0","method":"lock.lost",...}
+    [[ $answer == *'"method":"lock.lost"'* && $answer != *'"id":'* ]] || break
+    echo "$answer" >&2
+  done
   case $answer in
     *"\"id\":$holdfast_id,\"result\":"*) result=${answer#*\"result\":} result=${result%\}} ;;
     *)

@@ -164,6 +164,17 @@ TEST_F(OperatorsView, HasRoomForMoreOwnersThanAPageHolds) {
   EXPECT_EQ(rows.size(), expected.size() + 1) << "one head";
 }
 
+TEST_F(OperatorsView, OfACallerWithoutStdoutIsNotSentToTheServer) {
+  auto raw = server->raw();
+  raw.text({"SET", "canary", "1"});
+  auto engine = open(server->url());
+  const auto guard = engine.locks().lock("DEL canary");
+  Program program(directory(), {"sh", "-c", R"("$HOLDFAST" lock list <&- >&-)"},
+                  {.environment = {"HOLDFAST_URL=" + server->url(), "HOLDFAST=" HOLDFAST_BINARY}});
+  EXPECT_NE(program.wait(std::chrono::seconds(30)).code, 0) << "nobody got the list";
+  EXPECT_EQ(raw.text({"GET", "canary"}), "1");
+}
+
 TEST_F(OperatorsView, NeverAsksForAllKeysAtOnce) {
   auto raw = server->raw();
   for (int i = 0; i < 5000; ++i) raw.send({"SET", "elsewhere:" + std::to_string(i), "x"});

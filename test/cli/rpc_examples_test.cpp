@@ -60,6 +60,47 @@ TEST_F(RpcExamples, Shell) {
       << result.out;
 }
 
+TEST_F(RpcExamples, AShellIsToldOfALossBesideItsAnswers) {
+  const auto result = run({"bash", "-c", "source " + client("holdfast_client.sh") + R"(
+    call lock.subscribe
+    call lock.lock '{"key":"k","ttlMs":900,"maxHoldMs":100}'
+    sleep 0.5
+    call lock.isLocked '{"key":"k"}'
+    echo "is locked: $result")"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_NE(result.out.find("is locked: true"), std::string::npos) << result.out;
+  EXPECT_NE(result.err.find("lock.lost"), std::string::npos) << result.err;
+}
+
+TEST_F(RpcExamples, ANodeCallAfterTheEndIsRejected) {
+  const auto script = "import { Holdfast } from '" + client("holdfast_client.mjs") + R"(';
+    const holdfast = Holdfast.spawn();
+    const late = AbortSignal.abort();
+    await holdfast.call('lock.lock', { key: 'k' }, { signal: late }).catch(() => console.log('called off'));
+    await holdfast.close();
+    await holdfast.call('holdfast.version').catch((error) => console.log(error.message));)";
+  const auto result = run({"node", "--input-type=module", "-e", script});
+  EXPECT_EQ(result.out, "called off\nthe sidecar has gone\n") << result.err;
+}
+
+TEST_F(RpcExamples, APythonCallbackThatRaisesDoesNotEndTheReading) {
+  const auto directory_of = std::filesystem::path(client("holdfast_client.py")).parent_path().string();
+  const auto result = run({"python3", "-c", "import sys; sys.path.insert(0, '" + directory_of + R"(')
+from holdfast_client import Holdfast
+import threading
+told = threading.Event()
+def fail(loss):
+    told.set()
+    raise RuntimeError('as planned')
+with Holdfast(on_lost=fail) as holdfast:
+    holdfast.call('lock.subscribe')
+    holdfast.call('lock.lock', key='k', ttlMs=900, maxHoldMs=100)
+    told.wait(20)
+    print(holdfast.call('lock.isLocked', key='k'))
+)"});
+  EXPECT_EQ(result.out, "True\n") << result.err;
+}
+
 TEST_F(RpcExamples, TwoLanguagesAtOnceAndOneOfThemIsKilled) {
   const auto result = run({"bash", client("transcript.sh")});
   EXPECT_EQ(result.code, 0) << result.out << result.err;

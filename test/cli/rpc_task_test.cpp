@@ -219,6 +219,22 @@ TEST_P(RpcTasks, AClaimIsALockThatWritesName) {
   EXPECT_EQ(client().error("task.claim", task)["data"]["code"], "InvalidTransition");
 }
 
+TEST_P(RpcTasks, AWriteUnderALostClaimIsRefused) {
+  const auto task = create();
+  EXPECT_EQ(client().result("lock.subscribe")["ok"], true);
+  const auto claim = client().result("task.claim", with(task, {{"ttlMs", 900}, {"maxHoldMs", 200}}));
+  EXPECT_EQ(client().notification("lock.lost")["lockId"], claim["lockId"]);
+  const auto error = client().error("task.setVariables",
+                                    with(task, {{"variables", {{"x", 1}}}, {"lockId", claim["lockId"]}}));
+  EXPECT_EQ(error["data"]["code"], "StaleFence");
+}
+
+TEST_P(RpcTasks, APageHasALimit) {
+  for (const int limit : {0, 1001}) {
+    EXPECT_EQ(client().error("task.list", {{"ownerId", "alice"}, {"limit", limit}})["code"], -32602) << limit;
+  }
+}
+
 TEST_P(RpcTasks, AnyLockMayGuardATaskAPlainOneToo) {
   const auto task = create();
   const auto plain = client().result("lock.acquire", {{"key", "guard"}, {"ttlMs", 60000}});

@@ -278,10 +278,10 @@ TEST_F(Usage, CompletionScriptsParseAndKnowTheOptions) {
       Program(directory(), {"bash", "-c", ask}, {.environment = {std::string("HOLDFAST=") + HOLDFAST_BINARY}})
           .wait();
   EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_EQ(
-      result.out,
-      "run lock task rpc doctor completion --version -h --help --url --json\nlock\nrelease\n--max-hold\n--\nzsh\n"
-      "result rebind\n--lease\n--status\n")
+  EXPECT_EQ(result.out,
+            "run lock task rpc doctor completion --version -h --help --url "
+            "--json\nlock\nrelease\n--max-hold\n--\nzsh\n"
+            "result rebind\n--lease\n--status\n")
       << result.err;
 }
 
