@@ -121,7 +121,7 @@ class AsioCall final : public PendingCalls::Call {
   AsioCall(Handler handler, const Executor& executor, Convert convert)
       : calls_(PendingCalls::of(context_of(executor))),
         ends_(std::in_place, std::move(handler), std::move(convert),
-              asio::prefer(executor, asio::execution::outstanding_work.tracked)) {}
+              asio::prefer(executor, asio::execution::outstanding_work_t::tracked)) {}
 
   /// `begin(stop, done)` starts the operation.
   template <class Begin>
@@ -146,7 +146,7 @@ class AsioCall final : public PendingCalls::Call {
 
  private:
   using Tracked = std::decay_t<decltype(asio::prefer(std::declval<const Executor&>(),
-                                                     asio::execution::outstanding_work.tracked))>;
+                                                     asio::execution::outstanding_work_t::tracked))>;
 
   /// What belongs to the context's side: gone when the handler was posted, or with the context.
   struct Ends {

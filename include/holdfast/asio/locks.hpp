@@ -33,7 +33,8 @@ class AsyncGuard {
   AsyncGuard(asio::any_io_executor executor, Guard guard) noexcept
       : executor_(std::move(executor)), guard_(std::move(guard)) {}
   // The other one is empty then, but still knows where to complete.
-  AsyncGuard(AsyncGuard&& other) noexcept : executor_(other.executor_), guard_(std::move(other.guard_)) {}
+  AsyncGuard(AsyncGuard&& other) noexcept
+      : executor_(other.get_executor()), guard_(std::move(other.guard_)) {}
   AsyncGuard& operator=(AsyncGuard&& other) noexcept {
     if (this != &other) {
       guard_.release_in_background();
@@ -259,7 +260,7 @@ class AsyncLocks {
   auto list(const ListRequest& request, Token&& token = {}) {
     return async_call<LockPage>(
         executor_,
-        [locks = locks_, request](std::stop_token stop, Done<LockPage> done) mutable {
+        [locks = locks_, request = request](std::stop_token stop, Done<LockPage> done) mutable {
           locks.list(std::move(request), std::move(stop), std::move(done));
         },
         std::forward<Token>(token));

@@ -26,7 +26,8 @@ class AsyncClaim {
   AsyncClaim(asio::any_io_executor executor, Claim claim) noexcept
       : executor_(std::move(executor)), claim_(std::move(claim)) {}
   // The other one is empty then, but still knows where to complete.
-  AsyncClaim(AsyncClaim&& other) noexcept : executor_(other.executor_), claim_(std::move(other.claim_)) {}
+  AsyncClaim(AsyncClaim&& other) noexcept
+      : executor_(other.get_executor()), claim_(std::move(other.claim_)) {}
   AsyncClaim& operator=(AsyncClaim&& other) noexcept {
     if (this != &other) {
       claim_.release_in_background();
