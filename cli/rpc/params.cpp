@@ -21,7 +21,8 @@ std::optional<std::uint64_t> whole_number(std::string_view json) {
   constexpr double largest = 9007199254740991.0;
   if (!is_number(json)) return std::nullopt;
   const auto number = nlohmann::json::parse(json).get<double>();
-  if (!(number >= 0 && number <= largest) || std::floor(number) != number) return std::nullopt;
+  const bool in_range = number >= 0 && number <= largest;
+  if (!in_range || std::floor(number) != number) return std::nullopt;
   return static_cast<std::uint64_t>(number);
 }
 

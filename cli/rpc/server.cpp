@@ -91,7 +91,7 @@ void Server::expect_signals() {
 
 void Server::stop() {
   asio::error_code ignored;
-  clients_to_come_.close(ignored);
+  (void)clients_to_come_.close(ignored);
   socket_.reset();
   time_is_up_.expires_after(time_to_end);
   time_is_up_.async_wait([](const asio::error_code& cancelled) {
