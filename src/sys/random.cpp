@@ -15,6 +15,11 @@
 namespace holdfast::sys {
 namespace {
 
+/// OpenSSL cleans nothing up at the end of the process. A thread of ours that drops the last reference to an
+/// engine is joined by nobody: it may still end, and OpenSSL free what it keeps for that thread, while the
+/// exit handlers run and free it too.
+[[maybe_unused]] const int openssl_stays = OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
+
 /// A thread's share of random bytes. Used bytes are erased at once, so that a memory dump does not show
 /// ids that were handed out. Trivially destructible, so that a static object's destructor may still use it.
 class Buffer {
