@@ -57,7 +57,7 @@ TEST(Op, AStartedOneCompletesOnce) {
 Op<int> sleeps(Flow flow, int times, std::stop_token stop) {
   int slept = 0;
   for (; slept < times && !stop.stop_requested(); ++slept) {
-    co_await flow.sleep_until(BootClock::now() + 1ms, stop);
+    (void)co_await flow.sleep_until(BootClock::now() + 1ms, stop);
   }
   co_return slept;
 }
@@ -85,7 +85,7 @@ TEST(Flow, AStopRequestEndsASleepThatHasNoEnd) {
     std::stop_source stop;
     Slot<int> slot;
     const auto sleep = [](Flow flow, std::stop_token token) -> Op<int> {
-      co_await flow.sleep_until(never, token);
+      (void)co_await flow.sleep_until(never, token);
       co_return 1;
     };
     Op<int>::start(sleep(Flow::completing(std::make_shared<Background>()), stop.get_token()),
