@@ -137,15 +137,23 @@ TEST_P(AsioTasks, ArgumentsMayEndBeforeTheOperationBegins) {
 }
 
 TEST_P(AsioTasks, BadArgumentsReachTheHandlerToo) {
-  EXPECT_EQ(code_of([&] { tasks->get("", "x", asio::use_future).get(); }), ErrorCode::AnonymousOwner);
-  EXPECT_EQ(code_of([&] { tasks->fail("alice", "x", "\xff", asio::use_future).get(); }),
+  EXPECT_EQ(
+      code_of([&] { asio.await({}, [&](auto token) { return tasks->get("", "x", std::move(token)); }); }),
+      ErrorCode::AnonymousOwner);
+  EXPECT_EQ(code_of([&] {
+              asio.await({}, [&](auto token) { return tasks->fail("alice", "x", "\xff", std::move(token)); });
+            }),
             ErrorCode::InvalidArgument);
-  EXPECT_EQ(code_of([&] { tasks->claim("alice", "\xff", {}, asio::use_future).get(); }),
+  EXPECT_EQ(code_of([&] {
+              asio.await({}, [&](auto token) { return tasks->claim("alice", "\xff", {}, std::move(token)); });
+            }),
             ErrorCode::InvalidArgument);
   AsyncClaim empty;
   EXPECT_FALSE(empty);
   empty = AsyncClaim(asio.executor(), Claim());
-  EXPECT_EQ(code_of([&] { empty.complete(json("1"), {}, asio::use_future).get(); }),
+  EXPECT_EQ(code_of([&] {
+              asio.await({}, [&](auto token) { return empty.complete(json("1"), {}, std::move(token)); });
+            }),
             ErrorCode::InvalidArgument);
 }
 
@@ -239,7 +247,10 @@ TEST_P(AsioTasks, WhatAWaitIsForRunsWhereItMayBlockAndMayThrow) {
   ASSERT_TRUE(task);
   EXPECT_NE(ran_on, asio.id());
   const auto throws = [](const Task&) -> bool { throw std::runtime_error("no idea"); };
-  EXPECT_EQ(code_of([&] { tasks->wait("alice", id, 10s, throws, asio::use_future).get(); }),
+  EXPECT_EQ(code_of([&] {
+              asio.await({},
+                         [&](auto token) { return tasks->wait("alice", id, 10s, throws, std::move(token)); });
+            }),
             ErrorCode::Internal);
   EXPECT_THROW((void)blocking->wait("alice", id, 10s, throws), std::runtime_error);
 }
