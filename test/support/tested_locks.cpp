@@ -14,7 +14,8 @@ namespace {
 template <class T, class Start>
 T wait_for(AsioThread& thread, const std::stop_token& stop, const Start& start) {
   auto& context = thread.context();
-  std::promise<T> told;
+  // The error by value: see AsioThread::await.
+  std::promise<Result<T>> told;
   auto answer = told.get_future();
   asio::post(context, [&] {
     const auto cancellation = std::make_shared<StopToSlot>(context);
@@ -22,15 +23,16 @@ T wait_for(AsioThread& thread, const std::stop_token& stop, const Start& start) 
         cancellation->slot(),
         [cancellation, told = std::move(told)](const std::exception_ptr& error, T value) mutable {
           cancellation->end();
-          if (error) {
-            told.set_exception(error);
-          } else {
-            told.set_value(std::move(value));
+          if (!error) return told.set_value(std::move(value));
+          try {
+            std::rethrow_exception(error);
+          } catch (const Error& failure) {
+            told.set_value(failure);
           }
         }));
     cancellation->listen(stop);
   });
-  return answer.get();
+  return answer.get().value_or_throw();
 }
 
 }  // namespace
