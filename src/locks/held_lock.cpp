@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "locks/await.hpp"
 #include "locks/runtime.hpp"
 
 namespace holdfast {
