@@ -8,6 +8,7 @@
 #include <holdfast/instruments.hpp>
 #endif
 
+#include <atomic>
 #include <cstdlib>
 #include <string_view>
 
@@ -49,7 +50,7 @@ int main(int argc, char** argv) {
   std::shared_ptr<holdfast::Observer> observer;
 #ifdef HOLDFAST_WITH_TELEMETRY
   if (argc > 3) {
-    static long events = 0;
+    static std::atomic<long> events = 0;
     observer = holdfast::observer_of({.metrics = std::make_shared<holdfast::Metrics>(),
                                       .telemetry = {.on_event = [](const auto&) { ++events; }}});
     backend = holdfast::with_observer(backend, observer);
