@@ -70,9 +70,13 @@ class Deferred {
 /// length needs no more stack than one link.
 class Trampoline {
  public:
-  /// True on a thread that is already running a completion: the next one must be deferred.
+  /// True on a thread where the next completion must be deferred.
   [[nodiscard]] static bool busy() noexcept;
+  /// True on a thread that is running a completion now.
+  [[nodiscard]] static bool completing() noexcept;
   static void defer(std::unique_ptr<Deferred> work) noexcept;
+  /// Runs it now, and then what was deferred meanwhile. Requires that the thread is not busy.
+  static void run(Deferred& work) noexcept;
   /// Marks the thread busy; on destruction runs what was deferred meanwhile.
   class Scope {
    public:
@@ -145,8 +149,7 @@ class Done {
       detail::Trampoline::defer(std::move(call));
       return;
     }
-    const detail::Trampoline::Scope scope;
-    call->run();
+    detail::Trampoline::run(*call);
   }
 
  private:

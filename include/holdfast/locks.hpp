@@ -18,8 +18,10 @@ class LockRuntime;
 class Observer;
 
 /// The lock policies over one engine: waiting, retrying, guarding, renewing. Cheap to copy; copies share
-/// everything. Guards keep the engine alive, so they may outlive this. All functions may be called from any
-/// thread. Those without a Done block and throw holdfast::Error; see the end for the others.
+/// everything. Guards keep the engine alive, so they may outlive this. The last copy waits, on a thread of
+/// yours, until what dropped guards left to the background is done, their releases above all. All functions
+/// may be called from any thread. Those without a Done block and throw holdfast::Error; see the end for the
+/// others.
 class Locks {
  public:
   /// `log` may be null: then nothing is logged. `observer` may be null; it is told of waits, holds and
@@ -121,6 +123,8 @@ class Locks {
 
  private:
   friend class LockRuntime;
+  class End;
+  std::shared_ptr<End> end_;  ///< of the last copy; the runtime's last owner, if no guard is left
   std::shared_ptr<LockRuntime> runtime_;
 };
 

@@ -114,8 +114,8 @@ class Observer {
   [[nodiscard]] virtual TraceContext context() noexcept { return {}; }
 };
 
-/// One that tells them all, in this order. Null for an empty list; nulls in it are left out. The context is
-/// that of the first which has one.
+/// One that tells them all, in this order. Null for an empty list; nulls in it are left out. Each is
+/// told its own context.
 [[nodiscard]] std::shared_ptr<Observer> observers(std::vector<std::shared_ptr<Observer>> all);
 
 /// The same backend, whose operations are told to the observer. Everything else is passed through. With a

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <holdfast/observer.hpp>
 
 namespace holdfast {
@@ -92,16 +93,28 @@ class All final : public Observer {
     for (const auto& one : all_) one->begun(activity, backend);
   }
   void ended(const Occurrence& occurrence) noexcept override {
-    for (const auto& one : all_) one->ended(occurrence);
+    if (!occurrence.context) {
+      for (const auto& one : all_) one->ended(occurrence);
+      return;
+    }
+    const auto& contexts = *static_cast<const Contexts*>(occurrence.context.get());
+    Occurrence own = occurrence;
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      own.context = contexts[i];
+      all_[i]->ended(own);
+    }
   }
   TraceContext context() noexcept override {
-    for (const auto& one : all_) {
-      if (auto context = one->context()) return context;
-    }
-    return {};
+    Contexts contexts;
+    for (const auto& one : all_) contexts.push_back(one->context());
+    if (std::ranges::none_of(contexts, [](const auto& context) { return context != nullptr; })) return {};
+    return std::make_shared<const Contexts>(std::move(contexts));
   }
 
  private:
+  /// Each has its own: only who gave it knows what it is.
+  using Contexts = std::vector<TraceContext>;
+
   const std::vector<std::shared_ptr<Observer>> all_;
 };
 

@@ -94,11 +94,13 @@ void Telemetry::flush() {
 }
 
 std::shared_ptr<LockBackend> with_telemetry(std::shared_ptr<LockBackend> backend, TelemetryOptions options) {
+  if (!options.on_event) return backend;
   return with_observer(std::move(backend), std::make_shared<Telemetry>(std::move(options)));
 }
 
 std::shared_ptr<StorageBackend> with_telemetry(std::shared_ptr<StorageBackend> backend,
                                                TelemetryOptions options) {
+  if (!options.on_event) return backend;
   return with_observer(std::move(backend), std::make_shared<Telemetry>(std::move(options)));
 }
 

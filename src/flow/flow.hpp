@@ -13,6 +13,7 @@
 
 #include "core/await.hpp"
 #include "flow/op.hpp"
+#include "sys/callers_context.hpp"
 #include "sys/sleep.hpp"
 #include "sys/timer_queue.hpp"
 #include "sys/worker_pool.hpp"
@@ -41,9 +42,10 @@ struct Background {
 /// must not block nor run user code.
 class Flow {
  public:
-  static Flow blocking() noexcept { return Flow(nullptr); }
-  static Flow completing(std::shared_ptr<Background> background) noexcept {
-    return Flow(std::move(background));
+  static Flow blocking() noexcept { return {nullptr, {}}; }
+  /// `context`: of whoever called, for steps that other threads begin.
+  static Flow completing(std::shared_ptr<Background> background, sys::CallersContext context = {}) noexcept {
+    return {std::move(background), std::move(context)};
   }
   [[nodiscard]] bool blocks() const noexcept { return background_ == nullptr; }
 
@@ -73,7 +75,8 @@ class Flow {
   [[nodiscard]] auto leave_io_thread() const { return Hop{*this}; }
 
  private:
-  explicit Flow(std::shared_ptr<Background> background) noexcept : background_(std::move(background)) {}
+  Flow(std::shared_ptr<Background> background, sys::CallersContext context) noexcept
+      : background_(std::move(background)), context_(std::move(context)) {}
 
   /// What completes inside `begin` completes after it: the operation that goes on may end, and take with it
   /// whatever `begin` still stands on.
@@ -98,9 +101,10 @@ class Flow {
     }
     void await_suspend(std::coroutine_handle<> operation) {
       // The answer may come, and the operation end, on another thread before `begin` has returned.
-      auto work = [keep = backend, this, operation] {
+      auto work = [keep = backend, context = flow.context_, this, operation] {
         auto local = std::move(begin);
         defer_completions([&] {
+          const sys::CarriedContext carried(context);
           local(Done<T>([this, operation](Result<T> answer) {
             result.emplace(std::move(answer));
             operation.resume();
@@ -191,6 +195,7 @@ class Flow {
   };
 
   std::shared_ptr<Background> background_;
+  sys::CallersContext context_;
 };
 
 }  // namespace holdfast::flow

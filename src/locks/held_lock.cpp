@@ -9,7 +9,8 @@ namespace holdfast {
 using std::chrono::milliseconds;
 
 HeldLock::HeldLock(std::shared_ptr<LockRuntime> runtime, Grant grant, const LockOptions& options)
-    : runtime_(std::move(runtime)),
+    : leftover_(runtime->leftovers),
+      runtime_(std::move(runtime)),
       grant_(std::move(grant)),
       dispose_timeout_(options.dispose_timeout),
       observed_(runtime_->observer.get(), {.backend = runtime_->backend_name,
@@ -20,7 +21,9 @@ HeldLock::HeldLock(std::shared_ptr<LockRuntime> runtime, Grant grant, const Lock
       lease_(
           grant_.ttl, grant_.sent, options.auto_renew,
           options.max_hold == milliseconds::zero() ? never : saturating_add(grant_.sent, options.max_hold)),
-      expires_at_ms_(grant_.expires_at_ms) {}
+      expires_at_ms_(grant_.expires_at_ms) {
+  if (grant_.adopted) lease_.may_be_repeated(grant_.ttl);
+}
 
 HeldLock::~HeldLock() {
   runtime_->timer.cancel(*this);
@@ -217,25 +220,34 @@ flow::Op<ExtendOutcome> HeldLock::extend_once(flow::Flow flow, Self self, Ttl tt
     }
   }
   if (const auto* absence = std::get_if<Absence>(&next)) co_return *absence;
+  auto sending = send_extend(flow, self, std::get<ExtendRequest>(std::move(next)), std::move(stop));
+  co_return co_await std::move(sending);
+}
+
+flow::Op<ExtendOutcome> HeldLock::send_extend(flow::Flow flow, Self self, ExtendRequest request,
+                                              std::stop_token stop) {
   const auto& backend = self->runtime_->backend;
+  const Ttl ttl = request.ttl;
   auto answer = co_await flow.step<ExtendOutcome>(backend, [&](Done<ExtendOutcome> done) {
-    backend->extend(std::get<ExtendRequest>(std::move(next)), stop, std::move(done));
+    backend->extend(std::move(request), std::move(stop), std::move(done));
   });
   self->end_extend(ttl, answer);
   co_return answer;
 }
 
 void HeldLock::renew() {
-  Ttl ttl = grant_.ttl;
+  std::variant<ExtendRequest, Absence> next = Absence::not_found;
   {
     const std::lock_guard lock(mutex_);
     if (!lease_.renewal_due() || extending_) return;  // the holder extends by hand meanwhile
-    ttl = lease_.ttl();
+    next = begin_extend(lease_.ttl(), Durability::process);
   }
+  auto* const request = std::get_if<ExtendRequest>(&next);
+  if (request == nullptr) return;  // there is nothing to renew any more
   // What went wrong shows in the lease: it tries again until the proof ends, then the holder is told.
   observed_.renew([&] {
     return flow::Op<ExtendOutcome>::run(
-        extend_once(flow::Flow::blocking(), shared_self(), ttl, Durability::process, {}));
+        send_extend(flow::Flow::blocking(), shared_self(), std::move(*request), {}));
   });
 }
 
@@ -262,6 +274,7 @@ flow::Op<std::optional<DetachedLock>> HeldLock::detach(flow::Flow flow, Self sel
     const std::lock_guard lock(self->mutex_);
     if (extended == nullptr || self->hold_ == Hold::ended || self->lease_.lost()) co_return std::nullopt;
     self->hold_ = Hold::ended;
+    self->leftover_.count_in();
     self->runtime_->timer.cancel(*self);
     unused.swap(self->on_lost_);
     unused_too.swap(self->on_release_error_);
@@ -297,10 +310,10 @@ bool HeldLock::end_hold() {
     const std::lock_guard lock(mutex_);
     if (hold_ == Hold::ended) return false;
     hold_ = Hold::ended;
+    leftover_.count_in();
     runtime_->timer.cancel(*this);
     unused.swap(on_lost_);
   }
-  observed_.released();
   tell_change();
   return true;
 }
@@ -316,15 +329,27 @@ flow::Op<bool> HeldLock::release_now(flow::Flow flow, Self self, BootTime deadli
   auto answer = co_await flow.step<ReleaseOutcome>(backend, ask);
   const bool unanswered = !answer && answer.error().transient();
   if (unanswered) answer = co_await flow.step<ReleaseOutcome>(backend, ask);
-  if (!answer) co_return answer.error().about(self->key(), self->id().str());
-  if (std::holds_alternative<Released>(*answer)) co_return true;
-  const std::lock_guard lock(self->mutex_);
-  co_return unanswered&& BootClock::now() < self -> lease_.proven_until();
+  if (!answer) {
+    self->observed_.released();  // as far as its holder is concerned
+    co_return answer.error().about(self->key(), self->id().str());
+  }
+  bool released = std::holds_alternative<Released>(*answer);
+  if (!released && unanswered) {
+    const std::lock_guard lock(self->mutex_);
+    released = BootClock::now() < self->lease_.proven_until();
+  }
+  if (released) {
+    self->observed_.released();
+  } else {
+    self->observed_.lost(LossReason::gone);
+  }
+  co_return released;
 }
 
 flow::Op<bool> HeldLock::release(flow::Flow flow, Self self, std::stop_token stop) {
   if (!self->end_hold()) co_return false;
-  const auto unused = self->take_release_error_callback();
+  self->take_release_error_callback() =
+      nullptr;  // user code: its destructors run here, not where answers come
   // A loss callback that runs now still uses what its owner may destroy after us.
   if (!flow.blocks() || !sys::WorkerPool::on_library_thread()) {
     const std::stop_callback wake(stop, [&] { self->tell_change(); });
@@ -367,18 +392,19 @@ void HeldLock::dispose_in_background() noexcept {
   const auto deadline = dispose_deadline();
   if (!end_hold()) return;
   auto callback = take_release_error_callback();
-  if (flow::blocks(*runtime_->backend) && !callback)
+  if (flow::blocks(*runtime_->backend) && !callback) {
+    observed_.released();  // nobody will know better
     return runtime_->release_later(grant_.key, grant_.id, deadline);
+  }
   auto report_to = std::make_shared<std::function<void(const Error&)>>(std::move(callback));
-  flow::Op<bool>::start(
-      release_now(flow::Flow::completing(runtime_->background), shared_self(), deadline, {}),
-      [self = shared_self(), report_to](const Result<bool>& released) mutable {
-        if (released && !*report_to) return;
-        // Whichever thread answered runs no user code, nor its destructors.
-        self->runtime_->callbacks.post([self, report_to = std::move(report_to), released] {
-          if (!released) self->report(released.error(), std::move(*report_to));
-        });
-      });
+  flow::Op<bool>::start(release_now(runtime_->completing(), shared_self(), deadline, {}),
+                        [self = shared_self(), report_to](const Result<bool>& released) mutable {
+                          if (released && !*report_to) return;
+                          // Whichever thread answered runs no user code, nor its destructors.
+                          self->runtime_->callbacks.post([self, report_to = std::move(report_to), released] {
+                            if (!released) self->report(released.error(), std::move(*report_to));
+                          });
+                        });
 }
 
 std::function<void(const Error&)> HeldLock::take_release_error_callback() {

@@ -17,6 +17,7 @@
 #include "flow/flow.hpp"
 #include "locks/observed_hold.hpp"
 #include "locks/renew_loop.hpp"
+#include "sys/leftovers.hpp"
 #include "sys/timer_queue.hpp"
 
 namespace holdfast {
@@ -35,6 +36,9 @@ class HeldLock final : public sys::Timed {
     Ttl ttl;
     BootTime sent;
     TraceContext context = {};  ///< of whoever waited for it
+    /// Others held it before: an extend of theirs for this ttl, or ours that adopted it, may yet come in
+    /// late.
+    bool adopted = false;
   };
 
   static std::shared_ptr<HeldLock> start(std::shared_ptr<LockRuntime> runtime, Grant grant,
@@ -85,10 +89,14 @@ class HeldLock final : public sys::Timed {
     return std::static_pointer_cast<HeldLock>(shared_from_this());
   }
   void renew();
+  /// Sends what begin_extend gave and takes in its answer.
+  static flow::Op<ExtendOutcome> send_extend(flow::Flow flow, Self self, ExtendRequest request,
+                                             std::stop_token stop);
   /// What to ask the engine, or why there is nothing to ask any more. Requires that no extend is under way.
   std::variant<ExtendRequest, Absence> begin_extend(Ttl ttl, Durability durability);
   void end_extend(Ttl ttl, const Result<ExtendOutcome>& answer);
-  /// Marks the end of the hold; false if it had ended. From then on there are no loss signals.
+  /// Marks the end of the hold; false if it had ended. From then on there are no loss signals, and the last
+  /// Locks waits for what is left.
   bool end_hold();
   void dispose_now(BootTime deadline) noexcept;
   [[nodiscard]] BootTime dispose_deadline() const noexcept;
@@ -111,6 +119,7 @@ class HeldLock final : public sys::Timed {
   /// Tells the holder, on a thread where user code may block. Not under the mutex.
   void announce_loss();
 
+  sys::Leftovers::One leftover_;  ///< ends after everything else: then this is no owner of the runtime
   const std::shared_ptr<LockRuntime> runtime_;
   const Grant grant_;
   const std::chrono::milliseconds dispose_timeout_;

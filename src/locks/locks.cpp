@@ -21,9 +21,26 @@ void start(Op<T> operation, Done<T> done) {
 
 }  // namespace
 
+class Locks::End {
+ public:
+  explicit End(std::shared_ptr<LockRuntime> runtime) noexcept : runtime_(std::move(runtime)) {}
+  /// Not where the background itself works, which would wait for itself.
+  ~End() {
+    if (!runtime_->home.is_here() || sys::WorkerPool::on_library_thread()) return;
+    if (!detail::Trampoline::busy()) runtime_->leftovers.wait_until_none();
+  }
+  End(const End&) = delete;
+  End& operator=(const End&) = delete;
+
+ private:
+  const std::shared_ptr<LockRuntime> runtime_;
+};
+
 Locks::Locks(std::shared_ptr<LockBackend> backend, std::shared_ptr<Log> log,
              std::shared_ptr<Observer> observer)
-    : runtime_(std::make_shared<LockRuntime>(std::move(backend), std::move(log), std::move(observer))) {}
+    : runtime_(std::make_shared<LockRuntime>(std::move(backend), std::move(log), std::move(observer))) {
+  end_ = std::make_shared<End>(runtime_);
+}
 
 Guard Locks::lock(std::string_view key, const LockOptions& options, std::stop_token stop) {
   return run(locks::lock(Flow::blocking(), runtime_, std::string(key), options, std::move(stop)));

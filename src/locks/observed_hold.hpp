@@ -5,6 +5,8 @@
 #include <holdfast/lock_backend.hpp>
 #include <holdfast/observer.hpp>
 
+#include "sys/callers_context.hpp"
+
 namespace holdfast::locks {
 
 /// Tells an observer, if there is one, of one hold and its renewals.
@@ -33,6 +35,8 @@ class ObservedHold {
   void renew(Extend&& extend) {
     if (observer_ == nullptr) return void(extend());
     observer_->begun(Activity::renew, subject_.backend);
+    const sys::CallersContext context{.observer = observer_, .context = subject_.context};
+    const sys::CarriedContext carried(context);
     const BootTime started = BootClock::now();
     renewed(started, extend());
   }

@@ -1,5 +1,7 @@
 #include "locks/operations.hpp"
 
+#include <algorithm>
+
 #include "locks/acquire_loop.hpp"
 #include "locks/held_lock.hpp"
 #include "locks/wait_for_lock.hpp"
@@ -12,6 +14,10 @@ LockKey checked_key(std::string_view key) {
 }
 LockId checked_id(std::string_view id) {
   return LockId::parse(id).value_or_throw();
+}
+
+bool is_control(unsigned char byte) {
+  return byte < 0x20 || byte == 0x7F;
 }
 
 Op<std::optional<LockRecord>> look_up(Flow flow, Runtime runtime, LookupRequest request,
@@ -58,6 +64,7 @@ Op<std::optional<Guard>> try_lock(Flow flow, Runtime runtime, std::string key, L
 Op<std::optional<Guard>> adopt(Flow flow, Runtime runtime, DetachedLock lock, LockOptions options,
                                std::stop_token stop) {
   (void)AcquirePolicy::from(options).value_or_throw();
+  auto context = sys::CallersContext::of(runtime->observer.get()).context;
   const BootTime sent = BootClock::now();
   ExtendRequest request{
       .lock = {.id = lock.id, .key = lock.key}, .ttl = lock.ttl, .durability = Durability::process};
@@ -70,7 +77,9 @@ Op<std::optional<Guard>> adopt(Flow flow, Runtime runtime, DetachedLock lock, Lo
                         .fence = lock.fence,
                         .expires_at_ms = extended->expires_at_ms,
                         .ttl = lock.ttl,
-                        .sent = sent};
+                        .sent = sent,
+                        .context = std::move(context),
+                        .adopted = true};
   co_return std::optional(guarded(runtime, std::move(grant), options));
 }
 
@@ -144,6 +153,11 @@ Op<LockPage> list(Flow flow, Runtime runtime, ListRequest request, std::stop_tok
 Op<std::optional<LockInfo>> break_lock(Flow flow, Runtime runtime, std::string key, std::string reason,
                                        std::optional<Fence> held_with, std::stop_token stop) {
   if (reason.empty()) throw Error(ErrorCode::InvalidArgument, "say why the lock is broken");
+  // In a log, a second line could pass for a message of its own.
+  if (std::ranges::any_of(reason, is_control)) {
+    throw Error(ErrorCode::InvalidArgument,
+                "the reason must be one line of text, without control characters");
+  }
   auto looking = get_by_key(flow, runtime, std::move(key), stop);
   const auto record = (co_await std::move(looking)).value_or_throw();
   if (!record || record->fence != held_with.value_or(record->fence)) co_return std::nullopt;

@@ -43,7 +43,9 @@ Ttl RenewLoop::provable_ttl() const noexcept {
 }
 
 BootTime RenewLoop::lose_at() const noexcept {
-  return proven_until() - warning_time(provable_ttl());
+  // What is asked for counts as soon as it is sent, as it does for the proof.
+  const Ttl counted = under_way_ ? std::min(provable_ttl(), under_way_->ttl) : provable_ttl();
+  return proven_until() - warning_time(counted);
 }
 
 bool RenewLoop::wants_renewal() const noexcept {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "flow/flow.hpp"
+#include "sys/leftovers.hpp"
 #include "sys/process.hpp"
 #include "sys/timer_queue.hpp"
 #include "sys/worker_pool.hpp"
@@ -34,7 +35,10 @@ class LockRuntime {
   /// What stands behind them, for policies built on locks.
   [[nodiscard]] static std::shared_ptr<HeldLock> held(const Guard& guard) noexcept { return guard.held_; }
   [[nodiscard]] static std::shared_ptr<LockRuntime> of(const Locks& locks) noexcept { return locks.runtime_; }
-  [[nodiscard]] flow::Flow completing() const noexcept { return flow::Flow::completing(background); }
+  /// For an operation that is called here and now.
+  [[nodiscard]] flow::Flow completing() const noexcept {
+    return flow::Flow::completing(background, sys::CallersContext::of(observer.get()));
+  }
 
   /// Releases an id that may hold the lock though nobody knows, in the background.
   void abandon(const LockKey& key, const LockId& id);
@@ -54,6 +58,8 @@ class LockRuntime {
   const std::string authority;
   const std::string_view backend_name;
   const sys::Birthplace home;
+  /// Locks whose guards have let go, while they are still being renewed, released or told of.
+  const sys::Leftovers leftovers;
   sys::TimerQueue timer;
   /// Of operations that no thread waits for: their timer is another, because they go on on its thread.
   const std::shared_ptr<flow::Background> background = std::make_shared<flow::Background>();

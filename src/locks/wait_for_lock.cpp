@@ -9,18 +9,16 @@ namespace {
 /// What one waiter knows between the steps of its loop.
 struct Waiter {
   std::unique_ptr<Watch> watch;
-  bool woken = false;  ///< by the watch, and no attempt was made since
+  bool woken = false;  ///< by the watch, and no attempt was answered since
   std::optional<LockId> id;
   BootTime first_sent;
   std::optional<Granted> granted;
 };
 
 AcquireLoop::Event event_of(const Result<AcquireOutcome>& answer, Waiter& waiter) {
-  if (!answer) {
-    // An engine stops only what has not begun, so the wake-up that led here is still unused.
-    if (answer.error().code() != ErrorCode::Aborted) waiter.woken = false;
-    return AcquireLoop::Failed{answer.error()};
-  }
+  // After an error the wake-up that led here may be unused: the attempt was stopped, or out of time, before
+  // it began. Then the next waiter must have it, and one too many does no harm.
+  if (!answer) return AcquireLoop::Failed{answer.error()};
   waiter.woken = false;
   if (const auto* refused = std::get_if<Refused>(&*answer)) return AcquireLoop::Refused{refused->free_in};
   waiter.granted = std::get<Granted>(*answer);
@@ -59,9 +57,10 @@ flow::Op<HeldLock::Grant> run_loop(flow::Flow flow, std::shared_ptr<LockRuntime>
       waiter.watch = co_await flow.watch(backend, key, start->at_latest, stop);
       if (!stop.stop_requested()) event = AcquireLoop::Watching{};
     } else if (const auto* wait = std::get_if<AcquireLoop::Wait>(&action)) {
-      waiter.woken = co_await flow.wait(waiter.watch.get(), wait->until, wait->at_latest, stop);
+      const bool woken = co_await flow.wait(waiter.watch.get(), wait->until, wait->at_latest, stop);
+      waiter.woken = waiter.woken || woken;
       if (!stop.stop_requested()) {
-        event = waiter.woken ? AcquireLoop::Event(AcquireLoop::Woken{}) : AcquireLoop::TimeUp{};
+        event = woken ? AcquireLoop::Event(AcquireLoop::Woken{}) : AcquireLoop::TimeUp{};
       }
     } else if (const auto* lost = std::get_if<AcquireLoop::Lost>(&action)) {
       if (waiter.woken) waiter.watch->pass_on();
@@ -105,6 +104,9 @@ flow::Op<HeldLock::Grant> run_observed(flow::Flow flow, std::shared_ptr<LockRunt
     end.lock_id = grant->id.str();
     end.fence = grant->fence;
     grant->context = std::move(context);
+  } else if (policy.wait == std::chrono::milliseconds::zero() &&
+             grant.error().code() == ErrorCode::AcquisitionTimeout) {
+    end.reason = Reason::locked;  // the answer to one attempt is no error
   } else {
     end.error = grant.error().code();
   }

@@ -14,7 +14,7 @@ using Self = ClaimedTask::Self;
 using Write = ClaimedTask::Write;
 
 Flow completing(const Self& claimed) {
-  return Flow::completing(claimed->store()->background);
+  return claimed->store()->completing();
 }
 
 /// Ends the claim if the status is final.

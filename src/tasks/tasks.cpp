@@ -2,6 +2,7 @@
 
 #include <holdfast/tasks.hpp>
 
+#include "locks/runtime.hpp"
 #include "tasks/operations.hpp"
 #include "tasks/owner.hpp"
 
@@ -23,7 +24,8 @@ tasks::Until or_final(std::function<bool(const Task&)> until) {
 }  // namespace
 
 Tasks::Tasks(std::shared_ptr<StorageBackend> storage, Locks locks, const TaskOptions& options)
-    : store_(std::make_shared<TaskStore>(std::move(storage), options)), locks_(std::move(locks)) {}
+    : store_(std::make_shared<TaskStore>(std::move(storage), options, LockRuntime::of(locks)->observer)),
+      locks_(std::move(locks)) {}
 
 StorageBackend& Tasks::storage() const noexcept {
   return *store_->storage;
@@ -37,7 +39,7 @@ tasks::Call Tasks::blocking(std::stop_token stop) const {
   return call(Flow::blocking(), std::move(stop));
 }
 tasks::Call Tasks::completing(std::stop_token stop) const {
-  return call(Flow::completing(store_->background), std::move(stop));
+  return call(store_->completing(), std::move(stop));
 }
 
 Task Tasks::create(std::string_view owner, const NewTask& task, std::stop_token stop) {

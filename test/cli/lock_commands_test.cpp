@@ -68,7 +68,8 @@ TEST_F(LockCommands, AcquireWaitsUntilTheLockIsReleased) {
 TEST_F(LockCommands, AnInterruptedWaitHoldsNothing) {
   const auto first = acquire("k");
   auto waiter = start({"--json", "lock", "acquire", "k"});
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  waiter->wait_until_it_handles(SIGTERM);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // it waits by now, most likely
   waiter->signal(SIGTERM);
   const auto result = waiter->wait();
   EXPECT_EQ(result.code, 128 + SIGTERM);

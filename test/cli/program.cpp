@@ -57,6 +57,18 @@ Program::~Program() {
   waitpid(pid_, nullptr, 0);
 }
 
+void Program::wait_until_it_handles(int number) const {
+  const auto is_set_in = [&](std::string_view mask) {
+    std::ifstream status("/proc/" + std::to_string(pid_) + "/status");
+    for (std::string line; std::getline(status, line);) {
+      if (line.starts_with(mask))
+        return (std::stoull(line.substr(mask.size()), nullptr, 16) >> (number - 1)) & 1;
+    }
+    return 0ULL;
+  };
+  EXPECT_TRUE(eventually([&] { return is_set_in("SigCgt:") != 0 || is_set_in("SigBlk:") != 0; }));
+}
+
 void Program::signal(int number) const {
   kill(pid_, number);
 }

@@ -322,6 +322,7 @@ TEST_F(RunDeath, ASignalThatComesBeforeTheCommandKeepsItFromStarting) {
   {
     const BlockedFile blocked(file("locks.db"));
     program = start({"run", "k", "--", "touch", file("ran").string()});
+    program->wait_until_it_handles(SIGTERM);
     std::this_thread::sleep_for(500ms);  // it waits for the file, not for the lock
     program->signal(SIGTERM);
     std::this_thread::sleep_for(50ms);

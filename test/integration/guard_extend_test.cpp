@@ -102,6 +102,17 @@ TEST_P(GuardExtend, ADetachedLockIsNotSaidToLastLongerThanALateExtendWouldLeaveI
   EXPECT_EQ(detached->ttl.length(), 20s) << "what whoever adopts it can prove";
 }
 
+TEST_P(GuardExtend, NorIsAnAdoptedOneProvenForLongerThanALateExtendWouldLeaveIt) {
+  const auto detached = locks.lock("k", {.ttl = 20s}).detach();
+  ASSERT_TRUE(detached);
+  wire->plan(Operation::extend, Fault::answer_lost);
+  EXPECT_THROW((void)locks.adopt(*detached), Error);
+  auto adopted = locks.adopt(*detached);
+  ASSERT_TRUE(adopted);
+  EXPECT_TRUE(adopted->extend(60s));
+  EXPECT_LT(adopted->remaining(), 20s) << "the first adoption's extend may reach the engine now";
+}
+
 TEST_P(GuardExtend, DetachOfALockThatIsGoneGivesNothing) {
   auto guard = locks.lock("k");
   ASSERT_TRUE(locks.release(guard.id().str()));

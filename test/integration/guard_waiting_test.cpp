@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <future>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -49,6 +50,28 @@ TEST_P(GuardWaiting, ManyWaitersAllGetTheirTurnWithoutPolling) {
   std::this_thread::sleep_for(50ms);
   first.release();
   EXPECT_TRUE(eventually([&] { return done == 20; }, 20s));
+}
+
+TEST_P(GuardWaiting, AWakeUpThatLedToNothingGoesToTheNextWaiter) {
+  auto first = locks.lock("k", {.ttl = 10min});
+  const auto wait = [&]() -> std::optional<ErrorCode> {
+    try {
+      const auto guard = locks.lock("k", {.wait = 10min, .base_delay = 1h, .max_delay = 1h});
+      return std::nullopt;
+    } catch (const Error& error) {
+      return error.code();
+    }
+  };
+  auto one = std::async(std::launch::async, wait);
+  auto other = std::async(std::launch::async, wait);
+  // Each has tried, begun to watch, and tried once more.
+  ASSERT_TRUE(eventually([&] { return wire->calls(Operation::acquire) == 5; }));
+  wire->plan(Operation::acquire, Fault::refused_auth);  // whoever is woken first
+  first.release();
+  ASSERT_EQ(one.wait_for(30s), std::future_status::ready);
+  ASSERT_EQ(other.wait_for(30s), std::future_status::ready);
+  const std::set ended{one.get(), other.get()};
+  EXPECT_EQ(ended, (std::set<std::optional<ErrorCode>>{std::nullopt, ErrorCode::AuthFailed}));
 }
 
 TEST_P(GuardWaiting, TryLockMakesOneAttempt) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
 #include <holdfast/holdfast.hpp>
 #include <holdfast/instruments.hpp>
@@ -9,6 +10,7 @@
 
 #include "integration/guard_fixture.hpp"
 #include "support/event_log.hpp"
+#include "support/hooked_backend.hpp"
 #include "support/prometheus_page.hpp"
 #include "support/redis_server.hpp"
 
@@ -81,7 +83,8 @@ TEST_F(Instrumented, AWaitInVainIsToldWithItsError) {
   const auto guard = hf.locks().lock("k");
   EXPECT_THROW((void)hf.locks().lock("k", {.wait = 1ms}), Error);
   EXPECT_FALSE(hf.locks().try_lock("k"));
-  EXPECT_EQ(metric("holdfast_lock_wait_failures_total{backend=\"memory\",reason=\"AcquisitionTimeout\"}"), 2);
+  EXPECT_EQ(metric("holdfast_lock_wait_failures_total{backend=\"memory\",reason=\"AcquisitionTimeout\"}"), 1);
+  EXPECT_EQ(metric("holdfast_lock_wait_failures_total{backend=\"memory\",reason=\"locked\"}"), 1);
   const auto waits = wait_for(Activity::wait, 3);
   EXPECT_EQ(waits[1].error, ErrorCode::AcquisitionTimeout);
 }
@@ -110,6 +113,125 @@ TEST_F(Instrumented, ABrokenLockIsToldToTheOperatorsAndLostByItsHolder) {
   EXPECT_TRUE(hf.locks().break_lock("k", "its host is gone"));
   EXPECT_EQ(wait_for(Activity::break_lock, 1)[0].broken_because, "its host is gone");
   EXPECT_TRUE(reaches("holdfast_lock_losses_total{backend=\"memory\",reason=\"gone\"}", 1));
+}
+
+TEST_F(Instrumented, OneWhoseLossOnlyItsReleaseFindsIsLostToo) {
+  auto hf = open("memory:", instruments());
+  auto guard = hf.locks().lock("k", {.auto_renew = false});
+  EXPECT_TRUE(hf.locks().break_lock("k", "its host is gone"));
+  EXPECT_FALSE(guard.release());
+  EXPECT_EQ(metric("holdfast_lock_losses_total{backend=\"memory\",reason=\"gone\"}"), 1);
+  EXPECT_EQ(wait_for(Activity::hold, 1)[0].reason, Reason::gone);
+}
+
+TEST_F(Instrumented, AReasonForBreakingIsOneLine) {
+  auto hf = open("memory:", instruments());
+  const auto guard = hf.locks().lock("k");
+  EXPECT_THROW((void)hf.locks().break_lock("k", "x\nholdfast: error: all is lost"), Error);
+  EXPECT_THROW((void)hf.locks().break_lock("k", ""), Error);
+  EXPECT_TRUE(hf.locks().is_locked("k"));
+}
+
+/// Sixteen renewals at a time: so the next, which is due, waits for its thread.
+TEST_F(Instrumented, ARenewalThatWasNotSentIsNotToldOf) {
+  const auto wire = std::make_shared<FaultyBackend>(make_memory_lock_backend());
+  auto observer = observer_of(instruments());
+  std::optional<Locks> locks(std::in_place, with_observer(wire, observer), std::shared_ptr<Log>{}, observer);
+  observer.reset();
+  wire->plan(FaultyBackend::Operation::extend, FaultyBackend::Fault::hangs_for_a_second, 16);
+  std::vector<Guard> renewed;
+  for (int i = 0; i < 16; ++i) renewed.push_back(locks->lock(std::to_string(i), {.ttl = 30ms}));
+  ASSERT_TRUE(eventually([&] { return wire->calls(FaultyBackend::Operation::extend) == 16; }));
+  auto last = locks->lock("last", {.ttl = 300ms});
+  std::this_thread::sleep_for(200ms);
+  EXPECT_TRUE(last.release());
+  renewed.clear();
+  locks.reset();  // waits for all of it
+  std::size_t told = 0;
+  for (const auto& event : events.take()) {
+    if (event.type != Activity::renew) continue;
+    ++told;
+    if (event.key_hash != key_hash("last")) continue;
+    EXPECT_EQ(event.result, EventResult::ok) << "it ran before the release, on a slow machine";
+  }
+  EXPECT_GE(told, 16U);
+}
+
+/// What may still be under way when the last of the user's handles goes: its observers hear of it before.
+class LastUser : public testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+    const auto send = [this](const std::function<void()>& operation) {
+      if (slow) std::this_thread::sleep_for(300ms);
+      operation();
+    };
+    auto engine = std::make_shared<HookedBackend>(memory, send, HookedBackend::Options{.blocks = GetParam()});
+    auto observer = observer_of({.telemetry = {.on_event = [this](const TelemetryEvent& event) {
+                                   EXPECT_TRUE(in_use);
+                                   if (event.type == Activity::release) ++releases;
+                                 }}});
+    locks.emplace(with_observer(std::move(engine), observer), std::shared_ptr<Log>{}, observer);
+  }
+  void end() {
+    locks.reset();
+    in_use = false;
+  }
+
+  std::shared_ptr<LockBackend> memory = make_memory_lock_backend();
+  std::atomic<bool> slow = false, in_use = true;
+  std::atomic<int> releases = 0;
+  std::optional<Locks> locks;
+};
+
+TEST_P(LastUser, WaitsForAReleaseInTheBackground) {
+  auto guard = locks->lock("k");
+  slow = GetParam();  // one that does not block is sent by this thread
+  guard.release_in_background();
+  end();
+  EXPECT_EQ(releases, 1);
+  EXPECT_FALSE(is_locked(*memory, "k"));
+}
+
+TEST_P(LastUser, WaitsForOneWhoseFailureSomebodyWantsToHear) {
+  auto guard = locks->lock("k");
+  guard.on_release_error([](const Error&) { ADD_FAILURE(); });
+  slow = GetParam();
+  guard.release_in_background();
+  end();
+  EXPECT_EQ(releases, 1);
+  EXPECT_FALSE(is_locked(*memory, "k"));
+}
+
+TEST_P(LastUser, WaitsForARenewalUnderWay) {
+  auto guard = locks->lock("k", {.ttl = 300ms});
+  slow = true;
+  std::this_thread::sleep_for(150ms);
+  slow = false;
+  guard.release();
+  end();
+  EXPECT_EQ(releases, 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Blocks, LastUser, testing::Bool());
+
+TEST(LastUser, WaitsForAnAnswerFromElsewhere) {
+  Gate gate;
+  const auto memory = make_memory_lock_backend();
+  std::atomic<bool> opened = false;
+  std::jthread opener;
+  {
+    Locks locks(std::make_shared<HookedBackend>(memory, gate.hook()));
+    auto guard = locks.lock("k");
+    gate.close();
+    guard.release_in_background();
+    opener = std::jthread([&] {
+      std::this_thread::sleep_for(50ms);
+      opened = true;
+      gate.open();
+    });
+  }
+  EXPECT_TRUE(opened);
+  EXPECT_FALSE(is_locked(*memory, "k"));
 }
 
 TEST_F(Instrumented, ADetachedLockIsHeldNoMore) {
@@ -172,6 +294,20 @@ TEST_F(Instrumented, SoIsAFailureTo) {
   asker.join();
   EXPECT_EQ(metric("holdfast_reconnects_total{backend=\"redis\",result=\"ok\"}"), 1);
   EXPECT_EQ(metric("holdfast_operations_in_flight{backend=\"redis\",subject=\"lock\"}"), 0);
+}
+
+/// The attempt and whoever wants the connection give up at the same moment.
+TEST_F(Instrumented, SoIsOneToASilentServer) {
+  if (const auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
+  RedisServer server;
+  auto hf = open(server.url() + "?command_timeout=200ms&connect_timeout=200ms", instruments());
+  EXPECT_FALSE(hf.locks().is_locked("k"));
+  server.pause();
+  EXPECT_TRUE(eventually([&] {
+    EXPECT_THROW((void)hf.locks().is_locked("k"), Error);
+    return metric("holdfast_reconnects_total{backend=\"redis\",result=\"fail\"}") > 0;
+  }));
+  server.resume();
 }
 
 }  // namespace

@@ -116,11 +116,14 @@ TEST(Log, ASlowSinkLosesMessagesAndSaysHowMany) {
   log.flush();
   log.write(LogLevel::warning, "last");
   log.flush();
-  const auto dropped = std::ranges::count_if(
-      lines, [](const auto& line) { return line.find("dropped") != std::string::npos; });
-  EXPECT_EQ(dropped, 1);
+  int told = 0, dropped = 0;
+  for (const auto& line : lines) {
+    if (line.find("dropped") != std::string::npos) dropped += std::stoi(line);
+    if (line == "line") ++told;
+  }
+  EXPECT_GE(dropped, 500);
+  EXPECT_EQ(told + dropped, 1500);
   EXPECT_EQ(lines.back(), "last");
-  EXPECT_LT(lines.size(), 1100U);
 }
 
 }  // namespace

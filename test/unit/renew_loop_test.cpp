@@ -54,6 +54,14 @@ TEST(RenewLoop, WhileAnExtendIsUnansweredTheLesserDeadlineCounts) {
   EXPECT_EQ(longer.proven_until(), proof_end(t0, ttl));
 }
 
+TEST(RenewLoop, AShortExtendUnderWayIsNotWarnedOfAsTheLongLeaseBeforeIt) {
+  auto lease = loop();
+  const Ttl shorter = *Ttl::of(30ms);
+  lease.extend_sent(t0 + 1s, shorter);
+  EXPECT_EQ(lease.tick(t0 + 1s), Step::none) << "there is time for the answer";
+  EXPECT_EQ(lease.next_tick(), proof_end(t0 + 1s, shorter) - 1ms);
+}
+
 TEST(RenewLoop, AnExtendThatWasStoppedBeforeItBeganChangesNothing) {
   auto lease = loop();
   const auto next = lease.next_tick();

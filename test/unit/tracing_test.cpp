@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <future>
 #include <holdfast/locks.hpp>
 #include <holdfast/memory.hpp>
+#include <holdfast/tasks.hpp>
 #include <holdfast/tracing.hpp>
 #include <map>
 #include <mutex>
@@ -9,6 +12,7 @@
 
 #include "support/calls.hpp"
 #include "support/eventually.hpp"
+#include "support/hooked_backend.hpp"
 #include "support/storage_calls.hpp"
 
 namespace holdfast {
@@ -125,7 +129,7 @@ TEST_F(Spans, ALockHasOneForItsWaitOneForItsHoldAndOneForEachOperation) {
   EXPECT_LE(wait.started.steady, acquire.started.steady + 1ms);
   EXPECT_LE(acquire.ended.steady, wait.ended.steady + 1ms);
   EXPECT_LE(wait.ended.steady, hold.started.steady + 1ms);
-  EXPECT_LE(hold.ended.steady, release.ended.steady + 1ms);
+  EXPECT_LE(release.ended.steady, hold.ended.steady + 1ms);
   EXPECT_GE(wait.started.system, before - 1s);
   EXPECT_LE(hold.ended.system, std::chrono::system_clock::now() + 1s);
 }
@@ -173,7 +177,61 @@ TEST_F(Spans, ARenewalBelongsToWhoeverTookTheLock) {
   tracer->current = std::make_shared<const std::string>("a request");
   const auto guard = locks.lock("k", {.ttl = 600ms});
   EXPECT_EQ(tracer->span("holdfast.lock.renew").parent, tracer->current);
-  EXPECT_EQ(tracer->span("holdfast.lock.extend").parent, nullptr) << "asked on a thread of the library";
+  EXPECT_EQ(tracer->span("holdfast.lock.extend").parent, tracer->current);
+}
+
+TEST_F(Spans, AnAdoptedLockBelongsToWhoeverAdoptedIt) {
+  const auto detached = locks.acquire("k");
+  tracer->current = std::make_shared<const std::string>("a request");
+  (void)locks.adopt(detached);
+  EXPECT_EQ(tracer->span("holdfast.lock.hold").parent, tracer->current);
+}
+
+/// Whether the engine blocks, and so is asked on a thread of the library.
+class SpansWithoutAThread : public Spans, public testing::WithParamInterface<bool> {};
+
+TEST_P(SpansWithoutAThread, HaveTheCallersSpanForAParentAllTheSame) {
+  const auto send = [](const std::function<void()>& operation) { operation(); };
+  const auto engine = std::make_shared<HookedBackend>(make_memory_lock_backend(), send,
+                                                      HookedBackend::Options{.blocks = GetParam()});
+  Locks on(with_observer(engine, tracing), {}, tracing);
+  Tasks tasks(with_observer(make_memory_storage_backend(), tracing), on);
+  tracer->current = std::make_shared<const std::string>("a request");
+  std::promise<Result<Guard>> locked;
+  on.lock("k", {}, {}, [&](Result<Guard> guard) { locked.set_value(std::move(guard)); });
+  auto guard = locked.get_future().get().value_or_throw();
+  std::promise<void> released, created;
+  guard.release({}, [&](const Result<bool>&) { released.set_value(); });
+  released.get_future().wait();
+  tasks.create("me", {}, {}, [&](const Result<Task>&) { created.set_value(); });
+  created.get_future().wait();
+  for (const auto* name : {"holdfast.lock.wait", "holdfast.lock.hold", "holdfast.lock.acquire",
+                           "holdfast.lock.release", "holdfast.task.create"}) {
+    EXPECT_EQ(tracer->span(name).parent, tracer->current) << name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, SpansWithoutAThread, testing::Bool());
+
+TEST_F(Spans, OfTwoTracersEachHaveTheirOwnParent) {
+  const auto other = std::make_shared<RecordingTracer>();
+  tracer->current = std::make_shared<const std::string>("a request");
+  other->current = std::make_shared<const int>(42);
+  const auto both = observers({tracing, make_tracing(other)});
+  EXPECT_FALSE(is_locked(*with_observer(make_memory_lock_backend(), both), "k"));
+  EXPECT_EQ(tracer->span("holdfast.lock.is_locked").parent, tracer->current);
+  EXPECT_EQ(other->span("holdfast.lock.is_locked").parent, other->current);
+}
+
+TEST_F(Spans, ATakenLockIsNoErrorToWhoeverTriesOnce) {
+  const auto held = locks.acquire("k");
+  EXPECT_FALSE(locks.try_lock("k"));
+  EXPECT_TRUE(eventually([&] {
+    return std::ranges::any_of(tracer->spans(), [](const Recorded& span) {
+      return span.name == "holdfast.lock.wait" && span.text("holdfast.reason") == "locked" &&
+             span.status == SpanStatus::ok && span.text("error.type").empty();
+    });
+  }));
 }
 
 TEST_F(Spans, ALossIsAnErrorAContendedLockIsNot) {

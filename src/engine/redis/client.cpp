@@ -309,7 +309,11 @@ void Client::on_reply(Reply reply) {
 }
 
 void Client::dial(Lock& lock, BootTime now) {
-  if (unsent_.empty()) return dialer_.reset();
+  if (unsent_.empty()) {
+    // Whoever wanted a connection has given up waiting for it, before the attempt did.
+    if (dialer_ && lost_at_) endpoint_->tell_of_reconnect(dialer_->began(), now, ErrorCode::NetworkTimeout);
+    return dialer_.reset();
+  }
   if (!dialer_) {
     if (now < redial_at_) return;
     dialer_.emplace(endpoint_, now);
@@ -319,6 +323,7 @@ void Client::dial(Lock& lock, BootTime now) {
     dial_wait_ = *waiting;
     return;
   }
+  const BootTime began = dialer_->began();
   dialer_.reset();
   if (auto* made = std::get_if<Connection>(&outcome)) {
     connection_.emplace(std::move(*made));
@@ -331,7 +336,7 @@ void Client::dial(Lock& lock, BootTime now) {
   }
   const auto& error = std::get<Error>(outcome);
   last_error_ = error;
-  if (lost_at_) endpoint_->tell_of_reconnect(*lost_at_, now, error.code());
+  if (lost_at_) endpoint_->tell_of_reconnect(began, now, error.code());
   redial_at_ = now + backoff_.next(sys::jitter_fraction());
   // What another attempt cannot mend (a wrong password) ends all; the rest ends those who asked for that.
   for (auto& call : unsent_) {

@@ -360,6 +360,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
       polled.events = waiting->events;
       return;
     }
+    const BootTime began = dialer_->began();
     dialer_.reset();
     if (auto* made = std::get_if<Connection>(&outcome)) {
       connection_.emplace(std::move(*made));
@@ -368,7 +369,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
       if (lost_at_) endpoint_->tell_of_reconnect(*std::exchange(lost_at_, std::nullopt), now);
       return;
     }
-    if (lost_at_) endpoint_->tell_of_reconnect(*lost_at_, now, std::get<Error>(outcome).code());
+    if (lost_at_) endpoint_->tell_of_reconnect(began, now, std::get<Error>(outcome).code());
     redial_at_ = now + backoff_.next(sys::jitter_fraction());
   }
 

@@ -56,6 +56,7 @@ void Endpoint::tell_of_reconnect(BootTime since, BootTime now,
 
 Dialer::Dialer(std::shared_ptr<const Endpoint> endpoint, BootTime now)
     : endpoint_(std::move(endpoint)),
+      began_(now),
       deadline_(saturating_add(now, endpoint_->options().connect_timeout)),
       handshake_(endpoint_->options()) {}
 

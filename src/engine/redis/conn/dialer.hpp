@@ -29,7 +29,7 @@ class Endpoint {
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   /// The error, saying which server it is about.
   [[nodiscard]] Error about(const Error& error) const;
-  /// A connection that was lost at `since` was replaced; or could not be, for this error.
+  /// A connection that was lost at `since` was replaced; or an attempt that began then failed by this error.
   void tell_of_reconnect(BootTime since, BootTime now,
                          std::optional<ErrorCode> failed = std::nullopt) const noexcept;
 
@@ -59,6 +59,7 @@ class Dialer {
 
   Dialer(std::shared_ptr<const Endpoint> endpoint, BootTime now);
 
+  [[nodiscard]] BootTime began() const noexcept { return began_; }
   [[nodiscard]] Outcome step(BootTime now);
   /// When to step though nothing came: to try another address, or to fail for being too slow.
   [[nodiscard]] BootTime deadline() const noexcept {
@@ -73,6 +74,7 @@ class Dialer {
   [[nodiscard]] Outcome fail(const Error& error) const;
 
   std::shared_ptr<const Endpoint> endpoint_;
+  const BootTime began_;
   BootTime deadline_;
   std::optional<Resolution> resolution_;
   bool resolved_ = false;
