@@ -17,7 +17,7 @@ int list(const Context& context, bool raw) {
   ListRequest request;
   request.limit = max_list_limit;
   do {
-    const auto page = holdfast.locks().list(request);
+    const auto page = holdfast.locks().list_raw(request);
     for (const auto& record : page.locks) {
       const auto info = sanitised(record);
       if (context.json) {

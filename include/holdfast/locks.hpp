@@ -77,8 +77,8 @@ class Locks {
   [[nodiscard]] std::optional<LockRecord> get_by_id_raw(std::string_view lock_id, std::stop_token stop = {});
   /// Whether that id holds that key. For diagnosis only: it may be untrue a moment later.
   [[nodiscard]] bool owns(std::string_view key, std::string_view lock_id, std::stop_token stop = {});
-  /// The live locks, raw, a page at a time.
-  [[nodiscard]] LockPage list(ListRequest request = {}, std::stop_token stop = {});
+  /// The live locks with their raw keys and ids, a page at a time.
+  [[nodiscard]] LockPage list_raw(ListRequest request = {}, std::stop_token stop = {});
 
   /// For operators: takes the lock away from whoever holds it, and says whose it was; nothing if nobody held
   /// it. The old holder's release and extend find nothing from then on, and the next grant's fence is higher,
@@ -111,7 +111,7 @@ class Locks {
   void get_by_key_raw(std::string_view key, std::stop_token stop, Done<std::optional<LockRecord>> done);
   void get_by_id_raw(std::string_view lock_id, std::stop_token stop, Done<std::optional<LockRecord>> done);
   void owns(std::string_view key, std::string_view lock_id, std::stop_token stop, Done<bool> done);
-  void list(ListRequest request, std::stop_token stop, Done<LockPage> done);
+  void list_raw(ListRequest request, std::stop_token stop, Done<LockPage> done);
   void break_lock(std::string_view key, std::string_view reason, std::stop_token stop,
                   Done<std::optional<LockInfo>> done);
   void break_lock(std::string_view key, std::string_view reason, Fence held_with, std::stop_token stop,

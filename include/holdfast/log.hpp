@@ -20,7 +20,7 @@ using LogSink = std::function<void(LogLevel, std::string_view message)>;
 class Log {
  public:
   Log();
-  /// Waits until the sink has seen what was written, unless called from the sink.
+  /// Waits until the sink has seen what was written, unless it ends on a thread of the library.
   ~Log();
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;

@@ -64,7 +64,7 @@ class Telemetry final : public Observer {
  public:
   /// `metrics`, which may be null, counts what is dropped.
   explicit Telemetry(TelemetryOptions options, std::shared_ptr<Metrics> metrics = {});
-  /// Waits until on_event has seen everything, unless it is called from on_event.
+  /// Waits until on_event has seen everything, unless it ends on a thread of the library, as on_event's is.
   ~Telemetry() override;
 
   void ended(const Occurrence& occurrence) noexcept override;

@@ -41,8 +41,8 @@ class Span {
 };
 
 struct SpanStart {
-  /// "holdfast.lock.wait", "holdfast.lock.hold", "holdfast.lock.renew", or an operation of an engine as
-  /// "holdfast.lock.acquire", "holdfast.task.put".
+  /// "holdfast.lock.wait", "holdfast.lock.hold", "holdfast.lock.renew", "holdfast.connection.reconnect", or
+  /// an operation of an engine as "holdfast.lock.acquire", "holdfast.task.put".
   std::string_view name;
   SpanTime at;
   /// What `context` returned where it began; null if nobody was asked.
@@ -73,7 +73,7 @@ class Tracer {
 };
 
 /// Tells the tracer of everything it observes. Beyond `max_queued`, spans are dropped. Its end waits until
-/// the tracer has them all.
+/// the tracer has them all, unless that comes on a thread of the library; see Locks.
 [[nodiscard]] std::shared_ptr<Observer> make_tracing(std::shared_ptr<Tracer> tracer,
                                                      std::size_t max_queued = 10'000);
 

@@ -150,10 +150,10 @@ void Locks::owns(std::string_view key, std::string_view lock_id, std::stop_token
       std::move(done));
 }
 
-LockPage Locks::list(ListRequest request, std::stop_token stop) {
+LockPage Locks::list_raw(ListRequest request, std::stop_token stop) {
   return run(locks::list(Flow::blocking(), runtime_, std::move(request), std::move(stop)));
 }
-void Locks::list(ListRequest request, std::stop_token stop, Done<LockPage> done) {
+void Locks::list_raw(ListRequest request, std::stop_token stop, Done<LockPage> done) {
   start(locks::list(runtime_->completing(), runtime_, std::move(request), std::move(stop)), std::move(done));
 }
 

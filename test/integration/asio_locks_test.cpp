@@ -46,7 +46,7 @@ void use_everything(AsyncLocks& on, Locks& blocking, const Use& use) {
   use([&](auto token) { return on.get_by_id_raw(id, std::move(token)); },
       [&](const std::optional<LockRecord>& record) { EXPECT_EQ(record.value().key, held.key); });
   use([&](auto token) { return on.owns("held", id, std::move(token)); }, [](bool is) { EXPECT_TRUE(is); });
-  use([&](auto token) { return on.list({}, std::move(token)); },
+  use([&](auto token) { return on.list_raw({}, std::move(token)); },
       [](const LockPage& page) { EXPECT_FALSE(page.locks.empty()); });
   use([&](auto token) { return on.release(id, std::move(token)); }, [](bool was) { EXPECT_TRUE(was); });
   (void)blocking.acquire("broken");
@@ -111,7 +111,7 @@ TEST_F(AsioLocks, WithoutATokenEveryOperationIsAwaited) {
     auto adopted = co_await on.adopt(detached, {.ttl = 30s, .auto_renew = false});
     EXPECT_TRUE(adopted.has_value());
     const ListRequest request{.cursor = {}, .limit = 10};
-    const auto page = co_await on.list(request);
+    const auto page = co_await on.list_raw(request);
     EXPECT_EQ(page.locks.size(), 3U);
     EXPECT_TRUE(co_await on.owns("third", detached.id.str()));
     EXPECT_TRUE(co_await on.break_lock("other", std::string(100, 'r')));

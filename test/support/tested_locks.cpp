@@ -164,8 +164,8 @@ bool TestedLocks::owns(std::string_view key, std::string_view lock_id) {
 }
 
 LockPage TestedLocks::list(const ListRequest& request) {
-  if (!thread_) return locks_.list(request);
-  return ask<LockPage>([&](auto& locks, auto token) { locks.list(request, std::move(token)); });
+  if (!thread_) return locks_.list_raw(request);
+  return ask<LockPage>([&](auto& locks, auto token) { locks.list_raw(request, std::move(token)); });
 }
 
 std::optional<LockInfo> TestedLocks::break_lock(std::string_view key, std::string_view reason) {

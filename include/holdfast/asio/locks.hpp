@@ -257,11 +257,11 @@ class AsyncLocks {
 
   /// LockPage. `request` is a value with a name of its own, not a braced list in a co_await expression.
   template <class Token = asio::use_awaitable_t<>>
-  auto list(const ListRequest& request, Token&& token = {}) {
+  auto list_raw(const ListRequest& request, Token&& token = {}) {
     return async_call<LockPage>(
         executor_,
         [locks = locks_, request = request](std::stop_token stop, Done<LockPage> done) mutable {
-          locks.list(std::move(request), std::move(stop), std::move(done));
+          locks.list_raw(std::move(request), std::move(stop), std::move(done));
         },
         std::forward<Token>(token));
   }
