@@ -142,11 +142,18 @@ struct Placeholder {
   static T make() { return T(); }
 };
 
+/// How a value reaches the handler: as it is, unless what travels is something else.
+template <class T>
+struct HandOver {
+  static T of(T value) { return value; }
+};
+
 /// One call under way, from its initiation to the post of its handler.
 template <class Raw, class Convert, class Handler, class Executor>
 class AsioCall final : public PendingCalls::Call {
  public:
   using Value = std::invoke_result_t<Convert&, Raw>;
+  using Received = decltype(HandOver<Value>::of(std::declval<Value>()));
 
   AsioCall(Handler handler, const Executor& executor, Convert convert)
       : calls_(PendingCalls::of(context_of(executor))),
@@ -191,9 +198,9 @@ class AsioCall final : public PendingCalls::Call {
     void operator()() {
       asio::get_associated_cancellation_slot(handler).clear();
       if (result) {
-        std::move(handler)(std::exception_ptr(), *std::move(result));
+        std::move(handler)(std::exception_ptr(), HandOver<Value>::of(*std::move(result)));
       } else {
-        std::move(handler)(std::make_exception_ptr(result.error()), Placeholder<Value>::make());
+        std::move(handler)(std::make_exception_ptr(result.error()), Placeholder<Received>::make());
       }
     }
   };
@@ -290,7 +297,8 @@ class PostedLater {
 /// handler destroyed.
 template <class Raw, class Begin, class Token, class Convert>
 auto async_call(const asio::any_io_executor& executor, Begin begin, Token&& token, Convert convert) {
-  using T = std::invoke_result_t<Convert&, Raw>;
+  using Value = std::invoke_result_t<Convert&, Raw>;
+  using T = decltype(detail::HandOver<Value>::of(std::declval<Value>()));
   return asio::async_initiate<Token, void(std::exception_ptr, T)>(
       [executor](auto handler, Begin start, Convert last) {
         const auto at = asio::get_associated_executor(handler, executor);
