@@ -13,6 +13,7 @@
 
 #include "core/await.hpp"
 #include "flow/op.hpp"
+#include "flow/turn.hpp"
 #include "sys/sleep.hpp"
 #include "sys/timer_queue.hpp"
 #include "sys/worker_pool.hpp"
@@ -48,9 +49,12 @@ class Flow {
   [[nodiscard]] bool blocks() const noexcept { return background_ == nullptr; }
 
   /// One operation of a contract: `begin(done)` starts it on the backend. Awaiting gives its Result<T>.
+  /// `stop` and `deadline` are those that the backend gets: they count also while there is no thread to begin
+  /// on.
   template <class T, class Backend, class Begin>
-  [[nodiscard]] auto step(const std::shared_ptr<Backend>& backend, Begin begin) const {
-    return Step<T, Backend, Begin>{*this, backend, std::move(begin), {}};
+  [[nodiscard]] auto step(const std::shared_ptr<Backend>& backend, std::stop_token stop, BootTime deadline,
+                          Begin begin) const {
+    return Step<T, Backend, Begin>{*this, backend, std::move(stop), deadline, std::move(begin), {}};
   }
 
   /// Begins to watch a key of the backend. Gives the watch, or null where the engine cannot wake.
@@ -88,6 +92,8 @@ class Flow {
   struct Step {
     const Flow& flow;
     const std::shared_ptr<Backend>& backend;
+    std::stop_token stop;
+    BootTime deadline;
     Begin begin;
     std::optional<Result<T>> result;
 
@@ -97,22 +103,25 @@ class Flow {
       return true;
     }
     void await_suspend(std::coroutine_handle<> operation) {
+      auto end = [this, operation](Result<T> answer) {
+        result.emplace(std::move(answer));
+        operation.resume();
+      };
       // The answer may come, and the operation end, on another thread before `begin` has returned.
-      auto work = [keep = backend, this, operation] {
+      auto work = [keep = backend, this, end] {
         auto local = std::move(begin);
-        defer_completions([&] {
-          local(Done<T>([this, operation](Result<T> answer) {
-            result.emplace(std::move(answer));
-            operation.resume();
-          }));
-        });
+        defer_completions([&] { local(Done<T>(end)); });
       };
       const auto& pool = flow.background_->blocking_steps;
       // In a forked child there is no pool any more, and the engine says so.
       if (!flow::blocks(*backend) || pool.is_mine() || !pool.is_home()) return work();
       // Kept, because the pool's last owner may be the operation itself.
       const auto background = flow.background_;
-      background->blocking_steps.post(std::move(work));
+      if (background->blocking_steps.try_post(work)) return;
+      Turn::wait(background, deadline, std::move(stop), std::move(work), [end](Error why) {
+        Done<T> done(end);
+        done(std::move(why));
+      });
     }
     [[nodiscard]] Result<T> await_resume() { return *std::move(result); }
   };

@@ -218,7 +218,8 @@ flow::Op<ExtendOutcome> HeldLock::extend_once(flow::Flow flow, Self self, Ttl tt
   }
   if (const auto* absence = std::get_if<Absence>(&next)) co_return *absence;
   const auto& backend = self->runtime_->backend;
-  auto answer = co_await flow.step<ExtendOutcome>(backend, [&](Done<ExtendOutcome> done) {
+  const BootTime at_latest = std::get<ExtendRequest>(next).deadline;
+  auto answer = co_await flow.step<ExtendOutcome>(backend, stop, at_latest, [&](Done<ExtendOutcome> done) {
     backend->extend(std::get<ExtendRequest>(std::move(next)), stop, std::move(done));
   });
   self->end_extend(ttl, answer);
@@ -313,9 +314,9 @@ flow::Op<bool> HeldLock::release_now(flow::Flow flow, Self self, BootTime deadli
                                .durability = Durability::process,
                                .deadline = deadline};
   const auto ask = [&](Done<ReleaseOutcome> done) { backend->release(request, stop, std::move(done)); };
-  auto answer = co_await flow.step<ReleaseOutcome>(backend, ask);
+  auto answer = co_await flow.step<ReleaseOutcome>(backend, stop, deadline, ask);
   const bool unanswered = !answer && answer.error().transient();
-  if (unanswered) answer = co_await flow.step<ReleaseOutcome>(backend, ask);
+  if (unanswered) answer = co_await flow.step<ReleaseOutcome>(backend, stop, deadline, ask);
   if (!answer) co_return answer.error().about(self->key(), self->id().str());
   if (std::holds_alternative<Released>(*answer)) co_return true;
   const std::lock_guard lock(self->mutex_);
