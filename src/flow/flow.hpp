@@ -25,6 +25,8 @@ struct Background {
   sys::TimerQueue timers;
   /// For the steps of engines that block. Few: they queue for one file.
   sys::WorkerPool blocking_steps{4};
+  /// For what the user gives us, which may block longer than an engine: no step waits for it.
+  sys::WorkerPool user_code{4};
 };
 
 [[nodiscard]] inline bool blocks(const LockBackend& backend) noexcept {
@@ -73,7 +75,7 @@ class Flow {
     return wait(nullptr, at, at, std::move(stop));
   }
 
-  /// Goes on on a thread that may block; a blocking flow is on one already.
+  /// Goes on on a thread for user code; a blocking flow is on one already.
   [[nodiscard]] auto leave_io_thread() const { return Hop{*this}; }
 
  private:
@@ -190,11 +192,11 @@ class Flow {
   struct Hop {
     const Flow& flow;
     [[nodiscard]] bool await_ready() const noexcept {
-      return flow.blocks() || flow.background_->blocking_steps.is_mine();
+      return flow.blocks() || flow.background_->user_code.is_mine();
     }
     void await_suspend(std::coroutine_handle<> operation) const {
       const auto background = flow.background_;
-      background->blocking_steps.post([operation] { operation.resume(); });
+      background->user_code.post([operation] { operation.resume(); });
     }
     void await_resume() const noexcept {}
   };
