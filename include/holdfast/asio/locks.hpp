@@ -297,6 +297,11 @@ class AsyncLocks {
         },
         std::forward<Token>(token));
   }
+  // Not a default argument: g++ 12 would destroy it twice.
+  template <class Token = asio::use_awaitable_t<>>
+  auto list() {
+    return list(ListRequest{}, Token());
+  }
 
   /// std::optional<LockInfo>: whose it was
   template <class Token = asio::use_awaitable_t<>>
