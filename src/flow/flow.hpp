@@ -13,6 +13,7 @@
 
 #include "core/await.hpp"
 #include "flow/op.hpp"
+#include "flow/turn.hpp"
 #include "sys/callers_context.hpp"
 #include "sys/sleep.hpp"
 #include "sys/timer_queue.hpp"
@@ -25,6 +26,8 @@ struct Background {
   sys::TimerQueue timers;
   /// For the steps of engines that block. Few: they queue for one file.
   sys::WorkerPool blocking_steps{4};
+  /// For what the user gives us, which may block longer than an engine: no step waits for it.
+  sys::WorkerPool user_code{4};
 };
 
 [[nodiscard]] inline bool blocks(const LockBackend& backend) noexcept {
@@ -50,9 +53,12 @@ class Flow {
   [[nodiscard]] bool blocks() const noexcept { return background_ == nullptr; }
 
   /// One operation of a contract: `begin(done)` starts it on the backend. Awaiting gives its Result<T>.
+  /// `stop` and `deadline` are those that the backend gets: they count also while there is no thread to begin
+  /// on.
   template <class T, class Backend, class Begin>
-  [[nodiscard]] auto step(const std::shared_ptr<Backend>& backend, Begin begin) const {
-    return Step<T, Backend, Begin>{*this, backend, std::move(begin), {}};
+  [[nodiscard]] auto step(const std::shared_ptr<Backend>& backend, std::stop_token stop, BootTime deadline,
+                          Begin begin) const {
+    return Step<T, Backend, Begin>{*this, backend, std::move(stop), deadline, std::move(begin), {}};
   }
 
   /// Begins to watch a key of the backend. Gives the watch, or null where the engine cannot wake.
@@ -71,7 +77,7 @@ class Flow {
     return wait(nullptr, at, at, std::move(stop));
   }
 
-  /// Goes on on a thread that may block; a blocking flow is on one already.
+  /// Goes on on a thread for user code; a blocking flow is on one already.
   [[nodiscard]] auto leave_io_thread() const { return Hop{*this}; }
 
  private:
@@ -91,6 +97,8 @@ class Flow {
   struct Step {
     const Flow& flow;
     const std::shared_ptr<Backend>& backend;
+    std::stop_token stop;
+    BootTime deadline;
     Begin begin;
     std::optional<Result<T>> result;
 
@@ -100,15 +108,16 @@ class Flow {
       return true;
     }
     void await_suspend(std::coroutine_handle<> operation) {
+      auto end = [this, operation](Result<T> answer) {
+        result.emplace(std::move(answer));
+        operation.resume();
+      };
       // The answer may come, and the operation end, on another thread before `begin` has returned.
-      auto work = [keep = backend, context = flow.context_, this, operation] {
+      auto work = [keep = backend, context = flow.context_, this, end] {
         auto local = std::move(begin);
         defer_completions([&] {
           const sys::CarriedContext carried(context);
-          local(Done<T>([this, operation](Result<T> answer) {
-            result.emplace(std::move(answer));
-            operation.resume();
-          }));
+          local(Done<T>(end));
         });
       };
       const auto& pool = flow.background_->blocking_steps;
@@ -116,7 +125,11 @@ class Flow {
       if (!flow::blocks(*backend) || pool.is_mine() || !pool.is_home()) return work();
       // Kept, because the pool's last owner may be the operation itself.
       const auto background = flow.background_;
-      background->blocking_steps.post(std::move(work));
+      if (background->blocking_steps.try_post(work)) return;
+      Turn::wait(background, deadline, std::move(stop), std::move(work), [end](Error why) {
+        Done<T> done(end);
+        done(std::move(why));
+      });
     }
     [[nodiscard]] Result<T> await_resume() { return *std::move(result); }
   };
@@ -185,11 +198,11 @@ class Flow {
   struct Hop {
     const Flow& flow;
     [[nodiscard]] bool await_ready() const noexcept {
-      return flow.blocks() || flow.background_->blocking_steps.is_mine();
+      return flow.blocks() || flow.background_->user_code.is_mine();
     }
     void await_suspend(std::coroutine_handle<> operation) const {
       const auto background = flow.background_;
-      background->blocking_steps.post([operation] { operation.resume(); });
+      background->user_code.post([operation] { operation.resume(); });
     }
     void await_resume() const noexcept {}
   };

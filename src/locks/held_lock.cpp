@@ -228,8 +228,9 @@ flow::Op<ExtendOutcome> HeldLock::send_extend(flow::Flow flow, Self self, Extend
                                               std::stop_token stop) {
   const auto& backend = self->runtime_->backend;
   const Ttl ttl = request.ttl;
-  auto answer = co_await flow.step<ExtendOutcome>(backend, [&](Done<ExtendOutcome> done) {
-    backend->extend(std::move(request), std::move(stop), std::move(done));
+  const BootTime at_latest = request.deadline;
+  auto answer = co_await flow.step<ExtendOutcome>(backend, stop, at_latest, [&](Done<ExtendOutcome> done) {
+    backend->extend(std::move(request), stop, std::move(done));
   });
   self->end_extend(ttl, answer);
   co_return answer;
@@ -326,9 +327,9 @@ flow::Op<bool> HeldLock::release_now(flow::Flow flow, Self self, BootTime deadli
                                .durability = Durability::process,
                                .deadline = deadline};
   const auto ask = [&](Done<ReleaseOutcome> done) { backend->release(request, stop, std::move(done)); };
-  auto answer = co_await flow.step<ReleaseOutcome>(backend, ask);
+  auto answer = co_await flow.step<ReleaseOutcome>(backend, stop, deadline, ask);
   const bool unanswered = !answer && answer.error().transient();
-  if (unanswered) answer = co_await flow.step<ReleaseOutcome>(backend, ask);
+  if (unanswered) answer = co_await flow.step<ReleaseOutcome>(backend, stop, deadline, ask);
   if (!answer) {
     self->observed_.released();  // as far as its holder is concerned
     co_return answer.error().about(self->key(), self->id().str());

@@ -23,20 +23,23 @@ bool is_control(unsigned char byte) {
 Op<std::optional<LockRecord>> look_up(Flow flow, Runtime runtime, LookupRequest request,
                                       std::stop_token stop) {
   const auto& backend = runtime->backend;
-  co_return co_await flow.step<std::optional<LockRecord>>(
-      backend, [&](auto done) { backend->lookup(std::move(request), std::move(stop), std::move(done)); });
+  co_return co_await flow.step<std::optional<LockRecord>>(backend, stop, request.deadline, [&](auto done) {
+    backend->lookup(std::move(request), std::move(stop), std::move(done));
+  });
 }
 
 Op<ReleaseOutcome> release(Flow flow, Runtime runtime, ReleaseRequest request, std::stop_token stop) {
   const auto& backend = runtime->backend;
-  co_return co_await flow.step<ReleaseOutcome>(
-      backend, [&](auto done) { backend->release(std::move(request), std::move(stop), std::move(done)); });
+  co_return co_await flow.step<ReleaseOutcome>(backend, stop, request.deadline, [&](auto done) {
+    backend->release(std::move(request), std::move(stop), std::move(done));
+  });
 }
 
 Op<ExtendOutcome> extend(Flow flow, Runtime runtime, ExtendRequest request, std::stop_token stop) {
   const auto& backend = runtime->backend;
-  co_return co_await flow.step<ExtendOutcome>(
-      backend, [&](auto done) { backend->extend(std::move(request), std::move(stop), std::move(done)); });
+  co_return co_await flow.step<ExtendOutcome>(backend, stop, request.deadline, [&](auto done) {
+    backend->extend(std::move(request), std::move(stop), std::move(done));
+  });
 }
 
 Guard guarded(const Runtime& runtime, HeldLock::Grant grant, const LockOptions& options) {
@@ -115,8 +118,9 @@ Op<std::optional<std::int64_t>> extend(Flow flow, Runtime runtime, std::string l
 Op<bool> is_locked(Flow flow, Runtime runtime, std::string key, std::stop_token stop) {
   const auto& backend = runtime->backend;
   IsLockedRequest request{.key = checked_key(key)};
-  co_return co_await flow.step<bool>(
-      backend, [&](auto done) { backend->is_locked(std::move(request), std::move(stop), std::move(done)); });
+  co_return co_await flow.step<bool>(backend, stop, request.deadline, [&](auto done) {
+    backend->is_locked(std::move(request), std::move(stop), std::move(done));
+  });
 }
 
 Op<std::optional<LockRecord>> get_by_key(Flow flow, Runtime runtime, std::string key, std::stop_token stop) {
@@ -146,8 +150,9 @@ Op<bool> owns(Flow flow, Runtime runtime, std::string key, std::string lock_id, 
 
 Op<LockPage> list(Flow flow, Runtime runtime, ListRequest request, std::stop_token stop) {
   const auto& backend = runtime->backend;
-  co_return co_await flow.step<LockPage>(
-      backend, [&](auto done) { backend->list(std::move(request), std::move(stop), std::move(done)); });
+  co_return co_await flow.step<LockPage>(backend, stop, request.deadline, [&](auto done) {
+    backend->list(std::move(request), std::move(stop), std::move(done));
+  });
 }
 
 Op<std::optional<LockInfo>> break_lock(Flow flow, Runtime runtime, std::string key, std::string reason,

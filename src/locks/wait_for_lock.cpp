@@ -49,9 +49,9 @@ flow::Op<HeldLock::Grant> run_loop(flow::Flow flow, std::shared_ptr<LockRuntime>
                              .ttl = policy.ttl,
                              .durability = durability,
                              .deadline = attempt->deadline};
-      const auto answer = co_await flow.step<AcquireOutcome>(backend, [&](Done<AcquireOutcome> done) {
-        backend->acquire(std::move(request), stop, std::move(done));
-      });
+      const auto answer = co_await flow.step<AcquireOutcome>(
+          backend, stop, request.deadline,
+          [&](Done<AcquireOutcome> done) { backend->acquire(std::move(request), stop, std::move(done)); });
       event = event_of(answer, waiter);
     } else if (const auto* start = std::get_if<AcquireLoop::StartWatching>(&action)) {
       waiter.watch = co_await flow.watch(backend, key, start->at_latest, stop);

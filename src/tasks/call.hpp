@@ -20,10 +20,12 @@ template <class T, class Request>
 [[nodiscard]] auto ask(const flow::Flow& flow, const std::shared_ptr<StorageBackend>& storage,
                        void (StorageBackend::*operation)(Request, std::stop_token, Done<T>),
                        std::type_identity_t<Request> request, std::stop_token stop) {
-  return flow.step<T>(storage, [&engine = *storage, operation, request = std::move(request),
-                                stop = std::move(stop)](Done<T> done) mutable {
-    (engine.*operation)(std::move(request), std::move(stop), std::move(done));
-  });
+  const BootTime deadline = request.deadline;
+  return flow.step<T>(
+      storage, stop, deadline,
+      [&engine = *storage, operation, request = std::move(request), stop](Done<T> done) mutable {
+        (engine.*operation)(std::move(request), std::move(stop), std::move(done));
+      });
 }
 
 /// One call of an operation on a store: how it waits, what stops it, and what its writes carry. A value, so

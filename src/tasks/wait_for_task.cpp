@@ -14,9 +14,8 @@ constexpr milliseconds look_again_polling(200);
 /// A store that is away for a while does not end a wait, one that stays away does.
 constexpr milliseconds longest_absence = std::chrono::minutes(1);
 
-}  // namespace
-
-flow::Op<std::optional<Task>> wait_for_task(WaitForTask what) {
+/// `what` is its caller's.
+flow::Op<std::optional<Task>> look_until(const WaitForTask& what) {
   const auto& [flow, storage, key, get, until, deadline, stop] = what;
   // The watch comes before the first look, so that no change falls between them.
   const auto watch = co_await flow.watch(storage, key, deadline, stop);
@@ -44,6 +43,16 @@ flow::Op<std::optional<Task>> wait_for_task(WaitForTask what) {
     const auto look_again = std::min(deadline, now + (watch ? look_again_woken : look_again_polling));
     (void)co_await flow.wait(watch.get(), look_again, look_again, stop);
   }
+}
+
+}  // namespace
+
+flow::Op<std::optional<Task>> wait_for_task(WaitForTask what) {
+  auto looking = look_until(what);
+  auto ended = co_await std::move(looking);
+  // The predicate ends with this operation, and that is user code too.
+  if (what.until.is_user_code) co_await what.flow.leave_io_thread();
+  co_return ended;
 }
 
 }  // namespace holdfast::tasks

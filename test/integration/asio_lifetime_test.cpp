@@ -82,6 +82,31 @@ TEST_F(AsioLifetime, AGuardThatNobodyReceivedIsReleasedWithoutWaiting) {
   EXPECT_TRUE(is_free("k"));
 }
 
+/// Its id is known to nobody else.
+TEST_F(AsioLifetime, ALockWithoutAGuardThatNobodyReceivedIsReleased) {
+  Gate gate;
+  Locks gated(std::make_shared<HookedBackend>(memory, gate.hook(), HookedBackend::Options{.deaf = true}));
+  const auto unexpected = [](const std::exception_ptr&, const DetachedLock&) {
+    ADD_FAILURE() << "the context never ran";
+  };
+  {
+    asio::io_context other;
+    AsyncLocks there(other.get_executor(), gated);
+    there.acquire("posted", {}, unexpected);
+    EXPECT_TRUE(blocking.is_locked("posted"));
+    gate.close();
+    there.acquire("answered later", {}, unexpected);
+  }
+  gate.open();
+  EXPECT_TRUE(is_free("posted"));
+  EXPECT_TRUE(is_free("answered later"));
+  locks.acquire("received", {}, [](const std::exception_ptr&, const DetachedLock& lock) {
+    EXPECT_EQ(lock.key.str(), "received");
+  });
+  context.run();
+  EXPECT_TRUE(blocking.is_locked("received"));
+}
+
 TEST_F(AsioLifetime, ACoroutineThatIsDestroyedReleasesItsGuard) {
   {
     asio::io_context other;

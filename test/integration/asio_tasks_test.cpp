@@ -96,6 +96,16 @@ TEST_P(AsioTasks, ACoroutineAsksForATaskAndAnotherDoesIt) {
   }(*tasks));
 }
 
+TEST_P(AsioTasks, AListMayBeAskedForWithoutSayingOfWhat) {
+  const auto id = blocking->create("alice").id;
+  run([](AsyncTasks& on, AsyncLocks locks, std::string task) -> awaitable<void> {
+    const auto page = co_await on.list("alice");
+    EXPECT_EQ(page.tasks.at(0).id, task);
+    EXPECT_EQ((co_await on.owners()).owners.size(), 1U);
+    EXPECT_TRUE((co_await locks.list()).locks.empty());
+  }(*tasks, AsyncLocks(asio.executor(), holdfast->locks()), id));
+}
+
 TEST_P(AsioTasks, ACoroutineKeepsARegister) {
   run([](AsyncLocks locks, AsyncRegister state) -> awaitable<void> {
     auto guard = co_await locks.lock("leader");

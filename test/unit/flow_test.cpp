@@ -2,11 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <holdfast/memory.hpp>
+#include <latch>
 #include <thread>
 
 #include "flow/flow.hpp"
+#include "support/eventually.hpp"
+#include "support/hooked_backend.hpp"
 
 namespace holdfast::flow {
 namespace {
@@ -102,8 +106,9 @@ Op<int> many_steps(Flow flow, std::shared_ptr<LockBackend> backend) {
   int unlocked = 0;
   for (int i = 0; i < 100'000; ++i) {
     const auto key = LockKey::parse("k").value_or_throw();
-    const auto locked = co_await flow.step<bool>(
-        backend, [&](Done<bool> done) { backend->is_locked({.key = key}, {}, std::move(done)); });
+    const auto locked = co_await flow.step<bool>(backend, std::stop_token(), never, [&](Done<bool> done) {
+      backend->is_locked({.key = key}, {}, std::move(done));
+    });
     unlocked += *locked ? 0 : 1;
   }
   co_return unlocked;
@@ -113,6 +118,69 @@ TEST(Flow, StepsThatCompleteInlineDoNotDeepenTheStack) {
   const auto backend = make_memory_lock_backend();
   EXPECT_EQ(*Op<int>::run(many_steps(Flow::blocking(), backend)), 100'000);
   EXPECT_EQ(*completed([&](Flow flow) { return many_steps(std::move(flow), backend); }), 100'000);
+}
+
+Op<bool> one_step(Flow flow, std::shared_ptr<LockBackend> backend, std::stop_token stop, BootTime deadline) {
+  const auto key = LockKey::parse("k").value_or_throw();
+  co_return co_await flow.step<bool>(backend, stop, deadline, [&](Done<bool> done) {
+    backend->is_locked({.key = key, .deadline = deadline}, stop, std::move(done));
+  });
+}
+
+/// The last to hold the threads is what nobody waits for any more.
+TEST(Flow, AStepThatFindsNoThreadIsStoppedOrTimedOutAndLeavesNothing) {
+  std::latch go(1);
+  std::atomic<int> came = 0, ended = 0;
+  auto background = std::make_shared<Background>();
+  const std::weak_ptr<Background> kept = background;
+  std::shared_ptr<LockBackend> engine = std::make_shared<test::HookedBackend>(
+      make_memory_lock_backend(),
+      [&](const std::function<void()>& send) {
+        ++came;
+        go.wait();
+        send();
+      },
+      test::HookedBackend::Options{.blocks = true});
+  const std::weak_ptr<LockBackend> used = engine;
+  const auto start = [&](std::stop_token stop, BootTime deadline, Done<bool> done) {
+    Op<bool>::start(one_step(Flow::completing(background), engine, std::move(stop), deadline),
+                    std::move(done));
+  };
+  for (int i = 0; i < 4; ++i) start({}, never, [&](const Result<bool>&) { ++ended; });
+  ASSERT_TRUE(test::eventually([&] { return came == 4; }));
+
+  struct Answer {
+    std::optional<ErrorCode> error;
+    std::atomic<bool> came = false;
+  };
+  std::array<Answer, 4> answers;
+  const auto answer = [&](std::size_t i) {
+    return [&to = answers[i]](const Result<bool>& result) {
+      if (!result) to.error = result.error().code();
+      to.came = true;
+    };
+  };
+  std::stop_source stopped_early, stopped_late;
+  stopped_early.request_stop();
+  start(stopped_early.get_token(), never, answer(0));
+  start(stopped_late.get_token(), never, answer(1));
+  start({}, BootClock::now(), answer(2));
+  start(stopped_late.get_token(), BootClock::now() + 1ms, answer(3));
+  EXPECT_TRUE(test::eventually([&] { return answers[0].came && answers[2].came && answers[3].came; }));
+  EXPECT_FALSE(answers[1].came);
+  stopped_late.request_stop();
+  EXPECT_TRUE(test::eventually([&] { return answers[1].came.load(); }));
+  EXPECT_EQ(answers[0].error, ErrorCode::Aborted);
+  EXPECT_EQ(answers[1].error, ErrorCode::Aborted);
+  EXPECT_EQ(answers[2].error, ErrorCode::NetworkTimeout);
+  EXPECT_EQ(answers[3].error, ErrorCode::NetworkTimeout);
+
+  background.reset();
+  engine.reset();
+  EXPECT_EQ(ended, 0);
+  go.count_down();
+  EXPECT_TRUE(test::eventually([&] { return ended == 4 && kept.expired() && used.expired(); }));
+  EXPECT_EQ(came, 4) << "the others never reached the engine";
 }
 
 }  // namespace

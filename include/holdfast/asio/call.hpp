@@ -8,20 +8,21 @@
 #define ASIO_HAS_CO_AWAIT 1
 #endif
 
+#include <algorithm>
 #include <asio/any_io_executor.hpp>
 #include <asio/associated_cancellation_slot.hpp>
 #include <asio/associated_executor.hpp>
 #include <asio/async_result.hpp>
 #include <asio/cancellation_type.hpp>
 #include <asio/execution/context.hpp>
-#include <asio/execution/outstanding_work.hpp>
 #include <asio/execution_context.hpp>
+#include <asio/executor_work_guard.hpp>
 #include <asio/post.hpp>
-#include <asio/prefer.hpp>
 #include <asio/query.hpp>
 #include <asio/system_context.hpp>
 #include <asio/system_executor.hpp>
 #include <asio/use_awaitable.hpp>
+#include <condition_variable>
 #include <exception>
 #include <holdfast/done.hpp>
 #include <list>
@@ -29,8 +30,10 @@
 #include <mutex>
 #include <optional>
 #include <stop_token>
+#include <thread>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace holdfast {
 namespace detail {
@@ -62,18 +65,35 @@ class PendingCalls {
   }
 
   /// Runs `post`, which posts the handler, unless the context is gone: it cannot go meanwhile. Whatever the
-  /// call has of the context, executors above all, must be gone when `post` returns.
+  /// call has of the context, executors above all, must be gone when `post` returns. Not under the mutex: an
+  /// executor that is shut down destroys what it is given at once, and that may own further calls.
   template <class Post>
   void leave(List::iterator place, Post&& post) {
     std::shared_ptr<Call> last;
-    const std::lock_guard lock(mutex_);
-    if (closed_) return;
-    last = std::move(*place);
-    calls_.erase(place);
-    std::forward<Post>(post)();
+    const auto posting = begin_post(place, last);
+    if (posting) std::forward<Post>(post)();
   }
 
  private:
+  /// A post under way, which the context waits for.
+  struct EndPost {
+    void operator()(PendingCalls* calls) const noexcept {
+      const std::lock_guard lock(calls->mutex_);
+      calls->posting_.erase(std::ranges::find(calls->posting_, std::this_thread::get_id()));
+      calls->posted_.notify_all();
+    }
+  };
+  using Posting = std::unique_ptr<PendingCalls, EndPost>;
+
+  Posting begin_post(List::iterator place, std::shared_ptr<Call>& last) {
+    const std::lock_guard lock(mutex_);
+    if (closed_) return nullptr;
+    posting_.push_back(std::this_thread::get_id());
+    last = std::move(*place);
+    calls_.erase(place);
+    return Posting(this);
+  }
+
   class Service final : public asio::execution_context::service {
    public:
     inline static asio::execution_context::id id;
@@ -90,17 +110,27 @@ class PendingCalls {
       left.swap(calls_);
     }
     for (const auto& call : left) call->abandon();
+    std::unique_lock lock(mutex_);
+    // Except for a post of this thread's own: an executor may have run the handler inside, which ends the
+    // context.
+    posted_.wait(lock, [this] {
+      return std::ranges::all_of(posting_, [](auto id) { return id == std::this_thread::get_id(); });
+    });
   }
 
   std::mutex mutex_;
+  std::condition_variable posted_;
   bool closed_ = false;
   List calls_;
+  std::vector<std::thread::id> posting_;
 };
 
 template <class Executor>
 asio::execution_context& context_of(const Executor& executor) {
   if constexpr (asio::can_query<const Executor&, asio::execution::context_t>::value) {
     return asio::query(executor, asio::execution::context);
+  } else if constexpr (requires { executor.context(); }) {
+    return executor.context();  // an executor of the Networking TS
   } else {
     return asio::system_executor().context();  // where the one of asio::use_future posts
   }
@@ -112,16 +142,22 @@ struct Placeholder {
   static T make() { return T(); }
 };
 
+/// How a value reaches the handler: as it is, unless what travels is something else.
+template <class T>
+struct HandOver {
+  static T of(T value) { return value; }
+};
+
 /// One call under way, from its initiation to the post of its handler.
 template <class Raw, class Convert, class Handler, class Executor>
 class AsioCall final : public PendingCalls::Call {
  public:
   using Value = std::invoke_result_t<Convert&, Raw>;
+  using Received = decltype(HandOver<Value>::of(std::declval<Value>()));
 
   AsioCall(Handler handler, const Executor& executor, Convert convert)
       : calls_(PendingCalls::of(context_of(executor))),
-        ends_(std::in_place, std::move(handler), std::move(convert),
-              asio::prefer(executor, asio::execution::outstanding_work_t::tracked)) {}
+        ends_(std::in_place, std::move(handler), std::move(convert), executor) {}
 
   /// `begin(stop, done)` starts the operation.
   template <class Begin>
@@ -145,16 +181,13 @@ class AsioCall final : public PendingCalls::Call {
   }
 
  private:
-  using Tracked = std::decay_t<decltype(asio::prefer(std::declval<const Executor&>(),
-                                                     asio::execution::outstanding_work_t::tracked))>;
-
   /// What belongs to the context's side: gone when the handler was posted, or with the context.
   struct Ends {
-    Ends(Handler h, Convert c, Tracked e)
-        : handler(std::move(h)), convert(std::move(c)), executor(std::move(e)) {}
+    Ends(Handler h, Convert c, const Executor& executor)
+        : handler(std::move(h)), convert(std::move(c)), work(executor) {}
     Handler handler;
     Convert convert;
-    Tracked executor;
+    asio::executor_work_guard<Executor> work;
   };
 
   /// What is posted.
@@ -165,9 +198,9 @@ class AsioCall final : public PendingCalls::Call {
     void operator()() {
       asio::get_associated_cancellation_slot(handler).clear();
       if (result) {
-        std::move(handler)(std::exception_ptr(), *std::move(result));
+        std::move(handler)(std::exception_ptr(), HandOver<Value>::of(*std::move(result)));
       } else {
-        std::move(handler)(std::make_exception_ptr(result.error()), Placeholder<Value>::make());
+        std::move(handler)(std::make_exception_ptr(result.error()), Placeholder<Received>::make());
       }
     }
   };
@@ -189,7 +222,7 @@ class AsioCall final : public PendingCalls::Call {
       auto value =
           result ? Result<Value>(ends.convert(*std::move(result))) : Result<Value>(told(result.error()));
       // Always posted: a handler must not run on the thread that brings the answer.
-      asio::post(ends.executor, Arrival{std::move(ends.handler), std::move(value)});
+      asio::post(ends.work.get_executor(), Arrival{std::move(ends.handler), std::move(value)});
     });
   }
 
@@ -211,8 +244,7 @@ class PostedLater {
   PostedLater(const PostedLater&) = delete;
   PostedLater& operator=(const PostedLater&) = delete;
   ~PostedLater() {
-    std::optional<F> unused;  // ends after the mutex is free
-    leave([&](Ends& ends) { unused.emplace(std::move(ends.function)); });
+    leave([](const Ends&) {});  // ends it
   }
 
   template <class... Arguments>
@@ -265,7 +297,8 @@ class PostedLater {
 /// handler destroyed.
 template <class Raw, class Begin, class Token, class Convert>
 auto async_call(const asio::any_io_executor& executor, Begin begin, Token&& token, Convert convert) {
-  using T = std::invoke_result_t<Convert&, Raw>;
+  using Value = std::invoke_result_t<Convert&, Raw>;
+  using T = decltype(detail::HandOver<Value>::of(std::declval<Value>()));
   return asio::async_initiate<Token, void(std::exception_ptr, T)>(
       [executor](auto handler, Begin start, Convert last) {
         const auto at = asio::get_associated_executor(handler, executor);

@@ -19,6 +19,32 @@ struct Placeholder<DetachedLock> {
   }
 };
 
+/// A lock on its way to whoever asked for it. Nobody else knows its id, so if it never arrives it is
+/// released, in the background.
+class LockInTransit {
+ public:
+  LockInTransit(Locks locks, DetachedLock lock) : locks_(std::move(locks)), lock_(std::move(lock)) {}
+  LockInTransit(LockInTransit&& other) noexcept
+      : locks_(std::exchange(other.locks_, std::nullopt)), lock_(std::move(other.lock_)) {}
+  LockInTransit& operator=(LockInTransit&&) = delete;
+  ~LockInTransit() {
+    if (locks_) locks_->release(lock_.id.str(), {}, [](const Result<bool>&) {});
+  }
+  [[nodiscard]] DetachedLock arrived() && {
+    locks_.reset();
+    return std::move(lock_);
+  }
+
+ private:
+  std::optional<Locks> locks_;
+  DetachedLock lock_;
+};
+
+template <>
+struct HandOver<LockInTransit> {
+  static DetachedLock of(LockInTransit lock) { return std::move(lock).arrived(); }
+};
+
 }  // namespace detail
 
 /// A Guard for coroutines and callbacks: the same lock, renewed and guarded in the same way. What asks the
@@ -108,7 +134,8 @@ class AsyncGuard {
         std::forward<Token>(token));
   }
 
-  /// std::optional<DetachedLock>: nothing if the lock is gone. The guard must live until it completes.
+  /// std::optional<DetachedLock>: nothing if the lock is gone. The guard must live until it completes. If the
+  /// handler is destroyed instead of called, the lock may be detached, and ends with its ttl.
   template <class Token = asio::use_awaitable_t<>>
   auto detach(Token&& token = {}) {
     return async_call<std::optional<DetachedLock>>(
@@ -174,14 +201,19 @@ class AsyncLocks {
         std::forward<Token>(token), Guarding{executor_});
   }
 
-  /// DetachedLock
+  /// DetachedLock. It is released if the handler is destroyed instead of called.
   template <class Token = asio::use_awaitable_t<>>
   auto acquire(std::string_view key, const LockOptions& options = {}, Token&& token = {}) {
-    return async_call<DetachedLock>(
+    using InTransit = detail::LockInTransit;
+    return async_call<InTransit>(
         executor_,
         [locks = locks_, key = std::string(key), options](std::stop_token stop,
-                                                          Done<DetachedLock> done) mutable {
-          locks.acquire(key, options, std::move(stop), std::move(done));
+                                                          Done<InTransit> done) mutable {
+          locks.acquire(key, options, std::move(stop),
+                        [locks, done = std::move(done)](Result<DetachedLock> lock) mutable {
+                          done(lock ? Result<InTransit>(InTransit(locks, *std::move(lock)))
+                                    : Result<InTransit>(lock.error()));
+                        });
         },
         std::forward<Token>(token));
   }
@@ -264,6 +296,11 @@ class AsyncLocks {
           locks.list_raw(std::move(request), std::move(stop), std::move(done));
         },
         std::forward<Token>(token));
+  }
+  // Not a default argument: g++ 12 would destroy it twice.
+  template <class Token = asio::use_awaitable_t<>>
+  auto list_raw() {
+    return list_raw(ListRequest{}, Token());
   }
 
   /// std::optional<LockInfo>: whose it was

@@ -149,12 +149,21 @@ class AsyncTasks {
                             tasks.list(owner, what, std::forward<decltype(end)>(end)...);
                           });
   }
+  // Not a default argument: g++ 12 would destroy it twice.
+  template <class Token = asio::use_awaitable_t<>>
+  auto list(std::string_view owner) {
+    return list(owner, ListTasks{}, Token());
+  }
   /// OwnerPage
   template <class Token = asio::use_awaitable_t<>>
   auto owners(const ListOwners& what, Token&& token = {}) {
     return call<OwnerPage>(std::forward<Token>(token), [what](Tasks& tasks, auto&&... end) {
       tasks.owners(what, std::forward<decltype(end)>(end)...);
     });
+  }
+  template <class Token = asio::use_awaitable_t<>>
+  auto owners() {
+    return owners(ListOwners{}, Token());
   }
 
   /// Task
