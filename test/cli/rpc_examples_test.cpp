@@ -63,7 +63,8 @@ TEST_F(RpcExamples, Shell) {
 }
 
 TEST_F(RpcExamples, AShellIsToldOfALossBesideItsAnswers) {
-  const auto result = run({"bash", "-c", "source " + client("holdfast_client.sh") + "\ncd " + directory().string() + R"(
+  const auto result =
+      run({"bash", "-c", "source " + client("holdfast_client.sh") + "\ncd " + directory().string() + R"(
     call lock.subscribe
     call lock.lock '{"key":"k","ttlMs":600000,"maxHoldMs":100}'
     until [[ -s lost ]]; do call lock.isLocked '{"key":"k"}' 2>>lost; done
