@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -75,29 +76,37 @@ bool Channel::readable() noexcept {
   return in_.is_open() && poll_now(in_.native_handle(), POLLIN) != 0;
 }
 
+std::size_t Channel::unread_bytes() noexcept {
+  int bytes = 0;
+  const bool known = in_.is_open() && ioctl(in_.native_handle(), FIONREAD, &bytes) == 0;
+  return known && bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
+}
+
 void Channel::stop_reading() {
   asio::error_code ignored;
   (void)in_.cancel(ignored);
 }
 
-asio::awaitable<bool> Channel::write(std::string_view bytes) {
-  while (!bytes.empty()) {
+asio::awaitable<std::optional<std::size_t>> Channel::write(std::string_view bytes) {
+  while (true) {
     const bool may_write = co_await ready(out_, stream_descriptor::wait_write);
-    if (!may_write) co_return false;
+    if (!may_write) co_return std::nullopt;
     const int fd = out_.native_handle();
     if (!out_is_socket_ && poll_now(fd, POLLOUT) == 0) continue;
     // A pipe that is ready takes PIPE_BUF bytes without blocking.
     const auto put = out_is_socket_
                          ? send(fd, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL)
                          : ::write(fd, bytes.data(), std::min<std::size_t>(bytes.size(), PIPE_BUF));
-    if (put >= 0) {
-      bytes.remove_prefix(static_cast<std::size_t>(put));
-    } else if (errno != EAGAIN && errno != EINTR) {
-      if (errno != EPIPE && errno != ECONNRESET) why_ = std::strerror(errno);
-      co_return false;
-    }
+    if (put >= 0) co_return static_cast<std::size_t>(put);
+    if (errno == EAGAIN || errno == EINTR) continue;
+    if (errno != EPIPE && errno != ECONNRESET) why_ = std::strerror(errno);
+    co_return std::nullopt;
   }
-  co_return true;
+}
+
+void Channel::stop_writing() {
+  asio::error_code ignored;
+  (void)out_.cancel(ignored);
 }
 
 asio::awaitable<bool> Channel::gone() {

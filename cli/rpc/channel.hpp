@@ -4,6 +4,7 @@
 #include <asio/awaitable.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,15 +28,19 @@ class Channel {
   [[nodiscard]] asio::awaitable<Read> read(std::span<char> buffer);
   /// Whether read() would return at once.
   [[nodiscard]] bool readable() noexcept;
+  /// How much has been sent and not been read yet; 0 where nobody knows.
+  [[nodiscard]] std::size_t unread_bytes() noexcept;
   void stop_reading();
 
-  /// All of it. False if it cannot be: why() says.
-  [[nodiscard]] asio::awaitable<bool> write(std::string_view bytes);
+  /// As much as there is room for, when there is some: how much that was. Nothing if none can be written,
+  /// which why() explains, or after stop_writing.
+  [[nodiscard]] asio::awaitable<std::optional<std::size_t>> write(std::string_view bytes);
+  void stop_writing();
   /// Why a write failed; empty if nobody reads any more, which needs no explanation.
   [[nodiscard]] const std::string& why() const noexcept { return why_; }
 
-  /// Returns when nobody reads any more what is written (true), or at close() (false). The end of what is
-  /// read is no such sign: `printf ... | holdfast rpc` wants its answers.
+  /// Returns when nobody reads any more what is written (true), or at stop_writing() or close() (false). The
+  /// end of what is read is no such sign: `printf ... | holdfast rpc` wants its answers.
   [[nodiscard]] asio::awaitable<bool> gone();
 
   void close();

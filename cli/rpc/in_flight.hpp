@@ -14,6 +14,8 @@ struct Running {
   std::string id = {};  ///< as comparable_id gives it; empty for a notification
   bool waits = false;   ///< for something that others decide
   asio::cancellation_signal cancellation = {};
+  /// A lock that it has taken, and that nobody knows of before its answer. Empty if it has not.
+  std::string lock_id = {};
 };
 
 /// The requests of one client that have not been answered yet.

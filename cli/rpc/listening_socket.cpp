@@ -82,7 +82,8 @@ ListeningSocket::ListeningSocket(std::string path) : path_(std::move(path)) {
   clear_the_way(path_, address);
   auto fd = stream_socket();
   // Linux gives the file the socket's own mode, so there is no moment in which others could connect.
-  checked(fchmod(fd.get(), S_IRUSR | S_IWUSR), "cannot set the mode of a socket");
+  constexpr mode_t owners = S_IRUSR | S_IWUSR;
+  checked(fchmod(fd.get(), owners), "cannot set the mode of a socket");
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     refuse(path_, "cannot be made", errno);
   }
@@ -94,6 +95,11 @@ ListeningSocket::ListeningSocket(std::string path) : path_(std::move(path)) {
   fd_ = std::move(fd);
   constexpr int backlog = 128;
   if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0) refuse(path_, "others could use it on this file system");
+  // A umask may have taken from the owner too.
+  if ((status.st_mode & owners) != owners &&
+      fchmodat(AT_FDCWD, path_.c_str(), owners, AT_SYMLINK_NOFOLLOW) != 0) {
+    refuse(path_, "its mode cannot be set", errno);
+  }
   checked(listen(fd_.get(), backlog), "cannot listen");
 }
 

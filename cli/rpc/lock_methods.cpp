@@ -5,6 +5,7 @@
 
 #include "output.hpp"
 #include "rpc/failure.hpp"
+#include "rpc/in_flight.hpp"
 #include "rpc/limits.hpp"
 #include "rpc/lock_results.hpp"
 #include "rpc/method.hpp"
@@ -26,8 +27,7 @@ std::string lock_id_of(const Params& params) {
 
 asio::awaitable<Json> acquire(Call call) {
   co_await asio::this_coro::throw_if_cancelled(false);
-  auto& session = *call.session;
-  auto& locks = session.service().locks();
+  auto& locks = call.session->service().locks();
   LockOptions options;
   options.ttl = call.params.milliseconds("ttlMs");
   options.wait = std::chrono::milliseconds::zero();
@@ -42,10 +42,9 @@ asio::awaitable<Json> acquire(Call call) {
     const ordered_json locked{{"ok", false}, {"reason", "locked"}};
     co_return to_result(locked);
   }
-  const std::string lock_id(lock->id.str());
-  // Nobody learned the id, so nobody else could release it.
-  if (session.gone()) co_await locks.release(lock_id);
-  co_return granted(lock_id, lock->fence, lock->expires_at_ms);
+  // Until somebody learns the id, nobody else could release it.
+  call.request->lock_id = lock->id.str();
+  co_return granted(call.request->lock_id, lock->fence, lock->expires_at_ms);
 }
 
 asio::awaitable<Json> wait_for_lock(Call call) {

@@ -15,6 +15,10 @@ bool is_text(std::string_view json) noexcept {
   return json.starts_with('"');
 }
 
+bool is_empty_array(std::string_view json) noexcept {
+  return json.starts_with('[') && json.find_first_not_of(" \t\r\n", 1) == json.size() - 1;
+}
+
 bool may_be_id(std::string_view json) noexcept {
   return !json.empty() && json != "true" && json != "false" && json.front() != '{' && json.front() != '[';
 }
@@ -37,20 +41,19 @@ Parsed parse_one(const Json& message) {
     *member = value;
   }
   if (id && !may_be_id(*id)) return not_a_request("id: must be a string, a number or null");
+  if (id && id->size() > max_id_bytes) {
+    return not_a_request("id: is longer than " + std::to_string(max_id_bytes) + " bytes");
+  }
   const auto refused = [&id](std::string why) {
     return not_a_request(std::move(why), std::string(id.value_or("null")));
   };
   if (version != "\"2.0\"") return refused("jsonrpc: must be \"2.0\"");
   if (!method || !is_text(*method)) return refused("method: must be a string, such as \"lock.acquire\"");
-  if (params && params->front() == '[') {
-    return Refusal{.id = std::string(id.value_or("null")),
-                   .failure = bad_params("params: must be an object; parameters go by name here").failure()};
-  }
-  if (params && params->front() != '{') return refused("params: must be an object");
+  if (params && params->front() != '{' && params->front() != '[') return refused("params: must be an object");
 
   Request request{.method = nlohmann::json::parse(*method).get<std::string>()};
   if (id) request.id = std::string(*id);
-  if (params) request.params = Json::unchecked(std::string(*params));
+  if (params && !is_empty_array(*params)) request.params = Json::unchecked(std::string(*params));
   return request;
 }
 

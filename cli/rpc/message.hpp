@@ -19,7 +19,7 @@ struct Request {
   /// As written: a string, a number or null. Nothing: a notification, which gets no answer.
   std::optional<std::string> id = {};
   std::string method = {};
-  /// An object.
+  /// An object; or an array that is not empty, which no method takes.
   Json params = Json::unchecked("{}");
 };
 
@@ -40,6 +40,8 @@ struct Incoming {
 };
 
 inline constexpr std::size_t max_batch = 1000;
+/// As it is written. It is kept for as long as its request waits.
+inline constexpr std::size_t max_id_bytes = 1024;
 
 [[nodiscard]] Incoming parse_line(std::string_view line);
 /// For a line that nobody kept.

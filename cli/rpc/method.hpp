@@ -12,11 +12,13 @@
 namespace holdfast::cli::rpc {
 
 class Session;
+struct Running;
 
 /// What a method has of its caller.
 struct Call {
   std::shared_ptr<Session> session;
   Params params;
+  std::shared_ptr<Running> request;
 };
 
 /// How long a method takes, and what becomes of it when its client goes.

@@ -65,6 +65,11 @@ bool fits(Kind kind, std::string_view json) {
   return false;
 }
 
+/// Whether null is as good as nothing.
+bool null_is_none(const Parameter& parameter) noexcept {
+  return parameter.kind != Kind::any || parameter.need == Need::optional;
+}
+
 std::string names_of(std::span<const Parameter> parameters) {
   std::string names;
   for (const auto& parameter : parameters) {
@@ -96,21 +101,24 @@ std::string_view describe(Kind kind) noexcept {
   return "a JSON value";
 }
 
-Params::Params(const Json& object, std::span<const Parameter> expected) {
-  for (const auto& [name, json] : members_of(object)) {
+Params::Params(const Json& given, std::span<const Parameter> expected) {
+  if (!given.is_object()) throw bad_params("params: must be an object; parameters go by name here");
+  for (const auto& [name, json] : members_of(given)) {
     const auto parameter = std::ranges::find(expected, name, &Parameter::name);
     if (parameter == expected.end()) {
       constexpr std::size_t enough = 100;
       throw bad_params("unknown parameter " + name.substr(0, enough) +
                        "; this method has: " + names_of(expected));
     }
-    if (json == "null" && parameter->kind != Kind::any) continue;
-    if (!fits(parameter->kind, json)) {
+    const bool none = json == "null" && null_is_none(*parameter);
+    if (!none && !fits(parameter->kind, json)) {
       throw bad_params(name + ": must be " + std::string(describe(parameter->kind)));
     }
     if (!values_.emplace(name, json).second) throw bad_params(name + ": is given twice");
   }
   for (const auto& parameter : expected) {
+    const auto found = values_.find(parameter.name);
+    if (found != values_.end() && found->second == "null" && null_is_none(parameter)) values_.erase(found);
     if (parameter.need == Need::required && !has(parameter.name)) {
       throw bad_params(std::string(parameter.name) + ": is missing; it must be " +
                        std::string(describe(parameter.kind)));

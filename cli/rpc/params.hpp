@@ -19,7 +19,7 @@ enum class Kind : std::uint8_t {
   fence,         ///< its 15 digits as a string, or the plain number
   id,            ///< of a request: a string or a number
   object,
-  any,  ///< any JSON value, null too
+  any,  ///< any JSON value, null too if it is required
 };
 
 enum class Need : std::uint8_t { required, optional };
@@ -32,11 +32,11 @@ struct Parameter {
 };
 
 /// The parameters of one request, known to be those its method has, of the right types, and complete. null
-/// for an optional one is the same as leaving it out, but for those that may be any value.
+/// for an optional one is the same as leaving it out.
 class Params {
  public:
-  /// `object`: as in Request. Throws bad_params, which names the parameter and what was expected.
-  Params(const Json& object, std::span<const Parameter> expected);
+  /// `given`: as in Request. Throws bad_params, which names the parameter and what was expected.
+  Params(const Json& given, std::span<const Parameter> expected);
 
   [[nodiscard]] bool has(std::string_view name) const { return values_.contains(name); }
 

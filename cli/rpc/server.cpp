@@ -96,9 +96,7 @@ void Server::stop() {
   time_is_up_.expires_after(time_to_end);
   time_is_up_.async_wait([](const asio::error_code& cancelled) {
     if (cancelled) return;
-    complain(
-        "rpc: gave up waiting for the backend, or for a client that does not read; a lock that is still "
-        "held ends with its lease");
+    complain("rpc: gave up waiting for the backend; a lock that is still held ends with its lease");
     _exit(exit_unavailable);
   });
   for (const auto& session : sessions_) session->stop();

@@ -39,8 +39,6 @@ class Session : public std::enable_shared_from_this<Session> {
   // For methods.
   [[nodiscard]] Service& service() noexcept { return service_; }
   [[nodiscard]] HeldLocks& held() noexcept { return held_; }
-  /// Whether nobody will hear of it any more.
-  [[nodiscard]] bool gone() const noexcept { return gone_; }
   /// False if no request of this id is in flight.
   bool cancel(std::string_view id) { return in_flight_.cancel(id); }
 
@@ -51,18 +49,26 @@ class Session : public std::enable_shared_from_this<Session> {
   /// The answers of a batch until the last one is there.
   struct Batch {
     std::size_t missing = 0;
+    std::size_t bytes = 0;
     std::vector<std::string> answers = {};
+    std::vector<std::string> lock_ids = {};  ///< as in Outbox::push
   };
   using BatchPtr = std::shared_ptr<Batch>;
 
   [[nodiscard]] asio::awaitable<void> read_all();
   [[nodiscard]] asio::awaitable<void> write_all();
   [[nodiscard]] asio::awaitable<void> watch();
-  void take(const LineBuffer::Line& line);
+  /// Returns when another request may be begun, or none any more.
+  [[nodiscard]] asio::awaitable<void> room();
+  [[nodiscard]] asio::awaitable<void> all_written();
+  [[nodiscard]] asio::awaitable<void> take(LineBuffer::Line line);
   void take(const Parsed& message, const BatchPtr& batch);
+  /// Throws Error if it must not be begun.
+  void check_may_begin(const Method& method, const BatchPtr& batch) const;
   void start(const Method& method, const Request& request, const BatchPtr& batch);
-  /// Without an answer for a notification.
-  void deliver(const std::optional<std::string>& answer, const BatchPtr& batch);
+  /// Without an answer for a notification. `lock_id`: as in Running.
+  void deliver(const std::optional<std::string>& answer, const BatchPtr& batch,
+               const std::string& lock_id = {});
   [[nodiscard]] bool overloaded() const noexcept;
   void lose_client();
 
@@ -72,6 +78,8 @@ class Session : public std::enable_shared_from_this<Session> {
   Outbox outbox_;
   InFlight in_flight_;
   HeldLocks held_;
+  std::size_t batched_bytes_ = 0;  ///< of all batches
+  std::size_t unread_bytes_ = 0;   ///< that a client had sent when it went
   bool gone_ = false;
   bool stopping_ = false;
   bool written_ = false;

@@ -15,8 +15,23 @@ import { connect } from 'node:net';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
+const longestLine = 16 * 1024 * 1024; // that the sidecar takes
+
 const trace = (direction, line) => {
   if (process.env.HOLDFAST_TRACE) console.error(`node   ${direction} ${line}`);
+};
+
+/** Throws RangeError for what the sidecar could not make out: half of a surrogate pair, or too long a line. */
+const lineOf = (message) => {
+  const checked = (key, value) => {
+    for (const text of [key, value]) {
+      if (typeof text === 'string' && /\p{Surrogate}/u.test(text)) throw new RangeError(`no Unicode text: ${text}`);
+    }
+    return value;
+  };
+  const line = JSON.stringify(message, checked);
+  if (Buffer.byteLength(line) > longestLine) throw new RangeError(`the request is longer than ${longestLine} bytes`);
+  return line;
 };
 
 /** What a request was refused with: `code` is the name of the error (NotFound), `number` JSON-RPC's. */
@@ -32,7 +47,9 @@ export class HoldfastError extends Error {
 export class Holdfast extends EventEmitter {
   #pending = new Map();
   #lastId = 0;
+  #input;
   #output;
+  #lines;
   #ended;
   #gone = false;
 
@@ -49,26 +66,28 @@ export class Holdfast extends EventEmitter {
 
   constructor(input, output) {
     super();
+    this.#input = input;
     this.#output = output;
     output.on('error', () => {}); // the end of the input tells
-    const lines = createInterface({ input });
-    lines.on('line', (line) => this.#take(line));
-    this.#ended = once(lines, 'close').then(() => {
+    this.#lines = createInterface({ input });
+    this.#lines.on('line', (line) => this.#take(line));
+    this.#ended = once(this.#lines, 'close').then(() => {
       this.#gone = true;
       this.#rejectAll(new Error('the sidecar has gone'));
     });
   }
 
-  /** The result; rejects with HoldfastError. An AbortSignal calls off what waits. */
-  call(method, params = {}, { signal } = {}) {
-    if (this.#gone) return Promise.reject(new Error('the sidecar has gone'));
-    if (signal?.aborted) return Promise.reject(signal.reason);
+  /** The result; rejects with HoldfastError, or RangeError for what cannot be sent. An AbortSignal calls off what waits. */
+  async call(method, params = {}, { signal } = {}) {
+    if (this.#gone) throw new Error('the sidecar has gone');
+    if (signal?.aborted) throw signal.reason;
     const id = ++this.#lastId;
+    const line = lineOf({ jsonrpc: '2.0', id, method, params });
     return new Promise((resolve, reject) => {
       this.#pending.set(id, { resolve, reject });
-      this.#send({ jsonrpc: '2.0', id, method, params });
+      this.#send(line);
       signal?.addEventListener('abort', () =>
-        this.#send({ jsonrpc: '2.0', method: '$/cancelRequest', params: { id } }));
+        this.#send(lineOf({ jsonrpc: '2.0', method: '$/cancelRequest', params: { id } })));
     });
   }
 
@@ -92,8 +111,7 @@ export class Holdfast extends EventEmitter {
     this.#pending.clear();
   }
 
-  #send(message) {
-    const line = JSON.stringify(message);
+  #send(line) {
     trace('->', line);
     this.#output.write(line + '\n');
   }
@@ -106,8 +124,13 @@ export class Holdfast extends EventEmitter {
       return;
     }
     if (message.id === null) {
-      // It could not tell which request: one that is too long, or a connection too many.
+      // It could not make out a request (or this is a connection too many). Nobody can tell which, and whatever
+      // else is under way would be answered to nobody: so it has to know that nobody is there.
+      this.#gone = true;
       this.#rejectAll(new HoldfastError(message.error));
+      this.#lines.close();
+      this.#input.destroy();
+      this.#output.destroy();
       return;
     }
     const waiting = this.#pending.get(message.id);

@@ -22,6 +22,9 @@ import threading
 import traceback
 
 
+LONGEST_LINE = 16 * 1024 * 1024  # that the sidecar takes
+
+
 class HoldfastError(Exception):
     """What a request was refused with: `code` is the name of the error (NotFound), `number` JSON-RPC's."""
 
@@ -44,34 +47,34 @@ class Holdfast:
             self._process = None
             self._socket = socket.socket(socket.AF_UNIX)
             self._socket.connect(path)
-            self._in = self._socket.makefile("r", encoding="utf-8")
-            self._out = self._socket.makefile("w", encoding="utf-8")
+            self._in = self._socket.makefile("rb")
+            self._out = self._socket.makefile("wb")
         else:
-            self._process = subprocess.Popen(
-                [program, "rpc"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
-            )
+            self._process = subprocess.Popen([program, "rpc"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             self._in, self._out = self._process.stdout, self._process.stdin
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def start(self, method, **params):
-        """Sends a request; the answer is in the future that comes back. `future.id` is for cancel()."""
+        """Sends a request; the answer is in the future that comes back, which only cancel() calls off."""
         future = concurrent.futures.Future()
         future.id = next(self._ids)
+        line = line_of({"jsonrpc": "2.0", "id": future.id, "method": method, "params": params})
+        future.set_running_or_notify_cancel()  # its own cancel() would not reach the sidecar
         self._pending[future.id] = future
         if self._gone:
             self._fail_all(ConnectionError("the sidecar has gone"))
             return future
-        self._send({"jsonrpc": "2.0", "id": future.id, "method": method, "params": params})
+        self._send(line)
         return future
 
     def call(self, method, **params):
-        """Sends a request and waits for its result. Raises HoldfastError."""
+        """Sends a request and waits for its result. Raises HoldfastError; ValueError for what cannot be sent."""
         return self.start(method, **params).result()
 
     def cancel(self, future):
         """Calls off what waits: it ends with Aborted, unless it has just got what it waited for."""
-        self._send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": future.id}})
+        self._send(line_of({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": future.id}}))
 
     @contextlib.contextmanager
     def lock(self, key, **options):
@@ -83,14 +86,16 @@ class Holdfast:
             self.call("lock.release", lockId=held["lockId"])
 
     def close(self):
-        if self._process is not None:
-            self._out.close()
-            self._reader.join()
-            self._process.wait()
-        else:
-            self._socket.shutdown(socket.SHUT_WR)
-            self._reader.join()
+        with contextlib.suppress(OSError):  # it may have gone before
+            if self._process is None:
+                self._socket.shutdown(socket.SHUT_WR)
+            else:
+                self._out.close()
+        self._reader.join()
+        if self._process is None:
             self._socket.close()
+        else:
+            self._process.wait()
 
     def __enter__(self):
         return self
@@ -98,16 +103,15 @@ class Holdfast:
     def __exit__(self, *_):
         self.close()
 
-    def _send(self, message):
-        line = json.dumps(message)
+    def _send(self, line):
         trace("->", line)
         with self._sending:
-            self._out.write(line + "\n")
+            self._out.write(line)
             self._out.flush()
 
     def _read(self):
         for line in self._in:
-            trace("<-", line.rstrip("\n"))
+            trace("<-", line)
             message = json.loads(line)
             if message.get("method") == "lock.lost":
                 try:
@@ -116,9 +120,12 @@ class Holdfast:
                     traceback.print_exc()
                 continue
             if message["id"] is None:
-                # It could not tell which request: one that is too long, or a connection too many.
+                # It could not make out a request (or this is a connection too many). Nobody can tell which, and
+                # whatever else is under way would be answered to nobody: so it has to know that nobody is there.
+                self._gone = True
                 self._fail_all(HoldfastError(message["error"]))
-                continue
+                self._hang_up()
+                break
             future = self._pending.pop(message["id"], None)
             if future is None:
                 continue
@@ -129,15 +136,30 @@ class Holdfast:
         self._gone = True
         self._fail_all(ConnectionError("the sidecar has gone"))
 
+    def _hang_up(self):
+        if self._process is None:
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+        else:
+            self._in.close()
+
     def _fail_all(self, error):
         while self._pending:
             _, future = self._pending.popitem()
             future.set_exception(error)
 
 
+def line_of(message):
+    """Raises ValueError for what is no JSON (NaN), no UTF-8 (half of a surrogate pair) or too long."""
+    line = json.dumps(message, ensure_ascii=False, allow_nan=False).encode()
+    if len(line) > LONGEST_LINE:
+        raise ValueError(f"the request is longer than {LONGEST_LINE} bytes")
+    return line + b"\n"
+
+
 def trace(direction, line):
     if os.environ.get("HOLDFAST_TRACE"):
-        print(f"python {direction} {line}", file=sys.stderr, flush=True)
+        print(f"python {direction} {line.decode().rstrip()}", file=sys.stderr, flush=True)
 
 
 def show(holdfast):

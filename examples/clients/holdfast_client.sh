@@ -2,8 +2,12 @@
 # Locks and tasks for a shell script, through `holdfast rpc`: one sidecar for the whole script, where
 # `holdfast run` would be one for each command. The script holds its locks until it ends, however it ends.
 #
-#   source holdfast_client.sh          call METHOD PARAMS_AS_JSON    prints the result, or fails
+#   source holdfast_client.sh          call METHOD [PARAMS_AS_JSON]    the result is in $result, or it fails
 #   ./holdfast_client.sh               shows what it can do
+#
+# What the script leaves in the background has copies of the descriptors, and would keep the sidecar and so the
+# locks beyond the script's end, unless it closes them first:
+#   { exec {holdfast_in}<&- {holdfast_out}>&-; rsync ...; } &
 set -euo pipefail
 
 coproc HOLDFAST_RPC { exec holdfast rpc; }

@@ -4,6 +4,35 @@
 #include "core/utf8.hpp"
 
 namespace holdfast {
+namespace {
+
+/// Keeps nothing of a text but what is wrong with it.
+class Complaint final : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  [[nodiscard]] const std::string& text() const noexcept { return text_; }
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return true; }
+  bool key(string_t&) override { return true; }
+  bool end_object() override { return true; }
+  bool start_array(std::size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception& error) override {
+    text_ = error.what();
+    return false;
+  }
+
+ private:
+  std::string text_;
+};
+
+}  // namespace
 
 Result<Json> Json::parse(std::string_view text) {
   constexpr std::string_view space = " \t\r\n";
@@ -20,13 +49,9 @@ Result<Json> Json::parse(std::string_view text) {
   if (value.starts_with("\xEF\xBB\xBF")) {
     return Error(ErrorCode::InvalidArgument, "this is no JSON: it begins with a byte order mark");
   }
-  if (nlohmann::json::accept(value)) return Json(std::string(value));
-  try {
-    [[maybe_unused]] const auto parsed = nlohmann::json::parse(value);
-    return Error(ErrorCode::InvalidArgument, "this is no JSON");
-  } catch (const nlohmann::json::exception& error) {
-    return Error(ErrorCode::InvalidArgument, "this is no JSON", error.what());
-  }
+  Complaint complaint;
+  if (nlohmann::json::sax_parse(value, &complaint)) return Json(std::string(value));
+  return Error(ErrorCode::InvalidArgument, "this is no JSON", complaint.text());
 }
 
 Result<Json> Json::string(std::string_view text) {

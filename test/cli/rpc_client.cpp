@@ -2,7 +2,9 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/sockios.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -80,6 +82,14 @@ std::size_t RpcClient::send_some(std::string_view bytes) {
   return sent < 0 ? 0 : static_cast<std::size_t>(sent);
 }
 
+bool RpcClient::all_taken() const {
+  // What a pipe holds can be asked at either end; of a socket, the end that sends knows.
+  return eventually([this] {
+    int left = -1;
+    return ioctl(to_, to_ == from_ ? SIOCOUTQ : FIONREAD, &left) == 0 && left == 0;
+  });
+}
+
 json RpcClient::request_of(std::string_view method, const json& params) {
   return {{"jsonrpc", "2.0"}, {"method", method}, {"params", params}};
 }
@@ -97,13 +107,15 @@ void RpcClient::notify(std::string_view method, const json& params) {
 
 std::optional<std::string> RpcClient::line(milliseconds wait) {
   const auto end = steady_clock::now() + wait;
+  std::size_t scanned = 0;  // a line may be long
   while (true) {
-    const auto newline = buffer_.find('\n');
+    const auto newline = buffer_.find('\n', scanned);
     if (newline != std::string::npos) {
       auto text = buffer_.substr(0, newline);
       buffer_.erase(0, newline + 1);
       return text;
     }
+    scanned = buffer_.size();
     pollfd readable{from_, POLLIN, 0};
     if (at_end_ || poll(&readable, 1, static_cast<int>(left_until(end).count())) <= 0) return std::nullopt;
     std::array<char, 65536> bytes{};
@@ -186,6 +198,11 @@ json RpcClient::notification(std::string_view method) {
     ADD_FAILURE() << "no notification " << method;
     return {};
   }
+}
+
+bool RpcClient::something_came() const {
+  pollfd readable{from_, POLLIN, 0};
+  return poll(&readable, 1, static_cast<int>(patience.count())) > 0;
 }
 
 bool RpcClient::ended() {

@@ -32,6 +32,8 @@ class RpcClient {
   void send(std::string_view bytes);
   /// Sends as much as there is room for without waiting; how much that was.
   std::size_t send_some(std::string_view bytes);
+  /// Waits until the sidecar has taken all that was sent.
+  [[nodiscard]] bool all_taken() const;
   /// Without waiting for the answer; its id.
   int request(std::string_view method, const json& params = json::object());
   void notify(std::string_view method, const json& params = json::object());
@@ -50,6 +52,8 @@ class RpcClient {
   bool has_answer(const json& id, std::chrono::milliseconds moment);
   /// The next line that is there, whatever it is; nothing at the end or if none comes.
   std::optional<std::string> line(std::chrono::milliseconds patience = std::chrono::seconds(20));
+  /// Waits until there is something to read.
+  [[nodiscard]] bool something_came() const;
   /// Waits for the sidecar to close the connection.
   bool ended();
 

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "rpc_client.hpp"
+#include "support/redis_server.hpp"
 
 namespace holdfast::test {
 namespace {
@@ -25,6 +26,24 @@ class RpcConnection : public RpcTest {
     const auto line = client.line();
     EXPECT_TRUE(line) << "no line came";
     return line ? json::parse(*line, nullptr, false) : json();
+  }
+  /// Sends requests without reading their answers until the sidecar takes no more; how many.
+  static std::size_t fill(RpcClient& slow) {
+    // Each answer is much longer than its request.
+    const std::string request = R"({"jsonrpc":"2.0","id":1,"method":")" + std::string(90, 'x') +
+                                R"("})"
+                                "\n";
+    std::string many;
+    for (int i = 0; i < 500; ++i) many += request;
+    std::size_t sent = 0;
+    constexpr std::size_t enough = 64UL * 1024 * 1024;
+    while (sent < enough) {
+      const auto some = slow.send_some(std::string_view(many).substr(sent % request.size()));
+      if (some == 0) break;
+      sent += some;
+    }
+    EXPECT_LT(sent, enough) << "the sidecar took everything and keeps the answers";
+    return sent / request.size();
   }
 };
 
@@ -63,6 +82,18 @@ TEST_F(RpcConnection, AnUnknownMethodIsNotFound) {
   EXPECT_EQ(client.error("lock.steal", {{"key", "k"}})["code"], -32601);
   client.notify("lock.steal", {{"key", "k"}});
   expect_alive(client);
+}
+
+TEST_F(RpcConnection, PositionalParametersAreRefusedByMethodsThatThereAre) {
+  auto sidecar = piped();
+  auto& client = sidecar.client();
+  EXPECT_EQ(client.error("lock.isLocked", {"k"})["code"], -32602);
+  EXPECT_EQ(client.error("lock.steal", {"k"})["code"], -32601);
+  EXPECT_EQ(client.result("holdfast.version", json::array())["backend"], "sqlite");
+  client.notify("lock.isLocked", {"k"});  // is not answered
+  client.send(R"({"jsonrpc":"2.0","id":"next","method":"lock.isLocked","params":{"key":"k"}})"
+              "\n");
+  EXPECT_EQ(next(client)["id"], "next");
 }
 
 TEST_F(RpcConnection, AnOversizedLineIsAnsweredAndPassedOver) {
@@ -108,6 +139,60 @@ TEST_F(RpcConnection, ABatchIsAnsweredTogether) {
   expect_alive(client);
 }
 
+TEST_F(RpcConnection, ABatchIsCarriedOutNoFasterThanSingleRequests) {
+  if (auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
+  RedisServer redis;
+  const auto server = start({"--url", redis.url(), "rpc", "--listen", socket().string()});
+  auto client = connect();
+  expect_alive(client);
+  json batch = json::array();
+  for (int i = 0; i < 200; ++i) {
+    batch.push_back({{"jsonrpc", "2.0"}, {"id", i}, {"method", "lock.isLocked"}, {"params", {{"key", "k"}}}});
+  }
+  redis.pause();
+  client.send(batch.dump() + "\n");
+  ASSERT_TRUE(client.all_taken());
+  server->signal(SIGTERM);
+  EXPECT_TRUE(eventually([&] { return !std::filesystem::exists(socket()); }));  // so it begins nothing new
+  redis.resume();
+  const auto answers = next(client);
+  ASSERT_EQ(answers.size(), batch.size()) << answers;
+  int carried_out = 0;
+  for (const auto& answer : answers) {
+    if (answer.contains("result")) {
+      ++carried_out;
+    } else {
+      EXPECT_EQ(answer["error"]["data"]["code"], "Aborted") << answer;
+    }
+  }
+  EXPECT_EQ(carried_out, 64);
+  EXPECT_EQ(server->wait().code, 0);
+}
+
+TEST_F(RpcConnection, TheAnswersOfABatchHaveALimit) {
+  auto sidecar = piped();
+  auto& client = sidecar.client();
+  const json variables{{"a", std::string(60'000, 'x')}, {"b", std::string(60'000, 'x')}};
+  const auto task = client.result("task.create", {{"ownerId", "o"}, {"variables", variables}});
+  const json get{{"jsonrpc", "2.0"},
+                 {"id", 1},
+                 {"method", "task.get"},
+                 {"params", {{"ownerId", "o"}, {"taskId", task["task"]["taskId"]}}}};
+  client.send(json(400, get).dump() + "\n");
+  const auto answers = next(client);
+  ASSERT_EQ(answers.size(), 400U);
+  std::size_t refused = 0;
+  for (const auto& answer : answers) {
+    if (!answer.contains("error")) continue;
+    ++refused;
+    EXPECT_EQ(answer["error"]["data"]["code"], "RateLimited") << answer;
+  }
+  // 16 MiB, and what was under way then.
+  EXPECT_GE(refused, 400U - 140 - 64);
+  EXPECT_LT(refused, 400U - 130);
+  EXPECT_EQ(client.result("task.get", get["params"])["variables"], variables);
+}
+
 TEST_F(RpcConnection, ManyRequestsAreUnderWayAtOnce) {
   auto sidecar = piped();
   auto& client = sidecar.client();
@@ -139,24 +224,10 @@ TEST_F(RpcConnection, TooManyWaitsAreRefusedAndWhatEndsThemStillArrives) {
 TEST_F(RpcConnection, AClientThatDoesNotReadIsNotReadFrom) {
   const auto server = listening();
   auto slow = connect();
-  // Each answer is much longer than its request.
-  const std::string request = R"({"jsonrpc":"2.0","id":1,"method":")" + std::string(90, 'x') +
-                              R"("})"
-                              "\n";
-  std::string many;
-  for (int i = 0; i < 500; ++i) many += request;
-  std::size_t sent = 0;
-  constexpr std::size_t enough = 64UL * 1024 * 1024;
-  while (sent < enough) {
-    const auto some = slow.send_some(std::string_view(many).substr(sent % request.size()));
-    if (some == 0) break;
-    sent += some;
-  }
-  EXPECT_LT(sent, enough) << "the sidecar took everything and keeps the answers";
+  const auto answered = fill(slow);
   // Others are served meanwhile, and it is itself once it reads.
   auto other = connect();
   expect_alive(other);
-  const auto answered = sent / request.size();
   for (std::size_t i = 0; i < answered; ++i) ASSERT_TRUE(slow.line()) << i << " of " << answered;
 }
 
@@ -186,6 +257,17 @@ TEST_F(RpcConnection, WhenNobodyReadsStdoutItEnds) {
   client.close();
   EXPECT_EQ(sidecar.program().wait().code, 0);
   EXPECT_EQ(holdfast({"lock", "show", "k"}).code, 1);
+}
+
+TEST_F(RpcConnection, WhenNobodyReadsStdoutItEndsThoughStdinDoesNot) {
+  Program pipeline(
+      directory(),
+      {"bash", "-c",
+       R"(yes '{"jsonrpc":"2.0","id":1,"method":"lock.acquire","params":{"key":"k","ttlMs":60000}}' |
+          "$HOLDFAST" rpc | head -n 1; exit "${PIPESTATUS[1]}")"},
+      {.environment = {"HOLDFAST_URL=" + url(), std::string("HOLDFAST=") + HOLDFAST_BINARY}});
+  EXPECT_EQ(pipeline.wait().code, 0);
+  if (!pipeline.finished()) kill(-pipeline.pid(), SIGKILL);  // all of it
 }
 
 TEST_F(RpcConnection, StdinAndStdoutStayBlockingForWhoeverSharesThem) {
@@ -241,11 +323,16 @@ TEST_F(RpcConnection, ASignalReleasesWhatIsRenewedAndEndsIt) {
 using RpcSocket = RpcConnection;
 
 TEST_F(RpcSocket, IsForItsOwnerOnlyWhateverTheUmask) {
-  const auto server = listening({.before_exec = [] { umask(0); }});
-  struct stat status{};
-  ASSERT_EQ(lstat(socket().c_str(), &status), 0);
-  EXPECT_TRUE(S_ISSOCK(status.st_mode));
-  EXPECT_EQ(status.st_mode & 07777U, 0600U);
+  for (const mode_t mask : {0U, 022U, 0777U}) {
+    const auto server = start({"--url", "memory:", "rpc", "--listen", socket().string()},
+                              {.before_exec = [mask] { umask(mask); }});
+    auto client = connect();
+    expect_alive(client);
+    struct stat status{};
+    ASSERT_EQ(lstat(socket().c_str(), &status), 0);
+    EXPECT_TRUE(S_ISSOCK(status.st_mode));
+    EXPECT_EQ(status.st_mode & 07777U, 0600U) << mask;
+  }
 }
 
 TEST_F(RpcSocket, IsRemovedAtTheEnd) {
@@ -258,6 +345,17 @@ TEST_F(RpcSocket, IsRemovedAtTheEnd) {
   EXPECT_EQ(finished.code, 0) << finished.err;
   EXPECT_FALSE(std::filesystem::exists(socket()));
   EXPECT_EQ(holdfast({"lock", "show", "k"}).code, 1);
+}
+
+TEST_F(RpcSocket, ASignalEndsItThoughAClientDoesNotRead) {
+  const auto server = listening();
+  auto client = connect();
+  EXPECT_EQ(client.result("lock.lock", {{"key", "renewed"}, {"ttlMs", 600000}})["ok"], true);
+  fill(client);
+  server->signal(SIGTERM);
+  const auto finished = server->wait();
+  EXPECT_EQ(finished.code, 0) << finished.err;
+  EXPECT_EQ(holdfast({"lock", "show", "renewed"}).code, 1);
 }
 
 TEST_F(RpcSocket, ASignalEndsASidecarThatNobodyUses) {

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <csignal>
+
 #include "rpc_client.hpp"
 
 namespace holdfast::test {
@@ -61,11 +63,12 @@ TEST_F(RpcExamples, Shell) {
 }
 
 TEST_F(RpcExamples, AShellIsToldOfALossBesideItsAnswers) {
-  const auto result = run({"bash", "-c", "source " + client("holdfast_client.sh") + R"(
+  const auto result =
+      run({"bash", "-c", "source " + client("holdfast_client.sh") + "\ncd " + directory().string() + R"(
     call lock.subscribe
-    call lock.lock '{"key":"k","ttlMs":900,"maxHoldMs":100}'
-    sleep 0.5
-    call lock.isLocked '{"key":"k"}'
+    call lock.lock '{"key":"k","ttlMs":600000,"maxHoldMs":100}'
+    until [[ -s lost ]]; do call lock.isLocked '{"key":"k"}' 2>>lost; done
+    cat lost >&2
     echo "is locked: $result")"});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_NE(result.out.find("is locked: true"), std::string::npos) << result.out;
@@ -99,6 +102,110 @@ with Holdfast(on_lost=fail) as holdfast:
     print(holdfast.call('lock.isLocked', key='k'))
 )"});
   EXPECT_EQ(result.out, "True\n") << result.err;
+}
+
+// A request that the sidecar cannot make out has no id to be answered under. The client then lets go of all
+// that it waits for, and so of what it would get.
+constexpr const char* python_ends = R"(
+with Holdfast(path) as other, Holdfast(path) as holdfast:
+    held = other.call('lock.lock', key='k')
+    waiting = holdfast.start('lock.lock', key='k', waitMs=600_000)
+    assert holdfast.call('lock.isLocked', key='k')
+    for bad in 'bad\ud800', float('nan'), 'x' * (16 * 1024 * 1024):
+        try:
+            holdfast.call('lock.isLocked', key=bad)
+        except ValueError:
+            print('not sent')
+    assert holdfast.call('lock.isLocked', key='k')
+    huge = holdfast.start('lock.isLocked', key=10**400)
+    for future in huge, waiting:
+        try:
+            future.result(20)
+        except HoldfastError as error:
+            print(error.number)
+    other.call('lock.release', lockId=held['lockId'])
+    print(other.call('lock.lock', key='k', waitMs=20_000)['ok'])
+    try:
+        holdfast.call('lock.isLocked', key='k')
+    except ConnectionError:
+        print('gone')
+)";
+
+TEST_F(RpcExamples, APythonClientHoldsNothingThatItDoesNotKnowOf) {
+  const auto server = listening();
+  const auto result = run({"python3", "-c",
+                           "import sys; sys.path.insert(0, '" + client("") +
+                               "')\nfrom holdfast_client import Holdfast, HoldfastError\npath = '" +
+                               socket().string() + "'" + python_ends});
+  EXPECT_EQ(result.out, "not sent\nnot sent\nnot sent\n-32700\n-32700\nTrue\ngone\n") << result.err;
+}
+
+TEST_F(RpcExamples, ANodeClientHoldsNothingThatItDoesNotKnowOf) {
+  const auto server = listening();
+  const auto script = "import { Holdfast } from '" + client("holdfast_client.mjs") + R"(';
+    import { connect } from 'node:net';
+    const path = ')" + socket().string() +
+                      R"(';
+    const other = await Holdfast.connect(path);
+    const socket = connect({ path, allowHalfOpen: true });
+    const holdfast = new Holdfast(socket, socket);
+    const held = await other.call('lock.lock', { key: 'k' });
+    const waiting = holdfast.call('lock.lock', { key: 'k', waitMs: 600_000 });
+    for (const bad of ['done \u{1F389}'.slice(0, 6), { ['\ud800']: 1 }, 'x'.repeat(16 * 1024 * 1024)]) {
+      await holdfast.call('lock.isLocked', { key: bad }).catch((error) => console.log(error.constructor.name));
+    }
+    console.log(await holdfast.call('lock.isLocked', { key: 'k' }));
+    socket.write('nonsense\n');
+    await waiting.catch((error) => console.log(error.number));
+    await other.call('lock.release', { lockId: held.lockId });
+    console.log((await other.call('lock.lock', { key: 'k', waitMs: 20_000 })).ok);
+    await holdfast.call('holdfast.version').catch((error) => console.log(error.message));
+    await holdfast.close();
+    await other.close();)";
+  const auto result = run({"node", "--input-type=module", "-e", script});
+  EXPECT_EQ(result.out, "RangeError\nRangeError\nRangeError\ntrue\n-32700\ntrue\nthe sidecar has gone\n")
+      << result.err;
+}
+
+TEST_F(RpcExamples, APythonClientThatLetsGoOfItsOwnSidecarEndsIt) {
+  const auto result = run({"python3", "-c", "import sys; sys.path.insert(0, '" + client("") + R"(')
+from holdfast_client import Holdfast, HoldfastError
+with Holdfast() as holdfast:
+    holdfast.call('lock.lock', key='k')
+    waiting = holdfast.start('lock.lock', key='k', waitMs=600_000)
+    holdfast.start('lock.isLocked', key=10**400)
+    try:
+        waiting.result(20)
+    except HoldfastError as error:
+        print(error.number)
+)"});
+  EXPECT_EQ(result.out, "-32700\n") << result.err;
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(holdfast({"lock", "show", "k"}).code, 1);
+}
+
+TEST_F(RpcExamples, APythonFutureIsNotCancelledBehindTheSidecarsBack) {
+  const auto result = run({"python3", "-c", "import sys; sys.path.insert(0, '" + client("") + R"(')
+from holdfast_client import Holdfast
+with Holdfast() as holdfast:
+    held = holdfast.call('lock.lock', key='k')
+    waiting = holdfast.start('lock.lock', key='k', waitMs=600_000)
+    print(waiting.cancel())
+    holdfast.call('lock.release', lockId=held['lockId'])
+    print(waiting.result(20)['ok'])
+    print(holdfast.start('lock.isLocked', key='k').result(20))
+)"});
+  EXPECT_EQ(result.out, "False\nTrue\nTrue\n") << result.err;
+}
+
+TEST_F(RpcExamples, AShellsBackgroundWorkNeedNotKeepItsLocks) {
+  const auto result = run({"bash", "-c", "source " + client("holdfast_client.sh") + R"(
+    call lock.lock '{"key":"k","ttlMs":600000}'
+    { exec {holdfast_in}<&- {holdfast_out}>&-; sleep 600; } &
+    echo "$!")"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_TRUE(eventually([&] { return holdfast({"lock", "show", "k"}).code == 1; }));
+  kill(std::stoi(result.out), SIGKILL);
 }
 
 TEST_F(RpcExamples, TwoLanguagesAtOnceAndOneOfThemIsKilled) {

@@ -209,6 +209,39 @@ TEST_F(RpcClients, TheWaitOfOneThatGoesEndsWithIt) {
   EXPECT_EQ(third.result("lock.lock", {{"key", "k"}, {"waitMs", 10000}})["ok"], true);
 }
 
+TEST_F(RpcClients, APlainLockThatOneThatGoesHasNotHeardOfIsReleased) {
+  const auto server = listening();
+  auto stays = connect();
+  const auto gate = stays.result("lock.lock", {{"key", "gate"}});
+  auto goes = connect();
+  // The answers of a batch come together, so the first waits for the second.
+  goes.send(R"([{"jsonrpc":"2.0","id":1,"method":"lock.acquire","params":{"key":"plain","ttlMs":600000}},)"
+            R"({"jsonrpc":"2.0","id":2,"method":"lock.lock","params":{"key":"gate","waitMs":600000}}])"
+            "\n");
+  EXPECT_TRUE(eventually([&] { return stays.result("lock.isLocked", {{"key", "plain"}}) == true; }));
+  goes.close();
+  EXPECT_EQ(stays.result("lock.lock", {{"key", "plain"}, {"waitMs", 10000}})["ok"], true);
+}
+
+TEST_F(RpcClients, APlainLockWhoseAnswerIsStuckBehindOthersIsReleasedWithItsClient) {
+  const auto server = listening();
+  auto stays = connect();
+  auto goes = connect();
+  // More than a socket holds, and less than what stops the reading.
+  json variables;
+  for (int i = 0; i < 14; ++i) variables[std::to_string(i)] = std::string(60'000, 'x');
+  const auto task = stays.result("task.create", {{"ownerId", "o"}, {"variables", variables}});
+  const json get{{"ownerId", "o"}, {"taskId", task["task"]["taskId"]}};
+  EXPECT_EQ(goes.result("lock.acquire", {{"key", "heard"}, {"ttlMs", 600000}})["ok"], true);
+  goes.request("task.get", get);
+  EXPECT_TRUE(goes.something_came());
+  goes.request("lock.acquire", {{"key", "stuck"}, {"ttlMs", 600000}});
+  EXPECT_TRUE(eventually([&] { return stays.result("lock.isLocked", {{"key", "stuck"}}) == true; }));
+  goes.close();
+  EXPECT_EQ(stays.result("lock.lock", {{"key", "stuck"}, {"waitMs", 10000}})["ok"], true);
+  EXPECT_EQ(stays.result("lock.isLocked", {{"key", "heard"}}), true);
+}
+
 TEST_F(RpcClients, OneMayReleaseAnothersLockByItsIdAndTheOtherLearnsOfIt) {
   const auto server = listening();
   auto holder = connect();

@@ -49,9 +49,15 @@ TEST(RpcParams, AreTakenByNameAndType) {
 TEST(RpcParams, NullIsTheSameAsLeavingItOut) {
   const auto params = params_of(R"({"key":"k","ttlMs":null,"result":null})");
   EXPECT_FALSE(params.milliseconds_if("ttlMs"));
-  ASSERT_TRUE(params.json_if("result"));  // which may be any value
-  EXPECT_TRUE(params.json("result").is_null());
+  EXPECT_FALSE(params.json_if("result"));  // though it may be any other value
   EXPECT_EQ(complaint_about(R"({"key":null})"), "key: is missing; it must be a string");
+}
+
+TEST(RpcParams, NullIsAValueWhereAnyIsRequired) {
+  constexpr std::array<Parameter, 1> some_result{{{"result", Kind::any}}};
+  const Params params(Json::unchecked(R"({"result":null})"), some_result);
+  EXPECT_TRUE(params.json("result").is_null());
+  EXPECT_THROW(Params(Json::unchecked("{}"), some_result), FailedRequest);
 }
 
 TEST(RpcParams, AMissingOneIsNamedWithWhatItMustBe) {
@@ -64,7 +70,14 @@ TEST(RpcParams, AnUnknownOneIsNamedWithThoseThereAre) {
 }
 
 TEST(RpcParams, OneThatIsGivenTwiceIsRefused) {
-  EXPECT_EQ(complaint_about(R"({"key":"k","key":"l"})"), "key: is given twice");
+  for (const auto* twice : {R"({"key":"k","key":"l"})", R"({"key":"k","key":null})",
+                            R"({"key":null,"key":"k"})", R"({"key":"k","ttlMs":null,"ttlMs":null})"}) {
+    EXPECT_TRUE(complaint_about(twice).ends_with(": is given twice")) << twice;
+  }
+}
+
+TEST(RpcParams, GoByName) {
+  EXPECT_EQ(complaint_about(R"(["k",30000])"), "params: must be an object; parameters go by name here");
 }
 
 TEST(RpcParams, AWrongTypeIsToldWithTheRightOne) {

@@ -116,6 +116,19 @@ TEST_P(RpcTasks, EndWithAResultAndAMessageInOneWrite) {
   EXPECT_EQ(client().error("task.completeWithResult", create())["code"], -32602);  // without a result
 }
 
+TEST_P(RpcTasks, ANullResultLeavesTheOneThatWasSetWhereItMayBeLeftOut) {
+  for (const auto* end : {"task.complete", "task.fail"}) {
+    const auto task = create();
+    client().result("task.setResult", with(task, {{"result", {{"rows", 42}}}}));
+    EXPECT_EQ(client().result(end, with(task, {{"result", nullptr}}))["result"], (json{{"rows", 42}})) << end;
+  }
+  const auto task = create();
+  client().result("task.setResult", with(task, {{"result", 1}}));
+  EXPECT_EQ(client().result("task.setResult", with(task, {{"result", nullptr}}))["result"], nullptr);
+  client().result("task.setResult", with(task, {{"result", 1}}));
+  EXPECT_EQ(client().result("task.completeWithResult", with(task, {{"result", nullptr}}))["result"], nullptr);
+}
+
 TEST_P(RpcTasks, AreListedNewestFirstInPages) {
   std::vector<json> ids;
   for (int i = 0; i < 5; ++i) ids.push_back(create()["taskId"]);

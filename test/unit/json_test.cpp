@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <holdfast/json.hpp>
 #include <nlohmann/json.hpp>
@@ -77,6 +78,18 @@ TEST(JsonText, DepthNeedsNoStack) {
   const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
   EXPECT_TRUE(Json::parse(deep));
   EXPECT_FALSE(Json::parse(std::string_view(deep).substr(0, deep.size() - 1)));
+}
+
+TEST(JsonText, WhatIsNoJsonCostsNoMoreThanItsText) {
+  const auto most_memory_so_far = [] {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss;  // in KiB
+  };
+  const std::string bad(4 * 1024 * 1024, '[');
+  const auto before = most_memory_so_far();
+  EXPECT_FALSE(Json::parse(bad));
+  EXPECT_LT(most_memory_so_far() - before, 100 * 1024);
 }
 
 TEST(JsonText, AStringIsQuotedAndReadBackTheSame) {
