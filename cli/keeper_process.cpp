@@ -315,7 +315,7 @@ class KeeperProcess {
 
   void tell(const Report& report) const noexcept {
     // holdfast may be stopped: it reads later, and the few reports there can be fit the socket's buffer.
-    if (socket_) send(socket_.get(), &report, sizeof report, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (socket_) ::send(socket_.get(), &report, sizeof report, MSG_NOSIGNAL | MSG_DONTWAIT);
   }
 
   [[noreturn]] void report_end() {

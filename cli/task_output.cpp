@@ -20,7 +20,7 @@ std::string fence_as_json(const std::optional<FencingToken>& token) {
   return object.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-std::string describe(const std::optional<FencingToken>& token) {
+std::string guard_of(const std::optional<FencingToken>& token) {
   if (!token) return "none";
   return token->fence.to_string() + " of the lock " + token->lock_key + " (authority " + token->authority +
          ")";
@@ -57,7 +57,7 @@ void print_task(const Context& context, const Task& task) {
   fields.emplace_back("variables", on_one_line(task.variables.str()));
   fields.emplace_back("result", on_one_line(task.result.str()));
   fields.emplace_back("version", std::to_string(task.version));
-  fields.emplace_back("fence", describe(task.guarded_by));
+  fields.emplace_back("fence", guard_of(task.guarded_by));
   print_fields(fields);
 }
 
@@ -96,12 +96,12 @@ std::string progress_of(const Task& task) {
 
 std::string age_of(std::int64_t ms_since_epoch) {
   const auto now = std::chrono::floor<std::chrono::milliseconds>(std::chrono::system_clock::now());
-  return cli::describe(std::max(now.time_since_epoch() - std::chrono::milliseconds(ms_since_epoch),
-                                std::chrono::milliseconds::zero()));
+  return describe(std::max(now.time_since_epoch() - std::chrono::milliseconds(ms_since_epoch),
+                           std::chrono::milliseconds::zero()));
 }
 
 std::string time_left(const Task& task) {
-  return task.expires_at_ms ? cli::describe(time_until(*task.expires_at_ms)) : "";
+  return task.expires_at_ms ? describe(time_until(*task.expires_at_ms)) : "";
 }
 
 }  // namespace holdfast::cli

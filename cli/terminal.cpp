@@ -26,7 +26,7 @@ class WithoutTtou {
 }  // namespace
 
 std::optional<Terminal> Terminal::controlling() {
-  Descriptor fd(open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC));
+  Descriptor fd(::open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC));
   if (!fd) return std::nullopt;
   return Terminal(std::move(fd));
 }

@@ -41,4 +41,8 @@ Failure failure_of(const std::exception_ptr& exception) {
   }
 }
 
+void rethrow(const std::exception_ptr& thrown) {
+  if (thrown) std::rethrow_exception(thrown);
+}
+
 }  // namespace holdfast::cli::rpc

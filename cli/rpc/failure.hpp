@@ -44,4 +44,7 @@ class FailedRequest : public std::runtime_error {
 /// was cancelled is Aborted; anything else Internal.
 [[nodiscard]] Failure failure_of(const std::exception_ptr& exception);
 
+/// For co_spawn: what a coroutine threw goes on from where its context runs.
+void rethrow(const std::exception_ptr& thrown);
+
 }  // namespace holdfast::cli::rpc

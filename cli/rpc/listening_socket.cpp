@@ -47,7 +47,7 @@ Descriptor stream_socket() {
 Descriptor locked_directory_of(const std::string& path) {
   auto directory = std::filesystem::path(path).parent_path();
   if (directory.empty()) directory = ".";
-  Descriptor fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  Descriptor fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd) refuse(path, "its directory cannot be opened", errno);
   for (int attempt = 0; flock(fd.get(), LOCK_EX | LOCK_NB) != 0; ++attempt) {
     constexpr int attempts = 500;

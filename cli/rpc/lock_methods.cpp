@@ -138,7 +138,7 @@ constexpr std::array lookup_parameters{Parameter{"key", Kind::text, Need::option
                                        Parameter{"lockId", Kind::text, Need::optional}};
 constexpr std::array subscribe_parameters{Parameter{"lockId", Kind::text, Need::optional}};
 
-constexpr std::array methods{
+constexpr std::array all_lock_methods{
     Method{"lock.acquire", acquire_parameters, acquire, Pace::prompt, Answer::needed},
     Method{"lock.lock", lock_parameters, wait_for_lock, Pace::waits, Answer::needed},
     Method{"lock.release", id_parameter, release},
@@ -151,7 +151,7 @@ constexpr std::array methods{
 }  // namespace
 
 std::span<const Method> lock_methods() {
-  return methods;
+  return all_lock_methods;
 }
 
 }  // namespace holdfast::cli::rpc

@@ -12,6 +12,7 @@
 
 #include "exit_codes.hpp"
 #include "output.hpp"
+#include "rpc/failure.hpp"
 #include "rpc/limits.hpp"
 #include "rpc/message.hpp"
 #include "signals.hpp"
@@ -22,10 +23,6 @@ namespace {
 
 Descriptor duplicate(int fd) noexcept {
   return Descriptor(fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
-}
-
-void rethrow(const std::exception_ptr& exception) {
-  if (exception) std::rethrow_exception(exception);
 }
 
 /// For one client too many: it learns why before the end.

@@ -8,6 +8,7 @@
 #include <asio/this_coro.hpp>
 #include <span>
 
+#include "rpc/failure.hpp"
 #include "rpc/limits.hpp"
 
 namespace holdfast::cli::rpc {
@@ -17,10 +18,6 @@ namespace {
 asio::awaitable<void> keeping(std::shared_ptr<Session> session, asio::awaitable<void> part) {
   co_await std::move(part);
   (void)session;
-}
-
-void rethrow(const std::exception_ptr& exception) {
-  if (exception) std::rethrow_exception(exception);
 }
 
 /// All at once. What cannot be released ends with its lease.

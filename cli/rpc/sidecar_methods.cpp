@@ -34,18 +34,18 @@ asio::awaitable<Json> cancel_request(Call call) {
   co_return Json::unchecked(result.dump());
 }
 
-constexpr std::array cancel_parameters{Parameter{"id", Kind::id}};
+constexpr std::array cancel_request_parameters{Parameter{"id", Kind::id}};
 
-constexpr std::array methods{
+constexpr std::array own_methods{
     Method{"holdfast.version", {}, version_of_sidecar},
     // As the Language Server Protocol calls it, so that its clients can cancel as they are.
-    Method{"$/cancelRequest", cancel_parameters, cancel_request},
+    Method{"$/cancelRequest", cancel_request_parameters, cancel_request},
 };
 
 }  // namespace
 
 std::span<const Method> sidecar_methods() {
-  return methods;
+  return own_methods;
 }
 
 const Method* find_method(std::string_view name) {

@@ -258,7 +258,7 @@ constexpr auto claim_parameters =
                             Parameter{"retries", Kind::count, Need::optional},
                             Parameter{"maxHoldMs", Kind::milliseconds, Need::optional}});
 
-constexpr std::array methods{
+constexpr std::array all_task_methods{
     Method{"task.create", create_parameters, create},
     Method{"task.get", task, get},
     Method{"task.list", list_parameters, list},
@@ -281,7 +281,7 @@ constexpr std::array methods{
 }  // namespace
 
 std::span<const Method> task_methods() {
-  return methods;
+  return all_task_methods;
 }
 
 }  // namespace holdfast::cli::rpc

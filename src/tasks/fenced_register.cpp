@@ -53,14 +53,14 @@ std::string name_of(const RecordKey& key) {
 }
 
 /// Which register, and how to wait for it.
-struct Call {
+struct RegisterCall {
   Flow flow;
   std::shared_ptr<StorageBackend> storage;
   RecordKey key;
   std::stop_token stop;
 };
 
-Op<std::optional<Value>> get_value(Call call) {
+Op<std::optional<Value>> get_value(RegisterCall call) {
   GetRecord request{.key = call.key};
   const auto stored =
       co_await tasks::ask(call.flow, call.storage, &StorageBackend::get, std::move(request), call.stop);
@@ -69,7 +69,7 @@ Op<std::optional<Value>> get_value(Call call) {
   co_return value_of(**stored);
 }
 
-Op<std::uint64_t> put_value(Call call, std::string text, FencingToken token) {
+Op<std::uint64_t> put_value(RegisterCall call, std::string text, FencingToken token) {
   PutRecord request{
       .key = call.key, .data = wrapped(text), .fence = std::move(token), .fenced_may_create = true};
   const auto outcome =
@@ -80,7 +80,7 @@ Op<std::uint64_t> put_value(Call call, std::string text, FencingToken token) {
   co_return Error(ErrorCode::Internal, name_of(call.key) + " was not written, for no reason given");
 }
 
-Op<std::optional<Value>> guard_value(Call call, FencingToken token) {
+Op<std::optional<Value>> guard_value(RegisterCall call, FencingToken token) {
   GuardRecord request{.key = call.key, .fence = std::move(token)};
   const auto outcome =
       co_await tasks::ask(call.flow, call.storage, &StorageBackend::guard, std::move(request), call.stop);
@@ -90,7 +90,7 @@ Op<std::optional<Value>> guard_value(Call call, FencingToken token) {
   co_return std::nullopt;
 }
 
-Op<bool> rebind_value(Call call, FencingToken token) {
+Op<bool> rebind_value(RegisterCall call, FencingToken token) {
   RebindRecord request{.key = call.key, .fence = std::move(token)};
   const auto outcome =
       co_await tasks::ask(call.flow, call.storage, &StorageBackend::rebind, std::move(request), call.stop);

@@ -9,7 +9,7 @@ namespace {
 
 using nlohmann::json;
 
-Error no_record(std::string_view what) {
+Error bad_field(std::string_view what) {
   return Error(ErrorCode::Internal, "the value at a lock key in Redis is no lock record",
                "bad field " + std::string(what));
 }
@@ -39,17 +39,17 @@ Result<LockRecord> parse_lock_record(std::string_view text) {
   const auto* fence = text_at(record, "fence");
   const auto acquired_at_ms = time_at(record, "acquiredAtMs");
   const auto expires_at_ms = time_at(record, "expiresAtMs");
-  if (id == nullptr) return no_record("lockId");
-  if (key == nullptr) return no_record("key");
-  if (fence == nullptr) return no_record("fence");
-  if (!acquired_at_ms) return no_record("acquiredAtMs");
-  if (!expires_at_ms) return no_record("expiresAtMs");
+  if (id == nullptr) return bad_field("lockId");
+  if (key == nullptr) return bad_field("key");
+  if (fence == nullptr) return bad_field("fence");
+  if (!acquired_at_ms) return bad_field("acquiredAtMs");
+  if (!expires_at_ms) return bad_field("expiresAtMs");
   auto parsed_id = LockId::parse(*id);
-  if (!parsed_id) return no_record("lockId");
+  if (!parsed_id) return bad_field("lockId");
   auto parsed_key = LockKey::parse(*key);
-  if (!parsed_key) return no_record("key");
+  if (!parsed_key) return bad_field("key");
   auto parsed_fence = Fence::parse(*fence);
-  if (!parsed_fence) return no_record("fence");
+  if (!parsed_fence) return bad_field("fence");
   return LockRecord{.key = *std::move(parsed_key),
                     .id = *parsed_id,
                     .fence = *parsed_fence,

@@ -13,7 +13,7 @@ namespace holdfast::redis {
 namespace {
 
 /// Computed when first used: OpenSSL may not be ready, nor a failure be caught, before main.
-struct Scripts {
+struct RecordScripts {
   Script get{embedded::task_get_lua};
   Script create{embedded::task_create_lua};
   Script put{embedded::task_put_lua};
@@ -23,15 +23,15 @@ struct Scripts {
   Script rebind{embedded::task_rebind_lua};
   Script list{embedded::task_list_lua};
 };
-const Scripts& scripts() {
-  static const Scripts all;
+const RecordScripts& record_scripts() {
+  static const RecordScripts all;
   return all;
 }
 
 /// What scripts answer with in place of success; see their headers.
-enum Code : std::int8_t {
+enum RecordCode : std::int8_t {
   conflict_of_put = 0,
-  no_record = -1,
+  nothing_there = -1,
   stale_fence = -2,
   not_a_record = -3,
   wrong_lock = -4,
@@ -68,7 +68,7 @@ Error not_an_outcome(const redisReply& reply, std::string_view operation, std::s
   const auto error = [&] {
     if (is_error(reply)) return error_of(reply);
     const auto parts = elements_of(reply);
-    if (integer_of(parts.empty() ? reply : *parts[0]) == Code::not_a_record) {
+    if (integer_of(parts.empty() ? reply : *parts[0]) == RecordCode::not_a_record) {
       return Error(
           ErrorCode::Internal,
           "what is stored for this task in Redis is no record (its version, data, expires_at or fence is "
@@ -121,12 +121,12 @@ template <class Outcome>
 std::optional<Outcome> refusal_by_guard(Parts parts, const FencingToken& given) {
   if (parts.empty()) return std::nullopt;
   const auto code = integer_of(*parts[0]);
-  if (code == Code::stale_fence && parts.size() == 2) {
+  if (code == RecordCode::stale_fence && parts.size() == 2) {
     if (const auto highest = Fence::parse(text_of(*parts[1]))) {
       return Outcome(StaleFence{.given = given.fence, .highest = *highest});
     }
   }
-  if (code == Code::wrong_lock && parts.size() == 4) {
+  if (code == RecordCode::wrong_lock && parts.size() == 4) {
     if (auto guard = token_of(*parts[1], *parts[2], *parts[3])) {
       return Outcome(WrongLock{.guarded_by = *std::move(guard)});
     }
@@ -157,7 +157,7 @@ std::string_view owner_of(const ListRecords& request) {
 }  // namespace
 
 std::string get_command(const StorageLayout& layout, const GetRecord& request, By by) {
-  auto command = call_script(scripts().get, by, 1, 0);
+  auto command = call_script(record_scripts().get, by, 1, 0);
   command.add(layout.record(request.key));
   return std::move(command).bytes();
 }
@@ -171,7 +171,7 @@ Result<std::optional<StoredRecord>> get_outcome(const redisReply& reply, const R
 std::string create_command(const StorageLayout& layout, const CreateRecord& request, const std::string& id,
                            By by) {
   const auto& key = request.key;
-  auto command = call_script(scripts().create, by, 2, 13);
+  auto command = call_script(record_scripts().create, by, 2, 13);
   command.add(layout.record(key)).add(layout.index(key.owner()));
   command.add(request.data.text()).add(expires_at_text(request.data)).add(key.task());
   command.add(std::to_string(request.data.created_at_ms())).add(dropped_at_text(request.data)).add(id);
@@ -189,7 +189,7 @@ Result<CreateOutcome> create_outcome(const redisReply& reply, const CreateRecord
   if (code == 0) {
     if (auto record = record_of(parts.subspan(2))) return AlreadyThere{*std::move(record)};
   }
-  if (code == Code::quota_reached && parts.size() == 3) {
+  if (code == RecordCode::quota_reached && parts.size() == 3) {
     if (const auto records = version_of(*parts[2])) return QuotaReached{.records = *records};
   }
   return not_an_outcome(reply, "create", request.key.str());
@@ -203,8 +203,8 @@ std::optional<std::int64_t> server_time_of(const redisReply& reply) {
 std::string put_command(const StorageLayout& layout, const PutRecord& request, const std::string& id, By by) {
   const auto& key = request.key;
   const auto& data = request.data;
-  auto command = request.expected ? call_script(scripts().put_if_version, by, 2, 12)
-                                  : call_script(scripts().put, by, 2, 11);
+  auto command = request.expected ? call_script(record_scripts().put_if_version, by, 2, 12)
+                                  : call_script(record_scripts().put, by, 2, 11);
   command.add(layout.record(key)).add(layout.index(key.owner())).add(data.text());
   if (request.expected) command.add(std::to_string(request.expected->version));
   command.add(expires_at_text(data)).add(key.task()).add(std::to_string(data.created_at_ms()));
@@ -218,7 +218,7 @@ std::string put_command(const StorageLayout& layout, const PutRecord& request, c
 Result<PutOutcome> put_outcome(const redisReply& reply, const PutRecord& request) {
   const auto parts = elements_of(reply);
   const auto code = parts.empty() ? std::nullopt : integer_of(*parts[0]);
-  if (code == Code::no_record) return NoRecord{};
+  if (code == RecordCode::nothing_there) return NoRecord{};
   if (request.fence) {
     if (auto refused = refusal_by_guard<PutOutcome>(parts, *request.fence)) return *std::move(refused);
   }
@@ -231,7 +231,7 @@ Result<PutOutcome> put_outcome(const redisReply& reply, const PutRecord& request
       }
     }
   }
-  if (request.expected && code == Code::conflict_of_put) {
+  if (request.expected && code == RecordCode::conflict_of_put) {
     if (const auto conflict = conflict_of(parts, *request.expected)) return *conflict;
   }
   return not_an_outcome(reply, "put", request.key.str());
@@ -240,7 +240,7 @@ Result<PutOutcome> put_outcome(const redisReply& reply, const PutRecord& request
 std::string remove_command(const StorageLayout& layout, const RemoveRecord& request, By by) {
   const auto& key = request.key;
   const auto& expected = request.expected;
-  auto command = call_script(scripts().remove, by, 2, 7);
+  auto command = call_script(record_scripts().remove, by, 2, 7);
   command.add(layout.record(key)).add(layout.index(key.owner())).add(key.task());
   command.add(expected ? std::to_string(expected->version) : std::string());
   command.add(expected ? expected->incarnation : std::string()).add(layout.channel(key));
@@ -256,14 +256,14 @@ Result<RemoveOutcome> remove_outcome(const redisReply& reply, const RemoveRecord
   if (request.fence) {
     if (auto refused = refusal_by_guard<RemoveOutcome>(parts, *request.fence)) return *std::move(refused);
   }
-  if (request.expected && !parts.empty() && integer_of(*parts[0]) == Code::conflict_of_remove) {
+  if (request.expected && !parts.empty() && integer_of(*parts[0]) == RecordCode::conflict_of_remove) {
     if (const auto conflict = conflict_of(parts, *request.expected)) return *conflict;
   }
   return not_an_outcome(reply, "remove", request.key.str());
 }
 
 std::string guard_command(const StorageLayout& layout, const GuardRecord& request, By by) {
-  auto command = call_script(scripts().guard, by, 1, 4);
+  auto command = call_script(record_scripts().guard, by, 1, 4);
   command.add(layout.record(request.key)).add(layout.channel(request.key));
   add_token(command, request.fence);
   return std::move(command).bytes();
@@ -278,7 +278,7 @@ Result<GuardOutcome> guard_outcome(const redisReply& reply, const GuardRecord& r
 }
 
 std::string rebind_command(const StorageLayout& layout, const RebindRecord& request, By by) {
-  auto command = call_script(scripts().rebind, by, 1, 4);
+  auto command = call_script(record_scripts().rebind, by, 1, 4);
   command.add(layout.record(request.key)).add(layout.channel(request.key));
   add_token(command, request.fence);
   return std::move(command).bytes();
@@ -293,7 +293,7 @@ Result<RebindOutcome> rebind_outcome(const redisReply& reply, const RebindRecord
 std::string list_command(const StorageLayout& layout, const ListRecords& request, By by) {
   const auto limit = std::clamp<std::size_t>(request.limit, 1, max_record_page);
   const auto owner = owner_of(request);
-  auto command = call_script(scripts().list, by, 1, request.after ? 6 : 4);
+  auto command = call_script(record_scripts().list, by, 1, request.after ? 6 : 4);
   command.add(layout.index(owner)).add(layout.record_prefix(owner));
   command.add(request.order == ListOrder::newest_first ? "1" : "0").add(std::to_string(limit));
   command.add(std::to_string(max_record_page_bytes));
@@ -342,7 +342,7 @@ Result<RecordPage> list_outcome(const redisReply& reply, const ListRecords& requ
   const auto parts = elements_of(reply);
   const auto owner = owner_of(request);
   if (auto page = page_of(parts, owner)) return *std::move(page);
-  if (parts.size() == 2 && integer_of(*parts[0]) == Code::not_a_record) {
+  if (parts.size() == 2 && integer_of(*parts[0]) == RecordCode::not_a_record) {
     return not_an_outcome(reply, "list", std::string(owner) + ":" + std::string(text_of(*parts[1])));
   }
   return not_an_outcome(reply, "list", request.prefix);

@@ -33,17 +33,17 @@ std::string select_one(std::string_view more_columns) {
 }
 
 /// `meta` is one row by its key, so the order is the index's and nothing is sorted.
-std::string select_page(std::string_view comparison, std::string_view direction) {
+std::string select_records(std::string_view comparison, std::string_view direction) {
   return std::string(head_columns) + ", data FROM meta CROSS JOIN records WHERE meta.one = 1 AND owner = ?1" +
          " AND (created_at_ms, task) " + std::string(comparison) +
          " (?2, ?3) AND (expires_at_ms IS NULL OR expires_at_ms > ?4) ORDER BY created_at_ms " +
          std::string(direction) + ", task " + std::string(direction);
 }
 
-constexpr const char* insert_row =
+constexpr const char* insert_record =
     "INSERT INTO records (owner, task, created_at_ms, expires_at_ms, version, incarnation, origin, fence,"
     " fence_authority, fence_key, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
-constexpr const char* update_row =
+constexpr const char* update_record =
     "UPDATE records SET expires_at_ms = ?3, version = ?4, fence = ?5, fence_authority = ?6, fence_key = ?7,"
     " data = ?8 WHERE owner = ?1 AND task = ?2";
 constexpr const char* update_guard =
@@ -102,13 +102,13 @@ StorageTable::StorageTable(Connection& connection)
     : connection_(connection),
       find_(connection, select_one(", data")),
       find_head_(connection, select_one("")),
-      oldest_first_(connection, select_page(">", "ASC")),
-      newest_first_(connection, select_page("<", "DESC")),
+      oldest_first_(connection, select_records(">", "ASC")),
+      newest_first_(connection, select_records("<", "DESC")),
       owners_(connection, "SELECT owner FROM owners WHERE owner > ?1 ORDER BY owner LIMIT ?2"),
       count_(connection, "SELECT records FROM owners WHERE owner = ?1"),
       clock_(connection, "SELECT clock FROM meta"),
-      insert_(connection, insert_row),
-      update_(connection, update_row),
+      insert_(connection, insert_record),
+      update_(connection, update_record),
       set_guard_(connection, update_guard),
       remove_(connection, "DELETE FROM records WHERE owner = ?1 AND task = ?2"),
       remove_owners_expired_(connection, "DELETE FROM records WHERE owner = ?1 AND expires_at_ms <= ?2"),

@@ -1,0 +1,18 @@
+# One compilation for the sources of each directory: several times faster from nothing, for builds that nobody
+# edits in. Other builds compile each source by itself, so that each names all it needs.
+option(HOLDFAST_UNITY "Compile the sources of a directory together" OFF)
+
+# holdfast_unity(TARGET): its sources must be set.
+function(holdfast_unity target)
+  if(NOT HOLDFAST_UNITY)
+    return()
+  endif()
+  get_target_property(sources ${target} SOURCES)
+  list(FILTER sources INCLUDE REGEX "\\.cpp$")
+  foreach(source ${sources})
+    cmake_path(GET source PARENT_PATH dir)
+    string(MAKE_C_IDENTIFIER "${dir}" group)
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP "${group}")
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+endfunction()
