@@ -9,8 +9,7 @@ namespace holdfast {
 using std::chrono::milliseconds;
 
 HeldLock::HeldLock(std::shared_ptr<LockRuntime> runtime, Grant grant, const LockOptions& options)
-    : leftover_(runtime->leftovers),
-      runtime_(std::move(runtime)),
+    : runtime_(std::move(runtime)),
       grant_(std::move(grant)),
       dispose_timeout_(options.dispose_timeout),
       observed_(runtime_->observer.get(), {.backend = runtime_->backend_name,
@@ -39,6 +38,15 @@ std::shared_ptr<HeldLock> HeldLock::start(std::shared_ptr<LockRuntime> runtime, 
     throw;
   }
   return held;
+}
+
+std::shared_ptr<HeldLock> HeldLock::background_self() {
+  struct Counted {
+    explicit Counted(Self held) : piece(held->runtime_->unfinished), self(std::move(held)) {}
+    const sys::Unfinished::Piece piece;  ///< ends last: by then this owns nothing of the runtime
+    const Self self;
+  };
+  return {std::make_shared<Counted>(shared_self()), this};
 }
 
 const std::string& HeldLock::authority() const noexcept {
@@ -95,13 +103,13 @@ BootTime HeldLock::on_time(BootTime now) {
     if (step == locks::RenewLoop::Step::lose) observed_.lost(*lease_.lost());
   }
   if (step == locks::RenewLoop::Step::extend)
-    runtime_->renewer.post([self = shared_self()] { self->renew(); });
+    runtime_->renewer.post([self = background_self()] { self->renew(); });
   if (step == locks::RenewLoop::Step::lose) announce_loss();
   return next;
 }
 
 void HeldLock::announce_loss() {
-  runtime_->callbacks.post([self = shared_self()] {
+  runtime_->callbacks.post([self = background_self()] {
     std::function<void(LossReason)> callback;
     LossReason reason{};
     {
@@ -275,7 +283,6 @@ flow::Op<std::optional<DetachedLock>> HeldLock::detach(flow::Flow flow, Self sel
     const std::lock_guard lock(self->mutex_);
     if (extended == nullptr || self->hold_ == Hold::ended || self->lease_.lost()) co_return std::nullopt;
     self->hold_ = Hold::ended;
-    self->leftover_.count_in();
     self->runtime_->timer.cancel(*self);
     unused.swap(self->on_lost_);
     unused_too.swap(self->on_release_error_);
@@ -311,7 +318,6 @@ bool HeldLock::end_hold() {
     const std::lock_guard lock(mutex_);
     if (hold_ == Hold::ended) return false;
     hold_ = Hold::ended;
-    leftover_.count_in();
     runtime_->timer.cancel(*this);
     unused.swap(on_lost_);
   }
@@ -372,7 +378,7 @@ void HeldLock::dispose() noexcept {
   const auto deadline = dispose_deadline();
   if (!end_hold()) return;
   if (sys::WorkerPool::on_library_thread()) {
-    runtime_->renewer.post([self = shared_self(), deadline] { self->dispose_now(deadline); });
+    runtime_->renewer.post([self = background_self(), deadline] { self->dispose_now(deadline); });
     return;
   }
   (void)until(flow::Flow::blocking(), [this] { return announcers_ == 0; }, deadline).await_ready();
@@ -398,8 +404,9 @@ void HeldLock::dispose_in_background() noexcept {
     return runtime_->release_later(grant_.key, grant_.id, deadline);
   }
   auto report_to = std::make_shared<std::function<void(const Error&)>>(std::move(callback));
-  flow::Op<bool>::start(release_now(runtime_->completing(), shared_self(), deadline, {}),
-                        [self = shared_self(), report_to](const Result<bool>& released) mutable {
+  auto self = background_self();
+  flow::Op<bool>::start(release_now(runtime_->completing(), self, deadline, {}),
+                        [self, report_to](const Result<bool>& released) mutable {
                           if (released && !*report_to) return;
                           // Whichever thread answered runs no user code, nor its destructors.
                           self->runtime_->callbacks.post([self, report_to = std::move(report_to), released] {
@@ -418,11 +425,11 @@ void HeldLock::report(const Error& error, std::function<void(const Error&)> call
     LockRuntime::tell_unreleased(runtime_->log, error);
     return;
   }
-  auto call = [callback = std::move(callback), error, runtime = runtime_] {
+  auto call = [callback = std::move(callback), error, self = background_self()] {
     try {
       callback(error);
     } catch (...) {
-      runtime->log_debug("an on_release_error callback threw");
+      self->runtime_->log_debug("an on_release_error callback threw");
     }
   };
   if (sys::WorkerPool::on_library_thread()) {

@@ -17,7 +17,6 @@
 #include "flow/flow.hpp"
 #include "locks/observed_hold.hpp"
 #include "locks/renew_loop.hpp"
-#include "sys/leftovers.hpp"
 #include "sys/timer_queue.hpp"
 
 namespace holdfast {
@@ -88,6 +87,8 @@ class HeldLock final : public sys::Timed {
   [[nodiscard]] std::shared_ptr<HeldLock> shared_self() {
     return std::static_pointer_cast<HeldLock>(shared_from_this());
   }
+  /// The same for what goes on in the background: the last Locks waits until it is dropped.
+  [[nodiscard]] std::shared_ptr<HeldLock> background_self();
   void renew();
   /// Sends what begin_extend gave and takes in its answer.
   static flow::Op<ExtendOutcome> send_extend(flow::Flow flow, Self self, ExtendRequest request,
@@ -95,8 +96,7 @@ class HeldLock final : public sys::Timed {
   /// What to ask the engine, or why there is nothing to ask any more. Requires that no extend is under way.
   std::variant<ExtendRequest, Absence> begin_extend(Ttl ttl, Durability durability);
   void end_extend(Ttl ttl, const Result<ExtendOutcome>& answer);
-  /// Marks the end of the hold; false if it had ended. From then on there are no loss signals, and the last
-  /// Locks waits for what is left.
+  /// Marks the end of the hold; false if it had ended. From then on there are no loss signals.
   bool end_hold();
   void dispose_now(BootTime deadline) noexcept;
   [[nodiscard]] BootTime dispose_deadline() const noexcept;
@@ -119,7 +119,6 @@ class HeldLock final : public sys::Timed {
   /// Tells the holder, on a thread where user code may block. Not under the mutex.
   void announce_loss();
 
-  sys::Leftovers::One leftover_;  ///< ends after everything else: then this is no owner of the runtime
   const std::shared_ptr<LockRuntime> runtime_;
   const Grant grant_;
   const std::chrono::milliseconds dispose_timeout_;

@@ -27,7 +27,7 @@ class Locks::End {
   /// Not where the background itself works, which would wait for itself.
   ~End() {
     if (!runtime_->home.is_here() || sys::WorkerPool::on_library_thread()) return;
-    if (!detail::Trampoline::busy()) runtime_->leftovers.wait_until_none();
+    if (!detail::Trampoline::busy()) runtime_->unfinished.wait_until_none();
   }
   End(const End&) = delete;
   End& operator=(const End&) = delete;

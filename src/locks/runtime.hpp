@@ -9,9 +9,9 @@
 #include <string>
 
 #include "flow/flow.hpp"
-#include "sys/leftovers.hpp"
 #include "sys/process.hpp"
 #include "sys/timer_queue.hpp"
+#include "sys/unfinished.hpp"
 #include "sys/worker_pool.hpp"
 
 namespace holdfast {
@@ -58,8 +58,8 @@ class LockRuntime {
   const std::string authority;
   const std::string_view backend_name;
   const sys::Birthplace home;
-  /// Locks whose guards have let go, while they are still being renewed, released or told of.
-  const sys::Leftovers leftovers;
+  /// Renewals, releases that nobody waits for, and callbacks.
+  const sys::Unfinished unfinished;
   sys::TimerQueue timer;
   /// Of operations that no thread waits for: their timer is another, because they go on on its thread.
   const std::shared_ptr<flow::Background> background = std::make_shared<flow::Background>();

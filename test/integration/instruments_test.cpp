@@ -234,6 +234,23 @@ TEST(LastUser, WaitsForAnAnswerFromElsewhere) {
   EXPECT_FALSE(is_locked(*memory, "k"));
 }
 
+TEST(LastUser, DoesNotWaitForWhatSomebodyElseStillHas) {
+  Guard released, detached, held;
+  Claim claim;
+  {
+    auto hf = open("memory:");
+    released = hf.locks().lock("released");
+    released.release({}, [](const Result<bool>&) {});
+    detached = hf.locks().lock("detached");
+    detached.detach({}, [](const Result<std::optional<DetachedLock>>&) {});
+    held = hf.locks().lock("held");
+    auto tasks = hf.tasks();
+    claim = tasks.claim("me", tasks.create("me").id);
+    (void)claim.complete(*Json::parse("1"));
+  }
+  EXPECT_TRUE(held.release());
+}
+
 TEST_F(Instrumented, ADetachedLockIsHeldNoMore) {
   auto hf = open("memory:", instruments());
   auto guard = hf.locks().lock("k");
