@@ -130,9 +130,9 @@ TEST_F(AsioLifetime, ACoroutineIsDestroyedInTheMiddleOfAnyCall) {
   Gate gate;
   const auto gated = std::make_shared<HookedBackend>(memory, gate.hook());
   const auto abandon = [&](auto body) {
+    Locks on(gated);  // its end waits for the guard's release
     {
       asio::io_context other;
-      Locks on(gated);
       asio::co_spawn(other, body(AsyncLocks(other.get_executor(), on), gate), asio::detached);
       EXPECT_TRUE(eventually([&] {
         other.restart();
