@@ -32,19 +32,26 @@ void check_reason(const std::string& reason) {
   }
 }
 
-int nothing_broken(const Context& context, const std::string& why) {
+/// Why nothing was broken: in a word for --json, and for people.
+struct Unbroken {
+  std::string reason;
+  std::string text;
+};
+
+int nothing_broken(const Context& context, const Unbroken& why) {
   if (context.json) {
-    print_json({{"ok", false}, {"reason", "not-found"}});
+    print_json({{"ok", false}, {"reason", why.reason}});
   } else {
-    complain(why);
+    complain(why.text);
   }
   return exit_not_held;
 }
 
-std::string not_that_one(const std::string& key, const std::optional<LockInfo>& held) {
-  if (!held) return "nobody holds " + quote(key);
-  return quote(key) + " is another's lock now, with the fence " + held->fence.to_string() +
-         "; nothing was done";
+Unbroken not_that_one(const std::string& key, const std::optional<LockInfo>& held) {
+  if (!held) return {.reason = "not-found", .text = "nobody holds " + quote(key)};
+  return {.reason = "other-fence",
+          .text = quote(key) + " is another's lock now, with the fence " + held->fence.to_string() +
+                  "; nothing was done"};
 }
 
 /// Shows who would lose what, and asks.
@@ -70,7 +77,8 @@ int break_lock(const Context& context, const BreakOptions& options) {
     if (!held || held->fence != only.value_or(held->fence)) {
       return nothing_broken(context, not_that_one(key, held));
     }
-    if (!is_meant(key, *held)) return nothing_broken(context, "nothing was done");
+    if (!is_meant(key, *held))
+      return nothing_broken(context, {.reason = "declined", .text = "nothing was done"});
     only = held->fence;  // an answer takes time: it is about the lock that was shown
   }
   const auto broken =
@@ -92,7 +100,7 @@ void add_lock_break(Command lock, Context& context) {
   auto command = lock.add_command("break", "Take a lock from its holder, for operators");
   auto options = std::make_shared<BreakOptions>();
   command.add_option("KEY", options->key, "The lock's name").required();
-  command.add_option("--reason", options->reason, "Why: one line, for the log and for telemetry")
+  command.add_option("--reason", options->reason, "Why: one line, for the log on stderr")
       .value_name("TEXT")
       .required()
       .not_empty();

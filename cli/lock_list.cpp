@@ -16,8 +16,10 @@ int list(const Context& context, bool raw) {
   // On Redis a page costs a scan of all keys, so let it be a large one.
   ListRequest request;
   request.limit = max_list_limit;
+  bool any = false;
   do {
     const auto page = holdfast.locks().list_raw(request);
+    any = any || !page.locks.empty();
     for (const auto& record : page.locks) {
       const auto info = sanitised(record);
       if (context.json) {
@@ -34,6 +36,7 @@ int list(const Context& context, bool raw) {
     request.cursor = page.cursor;
   } while (!request.cursor.empty());
   table.finish();
+  if (!any && !context.json) complain("nobody holds a lock");
   return exit_ok;
 }
 

@@ -86,9 +86,9 @@ std::string_view describe(Kind kind) noexcept {
     case Kind::text:
       return "a string";
     case Kind::milliseconds:
-      return "a whole number of milliseconds";
+      return "a whole number of milliseconds, not negative";
     case Kind::count:
-      return "a whole number";
+      return "a whole number, not negative";
     case Kind::fence:
       return "a fence: its 15 digits as a string";
     case Kind::id:

@@ -43,7 +43,14 @@ export class HoldfastError extends Error {
   }
 }
 
-/** One connection. What it holds by lock.lock is released when it ends, however. Emits `lost`. */
+/** The lock was somebody else's, or nobody's, before the work was done. Its fence keeps late writes out. */
+export class LockLost extends Error {}
+
+/**
+ * One connection. What it holds by lock.lock is released when it ends, however. Emits `lost` when a renewed lock is
+ * lost, with { lockId, keyHash, reason }, and when the sidecar has gone, and all of them with it, with
+ * { reason: 'disconnected' }.
+ */
 export class Holdfast extends EventEmitter {
   #pending = new Map();
   #lastId = 0;
@@ -52,6 +59,8 @@ export class Holdfast extends EventEmitter {
   #lines;
   #ended;
   #gone = false;
+  #closing = false;
+  #subscribed = false;
 
   static async connect(path) {
     const socket = connect({ path, allowHalfOpen: true });
@@ -59,8 +68,11 @@ export class Holdfast extends EventEmitter {
     return new Holdfast(socket, socket);
   }
 
-  static spawn(program = 'holdfast') {
-    const child = spawn(program, ['rpc'], { stdio: ['pipe', 'pipe', 'inherit'] });
+  /** A sidecar of its own; name the backend in the arguments or in $HOLDFAST_URL. */
+  static spawn(program = 'holdfast', parameters = ['rpc']) {
+    // Detached: a Ctrl-C is for the program, which may have work to finish under its lock.
+    const child = spawn(program, parameters, { stdio: ['pipe', 'pipe', 'inherit'], detached: true });
+    child.on('error', () => {}); // the end of the input tells
     return new Holdfast(child.stdout, child.stdin);
   }
 
@@ -74,6 +86,12 @@ export class Holdfast extends EventEmitter {
     this.#ended = once(this.#lines, 'close').then(() => {
       this.#gone = true;
       this.#rejectAll(new Error('the sidecar has gone'));
+      if (!this.#closing) this.emit('lost', { reason: 'disconnected' });
+    });
+    this.on('newListener', (event) => {
+      if (event !== 'lost' || this.#subscribed) return;
+      this.#subscribed = true;
+      this.call('lock.subscribe').catch(() => {}); // it has gone, which is told as well
     });
   }
 
@@ -91,17 +109,27 @@ export class Holdfast extends EventEmitter {
     });
   }
 
-  /** Runs `work(lock)` under the lock, which is renewed meanwhile. Pass its `fence` along with writes. */
+  /**
+   * Runs `work(lock)` under the lock, which is renewed meanwhile. Pass its `fence` along with writes. Rejects with
+   * LockLost if the lock was lost before the work was done.
+   */
   async withLock(key, options, work) {
     const lock = await this.call('lock.lock', { key, ...options });
+    const release = () => this.call('lock.release', { lockId: lock.lockId });
+    let result;
     try {
-      return await work(lock);
-    } finally {
-      await this.call('lock.release', { lockId: lock.lockId });
+      result = await work(lock);
+    } catch (error) {
+      await release().catch(() => {}); // what went wrong in the work says more
+      throw error;
     }
+    const { ok } = await release();
+    if (!ok) throw new LockLost(`the lock "${key}" was lost before its work was done`);
+    return result;
   }
 
   async close() {
+    this.#closing = true;
     this.#output.end();
     await this.#ended;
   }

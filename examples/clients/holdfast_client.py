@@ -15,6 +15,7 @@ import contextlib
 import itertools
 import json
 import os
+import queue
 import socket
 import subprocess
 import sys
@@ -34,14 +35,28 @@ class HoldfastError(Exception):
         self.code = error.get("data", {}).get("code")
 
 
-class Holdfast:
-    """One connection. Threads may share it. What it holds by `lock` is released when it ends, however."""
+class LockLost(Exception):
+    """The lock was somebody else's, or nobody's, before its block ended. Its fence keeps late writes out."""
 
-    def __init__(self, path=None, program="holdfast", on_lost=lambda loss: None):
-        self.on_lost = on_lost  # called with {"lockId", "keyHash", "reason"}, on the thread that reads
+
+class Holdfast:
+    """One connection. Threads may share it. What it holds by `lock` is released when it ends, however.
+
+    `path`: of a sidecar's socket. Without it, `command` is started: name the backend there or in $HOLDFAST_URL.
+    `on_lost` is called when a renewed lock is lost, with {"lockId", "keyHash", "reason"}, and when the sidecar has
+    gone, and all of them with it, with {"reason": "disconnected"}; on a thread of its own.
+
+    A child that is forked (multiprocessing's default on Linux) has the connection too, and keeps the locks of a
+    parent that dies: use "spawn", or a connection that is made after the fork.
+    """
+
+    def __init__(self, path=None, command=("holdfast", "rpc"), on_lost=None):
+        self._on_lost = on_lost
+        self._losses = queue.SimpleQueue()
         self._ids = itertools.count(1)
         self._pending = {}
         self._gone = False
+        self._closing = False
         self._sending = threading.Lock()
         if path is not None:
             self._process = None
@@ -50,10 +65,16 @@ class Holdfast:
             self._in = self._socket.makefile("rb")
             self._out = self._socket.makefile("wb")
         else:
-            self._process = subprocess.Popen([program, "rpc"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            # In a session of its own: a Ctrl-C is for the program, which may have work to finish under its lock.
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+            )
             self._in, self._out = self._process.stdout, self._process.stdin
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
+        if on_lost is not None:
+            threading.Thread(target=self._tell_losses, daemon=True).start()
+            self.call("lock.subscribe")
 
     def start(self, method, **params):
         """Sends a request; the answer is in the future that comes back, which only cancel() calls off."""
@@ -78,14 +99,22 @@ class Holdfast:
 
     @contextlib.contextmanager
     def lock(self, key, **options):
-        """Waits for the lock, which is renewed until the block ends. Pass its `fence` along with writes."""
+        """Waits for the lock, which is renewed until the block ends. Pass its `fence` along with writes.
+
+        Raises LockLost at the end of the block if the lock was lost meanwhile.
+        """
         held = self.call("lock.lock", key=key, **options)
         try:
             yield held
-        finally:
-            self.call("lock.release", lockId=held["lockId"])
+        except BaseException:
+            with contextlib.suppress(ConnectionError, HoldfastError):  # what went wrong in the block says more
+                self.call("lock.release", lockId=held["lockId"])
+            raise
+        if not self.call("lock.release", lockId=held["lockId"])["ok"]:
+            raise LockLost(f"the lock {key!r} was lost before its block ended")
 
     def close(self):
+        self._closing = True
         with contextlib.suppress(OSError):  # it may have gone before
             if self._process is None:
                 self._socket.shutdown(socket.SHUT_WR)
@@ -114,10 +143,7 @@ class Holdfast:
             trace("<-", line)
             message = json.loads(line)
             if message.get("method") == "lock.lost":
-                try:
-                    self.on_lost(message["params"])
-                except Exception:  # must not end the reading
-                    traceback.print_exc()
+                self._losses.put(message["params"])
                 continue
             if message["id"] is None:
                 # It could not make out a request (or this is a connection too many). Nobody can tell which, and
@@ -135,6 +161,17 @@ class Holdfast:
                 future.set_result(message["result"])
         self._gone = True
         self._fail_all(ConnectionError("the sidecar has gone"))
+        self._losses.put(None if self._closing else {"reason": "disconnected"})
+
+    def _tell_losses(self):
+        loss = {}
+        while loss is not None and loss.get("reason") != "disconnected":
+            loss = self._losses.get()
+            try:
+                if loss is not None:
+                    self._on_lost(loss)
+            except Exception:  # the next may matter more
+                traceback.print_exc()
 
     def _hang_up(self):
         if self._process is None:

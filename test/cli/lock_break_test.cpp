@@ -86,7 +86,7 @@ TEST_P(LockBreak, BreaksOnlyTheLockWithTheFenceThatIsNamed) {
   const auto second = acquire("k");
   const auto missed = break_lock("k", {"--fence", first.at("fence")});
   EXPECT_EQ(missed.code, 1);
-  EXPECT_EQ(json::parse(missed.out), json({{"ok", false}, {"reason", "not-found"}}));
+  EXPECT_EQ(json::parse(missed.out), json({{"ok", false}, {"reason", "other-fence"}}));
   const auto in_words = run({"lock", "break", "k", "--reason", "a test", "--fence", first.at("fence")});
   EXPECT_NE(in_words.err.find("another's lock now, with the fence " + second.at("fence").get<std::string>()),
             std::string::npos)

@@ -142,8 +142,12 @@ TEST_F(LockCommands, OwnsTellsWhetherThatIdHoldsThatKey) {
 }
 
 TEST_F(LockCommands, AnEmptyListIsEmpty) {
-  EXPECT_EQ(holdfast({"lock", "list"}).out, "");
-  EXPECT_EQ(holdfast({"--json", "lock", "list"}).out, "");
+  const auto people = holdfast({"lock", "list"});
+  EXPECT_EQ(people.out, "");
+  EXPECT_EQ(people.err, "holdfast: nobody holds a lock\n");
+  const auto machines = holdfast({"--json", "lock", "list"});
+  EXPECT_EQ(machines.out, "");
+  EXPECT_EQ(machines.err, "");
 }
 
 TEST_F(LockCommands, AnIdThatBeginsWithADashIsNoOption) {

@@ -184,6 +184,82 @@ with Holdfast() as holdfast:
   EXPECT_EQ(holdfast({"lock", "show", "k"}).code, 1);
 }
 
+TEST_F(RpcExamples, APythonBlockDoesNotEndAsIfItsLockHadNotBeenLost) {
+  const auto directory_of = std::filesystem::path(client("holdfast_client.py")).parent_path().string();
+  const auto result = run({"python3", "-c", "import sys; sys.path.insert(0, '" + directory_of + R"(')
+from holdfast_client import Holdfast, LockLost
+import subprocess, threading
+told = threading.Event()
+def lost(loss):
+    print(loss['reason'], holdfast.call('lock.isLocked', key='k'), flush=True)
+    told.set()
+with Holdfast(on_lost=lost) as holdfast:
+    try:
+        with holdfast.lock('k', ttlMs=900):
+            subprocess.run(['holdfast', 'lock', 'break', 'k', '--yes', '--reason', 'a test'], check=True, capture_output=True)
+            told.wait(20)
+    except LockLost as error:
+        print(error)
+)"});
+  EXPECT_EQ(result.out, "gone False\nthe lock 'k' was lost before its block ended\n") << result.err;
+}
+
+TEST_F(RpcExamples, ANodeWorkNeither) {
+  const auto script = "import { Holdfast } from '" + client("holdfast_client.mjs") + R"(';
+    import { execFileSync } from 'node:child_process';
+    const holdfast = Holdfast.spawn();
+    const told = new Promise((resolve) => holdfast.on('lost', ({ reason }) => resolve(reason)));
+    await holdfast.withLock('k', { ttlMs: 900 }, async () => {
+      execFileSync('holdfast', ['lock', 'break', 'k', '--yes', '--reason', 'a test'], { stdio: 'ignore' });
+      console.log(await told);
+    }).catch((error) => console.log(error.message));
+    await holdfast.close();)";
+  const auto result = run({"node", "--input-type=module", "-e", script});
+  EXPECT_EQ(result.out, "gone\nthe lock \"k\" was lost before its work was done\n") << result.err;
+}
+
+TEST_F(RpcExamples, TheEndOfTheSidecarIsToldAsALoss) {
+  const auto directory_of = std::filesystem::path(client("holdfast_client.py")).parent_path().string();
+  const auto python = run({"python3", "-c", "import sys; sys.path.insert(0, '" + directory_of + R"(')
+from holdfast_client import Holdfast
+import os, signal, threading
+told = threading.Event()
+holdfast = Holdfast(on_lost=lambda loss: (print(loss, flush=True), told.set()))
+try:
+    with holdfast.lock('k', ttlMs=900):
+        os.kill(holdfast._process.pid, signal.SIGKILL)
+        told.wait(20)
+        raise ValueError('of the block')
+except ValueError as error:
+    print(error)
+)"});
+  EXPECT_EQ(python.out, "{'reason': 'disconnected'}\nof the block\n") << python.err;
+  const auto server = listening();
+  const auto script = "import { Holdfast } from '" + client("holdfast_client.mjs") +
+                      "';\nconst holdfast = await Holdfast.connect('" + socket().string() + "');" + R"(
+    holdfast.on('lost', (loss) => console.log(loss));
+    await holdfast.call('holdfast.version');
+    process.kill()" + std::to_string(server->pid()) +
+                      ", 'SIGKILL');";
+  const auto node = run({"node", "--input-type=module", "-e", script});
+  EXPECT_EQ(node.out, "{ reason: 'disconnected' }\n") << node.err;
+}
+
+TEST_F(RpcExamples, AnInterruptIsForThePythonProgramAndNotForItsSidecar) {
+  const auto directory_of = std::filesystem::path(client("holdfast_client.py")).parent_path().string();
+  const auto result = run({"python3", "-c", "import sys; sys.path.insert(0, '" + directory_of + R"(')
+from holdfast_client import Holdfast
+import os, signal, time
+signal.signal(signal.SIGINT, lambda *_: print('interrupted', flush=True))
+with Holdfast() as holdfast:
+    with holdfast.lock('k'):
+        os.killpg(0, signal.SIGINT)  # as a terminal does
+        time.sleep(0.3)
+        print(holdfast.call('lock.isLocked', key='k'))
+)"});
+  EXPECT_EQ(result.out, "interrupted\nTrue\n") << result.err;
+}
+
 TEST_F(RpcExamples, APythonFutureIsNotCancelledBehindTheSidecarsBack) {
   const auto result = run({"python3", "-c", "import sys; sys.path.insert(0, '" + client("") + R"(')
 from holdfast_client import Holdfast

@@ -86,7 +86,7 @@ TEST(RpcParams, AWrongTypeIsToldWithTheRightOne) {
   }
   for (const auto* wrong : {"\"1000\"", "-1", "1.5", "true", "{}", "[1]", "1e300", "9007199254740993"}) {
     EXPECT_EQ(complaint_about(std::string(R"({"key":"k","ttlMs":)") + wrong + "}"),
-              "ttlMs: must be a whole number of milliseconds");
+              "ttlMs: must be a whole number of milliseconds, not negative");
   }
   for (const auto* wrong : {"\"\"", "\"-1\"", "\"0x1\"", "\"1 \"", "1.5", "1000000000000000"}) {
     EXPECT_EQ(complaint_about(std::string(R"({"key":"k","fence":)") + wrong + "}"),
