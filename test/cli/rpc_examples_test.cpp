@@ -20,6 +20,11 @@ class RpcExamples : public RpcTest {
   static std::string client(const std::string& name) {
     return std::string(HOLDFAST_SOURCE_DIR) + "/examples/clients/" + name;
   }
+  /// A script that has the client beside it.
+  [[nodiscard]] Finished python(const std::string& script) const {
+    const auto beside = std::filesystem::path(client("holdfast_client.py")).parent_path().string();
+    return run({"python3", "-c", "import sys; sys.path.insert(0, '" + beside + "')" + script});
+  }
   static void expect_story(const Finished& result) {
     EXPECT_EQ(result.code, 0) << result.err;
     EXPECT_EQ(result.err, "");
@@ -87,8 +92,7 @@ TEST_F(RpcExamples, ANodeCallAfterTheEndIsRejected) {
 }
 
 TEST_F(RpcExamples, APythonCallbackThatRaisesDoesNotEndTheReading) {
-  const auto directory_of = std::filesystem::path(client("holdfast_client.py")).parent_path().string();
-  const auto result = run({"python3", "-c", "import sys; sys.path.insert(0, '" + directory_of + R"(')
+  const auto result = python(R"(
 from holdfast_client import Holdfast
 import threading
 told = threading.Event()
@@ -100,7 +104,7 @@ with Holdfast(on_lost=fail) as holdfast:
     holdfast.call('lock.lock', key='k', ttlMs=900, maxHoldMs=100)
     told.wait(20)
     print(holdfast.call('lock.isLocked', key='k'))
-)"});
+)");
   EXPECT_EQ(result.out, "True\n") << result.err;
 }
 
@@ -185,8 +189,7 @@ with Holdfast() as holdfast:
 }
 
 TEST_F(RpcExamples, APythonBlockDoesNotEndAsIfItsLockHadNotBeenLost) {
-  const auto directory_of = std::filesystem::path(client("holdfast_client.py")).parent_path().string();
-  const auto result = run({"python3", "-c", "import sys; sys.path.insert(0, '" + directory_of + R"(')
+  const auto result = python(R"(
 from holdfast_client import Holdfast, LockLost
 import subprocess, threading
 told = threading.Event()
@@ -200,7 +203,7 @@ with Holdfast(on_lost=lost) as holdfast:
             told.wait(20)
     except LockLost as error:
         print(error)
-)"});
+)");
   EXPECT_EQ(result.out, "gone False\nthe lock 'k' was lost before its block ended\n") << result.err;
 }
 
@@ -219,8 +222,7 @@ TEST_F(RpcExamples, ANodeWorkNeither) {
 }
 
 TEST_F(RpcExamples, TheEndOfTheSidecarIsToldAsALoss) {
-  const auto directory_of = std::filesystem::path(client("holdfast_client.py")).parent_path().string();
-  const auto python = run({"python3", "-c", "import sys; sys.path.insert(0, '" + directory_of + R"(')
+  const auto told = python(R"(
 from holdfast_client import Holdfast
 import os, signal, threading
 told = threading.Event()
@@ -232,8 +234,8 @@ try:
         raise ValueError('of the block')
 except ValueError as error:
     print(error)
-)"});
-  EXPECT_EQ(python.out, "{'reason': 'disconnected'}\nof the block\n") << python.err;
+)");
+  EXPECT_EQ(told.out, "{'reason': 'disconnected'}\nof the block\n") << told.err;
   const auto server = listening();
   const auto script = "import { Holdfast } from '" + client("holdfast_client.mjs") +
                       "';\nconst holdfast = await Holdfast.connect('" + socket().string() + "');" + R"(
@@ -246,8 +248,7 @@ except ValueError as error:
 }
 
 TEST_F(RpcExamples, AnInterruptIsForThePythonProgramAndNotForItsSidecar) {
-  const auto directory_of = std::filesystem::path(client("holdfast_client.py")).parent_path().string();
-  const auto result = run({"python3", "-c", "import sys; sys.path.insert(0, '" + directory_of + R"(')
+  const auto result = python(R"(
 from holdfast_client import Holdfast
 import os, signal, time
 signal.signal(signal.SIGINT, lambda *_: print('interrupted', flush=True))
@@ -256,7 +257,7 @@ with Holdfast() as holdfast:
         os.killpg(0, signal.SIGINT)  # as a terminal does
         time.sleep(0.3)
         print(holdfast.call('lock.isLocked', key='k'))
-)"});
+)");
   EXPECT_EQ(result.out, "interrupted\nTrue\n") << result.err;
 }
 
