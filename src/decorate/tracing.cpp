@@ -18,14 +18,14 @@ std::vector<SpanAttribute> attributes_of(const Noted& noted) {
   const auto& what = noted.occurrence;
   std::vector<SpanAttribute> attributes;
   const auto add = [&](std::string_view name, std::string_view value) {
-    if (!value.empty()) attributes.push_back({name, std::string(value)});
+    if (!value.empty()) attributes.emplace_back(name, std::string(value));
   };
   add("holdfast.backend", noted.backend);
   add("holdfast.key_hash", noted.key_hash());
   add("holdfast.lock_id_hash", noted.lock_id_hash());
   if (what.fence) add("holdfast.fence", what.fence->to_string());
   add("holdfast.broken_because", noted.broken_because);
-  if (what.attempts > 0) attributes.push_back({"holdfast.attempts", std::int64_t{what.attempts}});
+  if (what.attempts > 0) attributes.emplace_back("holdfast.attempts", std::int64_t{what.attempts});
   return attributes;
 }
 

@@ -4,9 +4,10 @@
 #include <holdfast/redis.hpp>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 
+#include "output_parts.hpp"
 #include "program.hpp"
+#include "support/paths.hpp"
 #include "support/redis_server.hpp"
 #include "support/storage_calls.hpp"
 
@@ -14,13 +15,6 @@ namespace holdfast::test {
 namespace {
 
 using nlohmann::json;
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
 
 class AllOwners : public CliTest, public testing::WithParamInterface<const char*> {
  protected:
@@ -170,7 +164,7 @@ TEST_F(OperatorsView, OfACallerWithoutStdoutIsNotSentToTheServer) {
   auto engine = open(server->url());
   const auto guard = engine.locks().lock("DEL canary");
   Program program(directory(), {"sh", "-c", R"("$HOLDFAST" lock list <&- >&-)"},
-                  {.environment = {"HOLDFAST_URL=" + server->url(), "HOLDFAST=" HOLDFAST_BINARY}});
+                  {.environment = {"HOLDFAST_URL=" + server->url(), "HOLDFAST=" + holdfast_program()}});
   EXPECT_NE(program.wait(std::chrono::seconds(30)).code, 0) << "nobody got the list";
   EXPECT_EQ(raw.text({"GET", "canary"}), "1");
 }

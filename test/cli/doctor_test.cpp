@@ -3,6 +3,7 @@
 
 #include "program.hpp"
 #include "support/fake_redis.hpp"
+#include "support/paths.hpp"
 #include "support/redis_server.hpp"
 
 namespace holdfast::test {
@@ -98,7 +99,7 @@ TEST(ProcessList, DoesNotShowAPasswordForLong) {
   for (const std::string& url : {"redis://app:sesame" + there, "redis://:sesame" + there}) {
     for (const auto& option :
          {std::vector<std::string>{"--url", url}, std::vector<std::string>{"--url=" + url}}) {
-      std::vector<std::string> command{HOLDFAST_BINARY};
+      std::vector<std::string> command{holdfast_program()};
       command.insert(command.end(), option.begin(), option.end());
       command.insert(command.end(), {"run", "k", "--", "true"});
       Program program(dir.path(), command, {});

@@ -64,8 +64,8 @@ TEST(JsonText, DepthAndWidthAreNoTrouble) {
   EXPECT_EQ(on_one_line(shown), deep);
   JsonObject object;
   for (int i = 0; i < 40'000; ++i) object.add("name" + std::to_string(i), i == 0 ? deep : "1");
-  const auto json = object.json();
-  const auto members = members_of(json);
+  const auto text = object.json();
+  const auto members = members_of(text);
   ASSERT_EQ(members.size(), 40'000U);
   EXPECT_EQ(members.front().value, deep);
   EXPECT_EQ(members.back().name, "name39999");

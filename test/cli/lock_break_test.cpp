@@ -3,6 +3,7 @@
 
 #include "program.hpp"
 #include "pty.hpp"
+#include "support/paths.hpp"
 #include "support/redis_server.hpp"
 
 namespace holdfast::test {
@@ -115,7 +116,7 @@ class LockBreakTerminal : public CliTest {
     return json::parse(holdfast({"--json", "lock", "acquire", "-n", "--ttl", "10m", key}).out);
   }
   [[nodiscard]] Pty break_lock(std::vector<std::string> more = {}) const {
-    std::vector<std::string> command{HOLDFAST_BINARY, "lock", "break", "k", "--reason", "a test"};
+    std::vector<std::string> command{holdfast_program(), "lock", "break", "k", "--reason", "a test"};
     command.insert(command.end(), more.begin(), more.end());
     // So that the screen shows how it ended.
     std::string script;

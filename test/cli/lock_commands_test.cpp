@@ -2,18 +2,13 @@
 #include <set>
 #include <thread>
 
+#include "output_parts.hpp"
 #include "program.hpp"
 
 namespace holdfast::test {
 namespace {
 
 using nlohmann::json;
-
-std::set<std::string> names(const json& object) {
-  std::set<std::string> result;
-  for (const auto& [name, value] : object.items()) result.insert(name);
-  return result;
-}
 
 class LockCommands : public CliTest {
  protected:
@@ -26,7 +21,7 @@ class LockCommands : public CliTest {
 
 TEST_F(LockCommands, AcquirePrintsWhatReleaseAndExtendNeed) {
   const auto lock = acquire("orders:42");
-  EXPECT_EQ(names(lock), (std::set<std::string>{"lockId", "fence", "expiresAtMs", "key"}));
+  EXPECT_EQ(member_names(lock), (std::vector<std::string>{"expiresAtMs", "fence", "key", "lockId"}));
   EXPECT_EQ(lock["key"], "orders:42");
   EXPECT_EQ(lock["fence"].get<std::string>().size(), 15U);
   const auto id = lock["lockId"].get<std::string>();
@@ -34,7 +29,7 @@ TEST_F(LockCommands, AcquirePrintsWhatReleaseAndExtendNeed) {
   const auto extended = holdfast({"--json", "lock", "extend", id, "--ttl", "5m"});
   EXPECT_EQ(extended.code, 0);
   const auto answer = json::parse(extended.out);
-  EXPECT_EQ(names(answer), (std::set<std::string>{"ok", "expiresAtMs"}));
+  EXPECT_EQ(member_names(answer), (std::vector<std::string>{"expiresAtMs", "ok"}));
   EXPECT_EQ(answer["ok"], true);
   EXPECT_GT(answer["expiresAtMs"].get<std::int64_t>(), lock["expiresAtMs"].get<std::int64_t>() + 200'000);
 
@@ -88,14 +83,14 @@ TEST_F(LockCommands, ALockWhoseIdCannotBePrintedIsReleased) {
 
 TEST_F(LockCommands, ShowHasTheSanitisedFieldsOnlyAndRawOnesIfAsked) {
   const auto lock = acquire("secret:key");
-  const std::set<std::string> sanitised{"keyHash", "lockIdHash", "expiresAtMs", "acquiredAtMs", "fence"};
+  const std::vector<std::string> sanitised{"acquiredAtMs", "expiresAtMs", "fence", "keyHash", "lockIdHash"};
   const std::string id = lock["lockId"];
   for (const auto& which : {std::vector<std::string>{"secret:key"}, std::vector<std::string>{"--id", id}}) {
     std::vector<std::string> typed{"--json", "lock", "show"};
     typed.insert(typed.end(), which.begin(), which.end());
     const auto shown = holdfast(typed);
     EXPECT_EQ(shown.code, 0) << shown.err;
-    EXPECT_EQ(names(json::parse(shown.out)), sanitised);
+    EXPECT_EQ(member_names(json::parse(shown.out)), sanitised);
     EXPECT_EQ(shown.out.find(id), std::string::npos);
 
     typed.emplace_back("--raw");

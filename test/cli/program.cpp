@@ -11,13 +11,15 @@
 #include <sstream>
 #include <thread>
 
+#include "support/paths.hpp"
+
 namespace holdfast::test {
 namespace {
 
 using std::chrono::milliseconds;
 
 void redirect(int to, const std::filesystem::path& file, int flags) {
-  const int fd = open(file.c_str(), flags | O_CLOEXEC, 0600);
+  const int fd = ::open(file.c_str(), flags | O_CLOEXEC, 0600);
   if (fd < 0 || dup2(fd, to) < 0) _exit(125);
 }
 
@@ -124,10 +126,10 @@ CliTest::~CliTest() {
 }
 
 std::unique_ptr<Program> CliTest::start(std::vector<std::string> arguments, Program::Options options) const {
-  arguments.insert(arguments.begin(), HOLDFAST_BINARY);
+  arguments.insert(arguments.begin(), holdfast_program());
   options.environment.insert(options.environment.begin(), "HOLDFAST_URL=" + url());
   options.environment.insert(options.environment.begin(), "DIR=" + directory_.string());
-  options.environment.insert(options.environment.begin(), std::string("HOLDFAST=") + HOLDFAST_BINARY);
+  options.environment.insert(options.environment.begin(), "HOLDFAST=" + holdfast_program());
   return std::make_unique<Program>(directory_, arguments, options);
 }
 

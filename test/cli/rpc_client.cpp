@@ -13,6 +13,8 @@
 #include <array>
 #include <stdexcept>
 
+#include "support/paths.hpp"
+
 namespace holdfast::test {
 namespace {
 
@@ -218,7 +220,7 @@ PipedSidecar::PipedSidecar(const std::filesystem::path& directory, const std::st
   if (pipe2(requests.data(), O_CLOEXEC) != 0 || pipe2(answers.data(), O_CLOEXEC) != 0) {
     throw std::runtime_error("no pipes");
   }
-  std::vector<std::string> command{HOLDFAST_BINARY, "--url", url, "rpc"};
+  std::vector<std::string> command{holdfast_program(), "--url", url, "rpc"};
   command.insert(command.end(), options.begin(), options.end());
   program_ =
       std::make_unique<Program>(directory, command, Program::Options{.before_exec = [requests, answers] {

@@ -51,7 +51,7 @@ class RpcClient {
   /// Whether there is an answer already, or comes within a moment.
   bool has_answer(const json& id, std::chrono::milliseconds moment);
   /// The next line that is there, whatever it is; nothing at the end or if none comes.
-  std::optional<std::string> line(std::chrono::milliseconds patience = std::chrono::seconds(20));
+  std::optional<std::string> line(std::chrono::milliseconds patience = std::chrono::seconds(60));
   /// Waits until there is something to read.
   [[nodiscard]] bool something_came() const;
   /// Waits for the sidecar to close the connection.

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "rpc_client.hpp"
+#include "support/paths.hpp"
 #include "support/redis_server.hpp"
 
 namespace holdfast::test {
@@ -68,7 +69,7 @@ TEST_F(RpcConnection, BadLinesAreAnsweredAndItLivesOn) {
 
 TEST_F(RpcConnection, EveryMethodIsInTheReference) {
   auto sidecar = piped();
-  const auto reference = contents(std::string(HOLDFAST_SOURCE_DIR) + "/docs/reference/rpc.md");
+  const auto reference = contents(source_dir() + "/docs/reference/rpc.md");
   const auto version = sidecar.client().result("holdfast.version");
   EXPECT_EQ(version["methods"].size(), 26U);
   for (const std::string method : version["methods"]) {
@@ -265,7 +266,7 @@ TEST_F(RpcConnection, WhenNobodyReadsStdoutItEndsThoughStdinDoesNot) {
       {"bash", "-c",
        R"(yes '{"jsonrpc":"2.0","id":1,"method":"lock.acquire","params":{"key":"k","ttlMs":60000}}' |
           "$HOLDFAST" rpc | head -n 1; exit "${PIPESTATUS[1]}")"},
-      {.environment = {"HOLDFAST_URL=" + url(), std::string("HOLDFAST=") + HOLDFAST_BINARY}});
+      {.environment = {"HOLDFAST_URL=" + url(), "HOLDFAST=" + holdfast_program()}});
   EXPECT_EQ(pipeline.wait().code, 0);
   if (!pipeline.finished()) kill(-pipeline.pid(), SIGKILL);  // all of it
 }
@@ -297,7 +298,7 @@ TEST_F(RpcConnection, StdinAndStdoutMayBeFiles) {
 
 TEST_F(RpcConnection, AFullDiskIsNoSuccess) {
   auto program = start({"rpc"}, {.input = "x\n", .before_exec = [] {
-                                   const int full = open("/dev/full", O_WRONLY);
+                                   const int full = ::open("/dev/full", O_WRONLY);
                                    dup2(full, STDOUT_FILENO);
                                  }});
   const auto result = program->wait();

@@ -3,6 +3,7 @@
 #include <csignal>
 
 #include "rpc_client.hpp"
+#include "support/paths.hpp"
 
 namespace holdfast::test {
 namespace {
@@ -11,15 +12,13 @@ namespace {
 class RpcExamples : public RpcTest {
  protected:
   [[nodiscard]] Finished run(const std::vector<std::string>& command) const {
-    const auto binary = std::filesystem::path(HOLDFAST_BINARY);
+    const auto binary = std::filesystem::path(holdfast_program());
     Program program(directory(), command,
                     {.environment = {"HOLDFAST_URL=" + url(), "PYTHONDONTWRITEBYTECODE=1",
                                      "PATH=" + binary.parent_path().string() + ":" + std::getenv("PATH")}});
     return program.wait(std::chrono::seconds(60));
   }
-  static std::string client(const std::string& name) {
-    return std::string(HOLDFAST_SOURCE_DIR) + "/examples/clients/" + name;
-  }
+  static std::string client(const std::string& name) { return source_dir() + "/examples/clients/" + name; }
   /// A script that has the client beside it.
   [[nodiscard]] Finished python(const std::string& script) const {
     const auto beside = std::filesystem::path(client("holdfast_client.py")).parent_path().string();

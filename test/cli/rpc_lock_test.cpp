@@ -2,6 +2,7 @@
 
 #include <csignal>
 
+#include "output_parts.hpp"
 #include "rpc_client.hpp"
 #include "support/redis_server.hpp"
 
@@ -10,12 +11,6 @@ namespace {
 
 using nlohmann::json;
 using std::chrono::milliseconds;
-
-std::vector<std::string> names(const json& object) {
-  std::vector<std::string> result;
-  for (const auto& [name, value] : object.items()) result.push_back(name);
-  return result;
-}
 
 /// What a client sees of locks is the same on every engine.
 class RpcLocks : public RpcTest, public ::testing::WithParamInterface<std::string> {
@@ -42,7 +37,7 @@ TEST_P(RpcLocks, AreAcquiredOnceAndReleasedOnce) {
   auto process = sidecar();
   auto& client = process.client();
   const auto lock = client.result("lock.acquire", {{"key", "k"}, {"ttlMs", 30000}});
-  EXPECT_EQ(names(lock), (std::vector<std::string>{"expiresAtMs", "fence", "lockId", "ok"}));
+  EXPECT_EQ(member_names(lock), (std::vector<std::string>{"expiresAtMs", "fence", "lockId", "ok"}));
   EXPECT_EQ(lock["ok"], true);
   EXPECT_EQ(lock["lockId"].get<std::string>().size(), 22U);
   EXPECT_EQ(lock["fence"].get<std::string>().size(), 15U);
@@ -65,11 +60,11 @@ TEST_P(RpcLocks, AreExtendedAndLookedAt) {
   EXPECT_EQ(client.result("lock.isLocked", {{"key", "k"}}), true);
 
   const auto extended = client.result("lock.extend", {{"lockId", lock["lockId"]}, {"ttlMs", 90000}});
-  EXPECT_EQ(names(extended), (std::vector<std::string>{"expiresAtMs", "ok"}));
+  EXPECT_EQ(member_names(extended), (std::vector<std::string>{"expiresAtMs", "ok"}));
   EXPECT_GT(extended["expiresAtMs"], lock["expiresAtMs"]);
 
   const auto seen = client.result("lock.lookup", {{"key", "k"}});
-  EXPECT_EQ(names(seen),
+  EXPECT_EQ(member_names(seen),
             (std::vector<std::string>{"acquiredAtMs", "expiresAtMs", "fence", "keyHash", "lockIdHash"}));
   EXPECT_EQ(seen["fence"], lock["fence"]);
   EXPECT_EQ(seen["expiresAtMs"], extended["expiresAtMs"]);
@@ -85,7 +80,7 @@ TEST_P(RpcLocks, AWaitDoesNotHoldUpOthersAndEndsWithTheRelease) {
   auto process = sidecar();
   auto& client = process.client();
   const auto first = client.result("lock.lock", {{"key", "k"}});
-  EXPECT_EQ(names(first), (std::vector<std::string>{"expiresAtMs", "fence", "lockId", "ok"}));
+  EXPECT_EQ(member_names(first), (std::vector<std::string>{"expiresAtMs", "fence", "lockId", "ok"}));
   const auto waiting = client.request("lock.lock", {{"key", "k"}, {"waitMs", 60000}});
   EXPECT_EQ(client.result("lock.isLocked", {{"key", "k"}}), true);
   EXPECT_EQ(client.result("lock.lock", {{"key", "other"}})["ok"], true);

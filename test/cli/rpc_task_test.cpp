@@ -1,6 +1,7 @@
 #include <set>
 #include <tuple>
 
+#include "output_parts.hpp"
 #include "rpc_client.hpp"
 #include "support/redis_server.hpp"
 
@@ -9,12 +10,6 @@ namespace {
 
 using nlohmann::json;
 using std::chrono::milliseconds;
-
-std::vector<std::string> names(const nlohmann::ordered_json& object) {
-  std::vector<std::string> result;
-  for (const auto& [name, value] : object.items()) result.push_back(name);
-  return result;
-}
 
 /// What a client sees of tasks is the same on every engine.
 class RpcTasks : public RpcTest, public ::testing::WithParamInterface<std::string> {
@@ -59,10 +54,11 @@ TEST_P(RpcTasks, AreRecordsAsTheyAreStoredWithTheirVersionAndFence) {
       R"("ttl":60000,"pollInterval":250,"variables":{"b":1,"a":[true]}}})"
       "\n");
   const auto record = nlohmann::ordered_json::parse(client().line().value_or("null"))["result"];
-  EXPECT_EQ(names(record), (std::vector<std::string>{"task", "ownerId", "variables", "result",
-                                                     "requestMethod", "expiresAt", "version", "fence"}));
-  EXPECT_EQ(names(record["task"]), (std::vector<std::string>{"taskId", "status", "createdAt", "lastUpdatedAt",
-                                                             "ttl", "pollInterval"}));
+  EXPECT_EQ(member_names(record),
+            (std::vector<std::string>{"task", "ownerId", "variables", "result", "requestMethod", "expiresAt",
+                                      "version", "fence"}));
+  EXPECT_EQ(member_names(record["task"]), (std::vector<std::string>{"taskId", "status", "createdAt",
+                                                                    "lastUpdatedAt", "ttl", "pollInterval"}));
   EXPECT_EQ(record["task"]["status"], "working");
   EXPECT_EQ(record["task"]["ttl"], 60000);
   EXPECT_EQ(record["task"]["pollInterval"], 250);

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "program.hpp"
+#include "support/paths.hpp"
 
 namespace holdfast::test {
 namespace {
@@ -271,7 +272,7 @@ TEST_F(RunDeath, ChildrenThatHoldfastHadBeforeAreNotTouched) {
                                "sleep 60 >/dev/null 2>&1 & echo $! > $DIR/stranger\n"
                                "exec $HOLDFAST run k -- sh -c 'kill -9 $PPID; sleep 60'"},
                               {.environment = {"HOLDFAST_URL=" + url(), "DIR=" + directory().string(),
-                                               std::string("HOLDFAST=") + HOLDFAST_BINARY}})
+                                               "HOLDFAST=" + holdfast_program()}})
                           .wait();
   EXPECT_EQ(result.code, 70);
   const auto stranger = pid_in(file("stranger"));

@@ -6,6 +6,7 @@
 
 #include "program.hpp"
 #include "pty.hpp"
+#include "support/paths.hpp"
 
 namespace holdfast::test {
 namespace {
@@ -22,7 +23,7 @@ class RunTerminal : public CliTest {
   [[nodiscard]] std::vector<std::string> environment() const {
     return {"HOLDFAST_URL=" + url(),
             "DIR=" + directory().string(),
-            std::string("HF=") + HOLDFAST_BINARY,
+            "HF=" + holdfast_program(),
             "PS1=ready> ",
             "TERM=dumb",
             "HISTFILE=",
@@ -253,7 +254,7 @@ TEST_F(RunTerminal, AClosedTerminalEndsTheCommandAndFreesTheLock) {
 /// Without a shell above it nobody could continue a stopped job, so the kernel does not stop one; neither do
 /// we let the command stay stopped.
 TEST_F(RunTerminal, WithoutAShellCtrlZDoesNotHang) {
-  Pty alone({HOLDFAST_BINARY, "run", "a", "--", "sh", "-c", "echo started-$((1+1)); read x; echo got-$x-"},
+  Pty alone({holdfast_program(), "run", "a", "--", "sh", "-c", "echo started-$((1+1)); read x; echo got-$x-"},
             environment());
   ASSERT_TRUE(alone.shows("started-2")) << alone.screen();
   alone.type(ctrl_z);

@@ -138,7 +138,7 @@ TEST_F(Run, NoDescriptorOfOursIsInherited) {
   const auto result = holdfast({"run", "k", "--", "ls", "-l", "/proc/self/fd"}, {.before_exec = [] {
                                  close_range(3, ~0U, 0);
                                  // One that the caller passes on purpose, as `7>file` does.
-                                 if (open("/dev/null", O_WRONLY) != 3 || dup2(3, 7) != 7 || close(3) != 0)
+                                 if (::open("/dev/null", O_WRONLY) != 3 || dup2(3, 7) != 7 || close(3) != 0)
                                    _exit(99);
                                }});
   EXPECT_EQ(descriptors(result.out), (std::vector<int>{0, 1, 2, 7})) << result.out;
@@ -209,9 +209,9 @@ TEST_F(Run, WithoutPatienceItExitsAtOnceAndSaysWhy) {
   }
   EXPECT_EQ(shell("true", {"-n", "-E", "3"}).code, 3);
   EXPECT_EQ(shell("true", {"-n", "-E", "0"}).code, 0);
-  const auto json = holdfast({"--json", "run", "-n", "k", "--", "true"});
-  EXPECT_EQ(json.out, "") << "standard output is the command's";
-  EXPECT_EQ(nlohmann::json::parse(json.err)["error"]["code"], "AcquisitionTimeout");
+  const auto refused = holdfast({"--json", "run", "-n", "k", "--", "true"});
+  EXPECT_EQ(refused.out, "") << "standard output is the command's";
+  EXPECT_EQ(nlohmann::json::parse(refused.err)["error"]["code"], "AcquisitionTimeout");
 }
 
 TEST_F(Run, WithSomePatienceItWaitsThatLong) {

@@ -1,28 +1,16 @@
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <thread>
 
+#include "output_parts.hpp"
 #include "program.hpp"
+#include "support/paths.hpp"
 
 namespace holdfast::test {
 namespace {
 
 using nlohmann::ordered_json;
-
-std::vector<std::string> names(const ordered_json& object) {
-  std::vector<std::string> result;
-  for (const auto& [name, value] : object.items()) result.push_back(name);
-  return result;
-}
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
 
 class TaskCommands : public CliTest {
  protected:
@@ -62,10 +50,12 @@ TEST_F(TaskCommands, CreatePrintsTheIdAloneSoThatAScriptCanKeepIt) {
 
 TEST_F(TaskCommands, JsonIsTheRecordWithVersionAndFenceAtItsEnd) {
   const auto created = json({"create", "--owner", "alice", "progress=0.5", "who=\"me\""});
-  EXPECT_EQ(names(created), (std::vector<std::string>{"task", "ownerId", "variables", "result",
-                                                      "requestMethod", "expiresAt", "version", "fence"}));
-  EXPECT_EQ(names(created["task"]), (std::vector<std::string>{"taskId", "status", "createdAt",
-                                                              "lastUpdatedAt", "ttl", "pollInterval"}));
+  EXPECT_EQ(member_names(created),
+            (std::vector<std::string>{"task", "ownerId", "variables", "result", "requestMethod", "expiresAt",
+                                      "version", "fence"}));
+  EXPECT_EQ(
+      member_names(created["task"]),
+      (std::vector<std::string>{"taskId", "status", "createdAt", "lastUpdatedAt", "ttl", "pollInterval"}));
   EXPECT_EQ(created["ownerId"], "alice");
   EXPECT_EQ(created["variables"], ordered_json::parse(R"({"progress":0.5,"who":"me"})"));
   EXPECT_EQ(created["result"], nullptr);
@@ -77,7 +67,7 @@ TEST_F(TaskCommands, JsonIsTheRecordWithVersionAndFenceAtItsEnd) {
 TEST_F(TaskCommands, TheFenceInJsonSaysWhichLockGuardsTheTask) {
   const auto id = create();
   const auto bound = json({"bind", id, "--fence", "42", "--fence-key", "nightly"});
-  EXPECT_EQ(names(bound["fence"]), (std::vector<std::string>{"fence", "key", "authority"}));
+  EXPECT_EQ(member_names(bound["fence"]), (std::vector<std::string>{"fence", "key", "authority"}));
   EXPECT_EQ(bound["fence"]["fence"], "000000000000042");
   EXPECT_EQ(bound["fence"]["key"], "nightly");
   EXPECT_EQ(bound["fence"]["authority"].get<std::string>().size(), 36U);
@@ -410,8 +400,7 @@ TEST_F(TaskCommands, TheHintForTheNextPageCanBePasted) {
   const auto options = page.err.substr(start.size());
   EXPECT_NE(options.find("--status working"), std::string::npos) << options;
   EXPECT_NE(options.find("--limit 2"), std::string::npos) << options;
-  const auto next =
-      Program(directory(), {"bash", "-c", std::string(HOLDFAST_BINARY) + " " + options}, {}).wait();
+  const auto next = Program(directory(), {"bash", "-c", holdfast_program() + " " + options}, {}).wait();
   EXPECT_EQ(next.code, 0) << next.err;
   ASSERT_EQ(lines_of(next.out).size(), 2U) << next.out;
   EXPECT_TRUE(lines_of(next.out)[1].starts_with(created.front())) << next.out;
@@ -427,7 +416,7 @@ TEST_F(TaskCommands, CleanupSaysWhatItRemoved) {
   create({"--ttl", "1ms"});
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   const auto result = json({"cleanup"});
-  EXPECT_EQ(names(result), (std::vector<std::string>{"removed"}));
+  EXPECT_EQ(member_names(result), (std::vector<std::string>{"removed"}));
   EXPECT_EQ(result["removed"], 1);
   EXPECT_EQ(task({"cleanup"}).out, "0 expired tasks removed\n");
 }

@@ -9,6 +9,7 @@
 
 #include "program.hpp"
 #include "pty.hpp"
+#include "support/paths.hpp"
 
 namespace holdfast::test {
 namespace {
@@ -146,7 +147,7 @@ TEST_F(TaskRun, ProgressIsSeenWhileTheCommandRuns) {
   const auto listed = holdfast({"task", "list"}).out;
   EXPECT_NE(listed.find("50 %"), std::string::npos) << listed;
   EXPECT_EQ(get(id)["task"]["status"], "working");
-  close(open(file("go").c_str(), O_CREAT | O_WRONLY, 0600));
+  close(::open(file("go").c_str(), O_CREAT | O_WRONLY, 0600));
   EXPECT_EQ(running->wait().code, 0);
   EXPECT_EQ(get(id)["task"]["status"], "completed");
 }
@@ -188,7 +189,7 @@ TEST_F(TaskRun, ACancelAfterTheCommandsOwnEndIsToldAsSuch) {
   auto running = worker(id, {}, "while [ ! -e $DIR/go ]; do sleep 0.05; done");
   const auto command = pid_in(file("started"));
   running->signal(SIGSTOP);
-  close(open(file("go").c_str(), O_CREAT | O_WRONLY, 0600));
+  close(::open(file("go").c_str(), O_CREAT | O_WRONLY, 0600));
   // Not even a zombie: the keeper, which is not stopped, knows of the end.
   EXPECT_TRUE(eventually([&] { return kill(command, 0) != 0; }));
   EXPECT_EQ(holdfast({"task", "cancel", id}).code, 0);
@@ -395,7 +396,7 @@ TEST_F(TaskRun, AReaderThatWentAwayIsTheCommandsAffairAsEver) {
               {"bash", "-c",
                "\"$HOLDFAST\" task run -- sh -c 'trap \"\" PIPE; while echo y; do :; done 2>/dev/null; "
                "echo over >&2' | head -1"},
-              {.environment = {std::string("HOLDFAST=") + HOLDFAST_BINARY, "HOLDFAST_URL=" + url()}})
+              {.environment = {"HOLDFAST=" + holdfast_program(), "HOLDFAST_URL=" + url()}})
           .wait();
   EXPECT_EQ(result.out, "y\n");
   EXPECT_NE(result.err.find("over"), std::string::npos) << result.err;
@@ -434,7 +435,7 @@ TEST_F(TaskRun, ASignalEndsTheWaitForAReader) {
 }
 
 TEST_F(TaskRun, TheCommandReadsTheTerminal) {
-  Pty terminal({HOLDFAST_BINARY, "task", "run", "--", "sh", "-c", "echo ready; read x; echo got $x"},
+  Pty terminal({holdfast_program(), "task", "run", "--", "sh", "-c", "echo ready; read x; echo got $x"},
                {"HOLDFAST_URL=" + url()});
   EXPECT_TRUE(terminal.shows("ready")) << terminal.screen();
   terminal.type("this\n");
@@ -450,7 +451,7 @@ TEST_F(TaskRun, WhatIsLeftBehindInTheBackgroundIsNotWaitedFor) {
 
 TEST_F(TaskRun, WaitShowsTheProgressOnATerminal) {
   const auto id = create({"progress=0.25"});
-  Pty terminal({HOLDFAST_BINARY, "task", "wait", id}, {"HOLDFAST_URL=" + url()});
+  Pty terminal({holdfast_program(), "task", "wait", id}, {"HOLDFAST_URL=" + url()});
   EXPECT_TRUE(terminal.shows("working  25 %")) << terminal.screen();
   EXPECT_TRUE(terminal.shows(" s)")) << terminal.screen();
   EXPECT_EQ(holdfast({"task", "set", id, "progress=0.75"}).code, 0);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "program.hpp"
+#include "support/paths.hpp"
 
 namespace holdfast::test {
 namespace {
@@ -275,8 +276,7 @@ TEST_F(Usage, CompletionScriptsParseAndKnowTheOptions) {
       "complete_line holdfast task run --le\n"
       "complete_line holdfast task list --s\n";
   const auto result =
-      Program(directory(), {"bash", "-c", ask}, {.environment = {std::string("HOLDFAST=") + HOLDFAST_BINARY}})
-          .wait();
+      Program(directory(), {"bash", "-c", ask}, {.environment = {"HOLDFAST=" + holdfast_program()}}).wait();
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.out,
             "run lock task rpc doctor completion --version -h --help --url "

@@ -13,7 +13,7 @@
 namespace holdfast::test {
 namespace {
 
-class Breaking : public testing::TestWithParam<Engine> {
+class Breaking : public testing::TestWithParam<LockEngine> {
  protected:
   void SetUp() override {
     if (const auto why = GetParam().missing(); !why.empty()) GTEST_SKIP() << why;
@@ -28,7 +28,7 @@ class Breaking : public testing::TestWithParam<Engine> {
     EXPECT_TRUE(std::holds_alternative<Absence>(extend(*holders, old, "k", 60s)));
   }
 
-  std::unique_ptr<World> world;
+  std::unique_ptr<LockWorld> world;
   std::shared_ptr<LockBackend> holders;
   std::optional<Locks> operators;
   const LockId id = LockId::generate();
@@ -123,7 +123,7 @@ TEST_P(Breaking, NeedsAReason) {
   EXPECT_TRUE(is_locked(*holders, "k"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Engines, Breaking, testing::ValuesIn(engines()),
+INSTANTIATE_TEST_SUITE_P(Engines, Breaking, testing::ValuesIn(lock_engines()),
                          [](const auto& instance) { return instance.param.name; });
 
 /// Tells what it was asked to release, and lets something happen just before.

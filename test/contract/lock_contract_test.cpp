@@ -12,7 +12,7 @@
 namespace holdfast::test {
 namespace {
 
-class LockContract : public testing::TestWithParam<Engine> {
+class LockContract : public testing::TestWithParam<LockEngine> {
  protected:
   void SetUp() override {
     if (const auto why = GetParam().missing(); !why.empty()) GTEST_SKIP() << why;
@@ -31,7 +31,7 @@ class LockContract : public testing::TestWithParam<Engine> {
   /// This id, or another where one may not be used again once it was released.
   static LockId again(const LockId& id) { return GetParam().asks_again ? LockId::generate() : id; }
 
-  std::unique_ptr<World> world;
+  std::unique_ptr<LockWorld> world;
   std::shared_ptr<LockBackend> mine;
   std::shared_ptr<LockBackend> theirs;
   const LockId id = LockId::generate();
@@ -429,7 +429,7 @@ TEST_P(LockContract, ThreadsNeverHoldTheSameLockTogether) {
 }
 
 /// Each completion starts the next operation; without a trampoline this needs megabytes of stack.
-struct Chain {
+struct AcquireChain {
   LockBackend& backend;
   int links_left;
   std::atomic<bool> finished{false};
@@ -452,7 +452,7 @@ struct Chain {
 
 TEST_P(LockContract, AHundredThousandChainedCompletionsFitASmallStack) {
   // Engines that write to a disk run fewer links: a frame a link would still overflow.
-  Chain chain{*mine, GetParam().name == "memory" ? 100'000 : 10'000};
+  AcquireChain chain{*mine, GetParam().name == "memory" ? 100'000 : 10'000};
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setstacksize(&attributes, std::size_t{256} * 1024);
@@ -460,7 +460,7 @@ TEST_P(LockContract, AHundredThousandChainedCompletionsFitASmallStack) {
   ASSERT_EQ(pthread_create(
                 &thread, &attributes,
                 [](void* context) -> void* {
-                  static_cast<Chain*>(context)->next();
+                  static_cast<AcquireChain*>(context)->next();
                   return nullptr;
                 },
                 &chain),
@@ -471,7 +471,7 @@ TEST_P(LockContract, AHundredThousandChainedCompletionsFitASmallStack) {
   EXPECT_EQ(chain.links_left, -1);
 }
 
-INSTANTIATE_TEST_SUITE_P(Engines, LockContract, testing::ValuesIn(engines()),
+INSTANTIATE_TEST_SUITE_P(Engines, LockContract, testing::ValuesIn(lock_engines()),
                          [](const auto& instance) { return instance.param.name; });
 
 }  // namespace

@@ -16,7 +16,7 @@
 namespace holdfast::test {
 namespace {
 
-class LockIdleWaits : public testing::TestWithParam<Engine> {
+class LockIdleWaits : public testing::TestWithParam<LockEngine> {
  protected:
   void SetUp() override {
     if (const auto why = GetParam().missing(); !why.empty()) GTEST_SKIP() << why;
@@ -44,7 +44,7 @@ class LockIdleWaits : public testing::TestWithParam<Engine> {
         try_release(client, {.lock = {.id = own, .key = key(name)}, .durability = Durability::process}));
   }
 
-  std::unique_ptr<World> world;
+  std::unique_ptr<LockWorld> world;
   std::shared_ptr<LockBackend> mine;
   std::shared_ptr<LockBackend> theirs;
   const LockId id = LockId::generate();
@@ -178,15 +178,15 @@ TEST_P(LockIdleWaits, ThreadsAndIdleWaitersOfAKeyAreAllServed) {
   EXPECT_TRUE(woken);
 }
 
-INSTANTIATE_TEST_SUITE_P(Engines, LockIdleWaits, testing::ValuesIn(engines()),
+INSTANTIATE_TEST_SUITE_P(Engines, LockIdleWaits, testing::ValuesIn(lock_engines()),
                          [](const auto& instance) { return instance.param.name; });
 
 /// On one of each kind of engine that wakes only for a reason: there it can be counted.
 class ManyIdleWaits : public LockIdleWaits {
  public:
-  static std::vector<Engine> undisturbed() {
-    auto all = engines();
-    std::erase_if(all, [](const Engine& engine) {
+  static std::vector<LockEngine> undisturbed() {
+    auto all = lock_engines();
+    std::erase_if(all, [](const LockEngine& engine) {
       return engine.asks_again || engine.name == "redis_unix" || engine.name == "redis_tls";
     });
     return all;

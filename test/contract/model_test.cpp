@@ -14,7 +14,7 @@ namespace {
 
 /// What the locks of one store should be. Leases are either long, or short and then waited out at once, so
 /// that no answer depends on how fast the machine is.
-class Model {
+class LockModel {
  public:
   struct Held {
     LockId id;
@@ -37,7 +37,7 @@ class Model {
   }
 };
 
-class EveryEngine : public testing::TestWithParam<Engine> {};
+class EveryEngine : public testing::TestWithParam<LockEngine> {};
 
 TEST_P(EveryEngine, AgreesWithAPlainModelUnderRandomOperations) {
   Seeded random;
@@ -48,7 +48,7 @@ TEST_P(EveryEngine, AgreesWithAPlainModelUnderRandomOperations) {
   const std::vector<std::string> keys = {"a", "b", "c", "\xE9\x8D\xB5", std::string(512, 'z')};
   std::vector<LockId> ids;
   for (int i = 0; i < 6; ++i) ids.push_back(LockId::generate());
-  Model model;
+  LockModel model;
 
   for (int step = 0; step < 1500 && !HasFailure(); ++step) {
     auto& client = *random.pick(clients);
@@ -87,7 +87,7 @@ TEST_P(EveryEngine, AgreesWithAPlainModelUnderRandomOperations) {
             if (brief) {
               std::this_thread::sleep_for(8ms);
             } else {
-              model.held.emplace(key, Model::Held{id, granted->fence});
+              model.held.emplace(key, LockModel::Held{id, granted->fence});
             }
           }
         }
@@ -134,7 +134,7 @@ TEST_P(EveryEngine, AgreesWithAPlainModelUnderRandomOperations) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Engines, EveryEngine, testing::ValuesIn(engines()),
+INSTANTIATE_TEST_SUITE_P(Engines, EveryEngine, testing::ValuesIn(lock_engines()),
                          [](const auto& instance) { return instance.param.name; });
 
 }  // namespace

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "support/engines.hpp"
 #include "support/storage_calls.hpp"
-#include "support/storage_engines.hpp"
 
 namespace holdfast::test {
 
@@ -48,6 +48,11 @@ class StorageContract : public testing::TestWithParam<StorageEngine> {
   std::shared_ptr<StorageBackend> mine;
   std::shared_ptr<StorageBackend> theirs;
 };
+
+/// Variants to which nothing happens meanwhile.
+inline std::vector<StorageEngine> undisturbed_storage_engines() {
+  return storage_engines({"memory", "memory_hand_clock", "sqlite", "redis_tcp", "redis_unix", "redis_tls"});
+}
 
 inline std::string engine_name(const testing::TestParamInfo<StorageEngine>& instance) {
   return instance.param.name;

@@ -7,9 +7,9 @@
 #include <set>
 #include <tuple>
 
+#include "support/engines.hpp"
 #include "support/seeded.hpp"
 #include "support/storage_calls.hpp"
-#include "support/storage_engines.hpp"
 
 namespace holdfast::test {
 namespace {
@@ -23,7 +23,7 @@ bool before(const ListPosition& a, const ListPosition& b, ListOrder order) {
 
 /// What the records of one store should be. Expiries are far off, past, or waited for at once, so that no
 /// answer depends on how fast the machine is.
-class Model {
+class StorageModel {
  public:
   struct Record {
     StoredRecord stored;
@@ -117,7 +117,7 @@ class EveryStorageEngine : public testing::TestWithParam<StorageEngine> {
   std::optional<FencingToken> maybe_token() {
     return random.below(2) == 0 ? std::optional(any_token()) : std::nullopt;
   }
-  std::optional<ExpectedVersion> maybe_expected(const Model::Record* there) {
+  std::optional<ExpectedVersion> maybe_expected(const StorageModel::Record* there) {
     const auto version = there != nullptr ? there->stored.version : 1;
     const auto incarnation = there != nullptr ? there->stored.incarnation : std::string("another's");
     switch (random.below(6)) {
@@ -216,7 +216,7 @@ class EveryStorageEngine : public testing::TestWithParam<StorageEngine> {
         ASSERT_TRUE(std::holds_alternative<Written>(answer)) << answer.index();
         begin(key, text, std::get<Written>(answer), {}, fence);
       }
-    } else if (const auto why = Model::refusal(*there, expected, fence)) {
+    } else if (const auto why = StorageModel::refusal(*there, expected, fence)) {
       expect_refused(answer, *why);
     } else {
       ASSERT_TRUE(std::holds_alternative<Written>(answer)) << answer.index();
@@ -238,7 +238,7 @@ class EveryStorageEngine : public testing::TestWithParam<StorageEngine> {
       EXPECT_TRUE(std::holds_alternative<NoRecord>(answer) ||
                   (std::holds_alternative<Removed>(answer) && GetParam().asks_again))
           << answer.index();
-    } else if (const auto why = Model::refusal(*there, expected, fence)) {
+    } else if (const auto why = StorageModel::refusal(*there, expected, fence)) {
       expect_refused(answer, *why);
     } else {
       ASSERT_TRUE(std::holds_alternative<Removed>(answer)) << answer.index();
@@ -254,7 +254,7 @@ class EveryStorageEngine : public testing::TestWithParam<StorageEngine> {
     const auto answer = outcome(client(), GuardRecord{.key = key, .fence = fence});
     if (there == nullptr) {
       EXPECT_TRUE(std::holds_alternative<NoRecord>(answer)) << answer.index();
-    } else if (const auto why = Model::refusal(*there, {}, fence)) {
+    } else if (const auto why = StorageModel::refusal(*there, {}, fence)) {
       expect_refused(answer, *why);
     } else {
       there->stored.guarded_by = fence;
@@ -318,7 +318,7 @@ class EveryStorageEngine : public testing::TestWithParam<StorageEngine> {
   Seeded random;
   std::unique_ptr<StorageWorld> world;
   std::vector<std::shared_ptr<StorageBackend>> clients;
-  Model model;
+  StorageModel model;
   std::set<std::string> incarnations;
   std::string last_removed = "nobody's";
   int texts = 0;

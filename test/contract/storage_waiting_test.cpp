@@ -85,7 +85,7 @@ TEST_P(StorageOperations, AStoreIsNotAnothers) {
 }
 
 /// Each completion starts the next operation; without a trampoline this needs megabytes of stack.
-struct Chain {
+struct GetChain {
   StorageBackend& backend;
   int links_left;
   std::atomic<bool> finished{false};
@@ -102,7 +102,7 @@ struct Chain {
 };
 
 TEST_P(StorageOperations, ManyChainedCompletionsFitASmallStack) {
-  Chain chain{*mine, GetParam().name == "memory" ? 100'000 : 10'000};
+  GetChain chain{*mine, GetParam().name == "memory" ? 100'000 : 10'000};
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setstacksize(&attributes, std::size_t{256} * 1024);
@@ -110,7 +110,7 @@ TEST_P(StorageOperations, ManyChainedCompletionsFitASmallStack) {
   ASSERT_EQ(pthread_create(
                 &thread, &attributes,
                 [](void* context) -> void* {
-                  static_cast<Chain*>(context)->next();
+                  static_cast<GetChain*>(context)->next();
                   return nullptr;
                 },
                 &chain),

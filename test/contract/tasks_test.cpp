@@ -533,13 +533,17 @@ TEST_P(TasksOn, BadTextIsRefusedBeforeAnythingIsWritten) {
   EXPECT_EQ(store.get("alice", id).version, 1U);
 }
 
+/// The variants' names in CONTRIBUTING.md.
+std::string variant_name(const testing::TestParamInfo<TasksWay>& instance) {
+  if (instance.param.through_asio) return instance.param.engine + "_asio";
+  return instance.param.engine == "redis" ? "redis_tcp" : instance.param.engine;
+}
+
 INSTANTIATE_TEST_SUITE_P(Engine, TasksOn,
                          testing::Values(TasksWay{"memory", false}, TasksWay{"sqlite", false},
                                          TasksWay{"redis", false}, TasksWay{"memory", true},
                                          TasksWay{"sqlite", true}, TasksWay{"redis", true}),
-                         [](const auto& instance) {
-                           return instance.param.engine + (instance.param.through_asio ? "_asio" : "");
-                         });
+                         variant_name);
 
 }  // namespace
 }  // namespace holdfast::test

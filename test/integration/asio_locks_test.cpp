@@ -393,7 +393,7 @@ TEST_F(AsioLocks, WhoWaitsForTheLossOfAnEndedGuardIsToldThatToo) {
 }
 
 /// The way of a lock from coroutine to coroutine, on every kind of engine.
-class AsioEngines : public testing::TestWithParam<Engine> {};
+class AsioEngines : public testing::TestWithParam<LockEngine> {};
 
 TEST_P(AsioEngines, CoroutinesPassALockOnToEachOther) {
   if (const auto why = GetParam().missing(); !why.empty()) GTEST_SKIP() << why;
@@ -421,9 +421,9 @@ TEST_P(AsioEngines, CoroutinesPassALockOnToEachOther) {
   EXPECT_EQ(turns, 20);
 }
 
-std::vector<Engine> one_of_each_kind() {
-  auto all = engines();
-  std::erase_if(all, [](const Engine& engine) {
+std::vector<LockEngine> one_of_each_kind() {
+  auto all = lock_engines();
+  std::erase_if(all, [](const LockEngine& engine) {
     return engine.name != "memory" && engine.name != "sqlite" && engine.name != "redis_tcp";
   });
   return all;

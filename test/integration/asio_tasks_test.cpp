@@ -27,7 +27,7 @@ namespace {
 using asio::awaitable;
 using namespace std::chrono_literals;
 
-Json json(std::string_view text) {
+Json parsed_json(std::string_view text) {
   return Json::parse(text).value_or_throw();
 }
 
@@ -73,14 +73,14 @@ class AsioTasks : public testing::TestWithParam<std::string> {
 
 TEST_P(AsioTasks, ACoroutineAsksForATaskAndAnotherDoesIt) {
   run([](AsyncTasks& on) -> awaitable<void> {
-    const NewTask request{.method = "m", .variables = json(R"({"a":1})"), .request_key = "r"};
+    const NewTask request{.method = "m", .variables = parsed_json(R"({"a":1})"), .request_key = "r"};
     const auto made = co_await on.create("alice", request);
     auto claim = co_await on.claim("alice", made.id, {.ttl = 30s});
-    EXPECT_EQ((co_await claim.set_variables(json(R"({"b":2})"))).variables.str(), R"({"a":1,"b":2})");
+    EXPECT_EQ((co_await claim.set_variables(parsed_json(R"({"b":2})"))).variables.str(), R"({"a":1,"b":2})");
     EXPECT_EQ((co_await claim.update_status(TaskStatus::input_required, "which?")).status_message, "which?");
     EXPECT_EQ((co_await claim.update_status(TaskStatus::working)).status, TaskStatus::working);
     EXPECT_TRUE(claim.guard().still_held());
-    EXPECT_EQ((co_await claim.complete(json("42"), "done")).status, TaskStatus::completed);
+    EXPECT_EQ((co_await claim.complete(parsed_json("42"), "done")).status, TaskStatus::completed);
     EXPECT_EQ((co_await on.wait("alice", made.id))->result.str(), "42");
     EXPECT_EQ((co_await on.get_result("alice", made.id))->str(), "42");
     const ListTasks what{.status = TaskStatus::completed};
@@ -139,7 +139,7 @@ TEST_P(AsioTasks, ArgumentsMayEndBeforeTheOperationBegins) {
   run([](AsyncTasks& on, std::string task) -> awaitable<void> {
     auto owner = std::make_unique<std::string>("alice");
     auto name = std::make_unique<std::string>(task);
-    auto later = on.set_variables(*owner, *name, json(R"({"a":1})"));
+    auto later = on.set_variables(*owner, *name, parsed_json(R"({"a":1})"));
     owner.reset();
     name.reset();
     EXPECT_EQ((co_await std::move(later)).id, task);
@@ -162,7 +162,8 @@ TEST_P(AsioTasks, BadArgumentsReachTheHandlerToo) {
   EXPECT_FALSE(empty);
   empty = AsyncClaim(asio.executor(), Claim());
   EXPECT_EQ(code_of([&] {
-              asio.await({}, [&](auto token) { return empty.complete(json("1"), {}, std::move(token)); });
+              asio.await({},
+                         [&](auto token) { return empty.complete(parsed_json("1"), {}, std::move(token)); });
             }),
             ErrorCode::InvalidArgument);
 }
@@ -249,7 +250,7 @@ TEST_P(AsioTasks, WhatAWaitIsForRunsWhereItMayBlockAndMayThrow) {
                             "alice", id, 10s,
                             [&](const Task&) {
                               ran_on = std::this_thread::get_id();
-                              (void)blocking->set_variables("alice", id, json(R"({"seen":true})"));
+                              (void)blocking->set_variables("alice", id, parsed_json(R"({"seen":true})"));
                               return true;
                             },
                             asio::use_future)
@@ -346,7 +347,7 @@ TEST_P(AsioTasks, WritesUnderWayOutliveTheirClaim) {
     auto claim = blocking->claim("alice", id, {.ttl = 60s});
     auto done = std::make_shared<std::promise<Task>>();
     end = done->get_future();
-    claim.set_variables(json(R"({"a":1})"), {}, [done](Result<Task> task) {
+    claim.set_variables(parsed_json(R"({"a":1})"), {}, [done](Result<Task> task) {
       if (task) {
         done->set_value(*std::move(task));
       } else {

@@ -9,6 +9,7 @@
 #include <sstream>
 #include <thread>
 
+#include "support/paths.hpp"
 #include "support/redis_server.hpp"
 #include "support/tcp_proxy.hpp"
 
@@ -118,7 +119,7 @@ std::map<std::string, Severity> missing_rights(const RedisServer& server, const 
 
 /// What docs/guide/redis.md tells to grant.
 std::string documented_rights() {
-  std::ifstream guide(HOLDFAST_SOURCE_DIR "/docs/guide/redis.md");
+  std::ifstream guide(source_dir() + "/docs/guide/redis.md");
   const std::string start = "redis-cli ACL SETUSER locks on '>correct horse' ";
   for (std::string line; std::getline(guide, line);) {
     if (!line.starts_with(start)) continue;

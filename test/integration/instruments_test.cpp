@@ -140,10 +140,11 @@ TEST_F(Instrumented, ARenewalThatWasNotSentIsNotToldOf) {
   observer.reset();
   wire->plan(FaultyBackend::Operation::extend, FaultyBackend::Fault::hangs_for_a_second, 16);
   std::vector<Guard> renewed;
-  for (int i = 0; i < 16; ++i) renewed.push_back(locks->lock(std::to_string(i), {.ttl = 30ms}));
+  // Renewed after 200 ms: on a busy machine there is time left for each to be sent before its lease is lost.
+  for (int i = 0; i < 16; ++i) renewed.push_back(locks->lock(std::to_string(i), {.ttl = 600ms}));
   ASSERT_TRUE(eventually([&] { return wire->calls(FaultyBackend::Operation::extend) == 16; }));
-  auto last = locks->lock("last", {.ttl = 300ms});
-  std::this_thread::sleep_for(200ms);
+  auto last = locks->lock("last", {.ttl = 600ms});
+  std::this_thread::sleep_for(300ms);
   EXPECT_TRUE(last.release());
   renewed.clear();
   locks.reset();  // waits for all of it

@@ -89,15 +89,17 @@ TEST(Log, ASinkThatThrowsOrBlocksDisturbsNobody) {
 TEST(Log, MayEndOnItsOwnThreadWithMessagesWaiting) {
   auto log = std::make_unique<Log>();
   std::atomic<int> seen{0};
+  std::atomic<bool> written{false};  // before that the log must not go: it is written to
   Log& writer = *log;
   writer.set_sink(
       [&, owned = std::make_shared<std::unique_ptr<Log>>(std::move(log))](LogLevel, std::string_view) {
-        std::this_thread::sleep_for(20ms);
+        while (!written) std::this_thread::sleep_for(1ms);
         owned->reset();
         ++seen;
       });
   writer.write(LogLevel::warning, "one");
   writer.write(LogLevel::warning, "two");
+  written = true;
   while (seen < 2) std::this_thread::sleep_for(1ms);
 }
 

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "engine/redis/record_commands.hpp"
+#include "support/paths.hpp"
 #include "support/redis_locks.hpp"
 #include "support/redis_server.hpp"
 #include "support/seeded.hpp"
@@ -19,7 +20,7 @@ namespace {
 using redis::By;
 
 std::string documented(const std::string& name) {
-  std::ifstream file(HOLDFAST_TEST_VECTORS "/pmcp/" + name + ".lua");
+  std::ifstream file(vectors_dir() + "/pmcp/" + name + ".lua");
   std::stringstream text;
   text << file.rdbuf();
   if (text.str().empty()) throw std::runtime_error("no documented script " + name);

@@ -14,6 +14,8 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "support/paths.hpp"
+
 namespace holdfast::test {
 namespace {
 
@@ -21,8 +23,8 @@ using nlohmann::json;
 namespace fs = std::filesystem;
 
 /// Where scripts/interop-packages puts what package.json names.
-const fs::path modules = fs::path(HOLDFAST_SOURCE_DIR) / "build" / "interop" / "node_modules";
-const fs::path program = fs::path(HOLDFAST_SOURCE_DIR) / "test" / "interop" / "syncguard.cjs";
+const fs::path modules = fs::path(source_dir()) / "build" / "interop" / "node_modules";
+const fs::path program = fs::path(source_dir()) / "test" / "interop" / "syncguard.cjs";
 
 constexpr int patience_ms = 60'000;
 
@@ -50,7 +52,7 @@ std::string SyncGuard::missing() {
 
 SyncGuard::SyncGuard(const RedisServer& server, const std::string& prefix) {
   const std::string socket = server.unix_socket().unix_socket;
-  const std::string scripts = HOLDFAST_TEST_VECTORS "/documented";
+  const std::string scripts = vectors_dir() + "/documented";
   const std::string found_by = "NODE_PATH=" + modules.string();
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {

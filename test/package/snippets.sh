@@ -12,6 +12,8 @@
 set -euo pipefail
 mode=$1 document=$2
 name=$(basename "$document" .md)
+# In messages: from the project's root, so that a compiler cache finds the same text in every clone.
+shown=${document#"$(cd "$(dirname "$0")/../.." && pwd)/"}
 
 # blocks LANGUAGE DIR: writes every block to DIR/LINE (the line of its first text line, zero-padded).
 blocks() {
@@ -65,7 +67,7 @@ case $mode in
       [[ -e $block ]] || break
       line=$((10#$(basename "$block")))
       if grep -q '^int main(' "$block"; then
-        { echo "#line $line \"$document\""; cat "$block"; } >"$out/$name.$((program += 1)).program.cpp"
+        { echo "#line $line \"$shown\""; cat "$block"; } >"$out/$name.$((program += 1)).program.cpp"
         continue
       fi
       # Includes go to the top; blank lines keep the numbers right.
@@ -73,7 +75,7 @@ case $mode in
       {
         echo "void snippet_at_line_$line([[maybe_unused]] holdfast::Holdfast& hf);"
         echo "void snippet_at_line_$line([[maybe_unused]] holdfast::Holdfast& hf) {"
-        echo "#line $line \"$document\""
+        echo "#line $line \"$shown\""
         sed 's/^#include.*//' "$block"
         echo "}"
       } >>"$fragments"

@@ -1,10 +1,14 @@
 #include "support/engines.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <holdfast/memory.hpp>
 #include <holdfast/redis.hpp>
 #include <holdfast/sqlite.hpp>
-#include <ostream>
+#include <stdexcept>
+#include <thread>
 
+#include "engine/sqlite/storage.hpp"
 #include "support/asio_backend.hpp"
 #include "support/instrumented.hpp"
 #include "support/peer.hpp"
@@ -17,30 +21,60 @@ namespace {
 
 using std::chrono::milliseconds;
 
-class MemoryWorld final : public World {
+template <class Backend>
+constexpr bool stores_tasks = std::same_as<Backend, StorageBackend>;
+
+template <class Backend>
+std::shared_ptr<Backend> make_memory(const MemoryOptions& options = {}) {
+  if constexpr (stores_tasks<Backend>) {
+    return make_memory_storage_backend(options);
+  } else {
+    return make_memory_lock_backend(options);
+  }
+}
+
+template <class Backend>
+std::shared_ptr<Backend> make_sqlite(const std::filesystem::path& file) {
+  if constexpr (stores_tasks<Backend>) {
+    return make_sqlite_storage_backend(file).value_or_throw();
+  } else {
+    return make_sqlite_lock_backend(file).value_or_throw();
+  }
+}
+
+template <class Backend>
+Result<std::shared_ptr<Backend>> make_redis(const RedisOptions& options) {
+  if constexpr (stores_tasks<Backend>) {
+    return make_redis_storage_backend(options);
+  } else {
+    return make_redis_lock_backend(options);
+  }
+}
+
+template <class Backend>
+class MemoryWorld final : public WorldOf<Backend> {
  public:
-  std::shared_ptr<LockBackend> open() override { return backend_; }
+  std::shared_ptr<Backend> open() override { return backend_; }
 
  private:
-  std::shared_ptr<LockBackend> backend_ = make_memory_lock_backend();
+  std::shared_ptr<Backend> backend_ = make_memory<Backend>();
 };
 
-class SqliteWorld final : public World {
+template <class Backend>
+class SqliteWorld final : public WorldOf<Backend> {
  public:
-  std::shared_ptr<LockBackend> open() override {
-    return make_sqlite_lock_backend(dir_ / "holdfast.db").value_or_throw();
-  }
+  std::shared_ptr<Backend> open() override { return make_sqlite<Backend>(dir_ / "holdfast.db"); }
 
  private:
   TempDir dir_;
 };
 
 /// Every client but the first is in a process of its own.
-class SqliteProcessesWorld final : public World {
+class SqliteProcessesWorld final : public LockWorld {
  public:
   std::shared_ptr<LockBackend> open() override {
     const auto file = dir_ / "holdfast.db";
-    if (!std::filesystem::exists(file)) return make_sqlite_lock_backend(file).value_or_throw();
+    if (!std::filesystem::exists(file)) return make_sqlite<LockBackend>(file);
     return open_in_another_process("sqlite:" + file.string());
   }
 
@@ -48,16 +82,54 @@ class SqliteProcessesWorld final : public World {
   TempDir dir_;
 };
 
+/// Time passes only when the test says so: edges can be tested to the millisecond, and waiting costs nothing.
+class HandClock {
+ public:
+  void set(std::int64_t ms) { ms_ = ms; }
+  [[nodiscard]] std::int64_t read() const { return ms_; }
+
+ private:
+  std::atomic<std::int64_t> ms_{1'700'000'000'000};
+};
+
+class MemoryHandClockWorld final : public StorageWorld {
+ public:
+  std::shared_ptr<StorageBackend> open() override { return backend_; }
+  void reach(std::int64_t ms) override { clock_.set(ms); }
+
+ private:
+  HandClock clock_;
+  std::shared_ptr<StorageBackend> backend_ = make_memory_storage_backend(
+      {.clock = [](void* clock) { return static_cast<HandClock*>(clock)->read(); },
+       .clock_context = &clock_});
+};
+
+class SqliteHandClockWorld final : public StorageWorld {
+ public:
+  std::shared_ptr<StorageBackend> open() override {
+    const auto read = [this] { return clock_.read(); };
+    return sqlite::open_storage_backend(dir_ / "holdfast.db", {}, {},
+                                        {.boot_ms = read, .wall_ms = read, .identity = {"boot", 1}})
+        .value_or_throw();
+  }
+  void reach(std::int64_t ms) override { clock_.set(ms); }
+
+ private:
+  TempDir dir_;
+  HandClock clock_;
+};
+
 /// A server for each test, so that nothing of another is seen; each client has connections of its own.
-class RedisWorld final : public World {
+template <class Backend>
+class RedisWorld final : public WorldOf<Backend> {
  public:
   using Way = RedisOptions (RedisServer::*)() const;
   RedisWorld(Way way, bool tls) : server_({.tls = tls}), way_(way) {}
 
-  std::shared_ptr<LockBackend> open() override {
+  std::shared_ptr<Backend> open() override {
     auto options = (server_.*way_)();
-    options.lock_prefix = "contract";
-    return make_redis_lock_backend(options).value_or_throw();
+    options.lock_prefix = options.task_prefix = "contract";
+    return make_redis<Backend>(options).value_or_throw();
   }
 
  private:
@@ -65,14 +137,15 @@ class RedisWorld final : public World {
   Way way_;
 };
 
-class TroubledRedisWorld final : public World {
+template <class Backend>
+class TroubledRedisWorld final : public WorldOf<Backend> {
  public:
   TroubledRedisWorld(RedisServer::Options options, TroubledRedis::Trouble trouble, milliseconds every)
       : redis_(std::move(options), trouble, every) {}
 
-  std::shared_ptr<LockBackend> open() override {
+  std::shared_ptr<Backend> open() override {
     for (;;) {  // opening, unlike what follows, does not try again
-      if (auto made = make_redis_lock_backend(redis_.tcp())) return *std::move(made);
+      if (auto made = make_redis<Backend>(redis_.tcp())) return *std::move(made);
     }
   }
 
@@ -81,84 +154,140 @@ class TroubledRedisWorld final : public World {
 };
 
 /// Another engine's world, with every instrument attached.
-class TelemetryWorld final : public World {
+template <class Backend>
+class TelemetryWorld final : public WorldOf<Backend> {
  public:
-  explicit TelemetryWorld(std::unique_ptr<World> inner) : inner_(std::move(inner)) {}
-  std::shared_ptr<LockBackend> open() override { return with_observer(inner_->open(), observer_); }
+  explicit TelemetryWorld(std::unique_ptr<WorldOf<Backend>> inner) : inner_(std::move(inner)) {}
+  std::shared_ptr<Backend> open() override { return with_observer(inner_->open(), observer_); }
+  void reach(std::int64_t ms) override { inner_->reach(ms); }
 
  private:
   std::shared_ptr<Observer> observer_ = all_instruments();
-  std::unique_ptr<World> inner_;
+  std::unique_ptr<WorldOf<Backend>> inner_;
 };
 
-Engine with_telemetry(Engine engine, std::string name) {
+/// Another engine's world, every client of which is asked through Asio.
+template <class Backend>
+class AsioWorld final : public WorldOf<Backend> {
+ public:
+  explicit AsioWorld(std::unique_ptr<WorldOf<Backend>> inner) : inner_(std::move(inner)) {}
+  std::shared_ptr<Backend> open() override { return through_asio(inner_->open()); }
+  void reach(std::int64_t ms) override { inner_->reach(ms); }
+
+ private:
+  std::unique_ptr<WorldOf<Backend>> inner_;
+};
+
+template <template <class> class Wrapper, class Backend>
+EngineOf<Backend> wrapped(EngineOf<Backend> engine, std::string name) {
   engine.name = std::move(name);
   engine.make_world = [inner = std::move(engine.make_world)] {
-    return std::make_unique<TelemetryWorld>(inner());
+    return std::make_unique<Wrapper<Backend>>(inner());
   };
   return engine;
 }
 
-/// Another engine's world, every client of which is asked through Asio.
-class AsioWorld final : public World {
- public:
-  explicit AsioWorld(std::unique_ptr<World> inner) : inner_(std::move(inner)) {}
-  std::shared_ptr<LockBackend> open() override { return through_asio(inner_->open()); }
-
- private:
-  std::unique_ptr<World> inner_;
-};
-
-Engine with_asio(Engine engine, std::string name) {
-  engine.name = std::move(name);
-  engine.make_world = [inner = std::move(engine.make_world)] { return std::make_unique<AsioWorld>(inner()); };
-  return engine;
-}
-
-Engine redis_engine(std::string name, RedisWorld::Way way, bool tls = false) {
+template <class Backend>
+EngineOf<Backend> redis_engine(std::string name, typename RedisWorld<Backend>::Way way, bool tls = false) {
   return {.name = std::move(name),
-          .make_world = [way, tls] { return std::make_unique<RedisWorld>(way, tls); },
-          .missing = redis_missing,
-          .reserves_names = true};
-}
-
-Engine troubled_redis_engine(std::string name, const RedisServer::Options& options,
-                             TroubledRedis::Trouble trouble, milliseconds every) {
-  return {.name = std::move(name),
-          .make_world = [options, trouble,
-                         every] { return std::make_unique<TroubledRedisWorld>(options, trouble, every); },
+          .make_world = [way, tls] { return std::make_unique<RedisWorld<Backend>>(way, tls); },
           .missing = redis_missing,
           .reserves_names = true,
+          .cleans_up_by_itself = true};
+}
+
+template <class Backend>
+EngineOf<Backend> troubled_redis_engine(std::string name, const RedisServer::Options& options,
+                                        TroubledRedis::Trouble trouble, milliseconds every) {
+  return {.name = std::move(name),
+          .make_world =
+              [options, trouble, every] {
+                return std::make_unique<TroubledRedisWorld<Backend>>(options, trouble, every);
+              },
+          .missing = redis_missing,
+          .reserves_names = true,
+          .cleans_up_by_itself = true,
           .asks_again = true};
+}
+
+/// What locks and tasks both run on.
+template <class Backend>
+std::vector<EngineOf<Backend>> common_engines() {
+  using Variant = EngineOf<Backend>;
+  const Variant memory{.name = "memory",
+                       .make_world = [] { return std::make_unique<MemoryWorld<Backend>>(); }};
+  const Variant sqlite{.name = "sqlite",
+                       .make_world = [] { return std::make_unique<SqliteWorld<Backend>>(); }};
+  const Variant redis = redis_engine<Backend>("redis_tcp", &RedisServer::tcp);
+  return {
+      memory,
+      sqlite,
+      redis,
+      redis_engine<Backend>("redis_unix", &RedisServer::unix_socket),
+      redis_engine<Backend>("redis_tls", &RedisServer::tls, true),
+      troubled_redis_engine<Backend>("redis_disturbed", {}, TroubledRedis::disturb, milliseconds(3)),
+      troubled_redis_engine<Backend>("redis_restarting", {.persistent = true}, TroubledRedis::restart,
+                                     milliseconds(150)),
+      wrapped<TelemetryWorld>(memory, "memory_telemetry"),
+      wrapped<TelemetryWorld>(sqlite, "sqlite_telemetry"),
+      wrapped<TelemetryWorld>(redis, "redis_telemetry"),
+      wrapped<AsioWorld>(memory, "memory_asio"),
+      wrapped<AsioWorld>(sqlite, "sqlite_asio"),
+      wrapped<AsioWorld>(redis, "redis_asio"),
+  };
+}
+
+template <class Engine>
+std::vector<Engine> named(const std::vector<Engine>& all, std::initializer_list<std::string_view> names) {
+  std::vector<Engine> found;
+  for (const auto name : names) {
+    const auto at = std::ranges::find(all, name, &Engine::name);
+    if (at == all.end()) throw std::logic_error("there is no engine " + std::string(name));
+    found.push_back(*at);
+  }
+  return found;
 }
 
 }  // namespace
 
-void PrintTo(const Engine& engine, std::ostream* out) {
-  *out << engine.name;
+template <class Backend>
+void WorldOf<Backend>::reach(std::int64_t ms) {
+  if constexpr (stores_tasks<Backend>) {
+    constexpr std::int64_t clock_difference_ms = 25;
+    const auto backend = open();
+    while (backend->now_ms() < ms + clock_difference_ms) std::this_thread::sleep_for(milliseconds(2));
+  } else {
+    throw std::logic_error("locks have no clock to ask");
+  }
+}
+template class WorldOf<LockBackend>;
+template class WorldOf<StorageBackend>;
+
+std::vector<LockEngine> lock_engines() {
+  auto all = common_engines<LockBackend>();
+  all.push_back(
+      {.name = "sqlite_processes", .make_world = [] { return std::make_unique<SqliteProcessesWorld>(); }});
+  return all;
 }
 
-std::vector<Engine> engines() {
-  const Engine memory{"memory", [] { return std::make_unique<MemoryWorld>(); }};
-  const Engine sqlite{"sqlite", [] { return std::make_unique<SqliteWorld>(); }};
-  const Engine redis = redis_engine("redis_tcp", &RedisServer::tcp);
-  return {
-      memory,
-      sqlite,
-      {"sqlite_processes", [] { return std::make_unique<SqliteProcessesWorld>(); }},
-      redis,
-      redis_engine("redis_unix", &RedisServer::unix_socket),
-      redis_engine("redis_tls", &RedisServer::tls, true),
-      troubled_redis_engine("redis_disturbed", {}, TroubledRedis::disturb, milliseconds(3)),
-      troubled_redis_engine("redis_restarting", {.persistent = true}, TroubledRedis::restart,
-                            milliseconds(150)),
-      with_telemetry(memory, "memory_telemetry"),
-      with_telemetry(sqlite, "sqlite_telemetry"),
-      with_telemetry(redis, "redis_telemetry"),
-      with_asio(memory, "memory_asio"),
-      with_asio(sqlite, "sqlite_asio"),
-      with_asio(redis, "redis_asio"),
-  };
+std::vector<StorageEngine> storage_engines() {
+  auto all = common_engines<StorageBackend>();
+  all.push_back({.name = "memory_hand_clock",
+                 .make_world = [] { return std::make_unique<MemoryHandClockWorld>(); },
+                 .hand_clock = true});
+  return all;
+}
+
+std::vector<LockEngine> lock_engines(std::initializer_list<std::string_view> names) {
+  return named(lock_engines(), names);
+}
+std::vector<StorageEngine> storage_engines(std::initializer_list<std::string_view> names) {
+  auto all = storage_engines();
+  // Only for what depends on the time: anything else is the same as on "sqlite".
+  all.push_back({.name = "sqlite_hand_clock",
+                 .make_world = [] { return std::make_unique<SqliteHandClockWorld>(); },
+                 .hand_clock = true});
+  return named(all, names);
 }
 
 }  // namespace holdfast::test

@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "support/paths.hpp"
 #include "support/peer_protocol.hpp"
 #include "sys/operation.hpp"
 
@@ -28,7 +29,7 @@ class Line {
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, ends[1], STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    std::string program = HOLDFAST_TEST_PEER, argument = url;
+    std::string program = peer_program(), argument = url;
     char* const argv[] = {program.data(), argument.data(), nullptr};
     const int failed = posix_spawn(&pid_, program.c_str(), &actions, nullptr, argv, environ);
     posix_spawn_file_actions_destroy(&actions);

@@ -6,7 +6,7 @@ namespace holdfast::test {
 namespace {
 
 /// Nothing a test asks for takes that long; a test that waits for ever says less than one that fails.
-constexpr timeval patience{.tv_sec = 30, .tv_usec = 0};
+constexpr timeval connect_timeout{.tv_sec = 30, .tv_usec = 0};
 
 std::string describe(const redisReply& reply) {
   if (reply.type == REDIS_REPLY_NIL) return "(nil)";
@@ -24,10 +24,10 @@ std::string describe(const redisReply& reply) {
 RawRedis::RawRedis(const RedisOptions& where) {
   if (where.tls) throw std::runtime_error("RawRedis speaks no TLS");
   context_.reset(where.unix_socket.empty()
-                     ? redisConnectWithTimeout(where.host.c_str(), where.port, patience)
-                     : redisConnectUnixWithTimeout(where.unix_socket.c_str(), patience));
+                     ? redisConnectWithTimeout(where.host.c_str(), where.port, connect_timeout)
+                     : redisConnectUnixWithTimeout(where.unix_socket.c_str(), connect_timeout));
   if (context_ == nullptr || context_->err != 0) fail("cannot connect");
-  redisSetTimeout(context_.get(), patience);
+  redisSetTimeout(context_.get(), connect_timeout);
   if (!where.password.empty()) {
     text(where.user.empty() ? std::vector<std::string>{"AUTH", where.password}
                             : std::vector<std::string>{"AUTH", where.user, where.password});

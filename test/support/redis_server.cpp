@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
 /// Generous: a loaded machine under a sanitizer.
-constexpr auto patience = 20s;
+constexpr auto start_timeout = 20s;
 
 std::optional<fs::path> find_server() {
   const char* path = std::getenv("PATH");
@@ -169,7 +169,7 @@ bool RedisServer::launch(Until until) {
   // The answer must come by the Unix socket: another test's server may have the TCP port. Redis makes that
   // socket after it has all its ports.
   const auto socket = directory_ / "redis.sock";
-  const auto end_of_patience = std::chrono::steady_clock::now() + patience;
+  const auto end_of_patience = std::chrono::steady_clock::now() + start_timeout;
   while (std::chrono::steady_clock::now() < end_of_patience) {
     if (is_ready(ping(socket), until)) return true;
     if (::waitpid(pid_, nullptr, WNOHANG) == pid_) {

@@ -8,7 +8,7 @@ namespace {
 using namespace std::chrono_literals;
 using Loop = AcquireLoop;
 
-constexpr BootTime t0 = BootTime(1000s);
+constexpr BootTime start = BootTime(1000s);
 
 double nothing() {
   return 0.0;
@@ -21,7 +21,7 @@ double almost_one() {
 class Driven {
  public:
   explicit Driven(const LockOptions& options, double (*random)() = nothing)
-      : loop_(*AcquirePolicy::from(options), random), action_(loop_.start(t0)) {}
+      : loop_(*AcquirePolicy::from(options), random), action_(loop_.start(start)) {}
 
   Driven& then(const Loop::Event& event, BootTime::duration after = 0ms) {
     now_ += after;
@@ -42,7 +42,7 @@ class Driven {
 
  private:
   Loop loop_;
-  BootTime now_ = t0;
+  BootTime now_ = start;
   Loop::Action action_;
 };
 
@@ -223,7 +223,7 @@ TEST(AcquireLoop, AGrantThatComesTooLateToBeProvenIsGivenBack) {
 }
 
 TEST(AcquireLoop, AWaitersAttemptsAreBoundedByItsPatienceASingleOneIsNot) {
-  EXPECT_EQ(Driven({.wait = 3s}).is<Loop::Attempt>()->deadline, t0 + 3s);
+  EXPECT_EQ(Driven({.wait = 3s}).is<Loop::Attempt>()->deadline, start + 3s);
   EXPECT_EQ(Driven({.wait = 0ms}).is<Loop::Attempt>()->deadline, never);
   EXPECT_EQ(Driven({.wait = no_time_limit}).is<Loop::Attempt>()->deadline, never);
 }

@@ -5,6 +5,8 @@
 
 #include "core/storage_key.hpp"
 #include "engine/redis/layout.hpp"
+#include "support/calls.hpp"
+#include "support/paths.hpp"
 
 namespace holdfast::redis {
 namespace {
@@ -12,15 +14,12 @@ namespace {
 Layout layout(std::string_view prefix, std::uint32_t db = 0) {
   return Layout::make(prefix, db).value_or_throw();
 }
-LockKey key(std::string_view text) {
-  return LockKey::parse(text).value_or_throw();
-}
 std::string lock_key(const Layout& layout, std::string_view text) {
-  return layout.lock_key(key(text)).value_or_throw();
+  return layout.lock_key(test::key(text)).value_or_throw();
 }
 
 TEST(RedisLayout, NamesAreTheDocumentedOnes) {
-  std::ifstream in(HOLDFAST_TEST_VECTORS "/locks.json");
+  std::ifstream in(test::vectors_dir() + "/locks.json");
   const auto vectors = nlohmann::json::parse(in).at("redisKeys");
   ASSERT_FALSE(vectors.empty());
   for (const auto& v : vectors) {
@@ -76,7 +75,7 @@ TEST(RedisLayout, KeysThatWouldLandOnIndexesOrCountersAreReserved) {
   const auto names = layout("p");
   for (const auto& text : {"id:" + id, "id:-_" + id.substr(2), std::string("fence:p:"),
                            std::string("fence:p:x"), std::string("fence:p:fence:p:x")}) {
-    const auto made = names.lock_key(key(text));
+    const auto made = names.lock_key(test::key(text));
     ASSERT_FALSE(made) << text;
     EXPECT_EQ(made.error().code(), ErrorCode::InvalidArgument);
     EXPECT_FALSE(names.after_prefix("p:" + text)) << text;
@@ -95,16 +94,16 @@ TEST(RedisLayout, WithoutAPrefixEverythingUnderFenceIsReserved) {
   EXPECT_EQ(lock_key(names, "k"), "k");
   EXPECT_EQ(names.fence_key("k").value_or_throw(), "fence:k");
   EXPECT_EQ(names.authority_key(), "fence:");
-  EXPECT_FALSE(names.lock_key(key("fence:k")));
-  EXPECT_FALSE(names.lock_key(key("fence:")));
-  EXPECT_TRUE(names.lock_key(key("fence")));
+  EXPECT_FALSE(names.lock_key(test::key("fence:k")));
+  EXPECT_FALSE(names.lock_key(test::key("fence:")));
+  EXPECT_TRUE(names.lock_key(test::key("fence")));
 }
 
 TEST(RedisLayout, APrefixIsNotNormalisedButItsCopyInACounterIs) {
   const auto names = layout("cafe\u0301");
   EXPECT_EQ(lock_key(names, "k"), "cafe\u0301:k");
   EXPECT_EQ(names.fence_key("cafe\u0301:k").value_or_throw(), "cafe\u0301:fence:caf\u00e9:k");
-  EXPECT_FALSE(names.lock_key(key("fence:cafe\u0301:k"))) << "normalised, it is that counter's name";
+  EXPECT_FALSE(names.lock_key(test::key("fence:cafe\u0301:k"))) << "normalised, it is that counter's name";
 }
 
 TEST(RedisLayout, TheChannelNamesTheDatabaseAndTheAuthorityIsBesideTheCounters) {

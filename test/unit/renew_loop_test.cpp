@@ -13,61 +13,61 @@ namespace {
 using namespace std::chrono_literals;
 using Step = RenewLoop::Step;
 
-constexpr BootTime t0 = BootTime(1000s);
+constexpr BootTime granted_at = BootTime(1000s);
 const Ttl ttl = *Ttl::of(30s);
 
 RenewLoop loop(bool auto_renew = true, BootTime hold_until = never) {
-  return {ttl, t0, auto_renew, hold_until};
+  return {ttl, granted_at, auto_renew, hold_until};
 }
 
 TEST(Proof, RunsFromTheSendLessAMillisecondAndAThousandth) {
-  EXPECT_EQ(proof_end(t0, ttl), t0 + 30s - 1ms - 30ms);
-  EXPECT_EQ(loop().proven_until(), proof_end(t0, ttl));
+  EXPECT_EQ(proof_end(granted_at, ttl), granted_at + 30s - 1ms - 30ms);
+  EXPECT_EQ(loop().proven_until(), proof_end(granted_at, ttl));
 }
 
 TEST(RenewLoop, RenewsAfterAThird) {
   auto lease = loop();
-  EXPECT_EQ(lease.next_tick(), t0 + 10s);
-  EXPECT_EQ(lease.tick(t0 + 10s - 1ns), Step::none);
-  EXPECT_EQ(lease.tick(t0 + 10s), Step::extend);
-  EXPECT_EQ(lease.tick(t0 + 10s), Step::none) << "extends never overlap";
+  EXPECT_EQ(lease.next_tick(), granted_at + 10s);
+  EXPECT_EQ(lease.tick(granted_at + 10s - 1ns), Step::none);
+  EXPECT_EQ(lease.tick(granted_at + 10s), Step::extend);
+  EXPECT_EQ(lease.tick(granted_at + 10s), Step::none) << "extends never overlap";
 }
 
 TEST(RenewLoop, AnAnsweredExtendProvesFromItsSendOn) {
   auto lease = loop();
-  ASSERT_EQ(lease.tick(t0 + 10s), Step::extend);
-  lease.extend_sent(t0 + 10s, ttl);
+  ASSERT_EQ(lease.tick(granted_at + 10s), Step::extend);
+  lease.extend_sent(granted_at + 10s, ttl);
   lease.extend_granted();
-  EXPECT_EQ(lease.proven_until(), proof_end(t0 + 10s, ttl));
-  EXPECT_EQ(lease.next_tick(), t0 + 20s);
+  EXPECT_EQ(lease.proven_until(), proof_end(granted_at + 10s, ttl));
+  EXPECT_EQ(lease.next_tick(), granted_at + 20s);
 }
 
 TEST(RenewLoop, WhileAnExtendIsUnansweredTheLesserDeadlineCounts) {
   auto lease = loop();
   const Ttl shorter = *Ttl::of(1s);
-  lease.extend_sent(t0 + 1s, shorter);
-  EXPECT_EQ(lease.proven_until(), proof_end(t0 + 1s, shorter));
-  lease.extend_unanswered(t0 + 1s);
-  EXPECT_EQ(lease.proven_until(), proof_end(t0 + 1s, shorter)) << "it may have taken effect";
+  lease.extend_sent(granted_at + 1s, shorter);
+  EXPECT_EQ(lease.proven_until(), proof_end(granted_at + 1s, shorter));
+  lease.extend_unanswered(granted_at + 1s);
+  EXPECT_EQ(lease.proven_until(), proof_end(granted_at + 1s, shorter)) << "it may have taken effect";
   auto longer = loop();
-  longer.extend_sent(t0 + 1s, *Ttl::of(90s));
-  EXPECT_EQ(longer.proven_until(), proof_end(t0, ttl));
+  longer.extend_sent(granted_at + 1s, *Ttl::of(90s));
+  EXPECT_EQ(longer.proven_until(), proof_end(granted_at, ttl));
 }
 
 TEST(RenewLoop, AShortExtendUnderWayIsNotWarnedOfAsTheLongLeaseBeforeIt) {
   auto lease = loop();
   const Ttl shorter = *Ttl::of(30ms);
-  lease.extend_sent(t0 + 1s, shorter);
-  EXPECT_EQ(lease.tick(t0 + 1s), Step::none) << "there is time for the answer";
-  EXPECT_EQ(lease.next_tick(), proof_end(t0 + 1s, shorter) - 1ms);
+  lease.extend_sent(granted_at + 1s, shorter);
+  EXPECT_EQ(lease.tick(granted_at + 1s), Step::none) << "there is time for the answer";
+  EXPECT_EQ(lease.next_tick(), proof_end(granted_at + 1s, shorter) - 1ms);
 }
 
 TEST(RenewLoop, AnExtendThatWasStoppedBeforeItBeganChangesNothing) {
   auto lease = loop();
   const auto next = lease.next_tick();
-  lease.extend_sent(t0 + 1s, *Ttl::of(1s));
+  lease.extend_sent(granted_at + 1s, *Ttl::of(1s));
   lease.extend_not_begun();
-  EXPECT_EQ(lease.proven_until(), proof_end(t0, ttl));
+  EXPECT_EQ(lease.proven_until(), proof_end(granted_at, ttl));
   EXPECT_EQ(lease.provable_ttl(), ttl);
   EXPECT_EQ(lease.next_tick(), next);
 }
@@ -75,39 +75,41 @@ TEST(RenewLoop, AnExtendThatWasStoppedBeforeItBeganChangesNothing) {
 TEST(RenewLoop, AfterAnUnansweredExtendNoMoreThanItsTtlIsEverProven) {
   auto lease = loop();
   const Ttl shorter = *Ttl::of(6s);
-  lease.extend_sent(t0 + 1s, shorter);
-  lease.extend_unanswered(t0 + 2s);
-  EXPECT_EQ(lease.next_tick(), t0 + 2s + 200ms) << "tries again after a thirtieth of what can be proven";
-  lease.extend_sent(t0 + 3s, ttl);
+  lease.extend_sent(granted_at + 1s, shorter);
+  lease.extend_unanswered(granted_at + 2s);
+  EXPECT_EQ(lease.next_tick(), granted_at + 2s + 200ms)
+      << "tries again after a thirtieth of what can be proven";
+  lease.extend_sent(granted_at + 3s, ttl);
   lease.extend_granted();
-  EXPECT_EQ(lease.proven_until(), proof_end(t0 + 3s, shorter)) << "the unanswered one may come late";
-  EXPECT_EQ(lease.next_tick(), t0 + 5s) << "the renewals keep up with it";
+  EXPECT_EQ(lease.proven_until(), proof_end(granted_at + 3s, shorter)) << "the unanswered one may come late";
+  EXPECT_EQ(lease.next_tick(), granted_at + 5s) << "the renewals keep up with it";
   EXPECT_EQ(lease.ttl(), ttl) << "they still ask for what the holder asked for";
   EXPECT_EQ(lease.provable_ttl(), shorter);
-  lease.extend_sent(t0 + 5s, *Ttl::of(2s));
+  lease.extend_sent(granted_at + 5s, *Ttl::of(2s));
   lease.extend_granted();
-  EXPECT_EQ(lease.proven_until(), proof_end(t0 + 5s, *Ttl::of(2s))) << "an even shorter one is no exception";
+  EXPECT_EQ(lease.proven_until(), proof_end(granted_at + 5s, *Ttl::of(2s)))
+      << "an even shorter one is no exception";
 }
 
 TEST(RenewLoop, TheShortestUnansweredExtendCountsAndLongerOnesDoNot) {
   auto lease = loop();
   for (const auto length : {90s, 20s, 60s}) {
-    lease.extend_sent(t0 + 1s, *Ttl::of(length));
-    lease.extend_unanswered(t0 + 1s);
+    lease.extend_sent(granted_at + 1s, *Ttl::of(length));
+    lease.extend_unanswered(granted_at + 1s);
   }
-  lease.extend_sent(t0 + 2s, *Ttl::of(90s));
+  lease.extend_sent(granted_at + 2s, *Ttl::of(90s));
   lease.extend_granted();
-  EXPECT_EQ(lease.proven_until(), proof_end(t0 + 2s, *Ttl::of(20s)));
+  EXPECT_EQ(lease.proven_until(), proof_end(granted_at + 2s, *Ttl::of(20s)));
 }
 
 TEST(RenewLoop, UnansweredRenewalsOfOneTtlChangeNothingOnceOneIsAnswered) {
   auto lease = loop();
-  lease.extend_sent(t0 + 10s, ttl);
-  lease.extend_unanswered(t0 + 11s);
-  lease.extend_sent(t0 + 12s, ttl);
+  lease.extend_sent(granted_at + 10s, ttl);
+  lease.extend_unanswered(granted_at + 11s);
+  lease.extend_sent(granted_at + 12s, ttl);
   lease.extend_granted();
-  EXPECT_EQ(lease.proven_until(), proof_end(t0 + 12s, ttl));
-  EXPECT_EQ(lease.next_tick(), t0 + 22s);
+  EXPECT_EQ(lease.proven_until(), proof_end(granted_at + 12s, ttl));
+  EXPECT_EQ(lease.next_tick(), granted_at + 22s);
 }
 
 /// An engine that carries out unanswered extends whenever it likes, or never.
@@ -135,8 +137,8 @@ TEST(RenewLoop, NeverProvesMoreThanTheEngineCountsHoweverLateExtendsComeIn) {
     std::mt19937 random(seed);
     const auto upto = [&](std::uint32_t n) { return random() % n; };
     auto lease = loop();
-    BootTime now = t0;
-    LateEngine engine(t0 + ttl.length());
+    BootTime now = granted_at;
+    LateEngine engine(granted_at + ttl.length());
     for (int step = 0; step < 100; ++step) {
       now += std::chrono::milliseconds(upto(1500));
       if (lease.tick(now) == Step::lose) break;
@@ -162,7 +164,7 @@ TEST(RenewLoop, NeverProvesMoreThanTheEngineCountsHoweverLateExtendsComeIn) {
 
 TEST(RenewLoop, TriesAgainUntilTheDeadlineThenIsLostBeforeIt) {
   auto lease = loop();
-  BootTime now = t0;
+  BootTime now = granted_at;
   int tries = 0;
   for (;;) {
     now = lease.next_tick();
@@ -182,17 +184,17 @@ TEST(RenewLoop, TriesAgainUntilTheDeadlineThenIsLostBeforeIt) {
 
 TEST(RenewLoop, IsLostThoughAnExtendIsStillUnderWay) {
   auto lease = loop();
-  ASSERT_EQ(lease.tick(t0 + 10s), Step::extend);
-  lease.extend_sent(t0 + 10s, ttl);
+  ASSERT_EQ(lease.tick(granted_at + 10s), Step::extend);
+  lease.extend_sent(granted_at + 10s, ttl);
   EXPECT_EQ(lease.tick(lease.next_tick()), Step::lose);
   lease.extend_granted();
   EXPECT_EQ(lease.lost(), LossReason::unproven) << "once lost, it stays lost";
-  EXPECT_EQ(lease.tick(t0 + 20s), Step::none);
+  EXPECT_EQ(lease.tick(granted_at + 20s), Step::none);
 }
 
 TEST(RenewLoop, IsLostAtOnceWhenTheEngineKnowsNothingOfIt) {
   auto lease = loop();
-  lease.extend_sent(t0 + 1s, ttl);
+  lease.extend_sent(granted_at + 1s, ttl);
   EXPECT_TRUE(lease.extend_found_nothing());
   EXPECT_EQ(lease.lost(), LossReason::gone);
   EXPECT_EQ(lease.next_tick(), never) << "a lost lock is never created again";
@@ -200,39 +202,39 @@ TEST(RenewLoop, IsLostAtOnceWhenTheEngineKnowsNothingOfIt) {
 
 TEST(RenewLoop, WithoutRenewalItIsLostWhenTheLeaseEnds) {
   auto lease = loop(false);
-  EXPECT_EQ(lease.next_tick(), proof_end(t0, ttl) - 50ms);
+  EXPECT_EQ(lease.next_tick(), proof_end(granted_at, ttl) - 50ms);
   EXPECT_EQ(lease.tick(lease.next_tick()), Step::lose);
 }
 
 TEST(RenewLoop, MaxHoldEndsItHoweverOftenItWasRenewed) {
-  auto lease = loop(true, t0 + 35s);
-  ASSERT_EQ(lease.tick(t0 + 10s), Step::extend);
-  lease.extend_sent(t0 + 10s, ttl);
+  auto lease = loop(true, granted_at + 35s);
+  ASSERT_EQ(lease.tick(granted_at + 10s), Step::extend);
+  lease.extend_sent(granted_at + 10s, ttl);
   lease.extend_granted();
-  EXPECT_EQ(lease.proven_until(), t0 + 35s);
-  EXPECT_EQ(lease.next_tick(), t0 + 35s - 50ms) << "no renewal beyond the end";
-  EXPECT_EQ(lease.tick(t0 + 35s), Step::lose);
+  EXPECT_EQ(lease.proven_until(), granted_at + 35s);
+  EXPECT_EQ(lease.next_tick(), granted_at + 35s - 50ms) << "no renewal beyond the end";
+  EXPECT_EQ(lease.tick(granted_at + 35s), Step::lose);
   EXPECT_EQ(lease.lost(), LossReason::max_hold);
 }
 
 TEST(RenewLoop, AManualExtendChangesThePeriod) {
   auto lease = loop();
-  lease.extend_sent(t0 + 1s, *Ttl::of(90s));
+  lease.extend_sent(granted_at + 1s, *Ttl::of(90s));
   lease.extend_granted();
   EXPECT_EQ(lease.ttl().length(), 90s);
-  EXPECT_EQ(lease.next_tick(), t0 + 31s);
+  EXPECT_EQ(lease.next_tick(), granted_at + 31s);
 }
 
 TEST(RenewLoop, AnExtendOfWhichACopyMayComeLateBoundsEveryLaterProof) {
-  const BootTime start = BootTime(std::chrono::hours(1));
-  RenewLoop loop(*Ttl::of(30s), start, true, never);
-  loop.extend_sent(start + 1s, *Ttl::of(2s));
+  const BootTime begin = BootTime(std::chrono::hours(1));
+  RenewLoop loop(*Ttl::of(30s), begin, true, never);
+  loop.extend_sent(begin + 1s, *Ttl::of(2s));
   loop.may_be_repeated(*Ttl::of(2s));
   loop.extend_granted();
-  loop.extend_sent(start + 2s, *Ttl::of(30s));
+  loop.extend_sent(begin + 2s, *Ttl::of(30s));
   loop.extend_granted();
-  EXPECT_LE(loop.proven_until(), start + 4s);
-  EXPECT_LE(loop.next_tick(), start + 3s) << "and renews that much more often";
+  EXPECT_LE(loop.proven_until(), begin + 4s);
+  EXPECT_LE(loop.next_tick(), begin + 3s) << "and renews that much more often";
 }
 
 }  // namespace

@@ -81,6 +81,22 @@ TEST(TaskRecord, IsReadIntoATask) {
   EXPECT_EQ(task.guarded_by->lock_key, "k");
 }
 
+TEST(TaskRecord, TextThatJsonEscapesComesBackAsItWas) {
+  const std::string text = "a \"quoted\" C:\\path,\nanother line\tand \x01 \u00e9";
+  auto record = TaskRecord::begin({.id = "7",
+                                   .owner = text,
+                                   .method = text,
+                                   .now_ms = 1'700'000'000'123,
+                                   .ttl = 60s,
+                                   .poll_interval = 500ms,
+                                   .variables = {}});
+  record.set_status(TaskStatus::working, text);
+  const auto read = TaskRecord::parse(record.text(), "7").value_or_throw().task(1, "i", {});
+  EXPECT_EQ(read.owner, text);
+  EXPECT_EQ(read.request_method, text);
+  EXPECT_EQ(read.status_message, text);
+}
+
 TEST(TaskRecord, ANullDeletesAVariable) {
   auto record = begun();
   record.merge_variables(members(R"({"b":null,"absent":null,"c":"new"})"));

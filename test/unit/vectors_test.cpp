@@ -8,6 +8,7 @@
 
 #include "core/nfc.hpp"
 #include "core/storage_key.hpp"
+#include "support/paths.hpp"
 
 namespace holdfast {
 namespace {
@@ -18,7 +19,7 @@ using nlohmann::json;
 const json& vectors() {
   static const json all = [] {
     const char* named = std::getenv("HOLDFAST_VECTORS");
-    const std::string file = named != nullptr ? named : HOLDFAST_TEST_VECTORS "/locks.json";
+    const std::string file = named != nullptr ? named : test::vectors_dir() + "/locks.json";
     std::ifstream in(file);
     if (!in) throw std::runtime_error("cannot read the vectors " + file);
     return json::parse(in);

@@ -1,0 +1,128 @@
+# CTest tests from a GoogleTest program, listed when it is built: what CMake's gtest_discover_tests does, and
+# besides
+# - one test for a whole suite and parameter where each case would start something expensive, as a server;
+# - only the variants that run in this tree (the table in CONTRIBUTING.md);
+# - labels: how many tests may run beside this one (test/labels.cmake).
+# What cannot be registered so that it surely runs fails the build.
+
+# holdfast_discover_tests(TARGET PREFIX SECONDS each|grouped): registers PREFIX/SUITE.CASE or
+# PREFIX/SUITE/PARAMETER. SECONDS: the limit of one test.
+function(holdfast_discover_tests target prefix seconds how)
+  set(list ${CMAKE_CURRENT_BINARY_DIR}/${target}_list.cmake)
+  set(script ${PROJECT_SOURCE_DIR}/cmake/DiscoverTests.cmake)
+  set(labels ${PROJECT_SOURCE_DIR}/test/labels.cmake)
+  set(matrix ${PROJECT_SOURCE_DIR}/CONTRIBUTING.md)
+  if(CMAKE_CXX_FLAGS MATCHES "-fsanitize=([a-z]+)")
+    set(tree ${CMAKE_MATCH_1})
+  else()
+    set(tree plain)
+  endif()
+  # With the program, whatever is built: a list that is older would name tests that are no more.
+  set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${script} ${labels} ${matrix})
+  add_custom_command(TARGET ${target} POST_BUILD BYPRODUCTS ${list} VERBATIM
+    COMMAND ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:${target}> -DPREFIX=${prefix} -DSECONDS=${seconds} -DHOW=${how}
+            -DTREE=${tree} -DMATRIX=${matrix} -DLABELS=${labels} -DLIST=${list} -P ${script})
+  set(include ${CMAKE_CURRENT_BINARY_DIR}/${target}_include.cmake)
+  file(WRITE ${include} "if(EXISTS \"${list}\")\n  include(\"${list}\")\nelse()\n"
+                        "  add_test(${target}_NOT_BUILT ${target}_NOT_BUILT)\nendif()\n")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${include})
+endfunction()
+
+if(NOT CMAKE_SCRIPT_MODE_FILE)
+  return()
+endif()
+
+cmake_policy(VERSION 3.25)
+# The table: `| variant | plain | address | thread | why |`, where "yes" means that it runs there.
+set(columns plain address thread)
+list(FIND columns "${TREE}" column)
+if(column EQUAL -1)
+  message(FATAL_ERROR "there is no column for the tree ${TREE}")
+endif()
+set(row_of_the_table "^\\| `([a-z_]+)` \\| (yes|no) \\| (yes|no) \\| (yes|no) \\|")
+file(STRINGS ${MATRIX} rows REGEX "${row_of_the_table}")
+foreach(row ${rows})
+  string(REGEX MATCH "${row_of_the_table}" row "${row}")
+  set(cells "${CMAKE_MATCH_2}" "${CMAKE_MATCH_3}" "${CMAKE_MATCH_4}")
+  set(variant ${CMAKE_MATCH_1})
+  list(GET cells ${column} runs_${variant})
+endforeach()
+
+include(${LABELS})
+
+# Lines `SUITE.` and `  CASE`, without the parameters' values, which may be anything.
+execute_process(COMMAND ${PROGRAM} --gtest_list_tests OUTPUT_VARIABLE output COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX REPLACE "^Running main[^\n]*\n" "" output "${output}")
+string(REGEX REPLACE "  # (GetParam\\(\\)|TypeParam) = [^\n]*" "" output "${output}")
+if(output MATCHES "[^A-Za-z0-9_/.\n ]")
+  message(FATAL_ERROR "${PROGRAM}: a name in its list of tests, or a parameter's value with a line break, has an "
+                      "unexpected \"${CMAKE_MATCH_0}\"")
+endif()
+string(REGEX REPLACE "\n$" "" output "${output}")
+string(REPLACE "\n" ";" lines "${output}")
+
+set(names)
+foreach(line ${lines})
+  if(line MATCHES "^([A-Za-z0-9_/]+)\\.$")
+    set(suite ${CMAKE_MATCH_1})
+    string(REGEX REPLACE "^.*/([A-Za-z][A-Za-z0-9_]*)" "\\1" short_suite "${suite}")
+  elseif(line MATCHES "^  ([A-Za-z0-9_]+)(/[A-Za-z0-9_]+)?$")
+    set(case ${CMAKE_MATCH_1})
+    set(parameter "${CMAKE_MATCH_2}")
+    if(HOW STREQUAL "each")
+      set(name ${suite}.${case}${parameter})
+      set(filter ${name})
+    else()
+      if(case MATCHES "^DISABLED_")
+        message(FATAL_ERROR "${suite}.${case} is disabled, which a test of the whole suite would not show: use "
+                            "GTEST_SKIP, which CI refuses")
+      endif()
+      set(name ${short_suite}${parameter})
+      set(filter "${suite}.*${parameter}")
+      string(REGEX REPLACE "^/" "" variant "${parameter}")
+      if(variant AND NOT DEFINED runs_${variant})
+        message(FATAL_ERROR "${MATRIX} does not say in which trees the variant ${variant} runs")
+      elseif(variant AND NOT runs_${variant})
+        continue()
+      endif()
+    endif()
+    if(NOT DEFINED filter_of_${name})
+      set(filter_of_${name} "${filter}")
+      list(APPEND names ${name})
+    elseif(NOT filter_of_${name} STREQUAL filter)
+      message(FATAL_ERROR "${filter} and ${filter_of_${name}} would both be the test ${name}")
+    endif()
+  else()
+    message(FATAL_ERROR "${PROGRAM} lists something that is neither a suite nor a case: \"${line}\"")
+  endif()
+endforeach()
+if(NOT names)
+  message(FATAL_ERROR "${PROGRAM} lists no tests")
+endif()
+
+# GoogleTest names the skipped cases at the end, and behind them those that failed: then nothing is only skipped.
+set(only_skipped "\\[  SKIPPED \\] [A-Za-z0-9_/.]+\n*$")
+set(text "")
+foreach(name ${names})
+  set(properties TIMEOUT ${SECONDS} SKIP_REGULAR_EXPRESSION "${only_skipped}")
+  # CTest counts it as not run, and CI does not accept that.
+  if("/${name}" MATCHES "[/.]DISABLED_")
+    list(APPEND properties DISABLED TRUE)
+  endif()
+  set(labels_of_test)
+  foreach(label ${labels})
+    foreach(pattern ${${label}})
+      if("${PREFIX}/${name}" MATCHES "${pattern}")
+        list(APPEND labels_of_test ${label})
+        list(APPEND properties ${properties_of_${label}})
+        break()
+      endif()
+    endforeach()
+  endforeach()
+  string(REPLACE ";" "]==] [==[" properties "${properties}")
+  string(APPEND properties "]==] LABELS [==[${labels_of_test}")
+  string(APPEND text
+    "add_test([==[${PREFIX}/${name}]==] [==[${PROGRAM}]==] [==[--gtest_filter=${filter_of_${name}}]==])\n"
+    "set_tests_properties([==[${PREFIX}/${name}]==] PROPERTIES [==[${properties}]==])\n")
+endforeach()
+file(WRITE ${LIST} "${text}")

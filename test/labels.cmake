@@ -1,0 +1,32 @@
+# How many tests may run beside one another. scripts/test and the presets give CTest four slots a processor:
+# most tests wait, for a lease to expire or a server to start, and take one. The others say so here, by a
+# regular expression over the test's name.
+set(labels cpu timing long)
+
+# Computes rather than waits: one of them is enough for a processor.
+set(properties_of_cpu PROCESSORS 4)
+set(cpu
+  "^contract/(EveryEngine|EveryStorageEngine|ManyIdleWaits|StorageLargeRecords)/redis_"
+  "^contract/LockContract/(redis|sqlite)_(asio|tls|disturbed|telemetry)"
+  "^integration/SqliteProcesses\\."
+  "^cli/ProgressWriter\\.WhatASlowStore"
+  "^cli/JsonText\\."
+  "^cli/RpcConnection\\.TheAnswersOfABatchHaveALimit"
+  "^cli/RunDeath\\.ASignalIsNotLost")
+
+# Says how soon something must have happened, within a second or so: it has the machine to itself. Others allow
+# for tens of seconds, and only fail if it does not happen at all.
+set(properties_of_timing RUN_SERIAL TRUE)
+set(timing
+  "^cli/RunDeath\\.(KilledHoldfastTakes|StoppedHoldfastLoses|TheLongestHoldEnds|AStoppedCommandIsEndedToo)"
+  "^integration/RedisWaiting\\.AServerThatDoesNotConfirm")
+
+# Waits for many seconds: begins first, so that nothing has to wait for its end.
+set(properties_of_long COST 100)
+set(long
+  "^cli/RunDeath\\.AStoppedKeeperDoesNotLet"
+  "^cli/RunTerminal\\.AfterAStop"
+  "^cli/RpcSocket\\.ASignalEndsIt"
+  "^contract/.*/redis_restarting$"
+  "^contract/AfterStorageExpiry/redis_"
+  "^faults/MutualExclusion\\.")
