@@ -105,13 +105,14 @@ TEST_F(AsioPool, AThreadACancellationAndTheTimeMayComeTogether) {
   barrier.open();
   AsioThread thread;
   AsyncLocks there(thread.context().get_executor(), pooled.blocking());
-  for (int round = 0; round < 50; ++round) {
-    constexpr int calls = 40;
+  constexpr int rounds = 50, calls = 40;
+  for (int round = 0; round < rounds; ++round) {
     std::vector<asio::cancellation_signal> signals(calls);
     std::atomic<int> told = 0, strange = 0;
     asio::post(thread.context(), [&] {
       for (int i = 0; i < calls; ++i) {
-        const auto key = std::to_string(i);
+        // Never used before: a guard of an earlier round may still be releasing in the background.
+        const auto key = std::to_string(round * calls + i);
         const LockOptions how{.wait = i % 2 == 0 ? std::chrono::milliseconds(1) : no_time_limit};
         there.lock(key, how,
                    asio::bind_cancellation_slot(signals[static_cast<std::size_t>(i)].slot(),
@@ -129,7 +130,7 @@ TEST_F(AsioPool, AThreadACancellationAndTheTimeMayComeTogether) {
     EXPECT_TRUE(eventually([&] { return told == calls; })) << told;
     EXPECT_EQ(strange, 0);
   }
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < rounds * calls; ++i) {
     EXPECT_TRUE(eventually([&] { return !blocking.is_locked(std::to_string(i)); }));
   }
 }
