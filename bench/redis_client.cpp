@@ -78,8 +78,8 @@ struct Names {
 /// The commands of one pair, appended to hiredis' output.
 void append_acquire(bench::Raw& raw, const Scripts& scripts, const Names& names, std::string_view id) {
   const auto index = "syncguard:id:" + std::string(id);
-  raw.append(
-      {"EVALSHA", scripts.acquire, "3", names.lock_key, index, names.fence_key, id, "30000", names.json_key});
+  raw.append({"EVALSHA", scripts.acquire, "4", names.lock_key, index, names.fence_key,
+              "syncguard:fence:syncguard:", id, "30000", names.json_key});
 }
 void append_release(bench::Raw& raw, const Scripts& scripts, const Names& names, std::string_view id) {
   const auto index = "syncguard:id:" + std::string(id);

@@ -96,8 +96,8 @@ class Run {
     try {
       return guard.release();
     } catch (const Error& error) {
-      complain("warning: the lock " + quote(key_) + " could not be released and ends with its lease (" +
-               printable(error.what()) + ")");
+      complain("warning: releasing the lock " + quote(key_) + " was not confirmed (" +
+               printable(error.what()) + "). Unless it was released, it ends with its lease");
       return true;
     }
   }

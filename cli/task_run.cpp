@@ -148,8 +148,8 @@ class TaskRun {
     try {
       claim.release();
     } catch (const Error& error) {
-      complain("warning: the lock of the task could not be released and ends with its lease (" +
-               printable(error.what()) + ")");
+      complain("warning: releasing the lock of the task was not confirmed (" + printable(error.what()) +
+               "). Unless it was released, it ends with its lease");
     }
   }
 

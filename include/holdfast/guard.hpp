@@ -31,6 +31,10 @@ struct DetachedLock {
   Ttl ttl;
   Fence fence;
   std::int64_t expires_at_ms = 0;
+  /// Whose counter the fence comes from. Empty, as made by hand: the store's, as it is when adopted.
+  std::string authority = {};
+  /// A copy of its acquire got lost and may still arrive: the adopter's release then prevents a late grant.
+  bool acquire_may_be_repeated = false;
 };
 
 /// A held lock that is renewed while this object lives and released at most once, at its end. Movable; the

@@ -45,6 +45,11 @@ struct AcquireRequest {
 struct Granted {
   Fence fence;
   std::int64_t expires_at_ms = 0;
+  /// Whose counter the fence comes from, read in the same atomic step. A store that lost its data is another
+  /// authority from the next grant on, for processes that stay connected too.
+  std::string authority = {};
+  /// The request was sent more than once, and a copy of it may still arrive, after the id's release too.
+  bool may_be_repeated = false;
 };
 
 /// Somebody else holds the lock: a result, not an error.
@@ -65,8 +70,14 @@ struct ReleaseRequest {
   LockRef lock;
   Durability durability = Durability::machine;
   BootTime deadline = never;
-  /// Not empty: an operator takes the lock away from its holder, and says why. For telemetry; to the engine
-  /// it is a release like any other.
+  /// Empty for a caller that knows the lock id alone.
+  std::optional<HolderProof> proof = {};
+  /// An earlier release of this id was never answered, so it may have been carried out.
+  bool asked_before = false;
+  /// A copy of the id's acquire may still arrive (Granted::may_be_repeated): it must not be granted any more.
+  bool acquire_may_be_repeated = false;
+  /// Not empty: an operator breaks the lock, for this reason. The holder's own release must then not count as
+  /// done, even if its answer is lost and it is repeated.
   std::string broken_because = {};
 };
 
@@ -180,6 +191,10 @@ class LockBackend {
   virtual void acquire(AcquireRequest request, std::stop_token stop, Done<AcquireOutcome> done) = 0;
 
   /// Frees the lock if this id holds it, and wakes a waiter. With a key, the id is looked for there only.
+  /// Sent more than once (`asked_before`, or repeated by the engine after a lost answer) and finding nothing,
+  /// it is Released if the request's proof holds, the authority and the fence counter are still the grant's,
+  /// and no operator broke the lock; an Absence if one of these is known to fail; else NetworkTimeout:
+  /// unknown. An engine whose failures always mean that nothing was done (SQLite) answers what it finds.
   virtual void release(ReleaseRequest request, std::stop_token stop, Done<ReleaseOutcome> done) = 0;
 
   /// Sets the expiry to now + ttl, replacing what was left (longer or shorter), if this id holds the lock.

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <compare>
 #include <cstdint>
+#include <holdfast/clock.hpp>
 #include <holdfast/fence.hpp>
 #include <holdfast/result.hpp>
 #include <optional>
@@ -70,6 +71,14 @@ struct LockRecord {
   Fence fence;
   std::int64_t acquired_at_ms = 0;
   std::int64_t expires_at_ms = 0;
+};
+
+/// What a holder knows of its own grant. It decides a release that was sent more than once and found nothing.
+struct HolderProof {
+  Fence fence;
+  std::string authority;
+  BootTime until;     ///< the lease cannot have expired before this
+  bool lost = false;  ///< it was lost before its release
 };
 
 /// A held lock as anyone may see it: hashes in place of key and lock id.

@@ -49,10 +49,6 @@ std::shared_ptr<HeldLock> HeldLock::background_self() {
   return {std::make_shared<Counted>(shared_self()), this};
 }
 
-const std::string& HeldLock::authority() const noexcept {
-  return runtime_->authority;
-}
-
 flow::Flow HeldLock::completing() const noexcept {
   return runtime_->completing();
 }
@@ -293,7 +289,9 @@ flow::Op<std::optional<DetachedLock>> HeldLock::detach(flow::Flow flow, Self sel
                          .id = self->grant_.id,
                          .ttl = ttl,
                          .fence = self->grant_.fence,
-                         .expires_at_ms = extended->expires_at_ms};
+                         .expires_at_ms = extended->expires_at_ms,
+                         .authority = self->grant_.authority,
+                         .acquire_may_be_repeated = self->grant_.acquire_may_be_repeated};
 }
 
 flow::Op<LossReason> HeldLock::wait_lost(flow::Flow flow, Self self, std::stop_token stop) {
@@ -325,26 +323,34 @@ bool HeldLock::end_hold() {
   return true;
 }
 
-/// A second try after an unanswered one that finds nothing was preceded by a first that worked, as long as
-/// the lease cannot have ended by itself.
+ReleaseRequest HeldLock::release_request(BootTime deadline) const {
+  const std::lock_guard lock(mutex_);
+  const BootTime until = lease_.proven_until();
+  const bool lost = lease_.lost() || BootClock::now() >= until;
+  return {.lock = {.id = grant_.id, .key = grant_.key},
+          .durability = Durability::process,
+          .deadline = deadline,
+          .proof =
+              HolderProof{.fence = grant_.fence, .authority = grant_.authority, .until = until, .lost = lost},
+          .acquire_may_be_repeated = grant_.acquire_may_be_repeated};
+}
+
+/// Asks a second time after an unanswered one. The engine judges whether a first that worked is why the
+/// second found nothing.
 flow::Op<bool> HeldLock::release_now(flow::Flow flow, Self self, BootTime deadline, std::stop_token stop) {
   const auto& backend = self->runtime_->backend;
-  const ReleaseRequest request{.lock = {.id = self->grant_.id, .key = self->grant_.key},
-                               .durability = Durability::process,
-                               .deadline = deadline};
+  auto request = self->release_request(deadline);
   const auto ask = [&](Done<ReleaseOutcome> done) { backend->release(request, stop, std::move(done)); };
   auto answer = co_await flow.step<ReleaseOutcome>(backend, stop, deadline, ask);
-  const bool unanswered = !answer && answer.error().transient();
-  if (unanswered) answer = co_await flow.step<ReleaseOutcome>(backend, stop, deadline, ask);
+  if (!answer && answer.error().transient()) {
+    request.asked_before = true;
+    answer = co_await flow.step<ReleaseOutcome>(backend, stop, deadline, ask);
+  }
   if (!answer) {
     self->observed_.released();  // as far as its holder is concerned
     co_return answer.error().about(self->key(), self->id().str());
   }
-  bool released = std::holds_alternative<Released>(*answer);
-  if (!released && unanswered) {
-    const std::lock_guard lock(self->mutex_);
-    released = BootClock::now() < self->lease_.proven_until();
-  }
+  const bool released = std::holds_alternative<Released>(*answer);
   if (released) {
     self->observed_.released();
   } else {
@@ -401,7 +407,7 @@ void HeldLock::dispose_in_background() noexcept {
   auto callback = take_release_error_callback();
   if (flow::blocks(*runtime_->backend) && !callback) {
     observed_.released();  // nobody will know better
-    return runtime_->release_later(grant_.key, grant_.id, deadline);
+    return runtime_->release_later(release_request(deadline));
   }
   auto report_to = std::make_shared<std::function<void(const Error&)>>(std::move(callback));
   auto self = background_self();

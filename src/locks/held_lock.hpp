@@ -31,10 +31,12 @@ class HeldLock final : public sys::Timed {
     LockKey key;
     LockId id;
     Fence fence;
+    std::string authority;
     std::int64_t expires_at_ms;
     Ttl ttl;
     BootTime sent;
-    TraceContext context = {};  ///< of whoever waited for it
+    bool acquire_may_be_repeated = false;  ///< see Granted
+    TraceContext context = {};             ///< of whoever waited for it
     /// Others held it before: an extend of theirs for this ttl, or ours that adopted it, may yet come in
     /// late.
     bool adopted = false;
@@ -48,7 +50,7 @@ class HeldLock final : public sys::Timed {
   [[nodiscard]] const std::string& key() const noexcept { return grant_.key.str(); }
   [[nodiscard]] const LockId& id() const noexcept { return grant_.id; }
   [[nodiscard]] Fence fence() const noexcept { return grant_.fence; }
-  [[nodiscard]] const std::string& authority() const noexcept;
+  [[nodiscard]] const std::string& authority() const noexcept { return grant_.authority; }
   [[nodiscard]] std::int64_t expires_at_ms() const;
   [[nodiscard]] std::chrono::nanoseconds remaining() const noexcept;
   [[nodiscard]] std::stop_token lost() const noexcept { return loss_.get_token(); }
@@ -98,6 +100,7 @@ class HeldLock final : public sys::Timed {
   void end_extend(Ttl ttl, const Result<ExtendOutcome>& answer);
   /// Marks the end of the hold; false if it had ended. From then on there are no loss signals.
   bool end_hold();
+  [[nodiscard]] ReleaseRequest release_request(BootTime deadline) const;
   void dispose_now(BootTime deadline) noexcept;
   [[nodiscard]] BootTime dispose_deadline() const noexcept;
 

@@ -185,7 +185,7 @@ Capabilities Locks::capabilities() const noexcept {
   return runtime_->backend->capabilities();
 }
 std::string Locks::authority() const {
-  return runtime_->authority;
+  return runtime_->backend->authority();
 }
 LockBackend& Locks::backend() const noexcept {
   return *runtime_->backend;

@@ -78,9 +78,11 @@ Op<std::optional<Guard>> adopt(Flow flow, Runtime runtime, DetachedLock lock, Lo
   HeldLock::Grant grant{.key = lock.key,
                         .id = lock.id,
                         .fence = lock.fence,
+                        .authority = lock.authority.empty() ? runtime->backend->authority() : lock.authority,
                         .expires_at_ms = extended->expires_at_ms,
                         .ttl = lock.ttl,
                         .sent = sent,
+                        .acquire_may_be_repeated = lock.acquire_may_be_repeated,
                         .context = std::move(context),
                         .adopted = true};
   co_return std::optional(guarded(runtime, std::move(grant), options));
@@ -96,7 +98,9 @@ Op<DetachedLock> acquire(Flow flow, Runtime runtime, std::string key, LockOption
                          .id = grant.id,
                          .ttl = grant.ttl,
                          .fence = grant.fence,
-                         .expires_at_ms = grant.expires_at_ms};
+                         .expires_at_ms = grant.expires_at_ms,
+                         .authority = std::move(grant.authority),
+                         .acquire_may_be_repeated = grant.acquire_may_be_repeated};
 }
 
 Op<bool> release(Flow flow, Runtime runtime, std::string lock_id, std::stop_token stop) {

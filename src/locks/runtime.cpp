@@ -12,12 +12,13 @@ void LockRuntime::abandon(const LockKey& key, const LockId& id) {
   });
 }
 
-void LockRuntime::release_later(const LockKey& key, const LockId& id, BootTime deadline) {
-  renewer.post([backend = backend, log = log, key, id, deadline] {
-    const ReleaseRequest request{
-        .lock = {.id = id, .key = key}, .durability = Durability::process, .deadline = deadline};
+void LockRuntime::release_later(ReleaseRequest request) {
+  renewer.post([backend = backend, log = log, request = std::move(request)]() mutable {
     auto answer = locks::release(*backend, request);
-    if (!answer && answer.error().transient()) answer = locks::release(*backend, request);
+    if (!answer && answer.error().transient()) {
+      request.asked_before = true;
+      answer = locks::release(*backend, request);
+    }
     if (!answer) tell_unreleased(log, answer.error());
   });
 }

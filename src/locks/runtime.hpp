@@ -28,7 +28,6 @@ class LockRuntime {
       : observer(std::move(told)),
         backend(std::move(engine)),
         log(std::move(sink)),
-        authority(backend->authority()),
         backend_name(backend->capabilities().backend) {}
 
   [[nodiscard]] static Guard guard(std::shared_ptr<HeldLock> held) noexcept { return Guard(std::move(held)); }
@@ -44,7 +43,7 @@ class LockRuntime {
   void abandon(const LockKey& key, const LockId& id);
   /// Releases a lock in the background that nobody guards any more. Only for engines that block: whoever lets
   /// go of this runtime last waits for it, so a program that ends right after has released its locks.
-  void release_later(const LockKey& key, const LockId& id, BootTime deadline);
+  void release_later(ReleaseRequest request);
   /// The one line about a release that nobody else can be told of.
   static void tell_unreleased(const std::shared_ptr<Log>& log, const Error& error) noexcept;
   void log_debug(std::string message) const noexcept {
@@ -55,7 +54,6 @@ class LockRuntime {
   const std::shared_ptr<Observer> observer;
   const std::shared_ptr<LockBackend> backend;
   const std::shared_ptr<Log> log;
-  const std::string authority;
   const std::string_view backend_name;
   const sys::Birthplace home;
   /// Renewals, releases that nobody waits for, and callbacks.

@@ -75,9 +75,11 @@ flow::Op<HeldLock::Grant> run_loop(flow::Flow flow, std::shared_ptr<LockRuntime>
       co_return HeldLock::Grant{.key = std::move(key),
                                 .id = *waiter.id,
                                 .fence = waiter.granted->fence,
+                                .authority = std::move(waiter.granted->authority),
                                 .expires_at_ms = waiter.granted->expires_at_ms,
                                 .ttl = policy.ttl,
-                                .sent = waiter.first_sent};
+                                .sent = waiter.first_sent,
+                                .acquire_may_be_repeated = waiter.granted->may_be_repeated};
     }
     action = loop.resume(event, BootClock::now());
   }

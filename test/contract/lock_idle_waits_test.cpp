@@ -38,10 +38,9 @@ class LockIdleWaits : public testing::TestWithParam<LockEngine> {
   /// Somebody has the lock and frees it.
   static void hold_and_release(LockBackend& client, std::string_view name) {
     const auto own = LockId::generate();
-    ASSERT_TRUE(try_acquire(
-        client, {.id = own, .key = key(name), .ttl = ttl(60s), .durability = Durability::process}));
-    ASSERT_TRUE(
-        try_release(client, {.lock = {.id = own, .key = key(name)}, .durability = Durability::process}));
+    const bool held = acquire(client, own, name).has_value();
+    const auto absence = release(client, own, std::string(name));
+    ASSERT_EQ(held, !absence);
   }
 
   std::unique_ptr<LockWorld> world;

@@ -7,6 +7,7 @@
 
 #include <holdfast/locks.hpp>
 #include <holdfast/redis.hpp>
+#include <set>
 #include <thread>
 
 #include "support/calls.hpp"
@@ -101,13 +102,6 @@ TEST_F(RedisLock, ATombstoneGoesByItself) {
   const auto left = server->raw().integer({"PTTL", index_of(id)});
   EXPECT_GT(left, 0);
   EXPECT_LE(left, 60'000);
-}
-
-TEST_F(RedisLock, AReleaseWhoseAnswerIsLostIsAskedAgainAndIsDone) {
-  ASSERT_TRUE(acquire(*proxied, id, "k"));
-  proxy->cut_after(Way::to_client, 1);
-  EXPECT_EQ(release(*proxied, id, "k"), std::nullopt);
-  EXPECT_FALSE(is_locked(*direct, "k"));
 }
 
 TEST_F(RedisLock, AnExtendWhoseAnswerIsLostIsAskedAgain) {
@@ -220,6 +214,20 @@ TEST_F(RedisLock, AServerThatForgotItsCountersIsAnotherAuthority) {
   const auto before = direct->authority();
   server->raw().text({"FLUSHALL"});
   EXPECT_NE(make_redis_lock_backend(server->tcp()).value_or_throw()->authority(), before);
+}
+
+TEST_F(RedisLock, AServerThatForgotItsCountersIsAnotherAuthorityForThoseWhoStayConnectedToo) {
+  std::set<std::string> authorities{direct->authority()};
+  for (int loss = 1; loss <= 3; ++loss) {
+    server->raw().text({"FLUSHALL"});
+    const auto granted = acquire(*direct, LockId::generate(), "k");
+    ASSERT_TRUE(granted);
+    EXPECT_EQ(granted->fence.value(), 1U) << "the counter began anew";
+    EXPECT_TRUE(authorities.insert(granted->authority).second) << "so its fences must not be compared";
+    EXPECT_EQ(direct->authority(), granted->authority);
+    EXPECT_EQ(acquire(*proxied, LockId::generate(), "other")->authority, granted->authority);
+    EXPECT_EQ(make_redis_lock_backend(server->tcp()).value_or_throw()->authority(), granted->authority);
+  }
 }
 
 TEST_F(RedisLock, DatabasesAndPrefixesAreApart) {

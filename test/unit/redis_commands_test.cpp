@@ -106,8 +106,9 @@ TEST_F(RedisCommands, AKeyIsWrittenAsJson) {
 }
 
 TEST_F(RedisCommands, RepliesMeanWhatTheScriptsSay) {
-  const auto granted = std::get<Granted>(
-      *acquire_outcome(*reply_of("*3\r\n:1\r\n$15\r\n000000000000042\r\n:1700000000500\r\n"), acquire));
+  const auto granted = std::get<Granted>(*acquire_outcome(
+      *reply_of("*4\r\n:1\r\n$15\r\n000000000000042\r\n:1700000000500\r\n$5\r\nstore\r\n"), acquire));
+  EXPECT_EQ(granted.authority, "store");
   EXPECT_EQ(granted.fence.value(), 42U);
   EXPECT_EQ(granted.expires_at_ms, 1'700'000'000'500);
   EXPECT_EQ(std::get<Refused>(*acquire_outcome(*reply_of(":250\r\n"), acquire)).free_in, milliseconds(250));
@@ -143,9 +144,12 @@ TEST_F(RedisCommands, CodesOfTheScriptsBecomeErrorsThatNameTheLock) {
 TEST_F(RedisCommands, AReplyThatNoScriptGivesIsInternalAndNamesTheOperation) {
   for (const auto* bytes :
        {":7\r\n", ":2\r\n", "+OK\r\n", "$2\r\nhi\r\n", "*0\r\n", "*1\r\n:1\r\n", "*2\r\n:1\r\n$1\r\nx\r\n",
-        "*2\r\n:0\r\n$1\r\nx\r\n", "*2\r\n:9\r\n:9\r\n", "*3\r\n:1\r\n$2\r\n42\r\n:5\r\n",
-        "*3\r\n:1\r\n:42\r\n:5\r\n", "*3\r\n:1\r\n$15\r\n000000000000042\r\n$1\r\n5\r\n",
-        "*3\r\n:0\r\n$15\r\n000000000000042\r\n:5\r\n", "*3\r\n$-1\r\n$-1\r\n$-1\r\n", "*1\r\n*0\r\n"}) {
+        "*2\r\n:0\r\n$1\r\nx\r\n", "*2\r\n:9\r\n:9\r\n", "*4\r\n:1\r\n$2\r\n42\r\n:5\r\n$1\r\na\r\n",
+        "*4\r\n:1\r\n:42\r\n:5\r\n$1\r\na\r\n",
+        "*4\r\n:1\r\n$15\r\n000000000000042\r\n$1\r\n5\r\n$1\r\na\r\n",
+        "*4\r\n:0\r\n$15\r\n000000000000042\r\n:5\r\n$1\r\na\r\n",
+        "*4\r\n:1\r\n$15\r\n000000000000042\r\n:5\r\n$0\r\n\r\n",
+        "*3\r\n:1\r\n$15\r\n000000000000042\r\n:5\r\n", "*3\r\n$-1\r\n$-1\r\n$-1\r\n", "*1\r\n*0\r\n"}) {
     SCOPED_TRACE(bytes);
     const auto reply = reply_of(bytes);
     const auto expect_internal = [](const auto& result, const std::string& operation) {

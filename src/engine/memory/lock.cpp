@@ -2,13 +2,14 @@
 #include <array>
 #include <atomic>
 #include <bit>
-#include <cstring>
 #include <holdfast/memory.hpp>
 #include <mutex>
 #include <unordered_map>
 
 #include "core/fence_limits.hpp"
 #include "core/liveness.hpp"
+#include "core/lock_id_hash.hpp"
+#include "core/repeated_release.hpp"
 #include "core/uuid.hpp"
 #include "sys/operation.hpp"
 #include "sys/process.hpp"
@@ -24,15 +25,6 @@ using std::chrono::milliseconds;
 struct TextHash {
   using is_transparent = void;
   std::size_t operator()(std::string_view text) const noexcept { return std::hash<std::string_view>{}(text); }
-};
-
-/// Ids are random already: their first bytes are a hash.
-struct IdHash {
-  std::size_t operator()(const LockId& id) const noexcept {
-    std::size_t hash = 0;
-    std::memcpy(&hash, id.str().data(), sizeof hash);
-    return hash;
-  }
 };
 
 /// Locks live in shards by key; a second set of shards by id only says where to look, and the record's own
@@ -104,7 +96,7 @@ class MemoryLockBackend final : public LockBackend {
   };
   struct IdShard {
     std::mutex mutex;
-    std::unordered_map<LockId, std::string, IdHash> keys;
+    std::unordered_map<LockId, std::string, core::LockIdHash> keys;
   };
   static constexpr std::size_t shard_count = 64;
   struct Shards {
@@ -122,7 +114,7 @@ class MemoryLockBackend final : public LockBackend {
   }
 
   KeyShard& key_shard(std::string_view key) { return shards_->by_key[TextHash{}(key) % shard_count]; }
-  IdShard& id_shard(const LockId& id) { return shards_->by_id[IdHash{}(id) % shard_count]; }
+  IdShard& id_shard(const LockId& id) { return shards_->by_id[core::LockIdHash{}(id) % shard_count]; }
 
   /// The key this id was last granted, live or not.
   std::optional<std::string> key_of(const LockId& id) {
@@ -201,7 +193,9 @@ class MemoryLockBackend final : public LockBackend {
     if (at != shard.locks.end()) {
       const Held& held = at->second;
       if (!core::is_due(held.expires_at_ms, now)) {
-        if (held.id == request.id) return Granted{held.fence, held.expires_at_ms};
+        if (held.id == request.id) {
+          return Granted{.fence = held.fence, .expires_at_ms = held.expires_at_ms, .authority = authority_};
+        }
         return Refused{milliseconds(held.expires_at_ms - now)};
       }
       erase(shard.locks, at);
@@ -219,7 +213,7 @@ class MemoryLockBackend final : public LockBackend {
     }
     const Held held{request.id, *fence, now, now + request.ttl.ms()};
     shard.locks.emplace(request.key.str(), held);
-    return Granted{held.fence, held.expires_at_ms};
+    return Granted{.fence = held.fence, .expires_at_ms = held.expires_at_ms, .authority = authority_};
   }
 
   /// Runs `change` on the live lock that this reference names, under its shard's mutex.
@@ -248,6 +242,12 @@ class MemoryLockBackend final : public LockBackend {
       key = at->first;
       erase(shard.locks, at);
     });
+    if (absence && request.asked_before && *absence != Absence::expired) {
+      const core::ReleaseEvidence evidence{.authority = authority_, .counter = last_fence_.load()};
+      const auto verdict = core::judge_repeated_release(request.proof, evidence, BootClock::now());
+      if (verdict == core::RepeatedRelease::done) return Released{};
+      if (verdict == core::RepeatedRelease::unknown) return core::release_is_unknown();
+    }
     if (absence) return *absence;
     wakes_->wake_one(key);
     return Released{};

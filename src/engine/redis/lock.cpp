@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <array>
+#include <mutex>
 
 #include "core/fence_limits.hpp"
+#include "core/repeated_release.hpp"
 #include "core/uuid.hpp"
 #include "engine/redis/client.hpp"
 #include "engine/redis/errors.hpp"
@@ -22,6 +24,23 @@ namespace {
 
 using std::chrono::milliseconds;
 
+/// Whose fence counters the store has, as the last grant said.
+class LastAuthority {
+ public:
+  void set(const std::string& now) {
+    const std::lock_guard lock(mutex_);
+    if (text_ != now) text_ = now;
+  }
+  [[nodiscard]] std::string get() const {
+    const std::lock_guard lock(mutex_);
+    return text_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::string text_;
+};
+
 /// What the operations under way share; they may outlive the backend that began them.
 struct Shared : std::enable_shared_from_this<Shared> {
   Shared(std::shared_ptr<const Endpoint> at, std::shared_ptr<Client> with, Layout names,
@@ -33,6 +52,7 @@ struct Shared : std::enable_shared_from_this<Shared> {
   Layout layout;
   std::shared_ptr<Log> log;
   UnansweredAcquires unanswered = {};
+  LastAuthority authority = {};
   std::atomic<BootClock::rep> cleanup_again_at = 0;
 };
 
@@ -48,14 +68,21 @@ struct AcquireOperation {
     return acquire_command(shared.layout, request, by);
   }
   Result<Outcome> outcome(Shared& shared, const Result<Reply>& answer, const Call& call) const {
+    if (answer) shared.unanswered.answered();
     // One copy may have been answered and another still be on its way.
-    if ((!answer && call.was_sent()) || call.was_repeated()) shared.unanswered.add(request.id);
+    if ((!answer && call.was_sent()) || call.was_repeated())
+      shared.unanswered.add(request.id, BootClock::now());
     if (!answer) return answer.error().about(request.key.str(), request.id.str());
     auto outcome = acquire_outcome(**answer, request);
-    const auto* granted = outcome ? std::get_if<Granted>(&*outcome) : nullptr;
-    // The caller takes this for the end of the id; the other copy may still be granted.
-    if (call.was_repeated() && granted == nullptr) give_back(shared, request.key, request.id);
-    if (granted != nullptr && shared.log) {
+    auto* granted = outcome ? std::get_if<Granted>(&*outcome) : nullptr;
+    // The caller takes this for the end of the id; the other copy may still be granted. After a transient
+    // error the caller asks again with the same id, or releases it.
+    const bool id_ends = granted == nullptr && (outcome || !outcome.error().transient());
+    if (call.was_repeated() && id_ends) give_back(shared, request.key, request.id);
+    if (granted == nullptr) return outcome;
+    granted->may_be_repeated = shared.unanswered.contains(request.id);
+    shared.authority.set(granted->authority);
+    if (shared.log) {
       if (auto warning = core::high_fence_warning(granted->fence, request.key)) {
         shared.log->write(LogLevel::warning, *std::move(warning));
       }
@@ -64,25 +91,53 @@ struct AcquireOperation {
   }
 };
 
+/// A second script follows where the first was sent more than once and found nothing: it asks for what shows
+/// whether an earlier copy did it. That it comes later does no harm, see core::judge_repeated_release.
 struct ReleaseOperation {
   using Outcome = ReleaseOutcome;
   ReleaseRequest request;
+  std::optional<Absence> found = {};  ///< by the first script, if there is a second
 
   Result<std::string> command(const Shared& shared, By by) const {
-    const bool for_good = shared.unanswered.contains(request.lock.id);
-    return release_command(shared.layout, request.lock, for_good ? Release::for_good : Release::plain, by);
+    if (found) return release_evidence_command(shared.layout, request.lock, by);
+    const bool in_doubt = request.acquire_may_be_repeated || shared.unanswered.contains(request.lock.id);
+    const auto how = is_break() ? Release::by_force : in_doubt ? Release::for_good : Release::plain;
+    return release_command(shared.layout, request.lock, how, by);
   }
-  Result<Outcome> outcome(Shared& shared, const Result<Reply>& answer, const Call& call) const {
+  Result<Outcome> outcome(Shared& shared, const Result<Reply>& answer, const Call& call) {
     const auto& lock = request.lock;
     if (!answer) return answer.error().about(lock.key ? lock.key->str() : "", lock.id.str());
+    shared.unanswered.answered();
+    if (found) return judge(**answer);
     auto outcome = release_outcome(**answer, lock);
-    if (!outcome) return outcome;
-    shared.unanswered.remove(lock.id);
-    // Asked again because the first answer was lost, it finds nothing: then the first one did it.
-    const auto* absence = std::get_if<Absence>(&*outcome);
-    if (call.was_repeated() && absence != nullptr && *absence != Absence::expired) return Released{};
+    const auto* absence = outcome ? std::get_if<Absence>(&*outcome) : nullptr;
+    const bool repeated = call.was_repeated() || request.asked_before;
+    // One that was found expired was not released by any copy.
+    if (repeated && absence != nullptr && *absence != Absence::expired) found = *absence;
+    needs_evidence = found.has_value();
     return outcome;
   }
+  [[nodiscard]] bool goes_on(const Result<Outcome>&) { return std::exchange(needs_evidence, false); }
+
+  [[nodiscard]] bool is_break() const noexcept { return !request.broken_because.empty(); }
+  [[nodiscard]] Result<Outcome> judge(const redisReply& reply) const {
+    const auto evidence = release_evidence(reply, request.lock);
+    if (!evidence) return evidence.error();
+    // The mark is what a break leaves: an earlier copy of this one did it.
+    if (is_break()) return evidence->broken ? Outcome(Released{}) : Outcome(*found);
+    switch (core::judge_repeated_release(request.proof, *evidence, BootClock::now())) {
+      case core::RepeatedRelease::done:
+        return Released{};
+      case core::RepeatedRelease::absent:
+        return *found;
+      case core::RepeatedRelease::unknown:
+        break;
+    }
+    return core::release_is_unknown().about(request.lock.key ? request.lock.key->str() : "",
+                                            request.lock.id.str());
+  }
+
+  bool needs_evidence = false;  ///< `found` was just set
 };
 
 struct ExtendOperation {
@@ -154,15 +209,13 @@ constexpr Subscriber::Purpose releases{
 
 class RedisLockBackend final : public LockBackend {
  public:
-  RedisLockBackend(std::shared_ptr<Shared> shared, std::string authority)
-      : shared_(std::move(shared)),
-        authority_(std::move(authority)),
-        subscriber_(shared_->endpoint, shared_->log, releases) {}
+  explicit RedisLockBackend(std::shared_ptr<Shared> shared)
+      : shared_(std::move(shared)), subscriber_(shared_->endpoint, shared_->log, releases) {}
 
   ~RedisLockBackend() override { shared_->client->close(); }
 
   [[nodiscard]] Capabilities capabilities() const noexcept override { return redis_capabilities; }
-  [[nodiscard]] std::string authority() const override { return authority_; }
+  [[nodiscard]] std::string authority() const override { return shared_->authority.get(); }
 
   void acquire(AcquireRequest request, std::stop_token stop, Done<AcquireOutcome> done) override {
     start(AcquireOperation{std::move(request)}, patience(), stop, std::move(done));
@@ -245,7 +298,6 @@ class RedisLockBackend final : public LockBackend {
   [[nodiscard]] BootClock::duration patience() const noexcept { return options().command_timeout; }
 
   const std::shared_ptr<Shared> shared_;
-  const std::string authority_;
   const sys::Birthplace home_;
   Subscriber subscriber_;
 };
@@ -288,8 +340,8 @@ Result<std::shared_ptr<LockBackend>> make_redis_lock_backend(const RedisOptions&
   if (!authority) return authority.error();
   auto shared = std::make_shared<redis::Shared>(*std::move(endpoint), std::move(client), *std::move(layout),
                                                 std::move(log));
-  return std::shared_ptr<LockBackend>(
-      std::make_shared<redis::RedisLockBackend>(std::move(shared), *std::move(authority)));
+  shared->authority.set(*authority);
+  return std::shared_ptr<LockBackend>(std::make_shared<redis::RedisLockBackend>(std::move(shared)));
 }
 
 }  // namespace holdfast

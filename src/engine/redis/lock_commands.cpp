@@ -1,6 +1,7 @@
 #include "engine/redis/lock_commands.hpp"
 
 #include <array>
+#include <charconv>
 
 #include "embedded/scripts.hpp"
 #include "engine/redis/errors.hpp"
@@ -16,6 +17,8 @@ struct Scripts {
   Script acquire{embedded::acquire_lua};
   Script release{embedded::release_lua};
   Script release_for_good{embedded::release_for_good_lua};
+  Script release_by_force{embedded::break_lua};
+  Script release_evidence{embedded::release_evidence_lua};
   Script extend{embedded::extend_lua};
   Script is_locked{embedded::is_locked_lua};
   Script lookup{embedded::lookup_lua};
@@ -33,6 +36,7 @@ enum Code : std::int8_t {
   counter_used_up = -4,
   id_holds_another = -5,
   id_was_released = -6,
+  counter_below_zero = -7,
 };
 
 /// What an operation was about, for its error.
@@ -64,6 +68,12 @@ Error not_an_outcome(const redisReply& reply, std::string_view operation, const 
     if (code == Code::counter_used_up) {
       return Error(ErrorCode::Internal,
                    "the fence counter is used up; move this lock to a key (or store) with a fresh counter");
+    }
+    if (code == Code::counter_below_zero) {
+      return Error(
+          ErrorCode::Internal,
+          "the fence counter of this key has an invalid value, below zero; set it to the highest fence that "
+          "was ever granted for the key, or choose another key");
     }
     if (code == Code::id_holds_another) {
       return Error(ErrorCode::InvalidArgument, "this lock id holds another key; use a new id for each lock");
@@ -125,18 +135,21 @@ Result<std::string> acquire_command(const Layout& layout, const AcquireRequest& 
   if (!lock_key) return lock_key.error().about(about.key, about.id);
   const auto fence_key = layout.fence_key(*lock_key);
   if (!fence_key) return fence_key.error().about(about.key, about.id);
-  auto command = call_script(scripts().acquire, by, 3, 3);
-  command.add(*lock_key).add(layout.index_key(request.id)).add(*fence_key);
+  auto command = call_script(scripts().acquire, by, 4, 3);
+  command.add(*lock_key).add(layout.index_key(request.id)).add(*fence_key).add(layout.authority_key());
   command.add(request.id.str()).add(std::to_string(request.ttl.ms())).add(json_string(request.key));
   return std::move(command).bytes();
 }
 
 Result<AcquireOutcome> acquire_outcome(const redisReply& reply, const AcquireRequest& request) {
   const auto parts = elements_of(reply);
-  if (parts.size() == 3 && integer_of(*parts[0]) == 1) {
+  if (parts.size() == 4 && integer_of(*parts[0]) == 1) {
     const auto fence = Fence::parse(text_of(*parts[1]));
     const auto expires_at_ms = integer_of(*parts[2]);
-    if (fence && expires_at_ms) return Granted{.fence = *fence, .expires_at_ms = *expires_at_ms};
+    const auto authority = text_of(*parts[3]);
+    if (fence && expires_at_ms && !authority.empty()) {
+      return Granted{.fence = *fence, .expires_at_ms = *expires_at_ms, .authority = std::string(authority)};
+    }
   }
   const auto left = integer_of(reply);
   if (left == 0) return Refused{};  // as the documented script refuses: until when is not known
@@ -145,11 +158,13 @@ Result<AcquireOutcome> acquire_outcome(const redisReply& reply, const AcquireReq
 }
 
 Result<std::string> release_command(const Layout& layout, const LockRef& lock, Release how, By by) {
-  const bool for_good = how == Release::for_good;
-  const auto& script = for_good ? scripts().release_for_good : scripts().release;
-  auto command = call_on_held(layout, script, lock, by, for_good ? 2 : 1);
+  const auto& script = how == Release::plain      ? scripts().release
+                       : how == Release::for_good ? scripts().release_for_good
+                                                  : scripts().release_by_force;
+  const bool leaves_something = how != Release::plain;
+  auto command = call_on_held(layout, script, lock, by, leaves_something ? 2 : 1);
   if (command) command->add(layout.channel_prefix());
-  if (command && for_good) command->add(std::to_string(tombstone_life.count()));
+  if (command && leaves_something) command->add(std::to_string(request_may_be_late.count()));
   return bytes_of(std::move(command));
 }
 
@@ -157,6 +172,32 @@ Result<ReleaseOutcome> release_outcome(const redisReply& reply, const LockRef& l
   if (integer_of(reply) == 1) return Released{};
   if (const auto absence = absence_of(reply)) return *absence;
   return not_an_outcome(reply, "release", subject(lock));
+}
+
+Result<std::string> release_evidence_command(const Layout& layout, const LockRef& lock, By by) {
+  auto command = call_script(scripts().release_evidence, by, lock.key ? 3 : 2, 0);
+  command.add(layout.index_key(lock.id)).add(layout.authority_key());
+  if (lock.key) {
+    const auto lock_key = layout.lock_key(*lock.key);
+    if (!lock_key) return lock_key.error().about(lock.key->str(), lock.id.str());
+    const auto fence_key = layout.fence_key(*lock_key);
+    if (!fence_key) return fence_key.error().about(lock.key->str(), lock.id.str());
+    command.add(*fence_key);
+  }
+  return std::move(command).bytes();
+}
+
+Result<core::ReleaseEvidence> release_evidence(const redisReply& reply, const LockRef& lock) {
+  const auto parts = elements_of(reply);
+  const auto broken = parts.size() == 3 ? integer_of(*parts[0]) : std::nullopt;
+  if (!broken) return not_an_outcome(reply, "release", subject(lock));
+  core::ReleaseEvidence evidence{.broken = *broken == 1, .authority = text_of(*parts[1]), .counter = {}};
+  if (lock.key) {
+    // What is no number counts as a counter that was lost.
+    const auto text = text_of(*parts[2]);
+    (void)std::from_chars(text.data(), text.data() + text.size(), evidence.counter.emplace(0));
+  }
+  return evidence;
 }
 
 Result<std::string> extend_command(const Layout& layout, const LockRef& lock, Ttl ttl, By by) {

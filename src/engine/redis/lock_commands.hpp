@@ -9,19 +9,24 @@
 #include <string>
 #include <vector>
 
+#include "core/repeated_release.hpp"
 #include "engine/redis/layout.hpp"
 #include "engine/redis/script.hpp"
 
 namespace holdfast::redis {
 
-/// For how long the release of an unanswered acquire keeps that acquire from being granted after all. A
-/// request cannot be under way for longer: its connection was closed abortively.
-inline constexpr std::chrono::milliseconds tombstone_life = std::chrono::seconds(60);
+/// How long a request whose connection was given up may still reach the server: the connection was closed
+/// abortively, so nothing that lies in the network or in the server's kernel is delivered after this. So long
+/// the release of an unanswered acquire keeps that acquire from being granted after all, and so long the mark
+/// of a break outlives the lease.
+inline constexpr std::chrono::milliseconds request_may_be_late = std::chrono::seconds(60);
 
 enum class Release : std::uint8_t {
   plain,
   /// For an id whose acquire was ever left without an answer: leaves a tombstone.
   for_good,
+  /// By an operator: leaves a mark.
+  by_force,
 };
 
 // Each operation of the lock contract, as the bytes of a command and the meaning of its reply. A command is
@@ -34,6 +39,11 @@ enum class Release : std::uint8_t {
 [[nodiscard]] Result<std::string> release_command(const Layout& layout, const LockRef& lock, Release how,
                                                   By by);
 [[nodiscard]] Result<ReleaseOutcome> release_outcome(const redisReply& reply, const LockRef& lock);
+
+/// Asks what shows whether a release that was sent more than once did its work.
+[[nodiscard]] Result<std::string> release_evidence_command(const Layout& layout, const LockRef& lock, By by);
+/// Refers to the reply.
+[[nodiscard]] Result<core::ReleaseEvidence> release_evidence(const redisReply& reply, const LockRef& lock);
 
 [[nodiscard]] Result<std::string> extend_command(const Layout& layout, const LockRef& lock, Ttl ttl, By by);
 [[nodiscard]] Result<ExtendOutcome> extend_outcome(const redisReply& reply, const LockRef& lock);

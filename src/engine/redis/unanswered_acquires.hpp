@@ -1,43 +1,68 @@
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <deque>
+#include <holdfast/clock.hpp>
 #include <holdfast/lock_types.hpp>
 #include <mutex>
+#include <unordered_map>
+
+#include "core/lock_id_hash.hpp"
+#include "engine/redis/lock_commands.hpp"
 
 namespace holdfast::redis {
 
-/// The lock ids of which some acquire was never answered, though a copy of it may have been. Such a copy may
-/// still be in the server's input when the id is released, and would then be granted to nobody for its whole
-/// ttl; so the release of such an id leaves a tombstone. Thread-safe; costs one load while it is empty.
+/// The lock ids of which some copy of an acquire was never answered. Such a copy may still be in the server's
+/// input when the id is released, and would then be granted without a holder for its whole ttl; so the
+/// release of such an id leaves a tombstone. Thread-safe; costs one load while it is empty.
+///
+/// When is an id forgotten? A server that stands still may have the copy in its input for any time; one that
+/// answers reads its input. So once the server has answered anything `request_may_be_late` after the copy was
+/// given up, the copy was carried out or is lost.
 class UnansweredAcquires {
  public:
-  void add(const LockId& id) {
+  static constexpr std::size_t most = 65536;
+
+  void add(const LockId& id, BootTime now) {
     const std::lock_guard lock(mutex_);
-    if (std::ranges::find(ids_, id) != ids_.end()) return;
-    // Ids leave when they are released, which is soon unless a lock is held. The oldest go first: a request
-    // is not under way for as long as it takes for so many to break.
-    if (ids_.size() == most) ids_.pop_front();
-    ids_.push_back(id);
-    count_ = ids_.size();
+    // The oldest goes first if there are too many: it is the least likely to arrive.
+    if (by_age_.size() == most) forget_oldest();
+    by_age_.push_back({id, now});
+    last_[id] = now;
+    count_ = by_age_.size();
+  }
+  /// The server answered something.
+  void answered() {
+    if (count_.load() == 0) return;
+    answered(BootClock::now());
+  }
+  void answered(BootTime now) {
+    const std::lock_guard lock(mutex_);
+    while (!by_age_.empty() && by_age_.front().at + request_may_be_late <= now) forget_oldest();
+    count_ = by_age_.size();
   }
   [[nodiscard]] bool contains(const LockId& id) const {
     if (count_.load() == 0) return false;
     const std::lock_guard lock(mutex_);
-    return std::ranges::find(ids_, id) != ids_.end();
-  }
-  void remove(const LockId& id) {
-    if (count_.load() == 0) return;
-    const std::lock_guard lock(mutex_);
-    std::erase(ids_, id);
-    count_ = ids_.size();
+    return last_.contains(id);
   }
 
  private:
-  static constexpr std::size_t most = 4096;
+  struct Entry {
+    LockId id;
+    BootTime at;
+  };
+
+  void forget_oldest() {
+    const auto& [id, at] = by_age_.front();
+    // A later copy of the same id has an entry of its own.
+    if (const auto entry = last_.find(id); entry != last_.end() && entry->second == at) last_.erase(entry);
+    by_age_.pop_front();
+  }
+
   mutable std::mutex mutex_;
-  std::deque<LockId> ids_;
+  std::deque<Entry> by_age_;
+  std::unordered_map<LockId, BootTime, core::LockIdHash> last_;
   std::atomic<std::size_t> count_ = 0;
 };
 

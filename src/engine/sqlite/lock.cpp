@@ -136,7 +136,8 @@ class SqliteLockBackend final : public LockBackend {
     table().set_fences(next->after);
     change.commit();
     after.warning = core::high_fence_warning(next->fence, request.key);
-    return Granted{.fence = row.record.fence, .expires_at_ms = row.record.expires_at_ms};
+    return Granted{
+        .fence = row.record.fence, .expires_at_ms = row.record.expires_at_ms, .authority = authority_};
   }
 
   /// The first answer again. The caller lost it, and with it the certainty that the lock is as durable as
@@ -147,7 +148,7 @@ class SqliteLockBackend final : public LockBackend {
       table().restamp(held);
       change.commit();
     }
-    return {.fence = held.record.fence, .expires_at_ms = held.record.expires_at_ms};
+    return {.fence = held.record.fence, .expires_at_ms = held.record.expires_at_ms, .authority = authority_};
   }
 
   ReleaseOutcome try_release(const ReleaseRequest& request, Aftermath& after) {

@@ -1,19 +1,24 @@
--- Takes a lock for an id, if nobody holds it.
+-- Acquires a lock for an id, if it is free.
 --
--- KEYS[1] lock key    KEYS[2] index key of the id    KEYS[3] fence counter
+-- KEYS[1] lock key    KEYS[2] index key of the id    KEYS[3] fence counter    KEYS[4] authority
 -- ARGV[1] lock id     ARGV[2] ttl in ms              ARGV[3] user key as a JSON string
 --
--- returns {1, fence, expiresAtMs}   granted; or held by this id already: the first answer again
+-- returns {1, fence, expiresAtMs, authority}   granted; or held by this id already: the first answer again
 --         n > 0                     held by another, for n ms more unless it is renewed
 --         -3                        the value at the lock key is no lock record
 --         -4                        the fence counter is used up
 --         -5                        the id holds another key
---         -6                        the id was released: this request was overtaken by its own release
+--         -6                        the id was released or broken: its release overtook this request
+--         -7                        the fence counter is below zero
 --
 -- A refusal is a plain number because an array costs a tenth of the whole call. A refusal uses up no fence.
--- A script that fails is not rolled back, so what can fail on somebody's odd data (INCR on a counter that is
--- no number) comes before the first write. Both keys end with PXAT at exactly expiresAtMs;
--- PX would count from a clock that has moved on since TIME.
+-- A script that fails is not rolled back, so what can fail on odd data (INCR on a counter that is no number)
+-- comes before the first write. Redis drops a key *after* the millisecond of its PXAT, so both keys end one
+-- millisecond before expiresAtMs: then they are gone when it begins. PX would count from a clock that has moved
+-- on since TIME.
+--
+-- The authority is read with the grant, so that a fence is never labelled with a store that has lost its data.
+-- One that is missing is made here: from the lock id, which is never used again, and the time.
 local record = redis.call('GET', KEYS[1])
 -- include server_time
 local former
@@ -22,9 +27,15 @@ if record then
   if not owner then return -3 end
   -- include liveness
   if live then
-    if owner == ARGV[1] then return {1, own_form and string.sub(record, 73, 87) or data.fence, expires} end
+    if owner == ARGV[1] then
+      -- include authority
+      return {1, own_form and string.sub(record, 73, 87) or data.fence, expires, authority}
+    end
     local left = expires - now
-    if left <= 0 then left = left + 1000 end -- past its time, it counts for as long as `live` says
+    if left <= 0 then
+      -- In its last millisecond, as SyncGuard's records are seen; or without a TTL, then `live` says how long.
+      left = redis.call('PTTL', KEYS[1]) == -1 and left + 1000 or 1
+    end
     return left
   end
   -- include whole_record
@@ -32,18 +43,23 @@ if record then
 end
 
 local count = redis.call('INCR', KEYS[3])
-if count > 900000000000000 then return -4 end
+if count < 1 or count > 900000000000000 then
+  redis.call('DECR', KEYS[3]) -- as it was: a counter below zero must not count up to fences that were granted
+  return count < 1 and -7 or -4
+end
+-- include authority
 local fence = string.format('%015d', count)
 local expires = now + ARGV[2]
 local at = string.format('%d', expires)
+local gone_at = string.format('%d', expires - 1)
 
 if former then
   local owner, index_prefix = former, string.sub(KEYS[2], 1, -23)
   -- include drop_index
 end
-if not redis.call('SET', KEYS[2], KEYS[1], 'PXAT', at, 'NX') then
+if not redis.call('SET', KEYS[2], KEYS[1], 'PXAT', gone_at, 'NX') then
   local index = redis.call('GET', KEYS[2])
-  if index == '' then return -6 end -- a tombstone
+  if index == '' or index == '\255' then return -6 end -- a tombstone, or the mark of a break
   if index ~= KEYS[1] then
     local record = redis.call('GET', index)
     if record then
@@ -54,8 +70,8 @@ if not redis.call('SET', KEYS[2], KEYS[1], 'PXAT', at, 'NX') then
       end
     end
   end
-  redis.call('SET', KEYS[2], KEYS[1], 'PXAT', at)
+  redis.call('SET', KEYS[2], KEYS[1], 'PXAT', gone_at)
 end
 redis.call('SET', KEYS[1], '{"lockId":"' .. ARGV[1] .. '","expiresAtMs":' .. at .. ',"fence":"' .. fence
-  .. '","acquiredAtMs":' .. string.format('%d', now) .. ',"key":' .. ARGV[3] .. '}', 'PXAT', at)
-return {1, fence, expires}
+  .. '","acquiredAtMs":' .. string.format('%d', now) .. ',"key":' .. ARGV[3] .. '}', 'PXAT', gone_at)
+return {1, fence, expires, authority}

@@ -8,12 +8,13 @@
 -- include find_held
 local until_ms = now + ARGV[2]
 local at = string.format('%d', until_ms)
+local gone_at = string.format('%d', until_ms - 1) -- as in acquire
 if own_form then
   record = string.sub(record, 1, 49) .. at .. string.sub(record, 63)
 else
   data.expiresAtMs = until_ms
   record = cjson.encode(data)
 end
-redis.call('SET', lock_key, record, 'PXAT', at)
-redis.call('SET', KEYS[1], lock_key, 'PXAT', at)
+redis.call('SET', lock_key, record, 'PXAT', gone_at)
+redis.call('SET', KEYS[1], lock_key, 'PXAT', gone_at)
 return {1, until_ms}

@@ -8,7 +8,7 @@
 local lock_key = KEYS[1]
 if ARGV[1] then
   lock_key = redis.call('GET', lock_key)
-  if not lock_key or lock_key == '' then return nil end -- '': a tombstone
+  if not lock_key or lock_key == '' or lock_key == '\255' then return nil end -- a tombstone, or the mark of a break
 end
 local record = redis.call('GET', lock_key)
 if not record then return nil end

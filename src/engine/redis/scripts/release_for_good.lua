@@ -4,13 +4,14 @@
 -- KEYS, ARGV[1], ARGV[2] and returns as release    ARGV[3] for how long, in ms
 --
 -- Whatever was found, the index key becomes a tombstone (an empty value, which no lock key is), unless
--- the id holds another lock, whose index it is.
+-- the id holds another lock, whose index it is. The mark of a break is a tombstone too, and says more: it stays.
 local function release()
   -- include release_held
 end
-local function holds_another()
+local function index_is_needed()
   local index = redis.call('GET', KEYS[1])
   if not index or index == '' then return false end
+  if index == '\255' then return true end
   local record = redis.call('GET', index)
   if not record then return false end
   -- include read_record
@@ -21,5 +22,5 @@ local function holds_another()
 end
 
 local code = release()
-if not holds_another() then redis.call('SET', KEYS[1], '', 'PX', ARGV[3]) end
+if not index_is_needed() then redis.call('SET', KEYS[1], '', 'PX', ARGV[3]) end
 return code

@@ -3,7 +3,7 @@
 -- KEYS[1] index key of the id    KEYS[2] lock key, where the caller knows it: then only there
 -- ARGV[1] lock id
 local lock_key = KEYS[2] or redis.call('GET', KEYS[1])
-if not lock_key or lock_key == '' then return -1 end -- '': a tombstone
+if not lock_key or lock_key == '' or lock_key == '\255' then return -1 end -- a tombstone, or the mark of a break
 local record = redis.call('GET', lock_key)
 if not record then return -1 end
 -- include read_record

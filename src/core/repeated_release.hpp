@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <holdfast/clock.hpp>
+#include <holdfast/error.hpp>
+#include <holdfast/lock_types.hpp>
+#include <optional>
+#include <string_view>
+
+namespace holdfast::core {
+
+/// What the store shows after a release that was sent more than once found nothing.
+struct ReleaseEvidence {
+  bool broken = false;         ///< an operator broke the lock of this id
+  std::string_view authority;  ///< whose fence counters are there now; empty: none
+  std::optional<std::uint64_t>
+      counter;  ///< the last fence of the key, 0 if there is none; empty: not asked for
+};
+
+enum class RepeatedRelease : std::uint8_t {
+  done,     ///< by an earlier copy
+  absent,   ///< the lock was gone before
+  unknown,  ///< one or the other
+};
+
+/// Whether an earlier copy of a release did it, if a later one found nothing. Each way in which the lock can
+/// have gone without us leaves a trace. It is read after the fact, and later is on the safe side for all of
+/// them:
+/// - it expired: not while the holder's proof holds;
+/// - an operator broke it: the mark outlives the lease, hence the proof;
+/// - the store lost its data: another authority;
+/// - the store went back in time: the counter is below our fence.
+/// A counter above our fence says nothing: a copy that released the lock let the next holder in.
+/// What leaves no trace: a record deleted by hand, and a restored snapshot whose counter has caught up since.
+[[nodiscard]] inline RepeatedRelease judge_repeated_release(const std::optional<HolderProof>& proof,
+                                                            const ReleaseEvidence& evidence, BootTime now) {
+  if (evidence.broken) return RepeatedRelease::absent;
+  if (!proof) return RepeatedRelease::unknown;
+  const bool went_back = evidence.counter && *evidence.counter < proof->fence.value();
+  if (proof->lost || evidence.authority != proof->authority || went_back) return RepeatedRelease::absent;
+  return now < proof->until ? RepeatedRelease::done : RepeatedRelease::unknown;
+}
+
+[[nodiscard]] inline Error release_is_unknown() {
+  return {ErrorCode::NetworkTimeout,
+          "whether the lock was released is unknown: the answer to the first request was lost, and the "
+          "second one "
+          "found no such lock. It is not held any more"};
+}
+
+}  // namespace holdfast::core
