@@ -21,11 +21,11 @@ std::unique_ptr<IdleWait> IdleWaits::make(BootTime look_again_at, BootTime deadl
 void IdleWaits::end_due(BootTime now) {
   while (!times_.empty() && times_.begin()->first <= now) {
     IdleWait& wait = *times_.begin()->second;
-    const BootTime at = wait.waiter_->queue.ends_at(*wait.waiter_);
-    if (at <= now) {
+    QueuedWaiter& waiter = *wait.waiter_;
+    if (waiter.queue.is_over(waiter, now)) {
       end(wait, false);
     } else {
-      schedule(wait, at);
+      schedule(wait, waiter.queue.ends_at(waiter));
     }
   }
 }
@@ -50,6 +50,7 @@ void IdleWaits::end(IdleWait& wait, bool woken) {
   wait.woken_ = woken;
   QueuedWaiter& waiter = *std::exchange(wait.waiter_, nullptr);
   ended_.push_back(std::move(waiter.idle));
+  waiter.queue.end_pause(waiter);
   attend_();
 }
 

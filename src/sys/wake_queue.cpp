@@ -29,10 +29,14 @@ void WakeQueue::leave(Place place) {
   if (!was_first || waiters_.empty()) return;
   auto& first = waiters_.begin()->second;
   first.first_since = BootClock::now();
-  if (first.idle) {
-    idle_waits_.schedule(*first.idle, ends_at(first));
+  reconsider(first);
+}
+
+void WakeQueue::reconsider(QueuedWaiter& waiter) {
+  if (waiter.idle) {
+    idle_waits_.schedule(*waiter.idle, ends_at(waiter));
   } else {
-    first.poke();
+    waiter.poke();
   }
 }
 
@@ -54,6 +58,7 @@ void WakeQueue::wake(std::size_t reasons) {
 }
 
 void WakeQueue::wake(QueuedWaiter& waiter) {
+  looked_at_ = BootClock::now();  // it tries, or passes it on to one that does
   if (waiter.idle) return idle_waits_.end(*waiter.idle, true);
   if (!std::exchange(waiter.woken, true)) not_woken_.erase(waiter.number);
   waiter.poke();
@@ -67,24 +72,45 @@ bool WakeQueue::notice(QueuedWaiter& waiter) {
 
 void WakeQueue::set_silent(bool silent) {
   if (std::exchange(silent_, silent) == silent || !silent) return;
-  for (auto& [number, waiter] : waiters_) {
-    if (waiter.idle) {
-      idle_waits_.schedule(*waiter.idle, ends_at(waiter));
-    } else {
-      waiter.poke();
-    }
-  }
+  for (auto& [number, waiter] : waiters_) reconsider(waiter);
+}
+
+void WakeQueue::begin_pause(QueuedWaiter& waiter, BootTime began, BootTime look_again_at, BootTime deadline) {
+  looked_at_ = std::max(looked_at_, began);  // whoever waits has just been refused
+  if (look_again_at >= deadline) return;
+  waiter.pause = std::max(look_again_at - began, BootClock::duration::zero());
+  pauses_.emplace(std::pair(waiter.pause, waiter.number), &waiter);
+}
+
+void WakeQueue::end_pause(QueuedWaiter& waiter) {
+  const auto found = pauses_.find({waiter.pause, waiter.number});
+  if (found == pauses_.end()) return;
+  const bool was_shortest = found == pauses_.begin();
+  pauses_.erase(found);
+  if (was_shortest && !pauses_.empty()) reconsider(*pauses_.begin()->second);
 }
 
 BootTime WakeQueue::look_at(const QueuedWaiter& waiter, BootTime began, BootTime look_again_at) const {
   if (silent_ || wakes_ == Wakes::all || waiter.first_since <= began) return look_again_at;
+  BootTime at = never;
   // Whoever becomes the first while it sleeps begins its pause anew: the lock has just been taken.
-  return waiter.first_since == never ? never : saturating_add(waiter.first_since, look_again_at - began);
+  if (waiter.first_since != never) at = saturating_add(waiter.first_since, look_again_at - began);
+  if (!pauses_.empty() && pauses_.begin()->second == &waiter) {
+    at = std::min(at, saturating_add(looked_at_, waiter.pause));
+  }
+  return at;
 }
 
 BootTime WakeQueue::ends_at(const QueuedWaiter& waiter) const {
   const IdleWait& wait = *waiter.idle;
   return std::min(look_at(waiter, wait.began_, wait.look_again_at_), wait.deadline_);
+}
+
+bool WakeQueue::is_over(const QueuedWaiter& waiter, BootTime now) {
+  const IdleWait& wait = *waiter.idle;
+  if (look_at(waiter, wait.began_, wait.look_again_at_) > now) return wait.deadline_ <= now;
+  looked_at_ = std::max(looked_at_, now);
+  return true;
 }
 
 bool WakeQueue::sleep(Lock& lock, Place place, BootTime look_again_at, BootTime deadline,
@@ -101,13 +127,17 @@ bool WakeQueue::sleep(Lock& lock, Place place, BootTime look_again_at, BootTime 
     });
   }
   lock.lock();
+  begin_pause(waiter, began, look_again_at, deadline);
   bool woken = false;
   while (!stop.stop_requested()) {
     woken = notice(waiter);
-    const BootTime until = std::min(look_at(waiter, began, look_again_at), deadline);
-    if (woken || BootClock::now() >= until) break;
-    pause(lock, waiter, until);
+    const BootTime look = look_at(waiter, began, look_again_at);
+    const BootTime now = BootClock::now();
+    if (look <= now) looked_at_ = std::max(looked_at_, now);
+    if (woken || std::min(look, deadline) <= now) break;
+    pause(lock, waiter, std::min(look, deadline));
   }
+  end_pause(waiter);
   if (interrupt) {
     lock.unlock();
     interrupt.reset();
@@ -121,11 +151,15 @@ std::unique_ptr<IdleWait> WakeQueue::begin(Place place, std::unique_ptr<IdleWait
   if (wait->stop_.stop_requested()) return wait;
   wait->woken_ = notice(waiter);
   if (wait->woken_) return wait;
+  begin_pause(waiter, wait->began_, wait->look_again_at_, wait->deadline_);
   waiter.idle = std::move(wait);
-  const BootTime at = ends_at(waiter);
-  if (at <= BootClock::now()) return std::move(waiter.idle);
+  if (is_over(waiter, BootClock::now())) {
+    auto over = std::move(waiter.idle);
+    end_pause(waiter);
+    return over;
+  }
   waiter.idle->waiter_ = &waiter;
-  idle_waits_.schedule(*waiter.idle, at);
+  idle_waits_.schedule(*waiter.idle, ends_at(waiter));
   return nullptr;
 }
 

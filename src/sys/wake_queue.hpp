@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <stop_token>
+#include <utility>
 
 #include "sys/event.hpp"
 #include "sys/idle_waits.hpp"
@@ -29,9 +30,10 @@ struct QueuedWaiter {
   WakeQueue& queue;
   const std::uint64_t number;  ///< its place: who came first has the lowest
   std::condition_variable changed;
-  Event* polls = nullptr;          ///< it sleeps in poll(2), where only this reaches it
-  bool woken = false;              ///< and did not notice yet
-  BootTime first_since = never;    ///< when it became the first in the queue
+  Event* polls = nullptr;        ///< it sleeps in poll(2), where only this reaches it
+  bool woken = false;            ///< and did not notice yet
+  BootTime first_since = never;  ///< when it became the first in the queue
+  BootClock::duration pause{};   ///< while it waits: from the wait's beginning to when it wants to look again
   std::unique_ptr<IdleWait> idle;  ///< its wait, if no thread sleeps for it
 
   /// Ends its pause.
@@ -43,6 +45,11 @@ struct QueuedWaiter {
 
 /// The waiters of one channel, in the order they came. Guarded by one mutex, which its owner has; every
 /// function requires it. No function takes longer than the logarithm of their number unless it concerns all.
+///
+/// Looking again, where one is woken at a time: whoever looks does so for all, and all the others' pauses
+/// begin anew. So the channel is looked at when the waiter with the shortest pause wants it, however many
+/// there are and whoever came first; that one has a longer pause afterwards if its policy says so. The first
+/// in the queue also looks at the very time that it wants, which may be when the lock expires.
 class WakeQueue {
  public:
   using Waiters = std::map<std::uint64_t, QueuedWaiter>;
@@ -72,8 +79,8 @@ class WakeQueue {
   [[nodiscard]] bool silent() const noexcept { return silent_; }
   void set_silent(bool silent);
 
-  /// Sleeps until woken (true), `deadline` or a stop request (false), or until `look_again_at` if this waiter
-  /// looks for all or, where all are woken or nobody is, for itself.
+  /// Sleeps until woken (true), `deadline` or a stop request (false), or until it is this waiter's turn to
+  /// look again (false): at `look_again_at`, or later if another looks for it before.
   bool sleep(Lock& lock, Place place, BootTime look_again_at, BootTime deadline, const std::stop_token& stop,
              const Pause& pause);
   /// The same without a thread. Gives the wait back if it has ended already: then it must be completed.
@@ -81,9 +88,15 @@ class WakeQueue {
 
  private:
   friend class IdleWaits;
+  void begin_pause(QueuedWaiter& waiter, BootTime began, BootTime look_again_at, BootTime deadline);
+  void end_pause(QueuedWaiter& waiter);
+  /// When a waiter looks again if nothing happens. `never`: others do.
   [[nodiscard]] BootTime look_at(const QueuedWaiter& waiter, BootTime began, BootTime look_again_at) const;
-  /// When a waiter's idle wait ends if nothing happens.
+  /// When a waiter's idle wait ends if nothing happens; whether that is now.
   [[nodiscard]] BootTime ends_at(const QueuedWaiter& waiter) const;
+  [[nodiscard]] bool is_over(const QueuedWaiter& waiter, BootTime now);
+  /// Its time may be earlier than it knows.
+  void reconsider(QueuedWaiter& waiter);
   void wake(QueuedWaiter& waiter);
   /// Whether it was woken, and with that it is not any more.
   [[nodiscard]] bool notice(QueuedWaiter& waiter);
@@ -93,6 +106,9 @@ class WakeQueue {
   bool silent_ = false;
   Waiters waiters_;
   std::map<std::uint64_t, QueuedWaiter*> not_woken_;
+  /// Of those that wait and want to look again before they give up: the shortest pause first.
+  std::map<std::pair<BootClock::duration, std::uint64_t>, QueuedWaiter*> pauses_;
+  BootTime looked_at_{};  ///< when one of them last tried, or was about to
 };
 
 }  // namespace holdfast::sys

@@ -131,6 +131,23 @@ TEST_P(LockIdleWaits, TheFirstLooksAgainAtItsTimeAndEveryoneEndsAtItsDeadline) {
   EXPECT_TRUE(waiting.end());
 }
 
+TEST_P(LockIdleWaits, OneThatWantsToLookSoonerThanTheFirstDoesSo) {
+  const auto first = begun_watch(*theirs, key("k"));
+  const auto second = begun_watch(*theirs, key("k"));
+  const auto third = begun_watch(*theirs, key("k"));
+  ASSERT_TRUE(first && second && third);
+  std::stop_source enough;
+  const BootTime before = BootClock::now();
+  const BegunWait unhurried(*first, before + 60s, never, enough.get_token());
+  const BegunWait patient(*second, never, never, enough.get_token());
+  EXPECT_TRUE(ends(false, [&] { return BegunWait(*third, before + 20ms, never); }));
+  EXPECT_GE(BootClock::now() - before, 20ms);
+  // The next that is in a hurry need not have come last.
+  EXPECT_TRUE(ends(false, [&] { return BegunWait(*third, before + 60s, before + 40ms); }));
+  enough.request_stop();
+  EXPECT_TRUE(unhurried.end() && patient.end());
+}
+
 TEST_P(LockIdleWaits, AStopRequestEndsAWaitBeforeAndWhileItLasts) {
   const auto watch = begun_watch(*theirs, key("k"));
   ASSERT_TRUE(watch);
