@@ -197,6 +197,40 @@ TEST_F(RedisErrors, ServersFullOfConnectionsAreServiceUnavailable) {
   expect(redis::error_of(*one_too_many.receive()), ErrorCode::ServiceUnavailable, "max number of clients");
 }
 
+TEST_F(RedisErrors, AServerThatCannotBeUsedIsExplainedWhenItIsOpened) {
+  const RedisServer member({.config = {"cluster-enabled yes"}});
+  const auto cluster = make_redis_lock_backend(member.tcp());
+  ASSERT_FALSE(cluster);
+  EXPECT_EQ(to_string(cluster.error().code()), "InvalidArgument");
+  EXPECT_NE(cluster.error().message().find("member of a cluster"), std::string::npos);
+  EXPECT_FALSE(make_redis_storage_backend(member.tcp())) << "for tasks too";
+
+  RedisServer secure({.tls = true});
+  auto plain = secure.tls();
+  plain.tls = false;
+  const auto tls_port = make_redis_lock_backend(plain);
+  ASSERT_FALSE(tls_port);
+  EXPECT_NE(tls_port.error().message().find("rediss://"), std::string::npos) << tls_port.error().what();
+
+  RedisServer strict({.config = {"user locks on >secret ~* &* +@all"}});
+  auto nameless = strict.tcp();
+  nameless.user = "locks";
+  const auto without_password = make_redis_lock_backend(nameless);
+  ASSERT_FALSE(without_password);
+  EXPECT_EQ(to_string(without_password.error().code()), "AuthFailed");
+  EXPECT_NE(without_password.error().message().find("password_file"), std::string::npos);
+
+  RedisServer stopped;
+  auto hasty = stopped.tcp();
+  hasty.connect_timeout = 100ms;
+  stopped.pause();
+  const auto hanging = make_redis_lock_backend(hasty);
+  stopped.resume();
+  ASSERT_FALSE(hanging);
+  EXPECT_EQ(to_string(hanging.error().code()), "NetworkTimeout");
+  EXPECT_NE(hanging.error().message().find("does not answer"), std::string::npos) << hanging.error().what();
+}
+
 TEST_F(RedisErrors, AClusterThatIsDownOrMovingKeysIsServiceUnavailable) {
   RedisServer source({.config = {"cluster-enabled yes"}});
   RedisServer target({.config = {"cluster-enabled yes"}});

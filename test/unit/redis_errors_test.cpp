@@ -32,6 +32,25 @@ TEST(RedisErrorTexts, AreUnderstoodAsServersBefore7WrapThem) {
   }
 }
 
+TEST(RedisErrorTexts, OfAClusterSayThatItIsNotSupported) {
+  for (const auto* text : {"MOVED 3999 127.0.0.1:6381", "ASK 3999 127.0.0.1:6381",
+                           "CROSSSLOT Keys in request don't hash to the same slot"}) {
+    EXPECT_EQ(error(text).code(), ErrorCode::InvalidArgument) << text;
+    EXPECT_NE(error(text).message().find("cluster"), std::string::npos) << error(text).what();
+  }
+}
+
+TEST(RedisErrorTexts, OfAReplicaAreRecognisedAlsoWhereAScriptMetThem) {
+  for (const auto* text :
+       {"READONLY You can't write against a read only replica.", "MASTERDOWN Link with MASTER is down",
+        "ERR Error running script (call to f_0): @user_script: 3: -READONLY You can't write"}) {
+    EXPECT_TRUE(is_from_replica(*reply_of("-" + std::string(text) + "\r\n"))) << text;
+  }
+  EXPECT_FALSE(is_from_replica(*reply_of("-LOADING\r\n")));
+  EXPECT_FALSE(is_from_replica(*reply_of("-ERR about READONLY\r\n")));
+  EXPECT_FALSE(is_from_replica(*reply_of("+READONLY\r\n")));
+}
+
 TEST(RedisErrorTexts, AreToldApartByTheirFirstWordOnly) {
   EXPECT_EQ(error("ERR something about OOM and LOADING").code(), ErrorCode::Internal);
   EXPECT_EQ(error("OOMPH no such thing").code(), ErrorCode::Internal);

@@ -21,10 +21,13 @@ constexpr std::string_view no_permission =
     "tasks need";
 constexpr std::string_view bad_credentials = "Redis does not accept the user or password";
 constexpr std::string_view bad_request = "Redis does not accept the arguments of a command";
+constexpr std::string_view readonly = "READONLY", master_down = "MASTERDOWN";
 
 /// Replies whose first word says it all.
 constexpr std::array by_word = {
-    Meaning{"NOAUTH", ErrorCode::AuthFailed, "Redis wants a password; give one"},
+    Meaning{"NOAUTH", ErrorCode::AuthFailed,
+            "Redis requires a password; name a file that has it (password_file) or set "
+            "HOLDFAST_REDIS_PASSWORD"},
     Meaning{"WRONGPASS", ErrorCode::AuthFailed, bad_credentials},
     Meaning{"NOPERM", ErrorCode::AuthFailed, no_permission},
     Meaning{"DENIED", ErrorCode::AuthFailed,
@@ -33,9 +36,12 @@ constexpr std::array by_word = {
     Meaning{"WRONGTYPE", ErrorCode::InvalidArgument,
             "a key that is needed here holds another kind of value; choose another key or prefix"},
     Meaning{"LOADING", ErrorCode::ServiceUnavailable, "Redis is still loading its data"},
-    Meaning{"READONLY", ErrorCode::ServiceUnavailable,
+    Meaning{readonly, ErrorCode::ServiceUnavailable,
             "this Redis is a read-only replica; its master is needed"},
-    Meaning{"MASTERDOWN", ErrorCode::ServiceUnavailable, "this Redis is a replica that has lost its master"},
+    Meaning{master_down, ErrorCode::ServiceUnavailable, "this Redis is a replica that has lost its master"},
+    Meaning{"MOVED", ErrorCode::InvalidArgument, cluster_is_not_supported},
+    Meaning{"ASK", ErrorCode::InvalidArgument, cluster_is_not_supported},
+    Meaning{"CROSSSLOT", ErrorCode::InvalidArgument, cluster_is_not_supported},
     Meaning{"CLUSTERDOWN", ErrorCode::ServiceUnavailable, "the Redis cluster is down"},
     Meaning{"TRYAGAIN", ErrorCode::ServiceUnavailable, "the Redis cluster is moving these keys"},
     Meaning{"BUSY", ErrorCode::ServiceUnavailable, "Redis is busy with somebody's long-running script"},
@@ -103,10 +109,15 @@ Error error_of(const redisReply& reply) {
   const auto text = text_of(reply);
   const auto* meaning = meaning_of(text);
   if (meaning == nullptr) {
-    return Error(ErrorCode::Internal, "Redis answered with an error that is not expected here",
-                 without_arguments(text));
+    return Error(ErrorCode::Internal, "unexpected Redis error", without_arguments(text));
   }
   return Error(meaning->code, std::string(meaning->message), without_arguments(text));
+}
+
+bool is_from_replica(const redisReply& reply) noexcept {
+  if (!is_error(reply)) return false;
+  const auto* meaning = meaning_of(text_of(reply));
+  return meaning != nullptr && (meaning->mark == readonly || meaning->mark == master_down);
 }
 
 bool is_noscript(const redisReply& reply) noexcept {

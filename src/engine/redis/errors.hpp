@@ -3,12 +3,20 @@
 #include <hiredis/hiredis.h>
 
 #include <holdfast/error.hpp>
+#include <string_view>
 
 namespace holdfast::redis {
+
+inline constexpr std::string_view cluster_is_not_supported =
+    "this Redis is a member of a cluster, which Holdfast does not support yet; use a single server";
 
 /// The Error that an error reply stands for. Its cause is the server's text, without what a server may quote
 /// of the request. Requires is_error(reply).
 [[nodiscard]] Error error_of(const redisReply& reply);
+
+/// Whether the server refuses because it is a replica (READONLY, MASTERDOWN): the one that its address stood
+/// for has been demoted, or the wrong one was named.
+[[nodiscard]] bool is_from_replica(const redisReply& reply) noexcept;
 
 /// Whether the server does not have the script that EVALSHA named (a restart, SCRIPT FLUSH, a failover): the
 /// same request as EVAL will do, and teaches it.

@@ -16,14 +16,15 @@ std::string address_text(const RedisOptions& options) {
 }  // namespace
 
 Endpoint::Endpoint(RedisOptions options, std::shared_ptr<const TlsContext> tls,
-                   std::shared_ptr<Observer> observer)
+                   std::shared_ptr<Observer> observer, Servers servers)
     : options_(std::move(options)),
       tls_(std::move(tls)),
       name_("redis at " + address_text(options_)),
-      observer_(std::move(observer)) {}
+      observer_(std::move(observer)),
+      servers_(servers) {}
 
 Result<std::shared_ptr<const Endpoint>> Endpoint::from(const RedisOptions& options,
-                                                       std::shared_ptr<Observer> observer) {
+                                                       std::shared_ptr<Observer> observer, Servers servers) {
   std::shared_ptr<const TlsContext> tls;
   if (options.tls) {
     auto loaded = TlsContext::load(options);
@@ -36,7 +37,7 @@ Result<std::shared_ptr<const Endpoint>> Endpoint::from(const RedisOptions& optio
   bounded.connect_timeout = std::min(options.connect_timeout, longest);
   bounded.command_timeout = std::min(options.command_timeout, longest);
   return std::shared_ptr<const Endpoint>(
-      new Endpoint(std::move(bounded), std::move(tls), std::move(observer)));
+      new Endpoint(std::move(bounded), std::move(tls), std::move(observer), servers));
 }
 
 Error Endpoint::about(const Error& error) const {
@@ -58,18 +59,34 @@ Dialer::Dialer(std::shared_ptr<const Endpoint> endpoint, BootTime now)
     : endpoint_(std::move(endpoint)),
       began_(now),
       deadline_(saturating_add(now, endpoint_->options().connect_timeout)),
-      handshake_(endpoint_->options()) {}
+      handshake_(endpoint_->options(), endpoint_->servers()) {}
 
 Dialer::Outcome Dialer::fail(const Error& error) const {
   return endpoint_->about(error);
 }
 
-Dialer::Outcome Dialer::step(BootTime now) {
-  if (now >= deadline_) {
-    return fail({ErrorCode::NetworkTimeout, "no connection within " +
-                                                std::to_string(endpoint_->options().connect_timeout.count()) +
-                                                " ms (connect_timeout)"});
+Error Dialer::too_slow() const {
+  const auto& options = endpoint_->options();
+  const auto within = " within " + std::to_string(options.connect_timeout.count()) + " ms (connect_timeout)";
+  if (!resolved_) return {ErrorCode::NetworkTimeout, "the host name was not resolved" + within};
+  if (!established_) {
+    return {ErrorCode::NetworkTimeout, (options.tls ? "no TLS connection" : "no connection") + within};
   }
+  return {ErrorCode::NetworkTimeout,
+          "connected, but no answer" + within +
+              (options.tls ? "; the server hangs" : "; the server hangs, or this is a TLS port (rediss://)")};
+}
+
+/// A TLS server takes our first command for a bad handshake: it closes, maybe after an alert.
+Error Dialer::not_greeted(const Error& error) const {
+  if (answered_ || endpoint_->options().tls) return error;
+  return {ErrorCode::ServiceUnavailable,
+          "no Redis answers at this address; if it is a TLS port, use rediss://",
+          error.cause().empty() ? error.message() : error.message() + ": " + error.cause()};
+}
+
+Dialer::Outcome Dialer::step(BootTime now) {
+  if (now >= deadline_) return fail(too_slow());
   using Stage = Result<Blocked> (Dialer::*)(BootTime);
   for (const Stage stage :
        std::array<Stage, 3>{&Dialer::find_addresses, &Dialer::establish, &Dialer::greet}) {
@@ -149,8 +166,9 @@ Result<Dialer::Blocked> Dialer::greet(BootTime) {
   }
   while (!ready_) {
     auto reply = reader_.next();
-    if (!reply) return reply.error();
+    if (!reply) return not_greeted(reply.error());
     if (*reply) {
+      answered_ = true;
       const auto ready = handshake_.on_reply(***reply);
       if (!ready) return ready.error();
       ready_ = *ready;
@@ -161,7 +179,7 @@ Result<Dialer::Blocked> Dialer::greet(BootTime) {
     }
     std::array<char, 4096> bytes;
     const auto count = stream_->read(bytes);
-    if (!count) return count.error();
+    if (!count) return not_greeted(count.error());
     if (*count == 0) return Blocked(Waiting{stream_->descriptor(), POLLIN});
     reader_.feed({bytes.data(), *count});
   }

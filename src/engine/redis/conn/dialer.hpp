@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <holdfast/clock.hpp>
 #include <holdfast/observer.hpp>
@@ -21,10 +22,12 @@ class Endpoint {
  public:
   /// InvalidArgument if the TLS files cannot be used. `observer`, which may be null, is told of reconnects.
   [[nodiscard]] static Result<std::shared_ptr<const Endpoint>> from(const RedisOptions& options,
-                                                                    std::shared_ptr<Observer> observer = {});
+                                                                    std::shared_ptr<Observer> observer = {},
+                                                                    Servers servers = Servers::standalone);
 
   [[nodiscard]] const RedisOptions& options() const noexcept { return options_; }
   [[nodiscard]] const std::shared_ptr<const TlsContext>& tls() const noexcept { return tls_; }
+  [[nodiscard]] Servers servers() const noexcept { return servers_; }
   /// "redis at localhost:6379": for messages.
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   /// The error, saying which server it is about.
@@ -33,12 +36,21 @@ class Endpoint {
   void tell_of_reconnect(BootTime since, BootTime now,
                          std::optional<ErrorCode> failed = std::nullopt) const noexcept;
 
+  /// A connection met a replica where the master should be, so the others should not stay with it either.
+  void note_demotion() const noexcept { demotions_.fetch_add(1, std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t demotions() const noexcept {
+    return demotions_.load(std::memory_order_relaxed);
+  }
+
  private:
-  Endpoint(RedisOptions options, std::shared_ptr<const TlsContext> tls, std::shared_ptr<Observer> observer);
+  Endpoint(RedisOptions options, std::shared_ptr<const TlsContext> tls, std::shared_ptr<Observer> observer,
+           Servers servers);
   RedisOptions options_;
   std::shared_ptr<const TlsContext> tls_;
   std::string name_;
   std::shared_ptr<Observer> observer_;
+  Servers servers_;
+  mutable std::atomic<std::uint64_t> demotions_ = 0;
 };
 
 /// An open, authenticated connection.
@@ -72,6 +84,9 @@ class Dialer {
   Result<Blocked> establish(BootTime now);
   Result<Blocked> greet(BootTime now);
   [[nodiscard]] Outcome fail(const Error& error) const;
+  [[nodiscard]] Error too_slow() const;
+  /// The error of a connection that ended, or said something strange, before its first answer.
+  [[nodiscard]] Error not_greeted(const Error& error) const;
 
   std::shared_ptr<const Endpoint> endpoint_;
   const BootTime began_;
@@ -84,6 +99,7 @@ class Dialer {
   bool established_ = false;
   Handshake handshake_;
   std::size_t greeted_ = 0;  ///< bytes of its request that are written
+  bool answered_ = false;    ///< something of it
   ReplyReader reader_;
   bool ready_ = false;
 };

@@ -5,12 +5,17 @@
 
 namespace holdfast::redis {
 
-Handshake::Handshake(const RedisOptions& options) : db_(options.db) {
+Handshake::Handshake(const RedisOptions& options, Servers servers)
+    : db_(options.db),
+      user_without_password_(!options.user.empty() && options.password.empty()),
+      servers_(servers) {
   if (!options.user.empty()) {
     ask(Step::authenticate, {"AUTH", options.user, options.password});
   } else if (!options.password.empty()) {
     ask(Step::authenticate, {"AUTH", options.password});
   }
+  // Permitted to every user. RESP2 is what the connection speaks already.
+  ask(Step::mode, {"HELLO", "2"});
   if (!options.client_name.empty()) ask(Step::name, {"CLIENT", "SETNAME", options.client_name});
   if (options.db != 0) ask(Step::select, {"SELECT", std::to_string(options.db)});
   // The others are answered by a server that cannot serve yet (LOADING) or now (BUSY).
@@ -26,24 +31,56 @@ Result<bool> Handshake::on_reply(const redisReply& reply) {
   if (answered_ == waiting_.size())
     return Error(ErrorCode::Internal, "the server answers more than was asked");
   const Step step = waiting_[answered_++];
-  if (is_error(reply)) {
-    auto error = error_of(reply);
-    // A name is a courtesy, and a user without the right to ask PING may still take locks; a server that
-    // refuses writes (MISCONF) still answers questions.
-    const auto said = text_of(reply);
-    const bool only_a_courtesy =
-        (step == Step::name && said.starts_with("NOPERM")) ||
-        (step == Step::ping && (said.starts_with("NOPERM") || said.starts_with("MISCONF")));
-    // An old server without ACLs says ERR to a user name; anyone says ERR when no password is set.
-    if (step == Step::authenticate && !error.transient()) {
-      return Error(ErrorCode::AuthFailed, "the server refuses this user or password", error.cause());
-    }
-    if (step == Step::select && !error.transient()) {
-      return Error(error.code(), "database " + std::to_string(db_) + " cannot be used", error.cause());
-    }
-    if (!only_a_courtesy) return error;
-  }
+  if (auto error = is_error(reply) ? judge_error(step, reply) : judge(step, reply)) return *std::move(error);
   return answered_ == waiting_.size();
+}
+
+std::optional<Error> Handshake::judge(Step step, const redisReply& reply) const {
+  if (step == Step::mode) return judge_mode(reply);
+  if (text_of(reply) == (step == Step::ping ? "PONG" : "OK")) return std::nullopt;
+  return Error(ErrorCode::ServiceUnavailable, "what answers at this address is not a Redis server");
+}
+
+/// Pairs of a name and a value. What is not said is not held against a server: proxies answer less.
+std::optional<Error> Handshake::judge_mode(const redisReply& reply) const {
+  const auto parts = elements_of(reply);
+  for (std::size_t i = 0; servers_ != Servers::any && i + 1 < parts.size(); i += 2) {
+    if (text_of(*parts[i]) != "mode") continue;
+    const auto mode = text_of(*parts[i + 1]);
+    if (mode == "cluster") return Error(ErrorCode::InvalidArgument, std::string(cluster_is_not_supported));
+    if (mode == "sentinel") {
+      return Error(ErrorCode::InvalidArgument,
+                   "this is a Redis Sentinel, which holds no data; use the address of the master that it "
+                   "watches");
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Error> Handshake::judge_error(Step step, const redisReply& reply) const {
+  auto error = error_of(reply);
+  const auto said = text_of(reply);
+  // A name is a courtesy, and a user without the right to ask PING may still take locks; a server that
+  // refuses writes (MISCONF) still answers questions; a proxy may not know HELLO.
+  const bool only_a_courtesy =
+      ((step == Step::mode || step == Step::name || step == Step::ping) && said.starts_with("NOPERM")) ||
+      (step == Step::ping && said.starts_with("MISCONF")) ||
+      (step == Step::mode && error.code() != ErrorCode::AuthFailed && !error.transient());
+  if (only_a_courtesy) return std::nullopt;
+  if (step == Step::authenticate && !error.transient()) {
+    if (user_without_password_) {
+      return Error(ErrorCode::AuthFailed,
+                   "the server does not accept this user without a password; name a file that has it "
+                   "(password_file) or set HOLDFAST_REDIS_PASSWORD",
+                   error.cause());
+    }
+    // An old server without ACLs says ERR to a user name; anyone says ERR when no password is set.
+    return Error(ErrorCode::AuthFailed, "the server refuses this user or password", error.cause());
+  }
+  if (step == Step::select && !error.transient()) {
+    return Error(error.code(), "database " + std::to_string(db_) + " cannot be used", error.cause());
+  }
+  return error;
 }
 
 }  // namespace holdfast::redis

@@ -30,13 +30,19 @@ void set_option(int fd, int level, int option, int value) noexcept {
   setsockopt(fd, level, option, &value, sizeof value);
 }
 
-/// Small requests go out at once, and a peer that vanished is noticed though nothing is sent.
+constexpr int keepalive_idle_s = 15, keepalive_interval_s = 5, keepalive_probes = 3;
+/// Bytes that the peer's machine has not confirmed for this long end the connection: as long as keepalive
+/// takes where nothing is sent.
+constexpr int user_timeout_ms = 1000 * (keepalive_idle_s + keepalive_interval_s * keepalive_probes);
+
+/// Small requests go out at once, and a peer that vanished is noticed whether or not anything is sent.
 void tune_tcp(int fd) noexcept {
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 15);
-  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 5);
-  set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, keepalive_idle_s);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, keepalive_interval_s);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, keepalive_probes);
+  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, user_timeout_ms);
 }
 
 }  // namespace
@@ -108,6 +114,10 @@ Result<Stream::Progress> Stream::establish() {
     sockaddr_storage peer{};
     socklen_t peer_size = sizeof peer;
     if (getpeername(fd_, reinterpret_cast<sockaddr*>(&peer), &peer_size) != 0) return Progress::wants_write;
+    if (is_connected_to_itself(peer, peer_size)) {
+      return Error(ErrorCode::ServiceUnavailable, "the connection failed",
+                   "no server listens on this port; the connection reached itself");
+    }
     if (!tls_) {
       stage_ = Stage::open;
       return Progress::done;
@@ -116,6 +126,16 @@ Result<Stream::Progress> Stream::establish() {
     return begin_tls();
   }
   return stage_ == Stage::handshaking ? continue_tls() : Progress::done;
+}
+
+/// A connection to a port of this machine in the kernel's ephemeral range, where no server listens, may get
+/// that very port as its own: TCP then connects it to itself, and every request comes back as its answer. It
+/// would also keep the server from its port.
+bool Stream::is_connected_to_itself(const sockaddr_storage& peer, socklen_t peer_size) const noexcept {
+  sockaddr_storage own{};
+  socklen_t own_size = sizeof own;
+  return peer.ss_family != AF_UNIX && getsockname(fd_, reinterpret_cast<sockaddr*>(&own), &own_size) == 0 &&
+         own_size == peer_size && std::memcmp(&own, &peer, own_size) == 0;
 }
 
 Result<std::size_t> Stream::read(std::span<char> into) {
@@ -143,6 +163,19 @@ bool Stream::has_more() const {
   if (session_ == nullptr) return false;
   const std::lock_guard lock(tls_mutex_);
   return SSL_has_pending(session_) == 1;
+}
+
+bool Stream::is_quiet() const {
+  char byte = 0;
+  if (session_ == nullptr) {
+    return recv(fd_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EINTR);
+  }
+  const std::lock_guard lock(tls_mutex_);
+  ERR_clear_error();
+  std::size_t count = 0;
+  const int result = SSL_peek_ex(session_, &byte, 1, &count);
+  const int why = SSL_get_error(session_, result);
+  return why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE;
 }
 
 Result<std::size_t> Stream::write(std::string_view bytes) {

@@ -73,6 +73,10 @@ class Stream {
   /// How many bytes went; none if there is no room yet.
   [[nodiscard]] Result<std::size_t> write(std::string_view bytes);
 
+  /// Whether nothing is there to be read, not even the end. For a connection that owes no answer: anything
+  /// that came means that it cannot be used any more.
+  [[nodiscard]] bool is_quiet() const;
+
   [[nodiscard]] int descriptor() const noexcept { return fd_; }
   /// Lets a thread that polls it see its end.
   void shut_down() noexcept;
@@ -82,6 +86,7 @@ class Stream {
   enum class Stage : std::uint8_t { connecting, handshaking, open };
 
   Stream(int fd, std::shared_ptr<const TlsContext> tls) noexcept : fd_(fd), tls_(std::move(tls)) {}
+  [[nodiscard]] bool is_connected_to_itself(const sockaddr_storage& peer, socklen_t peer_size) const noexcept;
   Result<Progress> begin_tls();
   Result<Progress> continue_tls();
   [[nodiscard]] Error tls_error(int result, std::string what) const;

@@ -9,7 +9,7 @@ namespace holdfast {
 Result<std::vector<Finding>> examine_redis(const RedisOptions& options, const Progress& progress) {
   const auto layout = redis::Layout::make(options.lock_prefix, options.db);
   if (!layout) return layout.error();
-  const auto endpoint = redis::Endpoint::from(options);
+  const auto endpoint = redis::Endpoint::from(options, {}, redis::Servers::any);
   if (!endpoint) return endpoint.error();
   const auto seen = redis::observe(*endpoint, *layout, progress);
   if (!seen) return seen.error();
