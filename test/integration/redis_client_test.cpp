@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <functional>
 #include <latch>
 #include <thread>
@@ -219,6 +220,124 @@ TEST_F(RedisClient, WhatABrokenConnectionLeftUnansweredIsAskedAgain) {
   EXPECT_GT(proxy->accepted(), 2U);
 }
 
+/// Whether a call counts as repeated that is sent now.
+bool is_repeated(Client& client) {
+  Slot<std::string> slot;
+  auto done = Done<std::string>::into(slot);
+  bool repeated = false;
+  auto call = std::make_unique<AsyncCall>(
+      Command{"ECHO", "x"}, in(10s), [&](Result<Reply> answer, const AsyncCall& self) {
+        repeated = self.was_repeated();
+        EXPECT_TRUE(self.was_sent());
+        done(answer ? Result<std::string>(std::string(redis::text_of(**answer)))
+                    : Result<std::string>(answer.error()));
+      });
+  call->awaited = true;
+  client.send(std::move(call), {});
+  client.wait(slot.completion);
+  EXPECT_EQ((*std::move(slot.result)).value_or_throw(), "x");
+  return repeated;
+}
+
+TEST_F(RedisClient, AConnectionThatWasClosedWhileItWasIdleIsNotWrittenTo) {
+  RedisServer secure({.tls = true});
+  for (const bool tls : {false, true}) {
+    TcpProxy way(tls ? secure.tls_port() : secure.port());
+    auto options = tls ? secure.tls() : secure.tcp();
+    options.port = way.port();
+    const auto own = client_of(options);
+    for (const auto ending : {TcpProxy::Ending::fin, TcpProxy::Ending::rst}) {
+      ASSERT_EQ(echo(*own, "warm"), "warm");
+      way.cut(ending);
+      std::this_thread::sleep_for(150ms);
+      EXPECT_FALSE(is_repeated(*own)) << (tls ? "TLS" : "TCP");
+    }
+    // By the server itself, which says goodbye where there is TLS.
+    ASSERT_EQ(echo(*own, "warm"), "warm");
+    secure.raw().text({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
+    std::this_thread::sleep_for(150ms);
+    EXPECT_FALSE(is_repeated(*own)) << (tls ? "TLS" : "TCP");
+  }
+}
+
+TEST_F(RedisClient, ACallOfWhichNoByteWasAcceptedIsNotRepeated) {
+  ASSERT_EQ(echo(*client, "warm"), "warm");
+  proxy->cut(TcpProxy::Ending::rst);
+  EXPECT_FALSE(is_repeated(*client));
+}
+
+TEST_F(RedisClient, ACallThatWasAcceptedAndNotAnsweredIsRepeated) {
+  ASSERT_EQ(echo(*client, "warm"), "warm");
+  proxy->cut_after(Way::to_server, 1);
+  EXPECT_TRUE(is_repeated(*client));
+}
+
+TEST_F(RedisClient, AServerThatBecameAReplicaIsLeftForTheOneBehindTheSameAddress) {
+  const RedisServer successor;
+  struct Refusal {
+    const char* word;
+    const char* serves_stale_data;
+    Command question;
+  };
+  for (const auto& [word, serves_stale_data, question] :
+       {Refusal{"READONLY", "yes", {"SET", "k", "v"}}, Refusal{"MASTERDOWN", "no", {"GET", "k"}}}) {
+    SCOPED_TRACE(word);
+    proxy->lead_to(server->port());
+    client = client_of(at_port(proxy->port()));
+    ASSERT_EQ(echo(*client, "warm"), "warm");
+    server->raw().text({"CONFIG", "SET", "replica-serve-stale-data", serves_stale_data});
+    server->raw().text({"REPLICAOF", "127.0.0.1", "1"});
+    proxy->lead_to(successor.port());
+    const auto refused = client->call(question, in(10s)).value_or_throw();
+    EXPECT_TRUE(redis::text_of(*refused).starts_with(word)) << "the answer is delivered";
+    const auto answer = client->call(question, in(10s)).value_or_throw();
+    EXPECT_FALSE(redis::is_error(*answer)) << redis::text_of(*answer);
+    server->raw().text({"REPLICAOF", "NO", "ONE"});
+  }
+}
+
+TEST_F(RedisClient, AReplicaThatStaysOneIsNotHammered) {
+  FakeRedis fake([](const FakeRedis::Words& command) -> FakeRedis::Answer {
+    if (command[0] == "SET") return {"-READONLY You can't write against a read only replica.\r\n"};
+    return FakeRedis::politely(command);
+  });
+  const auto own = client_of(at_port(fake.port()));
+  const BootTime end = in(400ms);
+  while (BootClock::now() < end) {
+    ASSERT_TRUE(own->call({"SET", "k", "v"}, in(10s)));
+    ASSERT_TRUE(own->call({"GET", "k"}, in(10s))) << "which it answers";
+  }
+  EXPECT_GT(fake.accepted(), 1U);
+  EXPECT_LT(fake.accepted(), 30U);
+}
+
+TEST_F(RedisClient, CallsThatAReplicaWasAskedAlreadyAreAnsweredByIt) {
+  std::atomic<int> sets = 0;
+  FakeRedis fake([&](const FakeRedis::Words& command) -> FakeRedis::Answer {
+    if (command[0] != "SET") return FakeRedis::politely(command);
+    // All answers at once, when the last of them has come.
+    if (++sets < 8) return {""};
+    std::string refusals;
+    for (int i = 0; i < 8; ++i) refusals += "-READONLY You can't write against a read only replica.\r\n";
+    return {refusals};
+  });
+  const auto own = client_of(at_port(fake.port()));
+  ASSERT_TRUE(own->call({"GET", "k"}, in(10s)));
+  std::latch ended(8);
+  std::atomic<int> wrong = 0;
+  for (int i = 0; i < 8; ++i) {
+    own->send(std::make_unique<AsyncCall>(Command{"SET", "k", "v"}, in(10s),
+                                          [&](Result<Reply> answer, const AsyncCall& self) {
+                                            if (!answer || self.was_repeated()) ++wrong;
+                                            ended.count_down();
+                                          }),
+              {});
+  }
+  ended.wait();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(sets, 8) << "none was asked twice";
+}
+
 TEST_F(RedisClient, CallsOutliveARestartOfTheServer) {
   const auto direct = client_of(server->tcp());
   ASSERT_EQ(echo(*direct, "before"), "before");
@@ -305,6 +424,46 @@ TEST_F(RedisClient, AServerThatBreaksTheProtocolIsNotBelieved) {
     ASSERT_FALSE(answer) << bytes;
     EXPECT_TRUE(answer.error().transient() || answer.error().code() == ErrorCode::Internal) << bytes;
   }
+}
+
+TEST_F(RedisClient, WhatSendsOurOwnWordsBackIsNoServer) {
+  FakeRedis mirror([](const FakeRedis::Words& command) -> FakeRedis::Answer {
+    Command same(command.size());
+    for (const auto& word : command) same.add(word);
+    return {same.bytes()};
+  });
+  const auto answer = client_of(at_port(mirror.port()))->call({"PING"}, in(10s), true);
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code(), ErrorCode::ServiceUnavailable) << answer.error().what();
+  EXPECT_NE(answer.error().message().find("not a Redis server"), std::string::npos);
+}
+
+TEST_F(RedisClient, AConnectionToItselfIsNoConnection) {
+  // Where nobody listens, in the range that the kernel takes ports of connections from: sooner or later one
+  // gets the port that it connects to. The kernel takes every second port first.
+  std::ifstream range("/proc/sys/net/ipv4/ip_local_port_range");
+  int first = 0, last = 0;
+  ASSERT_TRUE(range >> first >> last);
+  auto port = static_cast<std::uint16_t>(first + (last - first) / 4 * 2);
+  const auto is_taken = [&] {
+    try {
+      (void)listen_on_loopback(port);
+      return false;
+    } catch (const std::runtime_error&) {
+      return true;
+    }
+  };
+  while (is_taken()) port = static_cast<std::uint16_t>(port + 2);
+  const auto here = redis::resolve("127.0.0.1", port, true).value_or_throw().front();
+  std::string reached_itself;
+  for (int attempt = 0; attempt < 2 * (last - first) && reached_itself.empty(); ++attempt) {
+    auto stream = redis::Stream::connect(here, nullptr);
+    if (!stream) continue;  // refused at once
+    const auto end = (*stream)->establish();
+    ASSERT_FALSE(end) << "connected to nobody";
+    if (end.error().cause().find("reached itself") != std::string::npos) reached_itself = end.error().what();
+  }
+  EXPECT_FALSE(reached_itself.empty());
 }
 
 TEST_F(RedisClient, AnAnswerTooManyBreaksTheConnection) {

@@ -56,6 +56,7 @@ struct Connection {
   Socket client, server;
   std::array<Flow, 2> flows;
   bool over = false;
+  bool silent = false;
 
   [[nodiscard]] Flow& flow(Way way) { return flows[static_cast<std::size_t>(way)]; }
   [[nodiscard]] Socket& source(Way way) { return way == Way::to_server ? client : server; }
@@ -174,7 +175,7 @@ struct TcpProxy::State {
   void sweep() {
     for (auto& connection : connections) {
       for (const auto way : both_ways) {
-        if (!connection.over) write(connection, way);
+        if (!connection.over && !connection.silent) write(connection, way);
       }
       const auto& [up, down] = connection.flows;
       if (!connection.over && up.closed && down.closed) connection.end(Ending::fin);
@@ -188,7 +189,7 @@ struct TcpProxy::State {
     for (auto& connection : connections) {
       for (const auto way : both_ways) {
         const auto& waiting = connection.flow(way).waiting;
-        if (waiting.empty() || fault(way).hold) continue;
+        if (waiting.empty() || fault(way).hold || connection.silent) continue;
         if (!first || waiting.front().due < *first) first = waiting.front().due;
       }
     }
@@ -233,7 +234,7 @@ void TcpProxy::work(State& state) {
       for (const auto way : both_ways) {
         // Closed, ended or overfull sources are left alone; hang-ups of those would come again and again.
         const bool listens = connection.source(way).is_open() && !connection.flow(way).ended &&
-                             connection.flow(way).size() < (1U << 20U);
+                             !connection.silent && connection.flow(way).size() < (1U << 20U);
         polled.push_back({listens ? connection.source(way).fd() : -1, POLLIN, 0});
         sources.emplace_back(&connection, way);
       }
@@ -302,6 +303,14 @@ void TcpProxy::half_close(Way way) {
       if (connection.sink(way).is_open()) ::shutdown(connection.sink(way).fd(), SHUT_WR);
     }
   });
+}
+void TcpProxy::silence() {
+  order([](State& state) {
+    for (auto& connection : state.connections) connection.silent = true;
+  });
+}
+void TcpProxy::lead_to(std::uint16_t server_port) {
+  order([server_port](State& state) { state.server_port = server_port; });
 }
 void TcpProxy::refuse() {
   // Not closed: the port stays ours.

@@ -44,6 +44,11 @@ class TcpProxy {
   void cut(Ending ending = Ending::rst);
   /// Says "no more" that way on all connections; the other way stays open.
   void half_close(Way way);
+  /// The connections that there are pass on nothing any more, neither bytes nor their end: their peers are
+  /// not told. Later ones are served.
+  void silence();
+  /// Later connections go to this server.
+  void lead_to(std::uint16_t server_port);
   /// Connecting is refused, until `listen_again`. Connections that exist stay.
   void refuse();
   void listen_again();

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <ctime>
 #include <ranges>
+#include <utility>
 
+#include "engine/redis/errors.hpp"
 #include "sys/random.hpp"
 
 namespace holdfast::redis {
@@ -21,6 +23,12 @@ constexpr BootClock::duration longest_patience = std::chrono::hours(1);
 /// poll's clock stands still while the machine is suspended; sleeping in slices bounds how late a deadline is
 /// noticed after it wakes.
 constexpr BootClock::duration longest_sleep = std::chrono::seconds(1);
+/// A connection that was not used for this long may have been closed meanwhile: a look costs a system call
+/// then, and not with every call. What is written to a closed one is accepted all the same, and its answer
+/// unknown.
+constexpr BootClock::duration look_after_idle = std::chrono::milliseconds(100);
+/// A replica that is met so much later than the last is another story.
+constexpr BootClock::duration one_failover = std::chrono::seconds(10);
 
 timespec time_until(BootTime at, BootTime now) {
   const auto left = std::clamp<BootClock::duration>(at - now, BootClock::duration::zero(), longest_sleep);
@@ -77,6 +85,7 @@ bool Client::i_lead() const noexcept {
 
 void Client::send(std::unique_ptr<Call> call, const std::stop_token& stop) {
   if (stop.stop_possible()) call->on_stop_.emplace(stop, Call::OnStop{this, call.get()});
+  call->sent_ = false;  // what was sent before this, and answered, is settled
   Lock lock(mutex_);
   look_at_ = std::min(look_at_, call->stopped_ ? BootTime{} : call->deadline);
   const bool awaited = call->awaited;
@@ -232,18 +241,24 @@ void Client::flush(Lock& lock) {
     if (written_ == out_.size()) {
       out_.clear();
       written_ = 0;
-      if (unsent_.empty()) break;
+      if (unsent_.empty() || demoted_) break;
       const BootTime now = BootClock::now();
+      if (sent_.empty() && now - wrote_at_ >= look_after_idle && !connection_->stream->is_quiet()) {
+        connection_->stream->shut_down();  // the leader deals with it
+        break;
+      }
+      wrote_at_ = now;
       while (!unsent_.empty() && out_.size() < write_size) {
         auto call = std::move(unsent_.front());
         unsent_.pop_front();
         out_ += call->bytes;
+        const auto first_byte = std::exchange(queued_bytes_, queued_bytes_ + call->bytes.size());
         call->sent_ = true;
         call->connection_ = connections_;
         const BootTime suspect_at = saturating_add(now, call->patience);
         look_at_ = std::min(look_at_, suspect_at);
-        sent_.push_back(
-            {std::move(call), suspect_at});  // before the write: the reply may be read before we are back
+        // Before the write: the reply may be read before we are back.
+        sent_.push_back({std::move(call), suspect_at, first_byte});
       }
     }
     Stream& stream = *connection_->stream;
@@ -255,6 +270,7 @@ void Client::flush(Lock& lock) {
       break;
     }
     written_ += *count;
+    accepted_bytes_ += *count;
     if (*count == 0) {
       out_of_room_ = true;
       if (polling_) wake_.set();
@@ -297,12 +313,19 @@ void Client::take_replies(Lock& lock, std::optional<Error> broken) {
     on_reply(std::move(reply));
   }
   replies_.clear();
+  if (!broken && demoted_ && sent_.empty()) broken = *demoted_;
   if (broken) break_connection(lock, *broken, BootClock::now());
 }
 
 void Client::on_reply(Reply reply) {
   answered_ = true;
   backoff_.reset();
+  if (is_from_replica(*reply) && !demoted_) {
+    // Its address stands for another server by now, or will soon: behind a name, a virtual address or a proxy
+    // that only a new connection finds. What this one has not been asked yet waits for that.
+    demoted_ = error_of(*reply);
+    endpoint_->note_demotion();
+  }
   auto call = std::move(sent_.front().call);
   sent_.pop_front();
   if (call) end(std::move(call), std::move(reply));
@@ -330,6 +353,7 @@ void Client::dial(Lock& lock, BootTime now) {
     ++connections_;
     usable_ = true;
     answered_ = false;
+    wrote_at_ = now;
     last_error_.reset();
     if (lost_at_) endpoint_->tell_of_reconnect(*std::exchange(lost_at_, std::nullopt), now);
     return flush(lock);
@@ -355,18 +379,33 @@ void Client::break_connection(Lock& lock, const Error& why, BootTime now) {
   out_.clear();
   written_ = 0;
   out_of_room_ = false;
+  queued_bytes_ = 0;
+  const auto accepted = std::exchange(accepted_bytes_, 0);
   last_error_ = endpoint_->about(why);
   lost_at_ = now;
-  // One that never answered may be a server that drops what it does not like: not again at once.
-  redial_at_ = answered_ ? now : now + backoff_.next(sys::jitter_fraction());
+  redial_at_ = now + pause_before_redial(now);
+  demoted_.reset();
   for (auto& sent : std::views::reverse(sent_)) {
     if (!sent.call) continue;
-    sent.call->sent_before_ = true;
-    // One whose patience is shorter than the way to the server must not break every connection.
-    sent.call->patience = std::min(sent.call->patience * 2, longest_patience);
+    Call& call = *sent.call;
+    call.sent_ = false;
+    if (sent.first_byte < accepted) {
+      call.sent_before_ = true;
+      // One whose patience is shorter than the way to the server must not break every connection.
+      call.patience = std::min(call.patience * 2, longest_patience);
+    }
     unsent_.push_front(std::move(sent.call));
   }
   sent_.clear();
+}
+
+BootClock::duration Client::pause_before_redial(BootTime now) {
+  if (demoted_) {
+    if (now - std::exchange(demoted_at_, now) > one_failover) replica_backoff_.reset();
+    return replica_backoff_.next(sys::jitter_fraction());
+  }
+  // One that never answered may be a server that drops what it does not like: not again at once.
+  return answered_ ? BootClock::duration::zero() : backoff_.next(sys::jitter_fraction());
 }
 
 Error Client::unanswered(const Call& call) const {
@@ -391,7 +430,7 @@ void Client::inspect(Lock& lock, BootTime now) {
   look_at_ = never;
   const auto is_over = [&](const Call& call) { return call.stopped_ || call.deadline <= now; };
   bool suspect = false;
-  for (auto& [call, suspect_at] : sent_) {
+  for (auto& [call, suspect_at, first_byte] : sent_) {
     suspect |= suspect_at <= now;
     look_at_ = std::min(look_at_, suspect_at);
     if (!call) continue;

@@ -44,9 +44,10 @@ class Call {
   /// The first failure to connect ends it.
   bool fail_fast = false;
 
-  /// Whether an earlier copy may have reached the server, or may still.
+  /// Whether an earlier copy may have reached the server, or may still. One of which no connection accepted a
+  /// byte is no copy.
   [[nodiscard]] bool was_repeated() const noexcept { return sent_before_; }
-  /// False if no byte of it was ever written.
+  /// False if no connection accepted a byte of it, nor will.
   [[nodiscard]] bool was_sent() const noexcept { return sent_ || sent_before_; }
   /// Which of the client's connections it was written to last: the one that answered it, if one did. What a
   /// server said on another may be void, for it may have been restarted in between.
@@ -65,7 +66,7 @@ class Call {
     Call* call;
     void operator()() const noexcept;
   };
-  bool sent_ = false;
+  bool sent_ = false;         ///< written, or about to be, to the connection that there is
   bool sent_before_ = false;  ///< written, wholly or in part, to a connection that broke
   std::uint64_t connection_ = 0;
   std::atomic<bool> stopped_ = false;
@@ -82,7 +83,8 @@ class Call {
 ///
 /// What a broken connection means for a call: not yet written, or written but not answered, it is sent again
 /// on the next connection, until its deadline. Placeholders keep the order when a call ends before its reply.
-/// A reply nobody asked for, or bytes that are no reply, break the connection.
+/// A reply nobody asked for, or bytes that are no reply, break the connection. A server that turns out to be
+/// a replica is left when it has answered what it was asked.
 class Client : public std::enable_shared_from_this<Client> {
  public:
   /// Connects when first used.
@@ -109,6 +111,7 @@ class Client : public std::enable_shared_from_this<Client> {
   struct Sent {
     std::unique_ptr<Call> call;  ///< null: it ended before its reply came
     BootTime suspect_at;         ///< unanswered until then, the connection is given up
+    std::uint64_t first_byte;    ///< its place among the bytes of this connection
   };
   struct Finished {
     std::unique_ptr<Call> call;
@@ -131,6 +134,7 @@ class Client : public std::enable_shared_from_this<Client> {
   void inspect(Lock& lock, BootTime now);
   void break_connection(Lock& lock, const Error& why, BootTime now);
   void on_reply(Reply reply);
+  [[nodiscard]] BootClock::duration pause_before_redial(BootTime now);
   void on_stop() noexcept;
   void end(std::unique_ptr<Call> call, Result<Reply> answer);
   [[nodiscard]] bool i_lead() const noexcept;
@@ -160,6 +164,10 @@ class Client : public std::enable_shared_from_this<Client> {
   std::uint64_t connections_ = 0;         ///< how many there were, this one included
   bool usable_ = false;                   ///< false while it is being given up
   bool answered_ = false;                 ///< something, since it was made
+  std::optional<Error> demoted_;          ///< its server is a replica: nothing new is sent there
+  std::uint64_t queued_bytes_ = 0;        ///< that were put into `out_` for it
+  std::uint64_t accepted_bytes_ = 0;      ///< that it accepted of those
+  BootTime wrote_at_{};                   ///< when it was last used
   std::string out_;                       ///< being written
   std::size_t written_ = 0;               ///< of it
   bool writing_ = false;                  ///< by some thread, outside the mutex
@@ -169,6 +177,8 @@ class Client : public std::enable_shared_from_this<Client> {
   Dialer::Waiting dial_wait_{};
   BootTime redial_at_{};
   Backoff backoff_;
+  Backoff replica_backoff_;          ///< a replica answers, which resets the other one
+  BootTime demoted_at_{};            ///< when one was last left
   std::optional<Error> last_error_;  ///< why there is no connection
   std::optional<BootTime> lost_at_;  ///< empty: never, or replaced since
 
