@@ -9,11 +9,17 @@
 #include <thread>
 
 #include "support/calls.hpp"
+#include "support/eventually.hpp"
 #include "support/redis_server.hpp"
 #include "support/tcp_proxy.hpp"
 
 namespace holdfast::test {
 namespace {
+
+/// How many connections wait for messages.
+std::ptrdiff_t listeners(const RedisServer& server) {
+  return std::ranges::count(server.raw().text({"CLIENT", "LIST", "TYPE", "pubsub"}), '\n');
+}
 
 class RedisWaiting : public testing::Test {
  protected:
@@ -132,6 +138,71 @@ TEST_F(RedisWaiting, AReleaseWhileNobodyCouldListenIsFoundWhenTheSubscriptionIsB
   const auto guard =
       locks.lock("k", {.wait = 60s, .base_delay = 40s, .max_delay = 40s, .jitter = Jitter::none});
   EXPECT_LT(BootClock::now() - before, 20s);
+}
+
+/// One that only a message wakes in time.
+constexpr LockOptions hardly_polling{
+    .wait = 60s, .base_delay = 40s, .max_delay = 40s, .jitter = Jitter::none};
+
+TEST_F(RedisWaiting, ASubscriptionThatFallsSilentIsGivenUpAndMadeAnew) {
+  RedisServer secure({.tls = true});
+  for (const bool tls : {false, true}) {
+    SCOPED_TRACE(tls ? "TLS" : "TCP");
+    TcpProxy proxy(tls ? secure.tls_port() : secure.port());
+    auto options = tls ? secure.tls() : secure.tcp();
+    options.port = proxy.port();
+    options.command_timeout = 300ms;
+    const auto holder = make_redis_lock_backend(secure.tcp()).value_or_throw();
+    const auto own = LockId::generate();
+    ASSERT_TRUE(acquire(*holder, own, "k"));
+    Locks locks(make_redis_lock_backend(options).value_or_throw());
+    std::jthread trouble([&] {
+      EXPECT_TRUE(eventually([&] { return listeners(secure) == 1; }));
+      proxy.silence();
+      EXPECT_TRUE(eventually([&] { return listeners(secure) == 2; })) << "the server has not noticed";
+      EXPECT_EQ(release(*holder, own, "k"), std::nullopt);
+    });
+    const BootTime before = BootClock::now();
+    const auto guard = locks.lock("k", hardly_polling);
+    EXPECT_LT(BootClock::now() - before, 20s);
+  }
+}
+
+TEST_F(RedisWaiting, AQuietSubscriptionThatAnswersIsKept) {
+  ASSERT_TRUE(acquire(*backend, id, "k"));
+  TcpProxy proxy(server->port());
+  auto options = server->tcp();
+  options.port = proxy.port();
+  options.command_timeout = 50ms;
+  Locks locks(make_redis_lock_backend(options).value_or_throw());
+  std::jthread waiter([&] { (void)locks.lock("k", hardly_polling); });
+  wait_for_a_subscription();
+  const auto asked = [&] { return server->raw().text({"INFO", "commandstats"}); };
+  EXPECT_TRUE(eventually([&] { return asked().find("cmdstat_subscribe:calls=5,") != std::string::npos; }))
+      << asked();
+  EXPECT_EQ(proxy.accepted(), 2U) << "one for calls, one for messages";
+  ASSERT_EQ(release(*backend, id, "k"), std::nullopt);
+}
+
+TEST_F(RedisWaiting, AHurriedWaiterLooksThoughTheFirstInTheQueueDoesNotWantTo) {
+  ASSERT_TRUE(acquire(*backend, id, "k"));
+  Locks locks(open());
+  std::stop_source enough;
+  std::jthread unhurried([&] {
+    try {
+      (void)locks.lock("k", hardly_polling, enough.get_token());
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::Aborted) << error.what();
+    }
+  });
+  while (calls() < 3) std::this_thread::sleep_for(1ms);  // it has asked twice, and waits
+  std::this_thread::sleep_for(50ms);
+  std::jthread releaser([&] {
+    while (calls() < 5) std::this_thread::sleep_for(1ms);
+    server->raw().text({"DEL", "syncguard:k", "syncguard:id:" + std::string(id.str())});
+  });
+  EXPECT_TRUE(locks.lock("k").still_held()) << "silently released, within its five seconds";
+  enough.request_stop();
 }
 
 TEST_F(RedisWaiting, AServerThatDoesNotConfirmKeepsNobodyBeyondItsWait) {

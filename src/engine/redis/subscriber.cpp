@@ -2,6 +2,7 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <array>
 #include <condition_variable>
 #include <deque>
@@ -31,6 +32,8 @@ using sys::WakeQueue;
 constexpr BootClock::duration linger = std::chrono::seconds(1);
 /// How long `watch` waits for the server's confirmation before it goes on without.
 constexpr milliseconds longest_confirmation = std::chrono::seconds(1);
+/// After so much silence the server is asked something, or less if its time to answer is less.
+constexpr milliseconds longest_silence = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -275,6 +278,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
   /// What there is to do for the connection, then one sleep, then what came.
   void turn(Lock& lock, BootTime until) {
     const BootTime now = BootClock::now();
+    if (connection_ && demotions_ != endpoint_->demotions()) lose();
     ask(now);
     pollfd polled[2] = {{.fd = wake_.descriptor(), .events = POLLIN, .revents = 0},
                         {.fd = -1, .events = 0, .revents = 0}};
@@ -293,14 +297,28 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
     if (polled[0].revents != 0) wake_.clear();
     lock.lock();
     if (thread_polls_) thread_asleep_ = false;
-    if (connection_ && polled[1].revents != 0) receive();
+    if (!connection_) return;
+    if (polled[1].revents != 0) {
+      receive();
+    } else if (!unanswered_.empty() && BootClock::now() >= answer_due()) {
+      lose();  // looked for an answer just now: it is not only unread
+    }
   }
 
-  /// Until when to sleep if nothing happens: the next attempt to connect, or the time to forget a channel.
+  /// Until when to sleep if nothing happens: the next attempt to connect, the time to forget a channel, or to
+  /// doubt the connection.
   std::chrono::nanoseconds nap(BootTime now) const {
     BootClock::duration nap = milliseconds(500);
     if (!connection_ && !dialer_) nap = std::min(nap, redial_at_ - now);
+    if (connection_) nap = std::min(nap, (unanswered_.empty() ? probe_due() : answer_due()) - now);
     return std::clamp<std::chrono::nanoseconds>(nap, milliseconds(1), milliseconds(500));
+  }
+
+  [[nodiscard]] BootTime probe_due() const {
+    return quiet_since_ + std::min(longest_silence, endpoint_->options().command_timeout);
+  }
+  [[nodiscard]] BootTime answer_due() const {
+    return std::max(quiet_since_, unanswered_.front().asked_at) + endpoint_->options().command_timeout;
   }
 
   /// Subscribes what is new and unsubscribes what nobody has watched for a while.
@@ -311,9 +329,21 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
       const auto topic = topics_.find(channel);
       if (topic == topics_.end() || topic->second.asked != 0) continue;
       topic->second.asked = ++last_asked_;
-      say({"SUBSCRIBE", channel}, {topic->second.asked, channel});
+      say({"SUBSCRIBE", channel}, {.number = topic->second.asked, .channel = channel});
     }
+    if (unanswered_.empty() && now >= probe_due()) probe(now);
     write();
+  }
+
+  /// A subscription is silent while nothing happens, and when its connection is dead. So it is asked for once
+  /// more, which changes nothing, takes no further right and must be answered.
+  void probe(BootTime now) {
+    const auto heard = std::ranges::find_if(topics_, [](const auto& one) { return one.second.confirmed; });
+    if (heard == topics_.end()) {
+      quiet_since_ = now;  // nothing could have been heard
+    } else {
+      say({"SUBSCRIBE", heard->first}, {});
+    }
   }
 
   void forget(BootTime now) {
@@ -330,8 +360,9 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
 
   /// A command that was sent.
   struct Question {
-    std::uint64_t number = 0;  ///< of a SUBSCRIBE; 0 for the rest
-    std::string channel;
+    std::uint64_t number = 0;  ///< of a topic's first SUBSCRIBE; 0 for the rest
+    std::string channel = {};
+    BootTime asked_at = BootClock::now();
   };
 
   void say(std::initializer_list<std::string_view> command, Question question) {
@@ -352,6 +383,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
   void dial(BootTime now, pollfd& polled) {
     if (!dialer_) {
       if (now < redial_at_) return;
+      demotions_ = endpoint_->demotions();
       dialer_.emplace(endpoint_, now);
     }
     auto outcome = dialer_->step(now);
@@ -364,6 +396,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
     dialer_.reset();
     if (auto* made = std::get_if<Connection>(&outcome)) {
       connection_.emplace(std::move(*made));
+      quiet_since_ = now;
       unasked_.clear();
       for (const auto& [channel, topic] : topics_) unasked_.push_back(channel);
       if (lost_at_) endpoint_->tell_of_reconnect(*std::exchange(lost_at_, std::nullopt), now);
@@ -380,6 +413,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
       if (!count) return lose();
       connection_->reader.feed({bytes.data(), *count});
       if (*count == 0) break;  // TLS may have half a record and wait for the rest, which poll tells
+      quiet_since_ = BootClock::now();
     } while (connection_->stream->has_more());
     for (;;) {
       auto reply = connection_->reader.next();
@@ -477,6 +511,8 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
   std::optional<Connection> connection_;
   std::string out_;
   std::deque<Question> unanswered_;  ///< in order
+  BootTime quiet_since_{};           ///< when anything last came, or could first have come
+  std::uint64_t demotions_ = 0;      ///< that the endpoint knew of when it was dialled
   std::uint64_t last_asked_ = 0;
   std::optional<Dialer> dialer_;
   BootTime redial_at_{};

@@ -22,9 +22,12 @@ using sys::Wakes;
 /// With Wakes::all a message wakes every waiter of its channel, and each looks again for itself. Else:
 /// a message wakes one waiter, the one that has waited longest: the others would only be refused, and the
 /// next release brings the next message. So a release costs each process one attempt, however many threads
-/// wait in it. The same thread, the first in the queue, also looks again for all when nothing is heard (a
-/// lock that expired, a holder that releases silently, a lost message); where there is no subscription
-/// everyone does.
+/// wait in it. When nothing is heard (a lock that expired, a holder that releases silently, a lost message),
+/// the first in the queue and the one that wants to soonest look again for all (see sys::WakeQueue); where
+/// there is no subscription everyone does.
+///
+/// A connection that is silent is asked something now and then; one that owes an answer for longer than the
+/// command timeout, or whose server was demoted, is given up and made anew, and everyone polls meanwhile.
 ///
 /// Nothing is missed: `watch` returns after the server confirmed the subscription, and the caller tries again
 /// after that, before it sleeps. When a connection breaks, confirming the new subscription wakes a waiter of
