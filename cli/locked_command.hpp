@@ -43,6 +43,10 @@ class LockedCommand {
   BootTime held_since_{};
 };
 
+/// How long a lock that is let go at our end, or that was lost, may take to be released: its store may be the
+/// reason, and its lease ends anyway.
+inline constexpr std::chrono::milliseconds last_release_timeout{1000};
+
 /// memory: keeps nobody out; says so.
 void warn_of_private_locks(Holdfast& holdfast);
 

@@ -55,7 +55,10 @@ class Run {
  private:
   /// An exit code, or nothing and a guard.
   std::optional<int> acquire(Locks& locks, SignalQueue& signals, Guard& guard) {
-    LockOptions how{.ttl = times_.ttl, .retries = no_retry_limit, .max_hold = times_.max_hold};
+    LockOptions how{.ttl = times_.ttl,
+                    .retries = no_retry_limit,
+                    .max_hold = times_.max_hold,
+                    .dispose_timeout = last_release_timeout};
     auto taken = take_with_patience(locks, subject_, wait_, signals, options_.patience.verbose,
                                     [&](milliseconds wait, const std::stop_token& stop) {
                                       how.wait = wait;
@@ -73,14 +76,18 @@ class Run {
   int finish(Guard& guard, const Ending& ending, nanoseconds held) {
     const auto reason = guard.loss_reason();
     if (ending.beyond_reach > 0) report_.leave_lock_to_expire(ending, reason, held);
+    if (ending.kind == Ending::Kind::lost) {
+      report_.say_loss(ending, reason, held);
+      return exit_lost;  // the guard releases
+    }
     const bool was_held = release(guard);
     switch (ending.kind) {
       case Ending::Kind::exec_failed:
         return report_.exec_failed(context_.command.front(), ending.value);
       case Ending::Kind::keeper_died:
-      case Ending::Kind::lost:
         report_.say_loss(ending, reason, held);
-        return ending.kind == Ending::Kind::lost ? exit_lost : exit_internal;
+        return exit_internal;
+      case Ending::Kind::lost:
       case Ending::Kind::exited:
         break;
     }

@@ -85,7 +85,11 @@ class TaskRun {
     output.finish_reading();
     variables->finish();
     const int code = finish(opened, claim, report, ending, held, output);
-    if (claim.guard()) let_go(claim);  // unless the task's end did
+    if (ending.kind == Ending::Kind::lost) {
+      claim = {};  // releases, and does not wait for long
+    } else if (claim.guard()) {
+      let_go(claim);  // unless the task's end did
+    }
     // After everything else: who reads our output may take its time, and a signal need not wait for that.
     if (output.has_rest()) {
       command.signals().obey_from_now_on();
@@ -107,7 +111,10 @@ class TaskRun {
   /// An exit code, or nothing and a claim.
   std::optional<int> take(OpenedTasks& opened, SignalQueue& signals, const Subject& subject,
                           const EndingReport& report, Claim& claim) {
-    LockOptions how{.ttl = times_.ttl, .retries = no_retry_limit, .max_hold = times_.max_hold};
+    LockOptions how{.ttl = times_.ttl,
+                    .retries = no_retry_limit,
+                    .max_hold = times_.max_hold,
+                    .dispose_timeout = last_release_timeout};
     auto taken =
         take_with_patience(opened.holdfast.locks(), subject, wait_, signals, options_.patience.verbose,
                            [&](milliseconds wait, const std::stop_token& stop) {

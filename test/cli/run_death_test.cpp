@@ -11,6 +11,7 @@
 
 #include "program.hpp"
 #include "support/paths.hpp"
+#include "support/redis_server.hpp"
 
 namespace holdfast::test {
 namespace {
@@ -106,6 +107,28 @@ TEST_F(RunDeath, AShortStopOfHoldfastDoesNoHarm) {
   const auto result = program->wait();
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.out, "done\n");
+}
+
+TEST_F(RunDeath, AServerThatHangsKeepsNobodyLongAfterTheLockWasLost) {
+  if (const auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
+  RedisServer server;
+  const Program::Options there{.environment = {"HOLDFAST_URL=" + server.url()}};
+  const auto run = start(
+      {"run", "--ttl", "1500ms", "k", "--", "sh", "-c", "echo $$ > $DIR/command; exec sleep 60"}, there);
+  const auto task_run = start({"task", "run", "--owner", "alice", "--lease", "1500ms", "--", "sh", "-c",
+                               "echo $$ > $DIR/task; exec sleep 60"},
+                              there);
+  const auto command = pid_in(file("command")), task = pid_in(file("task"));
+  server.pause();
+  const auto stopped_at = Clock::now();
+  for (const auto& program : {run.get(), task_run.get()}) {
+    const auto result = program->wait();
+    EXPECT_EQ(result.code, 79) << result.err;
+    EXPECT_NE(result.err.find("could not be renewed in time"), std::string::npos) << result.err;
+  }
+  EXPECT_LT(Clock::now() - stopped_at, 8s) << "a release has two command timeouts, of 5 s each";
+  EXPECT_FALSE(alive(command) || alive(task));
+  server.resume();
 }
 
 TEST_F(RunDeath, WithoutItsKeeperTheCommandIsEnded) {
