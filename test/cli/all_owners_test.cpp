@@ -188,7 +188,7 @@ TEST_F(OperatorsView, LocksOfSyncGuard1AreShownForWhatTheyAre) {
   EXPECT_EQ(broken.code, 0) << broken.err;
   EXPECT_NE(broken.out.find("SyncGuard 1.0"), std::string::npos) << broken.out;
   EXPECT_EQ(run({"lock", "show", "old"}).code, 1);
-  EXPECT_EQ(raw.integer({"EXISTS", "syncguard:id:" + id}), 0);
+  EXPECT_EQ(raw.integer({"EXISTS", "syncguard:old"}), 0);
 }
 
 TEST_F(OperatorsView, OfACallerWithoutStdoutIsNotSentToTheServer) {
