@@ -38,21 +38,22 @@ class AllTasks {
 
   void list_owner(Tasks& tasks, const std::string& owner) {
     constexpr std::size_t page_size = 200;
-    ListTasks request{.status = status_, .skip_unreadable = true};
+    ListTasks request{.status = status_};
     try {
       do {
         if (left_ == 0) return;
         request.limit = std::min(left_, page_size);
         const auto page = tasks.list(owner, request);
         for (const auto& task : page.tasks) show(task);
-        for (const auto& error : page.unreadable) complain_about(owner, error);
+        for (const auto& error : page.unreadable) unreadable(owner, error);
         left_ -= std::min(left_, page.tasks.size());
         request.cursor = page.cursor;
       } while (!request.cursor.empty());
     } catch (const Error& error) {
-      // What the engine cannot read it cannot step over either; the other owners' can be.
+      // A list that cannot be read at all, because another type's value is in its place, say: the other
+      // owners' can be.
       if (error.code() != ErrorCode::Internal) throw;
-      complain_about(owner, error);
+      unreadable(owner, error);
     }
   }
 
@@ -67,14 +68,9 @@ class AllTasks {
     table_.add(std::move(row));
   }
 
-  void complain_about(const std::string& owner, const Error& error) {
+  void unreadable(const std::string& owner, const Error& error) {
     unreadable_ = true;
-    const auto message = "a task of the owner " + quote(owner) + " is left out: " + error.message();
-    if (context_.json) {
-      complain_json(to_string(error.code()), message);
-    } else {
-      complain(printable(message));
-    }
+    complain_unreadable(context_, owner, error);
   }
 
   void finish() {

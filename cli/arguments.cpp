@@ -80,18 +80,35 @@ std::string one_of(const CLI::App& app) {
   return names;
 }
 
-const CLI::App* find_subcommand(const CLI::App& app, const std::string& name) {
-  for (const auto* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+CLI::App* find_subcommand(CLI::App& app, const std::string& name) {
+  for (auto* sub : app.get_subcommands([](CLI::App*) { return true; })) {
     if (sub->get_name() == name) return sub;
   }
   return nullptr;
 }
 
+/// Of a positional that takes as many values as there are: tells it how many, now that this is known.
+/// Otherwise the parser would take `[a=1,b=2]` for a list of values and not for one.
+void expect_values(CLI::App& app, std::size_t positionals) {
+  CLI::Option* takes_many = nullptr;
+  std::size_t others = 0;
+  for (auto* option : app.get_options([](CLI::Option* candidate) { return candidate->get_positional(); })) {
+    if (option->get_allow_extra_args()) {
+      takes_many = option;
+    } else {
+      ++others;
+    }
+  }
+  if (takes_many == nullptr || positionals <= others) return;
+  takes_many->expected(static_cast<int>(positionals - others));
+  takes_many->allow_extra_args(false);
+}
+
 }  // namespace
 
-Arguments divide_arguments(const CLI::App& app, const std::vector<std::string>& typed) {
+Arguments divide_arguments(CLI::App& app, const std::vector<std::string>& typed) {
   Arguments result;
-  const CLI::App* at = &app;
+  CLI::App* at = &app;
   std::vector<std::string> positional;  // moved behind a `--` of our own, where nothing is an option
   bool only_positional = false;
   for (std::size_t i = 0; i < typed.size(); ++i) {
@@ -109,9 +126,9 @@ Arguments divide_arguments(const CLI::App& app, const std::vector<std::string>& 
       }
       continue;
     }
-    const bool has_subcommands = !at->get_subcommands([](const CLI::App*) { return true; }).empty();
+    const bool has_subcommands = !at->get_subcommands([](CLI::App*) { return true; }).empty();
     if (has_subcommands && !only_positional) {
-      const auto* sub = find_subcommand(*at, text);
+      auto* sub = find_subcommand(*at, text);
       if (sub == nullptr) {
         // A URL that was typed without --url may hold a password.
         const auto shown = text.find('@') == std::string::npos ? quote(text) : "(a URL? write --url URL)";
@@ -131,6 +148,7 @@ Arguments divide_arguments(const CLI::App& app, const std::vector<std::string>& 
     positional.push_back(text);
   }
   if (!positional.empty()) {
+    expect_values(*at, positional.size());
     result.ours.emplace_back("--");
     result.ours.insert(result.ours.end(), positional.begin(), positional.end());
   }

@@ -22,6 +22,6 @@ struct Arguments {
 /// `app`'s own tables. Lock ids may begin with `-` (one in 64 does); where an id is expected they are kept
 /// from being taken for options. Throws UsageError for an unknown subcommand or
 /// option, and for an option whose value is missing.
-[[nodiscard]] Arguments divide_arguments(const CLI::App& app, const std::vector<std::string>& typed);
+[[nodiscard]] Arguments divide_arguments(CLI::App& app, const std::vector<std::string>& typed);
 
 }  // namespace holdfast::cli

@@ -40,10 +40,18 @@ std::string in_quotes(const std::string& text) {
   return out + "'";
 }
 
-/// -n --no-wait ...
-std::string words(const Level& level, bool with_globals, const Level& root) {
+/// What may stand there by itself.
+std::string words(const Level& level) {
   std::string all;
   for (const auto* sub : level.subcommands) all += sub->get_name() + " ";
+  if (level.path == "holdfast completion") all += "bash zsh fish ";
+  if (!all.empty()) all.pop_back();
+  return all;
+}
+
+/// -n --no-wait ...
+std::string flags(const Level& level, bool with_globals, const Level& root) {
+  std::string all;
   const auto add = [&all](const CLI::Option* option) {
     for (const auto& name : option->get_snames()) all += "-" + name + " ";
     for (const auto& name : option->get_lnames()) all += "--" + name + " ";
@@ -54,7 +62,6 @@ std::string words(const Level& level, bool with_globals, const Level& root) {
       if (option->check_lname("url") || option->check_lname("json")) add(option);
     }
   }
-  if (level.path == "holdfast completion") all += "bash zsh fish ";
   if (!all.empty()) all.pop_back();
   return all;
 }
@@ -72,13 +79,15 @@ std::string value_options(const std::vector<Level>& levels) {
   return all;
 }
 
-/// Bash, and zsh through its bashcompinit: walk the words to find the level, then offer what it has. After
-/// `run KEY --` and `task run --` the command's own completion takes over.
+/// Bash, and zsh through its bashcompinit: walk the words to find the level, then offer what it has. Options
+/// are offered to a word that begins as one: where all candidates begin with `-`, the shell would type that
+/// for whoever is about to name a key. After `run KEY --` and `task run --` the command's own completion
+/// takes over.
 std::string bash_script(const std::vector<Level>& levels) {
   std::string script =
       "# holdfast completion for bash: source <(holdfast completion bash)\n"
       "_holdfast() {\n"
-      "  local cur=${COMP_WORDS[COMP_CWORD]} path=holdfast i word seen=0\n"
+      "  local cur=${COMP_WORDS[COMP_CWORD]} path=holdfast i word flags seen=0\n"
       "  COMPREPLY=()\n"
       "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
       "    word=${COMP_WORDS[i]}\n"
@@ -92,7 +101,7 @@ std::string bash_script(const std::vector<Level>& levels) {
       "        fi ;;\n"
       "      " +
       value_options(levels) +
-      ") ((i++)) ;;\n"
+      ") ((++i == COMP_CWORD)) && return ;;\n"
       "      -*) ;;\n"
       "      *)\n"
       "        case \"$path $word\" in\n          ";
@@ -110,12 +119,13 @@ std::string bash_script(const std::vector<Level>& levels) {
       "  done\n"
       "  case $path in\n";
   for (const auto& level : levels) {
-    script +=
-        "    '" + level.path + "') word='" + words(level, level.path != "holdfast", levels[0]) + "' ;;\n";
+    script += "    '" + level.path + "') word='" + words(level) + "' flags='" +
+              flags(level, level.path != "holdfast", levels[0]) + "' ;;\n";
   }
   script +=
       "  esac\n"
-      "  [[ $path == 'holdfast run' && $seen == 1 && $cur != -* ]] && word='--'\n"
+      "  [[ $path == 'holdfast run' && $seen == 1 ]] && word='--'\n"
+      "  [[ $cur == -* ]] && word=$flags\n"
       "  COMPREPLY=($(compgen -W \"$word\" -- \"$cur\"))\n"
       "}\n"
       "complete -F _holdfast holdfast\n";

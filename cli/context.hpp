@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "task_limits.hpp"
+
 namespace CLI {
 class App;
 }
@@ -18,6 +20,8 @@ struct Context {
   bool json = false;
   /// For `run` and `task run`: the command and its arguments, untouched by our parser.
   std::vector<std::string> command;
+  /// For `task` and its subcommands.
+  TaskLimits task_limits;
   /// Set by the subcommand that was chosen; its result is the exit code.
   std::function<int()> action;
 

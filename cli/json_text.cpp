@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "bidi.hpp"
+
 namespace holdfast::cli {
 namespace {
 
@@ -26,19 +28,29 @@ std::string unescaped(std::string_view json_string) {
   return nlohmann::json::parse(json_string).get<std::string>();
 }
 
+void append_unicode_escape(std::string& out, unsigned code_point) {
+  std::array<char, 7> escape{};
+  std::snprintf(escape.data(), escape.size(), "\\u%04x", code_point);
+  out += escape.data();
+}
+
 void append_escaped(std::string& out, std::string_view json_string) {
+  const auto byte = [&](std::size_t i) {
+    return i < json_string.size() ? static_cast<unsigned char>(json_string[i]) : 0U;
+  };
   for (std::size_t i = 0; i < json_string.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(json_string[i]);
-    const auto next = i + 1 < json_string.size() ? static_cast<unsigned char>(json_string[i + 1]) : 0U;
-    const bool c1 = byte == 0xC2 && next >= 0x80 && next < 0xA0;
-    if (byte != 0x7F && !c1) {
+    const auto bidi = bidi_control(json_string.substr(i));
+    if (byte(i) == 0x7F) {
+      append_unicode_escape(out, 0x7F);
+    } else if (byte(i) == 0xC2 && byte(i + 1) >= 0x80 && byte(i + 1) < 0xA0) {
+      append_unicode_escape(out, byte(++i));
+    } else if (bidi > 0) {
+      append_unicode_escape(out,
+                            bidi == 2 ? 0x061C : 0x2000 + ((byte(i + 1) & 0x3F) << 6) + (byte(i + 2) & 0x3F));
+      i += bidi - 1;
+    } else {
       out += json_string[i];
-      continue;
     }
-    std::array<char, 7> escape{};
-    std::snprintf(escape.data(), escape.size(), "\\u%04x", c1 ? next : byte);
-    out += escape.data();
-    if (c1) ++i;
   }
 }
 

@@ -34,7 +34,8 @@ std::vector<JsonMember> members_of(Json&& object) = delete;
 std::vector<std::string_view> elements_of(Json&& array) = delete;
 
 /// On one line, without space between its parts, and fit for a terminal: the control characters that JSON
-/// lets through (DEL and C1, which some terminals obey) are escaped. They stand in strings only, where that
+/// lets through (DEL and C1, which some terminals obey, and those that turn the direction of writing) are
+/// escaped. They stand in strings only, where that
 /// means the same.
 [[nodiscard]] std::string on_one_line(std::string_view json);
 /// The same over several lines, indented. What is nested too deep for that to help anybody stays on one.

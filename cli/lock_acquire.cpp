@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <holdfast/holdfast.hpp>
 #include <nlohmann/json.hpp>
 
@@ -14,11 +16,16 @@ namespace {
 
 using std::chrono::milliseconds;
 
+constexpr milliseconds default_wait = std::chrono::seconds(5);
+
 struct AcquireOptions {
-  Patience patience;
+  /// As every caller of the library that says nothing. `run`, like flock(1), waits without a limit: it has
+  /// work to do that somebody wants done.
+  Patience patience{.by_default = default_wait};
   std::string key;
   std::string ttl = "30";
   int conflict_exit_code = exit_not_acquired;
+  bool quiet = false;
 };
 
 int refused(const Context& context, const AcquireOptions& options, const std::string& message) {
@@ -44,12 +51,17 @@ std::optional<DetachedLock> attempt(Locks& locks, const std::string& key, LockOp
   }
 }
 
-void print(const Context& context, const DetachedLock& lock) {
+/// To a program the id alone, as `task create` prints one: `id=$(holdfast lock acquire k)`.
+void print(const Context& context, const AcquireOptions& options, const DetachedLock& lock) {
   if (context.json) {
     print_json({{"lockId", lock.id.str()},
                 {"fence", lock.fence.to_string()},
                 {"expiresAtMs", lock.expires_at_ms},
                 {"key", lock.key.str()}});
+    return;
+  }
+  if (options.quiet || isatty(STDOUT_FILENO) != 1) {
+    print_text(lock.id.str());
     return;
   }
   print_fields(
@@ -80,7 +92,8 @@ int acquire(const Context& context, const AcquireOptions& options) {
     if (patience == milliseconds::zero()) {
       return refused(context, options, not_acquired_message(locks, subject, patience));
     }
-    InterruptibleWait waiting(signals, subject.name, options.patience.verbose);
+    InterruptibleWait waiting(signals, subject.name,
+                              options.quiet && !options.patience.verbose ? Saying::never : Saying::always);
     std::optional<int> signal;
     try {
       lock = attempt(locks, key, how, patience, waiting.stop());
@@ -96,7 +109,7 @@ int acquire(const Context& context, const AcquireOptions& options) {
     if (!lock) return refused(context, options, not_acquired_message(locks, subject, patience));
   }
   try {
-    print(context, *lock);
+    print(context, options, *lock);
   } catch (...) {
     locks.release(lock->id.str());  // nobody learned the id, so nobody else could
     throw;
@@ -110,12 +123,16 @@ void add_lock_acquire(Command lock, Context& context) {
   auto command =
       lock.add_command("acquire", "Take a lock that outlives this command, until released or expired");
   auto options = std::make_shared<AcquireOptions>();
-  options->patience.add_to(command);
+  options->patience.add_waits_to(command);
   command
       .add_option("-E,--conflict-exit-code", options->conflict_exit_code,
                   "Exit with this if the lock was not acquired (default 75)")
       .value_name("N")
       .between(0, 255);
+  command.add_flag("--verbose", options->patience.verbose,
+                   "Say on stderr what is being waited for: the default, but for --quiet");
+  command.add_flag("-q,--quiet", options->quiet,
+                   "Print the lock id alone, as to a pipe; and nothing while waiting");
   command.add_option("--ttl", options->ttl, "When the lock ends unless it is extended (default 30)")
       .value_name("DURATION");
   command.add_option("KEY", options->key, "The lock's name: up to 512 bytes of UTF-8").required();
@@ -123,9 +140,15 @@ void add_lock_acquire(Command lock, Context& context) {
       "Nobody renews this lock: extend it with its id, or prefer `holdfast run`.\n"
       "Whoever knows the lock id can release the lock: treat it as a password.\n"
       "\n"
+      "On a terminal it prints id, fence, expiry and key; elsewhere the id alone, or with --json all of it.\n"
+      "After a second stderr tells what is being waited for.\n"
+      "\n"
+      "Exit: 0 acquired; 75 (or -E) not within the time.\n"
+      "\n"
       "Examples:\n"
       "  holdfast lock acquire --ttl 10m deploy\n"
-      "  id=$(holdfast --json lock acquire -n deploy | jq -er .lockId) || exit");
+      "  id=$(holdfast lock acquire -w 1h --ttl 10m deploy) || exit\n"
+      "  holdfast --json lock acquire -n deploy | jq -r .fence");
   command.action([&context, options] { return acquire(context, *options); });
 }
 

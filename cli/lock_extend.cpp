@@ -5,18 +5,19 @@
 #include "context.hpp"
 #include "duration.hpp"
 #include "exit_codes.hpp"
+#include "lock_id_argument.hpp"
 #include "output.hpp"
 
 namespace holdfast::cli {
 namespace {
 
 struct ExtendOptions {
-  std::string id;
+  LockIdArgument id;
   std::string ttl;
 };
 
 int extend(const Context& context, const ExtendOptions& options) {
-  const auto id = LockId::parse(options.id).value_or_throw();
+  const auto id = options.id.read();
   const auto ttl = Ttl::of(parse_positive_duration("--ttl", options.ttl)).value_or_throw();
   const auto expires = open(context.url_or_default()).locks().extend(id.str(), ttl.length());
   if (!expires) {
@@ -40,7 +41,7 @@ int extend(const Context& context, const ExtendOptions& options) {
 void add_lock_extend(Command lock, Context& context) {
   auto command = lock.add_command("extend", "Let a lock last for a ttl from now on");
   auto options = std::make_shared<ExtendOptions>();
-  command.add_option("ID", options->id, "The lock id that `lock acquire` printed").required();
+  options->id.add_to(command);
   command.add_option("--ttl", options->ttl, "From now on, in place of what was left")
       .value_name("DURATION")
       .required();

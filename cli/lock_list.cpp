@@ -5,6 +5,7 @@
 #include "context.hpp"
 #include "duration.hpp"
 #include "exit_codes.hpp"
+#include "lock_output.hpp"
 #include "output.hpp"
 
 namespace holdfast::cli {
@@ -17,11 +18,13 @@ int list(const Context& context, bool raw) {
   ListRequest request;
   request.limit = max_list_limit;
   bool any = false;
+  std::size_t of_syncguard_1 = 0;
   do {
     const auto page = holdfast.locks().list_raw(request);
     any = any || !page.locks.empty();
     for (const auto& record : page.locks) {
       const auto info = sanitised(record);
+      if (is_of_syncguard_1(info)) ++of_syncguard_1;
       if (context.json) {
         auto object = to_json(info);
         object["key"] = record.key.str();
@@ -37,6 +40,10 @@ int list(const Context& context, bool raw) {
   } while (!request.cursor.empty());
   table.finish();
   if (!any && !context.json) complain("nobody holds a lock");
+  if (of_syncguard_1 > 0 && !context.json) {
+    complain(std::to_string(of_syncguard_1) +
+             " of these are held by SyncGuard 1.0, which stores fences with 19 digits; see `lock show`");
+  }
   return exit_ok;
 }
 

@@ -4,6 +4,7 @@
 #include "command.hpp"
 #include "context.hpp"
 #include "exit_codes.hpp"
+#include "lock_id_argument.hpp"
 #include "output.hpp"
 
 namespace holdfast::cli {
@@ -11,12 +12,12 @@ namespace {
 
 struct OwnsOptions {
   std::string key;
-  std::string id;
+  LockIdArgument id;
 };
 
 int owns(const Context& context, const OwnsOptions& options) {
   const auto key = LockKey::parse(options.key).value_or_throw();
-  const auto id = LockId::parse(options.id).value_or_throw();
+  const auto id = options.id.read();
   const bool owns = open(context.url_or_default()).locks().owns(key.str(), id.str());
   if (context.json) {
     print_json({{"owns", owns}});
@@ -32,7 +33,7 @@ void add_lock_owns(Command lock, Context& context) {
   auto command = lock.add_command("owns", "Tell whether a lock id holds that very lock");
   auto options = std::make_shared<OwnsOptions>();
   command.add_option("KEY", options->key, "The lock's name").required();
-  command.add_option("ID", options->id, "The lock id that `lock acquire` printed").required();
+  options->id.add_to(command);
   command.footer(
       "For diagnosis only: a moment later it may be untrue, so it guards nothing. To go on only while the\n"
       "lock is held, use `lock extend`, which proves it, or `holdfast run`.\n"

@@ -4,6 +4,7 @@
 #include "command.hpp"
 #include "context.hpp"
 #include "exit_codes.hpp"
+#include "lock_id_argument.hpp"
 #include "lock_output.hpp"
 #include "output.hpp"
 #include "usage_error.hpp"
@@ -12,10 +13,8 @@ namespace holdfast::cli {
 namespace {
 
 struct ShowOptions {
-  std::string key;
-  std::string id;
-  bool by_key = false;
-  bool by_id = false;
+  std::optional<std::string> key;
+  LockIdArgument id;
   bool raw = false;
 };
 
@@ -39,17 +38,17 @@ void print(const Context& context, const LockRecord& record, bool raw) {
 }
 
 int show(const Context& context, const ShowOptions& options) {
-  if (options.by_key == options.by_id) {
+  if (options.key.has_value() == options.id.given()) {
     throw UsageError("lock show: give either a KEY or --id ID");
   }
   std::string what;
   std::optional<LockRecord> record;
-  if (options.by_id) {
-    const auto id = LockId::parse(options.id).value_or_throw();
+  if (options.id.given()) {
+    const auto id = options.id.read();
     what = "that lock id holds no lock";
     record = open(context.url_or_default()).locks().get_by_id_raw(id.str());
   } else {
-    const auto key = LockKey::parse(options.key).value_or_throw();
+    const auto key = LockKey::parse(*options.key).value_or_throw();
     what = "nobody holds " + quote(key.str());
     record = open(context.url_or_default()).locks().get_by_key_raw(key.str());
   }
@@ -70,9 +69,8 @@ int show(const Context& context, const ShowOptions& options) {
 void add_lock_show(Command lock, Context& context) {
   auto command = lock.add_command("show", "Show whether a lock is held, with which fence, and until when");
   auto options = std::make_shared<ShowOptions>();
-  const auto key = command.add_option("KEY", options->key, "The lock's name");
-  const auto id =
-      command.add_option("--id", options->id, "Look a lock up by its id instead").value_name("ID");
+  command.add_option("KEY", options->key, "The lock's name");
+  options->id.add_to(command, "--id");
   command.add_flag("--raw", options->raw, "Show key and lock id themselves, not their hashes");
   command.footer(
       "Exit: 0 held; 1 nobody holds it. With --raw the lock id is shown: whoever knows it can release\n"
@@ -81,11 +79,7 @@ void add_lock_show(Command lock, Context& context) {
       "Examples:\n"
       "  holdfast lock show deploy\n"
       "  holdfast --json lock show --id \"$id\" --raw");
-  command.action([&context, options, key, id] {
-    options->by_key = key.given();
-    options->by_id = id.given();
-    return show(context, *options);
-  });
+  command.action([&context, options] { return show(context, *options); });
 }
 
 }  // namespace holdfast::cli

@@ -1,6 +1,6 @@
 #include "new_task.hpp"
 
-#include <unordered_set>
+#include <set>
 
 #include "assignment.hpp"
 #include "duration.hpp"
@@ -15,8 +15,8 @@ void NewTaskOptions::add_to(Command command) {
   command
       .add_option(
           "--ttl", ttl,
-          "When the task is gone, finished or not, counted from its creation (default 1h, at most 24h; it\n"
-          "cannot be lengthened)")
+          "When the task is gone, finished or not, counted from its creation (default 1h, at most 24h, see\n"
+          "`holdfast task --help`; it cannot be lengthened)")
       .value_name("DURATION");
   command.add_option("--method", method, "What it is about, in your words").value_name("TEXT");
   command
@@ -38,7 +38,7 @@ NewTask NewTaskOptions::request() const {
 
 Json parse_assignments(const std::vector<std::string>& assignments) {
   JsonObject object;
-  std::unordered_set<std::string> names;
+  std::set<std::string> names;
   for (const auto& text : assignments) {
     const auto assignment = split_assignment(text);
     if (!assignment) {

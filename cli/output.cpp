@@ -11,6 +11,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "bidi.hpp"
 #include "json_text.hpp"
 
 namespace holdfast::cli {
@@ -37,7 +38,7 @@ std::size_t printable_prefix(std::string_view text) noexcept {
     if ((byte(i) & 0xC0) != 0x80) return 0;
   }
   if (lead == 0xC2 && byte(1) < 0xA0) return 0;  // C1 controls: some terminals obey them
-  return length;
+  return bidi_control(text) > 0 ? 0 : length;
 }
 
 void write_line(std::string line) noexcept {
@@ -95,6 +96,16 @@ std::string printable(std::string_view text) {
     text.remove_prefix(1);
   }
   return out;
+}
+
+std::string shortened(std::string_view text, std::size_t columns) {
+  if (width(text) <= columns) return std::string(text);
+  constexpr std::string_view rest = "...";
+  std::size_t end = 0;
+  for (std::size_t left = columns - rest.size(); left > 0 || (text[end] & 0xC0) == 0x80; ++end) {
+    if ((text[end] & 0xC0) != 0x80) --left;
+  }
+  return std::string(text.substr(0, end)).append(rest);
 }
 
 std::string quote(std::string_view text) {
@@ -182,11 +193,13 @@ void LongTable::print() {
 }
 
 ordered_json to_json(const LockInfo& info) {
-  return {{"keyHash", info.key_hash},
-          {"lockIdHash", info.lock_id_hash},
-          {"expiresAtMs", info.expires_at_ms},
-          {"acquiredAtMs", info.acquired_at_ms},
-          {"fence", info.fence.to_string()}};
+  ordered_json object{{"keyHash", info.key_hash},
+                      {"lockIdHash", info.lock_id_hash},
+                      {"expiresAtMs", info.expires_at_ms},
+                      {"acquiredAtMs", info.acquired_at_ms},
+                      {"fence", info.fence.to_string()}};
+  if (info.fence_digits != LockInfo{}.fence_digits) object["fenceDigits"] = info.fence_digits;
+  return object;
 }
 
 std::string iso_time(std::int64_t ms_since_epoch) {

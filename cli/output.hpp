@@ -13,9 +13,11 @@
 
 namespace holdfast::cli {
 
-/// Text that may come from anywhere, made safe for a terminal: control characters and bytes that are not
-/// UTF-8 are shown as \xNN.
+/// Text that may come from anywhere, made safe for a terminal: control characters, those that turn the
+/// direction of writing included, and bytes that are not UTF-8 are shown as \xNN.
 [[nodiscard]] std::string printable(std::string_view text);
+/// Printable text in so many columns at most (more than three), `...` at its end where there was more.
+[[nodiscard]] std::string shortened(std::string_view text, std::size_t columns);
 /// The same between double quotes.
 [[nodiscard]] std::string quote(std::string_view text);
 /// Fit to print, and to be pasted into a shell as one word: between quotes if it needs them. What is not fit
@@ -59,7 +61,8 @@ class LongTable {
   bool empty_ = true;
 };
 
-/// The fields of SPEC's sanitised info, and no others.
+/// The fields of SPEC's sanitised info, and no others; but `fenceDigits` where a fence is stored with other
+/// than 15.
 [[nodiscard]] nlohmann::ordered_json to_json(const LockInfo& info);
 
 /// 2026-01-31T23:59:59.123Z

@@ -41,7 +41,7 @@ auto take_with_patience(Locks& locks, const Subject& subject, std::chrono::milli
   if (held_by_enclosing_run(locks, subject.key)) return {.refusal = subject.nested};
   if (patience == milliseconds::zero()) return {.refusal = not_acquired_message(locks, subject, patience)};
 
-  InterruptibleWait waiting(signals, subject.name, verbose);
+  InterruptibleWait waiting(signals, subject.name, verbose ? Saying::always : Saying::on_a_terminal);
   try {
     auto got = wait_in_slices(patience, [&](milliseconds wait) { return attempt(wait, waiting.stop()); });
     if (const auto signal = waiting.finish()) return {.signal = signal};

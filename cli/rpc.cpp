@@ -11,10 +11,12 @@ namespace {
 struct RpcOptions {
   std::optional<std::string> listen;
   bool allow_anonymous = false;
+  TaskLimits task_limits;
 };
 
 int serve(const Context& context, const RpcOptions& options) {
-  rpc::Server server(open(context.url_or_default()), {.allow_anonymous = options.allow_anonymous});
+  const auto task_options = options.task_limits.options(options.allow_anonymous);
+  rpc::Server server(open(context.url_or_default()), task_options);
   if (!options.listen) return server.serve_stdio();
   return server.serve(std::make_unique<rpc::ListeningSocket>(*options.listen));
 }
@@ -30,6 +32,7 @@ void add_rpc(Command app, Context& context) {
       .value_name("PATH");
   command.add_flag("--allow-anonymous", options->allow_anonymous,
                    "Let the owner of a task be `local`, which is nobody in particular");
+  options->task_limits.add_to(command);
   command.footer(
       "A request is a line of JSON, and so is its answer, which comes when it is ready: many may be under\n"
       "way at once, so tell the answers by their id.\n"

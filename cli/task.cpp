@@ -6,12 +6,17 @@ namespace holdfast::cli {
 void add_task(Command app, Context& context) {
   auto task = app.add_command("task", "Create tasks, work on them, and see how far they are");
   task.require_subcommand();
+  context.task_limits.add_to(task);
   task.footer(
       "A task is a record of work that somebody asked for: a status, variables, and at the end a result.\n"
       "It begins as `working`, may become `input_required` and `working` again, and ends once, as\n"
       "`completed`, `failed` or `cancelled`; then it changes no more. It is gone when its ttl is over, "
       "which\n"
       "counts from its creation (--ttl, default 1h, at most 24h), whether it has ended or not.\n"
+      "\n"
+      "The options here are limits of what this command writes, and may stand behind the subcommand as "
+      "well:\n"
+      "`holdfast task create --max-ttl 7d --ttl 3d`.\n"
       "\n"
       "Each task has an owner (--owner, default $HOLDFAST_TASK_OWNER, then local) and is not found by\n"
       "any other.\n"

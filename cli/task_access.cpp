@@ -72,8 +72,9 @@ int with_task(const TaskArgument& task, const std::function<int()>& action) {
 }
 
 OpenedTasks open_tasks(const Context& context) {
+  const auto limits = context.task_limits.options(/*allow_anonymous=*/true);
   Holdfast holdfast = open(context.url_or_default());
-  Tasks tasks = holdfast.tasks({.allow_anonymous = true});
+  Tasks tasks = holdfast.tasks(limits);
   return {std::move(holdfast), std::move(tasks)};
 }
 

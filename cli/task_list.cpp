@@ -43,6 +43,7 @@ int list(const Context& context, const ListOptions& options) {
   auto opened = open_tasks(context);
   std::vector<std::vector<std::string>> rows{task_columns()};
   auto wanted = static_cast<std::size_t>(options.limit);
+  int exit_code = exit_ok;
   // A page of the store may be shorter than asked for though more follow: those of another status took room.
   do {
     request.limit = wanted;
@@ -54,24 +55,28 @@ int list(const Context& context, const ListOptions& options) {
         rows.push_back(task_row(task));
       }
     }
+    for (const auto& error : page.unreadable) {
+      complain_unreadable(context, options.owner.name, error);
+      exit_code = exit_internal;
+    }
     wanted -= std::min(wanted, page.tasks.size());
     request.cursor = page.cursor;
   } while (wanted > 0 && !request.cursor.empty());
 
   if (rows.size() > 1) {
     print_table(rows);
-  } else if (!context.json) {
+  } else if (!context.json && exit_code == exit_ok) {
     complain("the owner " + quote(options.owner.name) + " has no " +
              (options.cursor.empty() ? "" : "further ") + "tasks" +
              (options.status ? " that are " + *options.status : ""));
   }
-  if (request.cursor.empty()) return exit_ok;
+  if (request.cursor.empty()) return exit_code;
   if (context.json) {
     print_json({{"cursor", request.cursor}});
   } else {
     complain("there are more: " + next_page_command(context, opened.holdfast.url(), options, request.cursor));
   }
-  return exit_ok;
+  return exit_code;
 }
 
 }  // namespace
@@ -91,14 +96,17 @@ void add_task_list(Command task, Context& context) {
       command.add_option("--cursor", options->cursor, "Go on where another list ended").value_name("CURSOR");
   all_owners.excludes(cursor);
   command.footer(
-      "PROGRESS is the variable `progress`: a number up to 1 is a fraction, up to 100 a percentage, text\n"
-      "is shown as it is. With --json one object per line and task; if there are more, the last line is\n"
+      "PROGRESS is the variable `progress`: a number with decimals up to 1 is a fraction, one above 1 and "
+      "up\n"
+      "to 100 a percentage; a plain 1, which may be either, and text are shown as they are. With --json one "
+      "object per line and task; if there are more, the last line is\n"
       "{\"cursor\":CURSOR}, otherwise the hint how to go on is on stderr.\n"
       "\n"
       "With --all-owners, which need not be known and may be many, tasks are shown as they are found: owner\n"
-      "by owner, each one's newest first; all of them, or with --limit so many in all. What is stored as a\n"
-      "task and cannot be read is told on stderr and passed over. A Redis is asked in small steps, which do\n"
-      "not hold up its other users.\n"
+      "by owner, each one's newest first; all of them, or with --limit so many in all. A Redis is asked in\n"
+      "small steps, which do not hold up its other users.\n"
+      "\n"
+      "A record that cannot be read is named on stderr, and the others are listed.\n"
       "\n"
       "Exit: 0, also for an empty list, which stderr tells; 65 the cursor is not from this list; 70 a "
       "record\n"

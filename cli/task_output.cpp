@@ -20,6 +20,12 @@ std::string fence_as_json(const std::optional<FencingToken>& token) {
   return object.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
+/// So much of a text as a row of a table has room for.
+std::string cell(std::string_view text) {
+  constexpr std::size_t columns = 40;
+  return shortened(printable(text), columns);
+}
+
 std::string guard_of(const std::optional<FencingToken>& token) {
   if (!token) return "none";
   return token->fence.to_string() + " of the lock " + token->lock_key + " (authority " + token->authority +
@@ -69,7 +75,16 @@ std::vector<std::string> task_row(const Task& task) {
   const auto left = time_left(task);
   return {printable(task.id),         std::string(to_string(task.status)),
           age_of(task.created_at_ms), left.empty() ? "-" : left,
-          progress_of(task),          printable(task.request_method)};
+          progress_of(task),          cell(task.request_method)};
+}
+
+void complain_unreadable(const Context& context, std::string_view owner, const Error& error) {
+  const auto message = "a task of the owner " + quote(owner) + " is left out: " + error.message();
+  if (context.json) {
+    complain_json(to_string(error.code()), message);
+  } else {
+    complain(printable(message));
+  }
 }
 
 void print_changed(const Context& context, const Task& task) {
@@ -82,16 +97,16 @@ std::string progress_of(const Task& task) {
     if (name == "progress") progress = value;
   }
   if (progress.empty()) return {};
-  if (progress.front() == '{' || progress.front() == '[') return printable(on_one_line(progress));
+  if (progress.front() == '{' || progress.front() == '[') return cell(on_one_line(progress));
   const auto value = nlohmann::json::parse(progress);
-  if (value.is_string()) return printable(value.get<std::string>());
+  if (value.is_string()) return cell(value.get<std::string>());
   if (value.is_number()) {
     const auto number = value.get<double>();
-    if (number >= 0 && number <= 100) {
-      return std::to_string(std::lround(number <= 1 ? number * 100 : number)) + " %";
-    }
+    const bool fraction = value.is_number_float() && number >= 0 && number <= 1;
+    const bool percentage = number == 0 || (number > 1 && number <= 100);
+    if (fraction || percentage) return std::to_string(std::lround(fraction ? number * 100 : number)) + " %";
   }
-  return std::string(progress);
+  return cell(progress);
 }
 
 std::string age_of(std::int64_t ms_since_epoch) {

@@ -15,24 +15,32 @@ namespace holdfast::cli {
 
 using std::chrono::milliseconds;
 
-void Patience::add_to(Command command) {
+void Patience::add_waits_to(Command command) {
   const auto none =
       command.add_flag("-n,--no-wait", no_wait, "Do not wait: exit 75 at once if somebody holds the lock");
-  command.add_option("-w,--wait", wait, "Wait this long at most (0: as -n). Default: as long as it takes")
+  command
+      .add_option(
+          "-w,--wait", wait,
+          "Wait this long at most (0: as -n). Default: " +
+              (by_default == no_time_limit ? std::string("as long as it takes") : describe(by_default)))
       .value_name("DURATION")
       .excludes(none);
+}
+
+void Patience::add_to(Command command) {
+  add_waits_to(command);
   command.add_flag("--verbose", verbose, "Say on stderr what is being waited for, not only on a terminal");
 }
 
 milliseconds Patience::length() const {
   if (no_wait) return milliseconds::zero();
-  return wait ? parse_duration("--wait", *wait) : no_time_limit;
+  return wait ? parse_duration("--wait", *wait) : by_default;
 }
 
-InterruptibleWait::InterruptibleWait(SignalQueue& signals, std::string name, bool verbose)
+InterruptibleWait::InterruptibleWait(SignalQueue& signals, std::string name, Saying saying)
     : signals_(signals),
       name_(std::move(name)),
-      verbose_(verbose || isatty(STDERR_FILENO) == 1),
+      says_(saying == Saying::always || (saying == Saying::on_a_terminal && isatty(STDERR_FILENO) == 1)),
       end_(checked(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "cannot make an eventfd")),
       thread_([this] { listen(); }) {}
 
@@ -49,7 +57,7 @@ std::optional<int> InterruptibleWait::finish() {
 }
 
 void InterruptibleWait::listen() {
-  int timeout = verbose_ ? 1000 : -1;
+  int timeout = says_ ? 1000 : -1;
   while (true) {
     std::array<pollfd, 2> watched{{{signals_.descriptor(), POLLIN, 0}, {end_.get(), POLLIN, 0}}};
     const int ready = poll(watched.data(), watched.size(), timeout);
@@ -78,7 +86,9 @@ std::string not_acquired_message(Locks& locks, const Subject& subject, milliseco
     }
   } catch (const Error&) {  // only a nicety is missing
   }
-  if (waited > milliseconds::zero()) return message + "; gave up after " + describe(waited);
+  if (waited > milliseconds::zero()) {
+    return message + "; gave up after " + describe(waited) + ". Use -w DURATION to wait longer";
+  }
   return message + "; leave out -n to wait for it, or use -w DURATION instead";
 }
 

@@ -16,24 +16,30 @@
 
 namespace holdfast::cli {
 
-/// -n, -w and --verbose: how long to wait for a lock. Shared by `run` and `lock acquire`.
+/// -n, -w and --verbose: how long to wait for a lock. Shared by `run`, `task run` and `lock acquire`.
 struct Patience {
+  /// Without -n and -w.
+  std::chrono::milliseconds by_default = no_time_limit;
   bool no_wait = false;
-  std::optional<std::string> wait;
+  std::optional<std::string> wait = {};
   bool verbose = false;
 
   void add_to(Command command);
-  /// Throws UsageError. Zero for a single attempt, no_time_limit if nothing was said.
+  /// -n and -w alone.
+  void add_waits_to(Command command);
+  /// Throws UsageError. Zero for a single attempt.
   [[nodiscard]] std::chrono::milliseconds length() const;
 };
 
+/// Whether it is said what is being waited for.
+enum class Saying : std::uint8_t { on_a_terminal, always, never };
+
 /// Listens for signals while the main thread waits for a lock: INT, TERM, HUP and QUIT end the wait, a
-/// Ctrl-Z stops the process as usual. On a terminal (or if `verbose`) it says after a second what is being
-/// waited for.
+/// Ctrl-Z stops the process as usual. Says on stderr after a second what is being waited for.
 class InterruptibleWait {
  public:
   /// `name`: of what is waited for, fit to print.
-  InterruptibleWait(SignalQueue& signals, std::string name, bool verbose);
+  InterruptibleWait(SignalQueue& signals, std::string name, Saying saying);
   ~InterruptibleWait();
   InterruptibleWait(const InterruptibleWait&) = delete;
   InterruptibleWait& operator=(const InterruptibleWait&) = delete;
@@ -47,7 +53,7 @@ class InterruptibleWait {
 
   SignalQueue& signals_;
   std::string name_;
-  bool verbose_;
+  bool says_;
   std::stop_source stop_;
   std::optional<int> signal_;
   Descriptor end_;

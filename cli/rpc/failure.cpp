@@ -7,7 +7,9 @@ namespace holdfast::cli::rpc {
 
 Json Failure::json() const {
   nlohmann::ordered_json object{{"code", code}, {"message", message}};
-  if (!name.empty()) object["data"] = {{"code", name}};
+  if (!name.empty()) object["data"]["code"] = name;
+  if (!from.empty()) object["data"]["from"] = from;
+  if (!to.empty()) object["data"]["to"] = to;
   // A server's own words may be anything.
   return Json::unchecked(object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
@@ -30,7 +32,10 @@ Failure failure_of(const std::exception_ptr& exception) {
   } catch (const Error& error) {
     auto message = error.message();
     if (!error.cause().empty()) message += " (" + error.cause() + ")";
-    return named(error.code(), std::move(message));
+    auto failure = named(error.code(), std::move(message));
+    failure.from = error.from();
+    failure.to = error.to();
+    return failure;
   } catch (const std::system_error& error) {
     if (error.code() == std::errc::operation_canceled) {
       return named(ErrorCode::Aborted, "the request was cancelled");

@@ -21,6 +21,8 @@ struct Failure {
   std::string message = {};
   /// SPEC's name of the error, for `data.code`; empty where the request did not come that far.
   std::string name = {};
+  /// As those of Error.
+  std::string from = {}, to = {};
 
   /// The `error` member of an answer.
   [[nodiscard]] Json json() const;

@@ -21,8 +21,21 @@ Json to_result(const ordered_json& object) {
 }
 
 /// The lock id, checked before anything is asked of it.
-std::string lock_id_of(const Params& params) {
-  return std::string(LockId::parse(params.text("lockId")).value_or_throw().str());
+LockId lock_id_of(const Params& params) {
+  return LockId::parse(params.text("lockId")).value_or_throw();
+}
+
+/// As SyncGuard says it: a lock of another id is not found either.
+std::string_view reason_of(Absence absence) {
+  return absence == Absence::expired ? "expired" : "not-found";
+}
+std::string_view reason_of(std::optional<LossReason> lost) {
+  return lost == LossReason::unproven ? "expired" : "not-found";
+}
+
+Json not_held(std::string_view reason) {
+  const ordered_json result{{"ok", false}, {"reason", reason}};
+  return to_result(result);
 }
 
 asio::awaitable<Json> acquire(Call call) {
@@ -62,31 +75,34 @@ asio::awaitable<Json> release(Call call) {
   co_await asio::this_coro::throw_if_cancelled(false);
   auto& session = *call.session;
   const auto lock_id = lock_id_of(call.params);
-  auto guard = session.held().take(lock_id);
-  bool released = false;
-  if (guard) {
-    released = co_await guard.release();
+  if (auto guard = session.held().take(lock_id.str())) {
+    const auto lost = guard.loss_reason();
+    const bool released = co_await guard.release();
+    if (!released) co_return not_held(reason_of(lost));
   } else {
-    released = co_await session.service().locks().release(lock_id);
+    const auto outcome = co_await session.service().release(lock_id);
+    if (!std::holds_alternative<Released>(outcome)) co_return not_held(reason_of(std::get<Absence>(outcome)));
   }
-  const ordered_json result{{"ok", released}};
+  const ordered_json result{{"ok", true}};
   co_return to_result(result);
 }
 
 asio::awaitable<Json> extend(Call call) {
   auto& session = *call.session;
   const auto lock_id = lock_id_of(call.params);
-  const auto ttl = call.params.milliseconds("ttlMs");
-  std::optional<std::int64_t> expires;
-  if (const auto guard = session.held().find(lock_id)) {
-    const bool extended = co_await guard->extend(ttl);
+  const auto ttl = Ttl::of(call.params.milliseconds("ttlMs")).value_or_throw();
+  std::int64_t expires_at_ms = 0;
+  if (const auto guard = session.held().find(lock_id.str())) {
+    const bool extended = co_await guard->extend(ttl.length());
     // Released meanwhile: then there is nothing left that could be told.
-    if (extended && *guard) expires = guard->expires_at_ms();
+    if (!extended || !*guard) co_return not_held(reason_of(guard->loss_reason()));
+    expires_at_ms = guard->expires_at_ms();
   } else {
-    expires = co_await session.service().locks().extend(lock_id, ttl);
+    const auto outcome = co_await session.service().extend(lock_id, ttl);
+    if (const auto* absence = std::get_if<Absence>(&outcome)) co_return not_held(reason_of(*absence));
+    expires_at_ms = std::get<Extended>(outcome).expires_at_ms;
   }
-  ordered_json result{{"ok", expires.has_value()}};
-  if (expires) result["expiresAtMs"] = *expires;
+  const ordered_json result{{"ok", true}, {"expiresAtMs", expires_at_ms}};
   co_return to_result(result);
 }
 
@@ -107,7 +123,7 @@ asio::awaitable<Json> lookup(Call call) {
     info = co_await locks.get_by_key(key);
   } else {
     const auto lock_id = lock_id_of(call.params);
-    info = co_await locks.get_by_id(lock_id);
+    info = co_await locks.get_by_id(lock_id.str());
   }
   co_return info ? to_result(to_json(*info)) : Json();
 }
@@ -116,7 +132,7 @@ asio::awaitable<Json> subscribe(Call call) {
   auto& held = call.session->held();
   bool known = true;
   if (call.params.has("lockId")) {
-    known = held.subscribe(lock_id_of(call.params));
+    known = held.subscribe(lock_id_of(call.params).str());
   } else {
     held.subscribe_to_all();
   }

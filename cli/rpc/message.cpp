@@ -1,5 +1,7 @@
 #include "rpc/message.hpp"
 
+#include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "json_text.hpp"
@@ -57,18 +59,77 @@ Parsed parse_one(const Json& message) {
   return request;
 }
 
+Refusal not_json(const Error& error) {
+  auto why = error.message();
+  // The parser's words repeat what it read last, which may be most of the line.
+  constexpr std::size_t enough = 200;
+  if (const auto& cause = error.cause(); !cause.empty()) why += " (" + cause.substr(0, enough) + ")";
+  return {.failure = {.code = parse_error, .message = std::move(why)}};
+}
+
+/// The code unit of the `\uXXXX` that begins there; nothing if none does.
+std::optional<unsigned> escaped_unit(std::string_view text, std::size_t at) {
+  constexpr std::size_t length = 6;
+  if (text.size() < at + length || text.substr(at, 2) != "\\u") return std::nullopt;
+  const auto* const end = text.data() + at + length;
+  unsigned unit = 0;
+  const auto [stopped_at, error] = std::from_chars(text.data() + at + 2, end, unit, 16);
+  if (error != std::errc() || stopped_at != end) return std::nullopt;
+  return unit;
+}
+
+/// The text with U+FFFD, an escape of the same length, for each half of a surrogate pair that is escaped
+/// without the other half. Python and JavaScript write such; it stands for no text, and no parser here takes
+/// it.
+std::string without_lone_surrogates(std::string text) {
+  for (std::size_t at = text.find('\\'); at < text.size(); at = text.find('\\', at)) {
+    const auto unit = escaped_unit(text, at);
+    if (!unit) {
+      at += 2;
+      continue;
+    }
+    const auto next = escaped_unit(text, at + 6);
+    const bool is_pair = *unit >= 0xD800 && *unit < 0xDC00 && next && *next >= 0xDC00 && *next < 0xE000;
+    if (!is_pair && *unit >= 0xD800 && *unit < 0xE000) text.replace(at, 6, "\\ufffd");
+    at += is_pair ? 12 : 6;
+  }
+  return text;
+}
+
+/// What to answer for a message that had to be mended; by its id, if that is what the client wrote.
+Refusal refusal_of_mended(const Json& mended, std::string_view as_sent, const Refusal& otherwise) {
+  const auto parsed = parse_one(mended);
+  const auto* const request = std::get_if<Request>(&parsed);
+  if (request == nullptr || !request->id) return otherwise;
+  for (const auto& [name, value] : members_of(mended)) {
+    const auto at = static_cast<std::size_t>(value.data() - mended.str().data());
+    if (name == "id" && as_sent.substr(at, value.size()) != value) return otherwise;
+  }
+  return {
+      .id = *request->id,
+      .failure = bad_params("the request contains half of a surrogate pair (\\ud800 to \\udfff without its "
+                            "other half), which is not valid Unicode; nothing was done")
+                     .failure()};
+}
+
 }  // namespace
 
 Incoming parse_line(std::string_view line) {
+  // Without the space around it, as Json has it: what is mended keeps its place.
+  line.remove_prefix(std::min(line.find_first_not_of(" \t\r\n"), line.size()));
   auto json = Json::parse(line);
+  std::optional<Refusal> refused;
   if (!json) {
-    auto why = json.error().message();
-    // The parser's words repeat what it read last, which may be most of the line.
-    constexpr std::size_t enough = 200;
-    if (const auto& cause = json.error().cause(); !cause.empty()) why += " (" + cause.substr(0, enough) + ")";
-    return {.messages = {Refusal{.failure = {.code = parse_error, .message = std::move(why)}}}};
+    refused = not_json(json.error());
+    json = Json::parse(without_lone_surrogates(std::string(line)));
+    if (!json) return {.messages = {*refused}};
   }
-  if (!json->str().starts_with('[')) return {.messages = {parse_one(*json)}};
+  const auto parsed = [&](Json message, std::size_t at) -> Parsed {
+    const auto as_sent = line.substr(at, message.str().size());
+    if (as_sent == message.str()) return parse_one(message);
+    return refusal_of_mended(message, as_sent, *refused);
+  };
+  if (!json->str().starts_with('[')) return {.messages = {parsed(*json, 0)}};
 
   const auto elements = elements_of(*json);
   if (elements.empty()) return {.messages = {not_a_request("the batch is empty")}};
@@ -78,7 +139,8 @@ Incoming parse_line(std::string_view line) {
   }
   Incoming incoming{.batch = true};
   for (const auto element : elements) {
-    incoming.messages.push_back(parse_one(Json::unchecked(std::string(element))));
+    const auto at = static_cast<std::size_t>(element.data() - json->str().data());
+    incoming.messages.push_back(parsed(Json::unchecked(std::string(element)), at));
   }
   return incoming;
 }

@@ -17,6 +17,17 @@ ordered_json names_of(std::span<const Method> methods) {
   return names;
 }
 
+/// In the units of their records: milliseconds and bytes.
+ordered_json limits_of(const TaskOptions& options) {
+  return {{"maxTasksPerOwner", options.max_tasks_per_owner},
+          {"defaultTtl", options.default_ttl.count()},
+          {"maxTtl", options.max_ttl.count()},
+          {"maxVariablesBytes", options.max_variables_bytes},
+          {"maxStringBytes", options.max_string_bytes},
+          {"maxVariableDepth", options.max_variable_depth},
+          {"pollInterval", options.poll_interval.count()}};
+}
+
 asio::awaitable<Json> version_of_sidecar(Call call) {
   auto methods = names_of(lock_methods());
   for (const auto& others : {task_methods(), sidecar_methods()}) {
@@ -24,6 +35,7 @@ asio::awaitable<Json> version_of_sidecar(Call call) {
   }
   const ordered_json result{{"version", version()},
                             {"backend", call.session->service().locks().capabilities().backend},
+                            {"taskLimits", limits_of(call.session->service().task_options())},
                             {"methods", std::move(methods)}};
   co_return Json::unchecked(result.dump());
 }

@@ -1,6 +1,7 @@
 #include <array>
 #include <asio/this_coro.hpp>
 #include <asio/use_awaitable.hpp>
+#include <nlohmann/json.hpp>
 
 #include "json_text.hpp"
 #include "rpc/failure.hpp"
@@ -63,6 +64,15 @@ asio::awaitable<Json> get(Call call) {
   co_return to_json(task);
 }
 
+/// Names and messages may be of any bytes.
+std::string unreadable_json(const std::vector<Error>& unreadable) {
+  auto all = nlohmann::ordered_json::array();
+  for (const auto& error : unreadable) {
+    all.push_back({{"taskId", error.key()}, {"code", to_string(error.code())}, {"message", error.message()}});
+  }
+  return all.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
 asio::awaitable<Json> list(Call call) {
   const auto& params = call.params;
   const auto owner = params.text("ownerId");
@@ -82,6 +92,7 @@ asio::awaitable<Json> list(Call call) {
   }
   JsonObject result;
   result.add("tasks", records + "]");
+  if (!page.unreadable.empty()) result.add("unreadable", unreadable_json(page.unreadable));
   if (!page.cursor.empty()) result.add("nextCursor", Json::string(page.cursor).value_or_throw().str());
   co_return result.json();
 }

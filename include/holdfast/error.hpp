@@ -63,8 +63,15 @@ class Error : public std::exception {
   [[nodiscard]] const std::string& key() const noexcept;
   [[nodiscard]] const std::string& lock_id() const noexcept;
 
+  /// With InvalidTransition: the state that the task is in, and the one it was to move to; `to` is empty if
+  /// only its data was to change. Empty with other codes.
+  [[nodiscard]] const std::string& from() const noexcept;
+  [[nodiscard]] const std::string& to() const noexcept;
+
   /// This error, with what it was about filled in.
   [[nodiscard]] Error about(std::string_view key, std::string_view lock_id) const;
+  /// This error, with the transition that was refused filled in.
+  [[nodiscard]] Error between(std::string_view from, std::string_view to) const;
 
  private:
   struct Detail;

@@ -18,8 +18,12 @@ namespace holdfast {
 class LockKey {
  public:
   static constexpr std::size_t max_bytes = 512;
-  /// InvalidArgument if the text is not such a name.
+  /// InvalidArgument if the text is not such a name, or if its normal form is uncertain: a code point that
+  /// this build's Unicode data does not know, where newer data could normalise it otherwise. Costs its length
+  /// at most, and nothing for one that is far too long.
   [[nodiscard]] static Result<LockKey> parse(std::string_view text);
+  /// For engines: a key as it is found in a store, whether or not parse() would accept it as a new one.
+  [[nodiscard]] static Result<LockKey> stored(std::string_view text);
 
   [[nodiscard]] const std::string& str() const noexcept { return text_; }
   friend bool operator==(const LockKey&, const LockKey&) = default;
@@ -71,6 +75,8 @@ struct LockRecord {
   Fence fence;
   std::int64_t acquired_at_ms = 0;
   std::int64_t expires_at_ms = 0;
+  /// How many digits the stored fence has: 15, or 19 where SyncGuard 1.0 wrote it.
+  int fence_digits = 15;
 };
 
 /// What a holder knows of its own grant. It decides a release that was sent more than once and found nothing.
@@ -88,6 +94,8 @@ struct LockInfo {
   Fence fence;
   std::int64_t acquired_at_ms = 0;
   std::int64_t expires_at_ms = 0;
+  /// How many digits the stored fence has: 15, or 19 where SyncGuard 1.0 wrote it.
+  int fence_digits = 15;
 };
 
 /// 24 hex digits that stand for a key or lock id in logs and diagnostics (the same ones SyncGuard prints).

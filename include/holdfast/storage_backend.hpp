@@ -98,10 +98,22 @@ struct ListedRecord {
   std::int64_t created_at_ms = 0;
 };
 
+/// A live record that cannot be read. It does not keep the others from being listed.
+struct UnreadableRecord {
+  /// Its name, which may be any bytes.
+  std::string task;
+  /// Internal, or InvalidArgument for a name that no RecordKey has.
+  Error why;
+  /// How many of the page's records come before it.
+  std::size_t follows = 0;
+};
+
 struct RecordPage {
   std::vector<ListedRecord> records;
   /// Where the next page goes on; empty on the last one.
   std::optional<ListPosition> next;
+  /// In the order of the page.
+  std::vector<UnreadableRecord> unreadable = {};
 };
 
 /// Whose records there are: for operators.
@@ -196,7 +208,8 @@ class StorageBackend {
   virtual void rebind(RebindRecord request, std::stop_token stop, Done<RebindOutcome> done) = 0;
 
   /// An owner's live records, a page at a time. A record that is there throughout is listed exactly once,
-  /// whatever is created and removed meanwhile. A prefix without a colon at its end is InvalidArgument.
+  /// whatever is created and removed meanwhile; one that cannot be read is named in its place. A prefix
+  /// without a colon at its end is InvalidArgument.
   virtual void list(ListRecords request, std::stop_token stop, Done<RecordPage> done) = 0;
 
   /// The owners of records, a page at a time, in no particular order. One that has live records throughout is

@@ -72,16 +72,14 @@ struct ListTasks {
   std::optional<TaskStatus> status = std::nullopt;
   /// Clamped to 1..1000.
   std::size_t limit = 50;
-  /// What is stored as a task and is none ends a list with Internal. For operators: pass over it, and tell it
-  /// in TaskPage::unreadable.
-  bool skip_unreadable = false;
 };
 
 struct TaskPage {
   /// Newest first. May be fewer than asked for though there are more: the cursor tells.
   std::vector<Task> tasks;
   std::string cursor;  ///< empty on the last page
-  /// With ListTasks::skip_unreadable: what was passed over, and why.
+  /// What is stored as a task and cannot be read, and why; `key()` is the task's id. It has a place in the
+  /// list, and is named where that is, whatever the filter.
   std::vector<Error> unreadable = {};
 };
 
@@ -91,7 +89,7 @@ struct TaskOptions {
   std::size_t max_tasks_per_owner = 100;
   std::chrono::milliseconds default_ttl = std::chrono::hours(1);
   std::chrono::milliseconds max_ttl = std::chrono::hours(24);
-  /// Of a task's variables together, as JSON.
+  /// Of a task's variables together, as JSON without spaces and needless escapes.
   std::size_t max_variables_bytes = std::size_t{1024} * 1024;
   /// Containers inside containers, within one variable.
   std::size_t max_variable_depth = 10;

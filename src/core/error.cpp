@@ -4,7 +4,7 @@ namespace holdfast {
 
 struct Error::Detail {
   ErrorCode code;
-  std::string message, cause, key, lock_id, what;
+  std::string message, cause, key, lock_id, from, to, what;
 };
 
 std::string_view to_string(ErrorCode code) noexcept {
@@ -79,7 +79,7 @@ Error::Error(ErrorCode code, std::string message, std::string cause) {
   std::string what = std::string(to_string(code)) + ": " + message;
   if (!cause.empty()) what += " (" + cause + ")";
   detail_ = std::make_shared<const Detail>(
-      Detail{code, std::move(message), std::move(cause), {}, {}, std::move(what)});
+      Detail{code, std::move(message), std::move(cause), {}, {}, {}, {}, std::move(what)});
 }
 
 ErrorCode Error::code() const noexcept {
@@ -100,11 +100,26 @@ const std::string& Error::key() const noexcept {
 const std::string& Error::lock_id() const noexcept {
   return detail_->lock_id;
 }
+const std::string& Error::from() const noexcept {
+  return detail_->from;
+}
+const std::string& Error::to() const noexcept {
+  return detail_->to;
+}
 
 Error Error::about(std::string_view key, std::string_view lock_id) const {
   Detail detail = *detail_;
   detail.key = key;
   detail.lock_id = lock_id;
+  Error copy = *this;
+  copy.detail_ = std::make_shared<const Detail>(std::move(detail));
+  return copy;
+}
+
+Error Error::between(std::string_view from, std::string_view to) const {
+  Detail detail = *detail_;
+  detail.from = from;
+  detail.to = to;
   Error copy = *this;
   copy.detail_ = std::make_shared<const Detail>(std::move(detail));
   return copy;

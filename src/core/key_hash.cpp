@@ -61,7 +61,8 @@ LockInfo sanitised(const LockRecord& record) {
           .lock_id_hash = key_hash(record.id.str()),
           .fence = record.fence,
           .acquired_at_ms = record.acquired_at_ms,
-          .expires_at_ms = record.expires_at_ms};
+          .expires_at_ms = record.expires_at_ms,
+          .fence_digits = record.fence_digits};
 }
 
 }  // namespace holdfast

@@ -3,25 +3,120 @@
 #include <utf8proc.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <limits>
-#include <memory>
+#include <array>
+#include <vector>
 
 namespace holdfast::core {
+namespace {
+
+using CodePoint = utf8proc_int32_t;
+
+constexpr auto composed_form = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+
+/// Takes a code point off the front; negative if that is not valid UTF-8.
+CodePoint take_code_point(std::string_view& text) noexcept {
+  CodePoint point = 0;
+  const auto length = utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
+                                       static_cast<utf8proc_ssize_t>(text.size()), &point);
+  if (length <= 0) return -1;
+  text.remove_prefix(static_cast<std::size_t>(length));
+  return point;
+}
+
+/// Canonical order: the marks between two starters by combining class, those of one class as they came.
+/// utf8proc_map would swap neighbours for it, which takes hours for a long run of marks.
+void order_marks(std::vector<CodePoint>& points) {
+  const auto class_of = [](CodePoint point) { return utf8proc_get_property(point)->combining_class; };
+  const auto is_starter = [&](CodePoint point) { return class_of(point) == 0; };
+  for (auto at = points.begin(); at != points.end();) {
+    at = std::find_if_not(at, points.end(), is_starter);
+    const auto end = std::find_if(at, points.end(), is_starter);
+    std::stable_sort(at, end, [&](CodePoint a, CodePoint b) { return class_of(a) < class_of(b); });
+    at = end;
+  }
+}
+
+enum class Certainty : std::uint8_t {
+  certain,       ///< assigned, or never to be: whatever stands beside it
+  certain_mark,  ///< assigned, and combines with what stands beside it
+  depends,       ///< unassigned: certain unless it stands beside another one or a mark
+  never,         ///< unassigned, where only characters with decompositions are to be expected
+};
+
+bool is_in(CodePoint point, CodePoint first, CodePoint last) noexcept {
+  return point >= first && point <= last;
+}
+
+Certainty certainty_of(CodePoint point) noexcept {
+  switch (utf8proc_category(point)) {
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_ME:
+      return Certainty::certain_mark;
+    case UTF8PROC_CATEGORY_CN:
+      break;
+    default:
+      return Certainty::certain;
+  }
+  const bool noncharacter = (point & 0xFFFE) == 0xFFFE || is_in(point, 0xFDD0, 0xFDEF);
+  const bool compatibility_ideograph = is_in(point, 0xF900, 0xFAFF) || is_in(point, 0x2F800, 0x2FA1F);
+  const bool reserved_for_emoji = is_in(point, 0x1F000, 0x1FAFF) || is_in(point, 0x1FC00, 0x1FFFD);
+  const bool reserved_for_ideographs = is_in(point, 0x20000, 0x3FFFD);
+  if (compatibility_ideograph) return Certainty::never;
+  if (noncharacter || reserved_for_emoji || reserved_for_ideographs) return Certainty::certain;
+  return Certainty::depends;
+}
+
+}  // namespace
 
 Result<std::string> nfc(std::string_view text) {
   const auto is_ascii = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
   if (std::ranges::all_of(text, is_ascii)) return std::string(text);  // ASCII is its own normal form
 
-  utf8proc_uint8_t* composed = nullptr;
-  const auto length = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
-                                   static_cast<utf8proc_ssize_t>(text.size()), &composed,
-                                   static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
-  if (length < 0) {
-    return Error(ErrorCode::InvalidArgument, "the text is not valid UTF-8", utf8proc_errmsg(length));
+  std::vector<CodePoint> points;
+  points.reserve(text.size());
+  while (!text.empty()) {
+    const auto point = take_code_point(text);
+    if (point < 0) {
+      return Error(ErrorCode::InvalidArgument, "the text is not valid UTF-8",
+                   utf8proc_errmsg(UTF8PROC_ERROR_INVALIDUTF8));
+    }
+    std::array<CodePoint, 32> parts{};  // four are the most there are
+    int unused = 0;
+    const auto count = utf8proc_decompose_char(point, parts.data(), parts.size(), composed_form, &unused);
+    points.insert(points.end(), parts.begin(), parts.begin() + count);
   }
-  const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(composed, &std::free);
-  return std::string(reinterpret_cast<const char*>(composed), static_cast<std::size_t>(length));
+  order_marks(points);
+  const auto length =
+      utf8proc_normalize_utf32(points.data(), static_cast<utf8proc_ssize_t>(points.size()), composed_form);
+  std::string composed;
+  composed.reserve(points.size());
+  for (utf8proc_ssize_t i = 0; i < length; ++i) {
+    std::array<utf8proc_uint8_t, 4> bytes{};
+    const auto size = utf8proc_encode_char(points[static_cast<std::size_t>(i)], bytes.data());
+    composed.append(reinterpret_cast<const char*>(bytes.data()), static_cast<std::size_t>(size));
+  }
+  return composed;
+}
+
+std::optional<std::int32_t> uncertain_code_point(std::string_view normalised) {
+  CodePoint before = 0;
+  auto beside = Certainty::certain;
+  while (!normalised.empty()) {
+    const auto point = take_code_point(normalised);
+    if (point < 0) return std::nullopt;  // then it is not in normal form
+    const auto here = point < 0x300 ? Certainty::certain : certainty_of(point);
+    if (here == Certainty::never) return point;
+    if (here == Certainty::depends && beside != Certainty::certain) return point;
+    if (here == Certainty::certain_mark && beside == Certainty::depends) return before;
+    before = point;
+    beside = here;
+  }
+  return std::nullopt;
+}
+
+std::string_view unicode_version() noexcept {
+  return utf8proc_unicode_version();
 }
 
 }  // namespace holdfast::core

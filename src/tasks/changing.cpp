@@ -49,10 +49,11 @@ Op<Task> change(Call call, Address task, Change what) {
 
 Status transition(TaskRecord& record, const std::string& id, TaskStatus to,
                   const std::optional<std::string>& message) {
-  if (is_final(record.status())) return is_over(id, record.status());
+  if (is_final(record.status())) return is_over(id, record.status(), to);
   if (!may_become(record.status(), to)) {
     return Error(ErrorCode::InvalidTransition,
-                 "the task " + id + " is " + std::string(to_string(record.status())) + " already");
+                 "the task " + id + " is " + std::string(to_string(record.status())) + " already")
+        .between(to_string(record.status()), to_string(to));
   }
   record.set_status(to, message);
   return Ok{};

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <holdfast/duration.hpp>
-#include <nlohmann/json.hpp>
 
 #include "core/base64url.hpp"
 #include "core/sha256.hpp"
 #include "core/utf8.hpp"
 #include "core/uuid.hpp"
 #include "sys/random.hpp"
+#include "tasks/canonical_json.hpp"
 #include "tasks/change_loop.hpp"
 #include "tasks/data.hpp"
 #include "tasks/limits.hpp"
@@ -37,16 +37,14 @@ Result<std::string> task_id(const std::string& owner, const std::string& request
   return core::uuid_v8(bytes);
 }
 
-/// The same for the same request, whatever the order of its variables.
+/// The same for the same request, whatever the order of its variables, and another for any other.
 Result<std::string> digest_of(const NewTask& task, milliseconds ttl, milliseconds poll_interval,
                               const Members& variables) {
-  const nlohmann::json request{
-      {"method", task.method},
-      {"ttl", ttl.count()},
-      {"pollInterval", poll_interval.count()},
-      {"variables", nlohmann::json::parse(variables.text())},
-  };
-  const auto digest = core::sha256(request.dump());
+  const auto request = "{\"method\":" + json_string(task.method) +
+                       ",\"pollInterval\":" + std::to_string(poll_interval.count()) +
+                       ",\"ttl\":" + std::to_string(ttl.count()) +
+                       ",\"variables\":" + canonical(variables.text()) + '}';
+  const auto digest = core::sha256(request);
   if (!digest) return digest.error();
   return core::base64url(*digest);
 }

@@ -1,40 +1,20 @@
 #include "tasks/limits.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+
+#include "tasks/compact_json.hpp"
 
 namespace holdfast::tasks {
 namespace {
 
-/// Calls `visit(literal)` for every string in valid JSON, names included, quotes included, and
-/// `visit_other(c)` for what is outside of strings. Not recursive.
-template <class Visit, class VisitOther>
-void walk(std::string_view json, Visit&& visit, VisitOther&& visit_other) {
-  for (std::size_t i = 0; i < json.size(); ++i) {
-    if (json[i] != '"') {
-      visit_other(json[i]);
-      continue;
-    }
-    const auto begin = i;
-    for (++i; json[i] != '"'; ++i) {
-      if (json[i] == '\\') ++i;
-    }
-    visit(json.substr(begin, i + 1 - begin));
-  }
-}
+/// A change may have so many times the bytes that all variables may have together: it may delete some, and
+/// `"n":null` is longer than the shortest variable. A larger one can be made in two.
+constexpr std::size_t change_to_variables = 2;
 
-std::size_t longest_string(std::string_view json, std::size_t limit) {
-  std::size_t longest = 0;
-  walk(
-      json,
-      [&](std::string_view literal) {
-        // Escapes make it longer as text than it is: what is short as text is short.
-        const auto bytes = literal.size() - 2;
-        longest = std::max(longest,
-                           bytes <= limit ? bytes : nlohmann::json::parse(literal).get<std::string>().size());
-      },
-      [](char) {});
-  return longest;
+Error too_large(const std::string& what, std::size_t bytes, std::size_t limit) {
+  return {ErrorCode::TooLarge, what + " " + std::to_string(bytes) +
+                                   " bytes together, as JSON without spaces and needless escapes; at most " +
+                                   std::to_string(limit) + " fit"};
 }
 
 }  // namespace
@@ -42,12 +22,17 @@ std::size_t longest_string(std::string_view json, std::size_t limit) {
 std::size_t nesting(std::string_view json) noexcept {
   std::size_t open = 0;
   std::size_t most = 0;
-  walk(
-      json, [](std::string_view) {},
-      [&](char c) {
-        if (c == '{' || c == '[') most = std::max(most, ++open);
-        if (c == '}' || c == ']') --open;
-      });
+  bool in_string = false;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (c == '"') in_string = !in_string;
+    if (in_string) {
+      if (c == '\\') ++i;
+      continue;
+    }
+    if (c == '{' || c == '[') most = std::max(most, ++open);
+    if (c == '}' || c == ']') --open;
+  }
   return most;
 }
 
@@ -61,7 +46,14 @@ Result<Members> checked_variables(const Json& changes, const TaskOptions& option
   if (!changes.is_object()) {
     return Error(ErrorCode::InvalidArgument, "variables are given as a JSON object of names and values");
   }
-  auto members = Members::of(changes);
+  // Before anything that costs more than a look at each byte.
+  if (const auto bytes = compact_bytes(changes.str());
+      bytes / change_to_variables > options.max_variables_bytes) {
+    return too_large("the variables of one change are", bytes,
+                     change_to_variables * options.max_variables_bytes);
+  }
+  Members checked;
+  const auto members = Members::of(changes);
   for (const auto& [name, value] : members.all()) {
     if (name.size() > options.max_string_bytes) {
       return Error(ErrorCode::TooLarge, "a variable's name of " + std::to_string(name.size()) +
@@ -73,22 +65,20 @@ Result<Members> checked_variables(const Json& changes, const TaskOptions& option
                                            std::to_string(options.max_variable_depth) +
                                            " containers; make it flatter");
     }
-    if (const auto bytes = longest_string(value, options.max_string_bytes);
-        bytes > options.max_string_bytes) {
+    if (const auto bytes = longest_string_bytes(value); bytes > options.max_string_bytes) {
       return Error(ErrorCode::TooLarge, "the variable " + name + " contains a string of " +
                                             std::to_string(bytes) + " bytes; at most " +
                                             std::to_string(options.max_string_bytes) + " fit");
     }
+    checked.set(name, compact(value));
   }
-  return members;
+  return checked;
 }
 
 Status check_size(const Members& variables, const TaskOptions& options) {
-  const auto bytes = variables.text().size();
+  const auto bytes = compact_bytes(variables.text());
   if (bytes <= options.max_variables_bytes) return Ok{};
-  return Error(ErrorCode::TooLarge, "the task's variables would be " + std::to_string(bytes) +
-                                        " bytes together; at most " +
-                                        std::to_string(options.max_variables_bytes) + " fit");
+  return too_large("the task's variables would be", bytes, options.max_variables_bytes);
 }
 
 }  // namespace holdfast::tasks

@@ -18,7 +18,7 @@ inline constexpr std::size_t max_result_nesting = 100;
 [[nodiscard]] Status check_result(const Json& result);
 
 /// The changes of variables that this object is, if it is one (InvalidArgument) and they may be made
-/// (TooDeep, TooLarge).
+/// (TooDeep, TooLarge). Values are compact (compact_json.hpp).
 [[nodiscard]] Result<Members> checked_variables(const Json& changes, const TaskOptions& options);
 
 /// TooLarge if they are too many together.

@@ -6,6 +6,15 @@
 #include "tasks/record.hpp"
 
 namespace holdfast::tasks {
+namespace {
+
+Error unreadable_task(const UnreadableRecord& record) {
+  return Error(record.why.code(), "the task " + record.task + " cannot be read: " + record.why.message(),
+               record.why.cause())
+      .about(record.task, {});
+}
+
+}  // namespace
 
 ListLoop::ListLoop(std::string owner, std::string stored_owner, ListTasks what)
     : owner_(std::move(owner)), stored_owner_(std::move(stored_owner)), what_(std::move(what)) {
@@ -30,10 +39,18 @@ ListRecords ListLoop::next_request(std::optional<ListPosition> after) const {
 
 ListLoop::Action ListLoop::resume(const Result<RecordPage>& answer) {
   if (!answer) return Finished{answer.error()};
-  for (const auto& listed : answer->records) {
+  auto unreadable = answer->unreadable.begin();
+  const auto name_unreadable = [&](std::size_t up_to) {
+    for (; unreadable != answer->unreadable.end() && unreadable->follows <= up_to; ++unreadable) {
+      ++looked_at_;
+      page_.unreadable.push_back(unreadable_task(*unreadable));
+    }
+  };
+  for (std::size_t i = 0; i < answer->records.size(); ++i) {
+    const auto& listed = answer->records[i];
+    name_unreadable(i);
     ++looked_at_;
     const auto record = TaskRecord::parse(listed.record.data, listed.key.task());
-    if (!record && !what_.skip_unreadable) return Finished{record.error()};
     if (!record) {
       page_.unreadable.push_back(record.error());
       continue;
@@ -41,12 +58,14 @@ ListLoop::Action ListLoop::resume(const Result<RecordPage>& answer) {
     if (record->owner() != owner_ || (what_.status && record->status() != *what_.status)) continue;
     page_.tasks.push_back(
         record->task(listed.record.version, listed.record.incarnation, listed.record.guarded_by));
-    const bool last_one = &listed == &answer->records.back() && !answer->next;
+    const bool last_one = i + 1 == answer->records.size() && !answer->next;
     if (page_.tasks.size() == what_.limit && !last_one) {
+      // What cannot be read behind this one is named by the next page.
       return finished(
           ListPosition{.created_at_ms = listed.created_at_ms, .task = std::string(listed.key.task())});
     }
   }
+  name_unreadable(answer->records.size());
   if (answer->next && page_.tasks.size() < what_.limit && looked_at_ < max_records_looked_at &&
       what_.status) {
     return next_request(answer->next);

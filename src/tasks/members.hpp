@@ -1,12 +1,13 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <holdfast/json.hpp>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 namespace holdfast::tasks {
@@ -39,14 +40,9 @@ class Members {
   [[nodiscard]] std::string text(std::span<const std::string_view> first = {}) const;
 
  private:
-  struct Hash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view text) const noexcept {
-      return std::hash<std::string_view>{}(text);
-    }
-  };
   std::vector<Member> members_;
-  std::unordered_map<std::string, std::size_t, Hash, std::equal_to<>> places_;
+  /// Ordered: names come from callers, who could choose such as collide in any hash they know.
+  std::map<std::string, std::size_t, std::less<>> places_;
 };
 
 /// A JSON string of this text, which is UTF-8.

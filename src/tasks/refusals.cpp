@@ -21,10 +21,11 @@ Error no_such_task(std::string_view id) {
           "there is no task " + std::string(id) + " of this owner; it may have expired or been removed"};
 }
 
-Error is_over(std::string_view id, TaskStatus status) {
-  return {ErrorCode::InvalidTransition, "the task " + std::string(id) + " is " +
-                                            std::string(to_string(status)) +
-                                            ", which is final: it changes no more"};
+Error is_over(std::string_view id, TaskStatus status, std::optional<TaskStatus> to) {
+  return Error(ErrorCode::InvalidTransition, "the task " + std::string(id) + " is " +
+                                                 std::string(to_string(status)) +
+                                                 ", which is final: it changes no more")
+      .between(to_string(status), to ? to_string(*to) : "");
 }
 
 }  // namespace holdfast::tasks

@@ -2,6 +2,7 @@
 
 #include <holdfast/storage_backend.hpp>
 #include <holdfast/task_types.hpp>
+#include <optional>
 #include <string_view>
 
 namespace holdfast::tasks {
@@ -19,6 +20,7 @@ void throw_if_refused(const Outcome& outcome, std::string_view what) {
 }
 
 [[nodiscard]] Error no_such_task(std::string_view id);
-[[nodiscard]] Error is_over(std::string_view id, TaskStatus status);
+/// For a task in a final state that was to move to `to`, or, without that, to be changed.
+[[nodiscard]] Error is_over(std::string_view id, TaskStatus status, std::optional<TaskStatus> to = {});
 
 }  // namespace holdfast::tasks

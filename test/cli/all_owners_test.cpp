@@ -118,8 +118,11 @@ TEST_P(AllOwners, WhatCannotBeReadIsToldAndPassedOver) {
   EXPECT_EQ(table.code, 70);
   EXPECT_EQ(lines_of(table.out).size(), 4U) << table.out;
   EXPECT_NE(table.err.find("broken"), std::string::npos) << table.err;
-  EXPECT_EQ(run({"task", "list", "--owner", "alice"}).code, 70)
-      << "who asks for one owner's gets all or an error";
+  const auto of_alice = run({"task", "list", "--owner", "alice"});
+  EXPECT_EQ(of_alice.code, 70);
+  EXPECT_EQ(lines_of(of_alice.out).size(), 3U) << of_alice.out;
+  EXPECT_EQ(lines_of(of_alice.err).size(), 2U) << of_alice.err;
+  EXPECT_NE(of_alice.err.find("broken"), std::string::npos) << of_alice.err;
 }
 
 INSTANTIATE_TEST_SUITE_P(Engines, AllOwners, testing::Values("sqlite", "redis"),
@@ -156,6 +159,36 @@ TEST_F(OperatorsView, HasRoomForMoreOwnersThanAPageHolds) {
   EXPECT_EQ(owners, std::multiset<std::string>(expected.begin(), expected.end()));
   const auto rows = lines_of(run({"task", "list", "--all-owners"}).out);
   EXPECT_EQ(rows.size(), expected.size() + 1) << "one head";
+}
+
+TEST_F(OperatorsView, LocksOfSyncGuard1AreShownForWhatTheyAre) {
+  auto raw = server->raw();
+  const auto seconds = std::stoll(raw.text({"TIME"}));
+  const auto record = [&](const std::string& id) {
+    return R"({"key":"old","acquiredAtMs":1700000000000,"fence":"0000000000000000042","lockId":")" + id +
+           R"(","expiresAtMs":)" + std::to_string(seconds * 1000 + 600'000) + "}";
+  };
+  const std::string id(22, 'A');
+  const auto hold = [&] {
+    raw.text({"SET", "syncguard:old", record(id), "PX", "600000"});
+    raw.text({"SET", "syncguard:id:" + id, "old", "PX", "600000"});
+  };
+  hold();
+  const auto shown = run({"lock", "show", "old"});
+  EXPECT_EQ(shown.code, 0) << shown.err;
+  EXPECT_NE(shown.out.find("000000000000042"), std::string::npos) << shown.out;
+  EXPECT_NE(shown.out.find("SyncGuard 1.0"), std::string::npos) << shown.out;
+  EXPECT_EQ(json::parse(run({"--json", "lock", "show", "old"}).out).at("fenceDigits"), 19);
+  const auto listed = run({"lock", "list"});
+  EXPECT_EQ(lines_of(listed.out).size(), 2U) << listed.out;
+  EXPECT_NE(listed.err.find("1 of these are held by SyncGuard 1.0"), std::string::npos) << listed.err;
+  EXPECT_EQ(run({"lock", "acquire", "-n", "old"}).code, 75);
+  EXPECT_EQ(run({"lock", "break", "old", "--reason", "gone", "--fence", "41"}).code, 1);
+  const auto broken = run({"lock", "break", "old", "--reason", "gone", "--fence", "0000000000000000042"});
+  EXPECT_EQ(broken.code, 0) << broken.err;
+  EXPECT_NE(broken.out.find("SyncGuard 1.0"), std::string::npos) << broken.out;
+  EXPECT_EQ(run({"lock", "show", "old"}).code, 1);
+  EXPECT_EQ(raw.integer({"EXISTS", "syncguard:old"}), 0);
 }
 
 TEST_F(OperatorsView, OfACallerWithoutStdoutIsNotSentToTheServer) {

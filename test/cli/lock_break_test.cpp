@@ -64,7 +64,7 @@ TEST_P(LockBreak, TakesTheLockWithoutTouchingTheFenceCounter) {
 
 TEST_P(LockBreak, AWaiterGetsTheLock) {
   const auto first = acquire("k");
-  auto waiter = start({"--json", "lock", "acquire", "k"}, there());
+  auto waiter = start({"--json", "lock", "acquire", "-w", "60", "k"}, there());
   ASSERT_EQ(break_lock("k").code, 0);
   const auto second = waiter->wait();
   EXPECT_EQ(second.code, 0) << second.err;

@@ -1,9 +1,13 @@
+#include <fstream>
+#include <holdfast/lock_types.hpp>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
 
 #include "output_parts.hpp"
 #include "program.hpp"
+#include "pty.hpp"
+#include "support/paths.hpp"
 
 namespace holdfast::test {
 namespace {
@@ -52,7 +56,7 @@ TEST_F(LockCommands, AHeldLockIsNotAcquiredTwice) {
 
 TEST_F(LockCommands, AcquireWaitsUntilTheLockIsReleased) {
   const auto first = acquire("k");
-  auto waiter = start({"--json", "lock", "acquire", "k"});
+  auto waiter = start({"--json", "lock", "acquire", "-w", "60", "k"});
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   EXPECT_FALSE(waiter->finished());
   EXPECT_EQ(holdfast({"lock", "release", first["lockId"]}).code, 0);
@@ -60,9 +64,67 @@ TEST_F(LockCommands, AcquireWaitsUntilTheLockIsReleased) {
   EXPECT_GT(second["fence"].get<std::string>(), first["fence"].get<std::string>());
 }
 
+TEST_F(LockCommands, AcquirePrintsTheIdAloneWhereNobodyReadsATable) {
+  const auto acquired = holdfast({"lock", "acquire", "-n", "k"});
+  EXPECT_EQ(acquired.code, 0) << acquired.err;
+  EXPECT_EQ(acquired.err, "");
+  ASSERT_EQ(acquired.out.size(), LockId::length + 1) << acquired.out;
+  EXPECT_EQ(holdfast({"lock", "release", acquired.out.substr(0, LockId::length)}).code, 0);
+}
+
+TEST_F(LockCommands, AcquireOnATerminalShowsMoreUnlessItIsToBeQuiet) {
+  const std::vector<std::string> environment{"HOLDFAST_URL=" + url(), "TERM=dumb"};
+  Pty table({holdfast_program(), "lock", "acquire", "-n", "k"}, environment);
+  EXPECT_TRUE(table.shows("fence    000000000000001")) << table.screen();
+  Pty quiet({holdfast_program(), "lock", "acquire", "-n", "--quiet", "other"}, environment);
+  EXPECT_TRUE(quiet.shows("\n")) << quiet.screen();
+  EXPECT_EQ(quiet.screen().find("fence"), std::string::npos) << quiet.screen();
+  EXPECT_EQ(quiet.screen().size(), LockId::length + 2) << quiet.screen();
+}
+
+TEST_F(LockCommands, AcquireTellsWhatItWaitsForAndGivesUp) {
+  const auto first = acquire("k");
+  auto told = start({"lock", "acquire", "-w", "1.3", "k"});
+  auto quiet = start({"lock", "acquire", "-w", "1.3", "-q", "k"});
+  const auto result = told->wait();
+  EXPECT_EQ(result.code, 75);
+  EXPECT_TRUE(result.err.starts_with("holdfast: waiting for \"k\" ...\n")) << result.err;
+  EXPECT_NE(result.err.find("Use -w DURATION to wait longer"), std::string::npos) << result.err;
+  EXPECT_EQ(quiet->wait().err.find("waiting for"), std::string::npos);
+  EXPECT_NE(holdfast({"lock", "acquire", "--help"}).out.find("Default: 5 s"), std::string::npos);
+}
+
+TEST_F(LockCommands, IdsNeedNotBeArguments) {
+  const std::string a = acquire("a")["lockId"];
+  const auto with_input = [&](std::vector<std::string> typed, const std::string& input) {
+    return holdfast(std::move(typed), {.environment = {}, .input = input, .before_exec = {}});
+  };
+  EXPECT_EQ(with_input({"lock", "extend", "-", "--ttl", "60"}, a + "\n").code, 0);
+  EXPECT_EQ(with_input({"lock", "owns", "a", "-"}, "  " + a).code, 0);
+  EXPECT_EQ(with_input({"lock", "show", "--id", "-"}, a).code, 0);
+  std::ofstream(file("id")) << a << "\n";
+  EXPECT_EQ(holdfast({"lock", "owns", "a", "--id-file", file("id").string()}).code, 0);
+  EXPECT_EQ(holdfast({"lock", "release", "--id-file", file("id").string()}).code, 0);
+  EXPECT_EQ(with_input({"lock", "release", "-"}, a).code, 1);
+  EXPECT_EQ(with_input({"lock", "release", "-"}, "").code, 64);
+  EXPECT_EQ(with_input({"lock", "release", "-"}, "no id").code, 64);
+  EXPECT_EQ(holdfast({"lock", "release"}).code, 64);
+  EXPECT_EQ(holdfast({"lock", "release", a, "--id-file", "x"}).code, 64);
+  EXPECT_EQ(holdfast({"lock", "release", "--id-file", file("none").string()}).code, 64);
+}
+
+TEST_F(LockCommands, AKeyCannotTurnTheDirectionOfWriting) {
+  (void)acquire("a\u202Eb\u2066c\u061Cd\u200Fe");
+  const auto listed = holdfast({"lock", "list"}).out;
+  EXPECT_NE(listed.find("a\\xe2\\x80\\xaeb\\xe2\\x81\\xa6c\\xd8\\x9cd\\xe2\\x80\\x8fe"), std::string::npos)
+      << listed;
+  const auto as_json = holdfast({"--json", "lock", "list"}).out;
+  EXPECT_NE(as_json.find(R"("a\u202eb\u2066c\u061cd\u200fe")"), std::string::npos) << as_json;
+}
+
 TEST_F(LockCommands, AnInterruptedWaitHoldsNothing) {
   const auto first = acquire("k");
-  auto waiter = start({"--json", "lock", "acquire", "k"});
+  auto waiter = start({"--json", "lock", "acquire", "-w", "60", "k"});
   waiter->wait_until_it_handles(SIGTERM);
   std::this_thread::sleep_for(std::chrono::milliseconds(300));  // it waits by now, most likely
   waiter->signal(SIGTERM);

@@ -73,6 +73,37 @@ TEST(RpcMessages, WhatIsNotJsonIsAParseError) {
   EXPECT_EQ(refusal_of(std::string("{\0}", 3)).failure.code, -32700);
 }
 
+TEST(RpcMessages, HalfASurrogatePairIsAnsweredByItsRequestsId) {
+  for (const std::string text :
+       {R"(\ud800)", R"(x\udc00)", R"(\udc00\ud800)", R"(\\\ud83dx)", R"(\uD83D\u0041)"}) {
+    const auto refusal =
+        refusal_of(R"(  {"jsonrpc":"2.0","id":"a\u0041","method":"m","params":{"key":")" + text + R"("}} )");
+    EXPECT_EQ(refusal.id, R"("a\u0041")") << text;
+    EXPECT_EQ(refusal.failure.code, -32602) << text;
+    EXPECT_EQ(refusal.failure.name, "InvalidArgument") << text;
+  }
+  // A whole pair, and one that is no escape.
+  EXPECT_EQ(request_in(R"({"jsonrpc":"2.0","id":1,"method":"m","params":{"key":"\ud83d\ude00\\ud800"}})").id,
+            "1");
+  // An id that cannot be repeated, and none at all.
+  for (const std::string line : {R"({"jsonrpc":"2.0","id":"\ud800","method":"m"})",
+                                 R"({"jsonrpc":"2.0","method":"\ud800"})", R"({"id":1,"a":"\ud800"})"}) {
+    EXPECT_EQ(refusal_of(line).id, "null") << line;
+    EXPECT_EQ(refusal_of(line).failure.code, -32700) << line;
+  }
+}
+
+TEST(RpcMessages, HalfASurrogatePairConcernsItsOwnRequestInABatch) {
+  const auto incoming = parse_line(R"( [{"jsonrpc":"2.0","id":1,"method":"m"},)"
+                                   R"({"jsonrpc":"2.0","id":2,"method":"m","params":{"k":"\ud800"}} ,)"
+                                   R"({"jsonrpc":"2.0","id":3,"method":"m"}])");
+  ASSERT_EQ(incoming.messages.size(), 3U);
+  EXPECT_EQ(std::get<Request>(incoming.messages[0]).id, "1");
+  EXPECT_EQ(std::get<Refusal>(incoming.messages[1]).id, "2");
+  EXPECT_EQ(std::get<Refusal>(incoming.messages[1]).failure.code, -32602);
+  EXPECT_EQ(std::get<Request>(incoming.messages[2]).id, "3");
+}
+
 TEST(RpcMessages, AParseErrorDoesNotRepeatALongLine) {
   const auto refusal = refusal_of("[\"" + std::string(1'000'000, 'x') + "\x01\"]");
   EXPECT_EQ(refusal.failure.code, -32700);

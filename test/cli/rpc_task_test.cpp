@@ -1,9 +1,11 @@
+#include <holdfast/open.hpp>
 #include <set>
 #include <tuple>
 
 #include "output_parts.hpp"
 #include "rpc_client.hpp"
 #include "support/redis_server.hpp"
+#include "support/storage_calls.hpp"
 
 namespace holdfast::test {
 namespace {
@@ -289,6 +291,66 @@ TEST_F(RpcTasksOfTheCommandLine, AreTheSameAndTheirOwnerIsLetInOnRequest) {
   auto sidecar = piped({"--allow-anonymous"});
   const auto record = sidecar.client().result("task.get", task);
   EXPECT_EQ(record, json::parse(holdfast({"--json", "task", "get", task["taskId"]}).out));
+}
+
+TEST_P(RpcTasks, ARefusedTransitionNamesBothStates) {
+  const auto task = create();
+  EXPECT_EQ(client().error("task.updateStatus", with(task, {{"status", "working"}}))["data"],
+            (json{{"code", "InvalidTransition"}, {"from", "working"}, {"to", "working"}}));
+  (void)client().result("task.complete", task);
+  EXPECT_EQ(client().error("task.fail", task)["data"],
+            (json{{"code", "InvalidTransition"}, {"from", "completed"}, {"to", "failed"}}));
+  EXPECT_EQ(client().error("task.setVariables", with(task, {{"variables", {{"a", 1}}}}))["data"],
+            (json{{"code", "InvalidTransition"}, {"from", "completed"}}));
+}
+
+using RpcTaskLimits = RpcTest;
+
+TEST_F(RpcTaskLimits, AreThoseOfTheSidecarsOptions) {
+  auto sidecar = piped({"--max-tasks", "2", "--max-ttl", "48h", "--default-ttl", "2s", "--max-variables",
+                        "40", "--max-string", "5", "--max-depth", "1", "--poll-interval", "50ms"});
+  auto& client = sidecar.client();
+  EXPECT_EQ(client.result("holdfast.version")["taskLimits"], (json{{"maxTasksPerOwner", 2},
+                                                                   {"defaultTtl", 2000},
+                                                                   {"maxTtl", 172'800'000},
+                                                                   {"maxVariablesBytes", 40},
+                                                                   {"maxStringBytes", 5},
+                                                                   {"maxVariableDepth", 1},
+                                                                   {"pollInterval", 50}}));
+  const auto refusal = [&](const json& more) {
+    json params{{"ownerId", "o"}};
+    params.update(more);
+    return client.error("task.create", params)["data"]["code"];
+  };
+  EXPECT_EQ(refusal({{"variables", {{"v", "123456"}}}}), "TooLarge");
+  EXPECT_EQ(refusal({{"variables", {{"v", {{1}}}}}}), "TooDeep");
+  EXPECT_EQ(refusal({{"variables", {{"v", {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}}}}}),
+            "TooLarge");
+  EXPECT_EQ(refusal({{"ttl", 172'800'001}}), "TtlTooLong");
+  const auto task = client.result("task.create", {{"ownerId", "o"}})["task"];
+  EXPECT_EQ(task["ttl"], 2000);
+  EXPECT_EQ(task["pollInterval"], 50);
+  EXPECT_EQ(client.result("task.create", {{"ownerId", "p"}, {"ttl", 172'800'000}})["task"]["ttl"],
+            172'800'000);
+  (void)client.result("task.create", {{"ownerId", "p"}});
+  EXPECT_EQ(client.error("task.create", {{"ownerId", "p"}})["data"]["code"], "QuotaExceeded");
+}
+
+using RpcTaskLists = RpcTest;
+
+TEST_F(RpcTaskLists, NameWhatCannotBeRead) {
+  auto sidecar = piped();
+  (void)sidecar.client().result("task.create", {{"ownerId", "o"}, {"requestMethod", "m"}});
+  EXPECT_FALSE(sidecar.client().result("task.list", {{"ownerId", "o"}}).contains("unreadable"));
+  auto engine = open(url());
+  const auto tasks = engine.tasks();
+  put(tasks.storage(), "o:broken", "no JSON");
+  const auto page = sidecar.client().result("task.list", {{"ownerId", "o"}});
+  ASSERT_EQ(page["tasks"].size(), 1U);
+  EXPECT_EQ(page["tasks"][0]["requestMethod"], "m");
+  ASSERT_EQ(page["unreadable"].size(), 1U);
+  EXPECT_EQ(page["unreadable"][0]["taskId"], "broken");
+  EXPECT_EQ(page["unreadable"][0]["code"], "Internal");
 }
 
 }  // namespace

@@ -274,14 +274,17 @@ TEST_F(Usage, CompletionScriptsParseAndKnowTheOptions) {
       "complete_line holdfast completion z\n"
       "complete_line holdfast task re\n"
       "complete_line holdfast task run --le\n"
-      "complete_line holdfast task list --s\n";
+      "complete_line holdfast task list --s\n"
+      "complete_line holdfast lock list ''\n"
+      "complete_line holdfast lock acquire ''\n"
+      "complete_line holdfast run -w ''\n"
+      "complete_line holdfast lock list -\n";
   const auto result =
       Program(directory(), {"bash", "-c", ask}, {.environment = {"HOLDFAST=" + holdfast_program()}}).wait();
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.out,
-            "run lock task rpc doctor completion --version -h --help --url "
-            "--json\nlock\nrelease\n--max-hold\n--\nzsh\n"
-            "result rebind\n--lease\n--status\n")
+            "run lock task rpc doctor completion\nlock\nrelease\n--max-hold\n--\nzsh\n"
+            "result rebind\n--lease\n--status\n\n\n\n-h --help --raw --url --json\n")
       << result.err;
 }
 

@@ -9,6 +9,7 @@
 
 #include "support/eventually.hpp"
 #include "support/own_store.hpp"
+#include "support/storage_calls.hpp"
 #include "support/tested_tasks.hpp"
 
 namespace holdfast::test {
@@ -52,6 +53,42 @@ class TasksOn : public testing::TestWithParam<TasksWay> {
   std::optional<Holdfast> holdfast;
   std::shared_ptr<AsioThread> asio;
 };
+
+TEST_P(TasksOn, AListNamesWhatItCannotReadOnceAndGivesTheRest) {
+  auto store = tasks();
+  const auto all = holdfast->tasks();
+  auto& storage = all.storage();
+  const auto text = [](int created, const std::string& task) {
+    return R"({"task":{"taskId":")" + task + R"(","status":")" + (created % 2 == 0 ? "working" : "failed") +
+           R"(","createdAt":"2020-01-01T00:00:0)" + std::to_string(created) +
+           R"(Z"},"ownerId":"alice","variables":{}})";
+  };
+  for (int i = 0; i < 8; ++i) {
+    const auto task = "t" + std::to_string(i);
+    auto data = text(i, task);
+    if (i == 3 || i == 6) data.replace(data.find("taskId"), 6, "taskIt");
+    (void)put(storage, "alice:" + task, data);
+  }
+  for (const std::size_t limit : {1, 2, 3, 50}) {
+    for (const auto status : {std::optional<TaskStatus>(), std::optional(TaskStatus::working)}) {
+      std::vector<std::string> seen;
+      std::multiset<std::string> unreadable;
+      ListTasks request{.cursor = {}, .status = status, .limit = limit};
+      do {
+        const auto page = store.list("alice", request);
+        for (const auto& task : page.tasks) seen.push_back(task.id);
+        for (const auto& error : page.unreadable) {
+          EXPECT_EQ(error.code(), ErrorCode::Internal);
+          unreadable.insert(error.key());
+        }
+        request.cursor = page.cursor;
+      } while (!request.cursor.empty());
+      EXPECT_EQ(seen, status ? (std::vector<std::string>{"t4", "t2", "t0"})
+                             : (std::vector<std::string>{"t7", "t5", "t4", "t2", "t1", "t0"}));
+      EXPECT_EQ(unreadable, (std::multiset<std::string>{"t3", "t6"})) << limit;
+    }
+  }
+}
 
 TEST_P(TasksOn, AreCreatedAndFoundAgain) {
   auto store = tasks();

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -295,10 +296,88 @@ TEST_F(RedisStorageDocumented, StoredDataThatIsNoRecordIsInternalAndLeftAlone) {
         "put_if_version");
     expect_internal(call(*backend, GuardRecord{.key = key, .fence = token(5)}), "guard");
     expect_internal(call(*backend, RemoveRecord{.key = key, .fence = token(5)}), "fenced remove");
-    expect_internal(call(*backend, ListRecords{.prefix = "o:"}), "list");
+    const auto page = call(*backend, ListRecords{.prefix = "o:"}).value_or_throw();
+    EXPECT_TRUE(page.records.empty());
+    ASSERT_EQ(page.unreadable.size(), 1U) << fields[0];
+    EXPECT_EQ(page.unreadable[0].task, "t");
+    EXPECT_EQ(page.unreadable[0].why.code(), ErrorCode::Internal);
     EXPECT_EQ(hash("pmcp:tasks:o:t"), before);
     EXPECT_TRUE(remove(*backend, "o:t")) << "that is how one gets rid of it";
   }
+}
+
+TEST_F(RedisStorageDocumented, AListNamesWhatItCannotReadAndGivesTheRest) {
+  write_by_hand("good1", "1", "{}", "1");
+  write_by_hand("bad2", "x", "{}", "2");
+  raw->text({"SET", "pmcp:tasks:o:text3", "text"});
+  raw->text({"ZADD", "pmcp:idx:o", "3", "text3"});
+  raw->text({"ZADD", "pmcp:idx:o", "4", "gone4"});
+  write_by_hand("nowhere5", "1", "{}", "5.5");
+  write_by_hand("nowhere6", "1", "{}", "6.5");
+  write_by_hand("good7", "1", "{}", "7");
+  write_by_hand(
+      "\xFF"
+      "8",
+      "1", "{}", "8");
+  write_by_hand("nowhere9", "x", "{}", "9.5");
+  write_by_hand(std::string(1030, 'l'), "1", "{}", "10");
+
+  std::vector<std::string> expected{"good1",
+                                    "!bad2",
+                                    "!text3",
+                                    "!nowhere5",
+                                    "!nowhere6",
+                                    "good7",
+                                    "!\xFF"
+                                    "8",
+                                    "!nowhere9",
+                                    '!' + std::string(1030, 'l')};
+  for (const auto order : {ListOrder::oldest_first, ListOrder::newest_first}) {
+    for (const std::size_t limit : {1, 2, 3, 50}) {
+      std::vector<std::string> seen;
+      ListRecords request{.prefix = "o:", .limit = limit, .order = order};
+      for (int pages = 0; pages < 20; ++pages) {
+        const auto page = call(*backend, request).value_or_throw();
+        for (std::size_t i = 0; i <= page.records.size(); ++i) {
+          for (const auto& unreadable : page.unreadable) {
+            if (unreadable.follows == i) seen.push_back('!' + unreadable.task);
+          }
+          if (i < page.records.size()) seen.emplace_back(page.records[i].key.task());
+        }
+        EXPECT_LE(page.records.size(), limit);
+        if (!page.next) break;
+        request.after = page.next;
+      }
+      EXPECT_EQ(seen, expected) << limit;
+    }
+    std::ranges::reverse(expected);
+  }
+  EXPECT_EQ(raw->integer({"ZCARD", "pmcp:idx:o"}), 9) << "only the dead one is removed";
+}
+
+TEST_F(RedisStorageDocumented, AnOwnerWhoseKeysAreTooLongIsToldSo) {
+  const std::string owner(1000, 'o');
+  const std::string task = "0123456789012345678901234567890123456";
+  raw->text({"HSET", "pmcp:tasks:" + owner + ":" + task, "version", "1", "data", "{}"});
+  raw->text({"ZADD", "pmcp:idx:" + owner, "0", task});
+  const auto page = call(*backend, ListRecords{.prefix = owner + ":"}).value_or_throw();
+  ASSERT_EQ(page.unreadable.size(), 1U);
+  EXPECT_EQ(page.unreadable[0].task, task);
+  EXPECT_NE(page.unreadable[0].why.message().find("1038 bytes"), std::string::npos)
+      << page.unreadable[0].why.message();
+}
+
+TEST_F(RedisStorageDocumented, MembersWithoutAPlaceEndAListOnlyByTheThousand) {
+  std::vector<std::string> command{"ZADD", "pmcp:idx:o"};
+  for (int i = 0; i < 1200; ++i) {
+    const auto task = "t" + std::to_string(i);
+    raw->text({"HSET", "pmcp:tasks:o:" + task, "version", "1", "data", "{}"});
+    command.insert(command.end(), {"0.5", task});
+  }
+  raw->text(command);
+  const auto page = call(*backend, ListRecords{.prefix = "o:", .limit = 10});
+  ASSERT_FALSE(page);
+  EXPECT_EQ(page.error().code(), ErrorCode::Internal);
 }
 
 TEST_F(RedisStorageDocumented, AValueOfAnotherTypeIsRefusedBeforeAnythingIsChanged) {

@@ -269,6 +269,30 @@ TEST_F(SqliteStorage, ARowThatIsNoRecordIsInternalAndNamesTheFile) {
   }
 }
 
+TEST_F(SqliteStorage, AListNamesTheRowsItCannotReadAndGivesTheRest) {
+  const auto store = records();
+  for (const char* task : {"1", "2", "3", "4"}) test::create(*store, std::string("owner:") + task);
+  sql(file, "UPDATE records SET version = 0 WHERE task = x'32'");
+  sql(file, "UPDATE records SET task = x'FF' WHERE task = x'34'");
+  for (const std::size_t limit : {1, 2, 10}) {
+    std::vector<std::string> seen;
+    ListRecords request{.prefix = "owner:", .limit = limit};
+    for (int pages = 0; pages < 10; ++pages) {
+      const auto page = test::call(*store, request).value_or_throw();
+      EXPECT_LE(page.records.size() + page.unreadable.size(), limit);
+      for (std::size_t i = 0; i <= page.records.size(); ++i) {
+        for (const auto& unreadable : page.unreadable) {
+          if (unreadable.follows == i) seen.push_back('!' + unreadable.task);
+        }
+        if (i < page.records.size()) seen.emplace_back(page.records[i].key.task());
+      }
+      if (!page.next) break;
+      request.after = page.next;
+    }
+    EXPECT_EQ(seen, (std::vector<std::string>{"1", "!2", "3", "!\xFF"})) << limit;
+  }
+}
+
 TEST_F(SqliteStorage, NothingIsWrittenToAFileThatWasMoved) {
   const auto store = records();
   test::create(*store, "owner:task");

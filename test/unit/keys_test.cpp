@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
+#include <utf8proc.h>
 
+#include <cstdlib>
 #include <holdfast/lock_types.hpp>
 #include <map>
 #include <set>
@@ -50,6 +52,88 @@ TEST(NormalForm, IsIdempotent) {
   }
 }
 
+std::string utf8(std::initializer_list<std::int32_t> points) {
+  std::string text;
+  for (const auto point : points) {
+    std::array<utf8proc_uint8_t, 4> bytes{};
+    const auto size = utf8proc_encode_char(point, bytes.data());
+    text.append(reinterpret_cast<const char*>(bytes.data()), static_cast<std::size_t>(size));
+  }
+  return text;
+}
+
+TEST(NormalForm, IsThatOfUtf8proc) {
+  Seeded random;
+  SCOPED_TRACE(random.seed());
+  for (int i = 0; i < 5000; ++i) {
+    auto text = random_text(random, 1 + random.below(30));
+    // Any code points too, and marks above all: their order is what we decide ourselves.
+    for (auto more = random.below(6); more > 0; --more) {
+      const auto point = random.below(2) == 0 ? 0x300 + random.below(0x70) : random.below(0x110000);
+      if (point < 0xD800 || point > 0xDFFF) text += utf8({static_cast<std::int32_t>(point)});
+    }
+    auto* const theirs = utf8proc_NFC(reinterpret_cast<const utf8proc_uint8_t*>(text.c_str()));
+    EXPECT_EQ(core::nfc(text).value_or_throw().c_str(), std::string(reinterpret_cast<const char*>(theirs)));
+    std::free(theirs);
+  }
+}
+
+// By swapping neighbours, as utf8proc_map orders them, this takes half an hour.
+TEST(NormalForm, OfManyMarksTakesNoLongerThanOfOtherText) {
+  std::string text = "a";
+  std::string below, above;
+  for (int i = 0; i < 300'000; ++i) {
+    above += "\xCC\x80";  // U+0300, class 230
+    below += "\xCC\xA3";  // U+0323, class 220
+  }
+  const auto normalised = core::nfc(text + above + below).value_or_throw();
+  EXPECT_EQ(normalised.substr(0, 5), "\xE1\xBA\xA1\xCC\xA3");  // composed with the first U+0323
+  EXPECT_EQ(normalised.size(), 3 + below.size() - 2 + above.size());
+  EXPECT_EQ(key_hash(text + above + below), key_hash(normalised));
+}
+
+/// The longest that a code point in full decomposition can be written, by itself.
+std::vector<std::size_t> longest_spellings(const std::vector<std::vector<std::int32_t>>& decompositions,
+                                           const std::vector<std::size_t>& bytes) {
+  auto longest = bytes;
+  for (std::size_t point = 0; point < bytes.size(); ++point) {
+    const auto& parts = decompositions[point];
+    if (parts.size() != 1) continue;
+    auto& of_part = longest[static_cast<std::size_t>(parts[0])];
+    of_part = std::max(of_part, bytes[point]);
+  }
+  return longest;
+}
+
+// Let w(p) be the longest spelling of a decomposed code point p alone. If no code point is longer than the
+// sum of w over its decomposition, then a text is no longer than the sum over its decomposition, which it
+// shares with its normal form; and that is at most the largest sum-per-byte of a single code point times the
+// normal form's length.
+TEST(NormalForm, ShrinksByNoMoreThanItsBound) {
+  constexpr std::size_t points = 0x110000;
+  std::vector<std::vector<std::int32_t>> decompositions(points);
+  std::vector<std::size_t> bytes(points);
+  for (std::size_t point = 0; point < points; ++point) {
+    std::array<std::int32_t, 32> parts{};
+    int unused = 0;
+    const auto count = utf8proc_decompose_char(static_cast<std::int32_t>(point), parts.data(), parts.size(),
+                                               UTF8PROC_DECOMPOSE, &unused);
+    ASSERT_GT(count, 0);
+    decompositions[point].assign(parts.begin(), parts.begin() + count);
+    bytes[point] = point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
+  }
+  const auto longest = longest_spellings(decompositions, bytes);
+  double worst = 0;
+  for (std::size_t point = 0; point < points; ++point) {
+    std::size_t sum = 0;
+    for (const auto part : decompositions[point]) sum += longest[static_cast<std::size_t>(part)];
+    ASSERT_LE(bytes[point], sum) << point;
+    worst = std::max(worst, static_cast<double>(sum) / static_cast<double>(bytes[point]));
+  }
+  EXPECT_LE(worst, core::nfc_shrinks_at_most);
+  EXPECT_GE(worst, 3.5);  // U+0390: see below
+}
+
 TEST(NormalForm, RefusesInvalidUtf8) {
   const std::vector<std::string> invalid = {
       "\x80",   "\xC3",     "\xC0\xAF", "\xED\xA0\x80",        "\xF4\x90\x80\x80",
@@ -71,6 +155,73 @@ TEST(LockKey, IsNormalisedBeforeItsBytesAreCounted) {
   for (int i = 0; i < 86; ++i) grows += "\xE0\xA5\x98";
   EXPECT_EQ(grows.size(), 258U);
   EXPECT_EQ(LockKey::parse(grows).error().code(), ErrorCode::InvalidArgument);
+}
+
+TEST(LockKey, IsAcceptedInItsLongestSpelling) {
+  std::string longest;
+  for (int i = 0; i < 256; ++i) longest += utf8({0x1FBE, 0x308, 0x301});
+  EXPECT_EQ(longest.size(), 1792U);
+  EXPECT_EQ(LockKey::parse(longest)->str().size(), 512U);
+}
+
+// Normalised first, 16 MB of marks would keep a process busy for days.
+TEST(LockKey, ThatIsFarTooLongIsRefusedByItsLength) {
+  std::string marks;
+  for (int i = 0; i < 4'000'000; ++i) marks += i < 2'000'000 ? "\xCC\x80" : "\xCC\xA3";
+  for (const auto& text : {marks, marks.substr(0, 2050), std::string(600, 'x')}) {
+    const auto refused = LockKey::parse(text);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().message(),
+              "key exceeds maximum length: " + std::to_string(text.size()) + " bytes, at most 512");
+  }
+}
+
+// U+40000 stands for any code point that a later version of Unicode may assign.
+TEST(LockKey, WhoseNormalFormNewerUnicodeMayChangeIsRefused) {
+  const std::int32_t unknown = 0x40000;
+  ASSERT_EQ(utf8proc_category(unknown), UTF8PROC_CATEGORY_CN);
+  const auto is_refused = [](const std::string& text) {
+    const auto key = LockKey::parse(text);
+    EXPECT_EQ(LockKey::stored(text)->str(), core::nfc(text).value_or_throw());
+    return !key && key.error().code() == ErrorCode::InvalidArgument &&
+           key.error().message().starts_with("key cannot be normalised with certainty: U+");
+  };
+  // It may turn out to be a mark, and change places with others or be passed over by a composition.
+  EXPECT_TRUE(is_refused(utf8({'a', unknown, 0x323})));
+  EXPECT_TRUE(is_refused(utf8({'q', 0x301, unknown})));
+  EXPECT_TRUE(is_refused(utf8({unknown, 0x301, 'a'})));
+  // U+0958 does not look like a mark, but its normal form ends with one.
+  EXPECT_TRUE(is_refused(utf8({0x958, unknown})));
+  // Two of them may turn out to be one.
+  EXPECT_TRUE(is_refused(utf8({unknown, unknown + 1})));
+  // Among the compatibility ideographs it may turn out to be another way to write a known one.
+  if (utf8proc_category(0xFADA) == UTF8PROC_CATEGORY_CN) {
+    EXPECT_TRUE(is_refused(utf8({'a', 0xFADA})));
+  }
+
+  EXPECT_FALSE(is_refused(utf8({'a', unknown, 'b'})));
+  EXPECT_FALSE(is_refused(utf8({'a', unknown, '-', unknown})));
+  EXPECT_FALSE(is_refused(utf8({'e', 0x301, unknown})));        // composed: é
+  EXPECT_FALSE(is_refused(utf8({0x1FAFF, 0x1FAFE, 0x1FFFD})));  // reserved for emoji
+  EXPECT_FALSE(is_refused(utf8({0x1F469, 0x200D, 0x1FAFF, 0xFE0F})));
+  EXPECT_FALSE(is_refused(utf8({0x3FFFD, 0x3FFFC, 0x301})));       // reserved for ideographs
+  EXPECT_FALSE(is_refused(utf8({0xFFFF, 0x301, 0xFDD0, 0x301})));  // never to be assigned
+  EXPECT_FALSE(is_refused(utf8({0xE000, 0x301, 0xF8FF})));         // private use
+}
+
+// What Unicode 16 and 17 brought, for a build that does not know it; and one that does must not refuse it.
+TEST(LockKey, ThatUnicode16NormalisesOtherwiseIsRefusedUnlessThisBuildKnowsIt) {
+  const std::vector<std::string> changed{
+      utf8({'x', 0x897, 0x323}),  // ARABIC PEPET, class 230: the dot below comes first
+      utf8({0x105D2, 0x307}),     // composes to U+105C9
+      utf8({0x16D67, 0x16D67}),   // composes to U+16D68
+      utf8({0x1611E, 0x16129}),   // composes to U+16122
+      utf8({0x113C2, 0x113C9}),   // composes to U+113C8
+  };
+  const bool known = utf8proc_category(0x105D2) != UTF8PROC_CATEGORY_CN;
+  for (const auto& text : changed) EXPECT_EQ(LockKey::parse(text).ok(), known) << text;
+  EXPECT_TRUE(LockKey::parse(utf8({'x', 0x897})));
+  EXPECT_TRUE(LockKey::parse(utf8({0x1FAE9, 0x1FADC, 0x1FAE9})));
 }
 
 TEST(LockKey, HasLimitsAtTheEdges) {

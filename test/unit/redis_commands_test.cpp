@@ -192,5 +192,22 @@ TEST_F(RedisCommands, ARecordIsReadStrictly) {
   }
 }
 
+TEST_F(RedisCommands, ARecordOfSyncGuard1HasAFenceOf19Digits) {
+  const auto with_fence = [](const std::string& fence) {
+    return parse_lock_record(
+        R"({"key":"k","acquiredAtMs":1,"expiresAtMs":2,"lockId":"AAAAAAAAAAAAAAAAAAAAAA","fence":")" + fence +
+        "\"}");
+  };
+  const auto old = with_fence("0000000000000000042").value_or_throw();
+  EXPECT_EQ(old.fence.value(), 42U);
+  EXPECT_EQ(old.fence_digits, 19);
+  EXPECT_EQ(sanitised(old).fence_digits, 19);
+  EXPECT_EQ(with_fence("000000000000042")->fence_digits, 15);
+  for (const std::string bad :
+       {"0001000000000000000", "00000000000000000-2", "000000000000000004x", "0000000000000042"}) {
+    EXPECT_EQ(with_fence(bad).error().code(), ErrorCode::Internal) << bad;
+  }
+}
+
 }  // namespace
 }  // namespace holdfast::redis

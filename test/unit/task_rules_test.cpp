@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <functional>
 #include <set>
 
 #include "tasks/cursor.hpp"
@@ -132,6 +134,89 @@ TEST(TaskLimits, AllVariablesTogetherInBytesOfJson) {
   const auto bytes = variables.text().size();
   EXPECT_TRUE(check_size(variables, {.max_variables_bytes = bytes}));
   EXPECT_EQ(check_size(variables, {.max_variables_bytes = bytes - 1}).error().code(), ErrorCode::TooLarge);
+}
+
+/// Names of 16 bytes that have one value of libstdc++'s std::hash, MurmurHash64A with a known seed: whatever
+/// the first eight are, there is one choice of the others that leads to a given state.
+std::vector<std::string> names_with_one_hash(std::size_t count) {
+  constexpr std::uint64_t multiplier = 0xC6A4A7935BD1E995;
+  constexpr std::uint64_t inverse = 0x5F7A0EA7E59B19BD;
+  static_assert(multiplier * inverse == 1);
+  const auto mixed = [](std::uint64_t block) {
+    block *= multiplier;
+    return (block ^ (block >> 47)) * multiplier;
+  };
+  const auto unmixed = [](std::uint64_t block) {
+    block *= inverse;
+    return (block ^ (block >> 47)) * inverse;
+  };
+  const std::uint64_t start = 0xC70F6907 ^ (16 * multiplier);
+  std::vector<std::string> names;
+  for (std::uint64_t i = 0; names.size() < count; ++i) {
+    std::uint64_t first = 0;  // eight letters
+    for (unsigned at = 0; at < 8; ++at) first |= ('a' + ((i >> (4 * at)) & 0xF)) << (8 * at);
+    const auto second = unmixed(((start ^ mixed(first)) * multiplier) ^ 0x123456789ABCDEF);
+    if ((second & 0x8080808080808080) != 0) continue;  // only ASCII
+    std::string name(16, ' ');
+    std::memcpy(name.data(), &first, 8);
+    std::memcpy(name.data() + 8, &second, 8);
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+// In a hash table each of them is compared with all before it: that took ten seconds.
+TEST(TaskLimits, NamesThatCollideInAHashCostNoMoreThanOthers) {
+  const auto names = names_with_one_hash(20'000);
+#ifdef __GLIBCXX__
+  ASSERT_EQ(std::hash<std::string>{}(names.front()), std::hash<std::string>{}(names.back()));
+#endif
+  std::string object;
+  for (const auto& name : names) object += (object.empty() ? "{" : ",") + json_string(name) + ":1";
+  const auto variables = checked_variables(Json::parse(object + "}").value_or_throw(), {}).value_or_throw();
+  for (const auto& name : names) EXPECT_NE(variables.find(name), nullptr);
+}
+
+TEST(TaskLimits, AChangeThatCannotFitIsRefusedByItsSizeAlone) {
+  const TaskOptions options{.max_variables_bytes = 100};
+  std::string deletions = R"({"":null)";
+  const auto change = [&] {
+    return checked_variables(Json::parse(deletions + "}").value_or_throw(), options);
+  };
+  while (deletions.size() + 9 <= 200) {
+    EXPECT_TRUE(change()) << deletions;
+    deletions += R"(,"b":null)";
+  }
+  deletions += R"(,"b":null)";
+  EXPECT_EQ(change().error().code(), ErrorCode::TooLarge);
+  EXPECT_NE(change().error().message().find("of one change"), std::string::npos);
+}
+
+/// As Python's json.dumps does by default.
+std::string with_escapes(std::size_t letters) {
+  std::string text = "\"";
+  for (std::size_t i = 0; i < letters; ++i) text += R"(\u00fc)";
+  return text + '"';
+}
+
+// 400 KB of data that were refused as 1.2 MB of text.
+TEST(TaskLimits, CountTheDataNotItsSpelling) {
+  std::string python = "{";
+  std::string plain = "{";
+  for (int i = 0; i < 10; ++i) {
+    const auto name = "\"v" + std::to_string(i) + "\"";
+    python += (i == 0 ? "" : ", ") + name + ": " + with_escapes(20'000);
+    std::string umlauts;
+    for (int j = 0; j < 20'000; ++j) umlauts += "\xC3\xBC";
+    plain += (i == 0 ? "" : ",") + name + ":\"" + umlauts + '"';
+  }
+  const auto checked = checked_variables(Json::parse(python + "}").value_or_throw(), {}).value_or_throw();
+  EXPECT_TRUE(check_size(checked, {}));
+  EXPECT_EQ(checked.text(), plain + "}");
+  // What another writer stored with escapes counts the same.
+  const auto stored = Members::of(Json::parse(python + "}").value_or_throw());
+  EXPECT_TRUE(check_size(stored, {.max_variables_bytes = plain.size() + 1}));
+  EXPECT_EQ(check_size(stored, {.max_variables_bytes = plain.size()}).error().code(), ErrorCode::TooLarge);
 }
 
 TEST(TaskLimits, VariablesAreAnObject) {

@@ -271,7 +271,7 @@ class MemoryLockBackend final : public LockBackend {
   }
 
   static LockRecord record(const std::string& key, const Held& held) {
-    return {.key = *LockKey::parse(key),
+    return {.key = *LockKey::stored(key),
             .id = held.id,
             .fence = held.fence,
             .acquired_at_ms = held.acquired_at_ms,

@@ -42,6 +42,13 @@ Result<Layout> Layout::make(std::string_view prefix, std::uint32_t db) {
     return Error(ErrorCode::InvalidArgument, "the lock prefix is not valid UTF-8",
                  fence_head.error().cause());
   }
+  if (core::uncertain_code_point(*fence_head)) {
+    return Error(
+        ErrorCode::InvalidArgument,
+        "the lock prefix cannot be normalised with certainty: it contains a character that is not in "
+        "Unicode " +
+            std::string(core::unicode_version()) + "; choose another prefix");
+  }
   layout.fence_head_ = *std::move(fence_head);
   layout.index_prefix_ = layout.head_ + std::string(id_mark);
   layout.channel_prefix_ = std::string(prefix) + ":wake:" + std::to_string(db) + ':';
@@ -84,7 +91,7 @@ std::string Layout::channel(std::string_view lock_key) const {
 std::optional<std::string_view> Layout::after_prefix(std::string_view name) const {
   if (!name.starts_with(head_)) return std::nullopt;
   name.remove_prefix(head_.size());
-  const auto key = LockKey::parse(name);
+  const auto key = LockKey::stored(name);
   if (!key || key->str() != name || is_reserved(name)) return std::nullopt;
   return name;
 }

@@ -1,7 +1,5 @@
 #include "engine/redis/lock_listing.hpp"
 
-#include "core/nfc.hpp"
-
 namespace holdfast::redis {
 
 LockListing::LockListing(const Layout& layout, const ListRequest& request)
@@ -13,8 +11,8 @@ LockListing::LockListing(const Layout& layout, const ListRequest& request)
              .most = max_list_limit}) {}
 
 Result<LockListing> LockListing::start(const Layout& layout, const ListRequest& request) {
-  const auto normalised = core::nfc(request.cursor);
-  if (!normalised || *normalised != request.cursor || request.cursor.size() > LockKey::max_bytes) {
+  const auto key = request.cursor.empty() ? std::nullopt : std::optional(LockKey::stored(request.cursor));
+  if (key && (!*key || (*key)->str() != request.cursor)) {
     return Error(ErrorCode::InvalidArgument, "the cursor is not one of this listing; start without one");
   }
   return LockListing(layout, request);

@@ -1,6 +1,7 @@
 #include "engine/redis/lock_record.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -17,6 +18,20 @@ Error bad_field(std::string_view what) {
 const std::string* text_at(const json& record, const char* name) {
   const auto found = record.find(name);
   return found == record.end() ? nullptr : found->get_ptr<const std::string*>();
+}
+
+/// Of 15 digits, or of 19, as SyncGuard 1.0 writes them.
+std::optional<Fence> fence_of(std::string_view text) {
+  constexpr std::size_t old_digits = 19;
+  if (text.size() != old_digits) {
+    const auto fence = Fence::parse(text);
+    return fence ? std::optional(*fence) : std::nullopt;
+  }
+  std::uint64_t value = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const auto fence = Fence::of(value);
+  if (failed != std::errc() || end != text.data() + text.size() || !fence) return std::nullopt;
+  return *fence;
 }
 
 /// Milliseconds since the epoch.
@@ -46,15 +61,16 @@ Result<LockRecord> parse_lock_record(std::string_view text) {
   if (!expires_at_ms) return bad_field("expiresAtMs");
   auto parsed_id = LockId::parse(*id);
   if (!parsed_id) return bad_field("lockId");
-  auto parsed_key = LockKey::parse(*key);
+  auto parsed_key = LockKey::stored(*key);
   if (!parsed_key) return bad_field("key");
-  auto parsed_fence = Fence::parse(*fence);
+  const auto parsed_fence = fence_of(*fence);
   if (!parsed_fence) return bad_field("fence");
   return LockRecord{.key = *std::move(parsed_key),
                     .id = *parsed_id,
                     .fence = *parsed_fence,
                     .acquired_at_ms = *acquired_at_ms,
-                    .expires_at_ms = *expires_at_ms};
+                    .expires_at_ms = *expires_at_ms,
+                    .fence_digits = static_cast<int>(fence->size())};
 }
 
 std::string json_string(const LockKey& key) {

@@ -63,16 +63,20 @@ void add_token(Command& command, const std::optional<FencingToken>& token) {
   }
 }
 
+Error unreadable_record() {
+  return {ErrorCode::Internal,
+          "what is stored for this task in Redis is no record (its version, data, expires_at or fence is "
+          "missing or malformed, or its place in the index); it is left alone: look at it with HGETALL, mend "
+          "it, or remove it"};
+}
+
 /// The error for a reply that is none of an operation's outcomes.
 Error not_an_outcome(const redisReply& reply, std::string_view operation, std::string_view key) {
   const auto error = [&] {
     if (is_error(reply)) return error_of(reply);
     const auto parts = elements_of(reply);
     if (integer_of(parts.empty() ? reply : *parts[0]) == RecordCode::not_a_record) {
-      return Error(
-          ErrorCode::Internal,
-          "what is stored for this task in Redis is no record (its version, data, expires_at or fence is "
-          "missing or malformed); it is left alone: look at it with HGETALL, mend it, or remove it");
+      return unreadable_record();
     }
     return Error(ErrorCode::Internal,
                  "Redis answered " + std::string(operation) +
@@ -327,11 +331,17 @@ std::optional<RecordPage> page_of(Parts parts, std::string_view owner) {
     return std::nullopt;
   }
   for (std::size_t at = head; at < parts.size(); at += step) {
-    auto key = RecordKey::of(owner, text_of(*parts[at]));
+    const auto task = text_of(*parts[at]);
+    auto key = RecordKey::of(owner, task);
     const auto score = score_of(*parts[at + 1]);
     auto record = record_of(parts.subspan(at + 2, record_parts));
-    if (!key || !score || !record) return std::nullopt;
-    page.records.push_back({.key = *std::move(key), .record = *std::move(record), .created_at_ms = *score});
+    if (key && score && record) {
+      page.records.push_back({.key = *std::move(key), .record = *std::move(record), .created_at_ms = *score});
+    } else {
+      page.unreadable.push_back({.task = std::string(task),
+                                 .why = key ? unreadable_record() : key.error(),
+                                 .follows = page.records.size()});
+    }
   }
   return page;
 }

@@ -145,7 +145,7 @@ struct ListOperation {
   }
   /// The script met so many dead members of the index that it stopped: they are gone now.
   bool goes_on(const Result<Outcome>& page) {
-    if (!page || !page->records.empty() || !page->next) return false;
+    if (!page || !page->records.empty() || !page->unreadable.empty() || !page->next) return false;
     request.after = page->next;
     return true;
   }

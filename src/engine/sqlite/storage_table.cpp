@@ -141,22 +141,28 @@ StorageTable::Page StorageTable::page(const PageRequest& request) const {
   std::size_t bytes = 0;
   auto run = (ascending ? oldest_first_ : newest_first_)
                  .run(Blob{request.owner}, after.created_at_ms, Blob{after.task}, request.now_ms);
+  std::optional<ListPosition> last;
   while (run.next()) {
     clock = run.integer(clock_column);
     bytes += static_cast<std::size_t>(run.integer(length_column));
-    if (page.records.size() == request.max_records || (!page.records.empty() && bytes > request.max_bytes)) {
-      const auto& last = page.records.back();
-      page.next = ListPosition{.created_at_ms = last.created_at_ms, .task = std::string(last.key.task())};
+    const auto listed = page.records.size() + page.unreadable.size();
+    if (listed == request.max_records || (listed > 0 && bytes > request.max_bytes)) {
+      page.next = std::move(last);
       break;
     }
-    auto key = RecordKey::of(request.owner, run.bytes(task_column));
-    if (!key) throw damaged(connection_, "a record's name is none");
-    auto row = read_head(connection_, run).value();
-    row.record.data = run.bytes(data_column);
-    page.records.push_back(
-        {.key = *std::move(key), .record = std::move(row.record), .created_at_ms = row.created_at_ms});
+    last = ListPosition{.created_at_ms = run.integer(created_column),
+                        .task = std::string(run.bytes(task_column))};
+    try {
+      auto key = RecordKey::of(request.owner, last->task).value_or_throw();
+      auto row = read_head(connection_, run).value();
+      row.record.data = run.bytes(data_column);
+      page.records.push_back(
+          {.key = std::move(key), .record = std::move(row.record), .created_at_ms = row.created_at_ms});
+    } catch (const Error& why) {
+      page.unreadable.push_back({.task = last->task, .why = why, .follows = page.records.size()});
+    }
   }
-  if (page.records.empty()) clock = this->clock();
+  if (!last) clock = this->clock();
   return result;
 }
 
