@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "engine/sqlite/adopt_clock.hpp"
@@ -39,6 +40,13 @@ void switch_to_wal(Connection& connection, const Patience& patience) {
     }
     std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(0.1 + sys::jitter_fraction()));
   }
+}
+
+Database::Place place_of(const std::string& path, const FileIdentity& opened) noexcept {
+  if (const auto found = identity_of(path.c_str())) {
+    return *found == opened ? Database::Place::same : Database::Place::another;
+  }
+  return errno == ENOENT || errno == ENOTDIR ? Database::Place::another : Database::Place::unknown;
 }
 
 }  // namespace
@@ -165,21 +173,13 @@ Database& Database::settled() {
   return *this;
 }
 
+Database::Place Database::place_of_database() const noexcept {
+  return place_of(files_.database, files_.database_identity);
+}
+
 Database::Place Database::place() const noexcept {
-  Place place = Place::same;
-  const auto look_at = [&](const std::string& path, const FileIdentity& opened) {
-    if (const auto found = identity_of(path.c_str())) {
-      if (*found != opened) place = Place::another;
-    } else if (errno == ENOENT || errno == ENOTDIR) {
-      place = Place::another;
-    } else if (place == Place::same) {
-      place = Place::unknown;
-    }
-  };
-  look_at(files_.database, files_.database_identity);
-  look_at(files_.log, files_.log_identity);
-  look_at(files_.shared_memory, files_.shared_memory_identity);
-  return place;
+  return std::max({place_of_database(), place_of(files_.log, files_.log_identity),
+                   place_of(files_.shared_memory, files_.shared_memory_identity)});
 }
 
 Error Database::moved() const {

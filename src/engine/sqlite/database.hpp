@@ -29,8 +29,10 @@ class Database {
 
   /// Where the path leads now: to the open files, or to others, or none, whose users know nothing of the
   /// locks in these. `unknown`: that cannot be told at the moment.
-  enum class Place : std::uint8_t { same, another, unknown };
+  enum class Place : std::uint8_t { same, unknown, another };
   [[nodiscard]] Place place() const noexcept;
+  /// Of the database alone, without the files beside it.
+  [[nodiscard]] Place place_of_database() const noexcept;
   [[nodiscard]] Error moved() const;
   /// Throws moved() unless it is the same place. To be asked inside each transaction that says "you hold this
   /// lock".

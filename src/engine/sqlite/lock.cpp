@@ -201,15 +201,16 @@ class SqliteLockBackend final : public LockBackend {
       change.commit();
     }
     if (absence) return *absence;
-    if (is_gone(after)) return Absence::not_found;
+    if (is_gone(database().place_of_database(), after)) return Absence::not_found;
     after.freed = row->record.key;
     return Released{};
   }
 
   ExtendOutcome try_extend(const ExtendRequest& request, Aftermath& after) {
     Database::Change change(database(), request.durability);
-    if (is_gone(after)) return Absence::not_found;
-    database().check_unmoved();
+    const auto place = database().place();
+    if (is_gone(place, after)) return Absence::not_found;
+    if (place != Database::Place::same) throw database().moved();
     auto [row, absence] = find_held(request.lock);
     if (absence) {
       if (row) {
@@ -226,8 +227,8 @@ class SqliteLockBackend final : public LockBackend {
 
   /// Whether the open file is no longer the one under its name. Then its locks exclude nobody who comes now,
   /// and for their holders they are gone: waiting for the file to come back would only put off saying so.
-  bool is_gone(Aftermath& after) {
-    if (database().place() != Database::Place::another) return false;
+  bool is_gone(Database::Place place, Aftermath& after) {
+    if (place != Database::Place::another) return false;
     after.warning = database().moved().message();
     return true;
   }
