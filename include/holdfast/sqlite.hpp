@@ -20,7 +20,7 @@ struct SqliteOptions {
 /// Locks in a file that the processes of one machine share. Creates the file (0600) if it is missing, never
 /// its directory. Fails at once, naming the file, if it cannot be used safely: ServiceUnavailable (missing
 /// directory, foreign or corrupt file, newer schema, network file system, mount point, several hard links,
-/// another clock), AuthFailed (permissions, read-only).
+/// side files of another user, another machine's file), AuthFailed (permissions, read-only).
 [[nodiscard]] Result<std::shared_ptr<LockBackend>> make_sqlite_lock_backend(const std::filesystem::path& file,
                                                                             const SqliteOptions& options = {},
                                                                             std::shared_ptr<Log> log = {});

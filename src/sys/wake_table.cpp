@@ -1,6 +1,8 @@
 #include "sys/wake_table.hpp"
 
 #include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,6 +15,18 @@
 #include "sys/errno_error.hpp"
 
 namespace holdfast::sys {
+namespace {
+
+/// Btrfs would write each changed page of a file to a new place, for which a full disk has no room: the same
+/// SIGBUS. Only a file that is still empty can be told not to; other file systems do not know the flag.
+void do_not_copy_on_write(int fd) noexcept {
+  int attributes = 0;
+  if (ioctl(fd, FS_IOC_GETFLAGS, &attributes) != 0) return;
+  attributes |= FS_NOCOW_FL;
+  ioctl(fd, FS_IOC_SETFLAGS, &attributes);
+}
+
+}  // namespace
 
 class WakeTable::KeyWatch final : public Watch {
  public:
@@ -86,16 +100,29 @@ std::shared_ptr<WakeTable> WakeTable::in_process() {
       new WakeTable(std::make_shared<MappedWakeWords>(memory, FutexScope::process())));
 }
 
-Result<std::shared_ptr<WakeTable>> WakeTable::in_file(const std::filesystem::path& file, mode_t mode) {
-  constexpr int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW;
+Result<std::shared_ptr<WakeTable>> WakeTable::in_file(const std::filesystem::path& file,
+                                                      const FileTrust& beside) {
+  constexpr int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   int fd = ::open(file.c_str(), flags | O_CREAT | O_EXCL, 0600);
   if (fd >= 0) {
-    fchmod(fd, mode);  // whatever the umask; if it fails, others poll
+    // If one of these fails, others poll.
+    if (::geteuid() == 0) static_cast<void>(::fchown(fd, beside.owner, beside.group) == 0);
+    fchmod(fd, beside.mode & 0666U);  // whatever the umask
+    do_not_copy_on_write(fd);
   } else if (errno == EEXIST) {
     fd = ::open(file.c_str(), flags);
   }
   if (fd < 0) return errno_error("cannot open " + file.string());
-  // Real blocks, because touching a hole of a mapped file on a full disk kills the process (SIGBUS).
+  struct stat found{};
+  if (::fstat(fd, &found) != 0 || !beside.trusts(found)) {
+    ::close(fd);
+    return Error(
+        ErrorCode::AuthFailed,
+        "cannot use " + file.string() +
+            ": it belongs to another user than the file it lies beside, or is no plain file; remove it");
+  }
+  // Real blocks, because touching a hole of a mapped file on a full disk kills the process (SIGBUS). A file
+  // system that copies on write may need more even then; see above.
   // It never shrinks the file, so processes that start together do no harm to each other.
   int failed = posix_fallocate(fd, 0, sizeof(WakeWords));
   void* memory = MAP_FAILED;

@@ -1,13 +1,12 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <filesystem>
 #include <holdfast/lock_backend.hpp>
 #include <holdfast/result.hpp>
 #include <memory>
 #include <string_view>
 
+#include "sys/file_trust.hpp"
 #include "sys/wake_listener.hpp"
 #include "sys/wake_queue.hpp"
 #include "sys/wake_words.hpp"
@@ -31,9 +30,11 @@ namespace holdfast::sys {
 class WakeTable : public std::enable_shared_from_this<WakeTable> {
  public:
   static std::shared_ptr<WakeTable> in_process();
-  /// Maps the file, creating it with that mode if missing. ServiceUnavailable, RateLimited (disk full) or
-  /// AuthFailed if that fails.
-  static Result<std::shared_ptr<WakeTable>> in_file(const std::filesystem::path& file, mode_t mode = 0600);
+  /// Maps the file, creating it for the users of the file it lies beside if missing. ServiceUnavailable,
+  /// RateLimited (disk full) or AuthFailed if that fails; AuthFailed too if it is not to be trusted: whoever
+  /// can cut a mapped file short can end every process that maps it (SIGBUS).
+  static Result<std::shared_ptr<WakeTable>> in_file(const std::filesystem::path& file,
+                                                    const FileTrust& beside);
 
   WakeTable(const WakeTable&) = delete;
   WakeTable& operator=(const WakeTable&) = delete;

@@ -6,6 +6,7 @@
 
 #include <fstream>
 #include <functional>
+#include <holdfast/holdfast.hpp>
 #include <thread>
 
 #include "engine/sqlite/migrations.hpp"
@@ -261,7 +262,8 @@ class SqliteOpenFile : public SqliteFile {
     const auto acquired = client.acquire(LockId::generate(), "another");
     ASSERT_FALSE(acquired.ok());
     EXPECT_EQ(acquired.error().code(), ErrorCode::ServiceUnavailable) << acquired.error().what();
-    EXPECT_EQ(client.extend(held, "k", 30s).error().code(), ErrorCode::ServiceUnavailable);
+    EXPECT_EQ(absence(client.extend(held, "k", 30s)), Absence::not_found)
+        << "it excludes nobody who comes now";
   }
 };
 
@@ -273,6 +275,19 @@ TEST_F(SqliteOpenFile, GrantsNothingOnceItWasMoved) {
   expect_unusable(client, id);
   fs::rename(directory.path() / "moved.db", file);
   EXPECT_TRUE(granted(client.acquire(LockId::generate(), "another"))) << "back where it belongs";
+}
+
+TEST_F(SqliteOpenFile, LosesItsGuardsOnceItWasMoved) {
+  auto hf = holdfast::open("sqlite:" + file.string(), {.log_sink = [](LogLevel, std::string_view) {}});
+  auto kept = hf.locks().lock("kept"), extended = hf.locks().lock("extended"),
+       brief = hf.locks().lock("brief");
+  EXPECT_TRUE(kept.extend(1h));
+  fs::rename(file, directory.path() / "moved.db");
+  EXPECT_FALSE(extended.extend(1h));
+  EXPECT_EQ(extended.loss_reason(), LossReason::gone) << "at the first renewal, not when the lease ends";
+  EXPECT_FALSE(brief.release()) << "for how long it excluded others is not known";
+  fs::rename(directory.path() / "moved.db", file);
+  EXPECT_TRUE(kept.extend(1h)) << "that did not notice";
 }
 
 TEST_F(SqliteOpenFile, GrantsNothingOnceItWasReplaced) {
@@ -331,6 +346,29 @@ TEST_F(SqliteOpenFile, OnAFullDiskFailsClearlyAndLosesNothing) {
   EXPECT_EQ((*client.lookup(id))->fence, fence);
   fs::remove(small.path() / "filler");
   EXPECT_GT(client.grant(LockId::generate(), "room again").fence, fence);
+}
+
+TEST_F(SqliteOpenFile, OnAFullDiskUsesTheRoomItsLogHas) {
+  const test::TempDir small;
+  const Mount disk("none", small.path(), "tmpfs", 0, "size=1m");
+  if (!disk) GTEST_SKIP() << no_mounts;
+  file = small.path() / "locks.db";
+  open().grant(LockId::generate(), "warm-up");
+  auto client = open();
+  const auto id = LockId::generate();
+  client.grant(id, "k");
+  EXPECT_TRUE(extended(client.extend(id, "k", 30s)));
+  {
+    std::ofstream filler(small.path() / "filler");
+    while (filler << std::string(4096, 'x') << std::flush) {
+    }
+  }
+  for (int i = 0; i < 2000; ++i) {
+    const auto renewed = client.extend(id, "k", std::chrono::milliseconds(30'000 + i));
+    ASSERT_TRUE(extended(renewed)) << i << ": " << (renewed.ok() ? "" : renewed.error().what());
+  }
+  EXPECT_TRUE(released(client.release(id, "k")));
+  EXPECT_TRUE(granted(client.acquire(LockId::generate(), "k")));
 }
 
 TEST_F(SqliteOpenFile, DamagedWhileOpenIsInternal) {

@@ -34,6 +34,11 @@ struct FakeClock {
     boot_ms = 5'000;
     wall_ms += off.count();
   }
+  /// The same kernel, or another: a container's own boot id says nothing about it.
+  void start_container(const std::string& name) {
+    identity.boot_id = name;
+    identity.is_kernels = false;
+  }
   [[nodiscard]] Clock clock() {
     return {
         .boot_ms = [this] { return boot_ms; }, .wall_ms = [this] { return wall_ms; }, .identity = identity};

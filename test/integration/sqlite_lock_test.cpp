@@ -165,6 +165,30 @@ TEST_F(SqliteLock, AStopRequestedBeforeItBeganAborts) {
   EXPECT_FALSE(*client.is_locked("k"));
 }
 
+TEST_F(SqliteLock, ThatNobodyAsksForAgainLeavesNoRowForEver) {
+  FakeClock time;
+  auto client = open(time);
+  const auto rows = [&] { return std::stoul(sql(file, "SELECT count(*) FROM locks")); };
+  const auto kept = LockId::generate();
+  client.grant(kept, "kept", 1h);
+  for (int i = 0; i < 500; ++i) {
+    client.grant(LockId::generate(), "once" + std::to_string(i), 10ms);
+    time.pass(10ms);
+  }
+  EXPECT_LT(rows(), 100U);
+  // What piled up before, too: here held by nobody, since all of it expired at once.
+  for (int i = 0; i < 300; ++i) client.grant(LockId::generate(), "together" + std::to_string(i), 1s);
+  EXPECT_GE(rows(), 300U);
+  time.pass(1s);
+  for (int i = 0; i < 500; ++i) {
+    const auto id = LockId::generate();
+    client.grant(id, "k");
+    EXPECT_TRUE(released(client.release(id, "k")));
+  }
+  EXPECT_LT(rows(), 100U);
+  EXPECT_EQ((*client.lookup("kept"))->id, kept);
+}
+
 TEST_F(SqliteLock, HasAnAuthorityOfItsOwnThatStays) {
   const auto first = open().backend().authority();
   EXPECT_EQ(first.size(), 36U);

@@ -35,7 +35,10 @@ TEST_F(SqliteProcesses, MayAdoptANewClockAtTheSameMoment) {
   FakeClock time;
   open(time).grant(LockId::generate(), "k", 60s, Durability::machine);
   time.reboot_after(1s);
-  in_processes(4, [&](int) { return *open(time).is_locked("k"); });
+  in_processes(4, [&](int i) {
+    auto client = open(time);
+    return granted(client.acquire(LockId::generate(), std::to_string(i))) && *client.is_locked("k");
+  });
   EXPECT_EQ(sql(file, "SELECT count(*) FROM clocks"), "2");
 }
 

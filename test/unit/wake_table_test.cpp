@@ -3,6 +3,8 @@
 #include "sys/wake_table.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <fstream>
@@ -87,13 +89,62 @@ TEST(WakeTables, AFileOfAnOlderBuildGrowsAndServesBoth) {
   const test::TempDir dir;
   const auto file = dir / "wake";
   std::ofstream(file) << std::string(WakeWords::word_count * sizeof(WakeWords::Word), '\0');
-  const auto mine = WakeTable::in_file(file).value_or_throw();
-  const auto theirs = WakeTable::in_file(file).value_or_throw();
+  const auto mine = WakeTable::in_file(file, {.owner = ::geteuid()}).value_or_throw();
+  const auto theirs = WakeTable::in_file(file, {.owner = ::geteuid()}).value_or_throw();
   EXPECT_EQ(std::filesystem::file_size(file), sizeof(WakeWords));
   const auto watch = mine->watch("k", Wakes::one);
   const BegunWait wait(*watch);
   theirs->wake_one("k");
   EXPECT_EQ(wait.end(), true);
+}
+
+TEST(WakeTables, AFileOfAnotherUserIsNotMapped) {
+  const test::TempDir dir;
+  const auto file = dir / "wake";
+  std::ofstream(file) << "theirs";
+  const auto refused = WakeTable::in_file(file, {.owner = ::geteuid() + 1});
+  if (::geteuid() == 0) {
+    EXPECT_TRUE(refused.ok()) << "root's";
+  } else {
+    EXPECT_EQ(refused.error().code(), ErrorCode::AuthFailed);
+  }
+  std::filesystem::remove(file);
+  std::filesystem::create_symlink(dir / "elsewhere", file);
+  EXPECT_FALSE(WakeTable::in_file(file, {.owner = ::geteuid()}).ok());
+  std::filesystem::remove(file);
+  ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
+  EXPECT_EQ(WakeTable::in_file(file, {.owner = ::geteuid()}).error().code(), ErrorCode::AuthFailed);
+}
+
+TEST(FileTrusts, TheFilesOfItsUsersOnly) {
+  const auto file_of = [](uid_t owner, gid_t group, mode_t mode) {
+    struct stat info{};
+    info.st_mode = S_IFREG | mode;
+    info.st_nlink = 1;
+    info.st_uid = owner;
+    info.st_gid = group;
+    return info;
+  };
+  const FileTrust alone{.owner = 5, .group = 6, .mode = 0600};
+  EXPECT_TRUE(alone.trusts(file_of(5, 9, 0644)));
+  EXPECT_TRUE(alone.trusts(file_of(0, 0, 0600)));
+  EXPECT_FALSE(alone.trusts(file_of(7, 6, 0600)));
+  const FileTrust shared{.owner = 5, .group = 6, .mode = 0660};
+  EXPECT_TRUE(shared.trusts(file_of(7, 6, 0660)));
+  EXPECT_FALSE(shared.trusts(file_of(7, 6, 0666))) << "another mode";
+  EXPECT_FALSE(shared.trusts(file_of(7, 7, 0660))) << "another group";
+  FileTrust exposed = shared;
+  exposed.anyone_can_write_there = true;
+  EXPECT_FALSE(exposed.trusts(file_of(7, 6, 0660)));
+  EXPECT_TRUE(exposed.trusts(file_of(5, 6, 0660)));
+  const FileTrust everyones{.owner = 5, .group = 6, .mode = 0666, .anyone_can_write_there = true};
+  EXPECT_TRUE(everyones.trusts(file_of(7, 7, 0600)));
+  auto other = file_of(5, 6, 0600);
+  other.st_nlink = 2;
+  EXPECT_FALSE(alone.trusts(other));
+  other = file_of(5, 6, 0600);
+  other.st_mode = S_IFIFO | 0600;
+  EXPECT_FALSE(alone.trusts(other));
 }
 
 TEST(WakeTables, TheTableCanGoInTheLastCompletion) {

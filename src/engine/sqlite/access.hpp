@@ -23,8 +23,13 @@ class Access {
         database_(std::make_unique<Database>(file, clock_, patience)),
         table_(std::make_unique<Table>(database_->connection())),
         file_(file.string()) {
+    if (const auto exposure = exposure_of(file); log_ && exposure >= Exposure::to_sticky) {
+      log_->write(LogLevel::warning, "every user can put files into the directory of " + file_ +
+                                         "; use one that only its users can write to");
+    }
     // Whoever may use the file may wake and be woken, as with SQLite's own side files.
-    auto wake = sys::WakeTable::in_file(file_ + "-wake", database_->mode());
+    const auto trust = sys::FileTrust::of(file);
+    auto wake = trust ? sys::WakeTable::in_file(file_ + "-wake", *trust) : trust.error();
     if (wake) {
       wake_ = *std::move(wake);
     } else if (log_) {
@@ -47,7 +52,7 @@ class Access {
   };
 
   /// Runs one operation in this thread's turn and turns what it throws into its result. Inside, and only
-  /// there, database() and table() may be used.
+  /// there, database() and table() may be used. It is run again if there was no room on the disk for it.
   template <class T, class Body>
   Result<T> operate(BootTime deadline, std::stop_token stop, const Subject& about, Body body) {
     if (!birthplace_.is_here()) return sys::used_after_fork().about(about.key, about.id);
@@ -55,6 +60,12 @@ class Access {
     try {
       const auto turn = turn_.take(patience, file_);
       const Connection::Waiting waiting(database_->connection(), patience);
+      try {
+        return T(body());
+      } catch (const Error& error) {
+        // A full disk has no room for a longer log, but the log has: once copied, it begins anew.
+        if (error.code() != ErrorCode::RateLimited || !database_->copy_log()) throw;
+      }
       return T(body());
     } catch (const Error& error) {
       return error.about(about.key, about.id);

@@ -1,47 +1,45 @@
 #include "engine/sqlite/adopt_clock.hpp"
 
-#include <optional>
-
-#include "engine/sqlite/fences.hpp"
+#include "engine/sqlite/closing.hpp"
+#include "engine/sqlite/damage.hpp"
 
 namespace holdfast::sqlite {
 namespace {
-
-struct Current {
-  std::int64_t number = 0;
-  ClockIdentity identity;
-};
-
-Current current_clock(Connection& connection) {
-  const Statement select(connection,
-                         "SELECT meta.clock, clocks.boot_id, clocks.time_namespace "
-                         "FROM meta LEFT JOIN clocks ON clocks.clock = meta.clock");
-  auto row = select.run();
-  if (!row.next()) {
-    throw Error(ErrorCode::Internal, "cannot use " + connection.file() +
-                                         ": its meta row is missing; restore the file or move it away");
-  }
-  return {.number = row.integer(0),
-          .identity = {.boot_id = std::string(row.bytes(1)), .time_namespace = row.integer(2)}};
-}
 
 bool was_seen(Connection& connection, const ClockIdentity& clock) {
   const Statement select(connection, "SELECT 1 FROM clocks WHERE boot_id = ?1 AND time_namespace = ?2");
   return select.run(std::string_view(clock.boot_id), clock.time_namespace).next();
 }
 
-/// Another time namespace of the same boot: the holders may well be alive, and their deadlines mean nothing
-/// here. The wall clock may have jumped since, so it must not free what they hold: everything lasts for its
-/// whole ttl from now on.
+/// Every lock lasts for its whole ttl from now on: the holders may well be alive, their deadlines mean
+/// nothing here, and the wall clock may have jumped since.
 void prolong_locks(Connection& connection, const Clock& clock) {
   Statement(connection, "UPDATE locks SET deadline_ms = ?2 + ttl_ms, expires_at_ms = ?1 + ttl_ms")
       .execute(clock.wall_ms(), clock.boot_ms());
 }
 
-/// After a reboot, for locks that outlive one.
+/// The holders may be alive, and it is not known whether the kernel is the one they acquired their locks
+/// under. What is left of a lock if it is can be read from the boot clock; what is left if it is not, from
+/// the wall clock, unless that has jumped. So a lock keeps its deadline where the boot clock reads a time
+/// within the lease and the wall clock agrees or gives it up; it lasts for its whole ttl where only the wall
+/// clock, or both with different results, leave something of it; and it is gone where neither does.
+void keep_locks(Connection& connection, const Clock& clock) {
+  const std::string keeps_deadline =
+      "(?2 >= deadline_ms - ttl_ms AND ?2 < deadline_ms AND"
+      " (expires_at_ms <= ?1 OR abs((expires_at_ms - ?1) - (deadline_ms - ?2)) <= 1000))";
+  const auto wall = clock.wall_ms(), boot = clock.boot_ms();
+  Statement(connection, "DELETE FROM locks WHERE expires_at_ms <= ?1 AND NOT " + keeps_deadline)
+      .execute(wall, boot);
+  Statement(connection, "UPDATE locks SET deadline_ms = CASE WHEN " + keeps_deadline +
+                            " THEN deadline_ms ELSE ?2 + ttl_ms END, expires_at_ms = ?1 + CASE WHEN " +
+                            keeps_deadline + " THEN deadline_ms - ?2 ELSE ttl_ms END")
+      .execute(wall, boot);
+}
+
+/// After a reboot. Guards died with it; the locks that outlive one have what the wall clock leaves them.
 void restamp_locks(Connection& connection, const Clock& clock) {
   const auto wall = clock.wall_ms(), boot = clock.boot_ms();
-  Statement(connection, "DELETE FROM locks WHERE expires_at_ms <= ?1").execute(wall);
+  Statement(connection, "DELETE FROM locks WHERE durable = 0 OR expires_at_ms <= ?1").execute(wall);
   // A wall clock that was set back in between must not prolong: never more than the ttl.
   Statement(connection,
             "UPDATE locks SET deadline_ms = ?2 + min(expires_at_ms - ?1, ttl_ms), "
@@ -49,63 +47,81 @@ void restamp_locks(Connection& connection, const Clock& clock) {
       .execute(wall, boot);
 }
 
-void skip_lost_fences(Connection& connection) {
-  FenceSequence fences;
-  {
-    const Statement select(connection, "SELECT fence_last, fence_reserved FROM meta");
-    auto row = select.run();
-    if (!row.next()) return;
-    fences = {.last = static_cast<std::uint64_t>(row.integer(0)),
-              .reserved = static_cast<std::uint64_t>(row.integer(1))};
-  }
-  const auto after = without_lost_tail(fences);
-  Statement(connection, "UPDATE meta SET fence_last = ?1, fence_reserved = ?2")
-      .execute(static_cast<std::int64_t>(after.last), static_cast<std::int64_t>(after.reserved));
-}
-
-/// Inside a transaction.
-std::int64_t adopt(Connection& connection, const Clock& clock) {
-  const auto current = current_clock(connection);
-  if (current.identity == clock.identity) return current.number;  // somebody else was faster
-  if (was_seen(connection, clock.identity)) {
-    throw Error(ErrorCode::ServiceUnavailable,
-                "cannot use " + connection.file() + ": it has moved on from this clock (boot " +
-                    clock.identity.boot_id + ", time namespace " +
-                    std::to_string(clock.identity.time_namespace) +
-                    ") to another, so two machines or time namespaces use it in turn and could not rely on "
-                    "each other's leases; give each its own file");
-  }
-  if (current.identity.boot_id != clock.identity.boot_id) {
-    connection.execute("DELETE FROM locks WHERE durable = 0");
-    skip_lost_fences(connection);
-    restamp_locks(connection, clock);
-  } else {
-    prolong_locks(connection, clock);
-  }
-  Statement(connection, "INSERT INTO clocks (boot_id, time_namespace, adopted_at_ms) VALUES (?1, ?2, ?3)")
-      .execute(std::string_view(clock.identity.boot_id), clock.identity.time_namespace, clock.wall_ms());
+std::int64_t enter(Connection& connection, const Clock& clock) {
+  const auto& identity = clock.identity;
+  // A clock that comes back gets another number: who left the file under it must not take the file for
+  // unchanged.
+  Statement(connection,
+            "INSERT OR REPLACE INTO clocks (boot_id, time_namespace, adopted_at_ms, is_kernels) "
+            "VALUES (?1, ?2, ?3, ?4)")
+      .execute(std::string_view(identity.boot_id), identity.time_namespace, clock.wall_ms(),
+               std::int64_t{identity.is_kernels});
   const std::int64_t number = sqlite3_last_insert_rowid(connection.handle());
   Statement(connection, "UPDATE meta SET clock = ?1").execute(number);
+  // A container gets a new boot id each time it starts; that one was seen tells nothing.
+  Statement(connection, "DELETE FROM clocks WHERE is_kernels = 0 AND clock <> ?1").execute(number);
   return number;
 }
 
 }  // namespace
 
+FileClock current_clock(Connection& connection) {
+  const Statement select(connection,
+                         "SELECT meta.clock, clocks.boot_id, clocks.time_namespace, clocks.is_kernels "
+                         "FROM meta LEFT JOIN clocks ON clocks.clock = meta.clock");
+  auto row = select.run();
+  if (!row.next()) throw damaged(connection, "its meta row is missing");
+  return {.number = row.integer(0),
+          .boot_id = std::string(row.bytes(1)),
+          .time_namespace = row.integer(2),
+          .is_kernels = row.is_null(3) ? std::nullopt : std::optional(row.integer(3) != 0)};
+}
+
+ClockChange change_of(const FileClock& current, const ClockIdentity& ours, bool seen) {
+  if (current.number == 0) return ClockChange::first;
+  if (current.boot_id == ours.boot_id) return ClockChange::time_namespace;
+  if (!ours.is_kernels || !current.is_kernels.value_or(false)) return ClockChange::container;
+  return seen ? ClockChange::two_machines : ClockChange::reboot;
+}
+
+bool may_be_ours(const FileClock& current, const ClockIdentity& ours) {
+  if (current.number == 0 || current.boot_id == ours.boot_id) return false;
+  return !ours.is_kernels || !current.is_kernels.value_or(true);
+}
+
+void refuse_two_machines(Connection& connection, const ClockIdentity& ours) {
+  const auto current = current_clock(connection);
+  if (current.is(ours) || change_of(current, ours, was_seen(connection, ours)) != ClockChange::two_machines)
+    return;
+  throw Error(
+      ErrorCode::ServiceUnavailable,
+      "cannot use " + connection.file() + ": it has moved on from this clock (boot " + ours.boot_id +
+          ") to that of another machine (boot " + current.boot_id +
+          "), so two machines use it in turn and could not rely on each other's leases; give each its "
+          "own file");
+}
+
 std::int64_t adopt_clock(Connection& connection, const Clock& clock) {
-  if (const auto current = current_clock(connection); current.identity == clock.identity) {
-    return current.number;
+  const auto current = current_clock(connection);
+  if (current.is(clock.identity)) return current.number;
+  refuse_two_machines(connection, clock.identity);
+  switch (change_of(current, clock.identity, false)) {
+    case ClockChange::first:
+    case ClockChange::two_machines:
+      break;
+    case ClockChange::reboot:
+      skip_lost_fences(connection);
+      restamp_locks(connection, clock);
+      break;
+    case ClockChange::container:
+      skip_lost_fences(connection);
+      keep_locks(connection, clock);
+      break;
+    case ClockChange::time_namespace:
+      prolong_locks(connection, clock);
+      break;
   }
-  connection.execute("BEGIN IMMEDIATE");
-  try {
-    const auto number = adopt(connection, clock);
-    connection.execute("COMMIT");
-    return number;
-  } catch (...) {
-    if (connection.in_transaction()) {
-      sqlite3_exec(connection.handle(), "ROLLBACK", nullptr, nullptr, nullptr);
-    }
-    throw;
-  }
+  return enter(connection, clock);
 }
 
 }  // namespace holdfast::sqlite

@@ -84,17 +84,21 @@ int Connection::on_busy(void* self, int attempt) noexcept {
   const auto* patience = static_cast<const Connection*>(self)->patience_;
   if (patience == nullptr || patience->over()) return 0;
   // The first time it may only be that somebody committed while we began (BUSY_SNAPSHOT): nothing to wait
-  // for. After that sleep a random while of about the length of a few transactions: a writer that comes
-  // again at random is not left behind by others for long, where SQLite's own ladder, which sleeps longer
-  // the longer it has waited, leaves it behind for seconds.
+  // for.
   if (attempt == 0) {
     sched_yield();
-    return 1;
+  } else {
+    std::this_thread::sleep_for(busy_pause(attempt, sys::jitter_fraction()));
   }
-  constexpr double shortest_us = 5, spread_us = 60;
-  std::this_thread::sleep_for(
-      std::chrono::duration<double, std::micro>(shortest_us + spread_us * sys::jitter_fraction()));
   return 1;
+}
+
+void Connection::pause(int attempt) const {
+  if (patience_ == nullptr || patience_->over()) {
+    throw patience_ == nullptr ? Error(ErrorCode::ServiceUnavailable, "other users keep " + file_ + " busy")
+                               : patience_->exhausted(file_);
+  }
+  std::this_thread::sleep_for(busy_pause(attempt, sys::jitter_fraction()));
 }
 
 void Connection::execute(const char* sql) {

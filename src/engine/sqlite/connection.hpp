@@ -33,6 +33,10 @@ class Connection {
   [[nodiscard]] std::int64_t integer(const char* sql);
   [[nodiscard]] std::string text(const char* sql);
 
+  /// Lets other users of the file go on for a moment; throws if the current patience is over. `attempt`
+  /// counts from 0.
+  void pause(int attempt) const;
+
   [[nodiscard]] const std::string& file() const noexcept { return file_; }
   [[nodiscard]] sqlite3* handle() const noexcept { return handle_.get(); }
   [[nodiscard]] bool in_transaction() const noexcept { return sqlite3_get_autocommit(handle()) == 0; }

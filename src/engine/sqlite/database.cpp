@@ -2,9 +2,11 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "engine/sqlite/adopt_clock.hpp"
+#include "engine/sqlite/closing.hpp"
 #include "engine/sqlite/migrations.hpp"
 #include "sys/random.hpp"
 
@@ -40,11 +42,19 @@ void switch_to_wal(Connection& connection, const Patience& patience) {
   }
 }
 
+Database::Place place_of(const std::string& path, const FileIdentity& opened) noexcept {
+  if (const auto found = identity_of(path.c_str())) {
+    return *found == opened ? Database::Place::same : Database::Place::another;
+  }
+  return errno == ENOENT || errno == ENOTDIR ? Database::Place::another : Database::Place::unknown;
+}
+
 }  // namespace
 
 std::filesystem::path Database::prepared(const std::filesystem::path& file) {
   throw_if_failed(create_if_missing(file));
   throw_if_failed(check_usable(file));
+  throw_if_failed(check_neighbours(file));
   const auto identity = identity_of(file.c_str());
   if (identity && OpenFile::inherited(*identity)) {
     throw Error(ErrorCode::ServiceUnavailable,
@@ -70,6 +80,7 @@ FileIdentity Database::identity_of_open_file() const {
 Database::Database(const std::filesystem::path& file, const Clock& clock, const Patience& patience)
     : connection_(prepared(file)),
       open_file_(identity_of_open_file()),
+      clock_(clock),
       begin_(connection_, "BEGIN IMMEDIATE"),
       commit_(connection_, "COMMIT"),
       rollback_(connection_, "ROLLBACK") {
@@ -91,8 +102,7 @@ Database::Database(const std::filesystem::path& file, const Clock& clock, const 
         return SQLITE_OK;
       },
       &log_frames_);
-  sync_commits(true);
-  clock_ = adopt_clock(connection_, clock);
+  refuse_two_machines(connection_, clock_.identity);
   authority_ = connection_.text("SELECT authority FROM meta");
   count_synced_commit_.emplace(connection_, "UPDATE meta SET synced_commits = synced_commits + 1");
 
@@ -107,32 +117,88 @@ Database::Database(const std::filesystem::path& file, const Clock& clock, const 
   }
   files_.log_identity = *log;
   files_.shared_memory_identity = *shared;
+  throw_if_failed(check_neighbours(files_.database));  // again: they may have been put there meanwhile
+  working_.emplace(files_.log);
+  static_cast<void>(settle());
 }
 
-mode_t Database::mode() const noexcept {
-  struct stat info{};
-  return ::stat(files_.database.c_str(), &info) == 0 ? info.st_mode & 0666U : 0600U;
+Database::~Database() {
+  try {
+    sync_commits(false);  // SQLite syncs when it copies the log
+  } catch (const Error&) {
+    return;
+  }
+  mark_closed_cleanly(connection_);
+}
+
+bool Database::settle() {
+  if (clock_number_ != 0) return true;
+  for (int attempt = 0;; connection_.pause(attempt++)) {
+    const auto current = current_clock(connection_);
+    const auto others = working_->others();
+    const bool is_ours = current.is(clock_.identity);
+    if (!is_ours && others == WorkingLock::Others::none) return false;
+    if (others == WorkingLock::Others::exclude) continue;  // a clock is being adopted
+    // Locks of files do not reach beyond the kernel. So a process that works under the file's clock reads the
+    // same boot clock as we do, whatever boot id each of us was shown.
+    if (!is_ours && !may_be_ours(current, clock_.identity)) {
+      throw Error(ErrorCode::ServiceUnavailable,
+                  "cannot use " + files_.database + ": it is in use under the clock of another boot (" +
+                      current.boot_id + "; this is " + clock_.identity.boot_id +
+                      "); stop its users there, or give each its own file");
+    }
+    if (!working_->share()) continue;
+    if (current_clock(connection_).number == current.number) {
+      clock_number_ = current.number;
+      return true;
+    }
+    working_->leave();
+  }
+}
+
+Database& Database::settled() {
+  for (int attempt = 0; !settle(); connection_.pause(attempt++)) {
+    if (!working_->exclude()) continue;  // another process came first: look again
+    try {
+      Change change(*this, Durability::machine, Change::OnAnyClock());
+      const auto number = adopt_clock(connection_, clock_);
+      change.commit();
+      clock_number_ = number;
+    } catch (...) {
+      working_->leave();
+      throw;
+    }
+    static_cast<void>(working_->share());
+  }
+  return *this;
+}
+
+Database::Place Database::place_of_database() const noexcept {
+  return place_of(files_.database, files_.database_identity);
+}
+
+Database::Place Database::place() const noexcept {
+  return std::max({place_of_database(), place_of(files_.log, files_.log_identity),
+                   place_of(files_.shared_memory, files_.shared_memory_identity)});
+}
+
+Error Database::moved() const {
+  return {ErrorCode::ServiceUnavailable,
+          "cannot use " + files_.database +
+              ": it, its -wal or its -shm file was moved, removed or replaced while it was open, so others "
+              "may use another file under this name; stop all its users, then start again"};
 }
 
 void Database::check_unmoved() const {
-  if (identity_of(files_.database.c_str()) == files_.database_identity &&
-      identity_of(files_.log.c_str()) == files_.log_identity &&
-      identity_of(files_.shared_memory.c_str()) == files_.shared_memory_identity) {
-    return;
-  }
-  throw Error(
-      ErrorCode::ServiceUnavailable,
-      "cannot use " + files_.database +
-          ": it, its -wal or its -shm file was moved, removed or replaced while it was open, so others "
-          "may use another file under this name; stop all its users, then start again");
+  if (place() != Place::same) throw moved();
 }
 
 void Database::check_clock(std::int64_t stored) const {
-  if (stored == clock_) return;
+  if (stored == clock_number_) return;
   throw Error(ErrorCode::ServiceUnavailable,
               "cannot use " + files_.database +
-                  ": another machine, or a process in another time namespace, has taken it over since it was "
-                  "opened; give each its own file");
+                  ": its leases were moved to another clock since it was opened, by another machine or by an "
+                  "older build in a container; give each its own file, or use one build");
 }
 
 void Database::sync_commits(bool full) {
@@ -142,12 +208,43 @@ void Database::sync_commits(bool full) {
   full_ = full;
 }
 
-Database::Change::Change(Database& database, Durability durability) : database_(database) {
+Database::View::View(Database& database) : database_(database) {
+  // Without a clock there is no lock yet, and no need to keep writers out.
+  if (database_.settle() || current_clock(database_.connection_).number == 0) return;
+  database_.begin_.execute();
+  computed_ = true;
+  try {
+    database_.clock_number_ = adopt_clock(database_.connection_, database_.clock_);
+  } catch (...) {
+    database_.roll_back();
+    throw;
+  }
+}
+
+Database::View::~View() {
+  if (!computed_) return;
+  database_.roll_back();
+  database_.clock_number_ = 0;
+}
+
+Database::Change::Change(Database& database, Durability durability)
+    : Change(database.settled(), durability, OnAnyClock()) {}
+
+Database::Change::Change(Database& database, Durability durability, OnAnyClock) : database_(database) {
   // The first change waits for the disk whatever it is. What we have read so far may have been recovered
   // from the log of a process that was killed after it wrote and before it synced; granting fences that
   // such a log reserved, and then losing the log, would repeat them. A sync reaches all of the log.
   database_.sync_commits(durability == Durability::machine || !database_.synced_once_);
   database_.begin_.execute();
+  if (database_.synced_once_) return;
+  try {
+    ends_clean_state_ = was_closed_cleanly(database_.connection_);
+    // The log of users that were killed was removed: what they granted since it was last copied is not known.
+    if (!ends_clean_state_ && log_is_empty(database_.connection_)) skip_lost_fences(database_.connection_);
+  } catch (...) {
+    database_.roll_back();
+    throw;
+  }
 }
 
 void Database::Change::commit() {
@@ -155,13 +252,30 @@ void Database::Change::commit() {
   // within the same millisecond as the one before would be answered while that one is still in memory. So
   // whatever must be on disk changes something.
   if (database_.full_) database_.count_synced_commit_->execute();
+  bool copy_at_once = false;
+  if (ends_clean_state_) {
+    // A log that has something to say already was about to be copied when its process was killed, or is kept
+    // by another program: then the new state can only reach the file through it.
+    copy_at_once = !log_is_empty(database_.connection_);
+    mark_in_use(database_.connection_);
+  }
   database_.commit_.execute();
   if (database_.full_) database_.synced_once_ = true;
+  if (copy_at_once) static_cast<void>(database_.copy_log());
   database_.checkpoint_if_due();
 }
 
 void Database::Change::keep_what_was_found() {
   if (!database_.synced_once_) commit();
+}
+
+bool Database::copy_log() noexcept {
+  const Patience patience(never, checkpoint_patience, {});
+  const Connection::Waiting waiting(connection_, patience);
+  int frames = 0, copied = 0;
+  sqlite3_wal_checkpoint_v2(connection_.handle(), "main", SQLITE_CHECKPOINT_RESTART, &frames, &copied);
+  // Whether the log can also begin anew is another matter.
+  return frames >= 0 && copied >= frames;
 }
 
 void Database::checkpoint_if_due() noexcept {
@@ -172,16 +286,18 @@ void Database::checkpoint_if_due() noexcept {
   if (log_frames_ < checkpoint_after_frames) checkpoint_at_ = checkpoint_after_frames;
   if (log_frames_ < checkpoint_at_) return;
   checkpoint_at_ = log_frames_ + checkpoint_after_frames;
-  const Patience patience(never, checkpoint_patience, {});
-  const Connection::Waiting waiting(connection_, patience);
   // The change is committed, whatever becomes of this; what is wrong with the disk shows in the next one.
-  sqlite3_wal_checkpoint_v2(connection_.handle(), "main", SQLITE_CHECKPOINT_RESTART, nullptr, nullptr);
+  static_cast<void>(copy_log());
 }
 
 Database::Change::~Change() {
-  if (!database_.connection_.in_transaction()) return;
+  database_.roll_back();
+}
+
+void Database::roll_back() noexcept {
+  if (!connection_.in_transaction()) return;
   try {
-    database_.rollback_.execute();
+    rollback_.execute();
   } catch (const Error&) {
     // SQLite has rolled back by itself, or will when the file is next used.
   }

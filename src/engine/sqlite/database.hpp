@@ -1,7 +1,5 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <chrono>
 #include <filesystem>
 #include <holdfast/lock_backend.hpp>
@@ -12,47 +10,77 @@
 #include "engine/sqlite/connection.hpp"
 #include "engine/sqlite/file_checks.hpp"
 #include "engine/sqlite/open_files.hpp"
+#include "engine/sqlite/working_lock.hpp"
 
 namespace holdfast::sqlite {
 
-/// A checked, migrated file whose deadlines run on this machine's clock. Not thread-safe. Functions throw
-/// holdfast::Error.
+/// A checked, migrated file. Its deadlines run on this machine's clock, or will from the first change on. Not
+/// thread-safe. Functions throw holdfast::Error.
 class Database {
  public:
   /// `file` is resolved; it is created if missing.
   Database(const std::filesystem::path& file, const Clock& clock, const Patience& patience);
+  ~Database();
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
 
   [[nodiscard]] Connection& connection() noexcept { return connection_; }
-  /// The permissions of the file.
-  [[nodiscard]] mode_t mode() const noexcept;
   [[nodiscard]] const std::string& authority() const noexcept { return authority_; }
 
-  /// ServiceUnavailable if the path no longer leads to the open files. To be asked inside each transaction
-  /// that says "you hold this lock": users of whatever is at the path now know nothing of it.
+  /// Where the path leads now: to the open files, or to others, or none, whose users know nothing of the
+  /// locks in these. `unknown`: that cannot be told at the moment.
+  enum class Place : std::uint8_t { same, unknown, another };
+  [[nodiscard]] Place place() const noexcept;
+  /// Of the database alone, without the files beside it.
+  [[nodiscard]] Place place_of_database() const noexcept;
+  [[nodiscard]] Error moved() const;
+  /// Throws moved() unless it is the same place. To be asked inside each transaction that says "you hold this
+  /// lock".
   void check_unmoved() const;
 
   /// ServiceUnavailable if the file's deadlines no longer run on our clock. To be asked inside every
   /// transaction, with `meta.clock` as read there.
   void check_clock(std::int64_t stored) const;
 
+  /// Copies the log into the file, as far as other users let it, without waiting for them for long. True if
+  /// all of it is copied, and on disk.
+  [[nodiscard]] bool copy_log() noexcept;
+
+  /// For what only reads: while it lives, the locks are as they will be once their deadlines run on our
+  /// clock. If they do not yet, that is computed and thrown away: reading moves no file to another clock.
+  class View {
+   public:
+    explicit View(Database& database);
+    ~View();
+    View(const View&) = delete;
+    View& operator=(const View&) = delete;
+
+   private:
+    Database& database_;
+    bool computed_ = false;
+  };
+
   /// A transaction that changes the file. Rolled back unless committed.
   class Change {
    public:
-    /// Waits for other writers.
+    /// Waits for other writers. The first one moves the file's deadlines to our clock.
     Change(Database& database, Durability durability);
     ~Change();
     Change(const Change&) = delete;
     Change& operator=(const Change&) = delete;
 
-    /// Whether its commit will wait for the disk.
-    [[nodiscard]] bool is_synced() const noexcept { return database_.full_; }
     void commit();
     /// For an answer that rests on what this transaction found rather than on a change of its own: returns
     /// once that is on disk. See the constructor for why it might not be.
     void keep_what_was_found();
 
    private:
+    friend class Database;
+    struct OnAnyClock {};
+    Change(Database& database, Durability durability, OnAnyClock);
+
     Database& database_;
+    bool ends_clean_state_ = false;
   };
 
  private:
@@ -64,13 +92,20 @@ class Database {
 
   [[nodiscard]] static std::filesystem::path prepared(const std::filesystem::path& file);
   [[nodiscard]] FileIdentity identity_of_open_file() const;
+  void roll_back() noexcept;
   void sync_commits(bool full);
   void checkpoint_if_due() noexcept;
+  /// True if the file's deadlines run on our clock; then they do as long as this lives.
+  [[nodiscard]] bool settle();
+  /// Returns once they do.
+  Database& settled();
 
   Connection connection_;
   OpenFile open_file_;
   Files files_;
-  std::int64_t clock_ = 0;
+  const Clock clock_;
+  std::int64_t clock_number_ = 0;  // 0: not settled
+  std::optional<WorkingLock> working_;
   std::string authority_;
   bool full_ = false;
   bool synced_once_ = false;

@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <holdfast/sqlite.hpp>
 
+#include "engine/sqlite/adopt_clock.hpp"
+#include "engine/sqlite/closing.hpp"
 #include "engine/sqlite/database.hpp"
 
 namespace holdfast::sqlite {
@@ -25,6 +27,44 @@ std::string mode_text(mode_t mode) {
   return text.data();
 }
 
+Finding directory(const fs::path& file) {
+  const auto parent = file.parent_path().string();
+  const std::string move = "use a directory that only the file's users can write to";
+  switch (exposure_of(file)) {
+    case Exposure::none:
+      break;
+    case Exposure::to_group:
+      return {Severity::note, "directory",
+              parent + ": its group can replace the file and what lies beside it", "chmod g-w " + parent};
+    case Exposure::to_sticky:
+      return {Severity::warning, "directory",
+              parent + ": every user can put files beside it, and thereby keep others from using it", move};
+    case Exposure::to_everyone:
+      return {Severity::problem, "directory",
+              parent + ": every user can replace the file and what lies beside it, and with them all locks",
+              move};
+  }
+  return {Severity::ok, "directory", "only the file's users can put files beside it", {}};
+}
+
+Finding clock_of(Connection& connection, const ClockIdentity& clock) {
+  const std::string own_boot_id = "this container has a boot id of its own";
+  if (!current_clock(connection).is(clock)) {
+    return {Severity::note,
+            "clock",
+            "the leases run on the clock of another boot" + (clock.is_kernels ? "" : "; " + own_boot_id) +
+                "; the next change moves them to this one, unless others use the file",
+            {}};
+  }
+  if (!clock.is_kernels) {
+    return {Severity::note,
+            "clock",
+            own_boot_id + ": when it is started again, locks last and fences leave a gap",
+            {}};
+  }
+  return {Severity::ok, "clock", "leases run on this machine's boot clock", {}};
+}
+
 Finding permissions(const fs::path& file, mode_t mode) {
   const auto found = "mode " + mode_text(mode);
   if ((mode & S_IWOTH) != 0) {
@@ -37,7 +77,7 @@ Finding permissions(const fs::path& file, mode_t mode) {
             found + ": the users of its group share the locks, and must trust each other",
             {}};
   }
-  return {Severity::ok, "permissions", found + ": its owner's alone", {}};
+  return {Severity::ok, "permissions", found + ": only its owner can write it", {}};
 }
 
 Finding room(const fs::path& file) {
@@ -55,6 +95,13 @@ Finding journal(Connection& connection, const fs::path& file) {
   if (mode != "wal") {
     return {Severity::problem, "journal", "the journal is " + mode + ", not a write-ahead log",
             "use a local file system"};
+  }
+  if (log_is_empty(connection) && !was_closed_cleanly(connection)) {
+    return {Severity::note, "journal",
+            "the write-ahead log was removed though its last users had not closed the file: their last "
+            "changes are "
+            "lost, and fences will leave a gap",
+            "never remove a -wal file by hand"};
   }
   std::error_code missing;
   const auto bytes = fs::file_size(file.string() + "-wal", missing);
@@ -109,8 +156,9 @@ Result<std::vector<Finding>> examine(const fs::path& file) {
         {Severity::ok, "file", resolved->string() + ", a regular file with one name", {}},
         {Severity::ok, "file system", "local: locks and shared memory reach every user of the file", {}},
         permissions(*resolved, info.st_mode),
+        directory(*resolved),
         room(*resolved),
-        {Severity::ok, "clock", "leases run on this machine's boot clock", {}},
+        clock_of(connection, clock->identity),
         journal(connection, *resolved),
         integrity(connection),
         fences(connection),

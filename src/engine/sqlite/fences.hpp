@@ -12,40 +12,55 @@ namespace holdfast::sqlite {
 ///
 /// `last` may be lost with the tail of the write-ahead log in a power cut, `reserved` never: whatever raises
 /// it is on disk before it is answered. Every fence granted is at most `reserved`, so a sequence that goes
-/// on from `reserved` after a power cut never repeats one.
+/// on from `reserved` after a power cut never repeats one. Nor is a fence granted above `in_file`, up to
+/// which the reserve was copied from the log into the database file: so a sequence that goes on from what
+/// that file says never repeats one either, even if somebody removed the log.
 struct FenceSequence {
   std::uint64_t last = 0;
   std::uint64_t reserved = 0;
+  std::uint64_t in_file = 0;
   friend bool operator==(const FenceSequence&, const FenceSequence&) = default;
 };
 
-/// How far ahead to reserve. Each block costs one commit that waits for the disk (about half a millisecond
-/// against the seconds it takes to use up a block) and each reboot loses at most one block: at a reboot a
-/// second, 285 years' worth.
+/// How far ahead to reserve. Each half block costs two commits and a copy of the log into the file (about a
+/// millisecond against the seconds it takes to use it up) and each reboot loses at most one block: at a
+/// reboot a second, 285 years' worth.
 inline constexpr std::uint64_t fence_block = 100'000;
+/// How often to try to copy the log when somebody reads the file for so long that it cannot be copied.
+inline constexpr std::uint64_t grants_between_copies = 1'000;
+
+enum class FenceReserve : std::uint8_t {
+  enough,
+  low,   ///< it is time to reserve more
+  none,  ///< more must be reserved before this fence is granted
+};
 
 struct FenceGrant {
   Fence fence;
-  FenceSequence after;
-  bool raises_reserve = false;  ///< then the grant must be on disk before it is answered
+  FenceReserve reserve = FenceReserve::enough;
 };
 
 /// Internal if the sequence is used up.
-[[nodiscard]] inline Result<FenceGrant> next_fence(FenceSequence now) {
+[[nodiscard]] inline Result<FenceGrant> next_fence(const FenceSequence& now) {
   const auto fence = core::next_fence(now.last);
   if (!fence) return fence.error();
-  FenceGrant grant{.fence = *fence, .after = {.last = fence->value(), .reserved = now.reserved}};
-  if (grant.after.last > now.reserved) {
-    grant.raises_reserve = true;
-    grant.after.reserved = std::min(grant.after.last + fence_block, Fence::max_issued);
-  }
-  return grant;
+  const auto value = fence->value();
+  if (value > std::min(now.reserved, now.in_file)) return FenceGrant{*fence, FenceReserve::none};
+  const bool half_used = now.reserved < Fence::max_issued && value + fence_block / 2 > now.reserved;
+  const bool copy_due = now.in_file < now.reserved && value % grants_between_copies == 0;
+  return FenceGrant{*fence, half_used || copy_due ? FenceReserve::low : FenceReserve::enough};
 }
 
-/// After a reboot.
+/// With a whole block ahead. What raises the reserve must be on disk before it is used.
+[[nodiscard]] inline FenceSequence with_full_reserve(FenceSequence now) noexcept {
+  now.reserved = std::max(now.reserved, std::min(now.last + fence_block, Fence::max_issued));
+  return now;
+}
+
+/// After a reboot, or without the log.
 [[nodiscard]] inline FenceSequence without_lost_tail(FenceSequence now) noexcept {
   const auto high = std::max(now.last, now.reserved);
-  return {.last = high, .reserved = high};
+  return {.last = high, .reserved = high, .in_file = now.in_file};
 }
 
 }  // namespace holdfast::sqlite

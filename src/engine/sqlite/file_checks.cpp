@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "sys/errno_error.hpp"
+#include "sys/file_trust.hpp"
 
 namespace holdfast::sqlite {
 namespace {
@@ -50,16 +51,6 @@ std::string unescaped(std::string_view field) {
   return text;
 }
 
-Result<bool> is_mount_point(const fs::path& file, const struct statx& info) {
-  if ((info.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0) {
-    return (info.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
-  }
-  std::ifstream mounts("/proc/self/mountinfo");  // a kernel before 5.8
-  if (!mounts) return unusable(file, "cannot tell whether it is a mount point; mount /proc");
-  const std::string text(std::istreambuf_iterator<char>(mounts), {});
-  return is_listed_mount_point(text, file.string());
-}
-
 }  // namespace
 
 Result<fs::path> resolve(const fs::path& file) {
@@ -88,18 +79,16 @@ Status create_if_missing(const fs::path& file) {
 }
 
 Status check_usable(const fs::path& file) {
-  struct statx info{};
-  if (::statx(AT_FDCWD, file.c_str(), AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, &info) != 0) {
-    return sys::errno_error("cannot look at " + file.string());
-  }
-  if (S_ISDIR(info.stx_mode)) return unusable(file, "it is a directory; name a file in it");
-  if (!S_ISREG(info.stx_mode)) return unusable(file, "it is not a regular file; name another");
-  if (info.stx_nlink > 1) {
-    return unusable(file, "it has " + std::to_string(info.stx_nlink) +
+  struct stat info{};
+  if (::lstat(file.c_str(), &info) != 0) return sys::errno_error("cannot look at " + file.string());
+  if (S_ISDIR(info.st_mode)) return unusable(file, "it is a directory; name a file in it");
+  if (!S_ISREG(info.st_mode)) return unusable(file, "it is not a regular file; name another");
+  if (info.st_nlink > 1) {
+    return unusable(file, "it has " + std::to_string(info.st_nlink) +
                               " hard links, and users of different names would not see each other's locks; "
                               "keep one name");
   }
-  const auto mount_point = is_mount_point(file, info);
+  const auto mount_point = is_mount_point(file);
   if (!mount_point) return mount_point.error();
   if (*mount_point) {
     return unusable(file,
@@ -122,6 +111,57 @@ Status check_usable(const fs::path& file) {
                             ", as SQLite must; check the owner and mode of its directory");
   }
   return Ok{};
+}
+
+Status check_neighbours(const fs::path& file) {
+  const auto trust = sys::FileTrust::of(file);
+  if (!trust) return trust.error();
+  if (trust->anyone_can_write_there && trust->owner != ::geteuid() && trust->owner != 0 &&
+      (trust->mode & (S_IWGRP | S_IWOTH)) == 0) {
+    return unusable(file,
+                    "it belongs to another user, and every user can put files into its directory; use a "
+                    "directory of your own");
+  }
+  for (const char* suffix : {"-wal", "-shm", "-journal"}) {
+    const std::string beside = file.string() + suffix;
+    struct stat info{};
+    if (::lstat(beside.c_str(), &info) != 0) {
+      if (errno == ENOENT) continue;
+      return sys::errno_error("cannot look at " + beside);
+    }
+    if (!trust->trusts(info)) {
+      return unusable(
+          file, beside +
+                    " belongs to another user, or is no plain file, and would be taken for its own; find "
+                    "out who put it there, remove it, and use a directory that others cannot write to");
+    }
+  }
+  return Ok{};
+}
+
+Exposure exposure_of(const fs::path& file) {
+  struct stat info{}, directory{};
+  if (::stat(file.parent_path().c_str(), &directory) != 0) return Exposure::none;
+  if (::stat(file.c_str(), &info) != 0) info.st_mode = 0600;
+  if ((directory.st_mode & S_IWOTH) != 0 && (info.st_mode & S_IWOTH) == 0) {
+    return (directory.st_mode & S_ISVTX) != 0 ? Exposure::to_sticky : Exposure::to_everyone;
+  }
+  const bool groups = (directory.st_mode & S_IWGRP) != 0 && (info.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+  return groups ? Exposure::to_group : Exposure::none;
+}
+
+Result<bool> is_mount_point(const fs::path& file) {
+  struct statx info{};
+  if (::statx(AT_FDCWD, file.c_str(), AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, &info) != 0) {
+    return sys::errno_error("cannot look at " + file.string());
+  }
+  if ((info.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0) {
+    return (info.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+  }
+  std::ifstream mounts("/proc/self/mountinfo");  // a kernel before 5.8
+  if (!mounts) return unusable(file, "cannot tell whether it is a mount point; mount /proc");
+  const std::string text(std::istreambuf_iterator<char>(mounts), {});
+  return is_listed_mount_point(text, file.string());
 }
 
 std::optional<FileIdentity> identity_of(const char* path) noexcept {

@@ -12,6 +12,11 @@ namespace {
 
 using LockAccess = Access<LockTable>;
 
+/// Each so many grants one looks at that many other rows, to delete those that are dead: two for each grant,
+/// at a quarter of what looking at two each time would cost.
+constexpr std::uint64_t grants_between_sweeps = 8;
+constexpr std::size_t rows_per_sweep = 16;
+
 LockAccess::Subject subject(const LockRef& lock) {
   return {.key = lock.key ? lock.key->str() : std::string(), .id = std::string(lock.id.str())};
 }
@@ -35,9 +40,9 @@ class SqliteLockBackend final : public LockBackend {
   void acquire(AcquireRequest request, std::stop_token stop, Done<AcquireOutcome> done) override {
     const LockAccess::Subject about{.key = request.key.str(), .id = std::string(request.id.str())};
     done(operate<AcquireOutcome>(request.deadline, std::move(stop), about, [&](Aftermath& after) {
-      if (auto outcome = try_acquire(request, request.durability, after)) return *std::move(outcome);
-      // The fence needs a new block, which must be on disk before the fence is used.
-      return try_acquire(request, Durability::machine, after).value();
+      if (auto outcome = try_acquire(request, after, Reserve::keep_up)) return *std::move(outcome);
+      reserve_fences();
+      return try_acquire(request, after, Reserve::use_up).value();
     }));
   }
 
@@ -48,12 +53,15 @@ class SqliteLockBackend final : public LockBackend {
 
   void extend(ExtendRequest request, std::stop_token stop, Done<ExtendOutcome> done) override {
     done(operate<ExtendOutcome>(request.deadline, std::move(stop), subject(request.lock),
-                                [&](Aftermath&) { return try_extend(request); }));
+                                [&](Aftermath& after) { return try_extend(request, after); }));
   }
 
   void is_locked(IsLockedRequest request, std::stop_token stop, Done<bool> done) override {
     done(operate<bool>(request.deadline, std::move(stop), {.key = request.key.str(), .id = {}},
-                       [&](Aftermath&) { return find_live(request.key).has_value(); }));
+                       [&](Aftermath&) {
+                         const Database::View view(database());
+                         return find_live(request.key).has_value();
+                       }));
   }
 
   void lookup(LookupRequest request, std::stop_token stop, Done<std::optional<LockRecord>> done) override {
@@ -62,6 +70,7 @@ class SqliteLockBackend final : public LockBackend {
     if (const auto* id = std::get_if<LockId>(&request.what)) about.id = id->str();
     done(operate<std::optional<LockRecord>>(
         request.deadline, std::move(stop), about, [&](Aftermath&) -> std::optional<LockRecord> {
+          const Database::View view(database());
           auto row = std::visit([&](const auto& what) { return find_live(what); }, request.what);
           if (!row) return std::nullopt;
           return std::move(row->record);
@@ -102,10 +111,13 @@ class SqliteLockBackend final : public LockBackend {
     row.durable = row.durable || durability == Durability::machine;
   }
 
-  /// Nothing if the grant needs a commit that waits for the disk and `durability` gives none.
-  std::optional<AcquireOutcome> try_acquire(const AcquireRequest& request, Durability durability,
-                                            Aftermath& after) {
-    Database::Change change(database(), durability);
+  /// What to do when few fences are left in reserve.
+  enum class Reserve : std::uint8_t { keep_up, use_up };
+
+  /// Nothing if more fences are to be reserved first.
+  std::optional<AcquireOutcome> try_acquire(const AcquireRequest& request, Aftermath& after,
+                                            Reserve reserve) {
+    Database::Change change(database(), request.durability);
     database().check_unmoved();
     const auto view = table().view(request.key, request.id);
     database().check_clock(view.clock);
@@ -125,7 +137,15 @@ class SqliteLockBackend final : public LockBackend {
     if (!next)
       throw Error(next.error().code(),
                   "cannot grant a lock in " + access_.file() + ": " + next.error().message());
-    if (next->raises_reserve && !change.is_synced()) return std::nullopt;
+    if (next->reserve != FenceReserve::enough && reserve == Reserve::keep_up) return std::nullopt;
+    if (next->reserve == FenceReserve::none) {
+      throw Error(
+          ErrorCode::ServiceUnavailable,
+          "cannot grant a lock in " + access_.file() +
+              ": its fences are used up as far as they are reserved, and reserving more must copy the "
+              "write-ahead log, which a reader of the file prevents; look for a forgotten sqlite3 shell or "
+              "backup");
+    }
 
     if (view.at_key) table().remove(view.at_key->record.key);
     if (id_is_elsewhere) table().remove(view.of_id->record.key);
@@ -133,11 +153,33 @@ class SqliteLockBackend final : public LockBackend {
     stamp(row, request.ttl, request.durability);
     row.record.acquired_at_ms = row.record.expires_at_ms - row.ttl_ms;
     table().insert(row);
-    table().set_fences(next->after);
+    table().set_last_fence(next->fence);
+    // Each grant adds one row at most, so the dead ones of holders that came but once never pile up.
+    if (next->fence.value() % grants_between_sweeps == 0) {
+      table().remove_dead(request.id, clock().boot_ms(), rows_per_sweep);
+    }
     change.commit();
     after.warning = core::high_fence_warning(next->fence, request.key);
     return Granted{
         .fence = row.record.fence, .expires_at_ms = row.record.expires_at_ms, .authority = authority_};
+  }
+
+  /// A fence may be granted once the reserve it comes from is in the database file itself, on disk.
+  void reserve_fences() {
+    std::uint64_t reserved = 0;
+    {
+      Database::Change change(database(), Durability::machine);
+      database().check_unmoved();
+      database().check_clock(table().clock());
+      reserved = with_full_reserve(table().fences()).reserved;
+      table().set_reserved(reserved);
+      change.commit();
+    }
+    if (!database().copy_log()) return;
+    Database::Change change(database(), Durability::process);
+    database().check_clock(table().clock());
+    table().set_in_file(std::max(reserved, table().fences().in_file));
+    change.commit();
   }
 
   /// The first answer again. The caller lost it, and with it the certainty that the lock is as durable as
@@ -159,13 +201,16 @@ class SqliteLockBackend final : public LockBackend {
       change.commit();
     }
     if (absence) return *absence;
+    if (is_gone(database().place_of_database(), after)) return Absence::not_found;
     after.freed = row->record.key;
     return Released{};
   }
 
-  ExtendOutcome try_extend(const ExtendRequest& request) {
+  ExtendOutcome try_extend(const ExtendRequest& request, Aftermath& after) {
     Database::Change change(database(), request.durability);
-    database().check_unmoved();
+    const auto place = database().place();
+    if (is_gone(place, after)) return Absence::not_found;
+    if (place != Database::Place::same) throw database().moved();
     auto [row, absence] = find_held(request.lock);
     if (absence) {
       if (row) {
@@ -178,6 +223,14 @@ class SqliteLockBackend final : public LockBackend {
     table().restamp(*row);
     change.commit();
     return Extended{.expires_at_ms = row->record.expires_at_ms};
+  }
+
+  /// Whether the open file is no longer the one under its name. Then its locks exclude nobody who comes now,
+  /// and for their holders they are gone: waiting for the file to come back would only put off saying so.
+  bool is_gone(Database::Place place, Aftermath& after) {
+    if (place != Database::Place::another) return false;
+    after.warning = database().moved().message();
+    return true;
   }
 
   /// The row of this id, and why it does not hold the lock (any more): with `expired` there is a row.
@@ -212,6 +265,7 @@ class SqliteLockBackend final : public LockBackend {
       }
     }
     const auto limit = std::clamp<std::size_t>(request.limit, 1, max_list_limit);
+    const Database::View view(database());
     database().check_clock(table().clock());
     LockPage page{.locks = table().page(request.cursor, clock().boot_ms(), limit + 1), .cursor = {}};
     if (page.locks.size() > limit) {

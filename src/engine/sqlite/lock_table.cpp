@@ -9,10 +9,12 @@ namespace {
 
 constexpr int row_columns = 8;
 constexpr const char* select_view =
-    "SELECT meta.clock, meta.fence_last, meta.fence_reserved,"
+    "SELECT meta.clock, meta.fence_last, meta.fence_reserved, closing.fence_in_file,"
     " k.key, k.id, k.fence, k.deadline_ms, k.ttl_ms, k.acquired_at_ms, k.expires_at_ms, k.durable,"
     " i.key, i.id, i.fence, i.deadline_ms, i.ttl_ms, i.acquired_at_ms, i.expires_at_ms, i.durable "
-    "FROM meta LEFT JOIN locks k ON k.key = ?1 LEFT JOIN locks i ON i.id = ?2";
+    "FROM meta JOIN closing LEFT JOIN locks k ON k.key = ?1 LEFT JOIN locks i ON i.id = ?2";
+constexpr const char* select_fences =
+    "SELECT meta.fence_last, meta.fence_reserved, closing.fence_in_file FROM meta JOIN closing";
 constexpr const char* select_by_key =
     "SELECT meta.clock, key, id, fence, deadline_ms, ttl_ms, acquired_at_ms, expires_at_ms, durable "
     "FROM meta LEFT JOIN locks ON key = ?1";
@@ -27,6 +29,9 @@ constexpr const char* insert_row =
     "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
 constexpr const char* update_row =
     "UPDATE locks SET deadline_ms = ?2, ttl_ms = ?3, expires_at_ms = ?4, durable = ?5 WHERE key = ?1";
+constexpr const char* delete_dead =
+    "DELETE FROM locks WHERE deadline_ms <= ?2 AND key IN "
+    "(SELECT key FROM locks WHERE id > ?1 ORDER BY id LIMIT ?3)";
 
 /// The row whose columns begin at `first`; nothing where the join found none.
 std::optional<LockRow> read_row(const Connection& connection, const Statement::Run& run, int first) {
@@ -45,6 +50,14 @@ std::optional<LockRow> read_row(const Connection& connection, const Statement::R
                  .durable = run.integer(first + 7) != 0};
 }
 
+FenceSequence read_fences(const Connection& connection, const Statement::Run& run, int first) {
+  const auto last = run.integer(first), reserved = run.integer(first + 1), in_file = run.integer(first + 2);
+  if (last < 0 || reserved < 0 || in_file < 0) throw damaged(connection, "its fence counter is negative");
+  return {.last = static_cast<std::uint64_t>(last),
+          .reserved = static_cast<std::uint64_t>(reserved),
+          .in_file = static_cast<std::uint64_t>(in_file)};
+}
+
 Statement::Blob blob(const LockKey& key) {
   return {key.str()};
 }
@@ -58,21 +71,28 @@ LockTable::LockTable(Connection& connection)
       find_id_(connection, select_by_id),
       page_(connection, select_page),
       clock_(connection, "SELECT clock FROM meta"),
+      fences_(connection, select_fences),
       insert_(connection, insert_row),
       restamp_(connection, update_row),
       remove_(connection, "DELETE FROM locks WHERE key = ?1"),
-      set_fences_(connection, "UPDATE meta SET fence_last = ?1, fence_reserved = ?2") {}
+      remove_dead_(connection, delete_dead),
+      set_last_fence_(connection, "UPDATE meta SET fence_last = ?1"),
+      set_reserved_(connection, "UPDATE meta SET fence_reserved = ?1"),
+      set_in_file_(connection, "UPDATE closing SET fence_in_file = ?1") {}
 
 LockTable::View LockTable::view(const LockKey& key, const LockId& id) const {
   auto run = view_.run(blob(key), id.str());
   if (!run.next()) throw damaged(connection_, "its meta row is missing");
-  const auto last = run.integer(1), reserved = run.integer(2);
-  if (last < 0 || reserved < 0) throw damaged(connection_, "its fence counter is negative");
-  return {
-      .clock = run.integer(0),
-      .fences = {.last = static_cast<std::uint64_t>(last), .reserved = static_cast<std::uint64_t>(reserved)},
-      .at_key = read_row(connection_, run, 3),
-      .of_id = read_row(connection_, run, 3 + row_columns)};
+  return {.clock = run.integer(0),
+          .fences = read_fences(connection_, run, 1),
+          .at_key = read_row(connection_, run, 4),
+          .of_id = read_row(connection_, run, 4 + row_columns)};
+}
+
+FenceSequence LockTable::fences() const {
+  auto run = fences_.run();
+  if (!run.next()) throw damaged(connection_, "its meta row is missing");
+  return read_fences(connection_, run, 0);
 }
 
 LockTable::Found LockTable::find(const LockKey& key) const {
@@ -117,8 +137,20 @@ void LockTable::remove(const LockKey& key) const {
   remove_.execute(blob(key));
 }
 
-void LockTable::set_fences(const FenceSequence& fences) const {
-  set_fences_.execute(static_cast<std::int64_t>(fences.last), static_cast<std::int64_t>(fences.reserved));
+void LockTable::remove_dead(const LockId& after, std::int64_t now_ms, std::size_t rows) const {
+  remove_dead_.execute(after.str(), now_ms, static_cast<std::int64_t>(rows));
+}
+
+void LockTable::set_last_fence(Fence fence) const {
+  set_last_fence_.execute(static_cast<std::int64_t>(fence.value()));
+}
+
+void LockTable::set_reserved(std::uint64_t fence) const {
+  set_reserved_.execute(static_cast<std::int64_t>(fence));
+}
+
+void LockTable::set_in_file(std::uint64_t fence) const {
+  set_in_file_.execute(static_cast<std::int64_t>(fence));
 }
 
 }  // namespace holdfast::sqlite

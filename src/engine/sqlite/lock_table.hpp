@@ -45,15 +45,23 @@ class LockTable {
                                              std::size_t limit) const;
   [[nodiscard]] std::int64_t clock() const;
 
+  [[nodiscard]] FenceSequence fences() const;
+
   void insert(const LockRow& row) const;
   /// Deadline, ttl, expiry and durability of the row at that key.
   void restamp(const LockRow& row) const;
   void remove(const LockKey& key) const;
-  void set_fences(const FenceSequence& fences) const;
+  /// Deletes what is dead at `now_ms` of that many rows, those that follow an id in the order of ids. Ids are
+  /// random, so a random one leads to random rows.
+  void remove_dead(const LockId& after, std::int64_t now_ms, std::size_t rows) const;
+  void set_last_fence(Fence fence) const;
+  void set_reserved(std::uint64_t fence) const;
+  void set_in_file(std::uint64_t fence) const;
 
  private:
   Connection& connection_;
-  Statement view_, find_key_, find_id_, page_, clock_, insert_, restamp_, remove_, set_fences_;
+  Statement view_, find_key_, find_id_, page_, clock_, fences_, insert_, restamp_, remove_, remove_dead_,
+      set_last_fence_, set_reserved_, set_in_file_;
 };
 
 }  // namespace holdfast::sqlite

@@ -3,8 +3,11 @@
 #include <array>
 
 #include "core/uuid.hpp"
+#include "embedded/closing.sql.hpp"
 #include "embedded/records.sql.hpp"
 #include "embedded/schema.sql.hpp"
+#include "engine/sqlite/closing.hpp"
+#include "engine/sqlite/fences.hpp"
 #include "sys/random.hpp"
 
 namespace holdfast::sqlite {
@@ -26,8 +29,21 @@ void add_records(Connection& connection) {
   connection.execute(std::string(records_sql).c_str());
 }
 
-constexpr auto all =
-    std::to_array<Migration>({{.version = 1, .apply = create}, {.version = 2, .apply = add_records}});
+void add_closing(Connection& connection) {
+  connection.execute(std::string(closing_sql).c_str());
+  // A new file reaches the disk with its authority and its first block of fences together, so whoever finds
+  // the one finds the other. Of an older file only the log may know what was reserved: the first grant copies
+  // it.
+  const bool is_new = connection.integer("PRAGMA user_version") == 0;
+  const auto block = static_cast<std::int64_t>(is_new ? fence_block : 0);
+  if (is_new) Statement(connection, "UPDATE meta SET fence_reserved = ?1").execute(block);
+  Statement(connection, "INSERT INTO closing (one, state, fence_in_file) VALUES (1, ?1, ?2)")
+      .execute(open_or_killed, block);
+}
+
+constexpr auto all = std::to_array<Migration>({{.version = 1, .apply = create},
+                                               {.version = 2, .apply = add_records},
+                                               {.version = 3, .apply = add_closing}});
 
 Error refusal(const Connection& connection, const std::string& why_and_what_to_do) {
   return {ErrorCode::ServiceUnavailable, "cannot use " + connection.file() + ": " + why_and_what_to_do};

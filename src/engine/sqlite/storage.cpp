@@ -40,6 +40,7 @@ class SqliteStorageBackend final : public StorageBackend {
     done(access_.operate<std::optional<StoredRecord>>(request.deadline, std::move(stop),
                                                       {.key = request.key.str(), .id = {}},
                                                       [&]() -> std::optional<StoredRecord> {
+                                                        const Database::View view(access_.database());
                                                         auto found = table().find(request.key);
                                                         access_.database().check_clock(found.clock);
                                                         if (!found.row || is_due(*found.row, now_ms()))
@@ -102,6 +103,7 @@ class SqliteStorageBackend final : public StorageBackend {
     }
     done(access_.operate<RecordPage>(
         request.deadline, std::move(stop), {.key = request.prefix, .id = {}}, [&] {
+          const Database::View view(access_.database());
           auto page = table().page({.owner = *owner,
                                     .after = std::move(request.after),
                                     .order = request.order,
@@ -117,6 +119,7 @@ class SqliteStorageBackend final : public StorageBackend {
     done(access_.operate<OwnerPage>(request.deadline, std::move(stop), {}, [&] {
       const auto after = core::owner_before(request.cursor).value_or_throw();
       const auto limit = std::clamp<std::size_t>(request.limit, 1, max_record_page);
+      const Database::View view(access_.database());
       access_.database().check_clock(table().clock());
       OwnerPage page{.owners = table().owners(after, limit + 1), .cursor = {}};
       if (page.owners.size() > limit) {
