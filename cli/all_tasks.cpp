@@ -19,12 +19,12 @@ class AllTasks {
   int list() {
     auto opened = open_tasks(context_);
     // On Redis a page of owners costs a scan of all keys, so let it be a large one.
-    ListOwners request{.limit = max_record_page};
+    std::string cursor;
     do {
-      const auto page = opened.tasks.owners(request);
+      const auto page = opened.tasks.owners({.cursor = cursor, .limit = max_record_page});
       for (const auto& owner : page.owners) list_owner(opened.tasks, owner);
-      request.cursor = page.cursor;
-    } while (left_ > 0 && !request.cursor.empty());
+      cursor = page.cursor;
+    } while (left_ > 0 && !cursor.empty());
     finish();
     return unreadable_ ? exit_internal : exit_ok;
   }
@@ -38,17 +38,16 @@ class AllTasks {
 
   void list_owner(Tasks& tasks, const std::string& owner) {
     constexpr std::size_t page_size = 200;
-    ListTasks request{.status = status_};
+    std::string cursor;
     try {
       do {
         if (left_ == 0) return;
-        request.limit = std::min(left_, page_size);
-        const auto page = tasks.list(owner, request);
+        const auto page = tasks.list(owner, {.cursor = cursor, .status = status_, .limit = std::min(left_, page_size)});
         for (const auto& task : page.tasks) show(task);
         for (const auto& error : page.unreadable) unreadable(owner, error);
         left_ -= std::min(left_, page.tasks.size());
-        request.cursor = page.cursor;
-      } while (!request.cursor.empty());
+        cursor = page.cursor;
+      } while (!cursor.empty());
     } catch (const Error& error) {
       // A list that cannot be read at all, because another type's value is in its place, say: the other
       // owners' can be.

@@ -15,12 +15,11 @@ int list(const Context& context, bool raw) {
   Holdfast holdfast = open(context.url_or_default());
   LongTable table({"KEY", "FENCE", "LEFT", "ACQUIRED", raw ? "LOCK ID" : "LOCK ID HASH"});
   // On Redis a page costs a scan of all keys, so let it be a large one.
-  ListRequest request;
-  request.limit = max_list_limit;
+  std::string cursor;
   bool any = false;
   std::size_t of_syncguard_1 = 0;
   do {
-    const auto page = holdfast.locks().list_raw(request);
+    const auto page = holdfast.locks().list_raw({.cursor = cursor, .limit = max_list_limit});
     any = any || !page.locks.empty();
     for (const auto& record : page.locks) {
       const auto info = sanitised(record);
@@ -36,8 +35,8 @@ int list(const Context& context, bool raw) {
                    raw ? std::string(record.id.str()) : info.lock_id_hash});
       }
     }
-    request.cursor = page.cursor;
-  } while (!request.cursor.empty());
+    cursor = page.cursor;
+  } while (!cursor.empty());
   table.finish();
   if (!any && !context.json) complain("nobody holds a lock");
   if (of_syncguard_1 > 0 && !context.json) {

@@ -16,7 +16,7 @@ struct NewTaskOptions {
   std::optional<std::string> request_key;
 
   void add_to(Command command);
-  /// Throws UsageError.
+  /// Its texts are those here. Throws UsageError.
   [[nodiscard]] NewTask request() const;
   [[nodiscard]] bool given() const { return ttl || !method.empty() || request_key; }
 };

@@ -20,7 +20,8 @@ struct CreateOptions {
 
 int create(const Context& context, const CreateOptions& options) {
   auto request = options.task.request();
-  if (!options.variables.empty()) request.variables = parse_assignments(options.variables);
+  const auto variables = options.variables.empty() ? Json() : parse_assignments(options.variables);
+  request.variables = variables;
   auto opened = open_tasks(context);
   if (opened.holdfast.locks().capabilities().backend == memory_capabilities.backend) {
     complain("warning: memory: is private to this process, so the task is gone at once; use sqlite:PATH");

@@ -38,7 +38,8 @@ std::string next_page_command(const Context& context, const std::string& url, co
 }
 
 int list(const Context& context, const ListOptions& options) {
-  ListTasks request{.cursor = options.cursor};
+  std::string cursor = options.cursor;
+  ListTasks request;
   if (options.status) request.status = parse_status_argument(*options.status);
   auto opened = open_tasks(context);
   std::vector<std::vector<std::string>> rows{task_columns()};
@@ -46,6 +47,7 @@ int list(const Context& context, const ListOptions& options) {
   int exit_code = exit_ok;
   // A page of the store may be shorter than asked for though more follow: those of another status took room.
   do {
+    request.cursor = cursor;
     request.limit = wanted;
     const auto page = opened.tasks.list(options.owner.name, request);
     for (const auto& task : page.tasks) {
@@ -60,8 +62,8 @@ int list(const Context& context, const ListOptions& options) {
       exit_code = exit_internal;
     }
     wanted -= std::min(wanted, page.tasks.size());
-    request.cursor = page.cursor;
-  } while (wanted > 0 && !request.cursor.empty());
+    cursor = page.cursor;
+  } while (wanted > 0 && !cursor.empty());
 
   if (rows.size() > 1) {
     print_table(rows);
@@ -70,11 +72,11 @@ int list(const Context& context, const ListOptions& options) {
              (options.cursor.empty() ? "" : "further ") + "tasks" +
              (options.status ? " that are " + *options.status : ""));
   }
-  if (request.cursor.empty()) return exit_code;
+  if (cursor.empty()) return exit_code;
   if (context.json) {
-    print_json({{"cursor", request.cursor}});
+    print_json({{"cursor", cursor}});
   } else {
-    complain("there are more: " + next_page_command(context, opened.holdfast.url(), options, request.cursor));
+    complain("there are more: " + next_page_command(context, opened.holdfast.url(), options, cursor));
   }
   return exit_code;
 }

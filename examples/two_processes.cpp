@@ -22,19 +22,18 @@ const char* variable(const char* name) {
 /// The second process. The lock id is what makes a holder, so it travels where others cannot read it: not
 /// on the command line.
 int finish_the_job() {
-  const holdfast::DetachedLock detached{
-      .key = holdfast::LockKey::parse(variable("JOB_KEY")).value_or_throw(),
-      .id = holdfast::LockId::parse(variable("JOB_LOCK_ID")).value_or_throw(),
-      .ttl = holdfast::Ttl::of(10s).value_or_throw(),
-      .fence = holdfast::Fence::parse(variable("JOB_FENCE")).value_or_throw(),
-  };
+  const auto fence = holdfast::Fence::parse(variable("JOB_FENCE")).value_or_throw();
   auto hf = holdfast::open(variable("JOB_URL"));
-  auto guard = hf.locks().adopt(detached, {.ttl = 10s});
+  auto guard = hf.locks().adopt({.key = variable("JOB_KEY"),
+                                 .id = holdfast::LockId::parse(variable("JOB_LOCK_ID")).value_or_throw(),
+                                 .ttl = holdfast::Ttl::of(10s).value_or_throw(),
+                                 .fence = fence},
+                                {.ttl = 10s});
   if (!guard) {
     std::cout << "the lock ended before it was adopted\n";
     return 1;
   }
-  const bool same_fence = guard->fence() == detached.fence;
+  const bool same_fence = guard->fence() == fence;
   std::cout << "adopted with fence " << guard->fence().to_string() << '\n';
   return same_fence && guard->release() ? 0 : 1;
 }

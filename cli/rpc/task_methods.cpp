@@ -43,13 +43,15 @@ asio::awaitable<AsyncTasks> tasks_for_writing(const Call& call) {
 asio::awaitable<Json> create(Call call) {
   const auto& params = call.params;
   const auto owner = params.text("ownerId");
-  NewTask task;
-  task.method = params.text_if("requestMethod").value_or("");
-  task.ttl = params.milliseconds_if("ttl");
-  task.poll_interval = params.milliseconds_if("pollInterval");
-  if (const auto variables = params.json_if("variables")) task.variables = *variables;
-  task.request_key = params.text_if("requestKey").value_or("");
-  if (params.has("requestKey") && task.request_key.empty()) {
+  const auto method = params.text_if("requestMethod").value_or("");
+  const auto variables = params.json_if("variables").value_or(Json());
+  const auto request_key = params.text_if("requestKey").value_or("");
+  const NewTask task{.method = method,
+                     .ttl = params.milliseconds_if("ttl"),
+                     .poll_interval = params.milliseconds_if("pollInterval"),
+                     .variables = variables,
+                     .request_key = request_key};
+  if (params.has("requestKey") && request_key.empty()) {
     throw bad_params("requestKey: is empty; leave it out, or name the request");
   }
   auto tasks = co_await call.session->service().tasks();
@@ -76,8 +78,8 @@ std::string unreadable_json(const std::vector<Error>& unreadable) {
 asio::awaitable<Json> list(Call call) {
   const auto& params = call.params;
   const auto owner = params.text("ownerId");
-  ListTasks what;
-  what.cursor = params.text_if("cursor").value_or("");
+  const auto cursor = params.text_if("cursor").value_or("");
+  ListTasks what{.cursor = cursor};
   if (params.has("status")) what.status = status_of(params);
   what.limit = params.count_if("limit").value_or(what.limit);
   if (what.limit < 1 || what.limit > max_record_page) {

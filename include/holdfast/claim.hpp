@@ -6,7 +6,7 @@
 #include <memory>
 #include <optional>
 #include <stop_token>
-#include <string>
+#include <string_view>
 
 namespace holdfast {
 
@@ -38,13 +38,13 @@ class Claim {
   /// The lock. Releasing it ends the claim.
   [[nodiscard]] Guard& guard();
 
-  Task update_status(TaskStatus status, std::optional<std::string> message = {});
-  Task set_variables(const Json& changes);
+  Task update_status(TaskStatus status, std::optional<std::string_view> message = {});
+  Task set_variables(JsonView changes);
   /// These end the task and then release the lock. If the write is refused, the claim stays as it is.
-  Task complete(const Json& result, std::optional<std::string> message = {});
-  Task fail(std::optional<std::string> message = {});
+  Task complete(JsonView result, std::optional<std::string_view> message = {});
+  Task fail(std::optional<std::string_view> message = {});
   /// Failed, with a result that says more.
-  Task fail_with_result(const Json& result, std::optional<std::string> message = {});
+  Task fail_with_result(JsonView result, std::optional<std::string_view> message = {});
   /// Gives the task back, as it is. False if the lock was lost already.
   bool release();
 
@@ -52,13 +52,13 @@ class Claim {
   // function above returns or throws. The claim may end or move meanwhile; it ends the lock then, and what is
   // under way counts or is refused.
 
-  void update_status(TaskStatus status, std::optional<std::string> message, std::stop_token stop,
+  void update_status(TaskStatus status, std::optional<std::string_view> message, std::stop_token stop,
                      Done<Task> done);
-  void set_variables(const Json& changes, std::stop_token stop, Done<Task> done);
-  void complete(const Json& result, std::optional<std::string> message, std::stop_token stop,
+  void set_variables(JsonView changes, std::stop_token stop, Done<Task> done);
+  void complete(JsonView result, std::optional<std::string_view> message, std::stop_token stop,
                 Done<Task> done);
-  void fail(std::optional<std::string> message, std::stop_token stop, Done<Task> done);
-  void fail_with_result(const Json& result, std::optional<std::string> message, std::stop_token stop,
+  void fail(std::optional<std::string_view> message, std::stop_token stop, Done<Task> done);
+  void fail_with_result(JsonView result, std::optional<std::string_view> message, std::stop_token stop,
                         Done<Task> done);
   /// A stop request ends the waiting, not the release: that goes on in the background.
   void release(std::stop_token stop, Done<bool> done);

@@ -2,6 +2,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <holdfast/owned.hpp>
 #include <holdfast/result.hpp>
 #include <string>
 #include <string_view>
@@ -33,5 +34,8 @@ class Fence {
   explicit constexpr Fence(std::uint64_t value) noexcept : value_(value) {}
   std::uint64_t value_ = 0;
 };
+
+template <>
+struct detail::OwnedArgument<Fence> : OwnedAsItIs<Fence> {};
 
 }  // namespace holdfast

@@ -34,20 +34,21 @@ class FencedRegister {
 
   /// Writes the value, UTF-8 text. StaleFence if a higher fence of that lock has been seen, WrongLock if the
   /// register is guarded by another one. The first write decides by which.
-  std::uint64_t put(std::string_view text, const FencingToken& token, std::stop_token stop = {});
+  std::uint64_t put(std::string_view text, const FencingTokenView& token, std::stop_token stop = {});
   std::uint64_t put(std::string_view text, const Guard& guard, std::stop_token stop = {});
 
   /// Raises the fence without writing, so that older holders are shut out at once, and answers what is there.
   /// Nothing, and nothing raised, if it was never written.
-  std::optional<Value> guard(const FencingToken& token, std::stop_token stop = {});
+  std::optional<Value> guard(const FencingTokenView& token, std::stop_token stop = {});
   /// For operators: guarded by that lock from now on, whatever guarded it before. False if never written.
-  bool rebind(const FencingToken& token, std::stop_token stop = {});
+  bool rebind(const FencingTokenView& token, std::stop_token stop = {});
 
   void get(std::stop_token stop, Done<std::optional<Value>> done) const;
-  void put(std::string_view text, const FencingToken& token, std::stop_token stop, Done<std::uint64_t> done);
+  void put(std::string_view text, const FencingTokenView& token, std::stop_token stop,
+           Done<std::uint64_t> done);
   void put(std::string_view text, const Guard& guard, std::stop_token stop, Done<std::uint64_t> done);
-  void guard(const FencingToken& token, std::stop_token stop, Done<std::optional<Value>> done);
-  void rebind(const FencingToken& token, std::stop_token stop, Done<bool> done);
+  void guard(const FencingTokenView& token, std::stop_token stop, Done<std::optional<Value>> done);
+  void rebind(const FencingTokenView& token, std::stop_token stop, Done<bool> done);
 
  private:
   std::shared_ptr<StorageBackend> storage_;

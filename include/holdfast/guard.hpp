@@ -6,6 +6,7 @@
 #include <holdfast/clock.hpp>
 #include <holdfast/done.hpp>
 #include <holdfast/lock_types.hpp>
+#include <holdfast/owned.hpp>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -24,6 +25,8 @@ enum class LossReason : std::uint8_t {
 };
 [[nodiscard]] std::string_view to_string(LossReason reason) noexcept;
 
+struct DetachedLockView;
+
 /// A lock without a guard: what another process needs to adopt it. Not renewed by anyone meanwhile.
 struct DetachedLock {
   LockKey key;
@@ -35,7 +38,38 @@ struct DetachedLock {
   std::string authority = {};
   /// A copy of its acquire got lost and may still arrive: the adopter's release then prevents a late grant.
   bool acquire_may_be_repeated = false;
+  /// As an argument.
+  operator DetachedLockView() const noexcept;
 };
+
+/// A DetachedLock as an argument: `{.key = "upload", .id = id, .ttl = ttl, .fence = fence}`, or a
+/// DetachedLock. The text needs to be valid only until the call returns.
+struct DetachedLockView {
+  std::string_view key;
+  LockId id;
+  Ttl ttl;
+  Fence fence;
+  std::string_view authority = {};
+  bool acquire_may_be_repeated = false;
+};
+template <>
+struct detail::MembersOf<DetachedLockView> {
+  static auto of(auto& lock) {
+    auto& [key, id, ttl, fence, authority, acquire_may_be_repeated] = lock;
+    return std::tie(key, id, ttl, fence, authority, acquire_may_be_repeated);
+  }
+};
+
+inline DetachedLock::operator DetachedLockView() const noexcept {
+  // All members, so that a new one is not forgotten. The expiry is the engine's to say, when it is adopted.
+  const auto& [name, lock_id, length, number, expiry, store, may_be_repeated] = *this;
+  return {.key = name.str(),
+          .id = lock_id,
+          .ttl = length,
+          .fence = number,
+          .authority = store,
+          .acquire_may_be_repeated = may_be_repeated};
+}
 
 /// A held lock that is renewed while this object lives and released at most once, at its end. Movable; the
 /// moved-from guard is empty: it holds nothing, and release on it does nothing.

@@ -1,10 +1,21 @@
 #pragma once
 
+#include <holdfast/owned.hpp>
 #include <holdfast/result.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
+
+// Where the compiler can, it warns of a view that outlives what it was made from.
+#if defined(__clang__)
+#define HOLDFAST_LIFETIME_BOUND [[clang::lifetimebound]]
+#else
+#define HOLDFAST_LIFETIME_BOUND
+#endif
 
 namespace holdfast {
+
+class JsonView;
 
 /// JSON as text that is known to be valid. The library's own parser is not part of its interface;
 /// <holdfast/nlohmann.hpp> converts for those who use that one.
@@ -12,6 +23,7 @@ class Json {
  public:
   /// null
   Json() = default;
+  explicit Json(JsonView view);
   /// Any JSON value, kept as it is written but for space around it. InvalidArgument, naming the place, if it
   /// is none; duplicate names in an object keep the last.
   [[nodiscard]] static Result<Json> parse(std::string_view text);
@@ -30,4 +42,29 @@ class Json {
   std::string text_ = "null";
 };
 
+/// A Json as an argument: a function that takes one can be given a Json. Valid for as long as that is: to
+/// keep it longer than a call, keep the Json.
+class JsonView {
+ public:
+  /// null
+  constexpr JsonView() noexcept = default;
+  JsonView(const Json& json HOLDFAST_LIFETIME_BOUND) noexcept : text_(json.str()) {}
+
+  [[nodiscard]] constexpr std::string_view str() const noexcept { return text_; }
+  [[nodiscard]] constexpr bool is_null() const noexcept { return text_ == "null"; }
+  [[nodiscard]] constexpr bool is_object() const noexcept { return text_.starts_with('{'); }
+
+ private:
+  std::string_view text_ = "null";
+};
+
+inline Json::Json(JsonView view) : text_(view.str()) {}
+
+template <>
+struct detail::OwnedArgument<JsonView> {
+  using type = Json;
+};
+
 }  // namespace holdfast
+
+#undef HOLDFAST_LIFETIME_BOUND

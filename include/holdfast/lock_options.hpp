@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <holdfast/owned.hpp>
 #include <limits>
 #include <optional>
 
@@ -38,5 +39,7 @@ struct LockOptions {
   /// How long the destructor's release may take. Zero: no limit of its own.
   std::chrono::milliseconds dispose_timeout = std::chrono::milliseconds(0);
 };
+template <>
+struct detail::OwnedArgument<LockOptions> : OwnedAsItIs<LockOptions> {};
 
 }  // namespace holdfast

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <holdfast/clock.hpp>
 #include <holdfast/fence.hpp>
+#include <holdfast/owned.hpp>
 #include <holdfast/result.hpp>
 #include <optional>
 #include <string>
@@ -66,6 +67,11 @@ class Ttl {
   explicit constexpr Ttl(std::chrono::milliseconds length) noexcept : length_(length) {}
   std::chrono::milliseconds length_;
 };
+
+template <>
+struct detail::OwnedArgument<LockId> : OwnedAsItIs<LockId> {};
+template <>
+struct detail::OwnedArgument<Ttl> : OwnedAsItIs<Ttl> {};
 
 /// A held lock as stored, raw id included. `expires_at_ms` and `acquired_at_ms` are wall-clock times of
 /// the engine's clock, in milliseconds since the epoch.

@@ -5,6 +5,7 @@
 #include <holdfast/lock_backend.hpp>
 #include <holdfast/lock_options.hpp>
 #include <holdfast/log.hpp>
+#include <holdfast/owned.hpp>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -16,6 +17,22 @@ namespace holdfast {
 
 class LockRuntime;
 class Observer;
+
+/// Which page of the locks that are held.
+struct ListLocks {
+  /// Empty for the first page, else the cursor of the page before. Opaque; a foreign one is InvalidArgument.
+  std::string_view cursor = {};
+  /// Clamped to 1..max_list_limit.
+  std::size_t limit = 100;
+  BootTime deadline = never;
+};
+template <>
+struct detail::MembersOf<ListLocks> {
+  static auto of(auto& what) {
+    auto& [cursor, limit, deadline] = what;
+    return std::tie(cursor, limit, deadline);
+  }
+};
 
 /// The lock policies over one engine: waiting, retrying, guarding, renewing. Cheap to copy; copies share
 /// everything. Guards keep the engine alive, so they may outlive this. The last copy waits, on a thread of
@@ -56,7 +73,7 @@ class Locks {
 
   /// Guards a lock that was detached, here or in another process: extends it first, which proves it.
   /// Nothing if the lock is gone.
-  [[nodiscard]] std::optional<Guard> adopt(const DetachedLock& lock, const LockOptions& options = {},
+  [[nodiscard]] std::optional<Guard> adopt(const DetachedLockView& lock, const LockOptions& options = {},
                                            std::stop_token stop = {});
 
   /// Waits for the lock as lock() does, durably, without a guard: it ends when it is released by id or
@@ -78,7 +95,7 @@ class Locks {
   /// Whether that id holds that key. For diagnosis only: it may be untrue a moment later.
   [[nodiscard]] bool owns(std::string_view key, std::string_view lock_id, std::stop_token stop = {});
   /// The live locks with their raw keys and ids, a page at a time.
-  [[nodiscard]] LockPage list_raw(ListRequest request = {}, std::stop_token stop = {});
+  [[nodiscard]] LockPage list_raw(const ListLocks& what = {}, std::stop_token stop = {});
 
   /// For operators: takes the lock away from whoever holds it, and says whose it was; nothing if nobody held
   /// it. The old holder's release and extend find nothing from then on, and the next grant's fence is higher,
@@ -98,7 +115,7 @@ class Locks {
   void lock(std::string_view key, const LockOptions& options, std::stop_token stop, Done<Guard> done);
   void try_lock(std::string_view key, const LockOptions& options, std::stop_token stop,
                 Done<std::optional<Guard>> done);
-  void adopt(const DetachedLock& lock, const LockOptions& options, std::stop_token stop,
+  void adopt(const DetachedLockView& lock, const LockOptions& options, std::stop_token stop,
              Done<std::optional<Guard>> done);
   void acquire(std::string_view key, const LockOptions& options, std::stop_token stop,
                Done<DetachedLock> done);
@@ -111,7 +128,7 @@ class Locks {
   void get_by_key_raw(std::string_view key, std::stop_token stop, Done<std::optional<LockRecord>> done);
   void get_by_id_raw(std::string_view lock_id, std::stop_token stop, Done<std::optional<LockRecord>> done);
   void owns(std::string_view key, std::string_view lock_id, std::stop_token stop, Done<bool> done);
-  void list_raw(ListRequest request, std::stop_token stop, Done<LockPage> done);
+  void list_raw(const ListLocks& what, std::stop_token stop, Done<LockPage> done);
   void break_lock(std::string_view key, std::string_view reason, std::stop_token stop,
                   Done<std::optional<LockInfo>> done);
   void break_lock(std::string_view key, std::string_view reason, Fence held_with, std::stop_token stop,

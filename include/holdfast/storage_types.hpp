@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <holdfast/fence.hpp>
+#include <holdfast/owned.hpp>
 #include <holdfast/result.hpp>
 #include <optional>
 #include <string>
@@ -54,6 +55,8 @@ class RecordData {
   std::int64_t created_at_ms_;
 };
 
+struct FencingTokenView;
+
 /// A fence and where it comes from. Fences of another authority or another lock are never compared with it.
 struct FencingToken {
   /// LockBackend::authority(): the store that counted the fence.
@@ -61,7 +64,30 @@ struct FencingToken {
   /// The lock's key, normalised.
   std::string lock_key;
   Fence fence;
+  /// As an argument.
+  operator FencingTokenView() const noexcept;
   friend bool operator==(const FencingToken&, const FencingToken&) = default;
+};
+
+/// A FencingToken as an argument: `{.authority = guard.authority(), .lock_key = guard.key(), .fence =
+/// guard.fence()}`, or a FencingToken. The text needs to be valid only until the call returns.
+struct FencingTokenView {
+  std::string_view authority;
+  std::string_view lock_key;
+  Fence fence;
+  explicit operator FencingToken() const {
+    return {.authority = std::string(authority), .lock_key = std::string(lock_key), .fence = fence};
+  }
+};
+
+inline FencingToken::operator FencingTokenView() const noexcept {
+  const auto& [of, key, number] = *this;  // all members, so that a new one is not forgotten
+  return {.authority = of, .lock_key = key, .fence = number};
+}
+
+template <>
+struct detail::OwnedArgument<FencingTokenView> {
+  using type = FencingToken;
 };
 
 /// A record as stored.

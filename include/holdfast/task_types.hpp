@@ -2,7 +2,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <holdfast/clock.hpp>
 #include <holdfast/json.hpp>
+#include <holdfast/owned.hpp>
 #include <holdfast/storage_types.hpp>
 #include <optional>
 #include <string>
@@ -52,26 +54,60 @@ struct Task {
 [[nodiscard]] std::string owner_of(std::string_view subject, std::string_view client_id = {},
                                    std::string_view session_id = {});
 
+// The text in these needs to be valid only until the call returns that takes them. Write them in the call,
+// `tasks.create("alice", {.method = name})`, in a co_await expression too. To keep one, keep its text as
+// well.
+
 /// What a task begins with.
 struct NewTask {
   /// What was asked for, in the caller's words ("tools/call").
-  std::string method = {};
+  std::string_view method = {};
   /// Empty: the store's default. Over the store's maximum: TtlTooLong.
   std::optional<std::chrono::milliseconds> ttl = std::nullopt;
   std::optional<std::chrono::milliseconds> poll_interval = std::nullopt;
   /// An object, or null for none.
-  Json variables = {};
+  JsonView variables = {};
   /// Not empty: the same owner and key give the same task for as long as that lives, however often it is
   /// asked for; with another method, ttl, poll interval or variables it is RequestKeyConflict.
-  std::string request_key = {};
+  std::string_view request_key = {};
+};
+template <>
+struct detail::MembersOf<NewTask> {
+  static auto of(auto& task) {
+    auto& [method, ttl, poll_interval, variables, request_key] = task;
+    return std::tie(method, ttl, poll_interval, variables, request_key);
+  }
 };
 
 struct ListTasks {
   /// Empty for the first page, else the cursor of the page before. BadCursor if it is neither.
-  std::string cursor = {};
+  std::string_view cursor = {};
   std::optional<TaskStatus> status = std::nullopt;
   /// Clamped to 1..1000.
   std::size_t limit = 50;
+};
+template <>
+struct detail::MembersOf<ListTasks> {
+  static auto of(auto& what) {
+    auto& [cursor, status, limit] = what;
+    return std::tie(cursor, status, limit);
+  }
+};
+
+/// Whose tasks there are: for operators.
+struct ListTaskOwners {
+  /// Empty for the first page, else the cursor of the page before. Opaque; a foreign one is InvalidArgument.
+  std::string_view cursor = {};
+  /// Clamped to 1..1000.
+  std::size_t limit = 100;
+  BootTime deadline = never;
+};
+template <>
+struct detail::MembersOf<ListTaskOwners> {
+  static auto of(auto& what) {
+    auto& [cursor, limit, deadline] = what;
+    return std::tie(cursor, limit, deadline);
+  }
 };
 
 struct TaskPage {

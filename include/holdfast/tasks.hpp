@@ -44,26 +44,26 @@ class Tasks {
 
   /// For operators: whose tasks there are, a page at a time, by the names that these functions take. A page
   /// may be empty though there are more: the cursor tells. See StorageBackend::list_owners.
-  [[nodiscard]] OwnerPage owners(ListOwners what = {}, std::stop_token stop = {});
+  [[nodiscard]] OwnerPage owners(const ListTaskOwners& what = {}, std::stop_token stop = {});
 
   /// Without a message the old one goes.
   Task update_status(std::string_view owner, std::string_view id, TaskStatus status,
-                     std::optional<std::string> message = {}, std::stop_token stop = {});
+                     std::optional<std::string_view> message = {}, std::stop_token stop = {});
   /// `changes` is an object: its members replace those of the same name, null deletes.
-  Task set_variables(std::string_view owner, std::string_view id, const Json& changes,
+  Task set_variables(std::string_view owner, std::string_view id, JsonView changes,
                      std::stop_token stop = {});
   /// Before the end. Two who set a result at once: ConcurrentChange for the second.
-  Task set_result(std::string_view owner, std::string_view id, const Json& result, std::stop_token stop = {});
+  Task set_result(std::string_view owner, std::string_view id, JsonView result, std::stop_token stop = {});
   /// Result and state in one write.
-  Task complete_with_result(std::string_view owner, std::string_view id, const Json& result,
-                            std::optional<std::string> message = {}, std::stop_token stop = {});
-  Task fail(std::string_view owner, std::string_view id, std::optional<std::string> message = {},
+  Task complete_with_result(std::string_view owner, std::string_view id, JsonView result,
+                            std::optional<std::string_view> message = {}, std::stop_token stop = {});
+  Task fail(std::string_view owner, std::string_view id, std::optional<std::string_view> message = {},
             std::stop_token stop = {});
   /// Failed, with a result that says more; in one write.
-  Task fail_with_result(std::string_view owner, std::string_view id, const Json& result,
-                        std::optional<std::string> message = {}, std::stop_token stop = {});
+  Task fail_with_result(std::string_view owner, std::string_view id, JsonView result,
+                        std::optional<std::string_view> message = {}, std::stop_token stop = {});
   /// Never carries the fence: whoever asked for the task may call it off, whoever works on it.
-  Task cancel(std::string_view owner, std::string_view id, std::optional<std::string> message = {},
+  Task cancel(std::string_view owner, std::string_view id, std::optional<std::string_view> message = {},
               std::stop_token stop = {});
   /// False if it was not there.
   bool remove(std::string_view owner, std::string_view id, std::stop_token stop = {});
@@ -82,14 +82,14 @@ class Tasks {
   /// The same store, but every write carries this fence: refused as StaleFence once the record has seen a
   /// higher one, as WrongLock if another lock guards it.
   [[nodiscard]] Tasks with_fence(const Guard& guard) const;
-  [[nodiscard]] Tasks with_fence(FencingToken token) const;
+  [[nodiscard]] Tasks with_fence(const FencingTokenView& token) const;
   [[nodiscard]] const std::optional<FencingToken>& fence() const noexcept { return fence_; }
 
   /// Binds the task to this lock, if it is bound to none, and raises its fence. Changes nothing else.
-  Task bind(std::string_view owner, std::string_view id, const FencingToken& token,
+  Task bind(std::string_view owner, std::string_view id, const FencingTokenView& token,
             std::stop_token stop = {});
   /// For operators: the task is guarded by this lock from now on, or by none, whatever guarded it before.
-  Task rebind(std::string_view owner, std::string_view id, const std::optional<FencingToken>& token,
+  Task rebind(std::string_view owner, std::string_view id, const std::optional<FencingTokenView>& token,
               std::stop_token stop = {});
 
   /// Takes the task to work on it; see Claim. Waits for its lock as Locks::lock does. NotFound if it is not
@@ -109,20 +109,20 @@ class Tasks {
   void create(std::string_view owner, const NewTask& task, std::stop_token stop, Done<Task> done);
   void get(std::string_view owner, std::string_view id, std::stop_token stop, Done<Task> done);
   void list(std::string_view owner, const ListTasks& what, std::stop_token stop, Done<TaskPage> done);
-  void owners(ListOwners what, std::stop_token stop, Done<OwnerPage> done);
+  void owners(const ListTaskOwners& what, std::stop_token stop, Done<OwnerPage> done);
   void update_status(std::string_view owner, std::string_view id, TaskStatus status,
-                     std::optional<std::string> message, std::stop_token stop, Done<Task> done);
-  void set_variables(std::string_view owner, std::string_view id, const Json& changes, std::stop_token stop,
+                     std::optional<std::string_view> message, std::stop_token stop, Done<Task> done);
+  void set_variables(std::string_view owner, std::string_view id, JsonView changes, std::stop_token stop,
                      Done<Task> done);
-  void set_result(std::string_view owner, std::string_view id, const Json& result, std::stop_token stop,
+  void set_result(std::string_view owner, std::string_view id, JsonView result, std::stop_token stop,
                   Done<Task> done);
-  void complete_with_result(std::string_view owner, std::string_view id, const Json& result,
-                            std::optional<std::string> message, std::stop_token stop, Done<Task> done);
-  void fail(std::string_view owner, std::string_view id, std::optional<std::string> message,
+  void complete_with_result(std::string_view owner, std::string_view id, JsonView result,
+                            std::optional<std::string_view> message, std::stop_token stop, Done<Task> done);
+  void fail(std::string_view owner, std::string_view id, std::optional<std::string_view> message,
             std::stop_token stop, Done<Task> done);
-  void fail_with_result(std::string_view owner, std::string_view id, const Json& result,
-                        std::optional<std::string> message, std::stop_token stop, Done<Task> done);
-  void cancel(std::string_view owner, std::string_view id, std::optional<std::string> message,
+  void fail_with_result(std::string_view owner, std::string_view id, JsonView result,
+                        std::optional<std::string_view> message, std::stop_token stop, Done<Task> done);
+  void cancel(std::string_view owner, std::string_view id, std::optional<std::string_view> message,
               std::stop_token stop, Done<Task> done);
   void remove(std::string_view owner, std::string_view id, std::stop_token stop, Done<bool> done);
   void get_result(std::string_view owner, std::string_view id, std::stop_token stop,
@@ -131,9 +131,9 @@ class Tasks {
   /// is Internal, unless it is an Error.
   void wait(std::string_view owner, std::string_view id, std::chrono::milliseconds timeout,
             std::function<bool(const Task&)> until, std::stop_token stop, Done<std::optional<Task>> done);
-  void bind(std::string_view owner, std::string_view id, const FencingToken& token, std::stop_token stop,
+  void bind(std::string_view owner, std::string_view id, const FencingTokenView& token, std::stop_token stop,
             Done<Task> done);
-  void rebind(std::string_view owner, std::string_view id, const std::optional<FencingToken>& token,
+  void rebind(std::string_view owner, std::string_view id, const std::optional<FencingTokenView>& token,
               std::stop_token stop, Done<Task> done);
   void claim(std::string_view owner, std::string_view id, const LockOptions& how, std::stop_token stop,
              Done<Claim> done);

@@ -15,8 +15,8 @@ namespace holdfast::flow {
 /// started, on that thread, and goes on where its last step ended (see Flow).
 ///
 /// Its parameters must be values or owned by somebody who outlives it: a caller that only starts it is gone
-/// before it ends. g++ 12 destroys temporaries with destructors twice that are made inside a co_await
-/// expression's braces: give such arguments a name first.
+/// before it ends. g++ 12 destroys aggregates with destructors twice that are made inside a co_await
+/// expression (docs/adr/0006-arguments-are-views.md): give such arguments a name first.
 template <class T>
 class [[nodiscard]] Op {
  public:

@@ -19,6 +19,23 @@ void start(Op<T> operation, Done<T> done) {
   Op<T>::start(std::move(operation), std::move(done));
 }
 
+/// InvalidArgument if its key is none.
+Result<DetachedLock> detached_lock(const DetachedLockView& lock) {
+  const auto& [name, id, ttl, fence, authority, acquire_may_be_repeated] = lock;  // all members
+  auto key = LockKey::parse(name);
+  if (!key) return key.error();
+  return DetachedLock{.key = *std::move(key),
+                      .id = id,
+                      .ttl = ttl,
+                      .fence = fence,
+                      .authority = std::string(authority),
+                      .acquire_may_be_repeated = acquire_may_be_repeated};
+}
+
+ListRequest list_request(const ListLocks& what) {
+  return {.cursor = std::string(what.cursor), .limit = what.limit, .deadline = what.deadline};
+}
+
 }  // namespace
 
 class Locks::End {
@@ -59,13 +76,17 @@ void Locks::try_lock(std::string_view key, const LockOptions& options, std::stop
         std::move(done));
 }
 
-std::optional<Guard> Locks::adopt(const DetachedLock& lock, const LockOptions& options,
+std::optional<Guard> Locks::adopt(const DetachedLockView& lock, const LockOptions& options,
                                   std::stop_token stop) {
-  return run(locks::adopt(Flow::blocking(), runtime_, lock, options, std::move(stop)));
+  return run(locks::adopt(Flow::blocking(), runtime_, detached_lock(lock).value_or_throw(), options,
+                          std::move(stop)));
 }
-void Locks::adopt(const DetachedLock& lock, const LockOptions& options, std::stop_token stop,
+void Locks::adopt(const DetachedLockView& lock, const LockOptions& options, std::stop_token stop,
                   Done<std::optional<Guard>> done) {
-  start(locks::adopt(runtime_->completing(), runtime_, lock, options, std::move(stop)), std::move(done));
+  auto detached = detached_lock(lock);
+  if (!detached) return done(detached.error());
+  start(locks::adopt(runtime_->completing(), runtime_, *std::move(detached), options, std::move(stop)),
+        std::move(done));
 }
 
 DetachedLock Locks::acquire(std::string_view key, const LockOptions& options, std::stop_token stop) {
@@ -150,11 +171,11 @@ void Locks::owns(std::string_view key, std::string_view lock_id, std::stop_token
       std::move(done));
 }
 
-LockPage Locks::list_raw(ListRequest request, std::stop_token stop) {
-  return run(locks::list(Flow::blocking(), runtime_, std::move(request), std::move(stop)));
+LockPage Locks::list_raw(const ListLocks& what, std::stop_token stop) {
+  return run(locks::list(Flow::blocking(), runtime_, list_request(what), std::move(stop)));
 }
-void Locks::list_raw(ListRequest request, std::stop_token stop, Done<LockPage> done) {
-  start(locks::list(runtime_->completing(), runtime_, std::move(request), std::move(stop)), std::move(done));
+void Locks::list_raw(const ListLocks& what, std::stop_token stop, Done<LockPage> done) {
+  start(locks::list(runtime_->completing(), runtime_, list_request(what), std::move(stop)), std::move(done));
 }
 
 std::optional<LockInfo> Locks::break_lock(std::string_view key, std::string_view reason,

@@ -88,7 +88,7 @@ Result<Task> task_of(const Outcome& outcome, const Address& task) {
 
 }  // namespace
 
-Op<Task> create(Call call, std::string owner, NewTask task) {
+Op<Task> create(Call call, std::string owner, detail::Owned<NewTask> task) {
   const auto& options = call.store->options;
   const auto checked = checked_owner(owner, options.allow_anonymous).value_or_throw();
   const auto creation =

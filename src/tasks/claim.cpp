@@ -7,6 +7,7 @@
 namespace holdfast {
 namespace {
 
+using detail::owned;
 using flow::Flow;
 using flow::Op;
 using tasks::Call;
@@ -102,52 +103,53 @@ Guard& Claim::guard() {
   return claimed()->guard();
 }
 
-Task Claim::update_status(TaskStatus status, std::optional<std::string> message) {
-  return tasks::run(to_status(Flow::blocking(), claimed(), status, std::move(message), {}));
+Task Claim::update_status(TaskStatus status, std::optional<std::string_view> message) {
+  return tasks::run(to_status(Flow::blocking(), claimed(), status, owned(message), {}));
 }
-void Claim::update_status(TaskStatus status, std::optional<std::string> message, std::stop_token stop,
+void Claim::update_status(TaskStatus status, std::optional<std::string_view> message, std::stop_token stop,
                           Done<Task> done) {
   if (auto why = unusable()) return done(*std::move(why));
-  Op<Task>::start(to_status(completing(claimed_), claimed_, status, std::move(message), std::move(stop)),
+  Op<Task>::start(to_status(completing(claimed_), claimed_, status, owned(message), std::move(stop)),
                   std::move(done));
 }
 
-Task Claim::set_variables(const Json& changes) {
-  return tasks::run(with_variables(Flow::blocking(), claimed(), changes, {}));
+Task Claim::set_variables(JsonView changes) {
+  return tasks::run(with_variables(Flow::blocking(), claimed(), owned(changes), {}));
 }
-void Claim::set_variables(const Json& changes, std::stop_token stop, Done<Task> done) {
+void Claim::set_variables(JsonView changes, std::stop_token stop, Done<Task> done) {
   if (auto why = unusable()) return done(*std::move(why));
-  Op<Task>::start(with_variables(completing(claimed_), claimed_, changes, std::move(stop)), std::move(done));
+  Op<Task>::start(with_variables(completing(claimed_), claimed_, owned(changes), std::move(stop)),
+                  std::move(done));
 }
 
-Task Claim::complete(const Json& result, std::optional<std::string> message) {
+Task Claim::complete(JsonView result, std::optional<std::string_view> message) {
   return tasks::run(
-      with_result(Flow::blocking(), claimed(), TaskStatus::completed, result, std::move(message), {}));
+      with_result(Flow::blocking(), claimed(), TaskStatus::completed, owned(result), owned(message), {}));
 }
-void Claim::complete(const Json& result, std::optional<std::string> message, std::stop_token stop,
+void Claim::complete(JsonView result, std::optional<std::string_view> message, std::stop_token stop,
                      Done<Task> done) {
   if (auto why = unusable()) return done(*std::move(why));
-  Op<Task>::start(with_result(completing(claimed_), claimed_, TaskStatus::completed, result,
-                              std::move(message), std::move(stop)),
+  Op<Task>::start(with_result(completing(claimed_), claimed_, TaskStatus::completed, owned(result),
+                              owned(message), std::move(stop)),
                   std::move(done));
 }
 
-Task Claim::fail(std::optional<std::string> message) {
-  return update_status(TaskStatus::failed, std::move(message));
+Task Claim::fail(std::optional<std::string_view> message) {
+  return update_status(TaskStatus::failed, message);
 }
-void Claim::fail(std::optional<std::string> message, std::stop_token stop, Done<Task> done) {
-  update_status(TaskStatus::failed, std::move(message), std::move(stop), std::move(done));
+void Claim::fail(std::optional<std::string_view> message, std::stop_token stop, Done<Task> done) {
+  update_status(TaskStatus::failed, message, std::move(stop), std::move(done));
 }
 
-Task Claim::fail_with_result(const Json& result, std::optional<std::string> message) {
+Task Claim::fail_with_result(JsonView result, std::optional<std::string_view> message) {
   return tasks::run(
-      with_result(Flow::blocking(), claimed(), TaskStatus::failed, result, std::move(message), {}));
+      with_result(Flow::blocking(), claimed(), TaskStatus::failed, owned(result), owned(message), {}));
 }
-void Claim::fail_with_result(const Json& result, std::optional<std::string> message, std::stop_token stop,
+void Claim::fail_with_result(JsonView result, std::optional<std::string_view> message, std::stop_token stop,
                              Done<Task> done) {
   if (auto why = unusable()) return done(*std::move(why));
-  Op<Task>::start(with_result(completing(claimed_), claimed_, TaskStatus::failed, result, std::move(message),
-                              std::move(stop)),
+  Op<Task>::start(with_result(completing(claimed_), claimed_, TaskStatus::failed, owned(result),
+                              owned(message), std::move(stop)),
                   std::move(done));
 }
 

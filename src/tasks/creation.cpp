@@ -24,14 +24,14 @@ constexpr std::size_t max_method_bytes = 1024;
 
 /// A task that was asked for under a request key is called after it: whoever asks again finds it by its name,
 /// in the same step that would create it, and no second entry has to live and die with it.
-Result<std::string> task_id(const std::string& owner, const std::string& request_key) {
+Result<std::string> task_id(const std::string& owner, std::string_view request_key) {
   std::array<unsigned char, 16> bytes{};
   if (request_key.empty()) {
     sys::random_bytes(bytes);
     return core::uuid_v4(bytes);
   }
-  const auto digest =
-      core::sha256("holdfast request\n" + std::to_string(owner.size()) + "\n" + owner + request_key);
+  const auto digest = core::sha256("holdfast request\n" + std::to_string(owner.size()) + "\n" + owner +
+                                   std::string(request_key));
   if (!digest) return digest.error();
   std::copy_n(digest->begin(), bytes.size(), bytes.begin());
   return core::uuid_v8(bytes);
@@ -76,7 +76,7 @@ Status check_texts(const NewTask& task) {
 
 Result<Members> first_variables(const NewTask& task, const TaskOptions& options) {
   if (task.variables.is_null()) return Members();
-  auto variables = checked_variables(task.variables, options);
+  auto variables = checked_variables(Json(task.variables), options);
   if (!variables) return variables.error();
   Members kept;  // null is how a variable is deleted, so none begins with it
   for (const auto& [name, value] : variables->all()) {
@@ -111,13 +111,13 @@ Result<Creation> Creation::prepare(const std::string& owner, const NewTask& task
   }
   auto record = TaskRecord::begin({.id = *std::move(id),
                                    .owner = owner,
-                                   .method = task.method,
+                                   .method = std::string(task.method),
                                    .now_ms = now_ms,
                                    .ttl = *ttl,
                                    .poll_interval = poll_interval,
                                    .variables = *std::move(variables)});
   return Creation(*std::move(key), std::move(record), std::move(origin), options.max_tasks_per_owner,
-                  task.request_key);
+                  std::string(task.request_key));
 }
 
 Result<CreateRecord> Creation::request(std::optional<FencingToken> fence) const {

@@ -6,6 +6,7 @@
 
 namespace holdfast {
 
+using detail::owned;
 using flow::Flow;
 using flow::Op;
 using tasks::run;
@@ -111,13 +112,15 @@ void FencedRegister::get(std::stop_token stop, Done<std::optional<Value>> done) 
         std::move(done));
 }
 
-std::uint64_t FencedRegister::put(std::string_view text, const FencingToken& token, std::stop_token stop) {
-  return run(put_value({Flow::blocking(), storage_, key_, std::move(stop)}, std::string(text), token));
+std::uint64_t FencedRegister::put(std::string_view text, const FencingTokenView& token,
+                                  std::stop_token stop) {
+  return run(put_value({Flow::blocking(), storage_, key_, std::move(stop)}, std::string(text), owned(token)));
 }
-void FencedRegister::put(std::string_view text, const FencingToken& token, std::stop_token stop,
+void FencedRegister::put(std::string_view text, const FencingTokenView& token, std::stop_token stop,
                          Done<std::uint64_t> done) {
   start(*background_,
-        put_value({Flow::completing(background_), storage_, key_, std::move(stop)}, std::string(text), token),
+        put_value({Flow::completing(background_), storage_, key_, std::move(stop)}, std::string(text),
+                  owned(token)),
         std::move(done));
 }
 
@@ -131,19 +134,22 @@ void FencedRegister::put(std::string_view text, const Guard& guard, std::stop_to
   put(text, *token, std::move(stop), std::move(done));
 }
 
-std::optional<Value> FencedRegister::guard(const FencingToken& token, std::stop_token stop) {
-  return run(guard_value({Flow::blocking(), storage_, key_, std::move(stop)}, token));
+std::optional<Value> FencedRegister::guard(const FencingTokenView& token, std::stop_token stop) {
+  return run(guard_value({Flow::blocking(), storage_, key_, std::move(stop)}, owned(token)));
 }
-void FencedRegister::guard(const FencingToken& token, std::stop_token stop, Done<std::optional<Value>> done) {
-  start(*background_, guard_value({Flow::completing(background_), storage_, key_, std::move(stop)}, token),
+void FencedRegister::guard(const FencingTokenView& token, std::stop_token stop,
+                           Done<std::optional<Value>> done) {
+  start(*background_,
+        guard_value({Flow::completing(background_), storage_, key_, std::move(stop)}, owned(token)),
         std::move(done));
 }
 
-bool FencedRegister::rebind(const FencingToken& token, std::stop_token stop) {
-  return run(rebind_value({Flow::blocking(), storage_, key_, std::move(stop)}, token));
+bool FencedRegister::rebind(const FencingTokenView& token, std::stop_token stop) {
+  return run(rebind_value({Flow::blocking(), storage_, key_, std::move(stop)}, owned(token)));
 }
-void FencedRegister::rebind(const FencingToken& token, std::stop_token stop, Done<bool> done) {
-  start(*background_, rebind_value({Flow::completing(background_), storage_, key_, std::move(stop)}, token),
+void FencedRegister::rebind(const FencingTokenView& token, std::stop_token stop, Done<bool> done) {
+  start(*background_,
+        rebind_value({Flow::completing(background_), storage_, key_, std::move(stop)}, owned(token)),
         std::move(done));
 }
 

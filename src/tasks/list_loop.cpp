@@ -16,8 +16,8 @@ Error unreadable_task(const UnreadableRecord& record) {
 
 }  // namespace
 
-ListLoop::ListLoop(std::string owner, std::string stored_owner, ListTasks what)
-    : owner_(std::move(owner)), stored_owner_(std::move(stored_owner)), what_(std::move(what)) {
+ListLoop::ListLoop(std::string owner, std::string stored_owner, const ListTasks& what)
+    : owner_(std::move(owner)), stored_owner_(std::move(stored_owner)), what_(what) {
   what_.limit = std::clamp<std::size_t>(what_.limit, 1, max_record_page);
 }
 

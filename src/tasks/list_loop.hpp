@@ -18,7 +18,8 @@ class ListLoop {
   /// With a filter a page may come to its end without being full; whoever wants more goes on with its cursor.
   static constexpr std::size_t max_records_looked_at = 10'000;
 
-  ListLoop(std::string owner, std::string stored_owner, ListTasks what);
+  /// The cursor needs to be valid only until `start` has returned.
+  ListLoop(std::string owner, std::string stored_owner, const ListTasks& what);
 
   [[nodiscard]] Action start();
   [[nodiscard]] Action resume(const Result<RecordPage>& answer);

@@ -15,10 +15,10 @@ namespace holdfast::tasks {
 
 // What Tasks promises, operation by operation; see there. Arguments are as the caller gave them, unchecked.
 
-[[nodiscard]] flow::Op<Task> create(Call call, std::string owner, NewTask task);
+[[nodiscard]] flow::Op<Task> create(Call call, std::string owner, detail::Owned<NewTask> task);
 [[nodiscard]] flow::Op<Task> get(Call call, std::string owner, std::string id);
-[[nodiscard]] flow::Op<TaskPage> list(Call call, std::string owner, ListTasks what);
-[[nodiscard]] flow::Op<OwnerPage> owners(Call call, ListOwners what);
+[[nodiscard]] flow::Op<TaskPage> list(Call call, std::string owner, detail::Owned<ListTasks> what);
+[[nodiscard]] flow::Op<OwnerPage> owners(Call call, detail::Owned<ListTaskOwners> what);
 [[nodiscard]] flow::Op<std::optional<Json>> get_result(Call call, std::string owner, std::string id);
 
 [[nodiscard]] flow::Op<Task> update_status(Call call, std::string owner, std::string id, TaskStatus status,

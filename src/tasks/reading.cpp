@@ -22,11 +22,11 @@ Op<Task> get(Call call, std::string owner, std::string id) {
   co_return record->task((*stored)->version, (*stored)->incarnation, (*stored)->guarded_by);
 }
 
-Op<TaskPage> list(Call call, std::string owner, ListTasks what) {
+Op<TaskPage> list(Call call, std::string owner, detail::Owned<ListTasks> what) {
   const auto checked = checked_owner(owner, call.store->options.allow_anonymous).value_or_throw();
   // Any name will do: it is the owner that must be valid.
   (void)RecordKey::of(stored_owner(checked), "").value_or_throw();
-  ListLoop loop(checked, stored_owner(checked), std::move(what));
+  ListLoop loop(checked, stored_owner(checked), what);
   auto action = loop.start();
   while (auto* request = std::get_if<ListRecords>(&action)) {
     const auto page = co_await call.ask(&StorageBackend::list, std::move(*request));
@@ -35,8 +35,11 @@ Op<TaskPage> list(Call call, std::string owner, ListTasks what) {
   co_return std::get<ListLoop::Finished>(std::move(action)).result;
 }
 
-Op<OwnerPage> owners(Call call, ListOwners what) {
-  auto page = co_await call.ask(&StorageBackend::list_owners, std::move(what));
+Op<OwnerPage> owners(Call call, detail::Owned<ListTaskOwners> what) {
+  const ListTaskOwners wanted = what;
+  ListOwners request{
+      .cursor = std::string(wanted.cursor), .limit = wanted.limit, .deadline = wanted.deadline};
+  auto page = co_await call.ask(&StorageBackend::list_owners, std::move(request));
   if (!page) co_return page.error();
   std::vector<std::string> names;
   for (const auto& stored : page->owners) {

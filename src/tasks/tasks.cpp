@@ -8,6 +8,7 @@
 
 namespace holdfast {
 
+using detail::owned;
 using flow::Flow;
 using flow::Op;
 using std::string;
@@ -43,10 +44,10 @@ tasks::Call Tasks::completing(std::stop_token stop) const {
 }
 
 Task Tasks::create(std::string_view owner, const NewTask& task, std::stop_token stop) {
-  return run(tasks::create(blocking(std::move(stop)), string(owner), task));
+  return run(tasks::create(blocking(std::move(stop)), string(owner), owned(task)));
 }
 void Tasks::create(std::string_view owner, const NewTask& task, std::stop_token stop, Done<Task> done) {
-  start(*store_->background, tasks::create(completing(std::move(stop)), string(owner), task),
+  start(*store_->background, tasks::create(completing(std::move(stop)), string(owner), owned(task)),
         std::move(done));
 }
 
@@ -59,96 +60,97 @@ void Tasks::get(std::string_view owner, std::string_view id, std::stop_token sto
 }
 
 TaskPage Tasks::list(std::string_view owner, const ListTasks& what, std::stop_token stop) {
-  return run(tasks::list(blocking(std::move(stop)), string(owner), what));
+  return run(tasks::list(blocking(std::move(stop)), string(owner), owned(what)));
 }
 void Tasks::list(std::string_view owner, const ListTasks& what, std::stop_token stop, Done<TaskPage> done) {
-  start(*store_->background, tasks::list(completing(std::move(stop)), string(owner), what), std::move(done));
+  start(*store_->background, tasks::list(completing(std::move(stop)), string(owner), owned(what)),
+        std::move(done));
 }
 
-OwnerPage Tasks::owners(ListOwners what, std::stop_token stop) {
-  return run(tasks::owners(blocking(std::move(stop)), std::move(what)));
+OwnerPage Tasks::owners(const ListTaskOwners& what, std::stop_token stop) {
+  return run(tasks::owners(blocking(std::move(stop)), owned(what)));
 }
-void Tasks::owners(ListOwners what, std::stop_token stop, Done<OwnerPage> done) {
-  start(*store_->background, tasks::owners(completing(std::move(stop)), std::move(what)), std::move(done));
+void Tasks::owners(const ListTaskOwners& what, std::stop_token stop, Done<OwnerPage> done) {
+  start(*store_->background, tasks::owners(completing(std::move(stop)), owned(what)), std::move(done));
 }
 
 Task Tasks::update_status(std::string_view owner, std::string_view id, TaskStatus status,
-                          std::optional<string> message, std::stop_token stop) {
+                          std::optional<std::string_view> message, std::stop_token stop) {
   return run(
-      tasks::update_status(blocking(std::move(stop)), string(owner), string(id), status, std::move(message)));
+      tasks::update_status(blocking(std::move(stop)), string(owner), string(id), status, owned(message)));
 }
 void Tasks::update_status(std::string_view owner, std::string_view id, TaskStatus status,
-                          std::optional<string> message, std::stop_token stop, Done<Task> done) {
+                          std::optional<std::string_view> message, std::stop_token stop, Done<Task> done) {
   start(*store_->background,
-        tasks::update_status(completing(std::move(stop)), string(owner), string(id), status,
-                             std::move(message)),
+        tasks::update_status(completing(std::move(stop)), string(owner), string(id), status, owned(message)),
         std::move(done));
 }
 
-Task Tasks::set_variables(std::string_view owner, std::string_view id, const Json& changes,
+Task Tasks::set_variables(std::string_view owner, std::string_view id, JsonView changes,
                           std::stop_token stop) {
-  return run(tasks::set_variables(blocking(std::move(stop)), string(owner), string(id), changes));
+  return run(tasks::set_variables(blocking(std::move(stop)), string(owner), string(id), owned(changes)));
 }
-void Tasks::set_variables(std::string_view owner, std::string_view id, const Json& changes,
-                          std::stop_token stop, Done<Task> done) {
+void Tasks::set_variables(std::string_view owner, std::string_view id, JsonView changes, std::stop_token stop,
+                          Done<Task> done) {
   start(*store_->background,
-        tasks::set_variables(completing(std::move(stop)), string(owner), string(id), changes),
+        tasks::set_variables(completing(std::move(stop)), string(owner), string(id), owned(changes)),
         std::move(done));
 }
 
-Task Tasks::set_result(std::string_view owner, std::string_view id, const Json& result,
-                       std::stop_token stop) {
-  return run(tasks::set_result(blocking(std::move(stop)), string(owner), string(id), result));
+Task Tasks::set_result(std::string_view owner, std::string_view id, JsonView result, std::stop_token stop) {
+  return run(tasks::set_result(blocking(std::move(stop)), string(owner), string(id), owned(result)));
 }
-void Tasks::set_result(std::string_view owner, std::string_view id, const Json& result, std::stop_token stop,
+void Tasks::set_result(std::string_view owner, std::string_view id, JsonView result, std::stop_token stop,
                        Done<Task> done) {
   start(*store_->background,
-        tasks::set_result(completing(std::move(stop)), string(owner), string(id), result), std::move(done));
+        tasks::set_result(completing(std::move(stop)), string(owner), string(id), owned(result)),
+        std::move(done));
 }
 
-Task Tasks::complete_with_result(std::string_view owner, std::string_view id, const Json& result,
-                                 std::optional<string> message, std::stop_token stop) {
+Task Tasks::complete_with_result(std::string_view owner, std::string_view id, JsonView result,
+                                 std::optional<std::string_view> message, std::stop_token stop) {
   return run(tasks::end_with_result(blocking(std::move(stop)), string(owner), string(id),
-                                    TaskStatus::completed, result, std::move(message)));
+                                    TaskStatus::completed, owned(result), owned(message)));
 }
-void Tasks::complete_with_result(std::string_view owner, std::string_view id, const Json& result,
-                                 std::optional<string> message, std::stop_token stop, Done<Task> done) {
+void Tasks::complete_with_result(std::string_view owner, std::string_view id, JsonView result,
+                                 std::optional<std::string_view> message, std::stop_token stop,
+                                 Done<Task> done) {
   start(*store_->background,
         tasks::end_with_result(completing(std::move(stop)), string(owner), string(id), TaskStatus::completed,
-                               result, std::move(message)),
+                               owned(result), owned(message)),
         std::move(done));
 }
 
-Task Tasks::fail_with_result(std::string_view owner, std::string_view id, const Json& result,
-                             std::optional<string> message, std::stop_token stop) {
+Task Tasks::fail_with_result(std::string_view owner, std::string_view id, JsonView result,
+                             std::optional<std::string_view> message, std::stop_token stop) {
   return run(tasks::end_with_result(blocking(std::move(stop)), string(owner), string(id), TaskStatus::failed,
-                                    result, std::move(message)));
+                                    owned(result), owned(message)));
 }
-void Tasks::fail_with_result(std::string_view owner, std::string_view id, const Json& result,
-                             std::optional<string> message, std::stop_token stop, Done<Task> done) {
+void Tasks::fail_with_result(std::string_view owner, std::string_view id, JsonView result,
+                             std::optional<std::string_view> message, std::stop_token stop, Done<Task> done) {
   start(*store_->background,
         tasks::end_with_result(completing(std::move(stop)), string(owner), string(id), TaskStatus::failed,
-                               result, std::move(message)),
+                               owned(result), owned(message)),
         std::move(done));
 }
 
-Task Tasks::fail(std::string_view owner, std::string_view id, std::optional<string> message,
+Task Tasks::fail(std::string_view owner, std::string_view id, std::optional<std::string_view> message,
                  std::stop_token stop) {
-  return update_status(owner, id, TaskStatus::failed, std::move(message), std::move(stop));
+  return update_status(owner, id, TaskStatus::failed, message, std::move(stop));
 }
-void Tasks::fail(std::string_view owner, std::string_view id, std::optional<string> message,
+void Tasks::fail(std::string_view owner, std::string_view id, std::optional<std::string_view> message,
                  std::stop_token stop, Done<Task> done) {
-  update_status(owner, id, TaskStatus::failed, std::move(message), std::move(stop), std::move(done));
+  update_status(owner, id, TaskStatus::failed, message, std::move(stop), std::move(done));
 }
 
-Task Tasks::cancel(std::string_view owner, std::string_view id, std::optional<string> message,
+Task Tasks::cancel(std::string_view owner, std::string_view id, std::optional<std::string_view> message,
                    std::stop_token stop) {
-  return run(tasks::cancel(blocking(std::move(stop)), string(owner), string(id), std::move(message)));
+  return run(tasks::cancel(blocking(std::move(stop)), string(owner), string(id), owned(message)));
 }
-void Tasks::cancel(std::string_view owner, std::string_view id, std::optional<string> message,
+void Tasks::cancel(std::string_view owner, std::string_view id, std::optional<std::string_view> message,
                    std::stop_token stop, Done<Task> done) {
   start(*store_->background,
-        tasks::cancel(completing(std::move(stop)), string(owner), string(id), std::move(message)),
+        tasks::cancel(completing(std::move(stop)), string(owner), string(id), owned(message)),
         std::move(done));
 }
 
@@ -203,30 +205,30 @@ Tasks Tasks::with_fence(const Guard& guard) const {
   return with_fence({.authority = guard.authority(), .lock_key = guard.key(), .fence = guard.fence()});
 }
 
-Tasks Tasks::with_fence(FencingToken token) const {
+Tasks Tasks::with_fence(const FencingTokenView& token) const {
   Tasks fenced = *this;
-  fenced.fence_ = std::move(token);
+  fenced.fence_ = FencingToken(token);
   return fenced;
 }
 
-Task Tasks::bind(std::string_view owner, std::string_view id, const FencingToken& token,
+Task Tasks::bind(std::string_view owner, std::string_view id, const FencingTokenView& token,
                  std::stop_token stop) {
-  return run(tasks::bind(blocking(std::move(stop)), string(owner), string(id), token));
+  return run(tasks::bind(blocking(std::move(stop)), string(owner), string(id), owned(token)));
 }
-void Tasks::bind(std::string_view owner, std::string_view id, const FencingToken& token, std::stop_token stop,
-                 Done<Task> done) {
-  start(*store_->background, tasks::bind(completing(std::move(stop)), string(owner), string(id), token),
-        std::move(done));
+void Tasks::bind(std::string_view owner, std::string_view id, const FencingTokenView& token,
+                 std::stop_token stop, Done<Task> done) {
+  start(*store_->background,
+        tasks::bind(completing(std::move(stop)), string(owner), string(id), owned(token)), std::move(done));
 }
 
-Task Tasks::rebind(std::string_view owner, std::string_view id, const std::optional<FencingToken>& token,
+Task Tasks::rebind(std::string_view owner, std::string_view id, const std::optional<FencingTokenView>& token,
                    std::stop_token stop) {
-  return run(tasks::rebind(blocking(std::move(stop)), string(owner), string(id), token));
+  return run(tasks::rebind(blocking(std::move(stop)), string(owner), string(id), owned(token)));
 }
-void Tasks::rebind(std::string_view owner, std::string_view id, const std::optional<FencingToken>& token,
+void Tasks::rebind(std::string_view owner, std::string_view id, const std::optional<FencingTokenView>& token,
                    std::stop_token stop, Done<Task> done) {
-  start(*store_->background, tasks::rebind(completing(std::move(stop)), string(owner), string(id), token),
-        std::move(done));
+  start(*store_->background,
+        tasks::rebind(completing(std::move(stop)), string(owner), string(id), owned(token)), std::move(done));
 }
 
 string Tasks::lock_key(std::string_view owner, std::string_view id) {

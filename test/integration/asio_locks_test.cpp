@@ -110,8 +110,7 @@ TEST_F(AsioLocks, WithoutATokenEveryOperationIsAwaited) {
     EXPECT_TRUE(co_await on.extend(detached.id.str(), 40s));
     auto adopted = co_await on.adopt(detached, {.ttl = 30s, .auto_renew = false});
     EXPECT_TRUE(adopted.has_value());
-    const ListRequest request{.cursor = {}, .limit = 10};
-    const auto page = co_await on.list_raw(request);
+    const auto page = co_await on.list_raw({.limit = 10});
     EXPECT_EQ(page.locks.size(), 3U);
     EXPECT_TRUE(co_await on.owns("third", detached.id.str()));
     EXPECT_TRUE(co_await on.break_lock("other", std::string(100, 'r')));

@@ -73,8 +73,8 @@ class AsioTasks : public testing::TestWithParam<std::string> {
 
 TEST_P(AsioTasks, ACoroutineAsksForATaskAndAnotherDoesIt) {
   run([](AsyncTasks& on) -> awaitable<void> {
-    const NewTask request{.method = "m", .variables = parsed_json(R"({"a":1})"), .request_key = "r"};
-    const auto made = co_await on.create("alice", request);
+    const auto made = co_await on.create(
+        "alice", {.method = "m", .variables = parsed_json(R"({"a":1})"), .request_key = "r"});
     auto claim = co_await on.claim("alice", made.id, {.ttl = 30s});
     EXPECT_EQ((co_await claim.set_variables(parsed_json(R"({"b":2})"))).variables.str(), R"({"a":1,"b":2})");
     EXPECT_EQ((co_await claim.update_status(TaskStatus::input_required, "which?")).status_message, "which?");
@@ -83,8 +83,7 @@ TEST_P(AsioTasks, ACoroutineAsksForATaskAndAnotherDoesIt) {
     EXPECT_EQ((co_await claim.complete(parsed_json("42"), "done")).status, TaskStatus::completed);
     EXPECT_EQ((co_await on.wait("alice", made.id))->result.str(), "42");
     EXPECT_EQ((co_await on.get_result("alice", made.id))->str(), "42");
-    const ListTasks what{.status = TaskStatus::completed};
-    EXPECT_EQ((co_await on.list("alice", what)).tasks.size(), 1U);
+    EXPECT_EQ((co_await on.list("alice", {.status = TaskStatus::completed})).tasks.size(), 1U);
     EXPECT_TRUE(co_await on.remove("alice", made.id));
     ErrorCode code{};
     try {

@@ -9,7 +9,7 @@ cd "$1"
 # Headers without a directory and without an ending are the standard library's.
 standard='^<[a-z0-9_]+>$'
 # The public headers that declare values: no engine, no policy behind them.
-values='^<holdfast/(clock|doctor|done|duration|error|fence|json|lock_options|lock_types|result|storage_types|task_types)\.hpp>$'
+values='^<holdfast/(clock|doctor|done|duration|error|fence|json|lock_options|lock_types|owned|result|storage_types|task_types)\.hpp>$'
 engines='^<holdfast/(memory|sqlite|redis)\.hpp>$'
 policies='^<holdfast/(holdfast|open|locks|guard|tasks|claim|fenced_register)\.hpp>$'
 internal='^"(core|sys|flow|engine|locks|tasks|decorate|embedded)/'

@@ -163,9 +163,9 @@ bool TestedLocks::owns(std::string_view key, std::string_view lock_id) {
   return ask<bool>([&](auto& locks, auto token) { locks.owns(key, lock_id, std::move(token)); });
 }
 
-LockPage TestedLocks::list(const ListRequest& request) {
-  if (!thread_) return locks_.list_raw(request);
-  return ask<LockPage>([&](auto& locks, auto token) { locks.list_raw(request, std::move(token)); });
+LockPage TestedLocks::list(const ListLocks& what) {
+  if (!thread_) return locks_.list_raw(what);
+  return ask<LockPage>([&](auto& locks, auto token) { locks.list_raw(what, std::move(token)); });
 }
 
 std::optional<LockInfo> TestedLocks::break_lock(std::string_view key, std::string_view reason) {

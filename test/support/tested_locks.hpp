@@ -107,7 +107,7 @@ class TestedLocks {
   [[nodiscard]] std::optional<LockRecord> get_by_key_raw(std::string_view key);
   [[nodiscard]] std::optional<LockRecord> get_by_id_raw(std::string_view lock_id);
   [[nodiscard]] bool owns(std::string_view key, std::string_view lock_id);
-  [[nodiscard]] LockPage list(const ListRequest& request = {});
+  [[nodiscard]] LockPage list(const ListLocks& what = {});
   std::optional<LockInfo> break_lock(std::string_view key, std::string_view reason);
 
  private:

@@ -72,7 +72,7 @@ class TestedTasks {
     if (!asio_) return blocking_.list(owner, what);
     return asio_->await({}, [&](auto token) { return async().list(owner, what, token); });
   }
-  OwnerPage owners(const ListOwners& what = {}) {
+  OwnerPage owners(const ListTaskOwners& what = {}) {
     if (!asio_) return blocking_.owners(what);
     return asio_->await({}, [&](auto token) { return async().owners(what, token); });
   }

@@ -24,13 +24,16 @@
 #include <asio/use_awaitable.hpp>
 #include <condition_variable>
 #include <exception>
+#include <functional>
 #include <holdfast/done.hpp>
+#include <holdfast/owned.hpp>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <stop_token>
 #include <thread>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -282,6 +285,37 @@ class PostedLater {
   const std::shared_ptr<Errand> errand_;
   std::optional<PendingCalls::List::iterator> place_;
 };
+
+/// Whether an argument of this type may be written in a co_await expression in any way, with g++ 12 too: see
+/// docs/adr/0006-arguments-are-views.md. A std::function has constructors, so it may.
+template <class T>
+inline constexpr bool safe_to_await_with = std::is_trivially_destructible_v<T>;
+template <class Signature>
+inline constexpr bool safe_to_await_with<std::function<Signature>> = true;
+
+/// Whether a function object given as F&& may be awaited with this token. g++ 12 destroys a closure twice
+/// that is made in a co_await expression and has captures with destructors.
+template <class F, class Token>
+inline constexpr bool closure_survives = true;
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
+template <class F, class Executor>
+inline constexpr bool closure_survives<F, asio::use_awaitable_t<Executor>> =
+    std::is_lvalue_reference_v<F> || safe_to_await_with<std::remove_cvref_t<F>>;
+#endif
+
+template <class Signature>
+struct OwnedArgument<std::function<Signature>> : OwnedAsItIs<std::function<Signature>> {};
+
+/// What begins `operation(on, arguments..., stop, done)`. The arguments are copied here and now, with what
+/// they view: a token may begin the operation when they are gone (`asio::use_awaitable`, `deferred`).
+template <class On, class Operation, class... Arguments>
+auto with_arguments(On on, Operation operation, const Arguments&... arguments) {
+  static_assert((safe_to_await_with<Arguments> && ...));
+  return [on = std::move(on), operation, owned = std::tuple<Owned<Arguments>...>(arguments...)](
+             std::stop_token stop, auto done) mutable {
+    std::apply([&](const auto&... each) { operation(on, each..., std::move(stop), std::move(done)); }, owned);
+  };
+}
 
 }  // namespace detail
 

@@ -172,9 +172,9 @@ class AsyncLocks {
   auto lock(std::string_view key, const LockOptions& options = {}, Token&& token = {}) {
     return async_call<Guard>(
         executor_,
-        [locks = locks_, key = std::string(key), options](std::stop_token stop, Done<Guard> done) mutable {
-          locks.lock(key, options, std::move(stop), std::move(done));
-        },
+        detail::with_arguments(
+            locks_, [](Locks& locks, auto&&... all) { locks.lock(std::forward<decltype(all)>(all)...); }, key,
+            options),
         std::forward<Token>(token), Guarding{executor_});
   }
 
@@ -183,21 +183,20 @@ class AsyncLocks {
   auto try_lock(std::string_view key, const LockOptions& options = {}, Token&& token = {}) {
     return async_call<std::optional<Guard>>(
         executor_,
-        [locks = locks_, key = std::string(key), options](std::stop_token stop,
-                                                          Done<std::optional<Guard>> done) mutable {
-          locks.try_lock(key, options, std::move(stop), std::move(done));
-        },
+        detail::with_arguments(
+            locks_, [](Locks& locks, auto&&... all) { locks.try_lock(std::forward<decltype(all)>(all)...); },
+            key, options),
         std::forward<Token>(token), Guarding{executor_});
   }
 
   /// std::optional<AsyncGuard>
   template <class Token = asio::use_awaitable_t<>>
-  auto adopt(const DetachedLock& lock, const LockOptions& options = {}, Token&& token = {}) {
+  auto adopt(const DetachedLockView& lock, const LockOptions& options = {}, Token&& token = {}) {
     return async_call<std::optional<Guard>>(
         executor_,
-        [locks = locks_, lock, options](std::stop_token stop, Done<std::optional<Guard>> done) mutable {
-          locks.adopt(lock, options, std::move(stop), std::move(done));
-        },
+        detail::with_arguments(
+            locks_, [](Locks& locks, auto&&... all) { locks.adopt(std::forward<decltype(all)>(all)...); },
+            lock, options),
         std::forward<Token>(token), Guarding{executor_});
   }
 
@@ -205,127 +204,106 @@ class AsyncLocks {
   template <class Token = asio::use_awaitable_t<>>
   auto acquire(std::string_view key, const LockOptions& options = {}, Token&& token = {}) {
     using InTransit = detail::LockInTransit;
-    return async_call<InTransit>(
-        executor_,
-        [locks = locks_, key = std::string(key), options](std::stop_token stop,
-                                                          Done<InTransit> done) mutable {
-          locks.acquire(key, options, std::move(stop),
+    return call<InTransit>(
+        std::forward<Token>(token),
+        [](Locks& locks, std::string_view name, const LockOptions& how, std::stop_token stop,
+           Done<InTransit> done) {
+          locks.acquire(name, how, std::move(stop),
                         [locks, done = std::move(done)](Result<DetachedLock> lock) mutable {
                           done(lock ? Result<InTransit>(InTransit(locks, *std::move(lock)))
                                     : Result<InTransit>(lock.error()));
                         });
         },
-        std::forward<Token>(token));
+        key, options);
   }
 
   /// bool
   template <class Token = asio::use_awaitable_t<>>
   auto release(std::string_view lock_id, Token&& token = {}) {
-    return by_name<bool>(lock_id, std::forward<Token>(token), [](Locks& locks, auto&&... rest) {
-      locks.release(std::forward<decltype(rest)>(rest)...);
-    });
+    return call<bool>(
+        std::forward<Token>(token),
+        [](Locks& locks, auto&&... all) { locks.release(std::forward<decltype(all)>(all)...); }, lock_id);
   }
 
   /// std::optional<std::int64_t>: the new expiry
   template <class Token = asio::use_awaitable_t<>>
   auto extend(std::string_view lock_id, std::chrono::milliseconds ttl, Token&& token = {}) {
-    return async_call<std::optional<std::int64_t>>(
-        executor_,
-        [locks = locks_, id = std::string(lock_id), ttl](std::stop_token stop,
-                                                         Done<std::optional<std::int64_t>> done) mutable {
-          locks.extend(id, ttl, std::move(stop), std::move(done));
-        },
-        std::forward<Token>(token));
+    return call<std::optional<std::int64_t>>(
+        std::forward<Token>(token),
+        [](Locks& locks, auto&&... all) { locks.extend(std::forward<decltype(all)>(all)...); }, lock_id, ttl);
   }
 
   /// bool
   template <class Token = asio::use_awaitable_t<>>
   auto is_locked(std::string_view key, Token&& token = {}) {
-    return by_name<bool>(key, std::forward<Token>(token), [](Locks& locks, auto&&... rest) {
-      locks.is_locked(std::forward<decltype(rest)>(rest)...);
-    });
+    return call<bool>(
+        std::forward<Token>(token),
+        [](Locks& locks, auto&&... all) { locks.is_locked(std::forward<decltype(all)>(all)...); }, key);
   }
 
   /// std::optional<LockInfo>
   template <class Token = asio::use_awaitable_t<>>
   auto get_by_key(std::string_view key, Token&& token = {}) {
-    return by_name<std::optional<LockInfo>>(
-        key, std::forward<Token>(token),
-        [](Locks& locks, auto&&... rest) { locks.get_by_key(std::forward<decltype(rest)>(rest)...); });
+    return call<std::optional<LockInfo>>(
+        std::forward<Token>(token),
+        [](Locks& locks, auto&&... all) { locks.get_by_key(std::forward<decltype(all)>(all)...); }, key);
   }
   /// std::optional<LockInfo>
   template <class Token = asio::use_awaitable_t<>>
   auto get_by_id(std::string_view lock_id, Token&& token = {}) {
-    return by_name<std::optional<LockInfo>>(
-        lock_id, std::forward<Token>(token),
-        [](Locks& locks, auto&&... rest) { locks.get_by_id(std::forward<decltype(rest)>(rest)...); });
+    return call<std::optional<LockInfo>>(
+        std::forward<Token>(token),
+        [](Locks& locks, auto&&... all) { locks.get_by_id(std::forward<decltype(all)>(all)...); }, lock_id);
   }
   /// std::optional<LockRecord>
   template <class Token = asio::use_awaitable_t<>>
   auto get_by_key_raw(std::string_view key, Token&& token = {}) {
-    return by_name<std::optional<LockRecord>>(
-        key, std::forward<Token>(token),
-        [](Locks& locks, auto&&... rest) { locks.get_by_key_raw(std::forward<decltype(rest)>(rest)...); });
+    return call<std::optional<LockRecord>>(
+        std::forward<Token>(token),
+        [](Locks& locks, auto&&... all) { locks.get_by_key_raw(std::forward<decltype(all)>(all)...); }, key);
   }
   /// std::optional<LockRecord>
   template <class Token = asio::use_awaitable_t<>>
   auto get_by_id_raw(std::string_view lock_id, Token&& token = {}) {
-    return by_name<std::optional<LockRecord>>(
-        lock_id, std::forward<Token>(token),
-        [](Locks& locks, auto&&... rest) { locks.get_by_id_raw(std::forward<decltype(rest)>(rest)...); });
+    return call<std::optional<LockRecord>>(
+        std::forward<Token>(token),
+        [](Locks& locks, auto&&... all) { locks.get_by_id_raw(std::forward<decltype(all)>(all)...); },
+        lock_id);
   }
 
   /// bool
   template <class Token = asio::use_awaitable_t<>>
   auto owns(std::string_view key, std::string_view lock_id, Token&& token = {}) {
-    return async_call<bool>(
-        executor_,
-        [locks = locks_, key = std::string(key), id = std::string(lock_id)](std::stop_token stop,
-                                                                            Done<bool> done) mutable {
-          locks.owns(key, id, std::move(stop), std::move(done));
-        },
-        std::forward<Token>(token));
+    return call<bool>(
+        std::forward<Token>(token),
+        [](Locks& locks, auto&&... all) { locks.owns(std::forward<decltype(all)>(all)...); }, key, lock_id);
   }
 
-  /// LockPage. `request` is a value with a name of its own, not a braced list in a co_await expression.
+  /// LockPage
   template <class Token = asio::use_awaitable_t<>>
-  auto list_raw(const ListRequest& request, Token&& token = {}) {
-    return async_call<LockPage>(
-        executor_,
-        [locks = locks_, request = request](std::stop_token stop, Done<LockPage> done) mutable {
-          locks.list_raw(std::move(request), std::move(stop), std::move(done));
-        },
-        std::forward<Token>(token));
-  }
-  // Not a default argument: g++ 12 would destroy it twice.
-  template <class Token = asio::use_awaitable_t<>>
-  auto list_raw() {
-    return list_raw(ListRequest{}, Token());
+  auto list_raw(const ListLocks& what = {}, Token&& token = {}) {
+    return call<LockPage>(
+        std::forward<Token>(token),
+        [](Locks& locks, auto&&... all) { locks.list_raw(std::forward<decltype(all)>(all)...); }, what);
   }
 
   /// std::optional<LockInfo>: whose it was
   template <class Token = asio::use_awaitable_t<>>
     requires(!std::is_same_v<std::remove_cvref_t<Token>, Fence>)
   auto break_lock(std::string_view key, std::string_view reason, Token&& token = {}) {
-    return async_call<std::optional<LockInfo>>(
-        executor_,
-        [locks = locks_, key = std::string(key), reason = std::string(reason)](
-            std::stop_token stop, Done<std::optional<LockInfo>> done) mutable {
-          locks.break_lock(key, reason, std::move(stop), std::move(done));
-        },
-        std::forward<Token>(token));
+    return call<std::optional<LockInfo>>(
+        std::forward<Token>(token),
+        [](Locks& locks, auto&&... all) { locks.break_lock(std::forward<decltype(all)>(all)...); }, key,
+        reason);
   }
 
   /// std::optional<LockInfo>: whose it was; the one that is held with this fence only
   template <class Token = asio::use_awaitable_t<>>
   auto break_lock(std::string_view key, std::string_view reason, Fence held_with, Token&& token = {}) {
-    return async_call<std::optional<LockInfo>>(
-        executor_,
-        [locks = locks_, key = std::string(key), reason = std::string(reason), held_with](
-            std::stop_token stop, Done<std::optional<LockInfo>> done) mutable {
-          locks.break_lock(key, reason, held_with, std::move(stop), std::move(done));
-        },
-        std::forward<Token>(token));
+    return call<std::optional<LockInfo>>(
+        std::forward<Token>(token),
+        [](Locks& locks, auto&&... all) { locks.break_lock(std::forward<decltype(all)>(all)...); }, key,
+        reason, held_with);
   }
 
   [[nodiscard]] Capabilities capabilities() const noexcept { return locks_.capabilities(); }
@@ -341,15 +319,11 @@ class AsyncLocks {
     }
   };
 
-  /// What takes a key or an id and nothing else: `call(locks, name, stop, done)`.
-  template <class T, class Token, class Call>
-  auto by_name(std::string_view name, Token&& token, Call call) {
-    return async_call<T>(
-        executor_,
-        [locks = locks_, name = std::string(name), call](std::stop_token stop, Done<T> done) mutable {
-          call(locks, std::string_view(name), std::move(stop), std::move(done));
-        },
-        std::forward<Token>(token));
+  /// `operation(locks, arguments..., stop, done)`
+  template <class T, class Token, class Operation, class... Arguments>
+  auto call(Token&& token, Operation operation, const Arguments&... arguments) {
+    return async_call<T>(executor_, detail::with_arguments(locks_, operation, arguments...),
+                         std::forward<Token>(token));
   }
 
   asio::any_io_executor executor_;

@@ -10,9 +10,8 @@
 
 namespace holdfast {
 
-// The token is always the last argument. The others are copied by the call, so they may end before it begins.
-// g++ 12 destroys a braced list with strings in a co_await expression twice: give a NewTask, ListTasks,
-// ListOwners or FencingToken a name there.
+// The token is always the last argument. The others are copied by the call: they need to be valid only until
+// it returns, though the operation may begin later.
 
 /// A Claim for coroutines and callbacks: the same lock, the same fence. What asks the engine takes a
 /// completion token and completes on the handler's executor, by default the one that the claim was made with.
@@ -51,45 +50,46 @@ class AsyncClaim {
 
   /// Task
   template <class Token = asio::use_awaitable_t<>>
-  auto update_status(TaskStatus status, std::optional<std::string> message = {}, Token&& token = {}) {
-    return call<Task>(std::forward<Token>(token),
-                      [status, message = std::move(message)](Claim& claim, auto&&... end) {
-                        claim.update_status(status, message, std::forward<decltype(end)>(end)...);
-                      });
+  auto update_status(TaskStatus status, std::optional<std::string_view> message = {}, Token&& token = {}) {
+    return call<Task>(
+        std::forward<Token>(token),
+        [](Claim& claim, auto&&... all) { claim.update_status(std::forward<decltype(all)>(all)...); }, status,
+        message);
   }
   /// Task
   template <class Token = asio::use_awaitable_t<>>
-  auto set_variables(const Json& changes, Token&& token = {}) {
-    return call<Task>(std::forward<Token>(token), [changes](Claim& claim, auto&&... end) {
-      claim.set_variables(changes, std::forward<decltype(end)>(end)...);
-    });
+  auto set_variables(JsonView changes, Token&& token = {}) {
+    return call<Task>(
+        std::forward<Token>(token),
+        [](Claim& claim, auto&&... all) { claim.set_variables(std::forward<decltype(all)>(all)...); },
+        changes);
   }
   /// Task
   template <class Token = asio::use_awaitable_t<>>
-  auto complete(const Json& result, std::optional<std::string> message = {}, Token&& token = {}) {
-    return call<Task>(std::forward<Token>(token),
-                      [result, message = std::move(message)](Claim& claim, auto&&... end) {
-                        claim.complete(result, message, std::forward<decltype(end)>(end)...);
-                      });
+  auto complete(JsonView result, std::optional<std::string_view> message = {}, Token&& token = {}) {
+    return call<Task>(
+        std::forward<Token>(token),
+        [](Claim& claim, auto&&... all) { claim.complete(std::forward<decltype(all)>(all)...); }, result,
+        message);
   }
   /// Task
   template <class Token = asio::use_awaitable_t<>>
-  auto fail(std::optional<std::string> message = {}, Token&& token = {}) {
-    return update_status(TaskStatus::failed, std::move(message), std::forward<Token>(token));
+  auto fail(std::optional<std::string_view> message = {}, Token&& token = {}) {
+    return update_status(TaskStatus::failed, message, std::forward<Token>(token));
   }
   /// Task
   template <class Token = asio::use_awaitable_t<>>
-  auto fail_with_result(const Json& result, std::optional<std::string> message = {}, Token&& token = {}) {
-    return call<Task>(std::forward<Token>(token),
-                      [result, message = std::move(message)](Claim& claim, auto&&... end) {
-                        claim.fail_with_result(result, message, std::forward<decltype(end)>(end)...);
-                      });
+  auto fail_with_result(JsonView result, std::optional<std::string_view> message = {}, Token&& token = {}) {
+    return call<Task>(
+        std::forward<Token>(token),
+        [](Claim& claim, auto&&... all) { claim.fail_with_result(std::forward<decltype(all)>(all)...); },
+        result, message);
   }
   /// bool: false if the lock was lost already
   template <class Token = asio::use_awaitable_t<>>
   auto release(Token&& token = {}) {
-    return call<bool>(std::forward<Token>(token), [](Claim& claim, auto&&... end) {
-      claim.release(std::forward<decltype(end)>(end)...);
+    return call<bool>(std::forward<Token>(token), [](Claim& claim, auto&&... all) {
+      claim.release(std::forward<decltype(all)>(all)...);
     });
   }
 
@@ -97,15 +97,11 @@ class AsyncClaim {
   [[nodiscard]] Claim into_claim() && noexcept { return std::move(claim_); }
 
  private:
-  /// `begin(claim, stop, done)`
-  template <class T, class Token, class Begin>
-  auto call(Token&& token, Begin begin) {
-    return async_call<T>(
-        executor_,
-        [this, begin = std::move(begin)](std::stop_token stop, Done<T> done) {
-          begin(claim_, std::move(stop), std::move(done));
-        },
-        std::forward<Token>(token));
+  /// `operation(claim, arguments..., stop, done)`
+  template <class T, class Token, class Operation, class... Arguments>
+  auto call(Token&& token, Operation operation, const Arguments&... arguments) {
+    return async_call<T>(executor_, detail::with_arguments(std::ref(claim_), operation, arguments...),
+                         std::forward<Token>(token));
   }
 
   asio::any_io_executor executor_ = asio::system_executor();
@@ -127,135 +123,120 @@ class AsyncTasks {
 
   /// Task
   template <class Token = asio::use_awaitable_t<>>
-  auto create(std::string_view owner, const NewTask& task, Token&& token = {}) {
-    return call<Task>(std::forward<Token>(token),
-                      [owner = std::string(owner), task](Tasks& tasks, auto&&... end) {
-                        tasks.create(owner, task, std::forward<decltype(end)>(end)...);
-                      });
+  auto create(std::string_view owner, const NewTask& task = {}, Token&& token = {}) {
+    return call<Task>(
+        std::forward<Token>(token),
+        [](Tasks& tasks, auto&&... all) { tasks.create(std::forward<decltype(all)>(all)...); }, owner, task);
   }
   /// Task
   template <class Token = asio::use_awaitable_t<>>
   auto get(std::string_view owner, std::string_view id, Token&& token = {}) {
-    return call<Task>(std::forward<Token>(token),
-                      [owner = std::string(owner), id = std::string(id)](Tasks& tasks, auto&&... end) {
-                        tasks.get(owner, id, std::forward<decltype(end)>(end)...);
-                      });
+    return call<Task>(
+        std::forward<Token>(token),
+        [](Tasks& tasks, auto&&... all) { tasks.get(std::forward<decltype(all)>(all)...); }, owner, id);
   }
   /// TaskPage
   template <class Token = asio::use_awaitable_t<>>
-  auto list(std::string_view owner, const ListTasks& what, Token&& token = {}) {
-    return call<TaskPage>(std::forward<Token>(token),
-                          [owner = std::string(owner), what](Tasks& tasks, auto&&... end) {
-                            tasks.list(owner, what, std::forward<decltype(end)>(end)...);
-                          });
-  }
-  // Not a default argument: g++ 12 would destroy it twice.
-  template <class Token = asio::use_awaitable_t<>>
-  auto list(std::string_view owner) {
-    return list(owner, ListTasks{}, Token());
+  auto list(std::string_view owner, const ListTasks& what = {}, Token&& token = {}) {
+    return call<TaskPage>(
+        std::forward<Token>(token),
+        [](Tasks& tasks, auto&&... all) { tasks.list(std::forward<decltype(all)>(all)...); }, owner, what);
   }
   /// OwnerPage
   template <class Token = asio::use_awaitable_t<>>
-  auto owners(const ListOwners& what, Token&& token = {}) {
-    return call<OwnerPage>(std::forward<Token>(token), [what](Tasks& tasks, auto&&... end) {
-      tasks.owners(what, std::forward<decltype(end)>(end)...);
-    });
-  }
-  template <class Token = asio::use_awaitable_t<>>
-  auto owners() {
-    return owners(ListOwners{}, Token());
+  auto owners(const ListTaskOwners& what = {}, Token&& token = {}) {
+    return call<OwnerPage>(
+        std::forward<Token>(token),
+        [](Tasks& tasks, auto&&... all) { tasks.owners(std::forward<decltype(all)>(all)...); }, what);
   }
 
   /// Task
   template <class Token = asio::use_awaitable_t<>>
   auto update_status(std::string_view owner, std::string_view id, TaskStatus status,
-                     std::optional<std::string> message = {}, Token&& token = {}) {
-    return call<Task>(std::forward<Token>(token),
-                      [owner = std::string(owner), id = std::string(id), status,
-                       message = std::move(message)](Tasks& tasks, auto&&... end) {
-                        tasks.update_status(owner, id, status, message, std::forward<decltype(end)>(end)...);
-                      });
-  }
-  /// Task
-  template <class Token = asio::use_awaitable_t<>>
-  auto set_variables(std::string_view owner, std::string_view id, const Json& changes, Token&& token = {}) {
-    return call<Task>(std::forward<Token>(token), [owner = std::string(owner), id = std::string(id), changes](
-                                                      Tasks& tasks, auto&&... end) {
-      tasks.set_variables(owner, id, changes, std::forward<decltype(end)>(end)...);
-    });
-  }
-  /// Task
-  template <class Token = asio::use_awaitable_t<>>
-  auto set_result(std::string_view owner, std::string_view id, const Json& result, Token&& token = {}) {
-    return call<Task>(std::forward<Token>(token), [owner = std::string(owner), id = std::string(id), result](
-                                                      Tasks& tasks, auto&&... end) {
-      tasks.set_result(owner, id, result, std::forward<decltype(end)>(end)...);
-    });
-  }
-  /// Task
-  template <class Token = asio::use_awaitable_t<>>
-  auto complete_with_result(std::string_view owner, std::string_view id, const Json& result,
-                            std::optional<std::string> message = {}, Token&& token = {}) {
+                     std::optional<std::string_view> message = {}, Token&& token = {}) {
     return call<Task>(
-        std::forward<Token>(token), [owner = std::string(owner), id = std::string(id), result,
-                                     message = std::move(message)](Tasks& tasks, auto&&... end) {
-          tasks.complete_with_result(owner, id, result, message, std::forward<decltype(end)>(end)...);
-        });
+        std::forward<Token>(token),
+        [](Tasks& tasks, auto&&... all) { tasks.update_status(std::forward<decltype(all)>(all)...); }, owner,
+        id, status, message);
   }
   /// Task
   template <class Token = asio::use_awaitable_t<>>
-  auto fail(std::string_view owner, std::string_view id, std::optional<std::string> message = {},
+  auto set_variables(std::string_view owner, std::string_view id, JsonView changes, Token&& token = {}) {
+    return call<Task>(
+        std::forward<Token>(token),
+        [](Tasks& tasks, auto&&... all) { tasks.set_variables(std::forward<decltype(all)>(all)...); }, owner,
+        id, changes);
+  }
+  /// Task
+  template <class Token = asio::use_awaitable_t<>>
+  auto set_result(std::string_view owner, std::string_view id, JsonView result, Token&& token = {}) {
+    return call<Task>(
+        std::forward<Token>(token),
+        [](Tasks& tasks, auto&&... all) { tasks.set_result(std::forward<decltype(all)>(all)...); }, owner, id,
+        result);
+  }
+  /// Task
+  template <class Token = asio::use_awaitable_t<>>
+  auto complete_with_result(std::string_view owner, std::string_view id, JsonView result,
+                            std::optional<std::string_view> message = {}, Token&& token = {}) {
+    return call<Task>(
+        std::forward<Token>(token),
+        [](Tasks& tasks, auto&&... all) { tasks.complete_with_result(std::forward<decltype(all)>(all)...); },
+        owner, id, result, message);
+  }
+  /// Task
+  template <class Token = asio::use_awaitable_t<>>
+  auto fail(std::string_view owner, std::string_view id, std::optional<std::string_view> message = {},
             Token&& token = {}) {
-    return update_status(owner, id, TaskStatus::failed, std::move(message), std::forward<Token>(token));
+    return update_status(owner, id, TaskStatus::failed, message, std::forward<Token>(token));
   }
   /// Task
   template <class Token = asio::use_awaitable_t<>>
-  auto fail_with_result(std::string_view owner, std::string_view id, const Json& result,
-                        std::optional<std::string> message = {}, Token&& token = {}) {
+  auto fail_with_result(std::string_view owner, std::string_view id, JsonView result,
+                        std::optional<std::string_view> message = {}, Token&& token = {}) {
     return call<Task>(
-        std::forward<Token>(token), [owner = std::string(owner), id = std::string(id), result,
-                                     message = std::move(message)](Tasks& tasks, auto&&... end) {
-          tasks.fail_with_result(owner, id, result, message, std::forward<decltype(end)>(end)...);
-        });
+        std::forward<Token>(token),
+        [](Tasks& tasks, auto&&... all) { tasks.fail_with_result(std::forward<decltype(all)>(all)...); },
+        owner, id, result, message);
   }
   /// Task
   template <class Token = asio::use_awaitable_t<>>
-  auto cancel(std::string_view owner, std::string_view id, std::optional<std::string> message = {},
+  auto cancel(std::string_view owner, std::string_view id, std::optional<std::string_view> message = {},
               Token&& token = {}) {
-    return call<Task>(std::forward<Token>(token),
-                      [owner = std::string(owner), id = std::string(id), message = std::move(message)](
-                          Tasks& tasks, auto&&... end) {
-                        tasks.cancel(owner, id, message, std::forward<decltype(end)>(end)...);
-                      });
+    return call<Task>(
+        std::forward<Token>(token),
+        [](Tasks& tasks, auto&&... all) { tasks.cancel(std::forward<decltype(all)>(all)...); }, owner, id,
+        message);
   }
   /// bool
   template <class Token = asio::use_awaitable_t<>>
   auto remove(std::string_view owner, std::string_view id, Token&& token = {}) {
-    return call<bool>(std::forward<Token>(token),
-                      [owner = std::string(owner), id = std::string(id)](Tasks& tasks, auto&&... end) {
-                        tasks.remove(owner, id, std::forward<decltype(end)>(end)...);
-                      });
+    return call<bool>(
+        std::forward<Token>(token),
+        [](Tasks& tasks, auto&&... all) { tasks.remove(std::forward<decltype(all)>(all)...); }, owner, id);
   }
   /// std::optional<Json>
   template <class Token = asio::use_awaitable_t<>>
   auto get_result(std::string_view owner, std::string_view id, Token&& token = {}) {
     return call<std::optional<Json>>(
         std::forward<Token>(token),
-        [owner = std::string(owner), id = std::string(id)](Tasks& tasks, auto&&... end) {
-          tasks.get_result(owner, id, std::forward<decltype(end)>(end)...);
-        });
+        [](Tasks& tasks, auto&&... all) { tasks.get_result(std::forward<decltype(all)>(all)...); }, owner,
+        id);
   }
 
   /// std::optional<Task>: nothing if the timeout passes first. `until` runs on a thread of the library, not
   /// on the executor; see Tasks::wait.
-  template <class Token = asio::use_awaitable_t<>>
-  auto wait(std::string_view owner, std::string_view id, std::chrono::milliseconds timeout,
-            std::function<bool(const Task&)> until, Token&& token = {}) {
+  template <class Until, class Token = asio::use_awaitable_t<>>
+    requires std::is_convertible_v<Until, std::function<bool(const Task&)>>
+  auto wait(std::string_view owner, std::string_view id, std::chrono::milliseconds timeout, Until&& until,
+            Token&& token = {}) {
+    static_assert(detail::closure_survives<Until, std::decay_t<Token>>,
+                  "g++ 12 would destroy what this closure captures twice: give it a name before the co_await "
+                  "expression");
     return call<std::optional<Task>>(
-        std::forward<Token>(token), [owner = std::string(owner), id = std::string(id), timeout,
-                                     until = std::move(until)](Tasks& tasks, auto&&... end) {
-          tasks.wait(owner, id, timeout, until, std::forward<decltype(end)>(end)...);
-        });
+        std::forward<Token>(token),
+        [](Tasks& tasks, auto&&... all) { tasks.wait(std::forward<decltype(all)>(all)...); }, owner, id,
+        timeout, std::function<bool(const Task&)>(std::forward<Until>(until)));
   }
   /// std::optional<Task>, once it is final.
   template <class Token = asio::use_awaitable_t<>>
@@ -267,20 +248,20 @@ class AsyncTasks {
 
   /// Task
   template <class Token = asio::use_awaitable_t<>>
-  auto bind(std::string_view owner, std::string_view id, const FencingToken& fence, Token&& token = {}) {
-    return call<Task>(std::forward<Token>(token),
-                      [owner = std::string(owner), id = std::string(id), fence](Tasks& tasks, auto&&... end) {
-                        tasks.bind(owner, id, fence, std::forward<decltype(end)>(end)...);
-                      });
+  auto bind(std::string_view owner, std::string_view id, const FencingTokenView& fence, Token&& token = {}) {
+    return call<Task>(
+        std::forward<Token>(token),
+        [](Tasks& tasks, auto&&... all) { tasks.bind(std::forward<decltype(all)>(all)...); }, owner, id,
+        fence);
   }
   /// Task
   template <class Token = asio::use_awaitable_t<>>
-  auto rebind(std::string_view owner, std::string_view id, const std::optional<FencingToken>& fence,
+  auto rebind(std::string_view owner, std::string_view id, const std::optional<FencingTokenView>& fence,
               Token&& token = {}) {
-    return call<Task>(std::forward<Token>(token),
-                      [owner = std::string(owner), id = std::string(id), fence](Tasks& tasks, auto&&... end) {
-                        tasks.rebind(owner, id, fence, std::forward<decltype(end)>(end)...);
-                      });
+    return call<Task>(
+        std::forward<Token>(token),
+        [](Tasks& tasks, auto&&... all) { tasks.rebind(std::forward<decltype(all)>(all)...); }, owner, id,
+        fence);
   }
 
   /// AsyncClaim. Cancelled while it waits for the lock, it holds nothing.
@@ -288,10 +269,9 @@ class AsyncTasks {
   auto claim(std::string_view owner, std::string_view id, const LockOptions& how = {}, Token&& token = {}) {
     return async_call<Claim>(
         executor_,
-        [tasks = tasks_, owner = std::string(owner), id = std::string(id), how](std::stop_token stop,
-                                                                                Done<Claim> done) mutable {
-          tasks.claim(owner, id, how, std::move(stop), std::move(done));
-        },
+        detail::with_arguments(
+            tasks_, [](Tasks& tasks, auto&&... all) { tasks.claim(std::forward<decltype(all)>(all)...); },
+            owner, id, how),
         std::forward<Token>(token),
         [executor = executor_](Claim claimed) { return AsyncClaim(executor, std::move(claimed)); });
   }
@@ -299,14 +279,14 @@ class AsyncTasks {
   /// std::size_t
   template <class Token = asio::use_awaitable_t<>>
   auto cleanup_expired(Token&& token = {}) {
-    return call<std::size_t>(std::forward<Token>(token), [](Tasks& tasks, auto&&... end) {
-      tasks.cleanup_expired(std::forward<decltype(end)>(end)...);
+    return call<std::size_t>(std::forward<Token>(token), [](Tasks& tasks, auto&&... all) {
+      tasks.cleanup_expired(std::forward<decltype(all)>(all)...);
     });
   }
 
   /// The same store, but every write carries this fence; see Tasks.
-  [[nodiscard]] AsyncTasks with_fence(FencingToken token) const {
-    return {executor_, tasks_.with_fence(std::move(token))};
+  [[nodiscard]] AsyncTasks with_fence(const FencingTokenView& token) const {
+    return {executor_, tasks_.with_fence(token)};
   }
   [[nodiscard]] AsyncTasks with_fence(const AsyncGuard& guard) const {
     return with_fence({.authority = guard.authority(), .lock_key = guard.key(), .fence = guard.fence()});
@@ -314,15 +294,11 @@ class AsyncTasks {
   [[nodiscard]] const std::optional<FencingToken>& fence() const noexcept { return tasks_.fence(); }
 
  private:
-  /// `begin(tasks, stop, done)`
-  template <class T, class Token, class Begin>
-  auto call(Token&& token, Begin begin) {
-    return async_call<T>(
-        executor_,
-        [tasks = tasks_, begin = std::move(begin)](std::stop_token stop, Done<T> done) mutable {
-          begin(tasks, std::move(stop), std::move(done));
-        },
-        std::forward<Token>(token));
+  /// `operation(tasks, arguments..., stop, done)`
+  template <class T, class Token, class Operation, class... Arguments>
+  auto call(Token&& token, Operation operation, const Arguments&... arguments) {
+    return async_call<T>(executor_, detail::with_arguments(tasks_, operation, arguments...),
+                         std::forward<Token>(token));
   }
 
   asio::any_io_executor executor_;
@@ -343,44 +319,41 @@ class AsyncRegister {
   /// std::optional<Value>
   template <class Token = asio::use_awaitable_t<>>
   auto get(Token&& token = {}) {
-    return call<std::optional<Value>>(std::forward<Token>(token), [](FencedRegister& fenced, auto&&... end) {
-      fenced.get(std::forward<decltype(end)>(end)...);
+    return call<std::optional<Value>>(std::forward<Token>(token), [](FencedRegister& fenced, auto&&... all) {
+      fenced.get(std::forward<decltype(all)>(all)...);
     });
   }
   /// std::uint64_t: the version
   template <class Token = asio::use_awaitable_t<>>
-  auto put(std::string_view text, const FencingToken& fence, Token&& token = {}) {
-    return call<std::uint64_t>(std::forward<Token>(token),
-                               [text = std::string(text), fence](FencedRegister& fenced, auto&&... end) {
-                                 fenced.put(text, fence, std::forward<decltype(end)>(end)...);
-                               });
+  auto put(std::string_view text, const FencingTokenView& fence, Token&& token = {}) {
+    return call<std::uint64_t>(
+        std::forward<Token>(token),
+        [](FencedRegister& fenced, auto&&... all) { fenced.put(std::forward<decltype(all)>(all)...); }, text,
+        fence);
   }
   /// std::optional<Value>
   template <class Token = asio::use_awaitable_t<>>
-  auto guard(const FencingToken& fence, Token&& token = {}) {
-    return call<std::optional<Value>>(std::forward<Token>(token),
-                                      [fence](FencedRegister& fenced, auto&&... end) {
-                                        fenced.guard(fence, std::forward<decltype(end)>(end)...);
-                                      });
+  auto guard(const FencingTokenView& fence, Token&& token = {}) {
+    return call<std::optional<Value>>(
+        std::forward<Token>(token),
+        [](FencedRegister& fenced, auto&&... all) { fenced.guard(std::forward<decltype(all)>(all)...); },
+        fence);
   }
   /// bool: false if it was never written
   template <class Token = asio::use_awaitable_t<>>
-  auto rebind(const FencingToken& fence, Token&& token = {}) {
-    return call<bool>(std::forward<Token>(token), [fence](FencedRegister& fenced, auto&&... end) {
-      fenced.rebind(fence, std::forward<decltype(end)>(end)...);
-    });
+  auto rebind(const FencingTokenView& fence, Token&& token = {}) {
+    return call<bool>(
+        std::forward<Token>(token),
+        [](FencedRegister& fenced, auto&&... all) { fenced.rebind(std::forward<decltype(all)>(all)...); },
+        fence);
   }
 
  private:
-  /// `begin(register, stop, done)`
-  template <class T, class Token, class Begin>
-  auto call(Token&& token, Begin begin) {
-    return async_call<T>(
-        executor_,
-        [fenced = register_, begin = std::move(begin)](std::stop_token stop, Done<T> done) mutable {
-          begin(fenced, std::move(stop), std::move(done));
-        },
-        std::forward<Token>(token));
+  /// `operation(register, arguments..., stop, done)`
+  template <class T, class Token, class Operation, class... Arguments>
+  auto call(Token&& token, Operation operation, const Arguments&... arguments) {
+    return async_call<T>(executor_, detail::with_arguments(register_, operation, arguments...),
+                         std::forward<Token>(token));
   }
 
   asio::any_io_executor executor_;

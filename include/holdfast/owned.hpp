@@ -1,0 +1,86 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+namespace holdfast::detail {
+
+// Arguments of operations are trivially destructible: numbers, durations, views of text, and aggregates of
+// these. g++ 12 destroys anything else twice when it is written in the braces of a co_await expression
+// (docs/adr/0006-arguments-are-views.md). So an operation that may outlive the call that began it copies its
+// arguments into what is declared here.
+
+/// `type` owns a copy of an argument of type T, is constructed from it, and converts back to it. Left
+/// undefined for a type that nobody has looked at: it may be a view.
+template <class T>
+struct OwnedArgument;
+
+template <class T>
+using Owned = typename OwnedArgument<T>::type;
+
+template <class T>
+[[nodiscard]] Owned<T> owned(const T& argument) {
+  return Owned<T>(argument);
+}
+
+/// For arguments that view nothing.
+template <class T>
+struct OwnedAsItIs {
+  using type = T;
+};
+
+template <class T>
+  requires(std::is_arithmetic_v<T> || std::is_enum_v<T>)
+struct OwnedArgument<T> : OwnedAsItIs<T> {};
+template <class Rep, class Period>
+struct OwnedArgument<std::chrono::duration<Rep, Period>> : OwnedAsItIs<std::chrono::duration<Rep, Period>> {};
+template <class Clock, class Duration>
+struct OwnedArgument<std::chrono::time_point<Clock, Duration>>
+    : OwnedAsItIs<std::chrono::time_point<Clock, Duration>> {};
+
+template <>
+struct OwnedArgument<std::string_view> {
+  using type = std::string;
+};
+template <class T>
+struct OwnedArgument<std::optional<T>> {
+  using type = std::optional<Owned<T>>;
+};
+
+/// `of(aggregate)` returns a tuple of references to all its members, by a structured binding: a member that
+/// is added to the aggregate and not here does not compile.
+template <class Aggregate>
+struct MembersOf;
+
+/// An aggregate, each of its members owned.
+template <class Aggregate>
+class OwnedAggregate {
+ public:
+  explicit OwnedAggregate(const Aggregate& views)
+      : views_(views), members_(MembersOf<Aggregate>::of(views)) {}
+  operator Aggregate() const {
+    Aggregate views = views_;
+    MembersOf<Aggregate>::of(views) = members_;
+    return views;
+  }
+
+ private:
+  template <class... Members>
+  static std::tuple<Owned<std::remove_const_t<Members>>...> owned(std::tuple<Members&...>);
+
+  Aggregate views_;  ///< what it views may be gone
+  decltype(owned(MembersOf<Aggregate>::of(std::declval<const Aggregate&>()))) members_;
+};
+
+template <class T>
+  requires requires(const T& argument) { MembersOf<T>::of(argument); }
+struct OwnedArgument<T> {
+  using type = OwnedAggregate<T>;
+};
+
+}  // namespace holdfast::detail
