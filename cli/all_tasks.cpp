@@ -42,7 +42,8 @@ class AllTasks {
     try {
       do {
         if (left_ == 0) return;
-        const auto page = tasks.list(owner, {.cursor = cursor, .status = status_, .limit = std::min(left_, page_size)});
+        const auto page =
+            tasks.list(owner, {.cursor = cursor, .status = status_, .limit = std::min(left_, page_size)});
         for (const auto& task : page.tasks) show(task);
         for (const auto& error : page.unreadable) unreadable(owner, error);
         left_ -= std::min(left_, page.tasks.size());

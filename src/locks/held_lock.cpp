@@ -20,7 +20,8 @@ HeldLock::HeldLock(std::shared_ptr<LockRuntime> runtime, Grant grant, const Lock
       lease_(
           grant_.ttl, grant_.sent, options.auto_renew,
           options.max_hold == milliseconds::zero() ? never : saturating_add(grant_.sent, options.max_hold)),
-      expires_at_ms_(grant_.expires_at_ms) {
+      expires_at_ms_(grant_.expires_at_ms),
+      store_changes_(runtime_->store_changes()) {
   if (grant_.adopted) lease_.may_be_repeated(grant_.ttl);
 }
 
@@ -94,6 +95,10 @@ BootTime HeldLock::on_time(BootTime now) {
   {
     const std::lock_guard lock(mutex_);
     if (hold_ != Hold::held) return never;
+    if (store_changes_ != runtime_->store_changes()) {
+      store_changes_ = runtime_->store_changes();
+      lease_.renew_at_once();
+    }
     step = lease_.tick(now);
     next = lease_.next_tick();
     if (step == locks::RenewLoop::Step::lose) observed_.lost(*lease_.lost());

@@ -136,6 +136,7 @@ class HeldLock final : public sys::Timed {
   locks::RenewLoop lease_;
   std::int64_t expires_at_ms_;
   Hold hold_ = Hold::held;
+  std::uint64_t store_changes_;  ///< of the runtime, when it was last looked at
   Extending extending_ = Extending::none;
   std::function<void(LossReason)> on_lost_;
   std::function<void(const Error&)> on_release_error_;

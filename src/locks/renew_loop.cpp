@@ -49,7 +49,8 @@ BootTime RenewLoop::lose_at() const noexcept {
 }
 
 bool RenewLoop::wants_renewal() const noexcept {
-  return auto_renew_ && !renewal_due_ && !under_way_ && proof_end_ < hold_until_;
+  if (renewal_due_ || under_way_) return false;
+  return at_once_ || (auto_renew_ && proof_end_ < hold_until_);
 }
 
 RenewLoop::Step RenewLoop::tick(BootTime now) noexcept {
@@ -58,7 +59,7 @@ RenewLoop::Step RenewLoop::tick(BootTime now) noexcept {
     lost_ = hold_until_ <= proof_end_ ? LossReason::max_hold : LossReason::unproven;
     return Step::lose;
   }
-  if (wants_renewal() && now >= renew_at_) {
+  if (wants_renewal() && (at_once_ || now >= renew_at_)) {
     renewal_due_ = true;
     return Step::extend;
   }
@@ -67,11 +68,12 @@ RenewLoop::Step RenewLoop::tick(BootTime now) noexcept {
 
 BootTime RenewLoop::next_tick() const noexcept {
   if (lost_) return never;
-  return wants_renewal() ? std::min(renew_at_, lose_at()) : lose_at();
+  if (!wants_renewal()) return lose_at();
+  return at_once_ ? BootTime() : std::min(renew_at_, lose_at());
 }
 
 void RenewLoop::extend_sent(BootTime now, Ttl ttl) noexcept {
-  renewal_due_ = false;
+  renewal_due_ = at_once_ = false;
   under_way_ = Extend{now, ttl, proof_end_};
   proof_end_ = std::min(proof_end_, proof_end(now, ttl));
 }

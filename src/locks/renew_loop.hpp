@@ -35,6 +35,10 @@ class RenewLoop {
   /// When to call tick next.
   [[nodiscard]] BootTime next_tick() const noexcept;
 
+  /// The next renewal is due at once, also of a guard that is not renewed otherwise: the store may have lost
+  /// its data, and the answer shows whether this lock was among it. After one that is under way.
+  void renew_at_once() noexcept { at_once_ = true; }
+
   void extend_sent(BootTime now, Ttl ttl) noexcept;
   /// Each answers the last extend_sent.
   void extend_granted() noexcept;
@@ -62,6 +66,7 @@ class RenewLoop {
   BootTime renew_at_;
   bool auto_renew_;
   bool renewal_due_ = false;
+  bool at_once_ = false;  ///< renew_at_once, and nothing was sent since
   std::optional<Extend> under_way_;
   std::optional<Ttl> shortest_unanswered_;
   std::optional<LossReason> lost_;

@@ -12,6 +12,16 @@ void LockRuntime::abandon(const LockKey& key, const LockId& id) {
   });
 }
 
+void LockRuntime::granted_by(const std::string& authority) {
+  {
+    const std::lock_guard lock(authority_mutex_);
+    if (authority == last_authority_) return;
+    last_authority_ = authority;
+    ++store_changes_;
+  }
+  timer.call_all_now();
+}
+
 void LockRuntime::release_later(ReleaseRequest request) {
   renewer.post([backend = backend, log = log, request = std::move(request)]() mutable {
     auto answer = locks::release(*backend, request);

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <atomic>
 #include <holdfast/guard.hpp>
 #include <holdfast/lock_backend.hpp>
 #include <holdfast/locks.hpp>
 #include <holdfast/log.hpp>
 #include <holdfast/observer.hpp>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "flow/flow.hpp"
@@ -44,6 +46,11 @@ class LockRuntime {
   /// Releases a lock in the background that nobody guards any more. Only for engines that block: whoever lets
   /// go of this runtime last waits for it, so a program that ends right after has released its locks.
   void release_later(ReleaseRequest request);
+  /// A grant came from this authority. If it is another than that of the grant before, the store may have
+  /// lost its data: every guard is renewed at once, and the answers show which locks are gone.
+  void granted_by(const std::string& authority);
+  /// How often that happened.
+  [[nodiscard]] std::uint64_t store_changes() const noexcept { return store_changes_.load(); }
   /// The one line about a release that nobody else can be told of.
   static void tell_unreleased(const std::shared_ptr<Log>& log, const Error& error) noexcept;
   void log_debug(std::string message) const noexcept {
@@ -63,6 +70,11 @@ class LockRuntime {
   const std::shared_ptr<flow::Background> background = std::make_shared<flow::Background>();
   sys::WorkerPool callbacks{1000};
   sys::WorkerPool renewer{16};
+
+ private:
+  std::mutex authority_mutex_;
+  std::string last_authority_ = backend->authority();
+  std::atomic<std::uint64_t> store_changes_ = 0;
 };
 
 }  // namespace holdfast

@@ -72,6 +72,7 @@ flow::Op<HeldLock::Grant> run_loop(flow::Flow flow, std::shared_ptr<LockRuntime>
       }
       co_return lost->error.about(key.str(), {});
     } else {
+      runtime->granted_by(waiter.granted->authority);
       co_return HeldLock::Grant{.key = std::move(key),
                                 .id = *waiter.id,
                                 .fence = waiter.granted->fence,

@@ -26,6 +26,18 @@ class TimerQueue::State {
     take(target);
   }
 
+  void call_all_now() {
+    const std::lock_guard lock(mutex_);
+    if (queue_.empty()) return;
+    std::set<std::pair<BootTime, Timed*>> due;
+    for (const auto& [at, target] : queue_) {
+      target->scheduled_at_ = BootTime();
+      due.emplace(BootTime(), target);
+    }
+    queue_.swap(due);
+    timer_->arm(BootTime());
+  }
+
   BootTime run_due(BootTime now) {
     for (;;) {
       std::shared_ptr<Timed> target;
@@ -127,6 +139,10 @@ void TimerQueue::schedule(Timed& target, BootTime at) {
 }
 void TimerQueue::cancel(Timed& target) noexcept {
   state_->cancel(target);
+}
+
+void TimerQueue::call_all_now() {
+  state_->call_all_now();
 }
 
 void TimerQueue::sleep_until(BootTime at, std::stop_token stop, Done<bool> done) {

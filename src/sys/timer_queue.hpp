@@ -37,6 +37,9 @@ class TimerQueue {
   /// A call under way on another thread may still finish after this.
   void cancel(Timed& target) noexcept;
 
+  /// Calls everything that is scheduled now, whatever its time.
+  void call_all_now();
+
   /// Completes `done` with false on the timer's thread, at that time or soon after a stop request.
   void sleep_until(BootTime at, std::stop_token stop, Done<bool> done);
 

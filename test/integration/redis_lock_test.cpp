@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "support/calls.hpp"
+#include "support/eventually.hpp"
 #include "support/redis_server.hpp"
 #include "support/tcp_proxy.hpp"
 
@@ -228,6 +229,33 @@ TEST_F(RedisLock, AServerThatForgotItsCountersIsAnotherAuthorityForThoseWhoStayC
     EXPECT_EQ(acquire(*proxied, LockId::generate(), "other")->authority, granted->authority);
     EXPECT_EQ(make_redis_lock_backend(server->tcp()).value_or_throw()->authority(), granted->authority);
   }
+}
+
+TEST_F(RedisLock, AGrantOfAnotherAuthorityFindsTheGuardsWhoseLocksAreGone) {
+  Locks locks(direct);
+  const auto renewed = locks.lock("renewed", {.ttl = 1h});
+  const auto kept_by_hand = locks.lock("kept by hand", {.ttl = 1h, .auto_renew = false});
+  server->raw().text({"FLUSHALL"});
+  EXPECT_TRUE(renewed.still_held()) << "its next renewal is twenty minutes away";
+  const auto after = locks.lock("after", {.ttl = 1h});
+  for (const auto* guard : {&renewed, &kept_by_hand}) {
+    EXPECT_TRUE(eventually([&] { return guard->lost().stop_requested(); }));
+    EXPECT_EQ(guard->loss_reason(), LossReason::gone);
+    EXPECT_NE(guard->authority(), after.authority());
+  }
+  EXPECT_TRUE(after.still_held());
+}
+
+TEST_F(RedisLock, AGuardWhoseRecordIsThereOutlivesTheAuthorityItWasGrantedBy) {
+  Locks locks(direct);
+  auto guard = locks.lock("k", {.ttl = 1h});
+  server->raw().text({"DEL", "syncguard:fence:syncguard:"});  // evicted, say
+  const auto expiry = guard.expires_at_ms();
+  const auto other = locks.lock("other", {.ttl = 1h});
+  EXPECT_TRUE(eventually([&] { return guard.expires_at_ms() > expiry; })) << "it was renewed at once";
+  EXPECT_TRUE(guard.still_held());
+  EXPECT_NE(guard.authority(), other.authority());
+  EXPECT_TRUE(guard.release());
 }
 
 TEST_F(RedisLock, DatabasesAndPrefixesAreApart) {

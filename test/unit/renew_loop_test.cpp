@@ -33,6 +33,29 @@ TEST(RenewLoop, RenewsAfterAThird) {
   EXPECT_EQ(lease.tick(granted_at + 10s), Step::none) << "extends never overlap";
 }
 
+TEST(RenewLoop, RenewsAtOnceWhenToldToAndThenAsBefore) {
+  for (const bool auto_renew : {true, false}) {
+    auto lease = loop(auto_renew);
+    const auto next = lease.next_tick();
+    lease.renew_at_once();
+    EXPECT_LE(lease.next_tick(), granted_at);
+    EXPECT_EQ(lease.tick(granted_at + 1s), Step::extend);
+    lease.extend_sent(granted_at + 1s, ttl);
+    lease.extend_granted();
+    EXPECT_EQ(lease.tick(granted_at + 1s), Step::none);
+    EXPECT_EQ(lease.next_tick(), next + 1s);
+  }
+}
+
+TEST(RenewLoop, OneThatIsUnderWayIsFollowedByOneAtOnce) {
+  auto lease = loop();
+  lease.extend_sent(granted_at + 1s, ttl);
+  lease.renew_at_once();
+  EXPECT_EQ(lease.tick(granted_at + 1s), Step::none) << "extends never overlap";
+  lease.extend_granted();
+  EXPECT_EQ(lease.tick(granted_at + 1s), Step::extend) << "that answer may be older than the loss";
+}
+
 TEST(RenewLoop, AnAnsweredExtendProvesFromItsSendOn) {
   auto lease = loop();
   ASSERT_EQ(lease.tick(granted_at + 10s), Step::extend);
