@@ -168,7 +168,7 @@ TEST_F(RedisScripts, TheHighestFenceIsGrantedAndAfterItNothing) {
     EXPECT_FALSE(exists("p:k"));
     EXPECT_FALSE(exists(locks->index_key(id)));
   }
-  EXPECT_EQ(locks->raw.integer({"GET", "p:fence:p:k"}), static_cast<std::int64_t>(Fence::max_issued));
+  EXPECT_GT(locks->raw.integer({"GET", "p:fence:p:k"}), static_cast<std::int64_t>(Fence::max_issued));
 }
 
 TEST_F(RedisScripts, ACounterAtItsEndDoesNotWrapAround) {

@@ -34,7 +34,8 @@ if record then
     local left = expires - now
     if left <= 0 then
       -- In its last millisecond, as SyncGuard's records are seen; or without a TTL, then `live` says how long.
-      left = redis.call('PTTL', KEYS[1]) == -1 and left + 1000 or 1
+      -- pcall: a user without the right to ask tries again soon.
+      left = redis.pcall('PTTL', KEYS[1]) == -1 and left + 1000 or 1
     end
     return left
   end
@@ -43,9 +44,10 @@ if record then
 end
 
 local count = redis.call('INCR', KEYS[3])
-if count < 1 or count > 900000000000000 then
-  redis.call('DECR', KEYS[3]) -- as it was: a counter below zero must not count up to fences that were granted
-  return count < 1 and -7 or -4
+if count > 900000000000000 then return -4 end
+if count < 1 then
+  redis.call('SET', KEYS[3], string.format('%d', count - 1)) -- must not count up to fences that were granted
+  return -7
 end
 -- include authority
 local fence = string.format('%015d', count)
