@@ -333,7 +333,9 @@ class Judge {
         "the server's clock is " + text +
             ". Leases run on the server's clock alone, so none is wrong; but the times shown look odd here, "
             "and "
-            "whoever sets that clock right in one step ends or prolongs every lock",
+            "setting that clock right in one step ends or prolongs every lock, and so does adjusting it by "
+            "more than "
+            "1000 ppm (chrony: set maxslewrate 500)",
         "let both machines follow a time server that adjusts gradually (chrony, ntpd)");
   }
 
