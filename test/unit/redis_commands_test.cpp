@@ -39,14 +39,22 @@ TEST_F(RedisCommands, AScriptIsNamedByTheSha1OfItsText) {
 TEST_F(RedisCommands, CarryKeysAndArgumentsAsTheScriptsWantThem) {
   using namespace embedded;
   EXPECT_EQ(arguments_of(*acquire_command(layout, acquire, By::sha)),
-            (Words{"EVALSHA", sha(acquire_lua), "3", "p:k", "p:id:AAAAAAAAAAAAAAAAAAAAAA", "p:fence:p:k",
-                   "AAAAAAAAAAAAAAAAAAAAAA", "500", "\"k\""}));
+            (Words{"EVALSHA", sha(acquire_lua), "4", "p:k", "p:id:AAAAAAAAAAAAAAAAAAAAAA", "p:fence:p:k",
+                   "p:fence:p:", "AAAAAAAAAAAAAAAAAAAAAA", "500", "\"k\""}));
   EXPECT_EQ(arguments_of(*release_command(layout, by_key, Release::plain, By::sha)),
             (Words{"EVALSHA", sha(release_lua), "2", "p:id:AAAAAAAAAAAAAAAAAAAAAA", "p:k",
                    "AAAAAAAAAAAAAAAAAAAAAA", "p:wake:0:"}));
   EXPECT_EQ(arguments_of(*release_command(layout, by_id, Release::for_good, By::sha)),
             (Words{"EVALSHA", sha(release_for_good_lua), "1", "p:id:AAAAAAAAAAAAAAAAAAAAAA",
                    "AAAAAAAAAAAAAAAAAAAAAA", "p:wake:0:", "60000"}));
+  EXPECT_EQ(arguments_of(*release_command(layout, by_key, Release::by_force, By::sha)),
+            (Words{"EVALSHA", sha(break_lua), "2", "p:id:AAAAAAAAAAAAAAAAAAAAAA", "p:k",
+                   "AAAAAAAAAAAAAAAAAAAAAA", "p:wake:0:", "60000"}));
+  EXPECT_EQ(arguments_of(*release_evidence_command(layout, by_key, By::sha)),
+            (Words{"EVALSHA", sha(release_evidence_lua), "3", "p:id:AAAAAAAAAAAAAAAAAAAAAA",
+                   "p:fence:p:", "p:fence:p:k"}));
+  EXPECT_EQ(arguments_of(*release_evidence_command(layout, by_id, By::sha)),
+            (Words{"EVALSHA", sha(release_evidence_lua), "2", "p:id:AAAAAAAAAAAAAAAAAAAAAA", "p:fence:p:"}));
   EXPECT_EQ(arguments_of(*extend_command(layout, by_id, ttl(milliseconds(700)), By::sha)),
             (Words{"EVALSHA", sha(extend_lua), "1", "p:id:AAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAA",
                    "700"}));
@@ -162,8 +170,8 @@ TEST_F(RedisCommands, AReplyThatNoScriptGivesIsInternalAndNamesTheOperation) {
     expect_internal(extend_outcome(*reply, by_id), "extend");
     expect_internal(is_locked_outcome(*reply, key("k")), "is_locked");
     if (reply->type != REDIS_REPLY_STRING) expect_internal(lookup_outcome(*reply, {.what = id}), "lookup");
-    const Words four(4, "p:k");
-    expect_internal(records_outcome(*reply, layout, four), "list");
+    const Words five(5, "p:k");
+    expect_internal(records_outcome(*reply, layout, five), "list");
   }
 }
 
