@@ -134,8 +134,9 @@ Database::~Database() {
 bool Database::settle() {
   if (clock_number_ != 0) return true;
   for (int attempt = 0;; connection_.pause(attempt++)) {
-    const auto current = current_clock(connection_);
+    // In this order: who works now works under the clock that is read next, or a later one of this kernel.
     const auto others = working_->others();
+    const auto current = current_clock(connection_);
     const bool is_ours = current.is(clock_.identity);
     if (!is_ours && others == WorkingLock::Others::none) return false;
     if (others == WorkingLock::Others::exclude) continue;  // a clock is being adopted

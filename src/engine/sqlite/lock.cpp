@@ -16,6 +16,8 @@ using LockAccess = Access<LockTable>;
 /// at a quarter of what looking at two each time would cost.
 constexpr std::uint64_t grants_between_sweeps = 8;
 constexpr std::size_t rows_per_sweep = 16;
+/// Pauses as after this many attempts.
+constexpr int seldom = 1000;
 
 LockAccess::Subject subject(const LockRef& lock) {
   return {.key = lock.key ? lock.key->str() : std::string(), .id = std::string(lock.id.str())};
@@ -40,9 +42,14 @@ class SqliteLockBackend final : public LockBackend {
   void acquire(AcquireRequest request, std::stop_token stop, Done<AcquireOutcome> done) override {
     const LockAccess::Subject about{.key = request.key.str(), .id = std::string(request.id.str())};
     done(operate<AcquireOutcome>(request.deadline, std::move(stop), about, [&](Aftermath& after) {
-      if (auto outcome = try_acquire(request, after, Reserve::keep_up)) return *std::move(outcome);
-      reserve_fences();
-      return try_acquire(request, after, Reserve::use_up).value();
+      auto outcome = try_acquire(request, after, Reserve::keep_up);
+      while (!outcome) {
+        reserve_fences();
+        outcome = try_acquire(request, after, Reserve::use_up);
+        // The log could not be copied: another copies it at this moment, or reads the file for long.
+        if (!outcome) database().connection().pause(seldom);
+      }
+      return *std::move(outcome);
     }));
   }
 
@@ -138,14 +145,7 @@ class SqliteLockBackend final : public LockBackend {
       throw Error(next.error().code(),
                   "cannot grant a lock in " + access_.file() + ": " + next.error().message());
     if (next->reserve != FenceReserve::enough && reserve == Reserve::keep_up) return std::nullopt;
-    if (next->reserve == FenceReserve::none) {
-      throw Error(
-          ErrorCode::ServiceUnavailable,
-          "cannot grant a lock in " + access_.file() +
-              ": its fences are used up as far as they are reserved, and reserving more must copy the "
-              "write-ahead log, which a reader of the file prevents; look for a forgotten sqlite3 shell or "
-              "backup");
-    }
+    if (next->reserve == FenceReserve::none) return std::nullopt;
 
     if (view.at_key) table().remove(view.at_key->record.key);
     if (id_is_elsewhere) table().remove(view.of_id->record.key);

@@ -31,7 +31,8 @@ constexpr const char* update_row =
     "UPDATE locks SET deadline_ms = ?2, ttl_ms = ?3, expires_at_ms = ?4, durable = ?5 WHERE key = ?1";
 constexpr const char* delete_dead =
     "DELETE FROM locks WHERE deadline_ms <= ?2 AND key IN "
-    "(SELECT key FROM locks WHERE id > ?1 ORDER BY id LIMIT ?3)";
+    "(SELECT key FROM (SELECT key FROM locks WHERE id > ?1 ORDER BY id LIMIT ?3)"
+    " UNION ALL SELECT key FROM (SELECT key FROM locks ORDER BY id LIMIT ?3))";
 
 /// The row whose columns begin at `first`; nothing where the join found none.
 std::optional<LockRow> read_row(const Connection& connection, const Statement::Run& run, int first) {

@@ -51,8 +51,8 @@ class LockTable {
   /// Deadline, ttl, expiry and durability of the row at that key.
   void restamp(const LockRow& row) const;
   void remove(const LockKey& key) const;
-  /// Deletes what is dead at `now_ms` of that many rows, those that follow an id in the order of ids. Ids are
-  /// random, so a random one leads to random rows.
+  /// Deletes what is dead at `now_ms` of that many rows that follow an id in the order of ids, and of as many
+  /// first ones, before which hardly any id comes. Ids are random, so a random one leads to random rows.
   void remove_dead(const LockId& after, std::int64_t now_ms, std::size_t rows) const;
   void set_last_fence(Fence fence) const;
   void set_reserved(std::uint64_t fence) const;
