@@ -64,7 +64,7 @@ std::int64_t HeldLock::expires_at_ms() const {
 
 std::chrono::nanoseconds HeldLock::remaining() const noexcept {
   const std::lock_guard lock(mutex_);
-  if (hold_ == Hold::ended || lease_.lost()) return std::chrono::nanoseconds::zero();
+  if (hold_ != Hold::held || lease_.lost()) return std::chrono::nanoseconds::zero();
   return std::max(lease_.proven_until() - BootClock::now(), std::chrono::nanoseconds::zero());
 }
 
@@ -93,7 +93,7 @@ BootTime HeldLock::on_time(BootTime now) {
   BootTime next = never;
   {
     const std::lock_guard lock(mutex_);
-    if (hold_ == Hold::ended) return never;
+    if (hold_ != Hold::held) return never;
     step = lease_.tick(now);
     next = lease_.next_tick();
     if (step == locks::RenewLoop::Step::lose) observed_.lost(*lease_.lost());
@@ -110,7 +110,7 @@ void HeldLock::announce_loss() {
     LossReason reason{};
     {
       const std::lock_guard lock(self->mutex_);
-      if (self->hold_ == Hold::ended) return;
+      if (self->hold_ != Hold::held) return;
       callback = std::exchange(self->on_lost_, nullptr);
       reason = *self->lease_.lost();
       ++self->announcers_;
@@ -174,22 +174,23 @@ void HeldLock::tell_change() {
   for (const auto& waiting : told) waiting.operation.resume();
 }
 
-std::variant<ExtendRequest, Absence> HeldLock::begin_extend(Ttl ttl, Durability durability) {
-  if (hold_ == Hold::ended || lease_.lost()) return Absence::not_found;
-  extending_ = true;
+std::variant<ExtendRequest, Absence> HeldLock::begin_extend(Ttl ttl, Extending purpose) {
+  if (hold_ != Hold::held || lease_.lost()) return Absence::not_found;
+  extending_ = purpose;
   lease_.extend_sent(BootClock::now(), ttl);
   runtime_->timer.schedule(*this, lease_.next_tick());  // a shorter ttl may have moved the loss forward
-  return ExtendRequest{.lock = {.id = grant_.id, .key = grant_.key},
-                       .ttl = ttl,
-                       .durability = durability,
-                       .deadline = lease_.proven_until()};
+  return ExtendRequest{
+      .lock = {.id = grant_.id, .key = grant_.key},
+      .ttl = ttl,
+      .durability = purpose == Extending::to_detach ? Durability::machine : Durability::process,
+      .deadline = lease_.proven_until()};
 }
 
 void HeldLock::end_extend(Ttl ttl, const Result<ExtendOutcome>& answer) {
   bool found_lost = false;
   {
     const std::lock_guard lock(mutex_);
-    extending_ = false;
+    const auto purpose = std::exchange(extending_, Extending::none);
     if (!answer && answer.error().code() == ErrorCode::Aborted) {
       lease_.extend_not_begun();  // engines answer so only then
     } else if (!answer) {
@@ -198,6 +199,11 @@ void HeldLock::end_extend(Ttl ttl, const Result<ExtendOutcome>& answer) {
       if (extended->may_be_repeated) lease_.may_be_repeated(ttl);
       lease_.extend_granted();
       expires_at_ms_ = extended->expires_at_ms;
+      if (purpose == Extending::to_detach && hold_ == Hold::held && !lease_.lost()) {
+        // Here, where no other extend can have begun: one for less, unanswered, would outlive the promise.
+        hold_ = Hold::detached;
+        runtime_->timer.cancel(*this);
+      }
     } else {
       found_lost = lease_.extend_found_nothing() && hold_ == Hold::held;
       if (found_lost) observed_.lost(*lease_.lost());
@@ -208,16 +214,19 @@ void HeldLock::end_extend(Ttl ttl, const Result<ExtendOutcome>& answer) {
   tell_change();
 }
 
-flow::Op<ExtendOutcome> HeldLock::extend_once(flow::Flow flow, Self self, Ttl ttl, Durability durability,
+flow::Op<ExtendOutcome> HeldLock::extend_once(flow::Flow flow, Self self, std::optional<Ttl> ttl,
                                               std::stop_token stop) {
   std::variant<ExtendRequest, Absence> next = Absence::not_found;
   for (bool my_turn = false; !my_turn;) {
     const std::stop_callback wake(stop, [&] { self->tell_change(); });
-    co_await self->until(flow, [&] { return !self->extending_ || stop.stop_requested(); });
+    co_await self->until(flow, [&] { return self->extending_ == Extending::none || stop.stop_requested(); });
     const std::lock_guard lock(self->mutex_);
-    my_turn = !self->extending_;
+    my_turn = self->extending_ == Extending::none;
     if (my_turn) {
-      next = self->begin_extend(ttl, durability);
+      // Whoever adopts it proves from the ttl, and knows nothing of extends of ours that may come late: those
+      // count that went unanswered until now, while this one waited for its turn.
+      next = ttl ? self->begin_extend(*ttl, Extending::to_hold)
+                 : self->begin_extend(self->lease_.provable_ttl(), Extending::to_detach);
     } else if (stop.stop_requested()) {
       co_return Error(ErrorCode::Aborted, "extending the lock was stopped before it began")
           .about(self->key(), self->id().str());
@@ -244,8 +253,8 @@ void HeldLock::renew() {
   std::variant<ExtendRequest, Absence> next = Absence::not_found;
   {
     const std::lock_guard lock(mutex_);
-    if (!lease_.renewal_due() || extending_) return;  // the holder extends by hand meanwhile
-    next = begin_extend(lease_.ttl(), Durability::process);
+    if (!lease_.renewal_due() || extending_ != Extending::none) return;  // the holder extends by hand
+    next = begin_extend(lease_.ttl(), Extending::to_hold);
   }
   auto* const request = std::get_if<ExtendRequest>(&next);
   if (request == nullptr) return;  // there is nothing to renew any more
@@ -258,36 +267,28 @@ void HeldLock::renew() {
 
 flow::Op<bool> HeldLock::extend(flow::Flow flow, Self self, milliseconds ttl, std::stop_token stop) {
   const auto checked = Ttl::of(ttl).value_or_throw();
-  auto extending = extend_once(flow, self, checked, Durability::process, std::move(stop));
+  auto extending = extend_once(flow, self, checked, std::move(stop));
   const auto answer = (co_await std::move(extending)).value_or_throw();
   const std::lock_guard lock(self->mutex_);
   co_return std::holds_alternative<Extended>(answer) && !self->lease_.lost();
 }
 
 flow::Op<std::optional<DetachedLock>> HeldLock::detach(flow::Flow flow, Self self, std::stop_token stop) {
-  // Whoever adopts it proves from this ttl, and knows nothing of extends of ours that may come late.
-  const Ttl ttl = [&] {
-    const std::lock_guard lock(self->mutex_);
-    return self->lease_.provable_ttl();
-  }();
-  auto extending = extend_once(flow, self, ttl, Durability::machine, std::move(stop));
+  auto extending = extend_once(flow, self, std::nullopt, std::move(stop));
   const auto answer = (co_await std::move(extending)).value_or_throw();
   const auto* extended = std::get_if<Extended>(&answer);
   std::function<void(LossReason)> unused;  // end here, see end_hold
   std::function<void(const Error&)> unused_too;
   {
     const std::lock_guard lock(self->mutex_);
-    if (extended == nullptr || self->hold_ == Hold::ended || self->lease_.lost()) co_return std::nullopt;
-    self->hold_ = Hold::ended;
-    self->runtime_->timer.cancel(*self);
+    if (extended == nullptr || self->hold_ != Hold::detached) co_return std::nullopt;
     unused.swap(self->on_lost_);
     unused_too.swap(self->on_release_error_);
   }
   self->observed_.released();
-  self->tell_change();
   co_return DetachedLock{.key = self->grant_.key,
                          .id = self->grant_.id,
-                         .ttl = ttl,
+                         .ttl = self->lease_.provable_ttl(),  // what it was extended by; it changes no more
                          .fence = self->grant_.fence,
                          .expires_at_ms = extended->expires_at_ms,
                          .authority = self->grant_.authority,
@@ -297,7 +298,7 @@ flow::Op<std::optional<DetachedLock>> HeldLock::detach(flow::Flow flow, Self sel
 flow::Op<LossReason> HeldLock::wait_lost(flow::Flow flow, Self self, std::stop_token stop) {
   const std::stop_callback wake(stop, [&] { self->tell_change(); });
   co_await self->until(
-      flow, [&] { return self->lease_.lost() || self->hold_ == Hold::ended || stop.stop_requested(); });
+      flow, [&] { return self->lease_.lost() || self->hold_ != Hold::held || stop.stop_requested(); });
   const std::lock_guard lock(self->mutex_);
   // A guard that was released first stays so: its owner wants to hear no more of it.
   if (self->lease_.lost() && self->hold_ == Hold::held) co_return *self->lease_.lost();
@@ -314,7 +315,7 @@ bool HeldLock::end_hold() {
   std::function<void(LossReason)> unused;  // ends here, not on the thread that drops the last reference
   {
     const std::lock_guard lock(mutex_);
-    if (hold_ == Hold::ended) return false;
+    if (hold_ != Hold::held) return false;
     hold_ = Hold::ended;
     runtime_->timer.cancel(*this);
     unused.swap(on_lost_);

@@ -79,10 +79,13 @@ class HeldLock final : public sys::Timed {
   BootTime on_time(BootTime now) override;
 
  private:
-  enum class Hold : std::uint8_t { held, ended };
+  enum class Hold : std::uint8_t { held, ended, detached };
+  /// The extend under way. One that detaches ends the hold with its answer, before another can begin.
+  enum class Extending : std::uint8_t { none, to_hold, to_detach };
 
-  /// Sends one extend and takes in its answer, after those that others have under way.
-  static flow::Op<ExtendOutcome> extend_once(flow::Flow flow, Self self, Ttl ttl, Durability durability,
+  /// Sends one extend and takes in its answer, after those that others have under way. Without a ttl it
+  /// detaches.
+  static flow::Op<ExtendOutcome> extend_once(flow::Flow flow, Self self, std::optional<Ttl> ttl,
                                              std::stop_token stop);
   static flow::Op<bool> release_now(flow::Flow flow, Self self, BootTime deadline, std::stop_token stop);
 
@@ -96,7 +99,7 @@ class HeldLock final : public sys::Timed {
   static flow::Op<ExtendOutcome> send_extend(flow::Flow flow, Self self, ExtendRequest request,
                                              std::stop_token stop);
   /// What to ask the engine, or why there is nothing to ask any more. Requires that no extend is under way.
-  std::variant<ExtendRequest, Absence> begin_extend(Ttl ttl, Durability durability);
+  std::variant<ExtendRequest, Absence> begin_extend(Ttl ttl, Extending purpose);
   void end_extend(Ttl ttl, const Result<ExtendOutcome>& answer);
   /// Marks the end of the hold; false if it had ended. From then on there are no loss signals.
   bool end_hold();
@@ -133,7 +136,7 @@ class HeldLock final : public sys::Timed {
   locks::RenewLoop lease_;
   std::int64_t expires_at_ms_;
   Hold hold_ = Hold::held;
-  bool extending_ = false;
+  Extending extending_ = Extending::none;
   std::function<void(LossReason)> on_lost_;
   std::function<void(const Error&)> on_release_error_;
   int announcers_ = 0;  ///< threads that tell of the loss now

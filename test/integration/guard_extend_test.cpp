@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "integration/guard_fixture.hpp"
+#include "support/hooked_backend.hpp"
 
 namespace holdfast::test {
 namespace {
@@ -125,6 +126,49 @@ TEST_P(GuardExtend, AFailedDetachLeavesTheGuardAsItWas) {
   wire->plan(Operation::extend, Fault::not_sent);
   EXPECT_THROW((void)guard.detach(), Error);
   EXPECT_TRUE(guard.still_held());
+}
+
+/// A guard whose extends wait at a gate, so that others wait for their turn behind them.
+class DetachInTurn : public testing::Test {
+ protected:
+  void begin_extend(std::chrono::milliseconds ttl) {
+    guard.extend(ttl, {}, [this](Result<bool> answer) { extended = std::move(answer); });
+  }
+  void begin_detach() {
+    guard.detach({}, [this](Result<std::optional<DetachedLock>> answer) { detached = std::move(answer); });
+  }
+
+  Gate gate;
+  std::shared_ptr<FaultyBackend> wire = std::make_shared<FaultyBackend>(make_memory_lock_backend());
+  Locks locks{std::make_shared<HookedBackend>(wire, gate.hook())};
+  Guard guard = locks.lock("k", {.ttl = 30s, .auto_renew = false});
+  std::optional<Result<bool>> extended;
+  std::optional<Result<std::optional<DetachedLock>>> detached;
+};
+
+TEST_F(DetachInTurn, PromisesNoMoreThanTheExtendBeforeItThatWentUnanswered) {
+  wire->plan(Operation::extend, Fault::answer_lost);
+  gate.close();
+  begin_extend(1s);
+  begin_detach();
+  ASSERT_EQ(gate.held_up(), 1U);
+  gate.open();
+  ASSERT_TRUE(extended && !*extended);
+  ASSERT_TRUE(detached && *detached && **detached);
+  EXPECT_EQ((***detached).ttl.length(), 1s) << "the extend may yet be carried out, and leave no more";
+}
+
+TEST_F(DetachInTurn, EndsTheHoldBeforeAnExtendBehindItBegins) {
+  gate.close();
+  begin_detach();
+  begin_extend(1s);
+  ASSERT_EQ(gate.held_up(), 1U);
+  gate.open();
+  ASSERT_TRUE(detached && *detached && **detached);
+  EXPECT_EQ((***detached).ttl.length(), 30s);
+  ASSERT_TRUE(extended && *extended);
+  EXPECT_FALSE(**extended);
+  EXPECT_EQ(wire->calls(Operation::extend), 1) << "what was detached is not shortened";
 }
 
 INSTANTIATE_TEST_SUITE_P(Facades, GuardExtend, testing::ValuesIn(facades()), facade_name);
