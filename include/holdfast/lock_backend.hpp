@@ -22,7 +22,9 @@ struct Capabilities {
   std::string_view backend;
   bool supports_fencing = true;
   TimeAuthority time_authority = TimeAuthority::server;
-  /// Operations do their I/O on the thread that starts them (a file): not for a thread that must go on.
+  /// Operations do their I/O on the thread that starts them (a file): not for a thread that must go on. An
+  /// engine that says false must never keep its caller waiting: the thread that notices losses begins
+  /// renewals.
   bool blocks = false;
 };
 
@@ -92,6 +94,9 @@ struct ExtendRequest {
   Ttl ttl;
   Durability durability = Durability::machine;
   BootTime deadline = never;
+  /// An engine that does not block may leave its I/O to a thread of its own, which sends it together with
+  /// what else has come: for renewals, begun many at once by a timer that must not be held up. A hint.
+  bool may_batch = false;
 };
 
 struct Extended {

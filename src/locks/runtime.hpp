@@ -9,6 +9,7 @@
 #include <string>
 
 #include "flow/flow.hpp"
+#include "locks/renew_loop.hpp"
 #include "sys/process.hpp"
 #include "sys/timer_queue.hpp"
 #include "sys/unfinished.hpp"
@@ -18,9 +19,11 @@ namespace holdfast {
 
 /// What the guards of one engine share. Threads start when they are first needed:
 /// - the timer decides when to renew and when a guard is lost; it never does I/O nor runs user code, so a
-///   stalled engine cannot keep a holder from being told;
-/// - renewers do the I/O of renewals and of releases that nobody waits for, several at once, so that one that
-///   waits for a silent server does not hold up the others;
+///   stalled engine cannot keep a holder from being told. Where the engine does not block it also begins the
+///   renewals, which the engine's own thread sends and ends;
+/// - renewers do the I/O of renewals where the engine blocks, and of releases that nobody waits for, several
+/// at
+///   once, so that one that waits does not hold up the others;
 /// - callback threads run user code only; one that blocks does not hold up the next.
 class LockRuntime {
  public:
@@ -59,6 +62,7 @@ class LockRuntime {
   /// Renewals, releases that nobody waits for, and callbacks.
   const sys::Unfinished unfinished;
   sys::TimerQueue timer;
+  locks::RenewalCrowd crowd;  ///< the timer's alone
   /// Of operations that no thread waits for: their timer is another, because they go on on its thread.
   const std::shared_ptr<flow::Background> background = std::make_shared<flow::Background>();
   sys::WorkerPool callbacks{1000};

@@ -1,6 +1,7 @@
 #include "sys/timer_queue.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -17,6 +18,7 @@ class TimerQueue::State {
   void schedule(Timed& target, BootTime at) {
     if (at == never) return cancel(target);
     const std::lock_guard lock(mutex_);
+    if (target.scheduled_at_ == at) return;
     put(target, at);
     timer_->arm(at);
   }
@@ -26,18 +28,36 @@ class TimerQueue::State {
     take(target);
   }
 
+  void after_due(std::function<void()> job) {
+    const std::lock_guard lock(mutex_);
+    jobs_.push_back(std::move(job));
+  }
+
   BootTime run_due(BootTime now) {
     for (;;) {
       std::shared_ptr<Timed> target;
+      std::function<void()> job;
       {
         const std::lock_guard lock(mutex_);
-        if (queue_.empty()) return never;
-        const auto [at, first] = *queue_.begin();
-        if (at > now) return at;
-        target = first->weak_from_this().lock();
-        take(*first);
+        const BootTime at = queue_.empty() ? never : queue_.begin()->first;
+        if (at <= now) {
+          Timed& first = *queue_.begin()->second;
+          target = first.weak_from_this().lock();
+          take(first);
+          if (!target) continue;  // its destructor is on the way to cancel()
+        } else if (!jobs_.empty()) {
+          job = std::move(jobs_.front());
+          jobs_.pop_front();
+        } else {
+          return at;
+        }
       }
-      if (!target) continue;  // its destructor is on the way to cancel()
+      if (job) {
+        job();
+        job = nullptr;
+        now = BootClock::now();
+        continue;
+      }
       const BootTime next = target->on_time(now);
       const std::lock_guard lock(mutex_);
       // Unless somebody scheduled it meanwhile, who knew better.
@@ -72,6 +92,7 @@ class TimerQueue::State {
   const Birthplace home_;
   std::mutex mutex_;
   std::set<std::pair<BootTime, Timed*>> queue_;
+  std::deque<std::function<void()>> jobs_;  ///< for when nothing is due
   std::unique_ptr<BootTimer> timer_;
 };
 
@@ -127,6 +148,10 @@ void TimerQueue::schedule(Timed& target, BootTime at) {
 }
 void TimerQueue::cancel(Timed& target) noexcept {
   state_->cancel(target);
+}
+
+void TimerQueue::after_due(std::function<void()> job) {
+  state_->after_due(std::move(job));
 }
 
 void TimerQueue::sleep_until(BootTime at, std::stop_token stop, Done<bool> done) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <holdfast/clock.hpp>
 #include <holdfast/done.hpp>
 #include <memory>
@@ -36,6 +37,10 @@ class TimerQueue {
   void schedule(Timed& target, BootTime at);
   /// A call under way on another thread may still finish after this.
   void cancel(Timed& target) noexcept;
+
+  /// For `on_time` alone: runs `job`, which must not block, on the timer's thread when nothing is due. So
+  /// however many jobs there are, none makes a call late by more than its own time.
+  void after_due(std::function<void()> job);
 
   /// Completes `done` with false on the timer's thread, at that time or soon after a stop request.
   void sleep_until(BootTime at, std::stop_token stop, Done<bool> done);

@@ -80,13 +80,14 @@ void Client::send(std::unique_ptr<Call> call, const std::stop_token& stop) {
   Lock lock(mutex_);
   look_at_ = std::min(look_at_, call->stopped_ ? BootTime{} : call->deadline);
   const bool awaited = call->awaited;
+  const bool may_batch = call->may_batch;
   unsent_.push_back(std::move(call));
   if (!awaited) ++unawaited_;
   if (i_lead()) return;  // from a completion: written with the others, when all completions have run
-  flush(lock);
+  if (!may_batch) flush(lock);
   if (leading_) {
     // Its poll was set before this call's deadline was known. Sooner deadlines are rare.
-    if (polling_ && look_at_ < planned_wake_) wake_.set();
+    if (may_batch || look_at_ < planned_wake_) wake_leader();
   } else {
     appoint(lock);
   }
@@ -221,6 +222,7 @@ void Client::poll_once(Lock& lock, BootTime now) {
   const auto broken = may_read ? read_replies() : std::nullopt;
   lock.lock();
   polling_ = false;
+  woken_ = false;
   if (may_write) out_of_room_ = false;  // the next turn writes
   if (may_read) take_replies(lock, broken);
 }
@@ -240,10 +242,10 @@ void Client::flush(Lock& lock) {
         out_ += call->bytes;
         call->sent_ = true;
         call->connection_ = connections_;
-        const BootTime suspect_at = saturating_add(now, call->patience);
-        look_at_ = std::min(look_at_, suspect_at);
-        sent_.push_back(
-            {std::move(call), suspect_at});  // before the write: the reply may be read before we are back
+        const auto patience = call->patience;
+        look_at_ = std::min(look_at_, saturating_add(now, patience));
+        // Before the write: the reply may be read before we are back.
+        sent_.push_back({std::move(call), now, patience});
       }
     }
     Stream& stream = *connection_->stream;
@@ -257,7 +259,7 @@ void Client::flush(Lock& lock) {
     written_ += *count;
     if (*count == 0) {
       out_of_room_ = true;
-      if (polling_) wake_.set();
+      wake_leader();
       break;
     }
   }
@@ -289,6 +291,7 @@ std::optional<Error> Client::read_replies() {
 }
 
 void Client::take_replies(Lock& lock, std::optional<Error> broken) {
+  if (!replies_.empty()) answered_at_ = BootClock::now();
   for (auto& reply : replies_) {
     if (sent_.empty()) {
       broken = Error(ErrorCode::Internal, "the server answers more than was asked");
@@ -391,9 +394,11 @@ void Client::inspect(Lock& lock, BootTime now) {
   look_at_ = never;
   const auto is_over = [&](const Call& call) { return call.stopped_ || call.deadline <= now; };
   bool suspect = false;
-  for (auto& [call, suspect_at] : sent_) {
-    suspect |= suspect_at <= now;
-    look_at_ = std::min(look_at_, suspect_at);
+  for (auto& sent : sent_) {
+    const BootTime give_up_at = suspect_at(sent);
+    suspect |= give_up_at <= now;
+    look_at_ = std::min(look_at_, give_up_at);
+    auto& call = sent.call;
     if (!call) continue;
     if (is_over(*call)) {
       const auto error = unanswered(*call);
@@ -417,10 +422,18 @@ void Client::inspect(Lock& lock, BootTime now) {
   for (const auto& call : unsent_) look_at_ = std::min(look_at_, call->deadline);
 }
 
+BootTime Client::suspect_at(const Sent& sent) const noexcept {
+  return saturating_add(std::max(sent.at, answered_at_), sent.patience);
+}
+
+void Client::wake_leader() noexcept {
+  if (polling_ && !std::exchange(woken_, true)) wake_.set();
+}
+
 void Client::on_stop() noexcept {
   const Lock lock(mutex_);
   look_at_ = BootTime{};
-  if (polling_) wake_.set();
+  wake_leader();
 }
 
 }  // namespace holdfast::redis

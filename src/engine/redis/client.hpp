@@ -37,12 +37,16 @@ class Call {
   std::string bytes;
   /// Ends with NetworkTimeout (or what kept us from connecting) at this time.
   BootTime deadline = never;
-  /// Unanswered for this long, the connection is given up and the call repeated on a new one.
+  /// Unanswered for this long, counted from the last answer to any call, the connection is given up and the
+  /// call repeated on a new one.
   BootClock::duration patience = std::chrono::seconds(5);
   /// A thread will call Client::wait for it: no other thread needs to do its I/O.
   bool awaited = false;
   /// The first failure to connect ends it.
   bool fail_fast = false;
+  /// The leader writes it, with what else has come meanwhile, not the thread that sends it. Only for calls
+  /// that no thread waits for.
+  bool may_batch = false;
 
   /// Whether an earlier copy may have reached the server, or may still.
   [[nodiscard]] bool was_repeated() const noexcept { return sent_before_; }
@@ -108,7 +112,8 @@ class Client : public std::enable_shared_from_this<Client> {
   using Lock = std::unique_lock<std::mutex>;
   struct Sent {
     std::unique_ptr<Call> call;  ///< null: it ended before its reply came
-    BootTime suspect_at;         ///< unanswered until then, the connection is given up
+    BootTime at;
+    BootClock::duration patience;
   };
   struct Finished {
     std::unique_ptr<Call> call;
@@ -132,6 +137,10 @@ class Client : public std::enable_shared_from_this<Client> {
   void break_connection(Lock& lock, const Error& why, BootTime now);
   void on_reply(Reply reply);
   void on_stop() noexcept;
+  void wake_leader() noexcept;
+  /// Unanswered until then, the connection is given up: it may be dead. While answers come it is not, however
+  /// long the queue is.
+  [[nodiscard]] BootTime suspect_at(const Sent& sent) const noexcept;
   void end(std::unique_ptr<Call> call, Result<Reply> answer);
   [[nodiscard]] bool i_lead() const noexcept;
   [[nodiscard]] Error unanswered(const Call& call) const;
@@ -152,6 +161,7 @@ class Client : public std::enable_shared_from_this<Client> {
   bool leading_ = false;
   std::thread::id leader_;
   bool polling_ = false;           ///< the leader sleeps, or is about to: only `wake_` reaches it
+  bool woken_ = false;             ///< by `wake_`, from this sleep
   BootTime planned_wake_ = never;  ///< at the latest
   bool background_ = false;
   std::vector<Completion*> followers_;
@@ -160,6 +170,7 @@ class Client : public std::enable_shared_from_this<Client> {
   std::uint64_t connections_ = 0;         ///< how many there were, this one included
   bool usable_ = false;                   ///< false while it is being given up
   bool answered_ = false;                 ///< something, since it was made
+  BootTime answered_at_{};                ///< the last time
   std::string out_;                       ///< being written
   std::size_t written_ = 0;               ///< of it
   bool writing_ = false;                  ///< by some thread, outside the mutex

@@ -229,7 +229,8 @@ class RedisLockBackend final : public LockBackend {
     // A renewal cannot wait for a connection that may be dead until the lease has ended. Below the lower
     // limit a busy machine would be taken for a dead one.
     const auto sixth = std::max<BootClock::duration>(request.ttl.length() / 6, milliseconds(20));
-    start(ExtendOperation{std::move(request)}, std::min(patience(), sixth), stop, std::move(done));
+    const bool may_batch = request.may_batch;
+    start(ExtendOperation{std::move(request)}, std::min(patience(), sixth), stop, std::move(done), may_batch);
   }
 
   void is_locked(IsLockedRequest request, std::stop_token stop, Done<bool> done) override {
@@ -268,11 +269,11 @@ class RedisLockBackend final : public LockBackend {
  private:
   template <class Operation>
   void start(Operation operation, BootClock::duration patience, const std::stop_token& stop,
-             Done<typename Operation::Outcome> done) {
+             Done<typename Operation::Outcome> done, bool may_batch = false) {
     if (auto early = refuse_early(operation.request.deadline, stop)) return done(*std::move(early));
     const auto deadline = operation.request.deadline;
-    start_script(shared_, std::move(operation), {.deadline = deadline, .patience = patience}, stop,
-                 std::move(done));
+    start_script(shared_, std::move(operation),
+                 {.deadline = deadline, .patience = patience, .may_batch = may_batch}, stop, std::move(done));
   }
 
   /// At most one a second, sent before the question it goes with, so that the answer is not delayed by much

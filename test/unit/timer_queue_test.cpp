@@ -1,0 +1,58 @@
+#include "sys/timer_queue.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <future>
+#include <string>
+
+namespace holdfast::sys {
+namespace {
+
+class Called final : public Timed {
+ public:
+  explicit Called(std::function<void()> call) : call_(std::move(call)) {}
+  BootTime on_time(BootTime) override {
+    call_();
+    return never;
+  }
+
+ private:
+  const std::function<void()> call_;
+};
+
+TEST(TimerQueue, WhatFallsDueGoesBeforeTheJobsThatAreLeft) {
+  TimerQueue timer;
+  std::string order;
+  std::promise<void> ended;
+  const auto second = std::make_shared<Called>([&] { order += "due "; });
+  const auto first = std::make_shared<Called>([&] {
+    timer.after_due([&] {
+      order += "a ";
+      timer.schedule(*second, BootClock::now());
+    });
+    timer.after_due([&] { order += "b "; });
+    timer.after_due([&] { ended.set_value(); });
+    order += "first ";
+  });
+  timer.schedule(*first, BootTime());
+  ended.get_future().wait();
+  EXPECT_EQ(order, "first a due b ");
+}
+
+TEST(TimerQueue, AJobMayDropTheLastOwnerOfItsQueue) {
+  auto timer = std::make_unique<TimerQueue>();
+  std::promise<void> ended;
+  auto& queue = *timer;
+  const auto first = std::make_shared<Called>([&] {
+    queue.after_due([&] {
+      timer.reset();
+      ended.set_value();
+    });
+  });
+  queue.schedule(*first, BootTime());
+  ended.get_future().wait();
+}
+
+}  // namespace
+}  // namespace holdfast::sys
