@@ -94,9 +94,9 @@ struct ExtendRequest {
   Ttl ttl;
   Durability durability = Durability::machine;
   BootTime deadline = never;
-  /// An engine that does not block may leave its I/O to a thread of its own, which sends it together with
-  /// what else has come: for renewals, begun many at once by a timer that must not be held up. A hint.
-  bool may_batch = false;
+  /// This thread calls IdleIo::run_until_readable of the engine next: what it begins before that is sent
+  /// together, and no other thread is woken for it. For renewals, which a timer begins.
+  bool by_idle_io = false;
 };
 
 struct Extended {
@@ -155,6 +155,22 @@ class Watch {
 
   /// Hands a received wake-up to another waiter: for one that was woken and gives up instead of trying.
   virtual void pass_on() noexcept = 0;
+};
+
+/// Does an engine's I/O on a thread that would sleep otherwise until a descriptor is readable, as a timer's
+/// does.
+class IdleIo {
+ public:
+  IdleIo() = default;
+  IdleIo(const IdleIo&) = delete;
+  IdleIo& operator=(const IdleIo&) = delete;
+  virtual ~IdleIo() = default;
+
+  /// Returns when the descriptor is readable, or as soon as there is nothing left to do here. Blocks in
+  /// nothing but a poll that the descriptor ends, and completes nothing but what was begun with `by_idle_io`
+  /// and what threads wait for: no user code runs here. The engine expects the thread back soon. -1: it does
+  /// not come back.
+  virtual void run_until_readable(int descriptor) noexcept = 0;
 };
 
 /// The lock contract. Every engine keeps it; one suite of tests checks them all.
@@ -225,6 +241,10 @@ class LockBackend {
                            Done<std::unique_ptr<Watch>> done) {
     done(watch(key, deadline, std::move(stop)));
   }
+
+  /// Null if a thread that has nothing else to do cannot help. A decorator that passes on requests with
+  /// `by_idle_io` passes on this, too.
+  [[nodiscard]] virtual std::shared_ptr<IdleIo> idle_io() { return nullptr; }
 
   /// Blocks until the operation of this completion is done; an engine may let the thread help with I/O.
   virtual void wait(Completion& completion) {

@@ -266,8 +266,8 @@ void HeldLock::renew(const Self& self) {
   }
   auto* const request = std::get_if<ExtendRequest>(&next);
   if (request == nullptr) return;  // there is nothing to renew any more
-  request->may_batch = true;
   const auto& runtime = *self->runtime_;
+  request->by_idle_io = runtime.idle_io != nullptr;
   const auto context = self->observed_.context();
   const sys::CarriedContext carried(context);
   const auto flow = flow::blocks(*runtime.backend) ? flow::Flow::blocking()

@@ -8,7 +8,6 @@
 #include <set>
 #include <utility>
 
-#include "sys/boot_timer.hpp"
 #include "sys/process.hpp"
 
 namespace holdfast::sys {
@@ -65,11 +64,13 @@ class TimerQueue::State {
     }
   }
 
-  void start(const std::shared_ptr<State>& self) {
-    timer_ = std::make_unique<BootTimer>([weak = std::weak_ptr(self)](BootTime now) {
-      const auto state = weak.lock();
-      return state ? state->run_due(now) : never;
-    });
+  void start(const std::shared_ptr<State>& self, BootTimer::WhileIdle while_idle) {
+    timer_ = std::make_unique<BootTimer>(
+        [weak = std::weak_ptr(self)](BootTime now) {
+          const auto state = weak.lock();
+          return state ? state->run_due(now) : never;
+        },
+        std::move(while_idle));
   }
 
   /// Ends the thread; must not be called under the mutex.
@@ -131,8 +132,8 @@ class TimerQueue::Alarm final : public Timed {
   std::optional<std::stop_callback<std::function<void()>>> on_stop_;
 };
 
-TimerQueue::TimerQueue() : state_(std::make_shared<State>()) {
-  state_->start(state_);
+TimerQueue::TimerQueue(BootTimer::WhileIdle while_idle) : state_(std::make_shared<State>()) {
+  state_->start(state_, std::move(while_idle));
 }
 
 TimerQueue::~TimerQueue() {

@@ -6,6 +6,8 @@
 #include <memory>
 #include <stop_token>
 
+#include "sys/boot_timer.hpp"
+
 namespace holdfast::sys {
 
 /// Something with a moment at which it wants to be called.
@@ -28,7 +30,7 @@ class Timed : public std::enable_shared_from_this<Timed> {
 /// earlier than anything scheduled.
 class TimerQueue {
  public:
-  TimerQueue();
+  explicit TimerQueue(BootTimer::WhileIdle while_idle = {});
   ~TimerQueue();
   TimerQueue(const TimerQueue&) = delete;
   TimerQueue& operator=(const TimerQueue&) = delete;

@@ -3,9 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
+#include <future>
 #include <holdfast/locks.hpp>
 #include <holdfast/memory.hpp>
+#include <holdfast/observer.hpp>
 #include <holdfast/redis.hpp>
+#include <thread>
 #include <vector>
 
 #include "support/calls.hpp"
@@ -68,22 +72,130 @@ TEST_F(Renewals, OfAReleasedGuardAreAnsweredInVain) {
   EXPECT_FALSE(is_locked(*memory, "k"));
 }
 
-TEST(RedisRenewals, OfThousandsOfGuardsFarAwayLoseNone) {
-  if (const auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
-  const RedisServer server;
-  TcpProxy proxy(server.port());
-  proxy.delay(TcpProxy::Way::to_server, 25ms);
-  proxy.delay(TcpProxy::Way::to_client, 25ms);
-  auto options = server.tcp();
-  options.port = proxy.port();
-  Locks locks(make_redis_lock_backend(options).value_or_throw());
+/// Counts renewals, and remembers where the last one ended.
+class CountedRenewals final : public Observer {
+ public:
+  void begun(Activity activity, std::string_view) noexcept override {
+    if (activity == Activity::renew) ++begun_;
+  }
+  void ended(const Occurrence& occurrence) noexcept override {
+    if (occurrence.activity != Activity::renew) return;
+    thread_ = std::this_thread::get_id();
+    ++ended_;
+  }
+  [[nodiscard]] bool next_ends() const {
+    const auto so_far = ended_.load();
+    return eventually([&] { return ended_ > so_far; });
+  }
+  [[nodiscard]] bool one_is_under_way() const {
+    return eventually([&] { return begun_ > ended_; });
+  }
+  [[nodiscard]] std::thread::id thread() const { return thread_; }
+
+ private:
+  std::atomic<int> begun_ = 0, ended_ = 0;
+  std::atomic<std::thread::id> thread_;
+};
+
+class RedisRenewals : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
+    server.emplace();
+    proxy.emplace(server->port());
+    auto options = server->tcp();
+    options.port = proxy->port();
+    threads_before = threads();
+    locks.emplace(make_redis_lock_backend(options).value_or_throw(), nullptr, renewals);
+  }
+  static std::ptrdiff_t threads() {
+    const std::filesystem::directory_iterator all("/proc/self/task");
+    return std::distance(begin(all), end(all));
+  }
+
+  std::optional<RedisServer> server;
+  std::optional<TcpProxy> proxy;
+  std::shared_ptr<CountedRenewals> renewals = std::make_shared<CountedRenewals>();
+  std::ptrdiff_t threads_before = 0;
+  std::optional<Locks> locks;
+};
+
+TEST_F(RedisRenewals, NeedNoThreadButTheTimers) {
+  const auto guard = locks->lock("a", {.ttl = 300ms});
+  const auto another = locks->lock("b", {.ttl = 200ms});
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(renewals->next_ends());
+  EXPECT_EQ(threads() - threads_before, 1);
+  EXPECT_NE(renewals->thread(), std::this_thread::get_id());
+}
+
+TEST_F(RedisRenewals, AreSentAgainByTextWhereTheServerForgotTheScript) {
+  const auto guard = locks->lock("k", {.ttl = 600ms});
+  ASSERT_TRUE(renewals->next_ends());
+  server->raw().command({"SCRIPT", "FLUSH"});
+  ASSERT_TRUE(renewals->next_ends());
+  ASSERT_TRUE(renewals->next_ends());
+  EXPECT_TRUE(guard.still_held());
+}
+
+TEST_F(RedisRenewals, SurviveABrokenConnection) {
+  const auto guard = locks->lock("k", {.ttl = 900ms});
+  ASSERT_TRUE(renewals->next_ends());
+  proxy->cut();
+  ASSERT_TRUE(renewals->next_ends());
+  EXPECT_TRUE(guard.still_held());
+}
+
+TEST_F(RedisRenewals, ToAServerThatIsSilentDoNotKeepTheHolderFromBeingTold) {
+  const auto guard = locks->lock("k", {.ttl = 300ms});
+  const auto long_one = locks->lock("long", {.ttl = 60s});
+  ASSERT_TRUE(renewals->next_ends());
+  server->pause();
+  EXPECT_TRUE(eventually([&] { return guard.lost().stop_requested(); }));
+  EXPECT_EQ(guard.loss_reason(), LossReason::unproven);
+  server->resume();
+  EXPECT_TRUE(long_one.still_held());
+}
+
+TEST_F(RedisRenewals, UnderWayDoNotBringCompletionsOfOthersToTheTimersThread) {
+  const auto guard = locks->lock("k", {.ttl = 1500ms});
+  ASSERT_TRUE(renewals->next_ends());
+  const auto timer = renewals->thread();
+  proxy->hold(TcpProxy::Way::to_client);
+  ASSERT_TRUE(renewals->one_is_under_way());
+  std::promise<std::thread::id> completed;
+  locks->is_locked("k", {}, [&](const Result<bool>&) { completed.set_value(std::this_thread::get_id()); });
+  proxy->forward();
+  EXPECT_NE(completed.get_future().get(), timer);
+  EXPECT_TRUE(locks->is_locked("k"));
+  ASSERT_TRUE(renewals->next_ends());
+  EXPECT_TRUE(guard.still_held());
+}
+
+TEST_F(RedisRenewals, UnderWayDoNotHoldUpThreadsThatWait) {
+  const auto guard = locks->lock("renewed", {.ttl = 300ms});
+  std::atomic<bool> stop = false;
+  std::vector<std::jthread> users;
+  for (int i = 0; i < 4; ++i) {
+    users.emplace_back([&, i, mine = *locks]() mutable {
+      while (!stop) mine.lock(std::to_string(i)).release();
+    });
+  }
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(renewals->next_ends());
+  stop = true;
+  users.clear();
+  EXPECT_TRUE(guard.still_held());
+}
+
+TEST_F(RedisRenewals, OfThousandsOfGuardsFarAwayLoseNone) {
+  proxy->delay(TcpProxy::Way::to_server, 25ms);
+  proxy->delay(TcpProxy::Way::to_client, 25ms);
 
   constexpr std::size_t count = 2000;
   std::vector<Guard> guards(count);
   std::vector<std::int64_t> expires_at_ms(count);
   std::atomic<std::size_t> granted = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    locks.lock(std::to_string(i), {.ttl = 3s, .wait = 60s}, {}, [&, i](Result<Guard> guard) {
+    locks->lock(std::to_string(i), {.ttl = 3s, .wait = 60s}, {}, [&, i](Result<Guard> guard) {
       ASSERT_TRUE(guard);
       guards[i] = *std::move(guard);
       expires_at_ms[i] = guards[i].expires_at_ms();
@@ -105,7 +217,7 @@ TEST(RedisRenewals, OfThousandsOfGuardsFarAwayLoseNone) {
   };
   EXPECT_TRUE(eventually([&] { return renewed() == count || lost() > 0; }));
   EXPECT_EQ(lost(), 0U);
-  proxy.forward();
+  proxy->forward();
   for (auto& guard : guards) guard.release_in_background();
 }
 

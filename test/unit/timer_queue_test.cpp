@@ -5,6 +5,7 @@
 #include <functional>
 #include <future>
 #include <string>
+#include <vector>
 
 namespace holdfast::sys {
 namespace {
@@ -38,6 +39,20 @@ TEST(TimerQueue, WhatFallsDueGoesBeforeTheJobsThatAreLeft) {
   timer.schedule(*first, BootTime());
   ended.get_future().wait();
   EXPECT_EQ(order, "first a due b ");
+}
+
+TEST(TimerQueue, AnIdleThreadMayDoSomethingElseUntilItIsCalled) {
+  std::vector<int> descriptors;
+  std::promise<void> called;
+  {
+    TimerQueue timer([&](int descriptor) { descriptors.push_back(descriptor); });
+    const auto once = std::make_shared<Called>([&] { called.set_value(); });
+    timer.schedule(*once, BootTime());
+    called.get_future().wait();
+  }
+  ASSERT_GE(descriptors.size(), 2U);
+  EXPECT_GE(descriptors.front(), 0);
+  EXPECT_EQ(descriptors.back(), -1) << "the thread does not come back";
 }
 
 TEST(TimerQueue, AJobMayDropTheLastOwnerOfItsQueue) {

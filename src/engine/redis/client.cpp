@@ -80,14 +80,19 @@ void Client::send(std::unique_ptr<Call> call, const std::stop_token& stop) {
   Lock lock(mutex_);
   look_at_ = std::min(look_at_, call->stopped_ ? BootTime{} : call->deadline);
   const bool awaited = call->awaited;
-  const bool may_batch = call->may_batch;
+  const bool by_idle_io = call->by_idle_io;
   unsent_.push_back(std::move(call));
   if (!awaited) ++unawaited_;
+  if (by_idle_io) ++by_idle_io_;
   if (i_lead()) return;  // from a completion: written with the others, when all completions have run
-  if (!may_batch) flush(lock);
+  if (by_idle_io) {
+    guest_expected_ = true;
+    return;
+  }
+  flush(lock);
   if (leading_) {
     // Its poll was set before this call's deadline was known. Sooner deadlines are rare.
-    if (may_batch || look_at_ < planned_wake_) wake_leader();
+    if (look_at_ < planned_wake_ || guest_must_leave()) wake_leader();
   } else {
     appoint(lock);
   }
@@ -129,12 +134,38 @@ void Client::wait(Completion& completion) {
   if (!leading_) appoint(lock);
 }
 
+void Client::run_until_readable(int descriptor) noexcept {
+  if (!home_.is_here()) return;
+  const auto self = shared_from_this();  // a completion may drop the last owner
+  Lock lock(mutex_);
+  guest_expected_ = false;
+  if (by_idle_io_ == 0) return;
+  if (leading_) {
+    if (!unsent_.empty()) wake_leader();  // it writes what we have sent
+    return;
+  }
+  if (descriptor >= 0) {
+    guest_ = descriptor;
+    guest_called_ = false;
+    lead(lock, [this] { return by_idle_io_ == 0 || guest_must_leave(); });
+    guest_ = -1;
+    // It comes back, so no other thread has to be woken, or started, for what is its own.
+    guest_expected_ = guest_called_;
+  }
+  appoint(lock);
+}
+
+bool Client::guest_must_leave() const noexcept {
+  return guest_ >= 0 && (guest_called_ || unawaited_ > by_idle_io_);
+}
+
 /// Finds somebody to lead if somebody must. Whoever stops leading or waiting calls it, so that a thread that
 /// was nudged but is done already passes the turn on.
 void Client::appoint(Lock& lock) {
   if (leading_) return;
   if (!followers_.empty()) return followers_.front()->nudge();
   if (unawaited_ == 0 || background_) return;
+  if (guest_expected_ && unawaited_ == by_idle_io_) return;
   background_ = true;
   // Without the mutex: where there is no thread to be had, the job runs here and now.
   lock.unlock();
@@ -180,16 +211,27 @@ void Client::run_finished(Lock& lock) {
   const sys::LibraryThread mark;
   for (std::size_t told = 0; !finished_.empty(); ++told) {
     // What completions sent goes out while the next ones run, so that the server does not idle meanwhile.
-    if (told % completions_per_write == completions_per_write - 1) flush(lock);
+    if (told % completions_per_write == completions_per_write - 1) {
+      flush(lock);
+      if (guest_ >= 0 && look_for_guest_call()) return;
+    }
     Finished next = std::move(finished_.front());
     finished_.pop_front();
     const bool awaited = next.call->awaited;
+    const bool by_idle_io = next.call->by_idle_io;
     lock.unlock();
     auto& call = *next.call;
     call.finish(std::move(next.call), std::move(next.answer));
     lock.lock();
+    if (by_idle_io) --by_idle_io_;
     if (!awaited && --unawaited_ == 0) drained_.notify_all();
   }
+}
+
+bool Client::look_for_guest_call() noexcept {
+  pollfd polled{.fd = guest_, .events = POLLIN, .revents = 0};
+  if (poll(&polled, 1, 0) == 1) guest_called_ = true;
+  return guest_called_;
 }
 
 void Client::end(std::unique_ptr<Call> call, Result<Reply> answer) {
@@ -197,8 +239,9 @@ void Client::end(std::unique_ptr<Call> call, Result<Reply> answer) {
 }
 
 void Client::poll_once(Lock& lock, BootTime now) {
-  pollfd polled[2] = {{.fd = wake_.descriptor(), .events = POLLIN, .revents = 0},
-                      {.fd = -1, .events = 0, .revents = 0}};
+  pollfd polled[3] = {{.fd = wake_.descriptor(), .events = POLLIN, .revents = 0},
+                      {.fd = -1, .events = 0, .revents = 0},
+                      {.fd = guest_, .events = POLLIN, .revents = 0}};
   BootTime until = look_at_;
   if (connection_) {
     polled[1].fd = connection_->stream->descriptor();
@@ -215,7 +258,7 @@ void Client::poll_once(Lock& lock, BootTime now) {
   planned_wake_ = until;
   polling_ = true;
   lock.unlock();
-  ppoll(polled, 2, &timeout, nullptr);
+  ppoll(polled, 3, &timeout, nullptr);
   if (polled[0].revents != 0) wake_.clear();
   const bool may_write = connected && (polled[1].revents & POLLOUT) != 0;
   const bool may_read = connected && (polled[1].revents & ~POLLOUT) != 0;
@@ -223,6 +266,7 @@ void Client::poll_once(Lock& lock, BootTime now) {
   lock.lock();
   polling_ = false;
   woken_ = false;
+  if (polled[2].revents != 0) guest_called_ = true;
   if (may_write) out_of_room_ = false;  // the next turn writes
   if (may_read) take_replies(lock, broken);
 }

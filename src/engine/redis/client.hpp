@@ -6,6 +6,7 @@
 #include <deque>
 #include <holdfast/clock.hpp>
 #include <holdfast/done.hpp>
+#include <holdfast/lock_backend.hpp>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -44,9 +45,9 @@ class Call {
   bool awaited = false;
   /// The first failure to connect ends it.
   bool fail_fast = false;
-  /// The leader writes it, with what else has come meanwhile, not the thread that sends it. Only for calls
-  /// that no thread waits for.
-  bool may_batch = false;
+  /// The thread that sends it calls Client::run_until_readable next, and writes it there if no other thread
+  /// leads. Only for calls that no thread waits for.
+  bool by_idle_io = false;
 
   /// Whether an earlier copy may have reached the server, or may still.
   [[nodiscard]] bool was_repeated() const noexcept { return sent_before_; }
@@ -84,16 +85,17 @@ class Call {
 /// else a background thread, which exists only while calls are under way that no thread waits for. When a
 /// leader's call is done, it nudges one of the threads that wait to take over.
 ///
+/// An idle thread, a timer's, that sends calls by itself leads as a guest: only while no others are under way
+/// that no thread waits for, whose completions could run user code, and until its descriptor is readable.
+///
 /// What a broken connection means for a call: not yet written, or written but not answered, it is sent again
 /// on the next connection, until its deadline. Placeholders keep the order when a call ends before its reply.
 /// A reply nobody asked for, or bytes that are no reply, break the connection.
-class Client : public std::enable_shared_from_this<Client> {
+class Client final : public IdleIo, public std::enable_shared_from_this<Client> {
  public:
   /// Connects when first used.
   [[nodiscard]] static std::shared_ptr<Client> make(std::shared_ptr<const Endpoint> endpoint);
-  ~Client();
-  Client(const Client&) = delete;
-  Client& operator=(const Client&) = delete;
+  ~Client() override;
 
   /// A stop request ends the call: with Aborted if it was never written, else with NetworkTimeout.
   void send(std::unique_ptr<Call> call, const std::stop_token& stop);
@@ -102,6 +104,7 @@ class Client : public std::enable_shared_from_this<Client> {
   /// One command, blocking.
   [[nodiscard]] Result<Reply> call(Command command, BootTime deadline, bool fail_fast = false);
   [[nodiscard]] Result<Reply> call_bytes(std::string bytes, BootTime deadline, bool fail_fast = false);
+  void run_until_readable(int descriptor) noexcept override;
   /// Waits until everything sent has ended, unless called from a completion.
   void close();
 
@@ -138,6 +141,10 @@ class Client : public std::enable_shared_from_this<Client> {
   void on_reply(Reply reply);
   void on_stop() noexcept;
   void wake_leader() noexcept;
+  /// Whether a thread leads as a guest that has to leave: it is called, or there are calls it must not
+  /// complete.
+  [[nodiscard]] bool guest_must_leave() const noexcept;
+  bool look_for_guest_call() noexcept;
   /// Unanswered until then, the connection is given up: it may be dead. While answers come it is not, however
   /// long the queue is.
   [[nodiscard]] BootTime suspect_at(const Sent& sent) const noexcept;
@@ -156,6 +163,7 @@ class Client : public std::enable_shared_from_this<Client> {
   std::deque<Finished> finished_;  ///< to be told, by the leader
   BootTime look_at_ = never;       ///< no call's time is up before this
   std::size_t unawaited_ = 0;      ///< calls, not told yet, that no thread waits for
+  std::size_t by_idle_io_ = 0;     ///< of those, the ones that a guest completes
   std::condition_variable drained_;
 
   bool leading_ = false;
@@ -164,6 +172,9 @@ class Client : public std::enable_shared_from_this<Client> {
   bool woken_ = false;             ///< by `wake_`, from this sleep
   BootTime planned_wake_ = never;  ///< at the latest
   bool background_ = false;
+  int guest_ = -1;               ///< the descriptor that calls the leader away, if it is a guest
+  bool guest_called_ = false;    ///< it is readable
+  bool guest_expected_ = false;  ///< some idle thread comes soon and leads, if no other does
   std::vector<Completion*> followers_;
 
   std::optional<Connection> connection_;  ///< changed by the leader only, and while nobody writes
