@@ -55,6 +55,19 @@ TEST(TimerQueue, AnIdleThreadMayDoSomethingElseUntilItIsCalled) {
   EXPECT_EQ(descriptors.back(), -1) << "the thread does not come back";
 }
 
+TEST(TimerQueue, ManyJobsLeaveTurnsToWhatElseTheThreadDoes) {
+  int turns = 0;
+  std::promise<int> turns_taken;
+  TimerQueue timer([&](int) { ++turns; });
+  const auto once = std::make_shared<Called>([&] {
+    turns = 0;
+    for (int i = 0; i < 1000; ++i) timer.after_due([] {});
+    timer.after_due([&] { turns_taken.set_value(turns); });
+  });
+  timer.schedule(*once, BootTime());
+  EXPECT_GE(turns_taken.get_future().get(), 10);
+}
+
 TEST(TimerQueue, AJobMayDropTheLastOwnerOfItsQueue) {
   auto timer = std::make_unique<TimerQueue>();
   std::promise<void> ended;

@@ -17,6 +17,8 @@ constexpr int most_reads = 16;
 /// One write takes at most about this much, so that a long queue does not become one huge buffer.
 constexpr std::size_t write_size = std::size_t{256} << 10;
 constexpr std::size_t completions_per_write = 32;
+/// So many, and a guest looks whether it is called.
+constexpr std::size_t completions_per_call = 256;
 constexpr BootClock::duration longest_patience = std::chrono::hours(1);
 /// poll's clock stands still while the machine is suspended; sleeping in slices bounds how late a deadline is
 /// noticed after it wakes.
@@ -147,7 +149,13 @@ void Client::run_until_readable(int descriptor) noexcept {
   if (descriptor >= 0) {
     guest_ = descriptor;
     guest_called_ = false;
-    lead(lock, [this] { return by_idle_io_ == 0 || guest_must_leave(); });
+    bool last_turn = false;
+    lead(lock, [&] {
+      if (by_idle_io_ == 0 || guest_must_leave()) return true;
+      // Called away, it still ends some of what was answered: or, where more falls due all the time than it
+      // gets through with, it would only ever send.
+      return guest_called_ && (finished_.empty() || std::exchange(last_turn, true));
+    });
     guest_ = -1;
     // It comes back, so no other thread has to be woken, or started, for what is its own.
     guest_expected_ = guest_called_;
@@ -156,7 +164,7 @@ void Client::run_until_readable(int descriptor) noexcept {
 }
 
 bool Client::guest_must_leave() const noexcept {
-  return guest_ >= 0 && (guest_called_ || unawaited_ > by_idle_io_);
+  return guest_ >= 0 && unawaited_ > by_idle_io_;
 }
 
 /// Finds somebody to lead if somebody must. Whoever stops leading or waiting calls it, so that a thread that
@@ -211,10 +219,8 @@ void Client::run_finished(Lock& lock) {
   const sys::LibraryThread mark;
   for (std::size_t told = 0; !finished_.empty(); ++told) {
     // What completions sent goes out while the next ones run, so that the server does not idle meanwhile.
-    if (told % completions_per_write == completions_per_write - 1) {
-      flush(lock);
-      if (guest_ >= 0 && look_for_guest_call()) return;
-    }
+    if (told % completions_per_write == completions_per_write - 1) flush(lock);
+    if (guest_ >= 0 && told == completions_per_call) return void(look_for_guest_call());
     Finished next = std::move(finished_.front());
     finished_.pop_front();
     const bool awaited = next.call->awaited;

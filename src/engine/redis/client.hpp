@@ -141,8 +141,7 @@ class Client final : public IdleIo, public std::enable_shared_from_this<Client> 
   void on_reply(Reply reply);
   void on_stop() noexcept;
   void wake_leader() noexcept;
-  /// Whether a thread leads as a guest that has to leave: it is called, or there are calls it must not
-  /// complete.
+  /// Whether a guest leads though there are calls that it must not complete.
   [[nodiscard]] bool guest_must_leave() const noexcept;
   bool look_for_guest_call() noexcept;
   /// Unanswered until then, the connection is given up: it may be dead. While answers come it is not, however
