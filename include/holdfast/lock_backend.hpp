@@ -22,7 +22,9 @@ struct Capabilities {
   std::string_view backend;
   bool supports_fencing = true;
   TimeAuthority time_authority = TimeAuthority::server;
-  /// Operations do their I/O on the thread that starts them (a file): not for a thread that must go on.
+  /// Operations do their I/O on the thread that starts them (a file): not for a thread that must go on. An
+  /// engine that says false must never keep its caller waiting: the thread that notices losses begins
+  /// renewals.
   bool blocks = false;
 };
 
@@ -92,6 +94,9 @@ struct ExtendRequest {
   Ttl ttl;
   Durability durability = Durability::machine;
   BootTime deadline = never;
+  /// This thread calls IdleIo::run_until_readable of the engine next: what it begins before that is sent
+  /// together, and no other thread is woken for it. For renewals, which a timer begins.
+  bool by_idle_io = false;
 };
 
 struct Extended {
@@ -150,6 +155,22 @@ class Watch {
 
   /// Hands a received wake-up to another waiter: for one that was woken and gives up instead of trying.
   virtual void pass_on() noexcept = 0;
+};
+
+/// Does an engine's I/O on a thread that would sleep otherwise until a descriptor is readable, as a timer's
+/// does.
+class IdleIo {
+ public:
+  IdleIo() = default;
+  IdleIo(const IdleIo&) = delete;
+  IdleIo& operator=(const IdleIo&) = delete;
+  virtual ~IdleIo() = default;
+
+  /// Returns when the descriptor is readable, or as soon as there is nothing left to do here. Blocks in
+  /// nothing but a poll that the descriptor ends, and completes nothing but what was begun with `by_idle_io`
+  /// and what threads wait for: no user code runs here. The engine expects the thread back soon. -1: it does
+  /// not come back.
+  virtual void run_until_readable(int descriptor) noexcept = 0;
 };
 
 /// The lock contract. Every engine keeps it; one suite of tests checks them all.
@@ -220,6 +241,10 @@ class LockBackend {
                            Done<std::unique_ptr<Watch>> done) {
     done(watch(key, deadline, std::move(stop)));
   }
+
+  /// Null if a thread that has nothing else to do cannot help. A decorator that passes on requests with
+  /// `by_idle_io` passes on this, too.
+  [[nodiscard]] virtual std::shared_ptr<IdleIo> idle_io() { return nullptr; }
 
   /// Blocks until the operation of this completion is done; an engine may let the thread help with I/O.
   virtual void wait(Completion& completion) {

@@ -88,6 +88,7 @@ class ObservedLocks final : public LockBackend {
                    Done<std::unique_ptr<Watch>> done) override {
     inner_->begin_watch(key, deadline, std::move(stop), std::move(done));
   }
+  [[nodiscard]] std::shared_ptr<IdleIo> idle_io() override { return inner_->idle_io(); }
   void wait(Completion& completion) override { inner_->wait(completion); }
 
  private:

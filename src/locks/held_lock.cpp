@@ -102,9 +102,16 @@ BootTime HeldLock::on_time(BootTime now) {
     step = lease_.tick(now);
     next = lease_.next_tick();
     if (step == locks::RenewLoop::Step::lose) observed_.lost(*lease_.lost());
+    if (step == locks::RenewLoop::Step::extend) lease_.renew_sooner(runtime_->crowd.next(now));
   }
-  if (step == locks::RenewLoop::Step::extend)
-    runtime_->renewer.post([self = background_self()] { self->renew(); });
+  if (step == locks::RenewLoop::Step::extend) {
+    auto renewal = [self = background_self()] { renew(self); };
+    if (flow::blocks(*runtime_->backend)) {
+      runtime_->renewer.post(std::move(renewal));
+    } else {
+      runtime_->timer.after_due(std::move(renewal));
+    }
+  }
   if (step == locks::RenewLoop::Step::lose) announce_loss();
   return next;
 }
@@ -254,20 +261,27 @@ flow::Op<ExtendOutcome> HeldLock::send_extend(flow::Flow flow, Self self, Extend
   co_return answer;
 }
 
-void HeldLock::renew() {
+void HeldLock::renew(const Self& self) {
   std::variant<ExtendRequest, Absence> next = Absence::not_found;
   {
-    const std::lock_guard lock(mutex_);
-    if (!lease_.renewal_due() || extending_ != Extending::none) return;  // the holder extends by hand
-    next = begin_extend(lease_.ttl(), Extending::to_hold);
+    const std::lock_guard lock(self->mutex_);
+    // Not if the holder extends by hand meanwhile.
+    if (!self->lease_.renewal_due() || self->extending_ != Extending::none) return;
+    next = self->begin_extend(self->lease_.ttl(), Extending::to_hold);
   }
   auto* const request = std::get_if<ExtendRequest>(&next);
   if (request == nullptr) return;  // there is nothing to renew any more
+  const auto& runtime = *self->runtime_;
+  request->by_idle_io = runtime.idle_io != nullptr;
+  const auto context = self->observed_.context();
+  const sys::CarriedContext carried(context);
+  const auto flow = flow::blocks(*runtime.backend) ? flow::Flow::blocking()
+                                                   : flow::Flow::completing(runtime.background, context);
+  const BootTime begun = self->observed_.renewal_begun();
   // What went wrong shows in the lease: it tries again until the proof ends, then the holder is told.
-  observed_.renew([&] {
-    return flow::Op<ExtendOutcome>::run(
-        send_extend(flow::Flow::blocking(), shared_self(), std::move(*request), {}));
-  });
+  flow::Op<ExtendOutcome>::start(
+      send_extend(flow, self, std::move(*request), {}),
+      [self, begun](const Result<ExtendOutcome>& answer) { self->observed_.renewed(begun, answer); });
 }
 
 flow::Op<bool> HeldLock::extend(flow::Flow flow, Self self, milliseconds ttl, std::stop_token stop) {

@@ -94,7 +94,8 @@ class HeldLock final : public sys::Timed {
   }
   /// The same for what goes on in the background: the last Locks waits until it is dropped.
   [[nodiscard]] std::shared_ptr<HeldLock> background_self();
-  void renew();
+  /// Sends a renewal that is due, and is through when it is answered (an engine that blocks) or sent.
+  static void renew(const Self& self);
   /// Sends what begin_extend gave and takes in its answer.
   static flow::Op<ExtendOutcome> send_extend(flow::Flow flow, Self self, ExtendRequest request,
                                              std::stop_token stop);

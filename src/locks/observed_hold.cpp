@@ -35,8 +35,15 @@ void ObservedHold::end(Reason reason) noexcept {
   observer_->ended(ended);
 }
 
-void ObservedHold::renewed(BootTime started, const Result<ExtendOutcome>& answer) noexcept {
-  auto ended = occurrence(Activity::renew, started);
+BootTime ObservedHold::renewal_begun() noexcept {
+  if (observer_ == nullptr) return {};
+  observer_->begun(Activity::renew, subject_.backend);
+  return BootClock::now();
+}
+
+void ObservedHold::renewed(BootTime begun, const Result<ExtendOutcome>& answer) noexcept {
+  if (observer_ == nullptr) return;
+  auto ended = occurrence(Activity::renew, begun);
   if (!answer) {
     ended.error = answer.error().code();
   } else if (const auto* absence = std::get_if<Absence>(&*answer)) {

@@ -30,20 +30,16 @@ class ObservedHold {
   void released() noexcept { end(Reason::none); }
   void lost(LossReason reason) noexcept;
 
-  /// Runs `extend`, which gives its Result<ExtendOutcome>.
-  template <class Extend>
-  void renew(Extend&& extend) {
-    if (observer_ == nullptr) return void(extend());
-    observer_->begun(Activity::renew, subject_.backend);
-    const sys::CallersContext context{.observer = observer_, .context = subject_.context};
-    const sys::CarriedContext carried(context);
-    const BootTime started = BootClock::now();
-    renewed(started, extend());
+  /// A renewal begins: when, for its end.
+  [[nodiscard]] BootTime renewal_begun() noexcept;
+  void renewed(BootTime begun, const Result<ExtendOutcome>& answer) noexcept;
+  /// What a renewal carries along.
+  [[nodiscard]] sys::CallersContext context() const noexcept {
+    return {.observer = observer_, .context = subject_.context};
   }
 
  private:
   void end(Reason reason) noexcept;
-  void renewed(BootTime started, const Result<ExtendOutcome>& answer) noexcept;
   [[nodiscard]] Occurrence occurrence(Activity activity, BootTime started) const noexcept;
 
   Observer* const observer_;

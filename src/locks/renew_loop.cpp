@@ -1,6 +1,7 @@
 #include "locks/renew_loop.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "locks/proof.hpp"
 
@@ -9,9 +10,17 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Renewing at a third leaves two more tries of that length before the lease ends.
-BootClock::duration renewal_period(Ttl ttl) {
-  return BootClock::duration(ttl.length()) / 3;
+constexpr int crowd_size = 256;
+constexpr int most_steps_sooner = 8;
+
+/// At the latest a third of the ttl after it was sent, which leaves two more tries of that length before the
+/// lease ends. On a grid that all guards of this ttl share, so that those that are due at about the same time
+/// are woken for and written to the server together.
+BootTime renewal_time(BootTime sent, Ttl ttl, int steps_sooner) {
+  const auto period = BootClock::duration(ttl.length()) / 3;
+  const auto step = period / std::max<BootClock::rep>(64, period / milliseconds(100));
+  const auto at_latest = sent + period - steps_sooner * step;
+  return at_latest - at_latest.time_since_epoch() % step;
 }
 
 BootClock::duration retry_delay(Ttl ttl) {
@@ -27,11 +36,17 @@ BootClock::duration warning_time(Ttl ttl) {
 
 }  // namespace
 
+int RenewalCrowd::next(BootTime now) noexcept {
+  if (now != at_) renewed_ = 0;
+  at_ = now;
+  return std::min(renewed_++ / crowd_size, most_steps_sooner);
+}
+
 RenewLoop::RenewLoop(Ttl ttl, BootTime sent, bool auto_renew, BootTime hold_until) noexcept
     : ttl_(ttl),
       proof_end_(proof_end(sent, ttl)),
       hold_until_(hold_until),
-      renew_at_(sent + renewal_period(ttl)),
+      renew_at_(renewal_time(sent, ttl, 0)),
       auto_renew_(auto_renew) {}
 
 BootTime RenewLoop::proven_until() const noexcept {
@@ -83,7 +98,7 @@ void RenewLoop::extend_granted() noexcept {
   under_way_.reset();
   ttl_ = extend.ttl;
   proof_end_ = proof_end(extend.sent, provable_ttl());
-  renew_at_ = extend.sent + renewal_period(provable_ttl());
+  renew_at_ = renewal_time(extend.sent, provable_ttl(), std::exchange(steps_sooner_, 0));
 }
 
 void RenewLoop::extend_unanswered(BootTime now) noexcept {

@@ -8,6 +8,19 @@
 
 namespace holdfast::locks {
 
+/// Those guards of an engine that are renewed at the same moment. Thousands, acquired or kept waiting
+/// together, would come to the server together ever after; so all but the first ones are renewed sooner the
+/// next time.
+class RenewalCrowd {
+ public:
+  /// By how many steps of its grid the guard that is renewed next, at `now`, comes sooner the next time.
+  [[nodiscard]] int next(BootTime now) noexcept;
+
+ private:
+  BootTime at_;
+  int renewed_ = 0;
+};
+
 /// One guard's lease: until when it is proven, when to renew it, when it is lost. Pure: no clock, no
 /// threads, no I/O. Extends, whoever asks for them, never overlap; the caller sees to that.
 class RenewLoop {
@@ -39,6 +52,9 @@ class RenewLoop {
   /// its data, and the answer shows whether this lock was among it. After one that is under way.
   void renew_at_once() noexcept { at_once_ = true; }
 
+  /// The renewal after the one that is due now comes by so many steps of the grid sooner.
+  void renew_sooner(int steps) noexcept { steps_sooner_ = steps; }
+
   void extend_sent(BootTime now, Ttl ttl) noexcept;
   /// Each answers the last extend_sent.
   void extend_granted() noexcept;
@@ -67,6 +83,7 @@ class RenewLoop {
   bool auto_renew_;
   bool renewal_due_ = false;
   bool at_once_ = false;  ///< renew_at_once, and nothing was sent since
+  int steps_sooner_ = 0;
   std::optional<Extend> under_way_;
   std::optional<Ttl> shortest_unanswered_;
   std::optional<LossReason> lost_;

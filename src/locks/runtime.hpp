@@ -11,6 +11,7 @@
 #include <string>
 
 #include "flow/flow.hpp"
+#include "locks/renew_loop.hpp"
 #include "sys/process.hpp"
 #include "sys/timer_queue.hpp"
 #include "sys/unfinished.hpp"
@@ -19,10 +20,12 @@
 namespace holdfast {
 
 /// What the guards of one engine share. Threads start when they are first needed:
-/// - the timer decides when to renew and when a guard is lost; it never does I/O nor runs user code, so a
-///   stalled engine cannot keep a holder from being told;
-/// - renewers do the I/O of renewals and of releases that nobody waits for, several at once, so that one that
-///   waits for a silent server does not hold up the others;
+/// - the timer decides when to renew and when a guard is lost; it never blocks nor runs user code, so a
+/// stalled
+///   engine cannot keep a holder from being told. Where the engine does not block it also begins the renewals
+///   and, where the engine can use a thread that only polls, sends them and takes in the answers;
+/// - renewers do the I/O of renewals where the engine blocks, and of releases that nobody waits for: several,
+///   so that one that waits does not hold up the others;
 /// - callback threads run user code only; one that blocks does not hold up the next.
 class LockRuntime {
  public:
@@ -65,7 +68,10 @@ class LockRuntime {
   const sys::Birthplace home;
   /// Renewals, releases that nobody waits for, and callbacks.
   const sys::Unfinished unfinished;
-  sys::TimerQueue timer;
+  /// Null: the timer's thread cannot do the I/O of renewals.
+  const std::shared_ptr<IdleIo> idle_io = flow::blocks(*backend) ? nullptr : backend->idle_io();
+  sys::TimerQueue timer{while_idle(idle_io)};
+  locks::RenewalCrowd crowd;  ///< the timer's alone
   /// Of operations that no thread waits for: their timer is another, because they go on on its thread.
   const std::shared_ptr<flow::Background> background = std::make_shared<flow::Background>();
   sys::WorkerPool callbacks{1000};
@@ -75,6 +81,11 @@ class LockRuntime {
   std::mutex authority_mutex_;
   std::string last_authority_ = backend->authority();
   std::atomic<std::uint64_t> store_changes_ = 0;
+
+  static sys::BootTimer::WhileIdle while_idle(const std::shared_ptr<IdleIo>& io) {
+    if (!io) return {};
+    return [io](int descriptor) { io->run_until_readable(descriptor); };
+  }
 };
 
 }  // namespace holdfast

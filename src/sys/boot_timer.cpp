@@ -17,7 +17,8 @@ namespace holdfast::sys {
 
 class BootTimer::State {
  public:
-  explicit State(OnDue on_due) : on_due_(std::move(on_due)) {}
+  State(OnDue on_due, WhileIdle while_idle)
+      : on_due_(std::move(on_due)), while_idle_(std::move(while_idle)) {}
   ~State() {
     if (fd_ >= 0) ::close(fd_);
   }
@@ -73,7 +74,13 @@ class BootTimer::State {
 
   void run() {
     const LibraryThread mark;
+    call_until_stopped();
+    if (while_idle_) while_idle_(-1);
+  }
+
+  void call_until_stopped() {
     for (;;) {
+      if (while_idle_) while_idle_(fd_);
       std::uint64_t fired = 0;
       [[maybe_unused]] const auto got = ::read(fd_, &fired, sizeof fired);
       {
@@ -90,6 +97,7 @@ class BootTimer::State {
 
   const Birthplace home_;
   const OnDue on_due_;
+  const WhileIdle while_idle_;
   std::mutex mutex_;
   std::thread thread_;
   int fd_ = -1;
@@ -97,7 +105,8 @@ class BootTimer::State {
   bool stopping_ = false;
 };
 
-BootTimer::BootTimer(OnDue on_due) : state_(std::make_shared<State>(std::move(on_due))) {}
+BootTimer::BootTimer(OnDue on_due, WhileIdle while_idle)
+    : state_(std::make_shared<State>(std::move(on_due), std::move(while_idle))) {}
 
 BootTimer::~BootTimer() {
   if (state_->is_home()) {

@@ -11,8 +11,11 @@ namespace holdfast::sys {
 class BootTimer {
  public:
   using OnDue = std::function<BootTime(BootTime now)>;
+  /// Something else for the thread to do until the descriptor is readable: then it must return. It may return
+  /// sooner. -1: the thread ends.
+  using WhileIdle = std::function<void(int descriptor)>;
 
-  explicit BootTimer(OnDue on_due);
+  explicit BootTimer(OnDue on_due, WhileIdle while_idle = {});
   /// After it no callback runs; on the timer's own thread it does not wait. In a forked child it does
   /// nothing.
   ~BootTimer();

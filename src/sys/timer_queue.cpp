@@ -1,13 +1,13 @@
 #include "sys/timer_queue.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <functional>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <utility>
 
-#include "sys/boot_timer.hpp"
 #include "sys/process.hpp"
 
 namespace holdfast::sys {
@@ -17,6 +17,7 @@ class TimerQueue::State {
   void schedule(Timed& target, BootTime at) {
     if (at == never) return cancel(target);
     const std::lock_guard lock(mutex_);
+    if (target.scheduled_at_ == at) return;
     put(target, at);
     timer_->arm(at);
   }
@@ -38,18 +39,37 @@ class TimerQueue::State {
     timer_->arm(BootTime());
   }
 
+  void after_due(std::function<void()> job) {
+    const std::lock_guard lock(mutex_);
+    jobs_.push_back(std::move(job));
+  }
+
   BootTime run_due(BootTime now) {
-    for (;;) {
+    for (int jobs = 0;;) {
       std::shared_ptr<Timed> target;
+      std::function<void()> job;
       {
         const std::lock_guard lock(mutex_);
-        if (queue_.empty()) return never;
-        const auto [at, first] = *queue_.begin();
-        if (at > now) return at;
-        target = first->weak_from_this().lock();
-        take(*first);
+        const BootTime at = queue_.empty() ? never : queue_.begin()->first;
+        if (at <= now) {
+          Timed& first = *queue_.begin()->second;
+          target = first.weak_from_this().lock();
+          take(first);
+          if (!target) continue;  // its destructor is on the way to cancel()
+        } else if (!jobs_.empty()) {
+          if (jobs++ == jobs_in_a_row) return now;
+          job = std::move(jobs_.front());
+          jobs_.pop_front();
+        } else {
+          return at;
+        }
       }
-      if (!target) continue;  // its destructor is on the way to cancel()
+      if (job) {
+        job();
+        job = nullptr;
+        now = BootClock::now();
+        continue;
+      }
       const BootTime next = target->on_time(now);
       const std::lock_guard lock(mutex_);
       // Unless somebody scheduled it meanwhile, who knew better.
@@ -57,11 +77,13 @@ class TimerQueue::State {
     }
   }
 
-  void start(const std::shared_ptr<State>& self) {
-    timer_ = std::make_unique<BootTimer>([weak = std::weak_ptr(self)](BootTime now) {
-      const auto state = weak.lock();
-      return state ? state->run_due(now) : never;
-    });
+  void start(const std::shared_ptr<State>& self, BootTimer::WhileIdle while_idle) {
+    timer_ = std::make_unique<BootTimer>(
+        [weak = std::weak_ptr(self)](BootTime now) {
+          const auto state = weak.lock();
+          return state ? state->run_due(now) : never;
+        },
+        std::move(while_idle));
   }
 
   /// Ends the thread; must not be called under the mutex.
@@ -81,9 +103,13 @@ class TimerQueue::State {
     target.scheduled_at_ = never;
   }
 
+  /// Then the thread's idle work gets its turn, which may be to send what the jobs have begun.
+  static constexpr int jobs_in_a_row = 64;
+
   const Birthplace home_;
   std::mutex mutex_;
   std::set<std::pair<BootTime, Timed*>> queue_;
+  std::deque<std::function<void()>> jobs_;  ///< for when nothing is due
   std::unique_ptr<BootTimer> timer_;
 };
 
@@ -122,8 +148,8 @@ class TimerQueue::Alarm final : public Timed {
   std::optional<std::stop_callback<std::function<void()>>> on_stop_;
 };
 
-TimerQueue::TimerQueue() : state_(std::make_shared<State>()) {
-  state_->start(state_);
+TimerQueue::TimerQueue(BootTimer::WhileIdle while_idle) : state_(std::make_shared<State>()) {
+  state_->start(state_, std::move(while_idle));
 }
 
 TimerQueue::~TimerQueue() {
@@ -143,6 +169,10 @@ void TimerQueue::cancel(Timed& target) noexcept {
 
 void TimerQueue::call_all_now() {
   state_->call_all_now();
+}
+
+void TimerQueue::after_due(std::function<void()> job) {
+  state_->after_due(std::move(job));
 }
 
 void TimerQueue::sleep_until(BootTime at, std::stop_token stop, Done<bool> done) {

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <functional>
 #include <holdfast/clock.hpp>
 #include <holdfast/done.hpp>
 #include <memory>
 #include <stop_token>
+
+#include "sys/boot_timer.hpp"
 
 namespace holdfast::sys {
 
@@ -27,7 +30,7 @@ class Timed : public std::enable_shared_from_this<Timed> {
 /// earlier than anything scheduled.
 class TimerQueue {
  public:
-  TimerQueue();
+  explicit TimerQueue(BootTimer::WhileIdle while_idle = {});
   ~TimerQueue();
   TimerQueue(const TimerQueue&) = delete;
   TimerQueue& operator=(const TimerQueue&) = delete;
@@ -39,6 +42,10 @@ class TimerQueue {
 
   /// Calls everything that is scheduled now, whatever its time.
   void call_all_now();
+
+  /// For `on_time` alone: runs `job`, which must not block, on the timer's thread when nothing is due. So
+  /// however many jobs there are, none makes a call late by more than its own time.
+  void after_due(std::function<void()> job);
 
   /// Completes `done` with false on the timer's thread, at that time or soon after a stop request.
   void sleep_until(BootTime at, std::stop_token stop, Done<bool> done);

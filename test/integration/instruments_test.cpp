@@ -235,6 +235,28 @@ TEST(LastUser, WaitsForAnAnswerFromElsewhere) {
   EXPECT_FALSE(is_locked(*memory, "k"));
 }
 
+TEST(LastUser, WaitsForARenewalThatIsAnsweredElsewhere) {
+  std::atomic<bool> hold_next = false, answered = false;
+  std::promise<std::function<void()>> renewal;
+  std::jthread answerer;
+  {
+    Locks locks(std::make_shared<HookedBackend>(make_memory_lock_backend(), [&](std::function<void()> send) {
+      if (!hold_next.exchange(false)) return send();
+      renewal.set_value(std::move(send));
+    }));
+    auto guard = locks.lock("k", {.ttl = 600ms});
+    hold_next = true;
+    auto held_up = renewal.get_future().get();
+    answerer = std::jthread([&answered, answer = std::move(held_up)] {
+      std::this_thread::sleep_for(50ms);
+      answered = true;
+      answer();
+    });
+    EXPECT_TRUE(guard.release());
+  }
+  EXPECT_TRUE(answered);
+}
+
 TEST(LastUser, DoesNotWaitForWhatSomebodyElseStillHas) {
   Guard released, detached, held;
   Claim claim;

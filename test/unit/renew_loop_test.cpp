@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <random>
 #include <vector>
 
@@ -246,6 +247,76 @@ TEST(RenewLoop, AManualExtendChangesThePeriod) {
   lease.extend_granted();
   EXPECT_EQ(lease.ttl().length(), 90s);
   EXPECT_EQ(lease.next_tick(), granted_at + 31s);
+}
+
+TEST(RenewLoop, GuardsThatAreDueAtAboutTheSameTimeAreRenewedTogether) {
+  RenewLoop first(ttl, granted_at, true, never);
+  RenewLoop second(ttl, granted_at + 60ms, true, never);
+  for (int round = 0; round < 100; ++round) {
+    ASSERT_EQ(first.next_tick(), second.next_tick());
+    const BootTime now = first.next_tick() + 1ms;  // the timer is a little late
+    for (auto* const lease : {&first, &second}) {
+      ASSERT_EQ(lease->tick(now), Step::extend);
+      lease->extend_sent(now, ttl);
+      lease->extend_granted();
+    }
+  }
+}
+
+TEST(RenewLoop, NeverLaterThanAfterAThirdAndHardlySooner) {
+  for (const auto length : {10ms, 999ms, 6000ms, 31'000ms, 3'600'000ms}) {
+    for (const auto offset : {0ns, 1ns, 123'456'789ns, 987'654'321ns}) {
+      const BootTime sent = granted_at + offset;
+      const BootTime next = RenewLoop(*Ttl::of(length), sent, true, never).next_tick();
+      const auto third = BootClock::duration(length) / 3;
+      EXPECT_LE(next, sent + third) << length.count() << " ms";
+      EXPECT_GE(next, sent + third - third / 64) << length.count() << " ms";
+    }
+  }
+}
+
+/// Leases whose extends are answered at once, renewed by hand clock.
+class Crowd {
+ public:
+  explicit Crowd(std::size_t size) : leases_(size, RenewLoop(ttl, granted_at, true, never)) {
+    for (auto& lease : leases_) due_[lease.next_tick()].push_back(&lease);
+  }
+  /// Renews whatever is due first; how many that were.
+  std::size_t renew() {
+    const auto first = due_.extract(due_.begin());
+    now_ = first.key();
+    for (auto* const lease : first.mapped()) {
+      EXPECT_EQ(lease->tick(now_), Step::extend);
+      lease->renew_sooner(crowd_.next(now_));
+      lease->extend_sent(now_, ttl);
+      lease->extend_granted();
+      EXPECT_GE(lease->next_tick(), now_ + 8s) << "not for the price of many more renewals";
+      due_[lease->next_tick()].push_back(lease);
+    }
+    return first.mapped().size();
+  }
+  [[nodiscard]] BootTime now() const { return now_; }
+
+ private:
+  std::vector<RenewLoop> leases_;
+  std::map<BootTime, std::vector<RenewLoop*>> due_;
+  RenewalCrowd crowd_;
+  BootTime now_;
+};
+
+TEST(RenewalCrowd, ThousandsDueAtOnceDoNotStayTogether) {
+  Crowd crowd(10'000);
+  EXPECT_EQ(crowd.renew(), 10'000U);
+  while (crowd.now() < granted_at + 70s) (void)crowd.renew();
+  std::size_t most = 0;
+  while (crowd.now() < granted_at + 90s) most = std::max(most, crowd.renew());
+  EXPECT_LE(most, 1024U);
+  EXPECT_GE(most, 64U) << "a wake-up and a write are still for many";
+}
+
+TEST(RenewalCrowd, AFewHundredStayTogether) {
+  Crowd crowd(256);
+  for (int round = 0; round < 100; ++round) EXPECT_EQ(crowd.renew(), 256U);
 }
 
 TEST(RenewLoop, AnExtendOfWhichACopyMayComeLateBoundsEveryLaterProof) {

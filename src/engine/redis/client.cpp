@@ -19,6 +19,8 @@ constexpr int most_reads = 16;
 /// One write takes at most about this much, so that a long queue does not become one huge buffer.
 constexpr std::size_t write_size = std::size_t{256} << 10;
 constexpr std::size_t completions_per_write = 32;
+/// So many, and a guest looks whether it is called.
+constexpr std::size_t completions_per_call = 256;
 constexpr BootClock::duration longest_patience = std::chrono::hours(1);
 /// poll's clock stands still while the machine is suspended; sleeping in slices bounds how late a deadline is
 /// noticed after it wakes.
@@ -89,13 +91,19 @@ void Client::send(std::unique_ptr<Call> call, const std::stop_token& stop) {
   Lock lock(mutex_);
   look_at_ = std::min(look_at_, call->stopped_ ? BootTime{} : call->deadline);
   const bool awaited = call->awaited;
+  const bool by_idle_io = call->by_idle_io;
   unsent_.push_back(std::move(call));
   if (!awaited) ++unawaited_;
+  if (by_idle_io) ++by_idle_io_;
   if (i_lead()) return;  // from a completion: written with the others, when all completions have run
+  if (by_idle_io) {
+    guest_expected_ = true;
+    return;
+  }
   flush(lock);
   if (leading_) {
     // Its poll was set before this call's deadline was known. Sooner deadlines are rare.
-    if (polling_ && look_at_ < planned_wake_) wake_.set();
+    if (look_at_ < planned_wake_ || guest_must_leave()) wake_leader();
   } else {
     appoint(lock);
   }
@@ -137,12 +145,44 @@ void Client::wait(Completion& completion) {
   if (!leading_) appoint(lock);
 }
 
+void Client::run_until_readable(int descriptor) noexcept {
+  if (!home_.is_here()) return;
+  const auto self = shared_from_this();  // a completion may drop the last owner
+  Lock lock(mutex_);
+  guest_expected_ = false;
+  if (by_idle_io_ == 0) return;
+  if (leading_) {
+    if (!unsent_.empty()) wake_leader();  // it writes what we have sent
+    return;
+  }
+  if (descriptor >= 0) {
+    guest_ = descriptor;
+    guest_called_ = false;
+    bool last_turn = false;
+    lead(lock, [&] {
+      if (by_idle_io_ == 0 || guest_must_leave()) return true;
+      // Called away, it still ends some of what was answered: or, where more falls due all the time than it
+      // gets through with, it would only ever send.
+      return guest_called_ && (finished_.empty() || std::exchange(last_turn, true));
+    });
+    guest_ = -1;
+    // It comes back, so no other thread has to be woken, or started, for what is its own.
+    guest_expected_ = guest_called_;
+  }
+  appoint(lock);
+}
+
+bool Client::guest_must_leave() const noexcept {
+  return guest_ >= 0 && unawaited_ > by_idle_io_;
+}
+
 /// Finds somebody to lead if somebody must. Whoever stops leading or waiting calls it, so that a thread that
 /// was nudged but is done already passes the turn on.
 void Client::appoint(Lock& lock) {
   if (leading_) return;
   if (!followers_.empty()) return followers_.front()->nudge();
   if (unawaited_ == 0 || background_) return;
+  if (guest_expected_ && unawaited_ == by_idle_io_) return;
   background_ = true;
   // Without the mutex: where there is no thread to be had, the job runs here and now.
   lock.unlock();
@@ -189,15 +229,24 @@ void Client::run_finished(Lock& lock) {
   for (std::size_t told = 0; !finished_.empty(); ++told) {
     // What completions sent goes out while the next ones run, so that the server does not idle meanwhile.
     if (told % completions_per_write == completions_per_write - 1) flush(lock);
+    if (guest_ >= 0 && told == completions_per_call) return void(look_for_guest_call());
     Finished next = std::move(finished_.front());
     finished_.pop_front();
     const bool awaited = next.call->awaited;
+    const bool by_idle_io = next.call->by_idle_io;
     lock.unlock();
     auto& call = *next.call;
     call.finish(std::move(next.call), std::move(next.answer));
     lock.lock();
+    if (by_idle_io) --by_idle_io_;
     if (!awaited && --unawaited_ == 0) drained_.notify_all();
   }
+}
+
+bool Client::look_for_guest_call() noexcept {
+  pollfd polled{.fd = guest_, .events = POLLIN, .revents = 0};
+  if (poll(&polled, 1, 0) == 1) guest_called_ = true;
+  return guest_called_;
 }
 
 void Client::end(std::unique_ptr<Call> call, Result<Reply> answer) {
@@ -205,8 +254,9 @@ void Client::end(std::unique_ptr<Call> call, Result<Reply> answer) {
 }
 
 void Client::poll_once(Lock& lock, BootTime now) {
-  pollfd polled[2] = {{.fd = wake_.descriptor(), .events = POLLIN, .revents = 0},
-                      {.fd = -1, .events = 0, .revents = 0}};
+  pollfd polled[3] = {{.fd = wake_.descriptor(), .events = POLLIN, .revents = 0},
+                      {.fd = -1, .events = 0, .revents = 0},
+                      {.fd = guest_, .events = POLLIN, .revents = 0}};
   BootTime until = look_at_;
   if (connection_) {
     polled[1].fd = connection_->stream->descriptor();
@@ -223,13 +273,15 @@ void Client::poll_once(Lock& lock, BootTime now) {
   planned_wake_ = until;
   polling_ = true;
   lock.unlock();
-  ppoll(polled, 2, &timeout, nullptr);
+  ppoll(polled, 3, &timeout, nullptr);
   if (polled[0].revents != 0) wake_.clear();
   const bool may_write = connected && (polled[1].revents & POLLOUT) != 0;
   const bool may_read = connected && (polled[1].revents & ~POLLOUT) != 0;
   const auto broken = may_read ? read_replies() : std::nullopt;
   lock.lock();
   polling_ = false;
+  woken_ = false;
+  if (polled[2].revents != 0) guest_called_ = true;
   if (may_write) out_of_room_ = false;  // the next turn writes
   if (may_read) take_replies(lock, broken);
 }
@@ -255,10 +307,10 @@ void Client::flush(Lock& lock) {
         const auto first_byte = std::exchange(queued_bytes_, queued_bytes_ + call->bytes.size());
         call->sent_ = true;
         call->connection_ = connections_;
-        const BootTime suspect_at = saturating_add(now, call->patience);
-        look_at_ = std::min(look_at_, suspect_at);
+        const auto patience = call->patience;
+        look_at_ = std::min(look_at_, saturating_add(now, patience));
         // Before the write: the reply may be read before we are back.
-        sent_.push_back({std::move(call), suspect_at, first_byte});
+        sent_.push_back({std::move(call), now, patience, first_byte});
       }
     }
     Stream& stream = *connection_->stream;
@@ -273,7 +325,7 @@ void Client::flush(Lock& lock) {
     accepted_bytes_ += *count;
     if (*count == 0) {
       out_of_room_ = true;
-      if (polling_) wake_.set();
+      wake_leader();
       break;
     }
   }
@@ -305,6 +357,7 @@ std::optional<Error> Client::read_replies() {
 }
 
 void Client::take_replies(Lock& lock, std::optional<Error> broken) {
+  if (!replies_.empty()) answered_at_ = BootClock::now();
   for (auto& reply : replies_) {
     if (sent_.empty()) {
       broken = Error(ErrorCode::Internal, "the server answers more than was asked");
@@ -430,9 +483,11 @@ void Client::inspect(Lock& lock, BootTime now) {
   look_at_ = never;
   const auto is_over = [&](const Call& call) { return call.stopped_ || call.deadline <= now; };
   bool suspect = false;
-  for (auto& [call, suspect_at, first_byte] : sent_) {
-    suspect |= suspect_at <= now;
-    look_at_ = std::min(look_at_, suspect_at);
+  for (auto& sent : sent_) {
+    const BootTime give_up_at = suspect_at(sent);
+    suspect |= give_up_at <= now;
+    look_at_ = std::min(look_at_, give_up_at);
+    auto& call = sent.call;
     if (!call) continue;
     if (is_over(*call)) {
       const auto error = unanswered(*call);
@@ -456,10 +511,18 @@ void Client::inspect(Lock& lock, BootTime now) {
   for (const auto& call : unsent_) look_at_ = std::min(look_at_, call->deadline);
 }
 
+BootTime Client::suspect_at(const Sent& sent) const noexcept {
+  return saturating_add(std::max(sent.at, answered_at_), sent.patience);
+}
+
+void Client::wake_leader() noexcept {
+  if (polling_ && !std::exchange(woken_, true)) wake_.set();
+}
+
 void Client::on_stop() noexcept {
   const Lock lock(mutex_);
   look_at_ = BootTime{};
-  if (polling_) wake_.set();
+  wake_leader();
 }
 
 }  // namespace holdfast::redis

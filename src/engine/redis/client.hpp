@@ -6,6 +6,7 @@
 #include <deque>
 #include <holdfast/clock.hpp>
 #include <holdfast/done.hpp>
+#include <holdfast/lock_backend.hpp>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -37,12 +38,16 @@ class Call {
   std::string bytes;
   /// Ends with NetworkTimeout (or what kept us from connecting) at this time.
   BootTime deadline = never;
-  /// Unanswered for this long, the connection is given up and the call repeated on a new one.
+  /// Unanswered for this long, counted from the last answer to any call, the connection is given up and the
+  /// call repeated on a new one.
   BootClock::duration patience = std::chrono::seconds(5);
   /// A thread will call Client::wait for it: no other thread needs to do its I/O.
   bool awaited = false;
   /// The first failure to connect ends it.
   bool fail_fast = false;
+  /// The thread that sends it calls Client::run_until_readable next, and writes it there if no other thread
+  /// leads. Only for calls that no thread waits for.
+  bool by_idle_io = false;
 
   /// Whether an earlier copy may have reached the server, or may still. One of which no connection accepted a
   /// byte is no copy.
@@ -81,17 +86,18 @@ class Call {
 /// else a background thread, which exists only while calls are under way that no thread waits for. When a
 /// leader's call is done, it nudges one of the threads that wait to take over.
 ///
+/// An idle thread, a timer's, that sends calls by itself leads as a guest: only while no others are under way
+/// that no thread waits for, whose completions could run user code, and until its descriptor is readable.
+///
 /// What a broken connection means for a call: not yet written, or written but not answered, it is sent again
 /// on the next connection, until its deadline. Placeholders keep the order when a call ends before its reply.
 /// A reply nobody asked for, or bytes that are no reply, break the connection. A server that turns out to be
 /// a replica is left when it has answered what it was asked.
-class Client : public std::enable_shared_from_this<Client> {
+class Client final : public IdleIo, public std::enable_shared_from_this<Client> {
  public:
   /// Connects when first used.
   [[nodiscard]] static std::shared_ptr<Client> make(std::shared_ptr<const Endpoint> endpoint);
-  ~Client();
-  Client(const Client&) = delete;
-  Client& operator=(const Client&) = delete;
+  ~Client() override;
 
   /// A stop request ends the call: with Aborted if it was never written, else with NetworkTimeout.
   void send(std::unique_ptr<Call> call, const std::stop_token& stop);
@@ -100,6 +106,7 @@ class Client : public std::enable_shared_from_this<Client> {
   /// One command, blocking.
   [[nodiscard]] Result<Reply> call(Command command, BootTime deadline, bool fail_fast = false);
   [[nodiscard]] Result<Reply> call_bytes(std::string bytes, BootTime deadline, bool fail_fast = false);
+  void run_until_readable(int descriptor) noexcept override;
   /// Waits until everything sent has ended, unless called from a completion.
   void close();
 
@@ -110,8 +117,9 @@ class Client : public std::enable_shared_from_this<Client> {
   using Lock = std::unique_lock<std::mutex>;
   struct Sent {
     std::unique_ptr<Call> call;  ///< null: it ended before its reply came
-    BootTime suspect_at;         ///< unanswered until then, the connection is given up
-    std::uint64_t first_byte;    ///< its place among the bytes of this connection
+    BootTime at;
+    BootClock::duration patience;
+    std::uint64_t first_byte;  ///< its place among the bytes of this connection
   };
   struct Finished {
     std::unique_ptr<Call> call;
@@ -136,6 +144,13 @@ class Client : public std::enable_shared_from_this<Client> {
   void on_reply(Reply reply);
   [[nodiscard]] BootClock::duration pause_before_redial(BootTime now);
   void on_stop() noexcept;
+  void wake_leader() noexcept;
+  /// Whether a guest leads though there are calls that it must not complete.
+  [[nodiscard]] bool guest_must_leave() const noexcept;
+  bool look_for_guest_call() noexcept;
+  /// Unanswered until then, the connection is given up: it may be dead. While answers come it is not, however
+  /// long the queue is.
+  [[nodiscard]] BootTime suspect_at(const Sent& sent) const noexcept;
   void end(std::unique_ptr<Call> call, Result<Reply> answer);
   [[nodiscard]] bool i_lead() const noexcept;
   [[nodiscard]] Error unanswered(const Call& call) const;
@@ -151,13 +166,18 @@ class Client : public std::enable_shared_from_this<Client> {
   std::deque<Finished> finished_;  ///< to be told, by the leader
   BootTime look_at_ = never;       ///< no call's time is up before this
   std::size_t unawaited_ = 0;      ///< calls, not told yet, that no thread waits for
+  std::size_t by_idle_io_ = 0;     ///< of those, the ones that a guest completes
   std::condition_variable drained_;
 
   bool leading_ = false;
   std::thread::id leader_;
   bool polling_ = false;           ///< the leader sleeps, or is about to: only `wake_` reaches it
+  bool woken_ = false;             ///< by `wake_`, from this sleep
   BootTime planned_wake_ = never;  ///< at the latest
   bool background_ = false;
+  int guest_ = -1;               ///< the descriptor that calls the leader away, if it is a guest
+  bool guest_called_ = false;    ///< it is readable
+  bool guest_expected_ = false;  ///< some idle thread comes soon and leads, if no other does
   std::vector<Completion*> followers_;
 
   std::optional<Connection> connection_;  ///< changed by the leader only, and while nobody writes
@@ -168,6 +188,7 @@ class Client : public std::enable_shared_from_this<Client> {
   std::uint64_t queued_bytes_ = 0;        ///< that were put into `out_` for it
   std::uint64_t accepted_bytes_ = 0;      ///< that it accepted of those
   BootTime wrote_at_{};                   ///< when it was last used
+  BootTime answered_at_{};                ///< the last time
   std::string out_;                       ///< being written
   std::size_t written_ = 0;               ///< of it
   bool writing_ = false;                  ///< by some thread, outside the mutex

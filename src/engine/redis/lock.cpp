@@ -229,7 +229,9 @@ class RedisLockBackend final : public LockBackend {
     // A renewal cannot wait for a connection that may be dead until the lease has ended. Below the lower
     // limit a busy machine would be taken for a dead one.
     const auto sixth = std::max<BootClock::duration>(request.ttl.length() / 6, milliseconds(20));
-    start(ExtendOperation{std::move(request)}, std::min(patience(), sixth), stop, std::move(done));
+    const bool by_idle_io = request.by_idle_io;
+    start(ExtendOperation{std::move(request)}, std::min(patience(), sixth), stop, std::move(done),
+          by_idle_io);
   }
 
   void is_locked(IsLockedRequest request, std::stop_token stop, Done<bool> done) override {
@@ -263,15 +265,17 @@ class RedisLockBackend final : public LockBackend {
     subscriber_.begin_watch(shared_->layout.channel(*lock_key), deadline, stop, std::move(done));
   }
 
+  [[nodiscard]] std::shared_ptr<IdleIo> idle_io() override { return shared_->client; }
   void wait(Completion& completion) override { shared_->client->wait(completion); }
 
  private:
   template <class Operation>
   void start(Operation operation, BootClock::duration patience, const std::stop_token& stop,
-             Done<typename Operation::Outcome> done) {
+             Done<typename Operation::Outcome> done, bool by_idle_io = false) {
     if (auto early = refuse_early(operation.request.deadline, stop)) return done(*std::move(early));
     const auto deadline = operation.request.deadline;
-    start_script(shared_, std::move(operation), {.deadline = deadline, .patience = patience}, stop,
+    start_script(shared_, std::move(operation),
+                 {.deadline = deadline, .patience = patience, .by_idle_io = by_idle_io}, stop,
                  std::move(done));
   }
 

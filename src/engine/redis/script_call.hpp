@@ -63,6 +63,7 @@ class ScriptCall final : public Call {
 struct Waiting {
   BootTime deadline = never;
   BootClock::duration patience;  ///< see Call
+  bool by_idle_io = false;       ///< see Call
 };
 
 template <class Shared, class Operation>
@@ -74,6 +75,7 @@ void start_script(const std::shared_ptr<Shared>& shared, Operation operation, co
   const auto limit = saturating_add(BootClock::now(), client.endpoint().options().command_timeout);
   call->deadline = std::min(waiting.deadline, limit);
   call->patience = waiting.patience;
+  call->by_idle_io = waiting.by_idle_io;
   call->stop = stop;
   client.send(std::move(call), stop);
 }

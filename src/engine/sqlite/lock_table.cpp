@@ -37,7 +37,7 @@ constexpr const char* delete_dead =
 /// The row whose columns begin at `first`; nothing where the join found none.
 std::optional<LockRow> read_row(const Connection& connection, const Statement::Run& run, int first) {
   if (run.is_null(first)) return std::nullopt;
-  auto key = LockKey::parse(run.bytes(first));
+  auto key = LockKey::stored(run.bytes(first));
   auto id = LockId::parse(run.bytes(first + 1));
   auto fence = Fence::of(static_cast<std::uint64_t>(run.integer(first + 2)));
   if (!key || !id || !fence) throw damaged(connection, "a row of its locks table is not a lock");
