@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 #include <vector>
 
 namespace holdfast::core {
@@ -24,14 +25,20 @@ CodePoint take_code_point(std::string_view& text) noexcept {
 }
 
 /// Canonical order: the marks between two starters by combining class, those of one class as they came.
-/// utf8proc_map would swap neighbours for it, which takes hours for a long run of marks.
+/// utf8proc_map would swap neighbours for it, which takes hours for a long run of marks. (std::stable_sort of
+/// libstdc++ 12 does not compile under clang 19 without a warning.)
 void order_marks(std::vector<CodePoint>& points) {
   const auto class_of = [](CodePoint point) { return utf8proc_get_property(point)->combining_class; };
   const auto is_starter = [&](CodePoint point) { return class_of(point) == 0; };
   for (auto at = points.begin(); at != points.end();) {
     at = std::find_if_not(at, points.end(), is_starter);
     const auto end = std::find_if(at, points.end(), is_starter);
-    std::stable_sort(at, end, [&](CodePoint a, CodePoint b) { return class_of(a) < class_of(b); });
+    if (end - at > 1) {
+      std::vector<std::tuple<int, std::ptrdiff_t, CodePoint>> marks;
+      for (auto mark = at; mark != end; ++mark) marks.emplace_back(class_of(*mark), mark - at, *mark);
+      std::ranges::sort(marks);
+      for (const auto& mark : marks) *at++ = std::get<2>(mark);
+    }
     at = end;
   }
 }
