@@ -73,16 +73,16 @@ TEST_P(TasksOn, AListNamesWhatItCannotReadOnceAndGivesTheRest) {
     for (const auto status : {std::optional<TaskStatus>(), std::optional(TaskStatus::working)}) {
       std::vector<std::string> seen;
       std::multiset<std::string> unreadable;
-      ListTasks request{.cursor = {}, .status = status, .limit = limit};
+      std::string cursor;
       do {
-        const auto page = store.list("alice", request);
+        const auto page = store.list("alice", {.cursor = cursor, .status = status, .limit = limit});
         for (const auto& task : page.tasks) seen.push_back(task.id);
         for (const auto& error : page.unreadable) {
           EXPECT_EQ(error.code(), ErrorCode::Internal);
           unreadable.insert(error.key());
         }
-        request.cursor = page.cursor;
-      } while (!request.cursor.empty());
+        cursor = page.cursor;
+      } while (!cursor.empty());
       EXPECT_EQ(seen, status ? (std::vector<std::string>{"t4", "t2", "t0"})
                              : (std::vector<std::string>{"t7", "t5", "t4", "t2", "t1", "t0"}));
       EXPECT_EQ(unreadable, (std::multiset<std::string>{"t3", "t6"})) << limit;

@@ -96,8 +96,8 @@ TEST(CanonicalJson, IsNotRecursive) {
 
 TEST(RequestKey, ARequestThatDiffersInADigitNoDoubleHasIsAnother) {
   const auto origin = [](const std::string& variables) {
-    const NewTask task{
-        .method = "m", .variables = Json::parse(variables).value_or_throw(), .request_key = "r"};
+    const auto parsed = Json::parse(variables).value_or_throw();
+    const NewTask task{.method = "m", .variables = parsed, .request_key = "r"};
     return Creation::prepare("alice", task, {}, 0).value_or_throw().request({}).value_or_throw().origin;
   };
   const auto first = origin(R"({"n":12345678901234567890123,"m":"\u0041"})");
