@@ -14,8 +14,8 @@ std::string first_word(std::istream& input, const std::string& where) {
   if (!(input >> std::ws)) throw UsageError(where + ": is empty; a lock id was expected there");
   // No more than a line of ours, whatever the file is.
   constexpr std::size_t enough = 1000;
-  for (int c = input.get(); c != std::char_traits<char>::eof() && c > ' ' && word.size() < enough;
-       c = input.get()) {
+  // The end of the input is below zero.
+  for (int c = input.get(); c > ' ' && word.size() < enough; c = input.get()) {
     word += static_cast<char>(c);
   }
   return word;

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <tuple>
+#include <cstdint>
 #include <vector>
 
 namespace holdfast::core {
@@ -34,10 +34,15 @@ void order_marks(std::vector<CodePoint>& points) {
     at = std::find_if_not(at, points.end(), is_starter);
     const auto end = std::find_if(at, points.end(), is_starter);
     if (end - at > 1) {
-      std::vector<std::tuple<int, std::ptrdiff_t, CodePoint>> marks;
-      for (auto mark = at; mark != end; ++mark) marks.emplace_back(class_of(*mark), mark - at, *mark);
-      std::ranges::sort(marks);
-      for (const auto& mark : marks) *at++ = std::get<2>(mark);
+      const std::vector<CodePoint> marks(at, end);
+      constexpr int position_bits = 48;  // below the class
+      std::vector<std::uint64_t> order;
+      order.reserve(marks.size());
+      for (std::uint64_t i = 0; i < marks.size(); ++i) {
+        order.push_back((static_cast<std::uint64_t>(class_of(marks[i])) << position_bits) | i);
+      }
+      std::ranges::sort(order);
+      for (const auto one : order) *at++ = marks[one & ((std::uint64_t{1} << position_bits) - 1)];
     }
     at = end;
   }

@@ -69,7 +69,7 @@ TEST_P(TasksOn, AListNamesWhatItCannotReadOnceAndGivesTheRest) {
     if (i == 3 || i == 6) data.replace(data.find("taskId"), 6, "taskIt");
     (void)put(storage, "alice:" + task, data);
   }
-  for (const std::size_t limit : {1, 2, 3, 50}) {
+  for (const std::size_t limit : {1U, 2U, 3U, 50U}) {
     for (const auto status : {std::optional<TaskStatus>(), std::optional(TaskStatus::working)}) {
       std::vector<std::string> seen;
       std::multiset<std::string> unreadable;

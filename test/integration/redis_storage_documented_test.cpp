@@ -333,7 +333,7 @@ TEST_F(RedisStorageDocumented, AListNamesWhatItCannotReadAndGivesTheRest) {
                                     "!nowhere9",
                                     '!' + std::string(1030, 'l')};
   for (const auto order : {ListOrder::oldest_first, ListOrder::newest_first}) {
-    for (const std::size_t limit : {1, 2, 3, 50}) {
+    for (const std::size_t limit : {1U, 2U, 3U, 50U}) {
       std::vector<std::string> seen;
       ListRecords request{.prefix = "o:", .limit = limit, .order = order};
       for (int pages = 0; pages < 20; ++pages) {

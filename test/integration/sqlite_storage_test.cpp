@@ -282,7 +282,7 @@ TEST_F(SqliteStorage, AListNamesTheRowsItCannotReadAndGivesTheRest) {
   for (const char* task : {"1", "2", "3", "4"}) test::create(*store, std::string("owner:") + task);
   sql(file, "UPDATE records SET version = 0 WHERE task = x'32'");
   sql(file, "UPDATE records SET task = x'FF' WHERE task = x'34'");
-  for (const std::size_t limit : {1, 2, 10}) {
+  for (const std::size_t limit : {1U, 2U, 10U}) {
     std::vector<std::string> seen;
     ListRecords request{.prefix = "owner:", .limit = limit};
     for (int pages = 0; pages < 10; ++pages) {

@@ -10,7 +10,7 @@ namespace {
 /// it.
 sqlite3_file* open_file_of(const Connection& connection, int which = SQLITE_FCNTL_FILE_POINTER) {
   sqlite3_file* file = nullptr;
-  sqlite3_file_control(connection.handle(), "main", which, &file);
+  sqlite3_file_control(connection.handle(), "main", which, static_cast<void*>(&file));
   if (file == nullptr || file->pMethods == nullptr) throw damaged(connection, "SQLite does not have it open");
   return file;
 }

@@ -77,10 +77,10 @@ FileIdentity Database::identity_of_open_file() const {
   return *identity;
 }
 
-Database::Database(const std::filesystem::path& file, const Clock& clock, const Patience& patience)
+Database::Database(const std::filesystem::path& file, Clock clock, const Patience& patience)
     : connection_(prepared(file)),
       open_file_(identity_of_open_file()),
-      clock_(clock),
+      clock_(std::move(clock)),
       begin_(connection_, "BEGIN IMMEDIATE"),
       commit_(connection_, "COMMIT"),
       rollback_(connection_, "ROLLBACK") {

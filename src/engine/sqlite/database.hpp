@@ -19,7 +19,7 @@ namespace holdfast::sqlite {
 class Database {
  public:
   /// `file` is resolved; it is created if missing.
-  Database(const std::filesystem::path& file, const Clock& clock, const Patience& patience);
+  Database(const std::filesystem::path& file, Clock clock, const Patience& patience);
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;

@@ -147,7 +147,7 @@ StorageTable::Page StorageTable::page(const PageRequest& request) const {
     bytes += static_cast<std::size_t>(run.integer(length_column));
     const auto listed = page.records.size() + page.unreadable.size();
     if (listed == request.max_records || (listed > 0 && bytes > request.max_bytes)) {
-      page.next = std::move(last);
+      page.next = last;
       break;
     }
     last = ListPosition{.created_at_ms = run.integer(created_column),
