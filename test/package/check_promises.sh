@@ -12,7 +12,7 @@ while IFS=. read -r suite name; do
     echo "$page: there is no test $suite.$name"
     status=1
   }
-done < <(grep -oE '`[A-Z][A-Za-z]*\.[A-Z][A-Za-z0-9]*`' "$page" | tr -d '`')
+done < <(grep -oP '\x60[A-Z][A-Za-z]*\.[A-Z][A-Za-z0-9]*\x60' "$page" | tr -d '\140')
 if [[ $named -lt 20 ]]; then
   echo "$page: names only $named tests"
   status=1
