@@ -1,5 +1,6 @@
 #include "support/calls.hpp"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 
@@ -15,22 +16,24 @@ std::optional<LockKey> maybe_key(const std::optional<std::string>& text) {
 /// release without one may end as unknown.
 class Holder {
  public:
-  void granted(const LockId& id, const Granted& granted, BootTime sent, milliseconds length) {
+  void granted(const LockId& id, std::string_view key, const Granted& granted, BootTime until) {
     const std::lock_guard lock(mutex_);
-    grants_.insert_or_assign(
-        std::string(id.str()),
-        HolderProof{.fence = granted.fence, .authority = granted.authority, .until = sent + length});
+    auto& held = grants_[std::string(id.str())];
+    // The first answer again does not change the lease.
+    if (held && held->proof.fence == granted.fence) until = std::max(until, held->proof.until);
+    held = Held{std::string(key), {.fence = granted.fence, .authority = granted.authority, .until = until}};
   }
-  void extended(const LockId& id, BootTime sent, milliseconds length) {
-    const std::lock_guard lock(mutex_);
-    if (const auto at = grants_.find(std::string(id.str())); at != grants_.end())
-      at->second.until = sent + length;
-  }
-  std::optional<HolderProof> proof(const LockId& id) {
+  void extended(const LockId& id, BootTime until) {
     const std::lock_guard lock(mutex_);
     const auto at = grants_.find(std::string(id.str()));
-    if (at == grants_.end()) return std::nullopt;
-    auto proof = at->second;
+    if (at != grants_.end() && at->second) at->second->proof.until = until;
+  }
+  /// Nothing if the id was not granted this key.
+  std::optional<HolderProof> proof(const LockId& id, const std::optional<std::string>& key) {
+    const std::lock_guard lock(mutex_);
+    const auto at = grants_.find(std::string(id.str()));
+    if (at == grants_.end() || !at->second || (key && *key != at->second->key)) return std::nullopt;
+    auto proof = at->second->proof;
     proof.lost = BootClock::now() >= proof.until;
     return proof;
   }
@@ -40,8 +43,12 @@ class Holder {
   }
 
  private:
+  struct Held {
+    std::string key;
+    HolderProof proof;
+  };
   std::mutex mutex_;
-  std::map<std::string, HolderProof> grants_;
+  std::map<std::string, std::optional<Held>> grants_;
 };
 Holder& holder() {
   static Holder one;
@@ -62,16 +69,18 @@ Result<AcquireOutcome> try_acquire(LockBackend& backend, AcquireRequest request,
 
 Result<AcquireOutcome> try_acquire(LockBackend& backend, const LockId& id, std::string_view name,
                                    milliseconds length) {
-  return try_acquire(backend,
-                     {.id = id, .key = key(name), .ttl = ttl(length), .durability = Durability::process});
+  const BootTime sent = BootClock::now();
+  auto result = try_acquire(
+      backend, {.id = id, .key = key(name), .ttl = ttl(length), .durability = Durability::process});
+  const auto* granted = result ? std::get_if<Granted>(&*result) : nullptr;
+  if (granted != nullptr) holder().granted(id, name, *granted, sent + length);
+  return result;
 }
 
 std::optional<Granted> acquire(LockBackend& backend, const LockId& id, std::string_view name,
                                milliseconds length) {
-  const BootTime sent = BootClock::now();
   const auto outcome = try_acquire(backend, id, name, length).value_or_throw();
   const auto* granted = std::get_if<Granted>(&outcome);
-  if (granted != nullptr) holder().granted(id, *granted, sent, length);
   return granted != nullptr ? std::optional(*granted) : std::nullopt;
 }
 
@@ -80,7 +89,7 @@ Result<ReleaseOutcome> try_release(LockBackend& backend, ReleaseRequest request,
 }
 
 std::optional<Absence> release(LockBackend& backend, const LockId& id, std::optional<std::string> name) {
-  const auto proof = holder().proof(id);
+  const auto proof = holder().proof(id, name);
   auto result = try_release(
       backend,
       {.lock = {.id = id, .key = maybe_key(name)}, .durability = Durability::process, .proof = proof});
@@ -103,7 +112,7 @@ std::variant<Extended, Absence> extend(LockBackend& backend, const LockId& id,
                                       .ttl = ttl(length),
                                       .durability = Durability::process})
                      .value_or_throw();
-  if (std::holds_alternative<Extended>(outcome)) holder().extended(id, sent, length);
+  if (std::holds_alternative<Extended>(outcome)) holder().extended(id, sent + length);
   return outcome;
 }
 
