@@ -1,10 +1,15 @@
 // What it takes to keep many guards on a Redis: guards lost, client CPU per renewal, threads. A proxy between
-// them, in a process of its own, adds the way there and back.
+// them, in a process of its own, adds the way there and back. Where there is none, the CPU is compared with
+// the least that as many requests cost: a loop of a timer, one write, one poll and one read, without any
+// renewing.
 //
 //   renewals                                    the table below
 //   renewals GUARDS TTL_MS ROUND_TRIP_MS [SECONDS]   one row; without SECONDS, four ttls
 
+#include <poll.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,7 +22,9 @@
 #include <holdfast/observer.hpp>
 #include <holdfast/redis.hpp>
 #include <latch>
+#include <optional>
 #include <thread>
+#include <vector>
 
 #include "redis_fixture.hpp"
 #include "support/tcp_proxy.hpp"
@@ -98,7 +105,41 @@ std::size_t threads() {
   return static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
 
-void measure(const std::string& url, const Row& row) {
+/// CPU per request of a bare loop that sends as many together as often as the guards of the row are renewed.
+double bare_cpu_us(const bench::Server& server, const Row& row) {
+  bench::Raw raw(server.port());
+  const std::string key(200, 'k');  // about as long as a renewal
+  std::string request;
+  for (std::size_t i = 0; i < row.guards; ++i) request += "*2\r\n$6\r\nEXISTS\r\n$200\r\n" + key + "\r\n";
+  const std::size_t answers = row.guards * 4;  // ":0\r\n"
+  std::vector<char> answer(answers);
+  const int timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
+  const auto every = std::chrono::nanoseconds(row.ttl / 3);
+  const timespec period{.tv_sec = every / 1s, .tv_nsec = (every % 1s).count()};
+  const itimerspec spec{.it_interval = period, .it_value = period};
+  timerfd_settime(timer, 0, &spec, nullptr);
+  const auto rounds = static_cast<std::size_t>(row.length / every);
+  const double before = cpu_seconds();
+  for (std::size_t round = 0; round < rounds; ++round) {
+    std::uint64_t fired = 0;
+    if (read(timer, &fired, sizeof fired) != sizeof fired) throw std::runtime_error("no timer");
+    if (send(raw.get()->fd, request.data(), request.size(), MSG_NOSIGNAL) < 0)
+      throw std::runtime_error("cannot send");
+    for (std::size_t got = 0; got < answers;) {
+      pollfd polled{.fd = raw.get()->fd, .events = POLLIN, .revents = 0};
+      poll(&polled, 1, -1);
+      const auto count = recv(raw.get()->fd, answer.data(), answers - got, 0);
+      if (count <= 0) throw std::runtime_error("cannot receive");
+      got += static_cast<std::size_t>(count);
+    }
+  }
+  const double cpu = cpu_seconds() - before;
+  close(timer);
+  return cpu * 1e6 / static_cast<double>(rounds * row.guards);
+}
+
+/// `bare`: what to compare with, in microseconds per renewal; empty: nothing.
+void measure(const std::string& url, const Row& row, std::optional<double> bare) {
   const auto renewals = std::make_shared<Renewals>();
   // Not around the engine: its operations are not what is counted.
   holdfast::Locks locks(
@@ -122,17 +163,23 @@ void measure(const std::string& url, const Row& row) {
   const auto answered = renewals->answered.load() - answered_before;
   const auto lost =
       std::ranges::count_if(guards, [](const auto& guard) { return guard.loss_reason().has_value(); });
-  std::printf("%6zu %9lld %10lld %9lld %8zu %6zu %12.1f %8zu\n", row.guards,
+  const double each = answered == 0 ? 0 : cpu * 1e6 / static_cast<double>(answered);
+  std::printf("%6zu %9lld %10lld %9lld %8zu %6zu %12.1f %8zu", row.guards,
               static_cast<long long>(row.ttl.count()), static_cast<long long>(row.round_trip.count()),
-              static_cast<long long>(row.length.count()), answered, static_cast<std::size_t>(lost),
-              answered == 0 ? 0 : cpu * 1e6 / static_cast<double>(answered), threads() - 1);
+              static_cast<long long>(row.length.count()), answered, static_cast<std::size_t>(lost), each,
+              threads() - 1);
+  if (bare) {
+    std::printf(" %10.1f %8.2f\n", *bare, each / *bare);
+  } else {
+    std::printf("\n");
+  }
   for (auto& guard : guards) guard.release_in_background();
 }
 
 void print(const bench::Server& server, const Row& row) {
-  if (row.round_trip == 0ms) return measure(server.url(), row);
+  if (row.round_trip == 0ms) return measure(server.url(), row, bare_cpu_us(server, row));
   const Proxy proxy(server.port(), row.round_trip);
-  measure(proxy.url(), row);
+  measure(proxy.url(), row, std::nullopt);
 }
 
 }  // namespace
@@ -140,7 +187,8 @@ void print(const bench::Server& server, const Row& row) {
 int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   const bench::Server server(port);
-  std::printf("guards    ttl ms  rtt ms    for ms  renewals   lost  CPU us each  threads\n");
+  std::printf(
+      "guards    ttl ms  rtt ms    for ms  renewals   lost  CPU us each  threads    bare us    ratio\n");
   if (argc < 4) {
     for (const auto& row : table) print(server, row);
     return 0;

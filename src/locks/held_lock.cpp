@@ -254,11 +254,17 @@ flow::Op<ExtendOutcome> HeldLock::send_extend(flow::Flow flow, Self self, Extend
   const auto& backend = self->runtime_->backend;
   const Ttl ttl = request.ttl;
   const BootTime at_latest = request.deadline;
-  auto answer = co_await flow.step<ExtendOutcome>(backend, stop, at_latest, [&](Done<ExtendOutcome> done) {
-    backend->extend(std::move(request), stop, std::move(done));
-  });
-  self->end_extend(ttl, answer);
-  co_return answer;
+  std::optional<Result<ExtendOutcome>> answer;
+  try {
+    answer = co_await flow.step<ExtendOutcome>(backend, stop, at_latest, [&](Done<ExtendOutcome> done) {
+      backend->extend(std::move(request), stop, std::move(done));
+    });
+  } catch (const std::exception& error) {
+    // Memory ran out, say. It still ends the guard's turn, or every later extend would wait for it for ever.
+    answer = Error(ErrorCode::Internal, "extending the lock failed on this machine", error.what());
+  }
+  self->end_extend(ttl, *answer);
+  co_return *std::move(answer);
 }
 
 void HeldLock::renew(const Self& self) {

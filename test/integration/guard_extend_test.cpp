@@ -171,6 +171,25 @@ TEST_F(DetachInTurn, EndsTheHoldBeforeAnExtendBehindItBegins) {
   EXPECT_EQ(wire->calls(Operation::extend), 1) << "what was detached is not shortened";
 }
 
+TEST(GuardExtendThatThrows, LeavesTheTurnToTheNextOne) {
+  bool out_of_memory = false;
+  Locks locks(std::make_shared<HookedBackend>(make_memory_lock_backend(), [&](const auto& send) {
+    if (out_of_memory) throw std::bad_alloc();
+    send();
+  }));
+  auto guard = locks.lock("k", {.ttl = 60s, .auto_renew = false});
+  out_of_memory = true;
+  EXPECT_THROW(guard.extend(20s), Error);
+  out_of_memory = false;
+  std::stop_source give_up;
+  std::optional<Result<bool>> extended;
+  guard.extend(30s, give_up.get_token(), [&](Result<bool> answer) { extended = std::move(answer); });
+  give_up.request_stop();
+  ASSERT_TRUE(extended && *extended) << "it waits for an extend that has failed";
+  EXPECT_TRUE(**extended);
+  EXPECT_LT(guard.remaining(), 20s) << "the one that threw may have been carried out";
+}
+
 INSTANTIATE_TEST_SUITE_P(Facades, GuardExtend, testing::ValuesIn(facades()), facade_name);
 
 }  // namespace
