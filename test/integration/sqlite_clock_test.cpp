@@ -406,7 +406,8 @@ TEST(SqliteMachineClock, KnowsABootIdThatIsNotTheKernels) {
   std::ofstream(boot_id) << "11111111-2222-4333-8444-555555555555\n";
   for (const auto& mounted : {boot_id, std::filesystem::path("/proc/sys/kernel/ostype")}) {
     const auto known = unshared(CLONE_NEWNS, [&] {
-      if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      // Not "/", which in a plain chroot is no mount point.
+      if (::mount(nullptr, "/proc", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
           ::mount(mounted.c_str(), "/proc/sys/kernel/random/boot_id", nullptr, MS_BIND, nullptr) != 0) {
         return false;
       }
