@@ -113,7 +113,8 @@ void EndingReport::say_loss(const Ending& ending, std::optional<LossReason> reas
   const bool held_too_long = reason == LossReason::max_hold ||
                              (!reason && times_.max_hold > milliseconds::zero() &&
                               held + times_.grace + times_.margin + milliseconds(100) >= times_.max_hold);
-  std::string why = "its lease could not be renewed in time";
+  std::string why =
+      "its lease could not be renewed in time (the store did not answer, or this process was suspended)";
   if (held_too_long) {
     why = "it was held for the --max-hold of " + describe(times_.max_hold);
   } else if (reason == LossReason::gone) {

@@ -19,6 +19,7 @@ set(cpu
 set(properties_of_timing RUN_SERIAL TRUE)
 set(timing
   "^cli/RunDeath\\.(KilledHoldfastTakes|StoppedHoldfastLoses|TheLongestHoldEnds|AStoppedCommandIsEndedToo)"
+  "^integration/Facades/GuardLoss\\.WithoutRenewalTheHolderIsToldBeforeItsProofEnds"
   "^integration/RedisWaiting\\.AServerThatDoesNotConfirm")
 
 # Waits for many seconds: begins first, so that nothing has to wait for its end.

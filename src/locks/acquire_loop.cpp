@@ -144,11 +144,12 @@ AcquireLoop::Action AcquireLoop::wait_or_give_up(BootTime now) {
 
 AcquireLoop::Action AcquireLoop::give_up(BootTime now) {
   if (last_error_) return Lost{*last_error_, id_is_unanswered_};
-  return Lost{Error(ErrorCode::AcquisitionTimeout,
-                    policy_.wait == milliseconds::zero()
-                        ? "somebody else holds the lock"
-                        : "somebody else held the lock throughout; gave up after " +
-                              seconds_text(now - started_) + " and " + std::to_string(retries_) + " retries"),
+  const auto retries = std::to_string(retries_) + (retries_ == 1 ? " retry" : " retries");
+  return Lost{Error(ErrorCode::AcquisitionTimeout, policy_.wait == milliseconds::zero()
+                                                       ? "another holder has the lock"
+                                                       : "another holder kept the lock; gave up after " +
+                                                             seconds_text(now - started_) + " and " +
+                                                             retries + ". Wait longer, or retry later"),
               id_is_unanswered_};
 }
 

@@ -70,7 +70,10 @@ flow::Op<HeldLock::Grant> run_loop(flow::Flow flow, std::shared_ptr<LockRuntime>
         co_return Error(ErrorCode::Aborted, "taking the lock was stopped", lost->error.what())
             .about(key.str(), {});
       }
-      co_return lost->error.about(key.str(), {});
+      const auto& why = lost->error;
+      if (why.code() != ErrorCode::AcquisitionTimeout) co_return why.about(key.str(), {});
+      co_return Error(why.code(), "\"" + std::string(key.str()) + "\": " + why.message())
+          .about(key.str(), {});
     } else {
       runtime->granted_by(waiter.granted->authority);
       co_return HeldLock::Grant{.key = std::move(key),

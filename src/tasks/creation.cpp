@@ -55,9 +55,9 @@ Result<milliseconds> checked_ttl(const NewTask& task, const TaskOptions& options
     return Error(ErrorCode::InvalidArgument, "a task's ttl must be at least a millisecond");
   }
   if (ttl > options.max_ttl) {
-    return Error(ErrorCode::TtlTooLong, "a ttl of " + duration_text(ttl) +
-                                            " is over this store's maximum of " +
-                                            duration_text(options.max_ttl));
+    return Error(ErrorCode::TtlTooLong, "a ttl of " + duration_text(ttl) + " is over the maximum of " +
+                                            duration_text(options.max_ttl) +
+                                            "; use a shorter one, or raise the limit (--max-ttl)");
   }
   return ttl;
 }
@@ -137,7 +137,8 @@ Result<Task> Creation::result(const CreateOutcome& outcome, const std::optional<
   if (const auto* full = std::get_if<QuotaReached>(&outcome)) {
     return Error(ErrorCode::QuotaExceeded,
                  "this owner has " + std::to_string(full->records) + " tasks, finished ones included, and " +
-                     std::to_string(quota_) + " are allowed; remove some, or wait for them to expire");
+                     std::to_string(quota_) +
+                     " are allowed; remove some, wait for them to expire, or raise the limit (--max-tasks)");
   }
   const auto& there = std::get<AlreadyThere>(outcome).record;
   if (request_key_.empty() || there.origin != origin_) {

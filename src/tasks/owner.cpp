@@ -19,9 +19,10 @@ namespace tasks {
 Result<std::string> checked_owner(std::string_view owner, bool allow_anonymous) {
   if (owner.empty()) owner = anonymous_owner;
   if (owner == anonymous_owner && !allow_anonymous) {
-    return Error(ErrorCode::AnonymousOwner,
-                 "this store wants to know whose task it is; name an owner other than local, or open it with "
-                 "allow_anonymous");
+    return Error(
+        ErrorCode::AnonymousOwner,
+        "owner \"local\" is not allowed here; name another owner (--owner), or allow anonymous tasks "
+        "(--allow-anonymous)");
   }
   return std::string(owner);
 }

@@ -277,7 +277,7 @@ with Holdfast() as holdfast:
 TEST_F(RpcExamples, AShellsBackgroundWorkNeedNotKeepItsLocks) {
   const auto result = run({"bash", "-c", "source " + client("holdfast_client.sh") + R"(
     call lock.lock '{"key":"k","ttlMs":600000}'
-    { exec {holdfast_in}<&- {holdfast_out}>&-; sleep 600; } &
+    { exec {holdfast_in}<&- {holdfast_out}>&-; exec sleep 600; } &
     echo "$!")"});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_TRUE(eventually([&] { return holdfast({"lock", "show", "k"}).code == 1; }));

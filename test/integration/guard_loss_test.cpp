@@ -44,8 +44,8 @@ TEST_P(GuardLoss, ALockTakenAwayIsNoticedAtTheNextRenewal) {
 }
 
 TEST_P(GuardLoss, MaxHoldEndsTheGuardThoughItsLeaseIsRenewed) {
-  auto guard = locks.lock("k", {.ttl = 120ms, .max_hold = 300ms});
-  std::this_thread::sleep_for(200ms);
+  auto guard = locks.lock("k", {.ttl = 900ms, .max_hold = 700ms});
+  EXPECT_TRUE(eventually([&] { return wire->calls(Operation::extend) >= 1; }));
   EXPECT_TRUE(guard.still_held());
   EXPECT_TRUE(eventually([&] { return guard.lost().stop_requested(); }));
   EXPECT_EQ(guard.loss_reason(), LossReason::max_hold);
@@ -87,10 +87,10 @@ TEST_P(GuardLossCallbacks, ABlockedLossCallbackHoldsUpNeitherRenewalsNorOtherLos
   });
   EXPECT_TRUE(eventually([&] { return entered.load(); }));
 
-  const auto renewed = locks.lock("b", {.ttl = 150ms});
+  const auto renewed = locks.lock("b", {.ttl = 900ms});
   auto second = locks.lock("c", {.ttl = 30ms, .auto_renew = false});
   EXPECT_TRUE(eventually([&] { return second.lost().stop_requested(); }));
-  std::this_thread::sleep_for(300ms);
+  EXPECT_TRUE(eventually([&] { return wire->calls(Operation::extend) >= 2; }));
   EXPECT_TRUE(renewed.still_held());
   unblock.set_value();
 }

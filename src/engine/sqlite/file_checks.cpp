@@ -75,7 +75,8 @@ Result<fs::path> resolve(const fs::path& file) {
 Status create_if_missing(const fs::path& file) {
   // mknod, not open: see the header.
   if (::mknod(file.c_str(), S_IFREG | S_IRUSR | S_IWUSR, 0) == 0 || errno == EEXIST) return Ok{};
-  return sys::errno_error("cannot create " + file.string());
+  return sys::errno_error("cannot create " + file.string() +
+                          "; check the owner and mode of its directory, or name another file");
 }
 
 Status check_usable(const fs::path& file) {

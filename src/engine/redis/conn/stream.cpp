@@ -88,7 +88,8 @@ Result<std::unique_ptr<Stream>> Stream::connect(const Address& address,
   if (address.family() != AF_UNIX) tune_tcp(fd);
   const auto* name = reinterpret_cast<const sockaddr*>(&address.storage);
   if (::connect(fd, name, address.length) != 0 && errno != EINPROGRESS) {
-    return network_error("the connection failed", errno, address.family() == AF_UNIX);
+    return network_error("cannot connect; check the address, and that the server runs", errno,
+                         address.family() == AF_UNIX);
   }
   return stream;
 }
@@ -110,12 +111,14 @@ Result<Stream::Progress> Stream::establish() {
     int failed = 0;
     socklen_t size = sizeof failed;
     getsockopt(fd_, SOL_SOCKET, SO_ERROR, &failed, &size);
-    if (failed != 0) return network_error("the connection failed", failed);
+    if (failed != 0)
+      return network_error("cannot connect; check the address, and that the server runs", failed);
     sockaddr_storage peer{};
     socklen_t peer_size = sizeof peer;
     if (getpeername(fd_, reinterpret_cast<sockaddr*>(&peer), &peer_size) != 0) return Progress::wants_write;
     if (is_connected_to_itself(peer, peer_size)) {
-      return Error(ErrorCode::ServiceUnavailable, "the connection failed",
+      return Error(ErrorCode::ServiceUnavailable,
+                   "cannot connect; check the address, and that the server runs",
                    "no server listens on this port; the connection reached itself");
     }
     if (!tls_) {
