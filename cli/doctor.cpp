@@ -30,6 +30,25 @@ void print_as_json(const std::vector<Finding>& findings) {
   }
 }
 
+int print_acl(const Context& context) {
+  const auto acl = redis_acl(context.url_or_default()).value_or_throw();
+  if (!context.json) {
+    print_text(acl.line());
+    return exit_ok;
+  }
+  auto commands = nlohmann::json::array();
+  for (const auto& command : acl.commands) {
+    commands.push_back(
+        {{"name", command.name}, {"severity", to_string(command.severity)}, {"without", command.without}});
+  }
+  print_json({{"user", acl.user},
+              {"keys", acl.keys},
+              {"channels", acl.channels},
+              {"commands", std::move(commands)},
+              {"line", acl.line()}});
+  return exit_ok;
+}
+
 int examine(const Context& context) {
   Progress progress;
   if (isatty(STDERR_FILENO) == 1) progress = complain;
@@ -48,18 +67,24 @@ int examine(const Context& context) {
 
 void add_doctor(Command app, Context& context) {
   auto command = app.add_command("doctor", "Examine where the locks are, and say what would hurt");
+  auto acl = std::make_shared<bool>(false);
+  command.add_flag("--acl", *acl, "Print the ACL that a Redis user needs, and ask no server");
   command.footer(
       "Says what was checked and what was found: ok, note (good to know), warning (hurts in a crash or\n"
       "on a busy day) or problem (hurts now, or at the next restart), and what to do about it.\n"
       "It takes no lock. What a Redis user without rights to INFO, CONFIG and MEMORY hides is noted.\n"
+      "--acl prints the ACL SETUSER line with the rights that this version needs, for the user and the "
+      "prefixes\n"
+      "of the URL; add a password yourself.\n"
       "\n"
       "Exit: 0 nothing worse than a note; 1 a warning or problem; 69 cannot be reached; 77 refuses us.\n"
       "\n"
       "Examples:\n"
       "  holdfast doctor\n"
       "  holdfast --url rediss://locks@cache.internal doctor\n"
+      "  holdfast --url redis://locks@cache.internal doctor --acl | redis-cli\n"
       "  holdfast --json doctor | jq 'select(.severity == \"problem\")'");
-  command.action([&context] { return examine(context); });
+  command.action([&context, acl] { return *acl ? print_acl(context) : examine(context); });
 }
 
 }  // namespace holdfast::cli

@@ -17,12 +17,15 @@ endfunction()
 
 # holdfast_embed_lua(OUT dir namespace): embedded/scripts.hpp with a constant NAME_lua for every dir/NAME.lua.
 # A line `-- include PART` stands for dir/parts/PART.lua, which may include others; comments are left out.
+# Also `script_commands`: what each script calls, from which the rights of a user are derived. So a script names its
+# commands literally, redis.call('GET', …); anything else is an error here.
 function(holdfast_embed_lua out dir namespace)
   set(header ${CMAKE_CURRENT_BINARY_DIR}/generated/embedded/scripts.hpp)
   file(GLOB scripts CONFIGURE_DEPENDS ${dir}/*.lua)
   file(GLOB parts CONFIGURE_DEPENDS ${dir}/parts/*.lua)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${scripts} ${parts})
   set(constants "")
+  set(commands "")
   # The composed scripts as files too: to be read by people, and by the benchmark.
   set(composed_dir ${CMAKE_CURRENT_BINARY_DIR}/generated/scripts)
   foreach(script ${scripts})
@@ -36,6 +39,23 @@ function(holdfast_embed_lua out dir namespace)
     string(REGEX REPLACE "(^|\n) *--[^\n]*" "\\1" text "${text}")
     string(REGEX REPLACE "\n[ \n]*\n" "\n" text "${text}")
     string(REGEX REPLACE "^\n" "" text "${text}")
+    string(REGEX MATCHALL "redis" mentions "${text}")
+    string(REGEX MATCHALL "redis\\.(p?call\\('[A-Z]+'|sha1hex)" understood "${text}")
+    list(LENGTH mentions all)
+    list(LENGTH understood known)
+    if(NOT all EQUAL known)
+      message(FATAL_ERROR "${script}: `redis` is used otherwise than in redis.call('NAME', …), redis.pcall('NAME', …) "
+                          "and redis.sha1hex: the rights that the script needs would not be known")
+    endif()
+    string(REGEX MATCHALL "redis\\.p?call\\('[A-Z]+'" named "${text}")
+    list(REMOVE_DUPLICATES named)
+    foreach(call ${named})
+      string(REGEX MATCH "(p?call)\\('([A-Z]+)'" ignored "${call}")
+      string(COMPARE EQUAL ${CMAKE_MATCH_1} pcall may_fail)
+      string(REPLACE 1 true may_fail ${may_fail})
+      string(REPLACE 0 false may_fail ${may_fail})
+      string(APPEND commands "    {\"${name}\", \"${CMAKE_MATCH_2}\", ${may_fail}},\n")
+    endforeach()
     file(CONFIGURE OUTPUT ${composed_dir}/${name}.lua CONTENT "@text@" @ONLY)
     string(APPEND constants "inline constexpr std::string_view ${name}_lua = R\"embedded(${text})embedded\";\n")
   endforeach()
@@ -43,7 +63,14 @@ function(holdfast_embed_lua out dir namespace)
 #pragma once
 #include <string_view>
 namespace @namespace@ {
-@constants@}
+@constants@
+struct ScriptCommand {
+  std::string_view script, command;
+  bool may_fail;  // called by redis.pcall
+};
+inline constexpr ScriptCommand script_commands[] = {
+@commands@};
+}
 ]])
   set(${out} ${header} PARENT_SCOPE)
 endfunction()

@@ -40,4 +40,21 @@ Result<std::vector<Finding>> examine(std::string_view url, const Progress& progr
   return unknown_url(url);
 }
 
+Result<RedisAcl> redis_acl(std::string_view url) {
+  switch (engine_of(url)) {
+    case EngineKind::redis: {
+      const auto options = parse_redis_url(url);
+      if (!options) return options.error();
+      return redis_acl(*options);
+    }
+    case EngineKind::memory:
+    case EngineKind::sqlite:
+      return Error(ErrorCode::InvalidArgument,
+                   "only a Redis has users with an ACL; give a URL of one (redis://…)");
+    case EngineKind::unknown:
+      break;
+  }
+  return unknown_url(url);
+}
+
 }  // namespace holdfast

@@ -39,4 +39,29 @@ using Progress = std::function<void(std::string_view)>;
 [[nodiscard]] Result<std::vector<Finding>> examine_redis(const RedisOptions& options,
                                                          const Progress& progress = {});
 
+/// What the ACL of a Redis user must allow for every operation of locks and tasks, and nothing more.
+struct RedisAcl {
+  struct Command {
+    std::string name;     ///< as ACL SETUSER spells it: `get`, `client|setname`
+    Severity severity;    ///< of not having it: a problem, or less for what is only nice to have
+    std::string without;  ///< what does not work, or works worse, without it
+  };
+  std::string user;                   ///< the URL's; `USER` where it names none
+  std::vector<std::string> keys;      ///< patterns: of locks, then of tasks
+  std::vector<std::string> channels;  ///< the same
+  std::vector<Command> commands;      ///< in alphabetical order
+
+  /// `ACL SETUSER …`, quoted so that redis-cli and a shell both take it. It replaces what the user was
+  /// allowed before, and leaves its passwords alone, and whether it is on.
+  [[nodiscard]] std::string line() const;
+};
+
+/// The ACL for the user, the database and the prefixes of these options. It is derived from the scripts and
+/// commands of this build; no server is asked. InvalidArgument for what open() would refuse, and for a user
+/// whose name no ACL can have.
+[[nodiscard]] Result<RedisAcl> redis_acl(const RedisOptions& options);
+
+/// The same for a URL. InvalidArgument if it is not one of a Redis.
+[[nodiscard]] Result<RedisAcl> redis_acl(std::string_view url);
+
 }  // namespace holdfast

@@ -179,6 +179,9 @@ TEST_F(OperatorsView, LocksOfSyncGuard1AreShownForWhatTheyAre) {
   EXPECT_NE(shown.out.find("000000000000042"), std::string::npos) << shown.out;
   EXPECT_NE(shown.out.find("SyncGuard 1.0"), std::string::npos) << shown.out;
   EXPECT_EQ(json::parse(run({"--json", "lock", "show", "old"}).out).at("fenceDigits"), 19);
+  const auto by_id = run({"--json", "lock", "show", "--raw", "--id", id});
+  EXPECT_EQ(by_id.code, 0) << by_id.err;
+  EXPECT_EQ(json::parse(by_id.out).at("key"), "old");
   const auto listed = run({"lock", "list"});
   EXPECT_EQ(lines_of(listed.out).size(), 2U) << listed.out;
   EXPECT_NE(listed.err.find("1 of these are held by SyncGuard 1.0"), std::string::npos) << listed.err;

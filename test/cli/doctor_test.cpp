@@ -1,7 +1,9 @@
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "program.hpp"
+#include "support/acl_user.hpp"
 #include "support/fake_redis.hpp"
 #include "support/paths.hpp"
 #include "support/redis_server.hpp"
@@ -53,6 +55,43 @@ TEST_F(DoctorCommand, ExitsWith77IfItIsRefused) {
       holdfast({"--url", "redis://:wrong@127.0.0.1:" + std::to_string(server.port()), "doctor"});
   EXPECT_EQ(result.code, 77) << result.err;
   EXPECT_EQ(result.err.find("wrong"), std::string::npos) << result.err;
+}
+
+TEST_F(DoctorCommand, PrintsTheAclThatAUserNeedsInALineThatRedisTakes) {
+  const RedisServer server;
+  const auto url = "redis://app:sesame@127.0.0.1:" + std::to_string(server.port());
+  const auto printed = holdfast({"--url", url + "?lock_prefix=it%27s%20mine", "doctor", "--acl"});
+  EXPECT_EQ(printed.code, 0) << printed.err;
+  EXPECT_TRUE(printed.out.starts_with("ACL SETUSER app resetkeys resetchannels -@all '~it?s?mine:*' "))
+      << printed.out;
+  EXPECT_EQ(printed.out.find("sesame"), std::string::npos);
+  auto raw = server.raw();
+  raw.text(words_of(printed.out.substr(0, printed.out.find('\n'))));
+  raw.text({"ACL", "SETUSER", "app", "on", ">sesame"});
+  const auto used = holdfast({"--url", url + "?lock_prefix=it%27s%20mine", "run", "k", "--", "true"});
+  EXPECT_EQ(used.code, 0) << used.err;
+  EXPECT_EQ(holdfast({"--url", url, "run", "k", "--", "true"}).code, 77) << "another prefix";
+}
+
+TEST_F(DoctorCommand, PrintsTheAclAsDataToo) {
+  // Nobody is asked.
+  const auto printed =
+      holdfast({"--json", "--url", "redis://127.0.0.1:1/3?task_prefix=t", "doctor", "--acl"});
+  EXPECT_EQ(printed.code, 0) << printed.err;
+  const auto acl = nlohmann::json::parse(printed.out);
+  EXPECT_EQ(acl.at("user"), "USER");
+  EXPECT_EQ(acl.at("keys"), (nlohmann::json{"syncguard:*", "t:*"}));
+  EXPECT_EQ(acl.at("channels"), (nlohmann::json{"syncguard:wake:*", "t:changed:*"}));
+  EXPECT_TRUE(acl.at("line").get<std::string>().starts_with("ACL SETUSER USER "));
+  std::map<std::string, std::string> severities;
+  for (const auto& command : acl.at("commands")) {
+    EXPECT_NE(command.at("without"), "");
+    severities[command.at("name")] = command.at("severity");
+  }
+  EXPECT_EQ(severities.at("zadd"), "problem");
+  EXPECT_EQ(severities.at("select"), "problem");
+  EXPECT_EQ(severities.at("publish"), "warning");
+  EXPECT_EQ(holdfast({"doctor", "--acl"}).code, 64) << "a file has no ACL";
 }
 
 TEST_F(DoctorCommand, ExaminesTheEmbeddedEngineToo) {

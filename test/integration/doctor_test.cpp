@@ -5,11 +5,8 @@
 #include <holdfast/doctor.hpp>
 #include <holdfast/holdfast.hpp>
 #include <holdfast/redis.hpp>
-#include <map>
-#include <sstream>
-#include <thread>
 
-#include "support/paths.hpp"
+#include "support/fake_redis.hpp"
 #include "support/redis_server.hpp"
 #include "support/tcp_proxy.hpp"
 
@@ -98,92 +95,6 @@ TEST_F(Doctor, FindsAServerWithoutMemoryLeft) {
   EXPECT_NE(all_of(findings).find("OOM"), std::string::npos) << all_of(findings);
 }
 
-/// The findings about rights, by what they advise.
-std::map<std::string, Severity> missing_rights(const RedisServer& server, const std::string& rules) {
-  server.raw().text({"ACL", "DELUSER", "app"});
-  std::vector<std::string> command{"ACL", "SETUSER", "app", "on", ">sesame"};
-  std::istringstream words(rules);
-  for (std::string word; words >> word;) command.push_back(word);
-  server.raw().text(command);
-  auto options = server.tcp();
-  options.user = "app";
-  options.password = "sesame";
-  std::map<std::string, Severity> missing;
-  for (const auto& finding : examined(options)) {
-    EXPECT_EQ((finding.found + finding.advice).find("sesame"), std::string::npos);
-    if (finding.topic == "rights" && finding.severity != Severity::ok)
-      missing[finding.advice] = finding.severity;
-  }
-  return missing;
-}
-
-/// What docs/guide/redis.md tells to grant.
-std::string documented_rights() {
-  std::ifstream guide(source_dir() + "/docs/guide/redis.md");
-  const std::string start = "redis-cli ACL SETUSER locks on '>correct horse' ";
-  for (std::string line; std::getline(guide, line);) {
-    if (!line.starts_with(start)) continue;
-    std::erase(line, '\'');
-    return line.substr(start.size() - 2);  // without the two quotes
-  }
-  throw std::runtime_error("docs/guide/redis.md does not say which rights to grant");
-}
-
-TEST_F(Doctor, NamesMissingRightsOneByOne) {
-  const RedisServer server;
-  using Missing = std::map<std::string, Severity>;
-  const std::string rights = documented_rights();
-  EXPECT_EQ(missing_rights(server, rights), Missing{});
-  const auto grant = [](const std::string& rule) { return "ACL SETUSER app " + rule; };
-  for (const auto& [rule, severity] : std::map<std::string, Severity>{{"get", Severity::problem},
-                                                                      {"set", Severity::problem},
-                                                                      {"del", Severity::problem},
-                                                                      {"incr", Severity::problem},
-                                                                      {"time", Severity::problem},
-                                                                      {"eval", Severity::problem},
-                                                                      {"evalsha", Severity::problem},
-                                                                      {"publish", Severity::warning},
-                                                                      {"subscribe", Severity::warning},
-                                                                      {"unsubscribe", Severity::warning},
-                                                                      {"scan", Severity::note},
-                                                                      {"client|setname", Severity::note},
-                                                                      {"ping", Severity::note}}) {
-    EXPECT_EQ(missing_rights(server, rights + " -" + rule), (Missing{{grant("+" + rule), severity}})) << rule;
-  }
-  EXPECT_EQ(missing_rights(server, rights + " resetchannels"),
-            (Missing{{grant("&syncguard:wake:*"), Severity::warning}}));
-  EXPECT_EQ(missing_rights(server, rights + " resetkeys ~other:*"),
-            (Missing{{grant("~syncguard:*"), Severity::problem}}));
-  // Not all the keys of a lock: its counter is out of reach.
-  EXPECT_EQ(missing_rights(server, rights + " resetkeys ~syncguard:holdfast-doctor:* ~syncguard:id:*"),
-            (Missing{{grant("~syncguard:*"), Severity::problem}}));
-  // Who may not delete leaves what it tried to write, for a moment.
-  auto raw = server.raw();
-  std::istringstream left(raw.text({"KEYS", "*"}));
-  for (std::string name; left >> name;) EXPECT_GT(raw.integer({"PTTL", name}), 0) << name;
-}
-
-TEST_F(Doctor, TheDocumentedRightsAreEnoughForEveryOperation) {
-  const RedisServer server;
-  ASSERT_TRUE(missing_rights(server, documented_rights()).empty());
-  auto options = server.tcp();
-  const auto hf = [&](const std::string& db) {
-    return open("redis://app:sesame@127.0.0.1:" + std::to_string(options.port) + db);
-  };
-  for (const std::string db : {"", "/3"}) {
-    auto one = hf(db), other = hf(db);
-    auto guard = one.locks().lock("a");
-    EXPECT_FALSE(other.locks().try_lock("a"));
-    EXPECT_TRUE(other.locks().is_locked("a"));
-    EXPECT_EQ(other.locks().list_raw().locks.size(), 1U);
-    EXPECT_TRUE(guard.extend(std::chrono::seconds(10)));
-    std::thread waiter([&] { (void)other.locks().lock("a"); });
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    guard.release();
-    waiter.join();
-  }
-}
-
 TEST_F(Doctor, CountsFenceCountersAndWhatTheyCost) {
   const RedisServer server;
   auto raw = server.raw();
@@ -201,6 +112,61 @@ TEST_F(Doctor, CountsOnlyTheKeysOfItsPrefix) {
   auto options = server.tcp();
   options.lock_prefix = "a[b]*";
   EXPECT_NE(all_of(examined(options)).find("1 fence counter(s)"), std::string::npos);
+}
+
+TEST_F(Doctor, NoticesPrefixesThatNestByWhatTheyLeaveBehind) {
+  const RedisServer server;
+  const auto about_prefixes = [&](const std::string& prefix) {
+    auto options = server.tcp();
+    options.lock_prefix = prefix;
+    std::string text;
+    for (const auto& finding : examined(options)) {
+      if (finding.topic == "prefixes")
+        text += std::string(to_string(finding.severity)) + ": " + finding.found;
+    }
+    return text;
+  };
+  const auto use = [&](const std::string& prefix) {
+    (void)open(server.url() + "?lock_prefix=" + prefix).locks().lock("x");
+  };
+  use("a");
+  use("other");
+  EXPECT_TRUE(about_prefixes("a").starts_with("ok: ")) << about_prefixes("a");
+  EXPECT_EQ(
+      about_prefixes("a:b"),
+      "warning: the lock prefix a is in use too: the key b:x under a and the key x under a:b are one lock");
+  use("a:b");
+  EXPECT_EQ(
+      about_prefixes("a"),
+      "warning: the lock prefix a:b is in use too: the key b:x under a and the key x under a:b are one lock");
+  // SyncGuard leaves counters and no authority.
+  auto raw = server.raw();
+  raw.text({"SET", "syncguard:fence:syncguard:job", "1"});
+  EXPECT_EQ(about_prefixes("syncguard:app:eu"),
+            "warning: the lock prefix syncguard is in use too: the key app:eu:x under syncguard and the key "
+            "x under "
+            "syncguard:app:eu are one lock");
+  EXPECT_TRUE(about_prefixes("other").starts_with("ok: "));
+  use("");
+  EXPECT_EQ(
+      about_prefixes("other"),
+      "warning: the lock prefix \"\" (empty) is in use too: the key other:x under \"\" (empty) and the key x "
+      "under other are one lock");
+}
+
+TEST(DoctorOfOthers, ASentinelIsAskedForNothingThatItDoesNotKnow) {
+  const FakeRedis sentinel([](const FakeRedis::Words& command) {
+    if (command[0] == "INFO") return FakeRedis::Answer{FakeRedis::bulk("redis_mode:sentinel\r\n")};
+    if (command[0] == "GET") return FakeRedis::Answer{"-ERR unknown command 'GET'\r\n"};
+    return FakeRedis::politely(command);
+  });
+  RedisOptions options;
+  options.port = sentinel.port();
+  const auto findings = examined(options);
+  EXPECT_EQ(findings.size(), 3U) << all_of(findings);
+  EXPECT_EQ(findings.back().topic, "server");
+  EXPECT_EQ(findings.back().severity, Severity::problem);
+  for (const auto& command : sentinel.heard()) EXPECT_NE(command[0], "GET");
 }
 
 TEST_F(Doctor, FailsAsOpenDoesIfThereIsNobodyToExamine) {

@@ -38,8 +38,14 @@ RedisOptions at_port(std::uint16_t port) {
   return options;
 }
 
+Command echo_command(std::string_view text) {
+  auto command = Command::begin_trial("ECHO", 1);
+  command.add(text);
+  return command;
+}
+
 std::string echo(Client& client, const std::string& text, milliseconds within = 10s) {
-  const auto reply = client.call({"ECHO", text}, in(within)).value_or_throw();
+  const auto reply = client.call(echo_command(text), in(within)).value_or_throw();
   return std::string(redis::text_of(*reply));
 }
 
@@ -102,7 +108,7 @@ struct Chain {
     const int number = next.fetch_add(1);
     if (number >= count) return;
     const auto text = std::to_string(number);
-    client->send(std::make_unique<AsyncCall>(Command{"ECHO", text}, in(20s),
+    client->send(std::make_unique<AsyncCall>(echo_command(text), in(20s),
                                              [this, text, count](Result<Reply> answer, const AsyncCall&) {
                                                if (!answer || redis::text_of(**answer) != text) ++wrong;
                                                step(count);
@@ -153,7 +159,7 @@ TEST_F(RedisClient, HalfATlsRecordKeepsNobodyFromItsDeadline) {
     slow.hold(Way::to_client);
   });
   const BootTime before = BootClock::now();
-  const auto answer = own->call({"ECHO", std::string(8000, 'x')}, in(500ms));
+  const auto answer = own->call(echo_command(std::string(8000, 'x')), in(500ms));
   EXPECT_FALSE(answer);
   EXPECT_LT(BootClock::now() - before, 5s);
   stall.join();
@@ -169,7 +175,7 @@ TEST_F(RedisClient, TakesNoLimitForAnAnswer) {
 TEST_F(RedisClient, ALateAnswerIsNeverTakenForAnothers) {
   ASSERT_EQ(echo(*client, "warm"), "warm");
   proxy->hold(Way::to_client);
-  const auto late = client->call({"ECHO", "late"}, in(50ms));
+  const auto late = client->call(echo_command("late"), in(50ms));
   ASSERT_FALSE(late);
   EXPECT_EQ(late.error().code(), ErrorCode::NetworkTimeout);
   EXPECT_NE(late.error().message().find("127.0.0.1:" + std::to_string(proxy->port())), std::string::npos);
@@ -188,7 +194,7 @@ TEST_F(RedisClient, AConnectionThatOwesAnAnswerTooLongIsReplaced) {
   auto done = Done<std::string>::into(slot);
   bool repeated = false;
   auto call = std::make_unique<AsyncCall>(
-      Command{"ECHO", "again"}, in(10s), [&](Result<Reply> answer, const AsyncCall& self) {
+      echo_command("again"), in(10s), [&](Result<Reply> answer, const AsyncCall& self) {
         repeated = self.was_repeated();
         done(answer ? Result<std::string>(std::string(redis::text_of(**answer)))
                     : Result<std::string>(answer.error()));
@@ -226,7 +232,7 @@ bool is_repeated(Client& client) {
   auto done = Done<std::string>::into(slot);
   bool repeated = false;
   auto call = std::make_unique<AsyncCall>(
-      Command{"ECHO", "x"}, in(10s), [&](Result<Reply> answer, const AsyncCall& self) {
+      echo_command("x"), in(10s), [&](Result<Reply> answer, const AsyncCall& self) {
         repeated = self.was_repeated();
         EXPECT_TRUE(self.was_sent());
         done(answer ? Result<std::string>(std::string(redis::text_of(**answer)))
@@ -420,7 +426,7 @@ TEST_F(RedisClient, AServerThatBreaksTheProtocolIsNotBelieved) {
   for (const std::string bytes :
        {"garbage\r\n", "$-7\r\n", "*99999999999999999999\r\n", "$5\r\nabc", "*2\r\n+only one\r\n", ""}) {
     FakeRedis fake(lies(bytes));
-    const auto answer = client_of(at_port(fake.port()))->call({"ECHO", "x"}, in(150ms));
+    const auto answer = client_of(at_port(fake.port()))->call(echo_command("x"), in(150ms));
     ASSERT_FALSE(answer) << bytes;
     EXPECT_TRUE(answer.error().transient() || answer.error().code() == ErrorCode::Internal) << bytes;
   }
@@ -428,8 +434,8 @@ TEST_F(RedisClient, AServerThatBreaksTheProtocolIsNotBelieved) {
 
 TEST_F(RedisClient, WhatSendsOurOwnWordsBackIsNoServer) {
   FakeRedis mirror([](const FakeRedis::Words& command) -> FakeRedis::Answer {
-    Command same(command.size());
-    for (const auto& word : command) same.add(word);
+    auto same = Command::begin_trial(command[0], command.size() - 1);
+    for (std::size_t i = 1; i < command.size(); ++i) same.add(command[i]);
     return {same.bytes()};
   });
   const auto answer = client_of(at_port(mirror.port()))->call({"PING"}, in(10s), true);
@@ -510,7 +516,7 @@ TEST_F(RedisClient, WhenALeaderLeavesAFollowerTakesOver) {
   proxy->hold(Way::to_client);
   std::atomic<bool> first_left = false;
   std::jthread first([&] {
-    EXPECT_FALSE(client->call({"ECHO", "first"}, in(100ms)));
+    EXPECT_FALSE(client->call(echo_command("first"), in(100ms)));
     first_left = true;
   });
   std::this_thread::sleep_for(30ms);  // it leads
@@ -539,7 +545,7 @@ TEST_F(RedisClient, ClosingWaitsForWhatIsUnderWay) {
   std::atomic<int> told = 0;
   for (int i = 0; i < 500; ++i) {
     client->send(std::make_unique<AsyncCall>(
-                     Command{"ECHO", "x"}, in(10s),
+                     echo_command("x"), in(10s),
                      [&](Result<Reply> answer, const AsyncCall&) { told += answer.ok() ? 1 : 0; }),
                  {});
   }
@@ -567,7 +573,7 @@ TEST_F(RedisClient, AServerThatHangsUpOnEveryCommandIsNotHammered) {
     return command[0] == "ECHO" ? FakeRedis::Answer{"", FakeRedis::Then::close}
                                 : FakeRedis::politely(command);
   });
-  EXPECT_FALSE(client_of(at_port(fake.port()))->call({"ECHO", "x"}, in(400ms)));
+  EXPECT_FALSE(client_of(at_port(fake.port()))->call(echo_command("x"), in(400ms)));
   EXPECT_GT(fake.accepted(), 1U);
   EXPECT_LT(fake.accepted(), 30U);
 }

@@ -409,5 +409,80 @@ TEST_F(RedisRecords, CleanupLeavesTheIndexOfAnOwnerThatHoldsAnotherLockByNow) {
   EXPECT_EQ((*locks->try_lookup(id))->key.str(), "new");
 }
 
+/// A lock as SyncGuard 1.0 leaves it: a fence of 19 digits, and an index that is the user key.
+class OldRecords : public RedisRecords {
+ protected:
+  void hold(const LockId& holder, const std::string& name) {
+    const auto end = std::to_string(std::stoll(locks->raw.text({"TIME"})) * 1000 + 600'000);
+    locks->raw.text({"SET", "p:" + name,
+                     R"({"key":")" + name +
+                         R"(","acquiredAtMs":1700000000000,"fence":"0000000000000000042","lockId":")" +
+                         std::string(holder.str()) + R"(","expiresAtMs":)" + end + "}",
+                     "PX", "600000"});
+    locks->raw.text({"SET", locks->index_key(holder), name, "PX", "600000"});
+  }
+  [[nodiscard]] std::optional<LockRecord> found(const LockId& holder) {
+    return locks->try_lookup(holder).value_or_throw();
+  }
+  /// The key of the lock that is found by this id; empty if none is.
+  [[nodiscard]] std::string key_by(const LockId& holder) {
+    const auto record = found(holder);
+    return record ? record->key.str() : "";
+  }
+};
+
+TEST_F(OldRecords, AreFoundByTheirId) {
+  hold(id, "old");
+  const auto record = found(id);
+  ASSERT_TRUE(record);
+  EXPECT_EQ(record->key.str(), "old");
+  EXPECT_EQ(record->fence.value(), 42U);
+  EXPECT_EQ(record->fence_digits, 19);
+  EXPECT_FALSE(found(other));
+}
+
+TEST_F(OldRecords, AreExtendedByTheirIdWithoutHarmToTheirHolder) {
+  hold(id, "old");
+  const auto outcome = locks->try_extend(id, {}, 300s).value_or_throw();
+  ASSERT_TRUE(std::holds_alternative<Extended>(outcome));
+  EXPECT_EQ(locks->raw.text({"GET", locks->index_key(id)}), "old") << "by which SyncGuard 1.0 finds it";
+  const auto record = found(id);
+  ASSERT_TRUE(record);
+  EXPECT_EQ(record->expires_at_ms, std::get<Extended>(outcome).expires_at_ms);
+  EXPECT_EQ(record->fence_digits, 19);
+}
+
+TEST_F(OldRecords, AreReleasedByTheirId) {
+  for (const auto how : {redis::Release::plain, redis::Release::for_good, redis::Release::by_force}) {
+    hold(id, "old");
+    EXPECT_FALSE(locks->release(id, {}, how)) << "released";
+    EXPECT_FALSE(found(id));
+    EXPECT_EQ(locks->raw.integer({"EXISTS", "p:old"}), 0);
+    locks->raw.text({"DEL", locks->index_key(id)});
+  }
+}
+
+TEST_F(OldRecords, AKeyThatBeginsWithThePrefixIsReadBothWays) {
+  hold(id, "p:x");
+  EXPECT_EQ(key_by(id), "p:x");
+  ASSERT_TRUE(locks->acquire(other, "x")) << "another lock";
+  EXPECT_EQ(key_by(id), "p:x");
+  EXPECT_EQ(key_by(other), "x");
+  EXPECT_FALSE(locks->release(id)) << "released";
+  EXPECT_EQ(key_by(other), "x") << "untouched";
+}
+
+TEST_F(OldRecords, NamesOutsideThePrefixAreNotRead) {
+  locks->raw.text({"SET", "stranger", "x"});
+  locks->raw.text({"SET", locks->index_key(id), "stranger"});
+  locks->raw.text({"CONFIG", "RESETSTAT"});
+  EXPECT_FALSE(found(id));
+  EXPECT_EQ(locks->release(id), Absence::not_found);
+  EXPECT_EQ(locks->raw.text({"GET", "stranger"}), "x");
+  // Nor is a value of another type where the lock would be.
+  locks->raw.text({"RPUSH", "p:stranger", "x"});
+  EXPECT_FALSE(found(id));
+}
+
 }  // namespace
 }  // namespace holdfast::test

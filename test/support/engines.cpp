@@ -1,5 +1,7 @@
 #include "support/engines.hpp"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <atomic>
 #include <holdfast/memory.hpp>
@@ -9,6 +11,7 @@
 #include <thread>
 
 #include "engine/sqlite/storage.hpp"
+#include "support/acl_user.hpp"
 #include "support/asio_backend.hpp"
 #include "support/instrumented.hpp"
 #include "support/peer.hpp"
@@ -137,6 +140,25 @@ class RedisWorld final : public WorldOf<Backend> {
   Way way_;
 };
 
+/// The same over a Unix socket, as a user who has the rights that `doctor --acl` prints and no other. What
+/// that user is refused fails the test, also where Holdfast puts up with it.
+template <class Backend>
+class RedisUserWorld final : public WorldOf<Backend> {
+ public:
+  RedisUserWorld() {
+    options_.lock_prefix = "contract";
+    options_.task_prefix = "contract-tasks";
+    options_ = acl_user(server_, options_);
+  }
+  ~RedisUserWorld() override { EXPECT_EQ(acl_refusals(server_), ""); }
+
+  std::shared_ptr<Backend> open() override { return make_redis<Backend>(options_).value_or_throw(); }
+
+ private:
+  RedisServer server_;
+  RedisOptions options_ = server_.unix_socket();
+};
+
 template <class Backend>
 class TroubledRedisWorld final : public WorldOf<Backend> {
  public:
@@ -187,10 +209,10 @@ EngineOf<Backend> wrapped(EngineOf<Backend> engine, std::string name) {
   return engine;
 }
 
-template <class Backend>
-EngineOf<Backend> redis_engine(std::string name, typename RedisWorld<Backend>::Way way, bool tls = false) {
+template <template <class> class World, class Backend, class... Arguments>
+EngineOf<Backend> redis_engine(std::string name, Arguments... arguments) {
   return {.name = std::move(name),
-          .make_world = [way, tls] { return std::make_unique<RedisWorld<Backend>>(way, tls); },
+          .make_world = [arguments...] { return std::make_unique<World<Backend>>(arguments...); },
           .missing = redis_missing,
           .reserves_names = true,
           .cleans_up_by_itself = true};
@@ -218,13 +240,13 @@ std::vector<EngineOf<Backend>> common_engines() {
                        .make_world = [] { return std::make_unique<MemoryWorld<Backend>>(); }};
   const Variant sqlite{.name = "sqlite",
                        .make_world = [] { return std::make_unique<SqliteWorld<Backend>>(); }};
-  const Variant redis = redis_engine<Backend>("redis_tcp", &RedisServer::tcp);
+  const Variant redis = redis_engine<RedisWorld, Backend>("redis_tcp", &RedisServer::tcp, false);
   return {
       memory,
       sqlite,
       redis,
-      redis_engine<Backend>("redis_unix", &RedisServer::unix_socket),
-      redis_engine<Backend>("redis_tls", &RedisServer::tls, true),
+      redis_engine<RedisUserWorld, Backend>("redis_unix"),
+      redis_engine<RedisWorld, Backend>("redis_tls", &RedisServer::tls, true),
       troubled_redis_engine<Backend>("redis_disturbed", {}, TroubledRedis::disturb, milliseconds(3)),
       troubled_redis_engine<Backend>("redis_restarting", {.persistent = true}, TroubledRedis::restart,
                                      milliseconds(150)),

@@ -18,9 +18,13 @@ Observations healthy() {
   seen.save = "";
   seen.appendfsync = "always";
   seen.user = "default";
-  for (const char* command : {"get", "set", "incr", "del", "time", "eval", "evalsha", "scan",
-                              "client|setname", "ping", "subscribe", "publish", "unsubscribe"}) {
-    seen.rights.push_back({.command = command});
+  for (const auto& right : command_rights(0)) {
+    if (right.on == CommandRight::On::nothing) seen.rights.push_back({.command = right.name});
+    for (const auto half : halves) {
+      if (right.on != CommandRight::On::nothing && right.in(half)) {
+        seen.rights.push_back({.command = right.name, .half = half});
+      }
+    }
   }
   seen.round_trips.assign(20, 100us);
   seen.clock_ahead = 3ms;
@@ -28,6 +32,7 @@ Observations healthy() {
   seen.message_reached = 1;
   seen.fences = FenceCount{.counters = 10, .looked_at = 1000, .keys = 20, .bytes_each = 72};
   seen.has_authority = true;
+  seen.prefixes_known = true;
   return seen;
 }
 
@@ -60,9 +65,9 @@ bool mentions(const std::string& text, const std::string& part) {
 }
 
 TEST(RedisDoctor, FindsNothingWrongWithAHealthyServerAndNamesWhatItChecked) {
-  const std::vector<std::string> topics{"connection",  "access", "server",      "role",
-                                        "persistence", "memory", "rights",      "scripts",
-                                        "wake-ups",    "clock",  "round trips", "fences"};
+  const std::vector<std::string> topics{"connection",  "access", "server",  "role",     "persistence",
+                                        "memory",      "rights", "scripts", "wake-ups", "clock",
+                                        "round trips", "fences", "prefixes"};
   const auto findings = judge({}, healthy());
   ASSERT_EQ(findings.size(), topics.size());
   for (std::size_t i = 0; i < topics.size(); ++i) {
@@ -187,38 +192,109 @@ TEST(RedisDoctor, AFullMemoryIsAWarning) {
   EXPECT_EQ(one("memory", seen).severity, Severity::ok);
 }
 
+/// Takes a right away, in one half or in both.
+void lose(Observations& seen, const std::string& command, Right::Missing missing,
+          std::optional<Half> half = std::nullopt) {
+  bool found = false;
+  for (auto& right : seen.rights) {
+    if (right.command != command || (half && right.half != half)) continue;
+    right.missing = missing;
+    found = true;
+  }
+  EXPECT_TRUE(found) << command;
+}
+
 TEST(RedisDoctor, MissingRightsAreNamedOneByOneWithTheLineThatGrantsThem) {
   auto seen = healthy();
   seen.user = "app";
-  const auto lose = [&](const std::string& command, Right::Missing missing) {
-    for (auto& right : seen.rights) {
-      if (right.command == command) right.missing = missing;
-    }
-  };
-  lose("incr", Right::Missing::command);
-  lose("set", Right::Missing::key);
-  lose("publish", Right::Missing::channel);
-  lose("scan", Right::Missing::command);
+  lose(seen, "INCR", Right::Missing::command);
+  lose(seen, "SET", Right::Missing::key);
+  lose(seen, "PUBLISH", Right::Missing::channel, Half::tasks);
+  lose(seen, "SUBSCRIBE", Right::Missing::channel, Half::tasks);
+  lose(seen, "SCAN", Right::Missing::command);
+  lose(seen, "ZADD", Right::Missing::command);
   RedisOptions options;
   options.lock_prefix = "locks:";
   const auto found = about("rights", seen, options);
-  ASSERT_EQ(found.size(), 4U);
+  ASSERT_EQ(found.size(), 6U);
   EXPECT_EQ(found[0].severity, Severity::problem);
-  EXPECT_EQ(found[0].advice, "ACL SETUSER app ~locks:*");
-  EXPECT_EQ(found[1].severity, Severity::problem);
-  EXPECT_EQ(found[1].advice, "ACL SETUSER app +incr");
+  EXPECT_EQ(found[0].found, "user app may not use the command incr: locks cannot be acquired");
+  EXPECT_EQ(found[0].advice, "ACL SETUSER app +incr");
+  EXPECT_EQ(found[1].severity, Severity::warning);
+  EXPECT_EQ(
+      found[1].found,
+      "user app has no access to the channels pmcp:changed:*: a changed task wakes no waiter, and waiters "
+      "poll; waiters for a task are not woken but poll");
+  EXPECT_EQ(found[1].advice, "ACL SETUSER app &pmcp:changed:*");
   EXPECT_EQ(found[2].severity, Severity::note);
   EXPECT_EQ(found[2].advice, "ACL SETUSER app +scan");
-  EXPECT_EQ(found[3].severity, Severity::warning);
-  EXPECT_EQ(found[3].advice, "ACL SETUSER app &locks:wake:*");
+  EXPECT_EQ(found[3].severity, Severity::problem);
+  EXPECT_EQ(found[3].found,
+            "user app may not use set on all the keys locks:*: locks cannot be acquired, extended, released "
+            "or broken");
+  EXPECT_EQ(found[3].advice, "ACL SETUSER app ~locks:*");
+  EXPECT_EQ(found[4].advice, "ACL SETUSER app +zadd");
+  EXPECT_EQ(found[4].found, "user app may not use the command zadd: tasks cannot be created or changed");
+  EXPECT_EQ(found[5].severity, Severity::note);
+  EXPECT_TRUE(mentions(found[5].advice, "doctor --acl"));
+}
+
+TEST(RedisDoctor, KeysThatAreOutOfReachAreOneMissingRight) {
+  auto seen = healthy();
+  for (auto& right : seen.rights) {
+    if (right.half == Half::tasks && right.command != "PUBLISH" && right.command != "SUBSCRIBE")
+      right.missing = Right::Missing::key;
+  }
+  const auto found = one("rights", seen);
+  EXPECT_EQ(found.severity, Severity::problem);
+  EXPECT_EQ(found.found, "user default has no access to the keys pmcp:*: tasks cannot be used");
 }
 
 TEST(RedisDoctor, AWriteThatFailsForAnotherReasonIsAProblem) {
   auto seen = healthy();
-  seen.rights[1].failure = "MISCONF Redis is configured to save RDB snapshots";
+  for (auto& right : seen.rights) {
+    if (right.command == "SET" || right.command == "ZADD") right.failure = "MISCONF Redis cannot save";
+  }
   EXPECT_EQ(one("rights", seen).severity, Severity::problem);
-  seen.rights[1].failure = "READONLY You can't write against a read only replica.";
+  EXPECT_EQ(one("rights", seen).found, "MISCONF Redis cannot save (the answer to SET, ZADD)");
+  for (auto& right : seen.rights) {
+    if (!right.failure.empty()) right.failure = "READONLY You can't write against a read only replica.";
+  }
   EXPECT_EQ(one("rights", seen).severity, Severity::ok) << "told as its role";
+}
+
+TEST(RedisDoctor, OfASentinelOnlyThatItIsOneIsSaid) {
+  auto seen = healthy();
+  seen.info["redis_mode"] = "sentinel";
+  seen.script_failure = "ERR unknown command 'EVALSHA'";
+  const auto findings = judge({}, seen);
+  ASSERT_EQ(findings.size(), 3U);
+  EXPECT_EQ(findings.back().severity, Severity::problem);
+  EXPECT_TRUE(mentions(findings.back().found, "Sentinel"));
+}
+
+TEST(RedisDoctor, APrefixThatNestsWithAnotherIsAWarningThatNamesTheLockTheyShare) {
+  auto seen = healthy();
+  RedisOptions options;
+  options.lock_prefix = "a:b:";
+  EXPECT_EQ(one("prefixes", seen, options).severity, Severity::ok);
+  seen.nested_prefixes = {"a"};
+  EXPECT_EQ(one("prefixes", seen, options).severity, Severity::warning);
+  EXPECT_EQ(one("prefixes", seen, options).found,
+            "the lock prefix a is in use too: the key b:x under a and the key x under a:b are one lock");
+  seen.nested_prefixes = {"a:b:c"};
+  EXPECT_EQ(
+      one("prefixes", seen, options).found,
+      "the lock prefix a:b:c is in use too: the key c:x under a:b and the key x under a:b:c are one lock");
+  seen.nested_prefixes = {""};
+  EXPECT_TRUE(mentions(one("prefixes", seen, options).found, "the key a:b:x under \"\" (empty)"));
+  seen.prefixes_known = false;
+  EXPECT_EQ(one("prefixes", seen, options).severity, Severity::warning) << "what was seen is there";
+  seen.nested_prefixes.clear();
+  EXPECT_EQ(one("prefixes", seen, options).severity, Severity::note);
+  for (int i = 0; i < 7; ++i) seen.nested_prefixes.insert("a:b:" + std::to_string(i));
+  EXPECT_EQ(about("prefixes", seen, options).size(), 6U);
+  EXPECT_TRUE(mentions(about("prefixes", seen, options).back().found, "2 more"));
 }
 
 TEST(RedisDoctor, ScriptsAndWakeUpsThatDoNotWorkAreSaid) {

@@ -17,8 +17,7 @@ struct Meaning {
 };
 
 constexpr std::string_view no_permission =
-    "Redis does not permit this user to do that; grant it the commands, keys and channels that locks or "
-    "tasks need";
+    "Redis does not permit this user to do that; grant it the rights that `holdfast doctor --acl` prints";
 constexpr std::string_view bad_credentials = "Redis does not accept the user or password";
 constexpr std::string_view bad_request = "Redis does not accept the arguments of a command";
 constexpr std::string_view readonly = "READONLY", master_down = "MASTERDOWN";
@@ -98,20 +97,19 @@ const Meaning* meaning_of(std::string_view text) {
   return found == by_text.end() ? nullptr : found;
 }
 
-/// An unknown command is quoted back with its arguments: a password, a lock id.
-std::string without_arguments(std::string_view text) {
-  return std::string(text.substr(0, text.find(", with args beginning with")));
-}
-
 }  // namespace
 
-Error error_of(const redisReply& reply) {
+std::string_view server_text(const redisReply& reply) noexcept {
   const auto text = text_of(reply);
-  const auto* meaning = meaning_of(text);
-  if (meaning == nullptr) {
-    return Error(ErrorCode::Internal, "unexpected Redis error", without_arguments(text));
-  }
-  return Error(meaning->code, std::string(meaning->message), without_arguments(text));
+  // An unknown command is quoted back with its arguments.
+  return text.substr(0, text.find(", with args beginning with"));
+}
+
+Error error_of(const redisReply& reply) {
+  const auto* meaning = meaning_of(text_of(reply));
+  std::string cause(server_text(reply));
+  if (meaning == nullptr) return Error(ErrorCode::Internal, "unexpected Redis error", std::move(cause));
+  return Error(meaning->code, std::string(meaning->message), std::move(cause));
 }
 
 bool is_from_replica(const redisReply& reply) noexcept {

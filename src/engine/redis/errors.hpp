@@ -10,8 +10,11 @@ namespace holdfast::redis {
 inline constexpr std::string_view cluster_is_not_supported =
     "this Redis is a member of a cluster, which Holdfast does not support yet; use a single server";
 
-/// The Error that an error reply stands for. Its cause is the server's text, without what a server may quote
-/// of the request. Requires is_error(reply).
+/// What the server said, without what it may quote of the request: a password, a lock id. Requires
+/// is_error(reply).
+[[nodiscard]] std::string_view server_text(const redisReply& reply) noexcept;
+
+/// The Error that an error reply stands for. Its cause is the `server_text`. Requires is_error(reply).
 [[nodiscard]] Error error_of(const redisReply& reply);
 
 /// Whether the server refuses because it is a replica (READONLY, MASTERDOWN): the one that its address stood

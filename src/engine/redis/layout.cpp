@@ -51,7 +51,9 @@ Result<Layout> Layout::make(std::string_view prefix, std::uint32_t db) {
   }
   layout.fence_head_ = *std::move(fence_head);
   layout.index_prefix_ = layout.head_ + std::string(id_mark);
-  layout.channel_prefix_ = std::string(prefix) + ":wake:" + std::to_string(db) + ':';
+  const auto channels = std::string(prefix) + ":wake:";
+  layout.channel_prefix_ = channels + std::to_string(db) + ':';
+  layout.channel_pattern_ = without_glob(channels) + '*';
   layout.authority_key_ = layout.head_ + layout.fence_head_;
   layout.pattern_ = without_glob(layout.head_) + '*';
   return layout;

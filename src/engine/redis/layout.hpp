@@ -30,13 +30,19 @@ class Layout {
   [[nodiscard]] std::string index_key(const LockId& id) const;
   [[nodiscard]] std::string channel(std::string_view lock_key) const;
 
+  /// Without colons at its end.
+  [[nodiscard]] std::string_view prefix() const noexcept {
+    return std::string_view(head_).substr(0, head_.empty() ? 0 : head_.size() - 1);
+  }
   /// What every index key, and every channel, has before the lock id, and before the lock key.
   [[nodiscard]] const std::string& index_prefix() const noexcept { return index_prefix_; }
   [[nodiscard]] const std::string& channel_prefix() const noexcept { return channel_prefix_; }
   [[nodiscard]] const std::string& authority_key() const noexcept { return authority_key_; }
 
-  /// A SCAN pattern that matches every lock key, and others.
+  /// A pattern, for SCAN and ACLs, that matches every name of a lock, and others.
   [[nodiscard]] const std::string& pattern() const noexcept { return pattern_; }
+  /// One that matches the channel of every lock, in every database.
+  [[nodiscard]] const std::string& channel_pattern() const noexcept { return channel_pattern_; }
   /// What a lock key has after the prefix: the user key, or its hash. Nothing if no lock key is named so.
   [[nodiscard]] std::optional<std::string_view> after_prefix(std::string_view name) const;
   /// The name of which `after_prefix` answered this.
@@ -48,7 +54,7 @@ class Layout {
 
   std::string head_;        // the prefix with its colon; empty if the prefix is
   std::string fence_head_;  // the part of a user key that would put its lock key among the fence counters
-  std::string index_prefix_, channel_prefix_, authority_key_, pattern_;
+  std::string index_prefix_, channel_prefix_, authority_key_, pattern_, channel_pattern_;
 };
 
 }  // namespace holdfast::redis

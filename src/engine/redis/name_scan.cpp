@@ -21,7 +21,7 @@ NameScan::NameScan(What what) : what_(std::move(what)) {
 
 std::optional<std::string> NameScan::command() const {
   if (done_) return std::nullopt;
-  return Command({"SCAN", cursor_, "MATCH", what_.pattern, "COUNT", scan_step, "TYPE", what_.type}).bytes();
+  return Command("SCAN", cursor_, "MATCH", what_.pattern, "COUNT", scan_step, "TYPE", what_.type).bytes();
 }
 
 Status NameScan::take(const redisReply& reply, std::uint64_t connection, const NameOf& name_of) {

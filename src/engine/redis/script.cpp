@@ -29,9 +29,9 @@ std::string sha1_hex(std::string_view text) {
 Script::Script(std::string_view lua) : text(lua), sha1(sha1_hex(lua)) {}
 
 Command call_script(const Script& script, By by, std::size_t keys, std::size_t arguments) {
-  Command command(3 + keys + arguments);
-  command.add(by == By::sha ? "EVALSHA" : "EVAL")
-      .add(by == By::sha ? std::string_view(script.sha1) : script.text);
+  auto command = by == By::sha ? Command::begin("EVALSHA", 2 + keys + arguments)
+                               : Command::begin("EVAL", 2 + keys + arguments);
+  command.add(by == By::sha ? std::string_view(script.sha1) : script.text);
   command.add(std::to_string(keys));
   return command;
 }

@@ -22,7 +22,10 @@ Result<StorageLayout> StorageLayout::make(std::string_view prefix, std::uint32_t
   StorageLayout layout;
   layout.tasks_ = std::string(prefix) + ":tasks:";
   layout.index_ = std::string(prefix) + ":idx:";
-  layout.changed_ = std::string(prefix) + ":changed:" + std::to_string(db) + ":";
+  const auto channels = std::string(prefix) + ":changed:";
+  layout.changed_ = channels + std::to_string(db) + ":";
+  layout.channel_pattern_ = without_glob(channels) + '*';
+  layout.pattern_ = without_glob(prefix) + ":*";
   layout.index_pattern_ = without_glob(layout.index_) + '*';
   return layout;
 }

@@ -29,6 +29,10 @@ class StorageLayout {
   [[nodiscard]] std::string index(std::string_view owner) const { return std::string(index_).append(owner); }
   [[nodiscard]] std::string channel(const RecordKey& key) const { return changed_ + key.str(); }
 
+  /// Patterns, for ACLs, that match every name of a record, and the channel of every record in every
+  /// database.
+  [[nodiscard]] const std::string& pattern() const noexcept { return pattern_; }
+  [[nodiscard]] const std::string& channel_pattern() const noexcept { return channel_pattern_; }
   /// A SCAN pattern that matches every index, and others.
   [[nodiscard]] const std::string& index_pattern() const noexcept { return index_pattern_; }
   /// Whose index is named so; nothing if nobody's is.
@@ -37,7 +41,7 @@ class StorageLayout {
  private:
   StorageLayout() = default;
   std::string tasks_, index_, changed_;  ///< up to the owner
-  std::string index_pattern_;
+  std::string index_pattern_, pattern_, channel_pattern_;
 };
 
 }  // namespace holdfast::redis

@@ -365,9 +365,9 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
     BootTime asked_at = BootClock::now();
   };
 
-  void say(std::initializer_list<std::string_view> command, Question question) {
+  void say(const Command& command, Question question) {
     if (!connection_) return;
-    out_ += Command(command).bytes();
+    out_ += command.bytes();
     unanswered_.push_back(std::move(question));
   }
 

@@ -1,7 +1,6 @@
 #include "engine/redis/conn/handshake_fsm.hpp"
 
 #include "engine/redis/errors.hpp"
-#include "engine/redis/wire/command.hpp"
 
 namespace holdfast::redis {
 
@@ -16,14 +15,14 @@ Handshake::Handshake(const RedisOptions& options, Servers servers)
   }
   // Permitted to every user. RESP2 is what the connection speaks already.
   ask(Step::mode, {"HELLO", "2"});
-  if (!options.client_name.empty()) ask(Step::name, {"CLIENT", "SETNAME", options.client_name});
+  if (!options.client_name.empty()) ask(Step::name, {"CLIENT SETNAME", options.client_name});
   if (options.db != 0) ask(Step::select, {"SELECT", std::to_string(options.db)});
   // The others are answered by a server that cannot serve yet (LOADING) or now (BUSY).
   ask(Step::ping, {"PING"});
 }
 
-void Handshake::ask(Step step, std::initializer_list<std::string_view> command) {
-  request_ += Command(command).bytes();
+void Handshake::ask(Step step, const Command& command) {
+  request_ += command.bytes();
   waiting_.push_back(step);
 }
 
@@ -76,6 +75,13 @@ std::optional<Error> Handshake::judge_error(Step step, const redisReply& reply) 
     }
     // An old server without ACLs says ERR to a user name; anyone says ERR when no password is set.
     return Error(ErrorCode::AuthFailed, "the server refuses this user or password", error.cause());
+  }
+  if (step == Step::select && said.starts_with("NOPERM")) {
+    return Error(ErrorCode::AuthFailed,
+                 "database " + std::to_string(db_) +
+                     " cannot be used: this user may only use database 0; grant it +select, or leave the "
+                     "database out",
+                 error.cause());
   }
   if (step == Step::select && !error.transient()) {
     return Error(error.code(), "database " + std::to_string(db_) + " cannot be used", error.cause());

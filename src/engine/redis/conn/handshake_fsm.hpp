@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/redis/wire/command.hpp"
 #include "engine/redis/wire/reply.hpp"
 
 namespace holdfast::redis {
@@ -33,7 +34,7 @@ class Handshake {
 
  private:
   enum class Step : std::uint8_t { authenticate, mode, name, select, ping };
-  void ask(Step step, std::initializer_list<std::string_view> command);
+  void ask(Step step, const Command& command);
   /// What an answer that is no error means, and one that is; nothing if it is all right.
   [[nodiscard]] std::optional<Error> judge(Step step, const redisReply& reply) const;
   [[nodiscard]] std::optional<Error> judge_error(Step step, const redisReply& reply) const;

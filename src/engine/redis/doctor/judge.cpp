@@ -4,6 +4,9 @@
 #include <array>
 #include <charconv>
 #include <cstdio>
+#include <map>
+
+#include "engine/redis/doctor/missing_rights.hpp"
 
 namespace holdfast::redis {
 
@@ -68,6 +71,7 @@ class Judge {
     connection();
     access();
     server();
+    if (info("redis_mode") == "sentinel") return std::move(findings_);  // the rest would be about no data
     role();
     persistence();
     memory();
@@ -77,6 +81,7 @@ class Judge {
     clock();
     round_trips();
     fences();
+    nested_prefixes();
     return std::move(findings_);
   }
 
@@ -240,26 +245,6 @@ class Judge {
         "raise maxmemory, or make room");
   }
 
-  /// What a user without this right misses.
-  struct Need {
-    std::string_view command;
-    Severity severity;
-    std::string_view without;
-  };
-  static const Need& need_of(std::string_view command) {
-    static constexpr Need locks{"", Severity::problem, "no lock can be taken"};
-    static constexpr std::array others{
-        Need{"publish", Severity::warning, "a release wakes nobody, and waiters poll"},
-        Need{"subscribe", Severity::warning, "waiters are not woken but poll"},
-        Need{"unsubscribe", Severity::warning, "subscriptions pile up"},
-        Need{"scan", Severity::note, "locks cannot be listed"},
-        Need{"client|setname", Severity::note, "the connection has no name in CLIENT LIST"},
-        Need{"ping", Severity::note, "a server that is still loading is noticed late"},
-    };
-    const auto* found = std::ranges::find(others, command, &Need::command);
-    return found == others.end() ? locks : *found;
-  }
-
   /// The server or its role is the problem, not the right.
   static bool is_told_elsewhere(std::string_view failure) {
     return failure.starts_with("READONLY") || failure.starts_with("MOVED") ||
@@ -267,44 +252,38 @@ class Judge {
   }
 
   void rights() {
-    bool complete = true;
-    for (const auto& right : seen_.rights) {
-      const auto& need = need_of(right.command);
-      const auto without = ": " + std::string(need.without);
-      switch (right.missing) {
-        case Right::Missing::none:
-          if (right.failure.empty() || is_told_elsewhere(right.failure)) continue;
-          add(Severity::problem, "rights", right.command + " fails: " + right.failure,
-              "see what the server's log says");
-          break;
-        case Right::Missing::command:
-          add(need.severity, "rights", "user " + user() + " may not " + right.command + without,
-              grant("+" + right.command));
-          break;
-        case Right::Missing::key:
-          add(need.severity, "rights",
-              "user " + user() + " may not " + right.command + " keys that begin with " + prefix() + ":" +
-                  without,
-              grant("~" + prefix() + ":*"));
-          break;
-        case Right::Missing::channel:
-          add(need.severity, "rights",
-              "user " + user() + " may not " + right.command + " channels that begin with " + prefix() +
-                  ":wake:" + without,
-              grant("&" + prefix() + ":wake:*"));
-          break;
-      }
-      complete = false;
+    const auto gaps = missing_rights(options_, seen_);
+    for (const auto& gap : gaps) {
+      add(gap.severity, "rights", "user " + user() + " " + gap.what + ": " + gap.lost, grant(gap.rule));
     }
-    if (complete) add(Severity::ok, "rights", "user " + user() + " may do all that locks need");
+    if (gaps.size() > 1) {
+      add(Severity::note, "rights", std::to_string(gaps.size()) + " rights are missing in all",
+          "`holdfast doctor --acl` prints one line that grants all of them");
+    }
+    std::map<std::string_view, std::string> failing;  // what the server said, and to what
+    for (const auto& right : seen_.rights) {
+      if (right.failure.empty() || is_told_elsewhere(right.failure)) continue;
+      auto& commands = failing[right.failure];
+      if (!commands.ends_with(right.command)) commands += (commands.empty() ? "" : ", ") + right.command;
+    }
+    for (const auto& [failure, commands] : failing) {
+      add(Severity::problem, "rights", std::string(failure) + " (the answer to " + commands + ")",
+          "see what the server's log says");
+    }
+    if (gaps.empty() && failing.empty())
+      add(Severity::ok, "rights", "user " + user() + " may do all that locks and tasks need");
   }
 
   void scripts() {
-    if (!seen_.script_failure.empty()) {
-      return add(Severity::problem, "scripts", "scripts do not run: " + seen_.script_failure,
-                 "allow eval and evalsha, or see what the server's log says");
+    const auto& failure = seen_.script_failure;
+    if (failure.empty()) {
+      return add(Severity::ok, "scripts",
+                 "scripts run, and are sent again to a server that has forgotten them");
     }
-    add(Severity::ok, "scripts", "scripts run, and are sent again to a server that has forgotten them");
+    const bool is_told = is_told_elsewhere(failure) || !missing_rights(options_, seen_).empty();
+    add(Severity::problem, "scripts", "scripts do not run: " + failure,
+        is_told ? "see above: the server or the rights of its user are the reason"
+                : "see what the server's log says");
   }
 
   void wake_ups() {
@@ -381,6 +360,33 @@ class Judge {
     if (bytes > 100e6) return add(Severity::note, "fences", text, advice);
     add(Severity::ok, "fences", text);
   }
+
+  void nested_prefixes() {
+    const auto own = prefix();
+    if (seen_.nested_prefixes.empty()) {
+      if (!seen_.prefixes_known) return not_known("prefixes", "+scan");
+      return add(Severity::ok, "prefixes",
+                 "no other lock prefix in use contains " + shown(own) + " or is contained in it");
+    }
+    constexpr std::size_t most_named = 5;
+    std::size_t named = 0;
+    for (const auto& other : seen_.nested_prefixes) {
+      if (++named > most_named) break;
+      const auto& outer = other.size() < own.size() ? other : own;
+      const auto& inner = other.size() < own.size() ? own : other;
+      const auto rest = inner.substr(outer.empty() ? 0 : outer.size() + 1);
+      add(Severity::warning, "prefixes",
+          "the lock prefix " + shown(other) + " is in use too: the key " + rest + ":x under " + shown(outer) +
+              " and the key x under " + shown(inner) + " are one lock",
+          "choose lock prefixes of which none begins with another and a colon");
+    }
+    if (named > most_named) {
+      add(Severity::warning, "prefixes",
+          "so are " + std::to_string(seen_.nested_prefixes.size() - most_named) + " more that nest with it",
+          "see docs/guide/redis.md, \"Prefixes\"");
+    }
+  }
+  static std::string shown(const std::string& prefix) { return prefix.empty() ? "\"\" (empty)" : prefix; }
 
   const RedisOptions& options_;
   const Observations& seen_;

@@ -4,9 +4,12 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "engine/redis/rights.hpp"
 
 namespace holdfast::redis {
 
@@ -22,10 +25,13 @@ struct Right {
     key,      ///< may not use a key of the prefix with it
     channel,  ///< may not use a channel of the prefix with it
   };
-  std::string command;  ///< as ACL SETUSER names it: `get`, `client|setname`
+  std::string command;                      ///< as CommandRight names it
+  std::optional<Half> half = std::nullopt;  ///< whose keys or channels it was tried on
   Missing missing = Missing::none;
   /// What the server said instead of doing it, if that was not about rights.
   std::string failure = {};
+
+  [[nodiscard]] bool is_there() const noexcept { return missing == Missing::none && failure.empty(); }
 };
 
 struct FenceCount {
@@ -53,6 +59,10 @@ struct Observations {
   std::optional<std::int64_t> message_reached = std::nullopt;
   std::optional<FenceCount> fences = std::nullopt;
   bool has_authority = false;
+  /// Other lock prefixes in use, of which one begins with the other and a colon.
+  std::set<std::string> nested_prefixes = {};
+  /// Whether all names were looked at for those.
+  bool prefixes_known = false;
   /// The mode of the password file, if there is one.
   std::optional<unsigned> password_file_mode = std::nullopt;
 };

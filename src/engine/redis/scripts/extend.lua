@@ -16,5 +16,5 @@ else
   record = cjson.encode(data)
 end
 redis.call('SET', lock_key, record, 'PXAT', gone_at)
-redis.call('SET', KEYS[1], lock_key, 'PXAT', gone_at)
+redis.call('SET', KEYS[1], index, 'PXAT', gone_at)
 return {1, until_ms}

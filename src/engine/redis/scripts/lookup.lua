@@ -5,12 +5,12 @@
 --
 -- returns the record's JSON; nil if there is none that lives (with an id: and is that id's);
 --         -3 if the value at the lock key is no lock record
-local lock_key = KEYS[1]
+local index, lock_key, record
 if ARGV[1] then
-  lock_key = redis.call('GET', lock_key)
-  if not lock_key or lock_key == '' or lock_key == '\255' then return nil end -- a tombstone, or the mark of a break
+  -- include indexed_lock
+else
+  record = redis.call('GET', KEYS[1])
 end
-local record = redis.call('GET', lock_key)
 if not record then return nil end
 -- include read_record
 if not owner then return -3 end

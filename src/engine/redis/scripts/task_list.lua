@@ -21,7 +21,6 @@ if after_score then
   -- include task_rank
   from = newest_first and redis.call('ZCARD', index) - rank or rank
 end
-local range = newest_first and 'ZREVRANGE' or 'ZRANGE'
 local page, n, count, bytes, seen, dead, more = {0, false, false}, 3, 0, 0, 0, {}, false
 local settled = n -- how much of the page is before the place that page[2] and page[3] name
 while not more do
@@ -33,7 +32,8 @@ while not more do
     more = true
     break
   end
-  local members = redis.call(range, index, from, from + limit, 'WITHSCORES')
+  local members = newest_first and redis.call('ZREVRANGE', index, from, from + limit, 'WITHSCORES')
+    or redis.call('ZRANGE', index, from, from + limit, 'WITHSCORES')
   if #members == 0 then break end
   for i = 1, #members, 2 do
     local task, score = members[i], members[i + 1]

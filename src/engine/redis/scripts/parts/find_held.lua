@@ -1,10 +1,13 @@
--- The lock that an id holds: lock_key, record and its parts, now. Ends the script with
+-- The lock that an id holds: lock_key, record and its parts, now; and what its index is. Ends the script with
 --   0 another owner   -1 nothing there   -2 expired, and deleted   -3 no lock record there
 -- KEYS[1] index key of the id    KEYS[2] lock key, where the caller knows it: then only there
 -- ARGV[1] lock id
-local lock_key = KEYS[2] or redis.call('GET', KEYS[1])
-if not lock_key or lock_key == '' or lock_key == '\255' then return -1 end -- a tombstone, or the mark of a break
-local record = redis.call('GET', lock_key)
+local index, lock_key, record = KEYS[2], KEYS[2], nil
+if lock_key then
+  record = redis.call('GET', lock_key)
+else
+  -- include indexed_lock
+end
 if not record then return -1 end
 -- include read_record
 if not owner then return -3 end
@@ -16,7 +19,7 @@ if not live then
   -- include whole_record
   redis.call('DEL', lock_key)
   -- The id may have moved on to another lock, whose index this is then.
-  if redis.call('GET', KEYS[1]) == lock_key then redis.call('DEL', KEYS[1]) end
+  if redis.call('GET', KEYS[1]) == index then redis.call('DEL', KEYS[1]) end
   return -2
 end
 if owner ~= ARGV[1] then return 0 end

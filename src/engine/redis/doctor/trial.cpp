@@ -1,0 +1,149 @@
+#include "engine/redis/doctor/trial.hpp"
+
+#include <algorithm>
+
+#include "engine/redis/errors.hpp"
+
+namespace holdfast::redis {
+namespace {
+
+/// How long what is written outlives an examination that breaks off.
+constexpr auto trial_life_ms = "10000";
+/// No command that a script calls needs more, the key included.
+constexpr std::size_t most_arguments = 5;
+
+bool has(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+/// The command exists, and we may use it: it is only our arguments that it cannot use.
+bool is_about_arguments(std::string_view error) {
+  return error.starts_with("WRONGTYPE") ||
+         (error.starts_with("ERR ") && !error.starts_with("ERR unknown command"));
+}
+
+/// What an answer says about the right to ask.
+Right right_by(const CommandRight& command, std::optional<Half> half, const redisReply& reply) {
+  Right right{.command = command.name, .half = half};
+  if (!is_error(reply)) return right;
+  const auto text = text_of(reply);
+  if (!text.starts_with("NOPERM")) {
+    if (!is_about_arguments(text) && !is_noscript(reply)) right.failure = server_text(reply);
+    return right;
+  }
+  right.missing = has(text, "command")   ? Right::Missing::command
+                  : has(text, "channel") ? Right::Missing::channel
+                                         : Right::Missing::key;
+  return right;
+}
+
+std::size_t index_of(Half half) {
+  return static_cast<std::size_t>(half);
+}
+
+}  // namespace
+
+RightsTrial::RightsTrial(const std::shared_ptr<const Endpoint>& endpoint, Line& line, const Layout& locks,
+                         const StorageLayout& tasks)
+    : endpoint_(endpoint),
+      line_(line),
+      listener_(endpoint),
+      task_(RecordKey::of("holdfast-doctor", id_.str()).value_or_throw()) {
+  const auto key = LockKey::parse("holdfast-doctor:" + std::string(id_.str())).value_or_throw();
+  const auto lock = locks.lock_key(key).value_or_throw();
+  keys_[index_of(Half::locks)] = {lock, locks.index_key(id_), locks.fence_key(lock).value_or_throw()};
+  channels_[index_of(Half::locks)] = locks.channel(lock);
+  // The index of an owner that is called as the lock: nobody has a task under it.
+  const auto owner = "holdfast-doctor-" + std::string(id_.str());
+  keys_[index_of(Half::tasks)] = {tasks.record(task_), tasks.index(owner)};
+  channels_[index_of(Half::tasks)] = tasks.channel(task_);
+}
+
+std::vector<Right> RightsTrial::all() {
+  std::vector<Right> rights;
+  const auto may = [&](std::string_view command, Half half) {
+    return std::ranges::any_of(rights, [&](const Right& right) {
+      return right.command == command && right.half == half && right.is_there();
+    });
+  };
+  for (const auto& right : command_rights(endpoint_->options().db)) {
+    if (right.on == CommandRight::On::nothing) {
+      if (auto tried = on_nothing(right)) rights.push_back(*std::move(tried));
+      continue;
+    }
+    for (const auto half : halves) {
+      if (!right.in(half)) continue;
+      if (right.on == CommandRight::On::channels) {
+        rights.push_back(on_channel(right, half));
+      } else if (auto tried = on_keys(right, half)) {
+        rights.push_back(*std::move(tried));
+      }
+    }
+  }
+  // Whatever was tried is gone then, also what a command made of arguments that it should not have been able
+  // to use.
+  for (const auto half : halves) {
+    for (const auto& key : keys_[index_of(half)]) {
+      if (may("DEL", half)) (void)line_.ask(Command::begin_trial("DEL", 1).add(key));
+    }
+  }
+  if (may("SUBSCRIBE", Half::locks) && may("PUBLISH", Half::locks)) {
+    reached_ = integer_of(*line_.ask({"PUBLISH", channels_[index_of(Half::locks)], "1"}));
+  }
+  return rights;
+}
+
+std::optional<Right> RightsTrial::on_keys(const CommandRight& right, Half half) {
+  std::optional<Right> tried;
+  for (const auto& key : keys_[index_of(half)]) {
+    const auto reply = on_key(right, key);
+    if (!reply) return std::nullopt;
+    tried = right_by(right, half, *reply);
+    if (!tried->is_there()) break;
+  }
+  return tried;
+}
+
+/// Nothing if it cannot be tried without doing harm.
+Reply RightsTrial::on_key(const CommandRight& right, const std::string& key) {
+  if (right.name == "SET") return line_.ask({"SET", key, "x", "PX", "0"});  // no such expiry
+  if (right.name == "INCR") {
+    // On what is no number. Without that it would start a counter.
+    if (is_error(*line_.ask({"SET", key, "x", "PX", trial_life_ms}))) return {};
+    return line_.ask(Command::begin_trial("INCR", 1).add(key));
+  }
+  // HSET: a field without a value at the end. The others: how many there must be, a server tells.
+  for (std::size_t arguments = right.name == "HSET" ? 4 : 1;; ++arguments) {
+    auto command = Command::begin_trial(right.name, arguments);
+    for (std::size_t i = 0; i < arguments; ++i) command.add(key);
+    auto reply = line_.ask(std::move(command));
+    const bool too_few = is_error(*reply) && has(text_of(*reply), "wrong number of arguments");
+    if (!too_few || right.name == "HSET" || arguments == most_arguments) return reply;
+  }
+}
+
+Right RightsTrial::on_channel(const CommandRight& right, Half half) {
+  const auto& channel = channels_[index_of(half)];
+  const auto reply = right.name == "SUBSCRIBE" ? listener_.ask({"SUBSCRIBE", channel})
+                                               : line_.ask({"PUBLISH", channel, "1"});
+  return right_by(right, half, *reply);
+}
+
+std::optional<Right> RightsTrial::on_nothing(const CommandRight& right) {
+  const auto tried = [&](const Reply& reply) { return right_by(right, std::nullopt, *reply); };
+  if (right.name == "EVAL") return tried(line_.ask({"EVAL", "return 1", "0"}));
+  if (right.name == "EVALSHA") return tried(line_.ask({"EVALSHA", std::string(40, '0'), "0"}));
+  if (right.name == "SCAN") return tried(line_.ask({"SCAN", "0", "COUNT", "1"}));
+  if (right.name == "TIME") return tried(line_.ask({"TIME"}));
+  if (right.name == "PING") return tried(line_.ask({"PING"}));
+  if (right.name == "CLIENT SETNAME") {
+    return tried(line_.ask({"CLIENT SETNAME", endpoint_->options().client_name}));
+  }
+  if (right.name == "UNSUBSCRIBE") {
+    // On a line of its own: on the listener's, messages are still to come.
+    return tried(Line(endpoint_).ask({"UNSUBSCRIBE", channels_[index_of(Half::locks)]}));
+  }
+  return std::nullopt;
+}
+
+}  // namespace holdfast::redis

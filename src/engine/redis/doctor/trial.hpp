@@ -1,0 +1,55 @@
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/redis/doctor/line.hpp"
+#include "engine/redis/doctor/observations.hpp"
+#include "engine/redis/layout.hpp"
+#include "engine/redis/storage_layout.hpp"
+
+namespace holdfast::redis {
+
+/// Tries the rights that a user needs, each by the command itself. ACL DRYRUN and ACL GETUSER would take
+/// rights that a user who lacks others does not have either, and are not in Redis 6.2.
+///
+/// The names are those of a lock and a task that nobody has. A server looks at the rights before it looks at
+/// the arguments, so commands are given arguments that they cannot use (the key once more, in the place of a
+/// number) or that find nothing. Only INCR takes a value to refuse: that is deleted, or expires within ten
+/// seconds.
+class RightsTrial {
+ public:
+  RightsTrial(const std::shared_ptr<const Endpoint>& endpoint, Line& line, const Layout& locks,
+              const StorageLayout& tasks);
+
+  /// In the order of `command_rights`. INFO, DBSIZE and SELECT are not tried: what else is asked shows them.
+  [[nodiscard]] std::vector<Right> all();
+  /// How many subscribers a message to our own subscription reached, if we may subscribe and publish.
+  [[nodiscard]] std::optional<std::int64_t> message_reached() const noexcept { return reached_; }
+
+  /// The lock and the task that nobody has.
+  [[nodiscard]] const LockId& lock_id() const noexcept { return id_; }
+  [[nodiscard]] const RecordKey& task() const noexcept { return task_; }
+
+ private:
+  /// On a key of each kind: the first refusal counts. Nothing if it cannot be tried.
+  [[nodiscard]] std::optional<Right> on_keys(const CommandRight& right, Half half);
+  [[nodiscard]] Reply on_key(const CommandRight& right, const std::string& key);
+  [[nodiscard]] Right on_channel(const CommandRight& right, Half half);
+  [[nodiscard]] std::optional<Right> on_nothing(const CommandRight& right);
+
+  const std::shared_ptr<const Endpoint>& endpoint_;
+  Line& line_;
+  Line listener_;
+  LockId id_ = LockId::generate();
+  RecordKey task_;
+  std::array<std::vector<std::string>, halves.size()> keys_;  ///< by Half: one of each kind
+  std::array<std::string, halves.size()> channels_;
+  std::optional<std::int64_t> reached_;
+};
+
+}  // namespace holdfast::redis

@@ -1,0 +1,305 @@
+#include "engine/redis/rights.hpp"
+
+#include <algorithm>
+#include <holdfast/redis.hpp>
+#include <map>
+
+#include "embedded/scripts.hpp"
+#include "engine/redis/layout.hpp"
+#include "engine/redis/storage_layout.hpp"
+#include "engine/redis/wire/sent_commands.hpp"
+
+namespace holdfast {
+namespace redis {
+namespace {
+
+/// What a script is for: locks, or tasks, "cannot be …" without what it calls.
+struct ScriptPurpose {
+  std::string_view script;
+  Half half;
+  std::string_view done;
+};
+constexpr std::array script_purposes{
+    ScriptPurpose{"acquire", Half::locks, "acquired"},
+    ScriptPurpose{"extend", Half::locks, "extended"},
+    ScriptPurpose{"release", Half::locks, "released"},
+    ScriptPurpose{"release_for_good", Half::locks, "released"},
+    ScriptPurpose{"release_evidence", Half::locks, "released"},
+    ScriptPurpose{"break", Half::locks, "broken"},
+    ScriptPurpose{"is_locked", Half::locks, "looked up"},
+    ScriptPurpose{"lookup", Half::locks, "looked up"},
+    ScriptPurpose{"cleanup", Half::locks, "cleaned up"},
+    ScriptPurpose{"records", Half::locks, "listed"},
+    ScriptPurpose{"task_create", Half::tasks, "created"},
+    ScriptPurpose{"task_get", Half::tasks, "read"},
+    ScriptPurpose{"task_put", Half::tasks, "changed"},
+    ScriptPurpose{"task_put_if_version", Half::tasks, "changed"},
+    ScriptPurpose{"task_guard", Half::tasks, "bound to a lock"},
+    ScriptPurpose{"task_rebind", Half::tasks, "bound to a lock"},
+    ScriptPurpose{"task_list", Half::tasks, "listed"},
+    ScriptPurpose{"task_remove", Half::tasks, "removed"},
+};
+
+/// What a half can do without, and what is lost then: what scripts only call by redis.pcall there, and what
+/// C++ code can be refused.
+struct Courtesy {
+  std::string_view command;
+  Half half;
+  Severity severity;
+  std::string_view lost;
+};
+constexpr std::string_view unnamed = "connections have no name in CLIENT LIST";
+constexpr std::string_view loading = "a server that is still loading is noticed late";
+constexpr std::string_view piles_up = "subscriptions pile up";
+constexpr std::string_view unseen = "the doctor knows less of the server";
+constexpr std::array courtesies{
+    Courtesy{"PUBLISH", Half::locks, Severity::warning, "a release wakes no waiter, and waiters poll"},
+    Courtesy{"PUBLISH", Half::tasks, Severity::warning, "a changed task wakes no waiter, and waiters poll"},
+    Courtesy{"SUBSCRIBE", Half::locks, Severity::warning, "waiters for a lock are not woken but poll"},
+    Courtesy{"SUBSCRIBE", Half::tasks, Severity::warning, "waiters for a task are not woken but poll"},
+    Courtesy{"UNSUBSCRIBE", Half::locks, Severity::warning, piles_up},
+    Courtesy{"UNSUBSCRIBE", Half::tasks, Severity::warning, piles_up},
+    Courtesy{"HGET", Half::tasks, Severity::warning,
+             "expired tasks count against their owner's quota until they are listed"},
+    Courtesy{"PTTL", Half::locks, Severity::note,
+             "waiters retry needlessly often beside a lock that lost its expiry"},
+    Courtesy{"SCAN", Half::locks, Severity::note, "locks cannot be listed"},
+    Courtesy{"SCAN", Half::tasks, Severity::note, "the owners of tasks cannot be listed"},
+    Courtesy{"CLIENT SETNAME", Half::locks, Severity::note, unnamed},
+    Courtesy{"CLIENT SETNAME", Half::tasks, Severity::note, unnamed},
+    Courtesy{"PING", Half::locks, Severity::note, loading},
+    Courtesy{"PING", Half::tasks, Severity::note, loading},
+    Courtesy{"INFO", Half::locks, Severity::note, unseen},
+    Courtesy{"DBSIZE", Half::locks, Severity::note, "the doctor does not count fence counters"},
+};
+
+constexpr const ScriptPurpose* purpose_of(std::string_view script) {
+  for (const auto& purpose : script_purposes) {
+    if (purpose.script == script) return &purpose;
+  }
+  return nullptr;
+}
+
+constexpr const Courtesy* courtesy_of(std::string_view command, Half half) {
+  for (const auto& courtesy : courtesies) {
+    if (courtesy.command == command && courtesy.half == half) return &courtesy;
+  }
+  return nullptr;
+}
+
+/// Whether a script of this half fails without the right to the command.
+constexpr bool is_needed(std::string_view command, Half half) {
+  return std::ranges::any_of(embedded::script_commands, [&](const auto& called) {
+    return called.command == command && !called.may_fail && purpose_of(called.script)->half == half;
+  });
+}
+
+static_assert(std::ranges::all_of(embedded::script_commands,
+                                  [](const auto& called) { return purpose_of(called.script) != nullptr; }),
+              "a script is missing in script_purposes");
+static_assert(std::ranges::all_of(embedded::script_commands,
+                                  [](const auto& called) {
+                                    const auto half = purpose_of(called.script)->half;
+                                    return is_needed(called.command, half) ||
+                                           courtesy_of(called.command, half) != nullptr;
+                                  }),
+              "a command that scripts call by redis.pcall alone is missing in courtesies");
+static_assert(std::ranges::all_of(sent_commands,
+                                  [](const SentCommand& sent) {
+                                    return sent.right != SentCommand::Right::nice_to_have ||
+                                           courtesy_of(sent.name, Half::locks) != nullptr ||
+                                           courtesy_of(sent.name, Half::tasks) != nullptr;
+                                  }),
+              "a command that is nice to have is missing in courtesies");
+
+/// "locks cannot be acquired, extended or released".
+std::string cannot_be(Half half, const auto& is_affected) {
+  std::vector<std::string_view> all, affected;
+  const auto add = [](std::vector<std::string_view>& words, std::string_view word) {
+    if (std::ranges::find(words, word) == words.end()) words.push_back(word);
+  };
+  for (const auto& purpose : script_purposes) {
+    if (purpose.half != half) continue;
+    add(all, purpose.done);
+    if (is_affected(purpose.script)) add(affected, purpose.done);
+  }
+  std::string text = half == Half::locks ? "locks cannot be " : "tasks cannot be ";
+  if (affected.size() == all.size()) return text + "used";
+  for (std::size_t i = 0; i < affected.size(); ++i) {
+    if (i > 0) text += i + 1 == affected.size() ? " or " : ", ";
+    text += affected[i];
+  }
+  return text;
+}
+
+bool fails_without(std::string_view script, std::string_view command) {
+  return std::ranges::any_of(embedded::script_commands, [&](const auto& called) {
+    return called.script == script && called.command == command && !called.may_fail;
+  });
+}
+
+std::optional<CommandRight::Without> without_in_scripts(std::string_view command, Half half) {
+  if (!is_needed(command, half)) return std::nullopt;
+  const auto is_affected = [&](std::string_view script) { return fails_without(script, command); };
+  return CommandRight::Without{.severity = Severity::problem, .lost = cannot_be(half, is_affected)};
+}
+
+/// Several losses in one text, each said once.
+std::string joined(const std::vector<std::string>& losses) {
+  std::vector<std::string_view> said;
+  std::string text;
+  for (const auto& loss : losses) {
+    if (std::ranges::find(said, loss) != said.end()) continue;
+    said.push_back(loss);
+    text += (text.empty() ? "" : "; ") + loss;
+  }
+  return text;
+}
+
+CommandRight::On used_on(std::string_view command) {
+  if (command == "PUBLISH" || command == "SUBSCRIBE") return CommandRight::On::channels;
+  const bool by_scripts =
+      std::ranges::find(embedded::script_commands, command, &embedded::ScriptCommand::command) !=
+      std::ranges::end(embedded::script_commands);
+  return by_scripts && command != "TIME" ? CommandRight::On::keys : CommandRight::On::nothing;
+}
+
+CommandRight right_to(std::string_view command) {
+  CommandRight right{.name = std::string(command), .on = used_on(command)};
+  for (const auto half : halves) {
+    auto& without = right.without[static_cast<std::size_t>(half)];
+    without = without_in_scripts(command, half);
+    const auto* courtesy = courtesy_of(command, half);
+    if (!without && courtesy != nullptr) without = {courtesy->severity, std::string(courtesy->lost)};
+  }
+  return right;
+}
+
+/// A right that nothing works without.
+CommandRight right_to_all(std::string_view command) {
+  auto right = right_to(command);
+  for (const auto half : halves) {
+    auto& without = right.without[static_cast<std::size_t>(half)];
+    if (!without) without = {Severity::problem, cannot_be(half, [](auto) { return true; })};
+  }
+  return right;
+}
+
+/// For a word of ACL SETUSER. It cannot contain white space, and a quote cannot be written so that redis-cli
+/// and a shell read it alike: in a pattern, any character may stand there.
+std::string as_rule(std::string pattern) {
+  std::ranges::replace_if(
+      pattern, [](char c) { return (c >= '\0' && c <= ' ') || c == '\'' || c == '\x7F'; }, '?');
+  return pattern;
+}
+
+std::string quoted(const std::string& word) {
+  const auto is_plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("+-_.:@%/").find(c) != std::string_view::npos;
+  };
+  return std::ranges::all_of(word, is_plain) && !word.empty() ? word : "'" + word + "'";
+}
+
+}  // namespace
+
+CommandRight::Without without_all(std::span<const CommandRight* const> commands, Half half) {
+  CommandRight::Without whole{.severity = Severity::ok, .lost = {}};
+  std::vector<std::string> losses;
+  for (const auto* command : commands) {
+    const auto& without = command->in(half);
+    if (!without) continue;
+    whole.severity = std::max(whole.severity, without->severity);
+    if (!is_needed(command->name, half)) losses.push_back(without->lost);
+  }
+  if (whole.severity == Severity::problem) {
+    losses.insert(losses.begin(), cannot_be(half, [&](std::string_view script) {
+                    return std::ranges::any_of(commands, [&](const CommandRight* command) {
+                      return fails_without(script, command->name);
+                    });
+                  }));
+  }
+  whole.lost = joined(losses);
+  return whole;
+}
+
+CommandRight::Without CommandRight::in_all() const {
+  Without whole{.severity = Severity::ok, .lost = {}};
+  std::vector<std::string> losses;
+  for (const auto& half : without) {
+    if (!half) continue;
+    whole.severity = std::max(whole.severity, half->severity);
+    losses.push_back(half->lost);
+  }
+  whole.lost = joined(losses);
+  return whole;
+}
+
+std::string CommandRight::acl_name() const {
+  auto text = name;
+  for (char& c : text) c = c == ' ' ? '|' : c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return text;
+}
+
+std::vector<CommandRight> command_rights(std::uint32_t db) {
+  std::map<std::string_view, CommandRight> rights;
+  for (const auto& called : embedded::script_commands) {
+    rights.try_emplace(called.command, right_to(called.command));
+  }
+  for (const auto& sent : sent_commands) {
+    switch (sent.right) {
+      case SentCommand::Right::needed:
+        // Those that scripts call too are needed for what those do, and to open the same half.
+        rights.try_emplace(sent.name, right_to_all(sent.name));
+        break;
+      case SentCommand::Right::if_not_db_0:
+        if (db != 0) rights.try_emplace(sent.name, right_to_all(sent.name));
+        break;
+      case SentCommand::Right::nice_to_have:
+        rights.try_emplace(sent.name, right_to(sent.name));
+        break;
+      case SentCommand::Right::every_user:
+      case SentCommand::Right::to_examine:
+        break;
+    }
+  }
+  std::vector<CommandRight> sorted;
+  for (auto& [name, right] : rights) sorted.push_back(std::move(right));
+  return sorted;
+}
+
+}  // namespace redis
+
+std::string RedisAcl::line() const {
+  std::string text = "ACL SETUSER " + redis::quoted(user) + " resetkeys resetchannels -@all";
+  const auto add = [&](const std::string& rule) { text += " " + redis::quoted(rule); };
+  for (const auto& pattern : keys) add("~" + pattern);
+  for (const auto& pattern : channels) add("&" + pattern);
+  for (const auto& command : commands) add("+" + command.name);
+  return text;
+}
+
+Result<RedisAcl> redis_acl(const RedisOptions& options) {
+  const auto locks = redis::Layout::make(options.lock_prefix, options.db);
+  if (!locks) return locks.error();
+  const auto tasks = redis::StorageLayout::make(options.task_prefix, options.db);
+  if (!tasks) return tasks.error();
+  if (redis::as_rule(options.user) != options.user) {
+    return Error(ErrorCode::InvalidArgument,
+                 "the name of the user contains a space, a control character or a quote, which an ACL line "
+                 "cannot have");
+  }
+  RedisAcl acl{
+      .user = options.user.empty() ? "USER" : options.user,
+      .keys = {redis::as_rule(locks->pattern()), redis::as_rule(tasks->pattern())},
+      .channels = {redis::as_rule(locks->channel_pattern()), redis::as_rule(tasks->channel_pattern())},
+      .commands = {}};
+  for (const auto& right : redis::command_rights(options.db)) {
+    auto without = right.in_all();
+    acl.commands.push_back(
+        {.name = right.acl_name(), .severity = without.severity, .without = std::move(without.lost)});
+  }
+  return acl;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <holdfast/doctor.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace holdfast::redis {
+
+/// The two halves of a store. Each has a prefix of its own, and so its own keys and channels.
+enum class Half : std::uint8_t { locks, tasks };
+inline constexpr std::array halves{Half::locks, Half::tasks};
+
+/// What a user must be allowed to do.
+struct CommandRight {
+  enum class On : std::uint8_t { keys, channels, nothing };
+  struct Without {
+    Severity severity;
+    std::string lost;  ///< what does not work, or works worse
+  };
+
+  std::string name;  ///< as it is sent: `GET`, `CLIENT SETNAME`
+  On on = On::nothing;
+  /// By Half: what is lost there without the right. Nothing if that half does not use the command.
+  std::array<std::optional<Without>, halves.size()> without = {};
+
+  [[nodiscard]] const std::optional<Without>& in(Half half) const {
+    return without[static_cast<std::size_t>(half)];
+  }
+  /// In both halves together.
+  [[nodiscard]] Without in_all() const;
+  /// As ACL SETUSER spells it: `get`, `client|setname`.
+  [[nodiscard]] std::string acl_name() const;
+};
+
+/// Every command that a user of this database needs the right to, by name. Derived: from the text of the
+/// scripts and from `sent_commands`.
+[[nodiscard]] std::vector<CommandRight> command_rights(std::uint32_t db);
+
+/// What is lost in a half of a user that may use none of these commands there, in one text.
+[[nodiscard]] CommandRight::Without without_all(std::span<const CommandRight* const> commands, Half half);
+
+}  // namespace holdfast::redis
