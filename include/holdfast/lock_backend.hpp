@@ -208,7 +208,8 @@ class LockBackend {
   /// answers as the first time (an extend in between shows in the expiry) and changes nothing, so a retry
   /// after a lost answer cannot lock itself out. An id that holds another key: InvalidArgument.
   /// After a refusal take a new id for the next attempt: where an earlier copy of the request got lost, the
-  /// engine sees to it that the old id is never granted anything (Internal).
+  /// engine sees to it that the old id is never granted anything. An id that was released or broken before:
+  /// Internal, with Effect::id_is_spent.
   virtual void acquire(AcquireRequest request, std::stop_token stop, Done<AcquireOutcome> done) = 0;
 
   /// Frees the lock if this id holds it, and wakes a waiter. With a key, the id is looked for there only.

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <future>
 #include <holdfast/locks.hpp>
 #include <holdfast/redis.hpp>
 #include <set>
@@ -167,6 +168,18 @@ TEST_F(RedisLock, AnIdWhoseSecondCopyWasRefusedIsGivenBack) {
   EXPECT_FALSE(acquire(*proxied, id, "k"));
   for (int i = 0; i < 5000 && exists(index_of(id)) == 0; ++i) std::this_thread::sleep_for(1ms);
   EXPECT_EQ(server->raw().text({"GET", index_of(id)}), "") << "its first copy would find a tombstone";
+}
+
+TEST_F(RedisLock, AWaiterWhoseUnknownLockAnOperatorBreaksGoesOnWithAnotherId) {
+  Locks locks(proxied), operators(direct);
+  locks.lock("warm").release();
+  proxy->hold(Way::to_client);
+  auto waiting = std::async(std::launch::async, [&] { return locks.lock("k", {.wait = 20s}).fence(); });
+  ASSERT_TRUE(eventually([&] { return proxy->held(Way::to_client) > 0; }));
+  ASSERT_TRUE(operators.break_lock("k", "a test"));
+  proxy->cut();
+  proxy->forward();
+  EXPECT_GT(waiting.get().value(), 1U);
 }
 
 TEST_F(RedisLock, WhatWasSentEndsAsUnknownWhateverKeepsUsFromAskingAgain) {

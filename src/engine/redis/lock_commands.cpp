@@ -79,7 +79,8 @@ Error not_an_outcome(const redisReply& reply, std::string_view operation, const 
       return Error(ErrorCode::InvalidArgument, "this lock id holds another key; use a new id for each lock");
     }
     if (code == Code::id_was_released) {
-      return Error(ErrorCode::Internal, "this lock id was released already; use a new id for each lock");
+      return Error(ErrorCode::Internal, "this lock id was released already; use a new id for each lock")
+          .with(Effect::id_is_spent);
     }
     return Error(ErrorCode::Internal,
                  "Redis answered " + std::string(operation) +
