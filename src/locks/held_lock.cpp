@@ -45,6 +45,7 @@ std::shared_ptr<HeldLock> HeldLock::background_self() {
   struct Counted {
     explicit Counted(Self held) : piece(held->runtime_->unfinished), self(std::move(held)) {}
     const sys::Unfinished::Piece piece;  ///< ends last: by then this owns nothing of the runtime
+    held->runtime_->start_threads();
     const Self self;
   };
   return {std::make_shared<Counted>(shared_self()), this};
