@@ -179,8 +179,8 @@ class IdleIo {
 /// `Done` exactly once with a Result: inline before returning (memory, SQLite) or later from another
 /// thread. Failures are one of the transient codes, AuthFailed, InvalidArgument, Aborted or Internal;
 /// contention and absence are outcomes. A transient failure of a change means *unknown*: it may have taken
-/// effect. An operation ends with NetworkTimeout at its request's `deadline` and with Aborted, if it has
-/// not begun, when its stop token is triggered.
+/// effect, unless the error says otherwise (Effect::none). An operation ends with NetworkTimeout at its
+/// request's `deadline` and with Aborted, if it has not begun, when its stop token is triggered.
 ///
 /// Time. `now` is the engine's clock; the caller's clock is never stored. At its expiry a lock is gone:
 /// others acquire it, and release, extend and lookup find nothing. It is never granted to a second holder

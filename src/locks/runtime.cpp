@@ -31,7 +31,7 @@ void LockRuntime::granted_by(const std::string& authority) {
 void LockRuntime::release_later(ReleaseRequest request) {
   renewer.post([backend = backend, log = log, request = std::move(request)]() mutable {
     auto answer = locks::release(*backend, request);
-    if (!answer && answer.error().transient()) {
+    if (!answer && answer.error().transient() && BootClock::now() < request.deadline) {
       request.asked_before = true;
       answer = locks::release(*backend, request);
     }

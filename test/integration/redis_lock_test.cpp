@@ -271,6 +271,53 @@ TEST_F(RedisLock, AGuardWhoseRecordIsThereOutlivesTheAuthorityItWasGrantedBy) {
   EXPECT_TRUE(guard.release());
 }
 
+TEST_F(RedisLock, AGuardThatIsNotRenewedKeepsItsLeaseWhenTheAuthorityChanges) {
+  Locks locks(direct);
+  const auto kept = locks.lock("kept by hand", {.ttl = 1h, .auto_renew = false});
+  const auto renewed = locks.lock("renewed", {.ttl = 1h});
+  server->raw().text({"DEL", "syncguard:fence:syncguard:"});
+  const auto expiry = kept.expires_at_ms(), renewed_from = renewed.expires_at_ms();
+  const auto other = locks.lock("other", {.ttl = 1h});
+  EXPECT_TRUE(eventually([&] { return renewed.expires_at_ms() > renewed_from; }));
+  EXPECT_EQ(kept.expires_at_ms(), expiry);
+  EXPECT_EQ(lookup(*direct, "kept by hand")->expires_at_ms, expiry);
+  EXPECT_TRUE(kept.still_held());
+}
+
+TEST_F(RedisLock, AnExtendForLessThatNeverLeftTheMachineChangesNothing) {
+  Locks locks(proxied);
+  auto guard = locks.lock("k", {.ttl = 30s});
+  proxy->refuse();
+  proxy->cut();
+  EXPECT_THROW(guard.extend(1s), Error);
+  EXPECT_GT(guard.remaining(), 20s);
+}
+
+TEST_F(RedisLock, AnExtendForLessThatTheServerRefusedChangesNothing) {
+  Locks locks(direct);
+  auto guard = locks.lock("k", {.ttl = 30s});
+  server->raw().text({"CONFIG", "SET", "maxmemory", "1"});
+  EXPECT_THROW(guard.extend(1s), Error);
+  EXPECT_GT(guard.remaining(), 20s);
+  server->raw().text({"CONFIG", "SET", "maxmemory", "0"});
+  EXPECT_TRUE(guard.extend(20s));
+}
+
+TEST_F(RedisLock, AnExtendForLessThatTheServerRefusedTheSecondTimeMayHaveBeenCarriedOut) {
+  Locks locks(proxied);
+  auto guard = locks.lock("k", {.ttl = 30s});
+  ASSERT_TRUE(guard.extend(30s));  // the server knows the script
+  proxy->swallow(Way::to_client);
+  auto extending = std::async(std::launch::async, [&] { return guard.extend(1s); });
+  ASSERT_TRUE(eventually([&] { return lookup(*direct, "k")->expires_at_ms < guard.expires_at_ms(); }));
+  server->raw().text({"CONFIG", "SET", "maxmemory", "1"});
+  proxy->cut();
+  proxy->forward();
+  EXPECT_THROW((void)extending.get(), Error);
+  EXPECT_LE(guard.remaining(), 1s);
+  server->raw().text({"CONFIG", "SET", "maxmemory", "0"});
+}
+
 TEST_F(RedisLock, DatabasesAndPrefixesAreApart) {
   auto options = server->tcp();
   options.db = 3;
