@@ -47,6 +47,14 @@ enum class ErrorCode : std::uint8_t {
          code == ErrorCode::RateLimited;
 }
 
+/// What an engine knows of a change that failed, beyond its code.
+enum class Effect : std::uint8_t {
+  unknown,      ///< by the code: after a transient one it may have been carried out, or may be yet
+  none,         ///< it was not carried out and will not be
+  id_is_spent,  ///< of an acquire: its lock id was released or broken and is never granted again; take
+                ///< another
+};
+
 /// One failure. Cheap to copy and safe to throw (copies share the text). `what()` names the code, what
 /// happened and the cause; it never contains a lock id or a password.
 class Error : public std::exception {
@@ -68,6 +76,10 @@ class Error : public std::exception {
   [[nodiscard]] const std::string& from() const noexcept;
   [[nodiscard]] const std::string& to() const noexcept;
 
+  [[nodiscard]] Effect effect() const noexcept;
+
+  /// This error, with its effect filled in.
+  [[nodiscard]] Error with(Effect effect) const;
   /// This error, with what it was about filled in.
   [[nodiscard]] Error about(std::string_view key, std::string_view lock_id) const;
   /// This error, with the transition that was refused filled in.

@@ -179,8 +179,8 @@ class IdleIo {
 /// `Done` exactly once with a Result: inline before returning (memory, SQLite) or later from another
 /// thread. Failures are one of the transient codes, AuthFailed, InvalidArgument, Aborted or Internal;
 /// contention and absence are outcomes. A transient failure of a change means *unknown*: it may have taken
-/// effect. An operation ends with NetworkTimeout at its request's `deadline` and with Aborted, if it has
-/// not begun, when its stop token is triggered.
+/// effect, unless the error says otherwise (Effect::none). An operation ends with NetworkTimeout at its
+/// request's `deadline` and with Aborted, if it has not begun, when its stop token is triggered.
 ///
 /// Time. `now` is the engine's clock; the caller's clock is never stored. At its expiry a lock is gone:
 /// others acquire it, and release, extend and lookup find nothing. It is never granted to a second holder
@@ -208,7 +208,8 @@ class LockBackend {
   /// answers as the first time (an extend in between shows in the expiry) and changes nothing, so a retry
   /// after a lost answer cannot lock itself out. An id that holds another key: InvalidArgument.
   /// After a refusal take a new id for the next attempt: where an earlier copy of the request got lost, the
-  /// engine sees to it that the old id is never granted anything (Internal).
+  /// engine sees to it that the old id is never granted anything. An id that was released or broken before:
+  /// Internal, with Effect::id_is_spent.
   virtual void acquire(AcquireRequest request, std::stop_token stop, Done<AcquireOutcome> done) = 0;
 
   /// Frees the lock if this id holds it, and wakes a waiter. With a key, the id is looked for there only.

@@ -91,6 +91,9 @@ struct HolderProof {
   std::string authority;
   BootTime until;     ///< the lease cannot have expired before this
   bool lost = false;  ///< it was lost before its release
+  /// The lock was held after this: the send of the last acquire or extend that was answered. `never`: less
+  /// than a day ago.
+  BootTime confirmed = never;
 };
 
 /// A held lock as anyone may see it: hashes in place of key and lock id.

@@ -5,6 +5,7 @@ namespace holdfast {
 struct Error::Detail {
   ErrorCode code;
   std::string message, cause, key, lock_id, from, to, what;
+  Effect effect = Effect::unknown;
 };
 
 std::string_view to_string(ErrorCode code) noexcept {
@@ -105,6 +106,18 @@ const std::string& Error::from() const noexcept {
 }
 const std::string& Error::to() const noexcept {
   return detail_->to;
+}
+
+Effect Error::effect() const noexcept {
+  return detail_->effect;
+}
+
+Error Error::with(Effect effect) const {
+  Detail detail = *detail_;
+  detail.effect = effect;
+  Error copy = *this;
+  copy.detail_ = std::make_shared<const Detail>(std::move(detail));
+  return copy;
 }
 
 Error Error::about(std::string_view key, std::string_view lock_id) const {

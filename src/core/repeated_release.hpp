@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <holdfast/clock.hpp>
 #include <holdfast/error.hpp>
@@ -23,11 +25,16 @@ enum class RepeatedRelease : std::uint8_t {
   unknown,  ///< one or the other
 };
 
+/// How long the mark of a break lasts at most, apart from what it outlives the lease by: so that breaking
+/// locks of a year does not fill a store.
+inline constexpr std::chrono::milliseconds longest_break_mark = std::chrono::hours(24);
+
 /// Whether an earlier copy of a release did it, if a later one found nothing. Each way in which the lock can
 /// have gone without us leaves a trace. It is read after the fact, and later is on the safe side for all of
 /// them:
 /// - it expired: not while the holder's proof holds;
-/// - an operator broke it: the mark outlives the lease, hence the proof;
+/// - an operator broke it: the mark outlives the lease, hence the proof, or lasts a day. One of a break that
+///   came after `confirmed` is there until a day after that at least;
 /// - the store lost its data: another authority;
 /// - the store went back in time: the counter is below our fence.
 /// A counter above our fence says nothing: a copy that released the lock let the next holder in.
@@ -38,7 +45,9 @@ enum class RepeatedRelease : std::uint8_t {
   if (!proof) return RepeatedRelease::unknown;
   const bool went_back = evidence.counter && *evidence.counter < proof->fence.value();
   if (proof->lost || evidence.authority != proof->authority || went_back) return RepeatedRelease::absent;
-  return now < proof->until ? RepeatedRelease::done : RepeatedRelease::unknown;
+  const auto mark_lasts = BootClock::duration(longest_break_mark) * 999 / 1000;  // by a clock that drifts
+  const BootTime decidable_until = std::min(proof->until, saturating_add(proof->confirmed, mark_lasts));
+  return now < decidable_until ? RepeatedRelease::done : RepeatedRelease::unknown;
 }
 
 [[nodiscard]] inline Error release_is_unknown() {

@@ -59,7 +59,8 @@ BootTime Turn::on_time(BootTime) {
   std::exchange(refuse_, nullptr)(
       stop_.stop_requested()
           ? Error(ErrorCode::Aborted, "the operation was stopped before it began")
-          : Error(ErrorCode::NetworkTimeout, "the operation's time was up before there was a thread for it"));
+          : Error(ErrorCode::NetworkTimeout, "the operation's time was up before there was a thread for it")
+                .with(Effect::none));
   return never;
 }
 

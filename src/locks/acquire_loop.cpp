@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "locks/proof.hpp"
 
@@ -87,6 +88,7 @@ AcquireLoop::Action AcquireLoop::on(const Granted&, BootTime now) {
 
 AcquireLoop::Action AcquireLoop::on(const Refused& refused, BootTime now) {
   id_is_spent_ = true;
+  spent_in_a_row_ = false;
   last_error_.reset();
   expiry_at_ = never;
   if (refused.free_in) {
@@ -103,6 +105,19 @@ AcquireLoop::Action AcquireLoop::on(const Failed& failed, BootTime now) {
   last_error_ = failed.error;
   expiry_at_ = never;
   return wait_or_give_up(now);
+}
+
+/// The id held the lock, and an operator broke it (or it was released) before its answer came. That says
+/// nothing about the lock, so a fresh id is tried at once. An engine that keeps saying so is asked at the
+/// polls' pace.
+AcquireLoop::Action AcquireLoop::on(const IdSpent&, BootTime now) {
+  id_is_spent_ = true;
+  last_error_ = Error(ErrorCode::ServiceUnavailable,
+                      "the lock was granted, and broken by an operator before the answer came");
+  expiry_at_ = never;
+  if (std::exchange(spent_in_a_row_, true)) return wait_or_give_up(now);
+  const bool too_late = policy_.wait != milliseconds::zero() && now >= give_up_at_;
+  return too_late ? give_up(now) : attempt(now);
 }
 
 /// The lock may have been freed between the refusal and the start of the watch: only an attempt after that

@@ -62,11 +62,12 @@ class AcquireLoop {
   struct Failed {
     Error error;
   };
+  struct IdSpent {};  ///< the engine never grants this id again, see Effect::id_is_spent
   struct Watching {};
   struct Woken {};   ///< the watch says that the lock may be free
   struct TimeUp {};  ///< Wait::until was reached
   struct Stopped {};
-  using Event = std::variant<Granted, Refused, Failed, Watching, Woken, TimeUp, Stopped>;
+  using Event = std::variant<Granted, Refused, Failed, IdSpent, Watching, Woken, TimeUp, Stopped>;
 
   /// `random` returns values in [0, 1).
   AcquireLoop(const AcquirePolicy& policy, double (*random)()) noexcept;
@@ -78,6 +79,7 @@ class AcquireLoop {
   Action on(const Granted&, BootTime now);
   Action on(const Refused&, BootTime now);
   Action on(const Failed&, BootTime now);
+  Action on(const IdSpent&, BootTime now);
   Action on(const Watching&, BootTime now);
   Action on(const Woken&, BootTime now);
   Action on(const TimeUp&, BootTime now);
@@ -95,6 +97,7 @@ class AcquireLoop {
   BootTime id_first_sent_;
   bool id_is_spent_ = true;        ///< the next attempt needs a fresh id
   bool id_is_unanswered_ = false;  ///< some attempt with the current id was never answered
+  bool spent_in_a_row_ = false;    ///< the last answer was IdSpent
   bool watching_ = false;
   std::uint32_t retries_ = 0;
   BootTime poll_at_;  ///< the next attempt that counts as a retry

@@ -8,6 +8,18 @@ namespace holdfast {
 
 using std::chrono::milliseconds;
 
+namespace {
+
+/// Engines answer Aborted only to what they have not begun.
+bool was_not_begun(const Error& error) {
+  return error.code() == ErrorCode::Aborted || error.effect() == Effect::none;
+}
+
+/// So long the release of a lock is tried whose lease ends sooner, or has ended by the holder's clock.
+constexpr milliseconds late_release = std::chrono::seconds(1);
+
+}  // namespace
+
 HeldLock::HeldLock(std::shared_ptr<LockRuntime> runtime, Grant grant, const LockOptions& options)
     : runtime_(std::move(runtime)),
       grant_(std::move(grant)),
@@ -33,6 +45,7 @@ std::shared_ptr<HeldLock> HeldLock::start(std::shared_ptr<LockRuntime> runtime, 
                                           const LockOptions& options) {
   auto held = std::make_shared<HeldLock>(std::move(runtime), std::move(grant), options);
   try {
+    held->runtime_->start_threads();
     held->runtime_->timer.schedule(*held, held->lease_.next_tick());
   } catch (...) {
     held->dispose();  // no thread to watch the lease: better no lock than one that cannot be lost
@@ -97,19 +110,20 @@ BootTime HeldLock::on_time(BootTime now) {
     if (hold_ != Hold::held) return never;
     if (store_changes_ != runtime_->store_changes()) {
       store_changes_ = runtime_->store_changes();
-      lease_.renew_at_once();
+      lease_.check_at_once();
     }
     step = lease_.tick(now);
     next = lease_.next_tick();
     if (step == locks::RenewLoop::Step::lose) observed_.lost(*lease_.lost());
     if (step == locks::RenewLoop::Step::extend) lease_.renew_sooner(runtime_->crowd.next(now));
   }
-  if (step == locks::RenewLoop::Step::extend) {
-    auto renewal = [self = background_self()] { renew(self); };
+  if (step == locks::RenewLoop::Step::extend || step == locks::RenewLoop::Step::look_up) {
+    auto* const begin = step == locks::RenewLoop::Step::extend ? &HeldLock::renew : &HeldLock::look_up;
+    auto job = [begin, self = background_self()] { begin(self); };
     if (flow::blocks(*runtime_->backend)) {
-      runtime_->renewer.post(std::move(renewal));
+      runtime_->renewer.post(std::move(job));
     } else {
-      runtime_->timer.after_due(std::move(renewal));
+      runtime_->timer.after_due(std::move(job));
     }
   }
   if (step == locks::RenewLoop::Step::lose) announce_loss();
@@ -203,8 +217,8 @@ void HeldLock::end_extend(Ttl ttl, const Result<ExtendOutcome>& answer) {
   {
     const std::lock_guard lock(mutex_);
     const auto purpose = std::exchange(extending_, Extending::none);
-    if (!answer && answer.error().code() == ErrorCode::Aborted) {
-      lease_.extend_not_begun();  // engines answer so only then
+    if (!answer && was_not_begun(answer.error())) {
+      lease_.extend_not_begun(BootClock::now());
     } else if (!answer) {
       lease_.extend_unanswered(BootClock::now());
     } else if (const auto* extended = std::get_if<Extended>(&*answer)) {
@@ -281,13 +295,63 @@ void HeldLock::renew(const Self& self) {
   request->by_idle_io = runtime.idle_io != nullptr;
   const auto context = self->observed_.context();
   const sys::CarriedContext carried(context);
-  const auto flow = flow::blocks(*runtime.backend) ? flow::Flow::blocking()
-                                                   : flow::Flow::completing(runtime.background, context);
   const BootTime begun = self->observed_.renewal_begun();
   // What went wrong shows in the lease: it tries again until the proof ends, then the holder is told.
   flow::Op<ExtendOutcome>::start(
-      send_extend(flow, self, std::move(*request), {}),
+      send_extend(self->background_flow(), self, std::move(*request), {}),
       [self, begun](const Result<ExtendOutcome>& answer) { self->observed_.renewed(begun, answer); });
+}
+
+flow::Flow HeldLock::background_flow() const {
+  if (flow::blocks(*runtime_->backend)) return flow::Flow::blocking();
+  return flow::Flow::completing(runtime_->background, observed_.context());
+}
+
+void HeldLock::look_up(const Self& self) {
+  LookupRequest request{.what = self->grant_.id};
+  {
+    const std::lock_guard lock(self->mutex_);
+    if (self->hold_ != Hold::held || self->lease_.lost()) return;
+    request.deadline = self->lease_.proven_until();
+  }
+  const auto context = self->observed_.context();
+  const sys::CarriedContext carried(context);
+  flow::Op<Ok>::start(send_look_up(self->background_flow(), self, std::move(request)),
+                      [](const Result<Ok>&) {});
+}
+
+flow::Op<Ok> HeldLock::send_look_up(flow::Flow flow, Self self, LookupRequest request) {
+  using Found = std::optional<LockRecord>;
+  const auto& backend = self->runtime_->backend;
+  const BootTime at_latest = request.deadline;
+  std::optional<Result<Found>> answer;
+  try {
+    answer = co_await flow.step<Found>(backend, {}, at_latest, [&](Done<Found> done) {
+      backend->lookup(std::move(request), {}, std::move(done));
+    });
+  } catch (const std::exception& error) {
+    answer = Error(ErrorCode::Internal, "looking up the lock failed on this machine", error.what());
+  }
+  self->end_look_up(*answer);
+  co_return Ok{};
+}
+
+void HeldLock::end_look_up(const Result<std::optional<LockRecord>>& answer) {
+  bool found_lost = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!answer) {
+      lease_.look_up_failed(BootClock::now());
+    } else if (*answer && (*answer)->key == grant_.key) {
+      lease_.look_up_found_it();
+    } else {
+      found_lost = lease_.look_up_found_nothing() && hold_ == Hold::held;
+      if (found_lost) observed_.lost(*lease_.lost());
+    }
+    if (hold_ == Hold::held) runtime_->timer.schedule(*this, lease_.next_tick());
+  }
+  if (found_lost) announce_loss();
+  tell_change();
 }
 
 flow::Op<bool> HeldLock::extend(flow::Flow flow, Self self, milliseconds ttl, std::stop_token stop) {
@@ -351,26 +415,31 @@ bool HeldLock::end_hold() {
 
 ReleaseRequest HeldLock::release_request(BootTime deadline) const {
   const std::lock_guard lock(mutex_);
+  const BootTime now = BootClock::now();
   const BootTime until = lease_.proven_until();
-  const bool lost = lease_.lost() || BootClock::now() >= until;
+  // Once the lease has ended there is nothing to free: no thread waits for a silent server any longer.
+  const BootTime at_latest = std::max(lease_.lease_end(), now + late_release);
   return {.lock = {.id = grant_.id, .key = grant_.key},
           .durability = Durability::process,
-          .deadline = deadline,
-          .proof =
-              HolderProof{.fence = grant_.fence, .authority = grant_.authority, .until = until, .lost = lost},
+          .deadline = std::min(deadline, at_latest),
+          .proof = HolderProof{.fence = grant_.fence,
+                               .authority = grant_.authority,
+                               .until = until,
+                               .lost = lease_.lost() || now >= until,
+                               .confirmed = lease_.confirmed_at()},
           .acquire_may_be_repeated = grant_.acquire_may_be_repeated};
 }
 
-/// Asks a second time after an unanswered one. The engine judges whether a first that worked is why the
-/// second found nothing.
+/// Asks a second time after an unanswered one, in the time that is left. The engine judges whether a first
+/// that worked is why the second found nothing.
 flow::Op<bool> HeldLock::release_now(flow::Flow flow, Self self, BootTime deadline, std::stop_token stop) {
   const auto& backend = self->runtime_->backend;
   auto request = self->release_request(deadline);
   const auto ask = [&](Done<ReleaseOutcome> done) { backend->release(request, stop, std::move(done)); };
-  auto answer = co_await flow.step<ReleaseOutcome>(backend, stop, deadline, ask);
-  if (!answer && answer.error().transient()) {
+  auto answer = co_await flow.step<ReleaseOutcome>(backend, stop, request.deadline, ask);
+  if (!answer && answer.error().transient() && BootClock::now() < request.deadline) {
     request.asked_before = true;
-    answer = co_await flow.step<ReleaseOutcome>(backend, stop, deadline, ask);
+    answer = co_await flow.step<ReleaseOutcome>(backend, stop, request.deadline, ask);
   }
   if (!answer) {
     self->observed_.released();  // as far as its holder is concerned

@@ -96,6 +96,12 @@ class HeldLock final : public sys::Timed {
   [[nodiscard]] std::shared_ptr<HeldLock> background_self();
   /// Sends a renewal that is due, and is through when it is answered (an engine that blocks) or sent.
   static void renew(const Self& self);
+  /// Looks whether the id still holds the lock, without prolonging it.
+  static void look_up(const Self& self);
+  static flow::Op<Ok> send_look_up(flow::Flow flow, Self self, LookupRequest request);
+  void end_look_up(const Result<std::optional<LockRecord>>& answer);
+  /// For what goes on in the background.
+  [[nodiscard]] flow::Flow background_flow() const;
   /// Sends what begin_extend gave and takes in its answer.
   static flow::Op<ExtendOutcome> send_extend(flow::Flow flow, Self self, ExtendRequest request,
                                              std::stop_token stop);

@@ -47,7 +47,8 @@ RenewLoop::RenewLoop(Ttl ttl, BootTime sent, bool auto_renew, BootTime hold_unti
       proof_end_(proof_end(sent, ttl)),
       hold_until_(hold_until),
       renew_at_(renewal_time(sent, ttl, 0)),
-      auto_renew_(auto_renew) {}
+      auto_renew_(auto_renew),
+      confirmed_at_(sent) {}
 
 BootTime RenewLoop::proven_until() const noexcept {
   return std::min(proof_end_, hold_until_);
@@ -63,9 +64,10 @@ BootTime RenewLoop::lose_at() const noexcept {
   return proven_until() - warning_time(counted);
 }
 
-bool RenewLoop::wants_renewal() const noexcept {
-  if (renewal_due_ || under_way_) return false;
-  return at_once_ || (auto_renew_ && proof_end_ < hold_until_);
+BootTime RenewLoop::due_at() const noexcept {
+  if (renewal_due_ || looking_up_ || under_way_) return never;
+  if (check_wanted_) return check_at_;
+  return renews() ? renew_at_ : never;
 }
 
 RenewLoop::Step RenewLoop::tick(BootTime now) noexcept {
@@ -74,21 +76,22 @@ RenewLoop::Step RenewLoop::tick(BootTime now) noexcept {
     lost_ = hold_until_ <= proof_end_ ? LossReason::max_hold : LossReason::unproven;
     return Step::lose;
   }
-  if (wants_renewal() && (at_once_ || now >= renew_at_)) {
+  if (now < due_at()) return Step::none;
+  if (renews()) {
     renewal_due_ = true;
     return Step::extend;
   }
-  return Step::none;
+  check_wanted_ = false;
+  looking_up_ = true;
+  return Step::look_up;
 }
 
 BootTime RenewLoop::next_tick() const noexcept {
-  if (lost_) return never;
-  if (!wants_renewal()) return lose_at();
-  return at_once_ ? BootTime() : std::min(renew_at_, lose_at());
+  return lost_ ? never : std::min(due_at(), lose_at());
 }
 
 void RenewLoop::extend_sent(BootTime now, Ttl ttl) noexcept {
-  renewal_due_ = at_once_ = false;
+  renewal_due_ = check_wanted_ = false;
   under_way_ = Extend{now, ttl, proof_end_};
   proof_end_ = std::min(proof_end_, proof_end(now, ttl));
 }
@@ -97,6 +100,7 @@ void RenewLoop::extend_granted() noexcept {
   const Extend extend = *under_way_;
   under_way_.reset();
   ttl_ = extend.ttl;
+  confirmed_at_ = extend.sent;
   proof_end_ = proof_end(extend.sent, provable_ttl());
   renew_at_ = renewal_time(extend.sent, provable_ttl(), std::exchange(steps_sooner_, 0));
 }
@@ -107,17 +111,33 @@ void RenewLoop::extend_unanswered(BootTime now) noexcept {
   renew_at_ = now + retry_delay(provable_ttl());
 }
 
-void RenewLoop::extend_not_begun() noexcept {
+void RenewLoop::extend_not_begun(BootTime now) noexcept {
   proof_end_ = under_way_->proof_before;
   under_way_.reset();
+  if (renew_at_ <= now) renew_at_ = now + retry_delay(provable_ttl());
 }
 
 void RenewLoop::may_be_repeated(Ttl ttl) noexcept {
   shortest_unanswered_ = std::min(ttl, shortest_unanswered_.value_or(ttl));
 }
 
+void RenewLoop::look_up_failed(BootTime now) noexcept {
+  looking_up_ = false;
+  check_wanted_ = true;
+  check_at_ = now + retry_delay(provable_ttl());
+}
+
+bool RenewLoop::look_up_found_nothing() noexcept {
+  looking_up_ = false;
+  return found_nothing();
+}
+
 bool RenewLoop::extend_found_nothing() noexcept {
   under_way_.reset();
+  return found_nothing();
+}
+
+bool RenewLoop::found_nothing() noexcept {
   if (lost_) return false;
   lost_ = LossReason::gone;
   return true;

@@ -41,16 +41,29 @@ class RenewLoop {
   /// tick said `extend`, and nothing was sent since.
   [[nodiscard]] bool renewal_due() const noexcept { return renewal_due_; }
   [[nodiscard]] std::optional<LossReason> lost() const noexcept { return lost_; }
+  /// Until when the engine keeps the lock as far as is known, however long it may be held.
+  [[nodiscard]] BootTime lease_end() const noexcept { return proof_end_; }
+  /// The send of the last acquire or extend that was answered.
+  [[nodiscard]] BootTime confirmed_at() const noexcept { return confirmed_at_; }
 
-  enum class Step : std::uint8_t { none, extend, lose };
-  /// What is due. After `extend` the caller sends one and reports it; after `lose` the guard is lost.
+  enum class Step : std::uint8_t { none, extend, look_up, lose };
+  /// What is due. After `extend` the caller sends one and reports it; after `look_up` it looks whether this
+  /// id still holds the lock and reports that; after `lose` the guard is lost.
   [[nodiscard]] Step tick(BootTime now) noexcept;
   /// When to call tick next.
   [[nodiscard]] BootTime next_tick() const noexcept;
 
-  /// The next renewal is due at once, also of a guard that is not renewed otherwise: the store may have lost
-  /// its data, and the answer shows whether this lock was among it. After one that is under way.
-  void renew_at_once() noexcept { at_once_ = true; }
+  /// The store may have lost its data: whether this lock was among it is found out at once, by a renewal, or
+  /// by a look-up for a guard that is not to be renewed. After a renewal that is under way.
+  void check_at_once() noexcept {
+    check_wanted_ = true;
+    check_at_ = {};
+  }
+  /// Each answers the last `look_up`.
+  void look_up_found_it() noexcept { looking_up_ = false; }
+  void look_up_failed(BootTime now) noexcept;
+  /// Returns true if the guard is lost by this.
+  bool look_up_found_nothing() noexcept;
 
   /// The renewal after the one that is due now comes by so many steps of the grid sooner.
   void renew_sooner(int steps) noexcept { steps_sooner_ = steps; }
@@ -61,8 +74,8 @@ class RenewLoop {
   /// A copy of a request for this ttl may still be carried out: as if it had gone unanswered.
   void may_be_repeated(Ttl ttl) noexcept;
   void extend_unanswered(BootTime now) noexcept;
-  /// It was stopped before it began, and will never be carried out: all is as before it.
-  void extend_not_begun() noexcept;
+  /// It was not and will never be carried out: all is as before it. A renewal is tried again after a pause.
+  void extend_not_begun(BootTime now) noexcept;
   /// The engine says that this id holds nothing any more. Returns true if the guard is lost by this.
   bool extend_found_nothing() noexcept;
 
@@ -74,7 +87,10 @@ class RenewLoop {
   };
 
   [[nodiscard]] BootTime lose_at() const noexcept;
-  [[nodiscard]] bool wants_renewal() const noexcept;
+  [[nodiscard]] bool renews() const noexcept { return auto_renew_ && proof_end_ < hold_until_; }
+  /// When the next renewal or look-up is due; `never` while one is under way.
+  [[nodiscard]] BootTime due_at() const noexcept;
+  bool found_nothing() noexcept;
 
   Ttl ttl_;
   BootTime proof_end_;
@@ -82,7 +98,10 @@ class RenewLoop {
   BootTime renew_at_;
   bool auto_renew_;
   bool renewal_due_ = false;
-  bool at_once_ = false;  ///< renew_at_once, and nothing was sent since
+  bool looking_up_ = false;
+  bool check_wanted_ = false;  ///< check_at_once, and nothing was sent since
+  BootTime check_at_;
+  BootTime confirmed_at_;
   int steps_sooner_ = 0;
   std::optional<Extend> under_way_;
   std::optional<Ttl> shortest_unanswered_;

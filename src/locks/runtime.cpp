@@ -4,6 +4,12 @@
 
 namespace holdfast {
 
+void LockRuntime::start_threads() {
+  if (!callbacks.ensure_thread() || (flow::blocks(*backend) && !renewer.ensure_thread())) {
+    throw Error(ErrorCode::Internal, "cannot start the threads that renew leases and report their loss");
+  }
+}
+
 void LockRuntime::abandon(const LockKey& key, const LockId& id) {
   // The backend, not the runtime: the job must not be what keeps its own thread's owner alive.
   renewer.post([backend = backend, key, id] {
@@ -25,7 +31,7 @@ void LockRuntime::granted_by(const std::string& authority) {
 void LockRuntime::release_later(ReleaseRequest request) {
   renewer.post([backend = backend, log = log, request = std::move(request)]() mutable {
     auto answer = locks::release(*backend, request);
-    if (!answer && answer.error().transient()) {
+    if (!answer && answer.error().transient() && BootClock::now() < request.deadline) {
       request.asked_before = true;
       answer = locks::release(*backend, request);
     }

@@ -19,7 +19,9 @@
 
 namespace holdfast {
 
-/// What the guards of one engine share. Threads start when they are first needed:
+/// What the guards of one engine share. Threads start when they are first needed, the first of each kind that
+/// guards need with the first guard: a machine that has no thread left later makes no other thread do its
+/// work.
 /// - the timer decides when to renew and when a guard is lost; it never blocks nor runs user code, so a
 /// stalled
 ///   engine cannot keep a holder from being told. Where the engine does not block it also begins the renewals
@@ -44,6 +46,9 @@ class LockRuntime {
     return flow::Flow::completing(background, sys::CallersContext::of(observer.get()));
   }
 
+  /// Starts the threads, besides the timer's, that no guard can do without. Throws Internal if there are none
+  /// to be had.
+  void start_threads();
   /// Releases an id that may hold the lock though nobody knows, in the background.
   void abandon(const LockKey& key, const LockId& id);
   /// Releases a lock in the background that nobody guards any more. Only for engines that block: whoever lets

@@ -18,6 +18,7 @@ struct Waiter {
 AcquireLoop::Event event_of(const Result<AcquireOutcome>& answer, Waiter& waiter) {
   // After an error the wake-up that led here may be unused: the attempt was stopped, or out of time, before
   // it began. Then the next waiter must have it, and one too many does no harm.
+  if (!answer && answer.error().effect() == Effect::id_is_spent) return AcquireLoop::IdSpent{};
   if (!answer) return AcquireLoop::Failed{answer.error()};
   waiter.woken = false;
   if (const auto* refused = std::get_if<Refused>(&*answer)) return AcquireLoop::Refused{refused->free_in};

@@ -1,5 +1,6 @@
 #include "sys/worker_pool.hpp"
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -42,6 +43,12 @@ class WorkerPool::State {
     return true;
   }
 
+  static bool ensure_thread(const std::shared_ptr<State>& self) {
+    if (self->has_thread_.load(std::memory_order_acquire)) return true;
+    const std::lock_guard lock(self->mutex_);
+    return !self->threads_.empty() || self->start(self);
+  }
+
   void finish() {
     std::vector<std::thread> threads;
     {
@@ -67,9 +74,13 @@ class WorkerPool::State {
   /// Whether there is a thread that has nothing to do, or will have none before it gets this job.
   bool start_if_none_is_idle(const std::shared_ptr<State>& self) {
     if (idle_ > jobs_.size()) return true;
-    if (threads_.size() >= max_threads_) return false;
+    return threads_.size() < max_threads_ && start(self);
+  }
+
+  bool start(const std::shared_ptr<State>& self) {
     try {
       threads_.push_back(start_thread([self] { self->work(); }));
+      has_thread_.store(true, std::memory_order_release);
       return true;
     } catch (const std::system_error&) {  // no thread to be had: those that run must do
       return false;
@@ -105,6 +116,7 @@ class WorkerPool::State {
   std::condition_variable changed_;
   std::deque<std::function<void()>> jobs_;
   std::vector<std::thread> threads_;
+  std::atomic<bool> has_thread_ = false;
   std::size_t idle_ = 0;
   bool closing_ = false;
 };
@@ -122,6 +134,10 @@ WorkerPool::~WorkerPool() {
 
 void WorkerPool::post(std::function<void()> job) {
   if (is_home()) State::post(state_, std::move(job));
+}
+
+bool WorkerPool::ensure_thread() {
+  return is_home() && State::ensure_thread(state_);
 }
 
 bool WorkerPool::try_post(std::function<void()> job) {

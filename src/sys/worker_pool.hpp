@@ -21,6 +21,9 @@ class WorkerPool {
   /// and the pool has none yet.
   /// In a forked child the job is dropped.
   void post(std::function<void()> job);
+  /// Sees to it that there is a thread, so that no job is ever run by the thread that posts it. False if
+  /// there is none to be had. Costs one load once there is one.
+  [[nodiscard]] bool ensure_thread();
   /// For a job that may take long: false, and nothing was done, if there is no thread for it at once.
   [[nodiscard]] bool try_post(std::function<void()> job);
   [[nodiscard]] bool is_home() const noexcept;

@@ -1,7 +1,6 @@
 // When a guard is lost, and who is told how.
 
 #include <gtest/gtest.h>
-#include <pthread.h>
 
 #include <atomic>
 #include <future>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "integration/guard_fixture.hpp"
+#include "support/no_new_threads.hpp"
 
 namespace holdfast::test {
 namespace {
@@ -220,28 +220,6 @@ TEST_P(GuardLoss, ACallbackMayUseTheGuardWhileItIsReplaced) {
   EXPECT_EQ(touches_guard_when_destroyed.use_count(), 1);
 }
 
-/// While this lives no thread can be started: its stack would not fit any address space.
-class NoNewThreads {
- public:
-  NoNewThreads() {
-    pthread_getattr_default_np(&before_);
-    pthread_attr_t huge;
-    pthread_getattr_default_np(&huge);
-    pthread_attr_setstacksize(&huge, std::size_t{1} << 50);
-    pthread_setattr_default_np(&huge);
-    pthread_attr_destroy(&huge);
-  }
-  ~NoNewThreads() {
-    pthread_setattr_default_np(&before_);
-    pthread_attr_destroy(&before_);
-  }
-  NoNewThreads(const NoNewThreads&) = delete;
-  NoNewThreads& operator=(const NoNewThreads&) = delete;
-
- private:
-  pthread_attr_t before_{};
-};
-
 TEST_P(GuardLoss, WithoutAThreadToWatchOverItThereIsNoGuardAndTheNextTryWorks) {
   {
     const NoNewThreads exhausted;
@@ -255,6 +233,29 @@ TEST_P(GuardLoss, WithoutAThreadToWatchOverItThereIsNoGuardAndTheNextTryWorks) {
   EXPECT_FALSE(locks.is_locked("k"));
   const auto guard = locks.lock("k", {.ttl = 50ms, .auto_renew = false});
   EXPECT_TRUE(eventually([&] { return guard.lost().stop_requested(); }));
+}
+
+TEST_P(GuardLossCallbacks, WhereNoThreadIsLeftABlockedCallbackHoldsUpNeitherRenewalsNorLosses) {
+  std::promise<void> unblock;
+  const auto blocked = unblock.get_future().share();
+  std::atomic<bool> first_told{false}, second_told{false};
+  auto first = locks.lock("a", {.ttl = 60ms, .auto_renew = false});
+  auto second = locks.lock("b", {.ttl = 120ms, .auto_renew = false});
+  auto renewed = locks.lock("c", {.ttl = 300ms});
+  first.on_lost([&](LossReason) {
+    first_told = true;
+    blocked.wait_for(5s);
+  });
+  second.on_lost([&](LossReason) { second_told = true; });
+  const NoNewThreads exhausted;
+  EXPECT_TRUE(eventually([&] { return first_told.load(); }));
+  EXPECT_TRUE(eventually([&] { return second.loss_reason().has_value(); }, 2s)) << "it is marked in time";
+  const int renewals = wire->calls(Operation::extend);
+  EXPECT_TRUE(eventually([&] { return wire->calls(Operation::extend) >= renewals + 3; }, 2s));
+  EXPECT_TRUE(renewed.still_held());
+  EXPECT_FALSE(second_told) << "there is no thread for its callback yet";
+  unblock.set_value();
+  EXPECT_TRUE(eventually([&] { return second_told.load(); }));
 }
 
 TEST_P(GuardLossCallbacks, AThrowingLossCallbackIsSwallowed) {

@@ -208,6 +208,24 @@ TEST_P(GuardTest, DiagnosisIsSanitisedUnlessAskedForRaw) {
   EXPECT_EQ(locks.list().locks.size(), 1U);
 }
 
+TEST_P(GuardTest, ItsReleaseWaitsNoLongerThanTheLeaseLasts) {
+  auto guard = locks.lock("k", {.ttl = 30s});
+  wire->plan(Operation::release, Fault::not_sent, 2);
+  EXPECT_THROW(guard.release(), Error);
+  EXPECT_EQ(wire->calls(Operation::release), 2);
+  EXPECT_LT(wire->last_release().deadline, BootClock::now() + 30s);
+  EXPECT_GT(wire->last_release().deadline, BootClock::now() + 20s);
+}
+
+TEST_P(GuardTest, TheReleaseOfALeaseThatHasEndedIsNotTriedForLong) {
+  auto guard = locks.lock("k", {.ttl = 20ms, .auto_renew = false});
+  ASSERT_TRUE(eventually([&] { return guard.loss_reason().has_value(); }));
+  wire->plan(Operation::release, Fault::not_sent, 2);
+  EXPECT_THROW(guard.release(), Error);
+  EXPECT_LT(wire->last_release().deadline, BootClock::now() + 2s);
+  EXPECT_GT(wire->last_release().deadline, BootClock::now()) << "an unanswered renewal may have prolonged it";
+}
+
 INSTANTIATE_TEST_SUITE_P(Facades, GuardTest, testing::ValuesIn(facades()), facade_name);
 INSTANTIATE_TEST_SUITE_P(Facades, GuardScopes, testing::ValuesIn(waiting_facades()), facade_name);
 

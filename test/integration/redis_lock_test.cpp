@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <future>
 #include <holdfast/locks.hpp>
 #include <holdfast/redis.hpp>
 #include <set>
@@ -170,6 +171,18 @@ TEST_F(RedisLock, AnIdWhoseSecondCopyWasRefusedIsGivenBack) {
   EXPECT_EQ(server->raw().text({"GET", index_of(id)}), "") << "its first copy would find a tombstone";
 }
 
+TEST_F(RedisLock, AWaiterWhoseUnknownLockAnOperatorBreaksGoesOnWithAnotherId) {
+  Locks locks(proxied), operators(direct);
+  locks.lock("warm").release();
+  proxy->hold(Way::to_client);
+  auto waiting = std::async(std::launch::async, [&] { return locks.lock("k", {.wait = 20s}).fence(); });
+  ASSERT_TRUE(eventually([&] { return proxy->held(Way::to_client) > 0; }));
+  ASSERT_TRUE(operators.break_lock("k", "a test"));
+  proxy->cut();
+  proxy->forward();
+  EXPECT_GT(waiting.get().value(), 1U);
+}
+
 TEST_F(RedisLock, WhatWasSentEndsAsUnknownWhateverKeepsUsFromAskingAgain) {
   ASSERT_TRUE(acquire(*proxied, LockId::generate(), "warm"));
   server->raw().text({"CONFIG", "SET", "requirepass", "changed"});
@@ -257,6 +270,53 @@ TEST_F(RedisLock, AGuardWhoseRecordIsThereOutlivesTheAuthorityItWasGrantedBy) {
   EXPECT_TRUE(guard.still_held());
   EXPECT_NE(guard.authority(), other.authority());
   EXPECT_TRUE(guard.release());
+}
+
+TEST_F(RedisLock, AGuardThatIsNotRenewedKeepsItsLeaseWhenTheAuthorityChanges) {
+  Locks locks(direct);
+  const auto kept = locks.lock("kept by hand", {.ttl = 1h, .auto_renew = false});
+  const auto renewed = locks.lock("renewed", {.ttl = 1h});
+  server->raw().text({"DEL", "syncguard:fence:syncguard:"});
+  const auto expiry = kept.expires_at_ms(), renewed_from = renewed.expires_at_ms();
+  const auto other = locks.lock("other", {.ttl = 1h});
+  EXPECT_TRUE(eventually([&] { return renewed.expires_at_ms() > renewed_from; }));
+  EXPECT_EQ(kept.expires_at_ms(), expiry);
+  EXPECT_EQ(lookup(*direct, "kept by hand")->expires_at_ms, expiry);
+  EXPECT_TRUE(kept.still_held());
+}
+
+TEST_F(RedisLock, AnExtendForLessThatNeverLeftTheMachineChangesNothing) {
+  Locks locks(proxied);
+  auto guard = locks.lock("k", {.ttl = 30s});
+  proxy->refuse();
+  proxy->cut();
+  EXPECT_THROW(guard.extend(1s), Error);
+  EXPECT_GT(guard.remaining(), 20s);
+}
+
+TEST_F(RedisLock, AnExtendForLessThatTheServerRefusedChangesNothing) {
+  Locks locks(direct);
+  auto guard = locks.lock("k", {.ttl = 30s});
+  server->raw().text({"CONFIG", "SET", "maxmemory", "1"});
+  EXPECT_THROW(guard.extend(1s), Error);
+  EXPECT_GT(guard.remaining(), 20s);
+  server->raw().text({"CONFIG", "SET", "maxmemory", "0"});
+  EXPECT_TRUE(guard.extend(20s));
+}
+
+TEST_F(RedisLock, AnExtendForLessThatTheServerRefusedTheSecondTimeMayHaveBeenCarriedOut) {
+  Locks locks(proxied);
+  auto guard = locks.lock("k", {.ttl = 30s});
+  ASSERT_TRUE(guard.extend(30s));  // the server knows the script
+  proxy->swallow(Way::to_client);
+  auto extending = std::async(std::launch::async, [&] { return guard.extend(1s); });
+  ASSERT_TRUE(eventually([&] { return lookup(*direct, "k")->expires_at_ms < guard.expires_at_ms(); }));
+  server->raw().text({"CONFIG", "SET", "maxmemory", "1"});
+  proxy->cut();
+  proxy->forward();
+  EXPECT_THROW((void)extending.get(), Error);
+  EXPECT_LE(guard.remaining(), 1s);
+  server->raw().text({"CONFIG", "SET", "maxmemory", "0"});
 }
 
 TEST_F(RedisLock, DatabasesAndPrefixesAreApart) {

@@ -72,6 +72,14 @@ TEST_F(RedisRelease, OfABrokenLockIsNotReportedAsDoneThoughItsAnswerWasLost) {
   EXPECT_EQ(lookup(*direct, "k")->id, id) << "the next holder's lock is untouched";
 }
 
+TEST_F(RedisRelease, OfABrokenLockOfAYearIsRememberedForADayOnly) {
+  ASSERT_TRUE(acquire(*direct, id, "k", std::chrono::days(365)));
+  break_lock();
+  const auto left = std::chrono::milliseconds(server->raw().integer({"PTTL", index()}));
+  EXPECT_GT(left, 23h);
+  EXPECT_LE(left, 24h + 60s);
+}
+
 TEST_F(RedisRelease, WhoseAnswerIsLostIsAskedAgainAndIsDone) {
   auto guard = proxied->lock("k", {.auto_renew = false});
   proxy->cut_after(Way::to_client, 1);

@@ -15,6 +15,7 @@
 #include "support/calls.hpp"
 #include "support/eventually.hpp"
 #include "support/hooked_backend.hpp"
+#include "support/no_new_threads.hpp"
 #include "support/redis_server.hpp"
 #include "support/tcp_proxy.hpp"
 
@@ -123,10 +124,12 @@ class RedisRenewals : public testing::Test {
 };
 
 TEST_F(RedisRenewals, NeedNoThreadButTheTimers) {
+  EXPECT_EQ(threads(), threads_before) << "none before the first guard";
   const auto guard = locks->lock("a", {.ttl = 300ms});
   const auto another = locks->lock("b", {.ttl = 200ms});
+  EXPECT_EQ(threads() - threads_before, 2) << "the timer's, and one that is ready to report a loss";
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(renewals->next_ends());
-  EXPECT_EQ(threads() - threads_before, 1);
+  EXPECT_EQ(threads() - threads_before, 2);
   EXPECT_NE(renewals->thread(), std::this_thread::get_id());
 }
 
@@ -169,6 +172,28 @@ TEST_F(RedisRenewals, UnderWayDoNotBringCompletionsOfOthersToTheTimersThread) {
   proxy->forward();
   EXPECT_NE(completed.get_future().get(), timer);
   EXPECT_TRUE(locks->is_locked("k"));
+  ASSERT_TRUE(renewals->next_ends());
+  EXPECT_TRUE(guard.still_held());
+}
+
+TEST_F(RedisRenewals, UnderWayDoNotBringThemThereWhereNoOtherThreadCanBeStartedEither) {
+  const auto guard = locks->lock("k", {.ttl = 1500ms});
+  ASSERT_TRUE(renewals->next_ends());
+  const auto timer = renewals->thread();
+  proxy->hold(TcpProxy::Way::to_client);
+  ASSERT_TRUE(renewals->one_is_under_way());
+  std::promise<std::pair<std::thread::id, Result<bool>>> completed;
+  {
+    const NoNewThreads exhausted;
+    locks->is_locked("k", {}, [&](const Result<bool>& locked) {
+      completed.set_value({std::this_thread::get_id(), locked});
+    });
+    proxy->forward();
+    const auto [thread, locked] = completed.get_future().get();
+    EXPECT_NE(thread, timer);
+    ASSERT_FALSE(locked);
+    EXPECT_EQ(locked.error().code(), ErrorCode::ServiceUnavailable);
+  }
   ASSERT_TRUE(renewals->next_ends());
   EXPECT_TRUE(guard.still_held());
 }

@@ -16,6 +16,11 @@ int FaultyBackend::calls(Operation operation) const {
   return plans_[static_cast<std::size_t>(operation)].calls;
 }
 
+ReleaseRequest FaultyBackend::last_release() const {
+  const std::lock_guard lock(mutex_);
+  return last_release_.value();
+}
+
 FaultyBackend::Fault FaultyBackend::next(Operation operation) {
   const std::lock_guard lock(mutex_);
   Plan& plan = plan_of(operation);
@@ -54,6 +59,10 @@ void FaultyBackend::acquire(AcquireRequest request, std::stop_token stop, Done<A
 }
 
 void FaultyBackend::release(ReleaseRequest request, std::stop_token stop, Done<ReleaseOutcome> done) {
+  {
+    const std::lock_guard lock(mutex_);
+    last_release_ = request;
+  }
   strike<ReleaseOutcome>(Operation::release, request.deadline, std::move(done),
                          [&](auto d) { inner_->release(request, stop, std::move(d)); });
 }

@@ -4,6 +4,7 @@
 #include <holdfast/lock_backend.hpp>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 namespace holdfast::test {
 
@@ -25,6 +26,9 @@ class FaultyBackend final : public LockBackend {
   void plan(Operation operation, Fault fault, int times = 1);
   /// How often the operation was called, struck or not.
   [[nodiscard]] int calls(Operation operation) const;
+
+  /// The last release that it was asked for.
+  [[nodiscard]] ReleaseRequest last_release() const;
 
   [[nodiscard]] Capabilities capabilities() const noexcept override {
     auto capabilities = inner_->capabilities();
@@ -60,6 +64,7 @@ class FaultyBackend final : public LockBackend {
   std::shared_ptr<LockBackend> inner_;
   mutable std::mutex mutex_;
   Plan plans_[3];
+  std::optional<ReleaseRequest> last_release_;
 };
 
 }  // namespace holdfast::test

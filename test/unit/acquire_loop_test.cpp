@@ -60,6 +60,32 @@ TEST(AcquireLoop, AttemptsOnceMoreAfterTheWatchBeganAndBeforeItSleeps) {
   EXPECT_TRUE(d.then(Loop::Refused{}).is<Loop::Wait>());
 }
 
+TEST(AcquireLoop, AnIdThatIsSpentIsReplacedAtOnceAndCountsAsNoRetry) {
+  Driven d({.retries = 0});
+  d.then(Loop::IdSpent{}, 1ms);
+  ASSERT_TRUE(d.is<Loop::Attempt>());
+  EXPECT_TRUE(d.is<Loop::Attempt>()->fresh_id);
+  EXPECT_FALSE(d.is<Loop::Attempt>()->abandon) << "every attempt with it was answered";
+  EXPECT_TRUE(d.then(Loop::Granted{}, 1ms).is<Loop::Won>());
+}
+
+TEST(AcquireLoop, AnIdThatIsSpentIsReplacedForASingleAttemptToo) {
+  Driven d({.wait = 0ms});
+  EXPECT_TRUE(d.then(Loop::IdSpent{}, 1ms).is<Loop::Attempt>());
+  EXPECT_EQ(d.then(Loop::IdSpent{}).error(), ErrorCode::ServiceUnavailable);
+}
+
+TEST(AcquireLoop, AnEngineThatFindsEveryIdSpentIsNotAskedInABusyLoop) {
+  Driven d({.retries = 1, .jitter = Jitter::none});
+  EXPECT_TRUE(d.then(Loop::IdSpent{}).is<Loop::Attempt>());
+  EXPECT_EQ(d.then(Loop::IdSpent{}).delay(), 100ms);
+  EXPECT_EQ(d.wait().then(Loop::IdSpent{}).error(), ErrorCode::ServiceUnavailable);
+}
+
+TEST(AcquireLoop, AnIdThatIsSpentAfterTheWaitIsOverEndsIt) {
+  EXPECT_EQ(Driven({.wait = 1s}).then(Loop::IdSpent{}, 1s).error(), ErrorCode::ServiceUnavailable);
+}
+
 TEST(AcquireLoop, BacksOffExponentiallyUpToTheCap) {
   Driven d({.wait = no_time_limit, .retries = no_retry_limit, .jitter = Jitter::none});
   d.into_sleep();

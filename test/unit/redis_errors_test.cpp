@@ -32,6 +32,21 @@ TEST(RedisErrorTexts, AreUnderstoodAsServersBefore7WrapThem) {
   }
 }
 
+TEST(RedisErrorTexts, ShowWhichRefusalsCameBeforeTheFirstWrite) {
+  for (const auto* text :
+       {"READONLY You can't write against a read only replica.", "NOAUTH Authentication required.",
+        "LOADING Redis is loading the dataset in memory",
+        "OOM command not allowed when used memory > 'maxmemory'.",
+        "MISCONF Redis is configured to save RDB snapshots", "BUSY Redis is busy running a script.",
+        "ERR Error running script (call to f_01): @user_script:3: @user_script: 3: -OOM command not "
+        "allowed"}) {
+    EXPECT_TRUE(refused_before_writing(*reply_of("-" + std::string(text) + "\r\n"))) << text;
+  }
+  for (const auto* text : {"-ERR upstream failure\r\n", "-WRONGTYPE Operation against a key\r\n", ":0\r\n"}) {
+    EXPECT_FALSE(refused_before_writing(*reply_of(text))) << text;
+  }
+}
+
 TEST(RedisErrorTexts, OfAClusterSayThatItIsNotSupported) {
   for (const auto* text : {"MOVED 3999 127.0.0.1:6381", "ASK 3999 127.0.0.1:6381",
                            "CROSSSLOT Keys in request don't hash to the same slot"}) {

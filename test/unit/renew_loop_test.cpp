@@ -35,23 +35,78 @@ TEST(RenewLoop, RenewsAfterAThird) {
 }
 
 TEST(RenewLoop, RenewsAtOnceWhenToldToAndThenAsBefore) {
-  for (const bool auto_renew : {true, false}) {
-    auto lease = loop(auto_renew);
+  auto lease = loop();
+  const auto next = lease.next_tick();
+  lease.check_at_once();
+  EXPECT_LE(lease.next_tick(), granted_at);
+  EXPECT_EQ(lease.tick(granted_at + 1s), Step::extend);
+  lease.extend_sent(granted_at + 1s, ttl);
+  lease.extend_granted();
+  EXPECT_EQ(lease.tick(granted_at + 1s), Step::none);
+  EXPECT_EQ(lease.next_tick(), next + 1s);
+}
+
+TEST(RenewLoop, OneThatIsNotToBeRenewedIsLookedUpAtOnceAndKeepsItsLease) {
+  for (auto lease : {loop(false), RenewLoop(ttl, granted_at, true, granted_at + 20s)}) {
     const auto next = lease.next_tick();
-    lease.renew_at_once();
+    const auto proven = lease.proven_until();
+    lease.check_at_once();
     EXPECT_LE(lease.next_tick(), granted_at);
-    EXPECT_EQ(lease.tick(granted_at + 1s), Step::extend);
-    lease.extend_sent(granted_at + 1s, ttl);
-    lease.extend_granted();
+    EXPECT_EQ(lease.tick(granted_at + 1s), Step::look_up);
+    EXPECT_EQ(lease.tick(granted_at + 1s), Step::none) << "one is under way";
+    lease.look_up_found_it();
     EXPECT_EQ(lease.tick(granted_at + 1s), Step::none);
-    EXPECT_EQ(lease.next_tick(), next + 1s);
+    EXPECT_EQ(lease.next_tick(), next);
+    EXPECT_EQ(lease.proven_until(), proven);
+    EXPECT_FALSE(lease.lost());
   }
+}
+
+TEST(RenewLoop, ALookUpThatFailsIsRepeatedAfterAPause) {
+  auto lease = loop(false);
+  lease.check_at_once();
+  ASSERT_EQ(lease.tick(granted_at), Step::look_up);
+  lease.look_up_failed(granted_at + 1s);
+  EXPECT_EQ(lease.tick(granted_at + 1s), Step::none);
+  EXPECT_EQ(lease.next_tick(), granted_at + 2s);
+  EXPECT_EQ(lease.tick(granted_at + 2s), Step::look_up);
+}
+
+TEST(RenewLoop, IsLostWhenALookUpFindsNothing) {
+  auto lease = loop(false);
+  lease.check_at_once();
+  ASSERT_EQ(lease.tick(granted_at), Step::look_up);
+  EXPECT_TRUE(lease.look_up_found_nothing());
+  EXPECT_EQ(lease.lost(), LossReason::gone);
+  EXPECT_FALSE(lease.look_up_found_nothing()) << "once";
+}
+
+TEST(RenewLoop, ARenewalThatWasNotBegunIsTriedAgainAfterAPauseAndChangesNothing) {
+  auto lease = loop();
+  ASSERT_EQ(lease.tick(granted_at + 10s), Step::extend);
+  lease.extend_sent(granted_at + 10s, ttl);
+  lease.extend_not_begun(granted_at + 11s);
+  EXPECT_EQ(lease.proven_until(), proof_end(granted_at, ttl));
+  EXPECT_EQ(lease.tick(granted_at + 11s), Step::none) << "never a busy loop";
+  EXPECT_EQ(lease.next_tick(), granted_at + 12s);
+  EXPECT_EQ(lease.tick(granted_at + 12s), Step::extend);
+}
+
+TEST(RenewLoop, IsConfirmedByWhatWasAnsweredOnly) {
+  auto lease = loop();
+  EXPECT_EQ(lease.confirmed_at(), granted_at);
+  lease.extend_sent(granted_at + 1s, ttl);
+  lease.extend_unanswered(granted_at + 2s);
+  EXPECT_EQ(lease.confirmed_at(), granted_at);
+  lease.extend_sent(granted_at + 3s, ttl);
+  lease.extend_granted();
+  EXPECT_EQ(lease.confirmed_at(), granted_at + 3s);
 }
 
 TEST(RenewLoop, OneThatIsUnderWayIsFollowedByOneAtOnce) {
   auto lease = loop();
   lease.extend_sent(granted_at + 1s, ttl);
-  lease.renew_at_once();
+  lease.check_at_once();
   EXPECT_EQ(lease.tick(granted_at + 1s), Step::none) << "extends never overlap";
   lease.extend_granted();
   EXPECT_EQ(lease.tick(granted_at + 1s), Step::extend) << "that answer may be older than the loss";
@@ -90,7 +145,7 @@ TEST(RenewLoop, AnExtendThatWasStoppedBeforeItBeganChangesNothing) {
   auto lease = loop();
   const auto next = lease.next_tick();
   lease.extend_sent(granted_at + 1s, *Ttl::of(1s));
-  lease.extend_not_begun();
+  lease.extend_not_begun(granted_at + 1s);
   EXPECT_EQ(lease.proven_until(), proof_end(granted_at, ttl));
   EXPECT_EQ(lease.provable_ttl(), ttl);
   EXPECT_EQ(lease.next_tick(), next);

@@ -7,7 +7,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr BootTime now{100s};
+constexpr BootTime now{1000h};
 
 class ReleaseSentTwice : public testing::Test {
  protected:
@@ -29,6 +29,14 @@ TEST_F(ReleaseSentTwice, IsDoneAlsoIfTheNextHolderHasItAlready) {
 
 TEST_F(ReleaseSentTwice, IsNotDoneIfAnOperatorBrokeTheLock) {
   EXPECT_EQ(verdict({.broken = true, .authority = "store", .counter = 7}), RepeatedRelease::absent);
+}
+
+TEST_F(ReleaseSentTwice, IsUnknownIfTheMarkOfABreakMayHaveEndedSinceTheLockWasConfirmed) {
+  proof->confirmed = now - 23h;
+  EXPECT_EQ(verdict(as_granted), RepeatedRelease::done);
+  proof->confirmed = now - longest_break_mark;
+  EXPECT_EQ(verdict(as_granted), RepeatedRelease::unknown);
+  EXPECT_EQ(verdict({.authority = "other", .counter = 7}), RepeatedRelease::absent);
 }
 
 TEST_F(ReleaseSentTwice, IsNotDoneIfTheStoreLostItsDataOrWentBackInTime) {

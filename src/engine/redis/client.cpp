@@ -86,6 +86,13 @@ bool Client::i_lead() const noexcept {
 }
 
 void Client::send(std::unique_ptr<Call> call, const std::stop_token& stop) {
+  // Its completion may be user code: not for a thread that leads as a guest, nor for one that happens to
+  // leave when there is no thread to be had.
+  if (!call->awaited && !call->by_idle_io && !background_leader_.ensure_thread()) {
+    auto& refused = *call;
+    return refused.finish(std::move(call), Error(ErrorCode::ServiceUnavailable,
+                                                 "no thread can be started to wait for the server's answer"));
+  }
   if (stop.stop_possible()) call->on_stop_.emplace(stop, Call::OnStop{this, call.get()});
   call->sent_ = false;  // what was sent before this, and answered, is settled
   Lock lock(mutex_);
@@ -184,7 +191,9 @@ void Client::appoint(Lock& lock) {
   if (unawaited_ == 0 || background_) return;
   if (guest_expected_ && unawaited_ == by_idle_io_) return;
   background_ = true;
-  // Without the mutex: where there is no thread to be had, the job runs here and now.
+  // Without the mutex: where there is no thread to be had, the job runs here and now. Then nothing is under
+  // way but what a guest began that does not come back: every other call that no thread waits for has seen to
+  // it that there is one.
   lock.unlock();
   background_leader_.post([self = shared_from_this()] { self->lead_in_background(); });
   lock.lock();

@@ -14,6 +14,7 @@ struct Meaning {
   std::string_view mark;
   ErrorCode code;
   std::string_view message;
+  bool before_writing = false;  ///< see refused_before_writing
 };
 
 constexpr std::string_view no_permission =
@@ -26,7 +27,8 @@ constexpr std::string_view readonly = "READONLY", master_down = "MASTERDOWN";
 constexpr std::array by_word = {
     Meaning{"NOAUTH", ErrorCode::AuthFailed,
             "Redis requires a password; name a file that has it (password_file) or set "
-            "HOLDFAST_REDIS_PASSWORD"},
+            "HOLDFAST_REDIS_PASSWORD",
+            true},
     Meaning{"WRONGPASS", ErrorCode::AuthFailed, bad_credentials},
     Meaning{"NOPERM", ErrorCode::AuthFailed, no_permission},
     Meaning{"DENIED", ErrorCode::AuthFailed,
@@ -34,21 +36,22 @@ constexpr std::array by_word = {
             "address"},
     Meaning{"WRONGTYPE", ErrorCode::InvalidArgument,
             "a key that is needed here holds another kind of value; choose another key or prefix"},
-    Meaning{"LOADING", ErrorCode::ServiceUnavailable, "Redis is still loading its data"},
+    Meaning{"LOADING", ErrorCode::ServiceUnavailable, "Redis is still loading its data", true},
     Meaning{readonly, ErrorCode::ServiceUnavailable,
-            "this Redis is a read-only replica; its master is needed"},
-    Meaning{master_down, ErrorCode::ServiceUnavailable, "this Redis is a replica that has lost its master"},
+            "this Redis is a read-only replica; its master is needed", true},
+    Meaning{master_down, ErrorCode::ServiceUnavailable, "this Redis is a replica that has lost its master",
+            true},
     Meaning{"MOVED", ErrorCode::InvalidArgument, cluster_is_not_supported},
     Meaning{"ASK", ErrorCode::InvalidArgument, cluster_is_not_supported},
     Meaning{"CROSSSLOT", ErrorCode::InvalidArgument, cluster_is_not_supported},
-    Meaning{"CLUSTERDOWN", ErrorCode::ServiceUnavailable, "the Redis cluster is down"},
-    Meaning{"TRYAGAIN", ErrorCode::ServiceUnavailable, "the Redis cluster is moving these keys"},
-    Meaning{"BUSY", ErrorCode::ServiceUnavailable, "Redis is busy with somebody's long-running script"},
+    Meaning{"CLUSTERDOWN", ErrorCode::ServiceUnavailable, "the Redis cluster is down", true},
+    Meaning{"TRYAGAIN", ErrorCode::ServiceUnavailable, "the Redis cluster is moving these keys", true},
+    Meaning{"BUSY", ErrorCode::ServiceUnavailable, "Redis is busy with somebody's long-running script", true},
     Meaning{"MISCONF", ErrorCode::ServiceUnavailable,
-            "Redis refuses writes because it cannot save its data; look at its log and disk"},
+            "Redis refuses writes because it cannot save its data; look at its log and disk", true},
     Meaning{"NOREPLICAS", ErrorCode::ServiceUnavailable,
-            "Redis refuses writes because too few replicas are connected"},
-    Meaning{"OOM", ErrorCode::RateLimited, "Redis is out of memory (maxmemory)"},
+            "Redis refuses writes because too few replicas are connected", true},
+    Meaning{"OOM", ErrorCode::RateLimited, "Redis is out of memory (maxmemory)", true},
 };
 
 /// Replies of the general kind, `ERR ...`, told apart by their text.
@@ -116,6 +119,12 @@ bool is_from_replica(const redisReply& reply) noexcept {
   if (!is_error(reply)) return false;
   const auto* meaning = meaning_of(text_of(reply));
   return meaning != nullptr && (meaning->mark == readonly || meaning->mark == master_down);
+}
+
+bool refused_before_writing(const redisReply& reply) noexcept {
+  if (!is_error(reply)) return false;
+  const auto* meaning = meaning_of(text_of(reply));
+  return meaning != nullptr && meaning->before_writing;
 }
 
 bool is_noscript(const redisReply& reply) noexcept {

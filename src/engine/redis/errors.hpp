@@ -21,6 +21,10 @@ inline constexpr std::string_view cluster_is_not_supported =
 /// for has been demoted, or the wrong one was named.
 [[nodiscard]] bool is_from_replica(const redisReply& reply) noexcept;
 
+/// Whether the server refused before the first write: a script that is answered so has changed nothing. What
+/// these errors depend on does not change while a script runs.
+[[nodiscard]] bool refused_before_writing(const redisReply& reply) noexcept;
+
 /// Whether the server does not have the script that EVALSHA named (a restart, SCRIPT FLUSH, a failover): the
 /// same request as EVAL will do, and teaches it.
 [[nodiscard]] bool is_noscript(const redisReply& reply) noexcept;

@@ -149,8 +149,15 @@ struct ExtendOperation {
   }
   Result<Outcome> outcome(Shared&, const Result<Reply>& answer, const Call& call) const {
     const auto& lock = request.lock;
-    if (!answer) return answer.error().about(lock.key ? lock.key->str() : "", lock.id.str());
+    if (!answer) {
+      const auto error = answer.error().about(lock.key ? lock.key->str() : "", lock.id.str());
+      return call.was_sent() ? error : error.with(Effect::none);
+    }
     auto outcome = extend_outcome(**answer, lock);
+    // Of a call that was repeated, another copy may have been carried out, or may be yet.
+    if (!outcome && !call.was_repeated() && refused_before_writing(**answer)) {
+      return outcome.error().with(Effect::none);
+    }
     if (auto* extended = outcome ? std::get_if<Extended>(&*outcome) : nullptr; extended != nullptr) {
       extended->may_be_repeated = call.was_repeated();
     }

@@ -79,7 +79,8 @@ Error not_an_outcome(const redisReply& reply, std::string_view operation, const 
       return Error(ErrorCode::InvalidArgument, "this lock id holds another key; use a new id for each lock");
     }
     if (code == Code::id_was_released) {
-      return Error(ErrorCode::Internal, "this lock id was released already; use a new id for each lock");
+      return Error(ErrorCode::Internal, "this lock id was released already; use a new id for each lock")
+          .with(Effect::id_is_spent);
     }
     return Error(ErrorCode::Internal,
                  "Redis answered " + std::string(operation) +
@@ -161,11 +162,13 @@ Result<std::string> release_command(const Layout& layout, const LockRef& lock, R
   const auto& script = how == Release::plain      ? scripts().release
                        : how == Release::for_good ? scripts().release_for_good
                                                   : scripts().release_by_force;
-  const bool leaves_something = how != Release::plain;
-  auto command = call_on_held(layout, script, lock, by, leaves_something ? 2 : 1);
-  if (command) command->add(layout.channel_prefix());
-  if (command && leaves_something) command->add(std::to_string(request_may_be_late.count()));
-  return bytes_of(std::move(command));
+  const std::size_t arguments = how == Release::plain ? 1 : how == Release::for_good ? 2 : 3;
+  auto command = call_on_held(layout, script, lock, by, arguments);
+  if (!command) return command.error();
+  command->add(layout.channel_prefix());
+  if (how != Release::plain) command->add(std::to_string(request_may_be_late.count()));
+  if (how == Release::by_force) command->add(std::to_string(core::longest_break_mark.count()));
+  return (*std::move(command)).bytes();
 }
 
 Result<ReleaseOutcome> release_outcome(const redisReply& reply, const LockRef& lock) {

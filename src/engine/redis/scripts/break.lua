@@ -2,12 +2,13 @@
 -- the holder's own release, if it has to be repeated, is not taken for done.
 --
 -- KEYS, ARGV[1], ARGV[2] and returns as release    ARGV[3] how long the mark outlives the lease, in ms
+-- ARGV[4] how much of the lease it lasts for at most, in ms
 --
 -- The mark is a byte that is in no lock key, because those are UTF-8.
 local lease_left
 local function release()
   -- include find_held
-  lease_left = math.max(expires - now, 0)
+  lease_left = math.min(math.max(expires - now, 0), tonumber(ARGV[4]))
   -- include free_held
 end
 local code = release()
