@@ -198,6 +198,25 @@ TEST_F(RedisRenewals, UnderWayDoNotBringThemThereWhereNoOtherThreadCanBeStartedE
   EXPECT_TRUE(guard.still_held());
 }
 
+TEST_F(RedisRenewals, AreNotSentAgainBecauseTheirAnswersWereReadLate) {
+  auto guard = locks->lock("k", {.ttl = 30s, .auto_renew = false});
+  ASSERT_TRUE(guard.extend(30s));  // the server knows the script
+  const auto connections = proxy->accepted();
+  std::promise<void> reading_stops, reading_goes_on;
+  locks->is_locked("k", {}, [&](const Result<bool>&) {
+    reading_stops.set_value();
+    reading_goes_on.get_future().wait();
+  });
+  reading_stops.get_future().wait();
+  const auto answered = proxy->passed(TcpProxy::Way::to_client);
+  auto extending = std::async(std::launch::async, [&] { return guard.extend(600ms); });
+  EXPECT_TRUE(eventually([&] { return proxy->passed(TcpProxy::Way::to_client) > answered; }));
+  std::this_thread::sleep_for(110ms);  // a sixth of the ttl, after which a connection is taken for dead
+  reading_goes_on.set_value();
+  EXPECT_NO_THROW(extending.get());
+  EXPECT_EQ(proxy->accepted(), connections);
+}
+
 TEST_F(RedisRenewals, UnderWayDoNotHoldUpThreadsThatWait) {
   const auto guard = locks->lock("renewed", {.ttl = 300ms});
   std::atomic<bool> stop = false;

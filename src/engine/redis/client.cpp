@@ -222,7 +222,12 @@ void Client::lead(Lock& lock, Until&& until) noexcept {
 void Client::turn(Lock& lock) {
   if (!finished_.empty()) return run_finished(lock);
   const BootTime now = BootClock::now();
-  if (now >= look_at_) inspect(lock, now);
+  if (now >= look_at_) {
+    // Answers first: if this thread is late itself, or none led for a while, they lie here unread. The
+    // connection that brought them is not dead, nor its calls unanswered.
+    if (connection_) poll_once(lock, now);
+    inspect(lock, now);
+  }
   if (connection_) {
     flush(lock);
   } else {
