@@ -21,7 +21,7 @@ constexpr std::string_view no_permission =
     "tasks need";
 constexpr std::string_view bad_credentials = "Redis does not accept the user or password";
 constexpr std::string_view bad_request = "Redis does not accept the arguments of a command";
-constexpr std::string_view readonly = "READONLY", master_down = "MASTERDOWN";
+constexpr std::string_view wrong_type = "WRONGTYPE", readonly = "READONLY", master_down = "MASTERDOWN";
 
 /// Replies whose first word says it all.
 constexpr std::array by_word = {
@@ -33,7 +33,7 @@ constexpr std::array by_word = {
     Meaning{"DENIED", ErrorCode::AuthFailed,
             "Redis is in protected mode and accepts local connections only; give it a password or a bind "
             "address"},
-    Meaning{"WRONGTYPE", ErrorCode::InvalidArgument,
+    Meaning{wrong_type, ErrorCode::InvalidArgument,
             "a key that is needed here holds another kind of value; choose another key or prefix"},
     Meaning{"LOADING", ErrorCode::ServiceUnavailable, "Redis is still loading its data"},
     Meaning{readonly, ErrorCode::ServiceUnavailable,
@@ -104,6 +104,13 @@ std::string without_arguments(std::string_view text) {
 }
 
 }  // namespace
+
+Error error_of(const redisReply& reply, std::string_view key) {
+  const auto error = error_of(reply);
+  const auto* const meaning = meaning_of(text_of(reply));
+  if (meaning == nullptr || meaning->mark != wrong_type || key.empty()) return error;
+  return Error(error.code(), std::string(key) + ": " + error.message(), error.cause());
+}
 
 Error error_of(const redisReply& reply) {
   const auto text = text_of(reply);
