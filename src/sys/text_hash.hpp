@@ -20,9 +20,11 @@ class TextHash {
   std::size_t operator()(std::string_view text) const noexcept {
     const char* at = text.data();
     std::size_t left = text.size();
-    std::uint64_t hash = keys_[1] ^ text.size();
+    std::uint64_t hash = keys_[1];
     for (; left > 16; at += 16, left -= 16) hash = fold(load(at) ^ keys_[0], load(at + 8) ^ hash);
-    return fold(fold(first(at, left) ^ keys_[0], last(at, left) ^ hash) ^ keys_[1], keys_[2]);
+    hash = fold(first(at, left) ^ keys_[0], last(at, left) ^ hash);
+    // The length last, where what it is mixed with is not known: earlier, a text could make up for it.
+    return fold(hash ^ text.size(), keys_[2]);
   }
 
  private:
