@@ -7,8 +7,10 @@
 #include "context.hpp"
 #include "duration.hpp"
 #include "exit_codes.hpp"
+#include "locked_command.hpp"
 #include "output.hpp"
 #include "slices.hpp"
+#include "stop_after.hpp"
 #include "waiting.hpp"
 
 namespace holdfast::cli {
@@ -39,7 +41,7 @@ int refused(const Context& context, const AcquireOptions& options, const std::st
 
 /// The lock, or nothing after contention.
 std::optional<DetachedLock> attempt(Locks& locks, const std::string& key, LockOptions how,
-                                    milliseconds patience, const std::stop_token& stop = {}) {
+                                    milliseconds patience, const std::stop_token& stop) {
   try {
     return wait_in_slices(patience, [&](milliseconds wait) {
       how.wait = wait;
@@ -83,31 +85,35 @@ int acquire(const Context& context, const AcquireOptions& options) {
   // Nobody may interrupt between the grant and the moment its id is on paper.
   SignalQueue signals({SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP}, inherited);
   std::signal(SIGPIPE, SIG_IGN);
+  InterruptibleWait waiting(signals,
+                            options.quiet && !options.patience.verbose ? Saying::never : Saying::always);
   Holdfast holdfast = open(context.url_or_default());
+  warn_of_private_locks(holdfast);
   auto& locks = holdfast.locks();
+  waiting.begin_attempts();
 
-  auto lock = attempt(locks, key, how, milliseconds::zero());
-  if (!lock) {
-    if (held_by_enclosing_run(locks, key)) return refused(context, options, subject.nested);
-    if (patience == milliseconds::zero()) {
-      return refused(context, options, not_acquired_message(locks, subject, patience));
-    }
-    InterruptibleWait waiting(signals, subject.name,
-                              options.quiet && !options.patience.verbose ? Saying::never : Saying::always);
-    std::optional<int> signal;
-    try {
+  std::optional<DetachedLock> lock;
+  std::string refusal;
+  std::optional<int> signal;
+  try {
+    lock = attempt(locks, key, how, milliseconds::zero(), waiting.stop());
+    if (!lock && held_by_enclosing_run(locks, key, waiting.stop())) {
+      refusal = subject.nested;
+    } else if (!lock && patience > milliseconds::zero()) {
+      waiting.begin_waiting(subject.name);
       lock = attempt(locks, key, how, patience, waiting.stop());
-      signal = waiting.finish();
-    } catch (const Error&) {
-      signal = waiting.finish();
-      if (!signal) throw;
     }
-    if (signal) {
-      if (lock) locks.release(lock->id.str());
-      return exit_signal_base + *signal;
-    }
-    if (!lock) return refused(context, options, not_acquired_message(locks, subject, patience));
+    if (!lock && refusal.empty()) refusal = not_acquired_message(locks, subject, patience, waiting.stop());
+    signal = waiting.finish();
+  } catch (const Error&) {
+    signal = waiting.finish();
+    if (!signal) throw;
   }
+  if (signal) {
+    if (lock) locks.release(lock->id.str(), StopAfter(last_release_timeout).token());
+    return exit_signal_base + *signal;
+  }
+  if (!lock) return refused(context, options, refusal);
   try {
     print(context, options, *lock);
   } catch (...) {

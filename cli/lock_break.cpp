@@ -85,11 +85,13 @@ int break_lock(const Context& context, const BreakOptions& options) {
       only ? locks.break_lock(key, options.reason, *only) : locks.break_lock(key, options.reason);
   if (!broken) return nothing_broken(context, not_that_one(key, locks.get_by_key(key)));
   if (context.json) {
-    nlohmann::ordered_json object{{"ok", true}};
+    nlohmann::ordered_json object{{"ok", true}, {"key", key}};
     object.update(to_json(*broken));
     print_json(object);
   } else {
-    print_fields(fields_of(*broken));
+    auto fields = fields_of(*broken);
+    fields.front() = {"key", key};  // in place of its hash
+    print_fields(fields);
   }
   return exit_ok;
 }

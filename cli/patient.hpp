@@ -27,29 +27,39 @@ struct Taken {
 
 /// `attempt(wait, stop)` waits for that lock so long at most and throws as Locks::lock does; what it
 /// returns gives the lock back at its end. The first attempt does not wait, so that what need not be waited
-/// for is told at once. Other errors are thrown.
+/// for is told at once. Signals end it at any point; `waiting` is finished then. Other errors are thrown.
 template <class Attempt>
 auto take_with_patience(Locks& locks, const Subject& subject, std::chrono::milliseconds patience,
-                        SignalQueue& signals, bool verbose, const Attempt& attempt)
+                        InterruptibleWait& waiting, const Attempt& attempt)
     -> Taken<std::invoke_result_t<Attempt, std::chrono::milliseconds, std::stop_token>> {
   using std::chrono::milliseconds;
+  using Result = Taken<std::invoke_result_t<Attempt, milliseconds, std::stop_token>>;
+  const auto stop = waiting.stop();
+  const auto take = [&]() -> Result {
+    try {
+      return {.got = attempt(milliseconds::zero(), stop)};
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::AcquisitionTimeout) throw;
+    }
+    if (held_by_enclosing_run(locks, subject.key, stop)) return {.refusal = subject.nested};
+    if (patience > milliseconds::zero()) {
+      waiting.begin_waiting(subject.name);
+      try {
+        return {.got = wait_in_slices(patience, [&](milliseconds wait) { return attempt(wait, stop); })};
+      } catch (const Error& error) {
+        if (error.code() != ErrorCode::AcquisitionTimeout) throw;
+      }
+    }
+    return {.refusal = not_acquired_message(locks, subject, patience, stop)};
+  };
   try {
-    return {.got = attempt(milliseconds::zero(), std::stop_token{})};
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::AcquisitionTimeout) throw;
-  }
-  if (held_by_enclosing_run(locks, subject.key)) return {.refusal = subject.nested};
-  if (patience == milliseconds::zero()) return {.refusal = not_acquired_message(locks, subject, patience)};
-
-  InterruptibleWait waiting(signals, subject.name, verbose ? Saying::always : Saying::on_a_terminal);
-  try {
-    auto got = wait_in_slices(patience, [&](milliseconds wait) { return attempt(wait, waiting.stop()); });
+    waiting.begin_attempts();
+    auto taken = take();
     if (const auto signal = waiting.finish()) return {.signal = signal};
-    return {.got = std::move(got)};
-  } catch (const Error& error) {
+    return taken;
+  } catch (const Error&) {
     if (const auto signal = waiting.finish()) return {.signal = signal};
-    if (error.code() != ErrorCode::AcquisitionTimeout) throw;
-    return {.refusal = not_acquired_message(locks, subject, patience)};
+    throw;
   }
 }
 

@@ -22,6 +22,7 @@ struct RunOptions {
   std::string key;
   LeaseOptions lease;
   int conflict_exit_code = exit_not_acquired;
+  bool quiet = false;
 };
 
 class Run {
@@ -41,11 +42,12 @@ class Run {
 
   int operator()() {
     LockedCommand command(context_.command, times_);
+    InterruptibleWait waiting(command.signals(), saying());
     Holdfast holdfast = open(context_.url_or_default());
     warn_of_private_locks(holdfast);
 
     Guard guard;
-    if (const auto code = acquire(holdfast.locks(), command.signals(), guard)) return *code;
+    if (const auto code = acquire(holdfast.locks(), waiting, guard)) return *code;
     // The guard releases.
     if (const auto signal = command.told_to_end()) return exit_signal_base + *signal;
     const auto ending = command.run(guard, holdfast.url());
@@ -53,20 +55,24 @@ class Run {
   }
 
  private:
+  [[nodiscard]] Saying saying() const noexcept {
+    return options_.quiet && !options_.patience.verbose ? Saying::never : options_.patience.saying();
+  }
+
   /// An exit code, or nothing and a guard.
-  std::optional<int> acquire(Locks& locks, SignalQueue& signals, Guard& guard) {
+  std::optional<int> acquire(Locks& locks, InterruptibleWait& waiting, Guard& guard) {
     LockOptions how{.ttl = times_.ttl,
                     .retries = no_retry_limit,
                     .max_hold = times_.max_hold,
                     .dispose_timeout = last_release_timeout};
-    auto taken = take_with_patience(locks, subject_, wait_, signals, options_.patience.verbose,
+    auto taken = take_with_patience(locks, subject_, wait_, waiting,
                                     [&](milliseconds wait, const std::stop_token& stop) {
                                       how.wait = wait;
                                       return locks.lock(key_, how, stop);
                                     });
     if (taken.signal) return exit_signal_base + *taken.signal;
     if (taken.refusal) {
-      report_.tell(to_string(ErrorCode::AcquisitionTimeout), *taken.refusal);
+      if (!options_.quiet) report_.tell(to_string(ErrorCode::AcquisitionTimeout), *taken.refusal);
       return options_.conflict_exit_code;
     }
     guard = *std::move(taken.got);
@@ -128,6 +134,8 @@ void add_run(Command app, Context& context) {
                  "Exit with this if the lock was not acquired (default 75)")
       .value_name("N")
       .between(0, 255);
+  run.add_flag("-q,--quiet", options->quiet,
+               "Say nothing if the lock was not acquired, nor while waiting: the exit code tells");
   run.add_option("--ttl", options->lease.ttl,
                  "How long the lock outlives a dead holder; renewed while the command runs (default 30)")
       .value_name("DURATION");

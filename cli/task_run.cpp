@@ -15,6 +15,7 @@
 #include "output.hpp"
 #include "patient.hpp"
 #include "progress_writer.hpp"
+#include "stop_after.hpp"
 #include "task_access.hpp"
 #include "usage_error.hpp"
 #include "waiting.hpp"
@@ -61,15 +62,17 @@ class TaskRun {
     std::optional<ProgressWriter> variables;  // outlives the thread that gives it lines
     CommandOutput output;
     LockedCommand command(context_.command, times_, output.redirections());
+    InterruptibleWait waiting(command.signals(), options_.patience.saying());
     auto opened = open_tasks(context_);
-    id_ = options_.id ? *options_.id : opened.tasks.create(owner_, request_).id;
+    waiting.begin_attempts();
+    if (const auto signal = name_task(opened, waiting)) return exit_signal_base + *signal;
     // One that was there before is ours only when it is claimed; there may be none.
     if (!options_.id) tell_id();
     warn_of_private_locks(opened.holdfast);
     const auto subject = Subject::task(id_, Tasks::lock_key(owner_, id_));
     const EndingReport report(context_.json, subject, times_);
     Claim claim;
-    if (const auto code = take(opened, command.signals(), subject, report, claim)) return *code;
+    if (const auto code = take(opened, waiting, subject, report, claim)) return *code;
     if (options_.id) tell_id();
     claimed_ = claim.task();
     if (const auto signal = command.told_to_end()) return called_off_before_start(opened, claim, *signal);
@@ -99,6 +102,25 @@ class TaskRun {
   }
 
  private:
+  /// Creates the task, unless it is there already. A signal that ended that.
+  std::optional<int> name_task(OpenedTasks& opened, InterruptibleWait& waiting) {
+    if (options_.id) {
+      id_ = *options_.id;
+      return std::nullopt;
+    }
+    try {
+      id_ = opened.tasks.create(owner_, request_, waiting.stop()).id;
+    } catch (const Error& error) {
+      const auto signal = waiting.finish();
+      if (!signal) throw;
+      if (error.transient()) {
+        complain("warning: the store did not answer whether it created the task; see holdfast task list");
+      }
+      return signal;
+    }
+    return std::nullopt;
+  }
+
   /// Before anything of the command: whoever started us may want to look at the task, or to cancel it.
   void tell_id() const {
     if (context_.json) {
@@ -109,19 +131,22 @@ class TaskRun {
   }
 
   /// An exit code, or nothing and a claim.
-  std::optional<int> take(OpenedTasks& opened, SignalQueue& signals, const Subject& subject,
+  std::optional<int> take(OpenedTasks& opened, InterruptibleWait& waiting, const Subject& subject,
                           const EndingReport& report, Claim& claim) {
     LockOptions how{.ttl = times_.ttl,
                     .retries = no_retry_limit,
                     .max_hold = times_.max_hold,
                     .dispose_timeout = last_release_timeout};
-    auto taken =
-        take_with_patience(opened.holdfast.locks(), subject, wait_, signals, options_.patience.verbose,
-                           [&](milliseconds wait, const std::stop_token& stop) {
-                             how.wait = wait;
-                             return claim_it(opened, how, stop);
-                           });
-    if (taken.signal) return exit_signal_base + *taken.signal;
+    auto taken = take_with_patience(opened.holdfast.locks(), subject, wait_, waiting,
+                                    [&](milliseconds wait, const std::stop_token& stop) {
+                                      how.wait = wait;
+                                      return claim_it(opened, how, stop);
+                                    });
+    if (taken.signal) {
+      // One under a request key may be another process's work.
+      if (!options_.id && request_.request_key.empty()) cancel_new_task(opened);
+      return exit_signal_base + *taken.signal;
+    }
     if (taken.refusal) {
       report.tell(to_string(ErrorCode::AcquisitionTimeout), *taken.refusal);
       return options_.conflict_exit_code;
@@ -145,9 +170,19 @@ class TaskRun {
   /// Whoever asked us to end does not want the command to begin. A task that was made for it would wait for
   /// nobody; one that was there before is left to the next.
   int called_off_before_start(OpenedTasks& opened, Claim& claim, int signal) const {
-    if (!options_.id) opened.tasks.cancel(owner_, id_, "ended by a signal before the command began");
+    if (!options_.id) cancel_new_task(opened);
     let_go(claim);
     return exit_signal_base + signal;
+  }
+
+  void cancel_new_task(OpenedTasks& opened) const {
+    try {
+      const StopAfter limit(last_release_timeout);
+      opened.tasks.cancel(owner_, id_, "ended by a signal before the command began", limit.token());
+    } catch (const Error& error) {
+      complain("warning: the task " + quote(id_) + " was not cancelled (" + printable(error.what()) +
+               "). It ends with its ttl");
+    }
   }
 
   /// Now, and not at our end, for which a reader of our output may let us wait.

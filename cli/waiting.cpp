@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "duration.hpp"
+#include "exit_codes.hpp"
 #include "output.hpp"
 #include "system_error.hpp"
 
@@ -37,51 +38,82 @@ milliseconds Patience::length() const {
   return wait ? parse_duration("--wait", *wait) : by_default;
 }
 
-InterruptibleWait::InterruptibleWait(SignalQueue& signals, std::string name, Saying saying)
+InterruptibleWait::InterruptibleWait(SignalQueue& signals, Saying saying)
     : signals_(signals),
-      name_(std::move(name)),
       says_(saying == Saying::always || (saying == Saying::on_a_terminal && isatty(STDERR_FILENO) == 1)),
-      end_(checked(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "cannot make an eventfd")),
+      changed_(checked(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "cannot make an eventfd")),
       thread_([this] { listen(); }) {}
 
 InterruptibleWait::~InterruptibleWait() {
   finish();
 }
 
+void InterruptibleWait::enter(Stage stage, std::string name) {
+  {
+    const std::lock_guard lock(mutex_);
+    stage_ = stage;
+    name_ = std::move(name);
+  }
+  eventfd_write(changed_.get(), 1);
+}
+
+void InterruptibleWait::begin_attempts() noexcept {
+  enter(Stage::attempting);
+}
+
+void InterruptibleWait::begin_waiting(std::string name) {
+  enter(Stage::waiting, std::move(name));
+}
+
 std::optional<int> InterruptibleWait::finish() {
   if (thread_.joinable()) {
-    eventfd_write(end_.get(), 1);
+    enter(Stage::finished);
     thread_.join();
   }
   return signal_;
 }
 
+void InterruptibleWait::end_by(int signal) {
+  {
+    // Under the mutex: begin_attempts() does not return while this process is about to end.
+    const std::lock_guard lock(mutex_);
+    if (stage_ == Stage::opening) _exit(exit_signal_base + signal);
+  }
+  signal_ = signal;
+  stop_.request_stop();
+}
+
 void InterruptibleWait::listen() {
-  int timeout = says_ ? 1000 : -1;
+  int timeout = -1;
   while (true) {
-    std::array<pollfd, 2> watched{{{signals_.descriptor(), POLLIN, 0}, {end_.get(), POLLIN, 0}}};
+    std::array<pollfd, 2> watched{{{signals_.descriptor(), POLLIN, 0}, {changed_.get(), POLLIN, 0}}};
     const int ready = poll(watched.data(), watched.size(), timeout);
     if (ready == 0) {
       complain("waiting for " + name_ + " ...");
       timeout = -1;
     }
-    if (watched[1].revents != 0) return;
+    if (watched[1].revents != 0) {
+      eventfd_t changes = 0;
+      eventfd_read(changed_.get(), &changes);
+      const std::lock_guard lock(mutex_);
+      if (stage_ == Stage::finished) return;
+      if (stage_ == Stage::waiting && says_) timeout = 1000;
+    }
     while (const auto signal = signals_.take()) {
       if (*signal == SIGTSTP) {
         stop_by(SIGTSTP, false);
       } else if (*signal == SIGINT || *signal == SIGTERM || *signal == SIGHUP || *signal == SIGQUIT) {
-        signal_ = *signal;
-        stop_.request_stop();
-        return;
+        return end_by(*signal);
       }
     }
   }
 }
 
-std::string not_acquired_message(Locks& locks, const Subject& subject, milliseconds waited) {
+std::string not_acquired_message(Locks& locks, const Subject& subject, milliseconds waited,
+                                 const std::stop_token& stop) {
   std::string message = subject.taken;
   try {
-    if (const auto holder = locks.get_by_key(subject.key)) {
+    if (const auto holder = locks.get_by_key(subject.key, stop)) {
       message += ", for " + describe(time_until(holder->expires_at_ms)) + " more unless it is renewed";
     }
   } catch (const Error&) {  // only a nicety is missing
@@ -92,10 +124,10 @@ std::string not_acquired_message(Locks& locks, const Subject& subject, milliseco
   return message + "; leave out -n to wait for it, or use -w DURATION instead";
 }
 
-bool held_by_enclosing_run(Locks& locks, const std::string& key) {
+bool held_by_enclosing_run(Locks& locks, const std::string& key, const std::stop_token& stop) {
   const char* chain = std::getenv("HOLDFAST_CHAIN");
   if (chain == nullptr || *chain == '\0') return false;
-  const auto holder = locks.get_by_key_raw(key);
+  const auto holder = locks.get_by_key_raw(key, stop);
   if (!holder) return false;
   std::string_view rest = chain;
   while (!rest.empty()) {

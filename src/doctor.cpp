@@ -1,3 +1,6 @@
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <holdfast/doctor.hpp>
 #include <holdfast/open.hpp>
 #include <holdfast/redis.hpp>
@@ -15,6 +18,15 @@ Result<std::vector<Finding>> examine_sqlite(std::string_view path) {
   if (!file) return file.error();
   std::error_code ignored;
   if (std::filesystem::exists(file->parent_path(), ignored)) return sqlite::examine(*file);
+  // Its first use makes the directories that are missing: in the first one that is there.
+  auto there = file->parent_path();
+  while (there.has_relative_path() && !std::filesystem::exists(there, ignored)) there = there.parent_path();
+  if (::faccessat(AT_FDCWD, there.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
+    return std::vector<Finding>{
+        {Severity::problem, "file",
+         file->string() + " does not exist, and this user cannot create its directory in " + there.string(),
+         "set HOME or XDG_STATE_HOME to a directory that this user can write to, or use sqlite:PATH"}};
+  }
   return std::vector<Finding>{
       {Severity::note, "file", file->string() + " does not exist yet; its first use creates it", {}}};
 }

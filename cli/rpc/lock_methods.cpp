@@ -141,11 +141,10 @@ asio::awaitable<Json> subscribe(Call call) {
 }
 
 constexpr std::array acquire_parameters{Parameter{"key", Kind::text}, Parameter{"ttlMs", Kind::milliseconds}};
-constexpr std::array lock_parameters{Parameter{"key", Kind::text},
-                                     Parameter{"ttlMs", Kind::milliseconds, Need::optional},
-                                     Parameter{"waitMs", Kind::milliseconds, Need::optional},
-                                     Parameter{"retries", Kind::count, Need::optional},
-                                     Parameter{"maxHoldMs", Kind::milliseconds, Need::optional}};
+constexpr std::array lock_parameters{
+    Parameter{"key", Kind::text}, Parameter{"ttlMs", Kind::milliseconds, Need::optional},
+    Parameter{"waitMs", Kind::wait, Need::optional}, Parameter{"retries", Kind::count, Need::optional},
+    Parameter{"maxHoldMs", Kind::milliseconds, Need::optional}};
 constexpr std::array id_parameter{Parameter{"lockId", Kind::text}};
 constexpr std::array extend_parameters{Parameter{"lockId", Kind::text},
                                        Parameter{"ttlMs", Kind::milliseconds}};

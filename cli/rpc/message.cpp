@@ -1,6 +1,7 @@
 #include "rpc/message.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <nlohmann/json.hpp>
 
@@ -96,8 +97,41 @@ std::string without_lone_surrogates(std::string text) {
   return text;
 }
 
+/// The text with a zero of the same length for each number that no double can hold, and no parser here takes.
+std::string without_huge_numbers(std::string text) {
+  constexpr std::string_view of_numbers = "+-.0123456789eE";
+  for (std::size_t at = 0; at < text.size();) {
+    if (text[at] == '"') {
+      for (++at; at < text.size() && text[at] != '"'; ++at) at += text[at] == '\\' ? 1 : 0;
+      ++at;
+    } else if (text[at] == '-' || (text[at] >= '0' && text[at] <= '9')) {
+      const auto length = std::min(text.find_first_not_of(of_numbers, at), text.size()) - at;
+      if (length > 2 && !nlohmann::json::accept(std::string_view(text).substr(at, length))) {
+        text.replace(at, length, "0." + std::string(length - 2, '0'));
+      }
+      at += length;
+    } else {
+      ++at;
+    }
+  }
+  return text;
+}
+
+/// A way to make readable what a client sent, for its id alone.
+struct Mending {
+  std::string (*mend)(std::string);
+  const char* why;
+};
+constexpr std::array mendings = {
+    Mending{without_lone_surrogates,
+            "the request contains half of a surrogate pair (\\ud800 to \\udfff without its "
+            "other half), which is not valid Unicode; nothing was done"},
+    Mending{without_huge_numbers,
+            "the request contains a number that no double can hold (beyond 1.8e308); nothing was done"}};
+
 /// What to answer for a message that had to be mended; by its id, if that is what the client wrote.
-Refusal refusal_of_mended(const Json& mended, std::string_view as_sent, const Refusal& otherwise) {
+Refusal refusal_of_mended(const Json& mended, std::string_view as_sent, const Refusal& otherwise,
+                          const char* why) {
   const auto parsed = parse_one(mended);
   const auto* const request = std::get_if<Request>(&parsed);
   if (request == nullptr || !request->id) return otherwise;
@@ -105,11 +139,7 @@ Refusal refusal_of_mended(const Json& mended, std::string_view as_sent, const Re
     const auto at = static_cast<std::size_t>(value.data() - mended.str().data());
     if (name == "id" && as_sent.substr(at, value.size()) != value) return otherwise;
   }
-  return {
-      .id = *request->id,
-      .failure = bad_params("the request contains half of a surrogate pair (\\ud800 to \\udfff without its "
-                            "other half), which is not valid Unicode; nothing was done")
-                     .failure()};
+  return {.id = *request->id, .failure = bad_params(why).failure()};
 }
 
 }  // namespace
@@ -119,15 +149,19 @@ Incoming parse_line(std::string_view line) {
   line.remove_prefix(std::min(line.find_first_not_of(" \t\r\n"), line.size()));
   auto json = Json::parse(line);
   std::optional<Refusal> refused;
+  const char* why = "";
   if (!json) {
     refused = not_json(json.error());
-    json = Json::parse(without_lone_surrogates(std::string(line)));
+    for (auto mending = mendings.begin(); !json && mending != mendings.end(); ++mending) {
+      json = Json::parse(mending->mend(std::string(line)));
+      why = mending->why;
+    }
     if (!json) return {.messages = {*refused}};
   }
   const auto parsed = [&](Json message, std::size_t at) -> Parsed {
     const auto as_sent = line.substr(at, message.str().size());
     if (as_sent == message.str()) return parse_one(message);
-    return refusal_of_mended(message, as_sent, *refused);
+    return refusal_of_mended(message, as_sent, *refused, why);
   };
   if (!json->str().starts_with('[')) return {.messages = {parsed(*json, 0)}};
 
@@ -150,7 +184,8 @@ Refusal refusal_of_long_line(std::size_t limit) {
 }
 
 std::string comparable_id(std::string_view id) {
-  return nlohmann::json::parse(id).dump();
+  // A number as it is written: two large ones may be one double.
+  return is_text(id) ? nlohmann::json::parse(id).dump() : std::string(id);
 }
 
 std::string answer(std::string_view id, const Json& result) {

@@ -47,7 +47,8 @@ inline constexpr std::size_t max_id_bytes = 1024;
 /// For a line that nobody kept.
 [[nodiscard]] Refusal refusal_of_long_line(std::size_t limit);
 
-/// Ids are compared by value: "a" and "\u0061" are the same. For an id as in Request.
+/// Ids are compared by value: "a" and "\u0061" are the same. Numbers are compared as they are written. For an
+/// id as in Request.
 [[nodiscard]] std::string comparable_id(std::string_view id);
 
 // Answers and notifications, each one line without its newline.

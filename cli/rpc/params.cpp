@@ -17,10 +17,12 @@ bool is_number(std::string_view json) noexcept {
 }
 
 /// A number without a fraction, however it is written (30000, 3e4, 30000.0), as far as a double is exact.
-std::optional<std::uint64_t> whole_number(std::string_view json) {
+enum class Beyond : std::uint8_t { refused, clamped };
+std::optional<std::uint64_t> whole_number(std::string_view json, Beyond beyond = Beyond::refused) {
   constexpr double largest = 9007199254740991.0;
   if (!is_number(json)) return std::nullopt;
-  const auto number = nlohmann::json::parse(json).get<double>();
+  auto number = nlohmann::json::parse(json).get<double>();
+  if (beyond == Beyond::clamped) number = std::min(number, largest);
   const bool in_range = number >= 0 && number <= largest;
   if (!in_range || std::floor(number) != number) return std::nullopt;
   return static_cast<std::uint64_t>(number);
@@ -50,6 +52,8 @@ bool fits(Kind kind, std::string_view json) {
   switch (kind) {
     case Kind::text:
       return json.front() == '"';
+    case Kind::wait:
+      return whole_number(json, Beyond::clamped).has_value();
     case Kind::milliseconds:
     case Kind::count:
       return whole_number(json).has_value();
@@ -86,6 +90,7 @@ std::string_view describe(Kind kind) noexcept {
     case Kind::text:
       return "a string";
     case Kind::milliseconds:
+    case Kind::wait:
       return "a whole number of milliseconds, not negative";
     case Kind::count:
       return "a whole number, not negative";
@@ -137,7 +142,9 @@ std::string Params::text(std::string_view name) const {
 }
 
 std::chrono::milliseconds Params::milliseconds(std::string_view name) const {
-  return std::chrono::milliseconds(static_cast<std::int64_t>(count(name)));
+  // Any longer time is as good as 285 000 years.
+  return std::chrono::milliseconds(
+      static_cast<std::int64_t>(whole_number(value(name), Beyond::clamped).value()));
 }
 
 std::uint64_t Params::count(std::string_view name) const {

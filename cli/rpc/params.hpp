@@ -15,7 +15,8 @@ namespace holdfast::cli::rpc {
 enum class Kind : std::uint8_t {
   text,
   milliseconds,  ///< a whole number, 0 or more
-  count,         ///< the same, of something else
+  wait,          ///< the same, however large
+  count,         ///< as milliseconds, of something else
   fence,         ///< its 15 digits as a string, or the plain number
   id,            ///< of a request: a string or a number
   object,

@@ -267,7 +267,7 @@ constexpr auto wait_parameters =
     joined(task, std::array{Parameter{"timeoutMs", Kind::milliseconds, Need::optional}});
 constexpr auto claim_parameters =
     joined(task, std::array{Parameter{"ttlMs", Kind::milliseconds, Need::optional},
-                            Parameter{"waitMs", Kind::milliseconds, Need::optional},
+                            Parameter{"waitMs", Kind::wait, Need::optional},
                             Parameter{"retries", Kind::count, Need::optional},
                             Parameter{"maxHoldMs", Kind::milliseconds, Need::optional}});
 

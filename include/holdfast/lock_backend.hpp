@@ -26,6 +26,9 @@ struct Capabilities {
   /// engine that says false must never keep its caller waiting: the thread that notices losses begins
   /// renewals.
   bool blocks = false;
+  /// A transient failure means that nothing was changed, not that it is unknown: an acquire that failed needs
+  /// no release.
+  bool failure_changes_nothing = false;
 };
 
 /// What a change must outlive before it is answered.
@@ -179,7 +182,8 @@ class IdleIo {
 /// `Done` exactly once with a Result: inline before returning (memory, SQLite) or later from another
 /// thread. Failures are one of the transient codes, AuthFailed, InvalidArgument, Aborted or Internal;
 /// contention and absence are outcomes. A transient failure of a change means *unknown*: it may have taken
-/// effect, unless the error says otherwise (Effect::none). An operation ends with NetworkTimeout at its
+/// effect, unless the error says otherwise (Effect::none) or the engine always rolls back
+/// (Capabilities::failure_changes_nothing). An operation ends with NetworkTimeout at its
 /// request's `deadline` and with Aborted, if it has not begun, when its stop token is triggered.
 ///
 /// Time. `now` is the engine's clock; the caller's clock is never stored. At its expiry a lock is gone:
@@ -216,7 +220,7 @@ class LockBackend {
   /// Sent more than once (`asked_before`, or repeated by the engine after a lost answer) and finding nothing,
   /// it is Released if the request's proof holds, the authority and the fence counter are still the grant's,
   /// and no operator broke the lock; an Absence if one of these is known to fail; else NetworkTimeout:
-  /// unknown. An engine whose failures always mean that nothing was done (SQLite) answers what it finds.
+  /// unknown. An engine whose failures change nothing (SQLite) answers what it finds.
   virtual void release(ReleaseRequest request, std::stop_token stop, Done<ReleaseOutcome> done) = 0;
 
   /// Sets the expiry to now + ttl, replacing what was left (longer or shorter), if this id holds the lock.

@@ -9,8 +9,11 @@
 
 namespace holdfast {
 
-inline constexpr Capabilities sqlite_capabilities{
-    .backend = "sqlite", .supports_fencing = true, .time_authority = TimeAuthority::server, .blocks = true};
+inline constexpr Capabilities sqlite_capabilities{.backend = "sqlite",
+                                                  .supports_fencing = true,
+                                                  .time_authority = TimeAuthority::server,
+                                                  .blocks = true,
+                                                  .failure_changes_nothing = true};
 
 struct SqliteOptions {
   /// How long one operation may wait for other writers of the file before it ends as ServiceUnavailable.

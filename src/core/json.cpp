@@ -25,10 +25,15 @@ class Complaint final : public nlohmann::json_sax<nlohmann::json> {
   bool end_array() override { return true; }
   bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception& error) override {
     text_ = error.what();
+    constexpr int number_overflow = 406;
+    is_huge_number_ = error.id == number_overflow;
     return false;
   }
 
+  [[nodiscard]] bool is_huge_number() const noexcept { return is_huge_number_; }
+
  private:
+  bool is_huge_number_ = false;
   std::string text_;
 };
 
@@ -51,6 +56,10 @@ Result<Json> Json::parse(std::string_view text) {
   }
   Complaint complaint;
   if (nlohmann::json::sax_parse(value, &complaint)) return Json(std::string(value));
+  if (complaint.is_huge_number()) {
+    return Error(ErrorCode::InvalidArgument, "this JSON has a number that no double can hold",
+                 complaint.text());
+  }
   return Error(ErrorCode::InvalidArgument, "this is no JSON", complaint.text());
 }
 

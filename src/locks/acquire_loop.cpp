@@ -100,8 +100,17 @@ AcquireLoop::Action AcquireLoop::on(const Refused& refused, BootTime now) {
 }
 
 AcquireLoop::Action AcquireLoop::on(const Failed& failed, BootTime now) {
-  if (!failed.error.transient()) return Lost{failed.error, id_is_unanswered_};
-  id_is_unanswered_ = true;
+  if (!failed.error.transient()) {
+    // An answer that cannot be read may have been a grant.
+    const bool may_be_granted =
+        failed.error.code() == ErrorCode::Internal && !policy_.failure_changes_nothing;
+    return Lost{failed.error, id_is_unanswered_ || may_be_granted};
+  }
+  if (policy_.failure_changes_nothing) {
+    id_is_spent_ = true;
+  } else {
+    id_is_unanswered_ = true;
+  }
   last_error_ = failed.error;
   expiry_at_ = never;
   return wait_or_give_up(now);

@@ -11,11 +11,30 @@ void LockRuntime::start_threads() {
 }
 
 void LockRuntime::abandon(const LockKey& key, const LockId& id) {
+  {
+    const std::lock_guard lock(abandoned_->mutex);
+    ++abandoned_->count;
+  }
   // The backend, not the runtime: the job must not be what keeps its own thread's owner alive.
-  renewer.post([backend = backend, key, id] {
+  renewer.post([backend = backend, abandoned = abandoned_, key, id] {
     // Whether it held anything, or could be reached at all, changes nothing: the lease ends by itself.
-    (void)locks::release(*backend, {.lock = {.id = id, .key = key}, .durability = Durability::process});
+    (void)locks::release(*backend, {.lock = {.id = id, .key = key}, .durability = Durability::process},
+                         abandoned->stop.get_token());
+    {
+      const std::lock_guard lock(abandoned->mutex);
+      --abandoned->count;
+    }
+    abandoned->changed.notify_all();
   });
+}
+
+LockRuntime::~LockRuntime() {
+  // On a thread of the library the pool does not wait either; in a forked child there is nothing to wait for.
+  if (!home.is_here() || sys::WorkerPool::on_library_thread()) return;
+  std::unique_lock lock(abandoned_->mutex);
+  abandoned_->changed.wait_for(lock, last_abandon_timeout, [this] { return abandoned_->count == 0; });
+  lock.unlock();
+  abandoned_->stop.request_stop();
 }
 
 void LockRuntime::granted_by(const std::string& authority) {

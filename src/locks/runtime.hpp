@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <holdfast/guard.hpp>
 #include <holdfast/lock_backend.hpp>
 #include <holdfast/locks.hpp>
@@ -8,6 +9,7 @@
 #include <holdfast/observer.hpp>
 #include <memory>
 #include <mutex>
+#include <stop_token>
 #include <string>
 
 #include "flow/flow.hpp"
@@ -35,7 +37,8 @@ class LockRuntime {
       : observer(std::move(told)),
         backend(std::move(engine)),
         log(std::move(sink)),
-        backend_name(backend->capabilities().backend) {}
+        backend_name(backend->capabilities().backend),
+        failure_changes_nothing(backend->capabilities().failure_changes_nothing) {}
 
   [[nodiscard]] static Guard guard(std::shared_ptr<HeldLock> held) noexcept { return Guard(std::move(held)); }
   /// What stands behind them, for policies built on locks.
@@ -46,10 +49,18 @@ class LockRuntime {
     return flow::Flow::completing(background, sys::CallersContext::of(observer.get()));
   }
 
+  /// Waits for abandoned ids to be released, not for long; their leases end anyway.
+  ~LockRuntime();
+  LockRuntime(const LockRuntime&) = delete;
+  LockRuntime& operator=(const LockRuntime&) = delete;
+
+  /// How long that is.
+  static constexpr std::chrono::milliseconds last_abandon_timeout{1000};
+
   /// Starts the threads, besides the timer's, that no guard can do without. Throws Internal if there are none
   /// to be had.
   void start_threads();
-  /// Releases an id that may hold the lock though nobody knows, in the background.
+  /// Releases an id that may hold the lock though no caller knows, in the background.
   void abandon(const LockKey& key, const LockId& id);
   /// Releases a lock in the background that nobody guards any more. Only for engines that block: whoever lets
   /// go of this runtime last waits for it, so a program that ends right after has released its locks.
@@ -70,6 +81,7 @@ class LockRuntime {
   const std::shared_ptr<LockBackend> backend;
   const std::shared_ptr<Log> log;
   const std::string_view backend_name;
+  const bool failure_changes_nothing;
   const sys::Birthplace home;
   /// Renewals, releases that nobody waits for, and callbacks.
   const sys::Unfinished unfinished;
@@ -83,6 +95,14 @@ class LockRuntime {
   sys::WorkerPool renewer{16};
 
  private:
+  /// The releases of abandoned ids that are under way.
+  struct Abandoned {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::size_t count = 0;
+    std::stop_source stop;
+  };
+  const std::shared_ptr<Abandoned> abandoned_ = std::make_shared<Abandoned>();
   std::mutex authority_mutex_;
   std::string last_authority_ = backend->authority();
   std::atomic<std::uint64_t> store_changes_ = 0;

@@ -49,6 +49,7 @@ TEST_P(LockBreak, TakesTheLockWithoutTouchingTheFenceCounter) {
   EXPECT_EQ(told.at("ok"), true);
   EXPECT_EQ(told.at("fence"), first.at("fence"));
   EXPECT_EQ(told.at("expiresAtMs"), first.at("expiresAtMs"));
+  EXPECT_EQ(told.at("key"), "k");
   for (const char* name : {"keyHash", "lockIdHash", "acquiredAtMs"}) EXPECT_TRUE(told.contains(name)) << name;
   EXPECT_FALSE(told.contains("lockId"));
   EXPECT_EQ((broken.out + broken.err).find(first.at("lockId").get<std::string>()), std::string::npos);

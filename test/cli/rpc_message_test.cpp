@@ -60,6 +60,8 @@ TEST(RpcMessages, AnIdGoesBackAsItWasWritten) {
 TEST(RpcMessages, IdsAreComparedByValue) {
   EXPECT_EQ(comparable_id(R"("\u0061")"), comparable_id(R"("a")"));
   EXPECT_NE(comparable_id(R"("1")"), comparable_id("1"));
+  EXPECT_NE(comparable_id("18446744073709551617"), comparable_id("18446744073709551618"));
+  EXPECT_EQ(comparable_id("18446744073709551617"), comparable_id("18446744073709551617"));
 }
 
 TEST(RpcMessages, WhatIsNotJsonIsAParseError) {
@@ -102,6 +104,17 @@ TEST(RpcMessages, HalfASurrogatePairConcernsItsOwnRequestInABatch) {
   EXPECT_EQ(std::get<Refusal>(incoming.messages[1]).id, "2");
   EXPECT_EQ(std::get<Refusal>(incoming.messages[1]).failure.code, -32602);
   EXPECT_EQ(std::get<Request>(incoming.messages[2]).id, "3");
+}
+
+TEST(RpcMessages, ANumberThatNoDoubleHoldsIsAnsweredByItsRequestsId) {
+  for (const std::string number : {"1E400", "-1e999", "9" + std::string(400, '9')}) {
+    const auto refusal =
+        refusal_of(R"({"jsonrpc":"2.0","id":7,"method":"x","params":{"t":"1e999 \"","v":)" + number + "}}");
+    EXPECT_EQ(refusal.id, "7") << number;
+    EXPECT_EQ(refusal.failure.code, -32602) << number;
+    EXPECT_NE(refusal.failure.message.find("double"), std::string::npos) << refusal.failure.message;
+  }
+  EXPECT_EQ(refusal_of(R"({"jsonrpc":"2.0","id":1e999,"method":"x"})").id, "null");
 }
 
 TEST(RpcMessages, AParseErrorDoesNotRepeatALongLine) {

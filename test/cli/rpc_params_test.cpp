@@ -97,6 +97,19 @@ TEST(RpcParams, AWrongTypeIsToldWithTheRightOne) {
             "id: must be the id of a request: a string or a number");
 }
 
+TEST(RpcParams, AWaitMayBeHoweverLarge) {
+  constexpr std::array<Parameter, 1> waiting{{{"waitMs", Kind::wait}}};
+  for (const auto* large : {"9007199254740991", "9007199254740993", "4611686018427387904", "1e300"}) {
+    const Params params(Json::parse(std::string(R"({"waitMs":)") + large + "}").value_or_throw(), waiting);
+    EXPECT_EQ(params.milliseconds("waitMs").count(), 9007199254740991) << large;
+  }
+  for (const auto* wrong : {"-1", "1.5", "-1e300", "\"1\""}) {
+    EXPECT_THROW(Params(Json::parse(std::string(R"({"waitMs":)") + wrong + "}").value_or_throw(), waiting),
+                 FailedRequest)
+        << wrong;
+  }
+}
+
 TEST(RpcParams, AWholeNumberMayBeWrittenAsOtherLanguagesDo) {
   for (const auto* thousand : {"1000", "1000.0", "1e3", "1E+3"}) {
     const auto params = params_of(std::string(R"({"key":"k","ttlMs":)") + thousand + "}");

@@ -284,11 +284,21 @@ TEST_F(Run, BackgroundProcessesOfACommandThatEndedAreLeftAlone) {
   kill(left, SIGKILL);
 }
 
+TEST_F(Run, QuietlyItSaysNothingIfTheLockIsTaken) {
+  const auto other = holder();
+  const auto result = shell("true", {"-n", "-q", "-E", "0"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.err, "");
+  EXPECT_EQ(shell("true", {"-w", "1.3", "-q", "--verbose"}).err, "holdfast: waiting for \"k\" ...\n");
+}
+
 TEST_F(Run, ALockInMemoryComesWithAWarning) {
   const auto result = holdfast({"--url", "memory:", "run", "k", "--", "echo", "ran"});
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(result.out, "ran\n");
   EXPECT_NE(result.err.find("private to this process"), std::string::npos);
+  EXPECT_NE(holdfast({"--url", "memory:", "lock", "acquire", "k"}).err.find("private to this process"),
+            std::string::npos);
 }
 
 }  // namespace

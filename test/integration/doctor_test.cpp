@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
+#include <sqlite3.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <holdfast/doctor.hpp>
@@ -238,6 +240,36 @@ TEST(EmbeddedDoctor, FailsAsOpenDoes) {
   EXPECT_EQ(examine("").error().code(), ErrorCode::InvalidArgument);
   EXPECT_EQ(examine("mysql://u:sesame@h").error().code(), ErrorCode::InvalidArgument);
   EXPECT_EQ(examine("memory:").value_or_throw().size(), 1U);
+}
+
+TEST(EmbeddedDoctor, FindsARowThatIsNoLock) {
+  const TempDir dir;
+  const auto file = (dir / "locks.db").string();
+  {
+    auto hf = open("sqlite:" + file);
+    (void)hf.locks().lock("a");
+  }
+  sqlite3* raw = nullptr;
+  ASSERT_EQ(sqlite3_open(file.c_str(), &raw), SQLITE_OK);
+  EXPECT_EQ(
+      sqlite3_exec(raw,
+                   "INSERT INTO locks (key, id, fence, deadline_ms, ttl_ms, acquired_at_ms, "
+                   "expires_at_ms, durable) VALUES (x'6b', 'short', 1, 9223372036854775807, 1, 1, 1, 1)",
+                   nullptr, nullptr, nullptr),
+      SQLITE_OK);
+  sqlite3_close(raw);
+  EXPECT_EQ(worst_of(examine("sqlite:" + file).value_or_throw(), "locks"), Severity::problem);
+}
+
+TEST(EmbeddedDoctor, DoesNotApproveOfAFileThatThisUserCannotCreate) {
+  const TempDir dir;
+  ::chmod(dir.path().c_str(), 0555);
+  const bool is_root = ::geteuid() == 0;
+  if (is_root) ASSERT_EQ(::seteuid(65534), 0);
+  const auto findings = examine("sqlite:" + (dir / "new.db").string());
+  if (is_root) ASSERT_EQ(::seteuid(0), 0);
+  ::chmod(dir.path().c_str(), 0700);
+  EXPECT_EQ(worst_of(findings.value_or_throw(), "file"), Severity::problem);
 }
 
 }  // namespace

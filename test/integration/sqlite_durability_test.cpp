@@ -1,3 +1,4 @@
+#include <sqlite3.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -67,6 +68,20 @@ class SqliteDurability : public SqliteTest {
   test::TempDir scratch;
   static constexpr std::uintmax_t header_bytes = 32, frame_bytes = 24 + 1024;
 };
+
+TEST_F(SqliteDurability, ANewFileHasRoomForItsFirstLocksBeforeTheyAreGranted) {
+  // On a full disk the log can be copied only into pages that the file has already.
+  EXPECT_LE(syncs_of([&] { open(time); }), 8) << "once in the life of a file";
+  std::filesystem::remove(file);
+  auto client = open(time);
+  client.grant(LockId::generate(), "a", 30s, Durability::process);
+  const auto bytes = std::filesystem::file_size(file);
+  sqlite3* other = nullptr;
+  ASSERT_EQ(sqlite3_open(file.c_str(), &other), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(other, "PRAGMA wal_checkpoint(RESTART)", nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(other);
+  EXPECT_EQ(std::filesystem::file_size(file), bytes);
+}
 
 TEST_F(SqliteDurability, OnlyDurableChangesAndTheFirstOneWaitForTheDisk) {
   open(time);

@@ -21,7 +21,9 @@ double almost_one() {
 class Driven {
  public:
   explicit Driven(const LockOptions& options, double (*random)() = nothing)
-      : loop_(*AcquirePolicy::from(options), random), action_(loop_.start(start)) {}
+      : Driven(*AcquirePolicy::from(options), random) {}
+  explicit Driven(const AcquirePolicy& policy, double (*random)() = nothing)
+      : loop_(policy, random), action_(loop_.start(start)) {}
 
   Driven& then(const Loop::Event& event, BootTime::duration after = 0ms) {
     now_ += after;
@@ -252,6 +254,29 @@ TEST(AcquireLoop, AWaitersAttemptsAreBoundedByItsPatienceASingleOneIsNot) {
   EXPECT_EQ(Driven({.wait = 3s}).is<Loop::Attempt>()->deadline, start + 3s);
   EXPECT_EQ(Driven({.wait = 0ms}).is<Loop::Attempt>()->deadline, never);
   EXPECT_EQ(Driven({.wait = no_time_limit}).is<Loop::Attempt>()->deadline, never);
+}
+
+TEST(AcquireLoop, AnAnswerThatCannotBeReadMayBeAGrantAndIsReleased) {
+  Driven d({});
+  d.then(Loop::Failed{Error(ErrorCode::Internal, "odd")});
+  ASSERT_TRUE(d.is<Loop::Lost>());
+  EXPECT_TRUE(d.is<Loop::Lost>()->abandon);
+  Driven refused({});
+  refused.then(Loop::Failed{Error(ErrorCode::AuthFailed, "no")});
+  EXPECT_FALSE(refused.is<Loop::Lost>()->abandon);
+}
+
+TEST(AcquireLoop, WhereAFailureChangesNothingNoReleaseFollows) {
+  auto policy = *AcquirePolicy::from({.wait = 1s});
+  policy.failure_changes_nothing = true;
+  Driven d(policy);
+  d.then(Loop::Failed{Error(ErrorCode::ServiceUnavailable, "busy")}).wait();
+  ASSERT_TRUE(d.is<Loop::Attempt>());
+  EXPECT_TRUE(d.is<Loop::Attempt>()->fresh_id);
+  EXPECT_FALSE(d.is<Loop::Attempt>()->abandon);
+  d.then(Loop::Failed{Error(ErrorCode::ServiceUnavailable, "busy")}, 1s);
+  ASSERT_TRUE(d.is<Loop::Lost>());
+  EXPECT_FALSE(d.is<Loop::Lost>()->abandon);
 }
 
 TEST(AcquirePolicy, RefusesNonsense) {

@@ -74,6 +74,12 @@ TEST(JsonText, TheErrorNamesThePlace) {
       << json.error().what();
 }
 
+TEST(JsonText, ANumberThatNoDoubleHoldsIsNamedAsSuch) {
+  EXPECT_EQ(Json::parse(R"({"a":1E400})").error().message(),
+            "this JSON has a number that no double can hold");
+  EXPECT_EQ(Json::parse("{").error().message(), "this is no JSON");
+}
+
 TEST(JsonText, DepthNeedsNoStack) {
   const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
   EXPECT_TRUE(Json::parse(deep));

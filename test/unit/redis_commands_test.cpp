@@ -217,5 +217,27 @@ TEST_F(RedisCommands, ARecordOfSyncGuard1HasAFenceOf19Digits) {
   }
 }
 
+TEST_F(RedisCommands, AGrantWithoutAnAuthorityNamesTheKeyThatIsEmpty) {
+  const auto outcome = acquire_outcome(
+      *reply_of("*4\r\n:1\r\n$15\r\n000000000000001\r\n:1700000000000\r\n$0\r\n\r\n"), acquire);
+  ASSERT_FALSE(outcome);
+  EXPECT_EQ(outcome.error().code(), ErrorCode::Internal);
+  EXPECT_NE(outcome.error().message().find("PREFIX:fence:PREFIX:"), std::string::npos)
+      << outcome.error().what();
+}
+
+TEST_F(RedisCommands, ARecordThatExpiresBeyondAllTimeIsNoRecord) {
+  const auto outcome = acquire_outcome(*reply_of(":-9223372036854775808\r\n"), acquire);
+  ASSERT_FALSE(outcome);
+  EXPECT_NE(outcome.error().message().find("is no lock record"), std::string::npos) << outcome.error().what();
+}
+
+TEST_F(RedisCommands, AnotherKindOfValueIsReportedWithTheKey) {
+  const auto outcome = acquire_outcome(
+      *reply_of("-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"), acquire);
+  ASSERT_FALSE(outcome);
+  EXPECT_TRUE(outcome.error().message().starts_with("k: ")) << outcome.error().what();
+}
+
 }  // namespace
 }  // namespace holdfast::redis

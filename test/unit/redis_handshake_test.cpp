@@ -95,5 +95,15 @@ TEST(RedisHandshake, SaysThatAUserHasNoPassword) {
   EXPECT_EQ(end_with(refusal, options).error().message().find("without"), std::string::npos);
 }
 
+TEST(RedisHandshake, ARefusalNamesTheUserAndTheFileButNotThePassword) {
+  const auto refused = end_with({"-WRONGPASS invalid username-password pair\r\n"},
+                                {.user = "alice", .password = "sesame", .password_file = "/etc/pw"});
+  ASSERT_FALSE(refused);
+  const std::string what = refused.error().what();
+  EXPECT_NE(what.find("alice"), std::string::npos) << what;
+  EXPECT_NE(what.find("/etc/pw"), std::string::npos) << what;
+  EXPECT_EQ(what.find("sesame"), std::string::npos) << what;
+}
+
 }  // namespace
 }  // namespace holdfast::redis

@@ -14,6 +14,7 @@
 #include "sys/operation.hpp"
 #include "sys/process.hpp"
 #include "sys/random.hpp"
+#include "sys/text_hash.hpp"
 #include "sys/wake_table.hpp"
 #include "sys/wall_clock.hpp"
 
@@ -21,11 +22,6 @@ namespace holdfast {
 namespace {
 
 using std::chrono::milliseconds;
-
-struct TextHash {
-  using is_transparent = void;
-  std::size_t operator()(std::string_view text) const noexcept { return std::hash<std::string_view>{}(text); }
-};
 
 /// Locks live in shards by key; a second set of shards by id only says where to look, and the record's own
 /// id decides. A thread that holds a key shard's mutex may take an id shard's, never the reverse.
@@ -87,7 +83,7 @@ class MemoryLockBackend final : public LockBackend {
     std::int64_t acquired_at_ms;
     std::int64_t expires_at_ms;
   };
-  using LocksByKey = std::unordered_map<std::string, Held, TextHash, std::equal_to<>>;
+  using LocksByKey = std::unordered_map<std::string, Held, sys::TextHash, std::equal_to<>>;
 
   struct KeyShard {
     std::mutex mutex;
@@ -113,7 +109,7 @@ class MemoryLockBackend final : public LockBackend {
     return options_.clock != nullptr ? options_.clock(options_.clock_context) : clock_.now_ms();
   }
 
-  KeyShard& key_shard(std::string_view key) { return shards_->by_key[TextHash{}(key) % shard_count]; }
+  KeyShard& key_shard(std::string_view key) { return shards_->by_key[hash_(key) % shard_count]; }
   IdShard& id_shard(const LockId& id) { return shards_->by_id[core::LockIdHash{}(id) % shard_count]; }
 
   /// The key this id was last granted, live or not.
@@ -316,6 +312,7 @@ class MemoryLockBackend final : public LockBackend {
   const std::shared_ptr<Log> log_;
   const sys::Birthplace home_;
   const sys::WallClock clock_;
+  const sys::TextHash hash_;
   std::string authority_;
   std::atomic<std::uint64_t> last_fence_;
   std::unique_ptr<Shards> shards_ = std::make_unique<Shards>();

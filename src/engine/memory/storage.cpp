@@ -15,6 +15,7 @@
 #include "sys/incarnation.hpp"
 #include "sys/operation.hpp"
 #include "sys/process.hpp"
+#include "sys/text_hash.hpp"
 #include "sys/wake_table.hpp"
 #include "sys/wall_clock.hpp"
 
@@ -125,15 +126,9 @@ class Shelf {
   }
 
  private:
-  struct TextHash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view text) const noexcept {
-      return std::hash<std::string_view>{}(text);
-    }
-  };
   using Place = std::pair<std::int64_t, std::string_view>;  // created_at_ms, task: the order of a list
   struct Owner {
-    std::unordered_map<std::string, Kept, TextHash, std::equal_to<>> records;
+    std::unordered_map<std::string, Kept, sys::TextHash, std::equal_to<>> records;
     std::set<Place> order;
   };
 
@@ -338,7 +333,7 @@ class MemoryStorageBackend final : public StorageBackend {
   }
 
   [[nodiscard]] std::size_t shard_number(std::string_view owner) const {
-    return std::hash<std::string_view>{}(owner) % shards_->size();
+    return hash_(owner) % shards_->size();
   }
   Shard& shard_of(std::string_view owner) { return (*shards_)[shard_number(owner)]; }
 
@@ -378,6 +373,7 @@ class MemoryStorageBackend final : public StorageBackend {
   const MemoryOptions options_;
   const sys::Birthplace home_;
   const sys::WallClock clock_;
+  const sys::TextHash hash_;
   std::unique_ptr<Shards> shards_ = std::make_unique<Shards>();
   const std::shared_ptr<sys::WakeTable> wakes_ = sys::WakeTable::in_process();
 };

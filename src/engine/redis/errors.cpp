@@ -21,7 +21,7 @@ constexpr std::string_view no_permission =
     "Redis does not permit this user to do that; grant it the rights that `holdfast doctor --acl` prints";
 constexpr std::string_view bad_credentials = "Redis does not accept the user or password";
 constexpr std::string_view bad_request = "Redis does not accept the arguments of a command";
-constexpr std::string_view readonly = "READONLY", master_down = "MASTERDOWN";
+constexpr std::string_view wrong_type = "WRONGTYPE", readonly = "READONLY", master_down = "MASTERDOWN";
 
 /// Replies whose first word says it all.
 constexpr std::array by_word = {
@@ -34,7 +34,7 @@ constexpr std::array by_word = {
     Meaning{"DENIED", ErrorCode::AuthFailed,
             "Redis is in protected mode and accepts local connections only; give it a password or a bind "
             "address"},
-    Meaning{"WRONGTYPE", ErrorCode::InvalidArgument,
+    Meaning{wrong_type, ErrorCode::InvalidArgument,
             "a key that is needed here holds another kind of value; choose another key or prefix"},
     Meaning{"LOADING", ErrorCode::ServiceUnavailable, "Redis is still loading its data", true},
     Meaning{readonly, ErrorCode::ServiceUnavailable,
@@ -113,6 +113,13 @@ Error error_of(const redisReply& reply) {
   std::string cause(server_text(reply));
   if (meaning == nullptr) return Error(ErrorCode::Internal, "unexpected Redis error", std::move(cause));
   return Error(meaning->code, std::string(meaning->message), std::move(cause));
+}
+
+Error error_of(const redisReply& reply, std::string_view key) {
+  const auto error = error_of(reply);
+  const auto* const meaning = meaning_of(text_of(reply));
+  if (meaning == nullptr || meaning->mark != wrong_type || key.empty()) return error;
+  return Error(error.code(), std::string(key) + ": " + error.message(), error.cause());
 }
 
 bool is_from_replica(const redisReply& reply) noexcept {

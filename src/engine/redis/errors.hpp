@@ -16,6 +16,8 @@ inline constexpr std::string_view cluster_is_not_supported =
 
 /// The Error that an error reply stands for. Its cause is the `server_text`. Requires is_error(reply).
 [[nodiscard]] Error error_of(const redisReply& reply);
+/// The same; one about the kind of a value names the key.
+[[nodiscard]] Error error_of(const redisReply& reply, std::string_view key);
 
 /// Whether the server refuses because it is a replica (READONLY, MASTERDOWN): the one that its address stood
 /// for has been demoted, or the wrong one was named.

@@ -331,7 +331,9 @@ Result<std::string> find_authority(Client& client, const Layout& layout) {
   auto found = ask({"GET", key});
   if (found && found->empty()) {
     return Error(ErrorCode::ServiceUnavailable,
-                 client.endpoint().name() + ": the key " + key + " does not stay; is its memory full?");
+                 client.endpoint().name() + ": the key " + key +
+                     ", which identifies this store, is empty or does not stay. If it is empty, delete it; "
+                     "else look for a program that deletes keys, or evictions (maxmemory-policy)");
   }
   return found;
 }

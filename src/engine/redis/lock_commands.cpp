@@ -54,17 +54,18 @@ Subject subject(const LookupRequest& request) {
   return {.key = {}, .id = std::get<LockId>(request.what).str()};
 }
 
+Error no_lock_record() {
+  return {ErrorCode::Internal,
+          "the value at this lock's key in Redis is no lock record; it is left alone: delete it if nothing "
+          "needs it, or choose another key or prefix"};
+}
+
 /// The error for a reply that is none of an operation's outcomes.
 Error not_an_outcome(const redisReply& reply, std::string_view operation, const Subject& about) {
   const auto error = [&] {
-    if (is_error(reply)) return error_of(reply);
+    if (is_error(reply)) return error_of(reply, about.key);
     const auto code = integer_of(reply);
-    if (code == Code::no_record) {
-      return Error(
-          ErrorCode::Internal,
-          "the value at this lock's key in Redis is no lock record; it is left alone: delete it if nothing "
-          "needs it, or choose another key or prefix");
-    }
+    if (code == Code::no_record) return no_lock_record();
     if (code == Code::counter_used_up) {
       return Error(ErrorCode::Internal,
                    "the fence counter is used up; move this lock to a key (or store) with a fresh counter");
@@ -151,8 +152,17 @@ Result<AcquireOutcome> acquire_outcome(const redisReply& reply, const AcquireReq
     if (fence && expires_at_ms && !authority.empty()) {
       return Granted{.fence = *fence, .expires_at_ms = *expires_at_ms, .authority = std::string(authority)};
     }
+    if (fence && expires_at_ms && parts[3]->type == REDIS_REPLY_STRING) {
+      return Error(ErrorCode::Internal,
+                   "the key in Redis that identifies this store (PREFIX:fence:PREFIX:) is empty; delete it, "
+                   "and the next acquire makes a new one")
+          .about(request.key.str(), request.id.str());
+    }
   }
   const auto left = integer_of(reply);
+  // The time left of a record whose expiresAtMs is beyond what an integer can hold.
+  if (left && *left < Code::counter_below_zero)
+    return no_lock_record().about(request.key.str(), request.id.str());
   if (left == 0) return Refused{};  // as the documented script refuses: until when is not known
   if (left && *left > 0) return Refused{.free_in = std::chrono::milliseconds(*left)};
   return not_an_outcome(reply, "acquire", subject(request));

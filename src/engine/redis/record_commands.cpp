@@ -73,7 +73,7 @@ Error unreadable_record() {
 /// The error for a reply that is none of an operation's outcomes.
 Error not_an_outcome(const redisReply& reply, std::string_view operation, std::string_view key) {
   const auto error = [&] {
-    if (is_error(reply)) return error_of(reply);
+    if (is_error(reply)) return error_of(reply, key);
     const auto parts = elements_of(reply);
     if (integer_of(parts.empty() ? reply : *parts[0]) == RecordCode::not_a_record) {
       return unreadable_record();

@@ -45,6 +45,10 @@ class ScriptCall final : public Call {
     if constexpr (requires { operation_.goes_on(outcome); }) {
       if (operation_.goes_on(outcome)) return ask_again(std::move(self), By::sha);
     }
+    // What the server refuses its user is for its operator, who may have several servers.
+    if (answer && !outcome && outcome.error().code() == ErrorCode::AuthFailed) {
+      return done_(shared_->client->endpoint().about(outcome.error()));
+    }
     done_(std::move(outcome));
   }
 

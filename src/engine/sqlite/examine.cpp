@@ -1,15 +1,21 @@
 #include "engine/sqlite/examine.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <holdfast/sqlite.hpp>
+#include <limits>
 
 #include "engine/sqlite/adopt_clock.hpp"
 #include "engine/sqlite/closing.hpp"
 #include "engine/sqlite/database.hpp"
+#include "engine/sqlite/lock_table.hpp"
 
 namespace holdfast::sqlite {
 namespace {
@@ -123,6 +129,38 @@ Finding integrity(Connection& connection) {
           "authority"};
 }
 
+Finding locks(Connection& connection) {
+  constexpr std::size_t rows_at_once = 1000;
+  const LockTable table(connection);
+  std::size_t count = 0;
+  try {
+    for (std::string after;;) {
+      const auto page = table.page(after, std::numeric_limits<std::int64_t>::min(), rows_at_once);
+      count += page.size();
+      if (page.size() < rows_at_once) break;
+      after = page.back().key.str();
+    }
+  } catch (const Error& error) {
+    return {Severity::problem, "locks", error.message(),
+            "delete the row with sqlite3, if you know that no process holds that lock"};
+  }
+  return {Severity::ok, "locks", std::to_string(count) + " rows, each a lock", {}};
+}
+
+/// A file that is not there: whether this user can create it.
+std::vector<Finding> missing(const fs::path& file) {
+  const auto parent = file.parent_path();
+  if (::faccessat(AT_FDCWD, parent.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
+    const std::string why = std::strerror(errno);
+    return {
+        {Severity::problem, "file",
+         file.string() + " does not exist, and this user cannot create it in " + parent.string() + ": " + why,
+         "name a file in a directory that this user can write to"}};
+  }
+  return {{Severity::note, "file", file.string() + " does not exist yet; its first use creates it", {}},
+          room(parent)};
+}
+
 Finding fences(Connection& connection) {
   const auto last = static_cast<std::uint64_t>(connection.integer("SELECT fence_last FROM meta"));
   const auto found = "the last fence granted is " + std::to_string(last);
@@ -139,9 +177,7 @@ Result<std::vector<Finding>> examine(const fs::path& file) {
     const auto resolved = resolve(file);
     if (!resolved) return resolved.error();
     if (!identity_of(resolved->c_str())) {
-      return std::vector<Finding>{
-          {Severity::note, "file", resolved->string() + " does not exist yet; its first use creates it", {}},
-          room(resolved->parent_path())};
+      return missing(*resolved);
     }
     if (const auto usable = check_usable(*resolved); !usable) return usable.error();
     struct stat info{};
@@ -162,6 +198,7 @@ Result<std::vector<Finding>> examine(const fs::path& file) {
         journal(connection, *resolved),
         integrity(connection),
         fences(connection),
+        locks(connection),
     };
   } catch (const Error& error) {
     // As when it is opened: what is damaged cannot be used.

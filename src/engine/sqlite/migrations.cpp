@@ -97,11 +97,11 @@ void refuse_others(Connection& connection, std::span<const Migration> steps) {
   static_cast<void>(version_of(connection, steps.back().version));
 }
 
-void migrate(Connection& connection, std::span<const Migration> steps) {
+bool migrate(Connection& connection, std::span<const Migration> steps) {
   const auto newest = steps.back().version;
   {
     const Transaction reading(connection, "BEGIN");
-    if (version_of(connection, newest) == newest) return;
+    if (version_of(connection, newest) == newest) return false;
   }
   connection.execute("PRAGMA synchronous=FULL");
   Transaction transaction(connection, "BEGIN EXCLUSIVE");
@@ -112,6 +112,7 @@ void migrate(Connection& connection, std::span<const Migration> steps) {
   connection.execute(("PRAGMA application_id=" + std::to_string(application_id)).c_str());
   connection.execute(("PRAGMA user_version=" + std::to_string(newest)).c_str());
   transaction.commit();
+  return true;
 }
 
 }  // namespace holdfast::sqlite

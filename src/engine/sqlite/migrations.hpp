@@ -24,6 +24,7 @@ void refuse_others(Connection& connection, std::span<const Migration> steps);
 /// Brings the file to the last version of `steps`, in one transaction that is on disk when this returns.
 /// Does nothing to a file that is there. Any number of processes may do this at once. Throws
 /// ServiceUnavailable, and changes nothing, if the file is no database, somebody else's, or newer.
-void migrate(Connection& connection, std::span<const Migration> steps);
+/// True if it changed the file.
+bool migrate(Connection& connection, std::span<const Migration> steps);
 
 }  // namespace holdfast::sqlite

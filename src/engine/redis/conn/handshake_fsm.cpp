@@ -4,9 +4,22 @@
 
 namespace holdfast::redis {
 
+namespace {
+
+/// Who it is and where the password came from, never the password.
+std::string describe_credentials(const RedisOptions& options) {
+  auto text = options.user.empty() ? std::string("this password for the default user")
+                                   : "the user " + options.user + " or its password";
+  if (!options.password_file.empty()) text += " (from the file " + options.password_file + ")";
+  return text;
+}
+
+}  // namespace
+
 Handshake::Handshake(const RedisOptions& options, Servers servers)
     : db_(options.db),
       user_without_password_(!options.user.empty() && options.password.empty()),
+      credentials_(describe_credentials(options)),
       servers_(servers) {
   if (!options.user.empty()) {
     ask(Step::authenticate, {"AUTH", options.user, options.password});
@@ -74,7 +87,7 @@ std::optional<Error> Handshake::judge_error(Step step, const redisReply& reply) 
                    error.cause());
     }
     // An old server without ACLs says ERR to a user name; anyone says ERR when no password is set.
-    return Error(ErrorCode::AuthFailed, "the server refuses this user or password", error.cause());
+    return Error(ErrorCode::AuthFailed, "the server refuses " + credentials_, error.cause());
   }
   if (step == Step::select && said.starts_with("NOPERM")) {
     return Error(ErrorCode::AuthFailed,

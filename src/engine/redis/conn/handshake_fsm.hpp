@@ -45,6 +45,7 @@ class Handshake {
   std::size_t answered_ = 0;
   std::uint32_t db_;
   bool user_without_password_;
+  std::string credentials_;  ///< whose, for an error; never the password
   Servers servers_;
 };
 
