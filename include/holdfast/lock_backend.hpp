@@ -26,9 +26,6 @@ struct Capabilities {
   /// engine that says false must never keep its caller waiting: the thread that notices losses begins
   /// renewals.
   bool blocks = false;
-  /// A transient failure means that nothing was changed, not that it is unknown: an acquire that failed needs
-  /// no release.
-  bool failure_changes_nothing = false;
 };
 
 /// What a change must outlive before it is answered.
@@ -182,8 +179,7 @@ class IdleIo {
 /// `Done` exactly once with a Result: inline before returning (memory, SQLite) or later from another
 /// thread. Failures are one of the transient codes, AuthFailed, InvalidArgument, Aborted or Internal;
 /// contention and absence are outcomes. A transient failure of a change means *unknown*: it may have taken
-/// effect, unless the error says otherwise (Effect::none) or the engine always rolls back
-/// (Capabilities::failure_changes_nothing). An operation ends with NetworkTimeout at its
+/// effect, unless the error says otherwise (Effect::none). An operation ends with NetworkTimeout at its
 /// request's `deadline` and with Aborted, if it has not begun, when its stop token is triggered.
 ///
 /// Time. `now` is the engine's clock; the caller's clock is never stored. At its expiry a lock is gone:

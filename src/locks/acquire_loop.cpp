@@ -103,13 +103,13 @@ AcquireLoop::Action AcquireLoop::on(const Failed& failed, BootTime now) {
   if (!failed.error.transient()) {
     // An answer that cannot be read may have been a grant.
     const bool may_be_granted =
-        failed.error.code() == ErrorCode::Internal && !policy_.failure_changes_nothing;
+        failed.error.code() == ErrorCode::Internal && failed.error.effect() != Effect::none;
     return Lost{failed.error, id_is_unanswered_ || may_be_granted};
   }
-  if (policy_.failure_changes_nothing) {
-    id_is_spent_ = true;
-  } else {
+  if (failed.error.effect() != Effect::none) {
     id_is_unanswered_ = true;
+  } else if (!id_is_unanswered_) {
+    id_is_spent_ = true;  // it holds nothing, and a lease of the next one is proven for longer
   }
   last_error_ = failed.error;
   expiry_at_ = never;

@@ -20,8 +20,6 @@ struct AcquirePolicy {
   Jitter jitter;
   /// Whether a grant is worthless when it comes too late to prove the lease (a guard's is).
   bool must_prove;
-  /// Capabilities::failure_changes_nothing of the engine.
-  bool failure_changes_nothing = false;
 
   /// InvalidArgument for a bad ttl or negative durations.
   [[nodiscard]] static Result<AcquirePolicy> from(const LockOptions& options);

@@ -37,8 +37,7 @@ class LockRuntime {
       : observer(std::move(told)),
         backend(std::move(engine)),
         log(std::move(sink)),
-        backend_name(backend->capabilities().backend),
-        failure_changes_nothing(backend->capabilities().failure_changes_nothing) {}
+        backend_name(backend->capabilities().backend) {}
 
   [[nodiscard]] static Guard guard(std::shared_ptr<HeldLock> held) noexcept { return Guard(std::move(held)); }
   /// What stands behind them, for policies built on locks.
@@ -81,7 +80,6 @@ class LockRuntime {
   const std::shared_ptr<LockBackend> backend;
   const std::shared_ptr<Log> log;
   const std::string_view backend_name;
-  const bool failure_changes_nothing;
   const sys::Birthplace home;
   /// Renewals, releases that nobody waits for, and callbacks.
   const sys::Unfinished unfinished;

@@ -34,7 +34,6 @@ flow::Op<HeldLock::Grant> run_loop(flow::Flow flow, std::shared_ptr<LockRuntime>
   if (!runtime->home.is_here()) co_return sys::used_after_fork().about(key.str(), {});
   const auto& backend = runtime->backend;
   Waiter waiter;
-  policy.failure_changes_nothing = runtime->failure_changes_nothing;
   AcquireLoop loop(policy, sys::jitter_fraction);
   auto action = loop.start(BootClock::now());
   for (;;) {

@@ -33,7 +33,6 @@ class FaultyBackend final : public LockBackend {
   [[nodiscard]] Capabilities capabilities() const noexcept override {
     auto capabilities = inner_->capabilities();
     capabilities.blocks = true;  // a fault that takes its time does so on the thread that asks
-    capabilities.failure_changes_nothing = false;  // an answer that is lost
     return capabilities;
   }
   [[nodiscard]] std::string authority() const override { return inner_->authority(); }

@@ -267,16 +267,24 @@ TEST(AcquireLoop, AnAnswerThatCannotBeReadMayBeAGrantAndIsReleased) {
 }
 
 TEST(AcquireLoop, WhereAFailureChangesNothingNoReleaseFollows) {
-  auto policy = *AcquirePolicy::from({.wait = 1s});
-  policy.failure_changes_nothing = true;
-  Driven d(policy);
-  d.then(Loop::Failed{Error(ErrorCode::ServiceUnavailable, "busy")}).wait();
+  const Error busy = Error(ErrorCode::ServiceUnavailable, "busy").with(Effect::none);
+  Driven d({.wait = 1s});
+  d.then(Loop::Failed{busy}).wait();
   ASSERT_TRUE(d.is<Loop::Attempt>());
   EXPECT_TRUE(d.is<Loop::Attempt>()->fresh_id);
   EXPECT_FALSE(d.is<Loop::Attempt>()->abandon);
-  d.then(Loop::Failed{Error(ErrorCode::ServiceUnavailable, "busy")}, 1s);
+  d.then(Loop::Failed{busy}, 1s);
   ASSERT_TRUE(d.is<Loop::Lost>());
   EXPECT_FALSE(d.is<Loop::Lost>()->abandon);
+}
+
+TEST(AcquireLoop, AFailureThatChangedNothingSettlesNoUnansweredAttemptBeforeIt) {
+  Driven d({.wait = 1s});
+  d.then(Loop::Failed{Error(ErrorCode::NetworkTimeout, "no answer")}).wait();
+  EXPECT_FALSE(d.is<Loop::Attempt>()->fresh_id);
+  d.then(Loop::Failed{Error(ErrorCode::ServiceUnavailable, "not sent").with(Effect::none)}, 1s);
+  ASSERT_TRUE(d.is<Loop::Lost>());
+  EXPECT_TRUE(d.is<Loop::Lost>()->abandon);
 }
 
 TEST(AcquirePolicy, RefusesNonsense) {

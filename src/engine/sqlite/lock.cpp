@@ -102,7 +102,8 @@ class SqliteLockBackend final : public LockBackend {
     if (after.warning && access_.log() != nullptr) {
       access_.log()->write(LogLevel::warning, *std::move(after.warning));
     }
-    return result;
+    // A failed transaction is rolled back: nothing was done.
+    return result ? std::move(result) : Result<T>(result.error().with(Effect::none));
   }
 
   Database& database() noexcept { return access_.database(); }
