@@ -84,6 +84,25 @@ void FenceOptions::add_to(Command command, const std::string& fence_help) {
       .value_name("KEY");
 }
 
+void FenceOptions::add_incarnation_to(Command command) {
+  command
+      .add_option(
+          "--incarnation", incarnation,
+          "The task of this incarnation, which `task get --json` shows, and no other that got its id.\n"
+          "Default: $HOLDFAST_TASK_INCARNATION for the task that this command runs as")
+      .value_name("INCARNATION")
+      .not_empty();
+}
+
+Tasks FenceOptions::tasks_meant(const OpenedTasks& opened, const TaskArgument& task) const {
+  if (incarnation) return opened.tasks.with_incarnation(*incarnation);
+  const bool runs_as_it = environment("HOLDFAST_TASK_ID") == task.id &&
+                          environment("HOLDFAST_TASK_OWNER") == task.owner.name &&
+                          environment("HOLDFAST_URL") == opened.holdfast.url();
+  if (!runs_as_it) return opened.tasks;
+  return opened.tasks.with_incarnation(environment("HOLDFAST_TASK_INCARNATION").value_or(""));
+}
+
 std::optional<FencingToken> FenceOptions::explicit_token(Locks& locks) const {
   if (!fence) {
     // With the fence of the environment it would bind one lock's task to another's counter.
@@ -105,13 +124,14 @@ std::optional<FencingToken> FenceOptions::any_token(Locks& locks) const {
 
 Tasks tasks_for_writing(OpenedTasks& opened, const FenceOptions& fence, const TaskArgument& task) {
   auto& locks = opened.holdfast.locks();
-  if (const auto token = fence.explicit_token(locks)) return opened.tasks.with_fence(*token);
+  auto tasks = fence.tasks_meant(opened, task);
+  if (const auto token = fence.explicit_token(locks)) return tasks.with_fence(*token);
   const auto enclosing = enclosing_token(locks);
-  if (!enclosing) return opened.tasks;
-  const auto guarded_by = opened.tasks.get(task.owner.name, task.id).guarded_by;
+  if (!enclosing) return tasks;
+  const auto guarded_by = tasks.get(task.owner.name, task.id).guarded_by;
   const bool same_lock = guarded_by && guarded_by->lock_key == enclosing->lock_key &&
                          guarded_by->authority == enclosing->authority;
-  return same_lock ? opened.tasks.with_fence(*enclosing) : opened.tasks;
+  return same_lock ? tasks.with_fence(*enclosing) : tasks;
 }
 
 Json parse_json_argument(std::string_view name, std::string_view text) {

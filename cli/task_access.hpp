@@ -45,15 +45,21 @@ struct OpenedTasks {
 };
 [[nodiscard]] OpenedTasks open_tasks(const Context& context);
 
-/// --fence and --fence-key: under which lock a command writes.
+/// --fence and --fence-key: under which lock a command writes; and --incarnation: to which task, of those
+/// that have had its id.
 ///
 /// With --fence the writes carry that fence, and so bind a task that no lock guards yet. Without it, the
 /// environment that `holdfast run` gives its command (HOLDFAST_FENCE, HOLDFAST_KEY, HOLDFAST_AUTHORITY)
 /// counts for tasks that are bound to that very lock, and binds none: a script that happens to run under a
 /// lock does not mean every task it touches to be guarded by it.
+///
+/// Without --incarnation, $HOLDFAST_TASK_INCARNATION counts for the very task that `task run` runs its
+/// command as, in that store: a script that comes late must not write to a successor, which no fence guards
+/// yet.
 struct FenceOptions {
   std::optional<std::string> fence;
   std::optional<std::string> key;
+  std::optional<std::string> incarnation;
 
   /// For writes. `fence_help`: for commands where it means something else.
   void add_to(Command command, const std::string& fence_help = fence_help_of_writes);
@@ -61,10 +67,13 @@ struct FenceOptions {
       "Write under this fence, which binds an unguarded task to its lock. Default: $HOLDFAST_FENCE for a "
       "task "
       "that is bound to $HOLDFAST_KEY";
+  void add_incarnation_to(Command command);
   /// What --fence says. Throws UsageError if it is no fence, or nobody says of which lock.
   [[nodiscard]] std::optional<FencingToken> explicit_token(Locks& locks) const;
   /// The same, or else what the environment says: for what binds a task on purpose.
   [[nodiscard]] std::optional<FencingToken> any_token(Locks& locks) const;
+  /// `opened` as it is for the task that is meant.
+  [[nodiscard]] Tasks tasks_meant(const OpenedTasks& opened, const TaskArgument& task) const;
 };
 
 /// `tasks` as this command has to write to that task: with a fence or without. Without --fence, but under

@@ -21,7 +21,8 @@ int bind(const Context& context, const BindOptions& options) {
     throw UsageError(
         "task bind: to which lock? Give --fence and --fence-key, or call it under `holdfast run`");
   }
-  print_changed(context, opened.tasks.bind(options.task.owner.name, options.task.id, *token));
+  auto tasks = options.fence.tasks_meant(opened, options.task);
+  print_changed(context, tasks.bind(options.task.owner.name, options.task.id, *token));
   return exit_ok;
 }
 
@@ -42,6 +43,7 @@ void add_task_bind(Command task, Context& context) {
   auto options = std::make_shared<BindOptions>();
   options->task.add_to(command);
   options->fence.add_to(command, "Bind it with this fence (default $HOLDFAST_FENCE)");
+  options->fence.add_incarnation_to(command);
   command.footer(
       "From then on the task refuses writes with a lower fence of that lock and with any of another.\n"
       "Under `holdfast run` the lock is that of the run, and its scripts' writes carry the fence without\n"

@@ -86,6 +86,7 @@ void add_task_update(Command task, Context& context) {
       .required();
   options->add_message_to(command);
   options->fence.add_to(command);
+  options->fence.add_incarnation_to(command);
   command.footer(std::string("Without --message the old one goes.\n\n") + exit_codes_of_changes +
                  "Examples:\n"
                  "  holdfast task update \"$id\" input_required --message 'Which region?'\n"
@@ -99,6 +100,7 @@ void add_task_set(Command task, Context& context) {
   options->task.add_to(command);
   command.add_option("NAME=JSON", options->variables, "Variables; NAME=null deletes one").required();
   options->fence.add_to(command);
+  options->fence.add_incarnation_to(command);
   command.footer(
       std::string("All of them are set in one step; other variables stay. The values are JSON, so text\n"
                   "needs its double quotes: 'name=\"text\"'.\n\n") +
@@ -117,6 +119,7 @@ void add_task_complete(Command task, Context& context) {
       .value_name("JSON");
   options->add_message_to(command);
   options->fence.add_to(command);
+  options->fence.add_incarnation_to(command);
   command.footer(std::string("Result and state are one write.\n\n") + exit_codes_of_changes +
                  "Examples:\n"
                  "  holdfast task complete \"$id\"\n"
@@ -131,6 +134,7 @@ void add_task_fail(Command task, Context& context) {
   options->task.add_to(command);
   options->add_message_to(command);
   options->fence.add_to(command);
+  options->fence.add_incarnation_to(command);
   command.footer(std::string(exit_codes_of_changes) +
                  "Examples:\n"
                  "  holdfast task fail \"$id\" --message 'the disk is full'");

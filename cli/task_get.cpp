@@ -31,7 +31,7 @@ void add_task_get(Command task, Context& context) {
   auto options = std::make_shared<TaskArgument>();
   options->add_to(command);
   command.footer(
-      "With --json the record as it is stored, `version` and `fence` added at its end.\n"
+      "With --json the record as it is stored, `version`, `incarnation` and `fence` added at its end.\n"
       "\n"
       "Exit: 0 found; 1 there is no such task, or it is another owner's.\n"
       "\n"

@@ -38,9 +38,10 @@ Json to_json(const Task& task) {
   JsonObject object;
   for (const auto& [name, value] : members_of(task.record)) {
     // A newer writer's record may have members of these names; ours count, and come last.
-    if (name != "version" && name != "fence") object.add(name, value);
+    if (name != "version" && name != "incarnation" && name != "fence") object.add(name, value);
   }
   object.add("version", std::to_string(task.version));
+  object.add("incarnation", Json::string(task.incarnation).value_or_throw().str());
   object.add("fence", fence_as_json(task.guarded_by));
   return object.json();
 }

@@ -53,6 +53,7 @@ void add_task_rm(Command task, Context& context) {
   auto options = std::make_shared<RemoveOptions>();
   options->task.add_to(command);
   options->fence.add_to(command);
+  options->fence.add_incarnation_to(command);
   command.footer(
       "Exit: 0 removed; 1 there is no such task, or it is another owner's; 79 the removal came with an old\n"
       "fence, or with another lock's.\n"

@@ -75,19 +75,21 @@ class TaskRun {
     if (const auto code = take(opened, waiting, subject, report, claim)) return *code;
     if (options_.id) tell_id();
     claimed_ = claim.task();
-    if (const auto signal = command.told_to_end()) return called_off_before_start(opened, claim, *signal);
+    auto ours = opened.tasks.with_incarnation(claimed_.incarnation);
+    if (const auto signal = command.told_to_end()) return called_off_before_start(ours, claim, *signal);
 
-    variables.emplace([this, tasks = opened.tasks.with_fence(claim.fence())](
+    variables.emplace([this, tasks = ours.with_fence(claim.fence())](
                           const std::string& changes) mutable { return write_variables(tasks, changes); },
                       [](const std::string& what) { complain("warning: " + what); });
     output.start([&variables](std::string_view line) { variables->line(line); });
-    const auto ending =
-        command.run(claim.guard(), opened.holdfast.url(),
-                    {"HOLDFAST_TASK_ID=" + id_, "HOLDFAST_TASK_OWNER=" + owner_}, claim.stopped());
+    const auto ending = command.run(claim.guard(), opened.holdfast.url(),
+                                    {"HOLDFAST_TASK_ID=" + id_, "HOLDFAST_TASK_OWNER=" + owner_,
+                                     "HOLDFAST_TASK_INCARNATION=" + claimed_.incarnation},
+                                    claim.stopped());
     const auto held = command.held();
     output.finish_reading();
     variables->finish();
-    const int code = finish(opened, claim, report, ending, held, output);
+    const int code = finish(ours, claim, report, ending, held, output);
     if (ending.kind == Ending::Kind::lost) {
       claim = {};  // releases, and does not wait for long
     } else if (claim.guard()) {
@@ -144,7 +146,7 @@ class TaskRun {
                                     });
     if (taken.signal) {
       // One under a request key may be another process's work.
-      if (!options_.id && request_.request_key.empty()) cancel_new_task(opened);
+      if (!options_.id && request_.request_key.empty()) cancel_new_task(opened.tasks);
       return exit_signal_base + *taken.signal;
     }
     if (taken.refusal) {
@@ -169,16 +171,16 @@ class TaskRun {
 
   /// Whoever asked us to end does not want the command to begin. A task that was made for it would wait for
   /// nobody; one that was there before is left to the next.
-  int called_off_before_start(OpenedTasks& opened, Claim& claim, int signal) const {
-    if (!options_.id) cancel_new_task(opened);
+  int called_off_before_start(Tasks& ours, Claim& claim, int signal) const {
+    if (!options_.id) cancel_new_task(ours);
     let_go(claim);
     return exit_signal_base + signal;
   }
 
-  void cancel_new_task(OpenedTasks& opened) const {
+  void cancel_new_task(Tasks& tasks) const {
     try {
       const StopAfter limit(last_release_timeout);
-      opened.tasks.cancel(owner_, id_, "ended by a signal before the command began", limit.token());
+      tasks.cancel(owner_, id_, "ended by a signal before the command began", limit.token());
     } catch (const Error& error) {
       complain("warning: the task " + quote(id_) + " was not cancelled (" + printable(error.what()) +
                "). It ends with its ttl");
@@ -219,16 +221,18 @@ class TaskRun {
     }
   }
 
-  int finish(OpenedTasks& opened, Claim& claim, const EndingReport& report, const Ending& ending,
-             nanoseconds held, const CommandOutput& output) {
+  /// `ours`: the store, and in it this task alone, whatever gets its id.
+  int finish(Tasks& ours, Claim& claim, const EndingReport& report, const Ending& ending, nanoseconds held,
+             const CommandOutput& output) {
     const auto reason = claim.guard().loss_reason();
-    const bool called_off = !reason && claim.stopped().stop_requested();
+    // A task that is gone has no next worker, so what became of its lock does not matter.
+    const bool called_off = claim.gone() || (!reason && claim.stopped().stop_requested());
     if (ending.beyond_reach > 0) report.leave_lock_to_expire(ending, reason, held);
     switch (ending.kind) {
       case Ending::Kind::exec_failed: {
         const int code = report.exec_failed(context_.command.front(), ending.value);
         const auto unrecorded =
-            record(opened, claim, report, result_of(code, 0, output), "the command cannot be run");
+            record(ours, claim, report, result_of(code, 0, output), "the command cannot be run");
         return unrecorded.value_or(code);
       }
       case Ending::Kind::keeper_died:
@@ -237,7 +241,7 @@ class TaskRun {
         return exit_internal;
       case Ending::Kind::lost:
         if (called_off) {
-          say_called_off(opened, report, "the command was ended");
+          say_called_off(ours, claim, report, "the command was ended");
           return exit_called_off;
         }
         report.say_loss(ending, reason, held);
@@ -252,7 +256,7 @@ class TaskRun {
       trouble = signal != 0 ? "the command died of signal " + std::to_string(signal)
                             : "the command exited with " + std::to_string(code);
     }
-    return record(opened, claim, report, result_of(code, signal, output), trouble).value_or(code);
+    return record(ours, claim, report, result_of(code, signal, output), trouble).value_or(code);
   }
 
   static Json result_of(int code, int signal, const CommandOutput& output) {
@@ -267,7 +271,7 @@ class TaskRun {
   /// Ends the task with this result, as failed if there is trouble. Nothing if that is done, else the exit
   /// code: then the trouble was told. An hour's work is not thrown away because the store does not answer for
   /// a moment.
-  std::optional<int> record(OpenedTasks& opened, Claim& claim, const EndingReport& report, const Json& result,
+  std::optional<int> record(Tasks& ours, Claim& claim, const EndingReport& report, const Json& result,
                             const std::optional<std::string>& trouble) {
     const auto give_up_at = std::chrono::steady_clock::now() + patience_at_the_end;
     bool uncertain = false;
@@ -280,8 +284,9 @@ class TaskRun {
           case ErrorCode::NotFound:
           case ErrorCode::InvalidTransition:
             // A write whose answer was lost may have ended it.
-            if (uncertain && has_result(opened, result)) return std::nullopt;
-            say_called_off(opened, report, "the command had ended by itself, and its result is not recorded");
+            if (uncertain && has_result(ours, result)) return std::nullopt;
+            say_called_off(ours, claim, report,
+                           "the command had ended by itself, and its result is not recorded");
             return exit_called_off;
           case ErrorCode::StaleFence:
           case ErrorCode::WrongLock:
@@ -304,34 +309,38 @@ class TaskRun {
     }
   }
 
-  bool has_result(OpenedTasks& opened, const Json& result) const {
+  bool has_result(Tasks& ours, const Json& result) const {
     try {
-      const auto task = opened.tasks.get(owner_, id_);
+      const auto task = ours.get(owner_, id_);
       return on_one_line(task.result.str()) == on_one_line(result.str());
     } catch (const Error&) {
       return false;
     }
   }
 
-  void say_called_off(OpenedTasks& opened, const EndingReport& report,
+  void say_called_off(Tasks& ours, const Claim& claim, const EndingReport& report,
                       const std::string& and_the_command) const {
-    std::string how = "was ended by somebody else";
-    try {
-      const auto task = opened.tasks.get(owner_, id_);
-      how = task.status == TaskStatus::cancelled
-                ? "was cancelled" + (task.status_message ? " (" + printable(*task.status_message) + ")" : "")
-                : "was set to " + std::string(to_string(task.status)) + " by somebody else";
-    } catch (const Error& error) {
-      if (error.code() == ErrorCode::NotFound) how = "is gone: " + why_gone();
-    }
-    report.tell("TaskEnded", "the task " + quote(id_) + " " + how + "; " + and_the_command);
+    report.tell("TaskEnded", "the task " + quote(id_) + " " +
+                                 (claim.gone() ? how_it_went(ours) : how_it_ended(ours)) + "; " +
+                                 and_the_command);
   }
 
-  /// By this machine's clock, which need not be the store's.
-  std::string why_gone() const {
+  std::string how_it_ended(Tasks& ours) const {
+    try {
+      const auto task = ours.get(owner_, id_);
+      return task.status == TaskStatus::cancelled
+                 ? "was cancelled" + (task.status_message ? " (" + printable(*task.status_message) + ")" : "")
+                 : "was set to " + std::string(to_string(task.status)) + " by somebody else";
+    } catch (const Error& error) {
+      return error.code() == ErrorCode::NotFound ? how_it_went(ours) : "was ended by somebody else";
+    }
+  }
+
+  std::string how_it_went(const Tasks& ours) const {
+    constexpr milliseconds uncertain(1000);  // a clock that is the server's is known to us only so well
     const auto& expires = claimed_.expires_at_ms;
-    if (!expires || time_until(*expires) > std::chrono::seconds(1)) return "removed, or expired";
-    return "its ttl of " + describe(milliseconds(*expires - claimed_.created_at_ms)) +
+    if (!expires || *expires > ours.storage().now_ms() + uncertain.count()) return "was removed";
+    return "has expired: its ttl of " + describe(milliseconds(*expires - claimed_.created_at_ms)) +
            " is over, which counts from its creation (--ttl, at most 24h)";
   }
 
@@ -380,9 +389,9 @@ void add_task_run(Command task, Context& context) {
       "each.\n"
       "\n"
       "Lines NAME=JSON that the command writes to its descriptor 3 become variables. In its environment are\n"
-      "HOLDFAST_TASK_ID and HOLDFAST_TASK_OWNER, and what `holdfast run` gives: so `holdfast task set` "
-      "works\n"
-      "there too, under the fence.\n"
+      "HOLDFAST_TASK_ID, HOLDFAST_TASK_OWNER and HOLDFAST_TASK_INCARNATION, and what `holdfast run` gives: "
+      "so\n"
+      "`holdfast task set` works there too, under the fence.\n"
       "\n"
       "If the task is cancelled, by anyone anywhere, the command gets TERM, and KILL after the grace. So it\n"
       "does when the task's ttl is over, which counts from its creation: give work that may take longer "

@@ -16,10 +16,11 @@ Json loss_of(const std::string& lock_id, const AsyncGuard& guard, LossReason rea
 
 }  // namespace
 
-void HeldLocks::add(AsyncGuard guard) {
+void HeldLocks::add(AsyncGuard guard, std::optional<ClaimedTaskName> claimed) {
   std::string lock_id(guard.id().str());
   auto held = std::make_shared<Held>();
   held->guard = std::move(guard);
+  held->claimed = std::move(claimed);
   // Also completes, with Aborted, when the guard ends. Whoever holds on to a lock holds on to its client, and
   // so to this; if the lock is gone, this may be.
   held->guard.wait_lost(
@@ -34,6 +35,14 @@ void HeldLocks::add(AsyncGuard guard) {
 std::shared_ptr<AsyncGuard> HeldLocks::find(std::string_view lock_id) const {
   const auto found = held_.find(lock_id);
   return found == held_.end() ? nullptr : std::shared_ptr<AsyncGuard>(found->second, &found->second->guard);
+}
+
+std::string HeldLocks::incarnation(std::string_view lock_id, std::string_view owner,
+                                   std::string_view task_id) const {
+  const auto found = held_.find(lock_id);
+  if (found == held_.end() || !found->second->claimed) return {};
+  const auto& claimed = *found->second->claimed;
+  return claimed.owner == owner && claimed.id == task_id ? claimed.incarnation : std::string();
 }
 
 AsyncGuard HeldLocks::take(std::string_view lock_id) {

@@ -7,6 +7,7 @@
 #include <holdfast/json.hpp>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,10 +21,20 @@ class HeldLocks {
   /// `tell` gets the parameters of a `lock.lost` notification.
   explicit HeldLocks(Tell tell) : tell_(std::move(tell)) {}
 
-  void add(AsyncGuard guard);
+  /// A task, and which one of those that have had its id.
+  struct ClaimedTaskName {
+    std::string owner;
+    std::string id;
+    std::string incarnation;
+  };
+  /// `claimed`: the task that the lock was taken for.
+  void add(AsyncGuard guard, std::optional<ClaimedTaskName> claimed = {});
   [[nodiscard]] std::size_t size() const noexcept { return held_.size(); }
   /// Null if it is none of them. May be kept while it is used: then it stays valid, though perhaps empty.
   [[nodiscard]] std::shared_ptr<AsyncGuard> find(std::string_view lock_id) const;
+  /// Of that task, if this lock was taken for it; else empty.
+  [[nodiscard]] std::string incarnation(std::string_view lock_id, std::string_view owner,
+                                        std::string_view task_id) const;
   /// The guard, to be released; an empty one if it is none of them.
   [[nodiscard]] AsyncGuard take(std::string_view lock_id);
 
@@ -38,6 +49,7 @@ class HeldLocks {
  private:
   struct Held {
     AsyncGuard guard;
+    std::optional<ClaimedTaskName> claimed = {};
     bool subscribed = false;
     bool told = false;
   };

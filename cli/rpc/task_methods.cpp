@@ -33,9 +33,21 @@ Json ok(bool done) {
   return Json::unchecked(done ? R"({"ok":true})" : R"({"ok":false})");
 }
 
+/// For the one task that the request means: by its incarnation, or by a claim on it.
+asio::awaitable<AsyncTasks> tasks_meant(const Call& call) {
+  const auto& params = call.params;
+  auto tasks = co_await call.session->service().tasks();
+  auto incarnation = params.text_if("incarnation").value_or("");
+  if (incarnation.empty() && params.has("lockId")) {
+    incarnation = call.session->held().incarnation(params.text("lockId"), params.text("ownerId"),
+                                                   params.text("taskId"));
+  }
+  co_return tasks.with_incarnation(incarnation);
+}
+
 /// The tasks as this request has to write to them: under a fence, or under none.
 asio::awaitable<AsyncTasks> tasks_for_writing(const Call& call) {
-  auto tasks = co_await call.session->service().tasks();
+  auto tasks = co_await tasks_meant(call);
   const auto token = co_await fencing_token(call);
   co_return token ? tasks.with_fence(*token) : tasks;
 }
@@ -187,7 +199,7 @@ asio::awaitable<Json> bind(Call call) {
   const auto target = target_of(call.params);
   const auto token = co_await fencing_token(call);
   if (!token) throw bad_params("give lockId, or fence and lockKey: the lock that is to guard the task");
-  auto tasks = co_await call.session->service().tasks();
+  auto tasks = co_await tasks_meant(call);
   const auto task = co_await tasks.bind(target.owner, target.id, *token);
   co_return to_json(task);
 }
@@ -216,7 +228,9 @@ asio::awaitable<Json> claim(Call call) {
   const auto lock = granted(guard.id().str(), guard.fence(), guard.expires_at_ms());
   for (const auto& [name, value] : members_of(lock)) result.add(name, value);
   result.add("task", to_json(task).str());
-  session.held().add(std::move(guard));
+  HeldLocks::ClaimedTaskName claimed_task{
+      .owner = target.owner, .id = target.id, .incarnation = task.incarnation};
+  session.held().add(std::move(guard), std::move(claimed_task));
   co_return result.json();
 }
 
@@ -243,6 +257,7 @@ constexpr std::array task{Parameter{"ownerId", Kind::text}, Parameter{"taskId", 
 constexpr std::array fence{
     Parameter{"lockId", Kind::text, Need::optional}, Parameter{"fence", Kind::fence, Need::optional},
     Parameter{"lockKey", Kind::text, Need::optional}, Parameter{"authority", Kind::text, Need::optional}};
+constexpr std::array incarnation{Parameter{"incarnation", Kind::text, Need::optional}};
 constexpr std::array message{Parameter{"statusMessage", Kind::text, Need::optional}};
 constexpr std::array some_result{Parameter{"result", Kind::any}};
 constexpr std::array maybe_result{Parameter{"result", Kind::any, Need::optional}};
@@ -256,13 +271,16 @@ constexpr auto create_parameters =
 constexpr auto list_parameters = joined(owner, std::array{Parameter{"status", Kind::text, Need::optional},
                                                           Parameter{"cursor", Kind::text, Need::optional},
                                                           Parameter{"limit", Kind::count, Need::optional}});
-constexpr auto status_parameters = joined(task, std::array{Parameter{"status", Kind::text}}, message, fence);
-constexpr auto variables_parameters = joined(task, std::array{Parameter{"variables", Kind::object}}, fence);
-constexpr auto set_result_parameters = joined(task, some_result, fence);
-constexpr auto with_result_parameters = joined(task, some_result, message, fence);
-constexpr auto end_parameters = joined(task, maybe_result, message, fence);
+constexpr auto status_parameters =
+    joined(task, std::array{Parameter{"status", Kind::text}}, message, fence, incarnation);
+constexpr auto variables_parameters =
+    joined(task, std::array{Parameter{"variables", Kind::object}}, fence, incarnation);
+constexpr auto set_result_parameters = joined(task, some_result, fence, incarnation);
+constexpr auto with_result_parameters = joined(task, some_result, message, fence, incarnation);
+constexpr auto end_parameters = joined(task, maybe_result, message, fence, incarnation);
 constexpr auto cancel_parameters = joined(task, message);
-constexpr auto guarded_parameters = joined(task, fence);
+constexpr auto guarded_parameters = joined(task, fence, incarnation);
+constexpr auto rebind_parameters = joined(task, fence);
 constexpr auto wait_parameters =
     joined(task, std::array{Parameter{"timeoutMs", Kind::milliseconds, Need::optional}});
 constexpr auto claim_parameters =
@@ -287,7 +305,7 @@ constexpr std::array all_task_methods{
     Method{"task.wait", wait_parameters, wait, Pace::waits},
     Method{"task.claim", claim_parameters, claim, Pace::waits, Answer::needed},
     Method{"task.bind", guarded_parameters, bind},
-    Method{"task.rebind", guarded_parameters, rebind},
+    Method{"task.rebind", rebind_parameters, rebind},
     Method{"task.cleanupExpired", {}, cleanup_expired},
 };
 

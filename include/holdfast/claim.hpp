@@ -35,6 +35,9 @@ class Claim {
   [[nodiscard]] std::stop_token stopped() const noexcept;
   /// True if the task was cancelled, as far as is known.
   [[nodiscard]] bool cancelled() const;
+  /// True if the task is no longer there, as far as is known: it was removed, or has expired. Another may
+  /// have its id.
+  [[nodiscard]] bool gone() const;
   /// The lock. Releasing it ends the claim.
   [[nodiscard]] Guard& guard();
 

@@ -34,6 +34,13 @@ enum class Durability : std::uint8_t {
   machine,  ///< a power cut as well: for a lock that outlives the process that took it
 };
 
+/// How long the fence counter of a key is needed, for an engine that has one for each key. A task's own lock
+/// is needed no longer than the task.
+struct CounterLifetime {
+  /// Milliseconds since the epoch, by the engine's wall clock. Empty: for ever, whatever was said before.
+  std::optional<std::int64_t> until_ms = std::nullopt;
+};
+
 /// Take `key` for `id`. The caller makes the id, so that asking again after a lost answer is the same
 /// request and not a competitor's.
 struct AcquireRequest {
@@ -42,6 +49,9 @@ struct AcquireRequest {
   Ttl ttl;
   Durability durability = Durability::machine;
   BootTime deadline = never;
+  /// With a grant: the counter may end some time after this, and after the lease. Each grant that says so
+  /// sets it anew. Empty: the counter is left as it is, which is for ever if no grant ever said otherwise.
+  std::optional<CounterLifetime> counter_lifetime = std::nullopt;
 };
 
 struct Granted {
@@ -188,7 +198,8 @@ class IdleIo {
 ///
 /// Fences. Each grant's fence is higher than all fences granted for that key before, across restarts and
 /// power cuts. Above Fence::max_issued acquire fails with Internal and nothing is held; above
-/// Fence::warn_above each grant logs a warning that names the key's hash only.
+/// Fence::warn_above each grant logs a warning that names the key's hash only. A counter that has ended
+/// (CounterLifetime) goes on above all it ever granted, with the next request that names a lifetime.
 ///
 /// Threads. All functions may be called from any thread. No callback runs under a mutex or inside a
 /// transaction. After fork the child's operations fail with ServiceUnavailable.

@@ -53,10 +53,13 @@ struct RemoveRecord {
 };
 
 /// Take the record under a lock: bind it to the token's lock if it is bound to none, raise its fence, and
-/// answer with it, in one step. From then on a lower fence bounces. Does not change the version.
+/// answer with it, in one step. From then on a lower fence bounces. Does not change the version. A record of
+/// other software, which has no incarnation of its own, gets one.
 struct GuardRecord {
   RecordKey key;
   FencingToken fence;
+  /// Empty: any. Otherwise a record of another incarnation counts as absent: the one that was meant is gone.
+  std::string incarnation = {};
   BootTime deadline = never;
 };
 

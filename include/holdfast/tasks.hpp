@@ -85,6 +85,15 @@ class Tasks {
   [[nodiscard]] Tasks with_fence(const FencingTokenView& token) const;
   [[nodiscard]] const std::optional<FencingToken>& fence() const noexcept { return fence_; }
 
+  /// The same store, but every operation on one task means the one of this incarnation (`Task::incarnation`):
+  /// if that is gone, and another task has its id, it is NotFound. For a writer that comes back later: ids
+  /// that are made from request keys recur. `create`, `list`, `owners` and `rebind` pay no attention to it.
+  /// An incarnation that was read from a record of other software does not last, and means whichever task is
+  /// there.
+  [[nodiscard]] Tasks with_incarnation(std::string_view incarnation) const;
+  /// Empty: whichever task is there.
+  [[nodiscard]] const std::string& incarnation() const noexcept { return incarnation_; }
+
   /// Binds the task to this lock, if it is bound to none, and raises its fence. Changes nothing else.
   Task bind(std::string_view owner, std::string_view id, const FencingTokenView& token,
             std::stop_token stop = {});
@@ -93,7 +102,8 @@ class Tasks {
               std::stop_token stop = {});
 
   /// Takes the task to work on it; see Claim. Waits for its lock as Locks::lock does. NotFound if it is not
-  /// there, InvalidTransition if it is final, WrongLock if another lock than its own guards it.
+  /// there, or was removed while its lock was waited for, though another has its id then; InvalidTransition
+  /// if it is final, WrongLock if another lock than its own guards it.
   [[nodiscard]] Claim claim(std::string_view owner, std::string_view id, const LockOptions& how = {},
                             std::stop_token stop = {});
   /// The lock that belongs to a task.
@@ -150,6 +160,7 @@ class Tasks {
   std::shared_ptr<TaskStore> store_;
   Locks locks_;
   std::optional<FencingToken> fence_;
+  std::string incarnation_;
 };
 
 }  // namespace holdfast

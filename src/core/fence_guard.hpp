@@ -20,6 +20,11 @@ namespace holdfast::core {
   return std::nullopt;
 }
 
+/// Whether the record that is there is the one of this incarnation; empty: any.
+[[nodiscard]] inline bool is_meant(const StoredRecord& there, const std::string& incarnation) noexcept {
+  return incarnation.empty() || incarnation == there.incarnation;
+}
+
 using WriteRefusal = std::variant<StaleFence, WrongLock, VersionConflict>;
 
 /// Whether a write to the record that is there must be refused: by its fence, then by what it expects. A
@@ -34,7 +39,7 @@ using WriteRefusal = std::variant<StaleFence, WrongLock, VersionConflict>;
     }
   }
   if (!expected) return std::nullopt;
-  const bool replaced = !expected->incarnation.empty() && expected->incarnation != there.incarnation;
+  const bool replaced = !is_meant(there, expected->incarnation);
   if (!replaced && expected->version == there.version) return std::nullopt;
   return VersionConflict{.expected = expected->version, .actual = there.version, .replaced = replaced};
 }

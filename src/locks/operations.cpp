@@ -48,9 +48,12 @@ Guard guarded(const Runtime& runtime, HeldLock::Grant grant, const LockOptions& 
 
 }  // namespace
 
-Op<Guard> lock(Flow flow, Runtime runtime, std::string key, LockOptions options, std::stop_token stop) {
+Op<Guard> lock(Flow flow, Runtime runtime, std::string key, LockOptions options, std::stop_token stop,
+               std::optional<CounterLifetime> counter_lifetime) {
   const auto policy = AcquirePolicy::from(options).value_or_throw();
-  auto waiting = wait_for_lock(flow, runtime, checked_key(key), policy, Durability::process, std::move(stop));
+  WantedLock wanted{
+      .key = checked_key(key), .durability = Durability::process, .counter_lifetime = counter_lifetime};
+  auto waiting = wait_for_lock(flow, runtime, std::move(wanted), policy, std::move(stop));
   auto grant = co_await std::move(waiting);
   co_return guarded(runtime, std::move(grant).value_or_throw(), options);
 }
@@ -58,7 +61,8 @@ Op<Guard> lock(Flow flow, Runtime runtime, std::string key, LockOptions options,
 Op<std::optional<Guard>> try_lock(Flow flow, Runtime runtime, std::string key, LockOptions options,
                                   std::stop_token stop) {
   const auto policy = AcquirePolicy::once(options).value_or_throw();
-  auto waiting = wait_for_lock(flow, runtime, checked_key(key), policy, Durability::process, std::move(stop));
+  WantedLock wanted{.key = checked_key(key), .durability = Durability::process};
+  auto waiting = wait_for_lock(flow, runtime, std::move(wanted), policy, std::move(stop));
   auto grant = co_await std::move(waiting);
   if (!grant && grant.error().code() == ErrorCode::AcquisitionTimeout) co_return std::nullopt;
   co_return std::optional(guarded(runtime, std::move(grant).value_or_throw(), options));
@@ -92,7 +96,8 @@ Op<DetachedLock> acquire(Flow flow, Runtime runtime, std::string key, LockOption
                          std::stop_token stop) {
   auto policy = AcquirePolicy::from(options).value_or_throw();
   policy.must_prove = false;
-  auto waiting = wait_for_lock(flow, runtime, checked_key(key), policy, Durability::machine, std::move(stop));
+  WantedLock wanted{.key = checked_key(key), .durability = Durability::machine};
+  auto waiting = wait_for_lock(flow, runtime, std::move(wanted), policy, std::move(stop));
   auto grant = (co_await std::move(waiting)).value_or_throw();
   co_return DetachedLock{.key = std::move(grant.key),
                          .id = grant.id,

@@ -17,7 +17,8 @@ using flow::Flow;
 using flow::Op;
 using Runtime = std::shared_ptr<LockRuntime>;
 
-Op<Guard> lock(Flow flow, Runtime runtime, std::string key, LockOptions options, std::stop_token stop);
+Op<Guard> lock(Flow flow, Runtime runtime, std::string key, LockOptions options, std::stop_token stop,
+               std::optional<CounterLifetime> counter_lifetime = {});
 Op<std::optional<Guard>> try_lock(Flow flow, Runtime runtime, std::string key, LockOptions options,
                                   std::stop_token stop);
 Op<std::optional<Guard>> adopt(Flow flow, Runtime runtime, DetachedLock lock, LockOptions options,

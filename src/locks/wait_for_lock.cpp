@@ -27,9 +27,9 @@ AcquireLoop::Event event_of(const Result<AcquireOutcome>& answer, Waiter& waiter
 }
 
 /// Counts its attempts in `attempts`, unless that is null.
-flow::Op<HeldLock::Grant> run_loop(flow::Flow flow, std::shared_ptr<LockRuntime> runtime, LockKey key,
-                                   AcquirePolicy policy, Durability durability, std::stop_token stop,
-                                   std::uint32_t* attempts) {
+flow::Op<HeldLock::Grant> run_loop(flow::Flow flow, std::shared_ptr<LockRuntime> runtime, WantedLock wanted,
+                                   AcquirePolicy policy, std::stop_token stop, std::uint32_t* attempts) {
+  auto& key = wanted.key;
   // Checked here because the engine's own answer is a transient error, which a waiter would retry.
   if (!runtime->home.is_here()) co_return sys::used_after_fork().about(key.str(), {});
   const auto& backend = runtime->backend;
@@ -48,8 +48,9 @@ flow::Op<HeldLock::Grant> run_loop(flow::Flow flow, std::shared_ptr<LockRuntime>
       AcquireRequest request{.id = *waiter.id,
                              .key = key,
                              .ttl = policy.ttl,
-                             .durability = durability,
-                             .deadline = attempt->deadline};
+                             .durability = wanted.durability,
+                             .deadline = attempt->deadline,
+                             .counter_lifetime = wanted.counter_lifetime};
       const auto answer = co_await flow.step<AcquireOutcome>(
           backend, stop, request.deadline,
           [&](Done<AcquireOutcome> done) { backend->acquire(std::move(request), stop, std::move(done)); });
@@ -90,15 +91,16 @@ flow::Op<HeldLock::Grant> run_loop(flow::Flow flow, std::shared_ptr<LockRuntime>
   }
 }
 
-flow::Op<HeldLock::Grant> run_observed(flow::Flow flow, std::shared_ptr<LockRuntime> runtime, LockKey key,
-                                       AcquirePolicy policy, Durability durability, std::stop_token stop) {
+flow::Op<HeldLock::Grant> run_observed(flow::Flow flow, std::shared_ptr<LockRuntime> runtime,
+                                       WantedLock wanted, AcquirePolicy policy, std::stop_token stop) {
+  const auto key = wanted.key;
   auto& observer = *runtime->observer;
   const auto backend = runtime->backend_name;
   std::uint32_t attempts = 0;
   auto context = sys::context_of_caller(observer);
   observer.begun(Activity::wait, backend);
   const BootTime started = BootClock::now();
-  auto loop = run_loop(flow, runtime, key, policy, durability, std::move(stop), &attempts);
+  auto loop = run_loop(flow, runtime, std::move(wanted), policy, std::move(stop), &attempts);
   auto grant = co_await std::move(loop);
   Occurrence end{.activity = Activity::wait,
                  .backend = backend,
@@ -123,14 +125,12 @@ flow::Op<HeldLock::Grant> run_observed(flow::Flow flow, std::shared_ptr<LockRunt
 
 }  // namespace
 
-flow::Op<HeldLock::Grant> wait_for_lock(flow::Flow flow, std::shared_ptr<LockRuntime> runtime, LockKey key,
-                                        AcquirePolicy policy, Durability durability, std::stop_token stop) {
+flow::Op<HeldLock::Grant> wait_for_lock(flow::Flow flow, std::shared_ptr<LockRuntime> runtime,
+                                        WantedLock wanted, AcquirePolicy policy, std::stop_token stop) {
   if (runtime->observer) {
-    return run_observed(std::move(flow), std::move(runtime), std::move(key), policy, durability,
-                        std::move(stop));
+    return run_observed(std::move(flow), std::move(runtime), std::move(wanted), policy, std::move(stop));
   }
-  return run_loop(std::move(flow), std::move(runtime), std::move(key), policy, durability, std::move(stop),
-                  nullptr);
+  return run_loop(std::move(flow), std::move(runtime), std::move(wanted), policy, std::move(stop), nullptr);
 }
 
 }  // namespace holdfast::locks

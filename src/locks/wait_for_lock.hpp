@@ -1,5 +1,7 @@
 #pragma once
 
+#include <holdfast/lock_backend.hpp>
+#include <optional>
 #include <stop_token>
 
 #include "flow/flow.hpp"
@@ -9,10 +11,17 @@
 
 namespace holdfast::locks {
 
+/// What every attempt of a waiter asks for.
+struct WantedLock {
+  LockKey key;
+  Durability durability = Durability::machine;
+  std::optional<CounterLifetime> counter_lifetime = std::nullopt;
+};
+
 /// Waits for the lock as the policy says. The grant, or AcquisitionTimeout, Aborted or the error that stood
 /// in the way; then nothing is held, or will not be for long (an unanswered attempt is released in the
 /// background).
-flow::Op<HeldLock::Grant> wait_for_lock(flow::Flow flow, std::shared_ptr<LockRuntime> runtime, LockKey key,
-                                        AcquirePolicy policy, Durability durability, std::stop_token stop);
+flow::Op<HeldLock::Grant> wait_for_lock(flow::Flow flow, std::shared_ptr<LockRuntime> runtime,
+                                        WantedLock wanted, AcquirePolicy policy, std::stop_token stop);
 
 }  // namespace holdfast::locks

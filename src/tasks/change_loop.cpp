@@ -4,10 +4,20 @@
 #include "tasks/refusals.hpp"
 
 namespace holdfast::tasks {
+namespace {
+
+bool is_digest(std::string_view incarnation) noexcept {
+  return incarnation.starts_with('~');
+}
+
+}  // namespace
+
+std::string lasting_incarnation(std::string_view incarnation) {
+  return is_digest(incarnation) ? std::string() : std::string(incarnation);
+}
 
 bool is_same_incarnation(std::string_view meant, std::string_view there) noexcept {
-  constexpr char digest = '~';
-  return meant.empty() || meant.front() == digest || meant == there;
+  return meant.empty() || is_digest(meant) || meant == there;
 }
 
 Result<TaskRecord> record_of(const std::optional<StoredRecord>& stored, std::string_view id,

@@ -60,6 +60,9 @@ class ChangeLoop {
   std::optional<FencingToken> guarded_by_;
 };
 
+/// The incarnation, or nothing if it is that of a record of other software, which does not last: the digest
+/// of what it held when it was read. It may have been written to since, and may have got one of its own.
+[[nodiscard]] std::string lasting_incarnation(std::string_view incarnation);
 /// Whether a record is the one that an incarnation, or an empty text for any, names. One of other software
 /// has none of its own yet (see StoredRecord): it names no record for good.
 [[nodiscard]] bool is_same_incarnation(std::string_view meant, std::string_view there) noexcept;

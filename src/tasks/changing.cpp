@@ -156,7 +156,6 @@ Op<Task> cancel(Call call, std::string owner, std::string id, std::optional<std:
   }
   auto what = to_status(task.id, TaskStatus::cancelled, std::move(message));
   call.fence.reset();
-  call.incarnation.clear();
   co_return co_await change(std::move(call), std::move(task), std::move(what));
 }
 
@@ -187,7 +186,8 @@ Op<bool> remove(Call call, std::string owner, std::string id) {
 
 Op<Task> bind(Call call, std::string owner, std::string id, FencingToken token) {
   const auto task = address(call, owner, std::move(id));
-  GuardRecord request{.key = task.key, .fence = std::move(token)};
+  GuardRecord request{
+      .key = task.key, .fence = std::move(token), .incarnation = lasting_incarnation(call.incarnation)};
   const auto outcome = co_await call.ask(&StorageBackend::guard, std::move(request));
   if (!outcome) co_return outcome.error();
   throw_if_refused(*outcome, "the task " + task.id);

@@ -99,6 +99,9 @@ std::stop_token Claim::stopped() const noexcept {
 bool Claim::cancelled() const {
   return claimed()->cancelled();
 }
+bool Claim::gone() const {
+  return claimed()->gone();
+}
 Guard& Claim::guard() {
   return claimed()->guard();
 }

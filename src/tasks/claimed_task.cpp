@@ -65,20 +65,19 @@ Claim ClaimedTask::start(Guard guard, std::shared_ptr<TaskStore> store, FencingT
 }
 
 Op<Ok> ClaimedTask::watch(tasks::Call call, std::shared_ptr<Watched> watched, Task claimed) {
-  const auto is_ours = [&claimed](const Task& task) {
-    return tasks::is_same_incarnation(claimed.incarnation, task.incarnation);
-  };
   bool is_cancelled = false;
+  bool is_gone = false;
   for (;;) {
-    tasks::Until over{
-        .is_so = [is_ours](const Task& task) { return is_final(task.status) || !is_ours(task); }};
+    tasks::Until over{.is_so = [](const Task& task) { return is_final(task.status); }};
     const auto ended = co_await tasks::wait(call, claimed.owner, claimed.id, no_time_limit, std::move(over));
     if (call.stop.stop_requested()) co_return Ok{};
     if (ended) {
-      is_cancelled = *ended && (*ended)->status == TaskStatus::cancelled && is_ours(**ended);
+      is_cancelled = *ended && (*ended)->status == TaskStatus::cancelled;
       break;
     }
-    if (ended.error().code() == ErrorCode::NotFound) break;
+    // Or another has its id by now: the call names the incarnation.
+    is_gone = ended.error().code() == ErrorCode::NotFound;
+    if (is_gone) break;
     // The store is away for the moment. Whether the lock is lost over that is the guard's to say.
     constexpr milliseconds try_again(500);
     (void)co_await call.flow.sleep_until(BootClock::now() + try_again, call.stop);
@@ -86,6 +85,7 @@ Op<Ok> ClaimedTask::watch(tasks::Call call, std::shared_ptr<Watched> watched, Ta
   {
     const std::lock_guard lock(watched->mutex);
     watched->cancelled = is_cancelled;
+    watched->gone = watched->gone || is_gone;
     watched->over = true;
     if (watched->ending > 0) co_return Ok{};  // it may be the worker's own doing; `end` will know
   }
@@ -112,6 +112,11 @@ bool ClaimedTask::cancelled() const {
   return watched_->cancelled;
 }
 
+bool ClaimedTask::gone() const {
+  const std::lock_guard lock(watched_->mutex);
+  return watched_->gone;
+}
+
 tasks::Call ClaimedTask::call(Flow flow, std::stop_token stop) const {
   return {.flow = std::move(flow),
           .store = store_,
@@ -126,10 +131,12 @@ Op<Task> ClaimedTask::write(Flow flow, Self self, Write what, std::stop_token st
                     "this claim has ended: its lock was released, and so was the task");
   }
   auto task = co_await what(self->call(std::move(flow), std::move(stop)), self->task());
-  if (!task) co_return task.error();
   const std::lock_guard lock(self->watched_->mutex);
-  // Its incarnation too: a record of other software gets one with our first write. Of two writes at once
-  // the later one counts, whichever answer came first.
+  if (!task) {
+    if (task.error().code() == ErrorCode::NotFound) self->watched_->gone = true;
+    co_return task.error();
+  }
+  // Of two writes at once the later one counts, whichever answer came first.
   if (self->watched_->task.version < task->version) self->watched_->task = *task;
   co_return std::move(task);
 }
@@ -192,9 +199,13 @@ Op<Claim> tasks::claim(Call call, Locks locks, std::string owner, std::string id
   const auto now = co_await get(call, owner, id);
   if (!now) co_return now.error();
   if (is_final(now->status)) co_return is_over(id, now->status);
-  auto guard =
-      co_await locks::lock(call.flow, LockRuntime::of(locks), lock_key_of(task->key), how, call.stop);
+  // The lock is the task's, and its counter is not needed when that is gone.
+  CounterLifetime as_the_task{.until_ms = now->expires_at_ms};
+  auto guard = co_await locks::lock(call.flow, LockRuntime::of(locks), lock_key_of(task->key), how, call.stop,
+                                    as_the_task);
   if (!guard) co_return guard.error();
+  // What was read is what is meant. Another task may have got its id while the lock was waited for.
+  call.incarnation = now->incarnation;
   FencingToken fence{.authority = guard->authority(), .lock_key = guard->key(), .fence = guard->fence()};
   // Raises the fence and reads in one step: whoever held the lock before writes no more from here on.
   auto claimed = co_await bind(call, owner, id, fence);

@@ -31,6 +31,7 @@ class ClaimedTask {
   [[nodiscard]] const FencingToken& fence() const noexcept { return fence_; }
   [[nodiscard]] std::stop_token stopped() const noexcept { return watched_->stop.get_token(); }
   [[nodiscard]] bool cancelled() const;
+  [[nodiscard]] bool gone() const;
   [[nodiscard]] Guard& guard() noexcept { return guard_; }
   [[nodiscard]] const std::shared_ptr<TaskStore>& store() const noexcept { return store_; }
   /// False in a forked child, where nothing here may be touched.
@@ -51,6 +52,7 @@ class ClaimedTask {
     std::mutex mutex;
     Task task;
     bool cancelled = false;
+    bool gone = false;  ///< it is not there any more, though another may have its id
     bool over = false;  ///< the watching operation has seen the end, and is gone
     int ending = 0;     ///< ends under way by our own hand: no reason to stop the worker, if all goes well
     bool released = false;  ///< the claim has ended: nobody is to be stopped any more

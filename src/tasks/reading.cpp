@@ -19,6 +19,7 @@ Op<Task> get(Call call, std::string owner, std::string id) {
   if (!stored) co_return stored.error();
   const auto record = record_of(*stored, task->id, task->owner);
   if (!record) co_return record.error();
+  if (!is_same_incarnation(call.incarnation, (*stored)->incarnation)) co_return no_such_task(task->id);
   co_return record->task((*stored)->version, (*stored)->incarnation, (*stored)->guarded_by);
 }
 

@@ -33,8 +33,11 @@ StorageBackend& Tasks::storage() const noexcept {
 }
 
 tasks::Call Tasks::call(Flow flow, std::stop_token stop) const {
-  return {
-      .flow = std::move(flow), .store = store_, .stop = std::move(stop), .fence = fence_, .incarnation = {}};
+  return {.flow = std::move(flow),
+          .store = store_,
+          .stop = std::move(stop),
+          .fence = fence_,
+          .incarnation = incarnation_};
 }
 tasks::Call Tasks::blocking(std::stop_token stop) const {
   return call(Flow::blocking(), std::move(stop));
@@ -209,6 +212,12 @@ Tasks Tasks::with_fence(const FencingTokenView& token) const {
   Tasks fenced = *this;
   fenced.fence_ = FencingToken(token);
   return fenced;
+}
+
+Tasks Tasks::with_incarnation(std::string_view incarnation) const {
+  Tasks named = *this;
+  named.incarnation_ = incarnation;
+  return named;
 }
 
 Task Tasks::bind(std::string_view owner, std::string_view id, const FencingTokenView& token,

@@ -50,7 +50,7 @@ class RpcTasks : public RpcTest, public ::testing::WithParamInterface<std::strin
 INSTANTIATE_TEST_SUITE_P(Engines, RpcTasks, ::testing::Values("memory", "sqlite", "redis"),
                          [](const auto& parameter) { return parameter.param; });
 
-TEST_P(RpcTasks, AreRecordsAsTheyAreStoredWithTheirVersionAndFence) {
+TEST_P(RpcTasks, AreRecordsAsTheyAreStoredWithTheirVersionIncarnationAndFence) {
   client().send(
       R"({"jsonrpc":"2.0","id":7,"method":"task.create","params":{"ownerId":"o","requestMethod":"tools/call",)"
       R"("ttl":60000,"pollInterval":250,"variables":{"b":1,"a":[true]}}})"
@@ -58,7 +58,7 @@ TEST_P(RpcTasks, AreRecordsAsTheyAreStoredWithTheirVersionAndFence) {
   const auto record = nlohmann::ordered_json::parse(client().line().value_or("null"))["result"];
   EXPECT_EQ(member_names(record),
             (std::vector<std::string>{"task", "ownerId", "variables", "result", "requestMethod", "expiresAt",
-                                      "version", "fence"}));
+                                      "version", "incarnation", "fence"}));
   EXPECT_EQ(member_names(record["task"]), (std::vector<std::string>{"taskId", "status", "createdAt",
                                                                     "lastUpdatedAt", "ttl", "pollInterval"}));
   EXPECT_EQ(record["task"]["status"], "working");
@@ -238,6 +238,30 @@ TEST_P(RpcTasks, AWriteUnderALostClaimIsRefused) {
   const auto error = client().error("task.setVariables",
                                     with(task, {{"variables", {{"x", 1}}}, {"lockId", claim["lockId"]}}));
   EXPECT_EQ(error["data"]["code"], "StaleFence");
+}
+
+TEST_P(RpcTasks, AWriteMeansTheTaskOfItsIncarnationOrOfItsClaim) {
+  const json by_key{{"requestKey", "r"}};
+  const auto task = create(by_key);
+  const auto incarnation = client().result("task.get", task)["incarnation"];
+  auto named = with(task, {{"variables", {{"x", 1}}}, {"incarnation", incarnation}});
+  EXPECT_EQ(client().result("task.setVariables", named)["version"], 2);
+  const auto claim = client().result("task.claim", task);
+  EXPECT_EQ(claim["task"]["incarnation"], incarnation);
+  EXPECT_EQ(client().result("task.remove", task)["ok"], true);
+  ASSERT_EQ(create(by_key), task);
+
+  EXPECT_EQ(client().error("task.setVariables", named)["data"]["code"], "NotFound");
+  EXPECT_EQ(client().result("task.remove", with(task, {{"incarnation", incarnation}}))["ok"], false);
+  const json under_claim{{"lockId", claim["lockId"]}};
+  EXPECT_EQ(client().error("task.bind", with(task, under_claim))["data"]["code"], "NotFound");
+  EXPECT_EQ(client().error("task.complete", with(task, under_claim))["data"]["code"], "NotFound");
+  const auto successor = client().result("task.get", task);
+  EXPECT_EQ(successor["version"], 1);
+  EXPECT_EQ(successor["fence"], nullptr);
+  // The lock may still guard another task.
+  const auto other = create();
+  EXPECT_EQ(client().result("task.bind", with(other, under_claim))["fence"]["fence"], claim["fence"]);
 }
 
 TEST_P(RpcTasks, APageHasALimit) {

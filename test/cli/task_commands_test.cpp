@@ -48,11 +48,11 @@ TEST_F(TaskCommands, CreatePrintsTheIdAloneSoThatAScriptCanKeepIt) {
   EXPECT_EQ(record["ownerId"], "local");
 }
 
-TEST_F(TaskCommands, JsonIsTheRecordWithVersionAndFenceAtItsEnd) {
+TEST_F(TaskCommands, JsonIsTheRecordWithVersionIncarnationAndFenceAtItsEnd) {
   const auto created = json({"create", "--owner", "alice", "progress=0.5", "who=\"me\""});
   EXPECT_EQ(member_names(created),
             (std::vector<std::string>{"task", "ownerId", "variables", "result", "requestMethod", "expiresAt",
-                                      "version", "fence"}));
+                                      "version", "incarnation", "fence"}));
   EXPECT_EQ(
       member_names(created["task"]),
       (std::vector<std::string>{"taskId", "status", "createdAt", "lastUpdatedAt", "ttl", "pollInterval"}));

@@ -222,6 +222,24 @@ TEST_P(LockContract, FencesRiseWithEveryGrantOfAKey) {
   }
 }
 
+TEST_P(LockContract, FencesRiseHoweverLongTheirCounterIsNeeded) {
+  const std::array lifetimes{std::optional<CounterLifetime>(), std::optional(CounterLifetime{.until_ms = 1}),
+                             std::optional(CounterLifetime{})};
+  Fence last;
+  for (std::size_t i = 0; i < 9; ++i) {
+    const AcquireRequest request{.id = LockId::generate(),
+                                 .key = key("k"),
+                                 .ttl = ttl(60s),
+                                 .counter_lifetime = lifetimes[i % lifetimes.size()]};
+    const auto outcome = try_acquire(i % 2 == 0 ? *mine : *theirs, request).value_or_throw();
+    const auto* granted = std::get_if<Granted>(&outcome);
+    ASSERT_NE(granted, nullptr);
+    EXPECT_GT(granted->fence, last);
+    last = granted->fence;
+    ASSERT_EQ(release(*mine, request.id, "k"), std::nullopt);
+  }
+}
+
 TEST_P(LockContract, LookupTellsWhatTheGrantSaid) {
   const auto granted = acquire(*mine, id, "k", 30s);
   for (const auto& found : {lookup(*theirs, "k"), lookup(*theirs, id)}) {

@@ -247,6 +247,24 @@ TEST_P(StorageFences, TakingARecordUnderALockRaisesItsFenceAndShowsItInOneStep) 
                         .origin = "request"});
 }
 
+TEST_P(StorageFences, ARecordOfAnotherIncarnationIsAbsentForWhoeverTakesTheOneThatIsGone) {
+  const auto first = create(*mine, "o:t", "first");
+  const auto take = [&](const std::string& incarnation, std::uint64_t fence) {
+    return outcome(*theirs,
+                   GuardRecord{.key = record_key("o:t"), .fence = token(fence), .incarnation = incarnation});
+  };
+  EXPECT_EQ(std::get<StoredRecord>(take(first.incarnation, 5)).guarded_by, token(5));
+  expect_stale(take(first.incarnation, 4), 4, 5);
+  ASSERT_TRUE(remove(*mine, "o:t"));
+  const auto second = create(*mine, "o:t", "second");
+  EXPECT_TRUE(std::holds_alternative<NoRecord>(take(first.incarnation, 9)));
+  expect_record("o:t", {.data = "second", .version = 1, .incarnation = second.incarnation});
+  EXPECT_EQ(std::get<StoredRecord>(take(second.incarnation, 1)).guarded_by, token(1));
+  EXPECT_TRUE(std::holds_alternative<NoRecord>(take(first.incarnation, 1))) << "whatever the fence";
+  EXPECT_TRUE(std::holds_alternative<NoRecord>(take(first.incarnation, 9)));
+  EXPECT_EQ(guard(), token(1));
+}
+
 TEST_P(StorageFences, AnAbsentRecordCannotBeTakenNorRebound) {
   EXPECT_TRUE(std::holds_alternative<NoRecord>(guard_with(token(5))));
   EXPECT_TRUE(std::holds_alternative<NoRecord>(

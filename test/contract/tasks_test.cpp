@@ -7,52 +7,14 @@
 #include <set>
 #include <thread>
 
+#include "contract/tasks_on.hpp"
 #include "support/eventually.hpp"
-#include "support/own_store.hpp"
 #include "support/storage_calls.hpp"
-#include "support/tested_tasks.hpp"
 
 namespace holdfast::test {
 namespace {
 
 using namespace std::chrono_literals;
-
-Json json(std::string_view text) {
-  return Json::parse(text).value_or_throw();
-}
-
-struct TasksWay {
-  std::string engine;
-  bool through_asio = false;
-};
-
-class TasksOn : public testing::TestWithParam<TasksWay> {
- protected:
-  void SetUp() override {
-    if (GetParam().engine == "redis") {
-      if (auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
-    }
-    own.emplace(GetParam().engine);
-    holdfast.emplace(open(own->url()));
-    if (GetParam().through_asio) asio = std::make_shared<AsioThread>();
-  }
-  TestedTasks tasks(const TaskOptions& options = {}) { return {asio, holdfast->tasks(options)}; }
-
-  template <class F>
-  static ErrorCode code_of(F&& call) {
-    try {
-      call();
-    } catch (const Error& error) {
-      return error.code();
-    }
-    ADD_FAILURE() << "nothing was thrown";
-    return ErrorCode::Internal;
-  }
-
-  std::optional<OwnStore> own;
-  std::optional<Holdfast> holdfast;
-  std::shared_ptr<AsioThread> asio;
-};
 
 TEST_P(TasksOn, AListNamesWhatItCannotReadOnceAndGivesTheRest) {
   auto store = tasks();
@@ -572,16 +534,7 @@ TEST_P(TasksOn, BadTextIsRefusedBeforeAnythingIsWritten) {
 }
 
 /// The variants' names in CONTRIBUTING.md.
-std::string variant_name(const testing::TestParamInfo<TasksWay>& instance) {
-  if (instance.param.through_asio) return instance.param.engine + "_asio";
-  return instance.param.engine == "redis" ? "redis_tcp" : instance.param.engine;
-}
-
-INSTANTIATE_TEST_SUITE_P(Engine, TasksOn,
-                         testing::Values(TasksWay{"memory", false}, TasksWay{"sqlite", false},
-                                         TasksWay{"redis", false}, TasksWay{"memory", true},
-                                         TasksWay{"sqlite", true}, TasksWay{"redis", true}),
-                         variant_name);
+INSTANTIATE_TEST_SUITE_P(Engine, TasksOn, testing::ValuesIn(ways_to_tasks()), way_name);
 
 }  // namespace
 }  // namespace holdfast::test

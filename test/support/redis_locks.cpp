@@ -44,15 +44,17 @@ redis::Reply RedisLocks::ask(const std::string& bytes) {
   return raw.command(arguments);
 }
 
-Result<AcquireOutcome> RedisLocks::try_acquire(const LockId& id, std::string_view name, milliseconds length) {
-  const AcquireRequest request{.id = id, .key = key(name), .ttl = ttl(length)};
+Result<AcquireOutcome> RedisLocks::try_acquire(const LockId& id, std::string_view name, milliseconds length,
+                                               std::optional<CounterLifetime> counter) {
+  const AcquireRequest request{.id = id, .key = key(name), .ttl = ttl(length), .counter_lifetime = counter};
   const auto command = acquire_command(layout, request, By::text);
   if (!command) return command.error();
   return redis::acquire_outcome(*ask(*command), request);
 }
 
-std::optional<Granted> RedisLocks::acquire(const LockId& id, std::string_view name, milliseconds length) {
-  const auto outcome = try_acquire(id, name, length).value_or_throw();
+std::optional<Granted> RedisLocks::acquire(const LockId& id, std::string_view name, milliseconds length,
+                                           std::optional<CounterLifetime> counter) {
+  const auto outcome = try_acquire(id, name, length, counter).value_or_throw();
   const auto* granted = std::get_if<Granted>(&outcome);
   return granted == nullptr ? std::nullopt : std::optional(*granted);
 }

@@ -27,10 +27,12 @@ class RedisLocks {
   redis::Reply ask(const std::string& bytes);
 
   Result<AcquireOutcome> try_acquire(const LockId& id, std::string_view key,
-                                     std::chrono::milliseconds length = std::chrono::seconds(60));
+                                     std::chrono::milliseconds length = std::chrono::seconds(60),
+                                     std::optional<CounterLifetime> counter = {});
   /// The grant, or nothing if refused.
   std::optional<Granted> acquire(const LockId& id, std::string_view key,
-                                 std::chrono::milliseconds length = std::chrono::seconds(60));
+                                 std::chrono::milliseconds length = std::chrono::seconds(60),
+                                 std::optional<CounterLifetime> counter = {});
   Result<ReleaseOutcome> try_release(const LockId& id, std::optional<std::string> key = {},
                                      redis::Release how = redis::Release::plain);
   /// Empty: released.

@@ -23,6 +23,7 @@ class TestedClaim {
   [[nodiscard]] FencingToken fence() const { return asio_ ? async_.fence() : blocking_.fence(); }
   [[nodiscard]] std::stop_token stopped() const { return asio_ ? async_.stopped() : blocking_.stopped(); }
   [[nodiscard]] bool cancelled() const { return asio_ ? async_.cancelled() : blocking_.cancelled(); }
+  [[nodiscard]] bool gone() const { return asio_ ? async_.gone() : blocking_.gone(); }
 
   Task update_status(TaskStatus status, const std::optional<std::string>& message = {}) {
     if (!asio_) return blocking_.update_status(status, message);
@@ -149,6 +150,10 @@ class TestedTasks {
     return {asio_, blocking_.with_fence(token)};
   }
   [[nodiscard]] const std::optional<FencingToken>& fence() const noexcept { return blocking_.fence(); }
+  [[nodiscard]] TestedTasks with_incarnation(std::string_view incarnation) const {
+    return {asio_, asio_ ? async().with_incarnation(incarnation).blocking()
+                         : blocking_.with_incarnation(incarnation)};
+  }
   [[nodiscard]] StorageBackend& storage() const noexcept { return blocking_.storage(); }
 
  private:

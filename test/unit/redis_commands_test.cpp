@@ -71,6 +71,17 @@ TEST_F(RedisCommands, CarryKeysAndArgumentsAsTheScriptsWantThem) {
             (Words{"EVALSHA", sha(records_lua), "2", "p:a", "p:b"}));
 }
 
+TEST_F(RedisCommands, AnAcquireSaysNothingOfTheCountersEndUnlessItIsAsked) {
+  const auto last = [&](std::optional<CounterLifetime> lifetime) {
+    auto request = acquire;
+    request.counter_lifetime = lifetime;
+    return arguments_of(*acquire_command(layout, request, By::sha)).back();
+  };
+  EXPECT_EQ(last(std::nullopt), "\"k\"") << "as the documented script takes it";
+  EXPECT_EQ(last(CounterLifetime{.until_ms = 1'900'000'000'000}), "1900000000000");
+  EXPECT_EQ(last(CounterLifetime{}), "") << "for ever";
+}
+
 TEST_F(RedisCommands, ByTextDifferOnlyInHowTheScriptIsNamed) {
   auto by_text = arguments_of(*acquire_command(layout, acquire, By::text));
   EXPECT_EQ(by_text[0], "EVAL");

@@ -45,6 +45,7 @@ class AsyncClaim {
   [[nodiscard]] FencingToken fence() const { return claim_.fence(); }
   [[nodiscard]] std::stop_token stopped() const noexcept { return claim_.stopped(); }
   [[nodiscard]] bool cancelled() const { return claim_.cancelled(); }
+  [[nodiscard]] bool gone() const { return claim_.gone(); }
   /// The lock, to look at.
   [[nodiscard]] const Guard& guard() { return claim_.guard(); }
 
@@ -292,6 +293,12 @@ class AsyncTasks {
     return with_fence({.authority = guard.authority(), .lock_key = guard.key(), .fence = guard.fence()});
   }
   [[nodiscard]] const std::optional<FencingToken>& fence() const noexcept { return tasks_.fence(); }
+
+  /// The same store, but every operation on one task means the one of this incarnation; see Tasks.
+  [[nodiscard]] AsyncTasks with_incarnation(std::string_view incarnation) const {
+    return {executor_, tasks_.with_incarnation(incarnation)};
+  }
+  [[nodiscard]] const std::string& incarnation() const noexcept { return tasks_.incarnation(); }
 
  private:
   /// `operation(tasks, arguments..., stop, done)`

@@ -251,7 +251,7 @@ class MemoryStorageBackend final : public StorageBackend {
     done(operate<GuardOutcome>(
         request, stop, [&](Shelf& shelf, std::int64_t now, bool& changed) -> GuardOutcome {
           auto* kept = shelf.find(request.key, now);
-          if (kept == nullptr) return NoRecord{};
+          if (kept == nullptr || !core::is_meant(kept->record, request.incarnation)) return NoRecord{};
           if (auto refusal = core::refuse_fence(kept->record.guarded_by, request.fence)) {
             return core::outcome_of<GuardOutcome>(*std::move(refusal));
           }

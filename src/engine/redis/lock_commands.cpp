@@ -137,9 +137,11 @@ Result<std::string> acquire_command(const Layout& layout, const AcquireRequest& 
   if (!lock_key) return lock_key.error().about(about.key, about.id);
   const auto fence_key = layout.fence_key(*lock_key);
   if (!fence_key) return fence_key.error().about(about.key, about.id);
-  auto command = call_script(scripts().acquire, by, 4, 3);
+  const auto& lifetime = request.counter_lifetime;
+  auto command = call_script(scripts().acquire, by, 4, lifetime ? 4 : 3);
   command.add(*lock_key).add(layout.index_key(request.id)).add(*fence_key).add(layout.authority_key());
   command.add(request.id.str()).add(std::to_string(request.ttl.ms())).add(json_string(request.key));
+  if (lifetime) command.add(lifetime->until_ms ? std::to_string(*lifetime->until_ms) : std::string());
   return std::move(command).bytes();
 }
 

@@ -266,10 +266,12 @@ Result<RemoveOutcome> remove_outcome(const redisReply& reply, const RemoveRecord
   return not_an_outcome(reply, "remove", request.key.str());
 }
 
-std::string guard_command(const StorageLayout& layout, const GuardRecord& request, By by) {
-  auto command = call_script(record_scripts().guard, by, 1, 4);
+std::string guard_command(const StorageLayout& layout, const GuardRecord& request, const std::string& id,
+                          By by) {
+  auto command = call_script(record_scripts().guard, by, 1, 6);
   command.add(layout.record(request.key)).add(layout.channel(request.key));
   add_token(command, request.fence);
+  command.add(request.incarnation).add(id);
   return std::move(command).bytes();
 }
 

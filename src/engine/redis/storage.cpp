@@ -109,9 +109,10 @@ struct RemoveOperation {
 struct GuardOperation {
   using Outcome = GuardOutcome;
   GuardRecord request;
+  std::string id = sys::new_incarnation();
 
   Result<std::string> command(const Store& store, By by) const {
-    return guard_command(store.layout, request, by);
+    return guard_command(store.layout, request, id, by);
   }
   Result<Outcome> outcome(Store&, const Result<Reply>& answer, const Call&) const {
     if (!answer) return answer.error().about(request.key.str(), {});

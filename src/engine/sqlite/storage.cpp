@@ -79,7 +79,7 @@ class SqliteStorageBackend final : public StorageBackend {
   void guard(GuardRecord request, std::stop_token stop, Done<GuardOutcome> done) override {
     done(change<GuardOutcome>(request, std::move(stop), [&](Transaction& transaction) -> GuardOutcome {
       auto row = live(table().find(request.key));
-      if (!row) return NoRecord{};
+      if (!row || !core::is_meant(row->record, request.incarnation)) return NoRecord{};
       if (auto refusal = core::refuse_fence(row->record.guarded_by, request.fence)) {
         return core::outcome_of<GuardOutcome>(*std::move(refusal));
       }

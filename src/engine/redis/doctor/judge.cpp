@@ -352,7 +352,7 @@ class Judge {
     if (bytes > 0) {
       text += ", " + bytes_text(bytes) + " (" + bytes_text(seen.bytes_each) + " each)";
     }
-    text += "; they stay for ever";
+    text += "; those of tasks end after the task, the others stay for ever";
     const auto limit = number(info("maxmemory"));
     const auto* advice = "use fewer, lasting names for locks: one for a kind of work, not one for each piece";
     if (limit > 0 && bytes > 0.1 * limit)

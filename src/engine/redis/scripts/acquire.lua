@@ -2,6 +2,7 @@
 --
 -- KEYS[1] lock key    KEYS[2] index key of the id    KEYS[3] fence counter    KEYS[4] authority
 -- ARGV[1] lock id     ARGV[2] ttl in ms              ARGV[3] user key as a JSON string
+-- ARGV[4] until when the counter is needed, in ms; '': for ever; left out: the counter's end stays as it is
 --
 -- returns {1, fence, expiresAtMs, authority}   granted; or held by this id already: the first answer again
 --         n > 0                     held by another, for n ms more unless it is renewed
@@ -49,9 +50,12 @@ if count < 1 then
   redis.call('SET', KEYS[3], string.format('%d', count - 1)) -- must not count up to fences that were granted
   return -7
 end
+local expires = now + ARGV[2]
+if ARGV[4] then
+  -- include counter_end
+end
 -- include authority
 local fence = string.format('%015d', count)
-local expires = now + ARGV[2]
 local at = string.format('%d', expires)
 local gone_at = string.format('%d', expires - 1)
 

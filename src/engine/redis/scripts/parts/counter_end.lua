@@ -1,0 +1,9 @@
+-- Sets the end of the counter (KEYS[3]) in the step that counted it to `count`: a day after ARGV[4] ('': never) and
+-- after the lease. A counter that is behind the clock, counted in seconds since 2025, goes on from there; and none
+-- ends before the clock is a day ahead of it. So one that has ended goes on above all it ever granted.
+if ARGV[4] == '' then
+  redis.call('SET', KEYS[3], string.format('%d', count))
+else
+  local needed = math.max(ARGV[4], expires, (count + 1735689600) * 1000)
+  redis.call('SET', KEYS[3], string.format('%d', count), 'PXAT', string.format('%d', needed + 86400000))
+end
