@@ -48,7 +48,7 @@ class Run {
     if (const auto code = acquire(holdfast.locks(), command.signals(), guard)) return *code;
     // The guard releases.
     if (const auto signal = command.told_to_end()) return exit_signal_base + *signal;
-    const auto ending = command.run(guard, holdfast.url());
+    const auto ending = command.run(guard, holdfast.url(), report_);
     return finish(guard, ending, command.held());
   }
 
@@ -75,7 +75,11 @@ class Run {
 
   int finish(Guard& guard, const Ending& ending, nanoseconds held) {
     const auto reason = guard.loss_reason();
-    if (ending.beyond_reach > 0) report_.leave_lock_to_expire(ending, reason, held);
+    if (ending.survivors.any()) {
+      report_.say_survivors(ending.survivors);
+      report_.say_loss(ending, reason, held);
+      leave_lock_to_expire(ending.kind == Ending::Kind::keeper_died ? exit_internal : exit_lost);
+    }
     if (ending.kind == Ending::Kind::lost) {
       report_.say_loss(ending, reason, held);
       return exit_lost;  // the guard releases

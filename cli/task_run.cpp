@@ -67,7 +67,7 @@ class TaskRun {
     if (!options_.id) tell_id();
     warn_of_private_locks(opened.holdfast);
     const auto subject = Subject::task(id_, Tasks::lock_key(owner_, id_));
-    const EndingReport report(context_.json, subject, times_);
+    EndingReport report(context_.json, subject, times_);
     Claim claim;
     if (const auto code = take(opened, command.signals(), subject, report, claim)) return *code;
     if (options_.id) tell_id();
@@ -79,7 +79,7 @@ class TaskRun {
                       [](const std::string& what) { complain("warning: " + what); });
     output.start([&variables](std::string_view line) { variables->line(line); });
     const auto ending =
-        command.run(claim.guard(), opened.holdfast.url(),
+        command.run(claim.guard(), opened.holdfast.url(), report,
                     {"HOLDFAST_TASK_ID=" + id_, "HOLDFAST_TASK_OWNER=" + owner_}, claim.stopped());
     const auto held = command.held();
     output.finish_reading();
@@ -184,11 +184,11 @@ class TaskRun {
     }
   }
 
-  int finish(OpenedTasks& opened, Claim& claim, const EndingReport& report, const Ending& ending,
-             nanoseconds held, const CommandOutput& output) {
+  int finish(OpenedTasks& opened, Claim& claim, EndingReport& report, const Ending& ending, nanoseconds held,
+             const CommandOutput& output) {
     const auto reason = claim.guard().loss_reason();
     const bool called_off = !reason && claim.stopped().stop_requested();
-    if (ending.beyond_reach > 0) report.leave_lock_to_expire(ending, reason, held);
+    if (ending.survivors.any()) leave_survivors(opened, report, ending, reason, held, called_off);
     switch (ending.kind) {
       case Ending::Kind::exec_failed: {
         const int code = report.exec_failed(context_.command.front(), ending.value);
@@ -218,6 +218,17 @@ class TaskRun {
                             : "the command exited with " + std::to_string(code);
     }
     return record(opened, claim, report, result_of(code, signal, output), trouble).value_or(code);
+  }
+
+  [[noreturn]] void leave_survivors(OpenedTasks& opened, EndingReport& report, const Ending& ending,
+                                    std::optional<LossReason> reason, nanoseconds held, bool called_off) {
+    report.say_survivors(ending.survivors);
+    if (called_off) {
+      say_called_off(opened, report, "the command could not be ended");
+      leave_lock_to_expire(exit_called_off);
+    }
+    report.say_loss(ending, reason, held);
+    leave_lock_to_expire(ending.kind == Ending::Kind::keeper_died ? exit_internal : exit_lost);
   }
 
   static Json result_of(int code, int signal, const CommandOutput& output) {
