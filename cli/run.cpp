@@ -149,7 +149,7 @@ void add_run(Command app, Context& context) {
       "30s, 5m, 2h, 1d.\n"
       "\n"
       "Locks live in a file per user unless --url names another store: root and another user do not exclude\n"
-      "each other by default.\n"
+      "each other by default. With --system they do: its store is the machine's.\n"
       "\n"
       "Exit: the command's own code; 128+N if it died of signal N; 126 or 127 if it cannot be run;\n"
       "75 (or -E) not acquired; 79 lock lost; 64 usage; 69 backend unavailable; 77 refused; 70 internal.\n"

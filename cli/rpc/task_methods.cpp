@@ -195,7 +195,12 @@ asio::awaitable<Json> bind(Call call) {
 asio::awaitable<Json> rebind(Call call) {
   const auto target = target_of(call.params);
   const auto token = co_await fencing_token(call);
+  const auto from = call.params.text_if("fromAuthority");
   auto tasks = co_await call.session->service().tasks();
+  if (from) {
+    const auto moved = co_await tasks.rebind_from(*from, target.owner, target.id, token);
+    co_return to_json(moved);
+  }
   const auto task = co_await tasks.rebind(target.owner, target.id, token);
   co_return to_json(task);
 }
@@ -263,6 +268,8 @@ constexpr auto with_result_parameters = joined(task, some_result, message, fence
 constexpr auto end_parameters = joined(task, maybe_result, message, fence);
 constexpr auto cancel_parameters = joined(task, message);
 constexpr auto guarded_parameters = joined(task, fence);
+constexpr auto rebind_parameters =
+    joined(task, fence, std::array{Parameter{"fromAuthority", Kind::text, Need::optional}});
 constexpr auto wait_parameters =
     joined(task, std::array{Parameter{"timeoutMs", Kind::milliseconds, Need::optional}});
 constexpr auto claim_parameters =
@@ -287,7 +294,7 @@ constexpr std::array all_task_methods{
     Method{"task.wait", wait_parameters, wait, Pace::waits},
     Method{"task.claim", claim_parameters, claim, Pace::waits, Answer::needed},
     Method{"task.bind", guarded_parameters, bind},
-    Method{"task.rebind", guarded_parameters, rebind},
+    Method{"task.rebind", rebind_parameters, rebind},
     Method{"task.cleanupExpired", {}, cleanup_expired},
 };
 
