@@ -59,7 +59,8 @@ std::string flags(const Level& level, bool with_globals, const Level& root) {
   for (const auto* option : level.options) add(option);
   if (with_globals) {
     for (const auto* option : root.options) {
-      if (option->check_lname("url") || option->check_lname("json")) add(option);
+      if (option->check_lname("url") || option->check_lname("system") || option->check_lname("json"))
+        add(option);
     }
   }
   if (!all.empty()) all.pop_back();

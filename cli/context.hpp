@@ -17,6 +17,8 @@ class Command;
 /// What the command line said, before and beside the subcommand's own options.
 struct Context {
   std::string url;
+  /// --system: `system:` as the URL.
+  bool system = false;
   bool json = false;
   /// For `run` and `task run`: the command and its arguments, untouched by our parser.
   std::vector<std::string> command;
@@ -25,7 +27,7 @@ struct Context {
   /// Set by the subcommand that was chosen; its result is the exit code.
   std::function<int()> action;
 
-  /// $HOLDFAST_URL, then the embedded default, unless --url was given.
+  /// $HOLDFAST_URL, then the embedded default, unless --url or --system was given.
   [[nodiscard]] std::string url_or_default() const;
 };
 

@@ -12,8 +12,10 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <optional>
+#include <string>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -24,6 +26,9 @@ namespace {
 
 struct CloseDirectory {
   void operator()(DIR* directory) const noexcept { closedir(directory); }
+};
+struct CloseFile {
+  void operator()(FILE* file) const noexcept { static_cast<void>(std::fclose(file)); }
 };
 
 /// Nothing if there is no such process, or none that we may look at; errno tells that from a failure.
@@ -84,6 +89,7 @@ std::vector<Process> descendants_in(const std::vector<Process>& all, pid_t root,
 
 /// Not before it is certain that the pid still means the process that was seen: pids are used again.
 bool send(const Process& process, int signal) noexcept {
+  if (process.hidden) return kill(process.pid, signal) == 0;  // our child, so its pid is its own
   const Descriptor handle(static_cast<int>(syscall(SYS_pidfd_open, process.pid, 0)));
   if (!handle) return errno == ENOSYS ? kill(process.pid, signal) == 0 : false;
   const auto now = read_process(process.pid);
@@ -92,6 +98,41 @@ bool send(const Process& process, int signal) noexcept {
     return false;
   }
   return syscall(SYS_pidfd_send_signal, handle.get(), signal, nullptr, 0) == 0;
+}
+
+/// The kernel's word, whatever /proc shows. `type` and `id` as for waitid.
+bool has_living_child(idtype_t type, pid_t id) noexcept {
+  siginfo_t dead{};
+  return waitid(type, static_cast<id_t>(id), &dead, WEXITED | WNOHANG | WNOWAIT) == 0 && dead.si_pid == 0;
+}
+
+/// What each thread of ours lists as its children: hidepid does not apply there. Nothing if the kernel was
+/// built without it, or no descriptor is left.
+std::optional<std::vector<pid_t>> listed_children() {
+  const std::unique_ptr<DIR, CloseDirectory> tasks(opendir("/proc/self/task"));
+  if (!tasks) return std::nullopt;
+  std::vector<pid_t> pids;
+  while (const dirent* entry = readdir(tasks.get())) {
+    if (entry->d_name[0] == '.') continue;
+    const auto path = "/proc/self/task/" + std::string(entry->d_name) + "/children";
+    const std::unique_ptr<FILE, CloseFile> file(std::fopen(path.c_str(), "re"));
+    if (!file) return std::nullopt;
+    for (int pid = 0; std::fscanf(file.get(), "%d", &pid) == 1;) pids.push_back(pid);
+  }
+  return pids;
+}
+
+/// Children that live though `listed`, all that /proc shows, is without them. `leader` is the command's first
+/// process, 0 if there is none: it is known even where the kernel names no children.
+std::vector<Process> hidden_children(const std::vector<Process>& listed, pid_t leader) {
+  std::vector<Process> hidden;
+  for (const pid_t pid : listed_children().value_or(std::vector{leader})) {
+    if (pid <= 0 || std::ranges::find(listed, pid, &Process::pid) != listed.end()) continue;
+    // One that was born or adopted since the list was read can be seen, or is on the next list.
+    if (read_process(pid) || !has_living_child(P_PID, pid)) continue;
+    hidden.push_back({.pid = pid, .parent = getpid(), .group = getpgid(pid), .hidden = true});
+  }
+  return hidden;
 }
 
 /// Living or not yet buried: either way the kernel does not give the group's number to anybody else.
@@ -119,19 +160,32 @@ std::optional<std::vector<Process>> all_processes() {
   return is_real ? std::optional(std::move(all)) : std::nullopt;
 }
 
+std::vector<Process> own_children() {
+  auto all = all_processes().value_or(std::vector<Process>{});
+  std::ranges::copy(hidden_children(all, 0), std::back_inserter(all));
+  std::erase_if(all, [self = getpid()](const Process& process) { return process.parent != self; });
+  return all;
+}
+
 Signalled signal_descendants(int signal, pid_t group, const std::vector<Process>& spared) noexcept {
-  const auto listed = all_processes();
+  // First: a child from before the list is on it unless it is hidden, for we bury none meanwhile.
+  const bool is_parent = has_living_child(P_ALL, 0);
+  auto listed = all_processes();
   if (!listed) {
     if (has_child_in(group)) kill(-group, signal);
     return {};
   }
-  const auto& all = *listed;
+  auto& all = *listed;
+  std::ranges::copy(hidden_children(all, group), std::back_inserter(all));
   const auto ours = descendants_in(all, getpid(), spared);
   std::unordered_set<pid_t> mine;
   for (const auto& process : ours) mine.insert(process.pid);
 
+  // Who else is in the group of a hidden process is not known, but for the group that we made.
   std::unordered_set<pid_t> groups;
-  for (const auto& process : ours) groups.insert(process.group);
+  for (const auto& process : ours) {
+    if (!process.hidden || process.group == group) groups.insert(process.group);
+  }
   for (const auto& process : all) {
     if (!process.zombie && !mine.contains(process.pid)) groups.erase(process.group);
   }
@@ -145,9 +199,23 @@ Signalled signal_descendants(int signal, pid_t group, const std::vector<Process>
   for (const auto& process : ours) {
     // A member of a signalled group is only looked at: it must not get the signal twice.
     const bool sent = send(process, groups.contains(process.group) ? 0 : signal);
-    ++(!sent && errno == EPERM ? result.beyond_reach : result.living);
+    const bool refused = !sent && errno == EPERM;
+    ++(refused ? result.beyond_reach : result.living);
+    if (refused && process.hidden) ++result.hidden;
+  }
+  // A child that neither /proc nor our own list of children names can get no signal.
+  const bool child_is_named = std::ranges::find(all, getpid(), &Process::parent) != all.end();
+  if (is_parent && !child_is_named && has_living_child(P_ALL, 0)) {
+    ++result.beyond_reach;
+    ++result.hidden;
   }
   return result;
+}
+
+Survivors survivors_of(const Signalled& left) noexcept {
+  return {.count = static_cast<std::int32_t>(left.beyond_reach),
+          .hidden = static_cast<std::int32_t>(left.hidden),
+          .unlisted = !left.all_seen};
 }
 
 bool bury_children() noexcept {

@@ -6,6 +6,8 @@
 #include <optional>
 #include <vector>
 
+#include "survivors.hpp"
+
 namespace holdfast::cli {
 
 struct Process {
@@ -14,16 +16,26 @@ struct Process {
   pid_t group = 0;
   unsigned long long started = 0;  ///< clock ticks since boot: with the pid, an identity
   bool zombie = false;
+  /// A child of ours that /proc does not show. Until it is reaped its pid is an identity.
+  bool hidden = false;
 };
 
 /// Every process of the machine that /proc shows us. Nothing if it could not be read to its end (it is not
 /// mounted, we have no descriptor left): then nobody knows who is there.
 [[nodiscard]] std::optional<std::vector<Process>> all_processes();
 
+/// The children of this process, those included that /proc hides.
+[[nodiscard]] std::vector<Process> own_children();
+
 struct Signalled {
   std::size_t living = 0;        ///< descendants seen alive that got the signal or have just died
-  std::size_t beyond_reach = 0;  ///< living descendants we may not signal (they run as another user)
-  bool all_seen = false;         ///< if not, the numbers say nothing
+  std::size_t beyond_reach = 0;  ///< living descendants that we may not signal (they run as another user)
+  /// Those of `beyond_reach` that /proc hides (hidepid). They may have descendants that nothing shows, so
+  /// both are the least that there can be.
+  std::size_t hidden = 0;
+  bool all_seen = false;  ///< if not, the numbers say nothing
+
+  [[nodiscard]] bool all_beyond_reach() const noexcept { return all_seen && living == 0 && beyond_reach > 0; }
 };
 
 /// Sends `signal` (0 only looks) to all living descendants of this process. Children whose parents have died
@@ -35,6 +47,9 @@ struct Signalled {
 /// `group` is the command's process group, 0 if there is none yet. If the processes cannot be listed it gets
 /// the signal all the same, provided that a child of ours is in it: then its number cannot be anybody else's.
 Signalled signal_descendants(int signal, pid_t group, const std::vector<Process>& spared = {}) noexcept;
+
+/// Those who got no signal. `left` is what the last pass found.
+[[nodiscard]] Survivors survivors_of(const Signalled& left) noexcept;
 
 /// Buries every child that has died. True if no child is left; for a subreaper that means no descendant.
 bool bury_children() noexcept;

@@ -8,6 +8,7 @@
 #include "context.hpp"
 #include "exit_codes.hpp"
 #include "output.hpp"
+#include "proc_visibility.hpp"
 
 namespace holdfast::cli {
 namespace {
@@ -52,7 +53,8 @@ int print_acl(const Context& context) {
 int examine(const Context& context) {
   Progress progress;
   if (isatty(STDERR_FILENO) == 1) progress = complain;
-  const auto findings = holdfast::examine(context.url_or_default(), progress).value_or_throw();
+  auto findings = holdfast::examine(context.url_or_default(), progress).value_or_throw();
+  if (auto hidden = hidden_processes()) findings.push_back(*std::move(hidden));
   if (context.json) {
     print_as_json(findings);
   } else {

@@ -290,11 +290,14 @@ class KeeperProcess {
     if (phase_ == Phase::terminating || phase_ == Phase::killing) {
       // As a subreaper we are the parent of every orphan among the descendants, so without a child there
       // is no descendant.
+      survivors_ = {};
       if (childless_) report_end();
       const auto left = signal_descendants(phase_ == Phase::killing ? SIGKILL : 0, command_);
-      beyond_reach_ = left.beyond_reach;
-      if (phase_ == Phase::killing && left.all_seen && left.living == 0 && left.beyond_reach > 0)
-        report_end();
+      survivors_ = survivors_of(left);
+      if (phase_ != Phase::killing) return;
+      if (left.all_beyond_reach()) report_end();
+      // Nobody can be found any more, and from here on the next holder may be at work.
+      if (survivors_.unlisted && now >= deadline_) report_end();
     }
   }
 
@@ -305,12 +308,16 @@ class KeeperProcess {
     kill_at_ = std::min(now + plan_.grace, deadline_ - plan_.margin);
     if (kill_at_ <= now) return;
     // Once, not again: what a dying command starts in order to clean up is left in peace until KILL.
-    signal_descendants(SIGTERM, command_);
+    const auto left = signal_descendants(SIGTERM, command_);
     signal_descendants(SIGCONT, command_);
+    if (left.beyond_reach > 0) tell({.kind = Report::Kind::survivors, .survivors = survivors_of(left)});
   }
 
   void signal_command(int signal) const noexcept {
-    if (command_ > 0 && !status_) kill(-command_, signal);
+    if (command_ <= 0 || status_) return;
+    if (kill(-command_, signal) != 0 && errno == EPERM) {
+      tell({.kind = Report::Kind::refused, .value = signal});
+    }
   }
 
   void tell(const Report& report) const noexcept {
@@ -324,14 +331,12 @@ class KeeperProcess {
     tell({.kind = Report::Kind::exited,
           .value = status_.value_or(0),
           .cause = cause_,
-          .beyond_reach = static_cast<std::int32_t>(beyond_reach_),
+          .survivors = survivors_,
           .deadline_ns = deadline_.time_since_epoch().count()});
     if (!socket_) {
       give_terminal_back();
-      complain(beyond_reach_ == 0
-                   ? "holdfast died; its command was ended before the lock's lease ends"
-                   : "holdfast died, and processes of its command run as another user and could not be "
-                     "ended; they may outlive the lock");
+      complain("holdfast died; " + (survivors_.any() ? describe(survivors_)
+                                                     : "its command was ended before the lock's lease ends"));
     }
     _exit(0);
   }
@@ -358,7 +363,7 @@ class KeeperProcess {
   pid_t command_ = 0;
   std::optional<int> status_;
   bool childless_ = false;
-  std::size_t beyond_reach_ = 0;
+  Survivors survivors_;
   Report::Cause cause_ = Report::Cause::none;
 };
 

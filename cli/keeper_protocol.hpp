@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "survivors.hpp"
+
 /// What holdfast and its keeper say to each other over a SOCK_SEQPACKET pair: one struct to a packet. Both
 /// ends are one program, forked, so layout and byte order are no question. Times are CLOCK_BOOTTIME in
 /// nanoseconds, which all processes of one machine share.
@@ -34,6 +36,8 @@ struct Report {
     started,      ///< `value` is the command's pid, which is also its process group
     exec_failed,  ///< `value` is the errno
     stopped,      ///< the command was stopped by signal `value`
+    refused,      ///< signal `value` was not forwarded: we may not signal the command
+    survivors,    ///< some of what is being ended cannot be; the keeper goes on trying
     exited,       ///< `value` is the wait status; the keeper is gone after this
   };
   /// Why the keeper ended the command.
@@ -45,8 +49,8 @@ struct Report {
   Kind kind{};
   std::int32_t value = 0;
   Cause cause = Cause::none;
-  /// exited: processes that may not be signalled and so may still live.
-  std::int32_t beyond_reach = 0;
+  /// survivors and exited
+  Survivors survivors = {};
   /// exited: until when the lease was known to be proven. A command that ended by itself ended before that.
   std::int64_t deadline_ns = 0;
 };

@@ -19,13 +19,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
-std::vector<Process> own_children() {
-  const pid_t self = getpid();
-  auto all = all_processes().value_or(std::vector<Process>{});
-  std::erase_if(all, [self](const Process& process) { return process.parent != self; });
-  return all;
-}
-
 /// The children that our process had before; from here on those to come are the command's.
 std::vector<Process> become_parent_of_commands() {
   auto strangers = own_children();
@@ -69,8 +62,8 @@ std::optional<int> LockedCommand::told_to_end() noexcept {
   return signals_.take_one_of({SIGINT, SIGTERM, SIGHUP, SIGQUIT});
 }
 
-Ending LockedCommand::run(Guard& guard, const std::string& url, std::vector<std::string> environment,
-                          std::stop_token called_off) {
+Ending LockedCommand::run(Guard& guard, const std::string& url, EndingReport& report,
+                          std::vector<std::string> environment, std::stop_token called_off) {
   held_since_ = BootClock::now();
   const auto terminal = Terminal::controlling();
   Supervisor supervisor(guard, keeper_, signals_, terminal ? &*terminal : nullptr,
@@ -78,7 +71,9 @@ Ending LockedCommand::run(Guard& guard, const std::string& url, std::vector<std:
                          .grace = times_.grace,
                          .margin = times_.margin,
                          .strangers = std::move(strangers_),
-                         .called_off = std::move(called_off)});
+                         .called_off = std::move(called_off),
+                         .on_survivors = [&report](const Survivors& left) { report.say_survivors(left); },
+                         .on_refused_signal = [&report](int signal) { report.say_not_forwarded(signal); }});
   for (auto& one : environment_for(guard, url)) environment.push_back(std::move(one));
   return supervisor.run(environment);
 }
@@ -105,8 +100,12 @@ int EndingReport::exec_failed(const std::string& command, int error) const {
 }
 
 void EndingReport::say_loss(const Ending& ending, std::optional<LossReason> reason, nanoseconds held) const {
+  // Of survivors that were found earlier it is known that they are gone, not why.
+  const std::string and_the_command = ending.survivors.any() ? "; the command could not be ended"
+                                      : said_survivors_      ? "; the command has ended meanwhile"
+                                                             : "; the command was ended";
   if (ending.kind == Ending::Kind::keeper_died) {
-    tell("Internal", "the process that watches over the command was killed, so the command was ended");
+    tell("Internal", "the process that watches over the command was killed" + and_the_command);
     return;
   }
   // Near its end the keeper acts by the clock, before the guard says why.
@@ -120,19 +119,19 @@ void EndingReport::say_loss(const Ending& ending, std::optional<LossReason> reas
   } else if (reason == LossReason::gone) {
     why = "somebody else released it or took it over, or its store was lost";
   }
-  tell("LockLost",
-       "lost " + subject_.noun + ": " + why +
-           (ending.beyond_reach == 0 ? "; the command was ended" : "; the command could not be ended"));
+  tell("LockLost", "lost " + subject_.noun + ": " + why + and_the_command);
 }
 
-void EndingReport::leave_lock_to_expire(const Ending& ending, std::optional<LossReason> reason,
-                                        nanoseconds held) const {
-  tell("Internal", std::to_string(ending.beyond_reach) +
-                       " process(es) of the command run as another user and could not be ended; the lock "
-                       "is left to expire by itself");
-  say_loss(ending, reason, held);
-  // Releasing, which the guard would do, would let the next holder in even sooner.
-  _exit(ending.kind == Ending::Kind::keeper_died ? exit_internal : exit_lost);
+void EndingReport::say_survivors(const Survivors& survivors) {
+  if (!said_survivors_) tell("Internal", describe(survivors));
+  said_survivors_ = true;
+}
+
+void EndingReport::say_not_forwarded(int signal) const {
+  if (signal != SIGINT && signal != SIGTERM && signal != SIGHUP && signal != SIGQUIT) return;
+  tell("Internal",
+       "SIG" + std::string(sigabbrev_np(signal)) +
+           " was not forwarded: the command runs as another user. It goes on, and the lock is kept");
 }
 
 bool EndingReport::taken_away(const Ending& ending, std::optional<LossReason> reason,
@@ -142,6 +141,11 @@ bool EndingReport::taken_away(const Ending& ending, std::optional<LossReason> re
 
 void EndingReport::say_taken_away() const {
   tell("LockLost", subject_.noun + " was released or taken over by somebody else while the command ran");
+}
+
+void leave_lock_to_expire(int exit_code) noexcept {
+  // Releasing, which the guard would do, would let the next holder in even sooner.
+  _exit(exit_code);
 }
 
 int exit_code_of_status(int wait_status) noexcept {

@@ -15,6 +15,8 @@
 
 namespace holdfast::cli {
 
+class EndingReport;
+
 /// A command that is to run under a lock: what has to be done to this process before the engine is opened,
 /// while there is one thread, and then the running. Make it first; take the lock; run.
 class LockedCommand {
@@ -27,10 +29,10 @@ class LockedCommand {
   /// A signal that came before there was a command: whoever sent it does not want one to begin.
   [[nodiscard]] std::optional<int> told_to_end() noexcept;
 
-  /// Runs it to its end. `environment` is added to ours and to what describes the lock. When `called_off` is
-  /// triggered, the command is ended as if the lock were lost.
-  [[nodiscard]] Ending run(Guard& guard, const std::string& url, std::vector<std::string> environment = {},
-                           std::stop_token called_off = {});
+  /// Runs it to its end. `report` gets what is to be said before that. `environment` is added to ours and to
+  /// what describes the lock. When `called_off` is triggered, the command is ended as if the lock were lost.
+  [[nodiscard]] Ending run(Guard& guard, const std::string& url, EndingReport& report,
+                           std::vector<std::string> environment = {}, std::stop_token called_off = {});
   /// How long run() took, so far.
   [[nodiscard]] std::chrono::nanoseconds held() const noexcept { return BootClock::now() - held_since_; }
 
@@ -62,10 +64,10 @@ class EndingReport {
   [[nodiscard]] int exec_failed(const std::string& command, int error) const;
   /// Why the command was ended.
   void say_loss(const Ending& ending, std::optional<LossReason> reason, std::chrono::nanoseconds held) const;
-  /// Processes of the command are still there: says so, and ends this process without releasing the lock, so
-  /// that the next holder is kept out for the rest of the lease at least.
-  [[noreturn]] void leave_lock_to_expire(const Ending& ending, std::optional<LossReason> reason,
-                                         std::chrono::nanoseconds held) const;
+  /// Some of the command cannot be ended, and why. Once, however often it is found.
+  void say_survivors(const Survivors& survivors);
+  /// A signal that asks the command to end did not reach it.
+  void say_not_forwarded(int signal) const;
   /// Whether the lock of a command that ended by itself had been taken away from under it, which no proof can
   /// exclude. `was_held`: what the release said.
   [[nodiscard]] static bool taken_away(const Ending& ending, std::optional<LossReason> reason,
@@ -76,7 +78,12 @@ class EndingReport {
   bool json_;
   Subject subject_;
   LeaseTimes times_;
+  bool said_survivors_ = false;
 };
+
+/// Ends this process without releasing the lock, so that the next holder is kept out for the rest of the
+/// lease at least: processes of the command are still there.
+[[noreturn]] void leave_lock_to_expire(int exit_code) noexcept;
 
 /// 128 + N, or the code: of a command that ended by itself.
 [[nodiscard]] int exit_code_of_status(int wait_status) noexcept;

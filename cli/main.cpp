@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <holdfast/open.hpp>
+#include <holdfast/sqlite.hpp>
 #include <iostream>
 #include <utility>
 
@@ -19,6 +20,7 @@
 namespace holdfast::cli {
 
 std::string Context::url_or_default() const {
+  if (system) return "system:";
   if (!url.empty()) return url;
   const char* from_environment = std::getenv("HOLDFAST_URL");
   return from_environment != nullptr && *from_environment != '\0' ? from_environment : "sqlite:";
@@ -30,16 +32,23 @@ void set_up(CLI::App& app, Context& context) {
   app.name("holdfast");
   app.set_version_flag("--version", "holdfast " + std::string(version()), "Print the version and exit");
   app.set_help_flag("-h,--help", "Print this help and exit");
-  app.add_option(
-         "--url", context.url,
-         "Where the locks and tasks are: sqlite:PATH, sqlite: (in your state directory), redis://HOST,\n"
-         "rediss://HOST (TLS), unix:SOCKET or memory: (default $HOLDFAST_URL, then sqlite:)")
-      ->type_name("URL")
-      ->check([](const std::string& url) {
-        return url.empty() ? "is empty; use sqlite:, sqlite:PATH or redis://HOST" : "";
-      });
+  auto* url =
+      app.add_option(
+             "--url", context.url,
+             "Where the locks and tasks are: sqlite:PATH, sqlite: (in your state directory), system:,\n"
+             "redis://HOST, rediss://HOST (TLS), unix:SOCKET or memory: (default $HOLDFAST_URL, then "
+             "sqlite:)")
+          ->type_name("URL")
+          ->check([](const std::string& given) {
+            return given.empty() ? "is empty; use sqlite:, sqlite:PATH or redis://HOST" : "";
+          });
+  app.add_flag("--system", context.system,
+               "The same as --url system: the machine's own store, " + std::string(system_sqlite_file) +
+                   ",\nfor root and the members of its directory's group")
+      ->excludes(url);
   app.add_flag("--json", context.json, "Print results as JSON, one object per line");
-  app.fallthrough();  // subcommands inherit it: --url and --json may come anywhere before the command
+  app.fallthrough();  // subcommands inherit it: --url, --system and --json may come anywhere before the
+                      // command
   app.require_subcommand(1);
   app.footer(
       "Examples:\n"
@@ -49,6 +58,7 @@ void set_up(CLI::App& app, Context& context) {
       "  holdfast lock show deploy\n"
       "  holdfast task run -- ./report.sh                work that can be followed and cancelled\n"
       "  holdfast task list\n"
+      "  holdfast --system run -n backup -- ./backup.sh  one for all users of this machine\n"
       "  holdfast --url redis://cache.internal run -n deploy -- make deploy\n"
       "  holdfast rpc --listen ~/holdfast.sock           for programs in other languages\n"
       "  holdfast --url redis://cache.internal doctor    what would hurt there\n"

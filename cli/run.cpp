@@ -50,7 +50,7 @@ class Run {
     if (const auto code = acquire(holdfast.locks(), waiting, guard)) return *code;
     // The guard releases.
     if (const auto signal = command.told_to_end()) return exit_signal_base + *signal;
-    const auto ending = command.run(guard, holdfast.url());
+    const auto ending = command.run(guard, holdfast.url(), report_);
     return finish(guard, ending, command.held());
   }
 
@@ -81,7 +81,11 @@ class Run {
 
   int finish(Guard& guard, const Ending& ending, nanoseconds held) {
     const auto reason = guard.loss_reason();
-    if (ending.beyond_reach > 0) report_.leave_lock_to_expire(ending, reason, held);
+    if (ending.survivors.any()) {
+      report_.say_survivors(ending.survivors);
+      report_.say_loss(ending, reason, held);
+      leave_lock_to_expire(ending.kind == Ending::Kind::keeper_died ? exit_internal : exit_lost);
+    }
     if (ending.kind == Ending::Kind::lost) {
       report_.say_loss(ending, reason, held);
       return exit_lost;  // the guard releases
@@ -153,7 +157,7 @@ void add_run(Command app, Context& context) {
       "30s, 5m, 2h, 1d.\n"
       "\n"
       "Locks live in a file per user unless --url names another store: root and another user do not exclude\n"
-      "each other by default.\n"
+      "each other by default. With --system they do: its store is the machine's.\n"
       "\n"
       "Exit: the command's own code; 128+N if it died of signal N; 126 or 127 if it cannot be run;\n"
       "75 (or -E) not acquired; 79 lock lost; 64 usage; 69 backend unavailable; 77 refused; 70 internal.\n"

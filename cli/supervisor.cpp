@@ -138,11 +138,17 @@ std::optional<Ending> Supervisor::follow_keeper() {
       case Report::Kind::stopped:
         stopped(report->value);
         break;
+      case Report::Kind::refused:
+        settings_.on_refused_signal(report->value);
+        break;
+      case Report::Kind::survivors:
+        settings_.on_survivors(report->survivors);
+        break;
       case Report::Kind::exited: {
         const bool by_itself = report->cause == Report::Cause::none;
         return Ending{.kind = by_itself ? Ending::Kind::exited : Ending::Kind::lost,
                       .value = report->value,
-                      .beyond_reach = static_cast<std::size_t>(report->beyond_reach),
+                      .survivors = report->survivors,
                       .proven_until = BootTime(nanoseconds(report->deadline_ns))};
       }
     }
@@ -224,10 +230,11 @@ Ending Supervisor::end_it_ourselves(Ending::Kind kind, BootTime kill_at) {
   // its children.
   kill_at = std::min(kill_at, told_ - settings_.margin);
   if (BootClock::now() < kill_at) {
-    signal_descendants(SIGTERM, command_, settings_.strangers);
+    const auto left = signal_descendants(SIGTERM, command_, settings_.strangers);
     signal_descendants(SIGCONT, command_, settings_.strangers);
+    if (left.beyond_reach > 0) settings_.on_survivors(survivors_of(left));
   }
-  while (true) {
+  for (int blind_kills = 0; true; std::this_thread::sleep_for(milliseconds(5))) {
     const bool kill_now = BootClock::now() >= kill_at;
     const auto left = signal_descendants(kill_now ? SIGKILL : 0, command_, settings_.strangers);
     // Without children there are no descendants, whatever can be seen. With strangers among the children
@@ -236,9 +243,10 @@ Ending Supervisor::end_it_ourselves(Ending::Kind kind, BootTime kill_at) {
     if (bury_children()) return {.kind = kind};
     const bool done = left.all_seen && left.living == 0 && (kill_now || left.beyond_reach == 0);
     if (done && (left.beyond_reach > 0 || !settings_.strangers.empty())) {
-      return {.kind = kind, .beyond_reach = left.beyond_reach};
+      return {.kind = kind, .survivors = survivors_of(left)};
     }
-    std::this_thread::sleep_for(milliseconds(5));
+    // The first kill may still be at work.
+    if (kill_now && !left.all_seen && ++blind_kills == 2) settings_.on_survivors(survivors_of(left));
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <future>
 #include <holdfast/guard.hpp>
 #include <optional>
@@ -25,8 +26,7 @@ struct Ending {
   };
   Kind kind{};
   int value = 0;
-  /// Processes of the command that may not be signalled and may still live.
-  std::size_t beyond_reach = 0;
+  Survivors survivors = {};
   /// exited: until then the lease was known to be proven, by the keeper's book.
   BootTime proven_until{};
 };
@@ -44,6 +44,10 @@ class Supervisor {
     std::vector<Process> strangers;
     /// Somebody does not want the command to go on though the lock is held: ends it like a loss.
     std::stop_token called_off = {};
+    /// Called as soon as it is known that some of the command cannot be ended, which goes on all the same.
+    std::function<void(const Survivors&)> on_survivors;
+    /// Called with a signal that could not be forwarded, because the command runs as another user.
+    std::function<void(int)> on_refused_signal;
   };
 
   /// `terminal` may be null: no controlling terminal.

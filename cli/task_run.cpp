@@ -70,7 +70,7 @@ class TaskRun {
     if (!options_.id) tell_id();
     warn_of_private_locks(opened.holdfast);
     const auto subject = Subject::task(id_, Tasks::lock_key(owner_, id_));
-    const EndingReport report(context_.json, subject, times_);
+    EndingReport report(context_.json, subject, times_);
     Claim claim;
     if (const auto code = take(opened, waiting, subject, report, claim)) return *code;
     if (options_.id) tell_id();
@@ -82,7 +82,7 @@ class TaskRun {
                           const std::string& changes) mutable { return write_variables(tasks, changes); },
                       [](const std::string& what) { complain("warning: " + what); });
     output.start([&variables](std::string_view line) { variables->line(line); });
-    const auto ending = command.run(claim.guard(), opened.holdfast.url(),
+    const auto ending = command.run(claim.guard(), opened.holdfast.url(), report,
                                     {"HOLDFAST_TASK_ID=" + id_, "HOLDFAST_TASK_OWNER=" + owner_,
                                      "HOLDFAST_TASK_INCARNATION=" + claimed_.incarnation},
                                     claim.stopped());
@@ -222,12 +222,12 @@ class TaskRun {
   }
 
   /// `ours`: the store, and in it this task alone, whatever gets its id.
-  int finish(Tasks& ours, Claim& claim, const EndingReport& report, const Ending& ending, nanoseconds held,
+  int finish(Tasks& ours, Claim& claim, EndingReport& report, const Ending& ending, nanoseconds held,
              const CommandOutput& output) {
     const auto reason = claim.guard().loss_reason();
     // A task that is gone has no next worker, so what became of its lock does not matter.
     const bool called_off = claim.gone() || (!reason && claim.stopped().stop_requested());
-    if (ending.beyond_reach > 0) report.leave_lock_to_expire(ending, reason, held);
+    if (ending.survivors.any()) leave_survivors(ours, report, ending, reason, held, called_off);
     switch (ending.kind) {
       case Ending::Kind::exec_failed: {
         const int code = report.exec_failed(context_.command.front(), ending.value);
@@ -257,6 +257,17 @@ class TaskRun {
                             : "the command exited with " + std::to_string(code);
     }
     return record(ours, claim, report, result_of(code, signal, output), trouble).value_or(code);
+  }
+
+  [[noreturn]] void leave_survivors(Tasks& ours, EndingReport& report, const Ending& ending,
+                                    std::optional<LossReason> reason, nanoseconds held, bool called_off) {
+    report.say_survivors(ending.survivors);
+    if (called_off) {
+      say_called_off(ours, report, "the command could not be ended");
+      leave_lock_to_expire(exit_called_off);
+    }
+    report.say_loss(ending, reason, held);
+    leave_lock_to_expire(ending.kind == Ending::Kind::keeper_died ? exit_internal : exit_lost);
   }
 
   static Json result_of(int code, int signal, const CommandOutput& output) {

@@ -7,28 +7,60 @@
 #include <holdfast/sqlite.hpp>
 
 #include "engine/sqlite/examine.hpp"
+#include "engine/sqlite/system_file.hpp"
 #include "url.hpp"
 
 namespace holdfast {
 namespace {
 
-Result<std::vector<Finding>> examine_sqlite(std::string_view path) {
-  if (!path.empty()) return sqlite::examine(std::filesystem::path(path));
+using Findings = std::vector<Finding>;
+namespace fs = std::filesystem;
+
+/// The finding, and then what is found in the file, if its directory exists.
+Result<Findings> with_file(Finding store, const fs::path& file) {
+  std::error_code ignored;
+  Findings findings{std::move(store)};
+  if (!fs::exists(file.parent_path(), ignored)) {
+    // Its first use makes the directories that are missing: in the first one that is there.
+    auto there = file.parent_path();
+    while (there.has_relative_path() && !fs::exists(there, ignored)) there = there.parent_path();
+    if (::faccessat(AT_FDCWD, there.c_str(), W_OK | X_OK, AT_EACCESS) == 0) {
+      findings.push_back(
+          {Severity::note, "file", file.string() + " does not exist yet; its first use creates it", {}});
+    } else {
+      findings.push_back(
+          {Severity::problem, "file",
+           file.string() + " does not exist, and this user cannot create its directory in " + there.string(),
+           "set HOME or XDG_STATE_HOME to a directory that this user can write to, or use sqlite:PATH"});
+    }
+    return findings;
+  }
+  const auto in_file = sqlite::examine(file);
+  if (!in_file) return in_file.error();
+  findings.insert(findings.end(), in_file->begin(), in_file->end());
+  return findings;
+}
+
+Result<Findings> examine_users_file() {
   const auto file = default_sqlite_file();
   if (!file) return file.error();
+  return with_file(
+      {Severity::note, "store",
+       "the default of this user: other users of this machine, root included, do not see its locks",
+       "for locks that users share: holdfast --system, or --url sqlite:PATH"},
+      *file);
+}
+
+Result<Findings> examine_system_file() {
+  const fs::path file(system_sqlite_file);
   std::error_code ignored;
-  if (std::filesystem::exists(file->parent_path(), ignored)) return sqlite::examine(*file);
-  // Its first use makes the directories that are missing: in the first one that is there.
-  auto there = file->parent_path();
-  while (there.has_relative_path() && !std::filesystem::exists(there, ignored)) there = there.parent_path();
-  if (::faccessat(AT_FDCWD, there.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
-    return std::vector<Finding>{
-        {Severity::problem, "file",
-         file->string() + " does not exist, and this user cannot create its directory in " + there.string(),
-         "set HOME or XDG_STATE_HOME to a directory that this user can write to, or use sqlite:PATH"}};
+  if (!fs::exists(file.parent_path(), ignored)) {
+    return Findings{{Severity::note, "store", "the machine's: " + file.string() + " does not exist yet",
+                     "as root: " + sqlite::how_to_share(file.parent_path())}};
   }
-  return std::vector<Finding>{
-      {Severity::note, "file", file->string() + " does not exist yet; its first use creates it", {}}};
+  if (const auto usable = sqlite::check_shared_file(file); !usable) return usable.error();
+  return with_file(
+      {Severity::ok, "store", "the machine's: every process that may use it shares its locks", {}}, file);
 }
 
 }  // namespace
@@ -39,8 +71,12 @@ Result<std::vector<Finding>> examine(std::string_view url, const Progress& progr
       return std::vector<Finding>{
           {Severity::note, "memory", "locks of one process: they keep no other out",
            "use sqlite: for the processes of a machine, redis:// for several machines"}};
-    case EngineKind::sqlite:
-      return examine_sqlite(url.substr(sqlite_scheme.size()));
+    case EngineKind::sqlite: {
+      const auto path = url.substr(sqlite_scheme.size());
+      return path.empty() ? examine_users_file() : sqlite::examine(fs::path(path));
+    }
+    case EngineKind::system:
+      return examine_system_file();
     case EngineKind::redis: {
       const auto options = parse_redis_url(url);
       if (!options) return options.error();

@@ -77,20 +77,30 @@ FencedRegister Holdfast::fenced_register(std::string_view name) {
   return {storage_->get(), name};
 }
 
+FencedRegister::Page Holdfast::fenced_registers(std::string_view cursor, std::size_t limit,
+                                                std::stop_token stop) {
+  return FencedRegister::list(storage_->get(), cursor, limit, std::move(stop));
+}
+
 Holdfast open(std::string_view url, const Instruments& instruments) {
   auto log = std::make_shared<Log>();
   if (instruments.log_sink) log->set_sink(instruments.log_sink);
   const auto observer = observer_of(instruments);
+  const auto in_sqlite_file = [&](const fs::path& file, std::string shown) -> Holdfast {
+    return {make_sqlite_lock_backend(file, {}, log).value_or_throw(),
+            [file, log] { return make_sqlite_storage_backend(file, {}, log); }, log, observer,
+            std::move(shown)};
+  };
   switch (engine_of(url)) {
     case EngineKind::memory:
       return {make_memory_lock_backend({}, log), [] { return make_memory_storage_backend(); }, log, observer,
               std::string(url)};
     case EngineKind::sqlite: {
       const auto file = sqlite_file(url.substr(sqlite_scheme.size()));
-      return {make_sqlite_lock_backend(file, {}, log).value_or_throw(),
-              [file, log] { return make_sqlite_storage_backend(file, {}, log); }, log, observer,
-              std::string(sqlite_scheme) + file.string()};
+      return in_sqlite_file(file, std::string(sqlite_scheme) + file.string());
     }
+    case EngineKind::system:
+      return in_sqlite_file(prepare_system_sqlite_file().value_or_throw(), std::string(url));
     case EngineKind::redis: {
       const auto options = parse_redis_url(url).value_or_throw();
       return {make_redis_lock_backend(options, log, observer).value_or_throw(),

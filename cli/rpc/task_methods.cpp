@@ -207,7 +207,12 @@ asio::awaitable<Json> bind(Call call) {
 asio::awaitable<Json> rebind(Call call) {
   const auto target = target_of(call.params);
   const auto token = co_await fencing_token(call);
+  const auto from = call.params.text_if("fromAuthority");
   auto tasks = co_await call.session->service().tasks();
+  if (from) {
+    const auto moved = co_await tasks.rebind_from(*from, target.owner, target.id, token);
+    co_return to_json(moved);
+  }
   const auto task = co_await tasks.rebind(target.owner, target.id, token);
   co_return to_json(task);
 }
@@ -280,7 +285,8 @@ constexpr auto with_result_parameters = joined(task, some_result, message, fence
 constexpr auto end_parameters = joined(task, maybe_result, message, fence, incarnation);
 constexpr auto cancel_parameters = joined(task, message);
 constexpr auto guarded_parameters = joined(task, fence, incarnation);
-constexpr auto rebind_parameters = joined(task, fence);
+constexpr auto rebind_parameters =
+    joined(task, fence, std::array{Parameter{"fromAuthority", Kind::text, Need::optional}});
 constexpr auto wait_parameters =
     joined(task, std::array{Parameter{"timeoutMs", Kind::milliseconds, Need::optional}});
 constexpr auto claim_parameters =

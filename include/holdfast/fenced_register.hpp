@@ -8,6 +8,7 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace holdfast {
 
@@ -42,6 +43,15 @@ class FencedRegister {
   std::optional<Value> guard(const FencingTokenView& token, std::stop_token stop = {});
   /// For operators: guarded by that lock from now on, whatever guarded it before. False if never written.
   bool rebind(const FencingTokenView& token, std::stop_token stop = {});
+  /// As Tasks::rebind_from. Returns what is there then; nothing if it was never written.
+  std::optional<Value> rebind_from(std::string_view authority, const FencingTokenView& token,
+                                   std::stop_token stop = {});
+
+  struct Page;
+  /// The registers of a store by their names, a page at a time, for operators. `cursor`: empty for the first
+  /// page, else that of the page before; BadCursor if it is none. `limit` is clamped to 1..max_record_page.
+  [[nodiscard]] static Page list(const std::shared_ptr<StorageBackend>& storage, std::string_view cursor = {},
+                                 std::size_t limit = 100, std::stop_token stop = {});
 
   void get(std::stop_token stop, Done<std::optional<Value>> done) const;
   void put(std::string_view text, const FencingTokenView& token, std::stop_token stop,
@@ -49,11 +59,23 @@ class FencedRegister {
   void put(std::string_view text, const Guard& guard, std::stop_token stop, Done<std::uint64_t> done);
   void guard(const FencingTokenView& token, std::stop_token stop, Done<std::optional<Value>> done);
   void rebind(const FencingTokenView& token, std::stop_token stop, Done<bool> done);
+  void rebind_from(std::string_view authority, const FencingTokenView& token, std::stop_token stop,
+                   Done<std::optional<Value>> done);
 
  private:
   std::shared_ptr<StorageBackend> storage_;
   std::shared_ptr<flow::Background> background_;
   RecordKey key_;
+};
+
+struct FencedRegister::Page {
+  struct Entry {
+    std::string name;
+    Value value;
+  };
+  std::vector<Entry> registers;
+  std::string cursor;             ///< empty on the last page
+  std::vector<Error> unreadable;  ///< what is stored as a register and cannot be read; each names it
 };
 
 }  // namespace holdfast

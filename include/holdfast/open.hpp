@@ -21,6 +21,9 @@ class Holdfast {
   [[nodiscard]] Tasks tasks(const TaskOptions& options = {});
   /// A value of your own in the same store, guarded by fences.
   [[nodiscard]] FencedRegister fenced_register(std::string_view name);
+  /// FencedRegister::list of that store.
+  [[nodiscard]] FencedRegister::Page fenced_registers(std::string_view cursor = {}, std::size_t limit = 100,
+                                                      std::stop_token stop = {});
   [[nodiscard]] Log& log() noexcept { return *log_; }
   /// The URL it was opened with, made absolute and without a password.
   [[nodiscard]] const std::string& url() const noexcept { return url_; }
@@ -42,6 +45,7 @@ class Holdfast {
 ///   memory:         locks of this object and its copies, gone with the last one
 ///   sqlite:PATH     a file shared by the processes of this machine; its directory must exist
 ///   sqlite:         the same in the user's state directory, created (0700) if missing
+///   system:         /var/lib/holdfast/holdfast.db, shared by the users of its directory's group
 ///   redis://HOST    a Redis, shared by everybody who reaches it; with user, password, port, database and
 ///   rediss://HOST   options in the URL (docs/reference/urls.md). rediss: with TLS
 ///   unix:PATH       the same over a Unix socket of this machine

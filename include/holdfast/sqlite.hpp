@@ -6,6 +6,7 @@
 #include <holdfast/log.hpp>
 #include <holdfast/storage_backend.hpp>
 #include <memory>
+#include <string_view>
 
 namespace holdfast {
 
@@ -33,5 +34,16 @@ struct SqliteOptions {
 /// `$XDG_STATE_HOME/holdfast/holdfast.db`, or the same below `~/.local/state`. InvalidArgument if neither
 /// variable is set. Creates nothing.
 [[nodiscard]] Result<std::filesystem::path> default_sqlite_file();
+
+/// Where `system:` keeps the locks of a machine.
+inline constexpr std::string_view system_sqlite_file = "/var/lib/holdfast/holdfast.db";
+
+/// Makes that file ready to be shared, and returns its path. The directory must belong to root and must not
+/// be writable by others. A directory that its group can write to must be set-group-ID (mode 2770); the file
+/// is then created for that group (0660, whatever the umask), else for root alone (0600). Root creates a
+/// missing directory: for the group `holdfast`, if there is one, else for root alone. ServiceUnavailable if
+/// the directory or the file is not as it should be, AuthFailed if this process may not use it; both say what
+/// to do.
+[[nodiscard]] Result<std::filesystem::path> prepare_system_sqlite_file();
 
 }  // namespace holdfast

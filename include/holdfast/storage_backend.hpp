@@ -68,6 +68,9 @@ struct GuardRecord {
 struct RebindRecord {
   RecordKey key;
   std::optional<FencingToken> fence = std::nullopt;
+  /// Only if a lock of this authority guards it; else the record is left, and answered, as it is. For an
+  /// authority that is gone: a lock that has been bound since stays.
+  std::optional<std::string> from_authority = std::nullopt;
   BootTime deadline = never;
 };
 

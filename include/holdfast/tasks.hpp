@@ -100,6 +100,11 @@ class Tasks {
   /// For operators: the task is guarded by this lock from now on, or by none, whatever guarded it before.
   Task rebind(std::string_view owner, std::string_view id, const std::optional<FencingTokenView>& token,
               std::stop_token stop = {});
+  /// Does the same, but only if a lock of this authority guards the task, in one step. Otherwise the task
+  /// stays, and is returned, as it is. For an authority that is gone (its store lost its data): a guard that
+  /// was bound since is never replaced.
+  Task rebind_from(std::string_view authority, std::string_view owner, std::string_view id,
+                   const std::optional<FencingTokenView>& token, std::stop_token stop = {});
 
   /// Takes the task to work on it; see Claim. Waits for its lock as Locks::lock does. NotFound if it is not
   /// there, or was removed while its lock was waited for, though another has its id then; InvalidTransition
@@ -145,6 +150,8 @@ class Tasks {
             Done<Task> done);
   void rebind(std::string_view owner, std::string_view id, const std::optional<FencingTokenView>& token,
               std::stop_token stop, Done<Task> done);
+  void rebind_from(std::string_view authority, std::string_view owner, std::string_view id,
+                   const std::optional<FencingTokenView>& token, std::stop_token stop, Done<Task> done);
   void claim(std::string_view owner, std::string_view id, const LockOptions& how, std::stop_token stop,
              Done<Claim> done);
   void cleanup_expired(std::stop_token stop, Done<std::size_t> done);

@@ -25,6 +25,12 @@ namespace holdfast::core {
   return incarnation.empty() || incarnation == there.incarnation;
 }
 
+/// Whether a rebind is to leave the record as it is: it is meant for the locks of another authority.
+[[nodiscard]] inline bool is_left_alone(const std::optional<FencingToken>& guarded_by,
+                                        const std::optional<std::string>& from_authority) {
+  return from_authority && (!guarded_by || guarded_by->authority != *from_authority);
+}
+
 using WriteRefusal = std::variant<StaleFence, WrongLock, VersionConflict>;
 
 /// Whether a write to the record that is there must be refused: by its fence, then by what it expects. A

@@ -194,9 +194,11 @@ Op<Task> bind(Call call, std::string owner, std::string id, FencingToken token) 
   co_return task_of(*outcome, task);
 }
 
-Op<Task> rebind(Call call, std::string owner, std::string id, std::optional<FencingToken> token) {
+Op<Task> rebind(Call call, std::string owner, std::string id, std::optional<FencingToken> token,
+                std::optional<std::string> from_authority) {
   const auto task = address(call, owner, std::move(id));
-  RebindRecord request{.key = task.key, .fence = std::move(token)};
+  RebindRecord request{
+      .key = task.key, .fence = std::move(token), .from_authority = std::move(from_authority)};
   const auto outcome = co_await call.ask(&StorageBackend::rebind, std::move(request));
   if (!outcome) co_return outcome.error();
   co_return task_of(*outcome, task);

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tasks/call.hpp"
+#include "tasks/cursor.hpp"
 #include "tasks/refusals.hpp"
 
 namespace holdfast {
@@ -99,6 +100,26 @@ Op<bool> rebind_value(RegisterCall call, FencingToken token) {
   co_return std::holds_alternative<StoredRecord>(*outcome);
 }
 
+Op<std::optional<Value>> rebind_value_from(RegisterCall call, std::string authority, FencingToken token) {
+  RebindRecord request{.key = call.key, .fence = std::move(token), .from_authority = std::move(authority)};
+  const auto outcome =
+      co_await tasks::ask(call.flow, call.storage, &StorageBackend::rebind, std::move(request), call.stop);
+  if (!outcome) co_return outcome.error();
+  if (const auto* stored = std::get_if<StoredRecord>(&*outcome)) co_return value_of(*stored);
+  co_return std::nullopt;
+}
+
+Op<RecordPage> register_records(Flow flow, std::shared_ptr<StorageBackend> storage, ListRecords what,
+                                std::stop_token stop) {
+  co_return co_await tasks::ask(flow, storage, &StorageBackend::list, std::move(what), stop);
+}
+
+Error unreadable_register(std::string_view name, const Error& why) {
+  return Error(why.code(), "the register " + std::string(name) + " cannot be read: " + why.message(),
+               why.cause())
+      .about(std::string(name), {});
+}
+
 }  // namespace
 
 FencedRegister::FencedRegister(std::shared_ptr<StorageBackend> storage, std::string_view name)
@@ -151,6 +172,40 @@ void FencedRegister::rebind(const FencingTokenView& token, std::stop_token stop,
   start(*background_,
         rebind_value({Flow::completing(background_), storage_, key_, std::move(stop)}, owned(token)),
         std::move(done));
+}
+
+std::optional<Value> FencedRegister::rebind_from(std::string_view authority, const FencingTokenView& token,
+                                                 std::stop_token stop) {
+  return run(rebind_value_from({Flow::blocking(), storage_, key_, std::move(stop)}, std::string(authority),
+                               owned(token)));
+}
+void FencedRegister::rebind_from(std::string_view authority, const FencingTokenView& token,
+                                 std::stop_token stop, Done<std::optional<Value>> done) {
+  start(*background_,
+        rebind_value_from({Flow::completing(background_), storage_, key_, std::move(stop)},
+                          std::string(authority), owned(token)),
+        std::move(done));
+}
+
+FencedRegister::Page FencedRegister::list(const std::shared_ptr<StorageBackend>& storage,
+                                          std::string_view cursor, std::size_t limit, std::stop_token stop) {
+  ListRecords what{.prefix = std::string(register_owner) + ':', .limit = limit};
+  if (!cursor.empty()) what.after = tasks::position_of(cursor, register_owner).value_or_throw();
+  const auto records = run(register_records(Flow::blocking(), storage, std::move(what), std::move(stop)));
+  Page page;
+  for (const auto& listed : records.records) {
+    const std::string name(listed.key.task());
+    try {
+      page.registers.push_back({.name = name, .value = value_of(listed.record)});
+    } catch (const Error& error) {
+      page.unreadable.push_back(unreadable_register(name, error));
+    }
+  }
+  for (const auto& record : records.unreadable) {
+    page.unreadable.push_back(unreadable_register(record.task, record.why));
+  }
+  if (records.next) page.cursor = tasks::cursor_at(*records.next, register_owner).value_or_throw();
+  return page;
 }
 
 }  // namespace holdfast

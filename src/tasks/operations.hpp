@@ -33,7 +33,8 @@ namespace holdfast::tasks {
 [[nodiscard]] flow::Op<bool> remove(Call call, std::string owner, std::string id);
 [[nodiscard]] flow::Op<Task> bind(Call call, std::string owner, std::string id, FencingToken token);
 [[nodiscard]] flow::Op<Task> rebind(Call call, std::string owner, std::string id,
-                                    std::optional<FencingToken> token);
+                                    std::optional<FencingToken> token,
+                                    std::optional<std::string> from_authority);
 [[nodiscard]] flow::Op<std::size_t> cleanup_expired(Call call);
 [[nodiscard]] flow::Op<Claim> claim(Call call, Locks locks, std::string owner, std::string id,
                                     LockOptions how);

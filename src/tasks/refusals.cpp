@@ -11,9 +11,11 @@ Error refusal(const StaleFence& stale, std::string_view what) {
 
 Error refusal(const WrongLock& wrong, std::string_view what) {
   const auto& guard = wrong.guarded_by;
-  return {ErrorCode::WrongLock, std::string(what) + " was not written: it is guarded by the lock " +
-                                    guard.lock_key + " of the store " + guard.authority + " (highest fence " +
-                                    guard.fence.to_string() + "); write under that lock, or rebind it"};
+  return {ErrorCode::WrongLock,
+          std::string(what) + " was not written: it is guarded by the lock " + guard.lock_key +
+              " of the store " + guard.authority + " (highest fence " + guard.fence.to_string() +
+              "); write under that lock, or rebind it (if that store lost its data: task rebind "
+              "--from-authority)"};
 }
 
 Error no_such_task(std::string_view id) {

@@ -232,12 +232,26 @@ void Tasks::bind(std::string_view owner, std::string_view id, const FencingToken
 
 Task Tasks::rebind(std::string_view owner, std::string_view id, const std::optional<FencingTokenView>& token,
                    std::stop_token stop) {
-  return run(tasks::rebind(blocking(std::move(stop)), string(owner), string(id), owned(token)));
+  return run(tasks::rebind(blocking(std::move(stop)), string(owner), string(id), owned(token), {}));
 }
 void Tasks::rebind(std::string_view owner, std::string_view id, const std::optional<FencingTokenView>& token,
                    std::stop_token stop, Done<Task> done) {
   start(*store_->background,
-        tasks::rebind(completing(std::move(stop)), string(owner), string(id), owned(token)), std::move(done));
+        tasks::rebind(completing(std::move(stop)), string(owner), string(id), owned(token), {}),
+        std::move(done));
+}
+
+Task Tasks::rebind_from(std::string_view authority, std::string_view owner, std::string_view id,
+                        const std::optional<FencingTokenView>& token, std::stop_token stop) {
+  return run(
+      tasks::rebind(blocking(std::move(stop)), string(owner), string(id), owned(token), string(authority)));
+}
+void Tasks::rebind_from(std::string_view authority, std::string_view owner, std::string_view id,
+                        const std::optional<FencingTokenView>& token, std::stop_token stop, Done<Task> done) {
+  start(
+      *store_->background,
+      tasks::rebind(completing(std::move(stop)), string(owner), string(id), owned(token), string(authority)),
+      std::move(done));
 }
 
 string Tasks::lock_key(std::string_view owner, std::string_view id) {

@@ -283,6 +283,11 @@ TEST_P(RpcTasks, AnyLockMayGuardATaskAPlainOneToo) {
   EXPECT_EQ(error["data"]["code"], "WrongLock");
   now = client().result("task.rebind", with(task, {{"lockId", other["lockId"]}}));
   EXPECT_EQ(now["fence"]["key"], "other");
+  EXPECT_EQ(client().result("task.rebind", with(task, {{"fromAuthority", "lost"}}))["fence"], now["fence"])
+      << "another authority's guard stays";
+  EXPECT_EQ(
+      client().result("task.rebind", with(task, {{"fromAuthority", now["fence"]["authority"]}}))["fence"],
+      nullptr);
   EXPECT_EQ(client().result("task.rebind", task)["fence"], nullptr);
   EXPECT_TRUE(client().result("task.cleanupExpired")["removed"].is_number());
 }

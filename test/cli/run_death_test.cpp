@@ -193,7 +193,12 @@ TEST_F(RunDeath, HoldfastDoesNotReleaseTheLockOfACommandThatItCannotSee) {
   EXPECT_FALSE(program->finished());
   EXPECT_EQ(holdfast({"lock", "show", "k"}).code, 0);
   kill(hidden, SIGKILL);
-  EXPECT_EQ(program->wait().code, 70);
+  const auto result = program->wait();
+  EXPECT_EQ(result.code, 70);
+  EXPECT_NE(result.err.find("outside its process group cannot be found, because /proc cannot be read"),
+            std::string::npos)
+      << result.err;
+  EXPECT_TRUE(result.err.ends_with("; the command has ended meanwhile\n")) << result.err;
 }
 
 TEST_F(RunDeath, NoSignalThatCanBeIgnoredEndsTheKeeper) {

@@ -284,7 +284,7 @@ TEST_F(Usage, CompletionScriptsParseAndKnowTheOptions) {
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.out,
             "run lock task rpc doctor completion\nlock\nrelease\n--max-hold\n--\nzsh\n"
-            "result rebind\n--lease\n--status\n\n\n\n-h --help --raw --url --json\n")
+            "result rebind\n--lease\n--status --system\n\n\n\n-h --help --raw --url --system --json\n")
       << result.err;
 }
 

@@ -292,6 +292,33 @@ TEST_P(StorageFences, ARecordIsReboundToAnythingOrNothingWhateverGuardedIt) {
   EXPECT_TRUE(std::holds_alternative<Written>(put_with(token(1, "third"))));
 }
 
+TEST_P(StorageFences, ARebindForALostAuthorityLeavesEveryOtherGuardAlone) {
+  const auto created = create(*mine, "o:t", "data");
+  const auto rebind = [&](const std::optional<FencingToken>& fence) {
+    const auto answer =
+        outcome(*mine, RebindRecord{.key = record_key("o:t"), .fence = fence, .from_authority = "lost"});
+    EXPECT_TRUE(std::holds_alternative<StoredRecord>(answer)) << answer.index();
+    return std::get<StoredRecord>(answer);
+  };
+  const auto expect_guard = [&](const StoredRecord& answer, const std::optional<FencingToken>& expected) {
+    EXPECT_EQ(answer.guarded_by, expected);
+    EXPECT_EQ(answer.data, "data");
+    expect_record("o:t",
+                  {.data = "data", .version = 1, .incarnation = created.incarnation, .guarded_by = expected});
+  };
+  EXPECT_TRUE(std::holds_alternative<NoRecord>(outcome(
+      *mine, RebindRecord{.key = record_key("o:absent"), .fence = token(1), .from_authority = "lost"})));
+  expect_guard(rebind(token(1)), std::nullopt);  // no lock at all
+  guard_with(token(7, "k", "lost"));
+  expect_guard(rebind(token(1, "k", "new")), token(1, "k", "new"));
+  expect_guard(rebind(token(1, "k", "new")), token(1, "k", "new"));
+  guard_with(token(5, "k", "new"));  // the next holder came: a repeat of the request must not undo that
+  expect_guard(rebind(token(1, "k", "new")), token(5, "k", "new"));
+  expect_guard(rebind(std::nullopt), token(5, "k", "new"));
+  outcome(*mine, RebindRecord{.key = record_key("o:t"), .fence = token(7, "k", "lost")});
+  expect_guard(rebind(std::nullopt), std::nullopt);
+}
+
 TEST_P(StorageFences, TheGuardDoesNotOutliveTheExpiryOfTheRecord) {
   const auto soon = mine->now_ms() + 400;
   create(*mine, "o:t", record_text({.expires_at_ms = soon}));

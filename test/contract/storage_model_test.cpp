@@ -267,11 +267,14 @@ class EveryStorageEngine : public testing::TestWithParam<StorageEngine> {
     const auto key = any_key();
     auto* there = model.find(key);
     const auto fence = maybe_token();
-    const auto answer = outcome(client(), RebindRecord{.key = key, .fence = fence});
+    std::optional<std::string> from;
+    if (const auto of = maybe_token(); of && random.below(2) == 0) from = of->authority;
+    const auto answer = outcome(client(), RebindRecord{.key = key, .fence = fence, .from_authority = from});
     if (there == nullptr) {
       EXPECT_TRUE(std::holds_alternative<NoRecord>(answer)) << answer.index();
     } else {
-      there->stored.guarded_by = fence;
+      const auto& guard = there->stored.guarded_by;
+      if (!from || (guard && guard->authority == *from)) there->stored.guarded_by = fence;
       ASSERT_TRUE(std::holds_alternative<StoredRecord>(answer)) << answer.index();
       expect_same(std::get<StoredRecord>(answer), there->stored);
     }

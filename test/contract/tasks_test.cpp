@@ -334,6 +334,18 @@ TEST_P(TasksOn, AnotherLocksFenceIsNotCompared) {
   EXPECT_EQ(store.with_fence(other).fail("alice", id).status, TaskStatus::failed);
 }
 
+TEST_P(TasksOn, AfterTheLossOfAnAuthorityItsTasksCanBeClaimedAgain) {
+  auto store = tasks();
+  const auto id = store.create("alice").id;
+  FencingToken guard{.authority = "lost", .lock_key = Tasks::lock_key("alice", id), .fence = *Fence::of(7)};
+  (void)store.bind("alice", id, guard);
+  EXPECT_EQ(code_of([&] { (void)store.claim("alice", id); }), ErrorCode::WrongLock);
+  guard.authority = holdfast->locks().authority(), guard.fence = *Fence::of(1);
+  EXPECT_EQ(store.rebind_from("lost", "alice", id, guard).guarded_by, guard);
+  const auto claim = store.claim("alice", id);
+  EXPECT_EQ(store.rebind_from("lost", "alice", id, {}).guarded_by, claim.fence());
+}
+
 TEST_P(TasksOn, AStoreMayWantAFenceWithEveryChange) {
   auto strict = tasks({.require_fence = true});
   const auto id = strict.create("alice").id;

@@ -166,6 +166,11 @@ awaitable<void> every_call_on_tasks(AsyncTasks on, AsyncLocks locks) {
                  FencingTokenView{.authority = text("x"), .lock_key = text("y"), .fence = *Fence::of(7)}))
                 .guarded_by->lock_key,
             text("y"));
+  EXPECT_EQ(
+      (co_await on.rebind_from(text("x"), "alice", id,
+                               {{.authority = text("to"), .lock_key = text("y"), .fence = *Fence::of(1)}}))
+          .guarded_by->authority,
+      text("to"));
   EXPECT_FALSE((co_await on.rebind("alice", id, {})).guarded_by);
   EXPECT_EQ((co_await on.complete_with_result("alice", id, object("result"), text("done"))).result,
             object("result"));
@@ -233,6 +238,10 @@ awaitable<void> every_call_on_registers(AsyncRegister on, AsyncLocks locks) {
           ->text,
       text("value"));
   EXPECT_TRUE(co_await on.rebind({.authority = text("x"), .lock_key = text("y"), .fence = guard.fence()}));
+  EXPECT_EQ((co_await on.rebind_from(
+                 text("x"), {.authority = text("to"), .lock_key = text("y"), .fence = guard.fence()}))
+                ->written_by.authority,
+            text("to"));
   EXPECT_EQ((co_await on.get())->written_by.lock_key, text("y"));
 }
 
@@ -362,6 +371,11 @@ void call_tasks_later(AsyncTasks on, const std::string& owner) {
         .update_status(owner, id, TaskStatus::working, {}, token);
   });
   EXPECT_EQ(fenced.status, TaskStatus::working);
+  const auto moved = with([&](const Texts& t) {
+    return on.rebind_from(t.owner, owner, id,
+                          {{.authority = t.key, .lock_key = t.method, .fence = *Fence::of(1)}}, token);
+  });
+  EXPECT_EQ(moved.guarded_by->authority, text("key"));
   EXPECT_FALSE(with([&](const Texts&) { return on.rebind(owner, id, {}, token); }).guarded_by);
   const auto ended =
       with([&](const Texts& t) { return on.complete_with_result(owner, id, t.json, t.message, token); });
@@ -434,6 +448,10 @@ void call_registers_later(AsyncRegister on) {
   EXPECT_TRUE(with([&](const Texts& t) {
     return on.rebind({.authority = t.owner, .lock_key = t.key, .fence = *Fence::of(7)}, token);
   }));
+  const auto moved = with([&](const Texts& t) {
+    return on.rebind_from(t.owner, {.authority = t.key, .lock_key = t.key, .fence = *Fence::of(7)}, token);
+  });
+  EXPECT_EQ(moved->written_by.authority, text("key"));
 }
 
 TEST_P(AsioArguments, OfRegistersMayEndBeforeTheOperationBegins) {

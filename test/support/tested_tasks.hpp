@@ -133,6 +133,12 @@ class TestedTasks {
     if (!asio_) return blocking_.rebind(owner, id, fence);
     return asio_->await({}, [&](auto token) { return async().rebind(owner, id, fence, token); });
   }
+  Task rebind_from(std::string_view authority, std::string_view owner, std::string_view id,
+                   const std::optional<FencingToken>& fence) {
+    if (!asio_) return blocking_.rebind_from(authority, owner, id, fence);
+    return asio_->await({},
+                        [&](auto token) { return async().rebind_from(authority, owner, id, fence, token); });
+  }
   TestedClaim claim(std::string_view owner, std::string_view id, const LockOptions& how = {},
                     const std::stop_token& stop = {}) {
     if (!asio_) return TestedClaim(blocking_.claim(owner, id, how, stop));

@@ -265,6 +265,16 @@ class AsyncTasks {
         fence);
   }
 
+  /// Task
+  template <class Token = asio::use_awaitable_t<>>
+  auto rebind_from(std::string_view authority, std::string_view owner, std::string_view id,
+                   const std::optional<FencingTokenView>& fence, Token&& token = {}) {
+    return call<Task>(
+        std::forward<Token>(token),
+        [](Tasks& tasks, auto&&... all) { tasks.rebind_from(std::forward<decltype(all)>(all)...); },
+        authority, owner, id, fence);
+  }
+
   /// AsyncClaim. Cancelled while it waits for the lock, it holds nothing.
   template <class Token = asio::use_awaitable_t<>>
   auto claim(std::string_view owner, std::string_view id, const LockOptions& how = {}, Token&& token = {}) {
@@ -353,6 +363,16 @@ class AsyncRegister {
         std::forward<Token>(token),
         [](FencedRegister& fenced, auto&&... all) { fenced.rebind(std::forward<decltype(all)>(all)...); },
         fence);
+  }
+  /// std::optional<Value>
+  template <class Token = asio::use_awaitable_t<>>
+  auto rebind_from(std::string_view authority, const FencingTokenView& fence, Token&& token = {}) {
+    return call<std::optional<Value>>(
+        std::forward<Token>(token),
+        [](FencedRegister& fenced, auto&&... all) {
+          fenced.rebind_from(std::forward<decltype(all)>(all)...);
+        },
+        authority, fence);
   }
 
  private:

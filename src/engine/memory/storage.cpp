@@ -266,6 +266,9 @@ class MemoryStorageBackend final : public StorageBackend {
                                 [&](Shelf& shelf, std::int64_t now, bool& changed) -> RebindOutcome {
                                   auto* kept = shelf.find(request.key, now);
                                   if (kept == nullptr) return NoRecord{};
+                                  if (core::is_left_alone(kept->record.guarded_by, request.from_authority)) {
+                                    return kept->record;
+                                  }
                                   changed = kept->record.guarded_by != request.fence;
                                   kept->record.guarded_by = std::move(request.fence);
                                   return kept->record;

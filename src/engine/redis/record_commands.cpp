@@ -284,9 +284,10 @@ Result<GuardOutcome> guard_outcome(const redisReply& reply, const GuardRecord& r
 }
 
 std::string rebind_command(const StorageLayout& layout, const RebindRecord& request, By by) {
-  auto command = call_script(record_scripts().rebind, by, 1, 4);
+  auto command = call_script(record_scripts().rebind, by, 1, request.from_authority ? 5 : 4);
   command.add(layout.record(request.key)).add(layout.channel(request.key));
   add_token(command, request.fence);
+  if (request.from_authority) command.add(*request.from_authority);
   return std::move(command).bytes();
 }
 

@@ -91,6 +91,7 @@ class SqliteStorageBackend final : public StorageBackend {
     done(change<RebindOutcome>(request, std::move(stop), [&](Transaction& transaction) -> RebindOutcome {
       auto row = live(table().find(request.key));
       if (!row) return NoRecord{};
+      if (core::is_left_alone(row->record.guarded_by, request.from_authority)) return std::move(row->record);
       return guarded_by(request.fence, request.key, *std::move(row), transaction);
     }));
   }
