@@ -107,7 +107,7 @@ TEST(RpcMessages, HalfASurrogatePairConcernsItsOwnRequestInABatch) {
 }
 
 TEST(RpcMessages, ANumberThatNoDoubleHoldsIsAnsweredByItsRequestsId) {
-  for (const std::string number : {"1E400", "-1e999", "9" + std::string(400, '9')}) {
+  for (const auto& number : {std::string("1E400"), std::string("-1e999"), std::string(400, '9')}) {
     const auto refusal =
         refusal_of(R"({"jsonrpc":"2.0","id":7,"method":"x","params":{"t":"1e999 \"","v":)" + number + "}}");
     EXPECT_EQ(refusal.id, "7") << number;

@@ -45,6 +45,7 @@ TEST_F(SignalsBeforeALock, EndTheOpeningOfAStoreAtOnce) {
 
 TEST_F(SignalsBeforeALock, EndTheFirstAttemptAndReleaseWhatItMayHaveGot) {
   const FakeRedis silent([](const auto& words) {
+    if (words.at(0) == "GET") return FakeRedis::Answer{FakeRedis::bulk("the-authority")};
     return words.at(0) == "EVALSHA" ? FakeRedis::Answer{} : FakeRedis::politely(words);
   });
   for (const std::vector<std::string>& command :

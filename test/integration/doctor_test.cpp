@@ -265,11 +265,11 @@ TEST(EmbeddedDoctor, DoesNotApproveOfAFileThatThisUserCannotCreate) {
   const TempDir dir;
   ::chmod(dir.path().c_str(), 0555);
   const bool is_root = ::geteuid() == 0;
-  if (is_root) ASSERT_EQ(::seteuid(65534), 0);
-  const auto findings = examine("sqlite:" + (dir / "new.db").string());
-  if (is_root) ASSERT_EQ(::seteuid(0), 0);
+  ASSERT_EQ(is_root ? ::seteuid(65534) : 0, 0);
+  auto findings = examine("sqlite:" + (dir / "new.db").string());
+  ASSERT_EQ(is_root ? ::seteuid(0) : 0, 0);
   ::chmod(dir.path().c_str(), 0700);
-  EXPECT_EQ(worst_of(findings.value_or_throw(), "file"), Severity::problem);
+  EXPECT_EQ(worst_of(std::move(findings).value_or_throw(), "file"), Severity::problem);
 }
 
 }  // namespace

@@ -94,7 +94,7 @@ Database::Database(const std::filesystem::path& file, Clock clock, const Patienc
   refuse_others(connection_, migrations());
   switch_to_wal(connection_, patience);
   // New tables that only the log has would need room in the file when the log is copied, and a full disk has
-  // none: then the first holder could not renew. Costs two waits for the disk, once in the life of a file.
+  // none: then the first holder could not renew. Costs three waits for the disk, once in the life of a file.
   if (migrate(connection_, migrations())) static_cast<void>(copy_log());
   checkpoint_at_ = checkpoint_after_frames;
   sqlite3_wal_hook(
