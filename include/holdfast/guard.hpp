@@ -88,8 +88,8 @@ class Guard {
   /// Releases what it held before, like the destructor.
   Guard& operator=(Guard&&) noexcept;
   /// Releases the lock if nobody has. Never throws; a system error goes to on_release_error. Waits for a loss
-  /// callback that runs and for the engine's answer, at most for the dispose_timeout if one was set; on a
-  /// thread of the library it does not wait.
+  /// callback that runs and for the engine's answer, at most for the dispose_timeout if one was set, and for
+  /// the answer no longer than release() does; on a thread of the library it does not wait.
   ~Guard();
 
   /// False for an empty or moved-from guard, and after release() or detach(). Says nothing about loss.
@@ -122,12 +122,14 @@ class Guard {
   void on_release_error(std::function<void(const Error&)> callback);
 
   /// Frees the lock now. True if this id still held it. Throws Error on system errors; then the guard is
-  /// empty all the same and the lock ends with its lease. Later calls return false.
+  /// empty all the same and the lock ends with its lease. Later calls return false. Waits for the engine's
+  /// answer until the lease has expired at most, or for a second if that is later.
   bool release();
   /// Renews now, for `ttl` from now on and for every renewal after. False if the lock is gone: then the
-  /// guard is lost. Throws Error on system errors: then the lesser of the old and the new lease counts. An
-  /// extend or renewal that the engine never answered may reach it late: from then on no more than its ttl
-  /// can be proven at a time, and `remaining()` says so.
+  /// guard is lost. Throws Error on system errors: then the lesser of the old and the new lease counts,
+  /// unless the request was certainly not carried out (Effect::none): then nothing has changed. An extend or
+  /// renewal that the engine never answered may reach it late: from then on no more than its ttl can be
+  /// proven at a time, and `remaining()` says so.
   bool extend(std::chrono::milliseconds ttl);
   /// Lets go without releasing: renews once for the ttl (see extend), durably, and leaves the guard empty.
   /// Nothing if the lock is gone: then the guard is lost. Throws Error on system errors: then the guard is as

@@ -49,7 +49,7 @@ TEST_F(RedisCommands, CarryKeysAndArgumentsAsTheScriptsWantThem) {
                    "AAAAAAAAAAAAAAAAAAAAAA", "p:wake:0:", "60000"}));
   EXPECT_EQ(arguments_of(*release_command(layout, by_key, Release::by_force, By::sha)),
             (Words{"EVALSHA", sha(break_lua), "2", "p:id:AAAAAAAAAAAAAAAAAAAAAA", "p:k",
-                   "AAAAAAAAAAAAAAAAAAAAAA", "p:wake:0:", "60000"}));
+                   "AAAAAAAAAAAAAAAAAAAAAA", "p:wake:0:", "60000", "86400000"}));
   EXPECT_EQ(arguments_of(*release_evidence_command(layout, by_key, By::sha)),
             (Words{"EVALSHA", sha(release_evidence_lua), "3", "p:id:AAAAAAAAAAAAAAAAAAAAAA",
                    "p:fence:p:", "p:fence:p:k"}));
