@@ -264,6 +264,7 @@ std::vector<CommandRight> command_rights(std::uint32_t db) {
     }
   }
   std::vector<CommandRight> sorted;
+  sorted.reserve(rights.size());
   for (auto& [name, right] : rights) sorted.push_back(std::move(right));
   return sorted;
 }

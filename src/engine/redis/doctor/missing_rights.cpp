@@ -33,6 +33,7 @@ class Refusals {
 
   [[nodiscard]] std::vector<MissingRight> gaps() const {
     std::vector<MissingRight> gaps;
+    gaps.reserve(all_.size());
     for (const auto& refusal : all_) gaps.push_back(gap_of(refusal));
     return gaps;
   }
@@ -60,6 +61,7 @@ class Refusals {
   [[nodiscard]] MissingRight gap_of(const Refusal& refusal) const {
     MissingRight gap{.rule = refusal.rule, .severity = Severity::ok, .what = {}, .lost = {}};
     std::vector<std::string> names;
+    names.reserve(refusal.commands.size());
     for (const auto* command : refusal.commands) names.push_back(command->acl_name());
     auto without =
         refusal.half ? without_all(refusal.commands, *refusal.half) : refusal.commands[0]->in_all();

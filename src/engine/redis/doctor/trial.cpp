@@ -95,8 +95,9 @@ std::vector<Right> RightsTrial::all() {
 
 std::optional<Right> RightsTrial::on_keys(const CommandRight& right, Half half) {
   std::optional<Right> tried;
+  std::size_t arguments = right.name == "HSET" ? 4 : 1;  // HSET: a field without a value at the end
   for (const auto& key : keys_[index_of(half)]) {
-    const auto reply = on_key(right, key);
+    const auto reply = on_key(right, key, arguments);
     if (!reply) return std::nullopt;
     tried = right_by(right, half, *reply);
     if (!tried->is_there()) break;
@@ -104,16 +105,16 @@ std::optional<Right> RightsTrial::on_keys(const CommandRight& right, Half half) 
   return tried;
 }
 
-/// Nothing if it cannot be tried without doing harm.
-Reply RightsTrial::on_key(const CommandRight& right, const std::string& key) {
+/// `arguments`: how many the command takes at least; raised where the server says that those are too few. No
+/// reply if it cannot be tried without doing harm.
+Reply RightsTrial::on_key(const CommandRight& right, const std::string& key, std::size_t& arguments) {
   if (right.name == "SET") return line_.ask({"SET", key, "x", "PX", "0"});  // no such expiry
   if (right.name == "INCR") {
     // On what is no number. Without that it would start a counter.
     if (is_error(*line_.ask({"SET", key, "x", "PX", trial_life_ms}))) return {};
     return line_.ask(Command::begin_trial("INCR", 1).add(key));
   }
-  // HSET: a field without a value at the end. The others: how many there must be, a server tells.
-  for (std::size_t arguments = right.name == "HSET" ? 4 : 1;; ++arguments) {
+  for (;; ++arguments) {
     auto command = Command::begin_trial(right.name, arguments);
     for (std::size_t i = 0; i < arguments; ++i) command.add(key);
     auto reply = line_.ask(std::move(command));

@@ -38,7 +38,7 @@ class RightsTrial {
  private:
   /// On a key of each kind: the first refusal counts. Nothing if it cannot be tried.
   [[nodiscard]] std::optional<Right> on_keys(const CommandRight& right, Half half);
-  [[nodiscard]] Reply on_key(const CommandRight& right, const std::string& key);
+  [[nodiscard]] Reply on_key(const CommandRight& right, const std::string& key, std::size_t& arguments);
   [[nodiscard]] Right on_channel(const CommandRight& right, Half half);
   [[nodiscard]] std::optional<Right> on_nothing(const CommandRight& right);
 

@@ -16,7 +16,6 @@ class Command {
  public:
   /// A command and its arguments: `{"GET", key}`, `{"CLIENT SETNAME", name}`.
   template <std::convertible_to<std::string_view>... Arguments>
-  // NOLINTNEXTLINE(google-explicit-constructor): functions take commands as lists of words
   Command(CommandName name, const Arguments&... arguments) : Command(name.str(), sizeof...(arguments)) {
     (add(arguments), ...);
   }

@@ -46,7 +46,6 @@ inline constexpr std::array sent_commands{
 /// The name of a command that C++ code sends, checked when it is compiled.
 class CommandName {
  public:
-  // NOLINTNEXTLINE(google-explicit-constructor): commands are written as lists of words
   consteval CommandName(const char* name) : name_(name) {
     if (std::ranges::find(sent_commands, name_, &SentCommand::name) == sent_commands.end()) {
       throw "this command is not in sent_commands: which right does its user need?";
