@@ -227,7 +227,7 @@ class TaskRun {
     const auto reason = claim.guard().loss_reason();
     // A task that is gone has no next worker, so what became of its lock does not matter.
     const bool called_off = claim.gone() || (!reason && claim.stopped().stop_requested());
-    if (ending.survivors.any()) leave_survivors(ours, report, ending, reason, held, called_off);
+    if (ending.survivors.any()) leave_survivors(ours, claim, report, ending, reason, held, called_off);
     switch (ending.kind) {
       case Ending::Kind::exec_failed: {
         const int code = report.exec_failed(context_.command.front(), ending.value);
@@ -259,11 +259,12 @@ class TaskRun {
     return record(ours, claim, report, result_of(code, signal, output), trouble).value_or(code);
   }
 
-  [[noreturn]] void leave_survivors(Tasks& ours, EndingReport& report, const Ending& ending,
-                                    std::optional<LossReason> reason, nanoseconds held, bool called_off) {
+  [[noreturn]] void leave_survivors(Tasks& ours, const Claim& claim, EndingReport& report,
+                                    const Ending& ending, std::optional<LossReason> reason, nanoseconds held,
+                                    bool called_off) {
     report.say_survivors(ending.survivors);
     if (called_off) {
-      say_called_off(ours, report, "the command could not be ended");
+      say_called_off(ours, claim, report, "the command could not be ended");
       leave_lock_to_expire(exit_called_off);
     }
     report.say_loss(ending, reason, held);
