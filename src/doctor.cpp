@@ -97,6 +97,7 @@ Result<RedisAcl> redis_acl(std::string_view url) {
     }
     case EngineKind::memory:
     case EngineKind::sqlite:
+    case EngineKind::system:
       return Error(ErrorCode::InvalidArgument,
                    "only a Redis has users with an ACL; give a URL of one (redis://…)");
     case EngineKind::unknown:
