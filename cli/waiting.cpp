@@ -89,7 +89,8 @@ void InterruptibleWait::listen() {
     std::array<pollfd, 2> watched{{{signals_.descriptor(), POLLIN, 0}, {changed_.get(), POLLIN, 0}}};
     const int ready = poll(watched.data(), watched.size(), timeout);
     if (ready == 0) {
-      complain("waiting for " + name_ + " ...");
+      const std::lock_guard lock(mutex_);
+      if (stage_ == Stage::waiting) complain("waiting for " + name_ + " ...");
       timeout = -1;
     }
     if (watched[1].revents != 0) {

@@ -429,7 +429,7 @@ TEST_F(TaskCommands, TheQuotaIsSaidAndNothingIsEvicted) {
       << more.err;
   create({"--owner", "somebody-else", "--max-tasks", "3"});
   create();
-  EXPECT_NE(task({"create", "--help"}).out.find("default 100"), std::string::npos);
+  EXPECT_NE(task({"--help"}).out.find("default 100"), std::string::npos);
 }
 
 // Fences.

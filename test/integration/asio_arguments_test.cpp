@@ -452,6 +452,9 @@ void call_registers_later(AsyncRegister on) {
     return on.rebind_from(t.owner, {.authority = t.key, .lock_key = t.key, .fence = *Fence::of(7)}, token);
   });
   EXPECT_EQ(moved->written_by.authority, text("key"));
+  EXPECT_TRUE(with([&](const Texts& t) {  // as it was
+    return on.rebind({.authority = t.owner, .lock_key = t.key, .fence = *Fence::of(7)}, token);
+  }));
 }
 
 TEST_P(AsioArguments, OfRegistersMayEndBeforeTheOperationBegins) {

@@ -44,7 +44,7 @@ TEST_P(GuardLoss, ALockTakenAwayIsNoticedAtTheNextRenewal) {
 }
 
 TEST_P(GuardLoss, MaxHoldEndsTheGuardThoughItsLeaseIsRenewed) {
-  auto guard = locks.lock("k", {.ttl = 900ms, .max_hold = 700ms});
+  auto guard = locks.lock("k", {.ttl = 600ms, .max_hold = 900ms});
   EXPECT_TRUE(eventually([&] { return wire->calls(Operation::extend) >= 1; }));
   EXPECT_TRUE(guard.still_held());
   EXPECT_TRUE(eventually([&] { return guard.lost().stop_requested(); }));
