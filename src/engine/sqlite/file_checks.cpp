@@ -130,6 +130,9 @@ Status check_neighbours(const fs::path& file) {
       if (errno == ENOENT) continue;
       return sys::errno_error("cannot look at " + beside);
     }
+    // Removed between the look-up of its name and that of its inode, as a -journal is by a process that
+    // creates the file at this moment.
+    if (info.st_nlink == 0) continue;
     if (!trust->trusts(info)) {
       return unusable(
           file, beside +
