@@ -40,7 +40,7 @@ struct RebindOptions {
 
 /// Of a task that a lock of the lost authority guards: the same lock of the other one.
 Task rebind_to_new_authority(OpenedTasks& opened, const RebindOptions& options) {
-  const auto task = opened.tasks.get(options.owner.name, *options.id);
+  auto task = opened.tasks.get(options.owner.name, *options.id);
   const auto to = new_authority(*options.from, options.to, opened.holdfast.locks().authority());
   if (!task.guarded_by || task.guarded_by->authority != *options.from) return task;
   const FencingToken token{

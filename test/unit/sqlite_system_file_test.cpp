@@ -33,7 +33,7 @@ TEST(SystemFile, ADirectoryMustBeRootsAndOfItsGroup) {
   EXPECT_NE(to_directory(entry(S_IFDIR | 02777)).find("chmod o-w /d"), std::string::npos);
   EXPECT_NE(to_directory(entry(S_IFDIR | 01777)).find("chmod o-w /d"), std::string::npos);
   EXPECT_NE(to_directory(entry(S_IFDIR | 0770)).find("chmod g+s /d"), std::string::npos);
-  for (const mode_t type : {S_IFREG, S_IFLNK}) {
+  for (const auto type : {mode_t{S_IFREG}, mode_t{S_IFLNK}}) {
     EXPECT_NE(to_directory(entry(type | 0777)).find("install -d -o root -g holdfast -m 2770 /d"),
               std::string::npos);
   }

@@ -116,7 +116,7 @@ Error error_of(const redisReply& reply) {
 }
 
 Error error_of(const redisReply& reply, std::string_view key) {
-  const auto error = error_of(reply);
+  auto error = error_of(reply);
   const auto* const meaning = meaning_of(text_of(reply));
   if (meaning == nullptr || meaning->mark != wrong_type || key.empty()) return error;
   return Error(error.code(), std::string(key) + ": " + error.message(), error.cause());
