@@ -26,7 +26,7 @@ struct Scripts {
   Script records{embedded::records_lua};
 };
 const Scripts& scripts() {
-  static const Scripts all;
+  static const auto& all = *new Scripts;  // never ends: threads may still use it while the process exits
   return all;
 }
 

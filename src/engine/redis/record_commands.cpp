@@ -24,7 +24,8 @@ struct RecordScripts {
   Script list{embedded::task_list_lua};
 };
 const RecordScripts& record_scripts() {
-  static const RecordScripts all;
+  static const auto& all =
+      *new RecordScripts;  // never ends: threads may still use it while the process exits
   return all;
 }
 
