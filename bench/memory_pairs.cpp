@@ -19,11 +19,11 @@ void bare_pair(benchmark::State& state) {
   for (auto _ : state) {
     holdfast::Slot<holdfast::AcquireOutcome> acquired;
     const auto id = LockId::generate();
-    backend->acquire({.id = id, .key = key, .ttl = ttl}, {},
-                     holdfast::Done<holdfast::AcquireOutcome>::into(acquired));
+    backend->submit(holdfast::AcquireRequest{.id = id, .key = key, .ttl = ttl}, {},
+                    holdfast::Done<holdfast::AcquireOutcome>::into(acquired));
     holdfast::Slot<holdfast::ReleaseOutcome> released;
-    backend->release({.lock = {.id = id, .key = key}}, {},
-                     holdfast::Done<holdfast::ReleaseOutcome>::into(released));
+    backend->submit(holdfast::ReleaseRequest{.lock = {.id = id, .key = key}}, {},
+                    holdfast::Done<holdfast::ReleaseOutcome>::into(released));
     benchmark::DoNotOptimize(released);
   }
 }

@@ -27,8 +27,10 @@ namespace {
 
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
+using holdfast::AcquireRequest;
 using holdfast::LockId;
 using holdfast::LockKey;
+using holdfast::ReleaseRequest;
 using holdfast::Ttl;
 
 double seconds(Clock::duration length) {
@@ -168,16 +170,16 @@ Rate our_load(const bench::Server& server, holdfast::LockBackend& backend, int i
     void acquire() {
       if (stop) return ended.count_down();
       id = LockId::generate();
-      backend.acquire({.id = id, .key = key, .ttl = *Ttl::of(30s)}, {},
-                      [this](const holdfast::Result<holdfast::AcquireOutcome>& got) {
-                        if (!got || !std::holds_alternative<holdfast::Granted>(*got)) ++failures;
-                        backend.release({.lock = {.id = id, .key = key}}, {},
-                                        [this](const holdfast::Result<holdfast::ReleaseOutcome>& freed) {
-                                          if (!freed) ++failures;
-                                          ++pairs;
-                                          acquire();
-                                        });
-                      });
+      backend.submit(AcquireRequest{.id = id, .key = key, .ttl = *Ttl::of(30s)}, {},
+                     [this](const holdfast::Result<holdfast::AcquireOutcome>& got) {
+                       if (!got || !std::holds_alternative<holdfast::Granted>(*got)) ++failures;
+                       backend.submit(ReleaseRequest{.lock = {.id = id, .key = key}}, {},
+                                      [this](const holdfast::Result<holdfast::ReleaseOutcome>& freed) {
+                                        if (!freed) ++failures;
+                                        ++pairs;
+                                        acquire();
+                                      });
+                     });
     }
   };
   std::atomic<bool> stop = false;
@@ -233,14 +235,15 @@ T blocking(holdfast::LockBackend& backend, Start&& start) {
 
 void acquire_blocking(holdfast::LockBackend& backend, const LockId& id, const LockKey& key) {
   const auto got = blocking<holdfast::AcquireOutcome>(backend, [&](auto done) {
-    backend.acquire({.id = id, .key = key, .ttl = *Ttl::of(30s)}, {}, std::move(done));
+    backend.submit(AcquireRequest{.id = id, .key = key, .ttl = *Ttl::of(30s)}, {}, std::move(done));
   });
   if (!std::holds_alternative<holdfast::Granted>(got)) throw std::runtime_error("not granted");
 }
 
 void release_blocking(holdfast::LockBackend& backend, const LockId& id, const LockKey& key) {
-  blocking<holdfast::ReleaseOutcome>(
-      backend, [&](auto done) { backend.release({.lock = {.id = id, .key = key}}, {}, std::move(done)); });
+  blocking<holdfast::ReleaseOutcome>(backend, [&](auto done) {
+    backend.submit(ReleaseRequest{.lock = {.id = id, .key = key}}, {}, std::move(done));
+  });
 }
 
 void compare_latency(const bench::Server& server) {

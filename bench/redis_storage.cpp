@@ -21,8 +21,13 @@ namespace {
 
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
+using holdfast::CreateRecord;
+using holdfast::GetRecord;
+using holdfast::ListRecords;
+using holdfast::PutRecord;
 using holdfast::RecordData;
 using holdfast::RecordKey;
+using holdfast::RemoveRecord;
 using holdfast::Result;
 using holdfast::StorageBackend;
 
@@ -60,7 +65,7 @@ T blocking(StorageBackend& backend, Start&& start) {
 
 void create(StorageBackend& backend, const std::string& key) {
   const auto outcome = blocking<holdfast::CreateOutcome>(backend, [&](auto done) {
-    backend.create({.key = key_of(key), .data = data_of(record_text), .quota = 1'000'000}, {},
+    backend.submit(CreateRecord{.key = key_of(key), .data = data_of(record_text), .quota = 1'000'000}, {},
                    std::move(done));
   });
   if (!std::holds_alternative<holdfast::Written>(outcome)) throw std::runtime_error("not created");
@@ -68,17 +73,17 @@ void create(StorageBackend& backend, const std::string& key) {
 
 void remove(StorageBackend& backend, const std::string& key) {
   blocking<holdfast::RemoveOutcome>(
-      backend, [&](auto done) { backend.remove({.key = key_of(key)}, {}, std::move(done)); });
+      backend, [&](auto done) { backend.submit(RemoveRecord{.key = key_of(key)}, {}, std::move(done)); });
 }
 
 holdfast::RecordPage list(StorageBackend& backend, const std::string& owner, std::size_t limit,
                           std::optional<holdfast::ListPosition> after = {}) {
   return blocking<holdfast::RecordPage>(backend, [&](auto done) {
-    backend.list({.prefix = owner + ":",
-                  .after = std::move(after),
-                  .limit = limit,
-                  .order = holdfast::ListOrder::newest_first},
-                 {}, std::move(done));
+    backend.submit(ListRecords{.prefix = owner + ":",
+                               .after = std::move(after),
+                               .limit = limit,
+                               .order = holdfast::ListOrder::newest_first},
+                   {}, std::move(done));
   });
 }
 
@@ -155,12 +160,13 @@ void fill(StorageBackend& backend, const std::string& owner, int records) {
   std::function<void()> go = [&] {
     const int i = created++;
     if (i >= records) return;
-    backend.create({.key = key_of(owner + ":task-" + std::to_string(i)), .data = data_of(text_of_record(i))},
-                   {}, [&](const Result<holdfast::CreateOutcome>& outcome) {
-                     if (!outcome) std::terminate();
-                     all.count_down();
-                     go();
-                   });
+    backend.submit(
+        CreateRecord{.key = key_of(owner + ":task-" + std::to_string(i)), .data = data_of(text_of_record(i))},
+        {}, [&](const Result<holdfast::CreateOutcome>& outcome) {
+          if (!outcome) std::terminate();
+          all.count_down();
+          go();
+        });
   };
   for (int i = 0; i < in_flight; ++i) go();
   all.wait();
@@ -265,78 +271,79 @@ void throughput(const bench::Server& server, StorageBackend& backend) {
   };
   constexpr auto length = 500ms;
   std::vector<Kind> kinds;
-  kinds.push_back({"get",
-                   [&] {
-                     return bare_rate(
-                         raw, [&](int i) { raw.append({"EVALSHA", get_sha, "1", slot_of(bare, i).hash}); },
-                         length);
-                   },
-                   [&] {
-                     return rate(
-                         [&](int i, auto ended) {
-                           backend.get({.key = slot_of(ours, i).key}, {},
-                                       [&, ended](const Result<std::optional<holdfast::StoredRecord>>& got) {
-                                         check(got && got->has_value());
-                                         ended();
-                                       });
-                         },
-                         length);
-                   }});
-  kinds.push_back({"put",
-                   [&] {
-                     return bare_rate(
-                         raw,
-                         [&](int i) {
-                           auto& slot = slot_of(bare, i);
-                           ++slot.version;
-                           const auto id = holdfast::LockId::generate();
-                           raw.append({"EVALSHA", put_sha, "2", slot.hash, "pmcp:idx:bare", record_text,
-                                       expires_at, slot.task, created_at, dropped_at, id.str(), slot.channel,
-                                       "1", "", "", ""});
-                         },
-                         length);
-                   },
-                   [&] {
-                     return rate(
-                         [&](int i, auto ended) {
-                           backend.put({.key = slot_of(ours, i).key, .data = data}, {},
-                                       [&, i, ended](const Result<holdfast::PutOutcome>& put) {
-                                         check(put && std::holds_alternative<holdfast::Written>(*put));
-                                         slot_of(ours, i).version = std::get<holdfast::Written>(*put).version;
-                                         ended();
-                                       });
-                         },
-                         length);
-                   }});
-  kinds.push_back({"put_if_version",
-                   [&] {
-                     return bare_rate(
-                         raw,
-                         [&](int i) {
-                           auto& slot = slot_of(bare, i);
-                           const auto id = holdfast::LockId::generate();
-                           const auto version = std::to_string(slot.version++);
-                           raw.append({"EVALSHA", cas_sha, "2", slot.hash, "pmcp:idx:bare", record_text,
-                                       version, expires_at, slot.task, created_at, "", dropped_at, id.str(),
-                                       slot.channel, "", "", ""});
-                         },
-                         length);
-                   },
-                   [&] {
-                     return rate(
-                         [&](int i, auto ended) {
-                           backend.put(
-                               {.key = slot_of(ours, i).key,
-                                .data = data,
-                                .expected = holdfast::ExpectedVersion{.version = slot_of(ours, i).version}},
-                               {}, [&, i, ended](const Result<holdfast::PutOutcome>& put) {
-                                 check(put && std::holds_alternative<holdfast::Written>(*put));
-                                 ++slot_of(ours, i).version;
-                                 ended();
-                               });
-                         },
-                         length);
-                   }});
+  kinds.push_back(
+      {"get",
+       [&] {
+         return bare_rate(
+             raw, [&](int i) { raw.append({"EVALSHA", get_sha, "1", slot_of(bare, i).hash}); }, length);
+       },
+       [&] {
+         return rate(
+             [&](int i, auto ended) {
+               backend.submit(GetRecord{.key = slot_of(ours, i).key}, {},
+                              [&, ended](const Result<std::optional<holdfast::StoredRecord>>& got) {
+                                check(got && got->has_value());
+                                ended();
+                              });
+             },
+             length);
+       }});
+  kinds.push_back(
+      {"put",
+       [&] {
+         return bare_rate(
+             raw,
+             [&](int i) {
+               auto& slot = slot_of(bare, i);
+               ++slot.version;
+               const auto id = holdfast::LockId::generate();
+               raw.append({"EVALSHA", put_sha, "2", slot.hash, "pmcp:idx:bare", record_text, expires_at,
+                           slot.task, created_at, dropped_at, id.str(), slot.channel, "1", "", "", ""});
+             },
+             length);
+       },
+       [&] {
+         return rate(
+             [&](int i, auto ended) {
+               backend.submit(PutRecord{.key = slot_of(ours, i).key, .data = data}, {},
+                              [&, i, ended](const Result<holdfast::PutOutcome>& put) {
+                                check(put && std::holds_alternative<holdfast::Written>(*put));
+                                slot_of(ours, i).version = std::get<holdfast::Written>(*put).version;
+                                ended();
+                              });
+             },
+             length);
+       }});
+  kinds.push_back(
+      {"put_if_version",
+       [&] {
+         return bare_rate(
+             raw,
+             [&](int i) {
+               auto& slot = slot_of(bare, i);
+               const auto id = holdfast::LockId::generate();
+               const auto version = std::to_string(slot.version++);
+               raw.append({"EVALSHA", cas_sha, "2", slot.hash, "pmcp:idx:bare", record_text, version,
+                           expires_at, slot.task, created_at, "", dropped_at, id.str(), slot.channel, "", "",
+                           ""});
+             },
+             length);
+       },
+       [&] {
+         return rate(
+             [&](int i, auto ended) {
+               backend.submit(
+                   PutRecord{.key = slot_of(ours, i).key,
+                             .data = data,
+                             .expected = holdfast::ExpectedVersion{.version = slot_of(ours, i).version}},
+                   {}, [&, i, ended](const Result<holdfast::PutOutcome>& put) {
+                     check(put && std::holds_alternative<holdfast::Written>(*put));
+                     ++slot_of(ours, i).version;
+                     ended();
+                   });
+             },
+             length);
+       }});
   for (const auto& kind : kinds) {
     std::vector<double> theirs, mine, ratio;
     for (int round = 0; round < 10; ++round) {

@@ -148,11 +148,11 @@ void measure(const std::string& url, const Row& row, std::optional<double> bare)
   std::vector<holdfast::Guard> guards(row.guards);
   std::latch granted(static_cast<std::ptrdiff_t>(row.guards));
   for (std::size_t i = 0; i < row.guards; ++i) {
-    locks.lock("renewed-" + std::to_string(i), {.ttl = row.ttl, .wait = 60s}, {},
-               [&, i](holdfast::Result<holdfast::Guard> guard) {
-                 guards[i] = *std::move(guard);
-                 granted.count_down();
-               });
+    locks.start(holdfast::operation::Lock{"renewed-" + std::to_string(i), {.ttl = row.ttl, .wait = 60s}}, {},
+                [&, i](holdfast::Result<holdfast::Guard> guard) {
+                  guards[i] = *std::move(guard);
+                  granted.count_down();
+                });
   }
   granted.wait();
   std::this_thread::sleep_for(std::min<milliseconds>(row.ttl / 4, 1s));

@@ -49,17 +49,33 @@ inline std::shared_ptr<holdfast::LockBackend> open(const std::filesystem::path& 
 inline holdfast::AcquireOutcome acquire(holdfast::LockBackend& backend, const holdfast::LockId& id,
                                         const holdfast::LockKey& key, holdfast::Durability durability) {
   holdfast::Slot<holdfast::AcquireOutcome> slot;
-  backend.acquire(
-      {.id = id, .key = key, .ttl = *holdfast::Ttl::of(std::chrono::seconds(30)), .durability = durability},
-      {}, holdfast::Done<holdfast::AcquireOutcome>::into(slot));
+  backend.submit(holdfast::AcquireRequest{.id = id,
+                                          .key = key,
+                                          .ttl = *holdfast::Ttl::of(std::chrono::seconds(30)),
+                                          .durability = durability},
+                 {}, holdfast::Done<holdfast::AcquireOutcome>::into(slot));
   return std::move(*slot.result).value_or_throw();
+}
+
+inline std::unique_ptr<holdfast::Watch> watch(holdfast::LockBackend& backend, const holdfast::LockKey& key) {
+  holdfast::Slot<std::unique_ptr<holdfast::Watch>> slot;
+  backend.submit(holdfast::WatchRequest{.key = key}, {},
+                 holdfast::Done<std::unique_ptr<holdfast::Watch>>::into(slot));
+  return std::move(*slot.result).value_or_throw();
+}
+
+/// Sleeps on this thread.
+inline bool wait_until(holdfast::Watch& watch, holdfast::BootTime deadline) {
+  holdfast::Slot<bool> slot;
+  watch.wait(deadline, deadline, {}, holdfast::Done<bool>::into(slot));
+  return **slot.result;
 }
 
 inline void release(holdfast::LockBackend& backend, const holdfast::LockId& id, const holdfast::LockKey& key,
                     holdfast::Durability durability) {
   holdfast::Slot<holdfast::ReleaseOutcome> slot;
-  backend.release({.lock = {.id = id, .key = key}, .durability = durability}, {},
-                  holdfast::Done<holdfast::ReleaseOutcome>::into(slot));
+  backend.submit(holdfast::ReleaseRequest{.lock = {.id = id, .key = key}, .durability = durability}, {},
+                 holdfast::Done<holdfast::ReleaseOutcome>::into(slot));
   static_cast<void>(std::move(*slot.result).value_or_throw());
 }
 

@@ -37,13 +37,13 @@ double processor_ms() {
 /// Waits for the lock as the library's waiters do: watch, try, sleep.
 void take(holdfast::LockBackend& backend, const holdfast::LockId& id, const holdfast::LockKey& key,
           std::atomic<int>* refused) {
-  const auto watch = backend.watch(key);
+  const auto watch = bench::watch(backend, key);
   while (true) {
     if (std::holds_alternative<holdfast::Granted>(bench::acquire(backend, id, key, Durability::process)))
       return;
     if (refused != nullptr) ++*refused;
     refused = nullptr;
-    static_cast<void>(watch->wait_until(holdfast::BootClock::now() + std::chrono::seconds(1), {}));
+    static_cast<void>(bench::wait_until(*watch, holdfast::BootClock::now() + std::chrono::seconds(1)));
   }
 }
 
@@ -68,8 +68,8 @@ int wait_in_child(const std::filesystem::path& file, int rounds, Shared& shared)
               rounds, us.p50, us.p99, us.max, used / 10 / seconds);
 
   const double idle_before = processor_ms();
-  const auto watch = backend->watch(key);
-  static_cast<void>(watch->wait_until(holdfast::BootClock::now() + std::chrono::seconds(3), {}));
+  const auto watch = bench::watch(*backend, key);
+  static_cast<void>(bench::wait_until(*watch, holdfast::BootClock::now() + std::chrono::seconds(3)));
   std::printf("asleep for 3 s: %.2f ms of processor time\n", processor_ms() - idle_before);
   std::fflush(stdout);
   return 0;

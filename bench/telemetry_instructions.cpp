@@ -26,11 +26,11 @@ using holdfast::LockBackend;
   const auto ttl = *holdfast::Ttl::of(std::chrono::seconds(30));
   for (long i = 0; i < pairs; ++i) {
     holdfast::Slot<holdfast::AcquireOutcome> acquired;
-    backend.acquire({.id = id, .key = key, .ttl = ttl}, {},
-                    holdfast::Done<holdfast::AcquireOutcome>::into(acquired));
+    backend.submit(holdfast::AcquireRequest{.id = id, .key = key, .ttl = ttl}, {},
+                   holdfast::Done<holdfast::AcquireOutcome>::into(acquired));
     holdfast::Slot<holdfast::ReleaseOutcome> released;
-    backend.release({.lock = {.id = id, .key = key}}, {},
-                    holdfast::Done<holdfast::ReleaseOutcome>::into(released));
+    backend.submit(holdfast::ReleaseRequest{.lock = {.id = id, .key = key}}, {},
+                   holdfast::Done<holdfast::ReleaseOutcome>::into(released));
   }
 }
 

@@ -3,28 +3,17 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdlib>
 #include <holdfast/open.hpp>
 #include <holdfast/sqlite.hpp>
-#include <iostream>
 #include <utility>
 
-#include "arguments.hpp"
-#include "command.hpp"
-#include "context.hpp"
-#include "exit_codes.hpp"
-#include "output.hpp"
-#include "process_list.hpp"
-#include "usage_error.hpp"
+#include "arguments/context.hpp"
+#include "arguments/split.hpp"
+#include "arguments/values.hpp"
+#include "terminal/exit_codes.hpp"
+#include "terminal/output.hpp"
 
 namespace holdfast::cli {
-
-std::string Context::url_or_default() const {
-  if (system) return "system:";
-  if (!url.empty()) return url;
-  const char* from_environment = std::getenv("HOLDFAST_URL");
-  return from_environment != nullptr && *from_environment != '\0' ? from_environment : "sqlite:";
-}
 
 namespace {
 
@@ -65,25 +54,9 @@ void set_up(CLI::App& app, Context& context) {
       "  source <(holdfast completion bash)\n"
       "\n"
       "Each command has its own help: holdfast run --help, holdfast task run --help.");
-  Command root(app, context);
+  Command root(app, context.action);
   add_run(root, context);
-  Command lock = root.add_command("lock", "Take, extend, release and look at locks by hand");
-  lock.require_subcommand();
-  lock.footer(
-      "Examples:\n"
-      "  holdfast lock acquire --ttl 10m deploy\n"
-      "  holdfast lock extend \"$id\" --ttl 10m\n"
-      "  holdfast lock release \"$id\"\n"
-      "  holdfast lock show deploy\n"
-      "  holdfast lock list\n"
-      "  holdfast lock break deploy --reason 'its machine is gone'");
-  add_lock_acquire(lock, context);
-  add_lock_release(lock, context);
-  add_lock_extend(lock, context);
-  add_lock_show(lock, context);
-  add_lock_owns(lock, context);
-  add_lock_list(lock, context);
-  add_lock_break(lock, context);
+  add_lock(root, context);
   add_task(root, context);
   add_rpc(root, context);
   add_doctor(root, context);
@@ -91,29 +64,25 @@ void set_up(CLI::App& app, Context& context) {
 }
 
 int fail(const Context& context, int code, std::string_view name, std::string_view message) noexcept {
-  if (context.json) {
-    complain_json(name, message);
-  } else {
-    complain(message);
-  }
+  complain(context.json, name, message);
   return code;
 }
 
-bool asks_for_json(const std::vector<std::string>& arguments) {
+bool has_json_flag(const std::vector<std::string>& arguments) {
   const auto end = std::ranges::find(arguments, "--");
   return std::find(arguments.begin(), end, "--json") != end;
 }
 
 int run(std::vector<std::string> typed) {
   Context context;
-  // So that even a usage error comes as asked for; the parser has the last word otherwise.
-  context.json = asks_for_json(typed);
+  // So that even a usage error respects it; the parser decides otherwise.
+  context.json = has_json_flag(typed);
   CLI::App app("Fenced locks and tasks for commands and scripts.");
   set_up(app, context);
   try {
-    auto arguments = divide_arguments(app, typed);
+    auto arguments = split_command_line(app, typed);
     context.command = std::move(arguments.command);
-    context.json = asks_for_json(arguments.ours);  // not what the command is given
+    context.json = has_json_flag(arguments.ours);  // not the command's arguments
     std::ranges::reverse(arguments.ours);          // the parser takes them from the back
     app.parse(std::move(arguments.ours));
     return context.action();
@@ -138,10 +107,9 @@ int run(std::vector<std::string> typed) {
 
 }  // namespace
 
-/// With one of the standard descriptors closed, the next file opened would take its number, a connection to a
-/// server perhaps, and what is meant for stdout would be sent there as commands. Whoever reads from or writes
-/// to what takes its place fails as before. Close-on-exec, so a command finds it closed as our caller left
-/// it.
+/// If a standard descriptor is closed, the next opened file would get its number: perhaps a connection to a
+/// server, and output for stdout would be sent there as commands. The replacements make reads and writes fail
+/// as before. Close-on-exec, so that a command finds the descriptor closed as the caller left it.
 void occupy_standard_descriptors() noexcept {
   for (const auto& [fd, mode] : {std::pair{0, O_WRONLY}, {1, O_RDONLY}, {2, O_RDWR}}) {
     if (fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", mode | O_CLOEXEC) < 0) _exit(exit_internal);

@@ -6,8 +6,8 @@
 #include <holdfast/redis.hpp>
 #include <holdfast/sqlite.hpp>
 
-#include "engine/sqlite/examine.hpp"
-#include "engine/sqlite/system_file.hpp"
+#include "engine/sqlite/backends.hpp"
+#include "engine/sqlite/file_locations.hpp"
 #include "url.hpp"
 
 namespace holdfast {
@@ -35,7 +35,7 @@ Result<Findings> with_file(Finding store, const fs::path& file) {
     }
     return findings;
   }
-  const auto in_file = sqlite::examine(file);
+  const auto in_file = sqlite::examine_file(file);
   if (!in_file) return in_file.error();
   findings.insert(findings.end(), in_file->begin(), in_file->end());
   return findings;
@@ -73,7 +73,7 @@ Result<std::vector<Finding>> examine(std::string_view url, const Progress& progr
            "use sqlite: for the processes of a machine, redis:// for several machines"}};
     case EngineKind::sqlite: {
       const auto path = url.substr(sqlite_scheme.size());
-      return path.empty() ? examine_users_file() : sqlite::examine(fs::path(path));
+      return path.empty() ? examine_users_file() : sqlite::examine_file(fs::path(path));
     }
     case EngineKind::system:
       return examine_system_file();

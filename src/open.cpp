@@ -8,7 +8,7 @@
 #include <holdfast/sqlite.hpp>
 #include <mutex>
 
-#include "sys/errno_error.hpp"
+#include "os/errno_error.hpp"
 #include "url.hpp"
 
 namespace holdfast {
@@ -24,7 +24,7 @@ void make_private_directories(const fs::path& directory) {
     make_private_directories(directory.parent_path());
     if (::mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return;
   }
-  throw sys::errno_error("cannot create the directory " + directory.string());
+  throw os::errno_error("cannot create the directory " + directory.string());
 }
 
 fs::path sqlite_file(std::string_view path) {

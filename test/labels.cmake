@@ -1,15 +1,15 @@
-# How many tests may run beside one another. scripts/test and the presets give CTest four slots a processor:
+# How many tests may run beside one another. scripts/test and the presets give CTest five slots a processor:
 # most tests wait, for a lease to expire or a server to start, and take one. The others say so here, by a
 # regular expression over the test's name.
 set(labels cpu timing long)
 
 # Computes rather than waits: one of them is enough for a processor.
-set(properties_of_cpu PROCESSORS 4)
+set(properties_of_cpu PROCESSORS 5)
 set(cpu
   "^contract/(EveryEngine|EveryStorageEngine|ManyIdleWaits|StorageLargeRecords)/redis_"
   "^contract/LockContract/(redis|sqlite)_(asio|tls|disturbed|telemetry)"
   "^integration/SqliteProcesses\\."
-  "^cli/ProgressWriter\\.WhatASlowStore"
+  "^cli/VariableWriter\\.WhatASlowStore"
   "^cli/JsonText\\."
   "^cli/RpcConnection\\.TheAnswersOfABatchHaveALimit"
   "^cli/RunDeath\\.ASignalIsNotLost")
@@ -19,6 +19,7 @@ set(cpu
 set(properties_of_timing RUN_SERIAL TRUE)
 set(timing
   "^cli/RunDeath\\.(KilledHoldfastTakes|StoppedHoldfastLoses|TheLongestHoldEnds|AStoppedCommandIsEndedToo)"
+  "^cli/RunTerminal\\.CtrlZPastTheLease"
   "^integration/Facades/GuardLoss\\.WithoutRenewalTheHolderIsToldBeforeItsProofEnds"
   "^integration/RedisWaiting\\.AServerThatDoesNotConfirm")
 

@@ -12,7 +12,7 @@
 
 namespace holdfast {
 
-namespace flow {
+namespace runtime {
 struct Background;
 }
 
@@ -64,7 +64,7 @@ class FencedRegister {
 
  private:
   std::shared_ptr<StorageBackend> storage_;
-  std::shared_ptr<flow::Background> background_;
+  std::shared_ptr<runtime::Background> background_;
   RecordKey key_;
 };
 

@@ -113,6 +113,9 @@ class Guard {
   [[nodiscard]] std::stop_token lost() const noexcept;
   /// Empty unless lost.
   [[nodiscard]] std::optional<LossReason> loss_reason() const noexcept;
+  /// Why the last renewal or extend failed; empty if it succeeded, or there was none. Of a guard that is lost
+  /// as `unproven`: why it could not be renewed, unless its process was suspended.
+  [[nodiscard]] std::optional<Error> renewal_error() const;
 
   /// Runs once, after lost() was triggered, on a thread of its own; at once if the guard is lost already.
   /// Not called after the guard was released: release() and the destructor wait for one that runs. So it

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <holdfast/clock.hpp>
+#include <holdfast/contract.hpp>
 #include <holdfast/done.hpp>
 #include <holdfast/lock_types.hpp>
 #include <memory>
@@ -41,19 +42,6 @@ struct CounterLifetime {
   std::optional<std::int64_t> until_ms = std::nullopt;
 };
 
-/// Take `key` for `id`. The caller makes the id, so that asking again after a lost answer is the same
-/// request and not a competitor's.
-struct AcquireRequest {
-  LockId id;
-  LockKey key;
-  Ttl ttl;
-  Durability durability = Durability::machine;
-  BootTime deadline = never;
-  /// With a grant: the counter may end some time after this, and after the lease. Each grant that says so
-  /// sets it anew. Empty: the counter is left as it is, which is for ever if no grant ever said otherwise.
-  std::optional<CounterLifetime> counter_lifetime = std::nullopt;
-};
-
 struct Granted {
   Fence fence;
   std::int64_t expires_at_ms = 0;
@@ -76,9 +64,93 @@ using AcquireOutcome = std::variant<Granted, Refused>;
 struct LockRef {
   LockId id;
   std::optional<LockKey> key;
+
+  [[nodiscard]] RequestSubject subject() const noexcept {
+    return {.key = key ? std::string_view(key->str()) : std::string_view(), .lock_id = id.str()};
+  }
 };
 
+/// Why release or extend did nothing. Callers see only "not ok"; telemetry tells them apart.
+enum class Absence : std::uint8_t { not_found, expired, other_owner };
+
+struct Released {};
+using ReleaseOutcome = std::variant<Released, Absence>;
+
+struct Extended {
+  std::int64_t expires_at_ms = 0;
+  /// The request was sent more than once, and a copy of it may still be carried out, later than others.
+  bool may_be_repeated = false;
+};
+using ExtendOutcome = std::variant<Extended, Absence>;
+
+inline constexpr std::size_t max_list_limit = 1000;
+
+struct LockPage {
+  std::vector<LockRecord> locks;
+  std::string cursor;  ///< empty on the last page
+};
+
+/// One waiter's interest in one key, from its creation on: a release after that is not missed, even if it
+/// comes before `wait`. A wake-up is a hint to try again, never a grant. Used by one thread at a time.
+class Watch {
+ public:
+  Watch() = default;
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+  virtual ~Watch() = default;
+
+  /// Completes `woken` with true when the key may have become free; with false when it is time to look again,
+  /// at the deadline or after a stop request. An engine that knows several waiters of this key in the process
+  /// may let one of them look again for all; then the others sleep on until they are woken or their deadline
+  /// comes. If a thread waits for `woken`, it sleeps here; otherwise no thread is blocked, and a thread of
+  /// the engine completes it. The watch must live until then, and nothing else is asked of it meanwhile.
+  virtual void wait(BootTime look_again_at, BootTime deadline, std::stop_token stop, Done<bool> woken) = 0;
+
+  /// Hands a received wake-up to another waiter: for one that was woken and gives up instead of trying.
+  virtual void pass_on() noexcept = 0;
+};
+
+/// Take `key` for `id`. The caller makes the id, so that asking again after a lost answer is the same
+/// request and not a competitor's.
+///
+/// Grants the lock if nobody holds it. Repeated with the same id and key while that lock lives, it
+/// answers as the first time (an extend in between shows in the expiry) and changes nothing, so a retry
+/// after a lost answer cannot lock itself out. An id that holds another key: InvalidArgument.
+/// After a refusal take a new id for the next attempt: where an earlier copy of the request got lost, the
+/// engine sees to it that the old id is never granted anything. An id that was released or broken before:
+/// Internal, with Effect::id_is_spent.
+struct AcquireRequest {
+  using Outcome = AcquireOutcome;
+  [[nodiscard]] static constexpr Activity activity() noexcept { return Activity::acquire; }
+  [[nodiscard]] RequestSubject subject() const noexcept { return {.key = key.str(), .lock_id = id.str()}; }
+
+  LockId id;
+  LockKey key;
+  Ttl ttl;
+  Durability durability = Durability::machine;
+  BootTime deadline = never;
+  /// With a grant: the counter may end some time after this, and after the lease. Each grant that says so
+  /// sets it anew. Empty: the counter is left as it is, which is for ever if no grant ever said otherwise.
+  std::optional<CounterLifetime> counter_lifetime = std::nullopt;
+};
+
+/// Frees the lock if this id holds it, and wakes a waiter. With a key, the id is looked for there only.
+/// Sent more than once (`asked_before`, or repeated by the engine after a lost answer) and finding nothing,
+/// it is Released if the request's proof holds, the authority and the fence counter are still the grant's,
+/// and no operator broke the lock; an Absence if one of these is known to fail; else NetworkTimeout:
+/// unknown. An engine whose failures change nothing (SQLite) answers what it finds.
 struct ReleaseRequest {
+  using Outcome = ReleaseOutcome;
+  [[nodiscard]] Activity activity() const noexcept {
+    return broken_because.empty() ? Activity::release : Activity::break_lock;
+  }
+
+  [[nodiscard]] RequestSubject subject() const noexcept {
+    auto about = lock.subject();
+    about.broken_because = broken_because;
+    return about;
+  }
+
   LockRef lock;
   Durability durability = Durability::machine;
   BootTime deadline = never;
@@ -93,13 +165,13 @@ struct ReleaseRequest {
   std::string broken_because = {};
 };
 
-/// Why release or extend did nothing. Callers see only "not ok"; telemetry tells them apart.
-enum class Absence : std::uint8_t { not_found, expired, other_owner };
-
-struct Released {};
-using ReleaseOutcome = std::variant<Released, Absence>;
-
+/// Sets the expiry to now + ttl, replacing what was left (longer or shorter), if this id holds the lock.
+/// Never revives one that expired. The fence stays.
 struct ExtendRequest {
+  using Outcome = ExtendOutcome;
+  [[nodiscard]] static constexpr Activity activity() noexcept { return Activity::extend; }
+  [[nodiscard]] RequestSubject subject() const noexcept { return lock.subject(); }
+
   LockRef lock;
   Ttl ttl;
   Durability durability = Durability::machine;
@@ -109,26 +181,37 @@ struct ExtendRequest {
   bool by_idle_io = false;
 };
 
-struct Extended {
-  std::int64_t expires_at_ms = 0;
-  /// The request was sent more than once, and a copy of it may still be carried out, later than others.
-  bool may_be_repeated = false;
-};
-using ExtendOutcome = std::variant<Extended, Absence>;
-
+/// Whether somebody holds the key. Read-only.
 struct IsLockedRequest {
+  using Outcome = bool;
+  [[nodiscard]] static constexpr Activity activity() noexcept { return Activity::is_locked; }
+  [[nodiscard]] RequestSubject subject() const noexcept { return {.key = key.str()}; }
+
   LockKey key;
   BootTime deadline = never;
 };
 
+/// The live lock of a key or of an id, in one atomic step; nothing if there is none.
 struct LookupRequest {
+  using Outcome = std::optional<LockRecord>;
+  [[nodiscard]] static constexpr Activity activity() noexcept { return Activity::lookup; }
+
+  [[nodiscard]] RequestSubject subject() const noexcept {
+    if (const auto* id = std::get_if<LockId>(&what)) return {.lock_id = id->str()};
+    return {.key = std::get<LockKey>(what).str()};
+  }
+
   std::variant<LockKey, LockId> what;
   BootTime deadline = never;
 };
 
-inline constexpr std::size_t max_list_limit = 1000;
-
+/// The live locks, a page at a time, for operators. A lock held throughout is listed exactly once;
+/// one taken or freed meanwhile may or may not be.
 struct ListRequest {
+  using Outcome = LockPage;
+  [[nodiscard]] static constexpr Activity activity() noexcept { return Activity::list_locks; }
+  [[nodiscard]] RequestSubject subject() const noexcept { return {}; }
+
   /// Empty for the first page, else the cursor of the page before. Opaque; a foreign one is InvalidArgument.
   std::string cursor;
   /// Clamped to 1..max_list_limit.
@@ -136,35 +219,16 @@ struct ListRequest {
   BootTime deadline = never;
 };
 
-struct LockPage {
-  std::vector<LockRecord> locks;
-  std::string cursor;  ///< empty on the last page
-};
+/// Watch a key for releases. Answered with null by an engine that cannot wake waiters: then they poll. An
+/// engine that must ask a server for it answers when the server did, at the latest at the deadline or a stop
+/// request.
+struct WatchRequest {
+  using Outcome = std::unique_ptr<Watch>;
+  /// An engine whose operations block its caller answers this one without I/O.
+  static constexpr bool never_blocks = true;
 
-/// One waiter's interest in one key, from its creation on: a release after that is not missed, even if it
-/// comes before `wait_until`. A wake-up is a hint to try again, never a grant. Used by one thread at a time.
-class Watch {
- public:
-  Watch() = default;
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
-  virtual ~Watch() = default;
-
-  /// Blocks until the key may have become free (true), or until it is time to look again, the deadline or a
-  /// stop request (false). An engine that knows several waiters of this key in the process may let one of
-  /// them look again for all; then the others sleep on until they are woken or their deadline comes.
-  [[nodiscard]] virtual bool wait(BootTime look_again_at, BootTime deadline, const std::stop_token& stop) = 0;
-  [[nodiscard]] bool wait_until(BootTime deadline, const std::stop_token& stop) {
-    return wait(deadline, deadline, stop);
-  }
-
-  /// The same without a thread: `woken` is completed, with what `wait` would return, from a thread of the
-  /// engine (or inline). The watch must live until then, and nothing else is asked of it meanwhile.
-  virtual void begin_wait(BootTime look_again_at, BootTime deadline, std::stop_token stop,
-                          Done<bool> woken) = 0;
-
-  /// Hands a received wake-up to another waiter: for one that was woken and gives up instead of trying.
-  virtual void pass_on() noexcept = 0;
+  LockKey key;
+  BootTime deadline = never;
 };
 
 /// Does an engine's I/O on a thread that would sleep otherwise until a descriptor is readable, as a timer's
@@ -203,56 +267,15 @@ class IdleIo {
 ///
 /// Threads. All functions may be called from any thread. No callback runs under a mutex or inside a
 /// transaction. After fork the child's operations fail with ServiceUnavailable.
-class LockBackend {
+class LockBackend : public Contract<AcquireRequest, ReleaseRequest, ExtendRequest, IsLockedRequest,
+                                    LookupRequest, ListRequest, WatchRequest> {
  public:
-  LockBackend() = default;
-  LockBackend(const LockBackend&) = delete;
-  LockBackend& operator=(const LockBackend&) = delete;
-  virtual ~LockBackend() = default;
+  using Operations = Contract;
 
   [[nodiscard]] virtual Capabilities capabilities() const noexcept = 0;
 
   /// A stable id of the store that counts the fences: fences of different authorities are never compared.
   [[nodiscard]] virtual std::string authority() const = 0;
-
-  /// Grants the lock if nobody holds it. Repeated with the same id and key while that lock lives, it
-  /// answers as the first time (an extend in between shows in the expiry) and changes nothing, so a retry
-  /// after a lost answer cannot lock itself out. An id that holds another key: InvalidArgument.
-  /// After a refusal take a new id for the next attempt: where an earlier copy of the request got lost, the
-  /// engine sees to it that the old id is never granted anything. An id that was released or broken before:
-  /// Internal, with Effect::id_is_spent.
-  virtual void acquire(AcquireRequest request, std::stop_token stop, Done<AcquireOutcome> done) = 0;
-
-  /// Frees the lock if this id holds it, and wakes a waiter. With a key, the id is looked for there only.
-  /// Sent more than once (`asked_before`, or repeated by the engine after a lost answer) and finding nothing,
-  /// it is Released if the request's proof holds, the authority and the fence counter are still the grant's,
-  /// and no operator broke the lock; an Absence if one of these is known to fail; else NetworkTimeout:
-  /// unknown. An engine whose failures change nothing (SQLite) answers what it finds.
-  virtual void release(ReleaseRequest request, std::stop_token stop, Done<ReleaseOutcome> done) = 0;
-
-  /// Sets the expiry to now + ttl, replacing what was left (longer or shorter), if this id holds the lock.
-  /// Never revives one that expired. The fence stays.
-  virtual void extend(ExtendRequest request, std::stop_token stop, Done<ExtendOutcome> done) = 0;
-
-  /// Whether somebody holds the key. Read-only.
-  virtual void is_locked(IsLockedRequest request, std::stop_token stop, Done<bool> done) = 0;
-
-  /// The live lock of a key or of an id, in one atomic step; nothing if there is none.
-  virtual void lookup(LookupRequest request, std::stop_token stop, Done<std::optional<LockRecord>> done) = 0;
-
-  /// The live locks, a page at a time, for operators. A lock held throughout is listed exactly once;
-  /// one taken or freed meanwhile may or may not be.
-  virtual void list(ListRequest request, std::stop_token stop, Done<LockPage> done) = 0;
-
-  /// Starts watching a key. Null if this engine cannot wake waiters: then they poll. An engine that must ask
-  /// a server for it waits for the answer, at most until the deadline or a stop request.
-  [[nodiscard]] virtual std::unique_ptr<Watch> watch(const LockKey& key, BootTime deadline = never,
-                                                     std::stop_token stop = {}) = 0;
-  /// The same without waiting for the server's answer here. What is there to watch is told inline.
-  virtual void begin_watch(const LockKey& key, BootTime deadline, std::stop_token stop,
-                           Done<std::unique_ptr<Watch>> done) {
-    done(watch(key, deadline, std::move(stop)));
-  }
 
   /// Null if a thread that has nothing else to do cannot help. A decorator that passes on requests with
   /// `by_idle_io` passes on this, too.

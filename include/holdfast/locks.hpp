@@ -3,6 +3,7 @@
 #include <functional>
 #include <holdfast/guard.hpp>
 #include <holdfast/lock_backend.hpp>
+#include <holdfast/lock_operations.hpp>
 #include <holdfast/lock_options.hpp>
 #include <holdfast/log.hpp>
 #include <holdfast/owned.hpp>
@@ -25,20 +26,17 @@ struct ListLocks {
   /// Clamped to 1..max_list_limit.
   std::size_t limit = 100;
   BootTime deadline = never;
-};
-template <>
-struct detail::MembersOf<ListLocks> {
-  static auto of(auto& what) {
-    auto& [cursor, limit, deadline] = what;
-    return std::tie(cursor, limit, deadline);
+
+  [[nodiscard]] ListRequest request() const {
+    return {.cursor = std::string(cursor), .limit = limit, .deadline = deadline};
   }
 };
 
 /// The lock policies over one engine: waiting, retrying, guarding, renewing. Cheap to copy; copies share
 /// everything. Guards keep the engine alive, so they may outlive this. The last copy waits, on a thread of
 /// yours, until what dropped guards left to the background is done, their releases above all. All functions
-/// may be called from any thread. Those without a Done block and throw holdfast::Error; see the end for the
-/// others.
+/// may be called from any thread. They block and throw holdfast::Error; `start` is for those who must not
+/// block.
 class Locks {
  public:
   /// `log` may be null: then nothing is logged. `observer` may be null; it is told of waits, holds and
@@ -48,11 +46,15 @@ class Locks {
 
   /// Waits for the lock and guards it. AcquisitionTimeout when the options' patience is used up, the last
   /// transient error if that is what stood in the way, Aborted when `stop` is triggered.
-  [[nodiscard]] Guard lock(std::string_view key, const LockOptions& options = {}, std::stop_token stop = {});
+  [[nodiscard]] Guard lock(std::string_view key, const LockOptions& options = {}, std::stop_token stop = {}) {
+    return run(operation::Lock{std::string(key), options}, std::move(stop));
+  }
 
   /// One attempt: nothing if somebody else holds the lock. `options.wait` and `retries` are not used.
   [[nodiscard]] std::optional<Guard> try_lock(std::string_view key, const LockOptions& options = {},
-                                              std::stop_token stop = {});
+                                              std::stop_token stop = {}) {
+    return run(operation::TryLock{std::string(key), options}, std::move(stop));
+  }
 
   /// Runs `function(guard)` under the lock, releases, and returns what it returned. If the function throws,
   /// the lock is released and its exception goes on.
@@ -74,65 +76,74 @@ class Locks {
   /// Guards a lock that was detached, here or in another process: extends it first, which proves it.
   /// Nothing if the lock is gone.
   [[nodiscard]] std::optional<Guard> adopt(const DetachedLockView& lock, const LockOptions& options = {},
-                                           std::stop_token stop = {});
+                                           std::stop_token stop = {}) {
+    return run(operation::Adopt{detail::owned(lock), options}, std::move(stop));
+  }
 
   /// Waits for the lock as lock() does, durably, without a guard: it ends when it is released by id or
   /// when its ttl has passed.
   [[nodiscard]] DetachedLock acquire(std::string_view key, const LockOptions& options = {},
-                                     std::stop_token stop = {});
+                                     std::stop_token stop = {}) {
+    return run(operation::Acquire{std::string(key), options}, std::move(stop));
+  }
   /// By id alone, for locks without a guard. False if that id holds nothing (any more).
-  bool release(std::string_view lock_id, std::stop_token stop = {});
+  bool release(std::string_view lock_id, std::stop_token stop = {}) {
+    return run(operation::Release{std::string(lock_id)}, std::move(stop));
+  }
   /// The new expiry, or nothing if that id holds nothing.
   std::optional<std::int64_t> extend(std::string_view lock_id, std::chrono::milliseconds ttl,
-                                     std::stop_token stop = {});
+                                     std::stop_token stop = {}) {
+    return run(operation::Extend{std::string(lock_id), ttl}, std::move(stop));
+  }
 
-  [[nodiscard]] bool is_locked(std::string_view key, std::stop_token stop = {});
-  [[nodiscard]] std::optional<LockInfo> get_by_key(std::string_view key, std::stop_token stop = {});
-  [[nodiscard]] std::optional<LockInfo> get_by_id(std::string_view lock_id, std::stop_token stop = {});
+  [[nodiscard]] bool is_locked(std::string_view key, std::stop_token stop = {}) {
+    return run(operation::IsLocked{std::string(key)}, std::move(stop));
+  }
+  [[nodiscard]] std::optional<LockInfo> get_by_key(std::string_view key, std::stop_token stop = {}) {
+    return run(operation::GetByKey{std::string(key)}, std::move(stop));
+  }
+  [[nodiscard]] std::optional<LockInfo> get_by_id(std::string_view lock_id, std::stop_token stop = {}) {
+    return run(operation::GetById{std::string(lock_id)}, std::move(stop));
+  }
   /// With the raw key and lock id. Whoever has the id can release the lock: do not log it.
-  [[nodiscard]] std::optional<LockRecord> get_by_key_raw(std::string_view key, std::stop_token stop = {});
-  [[nodiscard]] std::optional<LockRecord> get_by_id_raw(std::string_view lock_id, std::stop_token stop = {});
+  [[nodiscard]] std::optional<LockRecord> get_by_key_raw(std::string_view key, std::stop_token stop = {}) {
+    return run(operation::GetByKeyRaw{std::string(key)}, std::move(stop));
+  }
+  [[nodiscard]] std::optional<LockRecord> get_by_id_raw(std::string_view lock_id, std::stop_token stop = {}) {
+    return run(operation::GetByIdRaw{std::string(lock_id)}, std::move(stop));
+  }
   /// Whether that id holds that key. For diagnosis only: it may be untrue a moment later.
-  [[nodiscard]] bool owns(std::string_view key, std::string_view lock_id, std::stop_token stop = {});
+  [[nodiscard]] bool owns(std::string_view key, std::string_view lock_id, std::stop_token stop = {}) {
+    return run(operation::Owns{std::string(key), std::string(lock_id)}, std::move(stop));
+  }
   /// The live locks with their raw keys and ids, a page at a time.
-  [[nodiscard]] LockPage list_raw(const ListLocks& what = {}, std::stop_token stop = {});
+  [[nodiscard]] LockPage list_raw(const ListLocks& what = {}, std::stop_token stop = {}) {
+    return run(operation::ListLocksRaw{what.request()}, std::move(stop));
+  }
 
   /// For operators: takes the lock away from whoever holds it, and says whose it was; nothing if nobody held
   /// it. The old holder's release and extend find nothing from then on, and the next grant's fence is higher,
   /// as always; but until its proof ends or a renewal bounces, the old holder believes in its lock, and only
   /// the fence keeps its writes out. The reason, which must not be empty, goes to telemetry and to the log.
   std::optional<LockInfo> break_lock(std::string_view key, std::string_view reason,
-                                     std::stop_token stop = {});
+                                     std::stop_token stop = {}) {
+    return run(operation::BreakLock{std::string(key), std::string(reason)}, std::move(stop));
+  }
   /// The same for the lock that is held with this fence only: for whoever looked at it before deciding. One
   /// that another has taken since stays.
   std::optional<LockInfo> break_lock(std::string_view key, std::string_view reason, Fence held_with,
-                                     std::stop_token stop = {});
+                                     std::stop_token stop = {}) {
+    return run(operation::BreakLock{std::string(key), std::string(reason), held_with}, std::move(stop));
+  }
 
-  // The same without blocking, for <holdfast/asio.hpp> and other event loops. `done` is completed exactly
-  // once with what the function above returns or throws, inline or on a thread of the library, which must not
-  // be kept waiting. An engine that blocks does so on a thread of a small pool.
-
-  void lock(std::string_view key, const LockOptions& options, std::stop_token stop, Done<Guard> done);
-  void try_lock(std::string_view key, const LockOptions& options, std::stop_token stop,
-                Done<std::optional<Guard>> done);
-  void adopt(const DetachedLockView& lock, const LockOptions& options, std::stop_token stop,
-             Done<std::optional<Guard>> done);
-  void acquire(std::string_view key, const LockOptions& options, std::stop_token stop,
-               Done<DetachedLock> done);
-  void release(std::string_view lock_id, std::stop_token stop, Done<bool> done);
-  void extend(std::string_view lock_id, std::chrono::milliseconds ttl, std::stop_token stop,
-              Done<std::optional<std::int64_t>> done);
-  void is_locked(std::string_view key, std::stop_token stop, Done<bool> done);
-  void get_by_key(std::string_view key, std::stop_token stop, Done<std::optional<LockInfo>> done);
-  void get_by_id(std::string_view lock_id, std::stop_token stop, Done<std::optional<LockInfo>> done);
-  void get_by_key_raw(std::string_view key, std::stop_token stop, Done<std::optional<LockRecord>> done);
-  void get_by_id_raw(std::string_view lock_id, std::stop_token stop, Done<std::optional<LockRecord>> done);
-  void owns(std::string_view key, std::string_view lock_id, std::stop_token stop, Done<bool> done);
-  void list_raw(const ListLocks& what, std::stop_token stop, Done<LockPage> done);
-  void break_lock(std::string_view key, std::string_view reason, std::stop_token stop,
-                  Done<std::optional<LockInfo>> done);
-  void break_lock(std::string_view key, std::string_view reason, Fence held_with, std::stop_token stop,
-                  Done<std::optional<LockInfo>> done);
+  /// Runs one of the operations above on this thread; see <holdfast/lock_operations.hpp>.
+  template <class Operation>
+  typename Operation::Answer run(Operation operation, std::stop_token stop = {});
+  /// The same without blocking, for <holdfast/asio.hpp> and other event loops. `done` is completed exactly
+  /// once with what `run` returns or throws, inline or on a thread of the library, which must not be kept
+  /// waiting. An engine that blocks does so on a thread of a small pool.
+  template <class Operation>
+  void start(Operation operation, std::stop_token stop, Done<typename Operation::Answer> done);
 
   [[nodiscard]] Capabilities capabilities() const noexcept;
   [[nodiscard]] std::string authority() const;

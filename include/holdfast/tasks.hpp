@@ -6,6 +6,7 @@
 #include <holdfast/lock_options.hpp>
 #include <holdfast/locks.hpp>
 #include <holdfast/storage_backend.hpp>
+#include <holdfast/task_operations.hpp>
 #include <holdfast/task_types.hpp>
 #include <memory>
 #include <optional>
@@ -16,7 +17,7 @@
 namespace holdfast {
 
 class TaskStore;
-namespace flow {
+namespace runtime {
 class Flow;
 }
 namespace tasks {
@@ -24,8 +25,8 @@ struct Call;
 }
 
 /// Durable tasks over one engine: their states, their limits, who may see them, and whose writes count. Cheap
-/// to copy; copies share everything. All functions may be called from any thread. Those without a Done block
-/// and throw holdfast::Error; see the end for the others.
+/// to copy; copies share everything. All functions may be called from any thread. They block and throw
+/// holdfast::Error; `start` is for those who must not block.
 ///
 /// Another owner's task is NotFound. An owner that is empty means `local`, which is nobody in particular and
 /// refused unless the options allow it. Every change is a compare-and-swap; one that loses the race to
@@ -38,39 +39,74 @@ class Tasks {
   /// `locks` is what `claim` takes its locks from.
   Tasks(std::shared_ptr<StorageBackend> storage, Locks locks, const TaskOptions& options = {});
 
-  [[nodiscard]] Task create(std::string_view owner, const NewTask& task = {}, std::stop_token stop = {});
-  [[nodiscard]] Task get(std::string_view owner, std::string_view id, std::stop_token stop = {});
-  [[nodiscard]] TaskPage list(std::string_view owner, const ListTasks& what = {}, std::stop_token stop = {});
+  [[nodiscard]] Task create(std::string_view owner, const NewTask& task = {}, std::stop_token stop = {}) {
+    return run(operation::CreateTask{std::string(owner), detail::owned(task)}, std::move(stop));
+  }
+  [[nodiscard]] Task get(std::string_view owner, std::string_view id, std::stop_token stop = {}) {
+    return run(operation::GetTask{std::string(owner), std::string(id)}, std::move(stop));
+  }
+  [[nodiscard]] TaskPage list(std::string_view owner, const ListTasks& what = {}, std::stop_token stop = {}) {
+    return run(operation::ListTasksOfOwner{std::string(owner), detail::owned(what)}, std::move(stop));
+  }
 
   /// For operators: whose tasks there are, a page at a time, by the names that these functions take. A page
-  /// may be empty though there are more: the cursor tells. See StorageBackend::list_owners.
-  [[nodiscard]] OwnerPage owners(const ListTaskOwners& what = {}, std::stop_token stop = {});
+  /// may be empty though there are more: the cursor tells. See ListOwners.
+  [[nodiscard]] OwnerPage owners(const ListTaskOwners& what = {}, std::stop_token stop = {}) {
+    return run(operation::ListOwnersOfTasks{detail::owned(what)}, std::move(stop));
+  }
 
   /// Without a message the old one goes.
   Task update_status(std::string_view owner, std::string_view id, TaskStatus status,
-                     std::optional<std::string_view> message = {}, std::stop_token stop = {});
+                     std::optional<std::string_view> message = {}, std::stop_token stop = {}) {
+    return run(
+        operation::UpdateTaskStatus{std::string(owner), std::string(id), status, detail::owned(message)},
+        std::move(stop));
+  }
   /// `changes` is an object: its members replace those of the same name, null deletes.
   Task set_variables(std::string_view owner, std::string_view id, JsonView changes,
-                     std::stop_token stop = {});
+                     std::stop_token stop = {}) {
+    return run(operation::SetTaskVariables{std::string(owner), std::string(id), detail::owned(changes)},
+               std::move(stop));
+  }
   /// Before the end. Two who set a result at once: ConcurrentChange for the second.
-  Task set_result(std::string_view owner, std::string_view id, JsonView result, std::stop_token stop = {});
+  Task set_result(std::string_view owner, std::string_view id, JsonView result, std::stop_token stop = {}) {
+    return run(operation::SetTaskResult{std::string(owner), std::string(id), detail::owned(result)},
+               std::move(stop));
+  }
   /// Result and state in one write.
   Task complete_with_result(std::string_view owner, std::string_view id, JsonView result,
-                            std::optional<std::string_view> message = {}, std::stop_token stop = {});
+                            std::optional<std::string_view> message = {}, std::stop_token stop = {}) {
+    return run(operation::EndTask{std::string(owner), std::string(id), TaskStatus::completed,
+                                  detail::owned(result), detail::owned(message)},
+               std::move(stop));
+  }
   Task fail(std::string_view owner, std::string_view id, std::optional<std::string_view> message = {},
-            std::stop_token stop = {});
+            std::stop_token stop = {}) {
+    return update_status(owner, id, TaskStatus::failed, message, std::move(stop));
+  }
   /// Failed, with a result that says more; in one write.
   Task fail_with_result(std::string_view owner, std::string_view id, JsonView result,
-                        std::optional<std::string_view> message = {}, std::stop_token stop = {});
+                        std::optional<std::string_view> message = {}, std::stop_token stop = {}) {
+    return run(operation::EndTask{std::string(owner), std::string(id), TaskStatus::failed,
+                                  detail::owned(result), detail::owned(message)},
+               std::move(stop));
+  }
   /// Never carries the fence: whoever asked for the task may call it off, whoever works on it.
   Task cancel(std::string_view owner, std::string_view id, std::optional<std::string_view> message = {},
-              std::stop_token stop = {});
+              std::stop_token stop = {}) {
+    return run(operation::CancelTask{std::string(owner), std::string(id), detail::owned(message)},
+               std::move(stop));
+  }
   /// False if it was not there.
-  bool remove(std::string_view owner, std::string_view id, std::stop_token stop = {});
+  bool remove(std::string_view owner, std::string_view id, std::stop_token stop = {}) {
+    return run(operation::RemoveTask{std::string(owner), std::string(id)}, std::move(stop));
+  }
 
   /// NotReady before the end. Nothing if it ended without a result.
   [[nodiscard]] std::optional<Json> get_result(std::string_view owner, std::string_view id,
-                                               std::stop_token stop = {});
+                                               std::stop_token stop = {}) {
+    return run(operation::GetTaskResult{std::string(owner), std::string(id)}, std::move(stop));
+  }
 
   /// Returns the task once `until` says yes to it; without one, once it is final. Nothing if `timeout` passes
   /// first. Woken by changes where the engine can; looks from time to time in any case.
@@ -96,73 +132,53 @@ class Tasks {
 
   /// Binds the task to this lock, if it is bound to none, and raises its fence. Changes nothing else.
   Task bind(std::string_view owner, std::string_view id, const FencingTokenView& token,
-            std::stop_token stop = {});
+            std::stop_token stop = {}) {
+    return run(operation::BindTask{std::string(owner), std::string(id), detail::owned(token)},
+               std::move(stop));
+  }
   /// For operators: the task is guarded by this lock from now on, or by none, whatever guarded it before.
   Task rebind(std::string_view owner, std::string_view id, const std::optional<FencingTokenView>& token,
-              std::stop_token stop = {});
+              std::stop_token stop = {}) {
+    return run(operation::RebindTask{std::string(owner), std::string(id), detail::owned(token)},
+               std::move(stop));
+  }
   /// Does the same, but only if a lock of this authority guards the task, in one step. Otherwise the task
   /// stays, and is returned, as it is. For an authority that is gone (its store lost its data): a guard that
   /// was bound since is never replaced.
   Task rebind_from(std::string_view authority, std::string_view owner, std::string_view id,
-                   const std::optional<FencingTokenView>& token, std::stop_token stop = {});
+                   const std::optional<FencingTokenView>& token, std::stop_token stop = {}) {
+    return run(operation::RebindTask{std::string(owner), std::string(id), detail::owned(token),
+                                     std::string(authority)},
+               std::move(stop));
+  }
 
   /// Takes the task to work on it; see Claim. Waits for its lock as Locks::lock does. NotFound if it is not
   /// there, or was removed while its lock was waited for, though another has its id then; InvalidTransition
   /// if it is final, WrongLock if another lock than its own guards it.
   [[nodiscard]] Claim claim(std::string_view owner, std::string_view id, const LockOptions& how = {},
-                            std::stop_token stop = {});
+                            std::stop_token stop = {}) {
+    return run(operation::ClaimTask{std::string(owner), std::string(id), how}, std::move(stop));
+  }
   /// The lock that belongs to a task.
   [[nodiscard]] static std::string lock_key(std::string_view owner, std::string_view id);
 
   /// Deletes what has expired, of all owners; how much that was. 0 where the engine does it by itself.
-  std::size_t cleanup_expired(std::stop_token stop = {});
+  std::size_t cleanup_expired(std::stop_token stop = {}) {
+    return run(operation::CleanUpTasks{}, std::move(stop));
+  }
 
-  // The same without blocking, for <holdfast/asio.hpp> and other event loops. `done` is completed exactly
-  // once with what the function above returns or throws, inline or on a thread of the library, which must not
-  // be kept waiting. An engine that blocks does so on a thread of a small pool.
-
-  void create(std::string_view owner, const NewTask& task, std::stop_token stop, Done<Task> done);
-  void get(std::string_view owner, std::string_view id, std::stop_token stop, Done<Task> done);
-  void list(std::string_view owner, const ListTasks& what, std::stop_token stop, Done<TaskPage> done);
-  void owners(const ListTaskOwners& what, std::stop_token stop, Done<OwnerPage> done);
-  void update_status(std::string_view owner, std::string_view id, TaskStatus status,
-                     std::optional<std::string_view> message, std::stop_token stop, Done<Task> done);
-  void set_variables(std::string_view owner, std::string_view id, JsonView changes, std::stop_token stop,
-                     Done<Task> done);
-  void set_result(std::string_view owner, std::string_view id, JsonView result, std::stop_token stop,
-                  Done<Task> done);
-  void complete_with_result(std::string_view owner, std::string_view id, JsonView result,
-                            std::optional<std::string_view> message, std::stop_token stop, Done<Task> done);
-  void fail(std::string_view owner, std::string_view id, std::optional<std::string_view> message,
-            std::stop_token stop, Done<Task> done);
-  void fail_with_result(std::string_view owner, std::string_view id, JsonView result,
-                        std::optional<std::string_view> message, std::stop_token stop, Done<Task> done);
-  void cancel(std::string_view owner, std::string_view id, std::optional<std::string_view> message,
-              std::stop_token stop, Done<Task> done);
-  void remove(std::string_view owner, std::string_view id, std::stop_token stop, Done<bool> done);
-  void get_result(std::string_view owner, std::string_view id, std::stop_token stop,
-                  Done<std::optional<Json>> done);
-  /// `until` runs on a thread of the library that may block, but not for long: there are few. What it throws
-  /// is Internal, unless it is an Error.
-  void wait(std::string_view owner, std::string_view id, std::chrono::milliseconds timeout,
-            std::function<bool(const Task&)> until, std::stop_token stop, Done<std::optional<Task>> done);
-  void bind(std::string_view owner, std::string_view id, const FencingTokenView& token, std::stop_token stop,
-            Done<Task> done);
-  void rebind(std::string_view owner, std::string_view id, const std::optional<FencingTokenView>& token,
-              std::stop_token stop, Done<Task> done);
-  void rebind_from(std::string_view authority, std::string_view owner, std::string_view id,
-                   const std::optional<FencingTokenView>& token, std::stop_token stop, Done<Task> done);
-  void claim(std::string_view owner, std::string_view id, const LockOptions& how, std::stop_token stop,
-             Done<Claim> done);
-  void cleanup_expired(std::stop_token stop, Done<std::size_t> done);
+  /// Runs one of the operations above on this thread; see <holdfast/task_operations.hpp>.
+  template <class Operation>
+  typename Operation::Answer run(Operation operation, std::stop_token stop = {});
+  /// The same without blocking; see Locks::start.
+  template <class Operation>
+  void start(Operation operation, std::stop_token stop, Done<typename Operation::Answer> done);
 
   [[nodiscard]] StorageBackend& storage() const noexcept;
   [[nodiscard]] Locks& locks() noexcept { return locks_; }
 
  private:
-  [[nodiscard]] tasks::Call call(flow::Flow flow, std::stop_token stop) const;
-  [[nodiscard]] tasks::Call blocking(std::stop_token stop) const;
-  [[nodiscard]] tasks::Call completing(std::stop_token stop) const;
+  [[nodiscard]] tasks::Call call(runtime::Flow flow, std::stop_token stop) const;
 
   std::shared_ptr<TaskStore> store_;
   Locks locks_;

@@ -2,8 +2,8 @@
 
 #include "decorate/noted.hpp"
 #include "decorate/wall_time.hpp"
-#include "sys/courier.hpp"
-#include "sys/process.hpp"
+#include "os/process.hpp"
+#include "runtime/courier.hpp"
 
 namespace holdfast {
 
@@ -75,8 +75,8 @@ class Telemetry::Impl {
   }
 
   const std::shared_ptr<Metrics> metrics;
-  const sys::Birthplace home;
-  sys::Courier<Noted> courier;
+  const os::ProcessIdentity process;
+  runtime::Courier<Noted> courier;
 };
 
 Telemetry::Telemetry(TelemetryOptions options, std::shared_ptr<Metrics> metrics) {
@@ -85,7 +85,7 @@ Telemetry::Telemetry(TelemetryOptions options, std::shared_ptr<Metrics> metrics)
 Telemetry::~Telemetry() = default;
 
 void Telemetry::ended(const Occurrence& occurrence) noexcept {
-  if (!impl_ || !impl_->home.is_here()) return;
+  if (!impl_ || !impl_->process.is_current()) return;
   if (!impl_->hand_over(occurrence) && impl_->metrics) impl_->metrics->count_dropped_events(1);
 }
 

@@ -3,7 +3,7 @@
 
 #include "decorate/noted.hpp"
 #include "decorate/wall_time.hpp"
-#include "sys/courier.hpp"
+#include "runtime/courier.hpp"
 
 namespace holdfast {
 namespace {
@@ -69,7 +69,7 @@ class Tracing final : public Observer {
 
  private:
   const std::shared_ptr<Tracer> tracer_;
-  sys::Courier<Noted> courier_;
+  runtime::Courier<Noted> courier_;
 };
 
 }  // namespace

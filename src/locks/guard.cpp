@@ -1,12 +1,12 @@
 #include <holdfast/guard.hpp>
 
 #include "locks/held_lock.hpp"
-#include "sys/process.hpp"
+#include "os/process.hpp"
 
 namespace holdfast {
 
-using flow::Flow;
-using flow::Op;
+using runtime::Flow;
+using runtime::Op;
 
 std::string_view to_string(LossReason reason) noexcept {
   switch (reason) {
@@ -34,7 +34,7 @@ Guard& Guard::operator=(Guard&& other) noexcept {
 
 Guard::~Guard() {
   if (!held_) return;
-  if (held_->is_home()) {
+  if (held_->in_own_process()) {
     held_->dispose();
   } else {
     // In a forked child the lock is the parent's, and so may be any mutex: forget it, untouched.
@@ -44,21 +44,21 @@ Guard::~Guard() {
 
 void Guard::release_in_background() noexcept {
   // In a forked child the destructor knows what to do.
-  if (!held_ || !held_->is_home()) return;
+  if (!held_ || !held_->in_own_process()) return;
   const auto last = std::move(held_);
   last->dispose_in_background();
 }
 
 Guard::operator bool() const noexcept {
   // One that is being detached without blocking is not emptied by that.
-  return held_ != nullptr && (!held_->is_home() || held_->is_held());
+  return held_ != nullptr && (!held_->in_own_process() || held_->is_held());
 }
 
 std::optional<Error> Guard::unusable() const {
   if (!held_) {
     return Error(ErrorCode::InvalidArgument, "this guard is empty: it was moved from, released or detached");
   }
-  if (!held_->is_home()) return sys::used_after_fork();
+  if (!held_->in_own_process()) return os::used_after_fork();
   return std::nullopt;
 }
 
@@ -84,7 +84,7 @@ std::int64_t Guard::expires_at_ms() const {
 }
 
 std::chrono::nanoseconds Guard::remaining() const noexcept {
-  return held_ && held_->is_home() ? held_->remaining() : std::chrono::nanoseconds::zero();
+  return held_ && held_->in_own_process() ? held_->remaining() : std::chrono::nanoseconds::zero();
 }
 
 bool Guard::still_held() const noexcept {
@@ -95,8 +95,12 @@ std::stop_token Guard::lost() const noexcept {
   return held_ ? held_->lost() : std::stop_token();
 }
 
+std::optional<Error> Guard::renewal_error() const {
+  return held_ && held_->in_own_process() ? held_->renewal_error() : std::nullopt;
+}
+
 std::optional<LossReason> Guard::loss_reason() const noexcept {
-  return held_ && held_->is_home() ? held_->loss_reason() : std::nullopt;
+  return held_ && held_->in_own_process() ? held_->loss_reason() : std::nullopt;
 }
 
 void Guard::on_lost(std::function<void(LossReason)> callback) {

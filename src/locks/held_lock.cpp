@@ -57,18 +57,18 @@ std::shared_ptr<HeldLock> HeldLock::start(std::shared_ptr<LockRuntime> runtime, 
 std::shared_ptr<HeldLock> HeldLock::background_self() {
   struct Counted {
     explicit Counted(Self held) : piece(held->runtime_->unfinished), self(std::move(held)) {}
-    const sys::Unfinished::Piece piece;  ///< ends last: by then this owns nothing of the runtime
+    const runtime::Unfinished::Piece piece;  ///< ends last: by then this owns nothing of the runtime
     const Self self;
   };
   return {std::make_shared<Counted>(shared_self()), this};
 }
 
-flow::Flow HeldLock::completing() const noexcept {
+runtime::Flow HeldLock::completing() const noexcept {
   return runtime_->completing();
 }
 
-bool HeldLock::is_home() const noexcept {
-  return runtime_->home.is_here();
+bool HeldLock::in_own_process() const noexcept {
+  return runtime_->process.is_current();
 }
 
 std::int64_t HeldLock::expires_at_ms() const {
@@ -80,6 +80,11 @@ std::chrono::nanoseconds HeldLock::remaining() const noexcept {
   const std::lock_guard lock(mutex_);
   if (hold_ != Hold::held || lease_.lost()) return std::chrono::nanoseconds::zero();
   return std::max(lease_.proven_until() - BootClock::now(), std::chrono::nanoseconds::zero());
+}
+
+std::optional<Error> HeldLock::renewal_error() const {
+  const std::lock_guard lock(mutex_);
+  return renewal_error_;
 }
 
 std::optional<LossReason> HeldLock::loss_reason() const {
@@ -120,7 +125,7 @@ BootTime HeldLock::on_time(BootTime now) {
   if (step == locks::RenewLoop::Step::extend || step == locks::RenewLoop::Step::look_up) {
     auto* const begin = step == locks::RenewLoop::Step::extend ? &HeldLock::renew : &HeldLock::look_up;
     auto job = [begin, self = background_self()] { begin(self); };
-    if (flow::blocks(*runtime_->backend)) {
+    if (runtime::blocks(*runtime_->backend)) {
       runtime_->renewer.post(std::move(job));
     } else {
       runtime_->timer.after_due(std::move(job));
@@ -160,7 +165,7 @@ void HeldLock::announce_loss() {
 template <class Holds>
 struct HeldLock::Until {
   HeldLock& held;
-  const flow::Flow& flow;
+  const runtime::Flow& flow;
   Holds holds;
   BootTime deadline;
 
@@ -184,7 +189,7 @@ struct HeldLock::Until {
 };
 
 template <class Holds>
-HeldLock::Until<Holds> HeldLock::until(const flow::Flow& flow, Holds holds, BootTime deadline) {
+HeldLock::Until<Holds> HeldLock::until(const runtime::Flow& flow, Holds holds, BootTime deadline) {
   return {.held = *this, .flow = flow, .holds = std::move(holds), .deadline = deadline};
 }
 
@@ -217,6 +222,7 @@ void HeldLock::end_extend(Ttl ttl, const Result<ExtendOutcome>& answer) {
   {
     const std::lock_guard lock(mutex_);
     const auto purpose = std::exchange(extending_, Extending::none);
+    renewal_error_ = answer ? std::nullopt : std::optional(answer.error());
     if (!answer && was_not_begun(answer.error())) {
       lease_.extend_not_begun(BootClock::now());
     } else if (!answer) {
@@ -240,8 +246,8 @@ void HeldLock::end_extend(Ttl ttl, const Result<ExtendOutcome>& answer) {
   tell_change();
 }
 
-flow::Op<ExtendOutcome> HeldLock::extend_once(flow::Flow flow, Self self, std::optional<Ttl> ttl,
-                                              std::stop_token stop) {
+runtime::Op<ExtendOutcome> HeldLock::extend_once(runtime::Flow flow, Self self, std::optional<Ttl> ttl,
+                                                 std::stop_token stop) {
   std::variant<ExtendRequest, Absence> next = Absence::not_found;
   for (bool my_turn = false; !my_turn;) {
     const std::stop_callback wake(stop, [&] { self->tell_change(); });
@@ -263,16 +269,13 @@ flow::Op<ExtendOutcome> HeldLock::extend_once(flow::Flow flow, Self self, std::o
   co_return co_await std::move(sending);
 }
 
-flow::Op<ExtendOutcome> HeldLock::send_extend(flow::Flow flow, Self self, ExtendRequest request,
-                                              std::stop_token stop) {
+runtime::Op<ExtendOutcome> HeldLock::send_extend(runtime::Flow flow, Self self, ExtendRequest request,
+                                                 std::stop_token stop) {
   const auto& backend = self->runtime_->backend;
   const Ttl ttl = request.ttl;
-  const BootTime at_latest = request.deadline;
   std::optional<Result<ExtendOutcome>> answer;
   try {
-    answer = co_await flow.step<ExtendOutcome>(backend, stop, at_latest, [&](Done<ExtendOutcome> done) {
-      backend->extend(std::move(request), stop, std::move(done));
-    });
+    answer = co_await flow.ask(backend, std::move(request), std::move(stop));
   } catch (const std::exception& error) {
     // Memory ran out, say. It still ends the guard's turn, or every later extend would wait for it for ever.
     answer = Error(ErrorCode::Internal, "extending the lock failed on this machine", error.what());
@@ -294,17 +297,17 @@ void HeldLock::renew(const Self& self) {
   const auto& runtime = *self->runtime_;
   request->by_idle_io = runtime.idle_io != nullptr;
   const auto context = self->observed_.context();
-  const sys::CarriedContext carried(context);
+  const runtime::CarriedContext carried(context);
   const BootTime begun = self->observed_.renewal_begun();
   // What went wrong shows in the lease: it tries again until the proof ends, then the holder is told.
-  flow::Op<ExtendOutcome>::start(
+  runtime::Op<ExtendOutcome>::start(
       send_extend(self->background_flow(), self, std::move(*request), {}),
       [self, begun](const Result<ExtendOutcome>& answer) { self->observed_.renewed(begun, answer); });
 }
 
-flow::Flow HeldLock::background_flow() const {
-  if (flow::blocks(*runtime_->backend)) return flow::Flow::blocking();
-  return flow::Flow::completing(runtime_->background, observed_.context());
+runtime::Flow HeldLock::background_flow() const {
+  if (runtime::blocks(*runtime_->backend)) return runtime::Flow::blocking();
+  return runtime::Flow::completing(runtime_->background, observed_.context());
 }
 
 void HeldLock::look_up(const Self& self) {
@@ -315,20 +318,15 @@ void HeldLock::look_up(const Self& self) {
     request.deadline = self->lease_.proven_until();
   }
   const auto context = self->observed_.context();
-  const sys::CarriedContext carried(context);
-  flow::Op<Ok>::start(send_look_up(self->background_flow(), self, std::move(request)),
-                      [](const Result<Ok>&) {});
+  const runtime::CarriedContext carried(context);
+  runtime::Op<Ok>::start(send_look_up(self->background_flow(), self, std::move(request)),
+                         [](const Result<Ok>&) {});
 }
 
-flow::Op<Ok> HeldLock::send_look_up(flow::Flow flow, Self self, LookupRequest request) {
-  using Found = std::optional<LockRecord>;
-  const auto& backend = self->runtime_->backend;
-  const BootTime at_latest = request.deadline;
-  std::optional<Result<Found>> answer;
+runtime::Op<Ok> HeldLock::send_look_up(runtime::Flow flow, Self self, LookupRequest request) {
+  std::optional<Result<std::optional<LockRecord>>> answer;
   try {
-    answer = co_await flow.step<Found>(backend, {}, at_latest, [&](Done<Found> done) {
-      backend->lookup(std::move(request), {}, std::move(done));
-    });
+    answer = co_await flow.ask(self->runtime_->backend, std::move(request), {});
   } catch (const std::exception& error) {
     answer = Error(ErrorCode::Internal, "looking up the lock failed on this machine", error.what());
   }
@@ -354,7 +352,7 @@ void HeldLock::end_look_up(const Result<std::optional<LockRecord>>& answer) {
   tell_change();
 }
 
-flow::Op<bool> HeldLock::extend(flow::Flow flow, Self self, milliseconds ttl, std::stop_token stop) {
+runtime::Op<bool> HeldLock::extend(runtime::Flow flow, Self self, milliseconds ttl, std::stop_token stop) {
   const auto checked = Ttl::of(ttl).value_or_throw();
   auto extending = extend_once(flow, self, checked, std::move(stop));
   const auto answer = (co_await std::move(extending)).value_or_throw();
@@ -362,7 +360,8 @@ flow::Op<bool> HeldLock::extend(flow::Flow flow, Self self, milliseconds ttl, st
   co_return std::holds_alternative<Extended>(answer) && !self->lease_.lost();
 }
 
-flow::Op<std::optional<DetachedLock>> HeldLock::detach(flow::Flow flow, Self self, std::stop_token stop) {
+runtime::Op<std::optional<DetachedLock>> HeldLock::detach(runtime::Flow flow, Self self,
+                                                          std::stop_token stop) {
   auto extending = extend_once(flow, self, std::nullopt, std::move(stop));
   const auto answer = (co_await std::move(extending)).value_or_throw();
   const auto* extended = std::get_if<Extended>(&answer);
@@ -384,7 +383,7 @@ flow::Op<std::optional<DetachedLock>> HeldLock::detach(flow::Flow flow, Self sel
                          .acquire_may_be_repeated = self->grant_.acquire_may_be_repeated};
 }
 
-flow::Op<LossReason> HeldLock::wait_lost(flow::Flow flow, Self self, std::stop_token stop) {
+runtime::Op<LossReason> HeldLock::wait_lost(runtime::Flow flow, Self self, std::stop_token stop) {
   const std::stop_callback wake(stop, [&] { self->tell_change(); });
   co_await self->until(
       flow, [&] { return self->lease_.lost() || self->hold_ != Hold::held || stop.stop_requested(); });
@@ -432,14 +431,14 @@ ReleaseRequest HeldLock::release_request(BootTime deadline) const {
 
 /// Asks a second time after an unanswered one, in the time that is left. The engine judges whether a first
 /// that worked is why the second found nothing.
-flow::Op<bool> HeldLock::release_now(flow::Flow flow, Self self, BootTime deadline, std::stop_token stop) {
+runtime::Op<bool> HeldLock::release_now(runtime::Flow flow, Self self, BootTime deadline,
+                                        std::stop_token stop) {
   const auto& backend = self->runtime_->backend;
   auto request = self->release_request(deadline);
-  const auto ask = [&](Done<ReleaseOutcome> done) { backend->release(request, stop, std::move(done)); };
-  auto answer = co_await flow.step<ReleaseOutcome>(backend, stop, request.deadline, ask);
+  auto answer = co_await flow.ask(backend, request, stop);
   if (!answer && answer.error().transient() && BootClock::now() < request.deadline) {
     request.asked_before = true;
-    answer = co_await flow.step<ReleaseOutcome>(backend, stop, request.deadline, ask);
+    answer = co_await flow.ask(backend, request, stop);
   }
   if (!answer) {
     self->observed_.released();  // as far as its holder is concerned
@@ -454,12 +453,12 @@ flow::Op<bool> HeldLock::release_now(flow::Flow flow, Self self, BootTime deadli
   co_return released;
 }
 
-flow::Op<bool> HeldLock::release(flow::Flow flow, Self self, std::stop_token stop) {
+runtime::Op<bool> HeldLock::release(runtime::Flow flow, Self self, std::stop_token stop) {
   if (!self->end_hold()) co_return false;
   self->take_release_error_callback() =
       nullptr;  // user code: its destructors run here, not where answers come
   // A loss callback that runs now still uses what its owner may destroy after us.
-  if (!flow.blocks() || !sys::WorkerPool::on_library_thread()) {
+  if (!flow.blocks() || !runtime::WorkerPool::on_library_thread()) {
     const std::stop_callback wake(stop, [&] { self->tell_change(); });
     co_await self->until(flow, [&] { return self->announcers_ == 0 || stop.stop_requested(); });
   }
@@ -478,20 +477,21 @@ BootTime HeldLock::dispose_deadline() const noexcept {
 void HeldLock::dispose() noexcept {
   const auto deadline = dispose_deadline();
   if (!end_hold()) return;
-  if (sys::WorkerPool::on_library_thread()) {
+  if (runtime::WorkerPool::on_library_thread()) {
     runtime_->renewer.post([self = background_self(), deadline] { self->dispose_now(deadline); });
     return;
   }
-  (void)until(flow::Flow::blocking(), [this] { return announcers_ == 0; }, deadline).await_ready();
+  (void)until(runtime::Flow::blocking(), [this] { return announcers_ == 0; }, deadline).await_ready();
   dispose_now(deadline);
 }
 
 void HeldLock::dispose_now(BootTime deadline) noexcept {
   auto callback = take_release_error_callback();
-  const auto released = flow::Op<bool>::run(release_now(flow::Flow::blocking(), shared_self(), deadline, {}));
+  const auto released =
+      runtime::Op<bool>::run(release_now(runtime::Flow::blocking(), shared_self(), deadline, {}));
   if (!released) return report(released.error(), std::move(callback));
   // User code, its destructors included, does not belong on the renewing thread.
-  if (callback && sys::WorkerPool::on_library_thread()) {
+  if (callback && runtime::WorkerPool::on_library_thread()) {
     runtime_->callbacks.post([unused = std::move(callback)] {});
   }
 }
@@ -500,20 +500,21 @@ void HeldLock::dispose_in_background() noexcept {
   const auto deadline = dispose_deadline();
   if (!end_hold()) return;
   auto callback = take_release_error_callback();
-  if (flow::blocks(*runtime_->backend) && !callback) {
+  if (runtime::blocks(*runtime_->backend) && !callback) {
     observed_.released();  // nobody will know better
     return runtime_->release_later(release_request(deadline));
   }
   auto report_to = std::make_shared<std::function<void(const Error&)>>(std::move(callback));
   auto self = background_self();
-  flow::Op<bool>::start(release_now(runtime_->completing(), self, deadline, {}),
-                        [self, report_to](const Result<bool>& released) mutable {
-                          if (released && !*report_to) return;
-                          // Whichever thread answered runs no user code, nor its destructors.
-                          self->runtime_->callbacks.post([self, report_to = std::move(report_to), released] {
-                            if (!released) self->report(released.error(), std::move(*report_to));
-                          });
-                        });
+  runtime::Op<bool>::start(
+      release_now(runtime_->completing(), self, deadline, {}),
+      [self, report_to](const Result<bool>& released) mutable {
+        if (released && !*report_to) return;
+        // Whichever thread answered runs no user code, nor its destructors.
+        self->runtime_->callbacks.post([self, report_to = std::move(report_to), released] {
+          if (!released) self->report(released.error(), std::move(*report_to));
+        });
+      });
 }
 
 std::function<void(const Error&)> HeldLock::take_release_error_callback() {
@@ -533,7 +534,7 @@ void HeldLock::report(const Error& error, std::function<void(const Error&)> call
       self->runtime_->log_debug("an on_release_error callback threw");
     }
   };
-  if (sys::WorkerPool::on_library_thread()) {
+  if (runtime::WorkerPool::on_library_thread()) {
     runtime_->callbacks.post(std::move(call));
   } else {
     call();

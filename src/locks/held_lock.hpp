@@ -14,17 +14,17 @@
 #include <string>
 #include <vector>
 
-#include "flow/flow.hpp"
 #include "locks/observed_hold.hpp"
 #include "locks/renew_loop.hpp"
-#include "sys/timer_queue.hpp"
+#include "runtime/flow.hpp"
+#include "runtime/timer_queue.hpp"
 
 namespace holdfast {
 
 class LockRuntime;
 
 /// What stands behind a Guard: the lease, its renewal, its loss and its one release.
-class HeldLock final : public sys::Timed {
+class HeldLock final : public runtime::Timed {
  public:
   /// A grant, as the acquire loop got it. `sent` is from before the first send of this id's acquire.
   struct Grant {
@@ -55,9 +55,10 @@ class HeldLock final : public sys::Timed {
   [[nodiscard]] std::chrono::nanoseconds remaining() const noexcept;
   [[nodiscard]] std::stop_token lost() const noexcept { return loss_.get_token(); }
   [[nodiscard]] std::optional<LossReason> loss_reason() const;
-  [[nodiscard]] flow::Flow completing() const noexcept;
+  [[nodiscard]] std::optional<Error> renewal_error() const;
+  [[nodiscard]] runtime::Flow completing() const noexcept;
   /// False in a forked child, where nothing here may be touched.
-  [[nodiscard]] bool is_home() const noexcept;
+  [[nodiscard]] bool in_own_process() const noexcept;
 
   void on_lost(std::function<void(LossReason)> callback);
   void on_release_error(std::function<void(const Error&)> callback);
@@ -66,11 +67,11 @@ class HeldLock final : public sys::Timed {
   [[nodiscard]] bool is_held() const noexcept;
 
   using Self = std::shared_ptr<HeldLock>;
-  static flow::Op<bool> release(flow::Flow flow, Self self, std::stop_token stop);
-  static flow::Op<bool> extend(flow::Flow flow, Self self, std::chrono::milliseconds ttl,
-                               std::stop_token stop);
-  static flow::Op<std::optional<DetachedLock>> detach(flow::Flow flow, Self self, std::stop_token stop);
-  static flow::Op<LossReason> wait_lost(flow::Flow flow, Self self, std::stop_token stop);
+  static runtime::Op<bool> release(runtime::Flow flow, Self self, std::stop_token stop);
+  static runtime::Op<bool> extend(runtime::Flow flow, Self self, std::chrono::milliseconds ttl,
+                                  std::stop_token stop);
+  static runtime::Op<std::optional<DetachedLock>> detach(runtime::Flow flow, Self self, std::stop_token stop);
+  static runtime::Op<LossReason> wait_lost(runtime::Flow flow, Self self, std::stop_token stop);
   /// The destructor's release.
   void dispose() noexcept;
   /// The same without waiting for anything.
@@ -85,9 +86,10 @@ class HeldLock final : public sys::Timed {
 
   /// Sends one extend and takes in its answer, after those that others have under way. Without a ttl it
   /// detaches.
-  static flow::Op<ExtendOutcome> extend_once(flow::Flow flow, Self self, std::optional<Ttl> ttl,
-                                             std::stop_token stop);
-  static flow::Op<bool> release_now(flow::Flow flow, Self self, BootTime deadline, std::stop_token stop);
+  static runtime::Op<ExtendOutcome> extend_once(runtime::Flow flow, Self self, std::optional<Ttl> ttl,
+                                                std::stop_token stop);
+  static runtime::Op<bool> release_now(runtime::Flow flow, Self self, BootTime deadline,
+                                       std::stop_token stop);
 
   [[nodiscard]] std::shared_ptr<HeldLock> shared_self() {
     return std::static_pointer_cast<HeldLock>(shared_from_this());
@@ -98,13 +100,13 @@ class HeldLock final : public sys::Timed {
   static void renew(const Self& self);
   /// Looks whether the id still holds the lock, without prolonging it.
   static void look_up(const Self& self);
-  static flow::Op<Ok> send_look_up(flow::Flow flow, Self self, LookupRequest request);
+  static runtime::Op<Ok> send_look_up(runtime::Flow flow, Self self, LookupRequest request);
   void end_look_up(const Result<std::optional<LockRecord>>& answer);
   /// For what goes on in the background.
-  [[nodiscard]] flow::Flow background_flow() const;
+  [[nodiscard]] runtime::Flow background_flow() const;
   /// Sends what begin_extend gave and takes in its answer.
-  static flow::Op<ExtendOutcome> send_extend(flow::Flow flow, Self self, ExtendRequest request,
-                                             std::stop_token stop);
+  static runtime::Op<ExtendOutcome> send_extend(runtime::Flow flow, Self self, ExtendRequest request,
+                                                std::stop_token stop);
   /// What to ask the engine, or why there is nothing to ask any more. Requires that no extend is under way.
   std::variant<ExtendRequest, Absence> begin_extend(Ttl ttl, Extending purpose);
   void end_extend(Ttl ttl, const Result<ExtendOutcome>& answer);
@@ -119,7 +121,7 @@ class HeldLock final : public sys::Timed {
   template <class Holds>
   struct Until;
   template <class Holds>
-  [[nodiscard]] Until<Holds> until(const flow::Flow& flow, Holds holds, BootTime deadline = never);
+  [[nodiscard]] Until<Holds> until(const runtime::Flow& flow, Holds holds, BootTime deadline = never);
   /// An operation in `until`, without a thread.
   struct Waiting {
     std::coroutine_handle<> operation;
@@ -145,6 +147,7 @@ class HeldLock final : public sys::Timed {
   Hold hold_ = Hold::held;
   std::uint64_t store_changes_;  ///< of the runtime, when it was last looked at
   Extending extending_ = Extending::none;
+  std::optional<Error> renewal_error_;
   std::function<void(LossReason)> on_lost_;
   std::function<void(const Error&)> on_release_error_;
   int announcers_ = 0;  ///< threads that tell of the loss now

@@ -1,49 +1,196 @@
 #include <holdfast/locks.hpp>
 
+#include <algorithm>
+#include <tuple>
+
+#include "locks/acquire_loop.hpp"
+#include "locks/held_lock.hpp"
 #include "locks/operations.hpp"
 #include "locks/runtime.hpp"
+#include "locks/wait_for_lock.hpp"
 
 namespace holdfast {
+namespace locks {
 namespace {
 
-using flow::Flow;
-using flow::Op;
-
-template <class T>
-T run(Op<T> operation) {
-  return Op<T>::run(std::move(operation)).value_or_throw();
+LockKey checked_key(std::string_view key) {
+  return LockKey::parse(key).value_or_throw();
+}
+LockId checked_id(std::string_view id) {
+  return LockId::parse(id).value_or_throw();
 }
 
-template <class T>
-void start(Op<T> operation, Done<T> done) {
-  Op<T>::start(std::move(operation), std::move(done));
+bool is_control(unsigned char byte) {
+  return byte < 0x20 || byte == 0x7F;
 }
 
-/// InvalidArgument if its key is none.
-Result<DetachedLock> detached_lock(const DetachedLockView& lock) {
-  const auto& [name, id, ttl, fence, authority, acquire_may_be_repeated] = lock;  // all members
-  auto key = LockKey::parse(name);
-  if (!key) return key.error();
-  return DetachedLock{.key = *std::move(key),
-                      .id = id,
-                      .ttl = ttl,
-                      .fence = fence,
-                      .authority = std::string(authority),
-                      .acquire_may_be_repeated = acquire_may_be_repeated};
+/// One operation of the engine as an operation of its own.
+template <class Request>
+Op<typename Request::Outcome> ask(Flow flow, Runtime runtime, Request request, std::stop_token stop) {
+  co_return co_await flow.ask(runtime->backend, std::move(request), std::move(stop));
 }
 
-ListRequest list_request(const ListLocks& what) {
-  return {.cursor = std::string(what.cursor), .limit = what.limit, .deadline = what.deadline};
+Guard guarded(const Runtime& runtime, HeldLock::Grant grant, const LockOptions& options) {
+  return LockRuntime::guard(HeldLock::start(runtime, std::move(grant), options));
 }
 
 }  // namespace
+
+Op<Guard> perform(Flow flow, Runtime runtime, operation::Lock what, std::stop_token stop) {
+  const auto policy = AcquirePolicy::from(what.options).value_or_throw();
+  WantedLock wanted{.key = checked_key(what.key),
+                    .durability = Durability::process,
+                    .counter_lifetime = what.counter_lifetime};
+  auto waiting = wait_for_lock(flow, runtime, std::move(wanted), policy, std::move(stop));
+  auto grant = co_await std::move(waiting);
+  co_return guarded(runtime, std::move(grant).value_or_throw(), what.options);
+}
+
+Op<std::optional<Guard>> perform(Flow flow, Runtime runtime, operation::TryLock what, std::stop_token stop) {
+  const auto policy = AcquirePolicy::once(what.options).value_or_throw();
+  WantedLock wanted{.key = checked_key(what.key), .durability = Durability::process};
+  auto waiting = wait_for_lock(flow, runtime, std::move(wanted), policy, std::move(stop));
+  auto grant = co_await std::move(waiting);
+  if (!grant && grant.error().code() == ErrorCode::AcquisitionTimeout) co_return std::nullopt;
+  co_return std::optional(guarded(runtime, std::move(grant).value_or_throw(), what.options));
+}
+
+Op<std::optional<Guard>> perform(Flow flow, Runtime runtime, operation::Adopt what, std::stop_token stop) {
+  (void)AcquirePolicy::from(what.options).value_or_throw();
+  const DetachedLockView lock = what.lock;
+  const auto key = checked_key(lock.key);
+  auto context = runtime::CallersContext::of(runtime->observer.get()).context;
+  const BootTime sent = BootClock::now();
+  ExtendRequest request{
+      .lock = {.id = lock.id, .key = key}, .ttl = lock.ttl, .durability = Durability::process};
+  auto extending = ask(flow, runtime, std::move(request), std::move(stop));
+  const auto answer = (co_await std::move(extending)).value_or_throw();
+  const auto* extended = std::get_if<Extended>(&answer);
+  if (extended == nullptr) co_return std::nullopt;
+  HeldLock::Grant grant{
+      .key = key,
+      .id = lock.id,
+      .fence = lock.fence,
+      .authority = lock.authority.empty() ? runtime->backend->authority() : std::string(lock.authority),
+      .expires_at_ms = extended->expires_at_ms,
+      .ttl = lock.ttl,
+      .sent = sent,
+      .acquire_may_be_repeated = lock.acquire_may_be_repeated,
+      .context = std::move(context),
+      .adopted = true};
+  co_return std::optional(guarded(runtime, std::move(grant), what.options));
+}
+
+Op<DetachedLock> perform(Flow flow, Runtime runtime, operation::Acquire what, std::stop_token stop) {
+  auto policy = AcquirePolicy::from(what.options).value_or_throw();
+  policy.must_prove = false;
+  WantedLock wanted{.key = checked_key(what.key), .durability = Durability::machine};
+  auto waiting = wait_for_lock(flow, runtime, std::move(wanted), policy, std::move(stop));
+  auto grant = (co_await std::move(waiting)).value_or_throw();
+  co_return DetachedLock{.key = std::move(grant.key),
+                         .id = grant.id,
+                         .ttl = grant.ttl,
+                         .fence = grant.fence,
+                         .expires_at_ms = grant.expires_at_ms,
+                         .authority = std::move(grant.authority),
+                         .acquire_may_be_repeated = grant.acquire_may_be_repeated};
+}
+
+Op<bool> perform(Flow flow, Runtime runtime, operation::Release what, std::stop_token stop) {
+  ReleaseRequest request{.lock = {.id = checked_id(what.lock_id), .key = {}}};
+  auto releasing = ask(flow, std::move(runtime), std::move(request), std::move(stop));
+  const auto outcome = (co_await std::move(releasing)).value_or_throw();
+  co_return std::holds_alternative<Released>(outcome);
+}
+
+Op<std::optional<std::int64_t>> perform(Flow flow, Runtime runtime, operation::Extend what,
+                                        std::stop_token stop) {
+  ExtendRequest request{.lock = {.id = checked_id(what.lock_id), .key = {}},
+                        .ttl = Ttl::of(what.ttl).value_or_throw()};
+  auto extending = ask(flow, std::move(runtime), std::move(request), std::move(stop));
+  const auto outcome = (co_await std::move(extending)).value_or_throw();
+  const auto* extended = std::get_if<Extended>(&outcome);
+  co_return extended != nullptr ? std::optional(extended->expires_at_ms) : std::nullopt;
+}
+
+Op<bool> perform(Flow flow, Runtime runtime, operation::IsLocked what, std::stop_token stop) {
+  IsLockedRequest request{.key = checked_key(what.key)};
+  co_return co_await flow.ask(runtime->backend, std::move(request), std::move(stop));
+}
+
+Op<std::optional<LockRecord>> perform(Flow flow, Runtime runtime, operation::GetByKeyRaw what,
+                                      std::stop_token stop) {
+  LookupRequest request{.what = checked_key(what.key)};
+  co_return co_await flow.ask(runtime->backend, std::move(request), std::move(stop));
+}
+
+Op<std::optional<LockRecord>> perform(Flow flow, Runtime runtime, operation::GetByIdRaw what,
+                                      std::stop_token stop) {
+  LookupRequest request{.what = checked_id(what.lock_id)};
+  co_return co_await flow.ask(runtime->backend, std::move(request), std::move(stop));
+}
+
+Op<std::optional<LockInfo>> sanitised(Op<std::optional<LockRecord>> raw) {
+  const auto record = (co_await std::move(raw)).value_or_throw();
+  co_return record ? std::optional(holdfast::sanitised(*record)) : std::nullopt;
+}
+
+Op<std::optional<LockInfo>> perform(Flow flow, Runtime runtime, operation::GetByKey what,
+                                    std::stop_token stop) {
+  return sanitised(perform(std::move(flow), std::move(runtime), operation::GetByKeyRaw{std::move(what.key)},
+                           std::move(stop)));
+}
+Op<std::optional<LockInfo>> perform(Flow flow, Runtime runtime, operation::GetById what,
+                                    std::stop_token stop) {
+  return sanitised(perform(std::move(flow), std::move(runtime),
+                           operation::GetByIdRaw{std::move(what.lock_id)}, std::move(stop)));
+}
+
+Op<bool> perform(Flow flow, Runtime runtime, operation::Owns what, std::stop_token stop) {
+  const auto id = checked_id(what.lock_id);
+  auto looking =
+      perform(flow, std::move(runtime), operation::GetByKeyRaw{std::move(what.key)}, std::move(stop));
+  const auto record = (co_await std::move(looking)).value_or_throw();
+  co_return record && record->id == id;
+}
+
+Op<LockPage> perform(Flow flow, Runtime runtime, operation::ListLocksRaw what, std::stop_token stop) {
+  co_return co_await flow.ask(runtime->backend, std::move(what.request), std::move(stop));
+}
+
+Op<std::optional<LockInfo>> perform(Flow flow, Runtime runtime, operation::BreakLock what,
+                                    std::stop_token stop) {
+  const auto& reason = what.reason;
+  if (reason.empty()) throw Error(ErrorCode::InvalidArgument, "say why the lock is broken");
+  // In a log, a second line could pass for a message of its own.
+  if (std::ranges::any_of(reason, is_control)) {
+    throw Error(ErrorCode::InvalidArgument,
+                "the reason must be one line of text, without control characters");
+  }
+  auto looking = perform(flow, runtime, operation::GetByKeyRaw{std::move(what.key)}, stop);
+  const auto record = (co_await std::move(looking)).value_or_throw();
+  if (!record || record->fence != what.held_with.value_or(record->fence)) co_return std::nullopt;
+  // By its id: a lock that another has taken since is not the one that was to be broken.
+  ReleaseRequest request{.lock = {.id = record->id, .key = record->key}, .broken_because = reason};
+  auto releasing = ask(flow, runtime, std::move(request), std::move(stop));
+  const auto outcome = (co_await std::move(releasing)).value_or_throw();
+  if (!std::holds_alternative<Released>(outcome)) co_return std::nullopt;
+  auto info = holdfast::sanitised(*record);
+  if (runtime->log) {
+    runtime->log->write(LogLevel::warning, "the lock with the key hash " + info.key_hash +
+                                               " was taken from its holder: " + reason);
+  }
+  co_return info;
+}
+
+}  // namespace locks
 
 class Locks::End {
  public:
   explicit End(std::shared_ptr<LockRuntime> runtime) noexcept : runtime_(std::move(runtime)) {}
   /// Not where the background itself works, which would wait for itself.
   ~End() {
-    if (!runtime_->home.is_here() || sys::WorkerPool::on_library_thread()) return;
+    if (!runtime_->process.is_current() || runtime::WorkerPool::on_library_thread()) return;
     if (!detail::Trampoline::busy()) runtime_->unfinished.wait_until_none();
   }
   End(const End&) = delete;
@@ -59,148 +206,29 @@ Locks::Locks(std::shared_ptr<LockBackend> backend, std::shared_ptr<Log> log,
   end_ = std::make_shared<End>(runtime_);
 }
 
-Guard Locks::lock(std::string_view key, const LockOptions& options, std::stop_token stop) {
-  return run(locks::lock(Flow::blocking(), runtime_, std::string(key), options, std::move(stop)));
-}
-void Locks::lock(std::string_view key, const LockOptions& options, std::stop_token stop, Done<Guard> done) {
-  start(locks::lock(runtime_->completing(), runtime_, std::string(key), options, std::move(stop)),
-        std::move(done));
-}
-
-std::optional<Guard> Locks::try_lock(std::string_view key, const LockOptions& options, std::stop_token stop) {
-  return run(locks::try_lock(Flow::blocking(), runtime_, std::string(key), options, std::move(stop)));
-}
-void Locks::try_lock(std::string_view key, const LockOptions& options, std::stop_token stop,
-                     Done<std::optional<Guard>> done) {
-  start(locks::try_lock(runtime_->completing(), runtime_, std::string(key), options, std::move(stop)),
-        std::move(done));
+template <class Operation>
+typename Operation::Answer Locks::run(Operation operation, std::stop_token stop) {
+  using runtime::Op;
+  auto begun = locks::perform(runtime::Flow::blocking(), runtime_, std::move(operation), std::move(stop));
+  return Op<typename Operation::Answer>::run(std::move(begun)).value_or_throw();
 }
 
-std::optional<Guard> Locks::adopt(const DetachedLockView& lock, const LockOptions& options,
-                                  std::stop_token stop) {
-  return run(locks::adopt(Flow::blocking(), runtime_, detached_lock(lock).value_or_throw(), options,
-                          std::move(stop)));
-}
-void Locks::adopt(const DetachedLockView& lock, const LockOptions& options, std::stop_token stop,
-                  Done<std::optional<Guard>> done) {
-  auto detached = detached_lock(lock);
-  if (!detached) return done(detached.error());
-  start(locks::adopt(runtime_->completing(), runtime_, *std::move(detached), options, std::move(stop)),
-        std::move(done));
+template <class Operation>
+void Locks::start(Operation operation, std::stop_token stop, Done<typename Operation::Answer> done) {
+  using runtime::Op;
+  auto begun = locks::perform(runtime_->completing(), runtime_, std::move(operation), std::move(stop));
+  Op<typename Operation::Answer>::start(std::move(begun), std::move(done));
 }
 
-DetachedLock Locks::acquire(std::string_view key, const LockOptions& options, std::stop_token stop) {
-  return run(locks::acquire(Flow::blocking(), runtime_, std::string(key), options, std::move(stop)));
-}
-void Locks::acquire(std::string_view key, const LockOptions& options, std::stop_token stop,
-                    Done<DetachedLock> done) {
-  start(locks::acquire(runtime_->completing(), runtime_, std::string(key), options, std::move(stop)),
-        std::move(done));
-}
-
-bool Locks::release(std::string_view lock_id, std::stop_token stop) {
-  return run(locks::release(Flow::blocking(), runtime_, std::string(lock_id), std::move(stop)));
-}
-void Locks::release(std::string_view lock_id, std::stop_token stop, Done<bool> done) {
-  start(locks::release(runtime_->completing(), runtime_, std::string(lock_id), std::move(stop)),
-        std::move(done));
-}
-
-std::optional<std::int64_t> Locks::extend(std::string_view lock_id, std::chrono::milliseconds ttl,
-                                          std::stop_token stop) {
-  return run(locks::extend(Flow::blocking(), runtime_, std::string(lock_id), ttl, std::move(stop)));
-}
-void Locks::extend(std::string_view lock_id, std::chrono::milliseconds ttl, std::stop_token stop,
-                   Done<std::optional<std::int64_t>> done) {
-  start(locks::extend(runtime_->completing(), runtime_, std::string(lock_id), ttl, std::move(stop)),
-        std::move(done));
-}
-
-bool Locks::is_locked(std::string_view key, std::stop_token stop) {
-  return run(locks::is_locked(Flow::blocking(), runtime_, std::string(key), std::move(stop)));
-}
-void Locks::is_locked(std::string_view key, std::stop_token stop, Done<bool> done) {
-  start(locks::is_locked(runtime_->completing(), runtime_, std::string(key), std::move(stop)),
-        std::move(done));
-}
-
-std::optional<LockRecord> Locks::get_by_key_raw(std::string_view key, std::stop_token stop) {
-  return run(locks::get_by_key(Flow::blocking(), runtime_, std::string(key), std::move(stop)));
-}
-void Locks::get_by_key_raw(std::string_view key, std::stop_token stop, Done<std::optional<LockRecord>> done) {
-  start(locks::get_by_key(runtime_->completing(), runtime_, std::string(key), std::move(stop)),
-        std::move(done));
-}
-
-std::optional<LockRecord> Locks::get_by_id_raw(std::string_view lock_id, std::stop_token stop) {
-  return run(locks::get_by_id(Flow::blocking(), runtime_, std::string(lock_id), std::move(stop)));
-}
-void Locks::get_by_id_raw(std::string_view lock_id, std::stop_token stop,
-                          Done<std::optional<LockRecord>> done) {
-  start(locks::get_by_id(runtime_->completing(), runtime_, std::string(lock_id), std::move(stop)),
-        std::move(done));
-}
-
-std::optional<LockInfo> Locks::get_by_key(std::string_view key, std::stop_token stop) {
-  return run(
-      locks::sanitised(locks::get_by_key(Flow::blocking(), runtime_, std::string(key), std::move(stop))));
-}
-void Locks::get_by_key(std::string_view key, std::stop_token stop, Done<std::optional<LockInfo>> done) {
-  start(locks::sanitised(
-            locks::get_by_key(runtime_->completing(), runtime_, std::string(key), std::move(stop))),
-        std::move(done));
-}
-
-std::optional<LockInfo> Locks::get_by_id(std::string_view lock_id, std::stop_token stop) {
-  return run(
-      locks::sanitised(locks::get_by_id(Flow::blocking(), runtime_, std::string(lock_id), std::move(stop))));
-}
-void Locks::get_by_id(std::string_view lock_id, std::stop_token stop, Done<std::optional<LockInfo>> done) {
-  start(locks::sanitised(
-            locks::get_by_id(runtime_->completing(), runtime_, std::string(lock_id), std::move(stop))),
-        std::move(done));
-}
-
-bool Locks::owns(std::string_view key, std::string_view lock_id, std::stop_token stop) {
-  return run(
-      locks::owns(Flow::blocking(), runtime_, std::string(key), std::string(lock_id), std::move(stop)));
-}
-void Locks::owns(std::string_view key, std::string_view lock_id, std::stop_token stop, Done<bool> done) {
-  start(
-      locks::owns(runtime_->completing(), runtime_, std::string(key), std::string(lock_id), std::move(stop)),
-      std::move(done));
-}
-
-LockPage Locks::list_raw(const ListLocks& what, std::stop_token stop) {
-  return run(locks::list(Flow::blocking(), runtime_, list_request(what), std::move(stop)));
-}
-void Locks::list_raw(const ListLocks& what, std::stop_token stop, Done<LockPage> done) {
-  start(locks::list(runtime_->completing(), runtime_, list_request(what), std::move(stop)), std::move(done));
-}
-
-std::optional<LockInfo> Locks::break_lock(std::string_view key, std::string_view reason,
-                                          std::stop_token stop) {
-  return run(locks::break_lock(Flow::blocking(), runtime_, std::string(key), std::string(reason),
-                               std::nullopt, std::move(stop)));
-}
-void Locks::break_lock(std::string_view key, std::string_view reason, std::stop_token stop,
-                       Done<std::optional<LockInfo>> done) {
-  start(locks::break_lock(runtime_->completing(), runtime_, std::string(key), std::string(reason),
-                          std::nullopt, std::move(stop)),
-        std::move(done));
-}
-
-std::optional<LockInfo> Locks::break_lock(std::string_view key, std::string_view reason, Fence held_with,
-                                          std::stop_token stop) {
-  return run(locks::break_lock(Flow::blocking(), runtime_, std::string(key), std::string(reason), held_with,
-                               std::move(stop)));
-}
-void Locks::break_lock(std::string_view key, std::string_view reason, Fence held_with, std::stop_token stop,
-                       Done<std::optional<LockInfo>> done) {
-  start(locks::break_lock(runtime_->completing(), runtime_, std::string(key), std::string(reason), held_with,
-                          std::move(stop)),
-        std::move(done));
-}
+/// Makes the compiler emit both forms of each operation.
+template <class... Operations>
+struct LockOperations {
+  static constexpr auto forms = std::tuple{&Locks::run<Operations>..., &Locks::start<Operations>...};
+};
+template struct LockOperations<
+    operation::Lock, operation::TryLock, operation::Adopt, operation::Acquire, operation::Release,
+    operation::Extend, operation::IsLocked, operation::GetByKey, operation::GetById, operation::GetByKeyRaw,
+    operation::GetByIdRaw, operation::Owns, operation::ListLocksRaw, operation::BreakLock>;
 
 Capabilities Locks::capabilities() const noexcept {
   return runtime_->backend->capabilities();

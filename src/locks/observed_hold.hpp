@@ -5,7 +5,7 @@
 #include <holdfast/lock_backend.hpp>
 #include <holdfast/observer.hpp>
 
-#include "sys/callers_context.hpp"
+#include "runtime/callers_context.hpp"
 
 namespace holdfast::locks {
 
@@ -34,7 +34,7 @@ class ObservedHold {
   [[nodiscard]] BootTime renewal_begun() noexcept;
   void renewed(BootTime begun, const Result<ExtendOutcome>& answer) noexcept;
   /// What a renewal carries along.
-  [[nodiscard]] sys::CallersContext context() const noexcept {
+  [[nodiscard]] runtime::CallersContext context() const noexcept {
     return {.observer = observer_, .context = subject_.context};
   }
 

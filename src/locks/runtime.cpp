@@ -1,11 +1,11 @@
 #include "locks/runtime.hpp"
 
-#include "locks/await.hpp"
+#include "runtime/await.hpp"
 
 namespace holdfast {
 
 void LockRuntime::start_threads() {
-  if (!callbacks.ensure_thread() || (flow::blocks(*backend) && !renewer.ensure_thread())) {
+  if (!callbacks.ensure_thread() || (runtime::blocks(*backend) && !renewer.ensure_thread())) {
     throw Error(ErrorCode::Internal, "cannot start the threads that renew leases and report their loss");
   }
 }
@@ -18,8 +18,8 @@ void LockRuntime::abandon(const LockKey& key, const LockId& id) {
   // The backend, not the runtime: the job must not be what keeps its own thread's owner alive.
   renewer.post([backend = backend, abandoned = abandoned_, key, id] {
     // Whether it held anything, or could be reached at all, changes nothing: the lease ends by itself.
-    (void)locks::release(*backend, {.lock = {.id = id, .key = key}, .durability = Durability::process},
-                         abandoned->stop.get_token());
+    ReleaseRequest request{.lock = {.id = id, .key = key}, .durability = Durability::process};
+    (void)runtime::await(*backend, std::move(request), abandoned->stop.get_token());
     {
       const std::lock_guard lock(abandoned->mutex);
       --abandoned->count;
@@ -30,7 +30,7 @@ void LockRuntime::abandon(const LockKey& key, const LockId& id) {
 
 LockRuntime::~LockRuntime() {
   // On a thread of the library the pool does not wait either; in a forked child there is nothing to wait for.
-  if (!home.is_here() || sys::WorkerPool::on_library_thread()) return;
+  if (!process.is_current() || runtime::WorkerPool::on_library_thread()) return;
   std::unique_lock lock(abandoned_->mutex);
   abandoned_->changed.wait_for(lock, last_abandon_timeout, [this] { return abandoned_->count == 0; });
   lock.unlock();
@@ -49,10 +49,10 @@ void LockRuntime::granted_by(const std::string& authority) {
 
 void LockRuntime::release_later(ReleaseRequest request) {
   renewer.post([backend = backend, log = log, request = std::move(request)]() mutable {
-    auto answer = locks::release(*backend, request);
+    auto answer = runtime::await(*backend, request);
     if (!answer && answer.error().transient() && BootClock::now() < request.deadline) {
       request.asked_before = true;
-      answer = locks::release(*backend, request);
+      answer = runtime::await(*backend, request);
     }
     if (!answer) tell_unreleased(log, answer.error());
   });

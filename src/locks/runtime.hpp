@@ -12,12 +12,12 @@
 #include <stop_token>
 #include <string>
 
-#include "flow/flow.hpp"
 #include "locks/renew_loop.hpp"
-#include "sys/process.hpp"
-#include "sys/timer_queue.hpp"
-#include "sys/unfinished.hpp"
-#include "sys/worker_pool.hpp"
+#include "os/process.hpp"
+#include "runtime/flow.hpp"
+#include "runtime/timer_queue.hpp"
+#include "runtime/unfinished.hpp"
+#include "runtime/worker_pool.hpp"
 
 namespace holdfast {
 
@@ -44,8 +44,8 @@ class LockRuntime {
   [[nodiscard]] static std::shared_ptr<HeldLock> held(const Guard& guard) noexcept { return guard.held_; }
   [[nodiscard]] static std::shared_ptr<LockRuntime> of(const Locks& locks) noexcept { return locks.runtime_; }
   /// For an operation that is called here and now.
-  [[nodiscard]] flow::Flow completing() const noexcept {
-    return flow::Flow::completing(background, sys::CallersContext::of(observer.get()));
+  [[nodiscard]] runtime::Flow completing() const noexcept {
+    return runtime::Flow::completing(background, runtime::CallersContext::of(observer.get()));
   }
 
   /// Waits for abandoned ids to be released, not for long; their leases end anyway.
@@ -80,17 +80,17 @@ class LockRuntime {
   const std::shared_ptr<LockBackend> backend;
   const std::shared_ptr<Log> log;
   const std::string_view backend_name;
-  const sys::Birthplace home;
+  const os::ProcessIdentity process;
   /// Renewals, releases that nobody waits for, and callbacks.
-  const sys::Unfinished unfinished;
+  const runtime::Unfinished unfinished;
   /// Null: the timer's thread cannot do the I/O of renewals.
-  const std::shared_ptr<IdleIo> idle_io = flow::blocks(*backend) ? nullptr : backend->idle_io();
-  sys::TimerQueue timer{while_idle(idle_io)};
+  const std::shared_ptr<IdleIo> idle_io = runtime::blocks(*backend) ? nullptr : backend->idle_io();
+  runtime::TimerQueue timer{while_idle(idle_io)};
   locks::RenewalCrowd crowd;  ///< the timer's alone
   /// Of operations that no thread waits for: their timer is another, because they go on on its thread.
-  const std::shared_ptr<flow::Background> background = std::make_shared<flow::Background>();
-  sys::WorkerPool callbacks{1000};
-  sys::WorkerPool renewer{16};
+  const std::shared_ptr<runtime::Background> background = std::make_shared<runtime::Background>();
+  runtime::WorkerPool callbacks{1000};
+  runtime::WorkerPool renewer{16};
 
  private:
   /// The releases of abandoned ids that are under way.
@@ -105,7 +105,7 @@ class LockRuntime {
   std::string last_authority_ = backend->authority();
   std::atomic<std::uint64_t> store_changes_ = 0;
 
-  static sys::BootTimer::WhileIdle while_idle(const std::shared_ptr<IdleIo>& io) {
+  static runtime::BootTimer::WhileIdle while_idle(const std::shared_ptr<IdleIo>& io) {
     if (!io) return {};
     return [io](int descriptor) { io->run_until_readable(descriptor); };
   }

@@ -1,7 +1,7 @@
 #include "locks/wait_for_lock.hpp"
 
-#include "sys/callers_context.hpp"
-#include "sys/random.hpp"
+#include "os/random.hpp"
+#include "runtime/callers_context.hpp"
 
 namespace holdfast::locks {
 namespace {
@@ -27,14 +27,15 @@ AcquireLoop::Event event_of(const Result<AcquireOutcome>& answer, Waiter& waiter
 }
 
 /// Counts its attempts in `attempts`, unless that is null.
-flow::Op<HeldLock::Grant> run_loop(flow::Flow flow, std::shared_ptr<LockRuntime> runtime, WantedLock wanted,
-                                   AcquirePolicy policy, std::stop_token stop, std::uint32_t* attempts) {
+runtime::Op<HeldLock::Grant> run_loop(runtime::Flow flow, std::shared_ptr<LockRuntime> runtime,
+                                      WantedLock wanted, AcquirePolicy policy, std::stop_token stop,
+                                      std::uint32_t* attempts) {
   auto& key = wanted.key;
   // Checked here because the engine's own answer is a transient error, which a waiter would retry.
-  if (!runtime->home.is_here()) co_return sys::used_after_fork().about(key.str(), {});
+  if (!runtime->process.is_current()) co_return os::used_after_fork().about(key.str(), {});
   const auto& backend = runtime->backend;
   Waiter waiter;
-  AcquireLoop loop(policy, sys::jitter_fraction);
+  AcquireLoop loop(policy, os::jitter_fraction);
   auto action = loop.start(BootClock::now());
   for (;;) {
     AcquireLoop::Event event = AcquireLoop::Stopped{};
@@ -51,12 +52,12 @@ flow::Op<HeldLock::Grant> run_loop(flow::Flow flow, std::shared_ptr<LockRuntime>
                              .durability = wanted.durability,
                              .deadline = attempt->deadline,
                              .counter_lifetime = wanted.counter_lifetime};
-      const auto answer = co_await flow.step<AcquireOutcome>(
-          backend, stop, request.deadline,
-          [&](Done<AcquireOutcome> done) { backend->acquire(std::move(request), stop, std::move(done)); });
+      const auto answer = co_await flow.ask(backend, std::move(request), stop);
       event = event_of(answer, waiter);
     } else if (const auto* start = std::get_if<AcquireLoop::StartWatching>(&action)) {
-      waiter.watch = co_await flow.watch(backend, key, start->at_latest, stop);
+      WatchRequest request{.key = key, .deadline = start->at_latest};
+      auto watch = co_await flow.ask(backend, std::move(request), stop);
+      if (watch) waiter.watch = *std::move(watch);
       if (!stop.stop_requested()) event = AcquireLoop::Watching{};
     } else if (const auto* wait = std::get_if<AcquireLoop::Wait>(&action)) {
       const bool woken = co_await flow.wait(waiter.watch.get(), wait->until, wait->at_latest, stop);
@@ -91,13 +92,13 @@ flow::Op<HeldLock::Grant> run_loop(flow::Flow flow, std::shared_ptr<LockRuntime>
   }
 }
 
-flow::Op<HeldLock::Grant> run_observed(flow::Flow flow, std::shared_ptr<LockRuntime> runtime,
-                                       WantedLock wanted, AcquirePolicy policy, std::stop_token stop) {
+runtime::Op<HeldLock::Grant> run_observed(runtime::Flow flow, std::shared_ptr<LockRuntime> runtime,
+                                          WantedLock wanted, AcquirePolicy policy, std::stop_token stop) {
   const auto key = wanted.key;
   auto& observer = *runtime->observer;
   const auto backend = runtime->backend_name;
   std::uint32_t attempts = 0;
-  auto context = sys::context_of_caller(observer);
+  auto context = runtime::context_of_caller(observer);
   observer.begun(Activity::wait, backend);
   const BootTime started = BootClock::now();
   auto loop = run_loop(flow, runtime, std::move(wanted), policy, std::move(stop), &attempts);
@@ -125,8 +126,8 @@ flow::Op<HeldLock::Grant> run_observed(flow::Flow flow, std::shared_ptr<LockRunt
 
 }  // namespace
 
-flow::Op<HeldLock::Grant> wait_for_lock(flow::Flow flow, std::shared_ptr<LockRuntime> runtime,
-                                        WantedLock wanted, AcquirePolicy policy, std::stop_token stop) {
+runtime::Op<HeldLock::Grant> wait_for_lock(runtime::Flow flow, std::shared_ptr<LockRuntime> runtime,
+                                           WantedLock wanted, AcquirePolicy policy, std::stop_token stop) {
   if (runtime->observer) {
     return run_observed(std::move(flow), std::move(runtime), std::move(wanted), policy, std::move(stop));
   }

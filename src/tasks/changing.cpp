@@ -12,7 +12,7 @@
 namespace holdfast::tasks {
 namespace {
 
-using flow::Op;
+using runtime::Op;
 
 Address address(const Call& call, const std::string& owner, std::string id) {
   return Address::of(owner, std::move(id), call.store->options.allow_anonymous).value_or_throw();
@@ -37,11 +37,11 @@ Op<Task> change(Call call, Address task, Change what) {
                         .data = *std::move(data),
                         .expected = std::move(write->expected),
                         .fence = call.fence};
-      const auto outcome = co_await call.ask(&StorageBackend::put, std::move(request));
+      const auto outcome = co_await call.ask(std::move(request));
       action = loop.resume(outcome);
     } else {
       GetRecord request{.key = task.key};
-      const auto stored = co_await call.ask(&StorageBackend::get, std::move(request));
+      const auto stored = co_await call.ask(std::move(request));
       action = loop.resume(stored, call.store->storage->now_ms());
     }
   }
@@ -88,85 +88,83 @@ Result<Task> task_of(const Outcome& outcome, const Address& task) {
 
 }  // namespace
 
-Op<Task> create(Call call, std::string owner, detail::Owned<NewTask> task) {
+Op<Task> perform(Call call, operation::CreateTask what) {
   const auto& options = call.store->options;
-  const auto checked = checked_owner(owner, options.allow_anonymous).value_or_throw();
+  const auto checked = checked_owner(what.owner, options.allow_anonymous).value_or_throw();
   const auto creation =
-      Creation::prepare(checked, task, options, call.store->storage->now_ms()).value_or_throw();
+      Creation::prepare(checked, what.task, options, call.store->storage->now_ms()).value_or_throw();
   auto request = creation.request(call.fence).value_or_throw();
-  const auto outcome = co_await call.ask(&StorageBackend::create, std::move(request));
+  const auto outcome = co_await call.ask(std::move(request));
   if (!outcome) co_return outcome.error();
   co_return creation.result(*outcome, call.fence);
 }
 
-Op<Task> update_status(Call call, std::string owner, std::string id, TaskStatus status,
-                       std::optional<std::string> message) {
-  check_message(message, call.store->options);
-  auto task = address(call, owner, std::move(id));
-  auto what = to_status(task.id, status, std::move(message));
-  co_return co_await change(std::move(call), std::move(task), std::move(what));
+Op<Task> perform(Call call, operation::UpdateTaskStatus what) {
+  check_message(what.message, call.store->options);
+  auto task = address(call, what.owner, std::move(what.id));
+  auto edit = to_status(task.id, what.status, std::move(what.message));
+  co_return co_await change(std::move(call), std::move(task), std::move(edit));
 }
 
-Op<Task> set_variables(Call call, std::string owner, std::string id, Json changes) {
-  auto task = address(call, owner, std::move(id));
-  Change what{.apply = [id = task.id,
-                        checked = checked_variables(changes, call.store->options).value_or_throw(),
+Op<Task> perform(Call call, operation::SetTaskVariables what) {
+  auto task = address(call, what.owner, std::move(what.id));
+  Change edit{.apply = [id = task.id,
+                        checked = checked_variables(what.changes, call.store->options).value_or_throw(),
                         store = call.store](TaskRecord& record) -> Status {
     if (is_final(record.status())) return is_over(id, record.status());
     record.merge_variables(checked);
     return check_size(record.variables(), store->options);
   }};
-  co_return co_await change(std::move(call), std::move(task), std::move(what));
+  co_return co_await change(std::move(call), std::move(task), std::move(edit));
 }
 
-Op<Task> set_result(Call call, std::string owner, std::string id, Json result) {
-  auto task = address(call, owner, std::move(id));
-  (void)check_result(result).value_or_throw();
-  Change what{.apply = [id = task.id, result = std::move(result)](TaskRecord& record) -> Status {
+Op<Task> perform(Call call, operation::SetTaskResult what) {
+  auto task = address(call, what.owner, std::move(what.id));
+  (void)check_result(what.result).value_or_throw();
+  Change edit{.apply = [id = task.id, result = std::move(what.result)](TaskRecord& record) -> Status {
                 if (is_final(record.status())) return is_over(id, record.status());
                 record.set_result(result);
                 return Ok{};
               },
               .still_meant = [](const TaskRecord& first,
                                 const TaskRecord& now) { return first.result() == now.result(); }};
-  co_return co_await change(std::move(call), std::move(task), std::move(what));
+  co_return co_await change(std::move(call), std::move(task), std::move(edit));
 }
 
-Op<Task> end_with_result(Call call, std::string owner, std::string id, TaskStatus status, Json result,
-                         std::optional<std::string> message) {
-  check_message(message, call.store->options);
-  auto task = address(call, owner, std::move(id));
-  (void)check_result(result).value_or_throw();
-  Change what{.apply = [id = task.id, status, result = std::move(result),
-                        message = std::move(message)](TaskRecord& record) -> Status {
+Op<Task> perform(Call call, operation::EndTask what) {
+  check_message(what.message, call.store->options);
+  auto task = address(call, what.owner, std::move(what.id));
+  (void)check_result(what.result).value_or_throw();
+  Change edit{.apply = [id = task.id, status = what.status, result = std::move(what.result),
+                        message = std::move(what.message)](TaskRecord& record) -> Status {
     if (auto moved = transition(record, id, status, message); !moved) return moved;
     record.set_result(result);
     return Ok{};
   }};
-  co_return co_await change(std::move(call), std::move(task), std::move(what));
+  co_return co_await change(std::move(call), std::move(task), std::move(edit));
 }
 
-Op<Task> cancel(Call call, std::string owner, std::string id, std::optional<std::string> message) {
-  check_message(message, call.store->options);
-  auto task = address(call, owner, std::move(id));
+Op<Task> perform(Call call, operation::CancelTask what) {
+  check_message(what.message, call.store->options);
+  auto task = address(call, what.owner, std::move(what.id));
   if (call.store->options.require_fence) {
     co_return Error(ErrorCode::WrongLock,
                     "this store takes no change without a fence, and cancel has none; move the task to "
                     "cancelled with update_status, under its lock");
   }
-  auto what = to_status(task.id, TaskStatus::cancelled, std::move(message));
+  auto edit = to_status(task.id, TaskStatus::cancelled, std::move(what.message));
   call.fence.reset();
-  co_return co_await change(std::move(call), std::move(task), std::move(what));
+  co_return co_await change(std::move(call), std::move(task), std::move(edit));
 }
 
 /// Of the record that is there now, by its incarnation: should the request have to be repeated after a lost
 /// answer, it must not remove a successor. One that cannot be read has none, and is removed as it is.
-Op<bool> remove(Call call, std::string owner, std::string id) {
-  const auto task = address(call, owner, std::move(id));
+Op<bool> perform(Call call, operation::RemoveTask what) {
+  const auto task = address(call, what.owner, std::move(what.id));
   require_fence(call);
   for (int attempt = 0; attempt < ChangeLoop::max_attempts; ++attempt) {
     GetRecord get{.key = task.key};
-    const auto there = co_await call.ask(&StorageBackend::get, std::move(get));
+    const auto there = co_await call.ask(std::move(get));
     if (!there && there.error().code() != ErrorCode::Internal) co_return there.error();
     if (there && !*there) co_return false;
     if (there && !is_same_incarnation(call.incarnation, (*there)->incarnation)) co_return false;
@@ -174,7 +172,7 @@ Op<bool> remove(Call call, std::string owner, std::string id) {
     if (there) {
       request.expected = ExpectedVersion{.version = (*there)->version, .incarnation = (*there)->incarnation};
     }
-    const auto outcome = co_await call.ask(&StorageBackend::remove, std::move(request));
+    const auto outcome = co_await call.ask(std::move(request));
     if (!outcome) co_return outcome.error();
     throw_if_refused(*outcome, "the task " + task.id);
     if (!std::holds_alternative<VersionConflict>(*outcome)) {
@@ -184,28 +182,27 @@ Op<bool> remove(Call call, std::string owner, std::string id) {
   co_return Error(ErrorCode::ConcurrentChange, "others kept changing the task " + task.id + "; try again");
 }
 
-Op<Task> bind(Call call, std::string owner, std::string id, FencingToken token) {
-  const auto task = address(call, owner, std::move(id));
+Op<Task> perform(Call call, operation::BindTask what) {
+  const auto task = address(call, what.owner, std::move(what.id));
   GuardRecord request{
-      .key = task.key, .fence = std::move(token), .incarnation = lasting_incarnation(call.incarnation)};
-  const auto outcome = co_await call.ask(&StorageBackend::guard, std::move(request));
+      .key = task.key, .fence = std::move(what.token), .incarnation = lasting_incarnation(call.incarnation)};
+  const auto outcome = co_await call.ask(std::move(request));
   if (!outcome) co_return outcome.error();
   throw_if_refused(*outcome, "the task " + task.id);
   co_return task_of(*outcome, task);
 }
 
-Op<Task> rebind(Call call, std::string owner, std::string id, std::optional<FencingToken> token,
-                std::optional<std::string> from_authority) {
-  const auto task = address(call, owner, std::move(id));
+Op<Task> perform(Call call, operation::RebindTask what) {
+  const auto task = address(call, what.owner, std::move(what.id));
   RebindRecord request{
-      .key = task.key, .fence = std::move(token), .from_authority = std::move(from_authority)};
-  const auto outcome = co_await call.ask(&StorageBackend::rebind, std::move(request));
+      .key = task.key, .fence = std::move(what.token), .from_authority = std::move(what.from_authority)};
+  const auto outcome = co_await call.ask(std::move(request));
   if (!outcome) co_return outcome.error();
   co_return task_of(*outcome, task);
 }
 
-Op<std::size_t> cleanup_expired(Call call) {
-  co_return co_await call.ask(&StorageBackend::cleanup_expired, {});
+Op<std::size_t> perform(Call call, operation::CleanUpTasks) {
+  co_return co_await call.ask(CleanupRecords{});
 }
 
 }  // namespace holdfast::tasks

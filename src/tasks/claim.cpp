@@ -1,6 +1,6 @@
 #include <holdfast/claim.hpp>
 
-#include "sys/process.hpp"
+#include "os/process.hpp"
 #include "tasks/claimed_task.hpp"
 #include "tasks/operations.hpp"
 
@@ -8,8 +8,8 @@ namespace holdfast {
 namespace {
 
 using detail::owned;
-using flow::Flow;
-using flow::Op;
+using runtime::Flow;
+using runtime::Op;
 using tasks::Call;
 using Self = ClaimedTask::Self;
 using Write = ClaimedTask::Write;
@@ -22,7 +22,8 @@ Flow completing(const Self& claimed) {
 Op<Task> to_status(Flow flow, Self claimed, TaskStatus status, std::optional<std::string> message,
                    std::stop_token stop) {
   Write write = [status, message = std::move(message)](Call call, Task at) {
-    return tasks::update_status(std::move(call), std::move(at.owner), std::move(at.id), status, message);
+    return perform(std::move(call),
+                   operation::UpdateTaskStatus{std::move(at.owner), std::move(at.id), status, message});
   };
   return is_final(status)
              ? ClaimedTask::end(std::move(flow), std::move(claimed), std::move(write), std::move(stop))
@@ -31,7 +32,8 @@ Op<Task> to_status(Flow flow, Self claimed, TaskStatus status, std::optional<std
 
 Op<Task> with_variables(Flow flow, Self claimed, Json changes, std::stop_token stop) {
   Write write = [changes = std::move(changes)](Call call, Task at) {
-    return tasks::set_variables(std::move(call), std::move(at.owner), std::move(at.id), changes);
+    return perform(std::move(call),
+                   operation::SetTaskVariables{std::move(at.owner), std::move(at.id), changes});
   };
   return ClaimedTask::write(std::move(flow), std::move(claimed), std::move(write), std::move(stop));
 }
@@ -39,8 +41,8 @@ Op<Task> with_variables(Flow flow, Self claimed, Json changes, std::stop_token s
 Op<Task> with_result(Flow flow, Self claimed, TaskStatus status, Json result,
                      std::optional<std::string> message, std::stop_token stop) {
   Write write = [status, result = std::move(result), message = std::move(message)](Call call, Task at) {
-    return tasks::end_with_result(std::move(call), std::move(at.owner), std::move(at.id), status, result,
-                                  message);
+    return perform(std::move(call),
+                   operation::EndTask{std::move(at.owner), std::move(at.id), status, result, message});
   };
   return ClaimedTask::end(std::move(flow), std::move(claimed), std::move(write), std::move(stop));
 }
@@ -61,7 +63,7 @@ Claim& Claim::operator=(Claim&& other) noexcept {
 
 Claim::~Claim() {
   if (!claimed_) return;
-  if (claimed_->is_home()) {
+  if (claimed_->in_own_process()) {
     claimed_->dispose();
   } else {
     // In a forked child the claim is the parent's, and so may be any mutex: forget it, untouched.
@@ -71,14 +73,14 @@ Claim::~Claim() {
 
 void Claim::release_in_background() noexcept {
   // In a forked child the destructor knows what to do.
-  if (!claimed_ || !claimed_->is_home()) return;
+  if (!claimed_ || !claimed_->in_own_process()) return;
   const auto last = std::move(claimed_);
   last->dispose_in_background();
 }
 
 std::optional<Error> Claim::unusable() const {
   if (!claimed_) return Error(ErrorCode::InvalidArgument, "this claim is empty: it was moved from");
-  if (!claimed_->is_home()) return sys::used_after_fork();
+  if (!claimed_->in_own_process()) return os::used_after_fork();
   return std::nullopt;
 }
 

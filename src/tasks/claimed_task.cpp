@@ -8,8 +8,8 @@
 
 namespace holdfast {
 
-using flow::Flow;
-using flow::Op;
+using runtime::Flow;
+using runtime::Op;
 using std::chrono::milliseconds;
 
 namespace {
@@ -69,7 +69,8 @@ Op<Ok> ClaimedTask::watch(tasks::Call call, std::shared_ptr<Watched> watched, Ta
   bool is_gone = false;
   for (;;) {
     tasks::Until over{.is_so = [](const Task& task) { return is_final(task.status); }};
-    const auto ended = co_await tasks::wait(call, claimed.owner, claimed.id, no_time_limit, std::move(over));
+    const auto ended =
+        co_await tasks::wait_until(call, claimed.owner, claimed.id, no_time_limit, std::move(over));
     if (call.stop.stop_requested()) co_return Ok{};
     if (ended) {
       is_cancelled = *ended && (*ended)->status == TaskStatus::cancelled;
@@ -192,23 +193,27 @@ void ClaimedTask::dispose_in_background() noexcept {
   guard_.release_in_background();
 }
 
-Op<Claim> tasks::claim(Call call, Locks locks, std::string owner, std::string id, LockOptions how) {
+Op<Claim> tasks::claim(Call call, Locks locks, operation::ClaimTask what) {
+  const auto& [owner, id, how] = what;
   const auto task = Address::of(owner, id, call.store->options.allow_anonymous);
   if (!task) co_return task.error();
   // Before the lock, which one may have to wait for, is taken for a task that is not there or is over.
-  const auto now = co_await get(call, owner, id);
+  operation::GetTask get{owner, id};
+  const auto now = co_await perform(call, std::move(get));
   if (!now) co_return now.error();
   if (is_final(now->status)) co_return is_over(id, now->status);
   // The lock is the task's, and its counter is not needed when that is gone.
   CounterLifetime as_the_task{.until_ms = now->expires_at_ms};
-  auto guard = co_await locks::lock(call.flow, LockRuntime::of(locks), lock_key_of(task->key), how, call.stop,
-                                    as_the_task);
+  operation::Lock wanted{.key = lock_key_of(task->key), .options = how, .counter_lifetime = as_the_task};
+  auto locking = locks::perform(call.flow, LockRuntime::of(locks), std::move(wanted), call.stop);
+  auto guard = co_await std::move(locking);
   if (!guard) co_return guard.error();
   // What was read is what is meant. Another task may have got its id while the lock was waited for.
   call.incarnation = now->incarnation;
   FencingToken fence{.authority = guard->authority(), .lock_key = guard->key(), .fence = guard->fence()};
   // Raises the fence and reads in one step: whoever held the lock before writes no more from here on.
-  auto claimed = co_await bind(call, owner, id, fence);
+  operation::BindTask bind{owner, id, fence};
+  auto claimed = co_await perform(call, std::move(bind));
   if (claimed && is_final(claimed->status)) claimed = is_over(id, claimed->status);
   if (!claimed) {
     // In a blocking flow the guard's destructor waits for the release.

@@ -19,7 +19,7 @@ class ClaimedTask {
  public:
   using Self = std::shared_ptr<ClaimedTask>;
   /// One change of the task as it was last known.
-  using Write = std::function<flow::Op<Task>(tasks::Call, Task)>;
+  using Write = std::function<runtime::Op<Task>(tasks::Call, Task)>;
 
   [[nodiscard]] static Claim start(Guard guard, std::shared_ptr<TaskStore> store, FencingToken fence,
                                    Task task);
@@ -35,13 +35,13 @@ class ClaimedTask {
   [[nodiscard]] Guard& guard() noexcept { return guard_; }
   [[nodiscard]] const std::shared_ptr<TaskStore>& store() const noexcept { return store_; }
   /// False in a forked child, where nothing here may be touched.
-  [[nodiscard]] bool is_home() const noexcept { return held_->is_home(); }
+  [[nodiscard]] bool in_own_process() const noexcept { return held_->in_own_process(); }
 
   /// A write that leaves the task running.
-  static flow::Op<Task> write(flow::Flow flow, Self self, Write what, std::stop_token stop);
+  static runtime::Op<Task> write(runtime::Flow flow, Self self, Write what, std::stop_token stop);
   /// A write that ends it, and with it the claim.
-  static flow::Op<Task> end(flow::Flow flow, Self self, Write what, std::stop_token stop);
-  static flow::Op<bool> release(flow::Flow flow, Self self, std::stop_token stop);
+  static runtime::Op<Task> end(runtime::Flow flow, Self self, Write what, std::stop_token stop);
+  static runtime::Op<bool> release(runtime::Flow flow, Self self, std::stop_token stop);
   /// The destructor's release; and the same without waiting for anything.
   void dispose() noexcept;
   void dispose_in_background() noexcept;
@@ -70,11 +70,11 @@ class ClaimedTask {
     std::optional<std::stop_callback<StopOnLoss>> on_loss;
   };
 
-  static flow::Op<Ok> watch(tasks::Call call, std::shared_ptr<Watched> watched, Task claimed);
+  static runtime::Op<Ok> watch(tasks::Call call, std::shared_ptr<Watched> watched, Task claimed);
   /// Runs the user's stop callbacks, on this thread; not if the claim has ended.
   static void stop_worker(Watched& watched);
 
-  [[nodiscard]] tasks::Call call(flow::Flow flow, std::stop_token stop) const;
+  [[nodiscard]] tasks::Call call(runtime::Flow flow, std::stop_token stop) const;
   /// No longer watched, and stopped() is not triggered any more.
   void unwatch() noexcept;
 

@@ -7,7 +7,7 @@
 #include "core/sha256.hpp"
 #include "core/utf8.hpp"
 #include "core/uuid.hpp"
-#include "sys/random.hpp"
+#include "os/random.hpp"
 #include "tasks/canonical_json.hpp"
 #include "tasks/change_loop.hpp"
 #include "tasks/data.hpp"
@@ -27,7 +27,7 @@ constexpr std::size_t max_method_bytes = 1024;
 Result<std::string> task_id(const std::string& owner, std::string_view request_key) {
   std::array<unsigned char, 16> bytes{};
   if (request_key.empty()) {
-    sys::random_bytes(bytes);
+    os::random_bytes(bytes);
     return core::uuid_v4(bytes);
   }
   const auto digest = core::sha256("holdfast request\n" + std::to_string(owner.size()) + "\n" + owner +

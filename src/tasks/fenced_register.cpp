@@ -3,21 +3,21 @@
 
 #include "tasks/call.hpp"
 #include "tasks/cursor.hpp"
+#include "tasks/owner.hpp"
 #include "tasks/refusals.hpp"
 
 namespace holdfast {
 
 using detail::owned;
-using flow::Flow;
-using flow::Op;
+using runtime::Flow;
+using runtime::Op;
 using tasks::run;
 using tasks::start;
 using Value = FencedRegister::Value;
 
 namespace {
 
-/// No owner of tasks is stored under this name: one that contains %25 has no other % (see stored_owner).
-constexpr std::string_view register_owner = "%register%25";
+constexpr std::string_view register_owner = tasks::owner_of_registers;
 constexpr std::size_t max_name_bytes = 512;
 
 RecordKey key_of(std::string_view name) {
@@ -64,8 +64,7 @@ struct RegisterCall {
 
 Op<std::optional<Value>> get_value(RegisterCall call) {
   GetRecord request{.key = call.key};
-  const auto stored =
-      co_await tasks::ask(call.flow, call.storage, &StorageBackend::get, std::move(request), call.stop);
+  const auto stored = co_await call.flow.ask(call.storage, std::move(request), call.stop);
   if (!stored) co_return stored.error();
   if (!*stored) co_return std::nullopt;
   co_return value_of(**stored);
@@ -74,8 +73,7 @@ Op<std::optional<Value>> get_value(RegisterCall call) {
 Op<std::uint64_t> put_value(RegisterCall call, std::string text, FencingToken token) {
   PutRecord request{
       .key = call.key, .data = wrapped(text), .fence = std::move(token), .fenced_may_create = true};
-  const auto outcome =
-      co_await tasks::ask(call.flow, call.storage, &StorageBackend::put, std::move(request), call.stop);
+  const auto outcome = co_await call.flow.ask(call.storage, std::move(request), call.stop);
   if (!outcome) co_return outcome.error();
   tasks::throw_if_refused(*outcome, name_of(call.key));
   if (const auto* written = std::get_if<Written>(&*outcome)) co_return written->version;
@@ -84,8 +82,7 @@ Op<std::uint64_t> put_value(RegisterCall call, std::string text, FencingToken to
 
 Op<std::optional<Value>> guard_value(RegisterCall call, FencingToken token) {
   GuardRecord request{.key = call.key, .fence = std::move(token)};
-  const auto outcome =
-      co_await tasks::ask(call.flow, call.storage, &StorageBackend::guard, std::move(request), call.stop);
+  const auto outcome = co_await call.flow.ask(call.storage, std::move(request), call.stop);
   if (!outcome) co_return outcome.error();
   tasks::throw_if_refused(*outcome, name_of(call.key));
   if (const auto* stored = std::get_if<StoredRecord>(&*outcome)) co_return value_of(*stored);
@@ -94,16 +91,14 @@ Op<std::optional<Value>> guard_value(RegisterCall call, FencingToken token) {
 
 Op<bool> rebind_value(RegisterCall call, FencingToken token) {
   RebindRecord request{.key = call.key, .fence = std::move(token)};
-  const auto outcome =
-      co_await tasks::ask(call.flow, call.storage, &StorageBackend::rebind, std::move(request), call.stop);
+  const auto outcome = co_await call.flow.ask(call.storage, std::move(request), call.stop);
   if (!outcome) co_return outcome.error();
   co_return std::holds_alternative<StoredRecord>(*outcome);
 }
 
 Op<std::optional<Value>> rebind_value_from(RegisterCall call, std::string authority, FencingToken token) {
   RebindRecord request{.key = call.key, .fence = std::move(token), .from_authority = std::move(authority)};
-  const auto outcome =
-      co_await tasks::ask(call.flow, call.storage, &StorageBackend::rebind, std::move(request), call.stop);
+  const auto outcome = co_await call.flow.ask(call.storage, std::move(request), call.stop);
   if (!outcome) co_return outcome.error();
   if (const auto* stored = std::get_if<StoredRecord>(&*outcome)) co_return value_of(*stored);
   co_return std::nullopt;
@@ -111,7 +106,7 @@ Op<std::optional<Value>> rebind_value_from(RegisterCall call, std::string author
 
 Op<RecordPage> register_records(Flow flow, std::shared_ptr<StorageBackend> storage, ListRecords what,
                                 std::stop_token stop) {
-  co_return co_await tasks::ask(flow, storage, &StorageBackend::list, std::move(what), stop);
+  co_return co_await flow.ask(storage, std::move(what), stop);
 }
 
 Error unreadable_register(std::string_view name, const Error& why) {
@@ -123,7 +118,9 @@ Error unreadable_register(std::string_view name, const Error& why) {
 }  // namespace
 
 FencedRegister::FencedRegister(std::shared_ptr<StorageBackend> storage, std::string_view name)
-    : storage_(std::move(storage)), background_(std::make_shared<flow::Background>()), key_(key_of(name)) {}
+    : storage_(std::move(storage)),
+      background_(std::make_shared<runtime::Background>()),
+      key_(key_of(name)) {}
 
 std::optional<Value> FencedRegister::get(std::stop_token stop) const {
   return run(get_value({Flow::blocking(), storage_, key_, std::move(stop)}));

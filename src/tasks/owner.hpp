@@ -18,7 +18,9 @@ inline constexpr std::string_view anonymous_owner = "local";
 /// one of these two. All others stay as they are, and where other software looks for them. Two owners never
 /// have one name: encoded ones contain %3A or %25, the others do not.
 [[nodiscard]] std::string stored_owner(std::string_view owner);
-/// Whose name that is; nothing if it is no owner's: registers have one that is none (see FencedRegister).
+/// Under which registers are stored: no owner's name, for one that contains %25 has no other %.
+inline constexpr std::string_view owner_of_registers = "%register%25";
+/// Whose name that is; nothing if it is no owner's, as that of registers.
 [[nodiscard]] std::optional<std::string> owner_stored_as(std::string_view stored);
 
 /// The lock of a task: `task:` and its record's key; or a digest of that where it would be too long.

@@ -4,18 +4,19 @@
 #include "tasks/change_loop.hpp"
 #include "tasks/list_loop.hpp"
 #include "tasks/operations.hpp"
+#include "tasks/owner.hpp"
 #include "tasks/refusals.hpp"
 #include "tasks/wait_for_task.hpp"
 
 namespace holdfast::tasks {
 
-using flow::Op;
+using runtime::Op;
 
-Op<Task> get(Call call, std::string owner, std::string id) {
-  const auto task = Address::of(owner, std::move(id), call.store->options.allow_anonymous);
+Op<Task> perform(Call call, operation::GetTask what) {
+  const auto task = Address::of(what.owner, std::move(what.id), call.store->options.allow_anonymous);
   if (!task) co_return task.error();
   GetRecord request{.key = task->key};
-  const auto stored = co_await call.ask(&StorageBackend::get, std::move(request));
+  const auto stored = co_await call.ask(std::move(request));
   if (!stored) co_return stored.error();
   const auto record = record_of(*stored, task->id, task->owner);
   if (!record) co_return record.error();
@@ -23,35 +24,40 @@ Op<Task> get(Call call, std::string owner, std::string id) {
   co_return record->task((*stored)->version, (*stored)->incarnation, (*stored)->guarded_by);
 }
 
-Op<TaskPage> list(Call call, std::string owner, detail::Owned<ListTasks> what) {
-  const auto checked = checked_owner(owner, call.store->options.allow_anonymous).value_or_throw();
+Op<TaskPage> perform(Call call, operation::ListTasksOfOwner what) {
+  const auto checked = checked_owner(what.owner, call.store->options.allow_anonymous).value_or_throw();
   // Any name will do: it is the owner that must be valid.
   (void)RecordKey::of(stored_owner(checked), "").value_or_throw();
-  ListLoop loop(checked, stored_owner(checked), what);
+  ListLoop loop(checked, stored_owner(checked), what.what);
   auto action = loop.start();
   while (auto* request = std::get_if<ListRecords>(&action)) {
-    const auto page = co_await call.ask(&StorageBackend::list, std::move(*request));
+    const auto page = co_await call.ask(std::move(*request));
     action = loop.resume(page);
   }
   co_return std::get<ListLoop::Finished>(std::move(action)).result;
 }
 
-Op<OwnerPage> owners(Call call, detail::Owned<ListTaskOwners> what) {
-  const ListTaskOwners wanted = what;
+Op<OwnerPage> perform(Call call, operation::ListOwnersOfTasks what) {
+  const ListTaskOwners wanted = what.what;
   ListOwners request{
       .cursor = std::string(wanted.cursor), .limit = wanted.limit, .deadline = wanted.deadline};
-  auto page = co_await call.ask(&StorageBackend::list_owners, std::move(request));
+  auto page = co_await call.ask(std::move(request));
   if (!page) co_return page.error();
   std::vector<std::string> names;
   for (const auto& stored : page->owners) {
-    if (auto owner = owner_stored_as(stored)) names.push_back(*std::move(owner));
+    if (auto owner = owner_stored_as(stored)) {
+      names.push_back(*std::move(owner));
+    } else if (stored != owner_of_registers) {
+      page->unreadable.push_back(stored);
+    }
   }
   page->owners = std::move(names);
   co_return std::move(page);
 }
 
-Op<std::optional<Json>> get_result(Call call, std::string owner, std::string id) {
-  auto task = co_await get(std::move(call), std::move(owner), std::move(id));
+Op<std::optional<Json>> perform(Call call, operation::GetTaskResult what) {
+  operation::GetTask get{std::move(what.owner), std::move(what.id)};
+  auto task = co_await perform(std::move(call), std::move(get));
   if (!task) co_return task.error();
   if (!is_final(task->status)) {
     co_return Error(ErrorCode::NotReady, "the task " + task->id + " is " +
@@ -62,19 +68,26 @@ Op<std::optional<Json>> get_result(Call call, std::string owner, std::string id)
   co_return std::move(task->result);
 }
 
-Op<std::optional<Task>> wait(Call call, std::string owner, std::string id, std::chrono::milliseconds timeout,
-                             Until until) {
+Op<std::optional<Task>> wait_until(Call call, std::string owner, std::string id,
+                                   std::chrono::milliseconds timeout, Until until) {
   auto task = Address::of(owner, id, call.store->options.allow_anonymous);
   if (!task) co_return task.error();
   const auto deadline = saturating_add(BootClock::now(), timeout);
   WaitForTask what{.flow = call.flow,
                    .storage = call.store->storage,
                    .key = std::move(task->key),
-                   .get = [&call, &owner, &id] { return get(call, owner, id); },
+                   .get = [&call, &owner, &id] { return perform(call, operation::GetTask{owner, id}); },
                    .until = std::move(until),
                    .deadline = deadline,
                    .stop = call.stop};
   co_return co_await wait_for_task(std::move(what));
+}
+
+Op<std::optional<Task>> perform(Call call, operation::AwaitTask what) {
+  Until until{.is_so = [](const Task& task) { return is_final(task.status); }};
+  if (what.until) until = {.is_so = std::move(what.until), .is_user_code = true};
+  return wait_until(std::move(call), std::move(what.owner), std::move(what.id), what.timeout,
+                    std::move(until));
 }
 
 }  // namespace holdfast::tasks

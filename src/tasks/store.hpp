@@ -5,8 +5,8 @@
 #include <holdfast/task_types.hpp>
 #include <memory>
 
-#include "flow/flow.hpp"
-#include "sys/worker_pool.hpp"
+#include "runtime/flow.hpp"
+#include "runtime/worker_pool.hpp"
 
 namespace holdfast {
 
@@ -18,16 +18,16 @@ class TaskStore {
       : storage(std::move(engine)), options(rules), observer(std::move(traced)) {}
 
   /// For an operation that is called here and now.
-  [[nodiscard]] flow::Flow completing() const noexcept {
-    return flow::Flow::completing(background, sys::CallersContext::of(observer.get()));
+  [[nodiscard]] runtime::Flow completing() const noexcept {
+    return runtime::Flow::completing(background, runtime::CallersContext::of(observer.get()));
   }
 
   const std::shared_ptr<StorageBackend> storage;
   const TaskOptions options;
   const std::shared_ptr<Observer> observer;  ///< may be null
-  const std::shared_ptr<flow::Background> background = std::make_shared<flow::Background>();
+  const std::shared_ptr<runtime::Background> background = std::make_shared<runtime::Background>();
   /// Run user code only, that of stopped claims; one that blocks does not hold up the next.
-  sys::WorkerPool callbacks{1000};
+  runtime::WorkerPool callbacks{1000};
 };
 
 }  // namespace holdfast

@@ -15,10 +15,12 @@ constexpr milliseconds look_again_polling(200);
 constexpr milliseconds longest_absence = std::chrono::minutes(1);
 
 /// `what` is its caller's.
-flow::Op<std::optional<Task>> look_until(const WaitForTask& what) {
+runtime::Op<std::optional<Task>> look_until(const WaitForTask& what) {
   const auto& [flow, storage, key, get, until, deadline, stop] = what;
   // The watch comes before the first look, so that no change falls between them.
-  const auto watch = co_await flow.watch(storage, key, deadline, stop);
+  WatchRecord request{.key = key, .deadline = deadline};
+  auto watching = co_await flow.ask(storage, std::move(request), stop);
+  const auto watch = watching ? *std::move(watching) : nullptr;
   std::optional<BootTime> away_since;
   for (;;) {
     if (stop.stop_requested()) {
@@ -47,7 +49,7 @@ flow::Op<std::optional<Task>> look_until(const WaitForTask& what) {
 
 }  // namespace
 
-flow::Op<std::optional<Task>> wait_for_task(WaitForTask what) {
+runtime::Op<std::optional<Task>> wait_for_task(WaitForTask what) {
   auto looking = look_until(what);
   auto ended = co_await std::move(looking);
   // The predicate ends with this operation, and that is user code too.

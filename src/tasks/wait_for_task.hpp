@@ -7,16 +7,16 @@
 #include <optional>
 #include <stop_token>
 
-#include "flow/flow.hpp"
+#include "runtime/flow.hpp"
 #include "tasks/operations.hpp"
 
 namespace holdfast::tasks {
 
 struct WaitForTask {
-  flow::Flow flow;
+  runtime::Flow flow;
   std::shared_ptr<StorageBackend> storage;
   RecordKey key;
-  std::function<flow::Op<Task>()> get;
+  std::function<runtime::Op<Task>()> get;
   Until until;
   BootTime deadline = never;
   std::stop_token stop;
@@ -25,6 +25,6 @@ struct WaitForTask {
 /// Reads the task, with `get`, until `until` says yes to it; nothing if the deadline comes first. Aborted on
 /// a stop request. Transient errors of `get` are waited out, until the deadline or for a minute; its other
 /// errors go on to the caller.
-[[nodiscard]] flow::Op<std::optional<Task>> wait_for_task(WaitForTask what);
+[[nodiscard]] runtime::Op<std::optional<Task>> wait_for_task(WaitForTask what);
 
 }  // namespace holdfast::tasks

@@ -1,8 +1,8 @@
-#include "duration.hpp"
+#include "arguments/values.hpp"
 
 #include <gtest/gtest.h>
 
-#include "usage_error.hpp"
+#include "terminal/text.hpp"
 
 namespace holdfast::cli {
 namespace {

@@ -1,16 +1,17 @@
-#include "json_text.hpp"
+#include "rpc/json/text.hpp"
 
 #include <gtest/gtest.h>
 
 #include <holdfast/error.hpp>
 #include <nlohmann/json.hpp>
 
-#include "output.hpp"
+#include "terminal/output.hpp"
 
 namespace holdfast::test {
 namespace {
 
 using namespace cli;
+using namespace rpc;
 using nlohmann::ordered_json;
 
 std::string nested(std::size_t depth) {

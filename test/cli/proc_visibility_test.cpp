@@ -1,4 +1,4 @@
-#include "proc_visibility.hpp"
+#include "doctor/proc_visibility.hpp"
 
 #include <gtest/gtest.h>
 

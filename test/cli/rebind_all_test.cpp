@@ -8,6 +8,7 @@
 #include "support/paths.hpp"
 #include "support/raw_redis.hpp"
 #include "support/redis_server.hpp"
+#include "support/storage_calls.hpp"
 
 namespace holdfast::test {
 namespace {
@@ -129,6 +130,19 @@ TEST_P(RebindAll, GoesPageByPageAndNamesWhatItCannotRead) {
   EXPECT_EQ(numbers["tasks"], 90);
   EXPECT_EQ(numbers["registers"], server ? 229 : 230);
   EXPECT_EQ(result.err.find("r7") != std::string::npos, server.has_value()) << result.err;
+}
+
+TEST_P(RebindAll, NamesRegistersAndOwnersThatItLeavesOut) {
+  auto& storage = tasks->storage();
+  test::put(storage, "%register%25:broken", "{}");
+  test::put(storage, "50%25off%:t", "{}");
+  const auto result = rebind({"--all-owners", "--yes"});
+  EXPECT_EQ(result.code, 70);
+  EXPECT_NE(result.err.find("a register is left out: the register broken cannot be read"), std::string::npos)
+      << result.err;
+  EXPECT_NE(result.err.find("an owner is left out: records are stored under the owner \"50%25off%\""),
+            std::string::npos)
+      << result.err;
 }
 
 TEST_P(RebindAll, OneTaskIsReboundByItsIdIfTheLostAuthorityGuardsIt) {

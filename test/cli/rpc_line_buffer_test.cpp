@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "rpc/line_buffer.hpp"
+#include "rpc/transport/line_buffer.hpp"
 #include "support/seeded.hpp"
 
-namespace holdfast::cli::rpc {
+namespace holdfast::rpc {
 namespace {
 
 const std::string too_long = "(too long)";
@@ -105,4 +105,4 @@ TEST(RpcLines, AreTheSameHoweverTheStreamIsCutUp) {
 }
 
 }  // namespace
-}  // namespace holdfast::cli::rpc
+}  // namespace holdfast::rpc

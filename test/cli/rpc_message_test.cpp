@@ -2,10 +2,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "rpc/message.hpp"
+#include "rpc/json/text.hpp"
+#include "rpc/protocol/message.hpp"
 #include "support/seeded.hpp"
 
-namespace holdfast::cli::rpc {
+namespace holdfast::rpc {
 namespace {
 
 Request request_in(std::string_view line) {
@@ -252,10 +253,10 @@ TEST(RpcMessages, ExceptionsBecomeFailures) {
 }
 
 TEST(RpcMessages, AnswersOfABatchComeAsAnArray) {
-  EXPECT_EQ(batch_of({"{}", "{}"}), "[{},{}]");
+  EXPECT_EQ(array_of({"{}", "{}"}), "[{},{}]");
   EXPECT_EQ(notification("lock.lost", Json::unchecked("{}")),
             R"({"jsonrpc":"2.0","method":"lock.lost","params":{}})");
 }
 
 }  // namespace
-}  // namespace holdfast::cli::rpc
+}  // namespace holdfast::rpc

@@ -2,10 +2,10 @@
 
 #include <array>
 
-#include "rpc/failure.hpp"
-#include "rpc/params.hpp"
+#include "rpc/protocol/message.hpp"
+#include "rpc/protocol/params.hpp"
 
-namespace holdfast::cli::rpc {
+namespace holdfast::rpc {
 namespace {
 
 constexpr std::array<Parameter, 8> all_kinds{{{"key", Kind::text},
@@ -119,4 +119,4 @@ TEST(RpcParams, AWholeNumberMayBeWrittenAsOtherLanguagesDo) {
 }
 
 }  // namespace
-}  // namespace holdfast::cli::rpc
+}  // namespace holdfast::rpc

@@ -253,6 +253,11 @@ TEST_P(RpcTasks, AWriteMeansTheTaskOfItsIncarnationOrOfItsClaim) {
 
   EXPECT_EQ(client().error("task.setVariables", named)["data"]["code"], "NotFound");
   EXPECT_EQ(client().result("task.remove", with(task, {{"incarnation", incarnation}}))["ok"], false);
+  EXPECT_EQ(client().error("task.cancel", with(task, {{"incarnation", incarnation}}))["data"]["code"],
+            "NotFound");
+  EXPECT_EQ(client().error("task.remove", with(task, {{"incarnation", "~0"}}))["data"]["code"],
+            "InvalidArgument")
+      << "it would not be compared";
   const json under_claim{{"lockId", claim["lockId"]}};
   EXPECT_EQ(client().error("task.bind", with(task, under_claim))["data"]["code"], "NotFound");
   EXPECT_EQ(client().error("task.complete", with(task, under_claim))["data"]["code"], "NotFound");

@@ -131,6 +131,21 @@ TEST_F(RunDeath, AServerThatHangsKeepsNobodyLongAfterTheLockWasLost) {
   server.resume();
 }
 
+TEST_F(RunDeath, WhatTheServerRefusedTheLastRenewalForIsReported) {
+  if (const auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
+  RedisServer server;
+  const auto program =
+      start({"run", "--ttl", "1500ms", "k", "--", "sh", "-c", "echo $$ > $DIR/command; exec sleep 60"},
+            {.environment = {"HOLDFAST_URL=" + server.url()}});
+  (void)pid_in(file("command"));
+  server.raw().text({"CONFIG", "SET", "min-replicas-to-write", "1"});
+  const auto result = program->wait();
+  EXPECT_EQ(result.code, 79) << result.err;
+  EXPECT_NE(result.err.find("could not be renewed in time (ServiceUnavailable: "), std::string::npos)
+      << result.err;
+  EXPECT_NE(result.err.find("NOREPLICAS"), std::string::npos) << result.err;
+}
+
 TEST_F(RunDeath, WithoutItsKeeperTheCommandIsEnded) {
   auto program = start_family("6");
   kill(keeper_, SIGKILL);

@@ -1,4 +1,4 @@
-#include "survivors.hpp"
+#include "process/descendants.hpp"
 
 #include <gtest/gtest.h>
 

@@ -40,9 +40,13 @@ class TaskIncarnation : public CliTest {
     EXPECT_EQ(now["fence"], nullptr);
   }
   static std::vector<std::vector<std::string>> writes_to(const std::string& id) {
-    return {{"task", "set", id, "a=1"}, {"task", "update", id, "input_required"},
-            {"task", "complete", id},   {"task", "fail", id},
-            {"task", "rm", id},         {"task", "bind", id, "--fence", "1", "--fence-key", "k"}};
+    return {{"task", "set", id, "a=1"},
+            {"task", "update", id, "input_required"},
+            {"task", "complete", id},
+            {"task", "fail", id},
+            {"task", "cancel", id},
+            {"task", "rm", id},
+            {"task", "bind", id, "--fence", "1", "--fence-key", "k"}};
   }
 };
 
@@ -80,6 +84,39 @@ TEST_F(TaskIncarnation, OfTheTaskThatACommandRunsAsIsItsDefault) {
   const auto elsewhere = "sqlite:" + file("elsewhere.db").string();
   ASSERT_EQ(holdfast({"--url", elsewhere, "task", "create", "--request-key", "r"}).code, 0);
   EXPECT_EQ(holdfast({"--url", elsewhere, "task", "set", first.id, "a=1"}, {.environment = late}).code, 0);
+}
+
+TEST_F(TaskIncarnation, ThatDoesNotLastIsRefusedRatherThanNotCompared) {
+  const auto task = create();
+  for (auto write : writes_to(task.id)) {
+    write.insert(write.end(), {"--incarnation", "~0000"});
+    const auto result = holdfast(write);
+    EXPECT_EQ(result.code, 64) << write[1] << result.err;
+    EXPECT_NE(result.err.find("names no task for good"), std::string::npos) << result.err;
+  }
+  expect_untouched(task);
+}
+
+TEST_F(TaskIncarnation, IsTheDefaultHoweverTheUrlOfTheStoreIsSpelt) {
+  const auto first = create();
+  const auto ran = holdfast({"task", "run", "--id", first.id, "--", "sh", "-c", "echo $HOLDFAST_AUTHORITY"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const auto authority = ran.out.substr(0, ran.out.find('\n'));
+  const std::vector<std::string> late{"HOLDFAST_TASK_ID=" + first.id, "HOLDFAST_TASK_OWNER=local",
+                                      "HOLDFAST_TASK_INCARNATION=" + first.incarnation,
+                                      "HOLDFAST_AUTHORITY=" + authority};
+  const auto second = replace(first);
+  const auto respelt = "sqlite:" + (directory() / "." / "locks.db").string();
+  for (auto write : writes_to(first.id)) {
+    write.insert(write.begin(), {"--url", respelt});
+    EXPECT_EQ(holdfast(write, {.environment = late}).code, 1) << write[3];
+  }
+  expect_untouched(second);
+  // A store that lost its data has another authority at the same URL; a task of this id there is a successor.
+  auto reset = late;
+  reset.back() = "HOLDFAST_AUTHORITY=another";
+  EXPECT_EQ(holdfast({"task", "set", first.id, "a=1"}, {.environment = reset}).code, 1);
+  expect_untouched(second);
 }
 
 TEST_F(TaskIncarnation, AWorkerWhoseTaskWasReplacedIsToldThatItWasRemoved) {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <csignal>
+#include <holdfast/open.hpp>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
@@ -351,6 +352,23 @@ TEST_F(TaskRun, ARequestKeyRunsTheRequestOnce) {
   EXPECT_NE(again.err.find("holdfast task rm"), std::string::npos) << again.err;
   EXPECT_EQ(holdfast({"task", "rm", told_id(again.err)}).code, 0);
   EXPECT_EQ(holdfast(typed).code, 0) << "as for the first time";
+}
+
+/// The signal comes as soon as the task is claimed, so most often before the command begins: which of the two
+/// is not in the test's hands, so it is tried some times.
+TEST_F(TaskRun, ASignalBeforeTheCommandBeginsLeavesATaskUnderARequestKeyToOthers) {
+  auto store = ::holdfast::open(url());
+  auto tasks = store.tasks();
+  for (int round = 0; round < 10; ++round) {
+    const auto key = std::to_string(round);
+    const auto id = tasks.create("o", {.request_key = key}).id;  // another process's
+    auto running = start({"task", "run", "--owner", "o", "--request-key", key, "--", "sleep", "60"});
+    while (!tasks.get("o", id).guarded_by) std::this_thread::yield();
+    running->signal(SIGTERM);
+    EXPECT_EQ(running->wait().code, 128 + SIGTERM);
+    const auto task = tasks.get("o", id);
+    EXPECT_NE(task.status, TaskStatus::cancelled) << task.status_message.value_or("");
+  }
 }
 
 TEST_F(TaskRun, UsageIsChecked) {

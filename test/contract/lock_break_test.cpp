@@ -86,10 +86,10 @@ TEST_P(Breaking, AGuardThatRenewsFindsOut) {
 
 TEST_P(Breaking, WakesAWaiter) {
   ASSERT_TRUE(acquire(*holders, id, "k"));
-  const auto watch = holders->watch(key("k"));
+  const auto watch = watch_of(*holders, key("k"));
   ASSERT_TRUE(watch);
   ASSERT_TRUE(operators->break_lock("k", "a test"));
-  EXPECT_TRUE(watch->wait_until(BootClock::now() + 20s, {}));
+  EXPECT_TRUE(wait_until(*watch, BootClock::now() + 20s, {}));
 }
 
 TEST_P(Breaking, WhatNobodyHoldsIsNotBroken) {
@@ -127,7 +127,7 @@ INSTANTIATE_TEST_SUITE_P(Engines, Breaking, testing::ValuesIn(lock_engines()),
                          [](const auto& instance) { return instance.param.name; });
 
 /// Tells what it was asked to release, and lets something happen just before.
-class ObservedBackend final : public LockBackend {
+class ObservedBackend final : public Intercepting<ObservedBackend, LockBackend> {
  public:
   explicit ObservedBackend(std::shared_ptr<LockBackend> inner) : inner_(std::move(inner)) {}
 
@@ -136,29 +136,14 @@ class ObservedBackend final : public LockBackend {
 
   [[nodiscard]] Capabilities capabilities() const noexcept override { return inner_->capabilities(); }
   [[nodiscard]] std::string authority() const override { return inner_->authority(); }
-  void acquire(AcquireRequest request, std::stop_token stop, Done<AcquireOutcome> done) override {
-    inner_->acquire(std::move(request), std::move(stop), std::move(done));
-  }
-  void release(ReleaseRequest request, std::stop_token stop, Done<ReleaseOutcome> done) override {
-    releases.push_back(request);
-    if (before_release) before_release();
-    inner_->release(std::move(request), std::move(stop), std::move(done));
-  }
-  void extend(ExtendRequest request, std::stop_token stop, Done<ExtendOutcome> done) override {
-    inner_->extend(std::move(request), std::move(stop), std::move(done));
-  }
-  void is_locked(IsLockedRequest request, std::stop_token stop, Done<bool> done) override {
-    inner_->is_locked(std::move(request), std::move(stop), std::move(done));
-  }
-  void lookup(LookupRequest request, std::stop_token stop, Done<std::optional<LockRecord>> done) override {
-    inner_->lookup(std::move(request), std::move(stop), std::move(done));
-  }
-  void list(ListRequest request, std::stop_token stop, Done<LockPage> done) override {
-    inner_->list(std::move(request), std::move(stop), std::move(done));
-  }
-  [[nodiscard]] std::unique_ptr<Watch> watch(const LockKey& key, BootTime deadline,
-                                             std::stop_token stop) override {
-    return inner_->watch(key, deadline, std::move(stop));
+
+  template <class Request>
+  void intercept(Request request, std::stop_token stop, Done<typename Request::Outcome> done) {
+    if constexpr (std::is_same_v<Request, ReleaseRequest>) {
+      releases.push_back(request);
+      if (before_release) before_release();
+    }
+    inner_->submit(std::move(request), std::move(stop), std::move(done));
   }
 
  private:
@@ -225,18 +210,21 @@ TEST_F(BreakingObserved, TheFormThatDoesNotBlockDoesTheSame) {
   };
   const auto other_fence = Fence::of(granted->fence.value() + 1).value_or_throw();
   EXPECT_FALSE(answer([&](auto done) {
-                 operators.break_lock("k", "a test", other_fence, {}, std::move(done));
+                 operators.start(operation::BreakLock{"k", "a test", other_fence}, {}, std::move(done));
                }).value_or_throw());
-  EXPECT_FALSE(answer([&](auto done) { operators.break_lock("k", "", {}, std::move(done)); }).ok());
+  EXPECT_FALSE(
+      answer([&](auto done) { operators.start(operation::BreakLock{"k", ""}, {}, std::move(done)); }).ok());
   EXPECT_TRUE(is_locked(*engine, "k"));
-  const auto broken = answer([&](auto done) {
-                        operators.break_lock("k", "a test", granted->fence, {}, std::move(done));
-                      }).value_or_throw();
+  const auto broken =
+      answer([&](auto done) {
+        operators.start(operation::BreakLock{"k", "a test", granted->fence}, {}, std::move(done));
+      }).value_or_throw();
   ASSERT_TRUE(broken);
   EXPECT_EQ(broken->fence, granted->fence);
   EXPECT_FALSE(is_locked(*engine, "k"));
-  EXPECT_FALSE(
-      answer([&](auto done) { operators.break_lock("k", "a test", {}, std::move(done)); }).value_or_throw());
+  EXPECT_FALSE(answer([&](auto done) {
+                 operators.start(operation::BreakLock{"k", "a test"}, {}, std::move(done));
+               }).value_or_throw());
 }
 
 }  // namespace

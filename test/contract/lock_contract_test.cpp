@@ -361,39 +361,39 @@ TEST_P(LockContract, CapabilitiesAndAuthorityAreTold) {
 
 TEST_P(LockContract, AWatchSeesAReleaseThatCameBeforeTheWait) {
   ASSERT_TRUE(acquire(*mine, id, "k"));
-  const auto watch = theirs->watch(key("k"));
+  const auto watch = watch_of(*theirs, key("k"));
   ASSERT_TRUE(watch);
   ASSERT_EQ(release(*mine, id, "k"), std::nullopt);
-  EXPECT_TRUE(watch->wait_until(BootClock::now() + 5s, {}));
+  EXPECT_TRUE(wait_until(*watch, BootClock::now() + 5s, {}));
 }
 
 TEST_P(LockContract, AWatchWakesASleeper) {
   ASSERT_TRUE(acquire(*mine, id, "k"));
-  const auto watch = theirs->watch(key("k"));
+  const auto watch = watch_of(*theirs, key("k"));
   std::jthread releaser([&] {
     std::this_thread::sleep_for(30ms);
     release(*mine, id, "k");
   });
-  EXPECT_TRUE(watch->wait_until(BootClock::now() + 10s, {}));
+  EXPECT_TRUE(wait_until(*watch, BootClock::now() + 10s, {}));
   while (GetParam().asks_again && is_locked(*theirs, "k")) {
-    EXPECT_TRUE(watch->wait_until(BootClock::now() + 10s, {}));
+    EXPECT_TRUE(wait_until(*watch, BootClock::now() + 10s, {}));
   }
   EXPECT_TRUE(acquire(*theirs, other, "k"));
 }
 
 TEST_P(LockContract, AWatchEndsAtItsDeadlineAndWhenStopped) {
-  const auto watch = mine->watch(key("k"));
+  const auto watch = watch_of(*mine, key("k"));
   const BootTime before = BootClock::now();
-  while (watch->wait_until(before + 30ms, {})) ASSERT_TRUE(GetParam().asks_again);
+  while (wait_until(*watch, before + 30ms, {})) ASSERT_TRUE(GetParam().asks_again);
   EXPECT_GE(BootClock::now() - before, 30ms);
   std::stop_source stop;
   std::jthread stopper([&] {
     std::this_thread::sleep_for(20ms);
     stop.request_stop();
   });
-  while (watch->wait_until(BootClock::now() + 30s, stop.get_token())) ASSERT_TRUE(GetParam().asks_again);
+  while (wait_until(*watch, BootClock::now() + 30s, stop.get_token())) ASSERT_TRUE(GetParam().asks_again);
   EXPECT_TRUE(stop.stop_requested());
-  EXPECT_FALSE(watch->wait_until(BootClock::now() + 30s, stop.get_token()));
+  EXPECT_FALSE(wait_until(*watch, BootClock::now() + 30s, stop.get_token()));
 }
 
 TEST_P(LockContract, OneReleaseWakesOneOfSeveralSleepersAndItCanPassTheWakeUpOn) {
@@ -402,9 +402,9 @@ TEST_P(LockContract, OneReleaseWakesOneOfSeveralSleepersAndItCanPassTheWakeUpOn)
   std::vector<std::jthread> sleepers;
   for (int i = 0; i < 3; ++i) {
     sleepers.emplace_back([&, client = world->open()] {
-      const auto watch = client->watch(key("k"));
+      const auto watch = watch_of(*client, key("k"));
       ++watching;
-      if (!watch->wait_until(BootClock::now() + 10s, {})) return;
+      if (!wait_until(*watch, BootClock::now() + 10s, {})) return;
       ++woken;
       watch->pass_on();
     });
@@ -459,12 +459,13 @@ struct AcquireChain {
       return;
     }
     const auto id = LockId::generate();
-    backend.acquire({.id = id, .key = key("k"), .ttl = ttl(60s), .durability = Durability::process}, {},
-                    [this, id](Result<AcquireOutcome>) {
-                      backend.release(
-                          {.lock = {.id = id, .key = key("k")}, .durability = Durability::process}, {},
-                          [this](Result<ReleaseOutcome>) { next(); });
-                    });
+    backend.submit(
+        AcquireRequest{.id = id, .key = key("k"), .ttl = ttl(60s), .durability = Durability::process}, {},
+        [this, id](Result<AcquireOutcome>) {
+          backend.submit(
+              ReleaseRequest{.lock = {.id = id, .key = key("k")}, .durability = Durability::process}, {},
+              [this](Result<ReleaseOutcome>) { next(); });
+        });
   }
 };
 

@@ -178,9 +178,9 @@ TEST_P(LockIdleWaits, ThreadsAndIdleWaitersOfAKeyAreAllServed) {
   ASSERT_TRUE(acquire(*mine, id, "k"));
   std::atomic<bool> watching = false, woken = false;
   std::jthread sleeper([&] {
-    const auto watch = theirs->watch(key("k"));
+    const auto watch = watch_of(*theirs, key("k"));
     watching = true;
-    woken = watch->wait_until(BootClock::now() + 20s, {});
+    woken = wait_until(*watch, BootClock::now() + 20s, {});
     watch->pass_on();
   });
   ASSERT_TRUE(eventually([&] { return watching.load(); }));
@@ -243,7 +243,7 @@ TEST_P(ManyIdleWaits, TwoThousandWaitersOfDifferentKeysAreEachWokenByTheirOwn) {
   std::atomic<int> watching = 0;
   const auto name = [](std::size_t i) { return "key " + std::to_string(i); };
   for (std::size_t i = 0; i < many; ++i) {
-    mine->begin_watch(key(name(i)), never, {}, [&, i](Result<std::unique_ptr<Watch>> watch) {
+    begin_watch(*mine, key(name(i)), never, {}, [&, i](Result<std::unique_ptr<Watch>> watch) {
       watches[i] = std::move(watch).value_or_throw();
       ++watching;
     });

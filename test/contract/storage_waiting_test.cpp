@@ -96,8 +96,8 @@ struct GetChain {
       finished.notify_all();
       return;
     }
-    backend.get({.key = record_key("o:t")}, {},
-                [this](const Result<std::optional<StoredRecord>>&) { next(); });
+    backend.submit(GetRecord{.key = record_key("o:t")}, {},
+                   [this](const Result<std::optional<StoredRecord>>&) { next(); });
   }
 };
 
@@ -129,11 +129,11 @@ class StorageWatches : public StorageContract {
     SCOPED_TRACE(what);
     const auto key = record_key("o:t");
     std::vector<std::unique_ptr<Watch>> watches;
-    for (const auto& client : {mine, theirs, mine, theirs}) watches.push_back(client->watch(key));
+    for (const auto& client : {mine, theirs, mine, theirs}) watches.push_back(watch_of(*client, key));
     change();
     for (const auto& watch : watches) {
       ASSERT_TRUE(watch);
-      EXPECT_TRUE(watch->wait_until(BootClock::now() + 10s, {}));
+      EXPECT_TRUE(wait_until(*watch, BootClock::now() + 10s, {}));
     }
   }
 };
@@ -155,11 +155,11 @@ TEST_P(StorageWatches, EveryWatchSeesEveryKindOfChangeThatCameBeforeTheWait) {
 }
 
 TEST_P(StorageWatches, AWatchWakesForEachOfSeveralChanges) {
-  const auto watch = theirs->watch(record_key("o:t"));
+  const auto watch = watch_of(*theirs, record_key("o:t"));
   ASSERT_TRUE(watch);
   for (int i = 0; i < 5; ++i) {
     put(*mine, "o:t");
-    EXPECT_TRUE(watch->wait_until(BootClock::now() + 10s, {})) << i;
+    EXPECT_TRUE(wait_until(*watch, BootClock::now() + 10s, {})) << i;
   }
 }
 
@@ -169,11 +169,11 @@ TEST_P(StorageWatches, AChangeWakesAllSleepers) {
   std::vector<std::jthread> sleepers;
   for (int i = 0; i < 4; ++i) {
     sleepers.emplace_back([&, client = i % 2 == 0 ? theirs : world->open()] {
-      const auto watch = client->watch(record_key("o:t"));
+      const auto watch = watch_of(*client, record_key("o:t"));
       ++watching;
       const auto deadline = BootClock::now() + 20s;
       while (get(*client, "o:t")->data == "before") {
-        if (!watch->wait_until(deadline, {})) return;
+        if (!wait_until(*watch, deadline, {})) return;
       }
       ++saw;
     });
@@ -188,36 +188,36 @@ TEST_P(StorageWatches, AChangeWakesAllSleepers) {
 TEST_P(StorageWatches, AnyRecordCanBeWatched) {
   for (const std::string& name : {std::string("é:鍵 \"*?[]{}\n"), std::string(":"), std::string("a%3Ab:c:d"),
                                   std::string("o:a\0b", 5), "o:" + std::string(1022, 'x')}) {
-    const auto watch = theirs->watch(record_key(name));
+    const auto watch = watch_of(*theirs, record_key(name));
     ASSERT_TRUE(watch);
     put(*mine, name);
-    EXPECT_TRUE(watch->wait_until(BootClock::now() + 10s, {})) << name;
+    EXPECT_TRUE(wait_until(*watch, BootClock::now() + 10s, {})) << name;
   }
 }
 
 TEST_P(StorageWatches, AWatchEndsAtItsDeadlineAndWhenStopped) {
-  const auto watch = mine->watch(record_key("o:t"));
+  const auto watch = watch_of(*mine, record_key("o:t"));
   ASSERT_TRUE(watch);
   const BootTime before = BootClock::now();
-  while (watch->wait_until(before + 30ms, {})) ASSERT_TRUE(GetParam().asks_again);
+  while (wait_until(*watch, before + 30ms, {})) ASSERT_TRUE(GetParam().asks_again);
   EXPECT_GE(BootClock::now() - before, 30ms);
   std::stop_source stop;
   std::jthread stopper([&] {
     std::this_thread::sleep_for(20ms);
     stop.request_stop();
   });
-  while (watch->wait_until(BootClock::now() + 30s, stop.get_token())) ASSERT_TRUE(GetParam().asks_again);
+  while (wait_until(*watch, BootClock::now() + 30s, stop.get_token())) ASSERT_TRUE(GetParam().asks_again);
   EXPECT_TRUE(stop.stop_requested());
-  EXPECT_FALSE(watch->wait_until(BootClock::now() + 30s, stop.get_token()));
+  EXPECT_FALSE(wait_until(*watch, BootClock::now() + 30s, stop.get_token()));
 }
 
 TEST_P(StorageWatches, AWatchThatIsGoneDisturbsNobody) {
-  auto gone = mine->watch(record_key("o:t"));
-  const auto stays = mine->watch(record_key("o:t"));
+  auto gone = watch_of(*mine, record_key("o:t"));
+  const auto stays = watch_of(*mine, record_key("o:t"));
   ASSERT_TRUE(gone && stays);
   gone.reset();
   put(*theirs, "o:t");
-  EXPECT_TRUE(stays->wait_until(BootClock::now() + 10s, {}));
+  EXPECT_TRUE(wait_until(*stays, BootClock::now() + 10s, {}));
 }
 
 /// The same without a thread that sleeps.
@@ -281,7 +281,7 @@ TEST_P(StorageIdleWaits, TwoThousandWaitersOfARecordAreAllWokenByOneChange) {
   std::vector<std::unique_ptr<Watch>> watches(many);
   std::atomic<int> watching = 0;
   for (auto& place : watches) {
-    theirs->begin_watch(key, never, {}, [&](Result<std::unique_ptr<Watch>> watch) {
+    begin_watch(*theirs, key, never, {}, [&](Result<std::unique_ptr<Watch>> watch) {
       place = std::move(watch).value_or_throw();
       ++watching;
     });
@@ -322,7 +322,7 @@ TEST_P(StorageFork, OperationsInTheChildFailAtOnceAndSayWhy) {
 
 TEST_P(StorageFork, TheChildCanDestroyWhatItInherited) {
   create(*mine, "o:t");
-  auto watch = mine->watch(record_key("o:t"));
+  auto watch = watch_of(*mine, record_key("o:t"));
   EXPECT_TRUE(in_child([&] {
     watch.reset();
     mine.reset();
@@ -331,7 +331,7 @@ TEST_P(StorageFork, TheChildCanDestroyWhatItInherited) {
   }));
   put(*theirs, "o:t");
   ASSERT_TRUE(watch);
-  EXPECT_TRUE(watch->wait_until(BootClock::now() + 10s, {}));
+  EXPECT_TRUE(wait_until(*watch, BootClock::now() + 10s, {}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Engines, StorageFork, testing::ValuesIn(undisturbed_storage_engines()), engine_name);

@@ -179,13 +179,20 @@ TEST_P(AsioTasks, WhatIsStoppedBeforeItBeginsDoesNothing) {
     });
     return code.get_future().get() == ErrorCode::Aborted;
   };
-  EXPECT_TRUE(aborted([&](auto done) { blocking->get("alice", id, stop, done); }));
-  EXPECT_TRUE(aborted([&](auto done) { blocking->create("alice", {}, stop, done); }));
-  EXPECT_TRUE(aborted([&](auto done) { blocking->fail("alice", id, {}, stop, done); }));
-  EXPECT_TRUE(aborted([&](auto done) { blocking->remove("alice", id, stop, done); }));
-  EXPECT_TRUE(aborted([&](auto done) { blocking->list("alice", {}, stop, done); }));
-  EXPECT_TRUE(aborted([&](auto done) { blocking->wait("alice", id, 1h, {}, stop, done); }));
-  EXPECT_TRUE(aborted([&](auto done) { blocking->claim("alice", id, {}, stop, done); }));
+  EXPECT_TRUE(aborted([&](auto done) { blocking->start(operation::GetTask{"alice", id}, stop, done); }));
+  EXPECT_TRUE(aborted([&](auto done) {
+    blocking->start(operation::CreateTask{"alice", detail::owned(NewTask())}, stop, done);
+  }));
+  EXPECT_TRUE(aborted([&](auto done) {
+    blocking->start(operation::UpdateTaskStatus{"alice", id, TaskStatus::failed}, stop, done);
+  }));
+  EXPECT_TRUE(aborted([&](auto done) { blocking->start(operation::RemoveTask{"alice", id}, stop, done); }));
+  EXPECT_TRUE(aborted([&](auto done) {
+    blocking->start(operation::ListTasksOfOwner{"alice", detail::owned(ListTasks())}, stop, done);
+  }));
+  EXPECT_TRUE(
+      aborted([&](auto done) { blocking->start(operation::AwaitTask{"alice", id, 1h}, stop, done); }));
+  EXPECT_TRUE(aborted([&](auto done) { blocking->start(operation::ClaimTask{"alice", id}, stop, done); }));
   EXPECT_FALSE(is_locked(id));
   EXPECT_EQ(blocking->get("alice", id).version, 1U);
   EXPECT_EQ(blocking->list("alice").tasks.size(), 1U);
@@ -369,8 +376,8 @@ TEST_P(AsioTasks, AllOfItMayGoAtOnce) {
     auto claim = on.claim("alice", id, {}, asio::use_future).get();
     std::stop_source stop;
     const auto ended = std::make_shared<std::promise<void>>();
-    store.wait("alice", id, no_time_limit, {}, stop.get_token(),
-               [ended](const Result<std::optional<Task>>&) { ended->set_value(); });
+    store.start(operation::AwaitTask{"alice", id}, stop.get_token(),
+                [ended](const Result<std::optional<Task>>&) { ended->set_value(); });
     std::thread stopper([&] { stop.request_stop(); });
     {
       const AsyncClaim gone = std::move(claim);

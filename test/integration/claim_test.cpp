@@ -12,7 +12,8 @@ namespace {
 class ClaimInSteps : public testing::Test {
  protected:
   void begin(const std::string& id) {
-    tasks.claim("alice", id, {}, {}, [this](Result<Claim> result) { answer.emplace(std::move(result)); });
+    tasks.start(operation::ClaimTask{"alice", id}, {},
+                [this](Result<Claim> result) { answer.emplace(std::move(result)); });
   }
   static constexpr NewTask request{.method = "m", .request_key = "r"};
 

@@ -68,7 +68,8 @@ TEST_F(Instrumented, ALockIsWaitedForAndHeld) {
 TEST_F(Instrumented, SoIsOneThatNoThreadWaitsFor) {
   auto hf = open("memory:", instruments());
   std::promise<Result<Guard>> locked;
-  hf.locks().lock("k", {}, {}, [&](Result<Guard> guard) { locked.set_value(std::move(guard)); });
+  hf.locks().start(operation::Lock{"k"}, {},
+                   [&](Result<Guard> guard) { locked.set_value(std::move(guard)); });
   auto guard = locked.get_future().get().value_or_throw();
   EXPECT_EQ(metric("holdfast_locks_held{backend=\"memory\"}"), 1);
   std::promise<void> released;

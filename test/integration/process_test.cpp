@@ -9,10 +9,10 @@
 #include <string>
 #include <thread>
 
+#include "os/random.hpp"
 #include "support/calls.hpp"
 #include "support/in_child.hpp"
 #include "support/temp_dir.hpp"
-#include "sys/random.hpp"
 
 namespace holdfast::test {
 namespace {
@@ -58,15 +58,16 @@ TEST(Fork, WhatNoThreadWaitsForFailsAtOnceInTheChildToo) {
     auto& locks = holdfast.locks();
     auto guard = locks.lock("k");
     const std::string id(guard.id().str());
-    locks.is_locked("k", {}, [](Result<bool>) {});  // the threads it needs are there, but not in the child
+    locks.start(operation::IsLocked{"k"}, {},
+                [](Result<bool>) {});  // the threads it needs are there, but not in the child
     EXPECT_TRUE(in_child([&] {
       int refused = 0;
       const auto count = [&](const auto& result) {
         if (!result && result.error().code() == ErrorCode::ServiceUnavailable) ++refused;
       };
-      locks.lock("other", {}, {}, [&](const Result<Guard>& result) { count(result); });
-      locks.is_locked("k", {}, [&](const Result<bool>& result) { count(result); });
-      locks.release(id, {}, [&](const Result<bool>& result) { count(result); });
+      locks.start(operation::Lock{"other"}, {}, [&](const Result<Guard>& result) { count(result); });
+      locks.start(operation::IsLocked{"k"}, {}, [&](const Result<bool>& result) { count(result); });
+      locks.start(operation::Release{id}, {}, [&](const Result<bool>& result) { count(result); });
       guard.extend(1s, {}, [&](const Result<bool>& result) { count(result); });
       guard.release({}, [&](const Result<bool>& result) { count(result); });
       return refused == 5;
@@ -129,7 +130,7 @@ TEST(Fork, TheLogInAChildDoesNotWait) {
 TEST(Fork, TheChildNeverSeesItsParentsRandomBytes) {
   const auto take = [] {
     std::array<unsigned char, 16> bytes{};
-    sys::random_bytes(bytes);
+    os::random_bytes(bytes);
     return bytes;
   };
   (void)take();  // the buffer is filled

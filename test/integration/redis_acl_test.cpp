@@ -143,6 +143,8 @@ void RedisAclTest::use_tasks(const RedisOptions& user) {
   EXPECT_TRUE(eventually([&] {
     return server->raw().integer({"EXISTS", user.task_prefix + ":tasks:alice:" + short_lived.id}) == 0;
   }));
+  // So that the next one is listed before the task: in one millisecond the order is that of the names.
+  EXPECT_TRUE(eventually([&, now = storage->now_ms()] { return storage->now_ms() > now; }));
   (void)tasks.create("alice");  // the quota is swept
   EXPECT_EQ(tasks.get("alice", task.id).id, task.id);
   tasks.set_variables("alice", task.id, Json::parse(R"({"a":1})").value_or_throw());
@@ -259,9 +261,17 @@ TEST_F(RedisAclTest, EachPatternThatIsTakenAwayIsMissedInWords) {
   // Read, but not write.
   const auto read_only = without("resetkeys ~pmcp:* %R~syncguard:*");
   EXPECT_EQ(read_only,
-            "problem rights: user app may not use del and set on all the keys syncguard:*: locks cannot be "
-            "acquired, "
-            "extended, released, broken or cleaned up [ACL SETUSER app ~syncguard:*]");
+            "problem rights: user app may not use del, pexpireat and set on all the keys syncguard:*: locks "
+            "cannot be acquired, extended, released, broken or cleaned up; locks cannot be renewed while the "
+            "server is out of memory [ACL SETUSER app ~syncguard:*]");
+}
+
+TEST_F(RedisAclTest, OfAnEmptyPrefixIsALineThatTheServerTakes) {
+  auto options = server->tcp();
+  options.lock_prefix = "";
+  const auto user = acl_user(*server, options);
+  use_locks(user);
+  EXPECT_EQ(acl_refusals(*server), "");
 }
 
 TEST_F(RedisAclTest, AnotherDatabaseTakesTheRightToSelectIt) {

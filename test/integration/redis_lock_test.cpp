@@ -299,11 +299,25 @@ TEST_F(RedisLock, AnExtendForLessThatNeverLeftTheMachineChangesNothing) {
 TEST_F(RedisLock, AnExtendForLessThatTheServerRefusedChangesNothing) {
   Locks locks(direct);
   auto guard = locks.lock("k", {.ttl = 30s});
-  server->raw().text({"CONFIG", "SET", "maxmemory", "1"});
+  server->raw().text({"CONFIG", "SET", "min-replicas-to-write", "1"});
   EXPECT_THROW(guard.extend(1s), Error);
   EXPECT_GT(guard.remaining(), 20s);
-  server->raw().text({"CONFIG", "SET", "maxmemory", "0"});
+  EXPECT_EQ(guard.renewal_error().value().code(), ErrorCode::ServiceUnavailable);
+  server->raw().text({"CONFIG", "SET", "min-replicas-to-write", "0"});
   EXPECT_TRUE(guard.extend(20s));
+  EXPECT_FALSE(guard.renewal_error());
+}
+
+TEST_F(RedisLock, OnAServerWithoutRoomALockIsKept) {
+  Locks locks(direct);
+  auto guard = locks.lock("k", {.ttl = 30s});
+  server->raw().text({"CONFIG", "SET", "maxmemory", "1"});
+  EXPECT_THROW((void)locks.try_lock("another"), Error);
+  EXPECT_TRUE(guard.extend(60s)) << "for longer";
+  EXPECT_GT(lookup(*direct, "k")->expires_at_ms, guard.expires_at_ms() - 1000);
+  EXPECT_TRUE(guard.extend(20s)) << "and for less";
+  EXPECT_TRUE(guard.release());
+  server->raw().text({"CONFIG", "SET", "maxmemory", "0"});
 }
 
 TEST_F(RedisLock, AnExtendForLessThatTheServerRefusedTheSecondTimeMayHaveBeenCarriedOut) {
@@ -313,12 +327,12 @@ TEST_F(RedisLock, AnExtendForLessThatTheServerRefusedTheSecondTimeMayHaveBeenCar
   proxy->swallow(Way::to_client);
   auto extending = std::async(std::launch::async, [&] { return guard.extend(1s); });
   ASSERT_TRUE(eventually([&] { return lookup(*direct, "k")->expires_at_ms < guard.expires_at_ms(); }));
-  server->raw().text({"CONFIG", "SET", "maxmemory", "1"});
+  server->raw().text({"CONFIG", "SET", "min-replicas-to-write", "1"});
   proxy->cut();
   proxy->forward();
   EXPECT_THROW((void)extending.get(), Error);
   EXPECT_LE(guard.remaining(), 1s);
-  server->raw().text({"CONFIG", "SET", "maxmemory", "0"});
+  server->raw().text({"CONFIG", "SET", "min-replicas-to-write", "0"});
 }
 
 TEST_F(RedisLock, DatabasesAndPrefixesAreApart) {

@@ -288,10 +288,10 @@ TEST_F(RedisStorage, WithoutRightsToChannelsRecordsAreWrittenAndWatchersPoll) {
   });
   const auto silent = make_redis_storage_backend(options, log).value_or_throw();
   create(*silent, "o:t");
-  const auto watch = silent->watch(record_key("o:t"));
+  const auto watch = watch_of(*silent, record_key("o:t"));
   ASSERT_TRUE(watch);
   put(*silent, "o:t");
-  EXPECT_FALSE(watch->wait_until(BootClock::now() + 50ms, {}));
+  EXPECT_FALSE(wait_until(*watch, BootClock::now() + 50ms, {}));
   EXPECT_TRUE(remove(*silent, "o:t"));
   log->flush();
   EXPECT_EQ(warnings, 1);
@@ -329,9 +329,9 @@ TEST_F(RedisStorage, EveryWatcherOfARecordIsWokenByEveryChange) {
   std::vector<std::jthread> threads;
   for (int i = 0; i < watchers; ++i) {
     threads.emplace_back([&] {
-      const auto watch = direct->watch(record_key("o:t"));
+      const auto watch = watch_of(*direct, record_key("o:t"));
       watching.arrive_and_wait();
-      if (watch->wait_until(BootClock::now() + 30s, {})) ++woken;
+      if (wait_until(*watch, BootClock::now() + 30s, {})) ++woken;
     });
   }
   watching.wait();
@@ -342,9 +342,9 @@ TEST_F(RedisStorage, EveryWatcherOfARecordIsWokenByEveryChange) {
 
 TEST_F(RedisStorage, AWatcherIsToldToLookAfterItsConnectionWasLost) {
   create(*direct, "o:t");
-  const auto watch = direct->watch(record_key("o:t"));
+  const auto watch = watch_of(*direct, record_key("o:t"));
   server->raw().text({"CLIENT", "KILL", "TYPE", "pubsub"});
-  EXPECT_TRUE(watch->wait_until(BootClock::now() + 30s, {}));
+  EXPECT_TRUE(wait_until(*watch, BootClock::now() + 30s, {}));
 }
 
 TEST_F(RedisStorage, TheServersClockIsKnown) {
@@ -381,7 +381,7 @@ TEST_F(RedisStorage, OperationsOfAForkedChildFailAndTheParentsGoOn) {
   if (child == 0) {
     const auto answer = call(*direct, GetRecord{.key = record_key("o:t")});
     const bool refused = !answer && answer.error().code() == ErrorCode::ServiceUnavailable &&
-                         direct->watch(record_key("o:t")) == nullptr;
+                         watch_of(*direct, record_key("o:t")) == nullptr;
     _exit(refused ? 0 : 1);
   }
   int status = 0;

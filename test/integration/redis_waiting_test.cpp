@@ -151,7 +151,7 @@ TEST_F(RedisWaiting, ASubscriptionThatFallsSilentIsGivenUpAndMadeAnew) {
     TcpProxy proxy(tls ? secure.tls_port() : secure.port());
     auto options = tls ? secure.tls() : secure.tcp();
     options.port = proxy.port();
-    options.command_timeout = 300ms;
+    options.command_timeout = 1s;  // an attempt over the silent connection must not fail on a busy machine
     const auto holder = make_redis_lock_backend(secure.tcp()).value_or_throw();
     const auto own = LockId::generate();
     ASSERT_TRUE(acquire(*holder, own, "k"));
@@ -159,7 +159,7 @@ TEST_F(RedisWaiting, ASubscriptionThatFallsSilentIsGivenUpAndMadeAnew) {
     std::jthread trouble([&] {
       EXPECT_TRUE(eventually([&] { return listeners(secure) == 1; }));
       proxy.silence();
-      EXPECT_TRUE(eventually([&] { return listeners(secure) == 2; })) << "the server has not noticed";
+      EXPECT_TRUE(eventually([&] { return listeners(secure) >= 2; })) << "the server has not noticed";
       EXPECT_EQ(release(*holder, own, "k"), std::nullopt);
     });
     const BootTime before = BootClock::now();

@@ -168,7 +168,8 @@ TEST_F(RedisRenewals, UnderWayDoNotBringCompletionsOfOthersToTheTimersThread) {
   proxy->hold(TcpProxy::Way::to_client);
   ASSERT_TRUE(renewals->one_is_under_way());
   std::promise<std::thread::id> completed;
-  locks->is_locked("k", {}, [&](const Result<bool>&) { completed.set_value(std::this_thread::get_id()); });
+  locks->start(operation::IsLocked{"k"}, {},
+               [&](const Result<bool>&) { completed.set_value(std::this_thread::get_id()); });
   proxy->forward();
   EXPECT_NE(completed.get_future().get(), timer);
   EXPECT_TRUE(locks->is_locked("k"));
@@ -185,7 +186,7 @@ TEST_F(RedisRenewals, UnderWayDoNotBringThemThereWhereNoOtherThreadCanBeStartedE
   std::promise<std::pair<std::thread::id, Result<bool>>> completed;
   {
     const NoNewThreads exhausted;
-    locks->is_locked("k", {}, [&](const Result<bool>& locked) {
+    locks->start(operation::IsLocked{"k"}, {}, [&](const Result<bool>& locked) {
       completed.set_value({std::this_thread::get_id(), locked});
     });
     proxy->forward();
@@ -203,7 +204,7 @@ TEST_F(RedisRenewals, AreNotSentAgainBecauseTheirAnswersWereReadLate) {
   ASSERT_TRUE(guard.extend(30s));  // the server knows the script
   const auto connections = proxy->accepted();
   std::promise<void> reading_stops, reading_goes_on;
-  locks->is_locked("k", {}, [&](const Result<bool>&) {
+  locks->start(operation::IsLocked{"k"}, {}, [&](const Result<bool>&) {
     reading_stops.set_value();
     reading_goes_on.get_future().wait();
   });
@@ -243,7 +244,7 @@ TEST_F(RedisRenewals, DoNotBreakAConnectionThatAnswersHoweverLongItsQueueIs) {
   constexpr int count = 1500;
   std::atomic<int> answered = 0;
   for (int i = 0; i < count; ++i) {
-    backend->extend({.lock = {.id = LockId::generate(), .key = key("k")}, .ttl = ttl(3s)}, {},
+    backend->submit(ExtendRequest{.lock = {.id = LockId::generate(), .key = key("k")}, .ttl = ttl(3s)}, {},
                     [&](const Result<ExtendOutcome>&) { ++answered; });
   }
   EXPECT_TRUE(eventually([&] { return answered == count; }));
@@ -257,12 +258,13 @@ TEST_F(RedisRenewals, OfManyGuardsFarAwayLoseNone) {
   constexpr std::size_t count = 600;
   std::vector<Guard> guards(count);
   for (std::size_t i = 0; i < count; ++i) {
-    locks->lock(std::to_string(i), {.ttl = 3s, .wait = 60s}, {}, [&, i](Result<Guard> guard) {
-      ASSERT_TRUE(guard);
-      guards[i] = *std::move(guard);
-      guards[i].on_lost([&](LossReason) { ++lost; });
-      ++granted;
-    });
+    locks->start(operation::Lock{std::to_string(i), {.ttl = 3s, .wait = 60s}}, {},
+                 [&, i](Result<Guard> guard) {
+                   ASSERT_TRUE(guard);
+                   guards[i] = *std::move(guard);
+                   guards[i].on_lost([&](LossReason) { ++lost; });
+                   ++granted;
+                 });
   }
   EXPECT_TRUE(eventually([&] { return granted == count; }));
   EXPECT_TRUE(eventually([&] { return renewals->ended() >= count || lost > 0; }));

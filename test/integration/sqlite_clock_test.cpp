@@ -5,7 +5,7 @@
 
 #include <fstream>
 
-#include "engine/sqlite/adopt_clock.hpp"
+#include "engine/sqlite/file_clock.hpp"
 #include "integration/sqlite_fixture.hpp"
 #include "support/in_child.hpp"
 

@@ -1,29 +1,66 @@
 #include <sqlite3.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdlib>
+#include <fstream>
 #include <map>
 #include <vector>
 
+#include "engine/sqlite/backends.hpp"
 #include "engine/sqlite/fences.hpp"
-#include "engine/sqlite/storage.hpp"
 #include "integration/sqlite_fixture.hpp"
 #include "support/storage_calls.hpp"
 
 namespace {
 std::atomic<int> syncs = 0;
-}
+
+/// While it lives, files as they were when they were last synced: all that a power cut is sure to leave. For
+/// one thread.
+class OnDisk {
+ public:
+  OnDisk() { current = this; }
+  ~OnDisk() { current = nullptr; }
+  OnDisk(const OnDisk&) = delete;
+  OnDisk& operator=(const OnDisk&) = delete;
+
+  /// Reads through the descriptor that is synced: closing another one would drop SQLite's locks.
+  static void note_sync(int fd) {
+    struct stat status{};
+    if (current == nullptr || fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) return;
+    std::array<char, 4096> name{};
+    const auto link = "/proc/self/fd/" + std::to_string(fd);
+    const auto length = readlink(link.c_str(), name.data(), name.size());
+    if (length <= 0) return;
+    std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
+    if (pread(fd, bytes.data(), bytes.size(), 0) != status.st_size) return;
+    current->files_.insert_or_assign(std::string(name.data(), static_cast<std::size_t>(length)), bytes);
+  }
+
+  /// One that was never synced is left empty.
+  void write(const std::string& file, const std::string& copy) {
+    std::ofstream(copy, std::ios::binary) << files_[file];
+  }
+
+ private:
+  inline static OnDisk* current = nullptr;
+  std::map<std::string, std::string> files_;
+};
+}  // namespace
 
 // Stands in for the C library's, for SQLite too: the experiment that shows which commits wait for the disk.
 extern "C" int fdatasync(int fd) {
   ++syncs;
+  OnDisk::note_sync(fd);
   return static_cast<int>(syscall(SYS_fdatasync, fd));
 }
 extern "C" int fsync(int fd) {
   ++syncs;
+  OnDisk::note_sync(fd);
   return static_cast<int>(syscall(SYS_fsync, fd));
 }
 
@@ -141,6 +178,25 @@ TEST_F(SqliteDurability, AHolderAloneWaitsForTheDiskFiveTimesFromOpeningToClosin
               5);
     EXPECT_EQ(syncs_of([&] { EXPECT_FALSE(*open(time).is_locked("k")); }), 0) << "reading";
   }
+}
+
+TEST_F(SqliteDurability, TheFirstDurableLockOfANewFileIsOnDiskWithTheTablesItIsIn) {
+  OnDisk disk;
+  auto client = open(time);
+  const auto id = LockId::generate();
+  const auto before = client.grant(id, "k", 1h, Durability::machine);
+  const auto copy = scratch.path() / "copy.db";
+  for (const char* suffix : {"", "-wal"}) disk.write(file.string() + suffix, copy.string() + suffix);
+  std::filesystem::permissions(copy, std::filesystem::status(file).permissions());
+  std::filesystem::permissions(copy.string() + "-wal", std::filesystem::status(file).permissions());
+  FakeClock rebooted = time;
+  rebooted.reboot_after(1s);
+  Client after(open_lock_backend(copy, {}, {}, rebooted.clock()).value_or_throw());
+  const auto record = *after.lookup("k");
+  ASSERT_TRUE(record && record->id == id);
+  const auto next = after.grant(LockId::generate(), "new");
+  EXPECT_EQ(next.authority, before.authority);
+  EXPECT_GT(next.fence, before.fence);
 }
 
 /// What had been promised when the power was cut, and how much of the log was certainly on disk.

@@ -9,8 +9,11 @@
 #include <holdfast/holdfast.hpp>
 #include <thread>
 
+#include "engine/sqlite/database.hpp"
 #include "engine/sqlite/migrations.hpp"
 #include "integration/sqlite_fixture.hpp"
+#include "support/calls.hpp"
+#include "support/peer.hpp"
 
 namespace holdfast::sqlite {
 namespace {
@@ -250,7 +253,7 @@ TEST_F(SqliteFile, IsRefusedOnAReadOnlyFileSystem) {
 TEST_F(SqliteFile, WorksWithoutTheWakeFile) {
   fs::create_directory(file.string() + "-wake");
   auto client = open();
-  EXPECT_EQ(client.backend().watch(*LockKey::parse("k")), nullptr);
+  EXPECT_EQ(test::watch_of(client.backend(), *LockKey::parse("k")), nullptr);
   const auto id = LockId::generate();
   client.grant(id, "k");
   EXPECT_TRUE(released(client.release(id, "k")));
@@ -309,6 +312,54 @@ TEST_F(SqliteOpenFile, GrantsNothingOnceItsLogOrSharedMemoryWasRemoved) {
     expect_unusable(client, id);
     fs::rename(directory.path() / "aside", file.string() + suffix);
   }
+}
+
+/// Without its -shm a process does not see what others write to the log: a commit would overwrite theirs, and
+/// a close would copy the log as the process knows it, and delete the rest.
+TEST_F(SqliteOpenFile, WithoutItsSharedMemoryWritesNothingNeitherAtReleaseNorAtClose) {
+  for (const auto& removed : {std::vector<std::string>{"-shm"}, std::vector<std::string>{"-wal", "-shm"}}) {
+    SCOPED_TRACE(removed.size());
+    file = directory.path() / (std::to_string(removed.size()) + ".db");
+    open().grant(LockId::generate(), "warm-up");
+    const auto elsewhere = [&] { return Client(test::open_in_another_process("sqlite:" + file.string())); };
+    std::optional<Client> client = open();
+    std::vector<LockId> ids;
+    for (int i = 0; i < 6; ++i) client->grant(ids.emplace_back(LockId::generate()), "k" + std::to_string(i));
+    for (const auto& suffix : removed) fs::remove(file.string() + suffix);
+
+    const auto id = LockId::generate();
+    std::optional<Client> another = elsewhere();
+    const auto fence = another->grant(id, "theirs").fence;
+    for (const auto& held : ids) {
+      EXPECT_EQ(absence(client->release(held)), Absence::not_found) << "its lock is lost, not released";
+    }
+    EXPECT_TRUE(refused(elsewhere().acquire(LockId::generate(), "theirs")));
+    EXPECT_TRUE(extended(another->extend(id, "theirs", 30s)));
+
+    another.reset();
+    client.reset();  // the last one
+    EXPECT_TRUE(refused(elsewhere().acquire(LockId::generate(), "theirs")));
+    EXPECT_EQ(elsewhere().grant(LockId::generate(), "next").fence.value(), fence.value() + 1);
+    EXPECT_EQ(sql(file, "PRAGMA integrity_check"), "ok");
+  }
+}
+
+TEST_F(SqliteOpenFile, IsNotChangedByALogThatWasRemoved) {
+  const WaitLimit limit(never, 1s, {});
+  std::optional<Database> database(std::in_place, file, machine_clock().value_or_throw(), limit);
+  const auto set_last_fence = [&](int fence) {
+    const Connection::WaitScope waiting(database->connection(), limit);
+    Database::Change change(*database, Durability::process);
+    database->connection().execute(("UPDATE meta SET fence_last = " + std::to_string(fence)).c_str());
+    change.commit();
+  };
+  set_last_fence(7);
+  const auto before = read_file(file);
+  fs::rename(file.string() + "-wal", directory.path() / "aside");
+  EXPECT_FALSE(database->copy_log());
+  EXPECT_THROW(set_last_fence(8), Error);
+  database.reset();
+  EXPECT_EQ(read_file(file), before) << "neither by a copy of the log nor by the close";
 }
 
 TEST_F(SqliteOpenFile, GrantsNothingOnceSomethingWasMountedOverItsDirectory) {

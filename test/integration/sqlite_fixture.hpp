@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-#include "engine/sqlite/lock.hpp"
+#include "engine/sqlite/backends.hpp"
 #include "support/temp_dir.hpp"
 
 namespace holdfast::sqlite {
@@ -55,12 +55,12 @@ class Client {
                                  Durability durability = Durability::process, BootTime deadline = never,
                                  std::stop_token stop = {}) {
     return call<AcquireOutcome>([&](auto done) {
-      backend_->acquire({.id = id,
-                         .key = *LockKey::parse(key),
-                         .ttl = *Ttl::of(ttl),
-                         .durability = durability,
-                         .deadline = deadline},
-                        stop, std::move(done));
+      backend_->submit(AcquireRequest{.id = id,
+                                      .key = *LockKey::parse(key),
+                                      .ttl = *Ttl::of(ttl),
+                                      .durability = durability,
+                                      .deadline = deadline},
+                       stop, std::move(done));
     });
   }
   /// Requires that it is granted.
@@ -73,31 +73,34 @@ class Client {
   Result<ReleaseOutcome> release(const LockId& id, const std::optional<std::string>& key = {},
                                  Durability durability = Durability::process) {
     return call<ReleaseOutcome>([&](auto done) {
-      backend_->release({.lock = ref(id, key), .durability = durability}, {}, std::move(done));
+      backend_->submit(ReleaseRequest{.lock = ref(id, key), .durability = durability}, {}, std::move(done));
     });
   }
   Result<ExtendOutcome> extend(const LockId& id, const std::optional<std::string>& key,
                                std::chrono::milliseconds ttl, Durability durability = Durability::process) {
     return call<ExtendOutcome>([&](auto done) {
-      backend_->extend({.lock = ref(id, key), .ttl = *Ttl::of(ttl), .durability = durability}, {},
-                       std::move(done));
+      backend_->submit(ExtendRequest{.lock = ref(id, key), .ttl = *Ttl::of(ttl), .durability = durability},
+                       {}, std::move(done));
     });
   }
   Result<bool> is_locked(const std::string& key) {
-    return call<bool>(
-        [&](auto done) { backend_->is_locked({.key = *LockKey::parse(key)}, {}, std::move(done)); });
+    return call<bool>([&](auto done) {
+      backend_->submit(IsLockedRequest{.key = *LockKey::parse(key)}, {}, std::move(done));
+    });
   }
   Result<std::optional<LockRecord>> lookup(const std::string& key) {
-    return call<std::optional<LockRecord>>(
-        [&](auto done) { backend_->lookup({.what = *LockKey::parse(key)}, {}, std::move(done)); });
+    return call<std::optional<LockRecord>>([&](auto done) {
+      backend_->submit(LookupRequest{.what = *LockKey::parse(key)}, {}, std::move(done));
+    });
   }
   Result<std::optional<LockRecord>> lookup(const LockId& id) {
     return call<std::optional<LockRecord>>(
-        [&](auto done) { backend_->lookup({.what = id}, {}, std::move(done)); });
+        [&](auto done) { backend_->submit(LookupRequest{.what = id}, {}, std::move(done)); });
   }
   Result<LockPage> list(const std::string& cursor = {}, std::size_t limit = 100) {
-    return call<LockPage>(
-        [&](auto done) { backend_->list({.cursor = cursor, .limit = limit}, {}, std::move(done)); });
+    return call<LockPage>([&](auto done) {
+      backend_->submit(ListRequest{.cursor = cursor, .limit = limit}, {}, std::move(done));
+    });
   }
   LockBackend& backend() { return *backend_; }
 

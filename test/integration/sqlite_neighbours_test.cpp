@@ -1,10 +1,16 @@
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
+#include <cstdio>
 #include <fstream>
+#include <functional>
 #include <holdfast/doctor.hpp>
 
 #include "integration/sqlite_fixture.hpp"
+#include "support/calls.hpp"
 
 namespace holdfast::sqlite {
 namespace {
@@ -80,7 +86,7 @@ TEST_F(SqliteNeighbours, AWakeFileOfAnotherUserIsNotMapped) {
   std::filesystem::remove(file.string() + "-wake");
   put("-wake", another_user, 0, 0666);
   auto client = open();
-  EXPECT_EQ(client.backend().watch(*LockKey::parse("k")), nullptr) << "waiters poll";
+  EXPECT_EQ(test::watch_of(client.backend(), *LockKey::parse("k")), nullptr) << "waiters poll";
   std::filesystem::resize_file(file.string() + "-wake", 0);
   const auto id = LockId::generate();
   client.grant(id, "another");
@@ -123,6 +129,67 @@ TEST_F(SqliteNeighbours, ADirectoryThatOthersCanWriteToIsWarnedAbout) {
   EXPECT_EQ(found("directory"), Severity::problem);
   ASSERT_EQ(::chown(file.c_str(), another_user, 0), 0);
   EXPECT_TRUE(refusal()) << "where anyone may have put it";
+}
+
+TEST_F(SqliteNeighbours, ALinkThatAnotherUserMayHavePutThereIsNotFollowed) {
+  const auto link = directory.path() / "link.db", victim = directory.path() / "empty";
+  std::ofstream(victim).flush();
+  std::filesystem::create_symlink(victim, link);
+  ASSERT_EQ(::lchown(link.c_str(), another_user, group), 0);
+  set_mode(directory.path(), 02770);
+  const auto error = refusal(link);
+  ASSERT_TRUE(error);
+  EXPECT_NE(error->message().find("is a symbolic link of uid 54321"), std::string::npos) << error->message();
+  EXPECT_FALSE(examine("sqlite:" + link.string()).ok());
+  EXPECT_EQ(std::filesystem::file_size(victim), 0U);
+  ASSERT_EQ(::lchown(link.c_str(), 0, group), 0);
+  EXPECT_FALSE(refusal(link)) << "one's own";
+  ASSERT_EQ(::lchown(link.c_str(), another_user, group), 0);
+  set_mode(directory.path(), 0755);
+  EXPECT_FALSE(refusal(link)) << "put there by the directory's owner";
+}
+
+/// A user of the directory's group who exchanges the file with another, again and again.
+class SqliteExchanged : public SqliteNeighbours {
+ protected:
+  /// Opens the file many times; calls `check` with each backend that could be opened.
+  void exchange_with(const std::filesystem::path& other, const std::function<void(LockBackend&)>& check) {
+    set_mode(directory.path(), 02770);
+    const pid_t parent = ::getpid(), child = ::fork();
+    if (child == 0) {
+      while (::getppid() == parent) {
+        if (::renameat2(AT_FDCWD, file.c_str(), AT_FDCWD, other.c_str(), RENAME_EXCHANGE) != 0) ::_exit(1);
+      }
+      ::_exit(0);
+    }
+    for (int i = 0; i < 400; ++i) {
+      const auto opened = make_sqlite_lock_backend(file);
+      if (opened) check(**opened);
+    }
+    ::kill(child, SIGKILL);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "nothing was exchanged";
+  }
+};
+
+TEST_F(SqliteExchanged, WithALinkLeadsToNoOtherFile) {
+  const auto link = directory.path() / "link", victim = directory.path() / "empty";
+  std::ofstream(victim).flush();
+  std::filesystem::create_symlink(victim, link);
+  ASSERT_EQ(::lchown(link.c_str(), another_user, group), 0);
+  exchange_with(link, [](LockBackend&) {});
+  EXPECT_EQ(std::filesystem::file_size(victim), 0U);
+}
+
+TEST_F(SqliteExchanged, WithAnotherNameOfAFileElsewhereIsRefused) {
+  const test::TempDir elsewhere;
+  const auto victim = elsewhere.path() / "theirs.db", name = directory.path() / "name";
+  const auto authority = make_sqlite_lock_backend(victim).value_or_throw()->authority();
+  std::filesystem::create_hard_link(victim, name);
+  int led_there = 0;
+  exchange_with(name, [&](LockBackend& opened) { led_there += opened.authority() == authority ? 1 : 0; });
+  EXPECT_EQ(led_there, 0);
 }
 
 }  // namespace

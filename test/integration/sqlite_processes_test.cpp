@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "integration/sqlite_fixture.hpp"
+#include "support/calls.hpp"
 #include "support/processes.hpp"
 
 namespace holdfast::sqlite {
@@ -91,10 +92,10 @@ TEST_F(SqliteProcesses, WakeAWaiterElsewhereWhenTheyRelease) {
       return released(client.release(id, "k"));
     }
     while (!state->held) std::this_thread::yield();
-    const auto watch = client.backend().watch(key);
+    const auto watch = test::watch_of(client.backend(), key);
     if (!watch || !refused(client.acquire(id, "k"))) return false;
     state->watching = true;
-    while (watch->wait_until(BootClock::now() + 20s, {})) {
+    while (test::wait_until(*watch, BootClock::now() + 20s, {})) {
       if (granted(client.acquire(id, "k"))) return true;
     }
     return false;
@@ -114,7 +115,7 @@ TEST_F(SqliteProcesses, AForkedChildCannotUseItsParentsBackend) {
                           fails(client->release(id, "k")) && fails(client->extend(id, "k", 1s)) &&
                           fails(client->is_locked("k")) && fails(client->lookup("k")) &&
                           fails(client->lookup(id)) && fails(client->list()) &&
-                          client->backend().watch(*LockKey::parse("k")) == nullptr;
+                          test::watch_of(client->backend(), *LockKey::parse("k")) == nullptr;
     client.reset();  // must not close the parent's files
     return all_fail;
   });

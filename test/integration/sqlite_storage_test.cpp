@@ -2,10 +2,11 @@
 #include <fstream>
 #include <thread>
 
+#include "engine/sqlite/backends.hpp"
 #include "engine/sqlite/migrations.hpp"
-#include "engine/sqlite/storage.hpp"
 #include "engine/sqlite/storage_table.hpp"
 #include "integration/sqlite_fixture.hpp"
+#include "support/calls.hpp"
 #include "support/processes.hpp"
 #include "support/storage_calls.hpp"
 
@@ -190,7 +191,7 @@ TEST_F(SqliteStorage, WhatACreateAndAPageCostDoesNotDependOnHowManyRecordsThereA
   const auto count_step = [](void* counter) { return ++*static_cast<int*>(counter), 0; };
   sqlite3_progress_handler(connection.handle(), 1, count_step, &steps);
   const auto steps_of = [&](auto operation) { return steps = 0, operation(), steps; };
-  const RecordRow row{
+  const core::RecordEntry row{
       .record = {.data = {}, .version = 1, .incarnation = "x", .guarded_by = {}, .origin = {}},
       .created_at_ms = 500,
       .expires_at_ms = time.wall_ms + 1};
@@ -335,13 +336,13 @@ TEST_F(SqliteStorage, AReleaseWakesTheLocksWaiterNotTheWatcherOfARecordOfThatNam
   std::atomic<bool> record_woken = false, lock_woken = false;
   // Whoever sleeps first is woken first, if they are confused.
   std::stop_source stop;
-  const auto of_record = store->watch(record_key("owner:task"));
-  const auto of_lock = client.backend().watch(*LockKey::parse("owner:task"));
+  const auto of_record = test::watch_of(*store, record_key("owner:task"));
+  const auto of_lock = test::watch_of(client.backend(), *LockKey::parse("owner:task"));
   ASSERT_TRUE(of_record && of_lock);
   std::thread record_watcher(
-      [&] { record_woken = of_record->wait_until(BootClock::now() + 20s, stop.get_token()); });
+      [&] { record_woken = test::wait_until(*of_record, BootClock::now() + 20s, stop.get_token()); });
   std::this_thread::sleep_for(20ms);
-  std::thread lock_watcher([&] { lock_woken = of_lock->wait_until(BootClock::now() + 20s, {}); });
+  std::thread lock_watcher([&] { lock_woken = test::wait_until(*of_lock, BootClock::now() + 20s, {}); });
   std::this_thread::sleep_for(20ms);
   EXPECT_TRUE(released(client.release(id)));
   lock_watcher.join();
@@ -399,10 +400,10 @@ TEST_F(SqliteStorageProcesses, AChangeWakesTheWatchersOfEachOfThem) {
       test::put(*store, "owner:task", R"({"done":true})");
       return true;
     }
-    const auto watch = store->watch(record_key("owner:task"));
+    const auto watch = test::watch_of(*store, record_key("owner:task"));
     if (!watch || test::get(*store, "owner:task")->version != 1) return false;
     ++*watching;
-    while (watch->wait_until(BootClock::now() + 20s, {})) {
+    while (test::wait_until(*watch, BootClock::now() + 20s, {})) {
       if (test::get(*store, "owner:task")->version == 2) return true;
     }
     return false;

@@ -8,8 +8,8 @@ namespace holdfast::tasks {
 namespace {
 
 using namespace std::chrono_literals;
-using flow::Flow;
-using flow::Op;
+using runtime::Flow;
+using runtime::Op;
 
 /// Waits for a task that `get` reads.
 Result<std::optional<Task>> wait_for(std::function<Result<Task>()> get, BootTime deadline) {

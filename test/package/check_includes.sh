@@ -10,10 +10,40 @@ cd "$1"
 standard='^<[a-z0-9_]+>$'
 # The public headers that declare values: no engine, no policy behind them.
 values='^<holdfast/(clock|doctor|done|duration|error|fence|json|lock_options|lock_types|owned|result|storage_types|task_types)\.hpp>$'
+# The contracts: requests and outcomes, which are values, beside the backends, which are not.
+contracts='^<holdfast/(lock_backend|storage_backend)\.hpp>$'
 engines='^<holdfast/(memory|sqlite|redis)\.hpp>$'
 policies='^<holdfast/(holdfast|open|locks|guard|tasks|claim|fenced_register)\.hpp>$'
-internal='^"(core|sys|flow|engine|locks|tasks|decorate|embedded)/'
+internal='^"(core|os|runtime|waiting|engine|locks|tasks|decorate|embedded)/'
 blocking='^<(thread|mutex|shared_mutex|condition_variable|semaphore|latch|barrier|future|iostream|fstream|filesystem|cstdio|ctime|[a-z_]+\.h|sys/.*|linux/.*)>$'
+
+# The folders of cli/ and rpc/, by level: each includes itself and lower ones. The families of the command line
+# stand side by side; main.cpp is above them.
+# shellcheck disable=SC2034  # used by reference
+declare -A cli_level=([terminal]=1 [arguments]=2 [process]=3 [acquire]=4 [supervision]=5 [main.cpp]=7)
+# shellcheck disable=SC2034
+for family in run lock task doctor sidecar completion; do cli_level[$family]=6; done
+declare -A rpc_level=([posix]=1 [json]=2 [protocol]=3 [session]=4 [methods]=5 [transport]=6)
+
+# judge_folder FILE INCLUDE: whether one of ours in cli/ or rpc/ includes one of ours from above or beside it.
+judge_folder() {
+  local tree=${1%%/*} from=${1#*/} to=${2//\"/}
+  local -n level=${tree}_level
+  from=${from%%/*}
+  if [[ $tree == cli && $to == rpc/* ]]; then
+    to=${to#rpc/}
+    [[ -n ${rpc_level[${to%%/*}]-} ]] || why="not a folder of rpc/ that this check knows"
+    return
+  fi
+  [[ $tree == cli || $to == rpc/* ]] || why="rpc includes <holdfast/...>, Asio, nlohmann and itself"
+  to=${to#rpc/}
+  to=${to%%/*}
+  if [[ -z ${level[$to]-} ]]; then
+    why=${why:-"not a folder of $tree/ that this check knows"}
+  elif [[ $from != "$to" && ${level[$from]-0} -le ${level[$to]} ]]; then
+    why="$tree/$from includes folders below it only"
+  fi
+}
 
 # One include is judged by setting `why` when it is wrong.
 judge() {
@@ -29,27 +59,43 @@ judge() {
     src/core/*)
       [[ $what =~ $standard || $what =~ $values || $what == '"core/'* || $what == "<openssl/evp.h>" ||
         $what == "<utf8proc.h>" || $what == "<nlohmann/json.hpp>" ]] || why="core includes the standard library, value headers and core"
+      [[ $file != *_decisions.?pp || ! $what =~ $contracts ]] || why=
       [[ ! $what =~ ^\<(thread|mutex|shared_mutex|condition_variable|future|iostream|fstream|filesystem)\>$ ]] ||
         why="core is pure: no threads, no I/O"
       ;;
-    src/sys/*)
-      [[ ! $what =~ $internal || $what =~ ^\"(core|sys)/ ]] || why="sys includes core, sys and public headers"
-      [[ ! $what =~ $policies && ! $what =~ $engines ]] || why="sys knows neither engines nor policies"
+    src/os/*)
+      [[ ! $what =~ $internal || $what =~ ^\"(core|os)/ ]] || why="os includes core, os and public headers"
+      [[ ! $what =~ $policies && ! $what =~ $engines ]] || why="os knows neither engines nor policies"
+      ;;
+    src/runtime/*)
+      [[ ! $what =~ $internal || $what =~ ^\"(core|os|runtime)/ ]] || why="runtime includes core, os and itself"
+      [[ ! $what =~ $policies && ! $what =~ $engines ]] || why="runtime knows neither engines nor policies"
+      ;;
+    src/waiting/*)
+      [[ ! $what =~ $internal || $what =~ ^\"(core|os|runtime|waiting)/ ]] || why="waiting includes core, os, runtime and itself"
+      [[ ! $what =~ $policies && ! $what =~ $engines ]] || why="waiting knows neither engines nor policies"
       ;;
     src/engine/*)
       local engine=${file#src/engine/}
       engine=${engine%%/*}
-      [[ ! $what =~ $internal || $what =~ ^\"(core|sys|embedded|engine/$engine)/ ]] ||
-        why="engine $engine includes core, sys and itself"
+      [[ ! $what =~ $internal || $what =~ ^\"(core|os|runtime|waiting|embedded|engine/$engine)/ ]] ||
+        why="engine $engine includes core, os, runtime, waiting and itself"
       [[ ! $what =~ $policies ]] || why="an engine knows no policy"
       [[ ! $what =~ $engines || $what == "<holdfast/$engine.hpp>" ]] || why="an engine knows no other"
       ;;
-    src/flow/* | src/locks/* | src/tasks/* | src/decorate/*)
+    src/locks/* | src/tasks/* | src/decorate/*)
+      [[ $file != src/locks/* || $what != '"tasks/'* ]] || why="tasks stand on locks, not the other way round"
+      [[ $file == src/decorate/* || $what != '"decorate/'* ]] || why="policies do not know who observes them"
       [[ $what != '"engine/'* && ! $what =~ $engines ]] || why="policies know the contracts, not the engines"
-      [[ $file != src/decorate/* || ! $what =~ ^\"(locks|tasks|flow)/ && ! $what =~ $policies ]] ||
+      [[ $file != src/decorate/* || ! $what =~ ^\"(locks|tasks)/ && ! $what =~ $policies ]] ||
         why="a decorator knows the contracts, not the policies"
       ;;
-    cli/* | examples/* | bench/*)
+    src/*/*)
+      why="a directory that this check does not know: say here what it may include"
+      ;;
+    cli/* | rpc/* | examples/* | bench/*)
+      [[ $what != '"'* || $file != @(cli|rpc)/* ]] || judge_folder "$file" "$what"
+      [[ $file != rpc/* || $what != "<CLI/"* ]] || why="the option parser is the command line's"
       [[ ! $what =~ $internal && $what != *..* ]] || why="only <holdfast/...> of ours, as any user"
       ;;
   esac
@@ -66,16 +112,16 @@ judge() {
     *) [[ ! $what =~ ^\<openssl/(ssl|bio|err|x509.*)\.h ]] || why="TLS is engine/redis/conn/stream's" ;;
   esac
   case $file in
-    cli/* | bench/* | examples/*) ;;
+    rpc/* | bench/* | examples/*) ;;
     *) [[ $what != "<asio"* ]] || why="Asio is for those who ask for it" ;;
   esac
   case $file in
-    src/engine/redis/conn/stream* | cli/* | bench/* | examples/*) ;;
+    src/engine/redis/conn/stream* | rpc/* | cli/* | bench/* | examples/*) ;;
     *) [[ ! $what =~ ^\<(sys/(socket|un)|netinet/.*|arpa/.*|netdb)\.h\>$ ]] || why="sockets are engine/redis/conn/stream's" ;;
   esac
   case $file in
     src/*_loop.* | src/*_fsm.* | src/*/wire/* | src/*/topology/*)
-      [[ ! $what =~ $blocking && $what != '"sys/'* ]] || why="a pure machine: no threads, no clock, no I/O"
+      [[ ! $what =~ $blocking && ! $what =~ ^\"(os|runtime|waiting)/ ]] || why="a pure machine: no threads, no clock, no I/O"
       ;;
   esac
 }
@@ -87,7 +133,7 @@ complain() {
 }
 
 dirs=()
-for dir in include src cli examples bench; do
+for dir in include src rpc cli examples bench; do
   [[ ! -d $dir ]] || dirs+=("$dir")
 done
 
@@ -100,11 +146,28 @@ while IFS=: read -r file line text; do
   [[ -z $why ]] || complain "$file:$line: $what: $why"
 done < <(grep -rnE --include='*.[ch]pp' '^[[:space:]]*#[[:space:]]*include' "${dirs[@]}")
 
+# Every source is in a folder that has a level.
+for tree in cli rpc; do
+  [[ -d $tree ]] || continue
+  declare -n known=${tree}_level
+  while IFS= read -r file; do
+    folder=${file#*/}
+    folder=${folder%/*}  # main.cpp stays
+    [[ -n ${known[$folder]-} ]] || complain "$file:1: $tree/$folder has no level in this check"
+  done < <(find "$tree" -name '*.[ch]pp')
+  unset -n known
+done
+
 # Core and the machines are told the time and what happened; they neither ask nor wait.
 while IFS= read -r hit; do
   complain "$hit: pure code asks for the time or waits"
 done < <(find src \( -path "src/core/*" -o -name '*_loop.*' -o -name '*_fsm.*' -o -path '*/wire/*' -o -path '*/topology/*' \) -type f \
   -exec grep -HnE '::now\(|\bclock_gettime\(|\bsleep_(for|until)\(|\bstd::j?thread\b' {} +)
+
+# A decision sees the requests and outcomes of the contracts, not a backend.
+while IFS= read -r hit; do
+  complain "$hit: core calls no backend: it decides about values"
+done < <(grep -rnE --include='*_decisions.?pp' '\b(LockBackend|StorageBackend|Watch|IdleIo|Done|Completion)\b' src || true)
 
 if [[ $count -eq 0 ]]; then
   complain "no #include found below $1: nothing was checked"

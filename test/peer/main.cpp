@@ -27,11 +27,10 @@ class Peer {
     if (op == "lookup") return lookup(ask);
     if (op == "list") return list(ask);
     if (op == "watch") {
-      watches_[ask.at("watch")] = backend_.watch(to_key(ask.at("key")));
+      watches_[ask.at("watch")] = watch_of(backend_, to_key(ask.at("key")));
       return json::object();
     }
-    if (op == "wait")
-      return {{"woken", watches_.at(ask.at("watch"))->wait_until(to_time(ask.at("until")), {})}};
+    if (op == "wait") return {{"woken", wait_until(*watches_.at(ask.at("watch")), to_time(ask.at("until")))}};
     if (op == "begin_wait") return begin_wait(ask);
     if (op == "stop_waiting") waits_.at(ask.at("watch"))->stop.request_stop();
     if (op == "ended") {
@@ -54,8 +53,8 @@ class Peer {
     const auto wait = std::make_shared<Wait>();
     waits_[ask.at("watch")] = wait;
     watches_.at(ask.at("watch"))
-        ->begin_wait(to_time(ask.at("look_again")), to_time(ask.at("deadline")), wait->stop.get_token(),
-                     [wait](const Result<bool>& woken) { wait->woken = *woken ? 1 : 0; });
+        ->wait(to_time(ask.at("look_again")), to_time(ask.at("deadline")), wait->stop.get_token(),
+               [wait](const Result<bool>& woken) { wait->woken = *woken ? 1 : 0; });
     return json::object();
   }
 

@@ -29,11 +29,12 @@ class Bridge {
 
   [[nodiscard]] Engine& engine() const noexcept { return *engine_; }
 
-  /// `operation` is a member function of the engine.
-  template <class T, class Operation, class Request>
-  void call(Operation operation, Request request, std::stop_token stop, Done<T> done) {
-    if (!thread_.is_home()) {
-      return std::invoke(operation, *engine_, std::move(request), std::move(stop), std::move(done));
+  template <class Request>
+  void call(Request request, std::stop_token stop, Done<typename Request::Outcome> done) {
+    using T = typename Request::Outcome;
+    // Watching has a thread of the engine's already.
+    if (!thread_.in_own_process() || std::is_same_v<T, std::unique_ptr<Watch>>) {
+      return engine_->submit(std::move(request), std::move(stop), std::move(done));
     }
     auto& context = thread_.context();
     const auto cancellation = std::make_shared<StopToSlot>(context);
@@ -41,7 +42,7 @@ class Bridge {
         context.get_executor(),
         [&](std::stop_token inner, Done<T> answered) {
           if (stop.stop_requested()) cancellation->emit();
-          std::invoke(operation, *engine_, std::move(request), std::move(inner), std::move(answered));
+          engine_->submit(std::move(request), std::move(inner), std::move(answered));
         },
         asio::bind_cancellation_slot(
             cancellation->slot(),
@@ -59,7 +60,7 @@ class Bridge {
   std::shared_ptr<Engine> engine_;  ///< ends first: with it, what is pending
 };
 
-class AsioLockBackend final : public LockBackend {
+class AsioLockBackend final : public Intercepting<AsioLockBackend, LockBackend> {
  public:
   explicit AsioLockBackend(std::shared_ptr<LockBackend> engine) : bridge_(std::move(engine)) {}
 
@@ -67,78 +68,25 @@ class AsioLockBackend final : public LockBackend {
     return bridge_.engine().capabilities();
   }
   [[nodiscard]] std::string authority() const override { return bridge_.engine().authority(); }
-  void acquire(AcquireRequest request, std::stop_token stop, Done<AcquireOutcome> done) override {
-    bridge_.call(&LockBackend::acquire, std::move(request), std::move(stop), std::move(done));
-  }
-  void release(ReleaseRequest request, std::stop_token stop, Done<ReleaseOutcome> done) override {
-    bridge_.call(&LockBackend::release, std::move(request), std::move(stop), std::move(done));
-  }
-  void extend(ExtendRequest request, std::stop_token stop, Done<ExtendOutcome> done) override {
-    bridge_.call(&LockBackend::extend, std::move(request), std::move(stop), std::move(done));
-  }
-  void is_locked(IsLockedRequest request, std::stop_token stop, Done<bool> done) override {
-    bridge_.call(&LockBackend::is_locked, std::move(request), std::move(stop), std::move(done));
-  }
-  void lookup(LookupRequest request, std::stop_token stop, Done<std::optional<LockRecord>> done) override {
-    bridge_.call(&LockBackend::lookup, std::move(request), std::move(stop), std::move(done));
-  }
-  void list(ListRequest request, std::stop_token stop, Done<LockPage> done) override {
-    bridge_.call(&LockBackend::list, std::move(request), std::move(stop), std::move(done));
-  }
-  [[nodiscard]] std::unique_ptr<Watch> watch(const LockKey& key, BootTime deadline,
-                                             std::stop_token stop) override {
-    return bridge_.engine().watch(key, deadline, std::move(stop));
-  }
-  void begin_watch(const LockKey& key, BootTime deadline, std::stop_token stop,
-                   Done<std::unique_ptr<Watch>> done) override {
-    bridge_.engine().begin_watch(key, deadline, std::move(stop), std::move(done));
+  template <class Request>
+  void intercept(Request request, std::stop_token stop, Done<typename Request::Outcome> done) {
+    bridge_.call(std::move(request), std::move(stop), std::move(done));
   }
 
  private:
   Bridge<LockBackend> bridge_;
 };
 
-class AsioStorageBackend final : public StorageBackend {
+class AsioStorageBackend final : public Intercepting<AsioStorageBackend, StorageBackend> {
  public:
   explicit AsioStorageBackend(std::shared_ptr<StorageBackend> engine) : bridge_(std::move(engine)) {}
 
   [[nodiscard]] std::string_view name() const noexcept override { return bridge_.engine().name(); }
   [[nodiscard]] bool blocks() const noexcept override { return bridge_.engine().blocks(); }
   [[nodiscard]] std::int64_t now_ms() const override { return bridge_.engine().now_ms(); }
-  void get(GetRecord request, std::stop_token stop, Done<std::optional<StoredRecord>> done) override {
-    bridge_.call(&StorageBackend::get, std::move(request), std::move(stop), std::move(done));
-  }
-  void create(CreateRecord request, std::stop_token stop, Done<CreateOutcome> done) override {
-    bridge_.call(&StorageBackend::create, std::move(request), std::move(stop), std::move(done));
-  }
-  void put(PutRecord request, std::stop_token stop, Done<PutOutcome> done) override {
-    bridge_.call(&StorageBackend::put, std::move(request), std::move(stop), std::move(done));
-  }
-  void remove(RemoveRecord request, std::stop_token stop, Done<RemoveOutcome> done) override {
-    bridge_.call(&StorageBackend::remove, std::move(request), std::move(stop), std::move(done));
-  }
-  void guard(GuardRecord request, std::stop_token stop, Done<GuardOutcome> done) override {
-    bridge_.call(&StorageBackend::guard, std::move(request), std::move(stop), std::move(done));
-  }
-  void rebind(RebindRecord request, std::stop_token stop, Done<RebindOutcome> done) override {
-    bridge_.call(&StorageBackend::rebind, std::move(request), std::move(stop), std::move(done));
-  }
-  void list(ListRecords request, std::stop_token stop, Done<RecordPage> done) override {
-    bridge_.call(&StorageBackend::list, std::move(request), std::move(stop), std::move(done));
-  }
-  void list_owners(ListOwners request, std::stop_token stop, Done<OwnerPage> done) override {
-    bridge_.call(&StorageBackend::list_owners, std::move(request), std::move(stop), std::move(done));
-  }
-  void cleanup_expired(CleanupRecords request, std::stop_token stop, Done<std::size_t> done) override {
-    bridge_.call(&StorageBackend::cleanup_expired, std::move(request), std::move(stop), std::move(done));
-  }
-  [[nodiscard]] std::unique_ptr<Watch> watch(const RecordKey& key, BootTime deadline,
-                                             std::stop_token stop) override {
-    return bridge_.engine().watch(key, deadline, std::move(stop));
-  }
-  void begin_watch(const RecordKey& key, BootTime deadline, std::stop_token stop,
-                   Done<std::unique_ptr<Watch>> done) override {
-    bridge_.engine().begin_watch(key, deadline, std::move(stop), std::move(done));
+  template <class Request>
+  void intercept(Request request, std::stop_token stop, Done<typename Request::Outcome> done) {
+    bridge_.call(std::move(request), std::move(stop), std::move(done));
   }
 
  private:

@@ -5,7 +5,7 @@ namespace holdfast::test {
 AsioThread::AsioThread() : thread_([context = context_] { context->run(); }) {}
 
 AsioThread::~AsioThread() {
-  if (!is_home()) {
+  if (!in_own_process()) {
     // Nothing of it is usable: the thread is the parent's.
     new std::thread(std::move(thread_));
     new std::shared_ptr<asio::io_context>(std::move(context_));

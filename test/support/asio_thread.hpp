@@ -12,7 +12,7 @@
 #include <stop_token>
 #include <thread>
 
-#include "sys/process.hpp"
+#include "os/process.hpp"
 
 namespace holdfast::test {
 
@@ -29,7 +29,7 @@ class AsioThread {
   [[nodiscard]] asio::io_context::executor_type executor() noexcept { return context_->get_executor(); }
   [[nodiscard]] std::thread::id id() const noexcept { return thread_.get_id(); }
   /// False in a forked child, where the thread is not.
-  [[nodiscard]] bool is_home() const noexcept { return home_.is_here(); }
+  [[nodiscard]] bool in_own_process() const noexcept { return process_.is_current(); }
 
   /// Begins an operation, `begin(token)`, and returns what it completes with; throws its error. A stop
   /// request is a signal on its cancellation slot.
@@ -67,7 +67,7 @@ class AsioThread {
   }
 
  private:
-  const sys::Birthplace home_;
+  const os::ProcessIdentity process_;
   std::shared_ptr<asio::io_context> context_ = std::make_shared<asio::io_context>();
   asio::executor_work_guard<asio::io_context::executor_type> work_{context_->get_executor()};
   std::thread thread_;

@@ -4,7 +4,7 @@
 #include <map>
 #include <mutex>
 
-#include "locks/await.hpp"
+#include "runtime/await.hpp"
 
 namespace holdfast::test {
 namespace {
@@ -32,7 +32,9 @@ class Holder {
   std::optional<HolderProof> proof(const LockId& id, const std::optional<std::string>& key) {
     const std::lock_guard lock(mutex_);
     const auto at = grants_.find(std::string(id.str()));
-    if (at == grants_.end() || !at->second || (key && *key != at->second->key)) return std::nullopt;
+    if (at == grants_.end() || !at->second || (key && LockKey::parse(*key)->str() != at->second->key)) {
+      return std::nullopt;
+    }
     auto proof = at->second->proof;
     proof.lost = BootClock::now() >= proof.until;
     return proof;
@@ -64,17 +66,18 @@ Ttl ttl(milliseconds length) {
 }
 
 Result<AcquireOutcome> try_acquire(LockBackend& backend, AcquireRequest request, std::stop_token stop) {
-  return locks::acquire(backend, std::move(request), std::move(stop));
+  const BootTime sent = BootClock::now();
+  auto result = runtime::await(backend, request, std::move(stop));
+  const auto* granted = result ? std::get_if<Granted>(&*result) : nullptr;
+  if (granted != nullptr)
+    holder().granted(request.id, request.key.str(), *granted, sent + request.ttl.length());
+  return result;
 }
 
 Result<AcquireOutcome> try_acquire(LockBackend& backend, const LockId& id, std::string_view name,
                                    milliseconds length) {
-  const BootTime sent = BootClock::now();
-  auto result = try_acquire(
-      backend, {.id = id, .key = key(name), .ttl = ttl(length), .durability = Durability::process});
-  const auto* granted = result ? std::get_if<Granted>(&*result) : nullptr;
-  if (granted != nullptr) holder().granted(id, name, *granted, sent + length);
-  return result;
+  return try_acquire(backend,
+                     {.id = id, .key = key(name), .ttl = ttl(length), .durability = Durability::process});
 }
 
 std::optional<Granted> acquire(LockBackend& backend, const LockId& id, std::string_view name,
@@ -85,7 +88,7 @@ std::optional<Granted> acquire(LockBackend& backend, const LockId& id, std::stri
 }
 
 Result<ReleaseOutcome> try_release(LockBackend& backend, ReleaseRequest request, std::stop_token stop) {
-  return locks::release(backend, std::move(request), std::move(stop));
+  return runtime::await(backend, std::move(request), std::move(stop));
 }
 
 std::optional<Absence> release(LockBackend& backend, const LockId& id, std::optional<std::string> name) {
@@ -102,7 +105,7 @@ std::optional<Absence> release(LockBackend& backend, const LockId& id, std::opti
 }
 
 Result<ExtendOutcome> try_extend(LockBackend& backend, ExtendRequest request, std::stop_token stop) {
-  return locks::extend(backend, std::move(request), std::move(stop));
+  return runtime::await(backend, std::move(request), std::move(stop));
 }
 
 std::variant<Extended, Absence> extend(LockBackend& backend, const LockId& id,
@@ -117,22 +120,27 @@ std::variant<Extended, Absence> extend(LockBackend& backend, const LockId& id,
 }
 
 bool is_locked(LockBackend& backend, std::string_view name) {
-  return locks::await<bool>(backend,
-                            [&](auto done) { backend.is_locked({.key = key(name)}, {}, std::move(done)); })
-      .value_or_throw();
+  return runtime::await(backend, IsLockedRequest{.key = key(name)}).value_or_throw();
 }
 
 std::optional<LockRecord> lookup(LockBackend& backend, std::string_view name) {
-  return locks::lookup(backend, {.what = key(name)}).value_or_throw();
+  return runtime::await(backend, LookupRequest{.what = key(name)}).value_or_throw();
 }
 
 std::optional<LockRecord> lookup(LockBackend& backend, const LockId& id) {
-  return locks::lookup(backend, {.what = id}).value_or_throw();
+  return runtime::await(backend, LookupRequest{.what = id}).value_or_throw();
 }
 
 Result<LockPage> list(LockBackend& backend, ListRequest request) {
-  return locks::await<LockPage>(backend,
-                                [&](auto done) { backend.list(std::move(request), {}, std::move(done)); });
+  return runtime::await(backend, std::move(request));
+}
+
+std::unique_ptr<Watch> watch_of(LockBackend& backend, const LockKey& key) {
+  return runtime::await(backend, WatchRequest{.key = key}).value_or_throw();
+}
+
+bool wait_until(Watch& watch, BootTime deadline, std::stop_token stop) {
+  return runtime::await(watch, deadline, deadline, std::move(stop));
 }
 
 }  // namespace holdfast::test

@@ -31,5 +31,9 @@ bool is_locked(LockBackend& backend, std::string_view key);
 std::optional<LockRecord> lookup(LockBackend& backend, std::string_view key);
 std::optional<LockRecord> lookup(LockBackend& backend, const LockId& id);
 Result<LockPage> list(LockBackend& backend, ListRequest request = {});
+/// Null if the engine cannot wake waiters.
+std::unique_ptr<Watch> watch_of(LockBackend& backend, const LockKey& key);
+/// Whether the watch was woken by then.
+bool wait_until(Watch& watch, BootTime deadline, std::stop_token stop = {});
 
 }  // namespace holdfast::test

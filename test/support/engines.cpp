@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "engine/sqlite/storage.hpp"
+#include "engine/sqlite/backends.hpp"
 #include "support/acl_user.hpp"
 #include "support/asio_backend.hpp"
 #include "support/instrumented.hpp"

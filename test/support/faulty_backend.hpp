@@ -5,11 +5,13 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <thread>
+#include <type_traits>
 
 namespace holdfast::test {
 
 /// An engine whose wire is bad: each planned fault strikes one operation of its kind, in order.
-class FaultyBackend final : public LockBackend {
+class FaultyBackend final : public Intercepting<FaultyBackend, LockBackend> {
  public:
   enum class Operation { acquire, release, extend };
   enum class Fault {
@@ -26,6 +28,8 @@ class FaultyBackend final : public LockBackend {
   void plan(Operation operation, Fault fault, int times = 1);
   /// How often the operation was called, struck or not.
   [[nodiscard]] int calls(Operation operation) const;
+  /// When it was called first, or the epoch.
+  [[nodiscard]] BootTime first_call(Operation operation) const;
 
   /// The last release that it was asked for.
   [[nodiscard]] ReleaseRequest last_release() const;
@@ -36,30 +40,52 @@ class FaultyBackend final : public LockBackend {
     return capabilities;
   }
   [[nodiscard]] std::string authority() const override { return inner_->authority(); }
-  void acquire(AcquireRequest request, std::stop_token stop, Done<AcquireOutcome> done) override;
-  void release(ReleaseRequest request, std::stop_token stop, Done<ReleaseOutcome> done) override;
-  void extend(ExtendRequest request, std::stop_token stop, Done<ExtendOutcome> done) override;
-  void is_locked(IsLockedRequest request, std::stop_token stop, Done<bool> done) override;
-  void lookup(LookupRequest request, std::stop_token stop, Done<std::optional<LockRecord>> done) override;
-  void list(ListRequest request, std::stop_token stop, Done<LockPage> done) override;
-  [[nodiscard]] std::unique_ptr<Watch> watch(const LockKey& key, BootTime deadline,
-                                             std::stop_token stop) override {
-    return inner_->watch(key, deadline, std::move(stop));
-  }
-  void begin_watch(const LockKey& key, BootTime deadline, std::stop_token stop,
-                   Done<std::unique_ptr<Watch>> done) override {
-    inner_->begin_watch(key, deadline, std::move(stop), std::move(done));
+
+  template <class Request>
+  void intercept(Request request, std::stop_token stop, Done<typename Request::Outcome> done) {
+    if constexpr (std::is_same_v<Request, ReleaseRequest>) {
+      const std::lock_guard lock(mutex_);
+      last_release_ = request;
+    }
+    const BootTime deadline = request.deadline;
+    const auto send = [&](Done<typename Request::Outcome> to) {
+      inner_->submit(std::move(request), std::move(stop), std::move(to));
+    };
+    switch (next<Request>()) {
+      case Fault::hangs_for_a_second:
+        std::this_thread::sleep_for(std::chrono::seconds(1));
+        return send(std::move(done));
+      case Fault::none:
+        return send(std::move(done));
+      case Fault::not_sent:
+        return done(Error(ErrorCode::ServiceUnavailable, "planned: not sent"));
+      case Fault::refused_auth:
+        return done(Error(ErrorCode::AuthFailed, "planned: refused"));
+      case Fault::answer_lost:
+        send([](const Result<typename Request::Outcome>&) {});
+        return done(Error(ErrorCode::ServiceUnavailable, "planned: answer lost"));
+      case Fault::never_answered:
+        send([](const Result<typename Request::Outcome>&) {});
+        while (BootClock::now() < deadline) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        return done(Error(ErrorCode::NetworkTimeout, "planned: never answered"));
+    }
   }
 
  private:
   struct Plan {
     std::deque<Fault> faults;
     int calls = 0;
+    BootTime first_call{};
   };
   Plan& plan_of(Operation operation) { return plans_[static_cast<std::size_t>(operation)]; }
   Fault next(Operation operation);
-  template <class T, class Send>
-  void strike(Operation operation, BootTime deadline, Done<T> done, Send send);
+  template <class Request>
+  Fault next() {
+    if constexpr (std::is_same_v<Request, AcquireRequest>) return next(Operation::acquire);
+    if constexpr (std::is_same_v<Request, ReleaseRequest>) return next(Operation::release);
+    if constexpr (std::is_same_v<Request, ExtendRequest>) return next(Operation::extend);
+    return Fault::none;
+  }
 
   std::shared_ptr<LockBackend> inner_;
   mutable std::mutex mutex_;

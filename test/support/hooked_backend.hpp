@@ -4,12 +4,13 @@
 #include <holdfast/lock_backend.hpp>
 #include <memory>
 #include <mutex>
+#include <type_traits>
 #include <vector>
 
 namespace holdfast::test {
 
 /// An engine every operation of which goes through a hook first, which sends it on when and where it wants.
-class HookedBackend final : public LockBackend {
+class HookedBackend final : public Intercepting<HookedBackend, LockBackend> {
  public:
   using Hook = std::function<void(std::function<void()> send)>;
 
@@ -28,39 +29,21 @@ class HookedBackend final : public LockBackend {
     return capabilities;
   }
   [[nodiscard]] std::string authority() const override { return inner_->authority(); }
-  void acquire(AcquireRequest request, std::stop_token stop, Done<AcquireOutcome> done) override {
-    pass(&LockBackend::acquire, std::move(request), std::move(stop), std::move(done));
-  }
-  void release(ReleaseRequest request, std::stop_token stop, Done<ReleaseOutcome> done) override {
-    pass(&LockBackend::release, std::move(request), std::move(stop), std::move(done));
-  }
-  void extend(ExtendRequest request, std::stop_token stop, Done<ExtendOutcome> done) override {
-    pass(&LockBackend::extend, std::move(request), std::move(stop), std::move(done));
-  }
-  void is_locked(IsLockedRequest request, std::stop_token stop, Done<bool> done) override {
-    pass(&LockBackend::is_locked, std::move(request), std::move(stop), std::move(done));
-  }
-  void lookup(LookupRequest request, std::stop_token stop, Done<std::optional<LockRecord>> done) override {
-    pass(&LockBackend::lookup, std::move(request), std::move(stop), std::move(done));
-  }
-  void list(ListRequest request, std::stop_token stop, Done<LockPage> done) override {
-    pass(&LockBackend::list, std::move(request), std::move(stop), std::move(done));
-  }
-  [[nodiscard]] std::unique_ptr<Watch> watch(const LockKey& key, BootTime deadline,
-                                             std::stop_token stop) override {
-    return inner_->watch(key, deadline, std::move(stop));
-  }
 
- private:
-  template <class Operation, class Request, class T>
-  void pass(Operation operation, Request request, std::stop_token stop, Done<T> done) {
+  template <class Request>
+  void intercept(Request request, std::stop_token stop, Done<typename Request::Outcome> done) {
+    // Watching is not what is held up.
+    if constexpr (std::is_same_v<Request, WatchRequest>) {
+      return inner_->submit(std::move(request), std::move(stop), std::move(done));
+    }
     if (options_.deaf) stop = {};
-    hook_([inner = inner_, operation, request = std::move(request), stop = std::move(stop),
-           done = std::make_shared<Done<T>>(std::move(done))] {
-      std::invoke(operation, *inner, request, stop, std::move(*done));
+    hook_([inner = inner_, request = std::move(request), stop = std::move(stop),
+           done = std::make_shared<Done<typename Request::Outcome>>(std::move(done))] {
+      inner->submit(request, stop, std::move(*done));
     });
   }
 
+ private:
   const std::shared_ptr<LockBackend> inner_;
   const Hook hook_;
   const Options options_;

@@ -10,9 +10,9 @@
 #include <stdexcept>
 #include <thread>
 
+#include "runtime/operation.hpp"
 #include "support/paths.hpp"
 #include "support/peer_protocol.hpp"
-#include "sys/operation.hpp"
 
 namespace holdfast::test {
 namespace {
@@ -69,19 +69,9 @@ class PeerWatch final : public Watch {
   PeerWatch(std::shared_ptr<Line> line, int number) : line_(std::move(line)), number_(number) {}
   ~PeerWatch() override { line_->ask({{"op", "unwatch"}, {"watch", number_}}); }
 
-  bool wait(BootTime look_again_at, BootTime latest, const std::stop_token& stop) override {
-    const BootTime deadline = std::min(look_again_at, latest);
-    // The peer knows nothing of our stop token: ask in slices.
-    while (!stop.stop_requested() && BootClock::now() < deadline) {
-      const auto slice = std::min(deadline, BootClock::now() + std::chrono::milliseconds(20));
-      if (line_->ask({{"op", "wait"}, {"watch", number_}, {"until", peer::to_json(slice)}}).at("woken"))
-        return true;
-    }
-    return false;
-  }
-  /// The peer waits without a thread. Here one asks it now and then how that goes.
-  void begin_wait(BootTime look_again_at, BootTime deadline, std::stop_token stop,
-                  Done<bool> woken) override {
+  void wait(BootTime look_again_at, BootTime deadline, std::stop_token stop, Done<bool> woken) override {
+    if (woken.is_awaited()) return woken(sleep_until(std::min(look_again_at, deadline), stop));
+    // The peer waits without a thread. Here one asks it now and then how that goes.
     line_->ask({{"op", "begin_wait"},
                 {"watch", number_},
                 {"look_again", peer::to_json(look_again_at)},
@@ -100,6 +90,16 @@ class PeerWatch final : public Watch {
   void pass_on() noexcept override { line_->ask({{"op", "pass_on"}, {"watch", number_}}); }
 
  private:
+  bool sleep_until(BootTime deadline, const std::stop_token& stop) {
+    // The peer knows nothing of our stop token: ask in slices.
+    while (!stop.stop_requested() && BootClock::now() < deadline) {
+      const auto slice = std::min(deadline, BootClock::now() + std::chrono::milliseconds(20));
+      if (line_->ask({{"op", "wait"}, {"watch", number_}, {"until", peer::to_json(slice)}}).at("woken"))
+        return true;
+    }
+    return false;
+  }
+
   std::shared_ptr<Line> line_;
   int number_;
 };
@@ -113,7 +113,7 @@ class PeerBackend final : public LockBackend {
     return line_->ask({{"op", "authority"}}).at("authority");
   }
 
-  void acquire(AcquireRequest request, std::stop_token stop, Done<AcquireOutcome> done) override {
+  void submit(AcquireRequest request, std::stop_token stop, Done<AcquireOutcome> done) override {
     ask<AcquireOutcome>(request.deadline, stop, std::move(done),
                         {{"op", "acquire"},
                          {"id", request.id.str()},
@@ -132,7 +132,7 @@ class PeerBackend final : public LockBackend {
                         });
   }
 
-  void release(ReleaseRequest request, std::stop_token stop, Done<ReleaseOutcome> done) override {
+  void submit(ReleaseRequest request, std::stop_token stop, Done<ReleaseOutcome> done) override {
     ask<ReleaseOutcome>(request.deadline, stop, std::move(done),
                         {{"op", "release"},
                          {"lock", peer::to_json(request.lock)},
@@ -145,7 +145,7 @@ class PeerBackend final : public LockBackend {
                         });
   }
 
-  void extend(ExtendRequest request, std::stop_token stop, Done<ExtendOutcome> done) override {
+  void submit(ExtendRequest request, std::stop_token stop, Done<ExtendOutcome> done) override {
     ask<ExtendOutcome>(request.deadline, stop, std::move(done),
                        {{"op", "extend"},
                         {"lock", peer::to_json(request.lock)},
@@ -159,13 +159,13 @@ class PeerBackend final : public LockBackend {
                        });
   }
 
-  void is_locked(IsLockedRequest request, std::stop_token stop, Done<bool> done) override {
+  void submit(IsLockedRequest request, std::stop_token stop, Done<bool> done) override {
     ask<bool>(request.deadline, stop, std::move(done),
               {{"op", "is_locked"}, {"key", peer::to_json(request.key)}},
               [](const json& answer) { return answer.at("locked").get<bool>(); });
   }
 
-  void lookup(LookupRequest request, std::stop_token stop, Done<std::optional<LockRecord>> done) override {
+  void submit(LookupRequest request, std::stop_token stop, Done<std::optional<LockRecord>> done) override {
     json question{{"op", "lookup"}};
     if (const auto* id = std::get_if<LockId>(&request.what)) {
       question["id"] = id->str();
@@ -179,7 +179,7 @@ class PeerBackend final : public LockBackend {
                                    });
   }
 
-  void list(ListRequest request, std::stop_token stop, Done<LockPage> done) override {
+  void submit(ListRequest request, std::stop_token stop, Done<LockPage> done) override {
     ask<LockPage>(request.deadline, stop, std::move(done),
                   {{"op", "list"}, {"cursor", peer::bytes_to_hex(request.cursor)}, {"limit", request.limit}},
                   [](const json& answer) {
@@ -190,16 +190,16 @@ class PeerBackend final : public LockBackend {
                   });
   }
 
-  [[nodiscard]] std::unique_ptr<Watch> watch(const LockKey& key, BootTime, std::stop_token) override {
+  void submit(WatchRequest request, std::stop_token, Done<std::unique_ptr<Watch>> done) override {
     const int number = ++watches_;
-    line_->ask({{"op", "watch"}, {"watch", number}, {"key", peer::to_json(key)}});
-    return std::make_unique<PeerWatch>(line_, number);
+    line_->ask({{"op", "watch"}, {"watch", number}, {"key", peer::to_json(request.key)}});
+    done(std::make_unique<PeerWatch>(line_, number));
   }
 
  private:
   template <class T, class Read>
   void ask(BootTime deadline, const std::stop_token& stop, Done<T> done, const json& question, Read read) {
-    if (auto refused = sys::refuse_before_start(deadline, stop)) return done(*refused);
+    if (auto refused = runtime::refuse_before_start(deadline, stop)) return done(*refused);
     const json answer = line_->ask(question);
     if (answer.contains("error")) return done(peer::to_error(answer));
     done(Result<T>(read(answer)));

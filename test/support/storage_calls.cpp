@@ -2,7 +2,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/await.hpp"
 #include "core/rfc3339.hpp"
 
 namespace holdfast::test {
@@ -29,42 +28,8 @@ FencingToken token(std::uint64_t fence, std::string_view lock_key, std::string_v
           .fence = Fence::of(fence).value_or_throw()};
 }
 
-Result<std::optional<StoredRecord>> call(StorageBackend& backend, GetRecord request, std::stop_token stop) {
-  return core::await<std::optional<StoredRecord>>(
-      backend, [&](auto done) { backend.get(std::move(request), std::move(stop), std::move(done)); });
-}
-Result<CreateOutcome> call(StorageBackend& backend, CreateRecord request, std::stop_token stop) {
-  return core::await<CreateOutcome>(
-      backend, [&](auto done) { backend.create(std::move(request), std::move(stop), std::move(done)); });
-}
-Result<PutOutcome> call(StorageBackend& backend, PutRecord request, std::stop_token stop) {
-  return core::await<PutOutcome>(
-      backend, [&](auto done) { backend.put(std::move(request), std::move(stop), std::move(done)); });
-}
-Result<RemoveOutcome> call(StorageBackend& backend, RemoveRecord request, std::stop_token stop) {
-  return core::await<RemoveOutcome>(
-      backend, [&](auto done) { backend.remove(std::move(request), std::move(stop), std::move(done)); });
-}
-Result<GuardOutcome> call(StorageBackend& backend, GuardRecord request, std::stop_token stop) {
-  return core::await<GuardOutcome>(
-      backend, [&](auto done) { backend.guard(std::move(request), std::move(stop), std::move(done)); });
-}
-Result<RebindOutcome> call(StorageBackend& backend, RebindRecord request, std::stop_token stop) {
-  return core::await<RebindOutcome>(
-      backend, [&](auto done) { backend.rebind(std::move(request), std::move(stop), std::move(done)); });
-}
-Result<RecordPage> call(StorageBackend& backend, ListRecords request, std::stop_token stop) {
-  return core::await<RecordPage>(
-      backend, [&](auto done) { backend.list(std::move(request), std::move(stop), std::move(done)); });
-}
-Result<OwnerPage> call(StorageBackend& backend, ListOwners request, std::stop_token stop) {
-  return core::await<OwnerPage>(
-      backend, [&](auto done) { backend.list_owners(std::move(request), std::move(stop), std::move(done)); });
-}
-Result<std::size_t> call(StorageBackend& backend, CleanupRecords request, std::stop_token stop) {
-  return core::await<std::size_t>(backend, [&](auto done) {
-    backend.cleanup_expired(std::move(request), std::move(stop), std::move(done));
-  });
+std::unique_ptr<Watch> watch_of(StorageBackend& backend, const RecordKey& key) {
+  return runtime::await(backend, WatchRecord{.key = key}).value_or_throw();
 }
 
 bool is_unknown(const Error& error) {

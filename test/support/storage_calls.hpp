@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/await.hpp"
+
 /// Short forms of the storage contract's operations for tests: blocking, with sensible defaults. Where there
 /// is no Result, a failure or a refusal that a test did not expect throws.
 namespace holdfast::test {
@@ -26,16 +28,12 @@ std::string record_text(const RecordParts& parts);
 FencingToken token(std::uint64_t fence, std::string_view lock_key = "lock",
                    std::string_view authority = "authority");
 
-Result<std::optional<StoredRecord>> call(StorageBackend& backend, GetRecord request,
-                                         std::stop_token stop = {});
-Result<CreateOutcome> call(StorageBackend& backend, CreateRecord request, std::stop_token stop = {});
-Result<PutOutcome> call(StorageBackend& backend, PutRecord request, std::stop_token stop = {});
-Result<RemoveOutcome> call(StorageBackend& backend, RemoveRecord request, std::stop_token stop = {});
-Result<GuardOutcome> call(StorageBackend& backend, GuardRecord request, std::stop_token stop = {});
-Result<RebindOutcome> call(StorageBackend& backend, RebindRecord request, std::stop_token stop = {});
-Result<RecordPage> call(StorageBackend& backend, ListRecords request, std::stop_token stop = {});
-Result<OwnerPage> call(StorageBackend& backend, ListOwners request, std::stop_token stop = {});
-Result<std::size_t> call(StorageBackend& backend, CleanupRecords request, std::stop_token stop = {});
+template <class Request>
+Result<typename Request::Outcome> call(StorageBackend& backend, Request request, std::stop_token stop = {}) {
+  return runtime::await(backend, std::move(request), std::move(stop));
+}
+/// Null if the engine cannot wake waiters.
+std::unique_ptr<Watch> watch_of(StorageBackend& backend, const RecordKey& key);
 
 /// An engine asked again because an answer was lost, and was refused: it cannot tell whether its first copy
 /// was carried out and somebody else came after it.

@@ -1,10 +1,10 @@
 // What is handed over to a thread of its own.
 
-#include "sys/courier.hpp"
+#include "runtime/courier.hpp"
 
 #include <gtest/gtest.h>
 
-namespace holdfast::sys {
+namespace holdfast::runtime {
 namespace {
 
 TEST(Courier, AFlushBeforeTheFirstItemDoesNotCostThatItem) {
@@ -24,4 +24,4 @@ TEST(Courier, AFlushBeforeTheFirstItemDoesNotCostThatItem) {
 }
 
 }  // namespace
-}  // namespace holdfast::sys
+}  // namespace holdfast::runtime

@@ -36,43 +36,5 @@ TEST(FenceGuard, FencesOfAnotherLockOrStoreAreNotCompared) {
   }
 }
 
-StoredRecord stored(std::uint64_t version, std::string incarnation,
-                    std::optional<FencingToken> guarded_by = std::nullopt) {
-  return {.data = {},
-          .version = version,
-          .incarnation = std::move(incarnation),
-          .guarded_by = std::move(guarded_by),
-          .origin = {}};
-}
-
-TEST(WriteRefusal, ComesFromTheFenceBeforeTheVersion) {
-  const auto there = stored(3, "one", token(5));
-  const ExpectedVersion wrong{.version = 2, .incarnation = {}};
-  EXPECT_TRUE(std::holds_alternative<StaleFence>(*refuse_write(there, token(4), wrong)));
-  EXPECT_TRUE(std::holds_alternative<WrongLock>(*refuse_write(there, token(4, "other"), wrong)));
-  EXPECT_TRUE(std::holds_alternative<VersionConflict>(*refuse_write(there, token(5), wrong)));
-}
-
-TEST(WriteRefusal, AWriteWithoutAFenceIsNotCheckedForOne) {
-  EXPECT_FALSE(refuse_write(stored(3, "one", token(5)), std::nullopt, std::nullopt));
-}
-
-TEST(WriteRefusal, AnotherVersionIsToldWithBothNumbers) {
-  const auto refusal = refuse_write(stored(3, "one"), std::nullopt, ExpectedVersion{.version = 2});
-  const auto& conflict = std::get<VersionConflict>(refusal.value());
-  EXPECT_EQ(conflict.expected, 2U);
-  EXPECT_EQ(conflict.actual, 3U);
-  EXPECT_FALSE(conflict.replaced);
-}
-
-TEST(WriteRefusal, TheSameVersionOfAnotherIncarnationIsAnotherRecord) {
-  const auto there = stored(1, "second");
-  const auto refusal =
-      refuse_write(there, std::nullopt, ExpectedVersion{.version = 1, .incarnation = "first"});
-  EXPECT_TRUE(std::get<VersionConflict>(refusal.value()).replaced);
-  EXPECT_FALSE(refuse_write(there, std::nullopt, ExpectedVersion{.version = 1, .incarnation = "second"}));
-  EXPECT_FALSE(refuse_write(there, std::nullopt, ExpectedVersion{.version = 1, .incarnation = {}}));
-}
-
 }  // namespace
 }  // namespace holdfast::core

@@ -8,11 +8,11 @@
 #include <latch>
 #include <thread>
 
-#include "flow/flow.hpp"
+#include "runtime/flow.hpp"
 #include "support/eventually.hpp"
 #include "support/hooked_backend.hpp"
 
-namespace holdfast::flow {
+namespace holdfast::runtime {
 namespace {
 
 using namespace std::chrono_literals;
@@ -105,10 +105,8 @@ TEST(Flow, AStopRequestEndsASleepThatHasNoEnd) {
 Op<int> many_steps(Flow flow, std::shared_ptr<LockBackend> backend) {
   int unlocked = 0;
   for (int i = 0; i < 100'000; ++i) {
-    const auto key = LockKey::parse("k").value_or_throw();
-    const auto locked = co_await flow.step<bool>(backend, std::stop_token(), never, [&](Done<bool> done) {
-      backend->is_locked({.key = key}, {}, std::move(done));
-    });
+    IsLockedRequest request{.key = LockKey::parse("k").value_or_throw()};
+    const auto locked = co_await flow.ask(backend, std::move(request), std::stop_token());
     unlocked += *locked ? 0 : 1;
   }
   co_return unlocked;
@@ -121,10 +119,28 @@ TEST(Flow, StepsThatCompleteInlineDoNotDeepenTheStack) {
 }
 
 Op<bool> one_step(Flow flow, std::shared_ptr<LockBackend> backend, std::stop_token stop, BootTime deadline) {
-  const auto key = LockKey::parse("k").value_or_throw();
-  co_return co_await flow.step<bool>(backend, stop, deadline, [&](Done<bool> done) {
-    backend->is_locked({.key = key, .deadline = deadline}, stop, std::move(done));
-  });
+  IsLockedRequest request{.key = LockKey::parse("k").value_or_throw(), .deadline = deadline};
+  co_return co_await flow.ask(backend, std::move(request), std::move(stop));
+}
+
+/// As when one thread reads the answer before another is back from asking.
+TEST(Flow, AStepThatEndsBeforeItsCallReturnsDoesNotTakeTheEngineFromUnderTheCall) {
+  std::weak_ptr<LockBackend> used;
+  std::atomic<bool> ended = false, engine_was_there = false;
+  std::shared_ptr<LockBackend> engine = std::make_shared<test::HookedBackend>(
+      make_memory_lock_backend(), [&](const std::function<void()>& send) {
+        // Copies: what the hook has captured ends with the engine.
+        const auto watched = used;
+        auto& has_ended = ended;
+        auto& was_there = engine_was_there;
+        std::thread(send).join();
+        was_there = has_ended && !watched.expired();
+      });
+  used = engine;
+  Op<bool>::start(one_step(Flow::completing(std::make_shared<Background>()), std::move(engine), {}, never),
+                  [&](const Result<bool>&) { ended = true; });
+  EXPECT_TRUE(engine_was_there);
+  EXPECT_TRUE(used.expired()) << "the step was its last owner";
 }
 
 /// The last to hold the threads is what nobody waits for any more.
@@ -184,4 +200,4 @@ TEST(Flow, AStepThatFindsNoThreadIsStoppedOrTimedOutAndLeavesNothing) {
 }
 
 }  // namespace
-}  // namespace holdfast::flow
+}  // namespace holdfast::runtime

@@ -50,6 +50,13 @@ TEST(RedisRights, AreThoseOfEveryScriptAndOfEveryCommandThatIsSent) {
   }
 }
 
+TEST(RedisRights, OfAnEmptyPrefixCoverAllKeysAndNameNoOthersBesideThem) {
+  const auto acl = acl_of("redis://h?lock_prefix=");
+  EXPECT_EQ(acl.keys, std::vector<std::string>{"*"});
+  EXPECT_EQ(acl.channels, (std::vector<std::string>{":wake:*", "pmcp:changed:*"}));
+  EXPECT_TRUE(says(acl.line(), " '~*' '&:wake:*'")) << acl.line();
+}
+
 TEST(RedisRights, AreNoMoreThanNeeded) {
   const auto names = names_of(acl_of("redis://h"));
   // Those that show, or change, more than a store's own data.
@@ -76,6 +83,7 @@ TEST(RedisRights, EachSaysWhatIsLostWithoutIt) {
   EXPECT_TRUE(says(right_to(acl, "publish").without, "poll"));
   EXPECT_EQ(right_to(acl, "hget").severity, Severity::warning);
   EXPECT_EQ(right_to(acl, "pttl").severity, Severity::note);
+  EXPECT_TRUE(says(right_to(acl, "pexpireat").without, "locks cannot be renewed while the server is out of"));
   EXPECT_EQ(right_to(acl, "client|setname").severity, Severity::note);
 }
 

@@ -234,7 +234,7 @@ TEST_F(Events, ThereIsOneForEveryOperationOfRecords) {
   expect(listed, Activity::list_records, EventResult::ok);
   EXPECT_EQ(listed.key_hash, key_hash("me:"));
   Slot<OwnerPage> owners;
-  storage->list_owners({}, {}, Done<OwnerPage>::into(owners));
+  storage->submit(ListOwners{}, {}, Done<OwnerPage>::into(owners));
   storage->wait(owners.completion);
   expect(event(), Activity::list_owners, EventResult::ok);
   EXPECT_TRUE(call(*storage, CleanupRecords{}));
@@ -405,23 +405,20 @@ TEST(Telemetry, WithoutAnObserverABackendIsItself) {
 }
 
 /// An engine that says what it was asked with, and answers when the test says so.
-class Asked final : public LockBackend {
+class Asked final : public Intercepting<Asked, LockBackend> {
  public:
   bool awaited = false;
   std::optional<Done<bool>> pending;
 
   Capabilities capabilities() const noexcept override { return {.backend = "asked", .blocks = true}; }
   std::string authority() const override { return "authority"; }
-  void acquire(AcquireRequest, std::stop_token, Done<AcquireOutcome>) override {}
-  void release(ReleaseRequest, std::stop_token, Done<ReleaseOutcome>) override {}
-  void extend(ExtendRequest, std::stop_token, Done<ExtendOutcome>) override {}
-  void is_locked(IsLockedRequest, std::stop_token, Done<bool> done) override {
-    awaited = done.is_awaited();
-    pending.emplace(std::move(done));
+  template <class Request>
+  void intercept(Request, std::stop_token, Done<typename Request::Outcome> done) {
+    if constexpr (std::is_same_v<Request, IsLockedRequest>) {
+      awaited = done.is_awaited();
+      pending.emplace(std::move(done));
+    }
   }
-  void lookup(LookupRequest, std::stop_token, Done<std::optional<LockRecord>>) override {}
-  void list(ListRequest, std::stop_token, Done<LockPage>) override {}
-  std::unique_ptr<Watch> watch(const LockKey&, BootTime, std::stop_token) override { return nullptr; }
   void wait(Completion& completion) override {
     (*std::exchange(pending, std::nullopt))(true);
     EXPECT_TRUE(completion.finished());
@@ -441,7 +438,8 @@ TEST(ObservedLocks, AnAwaitedOperationIsAwaitedByTheEngineToo) {
   EXPECT_TRUE(test::is_locked(*locks, "k"));
   EXPECT_TRUE(engine->awaited);
   bool answered = false;
-  locks->is_locked({.key = key("k")}, {}, [&](Result<bool> locked) { answered = locked && *locked; });
+  locks->submit(IsLockedRequest{.key = key("k")}, {},
+                [&](Result<bool> locked) { answered = locked && *locked; });
   EXPECT_FALSE(engine->awaited);
   (*engine->pending)(true);
   EXPECT_TRUE(answered);
@@ -451,7 +449,7 @@ TEST(ObservedLocks, ACompletionMayWaitForAnotherOperation) {
   const auto engine = std::make_shared<Asked>();
   const auto locks = with_observer(engine, std::make_shared<Nobody>());
   bool nested = false;
-  locks->is_locked({.key = key("k")}, {}, [&](const Result<bool>&) {
+  locks->submit(IsLockedRequest{.key = key("k")}, {}, [&](const Result<bool>&) {
     nested = test::is_locked(*locks, "k");  // its answer must not be put off until this one has ended
   });
   (*std::exchange(engine->pending, std::nullopt))(true);

@@ -1,4 +1,4 @@
-#include "sys/text_hash.hpp"
+#include "os/random.hpp"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-namespace holdfast::sys {
+namespace holdfast::os {
 namespace {
 
 TEST(TextHash, AnyChangeOfATextChangesIt) {
@@ -59,4 +59,4 @@ TEST(TextHash, KeysMadeToCollideInTheStandardHashDoNot) {
 }
 
 }  // namespace
-}  // namespace holdfast::sys
+}  // namespace holdfast::os

@@ -1,4 +1,4 @@
-#include "sys/timer_queue.hpp"
+#include "runtime/timer_queue.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace holdfast::sys {
+namespace holdfast::runtime {
 namespace {
 
 class Called final : public Timed {
@@ -83,4 +83,4 @@ TEST(TimerQueue, AJobMayDropTheLastOwnerOfItsQueue) {
 }
 
 }  // namespace
-}  // namespace holdfast::sys
+}  // namespace holdfast::runtime

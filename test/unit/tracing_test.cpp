@@ -162,7 +162,7 @@ TEST_F(Spans, OfWhatBeginsInACompletionHaveNone) {
   tracer->current = std::make_shared<const std::string>("a request");
   const int asked_before = tracer->asked;
   int asked_inside = -1;
-  backend->is_locked({.key = key("k")}, {}, [&](const Result<bool>&) {
+  backend->submit(IsLockedRequest{.key = key("k")}, {}, [&](const Result<bool>&) {
     const int asked = tracer->asked;
     EXPECT_FALSE(lookup(*backend, "k"));
     asked_inside = tracer->asked - asked;
@@ -198,12 +198,13 @@ TEST_P(SpansWithoutAThread, HaveTheCallersSpanForAParentAllTheSame) {
   Tasks tasks(with_observer(make_memory_storage_backend(), tracing), on);
   tracer->current = std::make_shared<const std::string>("a request");
   std::promise<Result<Guard>> locked;
-  on.lock("k", {}, {}, [&](Result<Guard> guard) { locked.set_value(std::move(guard)); });
+  on.start(operation::Lock{"k"}, {}, [&](Result<Guard> guard) { locked.set_value(std::move(guard)); });
   auto guard = locked.get_future().get().value_or_throw();
   std::promise<void> released, created;
   guard.release({}, [&](const Result<bool>&) { released.set_value(); });
   released.get_future().wait();
-  tasks.create("me", {}, {}, [&](const Result<Task>&) { created.set_value(); });
+  tasks.start(operation::CreateTask{"me", detail::owned(NewTask())}, {},
+              [&](const Result<Task>&) { created.set_value(); });
   created.get_future().wait();
   for (const auto* name : {"holdfast.lock.wait", "holdfast.lock.hold", "holdfast.lock.acquire",
                            "holdfast.lock.release", "holdfast.task.create"}) {

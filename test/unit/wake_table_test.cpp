@@ -1,6 +1,6 @@
 // What the contract suites cannot see of waits without a thread: collisions, files of older builds, races.
 
-#include "sys/wake_table.hpp"
+#include "waiting/wake_table.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -15,7 +15,7 @@
 #include "support/eventually.hpp"
 #include "support/temp_dir.hpp"
 
-namespace holdfast::sys {
+namespace holdfast::waiting {
 namespace {
 
 using namespace std::chrono_literals;
@@ -125,19 +125,19 @@ TEST(FileTrusts, TheFilesOfItsUsersOnly) {
     info.st_gid = group;
     return info;
   };
-  const FileTrust alone{.owner = 5, .group = 6, .mode = 0600};
+  const os::FileTrust alone{.owner = 5, .group = 6, .mode = 0600};
   EXPECT_TRUE(alone.trusts(file_of(5, 9, 0644)));
   EXPECT_TRUE(alone.trusts(file_of(0, 0, 0600)));
   EXPECT_FALSE(alone.trusts(file_of(7, 6, 0600)));
-  const FileTrust shared{.owner = 5, .group = 6, .mode = 0660};
+  const os::FileTrust shared{.owner = 5, .group = 6, .mode = 0660};
   EXPECT_TRUE(shared.trusts(file_of(7, 6, 0660)));
   EXPECT_FALSE(shared.trusts(file_of(7, 6, 0666))) << "another mode";
   EXPECT_FALSE(shared.trusts(file_of(7, 7, 0660))) << "another group";
-  FileTrust exposed = shared;
+  os::FileTrust exposed = shared;
   exposed.anyone_can_write_there = true;
   EXPECT_FALSE(exposed.trusts(file_of(7, 6, 0660)));
   EXPECT_TRUE(exposed.trusts(file_of(5, 6, 0660)));
-  const FileTrust everyones{.owner = 5, .group = 6, .mode = 0666, .anyone_can_write_there = true};
+  const os::FileTrust everyones{.owner = 5, .group = 6, .mode = 0666, .anyone_can_write_there = true};
   EXPECT_TRUE(everyones.trusts(file_of(7, 7, 0600)));
   auto other = file_of(5, 6, 0600);
   other.st_nlink = 2;
@@ -188,4 +188,4 @@ TEST(WakeTables, NoWakeUpIsLostInACrowd) {
 }
 
 }  // namespace
-}  // namespace holdfast::sys
+}  // namespace holdfast::waiting

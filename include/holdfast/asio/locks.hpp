@@ -28,7 +28,8 @@ class LockInTransit {
       : locks_(std::exchange(other.locks_, std::nullopt)), lock_(std::move(other.lock_)) {}
   LockInTransit& operator=(LockInTransit&&) = delete;
   ~LockInTransit() {
-    if (locks_) locks_->release(lock_.id.str(), {}, [](const Result<bool>&) {});
+    if (locks_)
+      locks_->start(operation::Release{std::string(lock_.id.str())}, {}, [](const Result<bool>&) {});
   }
   [[nodiscard]] DetachedLock arrived() && {
     locks_.reset();
@@ -159,6 +160,10 @@ class AsyncGuard {
 /// that does (SQLite) has a small pool for it. A cancelled operation ends with Aborted and holds nothing.
 /// Errors are holdfast::Error. Cheap to copy. May be called from any thread.
 class AsyncLocks {
+  // What callers write in a co_await expression; see detail::safe_to_await_with.
+  static_assert(detail::safe_to_await_with<LockOptions> && detail::safe_to_await_with<DetachedLockView> &&
+                detail::safe_to_await_with<ListLocks> && detail::safe_to_await_with<Fence>);
+
  public:
   using executor_type = asio::any_io_executor;
 
@@ -170,160 +175,120 @@ class AsyncLocks {
   /// AsyncGuard
   template <class Token = asio::use_awaitable_t<>>
   auto lock(std::string_view key, const LockOptions& options = {}, Token&& token = {}) {
-    return async_call<Guard>(
-        executor_,
-        detail::with_arguments(
-            locks_, [](Locks& locks, auto&&... all) { locks.lock(std::forward<decltype(all)>(all)...); }, key,
-            options),
-        std::forward<Token>(token), Guarding{executor_});
+    return call(operation::Lock{std::string(key), options}, std::forward<Token>(token));
   }
-
   /// std::optional<AsyncGuard>
   template <class Token = asio::use_awaitable_t<>>
   auto try_lock(std::string_view key, const LockOptions& options = {}, Token&& token = {}) {
-    return async_call<std::optional<Guard>>(
-        executor_,
-        detail::with_arguments(
-            locks_, [](Locks& locks, auto&&... all) { locks.try_lock(std::forward<decltype(all)>(all)...); },
-            key, options),
-        std::forward<Token>(token), Guarding{executor_});
+    return call(operation::TryLock{std::string(key), options}, std::forward<Token>(token));
   }
-
   /// std::optional<AsyncGuard>
   template <class Token = asio::use_awaitable_t<>>
   auto adopt(const DetachedLockView& lock, const LockOptions& options = {}, Token&& token = {}) {
-    return async_call<std::optional<Guard>>(
-        executor_,
-        detail::with_arguments(
-            locks_, [](Locks& locks, auto&&... all) { locks.adopt(std::forward<decltype(all)>(all)...); },
-            lock, options),
-        std::forward<Token>(token), Guarding{executor_});
+    return call(operation::Adopt{detail::owned(lock), options}, std::forward<Token>(token));
   }
-
   /// DetachedLock. It is released if the handler is destroyed instead of called.
   template <class Token = asio::use_awaitable_t<>>
   auto acquire(std::string_view key, const LockOptions& options = {}, Token&& token = {}) {
     using InTransit = detail::LockInTransit;
-    return call<InTransit>(
-        std::forward<Token>(token),
-        [](Locks& locks, std::string_view name, const LockOptions& how, std::stop_token stop,
-           Done<InTransit> done) {
-          locks.acquire(name, how, std::move(stop),
-                        [locks, done = std::move(done)](Result<DetachedLock> lock) mutable {
-                          done(lock ? Result<InTransit>(InTransit(locks, *std::move(lock)))
-                                    : Result<InTransit>(lock.error()));
-                        });
+    // In transit from the engine's answer on: the handler's context may be gone when it comes.
+    return async_call<InTransit>(
+        executor_,
+        [locks = locks_, operation = operation::Acquire{std::string(key), options}](
+            std::stop_token stop, Done<InTransit> done) mutable {
+          locks.start(std::move(operation), std::move(stop),
+                      [locks, done = std::move(done)](Result<DetachedLock> lock) mutable {
+                        done(lock ? Result<InTransit>(InTransit(locks, *std::move(lock)))
+                                  : Result<InTransit>(lock.error()));
+                      });
         },
-        key, options);
+        std::forward<Token>(token));
   }
-
   /// bool
   template <class Token = asio::use_awaitable_t<>>
   auto release(std::string_view lock_id, Token&& token = {}) {
-    return call<bool>(
-        std::forward<Token>(token),
-        [](Locks& locks, auto&&... all) { locks.release(std::forward<decltype(all)>(all)...); }, lock_id);
+    return call(operation::Release{std::string(lock_id)}, std::forward<Token>(token));
   }
-
   /// std::optional<std::int64_t>: the new expiry
   template <class Token = asio::use_awaitable_t<>>
   auto extend(std::string_view lock_id, std::chrono::milliseconds ttl, Token&& token = {}) {
-    return call<std::optional<std::int64_t>>(
-        std::forward<Token>(token),
-        [](Locks& locks, auto&&... all) { locks.extend(std::forward<decltype(all)>(all)...); }, lock_id, ttl);
+    return call(operation::Extend{std::string(lock_id), ttl}, std::forward<Token>(token));
   }
-
   /// bool
   template <class Token = asio::use_awaitable_t<>>
   auto is_locked(std::string_view key, Token&& token = {}) {
-    return call<bool>(
-        std::forward<Token>(token),
-        [](Locks& locks, auto&&... all) { locks.is_locked(std::forward<decltype(all)>(all)...); }, key);
+    return call(operation::IsLocked{std::string(key)}, std::forward<Token>(token));
   }
-
   /// std::optional<LockInfo>
   template <class Token = asio::use_awaitable_t<>>
   auto get_by_key(std::string_view key, Token&& token = {}) {
-    return call<std::optional<LockInfo>>(
-        std::forward<Token>(token),
-        [](Locks& locks, auto&&... all) { locks.get_by_key(std::forward<decltype(all)>(all)...); }, key);
+    return call(operation::GetByKey{std::string(key)}, std::forward<Token>(token));
   }
   /// std::optional<LockInfo>
   template <class Token = asio::use_awaitable_t<>>
   auto get_by_id(std::string_view lock_id, Token&& token = {}) {
-    return call<std::optional<LockInfo>>(
-        std::forward<Token>(token),
-        [](Locks& locks, auto&&... all) { locks.get_by_id(std::forward<decltype(all)>(all)...); }, lock_id);
+    return call(operation::GetById{std::string(lock_id)}, std::forward<Token>(token));
   }
   /// std::optional<LockRecord>
   template <class Token = asio::use_awaitable_t<>>
   auto get_by_key_raw(std::string_view key, Token&& token = {}) {
-    return call<std::optional<LockRecord>>(
-        std::forward<Token>(token),
-        [](Locks& locks, auto&&... all) { locks.get_by_key_raw(std::forward<decltype(all)>(all)...); }, key);
+    return call(operation::GetByKeyRaw{std::string(key)}, std::forward<Token>(token));
   }
   /// std::optional<LockRecord>
   template <class Token = asio::use_awaitable_t<>>
   auto get_by_id_raw(std::string_view lock_id, Token&& token = {}) {
-    return call<std::optional<LockRecord>>(
-        std::forward<Token>(token),
-        [](Locks& locks, auto&&... all) { locks.get_by_id_raw(std::forward<decltype(all)>(all)...); },
-        lock_id);
+    return call(operation::GetByIdRaw{std::string(lock_id)}, std::forward<Token>(token));
   }
-
   /// bool
   template <class Token = asio::use_awaitable_t<>>
   auto owns(std::string_view key, std::string_view lock_id, Token&& token = {}) {
-    return call<bool>(
-        std::forward<Token>(token),
-        [](Locks& locks, auto&&... all) { locks.owns(std::forward<decltype(all)>(all)...); }, key, lock_id);
+    return call(operation::Owns{std::string(key), std::string(lock_id)}, std::forward<Token>(token));
   }
-
   /// LockPage
   template <class Token = asio::use_awaitable_t<>>
   auto list_raw(const ListLocks& what = {}, Token&& token = {}) {
-    return call<LockPage>(
-        std::forward<Token>(token),
-        [](Locks& locks, auto&&... all) { locks.list_raw(std::forward<decltype(all)>(all)...); }, what);
+    return call(operation::ListLocksRaw{what.request()}, std::forward<Token>(token));
   }
-
   /// std::optional<LockInfo>: whose it was
   template <class Token = asio::use_awaitable_t<>>
     requires(!std::is_same_v<std::remove_cvref_t<Token>, Fence>)
   auto break_lock(std::string_view key, std::string_view reason, Token&& token = {}) {
-    return call<std::optional<LockInfo>>(
-        std::forward<Token>(token),
-        [](Locks& locks, auto&&... all) { locks.break_lock(std::forward<decltype(all)>(all)...); }, key,
-        reason);
+    return call(operation::BreakLock{std::string(key), std::string(reason)}, std::forward<Token>(token));
   }
-
-  /// std::optional<LockInfo>: whose it was; the one that is held with this fence only
+  /// std::optional<LockInfo>: whose it was; only the lock that is held with this fence
   template <class Token = asio::use_awaitable_t<>>
   auto break_lock(std::string_view key, std::string_view reason, Fence held_with, Token&& token = {}) {
-    return call<std::optional<LockInfo>>(
-        std::forward<Token>(token),
-        [](Locks& locks, auto&&... all) { locks.break_lock(std::forward<decltype(all)>(all)...); }, key,
-        reason, held_with);
+    return call(operation::BreakLock{std::string(key), std::string(reason), held_with},
+                std::forward<Token>(token));
   }
 
   [[nodiscard]] Capabilities capabilities() const noexcept { return locks_.capabilities(); }
   [[nodiscard]] std::string authority() const { return locks_.authority(); }
 
  private:
-  struct Guarding {
+  /// What a coroutine gets in place of what the blocking function returns.
+  struct Convert {
     asio::any_io_executor executor;
     AsyncGuard operator()(Guard guard) const { return {executor, std::move(guard)}; }
     std::optional<AsyncGuard> operator()(std::optional<Guard> guard) const {
       if (!guard) return std::nullopt;
       return AsyncGuard(executor, *std::move(guard));
     }
+    template <class T>
+    T operator()(T value) const {
+      return value;
+    }
   };
 
-  /// `operation(locks, arguments..., stop, done)`
-  template <class T, class Token, class Operation, class... Arguments>
-  auto call(Token&& token, Operation operation, const Arguments&... arguments) {
-    return async_call<T>(executor_, detail::with_arguments(locks_, operation, arguments...),
-                         std::forward<Token>(token));
+  template <class Operation, class Token>
+  auto call(Operation operation, Token&& token) {
+    using Answer = typename Operation::Answer;
+    return async_call<Answer>(
+        executor_,
+        [locks = locks_, operation = std::move(operation)](std::stop_token stop, Done<Answer> done) mutable {
+          locks.start(std::move(operation), std::move(stop), std::move(done));
+        },
+        std::forward<Token>(token), Convert{executor_});
   }
 
   asio::any_io_executor executor_;

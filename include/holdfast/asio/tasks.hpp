@@ -114,6 +114,11 @@ class AsyncClaim {
 /// that does (SQLite) has a small pool for it. A cancelled operation ends with Aborted. Errors are
 /// holdfast::Error. Cheap to copy. May be called from any thread.
 class AsyncTasks {
+  // What callers write in a co_await expression; see detail::safe_to_await_with.
+  static_assert(detail::safe_to_await_with<NewTask> && detail::safe_to_await_with<ListTasks> &&
+                detail::safe_to_await_with<ListTaskOwners> && detail::safe_to_await_with<JsonView> &&
+                detail::safe_to_await_with<std::optional<FencingTokenView>>);
+
  public:
   using executor_type = asio::any_io_executor;
 
@@ -125,104 +130,84 @@ class AsyncTasks {
   /// Task
   template <class Token = asio::use_awaitable_t<>>
   auto create(std::string_view owner, const NewTask& task = {}, Token&& token = {}) {
-    return call<Task>(
-        std::forward<Token>(token),
-        [](Tasks& tasks, auto&&... all) { tasks.create(std::forward<decltype(all)>(all)...); }, owner, task);
+    return call(operation::CreateTask{std::string(owner), detail::owned(task)}, std::forward<Token>(token));
   }
   /// Task
   template <class Token = asio::use_awaitable_t<>>
   auto get(std::string_view owner, std::string_view id, Token&& token = {}) {
-    return call<Task>(
-        std::forward<Token>(token),
-        [](Tasks& tasks, auto&&... all) { tasks.get(std::forward<decltype(all)>(all)...); }, owner, id);
+    return call(operation::GetTask{std::string(owner), std::string(id)}, std::forward<Token>(token));
   }
   /// TaskPage
   template <class Token = asio::use_awaitable_t<>>
   auto list(std::string_view owner, const ListTasks& what = {}, Token&& token = {}) {
-    return call<TaskPage>(
-        std::forward<Token>(token),
-        [](Tasks& tasks, auto&&... all) { tasks.list(std::forward<decltype(all)>(all)...); }, owner, what);
+    return call(operation::ListTasksOfOwner{std::string(owner), detail::owned(what)},
+                std::forward<Token>(token));
   }
   /// OwnerPage
   template <class Token = asio::use_awaitable_t<>>
   auto owners(const ListTaskOwners& what = {}, Token&& token = {}) {
-    return call<OwnerPage>(
-        std::forward<Token>(token),
-        [](Tasks& tasks, auto&&... all) { tasks.owners(std::forward<decltype(all)>(all)...); }, what);
+    return call(operation::ListOwnersOfTasks{detail::owned(what)}, std::forward<Token>(token));
   }
-
   /// Task
   template <class Token = asio::use_awaitable_t<>>
   auto update_status(std::string_view owner, std::string_view id, TaskStatus status,
                      std::optional<std::string_view> message = {}, Token&& token = {}) {
-    return call<Task>(
-        std::forward<Token>(token),
-        [](Tasks& tasks, auto&&... all) { tasks.update_status(std::forward<decltype(all)>(all)...); }, owner,
-        id, status, message);
+    return call(
+        operation::UpdateTaskStatus{std::string(owner), std::string(id), status, detail::owned(message)},
+        std::forward<Token>(token));
   }
   /// Task
   template <class Token = asio::use_awaitable_t<>>
   auto set_variables(std::string_view owner, std::string_view id, JsonView changes, Token&& token = {}) {
-    return call<Task>(
-        std::forward<Token>(token),
-        [](Tasks& tasks, auto&&... all) { tasks.set_variables(std::forward<decltype(all)>(all)...); }, owner,
-        id, changes);
+    return call(operation::SetTaskVariables{std::string(owner), std::string(id), detail::owned(changes)},
+                std::forward<Token>(token));
   }
   /// Task
   template <class Token = asio::use_awaitable_t<>>
   auto set_result(std::string_view owner, std::string_view id, JsonView result, Token&& token = {}) {
-    return call<Task>(
-        std::forward<Token>(token),
-        [](Tasks& tasks, auto&&... all) { tasks.set_result(std::forward<decltype(all)>(all)...); }, owner, id,
-        result);
+    return call(operation::SetTaskResult{std::string(owner), std::string(id), detail::owned(result)},
+                std::forward<Token>(token));
   }
   /// Task
   template <class Token = asio::use_awaitable_t<>>
   auto complete_with_result(std::string_view owner, std::string_view id, JsonView result,
                             std::optional<std::string_view> message = {}, Token&& token = {}) {
-    return call<Task>(
-        std::forward<Token>(token),
-        [](Tasks& tasks, auto&&... all) { tasks.complete_with_result(std::forward<decltype(all)>(all)...); },
-        owner, id, result, message);
+    return call(operation::EndTask{std::string(owner), std::string(id), TaskStatus::completed,
+                                   detail::owned(result), detail::owned(message)},
+                std::forward<Token>(token));
   }
   /// Task
   template <class Token = asio::use_awaitable_t<>>
   auto fail(std::string_view owner, std::string_view id, std::optional<std::string_view> message = {},
             Token&& token = {}) {
-    return update_status(owner, id, TaskStatus::failed, message, std::forward<Token>(token));
+    return call(operation::UpdateTaskStatus{std::string(owner), std::string(id), TaskStatus::failed,
+                                            detail::owned(message)},
+                std::forward<Token>(token));
   }
   /// Task
   template <class Token = asio::use_awaitable_t<>>
   auto fail_with_result(std::string_view owner, std::string_view id, JsonView result,
                         std::optional<std::string_view> message = {}, Token&& token = {}) {
-    return call<Task>(
-        std::forward<Token>(token),
-        [](Tasks& tasks, auto&&... all) { tasks.fail_with_result(std::forward<decltype(all)>(all)...); },
-        owner, id, result, message);
+    return call(operation::EndTask{std::string(owner), std::string(id), TaskStatus::failed,
+                                   detail::owned(result), detail::owned(message)},
+                std::forward<Token>(token));
   }
   /// Task
   template <class Token = asio::use_awaitable_t<>>
   auto cancel(std::string_view owner, std::string_view id, std::optional<std::string_view> message = {},
               Token&& token = {}) {
-    return call<Task>(
-        std::forward<Token>(token),
-        [](Tasks& tasks, auto&&... all) { tasks.cancel(std::forward<decltype(all)>(all)...); }, owner, id,
-        message);
+    return call(operation::CancelTask{std::string(owner), std::string(id), detail::owned(message)},
+                std::forward<Token>(token));
   }
   /// bool
   template <class Token = asio::use_awaitable_t<>>
   auto remove(std::string_view owner, std::string_view id, Token&& token = {}) {
-    return call<bool>(
-        std::forward<Token>(token),
-        [](Tasks& tasks, auto&&... all) { tasks.remove(std::forward<decltype(all)>(all)...); }, owner, id);
+    return call(operation::RemoveTask{std::string(owner), std::string(id)}, std::forward<Token>(token));
   }
   /// std::optional<Json>
   template <class Token = asio::use_awaitable_t<>>
   auto get_result(std::string_view owner, std::string_view id, Token&& token = {}) {
-    return call<std::optional<Json>>(
-        std::forward<Token>(token),
-        [](Tasks& tasks, auto&&... all) { tasks.get_result(std::forward<decltype(all)>(all)...); }, owner,
-        id);
+    return call(operation::GetTaskResult{std::string(owner), std::string(id)}, std::forward<Token>(token));
   }
 
   /// std::optional<Task>: nothing if the timeout passes first. `until` runs on a thread of the library, not
@@ -234,65 +219,49 @@ class AsyncTasks {
     static_assert(detail::closure_survives<Until, std::decay_t<Token>>,
                   "g++ 12 would destroy what this closure captures twice: give it a name before the co_await "
                   "expression");
-    return call<std::optional<Task>>(
-        std::forward<Token>(token),
-        [](Tasks& tasks, auto&&... all) { tasks.wait(std::forward<decltype(all)>(all)...); }, owner, id,
-        timeout, std::function<bool(const Task&)>(std::forward<Until>(until)));
+    return call(operation::AwaitTask{std::string(owner), std::string(id), timeout,
+                                     std::function<bool(const Task&)>(std::forward<Until>(until))},
+                std::forward<Token>(token));
   }
   /// std::optional<Task>, once it is final.
   template <class Token = asio::use_awaitable_t<>>
     requires(!std::is_convertible_v<Token, std::function<bool(const Task&)>>)
   auto wait(std::string_view owner, std::string_view id, std::chrono::milliseconds timeout = no_time_limit,
             Token&& token = {}) {
-    return wait(owner, id, timeout, nullptr, std::forward<Token>(token));
+    return call(operation::AwaitTask{std::string(owner), std::string(id), timeout, {}},
+                std::forward<Token>(token));
   }
 
   /// Task
   template <class Token = asio::use_awaitable_t<>>
   auto bind(std::string_view owner, std::string_view id, const FencingTokenView& fence, Token&& token = {}) {
-    return call<Task>(
-        std::forward<Token>(token),
-        [](Tasks& tasks, auto&&... all) { tasks.bind(std::forward<decltype(all)>(all)...); }, owner, id,
-        fence);
+    return call(operation::BindTask{std::string(owner), std::string(id), detail::owned(fence)},
+                std::forward<Token>(token));
   }
   /// Task
   template <class Token = asio::use_awaitable_t<>>
   auto rebind(std::string_view owner, std::string_view id, const std::optional<FencingTokenView>& fence,
               Token&& token = {}) {
-    return call<Task>(
-        std::forward<Token>(token),
-        [](Tasks& tasks, auto&&... all) { tasks.rebind(std::forward<decltype(all)>(all)...); }, owner, id,
-        fence);
+    return call(operation::RebindTask{std::string(owner), std::string(id), detail::owned(fence)},
+                std::forward<Token>(token));
   }
-
   /// Task
   template <class Token = asio::use_awaitable_t<>>
   auto rebind_from(std::string_view authority, std::string_view owner, std::string_view id,
                    const std::optional<FencingTokenView>& fence, Token&& token = {}) {
-    return call<Task>(
-        std::forward<Token>(token),
-        [](Tasks& tasks, auto&&... all) { tasks.rebind_from(std::forward<decltype(all)>(all)...); },
-        authority, owner, id, fence);
+    return call(operation::RebindTask{std::string(owner), std::string(id), detail::owned(fence),
+                                      std::string(authority)},
+                std::forward<Token>(token));
   }
-
   /// AsyncClaim. Cancelled while it waits for the lock, it holds nothing.
   template <class Token = asio::use_awaitable_t<>>
   auto claim(std::string_view owner, std::string_view id, const LockOptions& how = {}, Token&& token = {}) {
-    return async_call<Claim>(
-        executor_,
-        detail::with_arguments(
-            tasks_, [](Tasks& tasks, auto&&... all) { tasks.claim(std::forward<decltype(all)>(all)...); },
-            owner, id, how),
-        std::forward<Token>(token),
-        [executor = executor_](Claim claimed) { return AsyncClaim(executor, std::move(claimed)); });
+    return call(operation::ClaimTask{std::string(owner), std::string(id), how}, std::forward<Token>(token));
   }
-
   /// std::size_t
   template <class Token = asio::use_awaitable_t<>>
   auto cleanup_expired(Token&& token = {}) {
-    return call<std::size_t>(std::forward<Token>(token), [](Tasks& tasks, auto&&... all) {
-      tasks.cleanup_expired(std::forward<decltype(all)>(all)...);
-    });
+    return call(operation::CleanUpTasks{}, std::forward<Token>(token));
   }
 
   /// The same store, but every write carries this fence; see Tasks.
@@ -311,11 +280,25 @@ class AsyncTasks {
   [[nodiscard]] const std::string& incarnation() const noexcept { return tasks_.incarnation(); }
 
  private:
-  /// `operation(tasks, arguments..., stop, done)`
-  template <class T, class Token, class Operation, class... Arguments>
-  auto call(Token&& token, Operation operation, const Arguments&... arguments) {
-    return async_call<T>(executor_, detail::with_arguments(tasks_, operation, arguments...),
-                         std::forward<Token>(token));
+  /// What a coroutine gets in place of what the blocking function returns.
+  struct Convert {
+    asio::any_io_executor executor;
+    AsyncClaim operator()(Claim claim) const { return AsyncClaim(executor, std::move(claim)); }
+    template <class T>
+    T operator()(T value) const {
+      return value;
+    }
+  };
+
+  template <class Operation, class Token>
+  auto call(Operation operation, Token&& token) {
+    using Answer = typename Operation::Answer;
+    return async_call<Answer>(
+        executor_,
+        [tasks = tasks_, operation = std::move(operation)](std::stop_token stop, Done<Answer> done) mutable {
+          tasks.start(std::move(operation), std::move(stop), std::move(done));
+        },
+        std::forward<Token>(token), Convert{executor_});
   }
 
   asio::any_io_executor executor_;

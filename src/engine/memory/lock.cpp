@@ -1,89 +1,74 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <bit>
 #include <holdfast/memory.hpp>
 #include <mutex>
 #include <unordered_map>
 
 #include "core/fence_limits.hpp"
 #include "core/liveness.hpp"
+#include "core/lock_decisions.hpp"
 #include "core/lock_id_hash.hpp"
-#include "core/repeated_release.hpp"
 #include "core/uuid.hpp"
-#include "sys/operation.hpp"
-#include "sys/process.hpp"
-#include "sys/random.hpp"
-#include "sys/text_hash.hpp"
-#include "sys/wake_table.hpp"
-#include "sys/wall_clock.hpp"
+#include "os/process.hpp"
+#include "os/random.hpp"
+#include "os/wall_clock.hpp"
+#include "runtime/operation.hpp"
+#include "waiting/wake_table.hpp"
 
 namespace holdfast {
 namespace {
 
-using std::chrono::milliseconds;
-
-/// Locks live in shards by key; a second set of shards by id only says where to look, and the record's own
-/// id decides. A thread that holds a key shard's mutex may take an id shard's, never the reverse.
+/// Stores locks in shards by key. A second set of shards, by id, is an index that may be out of date: the
+/// lease itself decides. A thread that holds the mutex of a key shard may lock that of an id shard, never the
+/// reverse.
 class MemoryLockBackend final : public LockBackend {
  public:
   MemoryLockBackend(const MemoryOptions& options, std::shared_ptr<Log> log)
       : options_(options), log_(std::move(log)), last_fence_(options.last_fence) {
     std::array<unsigned char, 16> bytes{};
-    sys::random_bytes(bytes);
+    os::random_bytes(bytes);
     authority_ = core::uuid_v4(bytes);
   }
 
   ~MemoryLockBackend() override {
     // In a forked child another thread may have been changing this when it was copied: leave it alone.
-    if (!home_.is_here()) static_cast<void>(shards_.release());
+    if (!process_.is_current()) static_cast<void>(shards_.release());
   }
 
   [[nodiscard]] Capabilities capabilities() const noexcept override { return memory_capabilities; }
   [[nodiscard]] std::string authority() const override { return authority_; }
 
-  void acquire(AcquireRequest request, std::stop_token stop, Done<AcquireOutcome> done) override {
-    auto result = refuse_early(request.deadline, stop);
-    done(result ? Result<AcquireOutcome>(*result) : acquire_now(request));
+  void submit(AcquireRequest request, std::stop_token stop, Done<AcquireOutcome> done) override {
+    operate(request, stop, done, [&] { return acquire_now(request); });
+  }
+  void submit(ReleaseRequest request, std::stop_token stop, Done<ReleaseOutcome> done) override {
+    operate(request, stop, done, [&] { return release_now(request); });
+  }
+  void submit(ExtendRequest request, std::stop_token stop, Done<ExtendOutcome> done) override {
+    operate(request, stop, done, [&] { return extend_now(request); });
+  }
+  void submit(IsLockedRequest request, std::stop_token stop, Done<bool> done) override {
+    operate(request, stop, done, [&] { return find_live(request.key.str()).has_value(); });
+  }
+  void submit(LookupRequest request, std::stop_token stop, Done<std::optional<LockRecord>> done) override {
+    operate(request, stop, done, [&] { return lookup_now(request); });
+  }
+  void submit(ListRequest request, std::stop_token stop, Done<LockPage> done) override {
+    operate(request, stop, done, [&] { return list_now(request); });
   }
 
-  void release(ReleaseRequest request, std::stop_token stop, Done<ReleaseOutcome> done) override {
-    auto result = refuse_early(request.deadline, stop);
-    done(result ? Result<ReleaseOutcome>(*result) : release_now(request));
-  }
-
-  void extend(ExtendRequest request, std::stop_token stop, Done<ExtendOutcome> done) override {
-    auto result = refuse_early(request.deadline, stop);
-    done(result ? Result<ExtendOutcome>(*result) : extend_now(request));
-  }
-
-  void is_locked(IsLockedRequest request, std::stop_token stop, Done<bool> done) override {
-    auto result = refuse_early(request.deadline, stop);
-    done(result ? Result<bool>(*result) : find(request.key.str()).has_value());
-  }
-
-  void lookup(LookupRequest request, std::stop_token stop, Done<std::optional<LockRecord>> done) override {
-    auto result = refuse_early(request.deadline, stop);
-    done(result ? Result<std::optional<LockRecord>>(*result) : lookup_now(request));
-  }
-
-  void list(ListRequest request, std::stop_token stop, Done<LockPage> done) override {
-    auto result = refuse_early(request.deadline, stop);
-    done(result ? Result<LockPage>(*result) : list_now(request));
-  }
-
-  [[nodiscard]] std::unique_ptr<Watch> watch(const LockKey& key, BootTime, std::stop_token) override {
-    return wakes_->watch(key.str(), sys::Wakes::one);
+  void submit(WatchRequest request, std::stop_token, Done<std::unique_ptr<Watch>> done) override {
+    done(wakes_->watch(request.key.str(), waiting::Wakes::one));
   }
 
  private:
-  struct Held {
-    LockId id;
+  struct StoredLock {
+    core::Lease lease;
     Fence fence;
     std::int64_t acquired_at_ms;
-    std::int64_t expires_at_ms;
   };
-  using LocksByKey = std::unordered_map<std::string, Held, sys::TextHash, std::equal_to<>>;
+  using LocksByKey = std::unordered_map<std::string, StoredLock, os::TextHash, std::equal_to<>>;
 
   struct KeyShard {
     std::mutex mutex;
@@ -101,8 +86,14 @@ class MemoryLockBackend final : public LockBackend {
   };
 
   [[nodiscard]] std::optional<Error> refuse_early(BootTime deadline, const std::stop_token& stop) const {
-    if (!home_.is_here()) return sys::used_after_fork();
-    return sys::refuse_before_start(deadline, stop);
+    if (!process_.is_current()) return os::used_after_fork();
+    return runtime::refuse_before_start(deadline, stop);
+  }
+
+  template <class Request, class T, class Body>
+  void operate(const Request& request, const std::stop_token& stop, Done<T>& done, const Body& body) {
+    const auto refused = refuse_early(request.deadline, stop);
+    done(refused ? Result<T>(*refused) : Result<T>(body()));
   }
 
   [[nodiscard]] std::int64_t now_ms() const {
@@ -112,7 +103,11 @@ class MemoryLockBackend final : public LockBackend {
   KeyShard& key_shard(std::string_view key) { return shards_->by_key[hash_(key) % shard_count]; }
   IdShard& id_shard(const LockId& id) { return shards_->by_id[core::LockIdHash{}(id) % shard_count]; }
 
-  /// The key this id was last granted, live or not.
+  static std::optional<core::Lease> lease_at(const LocksByKey& locks, LocksByKey::const_iterator at) {
+    return at == locks.end() ? std::nullopt : std::optional(at->second.lease);
+  }
+
+  /// The key this id was last granted; its lease may have expired.
   std::optional<std::string> key_of(const LockId& id) {
     auto& shard = id_shard(id);
     const std::lock_guard lock(shard.mutex);
@@ -127,17 +122,17 @@ class MemoryLockBackend final : public LockBackend {
   }
 
   void erase(LocksByKey& locks, LocksByKey::iterator at) {
-    forget_id(at->second.id);
+    forget_id(at->second.lease.id);
     locks.erase(at);
   }
 
-  /// Drops expired locks of the shard each time it has doubled, so that keys nobody asks for again do not
-  /// pile up and the cost stays constant per acquire.
+  /// Deletes the expired locks of a shard each time it has doubled: keys that are used once do not pile up,
+  /// and the cost per acquire stays constant.
   void sweep(KeyShard& shard, std::int64_t now) {
     if (shard.locks.size() < shard.sweep_at) return;
     for (auto at = shard.locks.begin(); at != shard.locks.end();) {
       const auto next = std::next(at);
-      if (core::is_due(at->second.expires_at_ms, now)) erase(shard.locks, at);
+      if (core::is_due(at->second.lease.expires_at_ms, now)) erase(shard.locks, at);
       at = next;
     }
     shard.sweep_at = std::max<std::size_t>(64, shard.locks.size() * 2);
@@ -145,57 +140,52 @@ class MemoryLockBackend final : public LockBackend {
 
   Result<AcquireOutcome> acquire_now(const AcquireRequest& request) {
     for (;;) {
-      auto granted = grant(request);
-      if (!granted) {
+      auto outcome = try_acquire(request);
+      if (!outcome) {
         if (holds_another_key(request)) {
-          return Error(ErrorCode::InvalidArgument, "this lock id already holds another key")
-              .about(request.key.str(), request.id.str());
+          return core::id_holds_another_key().about(request.key.str(), request.id.str());
         }
-        continue;  // what the id held has expired, and is forgotten now
+        continue;  // the id's other lease has expired, and its entry is deleted now
       }
-      if (const auto* grant = *granted ? std::get_if<Granted>(&**granted) : nullptr;
-          grant != nullptr && log_) {
-        if (auto warning = core::high_fence_warning(grant->fence, request.key)) {
+      if (const auto* granted = *outcome ? std::get_if<Granted>(&**outcome) : nullptr;
+          granted != nullptr && log_) {
+        if (auto warning = core::high_fence_warning(granted->fence, request.key)) {
           log_->write(LogLevel::warning, *std::move(warning));
         }
       }
-      return *std::move(granted);
+      return *std::move(outcome);
     }
   }
 
-  /// Whether the id holds a key other than the requested one; forgets the id's entry if it is stale.
+  /// Whether the id holds a key other than the requested one; if not, deletes the id's entry.
   bool holds_another_key(const AcquireRequest& request) {
     const auto key = key_of(request.id);
     if (!key || *key == request.key.str()) return false;
     auto& shard = key_shard(*key);
     const std::lock_guard lock(shard.mutex);
     const auto at = shard.locks.find(*key);
-    if (at == shard.locks.end() || at->second.id != request.id) {
+    const auto lease = lease_at(shard.locks, at);
+    const auto decision = core::decide_acquire(request, std::nullopt, lease, now_ms());
+    if (std::holds_alternative<core::IdInUse>(decision)) return true;
+    if (lease && lease->id == request.id) {
+      erase(shard.locks, at);
+    } else {
       forget_id(request.id);
-      return false;
     }
-    if (!core::is_due(at->second.expires_at_ms, now_ms())) return true;
-    erase(shard.locks, at);
     return false;
   }
 
   /// Nothing if the id is entered under another key: see holds_another_key.
-  std::optional<Result<AcquireOutcome>> grant(const AcquireRequest& request) {
+  std::optional<Result<AcquireOutcome>> try_acquire(const AcquireRequest& request) {
     auto& shard = key_shard(request.key.str());
     const std::lock_guard lock(shard.mutex);
     const auto now = now_ms();
     sweep(shard, now);
     const auto at = shard.locks.find(request.key.str());
-    if (at != shard.locks.end()) {
-      const Held& held = at->second;
-      if (!core::is_due(held.expires_at_ms, now)) {
-        if (held.id == request.id) {
-          return Granted{.fence = held.fence, .expires_at_ms = held.expires_at_ms, .authority = authority_};
-        }
-        return Refused{milliseconds(held.expires_at_ms - now)};
-      }
-      erase(shard.locks, at);
-    }
+    const auto decision = core::decide_acquire(request, lease_at(shard.locks, at), std::nullopt, now);
+    if (const auto* refused = std::get_if<Refused>(&decision)) return *refused;
+    if (std::holds_alternative<core::GrantAgain>(decision)) return granted(at->second);
+    if (at != shard.locks.end()) erase(shard.locks, at);
 
     auto& ids = id_shard(request.id);
     const std::lock_guard id_lock(ids.mutex);
@@ -207,79 +197,83 @@ class MemoryLockBackend final : public LockBackend {
       ids.keys.erase(entry);
       return fence.error().about(request.key.str(), request.id.str());
     }
-    const Held held{request.id, *fence, now, now + request.ttl.ms()};
-    shard.locks.emplace(request.key.str(), held);
-    return Granted{.fence = held.fence, .expires_at_ms = held.expires_at_ms, .authority = authority_};
+    const auto expires_at_ms = std::get<core::Grant>(decision).expires_at_ms;
+    const StoredLock stored{
+        .lease = {.id = request.id, .expires_at_ms = expires_at_ms}, .fence = *fence, .acquired_at_ms = now};
+    shard.locks.emplace(request.key.str(), stored);
+    return granted(stored);
   }
 
-  /// Runs `change` on the live lock that this reference names, under its shard's mutex.
+  Granted granted(const StoredLock& lock) const {
+    return {.fence = lock.fence, .expires_at_ms = lock.lease.expires_at_ms, .authority = authority_};
+  }
+
+  /// Calls `change`, under the shard's mutex, with the locks of the shard and the position of the referenced
+  /// one, or the end. Does not call it if there is neither a key nor an index entry of the id.
   template <class F>
-  std::optional<Absence> with_held(const LockRef& ref, F&& change) {
-    const auto key = ref.key ? std::optional(ref.key->str()) : key_of(ref.id);
-    if (!key) return Absence::not_found;
-    auto& shard = key_shard(*key);
+  void with_lock(const LockRef& ref, F&& change) {
+    const auto indexed = ref.key ? std::nullopt : key_of(ref.id);
+    if (!ref.key && !indexed) return;
+    const auto& key = ref.key ? ref.key->str() : *indexed;
+    auto& shard = key_shard(key);
     const std::lock_guard lock(shard.mutex);
-    const auto at = shard.locks.find(*key);
-    if (at == shard.locks.end()) return Absence::not_found;
-    const auto now = now_ms();
-    if (core::is_due(at->second.expires_at_ms, now)) {
-      const bool mine = at->second.id == ref.id;
-      erase(shard.locks, at);
-      return mine ? Absence::expired : Absence::not_found;
-    }
-    if (at->second.id != ref.id) return Absence::other_owner;
-    change(shard, at, now);
-    return std::nullopt;
+    change(shard.locks, shard.locks.find(key));
   }
 
   Result<ReleaseOutcome> release_now(const ReleaseRequest& request) {
-    std::string key;
-    const auto absence = with_held(request.lock, [&](KeyShard& shard, LocksByKey::iterator at, std::int64_t) {
-      key = at->first;
-      erase(shard.locks, at);
+    core::ReleaseDecision decision = core::NotHeld{};
+    std::string freed;
+    with_lock(request.lock, [&](LocksByKey& locks, LocksByKey::iterator at) {
+      decision = core::decide_release(request, lease_at(locks, at), now_ms());
+      const auto* absent = std::get_if<core::NotHeld>(&decision);
+      if (absent != nullptr && !absent->delete_lease) return;
+      if (absent == nullptr) freed = at->first;
+      erase(locks, at);
     });
-    if (absence && request.asked_before && *absence != Absence::expired) {
+    if (const auto* absent = std::get_if<core::NotHeld>(&decision)) {
       const core::ReleaseEvidence evidence{.authority = authority_, .counter = last_fence_.load()};
-      const auto verdict = core::judge_repeated_release(request.proof, evidence, BootClock::now());
-      if (verdict == core::RepeatedRelease::done) return Released{};
-      if (verdict == core::RepeatedRelease::unknown) return core::release_is_unknown();
+      return core::answer_absent_release(request, absent->why, evidence, BootClock::now());
     }
-    if (absence) return *absence;
-    wakes_->wake_one(key);
+    wakes_->wake_one(freed);
     return Released{};
   }
 
   Result<ExtendOutcome> extend_now(const ExtendRequest& request) {
-    Extended extended;
-    const auto absence = with_held(request.lock, [&](KeyShard&, LocksByKey::iterator at, std::int64_t now) {
-      extended.expires_at_ms = at->second.expires_at_ms = now + request.ttl.ms();
+    core::ExtendDecision decision = core::NotHeld{};
+    with_lock(request.lock, [&](LocksByKey& locks, LocksByKey::iterator at) {
+      decision = core::decide_extend(request, lease_at(locks, at), now_ms());
+      if (const auto* extend = std::get_if<core::Extend>(&decision)) {
+        at->second.lease.expires_at_ms = extend->expires_at_ms;
+      } else if (std::get<core::NotHeld>(decision).delete_lease) {
+        erase(locks, at);
+      }
     });
-    if (absence) return *absence;
-    return extended;
+    if (const auto* absent = std::get_if<core::NotHeld>(&decision)) return absent->why;
+    return Extended{.expires_at_ms = std::get<core::Extend>(decision).expires_at_ms};
   }
 
-  std::optional<Held> find(const std::string& key) {
+  std::optional<StoredLock> find_live(const std::string& key) {
     auto& shard = key_shard(key);
     const std::lock_guard lock(shard.mutex);
     const auto at = shard.locks.find(key);
-    if (at == shard.locks.end() || core::is_due(at->second.expires_at_ms, now_ms())) return std::nullopt;
+    if (!core::is_held(lease_at(shard.locks, at), now_ms())) return std::nullopt;
     return at->second;
   }
 
-  static LockRecord record(const std::string& key, const Held& held) {
+  static LockRecord record(const std::string& key, const StoredLock& lock) {
     return {.key = *LockKey::stored(key),
-            .id = held.id,
-            .fence = held.fence,
-            .acquired_at_ms = held.acquired_at_ms,
-            .expires_at_ms = held.expires_at_ms};
+            .id = lock.lease.id,
+            .fence = lock.fence,
+            .acquired_at_ms = lock.acquired_at_ms,
+            .expires_at_ms = lock.lease.expires_at_ms};
   }
 
   Result<std::optional<LockRecord>> lookup_now(const LookupRequest& request) {
     const auto* id = std::get_if<LockId>(&request.what);
     const auto key = id != nullptr ? key_of(*id) : std::optional(std::get<LockKey>(request.what).str());
-    const auto held = key ? find(*key) : std::nullopt;
-    if (!held || (id != nullptr && held->id != *id)) return std::optional<LockRecord>();
-    return std::optional(record(*key, *held));
+    const auto found = key ? find_live(*key) : std::nullopt;
+    if (!found || (id != nullptr && found->lease.id != *id)) return std::optional<LockRecord>();
+    return std::optional(record(*key, *found));
   }
 
   /// Pages run in key order, so the cursor is the last key seen.
@@ -287,36 +281,36 @@ class MemoryLockBackend final : public LockBackend {
     if (!request.cursor.empty() && !LockKey::parse(request.cursor)) {
       return Error(ErrorCode::InvalidArgument, "this cursor is not from a page of this list");
     }
-    std::vector<std::pair<std::string, Held>> found;
+    std::vector<std::pair<std::string, StoredLock>> found;
     for (auto& shard : shards_->by_key) {
       const std::lock_guard lock(shard.mutex);
       const auto now = now_ms();
-      for (const auto& [key, held] : shard.locks) {
-        if (key > request.cursor && !core::is_due(held.expires_at_ms, now)) found.emplace_back(key, held);
+      for (const auto& [key, stored] : shard.locks) {
+        if (key > request.cursor && core::is_held(stored.lease, now)) found.emplace_back(key, stored);
       }
     }
     std::ranges::sort(found, {}, [](const auto& entry) -> const std::string& { return entry.first; });
     const auto limit = std::clamp<std::size_t>(request.limit, 1, max_list_limit);
     LockPage page;
-    for (const auto& [key, held] : found) {
+    for (const auto& [key, stored] : found) {
       if (page.locks.size() == limit) {
         page.cursor = page.locks.back().key.str();
         break;
       }
-      page.locks.push_back(record(key, held));
+      page.locks.push_back(record(key, stored));
     }
     return page;
   }
 
   const MemoryOptions options_;
   const std::shared_ptr<Log> log_;
-  const sys::Birthplace home_;
-  const sys::WallClock clock_;
-  const sys::TextHash hash_;
+  const os::ProcessIdentity process_;
+  const os::WallClock clock_;
+  const os::TextHash hash_;
   std::string authority_;
   std::atomic<std::uint64_t> last_fence_;
   std::unique_ptr<Shards> shards_ = std::make_unique<Shards>();
-  const std::shared_ptr<sys::WakeTable> wakes_ = sys::WakeTable::in_process();
+  const std::shared_ptr<waiting::WakeTable> wakes_ = waiting::WakeTable::in_process();
 };
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "engine/redis/errors.hpp"
-#include "sys/random.hpp"
+#include "os/random.hpp"
 
 namespace holdfast::redis {
 namespace {
@@ -66,7 +66,7 @@ std::shared_ptr<Client> Client::make(std::shared_ptr<const Endpoint> endpoint) {
   // A forked child leaves its copy alone: another thread may have been changing it when it was copied, and
   // the socket is the parent's.
   return {new Client(std::move(endpoint)), [](Client* client) {
-            if (client->home_.is_here()) delete client;
+            if (client->process_.is_current()) delete client;
           }};
 }
 
@@ -75,7 +75,7 @@ Client::~Client() {
 }
 
 void Client::close() {
-  if (!home_.is_here()) return;
+  if (!process_.is_current()) return;
   Lock lock(mutex_);
   if (i_lead()) return;  // the background leader goes on until all are told; it owns us meanwhile
   drained_.wait(lock, [this] { return unawaited_ == 0; });
@@ -153,7 +153,7 @@ void Client::wait(Completion& completion) {
 }
 
 void Client::run_until_readable(int descriptor) noexcept {
-  if (!home_.is_here()) return;
+  if (!process_.is_current()) return;
   const auto self = shared_from_this();  // a completion may drop the last owner
   Lock lock(mutex_);
   guest_expected_ = false;
@@ -239,7 +239,7 @@ void Client::turn(Lock& lock) {
 void Client::run_finished(Lock& lock) {
   // Whoever leads: an operation that ends here may be the last owner of something whose end would otherwise
   // wait for threads that wait for this one.
-  const sys::LibraryThread mark;
+  const runtime::LibraryThread mark;
   for (std::size_t told = 0; !finished_.empty(); ++told) {
     // What completions sent goes out while the next ones run, so that the server does not idle meanwhile.
     if (told % completions_per_write == completions_per_write - 1) flush(lock);
@@ -428,7 +428,7 @@ void Client::dial(Lock& lock, BootTime now) {
   const auto& error = std::get<Error>(outcome);
   last_error_ = error;
   if (lost_at_) endpoint_->tell_of_reconnect(began, now, error.code());
-  redial_at_ = now + backoff_.next(sys::jitter_fraction());
+  redial_at_ = now + backoff_.next(os::jitter_fraction());
   // What another attempt cannot mend (a wrong password) ends all; the rest ends those who asked for that.
   for (auto& call : unsent_) {
     if (error.transient() && !call->fail_fast) continue;
@@ -469,10 +469,10 @@ void Client::break_connection(Lock& lock, const Error& why, BootTime now) {
 BootClock::duration Client::pause_before_redial(BootTime now) {
   if (demoted_) {
     if (now - std::exchange(demoted_at_, now) > one_failover) replica_backoff_.reset();
-    return replica_backoff_.next(sys::jitter_fraction());
+    return replica_backoff_.next(os::jitter_fraction());
   }
   // One that never answered may be a server that drops what it does not like: not again at once.
-  return answered_ ? BootClock::duration::zero() : backoff_.next(sys::jitter_fraction());
+  return answered_ ? BootClock::duration::zero() : backoff_.next(os::jitter_fraction());
 }
 
 Error Client::unanswered(const Call& call) const {

@@ -18,9 +18,9 @@
 #include "engine/redis/conn/backoff.hpp"
 #include "engine/redis/conn/dialer.hpp"
 #include "engine/redis/wire/command.hpp"
-#include "sys/event.hpp"
-#include "sys/process.hpp"
-#include "sys/worker_pool.hpp"
+#include "os/event.hpp"
+#include "os/process.hpp"
+#include "runtime/worker_pool.hpp"
 
 namespace holdfast::redis {
 
@@ -157,8 +157,8 @@ class Client final : public IdleIo, public std::enable_shared_from_this<Client> 
   void lead_in_background();
 
   const std::shared_ptr<const Endpoint> endpoint_;
-  const sys::Birthplace home_;
-  sys::Event wake_;  ///< ends the leader's poll
+  const os::ProcessIdentity process_;
+  os::Event wake_;  ///< ends the leader's poll
 
   std::mutex mutex_;
   std::deque<std::unique_ptr<Call>> unsent_;
@@ -207,7 +207,7 @@ class Client final : public IdleIo, public std::enable_shared_from_this<Client> 
   std::vector<char> buffer_;
   std::vector<Reply> replies_;
 
-  sys::WorkerPool background_leader_{1};
+  runtime::WorkerPool background_leader_{1};
 };
 
 }  // namespace holdfast::redis

@@ -14,9 +14,9 @@
 #include "engine/redis/script_call.hpp"
 #include "engine/redis/subscriber.hpp"
 #include "engine/redis/unanswered_acquires.hpp"
-#include "sys/operation.hpp"
-#include "sys/process.hpp"
-#include "sys/random.hpp"
+#include "os/process.hpp"
+#include "os/random.hpp"
+#include "runtime/operation.hpp"
 
 namespace holdfast {
 namespace redis {
@@ -224,15 +224,15 @@ class RedisLockBackend final : public LockBackend {
   [[nodiscard]] Capabilities capabilities() const noexcept override { return redis_capabilities; }
   [[nodiscard]] std::string authority() const override { return shared_->authority.get(); }
 
-  void acquire(AcquireRequest request, std::stop_token stop, Done<AcquireOutcome> done) override {
+  void submit(AcquireRequest request, std::stop_token stop, Done<AcquireOutcome> done) override {
     start(AcquireOperation{std::move(request)}, patience(), stop, std::move(done));
   }
 
-  void release(ReleaseRequest request, std::stop_token stop, Done<ReleaseOutcome> done) override {
+  void submit(ReleaseRequest request, std::stop_token stop, Done<ReleaseOutcome> done) override {
     start(ReleaseOperation{std::move(request)}, patience(), stop, std::move(done));
   }
 
-  void extend(ExtendRequest request, std::stop_token stop, Done<ExtendOutcome> done) override {
+  void submit(ExtendRequest request, std::stop_token stop, Done<ExtendOutcome> done) override {
     // A renewal cannot wait for a connection that may be dead until the lease has ended. Below the lower
     // limit a busy machine would be taken for a dead one.
     const auto sixth = std::max<BootClock::duration>(request.ttl.length() / 6, milliseconds(20));
@@ -241,35 +241,27 @@ class RedisLockBackend final : public LockBackend {
           by_idle_io);
   }
 
-  void is_locked(IsLockedRequest request, std::stop_token stop, Done<bool> done) override {
+  void submit(IsLockedRequest request, std::stop_token stop, Done<bool> done) override {
     clean_up(request.key);
     start(IsLockedOperation{std::move(request)}, patience(), stop, std::move(done));
   }
 
-  void lookup(LookupRequest request, std::stop_token stop, Done<std::optional<LockRecord>> done) override {
+  void submit(LookupRequest request, std::stop_token stop, Done<std::optional<LockRecord>> done) override {
     start(LookupOperation{std::move(request)}, patience(), stop, std::move(done));
   }
 
-  void list(ListRequest request, std::stop_token stop, Done<LockPage> done) override {
+  void submit(ListRequest request, std::stop_token stop, Done<LockPage> done) override {
     if (auto early = refuse_early(request.deadline, stop)) return done(*std::move(early));
     auto listing = LockListing::start(shared_->layout, request);
     if (!listing) return done(listing.error());
     start_listing(shared_, *std::move(listing), request.deadline, stop, std::move(done));
   }
 
-  [[nodiscard]] std::unique_ptr<Watch> watch(const LockKey& key, BootTime deadline,
-                                             std::stop_token stop) override {
-    if (!home_.is_here()) return nullptr;
-    const auto lock_key = shared_->layout.lock_key(key);
-    if (!lock_key) return nullptr;  // the attempts say why
-    return subscriber_.watch(shared_->layout.channel(*lock_key), deadline, stop);
-  }
-
-  void begin_watch(const LockKey& key, BootTime deadline, std::stop_token stop,
-                   Done<std::unique_ptr<Watch>> done) override {
-    const auto lock_key = shared_->layout.lock_key(key);
-    if (!home_.is_here() || !lock_key) return done(std::unique_ptr<Watch>());
-    subscriber_.begin_watch(shared_->layout.channel(*lock_key), deadline, stop, std::move(done));
+  void submit(WatchRequest request, std::stop_token stop, Done<std::unique_ptr<Watch>> done) override {
+    const auto lock_key = shared_->layout.lock_key(request.key);
+    // A key without a name in Redis: the attempts to acquire it report why.
+    if (!process_.is_current() || !lock_key) return done(std::unique_ptr<Watch>());
+    subscriber_.watch(shared_->layout.channel(*lock_key), request.deadline, stop, std::move(done));
   }
 
   [[nodiscard]] std::shared_ptr<IdleIo> idle_io() override { return shared_->client; }
@@ -289,7 +281,7 @@ class RedisLockBackend final : public LockBackend {
   /// At most one a second, sent before the question it goes with, so that the answer is not delayed by much
   /// and, being about what ended seconds ago, not changed.
   void clean_up(const LockKey& key) {
-    if (!options().cleanup_in_is_locked || !home_.is_here()) return;
+    if (!options().cleanup_in_is_locked || !process_.is_current()) return;
     const auto now = BootClock::now();
     auto again_at = shared_->cleanup_again_at.load();
     const auto next = (now + std::chrono::seconds(1)).time_since_epoch().count();
@@ -301,15 +293,15 @@ class RedisLockBackend final : public LockBackend {
   }
 
   [[nodiscard]] std::optional<Error> refuse_early(BootTime deadline, const std::stop_token& stop) const {
-    if (!home_.is_here()) return sys::used_after_fork();
-    return sys::refuse_before_start(deadline, stop);
+    if (!process_.is_current()) return os::used_after_fork();
+    return runtime::refuse_before_start(deadline, stop);
   }
 
   [[nodiscard]] const RedisOptions& options() const noexcept { return shared_->endpoint->options(); }
   [[nodiscard]] BootClock::duration patience() const noexcept { return options().command_timeout; }
 
   const std::shared_ptr<Shared> shared_;
-  const sys::Birthplace home_;
+  const os::ProcessIdentity process_;
   Subscriber subscriber_;
 };
 
@@ -326,7 +318,7 @@ Result<std::string> find_authority(Client& client, const Layout& layout) {
   const auto& key = layout.authority_key();
   if (auto found = ask({"GET", key}); !found || !found->empty()) return found;
   std::array<unsigned char, 16> bytes{};
-  sys::random_bytes(bytes);
+  os::random_bytes(bytes);
   if (auto made = ask({"SET", key, core::uuid_v4(bytes), "NX"}); !made) return made;
   auto found = ask({"GET", key});
   if (found && found->empty()) {

@@ -12,7 +12,7 @@
 
 namespace holdfast::redis {
 
-/// One page of StorageBackend::list_owners as a machine, as LockListing is. Owners are those who have an
+/// One page of ListOwners as a machine, as LockListing is. Owners are those who have an
 /// index: it is there as long as one of their records is, whoever wrote it, and may be there for a while
 /// longer.
 class OwnerListing {

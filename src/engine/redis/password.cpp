@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "sys/errno_error.hpp"
+#include "os/errno_error.hpp"
 
 namespace holdfast::redis {
 namespace {
@@ -27,11 +27,11 @@ Result<std::string> password_in(const std::filesystem::path& file) {
   std::ifstream input(file, std::ios::binary);
   if (!input && (errno == ENOENT || errno == ENOTDIR)) return unusable(file, "it does not exist");
   if (!input) {
-    return sys::errno_error("cannot read password_file " + file.string() + "; check its owner and mode");
+    return os::errno_error("cannot read password_file " + file.string() + "; check its owner and mode");
   }
   std::array<char, longest_file + 1> buffer{};
   input.read(buffer.data(), buffer.size());
-  if (input.bad()) return sys::errno_error("cannot read password_file " + file.string());
+  if (input.bad()) return os::errno_error("cannot read password_file " + file.string());
   std::string text(buffer.data(), static_cast<std::size_t>(input.gcount()));
   if (text.size() > longest_file) return unusable(file, "it is larger than 4096 bytes; is it the right one?");
   if (text.ends_with('\n')) text.pop_back();

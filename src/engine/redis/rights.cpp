@@ -61,6 +61,8 @@ constexpr std::array courtesies{
     Courtesy{"UNSUBSCRIBE", Half::tasks, Severity::warning, piles_up},
     Courtesy{"HGET", Half::tasks, Severity::warning,
              "expired tasks count against their owner's quota until they are listed"},
+    Courtesy{"PEXPIREAT", Half::locks, Severity::warning,
+             "locks cannot be renewed while the server is out of memory"},
     Courtesy{"PTTL", Half::locks, Severity::note,
              "waiters retry needlessly often beside a lock that lost its expiry"},
     Courtesy{"SCAN", Half::locks, Severity::note, "locks cannot be listed"},
@@ -193,6 +195,15 @@ std::string as_rule(std::string pattern) {
   return pattern;
 }
 
+/// Redis refuses a pattern beside one that covers everything, as that of an empty prefix does.
+std::vector<std::string> all_rules(const std::vector<std::string>& patterns) {
+  if (std::ranges::find(patterns, "*") != patterns.end()) return {"*"};
+  std::vector<std::string> rules;
+  rules.reserve(patterns.size());
+  for (const auto& pattern : patterns) rules.push_back(as_rule(pattern));
+  return rules;
+}
+
 std::string quoted(const std::string& word) {
   const auto is_plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -290,11 +301,10 @@ Result<RedisAcl> redis_acl(const RedisOptions& options) {
                  "the name of the user contains a space, a control character or a quote, which an ACL line "
                  "cannot have");
   }
-  RedisAcl acl{
-      .user = options.user.empty() ? "USER" : options.user,
-      .keys = {redis::as_rule(locks->pattern()), redis::as_rule(tasks->pattern())},
-      .channels = {redis::as_rule(locks->channel_pattern()), redis::as_rule(tasks->channel_pattern())},
-      .commands = {}};
+  RedisAcl acl{.user = options.user.empty() ? "USER" : options.user,
+               .keys = redis::all_rules({locks->pattern(), tasks->pattern()}),
+               .channels = redis::all_rules({locks->channel_pattern(), tasks->channel_pattern()}),
+               .commands = {}};
   for (const auto& right : redis::command_rights(options.db)) {
     auto without = right.in_all();
     acl.commands.push_back(

@@ -12,9 +12,9 @@
 #include "engine/redis/server_clock.hpp"
 #include "engine/redis/storage_layout.hpp"
 #include "engine/redis/subscriber.hpp"
-#include "sys/incarnation.hpp"
-#include "sys/operation.hpp"
-#include "sys/process.hpp"
+#include "os/process.hpp"
+#include "os/random.hpp"
+#include "runtime/operation.hpp"
 
 namespace holdfast {
 namespace redis {
@@ -47,7 +47,7 @@ struct GetOperation {
 struct CreateOperation {
   using Outcome = CreateOutcome;
   CreateRecord request;
-  std::string id = sys::new_incarnation();
+  std::string id = os::new_incarnation();
   BootTime begun = BootClock::now();
 
   Result<std::string> command(const Store& store, By by) const {
@@ -63,7 +63,7 @@ struct CreateOperation {
 struct PutOperation {
   using Outcome = PutOutcome;
   PutRecord request;
-  std::string id = sys::new_incarnation();
+  std::string id = os::new_incarnation();
 
   Result<std::string> command(const Store& store, By by) const {
     return put_command(store.layout, request, id, by);
@@ -109,7 +109,7 @@ struct RemoveOperation {
 struct GuardOperation {
   using Outcome = GuardOutcome;
   GuardRecord request;
-  std::string id = sys::new_incarnation();
+  std::string id = os::new_incarnation();
 
   Result<std::string> command(const Store& store, By by) const {
     return guard_command(store.layout, request, id, by);
@@ -176,35 +176,35 @@ class RedisStorageBackend final : public StorageBackend {
   [[nodiscard]] bool blocks() const noexcept override { return redis_capabilities.blocks; }
   [[nodiscard]] std::int64_t now_ms() const override { return store_->clock.now_ms(); }
 
-  void get(GetRecord request, std::stop_token stop, Done<std::optional<StoredRecord>> done) override {
+  void submit(GetRecord request, std::stop_token stop, Done<std::optional<StoredRecord>> done) override {
     start(GetOperation{std::move(request)}, stop, std::move(done));
   }
-  void create(CreateRecord request, std::stop_token stop, Done<CreateOutcome> done) override {
+  void submit(CreateRecord request, std::stop_token stop, Done<CreateOutcome> done) override {
     if (const auto refused = core::refuse_origin(request.origin))
       return done(refused->about(request.key.str(), {}));
     start(CreateOperation{std::move(request)}, stop, std::move(done));
   }
-  void put(PutRecord request, std::stop_token stop, Done<PutOutcome> done) override {
+  void submit(PutRecord request, std::stop_token stop, Done<PutOutcome> done) override {
     start(PutOperation{std::move(request)}, stop, std::move(done));
   }
-  void remove(RemoveRecord request, std::stop_token stop, Done<RemoveOutcome> done) override {
+  void submit(RemoveRecord request, std::stop_token stop, Done<RemoveOutcome> done) override {
     start(RemoveOperation{std::move(request)}, stop, std::move(done));
   }
-  void guard(GuardRecord request, std::stop_token stop, Done<GuardOutcome> done) override {
+  void submit(GuardRecord request, std::stop_token stop, Done<GuardOutcome> done) override {
     start(GuardOperation{std::move(request)}, stop, std::move(done));
   }
-  void rebind(RebindRecord request, std::stop_token stop, Done<RebindOutcome> done) override {
+  void submit(RebindRecord request, std::stop_token stop, Done<RebindOutcome> done) override {
     start(RebindOperation{std::move(request)}, stop, std::move(done));
   }
 
-  void list(ListRecords request, std::stop_token stop, Done<RecordPage> done) override {
+  void submit(ListRecords request, std::stop_token stop, Done<RecordPage> done) override {
     if (const auto owner = core::listed_owner(request.prefix); !owner) {
       return done(owner.error().about(request.prefix, {}));
     }
     start(ListOperation{std::move(request)}, stop, std::move(done));
   }
 
-  void list_owners(ListOwners request, std::stop_token stop, Done<OwnerPage> done) override {
+  void submit(ListOwners request, std::stop_token stop, Done<OwnerPage> done) override {
     if (auto early = refuse_early(request.deadline, stop)) return done(*std::move(early));
     auto listing = OwnerListing::start(store_->layout, request);
     if (!listing) return done(listing.error());
@@ -212,21 +212,14 @@ class RedisStorageBackend final : public StorageBackend {
   }
 
   /// Redis drops records by itself; lists and full quotas clean the index.
-  void cleanup_expired(CleanupRecords request, std::stop_token stop, Done<std::size_t> done) override {
+  void submit(CleanupRecords request, std::stop_token stop, Done<std::size_t> done) override {
     if (auto early = refuse_early(request.deadline, stop)) return done(*std::move(early));
     done(std::size_t{0});
   }
 
-  [[nodiscard]] std::unique_ptr<Watch> watch(const RecordKey& key, BootTime deadline,
-                                             std::stop_token stop) override {
-    if (!home_.is_here()) return nullptr;
-    return subscriber().watch(store_->layout.channel(key), deadline, stop);
-  }
-
-  void begin_watch(const RecordKey& key, BootTime deadline, std::stop_token stop,
-                   Done<std::unique_ptr<Watch>> done) override {
-    if (!home_.is_here()) return done(std::unique_ptr<Watch>());
-    subscriber().begin_watch(store_->layout.channel(key), deadline, stop, std::move(done));
+  void submit(WatchRecord request, std::stop_token stop, Done<std::unique_ptr<Watch>> done) override {
+    if (!process_.is_current()) return done(std::unique_ptr<Watch>());
+    subscriber().watch(store_->layout.channel(request.key), request.deadline, stop, std::move(done));
   }
 
   void wait(Completion& completion) override { store_->client->wait(completion); }
@@ -250,12 +243,12 @@ class RedisStorageBackend final : public StorageBackend {
   }
 
   [[nodiscard]] std::optional<Error> refuse_early(BootTime deadline, const std::stop_token& stop) const {
-    if (!home_.is_here()) return sys::used_after_fork();
-    return sys::refuse_before_start(deadline, stop);
+    if (!process_.is_current()) return os::used_after_fork();
+    return runtime::refuse_before_start(deadline, stop);
   }
 
   const std::shared_ptr<Store> store_;
-  const sys::Birthplace home_;
+  const os::ProcessIdentity process_;
   std::once_flag listening_;
   std::optional<Subscriber> subscriber_;  ///< made for the first watch
 };

@@ -16,17 +16,17 @@
 #include "engine/redis/conn/backoff.hpp"
 #include "engine/redis/errors.hpp"
 #include "engine/redis/wire/command.hpp"
-#include "sys/event.hpp"
-#include "sys/process.hpp"
-#include "sys/random.hpp"
-#include "sys/thread.hpp"
-#include "sys/worker_pool.hpp"
+#include "os/event.hpp"
+#include "os/process.hpp"
+#include "os/random.hpp"
+#include "os/thread.hpp"
+#include "runtime/worker_pool.hpp"
 
 namespace holdfast::redis {
 namespace {
 
 using std::chrono::milliseconds;
-using sys::WakeQueue;
+using waiting::WakeQueue;
 
 /// A channel nobody watches any more stays subscribed for this long: who waits for a key often does so again.
 constexpr BootClock::duration linger = std::chrono::seconds(1);
@@ -44,7 +44,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
       : endpoint_(std::move(endpoint)), log_(std::move(log)), purpose_(purpose) {}
 
   struct Topic {
-    Topic(Wakes wakes, sys::IdleWaits& idle_waits)
+    Topic(Wakes wakes, waiting::IdleWaits& idle_waits)
         : waiters(wakes, idle_waits), arrivals(Wakes::all, idle_waits) {
       waiters.set_silent(true);
     }
@@ -130,7 +130,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
     if (thread_polls_) rouse_thread();
     const bool woken = topic.waiters.sleep(
         lock, place.waiter, look_again_at, deadline, stop,
-        [this](Lock& held, sys::QueuedWaiter& waiter, BootTime until) { pause(held, waiter, until); });
+        [this](Lock& held, waiting::QueuedWaiter& waiter, BootTime until) { pause(held, waiter, until); });
     sleepers_.erase(asleep);
     if (!leading_) appoint();
     return woken;
@@ -164,14 +164,14 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
     wake_.set();
     idle_.notify_one();
     if (!thread_.joinable()) return;
-    if (sys::WorkerPool::on_library_thread()) {
+    if (runtime::WorkerPool::on_library_thread()) {
       thread_.detach();  // it shares ownership of this state
     } else {
       thread_.join();
     }
   }
 
-  [[nodiscard]] bool is_home() const noexcept { return home_.is_here(); }
+  [[nodiscard]] bool in_own_process() const noexcept { return process_.is_current(); }
 
  private:
   using Lock = WakeQueue::Lock;
@@ -196,7 +196,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
   /// False if the machine has no thread to give: then sleepers read the connection, and nobody else does.
   bool start_thread() {
     try {
-      if (!thread_.joinable()) thread_ = sys::start_thread([self = shared_from_this()] { self->run(); });
+      if (!thread_.joinable()) thread_ = os::start_thread([self = shared_from_this()] { self->run(); });
       return true;
     } catch (const std::system_error&) {
       return false;
@@ -205,7 +205,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
 
   /// The thread: completes idle waits, and reads the connection while nobody sleeps who could.
   void run() {
-    const sys::LibraryThread mark;
+    const runtime::LibraryThread mark;
     Lock lock(mutex_);
     while (!stopping_) {
       const BootTime now = BootClock::now();
@@ -252,7 +252,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
   }
 
   /// One sleeper reads the connection for all; the others wait to be poked.
-  void pause(Lock& lock, sys::QueuedWaiter& waiter, BootTime until) {
+  void pause(Lock& lock, waiting::QueuedWaiter& waiter, BootTime until) {
     if (leading_ || stopping_) {
       // In slices, because this clock stands still while the machine is suspended.
       waiter.changed.wait_for(
@@ -403,7 +403,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
       return;
     }
     if (lost_at_) endpoint_->tell_of_reconnect(began, now, std::get<Error>(outcome).code());
-    redial_at_ = now + backoff_.next(sys::jitter_fraction());
+    redial_at_ = now + backoff_.next(os::jitter_fraction());
   }
 
   void receive() {
@@ -484,17 +484,17 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
       topic.missed = true;
     }
     lost_at_ = BootClock::now();
-    redial_at_ = *lost_at_ + backoff_.next(sys::jitter_fraction());
+    redial_at_ = *lost_at_ + backoff_.next(os::jitter_fraction());
   }
 
   const std::shared_ptr<const Endpoint> endpoint_;
   const std::shared_ptr<Log> log_;
   const Purpose purpose_;
-  const sys::Birthplace home_;
-  sys::Event wake_;
+  const os::ProcessIdentity process_;
+  os::Event wake_;
 
   std::mutex mutex_;
-  sys::IdleWaits idle_waits_{mutex_, [this] { rouse_thread(); }};
+  waiting::IdleWaits idle_waits_{mutex_, [this] { rouse_thread(); }};
   Topics topics_;
   std::vector<std::string> unasked_;  ///< topics that came since there is a connection, not subscribed yet
   std::deque<std::pair<BootTime, std::string>> unwatched_;  ///< topics that were left by all, and when
@@ -505,7 +505,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
   bool thread_polls_ = false;  ///< the thread does
   bool thread_asleep_ = false;
   std::condition_variable idle_;
-  std::list<sys::QueuedWaiter*> sleepers_;
+  std::list<waiting::QueuedWaiter*> sleepers_;
 
   // Of whoever leads.
   std::optional<Connection> connection_;
@@ -525,20 +525,17 @@ class Subscriber::ChannelWatch final : public Watch {
  public:
   ChannelWatch(std::shared_ptr<State> state, State::Place place) : state_(std::move(state)), place_(place) {}
   ~ChannelWatch() override {
-    if (state_->is_home()) state_->leave(place_);
+    if (state_->in_own_process()) state_->leave(place_);
   }
-  bool wait(BootTime look_again_at, BootTime deadline, const std::stop_token& stop) override {
-    return state_->is_home() && state_->sleep(place_, look_again_at, deadline, stop);
-  }
-  void begin_wait(BootTime look_again_at, BootTime deadline, std::stop_token stop,
-                  Done<bool> woken) override {
-    if (!state_->is_home()) return woken(false);
-    if (!state_->begin_wait(place_, look_again_at, deadline, stop, woken)) {
-      woken(wait(look_again_at, deadline, stop));
+  void wait(BootTime look_again_at, BootTime deadline, std::stop_token stop, Done<bool> woken) override {
+    if (!state_->in_own_process()) return woken(false);
+    // Without a thread of our own, the caller's sleeps.
+    if (woken.is_awaited() || !state_->begin_wait(place_, look_again_at, deadline, stop, woken)) {
+      woken(state_->sleep(place_, look_again_at, deadline, stop));
     }
   }
   void pass_on() noexcept override {
-    if (state_->is_home()) state_->pass_on(place_);
+    if (state_->in_own_process()) state_->pass_on(place_);
   }
 
  private:
@@ -550,20 +547,18 @@ Subscriber::Subscriber(std::shared_ptr<const Endpoint> endpoint, std::shared_ptr
                        const Purpose& purpose)
     // A forked child leaves its copy alone: the thread is not there, the socket is the parent's.
     : state_(new State(std::move(endpoint), std::move(log), purpose), [](State* state) {
-        if (state->is_home()) delete state;
+        if (state->in_own_process()) delete state;
       }) {}
 
 Subscriber::~Subscriber() {
-  if (state_->is_home()) state_->stop();
+  if (state_->in_own_process()) state_->stop();
 }
 
-std::unique_ptr<Watch> Subscriber::watch(const std::string& channel, BootTime deadline,
-                                         const std::stop_token& stop) {
-  return std::make_unique<ChannelWatch>(state_, state_->enter(channel, deadline, stop));
-}
-
-void Subscriber::begin_watch(const std::string& channel, BootTime deadline, const std::stop_token& stop,
-                             Done<std::unique_ptr<Watch>> done) {
+void Subscriber::watch(const std::string& channel, BootTime deadline, const std::stop_token& stop,
+                       Done<std::unique_ptr<Watch>> done) {
+  if (done.is_awaited()) {
+    return done(std::make_unique<ChannelWatch>(state_, state_->enter(channel, deadline, stop)));
+  }
   state_->begin_enter(channel, deadline, stop,
                       [state = state_, done = std::move(done)](State::Place place) mutable {
                         done(std::make_unique<ChannelWatch>(std::move(state), place));

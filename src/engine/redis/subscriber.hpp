@@ -7,11 +7,11 @@
 #include <string_view>
 
 #include "engine/redis/conn/dialer.hpp"
-#include "sys/wake_queue.hpp"
+#include "waiting/wake_queue.hpp"
 
 namespace holdfast::redis {
 
-using sys::Wakes;
+using waiting::Wakes;
 
 /// Who waits for which channel in this process. All waiters share one connection, made when there is a first;
 /// those of one channel share its subscription. One of the sleeping threads reads the connection, so that a
@@ -23,15 +23,15 @@ using sys::Wakes;
 /// a message wakes one waiter, the one that has waited longest: the others would only be refused, and the
 /// next release brings the next message. So a release costs each process one attempt, however many threads
 /// wait in it. When nothing is heard (a lock that expired, a holder that releases silently, a lost message),
-/// the first in the queue and the one that wants to soonest look again for all (see sys::WakeQueue); where
-/// there is no subscription everyone does.
+/// the first in the queue and the one that wants to soonest look again for all (see waiting::WakeQueue);
+/// where there is no subscription everyone does.
 ///
 /// A connection that is silent is asked something now and then; one that owes an answer for longer than the
 /// command timeout, or whose server was demoted, is given up and made anew, and everyone polls meanwhile.
 ///
-/// Nothing is missed: `watch` returns after the server confirmed the subscription, and the caller tries again
-/// after that, before it sleeps. When a connection breaks, confirming the new subscription wakes a waiter of
-/// each channel as if a message had come.
+/// Nothing is missed: `watch` completes after the server confirmed the subscription, and the caller tries
+/// again after that, before it sleeps. When a connection breaks, confirming the new subscription wakes a
+/// waiter of each channel as if a message had come.
 class Subscriber {
  public:
   struct Purpose {
@@ -46,13 +46,10 @@ class Subscriber {
   Subscriber(const Subscriber&) = delete;
   Subscriber& operator=(const Subscriber&) = delete;
 
-  /// Watches from now on. Where the server cannot be reached in time or does not let us subscribe, the watch
-  /// still serves to sleep.
-  [[nodiscard]] std::unique_ptr<Watch> watch(const std::string& channel, BootTime deadline,
-                                             const std::stop_token& stop);
-  /// The same; completes `done` on the thread, or inline.
-  void begin_watch(const std::string& channel, BootTime deadline, const std::stop_token& stop,
-                   Done<std::unique_ptr<Watch>> done);
+  /// Watches from its completion on: inline if a thread waits for it, else on our own thread. Where the
+  /// server cannot be reached in time or does not let us subscribe, the watch still serves to sleep.
+  void watch(const std::string& channel, BootTime deadline, const std::stop_token& stop,
+             Done<std::unique_ptr<Watch>> done);
 
  private:
   class State;

@@ -1,35 +1,78 @@
 #pragma once
 
+#include <condition_variable>
 #include <holdfast/sqlite.hpp>
+#include <mutex>
 
 #include "engine/sqlite/database.hpp"
-#include "engine/sqlite/turn.hpp"
-#include "sys/process.hpp"
-#include "sys/wake_table.hpp"
+#include "os/process.hpp"
+#include "waiting/wake_table.hpp"
 
 namespace holdfast::sqlite {
 
-/// A backend's use of a file, whatever it keeps there: its threads take turns on one connection, what is
-/// thrown becomes a result, those who wait sleep beside the file, and a forked child keeps its hands off.
-/// `Table` is the SQL, made from a Connection.
+/// Lets one thread at a time use the connection. (Not std::timed_mutex: ThreadSanitizer of g++ 12 does not
+/// know its timed wait.)
+class ConnectionMutex {
+ public:
+  class Lock {
+   public:
+    explicit Lock(ConnectionMutex& mutex) noexcept : mutex_(mutex) {}
+    ~Lock() { mutex_.unlock(); }
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+
+   private:
+    ConnectionMutex& mutex_;
+  };
+
+  /// Throws when the limit is reached, before anything has begun.
+  [[nodiscard]] Lock lock(const WaitLimit& limit, const std::string& file) {
+    constexpr std::chrono::nanoseconds check_limit_every = std::chrono::milliseconds(20);
+    if (limit.stopped() || limit.deadline_passed()) throw limit.error(file);
+    std::unique_lock lock(mutex_);
+    while (locked_) {
+      if (limit.reached()) throw limit.error(file);
+      unlocked_.wait_for(lock, check_limit_every);
+    }
+    locked_ = true;
+    return Lock(*this);
+  }
+
+ private:
+  void unlock() noexcept {
+    {
+      const std::lock_guard lock(mutex_);
+      locked_ = false;
+    }
+    unlocked_.notify_one();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable unlocked_;
+  bool locked_ = false;
+};
+
+/// What both backends do alike with a file: one thread at a time uses the connection, an exception becomes a
+/// result, waiters sleep on the file beside it, and a forked child leaves the file alone. `Table` is the SQL,
+/// made from a Connection.
 template <class Table>
 class Access {
  public:
   Access(const std::filesystem::path& file, const SqliteOptions& options, std::shared_ptr<Log> log,
-         Clock clock, const Patience& patience)
+         Clock clock, const WaitLimit& limit)
       : options_(options),
         log_(std::move(log)),
         clock_(std::move(clock)),
-        database_(std::make_unique<Database>(file, clock_, patience)),
+        database_(std::make_unique<Database>(file, clock_, limit)),
         table_(std::make_unique<Table>(database_->connection())),
         file_(file.string()) {
     if (const auto exposure = exposure_of(file); log_ && exposure >= Exposure::to_sticky) {
       log_->write(LogLevel::warning, "every user can put files into the directory of " + file_ +
                                          "; use one that only its users can write to");
     }
-    // Whoever may use the file may wake and be woken, as with SQLite's own side files.
-    const auto trust = sys::FileTrust::of(file);
-    auto wake = trust ? sys::WakeTable::in_file(file_ + "-wake", *trust) : trust.error();
+    // Every user of the file may wake and be woken, as with SQLite's own side files.
+    const auto trust = os::FileTrust::of(file);
+    auto wake = trust ? waiting::WakeTable::in_file(file_ + "-wake", *trust) : trust.error();
     if (wake) {
       wake_ = *std::move(wake);
     } else if (log_) {
@@ -38,7 +81,7 @@ class Access {
   }
 
   ~Access() {
-    if (birthplace_.is_here()) return;
+    if (process_.is_current()) return;
     // Closing would act on the parent's files: leave the child's copy alone.
     static_cast<void>(table_.release());
     static_cast<void>(database_.release());
@@ -46,24 +89,24 @@ class Access {
   Access(const Access&) = delete;
   Access& operator=(const Access&) = delete;
 
-  /// What an operation was about, for its error.
-  struct Subject {
+  /// The key and the lock id of an operation, for its error.
+  struct ErrorContext {
     std::string key, id;
   };
 
-  /// Runs one operation in this thread's turn and turns what it throws into its result. Inside, and only
-  /// there, database() and table() may be used. It is run again if there was no room on the disk for it.
+  /// Runs one operation while no other thread uses the connection, and returns what it throws as its result.
+  /// Only the operation may use database() and table(). It is run again if the disk was full.
   template <class T, class Body>
-  Result<T> operate(BootTime deadline, std::stop_token stop, const Subject& about, Body body) {
-    if (!birthplace_.is_here()) return sys::used_after_fork().about(about.key, about.id);
-    const Patience patience(deadline, options_.busy_timeout, std::move(stop));
+  Result<T> operate(BootTime deadline, std::stop_token stop, const ErrorContext& about, Body body) {
+    if (!process_.is_current()) return os::used_after_fork().about(about.key, about.id);
+    const WaitLimit limit(deadline, options_.busy_timeout, std::move(stop));
     try {
-      const auto turn = turn_.take(patience, file_);
-      const Connection::Waiting waiting(database_->connection(), patience);
+      const auto lock = mutex_.lock(limit, file_);
+      const Connection::WaitScope waiting(database_->connection(), limit);
       try {
         return T(body());
       } catch (const Error& error) {
-        // A full disk has no room for a longer log, but the log has: once copied, it begins anew.
+        // A full disk has no room for a longer log, but a log that is copied starts again from its beginning.
         if (error.code() != ErrorCode::RateLimited || !database_->copy_log()) throw;
       }
       return T(body());
@@ -81,20 +124,20 @@ class Access {
   [[nodiscard]] const std::string& file() const noexcept { return file_; }
   [[nodiscard]] Log* log() const noexcept { return log_.get(); }
   /// Null if there is none, or not for this process: then waiters poll.
-  [[nodiscard]] sys::WakeTable* wake() const noexcept {
-    return birthplace_.is_here() ? wake_.get() : nullptr;
+  [[nodiscard]] waiting::WakeTable* wake() const noexcept {
+    return process_.is_current() ? wake_.get() : nullptr;
   }
 
  private:
   const SqliteOptions options_;
   const std::shared_ptr<Log> log_;
   const Clock clock_;
-  Turn turn_;  // guards the next two
+  ConnectionMutex mutex_;  // of the next two
   std::unique_ptr<Database> database_;
   std::unique_ptr<Table> table_;
   const std::string file_;
-  std::shared_ptr<sys::WakeTable> wake_;
-  const sys::Birthplace birthplace_;
+  std::shared_ptr<waiting::WakeTable> wake_;
+  const os::ProcessIdentity process_;
 };
 
 /// Opens a backend that is made as an Access is.
@@ -105,11 +148,11 @@ Result<std::shared_ptr<Contract>> open_backend(const std::filesystem::path& file
   try {
     const auto resolved = resolve(file);
     if (!resolved) return resolved.error();
-    const Patience patience(never, options.busy_timeout, {});
+    const WaitLimit limit(never, options.busy_timeout, {});
     return std::shared_ptr<Contract>(
-        std::make_shared<Backend>(*resolved, options, std::move(log), std::move(clock), patience));
+        std::make_shared<Backend>(*resolved, options, std::move(log), std::move(clock), limit));
   } catch (const Error& error) {
-    // What is damaged when it is opened has broken no promise yet: it simply cannot be used.
+    // A file that is damaged when it is opened has broken no promise yet: it is only unusable.
     if (error.code() != ErrorCode::Internal) return error;
     return Error(ErrorCode::ServiceUnavailable, error.message(), error.cause());
   } catch (const std::exception& error) {

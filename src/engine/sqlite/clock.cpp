@@ -11,7 +11,7 @@
 #include <sstream>
 
 #include "engine/sqlite/file_checks.hpp"
-#include "sys/errno_error.hpp"
+#include "os/errno_error.hpp"
 
 namespace holdfast::sqlite {
 namespace {
@@ -33,7 +33,7 @@ std::int64_t wall_ms() {
 /// over the kernel's.
 Result<bool> is_kernels_own(const char* file) {
   struct statfs system{};
-  if (::statfs(file, &system) != 0) return sys::errno_error(std::string("cannot look at ") + file);
+  if (::statfs(file, &system) != 0) return os::errno_error(std::string("cannot look at ") + file);
   if (system.f_type != PROC_SUPER_MAGIC) return false;
   const auto mounted_over = is_mount_point(file);
   if (!mounted_over) return mounted_over.error();
@@ -49,7 +49,7 @@ Result<TimeNamespace> this_time_namespace() {
   struct stat mine{}, childrens{};
   if (::stat(namespace_file, &mine) != 0) {
     if (errno == ENOENT) return TimeNamespace{};
-    return sys::errno_error(std::string("cannot tell which time namespace this is: ") + namespace_file);
+    return os::errno_error(std::string("cannot tell which time namespace this is: ") + namespace_file);
   }
   if (mine.st_ino == initial_time_namespace)
     return TimeNamespace{.initial = initial_time_namespace, .offset = {}};

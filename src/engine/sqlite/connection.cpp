@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "sys/random.hpp"
+#include "os/random.hpp"
 
 namespace holdfast::sqlite {
 namespace {
@@ -58,6 +58,35 @@ std::string_view advice_for(int extended) {
 
 }  // namespace
 
+std::chrono::nanoseconds busy_pause(int attempt, double random) noexcept {
+  constexpr double shortest_us = 5, spread_us = 60, longest_spread_us = 4000;
+  constexpr int attempts_of_busy_writers = 400;
+  const double longer = std::max(1.0, static_cast<double>(attempt) / attempts_of_busy_writers);
+  const double spread = std::min(spread_us * longer * longer * longer * longer, longest_spread_us);
+  return std::chrono::nanoseconds(static_cast<std::int64_t>((shortest_us + spread * random) * 1000));
+}
+
+WaitLimit::WaitLimit(BootTime deadline, std::chrono::milliseconds busy_timeout, std::stop_token stop)
+    : deadline_(deadline),
+      busy_timeout_(busy_timeout),
+      give_up_at_(saturating_add(BootClock::now(), busy_timeout)),
+      stop_(std::move(stop)) {}
+
+Error WaitLimit::error(const std::string& file) const {
+  if (stopped()) return {ErrorCode::Aborted, "stopped while waiting for " + file};
+  if (deadline_passed()) {
+    return {ErrorCode::NetworkTimeout, "the deadline passed while waiting for other users of " + file};
+  }
+  return {ErrorCode::ServiceUnavailable,
+          "other users kept " + file + " busy for " + std::to_string(busy_timeout_.count()) +
+              " ms; try again, or find out who holds a transaction open on it"};
+}
+
+Error damaged(const Connection& connection, const std::string& what) {
+  return {ErrorCode::Internal, "cannot use " + connection.file() + ": " + what +
+                                   "; stop its users and restore the file or move it away"};
+}
+
 Connection::Connection(const std::filesystem::path& file) : file_(file.string()) {
   sqlite3* opened = nullptr;
   // NOFOLLOW: the path was resolved; a link now would be another file than the one that was checked.
@@ -70,8 +99,8 @@ Connection::Connection(const std::filesystem::path& file) : file_(file.string())
 }
 
 Error Connection::error(int result) const {
-  if ((result & 0xFF) == SQLITE_BUSY && patience_ != nullptr && patience_->over()) {
-    return patience_->exhausted(file_);
+  if ((result & 0xFF) == SQLITE_BUSY && wait_limit_ != nullptr && wait_limit_->reached()) {
+    return wait_limit_->error(file_);
   }
   const int extended = handle() == nullptr ? result : sqlite3_extended_errcode(handle());
   std::string cause = "SQLite " + std::to_string(extended);
@@ -81,30 +110,32 @@ Error Connection::error(int result) const {
 }
 
 int Connection::on_busy(void* self, int attempt) noexcept {
-  const auto* patience = static_cast<const Connection*>(self)->patience_;
-  if (patience == nullptr || patience->over()) return 0;
-  // The first time it may only be that somebody committed while we began (BUSY_SNAPSHOT): nothing to wait
-  // for.
+  const auto* limit = static_cast<const Connection*>(self)->wait_limit_;
+  if (limit == nullptr || limit->reached()) return 0;
+  // The first time another writer may just have committed while we began (BUSY_SNAPSHOT): no reason to wait.
   if (attempt == 0) {
     sched_yield();
   } else {
-    std::this_thread::sleep_for(busy_pause(attempt, sys::jitter_fraction()));
+    std::this_thread::sleep_for(busy_pause(attempt, os::jitter_fraction()));
   }
   return 1;
 }
 
 void Connection::pause(int attempt) const {
-  if (patience_ == nullptr || patience_->over()) {
-    throw patience_ == nullptr ? Error(ErrorCode::ServiceUnavailable, "other users keep " + file_ + " busy")
-                               : patience_->exhausted(file_);
-  }
-  std::this_thread::sleep_for(busy_pause(attempt, sys::jitter_fraction()));
+  if (wait_limit_ == nullptr)
+    throw Error(ErrorCode::ServiceUnavailable, "other users keep " + file_ + " busy");
+  if (wait_limit_->reached()) throw wait_limit_->error(file_);
+  std::this_thread::sleep_for(busy_pause(attempt, os::jitter_fraction()));
 }
 
 void Connection::execute(const char* sql) {
   if (const int result = sqlite3_exec(handle(), sql, nullptr, nullptr, nullptr); result != SQLITE_OK) {
     throw error(result);
   }
+}
+
+void Connection::copy_log_on_close(bool copy) noexcept {
+  sqlite3_db_config(handle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, copy ? 0 : 1, nullptr);
 }
 
 std::int64_t Connection::integer(const char* sql) {
@@ -153,6 +184,9 @@ bool Statement::Run::next() {
   if (result == SQLITE_ROW) return true;
   if (result != SQLITE_DONE) throw statement_.connection_.error(result);
   return false;
+}
+void Statement::Run::only_row(const char* table) {
+  if (!next()) throw damaged(statement_.connection_, "its " + std::string(table) + " row is missing");
 }
 bool Statement::Run::is_null(int column) const noexcept {
   return sqlite3_column_type(statement_.handle_.get(), column) == SQLITE_NULL;

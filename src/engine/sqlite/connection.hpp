@@ -2,22 +2,52 @@
 
 #include <sqlite3.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <holdfast/clock.hpp>
 #include <holdfast/error.hpp>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
-
-#include "engine/sqlite/patience.hpp"
 
 namespace holdfast::sqlite {
 
 /// Inside this engine failures are thrown as holdfast::Error, so that leaving a scope rolls back; the
 /// backend's operations catch them and return them as values.
+
+/// How long to pause before the next attempt to lock the file; `random` is from 0 to 1.
+///
+/// A pause is random and about as long as a few transactions: a writer that retries at random does not
+/// starve, where SQLite's own backoff, which grows with the time waited, starves it for seconds. Pauses grow
+/// only after more than busy writers ever cause (some 50 ms: then a transaction is kept open), so that
+/// waiting costs hardly any processor time.
+[[nodiscard]] std::chrono::nanoseconds busy_pause(int attempt, double random) noexcept;
+
+/// How long one operation may wait for other users of the file.
+class WaitLimit {
+ public:
+  WaitLimit(BootTime deadline, std::chrono::milliseconds busy_timeout, std::stop_token stop);
+
+  [[nodiscard]] bool stopped() const noexcept { return stop_.stop_requested(); }
+  [[nodiscard]] bool deadline_passed() const noexcept { return BootClock::now() >= deadline_; }
+  [[nodiscard]] bool reached() const noexcept {
+    return stopped() || BootClock::now() >= std::min(deadline_, give_up_at_);
+  }
+  /// Requires reached(): Aborted, NetworkTimeout or ServiceUnavailable.
+  [[nodiscard]] Error error(const std::string& file) const;
+
+ private:
+  BootTime deadline_;
+  std::chrono::milliseconds busy_timeout_;
+  BootTime give_up_at_;
+  std::stop_token stop_;
+};
 
 /// One SQLite connection. Not thread-safe.
 class Connection {
@@ -27,13 +57,16 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  /// Runs statements that yield no rows. Waits for other users as long as the current patience allows.
+  /// Runs statements that yield no rows. Waits for other users up to the current limit.
   void execute(const char* sql);
+  /// Whether SQLite, if this is the last connection to the file, copies the log into it on close and deletes
+  /// the log. The default is yes.
+  void copy_log_on_close(bool copy) noexcept;
   /// The first column of the first row; Internal if there is none.
   [[nodiscard]] std::int64_t integer(const char* sql);
   [[nodiscard]] std::string text(const char* sql);
 
-  /// Lets other users of the file go on for a moment; throws if the current patience is over. `attempt`
+  /// Lets other users of the file go on for a moment; throws if the current limit is reached. `attempt`
   /// counts from 0.
   void pause(int attempt) const;
 
@@ -41,21 +74,21 @@ class Connection {
   [[nodiscard]] sqlite3* handle() const noexcept { return handle_.get(); }
   [[nodiscard]] bool in_transaction() const noexcept { return sqlite3_get_autocommit(handle()) == 0; }
 
-  /// The error SQLite just reported, in our words. `result` is what the call returned.
+  /// The error that SQLite just reported; `result` is what the call returned.
   [[nodiscard]] Error error(int result) const;
 
-  /// While this lives, waiting for other users ends when the patience is over; without one it does not wait.
-  class Waiting {
+  /// Sets the limit of waiting for other users while it lives. Without one the connection does not wait.
+  class WaitScope {
    public:
-    Waiting(Connection& connection, const Patience& patience) noexcept
-        : connection_(connection), before_(std::exchange(connection.patience_, &patience)) {}
-    ~Waiting() { connection_.patience_ = before_; }
-    Waiting(const Waiting&) = delete;
-    Waiting& operator=(const Waiting&) = delete;
+    WaitScope(Connection& connection, const WaitLimit& limit) noexcept
+        : connection_(connection), before_(std::exchange(connection.wait_limit_, &limit)) {}
+    ~WaitScope() { connection_.wait_limit_ = before_; }
+    WaitScope(const WaitScope&) = delete;
+    WaitScope& operator=(const WaitScope&) = delete;
 
    private:
     Connection& connection_;
-    const Patience* before_;
+    const WaitLimit* before_;
   };
 
  private:
@@ -66,15 +99,18 @@ class Connection {
 
   std::string file_;
   std::unique_ptr<sqlite3, Close> handle_;
-  const Patience* patience_ = nullptr;
+  const WaitLimit* wait_limit_ = nullptr;
 };
+
+/// Internal: the file holds a value that Holdfast does not write.
+[[nodiscard]] Error damaged(const Connection& connection, const std::string& what);
 
 /// A prepared statement, kept as long as its connection.
 class Statement {
  public:
   Statement(Connection& connection, std::string_view sql);
 
-  /// One execution: ends, whatever it had got to, with the object.
+  /// One execution, which ends with the object, finished or not.
   class Run {
    public:
     explicit Run(const Statement& statement) noexcept : statement_(statement) {}
@@ -84,6 +120,8 @@ class Statement {
 
     /// The next row, if there is one.
     [[nodiscard]] bool next();
+    /// The row of a table that always has one; Internal if it is missing.
+    void only_row(const char* table);
     [[nodiscard]] bool is_null(int column) const noexcept;
     [[nodiscard]] std::int64_t integer(int column) const noexcept;
     /// The bytes of a text or blob, until the next call of next().

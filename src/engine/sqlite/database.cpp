@@ -5,10 +5,9 @@
 #include <algorithm>
 #include <thread>
 
-#include "engine/sqlite/adopt_clock.hpp"
-#include "engine/sqlite/closing.hpp"
+#include "engine/sqlite/fences.hpp"
 #include "engine/sqlite/migrations.hpp"
-#include "sys/random.hpp"
+#include "os/random.hpp"
 
 namespace holdfast::sqlite {
 namespace {
@@ -16,18 +15,18 @@ namespace {
 /// Small pages: a commit writes whole ones, and a lock changes about 200 bytes on each of three. It makes the
 /// log a quarter as long as SQLite's default would; the time per commit is the same within noise.
 constexpr int page_bytes = 1024;
-/// A log of this many pages (8 MiB) is copied into the file, by whose commit reaches it, which costs two
-/// waits for the disk; so not often.
+/// The commit that brings the log to this many pages (8 MiB) copies it into the file: two waits for the disk,
+/// so not often.
 constexpr int checkpoint_after_frames = 8192;
-constexpr std::chrono::milliseconds checkpoint_patience(20);
+constexpr std::chrono::milliseconds checkpoint_timeout(20);
 
 void throw_if_failed(const Status& status) {
   if (!status.ok()) throw status.error();
 }
 
-/// Needs the file for itself for a moment. SQLite does not always ask the busy handler then (two who both
-/// read would wait for each other), so this asks again.
-void switch_to_wal(Connection& connection, const Patience& patience) {
+/// Needs the file alone for a moment. SQLite does not always call the busy handler then (two readers would
+/// wait for each other), so this retries.
+void switch_to_wal(Connection& connection, const WaitLimit& limit) {
   while (true) {
     try {
       if (connection.text("PRAGMA journal_mode=WAL") == "wal") return;
@@ -36,9 +35,9 @@ void switch_to_wal(Connection& connection, const Patience& patience) {
                       ": SQLite cannot keep a write-ahead log there; use a local file system");
     } catch (const Error&) {
       const bool busy = (sqlite3_errcode(connection.handle()) & 0xFF) == SQLITE_BUSY;
-      if (!busy || patience.over()) throw;
+      if (!busy || limit.reached()) throw;
     }
-    std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(0.1 + sys::jitter_fraction()));
+    std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(0.1 + os::jitter_fraction()));
   }
 }
 
@@ -51,40 +50,62 @@ Database::Place place_of(const std::string& path, const FileIdentity& opened) no
 
 }  // namespace
 
-std::filesystem::path Database::prepared(const std::filesystem::path& file) {
+PinnedFile Database::prepared(const std::filesystem::path& file) {
   throw_if_failed(create_if_missing(file));
-  throw_if_failed(check_usable(file));
+  auto judged = PinnedFile::at(file).value_or_throw();
+  throw_if_failed(check_usable(file, judged));
   throw_if_failed(check_neighbours(file));
-  const auto identity = identity_of(file.c_str());
-  if (identity && OpenFile::inherited(*identity)) {
+  if (OpenFile::inherited(judged.identity())) {
     throw Error(ErrorCode::ServiceUnavailable,
                 "cannot use " + file.string() +
                     ": this process was forked from one that has it open, and SQLite's locks do not "
                     "survive a fork; open it only after the fork, or start a new program in the child");
   }
-  return file;
+  return judged;
+}
+
+void Database::check_opened(const PinnedFile& judged) const {
+  const auto& path = connection_.file();
+  struct stat directory{};
+  const bool others_write_there =
+      ::stat(std::filesystem::path(path).parent_path().c_str(), &directory) != 0 ||
+      (directory.st_mode & (S_IWGRP | S_IWOTH)) != 0;
+  // SQLite compares its file with what the path leads to at that moment, so the path must lead to the judged
+  // file then. A user who exchanges files there all the time has to be lucky in every look.
+  for (int looks = others_write_there ? 16 : 1; looks > 0; --looks) {
+    int moved = 1;
+    sqlite3_file_control(connection_.handle(), "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+    if (moved != 0 || !judged.is_at(path.c_str())) throw replaced_while_opening();
+  }
+}
+
+Error Database::replaced_while_opening() const {
+  return {ErrorCode::ServiceUnavailable,
+          "cannot use " + connection_.file() + ": it was moved or replaced while it was being opened"};
 }
 
 FileIdentity Database::identity_of_open_file() const {
-  // Looked up by name, so ask SQLite whether the name still leads to what it has open.
+  // Looked up by name: SQLite knows whether the name still leads to the file it has open.
   const auto identity = identity_of(connection_.file().c_str());
   int moved = 1;
   sqlite3_file_control(connection_.handle(), "main", SQLITE_FCNTL_HAS_MOVED, &moved);
-  if (!identity || moved != 0) {
-    throw Error(ErrorCode::ServiceUnavailable,
-                "cannot use " + connection_.file() + ": it was moved or replaced while it was being opened");
-  }
+  if (!identity || moved != 0) throw replaced_while_opening();
   return *identity;
 }
 
-Database::Database(const std::filesystem::path& file, Clock clock, const Patience& patience)
-    : connection_(prepared(file)),
+Database::Database(const std::filesystem::path& file, Clock clock, const WaitLimit& limit)
+    : Database(prepared(file), file, std::move(clock), limit) {}
+
+Database::Database(const PinnedFile& judged, const std::filesystem::path& file, Clock clock,
+                   const WaitLimit& limit)
+    : connection_(file),
       open_file_(identity_of_open_file()),
       clock_(std::move(clock)),
       begin_(connection_, "BEGIN IMMEDIATE"),
       commit_(connection_, "COMMIT"),
       rollback_(connection_, "ROLLBACK") {
-  const Connection::Waiting waiting(connection_, patience);
+  check_opened(judged);
+  const Connection::WaitScope waiting(connection_, limit);
   if (sqlite3_db_readonly(connection_.handle(), "main") != 0) {
     throw Error(ErrorCode::AuthFailed,
                 "cannot write " + connection_.file() + "; check the owner and mode of the file");
@@ -92,7 +113,9 @@ Database::Database(const std::filesystem::path& file, Clock clock, const Patienc
   connection_.execute("PRAGMA trusted_schema=OFF");
   connection_.execute(("PRAGMA page_size=" + std::to_string(page_bytes)).c_str());  // of a new file only
   refuse_others(connection_, migrations());
-  switch_to_wal(connection_, patience);
+  // Until ~Database has looked at the files: a log that another user put there would be copied as well.
+  connection_.copy_log_on_close(false);
+  switch_to_wal(connection_, limit);
   // New tables that only the log has would need room in the file when the log is copied, and a full disk has
   // none: then the first holder could not renew. Costs three waits for the disk, once in the life of a file.
   if (migrate(connection_, migrations())) static_cast<void>(copy_log());
@@ -120,68 +143,69 @@ Database::Database(const std::filesystem::path& file, Clock clock, const Patienc
   files_.log_identity = *log;
   files_.shared_memory_identity = *shared;
   throw_if_failed(check_neighbours(files_.database));  // again: they may have been put there meanwhile
-  working_.emplace(files_.log);
-  static_cast<void>(settle());
+  clock_lock_.emplace(files_.log);
+  static_cast<void>(try_join_clock());
 }
 
 Database::~Database() {
+  const auto is_unmoved = [this] { return place() == Place::same; };
+  if (!is_unmoved()) return;
   try {
     sync_commits(false);  // SQLite syncs when it copies the log
+    mark_closed_cleanly(connection_, is_unmoved);
   } catch (const Error&) {
-    return;
+    // As if it had been killed: the next user leaves a gap in the fences at worst.
   }
-  mark_closed_cleanly(connection_);
+  connection_.copy_log_on_close(is_unmoved());
 }
 
-bool Database::settle() {
+bool Database::try_join_clock() {
   if (clock_number_ != 0) return true;
   for (int attempt = 0;; connection_.pause(attempt++)) {
-    // In this order: who works now works under the clock that is read next, or a later one of this kernel.
-    const auto others = working_->others();
+    // In this order: a process that has the lock now uses the clock that is read next, or a later one of this
+    // kernel.
+    const auto others = clock_lock_->others();
     const auto current = current_clock(connection_);
     const bool is_ours = current.is(clock_.identity);
-    if (!is_ours && others == WorkingLock::Others::none) return false;
-    if (others == WorkingLock::Others::exclude) continue;  // a clock is being adopted
-    // Locks of files do not reach beyond the kernel. So a process that works under the file's clock reads the
-    // same boot clock as we do, whatever boot id each of us was shown.
+    if (!is_ours && others == ClockLock::Others::none) return false;
+    if (others == ClockLock::Others::exclusive) continue;  // a clock is being adopted
+    // Locks of files do not reach beyond the kernel. So a process that uses the file's clock reads the same
+    // boot clock as we do, whatever boot id each of us was shown.
     if (!is_ours && !may_be_ours(current, clock_.identity)) {
       throw Error(ErrorCode::ServiceUnavailable,
                   "cannot use " + files_.database + ": it is in use under the clock of another boot (" +
                       current.boot_id + "; this is " + clock_.identity.boot_id +
                       "); stop its users there, or give each its own file");
     }
-    if (!working_->share()) continue;
+    if (!clock_lock_->try_lock_shared()) continue;
     if (current_clock(connection_).number == current.number) {
       clock_number_ = current.number;
       return true;
     }
-    working_->leave();
+    clock_lock_->unlock();
   }
 }
 
-Database& Database::settled() {
-  for (int attempt = 0; !settle(); connection_.pause(attempt++)) {
-    if (!working_->exclude()) continue;  // another process came first: look again
+Database& Database::join_or_adopt_clock() {
+  for (int attempt = 0; !try_join_clock(); connection_.pause(attempt++)) {
+    if (!clock_lock_->try_lock()) continue;  // another process came first
     try {
       Change change(*this, Durability::machine, Change::OnAnyClock());
       const auto number = adopt_clock(connection_, clock_);
       change.commit();
       clock_number_ = number;
     } catch (...) {
-      working_->leave();
+      clock_lock_->unlock();
       throw;
     }
-    static_cast<void>(working_->share());
+    static_cast<void>(clock_lock_->try_lock_shared());
   }
   return *this;
 }
 
-Database::Place Database::place_of_database() const noexcept {
-  return place_of(files_.database, files_.database_identity);
-}
-
 Database::Place Database::place() const noexcept {
-  return std::max({place_of_database(), place_of(files_.log, files_.log_identity),
+  return std::max({place_of(files_.database, files_.database_identity),
+                   place_of(files_.log, files_.log_identity),
                    place_of(files_.shared_memory, files_.shared_memory_identity)});
 }
 
@@ -190,10 +214,6 @@ Error Database::moved() const {
           "cannot use " + files_.database +
               ": it, its -wal or its -shm file was moved, removed or replaced while it was open, so others "
               "may use another file under this name; stop all its users, then start again"};
-}
-
-void Database::check_unmoved() const {
-  if (place() != Place::same) throw moved();
 }
 
 void Database::check_clock(std::int64_t stored) const {
@@ -213,7 +233,7 @@ void Database::sync_commits(bool full) {
 
 Database::View::View(Database& database) : database_(database) {
   // Without a clock there is no lock yet, and no need to keep writers out.
-  if (database_.settle() || current_clock(database_.connection_).number == 0) return;
+  if (database_.try_join_clock() || current_clock(database_.connection_).number == 0) return;
   database_.begin_.execute();
   computed_ = true;
   try {
@@ -231,7 +251,7 @@ Database::View::~View() {
 }
 
 Database::Change::Change(Database& database, Durability durability)
-    : Change(database.settled(), durability, OnAnyClock()) {}
+    : Change(database.join_or_adopt_clock(), durability, OnAnyClock()) {}
 
 Database::Change::Change(Database& database, Durability durability, OnAnyClock) : database_(database) {
   // The first change waits for the disk whatever it is. What we have read so far may have been recovered
@@ -239,6 +259,7 @@ Database::Change::Change(Database& database, Durability durability, OnAnyClock) 
   // such a log reserved, and then losing the log, would repeat them. A sync reaches all of the log.
   database_.sync_commits(durability == Durability::machine || !database_.synced_once_);
   database_.begin_.execute();
+  place_ = database_.place();
   if (database_.synced_once_) return;
   try {
     ends_clean_state_ = was_closed_cleanly(database_.connection_);
@@ -251,14 +272,19 @@ Database::Change::Change(Database& database, Durability durability, OnAnyClock) 
 }
 
 void Database::Change::commit() {
+  // Without its -shm this process does not see what others wrote to the log, and would overwrite it. Looking
+  // again costs nothing beside a sync, and such a transaction may have been long. What remains:
+  // docs/internals/sqlite.md, "One lock domain".
+  if (database_.full_) place_ = std::max(place_, database_.place());
+  check_unmoved();
   // SQLite drops an update that changes no byte, and a commit without a change syncs nothing: an extend
   // within the same millisecond as the one before would be answered while that one is still in memory. So
-  // whatever must be on disk changes something.
+  // every commit that must be on disk changes a counter.
   if (database_.full_) database_.count_synced_commit_->execute();
   bool copy_at_once = false;
   if (ends_clean_state_) {
-    // A log that has something to say already was about to be copied when its process was killed, or is kept
-    // by another program: then the new state can only reach the file through it.
+    // A log that is not empty was about to be copied when its process was killed, or is kept by another
+    // program: then the new state can reach the file only through it.
     copy_at_once = !log_is_empty(database_.connection_);
     mark_in_use(database_.connection_);
   }
@@ -268,13 +294,19 @@ void Database::Change::commit() {
   database_.checkpoint_if_due();
 }
 
+void Database::Change::check_unmoved() const {
+  if (place_ != Place::same) throw database_.moved();
+}
+
 void Database::Change::keep_what_was_found() {
   if (!database_.synced_once_) commit();
 }
 
 bool Database::copy_log() noexcept {
-  const Patience patience(never, checkpoint_patience, {});
-  const Connection::Waiting waiting(connection_, patience);
+  const bool is_open = !files_.database.empty();  // the constructor copies before it knows them
+  if (is_open && place() != Place::same) return false;
+  const WaitLimit limit(never, checkpoint_timeout, {});
+  const Connection::WaitScope waiting(connection_, limit);
   int frames = 0, copied = 0;
   sqlite3_wal_checkpoint_v2(connection_.handle(), "main", SQLITE_CHECKPOINT_RESTART, &frames, &copied);
   // Whether the log can also begin anew is another matter.
@@ -284,12 +316,12 @@ bool Database::copy_log() noexcept {
 void Database::checkpoint_if_due() noexcept {
   // SQLite's own checkpoints never keep writers out. With several busy ones the log is then never copied
   // completely, so it never starts again from its beginning: it grew by 40 MiB a second, and past the limit
-  // every commit tried, and waited for the disk. RESTART keeps writers out for as long as it takes. Who
-  // cannot have the file for itself soon (somebody reads it for long) tries again as many frames later.
+  // every commit tried, and waited for the disk. RESTART keeps writers out for as long as it takes. If a long
+  // reader prevents it, the next attempt comes as many frames later.
   if (log_frames_ < checkpoint_after_frames) checkpoint_at_ = checkpoint_after_frames;
   if (log_frames_ < checkpoint_at_) return;
   checkpoint_at_ = log_frames_ + checkpoint_after_frames;
-  // The change is committed, whatever becomes of this; what is wrong with the disk shows in the next one.
+  // The change is committed, whatever happens here; a failing disk shows in the next one.
   static_cast<void>(copy_log());
 }
 

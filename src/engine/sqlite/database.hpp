@@ -9,8 +9,7 @@
 #include "engine/sqlite/clock.hpp"
 #include "engine/sqlite/connection.hpp"
 #include "engine/sqlite/file_checks.hpp"
-#include "engine/sqlite/open_files.hpp"
-#include "engine/sqlite/working_lock.hpp"
+#include "engine/sqlite/file_clock.hpp"
 
 namespace holdfast::sqlite {
 
@@ -19,7 +18,7 @@ namespace holdfast::sqlite {
 class Database {
  public:
   /// `file` is resolved; it is created if missing.
-  Database(const std::filesystem::path& file, Clock clock, const Patience& patience);
+  Database(const std::filesystem::path& file, Clock clock, const WaitLimit& limit);
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
@@ -27,27 +26,22 @@ class Database {
   [[nodiscard]] Connection& connection() noexcept { return connection_; }
   [[nodiscard]] const std::string& authority() const noexcept { return authority_; }
 
-  /// Where the path leads now: to the open files, or to others, or none, whose users know nothing of the
-  /// locks in these. `unknown`: that cannot be told at the moment.
+  /// Where the path leads now: to the open files, or to others or none, whose users do not see the locks in
+  /// these. `unknown`: it cannot be followed at the moment.
   enum class Place : std::uint8_t { same, unknown, another };
   [[nodiscard]] Place place() const noexcept;
-  /// Of the database alone, without the files beside it.
-  [[nodiscard]] Place place_of_database() const noexcept;
   [[nodiscard]] Error moved() const;
-  /// Throws moved() unless it is the same place. To be asked inside each transaction that says "you hold this
-  /// lock".
-  void check_unmoved() const;
 
-  /// ServiceUnavailable if the file's deadlines no longer run on our clock. To be asked inside every
+  /// Throws ServiceUnavailable if the file's deadlines no longer run on our clock. Called inside every
   /// transaction, with `meta.clock` as read there.
   void check_clock(std::int64_t stored) const;
 
-  /// Copies the log into the file, as far as other users let it, without waiting for them for long. True if
-  /// all of it is copied, and on disk.
+  /// Copies the log into the file, as far as other users allow, without waiting long for them. True if all of
+  /// it is copied and on disk. Copies nothing once the files were moved.
   [[nodiscard]] bool copy_log() noexcept;
 
-  /// For what only reads: while it lives, the locks are as they will be once their deadlines run on our
-  /// clock. If they do not yet, that is computed and thrown away: reading moves no file to another clock.
+  /// A scope for reading. In it the locks are as they will be once their deadlines run on our clock: if they
+  /// do not yet, that is computed and rolled back, since reading moves no file to another clock.
   class View {
    public:
     explicit View(Database& database);
@@ -69,9 +63,14 @@ class Database {
     Change(const Change&) = delete;
     Change& operator=(const Change&) = delete;
 
+    /// Where the path led when this transaction began.
+    [[nodiscard]] Place place() const noexcept { return place_; }
+    /// Throws moved() unless that is the same place: before an answer that rests on what the file says.
+    void check_unmoved() const;
+    /// Throws moved(), and commits nothing, if the files were moved.
     void commit();
-    /// For an answer that rests on what this transaction found rather than on a change of its own: returns
-    /// once that is on disk. See the constructor for why it might not be.
+    /// Returns once what this transaction found is on disk: for an answer that rests on that, without a
+    /// change. See the constructor for why it might not be.
     void keep_what_was_found();
 
    private:
@@ -80,32 +79,38 @@ class Database {
     Change(Database& database, Durability durability, OnAnyClock);
 
     Database& database_;
+    Place place_ = Place::unknown;
     bool ends_clean_state_ = false;
   };
 
  private:
-  /// The database file and, as long as anyone has it open, two more without which it means nothing.
+  /// The database file and the two files beside it that belong to it while it is open anywhere.
   struct Files {
     std::string database, log, shared_memory;
     FileIdentity database_identity, log_identity, shared_memory_identity;
   };
 
-  [[nodiscard]] static std::filesystem::path prepared(const std::filesystem::path& file);
+  Database(const PinnedFile& judged, const std::filesystem::path& file, Clock clock, const WaitLimit& limit);
+  /// Creates it if it is missing, and judges it.
+  [[nodiscard]] static PinnedFile prepared(const std::filesystem::path& file);
+  /// Throws unless SQLite has the judged file open, not another that had its name for a moment.
+  void check_opened(const PinnedFile& judged) const;
+  [[nodiscard]] Error replaced_while_opening() const;
   [[nodiscard]] FileIdentity identity_of_open_file() const;
   void roll_back() noexcept;
   void sync_commits(bool full);
   void checkpoint_if_due() noexcept;
   /// True if the file's deadlines run on our clock; then they do as long as this lives.
-  [[nodiscard]] bool settle();
-  /// Returns once they do.
-  Database& settled();
+  [[nodiscard]] bool try_join_clock();
+  /// Returns once they do: adopts our clock if no process uses the file under another.
+  Database& join_or_adopt_clock();
 
   Connection connection_;
   OpenFile open_file_;
   Files files_;
   const Clock clock_;
-  std::int64_t clock_number_ = 0;  // 0: not settled
-  std::optional<WorkingLock> working_;
+  std::int64_t clock_number_ = 0;  // 0: not joined
+  std::optional<ClockLock> clock_lock_;
   std::string authority_;
   bool full_ = false;
   bool synced_once_ = false;

@@ -1,4 +1,4 @@
-#include "engine/sqlite/examine.hpp"
+#include "engine/sqlite/backends.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -12,9 +12,9 @@
 #include <holdfast/sqlite.hpp>
 #include <limits>
 
-#include "engine/sqlite/adopt_clock.hpp"
-#include "engine/sqlite/closing.hpp"
 #include "engine/sqlite/database.hpp"
+#include "engine/sqlite/fences.hpp"
+#include "engine/sqlite/file_clock.hpp"
 #include "engine/sqlite/lock_table.hpp"
 
 namespace holdfast::sqlite {
@@ -172,7 +172,7 @@ Finding fences(Connection& connection) {
 
 }  // namespace
 
-Result<std::vector<Finding>> examine(const fs::path& file) {
+Result<std::vector<Finding>> examine_file(const fs::path& file) {
   try {
     const auto resolved = resolve(file);
     if (!resolved) return resolved.error();
@@ -184,10 +184,10 @@ Result<std::vector<Finding>> examine(const fs::path& file) {
     if (::stat(resolved->c_str(), &info) != 0) return std::vector<Finding>{};
     const auto clock = machine_clock();
     if (!clock) return clock.error();
-    const Patience patience(never, SqliteOptions().busy_timeout, {});
-    Database database(*resolved, *clock, patience);
+    const WaitLimit limit(never, SqliteOptions().busy_timeout, {});
+    Database database(*resolved, *clock, limit);
     auto& connection = database.connection();
-    const Connection::Waiting waiting(connection, patience);
+    const Connection::WaitScope waiting(connection, limit);
     return std::vector<Finding>{
         {Severity::ok, "file", resolved->string() + ", a regular file with one name", {}},
         {Severity::ok, "file system", "local: locks and shared memory reach every user of the file", {}},

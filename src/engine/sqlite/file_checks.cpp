@@ -7,13 +7,17 @@
 
 #include <algorithm>
 #include <array>
+#include <climits>
 #include <fstream>
 #include <iterator>
+#include <mutex>
 #include <system_error>
 #include <utility>
+#include <vector>
 
-#include "sys/errno_error.hpp"
-#include "sys/file_trust.hpp"
+#include "os/errno_error.hpp"
+#include "os/file_trust.hpp"
+#include "os/process.hpp"
 
 namespace holdfast::sqlite {
 namespace {
@@ -33,7 +37,7 @@ Result<fs::path> canonical(const fs::path& path, const std::string& if_missing) 
   if (!failed) return real;
   if (failed == std::errc::no_such_file_or_directory) return unusable(path, if_missing);
   errno = failed.value();
-  return sys::errno_error("cannot use " + path.string());
+  return os::errno_error("cannot use " + path.string());
 }
 
 /// Undoes mountinfo's \ooo escapes of blanks and backslashes.
@@ -51,37 +55,94 @@ std::string unescaped(std::string_view field) {
   return text;
 }
 
-}  // namespace
+struct OpenEntry {
+  FileIdentity file;
+  os::ProcessIdentity opened_in;
+};
 
-Result<fs::path> resolve(const fs::path& file) {
+struct Registry {
+  std::mutex mutex;
+  std::vector<OpenEntry> entries;
+};
+
+/// Never destroyed: backends in static storage may end later.
+Registry& registry() {
+  static auto* const instance = new Registry;
+  return *instance;
+}
+
+/// As the kernel's protected_symlinks, but in every directory that others can write to, not in sticky ones
+/// alone. Several names: another user may have linked to root's link.
+bool may_be_followed(const struct stat& link, const struct stat& directory) {
+  if ((directory.st_mode & (S_IWGRP | S_IWOTH)) == 0) return true;
+  const bool is_trusted = link.st_uid == ::geteuid() || link.st_uid == 0 || link.st_uid == directory.st_uid;
+  return is_trusted && link.st_nlink == 1;
+}
+
+/// Where a link leads, as it was when it was judged: another user may exchange it at any moment.
+Result<fs::path> followed(const fs::path& path, const fs::path& directory) {
+  const auto link = PinnedFile::at(path);
+  if (!link) return link.error();
+  if (!S_ISLNK(link->info().st_mode)) return path;
+  struct stat where{};
+  if (::stat(directory.c_str(), &where) != 0) return os::errno_error("cannot look at " + directory.string());
+  if (!may_be_followed(link->info(), where)) {
+    return unusable(path, "it is a symbolic link of uid " + std::to_string(link->info().st_uid) +
+                              " in a directory that other users can write to; name the file itself");
+  }
+  auto target = link->link_target();
+  if (!target) return target;
+  std::error_code failed;
+  *target = directory / *target;  // an absolute one stays as it is
+  if (!fs::exists(*target, failed)) {
+    return unusable(path, "it is a symbolic link to nothing; create what it points to, or remove it");
+  }
+  return target;
+}
+
+Result<fs::path> resolve_links(const fs::path& file, int links_left) {
   if (file.empty()) return Error(ErrorCode::InvalidArgument, "the path of the database file is empty");
   if (!file.has_filename()) return unusable(file, "it names a directory; name a file in it");
   const fs::path directory = file.has_parent_path() ? file.parent_path() : fs::path(".");
   auto real_directory = canonical(directory, "this directory does not exist; create it, with mode 0700");
   if (!real_directory) return real_directory;
 
-  Result<fs::path> real = *real_directory / file.filename();
+  const fs::path real = *real_directory / file.filename();
   std::error_code failed;
-  if (fs::is_symlink(*real, failed)) {
-    real = canonical(*real, "it is a symbolic link to nothing; create what it points to, or remove it");
+  if (fs::is_symlink(real, failed)) {
+    if (links_left == 0) return unusable(real, "there are too many symbolic links; name the file itself");
+    auto target = followed(real, *real_directory);
+    if (!target) return target;
+    if (*target != real) return resolve_links(*target, links_left - 1);
   }
-  if (real && real->native().size() > longest_path) {
-    return unusable(*real, "the path is longer than " + std::to_string(longest_path) +
-                               " bytes, which SQLite does not open; use a shorter one");
+  if (real.native().size() > longest_path) {
+    return unusable(real, "the path is longer than " + std::to_string(longest_path) +
+                              " bytes, which SQLite does not open; use a shorter one");
   }
   return real;
+}
+
+}  // namespace
+
+Result<fs::path> resolve(const fs::path& file) {
+  constexpr int most_links = 40;  // as the kernel's
+  return resolve_links(file, most_links);
 }
 
 Status create_if_missing(const fs::path& file) {
   // mknod, not open: see the header.
   if (::mknod(file.c_str(), S_IFREG | S_IRUSR | S_IWUSR, 0) == 0 || errno == EEXIST) return Ok{};
-  return sys::errno_error("cannot create " + file.string() +
-                          "; check the owner and mode of its directory, or name another file");
+  return os::errno_error("cannot create " + file.string() +
+                         "; check the owner and mode of its directory, or name another file");
 }
 
 Status check_usable(const fs::path& file) {
-  struct stat info{};
-  if (::lstat(file.c_str(), &info) != 0) return sys::errno_error("cannot look at " + file.string());
+  const auto found = PinnedFile::at(file);
+  return found ? check_usable(file, *found) : found.error();
+}
+
+Status check_usable(const fs::path& file, const PinnedFile& found) {
+  const auto& info = found.info();
   if (S_ISDIR(info.st_mode)) return unusable(file, "it is a directory; name a file in it");
   if (!S_ISREG(info.st_mode)) return unusable(file, "it is not a regular file; name another");
   if (info.st_nlink > 1) {
@@ -97,25 +158,25 @@ Status check_usable(const fs::path& file) {
                     "locks; mount its directory instead");
   }
   struct statfs system{};
-  if (::statfs(file.c_str(), &system) != 0) return sys::errno_error("cannot look at " + file.string());
+  if (::statfs(file.c_str(), &system) != 0) return os::errno_error("cannot look at " + file.string());
   if (const auto name = unsafe_file_system(static_cast<std::uint64_t>(system.f_type))) {
     return unusable(file, "it is on " + std::string(*name) +
                               ", where locks and shared memory do not reach every user of the file; use a "
                               "local file system");
   }
   if (::faccessat(AT_FDCWD, file.c_str(), R_OK | W_OK, AT_EACCESS) != 0) {
-    return sys::errno_error("cannot read and write " + file.string() + "; check its owner and mode");
+    return os::errno_error("cannot read and write " + file.string() + "; check its owner and mode");
   }
   const fs::path directory = file.parent_path();
   if (::faccessat(AT_FDCWD, directory.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
-    return sys::errno_error("cannot create files beside " + file.string() +
-                            ", as SQLite must; check the owner and mode of its directory");
+    return os::errno_error("cannot create files beside " + file.string() +
+                           ", as SQLite must; check the owner and mode of its directory");
   }
   return Ok{};
 }
 
 Status check_neighbours(const fs::path& file) {
-  const auto trust = sys::FileTrust::of(file);
+  const auto trust = os::FileTrust::of(file);
   if (!trust) return trust.error();
   if (trust->anyone_can_write_there && trust->owner != ::geteuid() && trust->owner != 0 &&
       (trust->mode & (S_IWGRP | S_IWOTH)) == 0) {
@@ -128,7 +189,7 @@ Status check_neighbours(const fs::path& file) {
     struct stat info{};
     if (::lstat(beside.c_str(), &info) != 0) {
       if (errno == ENOENT) continue;
-      return sys::errno_error("cannot look at " + beside);
+      return os::errno_error("cannot look at " + beside);
     }
     // Removed between the look-up of its name and that of its inode, as a -journal is by a process that
     // creates the file at this moment.
@@ -157,7 +218,7 @@ Exposure exposure_of(const fs::path& file) {
 Result<bool> is_mount_point(const fs::path& file) {
   struct statx info{};
   if (::statx(AT_FDCWD, file.c_str(), AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, &info) != 0) {
-    return sys::errno_error("cannot look at " + file.string());
+    return os::errno_error("cannot look at " + file.string());
   }
   if ((info.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0) {
     return (info.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
@@ -166,6 +227,31 @@ Result<bool> is_mount_point(const fs::path& file) {
   if (!mounts) return unusable(file, "cannot tell whether it is a mount point; mount /proc");
   const std::string text(std::istreambuf_iterator<char>(mounts), {});
   return is_listed_mount_point(text, file.string());
+}
+
+Result<PinnedFile> PinnedFile::at(const fs::path& path) {
+  const int fd = ::open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) return os::errno_error("cannot look at " + path.string());
+  PinnedFile pinned(fd, {});
+  if (::fstat(fd, &pinned.info_) != 0) return os::errno_error("cannot look at " + path.string());
+  return pinned;
+}
+
+PinnedFile::~PinnedFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+bool PinnedFile::is_at(const char* path) const noexcept {
+  struct stat now{};
+  return ::lstat(path, &now) == 0 && now.st_dev == info_.st_dev && now.st_ino == info_.st_ino;
+}
+
+Result<fs::path> PinnedFile::link_target() const {
+  std::string text(PATH_MAX, '\0');
+  const auto length = ::readlinkat(fd_, "", text.data(), text.size());
+  if (length < 0) return os::errno_error("cannot read a symbolic link");
+  text.resize(static_cast<std::size_t>(length));
+  return fs::path(text);
 }
 
 std::optional<FileIdentity> identity_of(const char* path) noexcept {
@@ -218,6 +304,27 @@ bool is_listed_mount_point(std::string_view mountinfo, std::string_view path) {
     if (unescaped(line.substr(0, line.find(' '))) == path) return true;
   }
   return false;
+}
+
+OpenFile::OpenFile(FileIdentity file) : file_(file) {
+  auto& [mutex, entries] = registry();
+  const std::lock_guard lock(mutex);
+  entries.push_back({.file = file, .opened_in = {}});
+}
+
+OpenFile::~OpenFile() {
+  auto& [mutex, entries] = registry();
+  const std::lock_guard lock(mutex);
+  const auto mine = std::ranges::find_if(
+      entries, [&](const OpenEntry& entry) { return entry.file == file_ && entry.opened_in.is_current(); });
+  if (mine != entries.end()) entries.erase(mine);
+}
+
+bool OpenFile::inherited(FileIdentity file) {
+  auto& [mutex, entries] = registry();
+  const std::lock_guard lock(mutex);
+  return std::ranges::any_of(
+      entries, [&](const OpenEntry& entry) { return entry.file == file && !entry.opened_in.is_current(); });
 }
 
 }  // namespace holdfast::sqlite

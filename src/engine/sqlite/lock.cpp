@@ -1,9 +1,9 @@
-#include "engine/sqlite/lock.hpp"
+#include "engine/sqlite/backends.hpp"
 
 #include <algorithm>
 
 #include "core/fence_limits.hpp"
-#include "core/liveness.hpp"
+#include "core/lock_decisions.hpp"
 #include "engine/sqlite/access.hpp"
 #include "engine/sqlite/lock_table.hpp"
 
@@ -12,19 +12,19 @@ namespace {
 
 using LockAccess = Access<LockTable>;
 
-/// Each so many grants one looks at that many other rows, to delete those that are dead: two for each grant,
-/// at a quarter of what looking at two each time would cost.
+/// Every so many grants one visits that many other rows and deletes the expired ones: two rows for each
+/// grant, at a quarter of what two rows each time would cost.
 constexpr std::uint64_t grants_between_sweeps = 8;
 constexpr std::size_t rows_per_sweep = 16;
-/// Pauses as after this many attempts.
-constexpr int seldom = 1000;
+/// An attempt number with a long pause.
+constexpr int late_attempt = 1000;
 
-LockAccess::Subject subject(const LockRef& lock) {
+LockAccess::ErrorContext context_of(const LockRef& lock) {
   return {.key = lock.key ? lock.key->str() : std::string(), .id = std::string(lock.id.str())};
 }
 
-/// What is to be done once the transaction and this thread's turn are over.
-struct Aftermath {
+/// What follows once the transaction is over and the connection is free.
+struct AfterCommit {
   std::optional<LockKey> freed;
   std::optional<std::string> warning;
 };
@@ -32,71 +32,73 @@ struct Aftermath {
 class SqliteLockBackend final : public LockBackend {
  public:
   SqliteLockBackend(const std::filesystem::path& file, const SqliteOptions& options, std::shared_ptr<Log> log,
-                    Clock clock, const Patience& patience)
-      : access_(file, options, std::move(log), std::move(clock), patience),
+                    Clock clock, const WaitLimit& limit)
+      : access_(file, options, std::move(log), std::move(clock), limit),
         authority_(access_.database().authority()) {}
 
   Capabilities capabilities() const noexcept override { return sqlite_capabilities; }
   std::string authority() const override { return authority_; }
 
-  void acquire(AcquireRequest request, std::stop_token stop, Done<AcquireOutcome> done) override {
-    const LockAccess::Subject about{.key = request.key.str(), .id = std::string(request.id.str())};
-    done(operate<AcquireOutcome>(request.deadline, std::move(stop), about, [&](Aftermath& after) {
+  void submit(AcquireRequest request, std::stop_token stop, Done<AcquireOutcome> done) override {
+    const LockAccess::ErrorContext about{.key = request.key.str(), .id = std::string(request.id.str())};
+    done(operate<AcquireOutcome>(request.deadline, std::move(stop), about, [&](AfterCommit& after) {
       auto outcome = try_acquire(request, after, Reserve::keep_up);
       while (!outcome) {
         reserve_fences();
         outcome = try_acquire(request, after, Reserve::use_up);
-        // The log could not be copied: another copies it at this moment, or reads the file for long.
-        if (!outcome) database().connection().pause(seldom);
+        // The log could not be copied: another user copies it at this moment, or reads the file for long.
+        if (!outcome) database().connection().pause(late_attempt);
       }
       return *std::move(outcome);
     }));
   }
 
-  void release(ReleaseRequest request, std::stop_token stop, Done<ReleaseOutcome> done) override {
-    done(operate<ReleaseOutcome>(request.deadline, std::move(stop), subject(request.lock),
-                                 [&](Aftermath& after) { return try_release(request, after); }));
+  void submit(ReleaseRequest request, std::stop_token stop, Done<ReleaseOutcome> done) override {
+    done(operate<ReleaseOutcome>(request.deadline, std::move(stop), context_of(request.lock),
+                                 [&](AfterCommit& after) { return try_release(request, after); }));
   }
 
-  void extend(ExtendRequest request, std::stop_token stop, Done<ExtendOutcome> done) override {
-    done(operate<ExtendOutcome>(request.deadline, std::move(stop), subject(request.lock),
-                                [&](Aftermath& after) { return try_extend(request, after); }));
+  void submit(ExtendRequest request, std::stop_token stop, Done<ExtendOutcome> done) override {
+    done(operate<ExtendOutcome>(request.deadline, std::move(stop), context_of(request.lock),
+                                [&](AfterCommit& after) { return try_extend(request, after); }));
   }
 
-  void is_locked(IsLockedRequest request, std::stop_token stop, Done<bool> done) override {
+  void submit(IsLockedRequest request, std::stop_token stop, Done<bool> done) override {
     done(operate<bool>(request.deadline, std::move(stop), {.key = request.key.str(), .id = {}},
-                       [&](Aftermath&) {
+                       [&](AfterCommit&) {
                          const Database::View view(database());
-                         return find_live(request.key).has_value();
+                         return core::is_held(lease_of(find(request.key)), clock().boot_ms());
                        }));
   }
 
-  void lookup(LookupRequest request, std::stop_token stop, Done<std::optional<LockRecord>> done) override {
-    LockAccess::Subject about;
+  void submit(LookupRequest request, std::stop_token stop, Done<std::optional<LockRecord>> done) override {
+    LockAccess::ErrorContext about;
     if (const auto* key = std::get_if<LockKey>(&request.what)) about.key = key->str();
     if (const auto* id = std::get_if<LockId>(&request.what)) about.id = id->str();
     done(operate<std::optional<LockRecord>>(
-        request.deadline, std::move(stop), about, [&](Aftermath&) -> std::optional<LockRecord> {
+        request.deadline, std::move(stop), about, [&](AfterCommit&) -> std::optional<LockRecord> {
           const Database::View view(database());
-          auto row = std::visit([&](const auto& what) { return find_live(what); }, request.what);
-          if (!row) return std::nullopt;
+          auto row = std::visit([&](const auto& what) { return find(what); }, request.what);
+          if (!core::is_held(lease_of(row), clock().boot_ms())) return std::nullopt;
           return std::move(row->record);
         }));
   }
 
-  void list(ListRequest request, std::stop_token stop, Done<LockPage> done) override {
-    done(operate<LockPage>(request.deadline, std::move(stop), {}, [&](Aftermath&) { return page(request); }));
+  void submit(ListRequest request, std::stop_token stop, Done<LockPage> done) override {
+    done(operate<LockPage>(request.deadline, std::move(stop), {},
+                           [&](AfterCommit&) { return page(request); }));
   }
 
-  std::unique_ptr<Watch> watch(const LockKey& key, BootTime, std::stop_token) override {
+  void submit(WatchRequest request, std::stop_token, Done<std::unique_ptr<Watch>> done) override {
     auto* wake = access_.wake();
-    return wake != nullptr ? wake->watch(key.str(), sys::Wakes::one) : nullptr;
+    done(wake != nullptr ? wake->watch(request.key.str(), waiting::Wakes::one) : nullptr);
   }
 
  private:
   template <class T, class Body>
-  Result<T> operate(BootTime deadline, std::stop_token stop, const LockAccess::Subject& about, Body body) {
-    Aftermath after;
+  Result<T> operate(BootTime deadline, std::stop_token stop, const LockAccess::ErrorContext& about,
+                    Body body) {
+    AfterCommit after;
     auto result = access_.operate<T>(deadline, std::move(stop), about, [&] { return body(after); });
     if (auto* wake = access_.wake(); after.freed && wake != nullptr) wake->wake_one(after.freed->str());
     if (after.warning && access_.log() != nullptr) {
@@ -110,11 +112,14 @@ class SqliteLockBackend final : public LockBackend {
   LockTable& table() noexcept { return access_.table(); }
   const Clock& clock() const noexcept { return access_.clock(); }
 
-  bool is_due(const LockRow& row) const { return core::is_due(row.deadline_ms, clock().boot_ms()); }
+  static std::optional<core::Lease> lease_of(const std::optional<LockRow>& row) {
+    if (!row) return std::nullopt;
+    return core::Lease{.id = row->record.id, .expires_at_ms = row->deadline_ms};
+  }
 
-  void stamp(LockRow& row, Ttl ttl, Durability durability) const {
+  void stamp(LockRow& row, std::int64_t deadline_ms, Ttl ttl, Durability durability) const {
     row.ttl_ms = ttl.ms();
-    row.deadline_ms = clock().boot_ms() + ttl.ms();
+    row.deadline_ms = deadline_ms;
     row.record.expires_at_ms = clock().wall_ms() + ttl.ms();
     row.durable = row.durable || durability == Durability::machine;
   }
@@ -123,22 +128,21 @@ class SqliteLockBackend final : public LockBackend {
   enum class Reserve : std::uint8_t { keep_up, use_up };
 
   /// Nothing if more fences are to be reserved first.
-  std::optional<AcquireOutcome> try_acquire(const AcquireRequest& request, Aftermath& after,
+  std::optional<AcquireOutcome> try_acquire(const AcquireRequest& request, AfterCommit& after,
                                             Reserve reserve) {
     Database::Change change(database(), request.durability);
-    database().check_unmoved();
+    change.check_unmoved();
     const auto view = table().view(request.key, request.id);
     database().check_clock(view.clock);
 
-    if (view.at_key && !is_due(*view.at_key)) {
-      const auto& holder = *view.at_key;
-      if (holder.record.id == request.id) return grant_again(change, holder, request.durability);
-      const auto left = std::max<std::int64_t>(holder.deadline_ms - clock().boot_ms(), 0);
-      return Refused{.free_in = std::chrono::milliseconds(left)};
-    }
     const bool id_is_elsewhere = view.of_id && view.of_id->record.key != request.key;
-    if (id_is_elsewhere && !is_due(*view.of_id)) {
-      throw Error(ErrorCode::InvalidArgument, "this lock id holds another key; use a new id for each lock");
+    const auto decision =
+        core::decide_acquire(request, lease_of(view.at_key),
+                             id_is_elsewhere ? lease_of(view.of_id) : std::nullopt, clock().boot_ms());
+    if (const auto* refused = std::get_if<Refused>(&decision)) return *refused;
+    if (std::holds_alternative<core::IdInUse>(decision)) throw core::id_holds_another_key();
+    if (std::holds_alternative<core::GrantAgain>(decision)) {
+      return grant_again(change, *view.at_key, request.durability);
     }
 
     const auto next = next_fence(view.fences);
@@ -151,13 +155,13 @@ class SqliteLockBackend final : public LockBackend {
     if (view.at_key) table().remove(view.at_key->record.key);
     if (id_is_elsewhere) table().remove(view.of_id->record.key);
     LockRow row{.record = {.key = request.key, .id = request.id, .fence = next->fence}};
-    stamp(row, request.ttl, request.durability);
+    stamp(row, std::get<core::Grant>(decision).expires_at_ms, request.ttl, request.durability);
     row.record.acquired_at_ms = row.record.expires_at_ms - row.ttl_ms;
     table().insert(row);
     table().set_last_fence(next->fence);
-    // Each grant adds one row at most, so the dead ones of holders that came but once never pile up.
+    // Each grant adds one row at most, so the expired rows of keys that are used once do not pile up.
     if (next->fence.value() % grants_between_sweeps == 0) {
-      table().remove_dead(request.id, clock().boot_ms(), rows_per_sweep);
+      table().remove_expired(request.id, clock().boot_ms(), rows_per_sweep);
     }
     change.commit();
     after.warning = core::high_fence_warning(next->fence, request.key);
@@ -170,7 +174,6 @@ class SqliteLockBackend final : public LockBackend {
     std::uint64_t reserved = 0;
     {
       Database::Change change(database(), Durability::machine);
-      database().check_unmoved();
       database().check_clock(table().clock());
       reserved = with_full_reserve(table().fences()).reserved;
       table().set_reserved(reserved);
@@ -183,8 +186,8 @@ class SqliteLockBackend final : public LockBackend {
     change.commit();
   }
 
-  /// The first answer again. The caller lost it, and with it the certainty that the lock is as durable as
-  /// asked: the process that wrote it may have died before it synced.
+  /// The first answer again. The caller lost it, so the lock may be less durable than requested: the process
+  /// that wrote it may have died before it synced.
   Granted grant_again(Database::Change& change, LockRow held, Durability durability) {
     if (durability == Durability::machine) {
       held.durable = true;
@@ -194,69 +197,57 @@ class SqliteLockBackend final : public LockBackend {
     return {.fence = held.record.fence, .expires_at_ms = held.record.expires_at_ms, .authority = authority_};
   }
 
-  ReleaseOutcome try_release(const ReleaseRequest& request, Aftermath& after) {
+  ReleaseOutcome try_release(const ReleaseRequest& request, AfterCommit& after) {
     Database::Change change(database(), request.durability);
-    const auto [row, absence] = find_held(request.lock);
-    if (row) {  // an expired one is of no more use to anybody
+    if (is_gone(change.place(), after)) return Absence::not_found;
+    change.check_unmoved();
+    const auto row = find(request.lock);
+    const auto decision = core::decide_release(request, lease_of(row), clock().boot_ms());
+    const auto* absent = std::get_if<core::NotHeld>(&decision);
+    if (absent == nullptr || absent->delete_lease) {
       table().remove(row->record.key);
       change.commit();
     }
-    if (absence) return *absence;
-    if (is_gone(database().place_of_database(), after)) return Absence::not_found;
+    if (absent != nullptr) return absent->why;
     after.freed = row->record.key;
     return Released{};
   }
 
-  ExtendOutcome try_extend(const ExtendRequest& request, Aftermath& after) {
+  ExtendOutcome try_extend(const ExtendRequest& request, AfterCommit& after) {
     Database::Change change(database(), request.durability);
-    const auto place = database().place();
-    if (is_gone(place, after)) return Absence::not_found;
-    if (place != Database::Place::same) throw database().moved();
-    auto [row, absence] = find_held(request.lock);
-    if (absence) {
-      if (row) {
+    if (is_gone(change.place(), after)) return Absence::not_found;
+    change.check_unmoved();
+    auto row = find(request.lock);
+    const auto decision = core::decide_extend(request, lease_of(row), clock().boot_ms());
+    if (const auto* absent = std::get_if<core::NotHeld>(&decision)) {
+      if (absent->delete_lease) {
         table().remove(row->record.key);
         change.commit();
       }
-      return *absence;
+      return absent->why;
     }
-    stamp(*row, request.ttl, request.durability);
+    stamp(*row, std::get<core::Extend>(decision).expires_at_ms, request.ttl, request.durability);
     table().restamp(*row);
     change.commit();
     return Extended{.expires_at_ms = row->record.expires_at_ms};
   }
 
-  /// Whether the open file is no longer the one under its name. Then its locks exclude nobody who comes now,
-  /// and for their holders they are gone: waiting for the file to come back would only put off saying so.
-  bool is_gone(Database::Place place, Aftermath& after) {
+  /// Whether the open file is no longer the one under its name. Then its locks exclude no new process, and
+  /// are lost for their holders: waiting for the file to come back would only delay the notification.
+  bool is_gone(Database::Place place, AfterCommit& after) {
     if (place != Database::Place::another) return false;
     after.warning = database().moved().message();
     return true;
   }
 
-  /// The row of this id, and why it does not hold the lock (any more): with `expired` there is a row.
-  struct Held {
-    std::optional<LockRow> row;
-    std::optional<Absence> absence;
-  };
-  Held find_held(const LockRef& lock) {
-    auto found = lock.key ? table().find(*lock.key) : table().find(lock.id);
-    database().check_clock(found.clock);
-    if (!found.row) return {.row = {}, .absence = Absence::not_found};
-    const bool due = is_due(*found.row);
-    if (found.row->record.id != lock.id) {
-      return {.row = {}, .absence = due ? Absence::not_found : Absence::other_owner};
-    }
-    return {.row = std::move(found.row), .absence = due ? std::optional(Absence::expired) : std::nullopt};
-  }
-
+  /// The row of a key or of an id, live or expired.
   template <class What>
-  std::optional<LockRow> find_live(const What& what) {
+  std::optional<LockRow> find(const What& what) {
     auto found = table().find(what);
     database().check_clock(found.clock);
-    if (found.row && is_due(*found.row)) return std::nullopt;
     return std::move(found.row);
   }
+  std::optional<LockRow> find(const LockRef& lock) { return lock.key ? find(*lock.key) : find(lock.id); }
 
   LockPage page(const ListRequest& request) {
     if (!request.cursor.empty()) {

@@ -2,8 +2,6 @@
 
 #include <string>
 
-#include "engine/sqlite/damage.hpp"
-
 namespace holdfast::sqlite {
 namespace {
 
@@ -29,7 +27,7 @@ constexpr const char* insert_row =
     "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
 constexpr const char* update_row =
     "UPDATE locks SET deadline_ms = ?2, ttl_ms = ?3, expires_at_ms = ?4, durable = ?5 WHERE key = ?1";
-constexpr const char* delete_dead =
+constexpr const char* delete_expired_locks =
     "DELETE FROM locks WHERE deadline_ms <= ?2 AND key IN "
     "(SELECT key FROM (SELECT key FROM locks WHERE id > ?1 ORDER BY id LIMIT ?3)"
     " UNION ALL SELECT key FROM (SELECT key FROM locks ORDER BY id LIMIT ?3))";
@@ -76,14 +74,14 @@ LockTable::LockTable(Connection& connection)
       insert_(connection, insert_row),
       restamp_(connection, update_row),
       remove_(connection, "DELETE FROM locks WHERE key = ?1"),
-      remove_dead_(connection, delete_dead),
+      remove_expired_(connection, delete_expired_locks),
       set_last_fence_(connection, "UPDATE meta SET fence_last = ?1"),
       set_reserved_(connection, "UPDATE meta SET fence_reserved = ?1"),
       set_in_file_(connection, "UPDATE closing SET fence_in_file = ?1") {}
 
 LockTable::View LockTable::view(const LockKey& key, const LockId& id) const {
   auto run = view_.run(blob(key), id.str());
-  if (!run.next()) throw damaged(connection_, "its meta row is missing");
+  run.only_row("meta");
   return {.clock = run.integer(0),
           .fences = read_fences(connection_, run, 1),
           .at_key = read_row(connection_, run, 4),
@@ -92,19 +90,19 @@ LockTable::View LockTable::view(const LockKey& key, const LockId& id) const {
 
 FenceSequence LockTable::fences() const {
   auto run = fences_.run();
-  if (!run.next()) throw damaged(connection_, "its meta row is missing");
+  run.only_row("meta");
   return read_fences(connection_, run, 0);
 }
 
 LockTable::Found LockTable::find(const LockKey& key) const {
   auto run = find_key_.run(blob(key));
-  if (!run.next()) throw damaged(connection_, "its meta row is missing");
+  run.only_row("meta");
   return {.clock = run.integer(0), .row = read_row(connection_, run, 1)};
 }
 
 LockTable::Found LockTable::find(const LockId& id) const {
   auto run = find_id_.run(id.str());
-  if (!run.next()) throw damaged(connection_, "its meta row is missing");
+  run.only_row("meta");
   return {.clock = run.integer(0), .row = read_row(connection_, run, 1)};
 }
 
@@ -119,7 +117,7 @@ std::vector<LockRecord> LockTable::page(std::string_view after, std::int64_t now
 
 std::int64_t LockTable::clock() const {
   auto run = clock_.run();
-  if (!run.next()) throw damaged(connection_, "its meta row is missing");
+  run.only_row("meta");
   return run.integer(0);
 }
 
@@ -138,8 +136,8 @@ void LockTable::remove(const LockKey& key) const {
   remove_.execute(blob(key));
 }
 
-void LockTable::remove_dead(const LockId& after, std::int64_t now_ms, std::size_t rows) const {
-  remove_dead_.execute(after.str(), now_ms, static_cast<std::int64_t>(rows));
+void LockTable::remove_expired(const LockId& after, std::int64_t now_ms, std::size_t rows) const {
+  remove_expired_.execute(after.str(), now_ms, static_cast<std::int64_t>(rows));
 }
 
 void LockTable::set_last_fence(Fence fence) const {

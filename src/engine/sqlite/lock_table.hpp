@@ -9,7 +9,7 @@
 
 namespace holdfast::sqlite {
 
-/// A row of the locks table, as stored; its times may be past.
+/// A row of the locks table, live or expired.
 struct LockRow {
   LockRecord record;
   std::int64_t deadline_ms = 0;
@@ -17,13 +17,12 @@ struct LockRow {
   bool durable = false;
 };
 
-/// The SQL of the lock engine: one function per statement, no decisions. Throws Internal where a row is not
-/// one of ours.
+/// The SQL of locks: one function per statement, no decisions. Throws Internal for a row with invalid values.
 class LockTable {
  public:
   explicit LockTable(Connection& connection);
 
-  /// What an acquire must know, in one statement.
+  /// What an acquire depends on, in one statement.
   struct View {
     std::int64_t clock = 0;
     FenceSequence fences;
@@ -51,16 +50,16 @@ class LockTable {
   /// Deadline, ttl, expiry and durability of the row at that key.
   void restamp(const LockRow& row) const;
   void remove(const LockKey& key) const;
-  /// Deletes what is dead at `now_ms` of that many rows that follow an id in the order of ids, and of as many
-  /// first ones, before which hardly any id comes. Ids are random, so a random one leads to random rows.
-  void remove_dead(const LockId& after, std::int64_t now_ms, std::size_t rows) const;
+  /// Deletes the expired ones among that many rows that follow an id in the order of ids, and among as many
+  /// first ones, which hardly any id precedes. Ids are random, so these are random rows.
+  void remove_expired(const LockId& after, std::int64_t now_ms, std::size_t rows) const;
   void set_last_fence(Fence fence) const;
   void set_reserved(std::uint64_t fence) const;
   void set_in_file(std::uint64_t fence) const;
 
  private:
   Connection& connection_;
-  Statement view_, find_key_, find_id_, page_, clock_, fences_, insert_, restamp_, remove_, remove_dead_,
+  Statement view_, find_key_, find_id_, page_, clock_, fences_, insert_, restamp_, remove_, remove_expired_,
       set_last_fence_, set_reserved_, set_in_file_;
 };
 

@@ -6,9 +6,8 @@
 #include "embedded/closing.sql.hpp"
 #include "embedded/records.sql.hpp"
 #include "embedded/schema.sql.hpp"
-#include "engine/sqlite/closing.hpp"
 #include "engine/sqlite/fences.hpp"
-#include "sys/random.hpp"
+#include "os/random.hpp"
 
 namespace holdfast::sqlite {
 namespace {
@@ -16,7 +15,7 @@ namespace {
 void create(Connection& connection) {
   connection.execute(std::string(schema_sql).c_str());
   std::array<unsigned char, 16> bytes{};
-  sys::random_bytes(bytes);
+  os::random_bytes(bytes);
   const std::string authority = core::uuid_v4(bytes);
   const Statement insert(
       connection,
@@ -31,9 +30,8 @@ void add_records(Connection& connection) {
 
 void add_closing(Connection& connection) {
   connection.execute(std::string(closing_sql).c_str());
-  // A new file reaches the disk with its authority and its first block of fences together, so whoever finds
-  // the one finds the other. Of an older file only the log may know what was reserved: the first grant copies
-  // it.
+  // The authority of a new file and its first block of fences reach the disk together. Of an older file only
+  // the log may know what was reserved: the first grant copies it.
   const bool is_new = connection.integer("PRAGMA user_version") == 0;
   const auto block = static_cast<std::int64_t>(is_new ? fence_block : 0);
   if (is_new) Statement(connection, "UPDATE meta SET fence_reserved = ?1").execute(block);
@@ -68,8 +66,8 @@ class Transaction {
   Connection& connection_;
 };
 
-/// The version of a file of ours; 0 for an empty one. Throws for anybody else's. Inside a transaction:
-/// otherwise a file that somebody creates meanwhile has no owner when asked first and tables when asked next.
+/// The version of a file of ours; 0 for an empty one. Throws for another program's. Inside a transaction:
+/// otherwise a file that is created meanwhile has no owner in the first query and tables in the next.
 std::int64_t version_of(Connection& connection, std::int64_t newest) {
   const auto owner = connection.integer("PRAGMA application_id");
   const auto objects = connection.integer("SELECT count(*) FROM sqlite_schema");
@@ -105,7 +103,7 @@ bool migrate(Connection& connection, std::span<const Migration> steps) {
   }
   connection.execute("PRAGMA synchronous=FULL");
   Transaction transaction(connection, "BEGIN EXCLUSIVE");
-  const auto version = version_of(connection, newest);  // somebody else may have been faster
+  const auto version = version_of(connection, newest);  // another process may have been faster
   for (const auto& step : steps) {
     if (step.version > version) step.apply(connection);
   }

@@ -18,12 +18,12 @@ struct Migration {
 /// All of them, from the empty file on, in order.
 [[nodiscard]] std::span<const Migration> migrations();
 
-/// Throws ServiceUnavailable if the file is somebody else's or newer. Only reads.
+/// Throws ServiceUnavailable if the file is another program's or newer. Only reads.
 void refuse_others(Connection& connection, std::span<const Migration> steps);
 
 /// Brings the file to the last version of `steps`, in one transaction that is on disk when this returns.
-/// Does nothing to a file that is there. Any number of processes may do this at once. Throws
-/// ServiceUnavailable, and changes nothing, if the file is no database, somebody else's, or newer.
+/// Does nothing to a file of that version. Any number of processes may do this at once. Throws
+/// ServiceUnavailable, and changes nothing, if the file is no database, another program's, or newer.
 /// True if it changed the file.
 bool migrate(Connection& connection, std::span<const Migration> steps);
 

@@ -1,14 +1,13 @@
-#include "engine/sqlite/storage.hpp"
+#include "engine/sqlite/backends.hpp"
 
 #include <algorithm>
 #include <chrono>
 
-#include "core/fence_guard.hpp"
-#include "core/liveness.hpp"
+#include "core/record_decisions.hpp"
 #include "core/record_request.hpp"
 #include "engine/sqlite/access.hpp"
 #include "engine/sqlite/storage_table.hpp"
-#include "sys/incarnation.hpp"
+#include "os/random.hpp"
 
 namespace holdfast::sqlite {
 namespace {
@@ -19,84 +18,165 @@ std::string wake_key(const RecordKey& key) {
   return '\xFF' + key.str();
 }
 
-/// Records that nobody asks for again are deleted by those who create others, some at a time. Not before they
-/// have been dead for long: a wall clock that is wrong for a moment shall hide records, not destroy them.
-constexpr std::int64_t forget_after_ms = std::chrono::milliseconds(std::chrono::hours(24)).count();
-constexpr std::size_t forget_per_create = 2;
-/// One transaction of a cleanup: others get their turn in between.
+/// Each create deletes some rows that expired long ago, of any owner, so that they do not pile up. Not
+/// earlier: a wall clock that is wrong for a moment must hide records, not destroy them.
+constexpr std::int64_t delete_after_ms = std::chrono::milliseconds(std::chrono::hours(24)).count();
+constexpr std::size_t deletes_per_create = 2;
+/// One transaction of a cleanup; other writers may commit in between.
 constexpr std::size_t cleanup_batch = 500;
+
+/// A transaction that is answered from disk: what it changed, or, if it changed nothing, what it found.
+class RecordTransaction {
+ public:
+  explicit RecordTransaction(Database& database) : change_(database, Durability::machine) {
+    change_.check_unmoved();
+  }
+  void changes_the_file() noexcept { file_changed_ = true; }
+  void end() {
+    if (file_changed_) {
+      change_.commit();
+    } else {
+      change_.keep_what_was_found();
+    }
+  }
+
+ private:
+  Database::Change change_;
+  bool file_changed_ = false;
+};
+
+const core::RecordEntry* address_of(const std::optional<core::RecordEntry>& entry) noexcept {
+  return entry ? &*entry : nullptr;
+}
+
+/// Carries out what core decides about one record, inside a transaction.
+class RecordChange {
+ public:
+  RecordChange(RecordTransaction& transaction, const StorageTable& table, const RecordKey& key,
+               std::optional<core::RecordEntry> there, std::int64_t now)
+      : transaction_(transaction), table_(table), key_(key), there_(std::move(there)), now_(now) {}
+
+  [[nodiscard]] std::int64_t now() const noexcept { return now_; }
+  [[nodiscard]] const core::RecordEntry* there() const noexcept { return address_of(there_); }
+  [[nodiscard]] bool is_made() const noexcept { return is_made_; }
+  /// For Insert and Update.
+  void use(const RecordData& data) noexcept { data_ = &data; }
+
+  /// How many live records the owner has. Below `limit` expired ones may be among them: they are deleted, by
+  /// their time, only where they matter, so that a create costs the same however many live ones there are.
+  std::size_t count(std::size_t limit) {
+    const auto records = table_.count(key_.owner());
+    if (records < limit || table_.remove_expired(key_.owner(), now_) == 0) return records;
+    transaction_.changes_the_file();
+    return table_.count(key_.owner());
+  }
+  void delete_long_expired() {
+    if (table_.remove_expired(now_ - delete_after_ms, deletes_per_create) > 0)
+      transaction_.changes_the_file();
+  }
+
+  Written operator()(core::Insert insert) {
+    auto& record = insert.entry.record;
+    record.incarnation = os::new_incarnation();
+    table_.remove(key_);
+    table_.insert(key_, insert.entry, data_->text());
+    make();
+    return {.version = record.version, .incarnation = std::move(record.incarnation)};
+  }
+  Written operator()(const core::Update& update) {
+    table_.update(key_, update, data_->text());
+    make();
+    return {.version = update.version, .incarnation = std::move(there_->record.incarnation)};
+  }
+  StoredRecord operator()(core::SetGuard set) {
+    table_.set_guard(key_, set.guarded_by);
+    make();
+    there_->record.guarded_by = std::move(set.guarded_by);
+    return std::move(there_->record);
+  }
+  Removed operator()(core::Remove) {
+    table_.remove(key_);
+    make();
+    return {};
+  }
+  StoredRecord operator()(core::Unchanged) { return std::move(there_->record); }
+  AlreadyThere operator()(core::Existing) { return {std::move(there_->record)}; }
+
+ private:
+  void make() noexcept {
+    is_made_ = true;
+    transaction_.changes_the_file();
+  }
+
+  RecordTransaction& transaction_;
+  const StorageTable& table_;
+  const RecordKey& key_;
+  std::optional<core::RecordEntry> there_;
+  const std::int64_t now_;
+  const RecordData* data_ = nullptr;
+  bool is_made_ = false;
+};
 
 class SqliteStorageBackend final : public StorageBackend {
  public:
   SqliteStorageBackend(const std::filesystem::path& file, const SqliteOptions& options,
-                       std::shared_ptr<Log> log, Clock clock, const Patience& patience)
-      : access_(file, options, std::move(log), std::move(clock), patience) {}
+                       std::shared_ptr<Log> log, Clock clock, const WaitLimit& limit)
+      : access_(file, options, std::move(log), std::move(clock), limit) {}
 
   std::string_view name() const noexcept override { return sqlite_capabilities.backend; }
   bool blocks() const noexcept override { return sqlite_capabilities.blocks; }
   std::int64_t now_ms() const override { return access_.clock().wall_ms(); }
 
-  void get(GetRecord request, std::stop_token stop, Done<std::optional<StoredRecord>> done) override {
-    done(access_.operate<std::optional<StoredRecord>>(request.deadline, std::move(stop),
-                                                      {.key = request.key.str(), .id = {}},
-                                                      [&]() -> std::optional<StoredRecord> {
-                                                        const Database::View view(access_.database());
-                                                        auto found = table().find(request.key);
-                                                        access_.database().check_clock(found.clock);
-                                                        if (!found.row || is_due(*found.row, now_ms()))
-                                                          return std::nullopt;
-                                                        return std::move(found.row->record);
-                                                      }));
+  void submit(GetRecord request, std::stop_token stop, Done<std::optional<StoredRecord>> done) override {
+    using Found = std::optional<StoredRecord>;
+    done(access_.operate<Found>(request.deadline, std::move(stop), {.key = request.key.str(), .id = {}},
+                                [&]() -> Found {
+                                  const Database::View view(access_.database());
+                                  auto row = checked(table().find(request.key));
+                                  if (!core::is_present(address_of(row), now_ms())) return std::nullopt;
+                                  return std::move(row->record);
+                                }));
   }
 
-  void create(CreateRecord request, std::stop_token stop, Done<CreateOutcome> done) override {
+  void submit(CreateRecord request, std::stop_token stop, Done<CreateOutcome> done) override {
     if (auto refused = core::refuse_origin(request.origin)) {
       done(refused->about(request.key.str(), {}));
       return;
     }
-    done(change<CreateOutcome>(request, std::move(stop),
-                               [&](Transaction& transaction) { return try_create(request, transaction); }));
-  }
-
-  void put(PutRecord request, std::stop_token stop, Done<PutOutcome> done) override {
-    done(change<PutOutcome>(request, std::move(stop),
-                            [&](Transaction& transaction) { return try_put(request, transaction); }));
-  }
-
-  void remove(RemoveRecord request, std::stop_token stop, Done<RemoveOutcome> done) override {
-    done(change<RemoveOutcome>(request, std::move(stop), [&](Transaction& transaction) -> RemoveOutcome {
-      const auto row = live(table().find_head(request.key));
-      if (!row) return NoRecord{};
-      if (auto refusal = core::refuse_write(row->record, request.fence, request.expected)) {
-        return core::outcome_of<RemoveOutcome>(*std::move(refusal));
-      }
-      table().remove(request.key);
-      transaction.changes_the_record();
-      return Removed{};
+    done(change<CreateOutcome>(request, std::move(stop), &StorageTable::find, [&](RecordChange& record) {
+      const bool counts = core::needs_count(request, record.there(), record.now());
+      const auto records = counts ? record.count(*request.quota) : 0;
+      auto decision = core::decide_create(request, record.there(), records, record.now());
+      if (std::holds_alternative<core::Insert>(decision)) record.delete_long_expired();
+      return decision;
     }));
   }
 
-  void guard(GuardRecord request, std::stop_token stop, Done<GuardOutcome> done) override {
-    done(change<GuardOutcome>(request, std::move(stop), [&](Transaction& transaction) -> GuardOutcome {
-      auto row = live(table().find(request.key));
-      if (!row || !core::is_meant(row->record, request.incarnation)) return NoRecord{};
-      if (auto refusal = core::refuse_fence(row->record.guarded_by, request.fence)) {
-        return core::outcome_of<GuardOutcome>(*std::move(refusal));
-      }
-      return guarded_by(request.fence, request.key, *std::move(row), transaction);
+  void submit(PutRecord request, std::stop_token stop, Done<PutOutcome> done) override {
+    done(change<PutOutcome>(request, std::move(stop), &StorageTable::find_head, [&](RecordChange& record) {
+      return core::decide_put(request, record.there(), record.now());
     }));
   }
 
-  void rebind(RebindRecord request, std::stop_token stop, Done<RebindOutcome> done) override {
-    done(change<RebindOutcome>(request, std::move(stop), [&](Transaction& transaction) -> RebindOutcome {
-      auto row = live(table().find(request.key));
-      if (!row) return NoRecord{};
-      if (core::is_left_alone(row->record.guarded_by, request.from_authority)) return std::move(row->record);
-      return guarded_by(request.fence, request.key, *std::move(row), transaction);
+  void submit(RemoveRecord request, std::stop_token stop, Done<RemoveOutcome> done) override {
+    done(change<RemoveOutcome>(request, std::move(stop), &StorageTable::find_head, [&](RecordChange& record) {
+      return core::decide_remove(request, record.there(), record.now());
     }));
   }
 
-  void list(ListRecords request, std::stop_token stop, Done<RecordPage> done) override {
+  void submit(GuardRecord request, std::stop_token stop, Done<GuardOutcome> done) override {
+    done(change<GuardOutcome>(request, std::move(stop), &StorageTable::find, [&](RecordChange& record) {
+      return core::decide_guard(request, record.there(), record.now());
+    }));
+  }
+
+  void submit(RebindRecord request, std::stop_token stop, Done<RebindOutcome> done) override {
+    done(change<RebindOutcome>(request, std::move(stop), &StorageTable::find, [&](RecordChange& record) {
+      return core::decide_rebind(request, record.there(), record.now());
+    }));
+  }
+
+  void submit(ListRecords request, std::stop_token stop, Done<RecordPage> done) override {
     const auto owner = core::listed_owner(request.prefix);
     if (!owner) {
       done(owner.error());
@@ -106,7 +186,7 @@ class SqliteStorageBackend final : public StorageBackend {
         request.deadline, std::move(stop), {.key = request.prefix, .id = {}}, [&] {
           const Database::View view(access_.database());
           auto page = table().page({.owner = *owner,
-                                    .after = std::move(request.after),
+                                    .after = request.after,
                                     .order = request.order,
                                     .now_ms = now_ms(),
                                     .max_records = std::clamp<std::size_t>(request.limit, 1, max_record_page),
@@ -116,7 +196,7 @@ class SqliteStorageBackend final : public StorageBackend {
         }));
   }
 
-  void list_owners(ListOwners request, std::stop_token stop, Done<OwnerPage> done) override {
+  void submit(ListOwners request, std::stop_token stop, Done<OwnerPage> done) override {
     done(access_.operate<OwnerPage>(request.deadline, std::move(stop), {}, [&] {
       const auto after = core::owner_before(request.cursor).value_or_throw();
       const auto limit = std::clamp<std::size_t>(request.limit, 1, max_record_page);
@@ -131,12 +211,12 @@ class SqliteStorageBackend final : public StorageBackend {
     }));
   }
 
-  void cleanup_expired(CleanupRecords request, std::stop_token stop, Done<std::size_t> done) override {
+  void submit(CleanupRecords request, std::stop_token stop, Done<std::size_t> done) override {
     const auto now = now_ms();
     std::size_t removed = 0;
     for (;;) {
       const auto batch = access_.operate<std::size_t>(request.deadline, stop, {}, [&] {
-        Transaction transaction(access_.database());
+        RecordTransaction transaction(access_.database());
         access_.database().check_clock(table().clock());
         const auto count = table().remove_expired(now, cleanup_batch);
         if (count > 0) transaction.changes_the_file();
@@ -153,124 +233,39 @@ class SqliteStorageBackend final : public StorageBackend {
     done(removed);
   }
 
-  std::unique_ptr<Watch> watch(const RecordKey& key, BootTime, std::stop_token) override {
+  void submit(WatchRecord request, std::stop_token, Done<std::unique_ptr<Watch>> done) override {
     auto* wake = access_.wake();
-    return wake != nullptr ? wake->watch(wake_key(key), sys::Wakes::all) : nullptr;
+    done(wake != nullptr ? wake->watch(wake_key(request.key), waiting::Wakes::all) : nullptr);
   }
 
  private:
-  /// One change of the file, and whether there is one. Every answer is on disk before it is given: what was
-  /// changed, and what was found and answered instead of a change.
-  class Transaction {
-   public:
-    explicit Transaction(Database& database) : change_(database, Durability::machine) {
-      database.check_unmoved();
-    }
-    void changes_the_record() noexcept { record_changed_ = file_changed_ = true; }
-    /// Dead records went; nobody needs to know.
-    void changes_the_file() noexcept { file_changed_ = true; }
-    [[nodiscard]] bool record_changed() const noexcept { return record_changed_; }
-    void end() {
-      if (file_changed_) {
-        change_.commit();
-      } else {
-        change_.keep_what_was_found();
-      }
-    }
-
-   private:
-    Database::Change change_;
-    bool record_changed_ = false;
-    bool file_changed_ = false;
-  };
-
   StorageTable& table() noexcept { return access_.table(); }
 
-  static bool is_due(const RecordRow& row, std::int64_t now) {
-    return row.expires_at_ms && core::is_due(*row.expires_at_ms, now);
+  /// The row, live or expired, of a file that is used under our clock.
+  std::optional<core::RecordEntry> checked(StorageTable::Found found) {
+    access_.database().check_clock(found.clock);
+    return std::move(found.row);
   }
 
-  template <class T, class Request, class Body>
-  Result<T> change(Request& request, std::stop_token stop, Body body) {
+  /// Runs one change of a record, and wakes the record's watchers if there was one. `find` reads as much of
+  /// the record as the outcome needs; `decide` returns a decision of core.
+  template <class Outcome, class Request, class Decide>
+  Result<Outcome> change(const Request& request, std::stop_token stop, StorageTable::Find find,
+                         Decide decide) {
     bool changed = false;
-    auto result =
-        access_.operate<T>(request.deadline, std::move(stop), {.key = request.key.str(), .id = {}}, [&] {
-          Transaction transaction(access_.database());
-          T outcome = body(transaction);
+    auto result = access_.operate<Outcome>(
+        request.deadline, std::move(stop), {.key = request.key.str(), .id = {}}, [&] {
+          RecordTransaction transaction(access_.database());
+          RecordChange record(transaction, table(), request.key, checked((table().*find)(request.key)),
+                              now_ms());
+          if constexpr (requires { request.data; }) record.use(request.data);
+          auto outcome = core::carry_out<Outcome>(decide(record), record);
           transaction.end();
-          changed = transaction.record_changed();
+          changed = record.is_made();
           return outcome;
         });
     if (auto* wake = access_.wake(); changed && wake != nullptr) wake->wake_all(wake_key(request.key));
     return result;
-  }
-
-  /// The row, if it is live.
-  std::optional<RecordRow> live(StorageTable::Found found) {
-    access_.database().check_clock(found.clock);
-    if (found.row && is_due(*found.row, now_ms())) return std::nullopt;
-    return std::move(found.row);
-  }
-
-  CreateOutcome try_create(CreateRecord& request, Transaction& transaction) {
-    if (auto row = live(table().find(request.key))) {
-      return AlreadyThere{std::move(row->record)};
-    }
-    if (request.quota) {
-      const auto owner = request.key.owner();
-      auto records = table().count(owner);
-      // Dead rows count until somebody needs their room: then they go, by their time, so that a create costs
-      // the same however many live ones there are.
-      if (records >= *request.quota && table().remove_expired(owner, now_ms()) > 0) {
-        transaction.changes_the_file();
-        records = table().count(owner);
-      }
-      if (records >= *request.quota) return QuotaReached{records};
-    }
-    static_cast<void>(table().remove_expired(now_ms() - forget_after_ms, forget_per_create));
-    return insert(request.key, request.data, request.fence, request.origin, transaction);
-  }
-
-  PutOutcome try_put(PutRecord& request, Transaction& transaction) {
-    auto row = live(table().find_head(request.key));
-    if (!row) {
-      if (request.expected || (request.fence && !request.fenced_may_create)) return NoRecord{};
-      return insert(request.key, request.data, request.fence, {}, transaction);
-    }
-    if (auto refusal = core::refuse_write(row->record, request.fence, request.expected)) {
-      return core::outcome_of<PutOutcome>(*std::move(refusal));
-    }
-    ++row->record.version;
-    row->expires_at_ms = request.data.expires_at_ms();
-    if (request.fence) row->record.guarded_by = request.fence;
-    table().update(request.key, *row, request.data.text());
-    transaction.changes_the_record();
-    return Written{.version = row->record.version, .incarnation = std::move(row->record.incarnation)};
-  }
-
-  Written insert(const RecordKey& key, const RecordData& data, const std::optional<FencingToken>& fence,
-                 const std::string& origin, Transaction& transaction) {
-    RecordRow row{.record = {.data = {},
-                             .version = 1,
-                             .incarnation = sys::new_incarnation(),
-                             .guarded_by = fence,
-                             .origin = origin},
-                  .created_at_ms = data.created_at_ms(),
-                  .expires_at_ms = data.expires_at_ms()};
-    table().remove(key);  // a dead one, if any
-    table().insert(key, row, data.text());
-    transaction.changes_the_record();
-    return {.version = row.record.version, .incarnation = std::move(row.record.incarnation)};
-  }
-
-  StoredRecord guarded_by(const std::optional<FencingToken>& token, const RecordKey& key, RecordRow row,
-                          Transaction& transaction) {
-    if (row.record.guarded_by != token) {
-      row.record.guarded_by = token;
-      table().set_guard(key, token);
-      transaction.changes_the_record();
-    }
-    return std::move(row.record);
   }
 
   Access<StorageTable> access_;

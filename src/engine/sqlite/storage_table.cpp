@@ -3,8 +3,6 @@
 #include <limits>
 #include <string>
 
-#include "engine/sqlite/damage.hpp"
-
 namespace holdfast::sqlite {
 namespace {
 
@@ -80,15 +78,15 @@ std::optional<FencingToken> read_guard(const Connection& connection, const State
 }
 
 /// The row that the run is at, without its data; nothing where the join found none.
-std::optional<RecordRow> read_head(const Connection& connection, const Statement::Run& run) {
+std::optional<core::RecordEntry> read_head(const Connection& connection, const Statement::Run& run) {
   if (run.is_null(task_column)) return std::nullopt;
-  RecordRow row{.record = {.data = {},
-                           .version = static_cast<std::uint64_t>(run.integer(version_column)),
-                           .incarnation = std::string(run.bytes(incarnation_column)),
-                           .guarded_by = read_guard(connection, run),
-                           .origin = std::string(run.bytes(origin_column))},
-                .created_at_ms = run.integer(created_column),
-                .expires_at_ms = {}};
+  core::RecordEntry row{.record = {.data = {},
+                                   .version = static_cast<std::uint64_t>(run.integer(version_column)),
+                                   .incarnation = std::string(run.bytes(incarnation_column)),
+                                   .guarded_by = read_guard(connection, run),
+                                   .origin = std::string(run.bytes(origin_column))},
+                        .created_at_ms = run.integer(created_column),
+                        .expires_at_ms = {}};
   if (!run.is_null(expires_column)) row.expires_at_ms = run.integer(expires_column);
   if (run.integer(version_column) < 1 || row.record.incarnation.empty()) {
     throw damaged(connection, "a row of its records table is not a record");
@@ -114,20 +112,20 @@ StorageTable::StorageTable(Connection& connection)
       remove_owners_expired_(connection, "DELETE FROM records WHERE owner = ?1 AND expires_at_ms <= ?2"),
       remove_expired_(connection, delete_expired) {}
 
-StorageTable::Found StorageTable::find(const Statement& statement, const RecordKey& key,
-                                       bool with_data) const {
+StorageTable::Found StorageTable::find_by(const Statement& statement, const RecordKey& key,
+                                          bool with_data) const {
   auto run = statement.run(Blob{key.owner()}, Blob{key.task()});
-  if (!run.next()) throw damaged(connection_, "its meta row is missing");
+  run.only_row("meta");
   Found found{.clock = run.integer(clock_column), .row = read_head(connection_, run)};
   if (found.row && with_data) found.row->record.data = run.bytes(data_column);
   return found;
 }
 
 StorageTable::Found StorageTable::find(const RecordKey& key) const {
-  return find(find_, key, true);
+  return find_by(find_, key, true);
 }
 StorageTable::Found StorageTable::find_head(const RecordKey& key) const {
-  return find(find_head_, key, false);
+  return find_by(find_head_, key, false);
 }
 
 StorageTable::Page StorageTable::page(const PageRequest& request) const {
@@ -185,21 +183,21 @@ std::size_t StorageTable::count(std::string_view owner) const {
 
 std::int64_t StorageTable::clock() const {
   auto run = clock_.run();
-  if (!run.next()) throw damaged(connection_, "its meta row is missing");
+  run.only_row("meta");
   return run.integer(0);
 }
 
-void StorageTable::insert(const RecordKey& key, const RecordRow& row, std::string_view data) const {
+void StorageTable::insert(const RecordKey& key, const core::RecordEntry& row, std::string_view data) const {
   const auto guard = columns_of(row.record.guarded_by);
   insert_.execute(Blob{key.owner()}, Blob{key.task()}, row.created_at_ms, row.expires_at_ms,
                   static_cast<std::int64_t>(row.record.version), std::string_view(row.record.incarnation),
                   Blob{row.record.origin}, guard.fence, guard.authority, guard.lock_key, Blob{data});
 }
 
-void StorageTable::update(const RecordKey& key, const RecordRow& row, std::string_view data) const {
-  const auto guard = columns_of(row.record.guarded_by);
-  update_.execute(Blob{key.owner()}, Blob{key.task()}, row.expires_at_ms,
-                  static_cast<std::int64_t>(row.record.version), guard.fence, guard.authority, guard.lock_key,
+void StorageTable::update(const RecordKey& key, const core::Update& update, std::string_view data) const {
+  const auto guard = columns_of(update.guarded_by);
+  update_.execute(Blob{key.owner()}, Blob{key.task()}, update.expires_at_ms,
+                  static_cast<std::int64_t>(update.version), guard.fence, guard.authority, guard.lock_key,
                   Blob{data});
 }
 

@@ -5,28 +5,23 @@
 #include <string>
 #include <vector>
 
+#include "core/record_decisions.hpp"
 #include "engine/sqlite/connection.hpp"
 
 namespace holdfast::sqlite {
 
-/// A row of the records table, as stored; its time may be past.
-struct RecordRow {
-  StoredRecord record;
-  std::int64_t created_at_ms = 0;
-  std::optional<std::int64_t> expires_at_ms;
-};
-
-/// The SQL of records: one function per statement, no decisions. Throws Internal where a row is not one of
-/// ours.
+/// The SQL of records: one function per statement, no decisions. Throws Internal for a row with invalid
+/// values.
 class StorageTable {
  public:
   explicit StorageTable(Connection& connection);
 
-  /// A row, and the clock the file is used under.
+  /// A row, live or expired, and the clock the file is used under.
   struct Found {
     std::int64_t clock = 0;
-    std::optional<RecordRow> row;
+    std::optional<core::RecordEntry> row;
   };
+  using Find = Found (StorageTable::*)(const RecordKey& key) const;
   [[nodiscard]] Found find(const RecordKey& key) const;
   /// Without its data, which may be large.
   [[nodiscard]] Found find_head(const RecordKey& key) const;
@@ -53,9 +48,8 @@ class StorageTable {
   [[nodiscard]] std::size_t count(std::string_view owner) const;
   [[nodiscard]] std::int64_t clock() const;
 
-  void insert(const RecordKey& key, const RecordRow& row, std::string_view data) const;
-  /// Version, expiry, guard and data of the row at that key.
-  void update(const RecordKey& key, const RecordRow& row, std::string_view data) const;
+  void insert(const RecordKey& key, const core::RecordEntry& row, std::string_view data) const;
+  void update(const RecordKey& key, const core::Update& update, std::string_view data) const;
   void set_guard(const RecordKey& key, const std::optional<FencingToken>& token) const;
   void remove(const RecordKey& key) const;
   /// Those that expired by then; how many that were.
@@ -64,7 +58,7 @@ class StorageTable {
   [[nodiscard]] std::size_t remove_expired(std::int64_t by_ms, std::size_t limit) const;
 
  private:
-  [[nodiscard]] Found find(const Statement& statement, const RecordKey& key, bool with_data) const;
+  [[nodiscard]] Found find_by(const Statement& statement, const RecordKey& key, bool with_data) const;
 
   Connection& connection_;
   Statement find_, find_head_, oldest_first_, newest_first_, owners_, count_, clock_;

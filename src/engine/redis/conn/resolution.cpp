@@ -3,14 +3,14 @@
 #include <mutex>
 #include <optional>
 
-#include "sys/errno_error.hpp"
-#include "sys/event.hpp"
-#include "sys/thread.hpp"
+#include "os/errno_error.hpp"
+#include "os/event.hpp"
+#include "os/thread.hpp"
 
 namespace holdfast::redis {
 
 struct Resolution::State {
-  sys::Event ended;
+  os::Event ended;
   std::mutex mutex;
   std::optional<Result<std::vector<Address>>> answer;
 };
@@ -18,7 +18,7 @@ struct Resolution::State {
 Result<Resolution> Resolution::start(const std::string& host, std::uint16_t port) {
   try {
     auto state = std::make_shared<State>();
-    sys::start_thread([state, host, port] {
+    os::start_thread([state, host, port] {
       auto answer = resolve(host, port, false);
       {
         const std::lock_guard lock(state->mutex);

@@ -15,6 +15,9 @@ else
   data.expiresAtMs = until_ms
   record = cjson.encode(data)
 end
+-- A server that is full refuses SET, but not in a script that has written already; PEXPIREAT is never refused.
+-- So a lock is kept while there is no room for new ones. pcall: a user without that right loses this alone.
+redis.pcall('PEXPIREAT', KEYS[1], gone_at)
 redis.call('SET', lock_key, record, 'PXAT', gone_at)
 redis.call('SET', KEYS[1], index, 'PXAT', gone_at)
 return {1, until_ms}

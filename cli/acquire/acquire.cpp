@@ -1,0 +1,104 @@
+#include "acquire/acquire.hpp"
+
+#include <cstdlib>
+#include <holdfast/memory.hpp>
+#include <string_view>
+
+#include "arguments/values.hpp"
+#include "terminal/output.hpp"
+
+namespace holdfast::cli {
+
+using std::chrono::milliseconds;
+
+void WaitOptions::add_to(Command command) {
+  const auto none =
+      command.add_flag("-n,--no-wait", no_wait, "Do not wait: exit 75 at once if somebody holds the lock");
+  command
+      .add_option(
+          "-w,--wait DURATION", wait,
+          "Wait this long at most (0: as -n). Default: " +
+              (by_default == no_time_limit ? std::string("as long as it takes") : describe(by_default)))
+      .excludes(none);
+}
+
+void WaitOptions::add_verbose_to(Command command, const std::string& help) {
+  command.add_flag("--verbose", verbose, help);
+}
+
+void WaitOptions::add_conflict_exit_code_to(Command command, const std::string& help) {
+  command.add_option("-E,--conflict-exit-code N", conflict_exit_code, help).between(0, 255);
+}
+
+milliseconds WaitOptions::length() const {
+  if (no_wait) return milliseconds::zero();
+  return wait ? parse_duration("--wait", *wait) : by_default;
+}
+
+Announce WaitOptions::announce(Announce otherwise) const noexcept {
+  if (verbose) return Announce::always;
+  return quiet ? Announce::never : otherwise;
+}
+
+LockWording LockWording::lock(const std::string& key) {
+  const auto name = quote(key);
+  return {.key = key,
+          .name = name,
+          .noun = "the lock " + name,
+          .running = "under the lock " + name,
+          .held = name + " is locked by somebody else",
+          .held_by_run =
+              name +
+              " is held by the `holdfast run` that this command runs under; waiting for it would never "
+              "end. The lock is held already: run the command directly, or use another key"};
+}
+
+LockWording LockWording::task(const std::string& id, const std::string& key) {
+  const auto name = "the task " + quote(id);
+  return {
+      .key = key,
+      .name = name,
+      .noun = name,
+      .running = "as " + name,
+      .held = name + " is worked on by somebody else",
+      .held_by_run = name +
+                     " is the one that this command runs as; waiting for it would never end. Run the command "
+                     "directly, or as another task"};
+}
+
+std::string not_acquired_message(Locks& locks, const LockWording& wording, milliseconds waited,
+                                 const std::stop_token& stop) {
+  std::string message = wording.held;
+  try {
+    if (const auto holder = locks.get_by_key(wording.key, stop)) {
+      message += ", for " + describe(time_until(holder->expires_at_ms)) + " more unless it is renewed";
+    }
+  } catch (const Error&) {  // the message does without
+  }
+  if (waited > milliseconds::zero()) {
+    return message + "; gave up after " + describe(waited) + ". Use -w DURATION to wait longer";
+  }
+  return message + "; leave out -n to wait for it, or use -w DURATION instead";
+}
+
+bool held_by_enclosing_run(Locks& locks, const std::string& key, const std::stop_token& stop) {
+  const char* chain = std::getenv("HOLDFAST_CHAIN");
+  if (chain == nullptr || *chain == '\0') return false;
+  const auto holder = locks.get_by_key_raw(key, stop);
+  if (!holder) return false;
+  std::string_view rest = chain;
+  while (!rest.empty()) {
+    const auto end = rest.find(' ');
+    if (rest.substr(0, end) == holder->id.str()) return true;
+    rest = end == std::string_view::npos ? std::string_view{} : rest.substr(end + 1);
+  }
+  return false;
+}
+
+void warn_of_private_locks(Locks& locks) {
+  if (locks.capabilities().backend == memory_capabilities.backend) {
+    complain("warning: memory: is private to this process, so the lock keeps nobody out; use sqlite:PATH");
+  }
+}
+
+}  // namespace holdfast::cli

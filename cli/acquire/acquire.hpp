@@ -1,0 +1,164 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <holdfast/error.hpp>
+#include <holdfast/locks.hpp>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <type_traits>
+
+#include "acquire/interruptible_wait.hpp"
+#include "arguments/command.hpp"
+#include "terminal/exit_codes.hpp"
+
+namespace holdfast::cli {
+
+/// -n, -w, --verbose and -E: how long to wait for a lock. Shared by `run`, `task run` and `lock acquire`.
+struct WaitOptions {
+  /// Without -n and -w.
+  std::chrono::milliseconds by_default = no_time_limit;
+  bool no_wait = false;
+  std::optional<std::string> wait = {};
+  bool verbose = false;
+  bool quiet = false;
+  int conflict_exit_code = exit_not_acquired;
+
+  /// -n and -w.
+  void add_to(Command command);
+  void add_verbose_to(Command command, const std::string& help = verbose_help);
+  void add_conflict_exit_code_to(Command command, const std::string& help = conflict_help);
+  static constexpr const char* verbose_help =
+      "Say on stderr what is being waited for, not only on a terminal";
+  static constexpr const char* conflict_help = "Exit with this if the lock was not acquired (default 75)";
+
+  /// Throws UsageError. Zero for a single attempt.
+  [[nodiscard]] std::chrono::milliseconds length() const;
+  /// `otherwise`: with neither --verbose nor --quiet.
+  [[nodiscard]] Announce announce(Announce otherwise = Announce::on_a_terminal) const noexcept;
+};
+
+/// What messages call a lock: by its key, or, if it is a task's own, by that task, because its user may not
+/// know the key.
+struct LockWording {
+  [[nodiscard]] static LockWording lock(const std::string& key);
+  /// `key`: of the task's own lock.
+  [[nodiscard]] static LockWording task(const std::string& id, const std::string& key);
+
+  std::string key;
+  std::string name;         ///< "k", or the task "x"
+  std::string noun;         ///< the lock "k", or the task "x"
+  std::string running;      ///< a command runs: under the lock "k", or as the task "x"
+  std::string held;         ///< why it was not acquired
+  std::string held_by_run;  ///< why it is not waited for: an enclosing `holdfast run` holds it
+};
+
+/// Half of the time after which a wait without a limit fails if the backend does not answer.
+inline constexpr std::chrono::milliseconds reachability_interval = std::chrono::seconds(30);
+
+/// Calls `attempt(wait)`, which waits for a lock that long at most and throws as Locks::lock does: once with
+/// a limit, repeatedly without one. A single unlimited wait would retry after each transient error for ever
+/// and never report that the backend is gone. One interval that ends with such an error proves little (an
+/// attempt that the interval's end cut off looks the same); the second in a row is thrown.
+template <class Attempt>
+auto wait_while_reachable(std::chrono::milliseconds limit, const Attempt& attempt)
+    -> decltype(attempt(limit)) {
+  if (limit != no_time_limit) return attempt(limit);
+  bool failed_before = false;
+  while (true) {
+    try {
+      return attempt(reachability_interval);
+    } catch (const Error& error) {
+      const bool contention = error.code() == ErrorCode::AcquisitionTimeout;
+      if (!contention && (failed_before || !error.transient())) throw;
+      failed_before = !contention;
+    }
+  }
+}
+
+/// Explains why a lock was not acquired, and what to do.
+[[nodiscard]] std::string not_acquired_message(Locks& locks, const LockWording& wording,
+                                               std::chrono::milliseconds waited, const std::stop_token& stop);
+
+/// Whether an enclosing `holdfast run` (named by HOLDFAST_CHAIN) holds the key: then waiting for it would
+/// never end, because it waits for this process.
+[[nodiscard]] bool held_by_enclosing_run(Locks& locks, const std::string& key, const std::stop_token& stop);
+
+/// The outcome of waiting for a lock.
+template <class T>
+struct Acquired {
+  /// May come with a signal: then it is to be released.
+  std::optional<T> lock = {};
+  /// Another holder has it; explains that.
+  std::optional<std::string> refusal = {};
+  /// A signal ended the wait.
+  std::optional<int> signal = {};
+};
+
+/// Acquires a lock by `attempt(wait, stop)`, which waits that long at most and throws as Locks::lock does.
+/// The first attempt does not wait, so that a refusal that waiting cannot change is reported at once. Signals
+/// end it at any point; `waiting` is finished then. Other errors are thrown.
+template <class Attempt>
+auto acquire(Locks& locks, const LockWording& wording, std::chrono::milliseconds limit,
+             InterruptibleWait& waiting, const Attempt& attempt)
+    -> Acquired<std::invoke_result_t<Attempt, std::chrono::milliseconds, std::stop_token>> {
+  using std::chrono::milliseconds;
+  using Result = Acquired<std::invoke_result_t<Attempt, milliseconds, std::stop_token>>;
+  const auto stop = waiting.stop();
+  const auto acquire_or_refuse = [&]() -> Result {
+    try {
+      return {.lock = attempt(milliseconds::zero(), stop)};
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::AcquisitionTimeout) throw;
+    }
+    if (held_by_enclosing_run(locks, wording.key, stop)) return {.refusal = wording.held_by_run};
+    if (limit > milliseconds::zero()) {
+      waiting.begin_waiting(wording.name);
+      try {
+        return {.lock = wait_while_reachable(limit, [&](milliseconds wait) { return attempt(wait, stop); })};
+      } catch (const Error& error) {
+        if (error.code() != ErrorCode::AcquisitionTimeout) throw;
+      }
+    }
+    return {.refusal = not_acquired_message(locks, wording, limit, stop)};
+  };
+  try {
+    waiting.begin_attempts();
+    auto acquired = acquire_or_refuse();
+    acquired.signal = waiting.finish();
+    return acquired;
+  } catch (const Error&) {
+    if (const auto signal = waiting.finish()) return {.signal = signal};
+    throw;
+  }
+}
+
+/// How long the last release of a lock may take: its store may be what failed, and its lease expires anyway.
+inline constexpr std::chrono::milliseconds last_release_timeout{1000};
+
+/// A stop token that is triggered after a while: bounds a call whose store may not answer.
+class StopAfter {
+ public:
+  explicit StopAfter(std::chrono::milliseconds length)
+      : thread_([this, length](const std::stop_token& ended) {
+          std::unique_lock lock(mutex_);
+          never_.wait_for(lock, ended, length, [] { return false; });
+          if (!ended.stop_requested()) source_.request_stop();
+        }) {}
+
+  [[nodiscard]] std::stop_token token() const noexcept { return source_.get_token(); }
+
+ private:
+  std::stop_source source_;
+  std::mutex mutex_;
+  std::condition_variable_any never_;
+  std::jthread thread_;
+};
+
+/// Warns if the store is `memory:`, whose locks exclude no other process.
+void warn_of_private_locks(Locks& locks);
+
+}  // namespace holdfast::cli

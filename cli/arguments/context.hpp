@@ -1,0 +1,60 @@
+#pragma once
+
+#include <functional>
+#include <holdfast/task_types.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "arguments/command.hpp"
+
+namespace holdfast::cli {
+
+/// The limits and defaults of TaskOptions, as typed. They apply to this process: a store has none.
+struct TaskLimits {
+  int max_tasks = static_cast<int>(TaskOptions{}.max_tasks_per_owner);
+  int max_variables = static_cast<int>(TaskOptions{}.max_variables_bytes);
+  int max_string = static_cast<int>(TaskOptions{}.max_string_bytes);
+  int max_depth = static_cast<int>(TaskOptions{}.max_variable_depth);
+  std::optional<std::string> max_ttl;
+  std::optional<std::string> default_ttl;
+  std::optional<std::string> poll_interval;
+
+  void add_to(Command command);
+  /// Throws UsageError.
+  [[nodiscard]] TaskOptions options(bool allow_anonymous) const;
+};
+
+/// What was typed before and beside the subcommand's own options.
+struct Context {
+  std::string url;
+  /// --system: `system:` as the URL.
+  bool system = false;
+  bool json = false;
+  /// For `run` and `task run`: the command and its arguments, as typed.
+  std::vector<std::string> command;
+  /// For `task` and its subcommands.
+  TaskLimits task_limits;
+  /// Set by the subcommand that was chosen; its result is the exit code.
+  std::function<int()> action;
+
+  /// --url or --system, then $HOLDFAST_URL, then the embedded default.
+  [[nodiscard]] std::string url_or_default() const;
+};
+
+/// Overwrites passwords of Redis URLs in the program's own arguments, which every user of the machine can
+/// read (ps, /proc/PID/cmdline) while the program runs. To be called first, after the arguments were copied.
+/// Before that they are visible for a moment, so a password is better kept out of them.
+void hide_passwords(int argc, char** argv) noexcept;
+
+// The command families, each defined in the folder of its name (rpc: sidecar/). Each adds its commands, which
+// set `context.action`. `context` outlives the parser.
+void add_run(Command app, Context& context);
+void add_lock(Command app, Context& context);
+void add_task(Command app, Context& context);
+void add_rpc(Command app, Context& context);
+void add_doctor(Command app, Context& context);
+/// Reads the parser's own tables.
+void add_completion(CLI::App& app, Context& context);
+
+}  // namespace holdfast::cli

@@ -1,0 +1,91 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <holdfast/doctor.hpp>
+#include <nlohmann/json.hpp>
+
+#include "arguments/context.hpp"
+#include "doctor/proc_visibility.hpp"
+#include "terminal/exit_codes.hpp"
+#include "terminal/output.hpp"
+
+namespace holdfast::cli {
+namespace {
+
+void print_findings(const std::vector<Finding>& findings) {
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& finding : findings) {
+    rows.push_back({std::string(to_string(finding.severity)), finding.topic, printable(finding.found)});
+    if (!finding.advice.empty()) rows.push_back({"", "", "-> " + printable(finding.advice)});
+  }
+  print_table(rows);
+}
+
+void print_as_json(const std::vector<Finding>& findings) {
+  for (const auto& finding : findings) {
+    print_json({{"severity", to_string(finding.severity)},
+                {"topic", finding.topic},
+                {"found", finding.found},
+                {"advice", finding.advice}});
+  }
+}
+
+int print_acl(const Context& context) {
+  const auto acl = redis_acl(context.url_or_default()).value_or_throw();
+  if (!context.json) {
+    print_text(acl.line());
+    return exit_ok;
+  }
+  auto commands = nlohmann::json::array();
+  for (const auto& command : acl.commands) {
+    commands.push_back(
+        {{"name", command.name}, {"severity", to_string(command.severity)}, {"without", command.without}});
+  }
+  print_json({{"user", acl.user},
+              {"keys", acl.keys},
+              {"channels", acl.channels},
+              {"commands", std::move(commands)},
+              {"line", acl.line()}});
+  return exit_ok;
+}
+
+int examine(const Context& context) {
+  Progress progress;
+  if (isatty(STDERR_FILENO) == 1) progress = [](std::string_view message) { complain(message); };
+  auto findings = holdfast::examine(context.url_or_default(), progress).value_or_throw();
+  if (auto hidden = hidden_processes()) findings.push_back(*std::move(hidden));
+  if (context.json) {
+    print_as_json(findings);
+  } else {
+    print_findings(findings);
+  }
+  const bool healthy = std::ranges::all_of(
+      findings, [](const Finding& finding) { return finding.severity <= Severity::note; });
+  return healthy ? exit_ok : exit_unhealthy;
+}
+
+}  // namespace
+
+void add_doctor(Command app, Context& context) {
+  auto command = app.add_command("doctor", "Examine where the locks are, and say what would hurt");
+  auto acl = std::make_shared<bool>(false);
+  command.add_flag("--acl", *acl, "Print the ACL that a Redis user needs, and ask no server");
+  command.footer(
+      "Says what was checked and what was found: ok, note (good to know), warning (hurts in a crash or\n"
+      "on a busy day) or problem (hurts now, or at the next restart), and what to do about it.\n"
+      "It takes no lock. What a Redis user without rights to INFO, CONFIG and MEMORY hides is noted.\n"
+      "--acl prints the ACL SETUSER line with the rights that this version needs, for the user and the "
+      "prefixes\n"
+      "of the URL; add a password yourself.\n"
+      "\n"
+      "Exit: 0 nothing worse than a note; 1 a warning or problem; 69 cannot be reached; 77 refuses us.\n"
+      "\n"
+      "Examples:\n"
+      "  holdfast doctor\n"
+      "  holdfast --url rediss://locks@cache.internal doctor\n"
+      "  holdfast --url redis://locks@cache.internal doctor --acl | redis-cli\n"
+      "  holdfast --json doctor | jq 'select(.severity == \"problem\")'");
+  command.action([&context, acl] { return *acl ? print_acl(context) : examine(context); });
+}
+
+}  // namespace holdfast::cli

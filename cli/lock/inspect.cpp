@@ -1,0 +1,149 @@
+#include <holdfast/holdfast.hpp>
+#include <nlohmann/json.hpp>
+
+#include "arguments/lock_id.hpp"
+#include "arguments/values.hpp"
+#include "lock/lock.hpp"
+#include "rpc/json/records.hpp"
+#include "terminal/exit_codes.hpp"
+
+namespace holdfast::cli {
+namespace {
+
+/// Whether a SyncGuard 1 holds it: exclusion is the same, but its fences do not compare as text with others.
+bool is_of_syncguard_1(const LockInfo& info) noexcept {
+  return info.fence_digits != LockInfo{}.fence_digits;
+}
+
+struct ShowOptions {
+  std::optional<std::string> key;
+  LockIdArgument id;
+  bool raw = false;
+};
+
+void print_lock(const Context& context, const LockRecord& record, bool raw) {
+  const auto info = sanitised(record);
+  if (context.json) {
+    auto object = rpc::to_json(info);
+    if (raw) {
+      object["key"] = record.key.str();
+      object["lockId"] = record.id.str();
+    }
+    print_json(object);
+    return;
+  }
+  auto fields = fields_of(info);
+  if (raw) {
+    fields[0] = {"key", record.key.str()};
+    fields[1] = {"lockId", std::string(record.id.str())};
+  }
+  print_fields(fields);
+}
+
+int show(const Context& context, const ShowOptions& options) {
+  if (options.key.has_value() == options.id.given()) {
+    throw UsageError("lock show: give either a KEY or --id ID");
+  }
+  std::string what;
+  std::optional<LockRecord> record;
+  if (options.id.given()) {
+    const auto id = options.id.read();
+    what = "that lock id holds no lock";
+    record = open(context.url_or_default()).locks().get_by_id_raw(id.str());
+  } else {
+    const auto key = LockKey::parse(*options.key).value_or_throw();
+    what = "nobody holds " + quote(key.str());
+    record = open(context.url_or_default()).locks().get_by_key_raw(key.str());
+  }
+  if (record) {
+    print_lock(context, *record, options.raw);
+    return exit_ok;
+  }
+  print_json_or_complain(context.json, {{"ok", false}, {"reason", "not-found"}}, what);
+  return exit_not_held;
+}
+
+int list(const Context& context, bool raw) {
+  Holdfast holdfast = open(context.url_or_default());
+  LongTable table({"KEY", "FENCE", "LEFT", "ACQUIRED", raw ? "LOCK ID" : "LOCK ID HASH"});
+  // Large pages: on Redis each costs a scan of all keys.
+  std::string cursor;
+  bool any = false;
+  std::size_t of_syncguard_1 = 0;
+  do {
+    const auto page = holdfast.locks().list_raw({.cursor = cursor, .limit = max_list_limit});
+    any = any || !page.locks.empty();
+    for (const auto& record : page.locks) {
+      const auto info = sanitised(record);
+      if (is_of_syncguard_1(info)) ++of_syncguard_1;
+      if (context.json) {
+        auto object = rpc::to_json(info);
+        object["key"] = record.key.str();
+        if (raw) object["lockId"] = record.id.str();
+        print_json(object);
+      } else {
+        table.add({printable(record.key.str()), info.fence.to_string(),
+                   describe(time_until(info.expires_at_ms)), iso_time(info.acquired_at_ms),
+                   raw ? std::string(record.id.str()) : info.lock_id_hash});
+      }
+    }
+    cursor = page.cursor;
+  } while (!cursor.empty());
+  table.finish();
+  if (!any && !context.json) complain("nobody holds a lock");
+  if (of_syncguard_1 > 0 && !context.json) {
+    complain(std::to_string(of_syncguard_1) +
+             " of these are held by SyncGuard 1.0, which stores fences with 19 digits; see `lock show`");
+  }
+  return exit_ok;
+}
+
+}  // namespace
+
+Fields fields_of(const LockInfo& info) {
+  Fields fields{{"keyHash", info.key_hash},
+                {"lockIdHash", info.lock_id_hash},
+                {"fence", info.fence.to_string()},
+                {"acquired", iso_time(info.acquired_at_ms)},
+                {"expires", expiry(info.expires_at_ms)}};
+  if (is_of_syncguard_1(info))
+    fields.emplace_back("written by", "SyncGuard 1.0, which writes fences of 19 digits");
+  return fields;
+}
+
+void add_lock_show(Command lock, Context& context) {
+  auto command = lock.add_command("show", "Show whether a lock is held, with which fence, and until when");
+  auto options = std::make_shared<ShowOptions>();
+  command.add_option("KEY", options->key, "The lock's name");
+  options->id.add_to(command, "--id");
+  command.add_flag("--raw", options->raw, "Show key and lock id themselves, not their hashes");
+  command.footer(
+      "Exit: 0 held; 1 nobody holds it. With --raw the lock id is shown: whoever knows it can release\n"
+      "the lock.\n"
+      "\n"
+      "Examples:\n"
+      "  holdfast lock show deploy\n"
+      "  holdfast --json lock show --id \"$id\" --raw");
+  command.action([&context, options] { return show(context, *options); });
+}
+
+void add_lock_list(Command lock, Context& context) {
+  auto command = lock.add_command("list", "List the locks that are held");
+  auto raw = std::make_shared<bool>(false);
+  command.add_flag("--raw", *raw, "Show the lock ids themselves, not their hashes");
+  command.footer(
+      "An operator's view of everybody's locks. Keys are shown as they are; lock ids, which are what it "
+      "takes\n"
+      "to release a lock, only with --raw. Locks that are taken or freed meanwhile may or may not be "
+      "listed.\n"
+      "A Redis is asked in small steps, which do not hold up its other users. With --json one object per\n"
+      "line and lock.\n"
+      "\n"
+      "Examples:\n"
+      "  holdfast lock list\n"
+      "  holdfast --json lock list | jq -r .key\n"
+      "  holdfast --json lock list | jq -r 'select(.acquiredAtMs < (now - 86400) * 1000) | .key'");
+  command.action([&context, raw] { return list(context, *raw); });
+}
+
+}  // namespace holdfast::cli

@@ -1,0 +1,152 @@
+#include <holdfast/holdfast.hpp>
+#include <optional>
+
+#include "acquire/acquire.hpp"
+#include "arguments/context.hpp"
+#include "arguments/values.hpp"
+#include "supervision/locked_command.hpp"
+#include "terminal/exit_codes.hpp"
+#include "terminal/output.hpp"
+
+namespace holdfast::cli {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+
+struct RunOptions {
+  WaitOptions wait;
+  std::string key;
+  LeaseOptions lease;
+};
+
+class Run {
+ public:
+  Run(const Context& context, const RunOptions& options)
+      : context_(context),
+        options_(options),
+        wait_(options.wait.length()),
+        times_(options.lease.check()),
+        key_(LockKey::parse(options.key).value_or_throw().str()),
+        wording_(LockWording::lock(key_)),
+        report_(context.json, wording_, times_) {
+    if (context.command.empty()) {
+      throw UsageError("run: no command given; write: holdfast run KEY -- COMMAND [ARGUMENT...]");
+    }
+  }
+
+  int operator()() {
+    LockedCommand command(context_.command, times_);
+    InterruptibleWait waiting(command.signals(), options_.wait.announce());
+    Holdfast holdfast = open(context_.url_or_default());
+    warn_of_private_locks(holdfast.locks());
+
+    auto how = times_.lock_options();
+    auto acquired = acquire(holdfast.locks(), wording_, wait_, waiting,
+                            [&](milliseconds wait, const std::stop_token& stop) {
+                              how.wait = wait;
+                              return holdfast.locks().lock(key_, how, stop);
+                            });
+    if (acquired.signal) return exit_signal_base + *acquired.signal;
+    if (acquired.refusal) {
+      if (!options_.wait.quiet) {
+        report_.report(to_string(ErrorCode::AcquisitionTimeout), *acquired.refusal);
+      }
+      return options_.wait.conflict_exit_code;
+    }
+    auto& guard = *acquired.lock;
+    // The guard's destructor releases.
+    if (const auto signal = command.take_end_signal()) return exit_signal_base + *signal;
+    const auto end = command.run(guard, holdfast.url(), report_);
+    return finish(guard, end, command.held());
+  }
+
+ private:
+  int finish(Guard& guard, const CommandEnd& end, nanoseconds held) {
+    const auto reason = guard.loss_reason();
+    if (end.survivors.any()) {
+      report_.survivors(end.survivors);
+      report_.loss(end, reason, held);
+      exit_without_release(exit_code_of_loss(end));
+    }
+    if (end.kind == CommandEnd::Kind::lost) {
+      report_.loss(end, reason, held);
+      return exit_lost;  // the guard's destructor releases
+    }
+    const bool was_held = release(guard);
+    if (end.kind == CommandEnd::Kind::exec_failed) {
+      return report_.exec_failed(context_.command.front(), end.value);
+    }
+    if (end.kind == CommandEnd::Kind::keeper_died) {
+      report_.loss(end, reason, held);
+      return exit_internal;
+    }
+    // The lock of a command that exited may have been broken under it, which no proof can exclude.
+    if (reason == LossReason::gone || (!was_held && BootClock::now() < end.proven_until)) {
+      report_.report("LockLost",
+                     wording_.noun + " was released or taken over by somebody else while the command ran");
+      return exit_lost;
+    }
+    return exit_code_of_status(end.value);
+  }
+
+  /// Whether the lock was still held, or may have been.
+  bool release(Guard& guard) const {
+    try {
+      return guard.release();
+    } catch (const Error& error) {
+      complain("warning: releasing the lock " + quote(key_) + " was not confirmed (" +
+               printable(error.what()) + "). Unless it was released, it ends with its lease");
+      return true;
+    }
+  }
+
+  const Context& context_;
+  const RunOptions& options_;
+  milliseconds wait_;
+  LeaseTimes times_;
+  std::string key_;
+  LockWording wording_;
+  EndReport report_;
+};
+
+}  // namespace
+
+void add_run(Command app, Context& context) {
+  auto run = app.add_command("run", "Run a command while holding a lock");
+  auto options = std::make_shared<RunOptions>();
+  options->wait.add_to(run);
+  options->wait.add_verbose_to(run);
+  options->wait.add_conflict_exit_code_to(run);
+  run.add_flag("-q,--quiet", options->wait.quiet,
+               "Say nothing if the lock was not acquired, nor while waiting: the exit code tells");
+  run.add_option("--ttl DURATION", options->lease.ttl,
+                 "How long the lock outlives a dead holder; renewed while the command runs (default 30)");
+  run.add_option("--grace DURATION", options->lease.grace,
+                 "If the lock is lost: from TERM to KILL. At most ttl/3 (default: ttl/6, at most 5)");
+  run.add_option("--max-hold DURATION", options->lease.max_hold,
+                 "End the command if it holds the lock for this long");
+  run.add_option("KEY", options->key, "The lock's name: up to 512 bytes of UTF-8").required();
+  // The parser never sees the command.
+  run.usage("Usage: holdfast run [OPTIONS] KEY -- COMMAND [ARGUMENT...]\n");
+  run.footer(
+      "The command finds HOLDFAST_KEY, HOLDFAST_LOCK_ID, HOLDFAST_FENCE, HOLDFAST_AUTHORITY,\n"
+      "HOLDFAST_EXPIRES_AT_MS and HOLDFAST_URL in its environment. Durations: 30 (seconds), 0.5, 500ms,\n"
+      "30s, 5m, 2h, 1d.\n"
+      "\n"
+      "Locks live in a file per user unless --url names another store: root and another user do not exclude\n"
+      "each other by default. With --system they do: its store is the machine's.\n"
+      "\n"
+      "Exit: the command's own code; 128+N if it died of signal N; 126 or 127 if it cannot be run;\n"
+      "75 (or -E) not acquired; 79 lock lost; 64 usage; 69 backend unavailable; 77 refused; 70 internal.\n"
+      "\n"
+      "Examples:\n"
+      "  holdfast run nightly-backup -- ./backup.sh           wait for the lock, then run\n"
+      "  holdfast run -n nightly-backup -- ./backup.sh        run only if nobody else does\n"
+      "  holdfast run -w 5m deploy -- make deploy             wait five minutes at most\n"
+      "  holdfast run deploy -- sh -c 'echo $HOLDFAST_FENCE'  a shell, if you want one\n"
+      "  holdfast run --ttl 10 --max-hold 1h report -- ./report --full");
+  run.action([&context, options] { return Run(context, *options)(); });
+}
+
+}  // namespace holdfast::cli

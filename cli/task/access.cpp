@@ -1,0 +1,154 @@
+#include "task/access.hpp"
+
+#include <cstdlib>
+
+#include "arguments/values.hpp"
+#include "terminal/text.hpp"
+
+namespace holdfast::cli {
+namespace {
+
+/// Empty counts as not set.
+std::optional<std::string> environment(const char* name) {
+  const char* value = std::getenv(name);
+  if (value == nullptr || *value == '\0') return std::nullopt;
+  return value;
+}
+
+FencingToken token_of(Locks& locks, Fence fence, std::string_view key) {
+  return {.authority = environment("HOLDFAST_AUTHORITY").value_or(locks.authority()),
+          .lock_key = LockKey::parse(key).value_or_throw().str(),
+          .fence = fence};
+}
+
+/// The lock of the `holdfast run` that started this process.
+std::optional<FencingToken> enclosing_token(Locks& locks) {
+  const auto fence = environment("HOLDFAST_FENCE");
+  const auto key = environment("HOLDFAST_KEY");
+  if (!fence || !key) return std::nullopt;
+  return token_of(locks, parse_fence("$HOLDFAST_FENCE", *fence), *key);
+}
+
+}  // namespace
+
+Option TaskOwner::add_to(Command command) {
+  return command.add_option("--owner OWNER", name, "Whose tasks (default $HOLDFAST_TASK_OWNER, then local)")
+      .not_empty();
+}
+
+std::string TaskOwner::by_default() {
+  return environment("HOLDFAST_TASK_OWNER").value_or(anonymous);
+}
+
+void TaskArgument::add_to(Command command) {
+  owner.add_to(command);
+  command.add_option("ID", id, "The task's id, which `task create` printed").required().not_empty();
+}
+
+std::string no_such_task_message(const TaskArgument& task) {
+  return "there is no task " + quote(task.id) + " of the owner " + quote(task.owner.name) +
+         ": it was removed, has expired, or is another owner's (--owner)";
+}
+
+int with_task(const TaskArgument& task, const std::function<int()>& action) {
+  try {
+    return action();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::NotFound) throw;
+    throw Error(ErrorCode::NotFound, no_such_task_message(task));
+  }
+}
+
+OpenedTasks open_tasks(const Context& context) {
+  const auto limits = context.task_limits.options(/*allow_anonymous=*/true);
+  Holdfast holdfast = open(context.url_or_default());
+  Tasks tasks = holdfast.tasks(limits);
+  return {std::move(holdfast), std::move(tasks)};
+}
+
+void FenceOptions::add_to(Command command, const std::string& fence_help) {
+  command.add_option("--fence FENCE", fence, fence_help);
+  command.add_option("--fence-key KEY", key, "The lock that the fence is of (default $HOLDFAST_KEY)");
+}
+
+void FenceOptions::add_incarnation_to(Command command) {
+  command
+      .add_option(
+          "--incarnation INCARNATION", incarnation,
+          "The task of this incarnation, which `task get --json` shows, and no other that got its id.\n"
+          "Default: $HOLDFAST_TASK_INCARNATION for the task that this command runs as")
+      .not_empty();
+}
+
+Tasks FenceOptions::with_incarnation(OpenedTasks& opened, const TaskArgument& task) const {
+  if (incarnation && incarnation->starts_with('~')) {
+    throw UsageError(
+        "--incarnation: " + quote(*incarnation) +
+        " names no task for good: other software wrote it, and gave it no incarnation; leave out "
+        "--incarnation, or claim the task first, which gives it one");
+  }
+  if (incarnation) return opened.tasks.with_incarnation(*incarnation);
+  // A store has many URLs, so its authority decides. One that lost its data has a new authority under its old
+  // URL: a task of this id there is a successor too.
+  const bool same_store = environment("HOLDFAST_AUTHORITY") == opened.holdfast.locks().authority() ||
+                          environment("HOLDFAST_URL") == opened.holdfast.url();
+  const bool runs_as_it = environment("HOLDFAST_TASK_ID") == task.id &&
+                          environment("HOLDFAST_TASK_OWNER") == task.owner.name && same_store;
+  if (!runs_as_it) return opened.tasks;
+  return opened.tasks.with_incarnation(environment("HOLDFAST_TASK_INCARNATION").value_or(""));
+}
+
+std::optional<FencingToken> FenceOptions::explicit_token(Locks& locks) const {
+  if (!fence) {
+    // With the fence of the environment it would bind one lock's task to another's counter.
+    if (key) throw UsageError("--fence-key: needs --fence, the fence of that lock");
+    return std::nullopt;
+  }
+  const auto parsed = parse_fence("--fence", *fence);
+  const auto of_lock = key ? key : environment("HOLDFAST_KEY");
+  if (!of_lock) {
+    throw UsageError("--fence: say of which lock it is, with --fence-key KEY (or $HOLDFAST_KEY)");
+  }
+  return token_of(locks, parsed, *of_lock);
+}
+
+std::optional<FencingToken> FenceOptions::any_token(Locks& locks) const {
+  auto token = explicit_token(locks);
+  return token ? token : enclosing_token(locks);
+}
+
+Tasks tasks_for_writing(OpenedTasks& opened, const FenceOptions& fence, const TaskArgument& task) {
+  auto& locks = opened.holdfast.locks();
+  auto tasks = fence.with_incarnation(opened, task);
+  if (const auto token = fence.explicit_token(locks)) return tasks.with_fence(*token);
+  const auto enclosing = enclosing_token(locks);
+  if (!enclosing) return tasks;
+  const auto guarded_by = tasks.get(task.owner.name, task.id).guarded_by;
+  const bool same_lock = guarded_by && guarded_by->lock_key == enclosing->lock_key &&
+                         guarded_by->authority == enclosing->authority;
+  return same_lock ? tasks.with_fence(*enclosing) : tasks;
+}
+
+void NewTaskOptions::add_to(Command command) {
+  command.add_option(
+      "--ttl DURATION", ttl,
+      "When the task is gone, finished or not, counted from its creation (default 1h, at most 24h, see\n"
+      "`holdfast task --help`; it cannot be lengthened)");
+  command.add_option("--method TEXT", method, "What it is about, in your words");
+  command.add_option(
+      "--request-key KEY", request_key,
+      "The same key gives the same task for as long as that lives, however often it is asked for");
+}
+
+NewTask NewTaskOptions::request() const {
+  NewTask request{.method = method};
+  if (ttl) request.ttl = parse_positive_duration("--ttl", *ttl);
+  if (request_key) {
+    // Empty would mean none, and a script with an unset variable would create a task each time.
+    if (request_key->empty()) throw UsageError("--request-key: is empty; leave it out, or name the request");
+    request.request_key = *request_key;
+  }
+  return request;
+}
+
+}  // namespace holdfast::cli

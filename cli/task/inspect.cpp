@@ -1,0 +1,130 @@
+#include "arguments/values.hpp"
+#include "task/access.hpp"
+#include "task/output.hpp"
+#include "task/task.hpp"
+#include "terminal/exit_codes.hpp"
+#include "terminal/output.hpp"
+#include "terminal/progress_line.hpp"
+
+namespace holdfast::cli {
+namespace {
+
+int get(const Context& context, const TaskArgument& task) {
+  print_task(context, open_tasks(context).tasks.get(task.owner.name, task.id));
+  return exit_ok;
+}
+
+int result(const Context& context, const TaskArgument& task) {
+  const auto found = open_tasks(context).tasks.get_result(task.owner.name, task.id);
+  const auto value = found.value_or(Json());
+  if (context.json) {
+    print_json_text(value);
+  } else {
+    print_indented(value);
+  }
+  return exit_ok;
+}
+
+struct TaskWaitOptions {
+  TaskArgument task;
+  std::optional<std::string> timeout;
+  std::optional<std::string> status;
+};
+
+std::string progress_text(const Task& task) {
+  std::string line(to_string(task.status));
+  if (const auto progress = progress_of(task); !progress.empty()) line += "  " + progress;
+  if (task.status_message) line += "  " + printable(*task.status_message);
+  return line;
+}
+
+int not_reached(const Context& context, const Task& task, const std::string& wanted) {
+  const auto message = "the task " + quote(task.id) + " has ended as " + std::string(to_string(task.status)) +
+                       " and will not become " + wanted;
+  if (context.json) print_task(context, task);
+  complain(context.json, "NotReached", message);
+  return exit_no_task;
+}
+
+int wait(const Context& context, const TaskWaitOptions& options) {
+  const auto timeout = options.timeout ? parse_duration("--timeout", *options.timeout) : no_time_limit;
+  const auto wanted =
+      options.status ? std::optional(parse_status_argument(*options.status)) : std::optional<TaskStatus>();
+  auto opened = open_tasks(context);
+  std::optional<Task> task;
+  {
+    ProgressLine progress;
+    task = opened.tasks.wait(options.task.owner.name, options.task.id, timeout, [&](const Task& seen) {
+      progress.show(progress_text(seen));
+      return is_final(seen.status) || seen.status == wanted;
+    });
+  }
+  if (!task) {
+    const auto message = "the task " + quote(options.task.id) + " has not " +
+                         (wanted ? "become " + std::string(to_string(*wanted)) : std::string("ended")) +
+                         " within " + describe(timeout);
+    complain(context.json, "NotReached", message);
+    return exit_no_task;
+  }
+  if (wanted && task->status != *wanted) return not_reached(context, *task, *options.status);
+  if (context.json) {
+    print_task(context, *task);
+  } else {
+    print_text(to_string(task->status));
+  }
+  return exit_ok;
+}
+
+}  // namespace
+
+void add_task_get(Command task, Context& context) {
+  auto command = task.add_command("get", "Show a task");
+  auto options = std::make_shared<TaskArgument>();
+  options->add_to(command);
+  command.footer(
+      "With --json the record as it is stored, `version`, `incarnation` and `fence` added at its end.\n"
+      "\n"
+      "Exit: 0 found; 1 there is no such task, or it is another owner's.\n"
+      "\n"
+      "Examples:\n"
+      "  holdfast task get \"$id\"\n"
+      "  holdfast --json task get \"$id\" | jq -r .task.status");
+  command.action([&context, options] { return with_task(*options, [&] { return get(context, *options); }); });
+}
+
+void add_task_result(Command task, Context& context) {
+  auto command = task.add_command("result", "Print the result of a task that has ended");
+  auto options = std::make_shared<TaskArgument>();
+  options->add_to(command);
+  command.footer(
+      "JSON in either case, with --json on one line; null if the task ended without a result.\n"
+      "\n"
+      "Exit: 0 the task has ended, however; 1 it has not (see `task wait`), or there is none.\n"
+      "\n"
+      "Examples:\n"
+      "  holdfast task result \"$id\"\n"
+      "  holdfast --json task result \"$id\" | jq -r .stdout");
+  command.action(
+      [&context, options] { return with_task(*options, [&] { return result(context, *options); }); });
+}
+
+void add_task_wait(Command task, Context& context) {
+  auto command = task.add_command("wait", "Wait until a task has ended");
+  auto options = std::make_shared<TaskWaitOptions>();
+  options->task.add_to(command);
+  command.add_option("--timeout DURATION", options->timeout, "Wait this long at most");
+  command.add_option("--status STATUS", options->status, "Wait for this state instead");
+  command.footer(
+      "Prints the status it ended with (with --json the task). On a terminal a line shows how far it is.\n"
+      "\n"
+      "Exit: 0 it has ended, however, or has the --status asked for; 1 not within the --timeout, or it\n"
+      "ended otherwise, or there is no such task (any more).\n"
+      "\n"
+      "Examples:\n"
+      "  holdfast task wait \"$id\" && holdfast task result \"$id\"\n"
+      "  holdfast task wait \"$id\" --status completed --timeout 5m || echo 'not well, or not yet'");
+  command.action(
+      [&context, options] { return with_task(options->task, [&] { return wait(context, *options); }); });
+}
+
+}  // namespace holdfast::cli

@@ -1,0 +1,208 @@
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "arguments/values.hpp"
+#include "rpc/json/records.hpp"
+#include "task/access.hpp"
+#include "task/output.hpp"
+#include "task/task.hpp"
+#include "terminal/exit_codes.hpp"
+#include "terminal/output.hpp"
+
+namespace holdfast::cli {
+namespace {
+
+struct ListOptions {
+  TaskOwner owner;
+  bool all_owners = false;
+  std::optional<std::string> status;
+  int limit = 50;
+  std::string cursor;
+};
+
+constexpr int most_at_once = 1000;
+
+/// The command for the next page.
+std::string next_page_command(const Context& context, const std::string& url, const ListOptions& options,
+                              const std::string& cursor) {
+  std::string command = "holdfast";
+  // The engine's own form has no password: the output may be logged.
+  if (!context.url.empty()) command += " --url " + shell_word(url);
+  command += " task list";
+  // The default may be another one where this is pasted.
+  const bool plain =
+      options.owner.name == TaskOwner::anonymous && TaskOwner::by_default() == TaskOwner::anonymous;
+  if (!plain) command += " --owner " + shell_word(options.owner.name);
+  if (options.status) command += " --status " + shell_word(*options.status);
+  if (options.limit != ListOptions{}.limit) command += " --limit " + std::to_string(options.limit);
+  return command + " --cursor " + shell_word(cursor);
+}
+
+int list(const Context& context, const ListOptions& options) {
+  std::string cursor = options.cursor;
+  ListTasks request;
+  if (options.status) request.status = parse_status_argument(*options.status);
+  auto opened = open_tasks(context);
+  std::vector<std::vector<std::string>> rows{task_columns()};
+  auto wanted = static_cast<std::size_t>(options.limit);
+  int exit_code = exit_ok;
+  // A page may be shorter than requested though more follow: tasks of another status count.
+  do {
+    request.cursor = cursor;
+    request.limit = wanted;
+    const auto page = opened.tasks.list(options.owner.name, request);
+    for (const auto& task : page.tasks) {
+      if (context.json) {
+        print_json_text(rpc::to_json(task));
+      } else {
+        rows.push_back(task_row(task));
+      }
+    }
+    for (const auto& error : page.unreadable) {
+      complain_unreadable(context, options.owner.name, error);
+      exit_code = exit_internal;
+    }
+    wanted -= std::min(wanted, page.tasks.size());
+    cursor = page.cursor;
+  } while (wanted > 0 && !cursor.empty());
+
+  if (rows.size() > 1) {
+    print_table(rows);
+  } else if (!context.json && exit_code == exit_ok) {
+    complain("the owner " + quote(options.owner.name) + " has no " +
+             (options.cursor.empty() ? "" : "further ") + "tasks" +
+             (options.status ? " that are " + *options.status : ""));
+  }
+  if (cursor.empty()) return exit_code;
+  if (context.json) {
+    print_json({{"cursor", cursor}});
+  } else {
+    complain("there are more: " + next_page_command(context, opened.holdfast.url(), options, cursor));
+  }
+  return exit_code;
+}
+
+/// `task list --all-owners`. Holds a page of owners and one of tasks at a time.
+class AllTasks {
+ public:
+  AllTasks(const Context& context, std::optional<TaskStatus> status, std::size_t at_most)
+      : context_(context), status_(status), left_(at_most), table_(columns()) {}
+
+  int list() {
+    auto opened = open_tasks(context_);
+    for_each_owner(
+        opened.tasks,
+        [&](const std::string& owner) {
+          list_owner(opened.tasks, owner);
+          return left_ > 0;
+        },
+        [&](const std::string& name) {
+          unreadable_ = true;
+          complain_left_out(context_, "an owner", no_owner(name));
+        });
+    finish();
+    return unreadable_ ? exit_internal : exit_ok;
+  }
+
+ private:
+  static std::vector<std::string> columns() {
+    auto all = task_columns();
+    all.insert(all.begin(), "OWNER");
+    return all;
+  }
+
+  void list_owner(Tasks& tasks, const std::string& owner) {
+    const auto error = for_each_page(tasks, owner, status_, left_, [&](const TaskPage& page) {
+      for (const auto& task : page.tasks) show(task);
+      for (const auto& one : page.unreadable) unreadable(owner, one);
+      left_ -= std::min(left_, page.tasks.size());
+      return left_;
+    });
+    if (error) unreadable(owner, *error);
+  }
+
+  void show(const Task& task) {
+    ++shown_;
+    if (context_.json) {
+      print_json_text(rpc::to_json(task));
+      return;
+    }
+    auto row = task_row(task);
+    row.insert(row.begin(), printable(task.owner));
+    table_.add(std::move(row));
+  }
+
+  void unreadable(const std::string& owner, const Error& error) {
+    unreadable_ = true;
+    complain_unreadable(context_, owner, error);
+  }
+
+  void finish() {
+    table_.finish();
+    if (context_.json) return;
+    if (shown_ == 0) {
+      complain("nobody has tasks" + (status_ ? " that are " + std::string(to_string(*status_)) : ""));
+    } else if (left_ == 0) {
+      complain("there may be more: this was what --limit allows");
+    }
+  }
+
+  const Context& context_;
+  const std::optional<TaskStatus> status_;
+  std::size_t left_;
+  std::size_t shown_ = 0;
+  bool unreadable_ = false;
+  LongTable table_;
+};
+
+}  // namespace
+
+void add_task_list(Command task, Context& context) {
+  auto command = task.add_command("list", "List an owner's tasks, newest first, or everybody's");
+  auto options = std::make_shared<ListOptions>();
+  const auto owner = options->owner.add_to(command);
+  auto all_owners = command.add_flag("--all-owners", options->all_owners,
+                                     "The tasks of all owners, whoever they are: for operators");
+  all_owners.excludes(owner);
+  command.add_option("--status STATUS", options->status, "Only those in this state");
+  auto limit =
+      command.add_option("--limit N", options->limit, "At most so many (default 50; of all owners: all)");
+  limit.between(1, most_at_once);
+  const auto cursor =
+      command.add_option("--cursor CURSOR", options->cursor, "Go on where another list ended");
+  all_owners.excludes(cursor);
+  command.footer(
+      "PROGRESS is the variable `progress`: a number with decimals up to 1 is a fraction, one above 1 and "
+      "up\n"
+      "to 100 a percentage; a plain 1, which may be either, and text are shown as they are. With --json one "
+      "object per line and task; if there are more, the last line is\n"
+      "{\"cursor\":CURSOR}, otherwise the hint how to go on is on stderr.\n"
+      "\n"
+      "With --all-owners, which need not be known and may be many, tasks are shown as they are found: owner\n"
+      "by owner, each one's newest first; all of them, or with --limit so many in all. A Redis is asked in\n"
+      "small steps, which do not hold up its other users.\n"
+      "\n"
+      "A record that cannot be read is named on stderr, and the others are listed.\n"
+      "\n"
+      "Exit: 0, also for an empty list, which stderr tells; 65 the cursor is not from this list; 70 a "
+      "record\n"
+      "cannot be read.\n"
+      "\n"
+      "Examples:\n"
+      "  holdfast task list\n"
+      "  holdfast task list --status working --limit 10\n"
+      "  holdfast --json task list | jq -r '.task.taskId // empty'\n"
+      "  holdfast task list --all-owners --status working\n"
+      "  holdfast --json task list --all-owners | jq -r .ownerId | sort | uniq -c");
+  command.action([&context, options, limit] {
+    if (!options->all_owners) return list(context, *options);
+    std::optional<TaskStatus> status;
+    if (options->status) status = parse_status_argument(*options->status);
+    const auto at_most =
+        limit.given() ? static_cast<std::size_t>(options->limit) : std::numeric_limits<std::size_t>::max();
+    return AllTasks(context, status, at_most).list();
+  });
+}
+
+}  // namespace holdfast::cli

@@ -1,0 +1,418 @@
+#include <sys/wait.h>
+
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "acquire/acquire.hpp"
+#include "arguments/values.hpp"
+#include "rpc/json/text.hpp"
+#include "supervision/locked_command.hpp"
+#include "task/access.hpp"
+#include "task/command_output.hpp"
+#include "task/task.hpp"
+#include "task/variable_writer.hpp"
+#include "terminal/exit_codes.hpp"
+#include "terminal/output.hpp"
+
+namespace holdfast::cli {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+
+struct TaskRunOptions {
+  TaskOwner owner;
+  NewTaskOptions new_task;
+  std::optional<std::string> id;
+  WaitOptions wait;
+  LeaseOptions lease{.ttl_name = "--lease"};
+};
+
+/// How long the result is written again to a store that does not answer. No other worker can spoil that: the
+/// lock is renewed, or if it cannot be, the fence refuses the write.
+constexpr std::chrono::seconds result_retry_limit{30};
+
+class TaskRun {
+ public:
+  TaskRun(const Context& context, const TaskRunOptions& options)
+      : context_(context),
+        options_(options),
+        owner_(options.owner.name),
+        wait_(options.wait.length()),
+        times_(options.lease.check()) {
+    if (context.command.empty()) {
+      throw UsageError("task run: no command given; write: holdfast task run -- COMMAND [ARGUMENT...]");
+    }
+    if (options.id && options.new_task.given()) {
+      throw UsageError(
+          "task run: --id takes a task that is there; --ttl, --method and --request-key are for "
+          "a new one");
+    }
+    request_ = options.new_task.request();
+  }
+
+  int operator()() {
+    std::optional<VariableWriter> variables;  // outlives the thread that passes it lines
+    CommandOutput output;
+    LockedCommand command(context_.command, times_, output.redirections());
+    InterruptibleWait waiting(command.signals(), options_.wait.announce());
+    auto opened = open_tasks(context_);
+    waiting.begin_attempts();
+    if (const auto signal = create_task(opened, waiting)) return exit_signal_base + *signal;
+    // An existing task is printed only after it is claimed; it may not exist.
+    if (!options_.id) print_id();
+    warn_of_private_locks(opened.holdfast.locks());
+    const auto wording = LockWording::task(id_, Tasks::lock_key(owner_, id_));
+    EndReport report(context_.json, wording, times_);
+    Claim claim;
+    if (const auto code = acquire_claim(opened, waiting, wording, report, claim)) return *code;
+    if (options_.id) print_id();
+    claimed_ = claim.task();
+    auto ours = opened.tasks.with_incarnation(claimed_.incarnation);
+    if (const auto signal = command.take_end_signal()) return end_before_start(ours, claim, *signal);
+
+    variables.emplace([this, tasks = ours.with_fence(claim.fence())](
+                          const std::string& changes) mutable { return write_variables(tasks, changes); },
+                      [](const std::string& what) { complain("warning: " + what); });
+    output.start([&variables](std::string_view line) { variables->line(line); });
+    const auto end = command.run(claim.guard(), opened.holdfast.url(), report,
+                                 {"HOLDFAST_TASK_ID=" + id_, "HOLDFAST_TASK_OWNER=" + owner_,
+                                  "HOLDFAST_TASK_INCARNATION=" + claimed_.incarnation},
+                                 claim.stopped());
+    const auto held = command.held();
+    output.finish_reading();
+    variables->finish();
+    const int code = finish(ours, claim, report, end, held, output);
+    if (end.kind == CommandEnd::Kind::lost) {
+      claim = {};  // releases, within last_release_timeout
+    } else if (claim.guard()) {
+      release(claim);  // unless ending the task did
+    }
+    // Last, because the reader of the output may be slow, and a signal must not wait for it.
+    if (output.has_rest()) {
+      command.signals().restore_default_actions();
+      output.forward_rest();
+    }
+    return code;
+  }
+
+ private:
+  /// Creates the task unless --id names one. Returns a signal that interrupted it.
+  std::optional<int> create_task(OpenedTasks& opened, InterruptibleWait& waiting) {
+    if (options_.id) {
+      id_ = *options_.id;
+      return std::nullopt;
+    }
+    try {
+      id_ = opened.tasks.create(owner_, request_, waiting.stop()).id;
+    } catch (const Error& error) {
+      const auto signal = waiting.finish();
+      if (!signal) throw;
+      if (error.transient()) {
+        complain("warning: the store did not answer whether it created the task; see holdfast task list");
+      }
+      return signal;
+    }
+    return std::nullopt;
+  }
+
+  /// Before any output of the command, so that the caller can follow or cancel the task.
+  void print_id() const {
+    if (context_.json) {
+      complain_json({{"taskId", id_}});
+    } else {
+      complain("task " + printable(id_));
+    }
+  }
+
+  /// Returns an exit code, or nothing and sets `claim`.
+  std::optional<int> acquire_claim(OpenedTasks& opened, InterruptibleWait& waiting,
+                                   const LockWording& wording, const EndReport& report, Claim& claim) {
+    auto how = times_.lock_options();
+    auto acquired = acquire(opened.holdfast.locks(), wording, wait_, waiting,
+                            [&](milliseconds wait, const std::stop_token& stop) {
+                              how.wait = wait;
+                              return claim_task(opened, how, stop);
+                            });
+    if (acquired.signal) {
+      acquired.lock.reset();
+      if (is_of_this_run()) cancel_new_task(opened.tasks);
+      return exit_signal_base + *acquired.signal;
+    }
+    if (acquired.refusal) {
+      report.report(to_string(ErrorCode::AcquisitionTimeout), *acquired.refusal);
+      return options_.wait.conflict_exit_code;
+    }
+    claim = *std::move(acquired.lock);
+    return std::nullopt;
+  }
+
+  Claim claim_task(OpenedTasks& opened, const LockOptions& how, const std::stop_token& stop) const {
+    try {
+      return opened.tasks.claim(owner_, id_, how, stop);
+    } catch (const Error& error) {
+      // Without --id the user may not expect that there is such a task.
+      if (error.code() != ErrorCode::InvalidTransition || options_.id) throw;
+      throw Error(error.code(), error.message() +
+                                    ". The command was not run: it was, under this --request-key, "
+                                    "before; to run it again, remove that task first (holdfast task rm)");
+    }
+  }
+
+  /// A signal came before the command began. A task that was created for it would never be worked on; an
+  /// existing one is left to the next worker.
+  int end_before_start(Tasks& ours, Claim& claim, int signal) const {
+    if (is_of_this_run()) cancel_new_task(ours);
+    release(claim);
+    return exit_signal_base + signal;
+  }
+
+  /// Whether only this run can have asked for the task. One under a request key may be another process's: its
+  /// creation says nothing about who came first.
+  [[nodiscard]] bool is_of_this_run() const { return !options_.id && request_.request_key.empty(); }
+
+  void cancel_new_task(Tasks& tasks) const {
+    try {
+      const StopAfter limit(last_release_timeout);
+      tasks.cancel(owner_, id_, "ended by a signal before the command began", limit.token());
+    } catch (const Error& error) {
+      complain("warning: the task " + quote(id_) + " was not cancelled (" + printable(error.what()) +
+               "). It ends with its ttl");
+    }
+  }
+
+  /// Now, and not in a destructor: forwarding the rest of the output may take long.
+  static void release(Claim& claim) {
+    try {
+      claim.release();
+    } catch (const Error& error) {
+      complain("warning: releasing the lock of the task was not confirmed (" + printable(error.what()) +
+               "). Unless it was released, it ends with its lease");
+    }
+  }
+
+  VariableWriter::Outcome write_variables(Tasks& tasks, const std::string& changes) {
+    using Outcome = VariableWriter::Outcome;
+    try {
+      tasks.set_variables(owner_, id_, Json::parse(changes).value_or_throw());
+      return Outcome::done;
+    } catch (const Error& error) {
+      switch (error.code()) {
+        case ErrorCode::NotFound:
+        case ErrorCode::InvalidTransition:
+        case ErrorCode::StaleFence:
+        case ErrorCode::WrongLock:
+          return Outcome::closed;  // the command is about to be stopped, which is reported
+        default:
+          break;
+      }
+      if (!complained_) {
+        complain("warning: not all variables of the task " + quote(id_) +
+                 " are written: " + printable(error.message()));
+      }
+      complained_ = true;
+      return error.transient() ? Outcome::retry : Outcome::refused;
+    }
+  }
+
+  /// `ours`: the store, restricted to this incarnation of the task.
+  int finish(Tasks& ours, Claim& claim, EndReport& report, const CommandEnd& end, nanoseconds held,
+             const CommandOutput& output) {
+    const auto reason = claim.guard().loss_reason();
+    // A task that is gone has no next worker, so whether its lock was lost does not matter.
+    const bool task_ended = claim.gone() || (!reason && claim.stopped().stop_requested());
+    if (end.survivors.any()) leave_survivors(ours, claim, report, end, reason, held, task_ended);
+    switch (end.kind) {
+      case CommandEnd::Kind::exec_failed: {
+        const int code = report.exec_failed(context_.command.front(), end.value);
+        const auto unrecorded =
+            record(ours, claim, report, result_of(code, 0, output), "the command cannot be run");
+        return unrecorded.value_or(code);
+      }
+      case CommandEnd::Kind::keeper_died:
+        report.loss(end, reason, held);
+        // What the command has done is unknown: the task is left to the next worker.
+        return exit_internal;
+      case CommandEnd::Kind::lost:
+        if (task_ended) {
+          report_task_ended(ours, claim, report, "the command was ended");
+          return exit_task_ended;
+        }
+        report.loss(end, reason, held);
+        return exit_lost;
+      case CommandEnd::Kind::exited:
+        break;
+    }
+    const int code = exit_code_of_status(end.value);
+    const int signal = WIFSIGNALED(end.value) ? WTERMSIG(end.value) : 0;
+    std::optional<std::string> failure;
+    if (code != 0) {
+      failure = signal != 0 ? "the command died of signal " + std::to_string(signal)
+                            : "the command exited with " + std::to_string(code);
+    }
+    return record(ours, claim, report, result_of(code, signal, output), failure).value_or(code);
+  }
+
+  [[noreturn]] void leave_survivors(Tasks& ours, const Claim& claim, EndReport& report, const CommandEnd& end,
+                                    std::optional<LossReason> reason, nanoseconds held, bool task_ended) {
+    report.survivors(end.survivors);
+    if (task_ended) {
+      report_task_ended(ours, claim, report, "the command could not be ended");
+      exit_without_release(exit_task_ended);
+    }
+    report.loss(end, reason, held);
+    exit_without_release(exit_code_of_loss(end));
+  }
+
+  static Json result_of(int code, int signal, const CommandOutput& output) {
+    using nlohmann::ordered_json;
+    ordered_json result{{"exitCode", code}, {"signal", signal}};
+    result[signal != 0 ? "exitCode" : "signal"] = nullptr;
+    result["stdout"] = output.out_tail();
+    result["stderr"] = output.err_tail();
+    return rpc::dump(result);
+  }
+
+  /// Marks the task completed, or failed if there is a failure, with this result. Returns nothing, or the
+  /// exit code after a reported error. Retries: an hour's work must not be lost because the store does not
+  /// answer for a moment.
+  std::optional<int> record(Tasks& ours, Claim& claim, const EndReport& report, const Json& result,
+                            const std::optional<std::string>& failure) {
+    const auto give_up_at = std::chrono::steady_clock::now() + result_retry_limit;
+    bool uncertain = false;
+    while (true) {
+      try {
+        failure ? claim.fail_with_result(result, *failure) : claim.complete(result);
+        return std::nullopt;
+      } catch (const Error& error) {
+        switch (error.code()) {
+          case ErrorCode::NotFound:
+          case ErrorCode::InvalidTransition:
+            // An earlier write whose answer was lost may have ended it.
+            if (uncertain && has_result(ours, result)) return std::nullopt;
+            report_task_ended(ours, claim, report,
+                              "the command had ended by itself, and its result is not recorded");
+            return exit_task_ended;
+          case ErrorCode::StaleFence:
+          case ErrorCode::WrongLock:
+            report.report(to_string(error.code()),
+                          "the end of the command is not recorded: " +
+                              (context_.json ? error.message() : printable(error.message())));
+            return exit_lost;
+          default:
+            break;
+        }
+        if (!error.transient() || std::chrono::steady_clock::now() >= give_up_at) {
+          report.report(to_string(error.code()),
+                        "the command has ended, but the task " + quote(id_) +
+                            " could not be told and looks unfinished: " + printable(error.what()));
+          return exit_code_of(error.code());
+        }
+        uncertain = true;
+        std::this_thread::sleep_for(milliseconds(500));
+      }
+    }
+  }
+
+  bool has_result(Tasks& ours, const Json& result) const {
+    try {
+      const auto task = ours.get(owner_, id_);
+      return rpc::on_one_line(task.result.str()) == rpc::on_one_line(result.str());
+    } catch (const Error&) {
+      return false;
+    }
+  }
+
+  void report_task_ended(Tasks& ours, const Claim& claim, const EndReport& report,
+                         const std::string& and_the_command) const {
+    report.report("TaskEnded", "the task " + quote(id_) + " " +
+                                   (claim.gone() ? how_it_was_removed(ours) : how_it_ended(ours)) + "; " +
+                                   and_the_command);
+  }
+
+  std::string how_it_ended(Tasks& ours) const {
+    try {
+      const auto task = ours.get(owner_, id_);
+      return task.status == TaskStatus::cancelled
+                 ? "was cancelled" + (task.status_message ? " (" + printable(*task.status_message) + ")" : "")
+                 : "was set to " + std::string(to_string(task.status)) + " by somebody else";
+    } catch (const Error& error) {
+      return error.code() == ErrorCode::NotFound ? how_it_was_removed(ours) : "was ended by somebody else";
+    }
+  }
+
+  std::string how_it_was_removed(const Tasks& ours) const {
+    constexpr milliseconds uncertain(1000);  // the server's clock is known to about a second
+    const auto& expires = claimed_.expires_at_ms;
+    if (!expires || *expires > ours.storage().now_ms() + uncertain.count()) return "was removed";
+    return "has expired: its ttl of " + describe(milliseconds(*expires - claimed_.created_at_ms)) +
+           " is over, which counts from its creation (--ttl, at most 24h)";
+  }
+
+  const Context& context_;
+  const TaskRunOptions& options_;
+  std::string owner_;
+  milliseconds wait_;
+  LeaseTimes times_;
+  NewTask request_;
+  std::string id_;
+  Task claimed_;  ///< as it was when it was claimed
+  bool complained_ = false;
+};
+
+}  // namespace
+
+void add_task_run(Command task, Context& context) {
+  auto command = task.add_command("run", "Run a command as a task");
+  auto options = std::make_shared<TaskRunOptions>();
+  options->owner.add_to(command);
+  options->new_task.add_to(command);
+  command.add_option("--id ID", options->id, "Work on this task instead of a new one").not_empty();
+  options->wait.add_to(command);
+  options->wait.add_verbose_to(command);
+  options->wait.add_conflict_exit_code_to(command,
+                                          "Exit with this if somebody else works on the task (default 75)");
+  command.add_option("--lease DURATION", options->lease.ttl,
+                     "How long the task stays ours if we die; renewed while the command runs (default 30)");
+  command.add_option(
+      "--grace DURATION", options->lease.grace,
+      "If the task is cancelled or its lock lost: from TERM to KILL. At most a third of the lease\n"
+      "(default: a sixth, at most 5)");
+  command.usage("Usage: holdfast task run [OPTIONS] -- COMMAND [ARGUMENT...]\n");
+  command.footer(
+      "Creates a task (or takes one with --id), holds the lock that belongs to it while the command runs,\n"
+      "and completes it if the command exits with 0, else fails it. A line on stderr tells its id.\n"
+      "The result is {\"exitCode\":N,\"signal\":null,\"stdout\":TAIL,\"stderr\":TAIL}: the last 4 KiB of "
+      "each.\n"
+      "\n"
+      "Lines NAME=JSON that the command writes to its descriptor 3 become variables. In its environment are\n"
+      "HOLDFAST_TASK_ID, HOLDFAST_TASK_OWNER and HOLDFAST_TASK_INCARNATION, and what `holdfast run` gives: "
+      "so\n"
+      "`holdfast task set` works there too, under the fence.\n"
+      "\n"
+      "If the task is cancelled, by anyone anywhere, the command gets TERM, and KILL after the grace. So it\n"
+      "does when the task's ttl is over, which counts from its creation: give work that may take longer "
+      "than\n"
+      "an hour a --ttl. What may take longer than 24 hours is for `holdfast run`.\n"
+      "\n"
+      "A --request-key runs a request once: if the task under that key has ended, nothing is run (65) until\n"
+      "it is gone, by its ttl or by `task rm`. The command's output goes through pipes, not to the "
+      "terminal.\n"
+      "\n"
+      "Exit: the command's own code; 128+N if it died of signal N; 126 or 127 if it cannot be run; 80 the\n"
+      "task was cancelled, ended or removed by somebody else, or expired; 79 lock lost; 75 (or -E) somebody\n"
+      "else works on it; 65 the task has ended already; 1 there is no such task; 64 usage; 69 backend\n"
+      "unavailable.\n"
+      "\n"
+      "Examples:\n"
+      "  holdfast task run --method backup --ttl 8h -- ./backup.sh\n"
+      "  holdfast task run -- sh -c 'for i in 25 50 75; do echo progress=$i >&3; sleep 1; done'\n"
+      "  holdfast task run -n --id \"$id\" -- ./worker        unless somebody works on it");
+  command.action([&context, options] {
+    TaskRun run(context, *options);
+    if (!options->id) return run();
+    return with_task({.owner = options->owner, .id = *options->id}, [&run] { return run(); });
+  });
+}
+
+}  // namespace holdfast::cli

@@ -1,0 +1,134 @@
+#include "terminal/output.hpp"
+
+#include <strings.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <holdfast/error.hpp>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "rpc/json/text.hpp"
+
+namespace holdfast::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::string one_line(const ordered_json& object) {
+  return rpc::on_one_line(rpc::dump(object).str());
+}
+
+void write_line(std::string line) noexcept {
+  line += '\n';
+  std::string_view rest = line;
+  while (!rest.empty()) {
+    const auto n = write(STDERR_FILENO, rest.data(), rest.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return;
+    rest.remove_prefix(static_cast<std::size_t>(n));
+  }
+}
+
+void print_line(const std::string& line) {
+  std::cout << line << '\n' << std::flush;
+  if (!std::cout) throw Error(ErrorCode::Internal, "cannot write the result to standard output");
+}
+
+/// `widths`: of the columns so far; wider cells widen them.
+void print_aligned(const std::vector<std::vector<std::string>>& rows, std::vector<std::size_t>& widths) {
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(row[i]));
+  }
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      line += row[i];
+      if (i + 1 < row.size()) line += std::string(widths[i] - width(row[i]) + 2, ' ');
+    }
+    print_line(line);
+  }
+}
+
+}  // namespace
+
+void complain(std::string_view message) noexcept {
+  write_line("holdfast: " + std::string(message));
+}
+
+void complain(bool as_json, std::string_view code, std::string_view message) noexcept {
+  if (!as_json) return complain(message);
+  complain_json({{"error", {{"code", code}, {"message", message}}}});
+}
+
+void complain_json(const ordered_json& object) noexcept {
+  write_line(one_line(object));
+}
+
+void print_json(const ordered_json& object) {
+  print_line(one_line(object));
+}
+
+void print_json_text(const Json& value) {
+  print_line(rpc::on_one_line(value.str()));
+}
+
+void print_indented(const Json& value) {
+  print_line(rpc::indented(value.str()));
+}
+
+void print_text(std::string_view text) {
+  print_line(printable(text));
+}
+
+void print_fields(const std::vector<std::pair<std::string, std::string>>& fields) {
+  std::size_t widest = 0;
+  for (const auto& [name, value] : fields) widest = std::max(widest, name.size());
+  for (const auto& [name, value] : fields) {
+    print_line(name + std::string(widest - name.size() + 2, ' ') + printable(value));
+  }
+}
+
+void print_table(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> widths;
+  print_aligned(rows, widths);
+}
+
+void print_json_or_complain(bool as_json, const ordered_json& object, std::string_view message) {
+  if (as_json) {
+    print_json(object);
+  } else {
+    complain(message);
+  }
+}
+
+void LongTable::add(std::vector<std::string> row) {
+  constexpr std::size_t rows_at_once = 200;
+  empty_ = false;
+  rows_.push_back(std::move(row));
+  if (rows_.size() >= rows_at_once) print();
+}
+
+void LongTable::finish() {
+  if (!empty_) print();
+}
+
+void LongTable::print() {
+  print_aligned(rows_, widths_);
+  rows_.clear();
+}
+
+bool can_ask() noexcept {
+  return isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1;
+}
+
+bool confirm(std::string_view question) {
+  std::cerr << question << " [y/N] " << std::flush;
+  std::string answer;
+  std::getline(std::cin, answer);
+  return strcasecmp(answer.c_str(), "y") == 0 || strcasecmp(answer.c_str(), "yes") == 0;
+}
+
+}  // namespace holdfast::cli

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <holdfast/json.hpp>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "terminal/text.hpp"
+
+namespace holdfast::cli {
+
+/// Writes one line to stderr, `holdfast: MESSAGE`, in one write so that lines of several processes do not
+/// mix. A line that cannot be written is dropped.
+void complain(std::string_view message) noexcept;
+/// The same, or as `{"error":{"code":CODE,"message":MESSAGE}}`.
+void complain(bool as_json, std::string_view code, std::string_view message) noexcept;
+/// Any object, one line on stderr: for messages while stdout is a command's.
+void complain_json(const nlohmann::ordered_json& object) noexcept;
+
+/// Prints one result on stdout, one line. Throws Error(Internal) if it cannot be written: the caller must not
+/// believe that there is no result.
+void print_json(const nlohmann::ordered_json& object);
+/// The same for JSON that users wrote.
+void print_json_text(const Json& value);
+/// The same over several lines, indented. Still JSON, and safe for a terminal.
+void print_indented(const Json& value);
+/// One line, printable.
+void print_text(std::string_view text);
+using Fields = std::vector<std::pair<std::string, std::string>>;
+/// `name  value` lines, values aligned.
+void print_fields(const Fields& fields);
+/// A table: the first row is its head.
+void print_table(const std::vector<std::vector<std::string>>& rows);
+/// A result as JSON on stdout, or its message on stderr.
+void print_json_or_complain(bool as_json, const nlohmann::ordered_json& object, std::string_view message);
+
+/// A table of any length: rows are printed some hundred at a time, so columns may become wider on the way.
+class LongTable {
+ public:
+  explicit LongTable(std::vector<std::string> head) { rows_.push_back(std::move(head)); }
+  void add(std::vector<std::string> row);
+  /// Prints the rows that are left; without any row, not even the head.
+  void finish();
+
+ private:
+  void print();
+  std::vector<std::vector<std::string>> rows_;
+  std::vector<std::size_t> widths_;
+  bool empty_ = true;
+};
+
+/// Whether a user can see a question and answer it: stdin and stderr are terminals.
+[[nodiscard]] bool can_ask() noexcept;
+/// Asks on stderr and reads a line of stdin: true for `y` or `yes` in any case, false for all else.
+[[nodiscard]] bool confirm(std::string_view question);
+
+}  // namespace holdfast::cli

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <holdfast/activity.hpp>
+#include <holdfast/done.hpp>
+#include <holdfast/fence.hpp>
+#include <optional>
+#include <stop_token>
+#include <string_view>
+#include <utility>
+
+namespace holdfast {
+
+/// What a request is about, for those who report it. Views of the request.
+struct RequestSubject {
+  std::string_view key = {};      ///< of the lock, or `owner:task` of the record
+  std::string_view lock_id = {};  ///< a capability: never shown raw unless asked for
+  std::optional<Fence> fence = std::nullopt;
+  std::string_view broken_because = {};  ///< of a release by an operator
+};
+
+/// The operations of an engine, one for each request type. A request states once what the operation is:
+///
+///     struct ExtendRequest {
+///       using Outcome = ExtendOutcome;                       // what it is answered with
+///       static constexpr Activity activity();                // what it is called
+///       RequestSubject subject() const;                      // what it is about
+///       BootTime deadline = never;                           // when it ends with NetworkTimeout
+///       ...
+///     };
+///
+/// Everything between a caller and an engine (blocking, coroutines, completion tokens, observation, test
+/// doubles) is a template over the request and does not name operations.
+template <class... Requests>
+class Contract {
+ public:
+  Contract() = default;
+  Contract(const Contract&) = delete;
+  Contract& operator=(const Contract&) = delete;
+  virtual ~Contract() = default;
+  /// Gives derived classes a name to inherit; never called.
+  void submit() = delete;
+};
+
+template <class First, class... Rest>
+class Contract<First, Rest...> : public Contract<Rest...> {
+ public:
+  using Contract<Rest...>::submit;
+  /// Starts one operation and completes `done` exactly once: before it returns, or later on another thread.
+  /// If a thread waits for it (`done.is_awaited()`), the engine may use this thread until the answer is
+  /// there.
+  virtual void submit(First request, std::stop_token stop, Done<typename First::Outcome> done) = 0;
+};
+
+/// Base of a backend that handles all requests alike: `Derived::intercept(request, stop, done)`, a template,
+/// gets each of them. For decorators and test doubles.
+template <class Derived, class Backend, class Operations = typename Backend::Operations>
+class Intercepting;
+
+template <class Derived, class Backend>
+class Intercepting<Derived, Backend, Contract<>> : public Backend {
+ public:
+  using Backend::submit;
+};
+
+template <class Derived, class Backend, class First, class... Rest>
+class Intercepting<Derived, Backend, Contract<First, Rest...>>
+    : public Intercepting<Derived, Backend, Contract<Rest...>> {
+ public:
+  using Intercepting<Derived, Backend, Contract<Rest...>>::submit;
+  void submit(First request, std::stop_token stop, Done<typename First::Outcome> done) override {
+    static_cast<Derived&>(*this).intercept(std::move(request), std::move(stop), std::move(done));
+  }
+};
+
+}  // namespace holdfast

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstddef>
+#include <holdfast/json.hpp>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace holdfast::rpc {
+
+// JSON that comes from users stays text: it may be nested as deep as its length allows, where the JSON
+// library prints by recursion, and have as many members, where its ordered objects search all of them for
+// each. The functions here go through the text once.
+
+/// Builds an object member by member, in this order.
+class JsonObject {
+ public:
+  /// Throws Error(InvalidArgument) if the name is not UTF-8.
+  void add(std::string_view name, std::string_view json_value);
+  [[nodiscard]] Json json() const { return Json::unchecked(text_ + "}"); }
+
+ private:
+  std::string text_ = "{";
+};
+
+[[nodiscard]] inline bool is_string(std::string_view json) noexcept {
+  return json.starts_with('"');
+}
+/// Returns the value of a JSON string.
+[[nodiscard]] std::string unescaped(std::string_view json_string);
+/// Returns the index past the end of the string that begins at `start`, in valid JSON.
+[[nodiscard]] std::size_t end_of_string(std::string_view json, std::size_t start) noexcept;
+/// Prints an object of the library's own making. Bytes that are not UTF-8 are replaced: messages of a server
+/// or the names of files may hold any.
+[[nodiscard]] Json dump(const nlohmann::ordered_json& object);
+
+/// Builds an array of elements that are JSON.
+[[nodiscard]] std::string array_of(const std::vector<std::string>& elements);
+
+struct JsonMember {
+  std::string name;
+  std::string_view value;  ///< as written
+};
+/// Returns the members of an object in their order, duplicates included. The values point into `object`.
+[[nodiscard]] std::vector<JsonMember> members_of(const Json& object);
+std::vector<JsonMember> members_of(Json&& object) = delete;
+/// Returns the elements of an array as written. They point into it.
+[[nodiscard]] std::vector<std::string_view> elements_of(const Json& array);
+std::vector<std::string_view> elements_of(Json&& array) = delete;
+
+/// Returns the length in bytes of the bidirectional control character at the front of UTF-8 text, or 0. These
+/// characters make a terminal show what follows in another order, so that a key can look like another one.
+[[nodiscard]] std::size_t bidi_control(std::string_view text) noexcept;
+
+/// Prints on one line, without space between the parts, and safe for a terminal: control characters that JSON
+/// allows (DEL and C1, which some terminals obey, and bidirectional ones) are escaped. They occur in strings
+/// only, where the escape means the same.
+[[nodiscard]] std::string on_one_line(std::string_view json);
+/// The same over several lines, indented. Levels that are nested too deep for that to help stay on one line.
+[[nodiscard]] std::string indented(std::string_view json);
+
+}  // namespace holdfast::rpc

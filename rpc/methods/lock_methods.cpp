@@ -1,0 +1,154 @@
+#include <algorithm>
+#include <asio/this_coro.hpp>
+#include <asio/use_awaitable.hpp>
+#include <nlohmann/json.hpp>
+
+#include "rpc/json/records.hpp"
+#include "rpc/json/text.hpp"
+#include "rpc/methods/methods.hpp"
+#include "rpc/protocol/message.hpp"
+
+namespace holdfast::rpc {
+
+using nlohmann::ordered_json;
+
+Json ok(bool done) {
+  return Json::unchecked(done ? R"({"ok":true})" : R"({"ok":false})");
+}
+
+Json granted(std::string_view lock_id, Fence fence, std::int64_t expires_at_ms) {
+  return dump(
+      {{"ok", true}, {"lockId", lock_id}, {"fence", fence.to_string()}, {"expiresAtMs", expires_at_ms}});
+}
+
+LockOptions lock_options(const Params& params) {
+  LockOptions options;
+  options.ttl = params.milliseconds_if("ttlMs").value_or(options.ttl);
+  options.wait = params.milliseconds_if("waitMs");
+  if (const auto retries = params.count_if("retries")) {
+    options.retries = static_cast<std::uint32_t>(std::min<std::uint64_t>(*retries, no_retry_limit));
+  }
+  options.max_hold = params.milliseconds_if("maxHoldMs").value_or(options.max_hold);
+  return options;
+}
+
+namespace lock_methods {
+namespace {
+
+LockId lock_id_of(const Params& params) {
+  return LockId::parse(params.text("lockId")).value_or_throw();
+}
+
+/// SyncGuard's words: a lock of another id is not found either.
+std::string_view reason_of(Absence absence) {
+  return absence == Absence::expired ? "expired" : "not-found";
+}
+std::string_view reason_of(std::optional<LossReason> lost) {
+  return lost == LossReason::unproven ? "expired" : "not-found";
+}
+
+Json refusal(std::string_view reason) {
+  return dump({{"ok", false}, {"reason", reason}});
+}
+
+}  // namespace
+
+asio::awaitable<Json> acquire(MethodCall call) {
+  co_await asio::this_coro::throw_if_cancelled(false);
+  auto& locks = call.session->service().locks();
+  LockOptions options;
+  options.ttl = call.params.milliseconds("ttlMs");
+  options.wait = std::chrono::milliseconds::zero();
+  const auto key = call.params.text("key");
+  std::optional<DetachedLock> lock;
+  try {
+    lock = co_await locks.acquire(key, options);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::AcquisitionTimeout) throw;
+  }
+  if (!lock) co_return refusal("locked");
+  // The session releases the lock if its id does not reach the client: nothing else could.
+  call.request->lock_id = lock->id.str();
+  co_return granted(call.request->lock_id, lock->fence, lock->expires_at_ms);
+}
+
+asio::awaitable<Json> wait_for_lock(MethodCall call) {
+  auto& session = *call.session;
+  session.held().check_room();
+  const auto options = lock_options(call.params);
+  const auto key = call.params.text("key");
+  auto guard = co_await session.service().locks().lock(key, options);
+  auto result = granted(std::string(guard.id().str()), guard.fence(), guard.expires_at_ms());
+  session.held().add(std::move(guard));
+  co_return result;
+}
+
+asio::awaitable<Json> release(MethodCall call) {
+  co_await asio::this_coro::throw_if_cancelled(false);
+  auto& session = *call.session;
+  const auto lock_id = lock_id_of(call.params);
+  if (auto guard = session.held().take(lock_id.str())) {
+    const auto lost = guard.loss_reason();
+    const bool released = co_await guard.release();
+    if (!released) co_return refusal(reason_of(lost));
+  } else {
+    const auto outcome = co_await session.service().release(lock_id);
+    if (!std::holds_alternative<Released>(outcome)) co_return refusal(reason_of(std::get<Absence>(outcome)));
+  }
+  co_return ok(true);
+}
+
+asio::awaitable<Json> extend(MethodCall call) {
+  auto& session = *call.session;
+  const auto lock_id = lock_id_of(call.params);
+  const auto ttl = Ttl::of(call.params.milliseconds("ttlMs")).value_or_throw();
+  std::int64_t expires_at_ms = 0;
+  if (const auto guard = session.held().find(lock_id.str())) {
+    const bool extended = co_await guard->extend(ttl.length());
+    // It may have been released meanwhile: then the guard is empty and has no expiry.
+    if (!extended || !*guard) co_return refusal(reason_of(guard->loss_reason()));
+    expires_at_ms = guard->expires_at_ms();
+  } else {
+    const auto outcome = co_await session.service().extend(lock_id, ttl);
+    if (const auto* absence = std::get_if<Absence>(&outcome)) co_return refusal(reason_of(*absence));
+    expires_at_ms = std::get<Extended>(outcome).expires_at_ms;
+  }
+  const ordered_json result{{"ok", true}, {"expiresAtMs", expires_at_ms}};
+  co_return dump(result);
+}
+
+asio::awaitable<Json> is_locked(MethodCall call) {
+  const auto key = call.params.text("key");
+  const bool locked = co_await call.session->service().locks().is_locked(key);
+  co_return Json::unchecked(locked ? "true" : "false");
+}
+
+asio::awaitable<Json> lookup(MethodCall call) {
+  auto& locks = call.session->service().locks();
+  if (call.params.has("key") == call.params.has("lockId")) {
+    throw bad_params("give either key or lockId");
+  }
+  std::optional<LockInfo> info;
+  if (call.params.has("key")) {
+    const auto key = call.params.text("key");
+    info = co_await locks.get_by_key(key);
+  } else {
+    const auto lock_id = lock_id_of(call.params);
+    info = co_await locks.get_by_id(lock_id.str());
+  }
+  co_return info ? dump(to_json(*info)) : Json();
+}
+
+asio::awaitable<Json> subscribe(MethodCall call) {
+  auto& held = call.session->held();
+  bool known = true;
+  if (call.params.has("lockId")) {
+    known = held.subscribe(lock_id_of(call.params).str());
+  } else {
+    held.subscribe_to_all();
+  }
+  co_return ok(known);
+}
+
+}  // namespace lock_methods
+}  // namespace holdfast::rpc

@@ -1,0 +1,99 @@
+#include "rpc/session/held_locks.hpp"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "rpc/json/text.hpp"
+#include "rpc/session/event.hpp"
+#include "rpc/session/limits.hpp"
+
+namespace holdfast::rpc {
+namespace {
+
+Json loss_of(const std::string& lock_id, const AsyncGuard& guard, LossReason reason) {
+  const nlohmann::ordered_json loss{
+      {"lockId", lock_id}, {"keyHash", key_hash(guard.key())}, {"reason", to_string(reason)}};
+  return dump(loss);
+}
+
+}  // namespace
+
+void HeldLocks::check_room() const {
+  if (held_.size() < max_held) return;
+  throw Error(ErrorCode::RateLimited, "this connection holds " + std::to_string(held_.size()) +
+                                          " locks, as many as it may; release some");
+}
+
+void HeldLocks::add(AsyncGuard guard, std::optional<ClaimedTask> claimed) {
+  std::string lock_id(guard.id().str());
+  auto held = std::make_shared<Held>();
+  held->guard = std::move(guard);
+  held->claimed = std::move(claimed);
+  // Also completes, with Aborted, when the guard ends; then this object may be gone. While `held` lives, so
+  // does this object.
+  held->guard.wait_lost(
+      [this, lock_id, weak = std::weak_ptr(held)](const std::exception_ptr& ended, LossReason) {
+        const auto lost = weak.lock();
+        if (!ended && lost) report_if_lost(lock_id, *lost);
+      });
+  held->subscribed = all_subscribed_;
+  held_.emplace(std::move(lock_id), std::move(held));
+}
+
+std::shared_ptr<AsyncGuard> HeldLocks::find(std::string_view lock_id) const {
+  const auto found = held_.find(lock_id);
+  return found == held_.end() ? nullptr : std::shared_ptr<AsyncGuard>(found->second, &found->second->guard);
+}
+
+std::string HeldLocks::incarnation(std::string_view lock_id, std::string_view owner,
+                                   std::string_view task_id) const {
+  const auto found = held_.find(lock_id);
+  if (found == held_.end() || !found->second->claimed) return {};
+  const auto& claimed = *found->second->claimed;
+  return claimed.owner == owner && claimed.id == task_id ? claimed.incarnation : std::string();
+}
+
+AsyncGuard HeldLocks::take(std::string_view lock_id) {
+  const auto found = held_.find(lock_id);
+  if (found == held_.end()) return {};
+  auto guard = std::move(found->second->guard);
+  held_.erase(found);
+  return guard;
+}
+
+bool HeldLocks::subscribe(std::string_view lock_id) {
+  const auto found = held_.find(lock_id);
+  if (found == held_.end()) return false;
+  subscribe(found->first, *found->second);
+  return true;
+}
+
+void HeldLocks::subscribe_to_all() {
+  all_subscribed_ = true;
+  for (auto& [lock_id, held] : held_) subscribe(lock_id, *held);
+}
+
+void HeldLocks::subscribe(const std::string& lock_id, Held& held) {
+  held.subscribed = true;
+  report_if_lost(lock_id, held);
+}
+
+void HeldLocks::report_if_lost(const std::string& lock_id, Held& held) {
+  if (!held.subscribed || held.reported || !held.guard) return;
+  const auto reason = held.guard.loss_reason();
+  if (!reason) return;
+  held.reported = true;
+  on_lost_(loss_of(lock_id, held.guard, *reason));
+}
+
+asio::awaitable<void> HeldLocks::release_all() {
+  const auto executor = co_await asio::this_coro::executor;
+  const auto all = std::exchange(held_, {});
+  Countdown released(executor, all.size());
+  for (const auto& [lock_id, held] : all) {
+    held->guard.release([&released](const std::exception_ptr&, bool) { released.complete_one(); });
+  }
+  co_await released.wait();
+}
+
+}  // namespace holdfast::rpc

@@ -1,0 +1,63 @@
+#include "rpc/session/service.hpp"
+
+#include <algorithm>
+#include <asio/co_spawn.hpp>
+#include <asio/post.hpp>
+#include <asio/this_coro.hpp>
+#include <asio/use_awaitable.hpp>
+
+namespace holdfast::rpc {
+namespace {
+
+asio::awaitable<std::optional<Tasks>> opened(Holdfast holdfast, TaskOptions options) {
+  co_return holdfast.tasks(options);
+}
+
+}  // namespace
+
+Service::Service(asio::any_io_executor executor, Holdfast holdfast, const TaskOptions& task_options,
+                 std::span<const Method> methods)
+    : executor_(std::move(executor)),
+      holdfast_(std::move(holdfast)),
+      task_options_(task_options),
+      methods_(methods),
+      locks_(executor_, holdfast_.locks()) {}
+
+const Method* Service::find_method(std::string_view name) const noexcept {
+  const auto found = std::ranges::find(methods_, name, &Method::name);
+  return found == methods_.end() ? nullptr : &*found;
+}
+
+asio::awaitable<AsyncTasks> Service::tasks() {
+  if (!tasks_) {
+    auto tasks = co_await asio::co_spawn(blocking_, opened(holdfast_, task_options_), asio::use_awaitable);
+    // Another request may have opened one meanwhile: both are the same store.
+    tasks_.emplace(executor_, *std::move(tasks));
+  }
+  co_return *tasks_;
+}
+
+template <class Request>
+asio::awaitable<typename Request::Outcome> Service::ask(Request request) {
+  using Outcome = typename Request::Outcome;
+  auto begin = [this, request = std::move(request)](std::stop_token stop, Done<Outcome> done) {
+    auto& backend = locks_.blocking().backend();
+    if (!backend.capabilities().blocks) return backend.submit(request, std::move(stop), std::move(done));
+    asio::post(blocking_, [&backend, request, stop = std::move(stop), done = std::move(done)]() mutable {
+      backend.submit(std::move(request), std::move(stop), std::move(done));
+    });
+  };
+  co_return co_await async_call<Outcome>(executor_, std::move(begin), asio::use_awaitable);
+}
+
+asio::awaitable<ReleaseOutcome> Service::release(LockId id) {
+  ReleaseRequest request{.lock = {.id = id, .key = {}}};
+  return ask(std::move(request));
+}
+
+asio::awaitable<ExtendOutcome> Service::extend(LockId id, Ttl ttl) {
+  ExtendRequest request{.lock = {.id = id, .key = {}}, .ttl = ttl};
+  return ask(std::move(request));
+}
+
+}  // namespace holdfast::rpc

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <asio/any_io_executor.hpp>
+#include <asio/awaitable.hpp>
+#include <asio/thread_pool.hpp>
+#include <holdfast/asio.hpp>
+#include <holdfast/open.hpp>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "rpc/session/method.hpp"
+
+namespace holdfast::rpc {
+
+/// What all clients share: the opened engine and the methods.
+class Service {
+ public:
+  Service(asio::any_io_executor executor, Holdfast holdfast, const TaskOptions& task_options,
+          std::span<const Method> methods);
+
+  /// Null if there is none of that name.
+  [[nodiscard]] const Method* find_method(std::string_view name) const noexcept;
+
+  /// Of the one thread that runs everything but the engine's own work.
+  [[nodiscard]] const asio::any_io_executor& executor() const noexcept { return executor_; }
+  [[nodiscard]] AsyncLocks& locks() noexcept { return locks_; }
+  /// Opened at the first use: a client of locks alone needs no rights to tasks.
+  [[nodiscard]] asio::awaitable<AsyncTasks> tasks();
+  [[nodiscard]] const TaskOptions& task_options() const noexcept { return task_options_; }
+
+  // By id alone, as those of AsyncLocks, but with the engine's outcome: expired or not found.
+  [[nodiscard]] asio::awaitable<ReleaseOutcome> release(LockId id);
+  [[nodiscard]] asio::awaitable<ExtendOutcome> extend(LockId id, Ttl ttl);
+
+ private:
+  template <class Request>
+  [[nodiscard]] asio::awaitable<typename Request::Outcome> ask(Request request);
+
+  asio::any_io_executor executor_;
+  Holdfast holdfast_;
+  TaskOptions task_options_;
+  std::span<const Method> methods_;
+  AsyncLocks locks_;
+  std::optional<AsyncTasks> tasks_;
+  asio::thread_pool blocking_{1};  ///< opening an engine blocks, and so do the operations of some engines
+};
+
+}  // namespace holdfast::rpc

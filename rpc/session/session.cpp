@@ -1,0 +1,157 @@
+#include "rpc/session/session.hpp"
+
+#include <algorithm>
+#include <asio/bind_cancellation_slot.hpp>
+#include <asio/co_spawn.hpp>
+#include <asio/this_coro.hpp>
+
+#include "rpc/json/text.hpp"
+#include "rpc/session/limits.hpp"
+
+namespace holdfast::rpc {
+
+std::shared_ptr<RunningRequest> InFlight::add(std::string id, bool waits) {
+  auto request = std::make_shared<RunningRequest>();
+  request->id = std::move(id);
+  request->waits = waits;
+  all_.push_back(request);
+  if (waits) ++waiting_;
+  return request;
+}
+
+void InFlight::remove(const std::shared_ptr<RunningRequest>& request) {
+  const auto found = std::ranges::find(all_, request);
+  if (found == all_.end()) return;
+  if (request->waits) --waiting_;
+  *found = std::move(all_.back());
+  all_.pop_back();
+}
+
+bool InFlight::cancel(std::string_view id) {
+  bool found = false;
+  // A copy: a cancelled request may end at once, and is removed then.
+  for (const auto& request : std::vector(all_)) {
+    if (request->id != id) continue;
+    found = true;
+    request->cancellation.emit(asio::cancellation_type::terminal);
+  }
+  return found;
+}
+
+void InFlight::cancel_waiting() {
+  for (const auto& request : std::vector(all_)) {
+    if (request->waits) request->cancellation.emit(asio::cancellation_type::terminal);
+  }
+}
+
+Session::Session(Service& service, Send send)
+    : service_(service),
+      send_(std::move(send)),
+      changed_(service.executor()),
+      held_([this](const Json& params) { send_(notification("lock.lost", params), {}); }) {}
+
+bool Session::busy() const noexcept {
+  return in_flight_.running() >= max_running;
+}
+
+void Session::stop() {
+  stopping_ = true;
+  in_flight_.cancel_waiting();
+  changed_.notify();
+}
+
+void Session::lose_client() {
+  gone_ = true;
+  in_flight_.cancel_waiting();
+  changed_.notify();
+}
+
+asio::awaitable<void> Session::release(const std::vector<std::string>& lock_ids) {
+  const auto executor = co_await asio::this_coro::executor;
+  Countdown released(executor, lock_ids.size());
+  for (const auto& lock_id : lock_ids) {
+    service_.locks().release(lock_id,
+                             [&released](const std::exception_ptr&, bool) { released.complete_one(); });
+  }
+  co_await released.wait();
+}
+
+void Session::check_may_begin(const Method& method, const BatchPtr& batch) const {
+  if (stopping_) throw Error(ErrorCode::Aborted, "the sidecar ends; this request was not begun");
+  if (batch && batched_bytes_ > max_batched_bytes) {
+    throw Error(ErrorCode::RateLimited, "the answers of this connection's batches are more than " +
+                                            std::to_string(max_batched_bytes) +
+                                            " bytes already; send this request again by itself");
+  }
+  if (method.pace != Pace::waits) return;
+  if (gone_) throw Error(ErrorCode::Aborted, "nobody reads the answers any more");
+  if (in_flight_.waiting() >= max_waiting) {
+    throw Error(ErrorCode::RateLimited,
+                std::to_string(in_flight_.waiting()) +
+                    " requests of this connection wait already; let some end, or cancel some");
+  }
+}
+
+void Session::begin(const Parsed& message, const BatchPtr& batch) {
+  if (const auto* refusal = std::get_if<Refusal>(&message)) {
+    return deliver(answer(refusal->id, refusal->failure), batch);
+  }
+  const auto& request = std::get<Request>(message);
+  const auto refuse = [&](const Failure& failure) {
+    deliver(request.id ? std::optional(answer(*request.id, failure)) : std::nullopt, batch);
+  };
+  const auto* method = service_.find_method(request.method);
+  if (method == nullptr) {
+    constexpr std::size_t enough = 100;
+    return refuse({.code = method_not_found,
+                   .message = "there is no method " + request.method.substr(0, enough) +
+                              "; holdfast.version tells those there are"});
+  }
+  if (!request.id && method->answer == Answer::needed) return deliver(std::nullopt, batch);
+  try {
+    check_may_begin(*method, batch);
+    start(*method, request, batch);
+  } catch (const Error&) {
+    refuse(failure_of(std::current_exception()));
+  } catch (const FailedRequest& error) {
+    refuse(error.failure());
+  }
+}
+
+void Session::start(const Method& method, const Request& request, const BatchPtr& batch) {
+  Params params(request.params, method.parameters.span());
+  const auto running =
+      in_flight_.add(request.id ? comparable_id(*request.id) : std::string(), method.pace == Pace::waits);
+  MethodCall call{.session = shared_from_this(), .params = std::move(params), .request = running};
+  auto finish = [self = shared_from_this(), running, id = request.id, batch](
+                    const std::exception_ptr& exception, const Json& result) {
+    self->in_flight_.remove(running);
+    self->changed_.notify();
+    if (!id) return self->deliver(std::nullopt, batch);
+    self->deliver(exception ? answer(*id, failure_of(exception)) : answer(*id, result), batch,
+                  running->lock_id);
+  };
+  asio::co_spawn(service_.executor(), method.run(std::move(call)),
+                 asio::bind_cancellation_slot(running->cancellation.slot(), std::move(finish)));
+}
+
+void Session::deliver(const std::optional<std::string>& answer, const BatchPtr& batch,
+                      const std::string& lock_id) {
+  std::vector<std::string> lock_ids;
+  if (!lock_id.empty()) lock_ids.push_back(lock_id);
+  if (!batch) {
+    if (answer) send_(*answer, lock_ids);
+    return;
+  }
+  batch->lock_ids.insert(batch->lock_ids.end(), lock_ids.begin(), lock_ids.end());
+  if (answer) {
+    batch->answers.push_back(*answer);
+    batch->bytes += answer->size();
+    batched_bytes_ += answer->size();
+  }
+  if (--batch->missing > 0) return;
+  batched_bytes_ -= batch->bytes;
+  if (!batch->answers.empty()) send_(array_of(batch->answers), batch->lock_ids);
+}
+
+}  // namespace holdfast::rpc

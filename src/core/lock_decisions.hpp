@@ -1,0 +1,124 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <holdfast/lock_backend.hpp>
+#include <optional>
+#include <variant>
+
+#include "core/liveness.hpp"
+#include "core/repeated_release.hpp"
+
+/// What the operations on locks do with what is stored. An engine finds the lease, asks here, and carries the
+/// decision out, all within one atomic step; the Lua scripts of Redis are a second implementation, held to
+/// the same contract tests.
+namespace holdfast::core {
+
+/// A stored lease, live or expired. Its expiry is on the clock that the engine's leases run on, and so is
+/// every `now_ms` below.
+struct Lease {
+  LockId id;
+  std::int64_t expires_at_ms = 0;
+};
+
+/// Whether any holder has the lock.
+[[nodiscard]] inline bool is_held(const std::optional<Lease>& there, std::int64_t now_ms) noexcept {
+  return there && !is_due(there->expires_at_ms, now_ms);
+}
+
+[[nodiscard]] inline bool is_held_by(const LockId& id, const std::optional<Lease>& there,
+                                     std::int64_t now_ms) noexcept {
+  return is_held(there, now_ms) && there->id == id;
+}
+
+/// Store a new lease for the id, with the next fence, in place of what the key and the id have: all of that
+/// has expired.
+struct Grant {
+  std::int64_t expires_at_ms = 0;
+};
+/// The id holds the key already: answer with its lease and its fence.
+struct GrantAgain {};
+/// The id holds another key: the answer is id_holds_another_key().
+struct IdInUse {};
+
+using AcquireDecision = std::variant<Grant, GrantAgain, Refused, IdInUse>;
+
+/// `at_key`: what is stored at the requested key. `of_id`: what is stored at another key to which the store's
+/// index of ids leads; such an index may be out of date, the lease itself decides.
+[[nodiscard]] inline AcquireDecision decide_acquire(const AcquireRequest& request,
+                                                    const std::optional<Lease>& at_key,
+                                                    const std::optional<Lease>& of_id,
+                                                    std::int64_t now_ms) noexcept {
+  if (is_held(at_key, now_ms)) {
+    if (at_key->id == request.id) return GrantAgain{};
+    return Refused{.free_in = std::chrono::milliseconds(at_key->expires_at_ms - now_ms)};
+  }
+  if (is_held_by(request.id, of_id, now_ms)) return IdInUse{};
+  return Grant{.expires_at_ms = now_ms + request.ttl.ms()};
+}
+
+[[nodiscard]] inline Error id_holds_another_key() {
+  return {ErrorCode::InvalidArgument, "this lock id holds another key; use a new id for each lock"};
+}
+
+/// There is no lease of this id to release or extend.
+struct NotHeld {
+  Absence why = Absence::not_found;
+  /// Delete the stored lease: it is the id's own, and has expired. One of another id is left to the next
+  /// acquire of its key, so that a request that does not concern it writes nothing.
+  bool delete_lease = false;
+};
+
+/// Delete the lease, then wake a waiter.
+struct Release {};
+/// Let the lease expire at this time instead.
+struct Extend {
+  std::int64_t expires_at_ms = 0;
+};
+
+using ReleaseDecision = std::variant<Release, NotHeld>;
+using ExtendDecision = std::variant<Extend, NotHeld>;
+
+/// Why `id` cannot release or extend the lease that is stored; nothing if it can.
+[[nodiscard]] inline std::optional<NotHeld> refuse_holder(const LockId& id, const std::optional<Lease>& there,
+                                                          std::int64_t now_ms) noexcept {
+  if (!there) return NotHeld{.why = Absence::not_found};
+  const bool expired = is_due(there->expires_at_ms, now_ms);
+  if (there->id != id) return NotHeld{.why = expired ? Absence::not_found : Absence::other_owner};
+  if (expired) return NotHeld{.why = Absence::expired, .delete_lease = true};
+  return std::nullopt;
+}
+
+[[nodiscard]] inline ReleaseDecision decide_release(const ReleaseRequest& request,
+                                                    const std::optional<Lease>& there,
+                                                    std::int64_t now_ms) noexcept {
+  if (const auto refused = refuse_holder(request.lock.id, there, now_ms)) return *refused;
+  return Release{};
+}
+
+[[nodiscard]] inline ExtendDecision decide_extend(const ExtendRequest& request,
+                                                  const std::optional<Lease>& there,
+                                                  std::int64_t now_ms) noexcept {
+  if (const auto refused = refuse_holder(request.lock.id, there, now_ms)) return *refused;
+  return Extend{.expires_at_ms = now_ms + request.ttl.ms()};
+}
+
+/// The outcome of a release that found no lease of its id, for an engine whose answers can get lost.
+[[nodiscard]] inline Result<ReleaseOutcome> answer_absent_release(const ReleaseRequest& request,
+                                                                  Absence found,
+                                                                  const ReleaseEvidence& evidence,
+                                                                  BootTime now) {
+  // A lease that was found expired was not released by an earlier copy.
+  if (!request.asked_before || found == Absence::expired) return found;
+  switch (judge_repeated_release(request.proof, evidence, now)) {
+    case RepeatedRelease::done:
+      return Released{};
+    case RepeatedRelease::absent:
+      return found;
+    case RepeatedRelease::unknown:
+      break;
+  }
+  return release_is_unknown();
+}
+
+}  // namespace holdfast::core

@@ -1,0 +1,173 @@
+#include <holdfast/observer.hpp>
+#include <string>
+#include <type_traits>
+
+#include "runtime/callers_context.hpp"
+
+namespace holdfast {
+namespace {
+
+/// The observer of a backend's operations, and the backend's name. Shared with operations under way, which
+/// may outlive the backend.
+struct Audience {
+  std::shared_ptr<Observer> observer;
+  std::string backend;
+};
+
+/// What an outcome other than the one asked for means: one list for all operations.
+struct ReasonOf {
+  Reason operator()(const Refused&) const noexcept { return Reason::locked; }
+  /// As SyncGuard tells them apart: another's lock under this name is not the one that was meant.
+  Reason operator()(Absence absence) const noexcept {
+    return absence == Absence::expired ? Reason::expired : Reason::not_found;
+  }
+  Reason operator()(const NoRecord&) const noexcept { return Reason::not_found; }
+  Reason operator()(const AlreadyThere&) const noexcept { return Reason::exists; }
+  Reason operator()(const QuotaReached&) const noexcept { return Reason::quota; }
+  Reason operator()(const VersionConflict&) const noexcept { return Reason::conflict; }
+  Reason operator()(const StaleFence&) const noexcept { return Reason::stale_fence; }
+  Reason operator()(const WrongLock&) const noexcept { return Reason::wrong_lock; }
+  template <class Success>
+  Reason operator()(const Success&) const noexcept {
+    return Reason::none;
+  }
+};
+
+template <class... Alternatives>
+Reason reason_of(const std::variant<Alternatives...>& outcome) noexcept {
+  return std::visit(ReasonOf(), outcome);
+}
+template <class Found>
+Reason reason_of(const std::optional<Found>& found) noexcept {
+  return found ? Reason::none : Reason::not_found;
+}
+Reason reason_of(bool locked) noexcept {
+  return locked ? Reason::none : Reason::not_found;
+}
+/// Lists and counts, which hold whatever there is.
+template <class Page>
+  requires std::is_class_v<Page> || std::is_same_v<Page, std::size_t>
+Reason reason_of(const Page&) noexcept {
+  return Reason::none;
+}
+
+/// What only the answer tells.
+void add_details(const AcquireOutcome& outcome, Occurrence& end) noexcept {
+  if (const auto* granted = std::get_if<Granted>(&outcome)) end.fence = granted->fence;
+}
+void add_details(const std::optional<LockRecord>& found, Occurrence& end) noexcept {
+  if (!found) return;
+  end.key = found->key.str();
+  end.lock_id = found->id.str();
+  end.fence = found->fence;
+}
+template <class Outcome>
+void add_details(const Outcome&, Occurrence&) noexcept {}
+
+/// One operation under way. What it is about is copied, because its request goes to the engine.
+class Observation {
+ public:
+  template <class Request>
+  Observation(std::shared_ptr<const Audience> audience, const Request& request)
+      : audience_(std::move(audience)),
+        activity_(request.activity()),
+        context_(runtime::context_of_caller(*audience_->observer)) {
+    const RequestSubject subject = request.subject();
+    key_ = subject.key;
+    lock_id_ = subject.lock_id;
+    fence_ = subject.fence;
+    broken_because_ = subject.broken_because;
+    audience_->observer->begun(activity_, audience_->backend);
+    started_ = BootClock::now();
+  }
+
+  template <class Outcome>
+  void end(const Result<Outcome>& result) const noexcept {
+    Occurrence end{.activity = activity_,
+                   .backend = audience_->backend,
+                   .started = started_,
+                   .ended = BootClock::now(),
+                   .key = key_,
+                   .lock_id = lock_id_,
+                   .fence = fence_,
+                   .broken_because = broken_because_,
+                   .context = context_};
+    if (result) {
+      end.reason = reason_of(*result);
+      add_details(*result, end);
+    } else {
+      end.error = result.error().code();
+    }
+    audience_->observer->ended(end);
+  }
+
+ private:
+  std::shared_ptr<const Audience> audience_;
+  Activity activity_;
+  BootTime started_;
+  std::string key_, lock_id_, broken_because_;
+  std::optional<Fence> fence_;
+  TraceContext context_;
+};
+
+template <class Derived, class Backend>
+class Observed : public Intercepting<Derived, Backend> {
+ public:
+  template <class Request>
+  void intercept(Request request, std::stop_token stop, Done<typename Request::Outcome> done) {
+    using Outcome = typename Request::Outcome;
+    if constexpr (requires { request.activity(); }) {
+      done = Done<Outcome>::looked_at(
+          std::move(done), [observation = Observation(audience_, request)](const Result<Outcome>& result) {
+            observation.end(result);
+          });
+    }
+    inner_->submit(std::move(request), std::move(stop), std::move(done));
+  }
+  void wait(Completion& completion) override { inner_->wait(completion); }
+
+ protected:
+  const std::shared_ptr<Backend> inner_;
+
+ private:
+  friend Derived;
+  Observed(std::shared_ptr<Backend> inner, std::shared_ptr<Observer> observer, std::string_view name)
+      : inner_(std::move(inner)),
+        audience_(std::make_shared<const Audience>(Audience{std::move(observer), std::string(name)})) {}
+
+  const std::shared_ptr<const Audience> audience_;
+};
+
+class ObservedLocks final : public Observed<ObservedLocks, LockBackend> {
+ public:
+  ObservedLocks(const std::shared_ptr<LockBackend>& inner, std::shared_ptr<Observer> observer)
+      : Observed(inner, std::move(observer), inner->capabilities().backend) {}
+  [[nodiscard]] Capabilities capabilities() const noexcept override { return inner_->capabilities(); }
+  [[nodiscard]] std::string authority() const override { return inner_->authority(); }
+  [[nodiscard]] std::shared_ptr<IdleIo> idle_io() override { return inner_->idle_io(); }
+};
+
+class ObservedStorage final : public Observed<ObservedStorage, StorageBackend> {
+ public:
+  ObservedStorage(const std::shared_ptr<StorageBackend>& inner, std::shared_ptr<Observer> observer)
+      : Observed(inner, std::move(observer), inner->name()) {}
+  [[nodiscard]] std::string_view name() const noexcept override { return inner_->name(); }
+  [[nodiscard]] bool blocks() const noexcept override { return inner_->blocks(); }
+  [[nodiscard]] std::int64_t now_ms() const override { return inner_->now_ms(); }
+};
+
+}  // namespace
+
+std::shared_ptr<LockBackend> with_observer(std::shared_ptr<LockBackend> backend,
+                                           std::shared_ptr<Observer> observer) {
+  if (!observer) return backend;
+  return std::make_shared<ObservedLocks>(backend, std::move(observer));
+}
+
+std::shared_ptr<StorageBackend> with_observer(std::shared_ptr<StorageBackend> backend,
+                                              std::shared_ptr<Observer> observer) {
+  if (!observer) return backend;
+  return std::make_shared<ObservedStorage>(backend, std::move(observer));
+}
+
+}  // namespace holdfast

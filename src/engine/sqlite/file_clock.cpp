@@ -1,0 +1,176 @@
+#include "engine/sqlite/file_clock.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "engine/sqlite/fences.hpp"
+#include "os/errno_error.hpp"
+
+namespace holdfast::sqlite {
+namespace {
+
+bool was_seen(Connection& connection, const ClockIdentity& clock) {
+  const Statement select(connection, "SELECT 1 FROM clocks WHERE boot_id = ?1 AND time_namespace = ?2");
+  return select.run(std::string_view(clock.boot_id), clock.time_namespace).next();
+}
+
+/// Every lock lasts for its whole ttl from now on: the holders may well be alive, their deadlines mean
+/// nothing here, and the wall clock may have jumped since.
+void prolong_locks(Connection& connection, const Clock& clock) {
+  Statement(connection, "UPDATE locks SET deadline_ms = ?2 + ttl_ms, expires_at_ms = ?1 + ttl_ms")
+      .execute(clock.wall_ms(), clock.boot_ms());
+}
+
+/// The holders may be alive, and it is not known whether the kernel is the one they acquired their locks
+/// under. What is left of a lock if it is can be read from the boot clock; what is left if it is not, from
+/// the wall clock, unless that has jumped. So a lock keeps its deadline where the boot clock reads a time
+/// within the lease and the wall clock agrees or gives it up; it lasts for its whole ttl where only the wall
+/// clock, or both with different results, leave something of it; and it is gone where neither does.
+void keep_locks(Connection& connection, const Clock& clock) {
+  const std::string keeps_deadline =
+      "(?2 >= deadline_ms - ttl_ms AND ?2 < deadline_ms AND"
+      " (expires_at_ms <= ?1 OR abs((expires_at_ms - ?1) - (deadline_ms - ?2)) <= 1000))";
+  const auto wall = clock.wall_ms(), boot = clock.boot_ms();
+  Statement(connection, "DELETE FROM locks WHERE expires_at_ms <= ?1 AND NOT " + keeps_deadline)
+      .execute(wall, boot);
+  Statement(connection, "UPDATE locks SET deadline_ms = CASE WHEN " + keeps_deadline +
+                            " THEN deadline_ms ELSE ?2 + ttl_ms END, expires_at_ms = ?1 + CASE WHEN " +
+                            keeps_deadline + " THEN deadline_ms - ?2 ELSE ttl_ms END")
+      .execute(wall, boot);
+}
+
+/// After a reboot. Guards died with it; the locks that outlive one have what the wall clock leaves them.
+void restamp_locks(Connection& connection, const Clock& clock) {
+  const auto wall = clock.wall_ms(), boot = clock.boot_ms();
+  Statement(connection, "DELETE FROM locks WHERE durable = 0 OR expires_at_ms <= ?1").execute(wall);
+  // A wall clock that was set back in between must not prolong: never more than the ttl.
+  Statement(connection,
+            "UPDATE locks SET deadline_ms = ?2 + min(expires_at_ms - ?1, ttl_ms), "
+            "expires_at_ms = ?1 + min(expires_at_ms - ?1, ttl_ms)")
+      .execute(wall, boot);
+}
+
+std::int64_t enter(Connection& connection, const Clock& clock) {
+  const auto& identity = clock.identity;
+  // A clock that comes back gets another number: a process that left the file under it must notice the
+  // change.
+  Statement(connection,
+            "INSERT OR REPLACE INTO clocks (boot_id, time_namespace, adopted_at_ms, is_kernels) "
+            "VALUES (?1, ?2, ?3, ?4)")
+      .execute(std::string_view(identity.boot_id), identity.time_namespace, clock.wall_ms(),
+               std::int64_t{identity.is_kernels});
+  const std::int64_t number = sqlite3_last_insert_rowid(connection.handle());
+  Statement(connection, "UPDATE meta SET clock = ?1").execute(number);
+  // A container gets a new boot id each time it starts: which ones were seen before means nothing.
+  Statement(connection, "DELETE FROM clocks WHERE is_kernels = 0 AND clock <> ?1").execute(number);
+  return number;
+}
+
+/// Far behind the end of any log.
+struct flock one_byte(short type) {
+  struct flock lock{};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = off_t{1} << 60;
+  lock.l_len = 1;
+  return lock;
+}
+
+}  // namespace
+
+FileClock current_clock(Connection& connection) {
+  const Statement select(connection,
+                         "SELECT meta.clock, clocks.boot_id, clocks.time_namespace, clocks.is_kernels "
+                         "FROM meta LEFT JOIN clocks ON clocks.clock = meta.clock");
+  auto row = select.run();
+  row.only_row("meta");
+  return {.number = row.integer(0),
+          .boot_id = std::string(row.bytes(1)),
+          .time_namespace = row.integer(2),
+          .is_kernels = row.is_null(3) ? std::nullopt : std::optional(row.integer(3) != 0)};
+}
+
+ClockChange change_of(const FileClock& current, const ClockIdentity& ours, bool seen) {
+  if (current.number == 0) return ClockChange::first;
+  if (current.boot_id == ours.boot_id) return ClockChange::time_namespace;
+  if (!ours.is_kernels || !current.is_kernels.value_or(false)) return ClockChange::container;
+  return seen ? ClockChange::two_machines : ClockChange::reboot;
+}
+
+bool may_be_ours(const FileClock& current, const ClockIdentity& ours) {
+  if (current.number == 0 || current.boot_id == ours.boot_id) return false;
+  return !ours.is_kernels || !current.is_kernels.value_or(true);
+}
+
+void refuse_two_machines(Connection& connection, const ClockIdentity& ours) {
+  const auto current = current_clock(connection);
+  if (current.is(ours) || change_of(current, ours, was_seen(connection, ours)) != ClockChange::two_machines)
+    return;
+  throw Error(
+      ErrorCode::ServiceUnavailable,
+      "cannot use " + connection.file() + ": it has moved on from this clock (boot " + ours.boot_id +
+          ") to that of another machine (boot " + current.boot_id +
+          "), so two machines use it in turn and could not rely on each other's leases; give each its "
+          "own file");
+}
+
+std::int64_t adopt_clock(Connection& connection, const Clock& clock) {
+  const auto current = current_clock(connection);
+  if (current.is(clock.identity)) return current.number;
+  refuse_two_machines(connection, clock.identity);
+  switch (change_of(current, clock.identity, false)) {
+    case ClockChange::first:
+    case ClockChange::two_machines:
+      break;
+    case ClockChange::reboot:
+      skip_lost_fences(connection);
+      restamp_locks(connection, clock);
+      break;
+    case ClockChange::container:
+      skip_lost_fences(connection);
+      keep_locks(connection, clock);
+      break;
+    case ClockChange::time_namespace:
+      prolong_locks(connection, clock);
+      break;
+  }
+  return enter(connection, clock);
+}
+
+ClockLock::ClockLock(const std::string& log_file)
+    : file_(log_file), fd_(::open(log_file.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)) {
+  if (fd_ < 0) throw os::errno_error("cannot open " + file_);
+}
+
+ClockLock::~ClockLock() {
+  ::close(fd_);
+}
+
+bool ClockLock::set(short type) const {
+  const auto lock = one_byte(type);
+  if (::fcntl(fd_, F_OFD_SETLK, &lock) == 0) return true;
+  if (errno == EAGAIN || errno == EACCES) return false;
+  throw os::errno_error("cannot lock " + file_);
+}
+
+bool ClockLock::try_lock_shared() {
+  return set(F_RDLCK);
+}
+
+bool ClockLock::try_lock() {
+  return set(F_WRLCK);
+}
+
+void ClockLock::unlock() noexcept {
+  const auto lock = one_byte(F_UNLCK);
+  ::fcntl(fd_, F_OFD_SETLK, &lock);
+}
+
+ClockLock::Others ClockLock::others() const {
+  auto lock = one_byte(F_WRLCK);
+  if (::fcntl(fd_, F_OFD_GETLK, &lock) != 0) throw os::errno_error("cannot look at the locks of " + file_);
+  if (lock.l_type == F_UNLCK) return Others::none;
+  return lock.l_type == F_RDLCK ? Others::shared : Others::exclusive;
+}
+
+}  // namespace holdfast::sqlite

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cerrno>
+#include <holdfast/error.hpp>
+#include <string>
+#include <system_error>
+
+namespace holdfast::os {
+
+/// The current errno as an Error: AuthFailed for what permissions forbid, RateLimited for a full disk or
+/// quota, else ServiceUnavailable.
+[[nodiscard]] inline Error errno_error(std::string message) {
+  const int number = errno;
+  const bool forbidden = number == EACCES || number == EPERM || number == EROFS;
+  const bool full = number == ENOSPC || number == EDQUOT;
+  return {forbidden ? ErrorCode::AuthFailed
+          : full    ? ErrorCode::RateLimited
+                    : ErrorCode::ServiceUnavailable,
+          std::move(message), std::generic_category().message(number)};
+}
+
+}  // namespace holdfast::os

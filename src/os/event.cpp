@@ -1,0 +1,28 @@
+#include "os/event.hpp"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+namespace holdfast::os {
+
+Event::Event() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
+}
+
+Event::~Event() {
+  close(fd_);
+}
+
+void Event::set() noexcept {
+  eventfd_write(fd_, 1);
+}
+
+void Event::clear() noexcept {
+  eventfd_t count = 0;
+  eventfd_read(fd_, &count);
+}
+
+}  // namespace holdfast::os

@@ -1,0 +1,22 @@
+#pragma once
+
+namespace holdfast::os {
+
+/// Something a thread can wait for in poll(2) beside its sockets: readable from set() until clear().
+class Event {
+ public:
+  /// Throws std::system_error if the machine has no descriptor left.
+  Event();
+  ~Event();
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+
+  void set() noexcept;
+  void clear() noexcept;
+  [[nodiscard]] int descriptor() const noexcept { return fd_; }
+
+ private:
+  int fd_;
+};
+
+}  // namespace holdfast::os

@@ -1,0 +1,53 @@
+#include "os/process.hpp"
+
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <new>
+
+namespace holdfast::os {
+namespace {
+
+/// One page, zero in a forked child. Never unmapped: guards may ask after static destruction.
+std::atomic<std::uint64_t>& wiped_on_fork() {
+  static std::atomic<std::uint64_t>* const cell = [] {
+    const auto size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    void* page = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    // Without this page a forked child could release its parent's locks: better not to run at all.
+    if (page == MAP_FAILED || madvise(page, size, MADV_WIPEONFORK) != 0) std::abort();
+    return new (page) std::atomic<std::uint64_t>(0);
+  }();
+  return *cell;
+}
+
+std::uint64_t random_number() noexcept {
+  std::uint64_t number = 0;
+  while (number == 0) {
+    // 8 bytes always come whole, once the kernel has entropy; until then it waits.
+    if (getrandom(&number, sizeof number, 0) != sizeof number && errno != EINTR) std::abort();
+  }
+  return number;
+}
+
+}  // namespace
+
+std::uint64_t this_process() noexcept {
+  auto& cell = wiped_on_fork();
+  std::uint64_t known = cell.load(std::memory_order_relaxed);
+  if (known != 0) [[likely]]
+    return known;
+  const auto fresh = random_number();
+  return cell.compare_exchange_strong(known, fresh) ? fresh : known;
+}
+
+Error used_after_fork() {
+  return {ErrorCode::ServiceUnavailable,
+          "this engine was opened before a fork and works only in the process that opened it; "
+          "open engines after forking, not before"};
+}
+
+}  // namespace holdfast::os

@@ -1,0 +1,115 @@
+#include "os/random.hpp"
+
+#include <openssl/crypto.h>
+#include <openssl/rand.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <holdfast/clock.hpp>
+#include <holdfast/error.hpp>
+#include <holdfast/lock_types.hpp>
+
+#include "core/base64url.hpp"
+#include "os/process.hpp"
+
+namespace holdfast::os {
+namespace {
+
+/// OpenSSL cleans nothing up at the end of the process. A thread of ours that drops the last reference to an
+/// engine is joined by nobody: it may still end, and OpenSSL free what it keeps for that thread, while the
+/// exit handlers run and free it too.
+[[maybe_unused]] const int openssl_stays = OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
+
+/// A thread's share of random bytes. Used bytes are erased at once, so that a memory dump does not show
+/// ids that were handed out. Trivially destructible, so that a static object's destructor may still use it.
+class Buffer {
+ public:
+  void take(std::span<unsigned char> out) {
+    if (!process_.is_current()) {  // forked: the parent hands out the same bytes
+      OPENSSL_cleanse(bytes_.data(), bytes_.size());
+      used_ = bytes_.size();
+      process_ = ProcessIdentity();
+    }
+    while (!out.empty()) {
+      if (used_ == bytes_.size()) refill();
+      const auto n = std::min(out.size(), bytes_.size() - used_);
+      std::memcpy(out.data(), bytes_.data() + used_, n);
+      OPENSSL_cleanse(bytes_.data() + used_, n);
+      used_ += n;
+      out = out.subspan(n);
+    }
+  }
+
+ private:
+  void refill() {
+    if (RAND_bytes(bytes_.data(), static_cast<int>(bytes_.size())) != 1) {
+      throw Error(ErrorCode::Internal, "OpenSSL's random generator has no entropy");
+    }
+    used_ = 0;
+  }
+
+  std::array<unsigned char, 1024> bytes_{};
+  std::size_t used_ = bytes_.size();
+  ProcessIdentity process_;
+};
+
+}  // namespace
+
+void random_bytes(std::span<unsigned char> out) {
+  thread_local Buffer buffer;
+  buffer.take(out);
+}
+
+std::uint64_t jitter_bits() {
+  thread_local std::uint64_t state = [] {
+    // Not from OpenSSL: a thread that still waits to connect again must not ask it for anything after main
+    // has returned and OpenSSL has cleaned up. Without entropy, which needs a machine that is just booting, a
+    // poor seed will do.
+    std::uint64_t seed = static_cast<std::uint64_t>(BootClock::now().time_since_epoch().count());
+    [[maybe_unused]] const auto got = getrandom(&seed, sizeof seed, GRND_NONBLOCK);
+    return seed;
+  }();
+  // splitmix64
+  std::uint64_t z = (state += 0x9E3779B97F4A7C15U);
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
+  return z ^ (z >> 31);
+}
+
+double jitter_fraction() {
+  return static_cast<double>(jitter_bits() >> 11) * 0x1.0p-53;
+}
+
+std::string new_incarnation() {
+  std::array<unsigned char, 16> bytes{};
+  random_bytes(bytes);
+  return core::base64url(bytes);
+}
+
+TextHash::TextHash(Random) {
+  std::array<unsigned char, sizeof keys_> bytes{};
+  random_bytes(bytes);
+  std::memcpy(keys_, bytes.data(), bytes.size());
+  keys_[2] |= 1U;  // zero would hash everything to zero
+}
+
+const TextHash& TextHash::of_this_process() {
+  static const TextHash instance{Random()};
+  return instance;
+}
+
+}  // namespace holdfast::os
+
+namespace holdfast {
+
+LockId LockId::generate() {
+  std::array<unsigned char, 16> bytes{};
+  os::random_bytes(bytes);
+  LockId id;
+  std::ranges::copy(core::base64url(bytes), id.chars_.begin());
+  return id;
+}
+
+}  // namespace holdfast

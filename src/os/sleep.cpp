@@ -1,0 +1,22 @@
+#include "os/sleep.hpp"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+
+namespace holdfast::os {
+
+void sleep_until(BootTime until, const std::stop_token& stop) {
+  std::mutex mutex;
+  std::condition_variable_any changed;
+  std::unique_lock lock(mutex);
+  while (!stop.stop_requested()) {
+    const auto left = until - BootClock::now();
+    if (left <= BootClock::duration::zero()) break;
+    // In slices, because this clock stands still while the machine is suspended.
+    changed.wait_for(lock, stop, std::min<BootClock::duration>(left, std::chrono::seconds(1)),
+                     [] { return false; });
+  }
+}
+
+}  // namespace holdfast::os

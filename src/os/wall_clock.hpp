@@ -1,0 +1,23 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <holdfast/clock.hpp>
+
+namespace holdfast::os {
+
+/// The wall clock as it was set at construction, advanced by the boot clock: jumps of the wall clock do
+/// not reach it.
+class WallClock {
+ public:
+  [[nodiscard]] std::int64_t now_ms() const noexcept {
+    const auto elapsed = BootClock::now() - boot_at_start_;
+    return std::chrono::floor<std::chrono::milliseconds>(wall_at_start_ + elapsed).count();
+  }
+
+ private:
+  BootTime boot_at_start_ = BootClock::now();
+  std::chrono::nanoseconds wall_at_start_ = std::chrono::system_clock::now().time_since_epoch();
+};
+
+}  // namespace holdfast::os

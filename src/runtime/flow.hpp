@@ -1,0 +1,191 @@
+#pragma once
+
+#include <algorithm>
+#include <coroutine>
+#include <holdfast/clock.hpp>
+#include <holdfast/done.hpp>
+#include <holdfast/lock_backend.hpp>
+#include <holdfast/storage_backend.hpp>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <type_traits>
+#include <utility>
+
+#include "os/sleep.hpp"
+#include "runtime/await.hpp"
+#include "runtime/callers_context.hpp"
+#include "runtime/op.hpp"
+#include "runtime/timer_queue.hpp"
+#include "runtime/turn.hpp"
+#include "runtime/worker_pool.hpp"
+
+namespace holdfast::runtime {
+
+/// What operations need that no thread waits for.
+struct Background {
+  runtime::TimerQueue timers;
+  /// For the steps of engines that block. Few: they queue for one file.
+  runtime::WorkerPool blocking_steps{4};
+  /// For what the user gives us, which may block longer than an engine: no step waits for it.
+  runtime::WorkerPool user_code{4};
+};
+
+[[nodiscard]] inline bool blocks(const LockBackend& backend) noexcept {
+  return backend.capabilities().blocks;
+}
+[[nodiscard]] inline bool blocks(const StorageBackend& backend) noexcept {
+  return backend.blocks();
+}
+
+/// Whether an engine that blocks answers this request without I/O all the same.
+template <class Request>
+inline constexpr bool never_blocks = requires { Request::never_blocks; };
+
+/// How an operation waits for its steps; that is all in which the blocking API and the other differ.
+///
+/// Blocking: each step waits on the thread that runs the operation (which may do the engine's I/O meanwhile),
+/// so the operation never suspends. Completing: no thread waits; a step suspends the operation, which goes on
+/// on the thread that ends the step: of the engine's I/O, of the timers, of the pool. So between two steps it
+/// must not block nor run user code.
+class Flow {
+ public:
+  static Flow blocking() noexcept { return {nullptr, {}}; }
+  /// `context`: of whoever called, for steps that other threads begin.
+  static Flow completing(std::shared_ptr<Background> background,
+                         runtime::CallersContext context = {}) noexcept {
+    return {std::move(background), std::move(context)};
+  }
+  [[nodiscard]] bool blocks() const noexcept { return background_ == nullptr; }
+
+  /// One operation of a contract: gives its Result. The request's deadline and `stop` count also while there
+  /// is no thread to begin on. The request must live until then: it is moved, or copied, when it is
+  /// submitted.
+  template <class Backend, class Request>
+  [[nodiscard]] auto ask(const std::shared_ptr<Backend>& backend, Request&& request,
+                         std::stop_token stop) const {
+    return Ask<Backend, Request&&>{*this, backend, std::forward<Request>(request), std::move(stop), {}};
+  }
+
+  /// Gives what Watch::wait answers. An absent watch, null, sleeps until it is time to look again.
+  [[nodiscard]] auto wait(Watch* watch, BootTime look_again_at, BootTime deadline,
+                          std::stop_token stop) const {
+    return Wait{*this, watch, look_again_at, deadline, std::move(stop), false};
+  }
+  [[nodiscard]] auto sleep_until(BootTime at, std::stop_token stop) const {
+    return wait(nullptr, at, at, std::move(stop));
+  }
+
+  /// Goes on on a thread for user code; a blocking flow is on one already.
+  [[nodiscard]] auto leave_io_thread() const { return Hop{*this}; }
+
+ private:
+  Flow(std::shared_ptr<Background> background, runtime::CallersContext context) noexcept
+      : background_(std::move(background)), context_(std::move(context)) {}
+
+  /// What completes inside `begin` completes after it: the operation that goes on may end, and take with it
+  /// whatever `begin` still stands on.
+  template <class Begin>
+  static void defer_completions(Begin&& begin) {
+    if (detail::Trampoline::busy()) return begin();
+    const detail::Trampoline::Scope scope;
+    begin();
+  }
+
+  template <class Backend, class Request>
+  struct Ask {
+    using Outcome = typename std::remove_cvref_t<Request>::Outcome;
+    const Flow& flow;
+    const std::shared_ptr<Backend>& backend;
+    Request request;  ///< a reference
+    std::stop_token stop;
+    std::optional<Result<Outcome>> result;
+
+    [[nodiscard]] bool await_ready() {
+      if (!flow.blocks()) return false;
+      result.emplace(await(*backend, std::forward<Request>(request), std::move(stop)));
+      return true;
+    }
+    void await_suspend(std::coroutine_handle<> operation) {
+      auto end = [this, operation](Result<Outcome> answer) {
+        result.emplace(std::move(answer));
+        operation.resume();
+      };
+      const BootTime deadline = request.deadline;
+      // The answer may come, and the operation end, on another thread before `submit` has returned: what it
+      // works with is not in the operation's frame any more then.
+      auto work = [keep = backend, context = flow.context_, this, end] {
+        std::remove_cvref_t<Request> sent = std::forward<Request>(request);
+        auto stopped = stop;
+        defer_completions([&] {
+          const CarriedContext carried(context);
+          keep->submit(std::move(sent), std::move(stopped), Done<Outcome>(end));
+        });
+      };
+      const auto& pool = flow.background_->blocking_steps;
+      // In a forked child there is no pool any more, and the engine says so.
+      if (never_blocks<std::remove_cvref_t<Request>> || !runtime::blocks(*backend) || pool.is_mine() ||
+          !pool.in_own_process()) {
+        return work();
+      }
+      // Kept, because the pool's last owner may be the operation itself.
+      const auto background = flow.background_;
+      if (background->blocking_steps.try_post(work)) return;
+      Turn::wait(background, deadline, stop, std::move(work), [end](Error why) {
+        Done<Outcome> done(end);
+        done(std::move(why));
+      });
+    }
+    [[nodiscard]] Result<Outcome> await_resume() { return *std::move(result); }
+  };
+
+  struct Wait {
+    const Flow& flow;
+    Watch* watch;
+    BootTime look_again_at, deadline;
+    std::stop_token stop;
+    bool woken;
+
+    [[nodiscard]] bool await_ready() {
+      if (!flow.blocks()) return false;
+      if (watch != nullptr) {
+        woken = await(*watch, look_again_at, deadline, stop);
+      } else {
+        os::sleep_until(std::min(look_again_at, deadline), stop);
+      }
+      return true;
+    }
+    void await_suspend(std::coroutine_handle<> operation) {
+      const auto background = flow.background_;
+      Done<bool> done([this, operation](Result<bool> answer) {
+        woken = answer && *answer;
+        operation.resume();
+      });
+      defer_completions([&] {
+        if (watch != nullptr) {
+          watch->wait(look_again_at, deadline, stop, std::move(done));
+        } else {
+          background->timers.sleep_until(std::min(look_again_at, deadline), stop, std::move(done));
+        }
+      });
+    }
+    [[nodiscard]] bool await_resume() const noexcept { return woken; }
+  };
+
+  struct Hop {
+    const Flow& flow;
+    [[nodiscard]] bool await_ready() const noexcept {
+      return flow.blocks() || flow.background_->user_code.is_mine();
+    }
+    void await_suspend(std::coroutine_handle<> operation) const {
+      const auto background = flow.background_;
+      background->user_code.post([operation] { operation.resume(); });
+    }
+    void await_resume() const noexcept {}
+  };
+
+  std::shared_ptr<Background> background_;
+  runtime::CallersContext context_;
+};
+
+}  // namespace holdfast::runtime

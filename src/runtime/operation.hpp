@@ -1,0 +1,21 @@
+#pragma once
+
+#include <holdfast/clock.hpp>
+#include <holdfast/error.hpp>
+#include <optional>
+#include <stop_token>
+
+namespace holdfast::runtime {
+
+/// Why an operation must not begin: its caller has stopped or its time is over.
+[[nodiscard]] inline std::optional<Error> refuse_before_start(BootTime deadline,
+                                                              const std::stop_token& stop) {
+  if (stop.stop_requested()) return Error(ErrorCode::Aborted, "the caller stopped the operation");
+  if (deadline != never && BootClock::now() >= deadline) {
+    return Error(ErrorCode::NetworkTimeout, "the operation's deadline passed before it began")
+        .with(Effect::none);
+  }
+  return std::nullopt;
+}
+
+}  // namespace holdfast::runtime

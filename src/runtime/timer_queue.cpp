@@ -1,0 +1,296 @@
+#include "runtime/timer_queue.hpp"
+
+#include <sys/timerfd.h>
+#include <unistd.h>
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "os/errno_error.hpp"
+#include "os/process.hpp"
+#include "os/thread.hpp"
+#include "runtime/worker_pool.hpp"
+
+namespace holdfast::runtime {
+
+class BootTimer::State {
+ public:
+  State(OnDue on_due, WhileIdle while_idle)
+      : on_due_(std::move(on_due)), while_idle_(std::move(while_idle)) {}
+  ~State() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  static void arm(const std::shared_ptr<State>& self, BootTime at) {
+    const std::lock_guard lock(self->mutex_);
+    if (!self->thread_.joinable()) start(self);
+    if (at < self->armed_at_) self->set(at);
+  }
+
+  void stop() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+      if (!thread_.joinable()) return;
+      set(BootTime());
+    }
+    if (WorkerPool::on_library_thread()) {
+      thread_.detach();  // it shares ownership of this state
+    } else {
+      thread_.join();
+    }
+  }
+
+  [[nodiscard]] bool in_own_process() const noexcept { return process_.is_current(); }
+
+ private:
+  /// Under the mutex. Leaves nothing behind if it fails, so that the next call tries again.
+  static void start(const std::shared_ptr<State>& self) {
+    if (self->fd_ < 0) self->fd_ = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
+    if (self->fd_ < 0) throw Error(ErrorCode::Internal, "cannot create a timer", os::errno_error({}).cause());
+    try {
+      self->thread_ = os::start_thread([self] { self->run(); });
+    } catch (const std::system_error& error) {
+      throw Error(ErrorCode::Internal, "cannot start the thread that watches over leases", error.what());
+    }
+  }
+
+  /// Under the mutex. `never` disarms.
+  void set(BootTime at) {
+    armed_at_ = at;
+    itimerspec spec{};
+    if (at != never) {
+      // A time of zero would disarm it; anything in the past fires at once.
+      const auto since = std::max(at.time_since_epoch(), std::chrono::nanoseconds(1));
+      const auto whole = std::chrono::floor<std::chrono::seconds>(since);
+      spec.it_value = {.tv_sec = whole.count(), .tv_nsec = (since - whole).count()};
+    }
+    timerfd_settime(fd_, TFD_TIMER_ABSTIME, &spec, nullptr);
+  }
+
+  void run() {
+    const LibraryThread mark;
+    call_until_stopped();
+    if (while_idle_) while_idle_(-1);
+  }
+
+  void call_until_stopped() {
+    for (;;) {
+      if (while_idle_) while_idle_(fd_);
+      std::uint64_t fired = 0;
+      [[maybe_unused]] const auto got = ::read(fd_, &fired, sizeof fired);
+      {
+        const std::lock_guard lock(mutex_);
+        if (stopping_) return;
+        armed_at_ = never;  // whatever is armed from here on counts anew
+      }
+      const BootTime next = on_due_(BootClock::now());
+      const std::lock_guard lock(mutex_);
+      if (stopping_) return;
+      if (next < armed_at_) set(next);
+    }
+  }
+
+  const os::ProcessIdentity process_;
+  const OnDue on_due_;
+  const WhileIdle while_idle_;
+  std::mutex mutex_;
+  std::thread thread_;
+  int fd_ = -1;
+  BootTime armed_at_ = never;
+  bool stopping_ = false;
+};
+
+BootTimer::BootTimer(OnDue on_due, WhileIdle while_idle)
+    : state_(std::make_shared<State>(std::move(on_due), std::move(while_idle))) {}
+
+BootTimer::~BootTimer() {
+  if (state_->in_own_process()) {
+    state_->stop();
+  } else {
+    // The thread is not in this process, and may hold the mutex: leave it all alone.
+    new std::shared_ptr<State>(std::move(state_));
+  }
+}
+
+void BootTimer::arm(BootTime at) {
+  State::arm(state_, at);
+}
+
+class TimerQueue::State {
+ public:
+  void schedule(Timed& target, BootTime at) {
+    if (at == never) return cancel(target);
+    const std::lock_guard lock(mutex_);
+    if (target.scheduled_at_ == at) return;
+    put(target, at);
+    timer_->arm(at);
+  }
+
+  void cancel(Timed& target) {
+    const std::lock_guard lock(mutex_);
+    take(target);
+  }
+
+  void call_all_now() {
+    const std::lock_guard lock(mutex_);
+    if (queue_.empty()) return;
+    std::set<std::pair<BootTime, Timed*>> due;
+    for (const auto& [at, target] : queue_) {
+      target->scheduled_at_ = BootTime();
+      due.emplace(BootTime(), target);
+    }
+    queue_.swap(due);
+    timer_->arm(BootTime());
+  }
+
+  void after_due(std::function<void()> job) {
+    const std::lock_guard lock(mutex_);
+    jobs_.push_back(std::move(job));
+  }
+
+  BootTime run_due(BootTime now) {
+    for (int jobs = 0;;) {
+      std::shared_ptr<Timed> target;
+      std::function<void()> job;
+      {
+        const std::lock_guard lock(mutex_);
+        const BootTime at = queue_.empty() ? never : queue_.begin()->first;
+        if (at <= now) {
+          Timed& first = *queue_.begin()->second;
+          target = first.weak_from_this().lock();
+          take(first);
+          if (!target) continue;  // its destructor is on the way to cancel()
+        } else if (!jobs_.empty()) {
+          if (jobs++ == jobs_in_a_row) return now;
+          job = std::move(jobs_.front());
+          jobs_.pop_front();
+        } else {
+          return at;
+        }
+      }
+      if (job) {
+        job();
+        job = nullptr;
+        now = BootClock::now();
+        continue;
+      }
+      const BootTime next = target->on_time(now);
+      const std::lock_guard lock(mutex_);
+      // Unless somebody scheduled it meanwhile, who knew better.
+      if (target->scheduled_at_ == never && next != never) put(*target, next);
+    }
+  }
+
+  void start(const std::shared_ptr<State>& self, BootTimer::WhileIdle while_idle) {
+    timer_ = std::make_unique<BootTimer>(
+        [weak = std::weak_ptr(self)](BootTime now) {
+          const auto state = weak.lock();
+          return state ? state->run_due(now) : never;
+        },
+        std::move(while_idle));
+  }
+
+  /// Ends the thread; must not be called under the mutex.
+  void stop() { timer_.reset(); }
+
+  [[nodiscard]] bool in_own_process() const noexcept { return process_.is_current(); }
+
+ private:
+  void put(Timed& target, BootTime at) {
+    take(target);
+    queue_.emplace(at, &target);
+    target.scheduled_at_ = at;
+  }
+  void take(Timed& target) {
+    if (target.scheduled_at_ == never) return;
+    queue_.erase({target.scheduled_at_, &target});
+    target.scheduled_at_ = never;
+  }
+
+  /// Then the thread's idle work gets its turn, which may be to send what the jobs have begun.
+  static constexpr int jobs_in_a_row = 64;
+
+  const os::ProcessIdentity process_;
+  std::mutex mutex_;
+  std::set<std::pair<BootTime, Timed*>> queue_;
+  std::deque<std::function<void()>> jobs_;  ///< for when nothing is due
+  std::unique_ptr<BootTimer> timer_;
+};
+
+/// One sleep. Owns itself until its time has come; only the timer's thread ends it, so a stop request that
+/// comes at the same moment finds nothing to race with.
+class TimerQueue::Alarm final : public Timed {
+ public:
+  Alarm(std::shared_ptr<State> state, Done<bool> done) : state_(std::move(state)), done_(std::move(done)) {}
+  ~Alarm() override { state_->cancel(*this); }
+
+  void start(BootTime at, const std::stop_token& stop) {
+    const std::lock_guard lock(starting_);
+    // First, because it throws if there is no thread to be had: then nothing may be left that calls back
+    // somebody who has gone on. After it there is one, so a stop request, which must not throw, finds it.
+    state_->schedule(*this, std::min(at, never - BootClock::duration(1)));
+    self_ = std::static_pointer_cast<Alarm>(shared_from_this());
+    if (stop.stop_possible()) on_stop_.emplace(stop, [this] { state_->schedule(*this, BootTime()); });
+  }
+
+  BootTime on_time(BootTime) override {
+    {
+      const std::lock_guard lock(starting_);
+    }
+    const auto keep = std::move(self_);
+    if (!keep) return never;
+    on_stop_.reset();
+    done_(false);
+    return never;
+  }
+
+ private:
+  const std::shared_ptr<State> state_;
+  Done<bool> done_;
+  std::mutex starting_;  ///< until `start` is through with it
+  std::shared_ptr<Alarm> self_;
+  std::optional<std::stop_callback<std::function<void()>>> on_stop_;
+};
+
+TimerQueue::TimerQueue(BootTimer::WhileIdle while_idle) : state_(std::make_shared<State>()) {
+  state_->start(state_, std::move(while_idle));
+}
+
+TimerQueue::~TimerQueue() {
+  if (state_->in_own_process()) {
+    state_->stop();
+  } else {
+    new std::shared_ptr<State>(std::move(state_));  // see BootTimer: nothing here is usable after a fork
+  }
+}
+
+void TimerQueue::schedule(Timed& target, BootTime at) {
+  state_->schedule(target, at);
+}
+void TimerQueue::cancel(Timed& target) noexcept {
+  state_->cancel(target);
+}
+
+void TimerQueue::call_all_now() {
+  state_->call_all_now();
+}
+
+void TimerQueue::after_due(std::function<void()> job) {
+  state_->after_due(std::move(job));
+}
+
+void TimerQueue::sleep_until(BootTime at, std::stop_token stop, Done<bool> done) {
+  const auto alarm = std::make_shared<Alarm>(state_, std::move(done));
+  alarm->start(at, stop);
+}
+
+}  // namespace holdfast::runtime

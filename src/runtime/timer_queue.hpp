@@ -1,0 +1,82 @@
+#pragma once
+
+#include <functional>
+#include <holdfast/clock.hpp>
+#include <holdfast/done.hpp>
+#include <memory>
+#include <stop_token>
+
+namespace holdfast::runtime {
+
+/// One thread that calls `on_due(now)` when the boot clock reaches the armed time, and again at the time
+/// that returns. A suspended machine's timer fires on resume. The callback must not block.
+class BootTimer {
+ public:
+  using OnDue = std::function<BootTime(BootTime now)>;
+  /// Something else for the thread to do until the descriptor is readable: then it must return. It may return
+  /// sooner. -1: the thread ends.
+  using WhileIdle = std::function<void(int descriptor)>;
+
+  explicit BootTimer(OnDue on_due, WhileIdle while_idle = {});
+  /// After it no callback runs; on the timer's own thread it does not wait. In a forked child it does
+  /// nothing.
+  ~BootTimer();
+  BootTimer(const BootTimer&) = delete;
+  BootTimer& operator=(const BootTimer&) = delete;
+
+  /// Makes sure the callback runs at `at` or earlier. Starts the thread on first use; throws Error(Internal)
+  /// if the machine has no descriptor or thread left.
+  void arm(BootTime at);
+
+ private:
+  class State;
+  std::shared_ptr<State> state_;
+};
+
+/// Something with a moment at which it wants to be called.
+class Timed : public std::enable_shared_from_this<Timed> {
+ public:
+  virtual ~Timed() = default;
+  Timed() = default;
+  Timed(const Timed&) = delete;
+  Timed& operator=(const Timed&) = delete;
+  /// Called on the timer's thread; must not block. Returns when to be called again; `never`: not again
+  /// until it is scheduled anew.
+  virtual BootTime on_time(BootTime now) = 0;
+
+ private:
+  friend class TimerQueue;
+  BootTime scheduled_at_ = never;  ///< the timer's, under its mutex
+};
+
+/// One thread that calls all of them at their times. Scheduling costs no system call unless it is for
+/// earlier than anything scheduled.
+class TimerQueue {
+ public:
+  explicit TimerQueue(BootTimer::WhileIdle while_idle = {});
+  ~TimerQueue();
+  TimerQueue(const TimerQueue&) = delete;
+  TimerQueue& operator=(const TimerQueue&) = delete;
+
+  /// Replaces the target's former time. The target is not kept alive.
+  void schedule(Timed& target, BootTime at);
+  /// A call under way on another thread may still finish after this.
+  void cancel(Timed& target) noexcept;
+
+  /// Calls everything that is scheduled now, whatever its time.
+  void call_all_now();
+
+  /// For `on_time` alone: runs `job`, which must not block, on the timer's thread when nothing is due. So
+  /// however many jobs there are, none makes a call late by more than its own time.
+  void after_due(std::function<void()> job);
+
+  /// Completes `done` with false on the timer's thread, at that time or soon after a stop request.
+  void sleep_until(BootTime at, std::stop_token stop, Done<bool> done);
+
+ private:
+  class Alarm;
+  class State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace holdfast::runtime

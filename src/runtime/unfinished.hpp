@@ -1,0 +1,35 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+
+namespace holdfast::runtime {
+
+/// Counts what is under way in the background, on whichever thread it will end, for one who waits until
+/// nothing is.
+class Unfinished {
+ public:
+  /// One piece of it.
+  class Piece {
+   public:
+    explicit Piece(const Unfinished& all) noexcept : count_(all.count_) { count_->fetch_add(1); }
+    ~Piece() {
+      if (count_->fetch_sub(1) == 1) count_->notify_all();
+    }
+    Piece(const Piece&) = delete;
+    Piece& operator=(const Piece&) = delete;
+
+   private:
+    const std::shared_ptr<std::atomic<std::size_t>> count_;  ///< whoever waits may be gone at once
+  };
+
+  void wait_until_none() const noexcept {
+    while (const auto left = count_->load()) count_->wait(left);
+  }
+
+ private:
+  std::shared_ptr<std::atomic<std::size_t>> count_ = std::make_shared<std::atomic<std::size_t>>(0);
+};
+
+}  // namespace holdfast::runtime

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+
+namespace holdfast::runtime {
+
+/// Background threads, started when there is work and none is idle, up to a limit. They block all signals,
+/// so that the program's own threads get them. Jobs must not throw.
+class WorkerPool {
+ public:
+  explicit WorkerPool(std::size_t max_threads);
+  /// Finishes what was posted and waits for it; on one of the pool's own threads it does not wait. In a
+  /// forked child it does nothing.
+  ~WorkerPool();
+  WorkerPool(const WorkerPool&) = delete;
+  WorkerPool& operator=(const WorkerPool&) = delete;
+
+  /// Runs the job on one of the threads; on the calling thread only if the machine has no thread to give
+  /// and the pool has none yet.
+  /// In a forked child the job is dropped.
+  void post(std::function<void()> job);
+  /// Sees to it that there is a thread, so that no job is ever run by the thread that posts it. False if
+  /// there is none to be had. Costs one load once there is one.
+  [[nodiscard]] bool ensure_thread();
+  /// For a job that may take long: false, and nothing was done, if there is no thread for it at once.
+  [[nodiscard]] bool try_post(std::function<void()> job);
+  [[nodiscard]] bool in_own_process() const noexcept;
+  /// True on this pool's threads.
+  [[nodiscard]] bool is_mine() const noexcept;
+
+  /// True on any thread of the library (of a pool, or marked with LibraryThread).
+  [[nodiscard]] static bool on_library_thread() noexcept;
+
+ private:
+  class State;
+  std::shared_ptr<State> state_;
+};
+
+/// Marks the current thread as one of the library for its lifetime.
+class LibraryThread {
+ public:
+  LibraryThread() noexcept;
+  ~LibraryThread();
+  LibraryThread(const LibraryThread&) = delete;
+  LibraryThread& operator=(const LibraryThread&) = delete;
+
+ private:
+  const bool was_one_;
+};
+
+}  // namespace holdfast::runtime

@@ -1,0 +1,144 @@
+#include "waiting/wake_listener.hpp"
+
+#include <climits>
+#include <system_error>
+
+#include "os/random.hpp"
+#include "os/thread.hpp"
+#include "runtime/worker_pool.hpp"
+
+namespace holdfast::waiting {
+namespace {
+
+constexpr std::uint32_t everybody = 1;  ///< the bit that every listener's mask has
+
+std::uint32_t random_mask() {
+  return std::uint32_t{2} << static_cast<unsigned>(os::jitter_fraction() * 30);
+}
+
+}  // namespace
+
+WakeListener::WakeListener(std::shared_ptr<MappedWakeWords> words)
+    : words_(std::move(words)), own_mask_(random_mask()), waits_(mutex_, [this] { rouse(); }) {}
+
+void WakeListener::tell(const MappedWakeWords& words, WakeWords::Place place) noexcept {
+  words->counts[place.word()][place.bit()].fetch_add(1);
+  words->news[place.word()].fetch_add(1);
+  words->bell.fetch_add(1);
+  if (words->bell_sleepers.load() != 0) os::futex_wake(words->bell, INT_MAX, everybody, words.scope());
+}
+
+bool WakeListener::start() {
+  const std::lock_guard lock(mutex_);
+  try {
+    if (!thread_.joinable()) thread_ = os::start_thread([self = shared_from_this()] { self->run(); });
+    return true;
+  } catch (const std::system_error&) {
+    return false;
+  }
+}
+
+void WakeListener::begin_wait(Waiter& waiter, BootTime look_again_at, BootTime deadline,
+                              const std::stop_token& stop, Done<bool> woken) {
+  auto& word = words_->word_of(waiter.place);
+  auto wait = waits_.make(look_again_at, deadline, stop,
+                          [this, &word, &waiter, done = std::move(woken)](Result<bool> answer) mutable {
+                            {
+                              const std::lock_guard lock(mutex_);
+                              leave(waiter);
+                            }
+                            // Whoever waited tries after this, if at all: so it has seen what is there now.
+                            waiter.seen = word.changes.load();
+                            done(std::move(answer));
+                          });
+  std::unique_lock lock(mutex_);
+  enter(waiter);
+  auto& queue = waiter.channel_->second.queue;
+  // What changed before we listened, nobody tells.
+  if (word.changes.load() != waiter.seen) queue.wake(waiter.queued_);
+  const auto ended = queue.begin(waiter.queued_, std::move(wait));
+  lock.unlock();
+  if (ended) ended->complete();
+}
+
+void WakeListener::enter(Waiter& waiter) {
+  if (channels_.empty()) (*words_)->listeners.fetch_add(1);
+  const auto word = waiter.place.word();
+  auto& count = (*words_)->counts[word][waiter.place.bit()];
+  waiter.channel_ =
+      channels_.try_emplace({word, waiter.place.hash}, waiter.wakes, waits_, count.load()).first;
+  waiter.queued_ = waiter.channel_->second.queue.enter(waiter.number_);
+}
+
+void WakeListener::leave(Waiter& waiter) {
+  auto& queue = waiter.channel_->second.queue;
+  queue.leave(waiter.queued_);
+  if (queue.empty()) channels_.erase(waiter.channel_);
+  if (channels_.empty()) (*words_)->listeners.fetch_sub(1);
+}
+
+void WakeListener::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    if (!thread_.joinable()) return;
+    rouse();
+  }
+  if (runtime::WorkerPool::on_library_thread()) {
+    thread_.detach();  // it shares ownership of this
+  } else {
+    thread_.join();
+  }
+}
+
+void WakeListener::run() {
+  const runtime::LibraryThread mark;
+  auto& bell = (*words_)->bell;
+  auto& bell_sleepers = (*words_)->bell_sleepers;
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    const auto heard = bell.load();
+    hear();
+    const BootTime now = BootClock::now();
+    waits_.end_due(now);
+    if (waits_.any_ended()) {
+      auto ended = waits_.take_ended();
+      lock.unlock();
+      for (auto& wait : ended) wait->complete();
+      ended.clear();
+      lock.lock();
+      continue;
+    }
+    const BootTime until = waits_.next();
+    asleep_ = true;
+    lock.unlock();
+    bell_sleepers.fetch_add(1);
+    (void)os::futex_wait(bell, heard, until == never ? os::no_futex_limit : until - now,
+                         own_mask_ | everybody, words_->scope());
+    bell_sleepers.fetch_sub(1);
+    lock.lock();
+    asleep_ = false;
+  }
+}
+
+void WakeListener::hear() {
+  if (channels_.empty()) return;
+  for (std::size_t word = 0; word < WakeWords::word_count; ++word) {
+    const auto news = (*words_)->news[word].load();
+    if (std::exchange(seen_news_[word], news) == news) continue;
+    for (auto at = channels_.lower_bound({word, 0}); at != channels_.end() && at->first.first == word; ++at) {
+      auto& [key, channel] = *at;
+      const WakeWords::Place place{key.second};
+      const auto count = (*words_)->counts[word][place.bit()].load();
+      channel.queue.wake(count - std::exchange(channel.seen, count));
+    }
+  }
+}
+
+void WakeListener::rouse() noexcept {
+  if (!std::exchange(asleep_, false)) return;
+  (*words_)->bell.fetch_add(1);
+  os::futex_wake((*words_)->bell, INT_MAX, own_mask_, words_->scope());
+}
+
+}  // namespace holdfast::waiting

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <filesystem>
+#include <holdfast/lock_backend.hpp>
+#include <holdfast/result.hpp>
+#include <memory>
+#include <string_view>
+
+#include "os/file_trust.hpp"
+#include "waiting/wake_listener.hpp"
+#include "waiting/wake_queue.hpp"
+#include "waiting/wake_words.hpp"
+
+namespace holdfast::waiting {
+
+/// Futex words on which waiters for a key sleep, in this process or (in a mapped file) in every process
+/// that maps the same file. A key is hashed to a word and to one bit of that word's wake mask.
+///
+/// Protocol. A waiter reads the word, then tries to take the lock, then sleeps unless the word has changed.
+/// A releaser makes the release visible, then changes the word, then wakes one sleeper of that mask. So a
+/// release after the waiter's attempt always reaches it: the word changed after it was read. A sleeper is
+/// counted before the kernel compares the word, and the releaser looks at the count after it changed the
+/// word; so a release that sees no sleepers needs no system call (a killed sleeper stays counted, which
+/// only costs later releases that call). Two keys that
+/// share word and mask can take each other's wake-up (1 in 32768), and a waiter can be killed between being
+/// woken and trying; so callers re-check after a while even if nobody wakes them.
+///
+/// Waits without a thread are WakeListener's. A release wakes one of them in each process, beside the one
+/// sleeper: only they know who of them waits longest, and none can starve the others.
+class WakeTable : public std::enable_shared_from_this<WakeTable> {
+ public:
+  static std::shared_ptr<WakeTable> in_process();
+  /// Maps the file, creating it for the users of the file it lies beside if missing. ServiceUnavailable,
+  /// RateLimited (disk full) or AuthFailed if that fails; AuthFailed too if it is not to be trusted: whoever
+  /// can cut a mapped file short can end every process that maps it (SIGBUS).
+  static Result<std::shared_ptr<WakeTable>> in_file(const std::filesystem::path& file,
+                                                    const os::FileTrust& beside);
+
+  WakeTable(const WakeTable&) = delete;
+  WakeTable& operator=(const WakeTable&) = delete;
+  ~WakeTable();
+
+  /// Wakes the sleeper of this key that has waited longest.
+  void wake_one(std::string_view key) noexcept;
+  /// Wakes every sleeper of this key: for news that concern all of them.
+  void wake_all(std::string_view key) noexcept;
+  /// Watches from now on. Whom the key's news concern must be the same as in wake_one and wake_all.
+  [[nodiscard]] std::unique_ptr<Watch> watch(std::string_view key, Wakes wakes);
+
+ private:
+  class KeyWatch;
+
+  explicit WakeTable(std::shared_ptr<MappedWakeWords> words);
+  void wake(WakeWords::Place place, int count) const noexcept;
+  void wake_sleepers(WakeWords::Place place, int count) const noexcept;
+
+  const std::shared_ptr<MappedWakeWords> words_;
+  std::shared_ptr<WakeListener> listener_;
+};
+
+}  // namespace holdfast::waiting
