@@ -1,13 +1,14 @@
 # CTest tests from a GoogleTest program, listed when it is built: what CMake's gtest_discover_tests does, and
 # besides
-# - one test for a whole suite and parameter where each case would start something expensive, as a server;
+# - one test for a whole suite where its cases are cheaper than starting a process for each, or for a suite and
+#   parameter where each case would start something expensive, as a server;
 # - only the variants that run in this tree (the table in CONTRIBUTING.md);
 # - labels: how many tests may run beside this one (test/labels.cmake).
 # What cannot be registered so that it surely runs fails the build.
 
-# holdfast_discover_tests(TARGET PREFIX SECONDS each|grouped): registers PREFIX/SUITE.CASE or
-# PREFIX/SUITE/PARAMETER. SECONDS: the limit of one test.
-function(holdfast_discover_tests target prefix seconds how)
+# holdfast_discover_tests(TARGET PREFIX SECONDS BY): registers PREFIX/SUITE.CASE (by CASE), PREFIX/SUITE (by SUITE) or
+# PREFIX/SUITE/VARIANT (by VARIANT). SECONDS: the limit of one test.
+function(holdfast_discover_tests target prefix seconds by)
   set(list ${CMAKE_CURRENT_BINARY_DIR}/${target}_list.cmake)
   set(script ${PROJECT_SOURCE_DIR}/cmake/DiscoverTests.cmake)
   set(labels ${PROJECT_SOURCE_DIR}/test/labels.cmake)
@@ -20,7 +21,7 @@ function(holdfast_discover_tests target prefix seconds how)
   # With the program, whatever is built: a list that is older would name tests that are no more.
   set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${script} ${labels} ${matrix})
   add_custom_command(TARGET ${target} POST_BUILD BYPRODUCTS ${list} VERBATIM
-    COMMAND ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:${target}> -DPREFIX=${prefix} -DSECONDS=${seconds} -DHOW=${how}
+    COMMAND ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:${target}> -DPREFIX=${prefix} -DSECONDS=${seconds} -DBY=${by}
             -DTREE=${tree} -DMATRIX=${matrix} -DLABELS=${labels} -DLIST=${list} -P ${script})
   set(include ${CMAKE_CURRENT_BINARY_DIR}/${target}_include.cmake)
   file(WRITE ${include} "if(EXISTS \"${list}\")\n  include(\"${list}\")\nelse()\n"
@@ -69,13 +70,16 @@ foreach(line ${lines})
   elseif(line MATCHES "^  ([A-Za-z0-9_]+)(/[A-Za-z0-9_]+)?$")
     set(case ${CMAKE_MATCH_1})
     set(parameter "${CMAKE_MATCH_2}")
-    if(HOW STREQUAL "each")
+    if(BY STREQUAL "CASE")
       set(name ${suite}.${case}${parameter})
       set(filter ${name})
     else()
       if(case MATCHES "^DISABLED_")
         message(FATAL_ERROR "${suite}.${case} is disabled, which a test of the whole suite would not show: use "
                             "GTEST_SKIP, which CI refuses")
+      endif()
+      if(BY STREQUAL "SUITE")
+        set(parameter "")
       endif()
       set(name ${short_suite}${parameter})
       set(filter "${suite}.*${parameter}")

@@ -115,9 +115,9 @@ void RedisAclTest::use_locks_over_a_bad_line(RedisOptions user) {
 void RedisAclTest::meet_leftovers(RedisOptions user) {
   auto raw = server->raw();
   const auto leave = [&](const std::string& name, std::int64_t ended_ms_ago) {
-    const auto now_ms = std::stoll(raw.text({"TIME"})) * 1000;
     raw.text({"SET", user.lock_prefix + ":" + name,
-              R"({"lockId":"AAAAAAAAAAAAAAAAAAAAAA","expiresAtMs":)" + std::to_string(now_ms - ended_ms_ago) +
+              R"({"lockId":"AAAAAAAAAAAAAAAAAAAAAA","expiresAtMs":)" +
+                  std::to_string(raw.now_ms() - ended_ms_ago) +
                   R"(,"fence":"000000000000001","acquiredAtMs":1,"key":")" + name + "\"}"});
   };
   user.cleanup_in_is_locked = true;

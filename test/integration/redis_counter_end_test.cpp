@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <sstream>
-
 #include "support/calls.hpp"
 #include "support/redis_locks.hpp"
 #include "support/redis_server.hpp"
@@ -19,12 +17,6 @@ class RedisCounterEnd : public testing::Test {
     locks.emplace(server->unix_socket(), "p");
   }
 
-  std::int64_t server_now_ms() {
-    std::istringstream time(locks->raw.text({"TIME"}));
-    std::int64_t seconds = 0, microseconds = 0;
-    time >> seconds >> microseconds;
-    return seconds * 1000 + microseconds / 1000;
-  }
   /// The fence of a grant that is released at once.
   std::int64_t grant(std::optional<CounterLifetime> counter = {}, std::chrono::milliseconds lease = 60s) {
     const auto id = LockId::generate();
@@ -46,7 +38,7 @@ class RedisCounterEnd : public testing::Test {
 TEST_F(RedisCounterEnd, APlainGrantNeitherSetsNorRemovesIt) {
   EXPECT_EQ(grant(), 1);
   EXPECT_EQ(ends_at(), -1) << "for ever";
-  const auto until = server_now_ms() + 10 * day_ms;
+  const auto until = locks->raw.now_ms() + 10 * day_ms;
   const auto fence = grant(CounterLifetime{.until_ms = until});
   const auto end = ends_at();
   EXPECT_GT(end, until);
@@ -55,7 +47,7 @@ TEST_F(RedisCounterEnd, APlainGrantNeitherSetsNorRemovesIt) {
 }
 
 TEST_F(RedisCounterEnd, ComesADayAfterWhatTheLockBelongsToAndAfterTheLease) {
-  const auto now = server_now_ms() + 1000;
+  const auto now = locks->raw.now_ms() + 1000;
   locks->freeze(now);
   grant(CounterLifetime{.until_ms = now + 3'600'000});
   EXPECT_EQ(ends_at(), now + 3'600'000 + day_ms);
@@ -72,7 +64,7 @@ TEST_F(RedisCounterEnd, ComesADayAfterWhatTheLockBelongsToAndAfterTheLease) {
 }
 
 TEST_F(RedisCounterEnd, AfterItTheCounterGoesOnAboveAllItEverGranted) {
-  auto now = server_now_ms() + 1000;
+  auto now = locks->raw.now_ms() + 1000;
   std::int64_t highest = 0;
   // A counter from before there were ends; one that plain grants have taken far ahead of the clock; and so on
   // from one end to the next.
@@ -95,17 +87,17 @@ TEST_F(RedisCounterEnd, AfterItTheCounterGoesOnAboveAllItEverGranted) {
 }
 
 TEST_F(RedisCounterEnd, ACounterThatOtherSoftwareBeganAgainIsBroughtForward) {
-  const auto before = server_now_ms();
+  const auto before = locks->raw.now_ms();
   const auto first = grant(CounterLifetime{.until_ms = before});
   EXPECT_GE(first, before / 1000 - epoch_s) << "from the clock";
   locks->raw.integer({"DEL", "p:fence:p:k"});
   EXPECT_EQ(grant(), 1) << "as SyncGuard and earlier builds count";
-  locks->freeze(server_now_ms() + 2000);
-  EXPECT_GT(grant(CounterLifetime{.until_ms = server_now_ms()}), first);
+  locks->freeze(locks->raw.now_ms() + 2000);
+  EXPECT_GT(grant(CounterLifetime{.until_ms = locks->raw.now_ms()}), first);
 }
 
 TEST_F(RedisCounterEnd, ACounterThatGrantsNothingIsNotMended) {
-  const CounterLifetime some{.until_ms = server_now_ms() + day_ms};
+  const CounterLifetime some{.until_ms = locks->raw.now_ms() + day_ms};
   for (const std::int64_t bad : {std::int64_t{-5}, static_cast<std::int64_t>(Fence::max_issued)}) {
     set_counter(bad);
     EXPECT_EQ(locks->try_acquire(LockId::generate(), "k", 60s, some).error().code(), ErrorCode::Internal);

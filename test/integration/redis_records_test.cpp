@@ -413,7 +413,7 @@ TEST_F(RedisRecords, CleanupLeavesTheIndexOfAnOwnerThatHoldsAnotherLockByNow) {
 class OldRecords : public RedisRecords {
  protected:
   void hold(const LockId& holder, const std::string& name) {
-    const auto end = std::to_string(std::stoll(locks->raw.text({"TIME"})) * 1000 + 600'000);
+    const auto end = std::to_string(locks->raw.now_ms() + 600'000);
     locks->raw.text({"SET", "p:" + name,
                      R"({"key":")" + name +
                          R"(","acquiredAtMs":1700000000000,"fence":"0000000000000000042","lockId":")" +

@@ -99,10 +99,7 @@ TEST_F(RedisScripts, TheSameIdIsAnsweredAsTheFirstTime) {
 }
 
 TEST_F(RedisScripts, ARecordInItsLastMillisecondIsRefusedForAMillisecondAndNotForASecond) {
-  std::istringstream time(locks->raw.text({"TIME"}));
-  std::int64_t seconds = 0, microseconds = 0;
-  time >> seconds >> microseconds;
-  const auto now = seconds * 1000 + microseconds / 1000;
+  const auto now = locks->raw.now_ms();
   const json record{{"lockId", other.str()},
                     {"expiresAtMs", now},
                     {"acquiredAtMs", now - 1000},

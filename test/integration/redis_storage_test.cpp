@@ -19,13 +19,6 @@ namespace {
 
 using Way = TcpProxy::Way;
 
-std::int64_t server_ms(RawRedis& raw) {
-  const auto reply = raw.command({"TIME"});
-  const auto parts = redis::elements_of(*reply);
-  return std::stoll(std::string(redis::text_of(*parts[0]))) * 1000 +
-         std::stoll(std::string(redis::text_of(*parts[1]))) / 1000;
-}
-
 class RedisStorage : public testing::Test {
  protected:
   void SetUp() override {
@@ -349,9 +342,9 @@ TEST_F(RedisStorage, AWatcherIsToldToLookAfterItsConnectionWasLost) {
 
 TEST_F(RedisStorage, TheServersClockIsKnown) {
   auto raw = server->raw();
-  const auto before = server_ms(raw);
+  const auto before = raw.now_ms();
   const auto seen = direct->now_ms();
-  const auto after = server_ms(raw);
+  const auto after = raw.now_ms();
   // The estimate is as good as the round trip that made it.
   EXPECT_GE(seen, before - 2000);
   EXPECT_LE(seen, after + 2000);
@@ -360,12 +353,12 @@ TEST_F(RedisStorage, TheServersClockIsKnown) {
 TEST_F(RedisStorage, ARecordEndsAtItsMillisecondOnTheServersClock) {
   auto raw = server->raw();
   for (int round = 0; round < 5; ++round) {
-    const auto ends = server_ms(raw) + 100 + 7 * round;
+    const auto ends = raw.now_ms() + 100 + 7 * round;
     put(*direct, "o:t", record_text({.expires_at_ms = ends}));
     for (;;) {
-      const auto before = server_ms(raw);
+      const auto before = raw.now_ms();
       const bool there = get(*direct, "o:t").has_value();
-      const auto after = server_ms(raw);
+      const auto after = raw.now_ms();
       if (!there) {
         ASSERT_GE(after, ends);
         break;

@@ -23,23 +23,23 @@ END
   chmod +x "$work/program"
 }
 discover() {
-  cmake -DPROGRAM="$work/program" -DPREFIX=p -DSECONDS=60 -DHOW="$1" -DTREE=plain -DMATRIX="$work/matrix.md" \
+  cmake -DPROGRAM="$work/program" -DPREFIX=p -DSECONDS=60 -DBY="$1" -DTREE=plain -DMATRIX="$work/matrix.md" \
     -DLABELS="$work/labels.cmake" -DLIST="$work/CTestTestfile.cmake" -P "$script" >"$work/log" 2>&1
 }
 complain() {
   echo "$*"
   wrong=$((wrong + 1))
 }
-# registers each|grouped LISTING NAME...: exactly these.
+# registers CASE|SUITE|VARIANT LISTING NAME...: exactly these.
 registers() {
-  local how=$1 listing=$2 names
+  local by=$1 listing=$2 names
   shift 2
   program "$listing" '' 0
-  discover "$how" || { complain "refuses $listing: $(cat "$work/log")"; return; }
+  discover "$by" || { complain "refuses $listing: $(cat "$work/log")"; return; }
   names=$(sed -n 's/^add_test(\[==\[\([^]]*\)\]==\].*/\1/p' "$work/CTestTestfile.cmake" | tr '\n' ' ')
   [[ $names == "$* " ]] || complain "of $listing registers $names"
 }
-# refuses each|grouped LISTING WHY
+# refuses CASE|SUITE|VARIANT LISTING WHY
 refuses() {
   program "$2" '' 0
   if discover "$1"; then
@@ -51,28 +51,30 @@ refuses() {
 # ends OUTPUT STATUS WORD: what CTest calls a test that ends so.
 ends() {
   program 'S.\n  A\n' "$1" "$2"
-  discover each
+  discover CASE
   (cd "$work" && ctest 2>&1 || true) | grep -q "p/S\.A \.*$3" || complain "$1, exit $2, is not $3"
 }
 
-registers each 'Running main() from x\nS.\n  A\n  B/1  # GetParam() = "[;"\nI/T/0.  # TypeParam = x<y>\n  C\n' \
+registers CASE 'Running main() from x\nS.\n  A\n  B/1  # GetParam() = "[;"\nI/T/0.  # TypeParam = x<y>\n  C\n' \
   p/S.A p/S.B/1 p/I/T/0.C
-registers grouped 'I/S.\n  A/here  # GetParam() = here\n  A/elsewhere\n  B/here\nPlain.\n  C\n' p/S/here p/Plain
+registers VARIANT 'I/S.\n  A/here  # GetParam() = here\n  A/elsewhere\n  B/here\nPlain.\n  C\n' p/S/here p/Plain
 grep -q "COST.*7.*LABELS.*slow" "$work/CTestTestfile.cmake" ||
   complain "a label is lost: $(cat "$work/CTestTestfile.cmake")"
-refuses each '' 'lists no tests'
-refuses each 'S.\n  A  # GetParam() = "\n;"\n' 'unexpected'
-refuses each 'S.\n  A B\n' 'neither a suite nor a case'
-refuses grouped 'I/S.\n  A/unknown\n' 'in which trees'
-refuses grouped 'One/S.\n  A/here\nTwo/S.\n  A/here\n' 'would both be'
-refuses grouped 'S.\n  DISABLED_A\n' 'disabled'
+registers SUITE 'I/S.\n  A/0  # GetParam() = 0\n  A/1\nPlain.\n  C\n  D\n' p/S p/Plain
+refuses CASE '' 'lists no tests'
+refuses CASE 'S.\n  A  # GetParam() = "\n;"\n' 'unexpected'
+refuses CASE 'S.\n  A B\n' 'neither a suite nor a case'
+refuses VARIANT 'I/S.\n  A/unknown\n' 'in which trees'
+refuses VARIANT 'One/S.\n  A/here\nTwo/S.\n  A/here\n' 'would both be'
+refuses VARIANT 'S.\n  DISABLED_A\n' 'disabled'
+refuses SUITE 'S.\n  A\n  DISABLED_B\n' 'disabled'
 ends '' 0 '\ *Passed'
 ends '' 1 '\*\*\*Failed'
 ends '[  SKIPPED ] S.A (0 ms)\n[  PASSED  ] 1 test.\n[  SKIPPED ] 1 test, listed below:\n[  SKIPPED ] S.A\n' 0 '\*\*\*Skipped'
 ends '[  SKIPPED ] 1 test, listed below:\n[  SKIPPED ] S.B\n[  FAILED  ] 1 test, listed below:\n[  FAILED  ] S.A\n' 1 \
   '\*\*\*Failed'
 program 'S.\n  DISABLED_A\n' '' 0
-discover each
+discover CASE
 (cd "$work" && ctest 2>&1 || true) | grep -q 'Not Run (Disabled)' || complain "a disabled test passes"
 
 echo "$wrong judged wrongly"

@@ -1,5 +1,6 @@
 #include "support/raw_redis.hpp"
 
+#include <sstream>
 #include <stdexcept>
 
 namespace holdfast::test {
@@ -72,6 +73,13 @@ std::string RawRedis::text(const std::vector<std::string>& arguments) {
 
 std::int64_t RawRedis::integer(const std::vector<std::string>& arguments) {
   return std::stoll(text(arguments));
+}
+
+std::int64_t RawRedis::now_ms() {
+  std::istringstream time(text({"TIME"}));
+  std::int64_t seconds = 0, microseconds = 0;
+  time >> seconds >> microseconds;
+  return seconds * 1000 + microseconds / 1000;
 }
 
 void RawRedis::fail(const std::string& what) const {

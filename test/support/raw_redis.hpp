@@ -2,6 +2,7 @@
 
 #include <hiredis/hiredis.h>
 
+#include <cstdint>
 #include <holdfast/redis.hpp>
 #include <memory>
 #include <string>
@@ -24,6 +25,8 @@ class RawRedis {
   /// The answer as text: strings as they are, integers in digits, "(nil)", arrays as lines. An error throws.
   std::string text(const std::vector<std::string>& arguments);
   std::int64_t integer(const std::vector<std::string>& arguments);
+  /// The server's clock.
+  std::int64_t now_ms();
 
   /// For pub/sub: sends without waiting for an answer, and waits for the next one.
   void send(const std::vector<std::string>& arguments);
