@@ -166,8 +166,11 @@ class TroubledRedisWorld final : public WorldOf<Backend> {
       : redis_(std::move(options), trouble, every) {}
 
   std::shared_ptr<Backend> open() override {
+    auto options = redis_.tcp();
+    // On a loaded machine a server may need seconds to start, and is not there for long.
+    options.command_timeout = std::chrono::seconds(30);
     for (;;) {  // opening, unlike what follows, does not try again
-      if (auto made = make_redis<Backend>(redis_.tcp())) return *std::move(made);
+      if (auto made = make_redis<Backend>(options)) return *std::move(made);
     }
   }
 
