@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <holdfast/open.hpp>
 #include <holdfast/sqlite.hpp>
 #include <utility>
@@ -16,6 +17,31 @@
 namespace holdfast::cli {
 
 namespace {
+
+struct Family {
+  const char* name;
+  const char* description;
+  void (*fill)(Command, Context&);
+};
+
+constexpr std::array families{
+    Family{"run", "Run a command while holding a lock", fill_run},
+    Family{"lock", "Take, extend, release and look at locks by hand", fill_lock},
+    Family{"task", "Create tasks, work on them, and see how far they are", fill_task},
+    Family{"rpc", "Serve programs in any language: JSON-RPC 2.0, a line a message", fill_rpc},
+    Family{"doctor", "Examine where the locks are, and say what would hurt", fill_doctor},
+    Family{"completion", "Print a script that completes holdfast in your shell", fill_completion},
+};
+
+/// Adds what the family that was typed consists of. The others have only a name and a description: making all
+/// of their options took longer than all else before the command's action.
+void fill(CLI::App& typed, Context& context) {
+  const bool all = typed.get_name() == "completion";
+  for (const auto& family : families) {
+    if (!all && typed.get_name() != family.name) continue;
+    family.fill({*typed.get_parent()->get_subcommand(family.name), context.action}, context);
+  }
+}
 
 void set_up(CLI::App& app, Context& context) {
   app.name("holdfast");
@@ -54,13 +80,7 @@ void set_up(CLI::App& app, Context& context) {
       "  source <(holdfast completion bash)\n"
       "\n"
       "Each command has its own help: holdfast run --help, holdfast task run --help.");
-  Command root(app, context.action);
-  add_run(root, context);
-  add_lock(root, context);
-  add_task(root, context);
-  add_rpc(root, context);
-  add_doctor(root, context);
-  add_completion(app, context);
+  for (const auto& family : families) app.add_subcommand(family.name, family.description);
 }
 
 int fail(const Context& context, int code, std::string_view name, std::string_view message) noexcept {
@@ -80,7 +100,8 @@ int run(std::vector<std::string> typed) {
   CLI::App app("Fenced locks and tasks for commands and scripts.");
   set_up(app, context);
   try {
-    auto arguments = split_command_line(app, typed);
+    auto arguments =
+        split_command_line(app, typed, [&context](CLI::App& family) { fill(family, context); });
     context.command = std::move(arguments.command);
     context.json = has_json_flag(arguments.ours);  // not the command's arguments
     std::ranges::reverse(arguments.ours);          // the parser takes them from the back

@@ -50,6 +50,7 @@ class Command {
   void usage(std::string line);
   void footer(const std::string& text);
   void action(std::function<int()> run);
+  [[nodiscard]] CLI::App& parser() const noexcept { return *app_; }
 
  private:
   CLI::App* app_;

@@ -47,14 +47,14 @@ struct Context {
 /// Before that they are visible for a moment, so a password is better kept out of them.
 void hide_passwords(int argc, char** argv) noexcept;
 
-// The command families, each defined in the folder of its name (rpc: sidecar/). Each adds its commands, which
-// set `context.action`. `context` outlives the parser.
-void add_run(Command app, Context& context);
-void add_lock(Command app, Context& context);
-void add_task(Command app, Context& context);
-void add_rpc(Command app, Context& context);
-void add_doctor(Command app, Context& context);
-/// Reads the parser's own tables.
-void add_completion(CLI::App& app, Context& context);
+// The command families, each defined in the folder of its name (rpc: sidecar/). Each adds its options and
+// commands, which set `context.action`. `context` outlives the parser.
+void fill_run(Command run, Context& context);
+void fill_lock(Command lock, Context& context);
+void fill_task(Command task, Context& context);
+void fill_rpc(Command rpc, Context& context);
+void fill_doctor(Command doctor, Context& context);
+/// Its script is made from the parser's own tables: all families have to be filled.
+void fill_completion(Command completion, Context& context);
 
 }  // namespace holdfast::cli

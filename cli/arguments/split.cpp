@@ -105,7 +105,8 @@ void expect_values(CLI::App& app, std::size_t positionals) {
 
 }  // namespace
 
-SplitCommandLine split_command_line(CLI::App& app, const std::vector<std::string>& typed) {
+SplitCommandLine split_command_line(CLI::App& app, const std::vector<std::string>& typed,
+                                    const std::function<void(CLI::App&)>& enter) {
   SplitCommandLine result;
   CLI::App* at = &app;
   std::vector<std::string> positional;  // moved behind a `--` of our own, where nothing is an option
@@ -134,6 +135,7 @@ SplitCommandLine split_command_line(CLI::App& app, const std::vector<std::string
         throw UsageError("unknown command " + shown + "; " + path_of(at) + " has: " + one_of(*at) +
                          ". Try: " + path_of(at) + " --help");
       }
+      if (at == &app) enter(*sub);
       at = sub;
       result.ours.push_back(text);
       continue;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,9 @@ struct SplitCommandLine {
 /// Finds where the command of `run` begins: after `--`, or at the first argument after KEY; that of `task
 /// run` after `--`, or at the first argument that is not an option. Which options take a value is read from
 /// `app`'s own tables. Lock ids may begin with `-` (one in 64 does): where an id is expected, they are kept
-/// from being parsed as options. Throws UsageError for an unknown subcommand or option, and for a missing
-/// value.
-[[nodiscard]] SplitCommandLine split_command_line(CLI::App& app, const std::vector<std::string>& typed);
+/// from being parsed as options. `enter` is called with the subcommand of `app` that was typed, and may add to
+/// it what it consists of. Throws UsageError for an unknown subcommand or option, and for a missing value.
+[[nodiscard]] SplitCommandLine split_command_line(CLI::App& app, const std::vector<std::string>& typed,
+                                                  const std::function<void(CLI::App&)>& enter);
 
 }  // namespace holdfast::cli

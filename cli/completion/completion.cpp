@@ -185,8 +185,8 @@ std::string fish_script(const std::vector<Level>& levels) {
 
 }  // namespace
 
-void add_completion(CLI::App& app, Context& context) {
-  auto* command = app.add_subcommand("completion", "Print a script that completes holdfast in your shell");
+void fill_completion(Command completion, Context& context) {
+  auto* command = &completion.parser();
   auto shell = std::make_shared<std::string>();
   command->add_option("SHELL", *shell, "bash, zsh or fish")
       ->required()
@@ -196,9 +196,9 @@ void add_completion(CLI::App& app, Context& context) {
       "  source <(holdfast completion bash)             now, in bash or zsh\n"
       "  holdfast completion bash > ~/.local/share/bash-completion/completions/holdfast\n"
       "  holdfast completion fish > ~/.config/fish/completions/holdfast.fish");
-  command->callback([&app, &context, shell] {
-    context.action = [&app, shell] {
-      const auto levels = levels_of(app, "holdfast");
+  command->callback([&root = *command->get_parent(), &context, shell] {
+    context.action = [&root, shell] {
+      const auto levels = levels_of(root, "holdfast");
       std::cout << (*shell == "bash"  ? bash_script(levels)
                     : *shell == "zsh" ? zsh_script(levels)
                                       : fish_script(levels))

@@ -66,8 +66,7 @@ int examine(const Context& context) {
 
 }  // namespace
 
-void add_doctor(Command app, Context& context) {
-  auto command = app.add_command("doctor", "Examine where the locks are, and say what would hurt");
+void fill_doctor(Command command, Context& context) {
   auto acl = std::make_shared<bool>(false);
   command.add_flag("--acl", *acl, "Print the ACL that a Redis user needs, and ask no server");
   command.footer(

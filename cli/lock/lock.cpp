@@ -101,8 +101,7 @@ void add_lock_owns(Command lock, Context& context) {
 
 }  // namespace
 
-void add_lock(Command app, Context& context) {
-  Command lock = app.add_command("lock", "Take, extend, release and look at locks by hand");
+void fill_lock(Command lock, Context& context) {
   lock.require_subcommand();
   lock.footer(
       "Examples:\n"

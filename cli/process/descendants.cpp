@@ -164,6 +164,10 @@ std::optional<std::vector<Process>> all_processes() {
 }
 
 std::vector<Process> own_children() {
+  // Most often there is none, and the kernel says so at once; /proc has to be read to the end.
+  siginfo_t ignored{};
+  const int any = waitid(P_ALL, 0, &ignored, WEXITED | WNOHANG | WNOWAIT | __WALL);
+  if (any != 0 && errno == ECHILD) return {};
   auto all = all_processes().value_or(std::vector<Process>{});
   std::ranges::copy(hidden_children(all, 0), std::back_inserter(all));
   std::erase_if(all, [self = getpid()](const Process& process) { return process.parent != self; });

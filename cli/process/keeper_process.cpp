@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 
 #include "process/controlling_terminal.hpp"
 #include "terminal/output.hpp"
@@ -185,15 +186,15 @@ class KeeperProcess {
 
   void read_orders() {
     while (socket_) {
-      const auto n = recv(socket_.get(), packet_.data(), packet_.size(), MSG_DONTWAIT);
+      const auto n = recv(socket_.get(), packet_.get(), max_keeper_packet, MSG_DONTWAIT);
       if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
       if (n < static_cast<ssize_t>(sizeof(Order))) {
         holdfast_is_dead();
         return;
       }
       Order order;
-      std::memcpy(&order, packet_.data(), sizeof order);
-      carry_out(order, {packet_.data() + sizeof order, static_cast<std::size_t>(n) - sizeof order});
+      std::memcpy(&order, packet_.get(), sizeof order);
+      carry_out(order, {packet_.get() + sizeof order, static_cast<std::size_t>(n) - sizeof order});
     }
   }
 
@@ -403,7 +404,8 @@ class KeeperProcess {
   Descriptor children_;
   Descriptor timer_;
   Descriptor exec_;  ///< open until the command has been executed
-  std::vector<char> packet_ = std::vector<char>(max_keeper_packet);
+  /// Not zeroed: its 16 pages would be touched in every keeper, and most packets are short.
+  std::unique_ptr<char[]> packet_ = std::make_unique_for_overwrite<char[]>(max_keeper_packet);
   const KeeperPlan& plan_;
   const InheritedSignals& inherited_;
   Phase phase_ = Phase::idle;

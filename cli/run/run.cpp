@@ -112,8 +112,7 @@ class Run {
 
 }  // namespace
 
-void add_run(Command app, Context& context) {
-  auto run = app.add_command("run", "Run a command while holding a lock");
+void fill_run(Command run, Context& context) {
   auto options = std::make_shared<RunOptions>();
   options->wait.add_to(run);
   options->wait.add_verbose_to(run);

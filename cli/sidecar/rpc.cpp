@@ -64,8 +64,7 @@ int serve(const Context& context, const RpcOptions& options) {
 
 }  // namespace
 
-void add_rpc(Command app, Context& context) {
-  auto command = app.add_command("rpc", "Serve programs in any language: JSON-RPC 2.0, a line a message");
+void fill_rpc(Command command, Context& context) {
   auto options = std::make_shared<RpcOptions>();
   command.add_option(
       "--listen PATH", options->listen,

@@ -2,8 +2,7 @@
 
 namespace holdfast::cli {
 
-void add_task(Command app, Context& context) {
-  auto task = app.add_command("task", "Create tasks, work on them, and see how far they are");
+void fill_task(Command task, Context& context) {
   task.require_subcommand();
   context.task_limits.add_to(task);
   task.footer(

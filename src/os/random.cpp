@@ -1,11 +1,11 @@
 #include "os/random.hpp"
 
 #include <openssl/crypto.h>
-#include <openssl/rand.h>
 #include <sys/random.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <holdfast/clock.hpp>
 #include <holdfast/error.hpp>
@@ -19,7 +19,7 @@ namespace {
 
 /// OpenSSL cleans nothing up at the end of the process. A thread of ours that drops the last reference to an
 /// engine is joined by nobody: it may still end, and OpenSSL free what it keeps for that thread, while the
-/// exit handlers run and free it too.
+/// exit handlers run and free it too. Here, because every program that uses the library links this file.
 [[maybe_unused]] const int openssl_stays = OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
 
 /// A thread's share of random bytes. Used bytes are erased at once, so that a memory dump does not show
@@ -28,7 +28,7 @@ class Buffer {
  public:
   void take(std::span<unsigned char> out) {
     if (!process_.is_current()) {  // forked: the parent hands out the same bytes
-      OPENSSL_cleanse(bytes_.data(), bytes_.size());
+      explicit_bzero(bytes_.data(), bytes_.size());
       used_ = bytes_.size();
       process_ = ProcessIdentity();
     }
@@ -36,7 +36,7 @@ class Buffer {
       if (used_ == bytes_.size()) refill();
       const auto n = std::min(out.size(), bytes_.size() - used_);
       std::memcpy(out.data(), bytes_.data() + used_, n);
-      OPENSSL_cleanse(bytes_.data() + used_, n);
+      explicit_bzero(bytes_.data() + used_, n);
       used_ += n;
       out = out.subspan(n);
     }
@@ -44,8 +44,15 @@ class Buffer {
 
  private:
   void refill() {
-    if (RAND_bytes(bytes_.data(), static_cast<int>(bytes_.size())) != 1) {
-      throw Error(ErrorCode::Internal, "OpenSSL's random generator has no entropy");
+    // The kernel's generator, not OpenSSL's, which is seeded from it: ADR 9. Waits on a machine that is just
+    // booting until there is entropy. A signal may cut a long read short.
+    for (std::size_t got = 0; got < bytes_.size();) {
+      const auto n = getrandom(bytes_.data() + got, bytes_.size() - got, 0);
+      if (n >= 0) {
+        got += static_cast<std::size_t>(n);
+      } else if (errno != EINTR) {
+        throw Error(ErrorCode::Internal, "the kernel returns no random bytes", std::strerror(errno));
+      }
     }
     used_ = 0;
   }
@@ -64,9 +71,7 @@ void random_bytes(std::span<unsigned char> out) {
 
 std::uint64_t jitter_bits() {
   thread_local std::uint64_t state = [] {
-    // Not from OpenSSL: a thread that still waits to connect again must not ask it for anything after main
-    // has returned and OpenSSL has cleaned up. Without entropy, which needs a machine that is just booting, a
-    // poor seed will do.
+    // Without entropy, which needs a machine that is just booting, a poor seed will do.
     std::uint64_t seed = static_cast<std::uint64_t>(BootClock::now().time_since_epoch().count());
     [[maybe_unused]] const auto got = getrandom(&seed, sizeof seed, GRND_NONBLOCK);
     return seed;

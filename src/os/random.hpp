@@ -10,7 +10,7 @@
 namespace holdfast::os {
 
 /// CSPRNG bytes, each handed out once. Buffered per thread, so most calls make no system call; a forked
-/// child never sees its parent's buffer. Throws Error(Internal) if OpenSSL has no entropy.
+/// child never sees its parent's buffer. Throws Error(Internal) if the kernel has none (a seccomp filter).
 void random_bytes(std::span<unsigned char> out);
 
 /// A fast generator for jitter, seeded by the kernel. Not for secrets.
