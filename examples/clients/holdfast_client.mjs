@@ -12,7 +12,6 @@
 import { spawn } from 'node:child_process';
 import { EventEmitter, once } from 'node:events';
 import { connect } from 'node:net';
-import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
 const longestLine = 16 * 1024 * 1024; // that the sidecar takes
@@ -23,14 +22,13 @@ const trace = (direction, line) => {
 
 /** Throws RangeError for what the sidecar could not make out: half of a surrogate pair, or too long a line. */
 const lineOf = (message) => {
-  const checked = (key, value) => {
-    for (const text of [key, value]) {
-      if (typeof text === 'string' && /\p{Surrogate}/u.test(text)) throw new RangeError(`no Unicode text: ${text}`);
-    }
-    return value;
-  };
-  const line = JSON.stringify(message, checked);
-  if (Buffer.byteLength(line) > longestLine) throw new RangeError(`the request is longer than ${longestLine} bytes`);
+  const line = JSON.stringify(message);
+  // Of surrogates it escapes those without their other half, and a backslash of the text by another.
+  const half = line.includes('\\ud') && /(?<!\\)(?:\\\\)*(\\ud[89a-f]..)/.exec(line);
+  if (half) throw new RangeError(`no Unicode text: it contains ${half[1]}, half of a surrogate pair`);
+  if (line.length * 3 > longestLine && Buffer.byteLength(line) > longestLine) {
+    throw new RangeError(`the request is longer than ${longestLine} bytes`);
+  }
   return line;
 };
 
@@ -56,7 +54,7 @@ export class Holdfast extends EventEmitter {
   #lastId = 0;
   #input;
   #output;
-  #lines;
+  #unsent = '';
   #ended;
   #gone = false;
   #closing = false;
@@ -80,10 +78,16 @@ export class Holdfast extends EventEmitter {
     super();
     this.#input = input;
     this.#output = output;
-    output.on('error', () => {}); // the end of the input tells
-    this.#lines = createInterface({ input });
-    this.#lines.on('line', (line) => this.#take(line));
-    this.#ended = once(this.#lines, 'close').then(() => {
+    for (const stream of [input, output]) stream.on('error', () => {}); // the end of the input tells
+    let rest = '';
+    input.setEncoding('utf8').on('data', (chunk) => {
+      rest += chunk;
+      if (!chunk.includes('\n')) return;
+      const lines = rest.split('\n');
+      rest = lines.pop();
+      for (const line of lines) this.#take(line);
+    });
+    this.#ended = new Promise((resolve) => input.once('end', resolve).once('close', resolve)).then(() => {
       this.#gone = true;
       this.#rejectAll(new Error('the sidecar has gone'));
       if (!this.#closing) this.emit('lost', { reason: 'disconnected' });
@@ -130,6 +134,7 @@ export class Holdfast extends EventEmitter {
 
   async close() {
     this.#closing = true;
+    this.#flush();
     this.#output.end();
     await this.#ended;
   }
@@ -141,7 +146,15 @@ export class Holdfast extends EventEmitter {
 
   #send(line) {
     trace('->', line);
-    this.#output.write(line + '\n');
+    // One write for all that is sent in one go, as by many callers that were answered together.
+    if (this.#unsent === '') queueMicrotask(() => this.#flush());
+    this.#unsent += line + '\n';
+  }
+
+  #flush() {
+    const lines = this.#unsent;
+    this.#unsent = '';
+    if (lines !== '') this.#output.write(lines);
   }
 
   #take(line) {
@@ -156,7 +169,6 @@ export class Holdfast extends EventEmitter {
       // else is under way would be answered to nobody: so it has to know that nobody is there.
       this.#gone = true;
       this.#rejectAll(new HoldfastError(message.error));
-      this.#lines.close();
       this.#input.destroy();
       this.#output.destroy();
       return;

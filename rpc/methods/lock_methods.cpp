@@ -17,8 +17,11 @@ Json ok(bool done) {
 }
 
 Json granted(std::string_view lock_id, Fence fence, std::int64_t expires_at_ms) {
-  return dump(
-      {{"ok", true}, {"lockId", lock_id}, {"fence", fence.to_string()}, {"expiresAtMs", expires_at_ms}});
+  // By hand, as the answer that is asked for most: neither text has anything to escape.
+  std::string text = R"({"ok":true,"lockId":")";
+  text.append(lock_id).append(R"(","fence":")").append(fence.to_string());
+  text.append(R"(","expiresAtMs":)").append(std::to_string(expires_at_ms)).append("}");
+  return Json::unchecked(std::move(text));
 }
 
 LockOptions lock_options(const Params& params) {
