@@ -8,8 +8,8 @@
 #include <holdfast/sqlite.hpp>
 #include <utility>
 
+#include "arguments/command.hpp"
 #include "arguments/context.hpp"
-#include "arguments/split.hpp"
 #include "arguments/values.hpp"
 #include "terminal/exit_codes.hpp"
 #include "terminal/output.hpp"
@@ -100,8 +100,7 @@ int run(std::vector<std::string> typed) {
   CLI::App app("Fenced locks and tasks for commands and scripts.");
   set_up(app, context);
   try {
-    auto arguments =
-        split_command_line(app, typed, [&context](CLI::App& family) { fill(family, context); });
+    auto arguments = split_command_line(app, typed, [&context](CLI::App& family) { fill(family, context); });
     context.command = std::move(arguments.command);
     context.json = has_json_flag(arguments.ours);  // not the command's arguments
     std::ranges::reverse(arguments.ours);          // the parser takes them from the back

@@ -1,8 +1,16 @@
 #include "arguments/command.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <holdfast/lock_types.hpp>
+#include <optional>
+#include <string_view>
+
+#include "arguments/values.hpp"
+#include "terminal/output.hpp"
 
 namespace holdfast::cli {
+
 namespace {
 
 class FixedUsage : public CLI::Formatter {
@@ -92,6 +100,152 @@ void Command::footer(const std::string& text) {
 
 void Command::action(std::function<int()> run) {
   app_->callback([chosen = chosen_, run = std::move(run)] { *chosen = run; });
+}
+
+namespace {
+
+bool is_option(std::string_view text) noexcept {
+  return text.size() > 1 && text.front() == '-';
+}
+
+std::string path_of(const CLI::App* app) {
+  return app->get_parent() == nullptr ? app->get_name() : path_of(app->get_parent()) + " " + app->get_name();
+}
+
+/// An option of this subcommand or of those above it.
+const CLI::Option* find_option(const CLI::App* app, const std::string& name) {
+  for (; app != nullptr; app = app->get_parent()) {
+    if (const auto* option = app->get_option_no_throw(name)) return option;
+  }
+  return nullptr;
+}
+
+/// The option, of a cluster like -nw the last, if it takes the next argument as its value. Throws UsageError
+/// if there is no such option.
+std::optional<std::string> wants_value(const CLI::App* app, const std::string& text) {
+  const auto takes_value = [app, &text](const std::string& name) {
+    if (const auto* option = find_option(app, name)) return option->get_expected_min() > 0;
+    throw UsageError("unknown option " + quote(text.starts_with("--") ? text : name) + "; see " +
+                     path_of(app) + " --help");
+  };
+  if (text.starts_with("--")) {
+    const auto equals = text.find('=');
+    if (!takes_value(text.substr(0, equals)) || equals != std::string::npos) return std::nullopt;
+    return text;
+  }
+  for (std::size_t i = 1; i < text.size(); ++i) {
+    const auto name = std::string("-") + text[i];
+    if (takes_value(name)) return i + 1 == text.size() ? std::optional(name) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+/// The parser would take the next option, or a `--`, for the value. OPTION=VALUE passes such a value.
+void require_value(const CLI::App* app, const std::string& option, const std::string* next) {
+  const auto missing = [&](const std::string& more) {
+    return UsageError(option + ": its value is missing" + more + "; see " + path_of(app) + " --help");
+  };
+  if (next == nullptr || *next == "--") throw missing("");
+  const auto name = next->substr(0, next->find('='));
+  if (is_option(name) && find_option(app, name) != nullptr) throw missing(", for " + name + " is an option");
+}
+
+bool looks_like_lock_id(const CLI::App* app, const std::string& text) {
+  const auto& name = app->get_name();
+  const bool takes_one = name == "release" || name == "extend" || name == "owns";
+  return takes_one && find_option(app, text) == nullptr && LockId::parse(text).ok();
+}
+
+/// How many arguments come before the command that this subcommand runs; nothing if it runs none.
+std::optional<std::size_t> arguments_before_command(const CLI::App* app) {
+  if (app->get_name() != "run") return std::nullopt;
+  const bool of_task = app->get_parent()->get_name() == "task";
+  return of_task ? 0U : 1U;  // run KEY COMMAND, task run COMMAND
+}
+
+std::string one_of(const CLI::App& app) {
+  std::string names;
+  for (const auto* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names += (names.empty() ? "" : ", ") + sub->get_name();
+  }
+  return names;
+}
+
+CLI::App* find_subcommand(CLI::App& app, const std::string& name) {
+  for (auto* sub : app.get_subcommands([](CLI::App*) { return true; })) {
+    if (sub->get_name() == name) return sub;
+  }
+  return nullptr;
+}
+
+/// Of a positional that takes as many values as there are: tells it how many, now that this is known.
+/// Otherwise the parser would take `[a=1,b=2]` for a list of values and not for one.
+void expect_values(CLI::App& app, std::size_t positionals) {
+  CLI::Option* takes_many = nullptr;
+  std::size_t others = 0;
+  for (auto* option : app.get_options([](CLI::Option* candidate) { return candidate->get_positional(); })) {
+    if (option->get_allow_extra_args()) {
+      takes_many = option;
+    } else {
+      ++others;
+    }
+  }
+  if (takes_many == nullptr || positionals <= others) return;
+  takes_many->expected(static_cast<int>(positionals - others));
+  takes_many->allow_extra_args(false);
+}
+
+}  // namespace
+
+SplitCommandLine split_command_line(CLI::App& app, const std::vector<std::string>& typed,
+                                    const std::function<void(CLI::App&)>& enter) {
+  SplitCommandLine result;
+  CLI::App* at = &app;
+  std::vector<std::string> positional;  // moved behind a `--` of our own, where nothing is an option
+  bool only_positional = false;
+  for (std::size_t i = 0; i < typed.size(); ++i) {
+    const auto& text = typed[i];
+    const auto before_command = arguments_before_command(at);
+    if (text == "--" && !only_positional) {
+      only_positional = true;
+      continue;
+    }
+    if (!only_positional && is_option(text) && !looks_like_lock_id(at, text)) {
+      result.ours.push_back(text);
+      if (const auto option = wants_value(at, text)) {
+        require_value(at, *option, i + 1 < typed.size() ? &typed[i + 1] : nullptr);
+        result.ours.push_back(typed[++i]);
+      }
+      continue;
+    }
+    const bool has_subcommands = !at->get_subcommands([](CLI::App*) { return true; }).empty();
+    if (has_subcommands && !only_positional) {
+      auto* sub = find_subcommand(*at, text);
+      if (sub == nullptr) {
+        // A URL that was typed without --url may hold a password.
+        const auto shown = text.find('@') == std::string::npos ? quote(text) : "(a URL? write --url URL)";
+        throw UsageError("unknown command " + shown + "; " + path_of(at) + " has: " + one_of(*at) +
+                         ". Try: " + path_of(at) + " --help");
+      }
+      if (at == &app) enter(*sub);
+      at = sub;
+      result.ours.push_back(text);
+      continue;
+    }
+    if (before_command && positional.size() == *before_command) {
+      // `run -- KEY -- COMMAND` is fine too: the second `--` is still ours, a third is the command's.
+      const bool marked = text == "--" && *before_command > 0;
+      result.command.assign(typed.begin() + static_cast<std::ptrdiff_t>(i + (marked ? 1 : 0)), typed.end());
+      break;
+    }
+    positional.push_back(text);
+  }
+  if (!positional.empty()) {
+    expect_values(*at, positional.size());
+    result.ours.emplace_back("--");
+    result.ours.insert(result.ours.end(), positional.begin(), positional.end());
+  }
+  return result;
 }
 
 }  // namespace holdfast::cli

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "arguments/values.hpp"
-#include "terminal/text.hpp"
+#include "terminal/output.hpp"
 
 namespace holdfast::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "rpc/json/text.hpp"
-#include "terminal/text.hpp"
+#include "terminal/output.hpp"
 
 namespace holdfast::cli {
 namespace {

@@ -1,7 +1,6 @@
 #include <holdfast/holdfast.hpp>
 #include <nlohmann/json.hpp>
 
-#include "arguments/lock_id.hpp"
 #include "arguments/values.hpp"
 #include "lock/lock.hpp"
 #include "rpc/json/records.hpp"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "process/descendants.hpp"
-#include "process/signals.hpp"
+#include "process/job_control.hpp"
 #include "rpc/posix/descriptor.hpp"
 
 namespace holdfast::cli {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "arguments/context.hpp"
-#include "process/signals.hpp"
+#include "process/job_control.hpp"
 #include "rpc/transport/server.hpp"
 #include "rpc/transport/unix_socket.hpp"
 #include "terminal/exit_codes.hpp"

@@ -9,7 +9,7 @@
 #include <holdfast/lock_types.hpp>
 
 #include "arguments/values.hpp"
-#include "process/controlling_terminal.hpp"
+#include "process/job_control.hpp"
 #include "rpc/posix/descriptor.hpp"
 #include "terminal/exit_codes.hpp"
 #include "terminal/output.hpp"
@@ -138,7 +138,7 @@ void EndReport::loss(const CommandEnd& end, std::optional<LossReason> reason, na
                               held + times_.grace + times_.margin + milliseconds(100) >= times_.max_hold);
   std::string why = "its lease could not be renewed in time (";
   why += end.renewal_error ? printable(end.renewal_error->what())
-                              : "the store did not answer, or this process was suspended";
+                           : "the store did not answer, or this process was suspended";
   why += ")";
   if (held_too_long) {
     why = "it was held for the --max-hold of " + describe(times_.max_hold);

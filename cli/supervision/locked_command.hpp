@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "acquire/acquire.hpp"
+#include "process/job_control.hpp"
 #include "process/keeper.hpp"
-#include "process/signals.hpp"
 #include "supervision/supervisor.hpp"
 
 namespace holdfast::cli {

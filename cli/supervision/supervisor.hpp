@@ -9,10 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "process/controlling_terminal.hpp"
 #include "process/descendants.hpp"
+#include "process/job_control.hpp"
 #include "process/keeper.hpp"
-#include "process/signals.hpp"
 
 namespace holdfast::cli {
 

@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include "arguments/values.hpp"
-#include "terminal/text.hpp"
+#include "terminal/output.hpp"
 
 namespace holdfast::cli {
 namespace {

@@ -3,7 +3,6 @@
 
 #include "arguments/values.hpp"
 #include "task/access.hpp"
-#include "task/output.hpp"
 #include "task/task.hpp"
 #include "terminal/exit_codes.hpp"
 #include "terminal/output.hpp"

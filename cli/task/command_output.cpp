@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <climits>
 
-#include "process/signals.hpp"
+#include "process/job_control.hpp"
 #include "rpc/posix/descriptor.hpp"
 
 namespace holdfast::cli {

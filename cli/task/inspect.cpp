@@ -1,13 +1,111 @@
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+
 #include "arguments/values.hpp"
 #include "task/access.hpp"
-#include "task/output.hpp"
 #include "task/task.hpp"
 #include "terminal/exit_codes.hpp"
 #include "terminal/output.hpp"
-#include "terminal/progress_line.hpp"
 
 namespace holdfast::cli {
+
 namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::string_view clear_line = "\r\x1b[K";
+
+void write_out(std::string_view text) noexcept {
+  [[maybe_unused]] const auto n = write(STDERR_FILENO, text.data(), text.size());
+}
+
+/// A line that wraps could not be drawn over.
+std::string cut_to_terminal(std::string text) {
+  winsize size{};
+  const std::size_t columns =
+      ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
+  std::size_t column = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if ((static_cast<unsigned char>(text[i]) & 0xC0) == 0x80) continue;  // within a character
+    if (++column >= columns) {
+      text.resize(i);
+      break;
+    }
+  }
+  return text;
+}
+
+/// A line on stderr that is drawn over and over: a text and the time since construction. Only on a terminal;
+/// elsewhere it does nothing. The destructor clears the line.
+class ProgressLine {
+ public:
+  ProgressLine();
+  ~ProgressLine();
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  /// From any thread. `text` must be printable.
+  void show(std::string text);
+
+ private:
+  void keep_drawing();
+  void draw() const;
+
+  std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string text_;
+  bool new_text_ = false;
+  bool end_ = false;
+  std::thread thread_;
+};
+
+ProgressLine::ProgressLine() {
+  if (isatty(STDERR_FILENO) == 1) thread_ = std::thread([this] { keep_drawing(); });
+}
+
+ProgressLine::~ProgressLine() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    end_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+  write_out(clear_line);
+}
+
+void ProgressLine::show(std::string text) {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    text_ = std::move(text);
+    new_text_ = true;
+  }
+  changed_.notify_one();
+}
+
+void ProgressLine::keep_drawing() {
+  std::unique_lock lock(mutex_);
+  while (!end_) {
+    if (!text_.empty()) draw();
+    new_text_ = false;
+    changed_.wait_for(lock, std::chrono::seconds(1), [this] { return end_ || new_text_; });
+  }
+}
+
+void ProgressLine::draw() const {
+  const auto elapsed = std::chrono::floor<std::chrono::seconds>(std::chrono::steady_clock::now() - since_);
+  write_out(std::string(clear_line) + cut_to_terminal(text_ + "  (" + describe(milliseconds(elapsed)) + ")"));
+}
 
 int get(const Context& context, const TaskArgument& task) {
   print_task(context, open_tasks(context).tasks.get(task.owner.name, task.id));

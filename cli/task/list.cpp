@@ -5,7 +5,6 @@
 #include "arguments/values.hpp"
 #include "rpc/json/records.hpp"
 #include "task/access.hpp"
-#include "task/output.hpp"
 #include "task/task.hpp"
 #include "terminal/exit_codes.hpp"
 #include "terminal/output.hpp"

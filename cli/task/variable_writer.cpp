@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "arguments/values.hpp"
-#include "process/signals.hpp"
+#include "process/job_control.hpp"
 #include "rpc/json/text.hpp"
-#include "terminal/text.hpp"
+#include "terminal/output.hpp"
 
 namespace holdfast::cli {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "terminal/text.hpp"
+#include "terminal/output.hpp"
 
 namespace holdfast::cli {
 namespace {

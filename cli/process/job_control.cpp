@@ -1,5 +1,6 @@
-#include "process/signals.hpp"
+#include "process/job_control.hpp"
 
+#include <fcntl.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -88,6 +89,33 @@ void stop_by(int signal, bool whole_group) noexcept {
   // Unblocked in this thread alone, so that this call does not return before the process is continued.
   pthread_sigmask(SIG_UNBLOCK, &only, &before);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+using posix::Descriptor;
+
+std::optional<ControllingTerminal> ControllingTerminal::open() {
+  Descriptor fd(::open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC));
+  if (!fd) return std::nullopt;
+  return ControllingTerminal(std::move(fd));
+}
+
+ControllingTerminal::ControllingTerminal(Descriptor fd) noexcept : fd_(std::move(fd)) {
+  termios modes{};
+  if (tcgetattr(fd_.get(), &modes) == 0) modes_ = modes;
+}
+
+pid_t ControllingTerminal::foreground() const noexcept {
+  return tcgetpgrp(fd_.get());
+}
+
+bool ControllingTerminal::give_to(pid_t group) const noexcept {
+  const BlockedSignals blocked(signal_set({SIGTTOU}));
+  return tcsetpgrp(fd_.get(), group) == 0;
+}
+
+void ControllingTerminal::restore_modes() const noexcept {
+  const BlockedSignals blocked(signal_set({SIGTTOU}));
+  if (modes_) tcsetattr(fd_.get(), TCSADRAIN, &*modes_);
 }
 
 }  // namespace holdfast::cli
