@@ -95,8 +95,8 @@ class RedisServer {
   pid_t pid_ = -1;
 };
 
-/// Why there can be no RedisServer here; empty if there can. Under HOLDFAST_REQUIRE_ALL=1 a reason is thrown: a
-/// test failure. A test says `if (auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;`.
+/// Why there can be no RedisServer here; empty if there can. Under HOLDFAST_REQUIRE_ALL=1 a reason is thrown:
+/// a test failure. A test says `if (auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;`.
 [[nodiscard]] std::string redis_missing();
 
 /// One server for all tests of this program that need nothing but a prefix of their own: the one that
