@@ -2,9 +2,11 @@
 
 #include <holdfast/owned.hpp>
 #include <holdfast/result.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 // Where the compiler can, it warns of a view that outlives what it was made from.
 #if defined(__clang__)
@@ -17,15 +19,15 @@ namespace holdfast {
 
 class JsonView;
 
-/// JSON as text that is known to be valid. The library's own parser is not part of its interface;
-/// <holdfast/nlohmann.hpp> converts for those who use that one.
+/// JSON as text that is known to be valid. members_of and elements_of take it apart; <holdfast/nlohmann.hpp>
+/// converts for those who use that library.
 class Json {
  public:
   /// null
   Json() = default;
   explicit Json(JsonView view);
   /// Any JSON value, kept as it is written but for space around it. InvalidArgument, naming the place, if it
-  /// is none; duplicate names in an object keep the last.
+  /// is none; of members with one name the last counts.
   [[nodiscard]] static Result<Json> parse(std::string_view text);
   /// A JSON string of this text, which must be UTF-8: InvalidArgument otherwise.
   [[nodiscard]] static Result<Json> string(std::string_view text);
@@ -59,6 +61,21 @@ class JsonView {
 };
 
 inline Json::Json(JsonView view) : text_(view.str()) {}
+
+/// A member of an object. The value is JSON as it is written, and points into the object.
+struct JsonMember {
+  std::string name;
+  std::string_view value;
+};
+/// Returns the members of an object in their order, those with one name all; nothing if it is no object.
+/// Takes one pass, however deep the values are nested.
+[[nodiscard]] std::vector<JsonMember> members_of(const Json& object);
+std::vector<JsonMember> members_of(Json&& object) = delete;
+/// Returns the elements of an array as they are written, likewise.
+[[nodiscard]] std::vector<std::string_view> elements_of(const Json& array);
+std::vector<std::string_view> elements_of(Json&& array) = delete;
+/// Returns the text of a value that is a string; nothing if it is something else.
+[[nodiscard]] std::optional<std::string> string_in(std::string_view json);
 
 template <>
 struct detail::OwnedArgument<JsonView> {

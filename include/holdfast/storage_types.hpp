@@ -38,6 +38,11 @@ class RecordData {
   /// The times come from the text: `expiresAt` and `task.createdAt`, RFC 3339; absent or unparseable means
   /// none. InvalidArgument if it is not UTF-8 or over max_bytes.
   [[nodiscard]] static Result<RecordData> parse(std::string text);
+  /// Of text that is known to be such, and to contain these times; nobody checks.
+  [[nodiscard]] static RecordData unchecked(std::string text, std::optional<std::int64_t> expires_at_ms,
+                                            std::int64_t created_at_ms) noexcept {
+    return {std::move(text), expires_at_ms, created_at_ms};
+  }
 
   [[nodiscard]] const std::string& text() const& noexcept { return text_; }
   [[nodiscard]] std::string text() && noexcept { return std::move(text_); }

@@ -41,12 +41,6 @@ void append_escaped(std::string& out, std::string_view json_string) {
   }
 }
 
-std::string_view without_space_around(std::string_view json) noexcept {
-  while (!json.empty() && is_space(json.front())) json.remove_prefix(1);
-  while (!json.empty() && is_space(json.back())) json.remove_suffix(1);
-  return json;
-}
-
 /// Passes strings on whole and escaped, and everything else but space to `punctuation`, a character at a
 /// time.
 template <class Punctuation>
@@ -72,10 +66,6 @@ std::size_t end_of_string(std::string_view json, std::size_t start) noexcept {
   std::size_t at = start + 1;
   while (at < json.size() && json[at] != '"') at += json[at] == '\\' ? 2 : 1;
   return at + 1;
-}
-
-std::string unescaped(std::string_view json_string) {
-  return nlohmann::json::parse(json_string).get<std::string>();
 }
 
 std::size_t bidi_control(std::string_view text) noexcept {
@@ -106,51 +96,6 @@ std::string array_of(const std::vector<std::string>& elements) {
     array += element;
   }
   return array + "]";
-}
-
-std::vector<std::string_view> elements_of(const Json& array) {
-  const std::string_view json = array.str();
-  std::vector<std::string_view> elements;
-  std::size_t start = 1;
-  std::size_t depth = 0;
-  const auto finish_element = [&](std::size_t end) {
-    const auto element = without_space_around(json.substr(start, end - start));
-    if (!element.empty()) elements.push_back(element);  // nothing between the brackets
-    start = end + 1;
-  };
-  for (std::size_t at = 0; at < json.size(); ++at) {
-    switch (json[at]) {
-      case '"':
-        at = end_of_string(json, at) - 1;
-        break;
-      case ',':
-        if (depth == 1) finish_element(at);
-        break;
-      case '{':
-      case '[':
-        ++depth;
-        break;
-      case '}':
-      case ']':
-        if (depth == 1) finish_element(at);
-        --depth;
-        break;
-      default:
-        break;
-    }
-  }
-  return elements;
-}
-
-std::vector<JsonMember> members_of(const Json& object) {
-  std::vector<JsonMember> members;
-  // Between its commas, an object is cut as an array is.
-  for (const auto member : elements_of(object)) {
-    const auto name_end = end_of_string(member, 0);
-    const auto value = member.substr(member.find(':', name_end) + 1);
-    members.push_back({unescaped(member.substr(0, name_end)), without_space_around(value)});
-  }
-  return members;
 }
 
 std::string on_one_line(std::string_view json) {

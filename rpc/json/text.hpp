@@ -12,7 +12,8 @@ namespace holdfast::rpc {
 
 // JSON that comes from users stays text: it may be nested as deep as its length allows, where the JSON
 // library prints by recursion, and have as many members, where its ordered objects search all of them for
-// each. The functions here go through the text once.
+// each. The functions here go through the text once. <holdfast/json.hpp> checks it and takes it apart.
+using holdfast::members_of;
 
 /// Builds an object member by member, in this order.
 class JsonObject {
@@ -28,8 +29,6 @@ class JsonObject {
 [[nodiscard]] inline bool is_string(std::string_view json) noexcept {
   return json.starts_with('"');
 }
-/// Returns the value of a JSON string.
-[[nodiscard]] std::string unescaped(std::string_view json_string);
 /// Returns the index past the end of the string that begins at `start`, in valid JSON.
 [[nodiscard]] std::size_t end_of_string(std::string_view json, std::size_t start) noexcept;
 /// Prints an object of the library's own making. Bytes that are not UTF-8 are replaced: messages of a server
@@ -38,17 +37,6 @@ class JsonObject {
 
 /// Builds an array of elements that are JSON.
 [[nodiscard]] std::string array_of(const std::vector<std::string>& elements);
-
-struct JsonMember {
-  std::string name;
-  std::string_view value;  ///< as written
-};
-/// Returns the members of an object in their order, duplicates included. The values point into `object`.
-[[nodiscard]] std::vector<JsonMember> members_of(const Json& object);
-std::vector<JsonMember> members_of(Json&& object) = delete;
-/// Returns the elements of an array as written. They point into it.
-[[nodiscard]] std::vector<std::string_view> elements_of(const Json& array);
-std::vector<std::string_view> elements_of(Json&& array) = delete;
 
 /// Returns the length in bytes of the bidirectional control character at the front of UTF-8 text, or 0. These
 /// characters make a terminal show what follows in another order, so that a key can look like another one.

@@ -48,10 +48,11 @@ Parsed parse_one(const Json& message) {
     return not_a_request(std::move(why), std::string(id.value_or("null")));
   };
   if (version != "\"2.0\"") return refused("jsonrpc: must be \"2.0\"");
-  if (!method || !is_string(*method)) return refused("method: must be a string, such as \"lock.acquire\"");
+  const auto called = method ? string_in(*method) : std::nullopt;
+  if (!called) return refused("method: must be a string, such as \"lock.acquire\"");
   if (params && params->front() != '{' && params->front() != '[') return refused("params: must be an object");
 
-  Request request{.method = unescaped(*method)};
+  Request request{.method = *called};
   if (id) request.id = std::string(*id);
   if (params && !is_empty_array(*params)) request.params = Json::unchecked(std::string(*params));
   return request;
@@ -59,9 +60,7 @@ Parsed parse_one(const Json& message) {
 
 Refusal not_json(const Error& error) {
   auto why = error.message();
-  // The parser's message repeats what it read last, which may be most of the line.
-  constexpr std::size_t enough = 200;
-  if (const auto& cause = error.cause(); !cause.empty()) why += " (" + cause.substr(0, enough) + ")";
+  if (const auto& cause = error.cause(); !cause.empty()) why += " (" + cause + ")";
   return {.failure = {.code = parse_error, .message = std::move(why)}};
 }
 
@@ -109,7 +108,7 @@ std::string without_huge_numbers(std::string text) {
       at = end_of_string(text, at);
     } else if (text[at] == '-' || (text[at] >= '0' && text[at] <= '9')) {
       const auto length = std::min(text.find_first_not_of(of_numbers, at), text.size()) - at;
-      if (length > 2 && !nlohmann::json::accept(std::string_view(text).substr(at, length))) {
+      if (length > 2 && !Json::parse(std::string_view(text).substr(at, length))) {
         text.replace(at, length, "0." + std::string(length - 2, '0'));
       }
       at += length;
@@ -232,7 +231,8 @@ Refusal refusal_of_long_line(std::size_t limit) {
 
 std::string comparable_id(std::string_view id) {
   // Numbers as written: two large ones may be one double.
-  return is_string(id) ? nlohmann::json::parse(id).dump() : std::string(id);
+  const auto text = string_in(id);
+  return text ? Json::string(*text).value_or_throw().str() : std::string(id);
 }
 
 std::string answer(std::string_view id, const Json& result) {

@@ -30,11 +30,10 @@ std::optional<std::uint64_t> whole_number(std::string_view json, Beyond beyond =
 
 std::optional<Fence> fence_of(std::string_view json) {
   std::optional<std::uint64_t> value;
-  if (is_string(json)) {
-    const auto digits = unescaped(json);
-    const auto* const end = digits.data() + digits.size();
+  if (const auto digits = string_in(json)) {
+    const auto* const end = digits->data() + digits->size();
     std::uint64_t parsed = 0;
-    const auto [stopped_at, error] = std::from_chars(digits.data(), end, parsed);
+    const auto [stopped_at, error] = std::from_chars(digits->data(), end, parsed);
     if (error == std::errc{} && stopped_at == end) value = parsed;
   } else {
     value = whole_number(json);
@@ -128,7 +127,7 @@ const std::string& Params::value(std::string_view name) const {
 }
 
 std::string Params::text(std::string_view name) const {
-  return unescaped(value(name));
+  return string_in(value(name)).value();
 }
 
 std::chrono::milliseconds Params::milliseconds(std::string_view name) const {

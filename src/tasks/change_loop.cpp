@@ -45,25 +45,29 @@ ChangeLoop::Action ChangeLoop::resume(const Result<std::optional<StoredRecord>>&
     const auto tell = [this](const auto& why) { return refusal(why, "the task " + id_); };
     return Finished{std::visit(tell, *refused)};
   }
-  if (!first_) {
-    first_ = *record;
-  } else if (change_.still_meant && !change_.still_meant(*first_, *record)) {
-    return Finished{Error(ErrorCode::ConcurrentChange,
-                          "somebody else changed the task " + id_ + " meanwhile; read it, and decide again")};
+  if (change_.still_meant) {
+    if (!first_) first_ = *record;
+    if (!change_.still_meant(*first_, *record)) {
+      return Finished{Error(ErrorCode::ConcurrentChange, "somebody else changed the task " + id_ +
+                                                             " meanwhile; read it, and decide again")};
+    }
   }
-  edited_ = *std::move(record);
-  if (auto applied = change_.apply(*edited_); !applied) return Finished{applied.error()};
-  edited_->touch(now_ms);
-  guarded_by_ = (*answer)->guarded_by;
-  return Write{.data = edited_->text(),
-               .expected = {.version = (*answer)->version, .incarnation = (*answer)->incarnation}};
+  if (auto applied = change_.apply(*record); !applied) return Finished{applied.error()};
+  record->touch(now_ms);
+  edited_ = record->task((*answer)->version, (*answer)->incarnation, (*answer)->guarded_by);
+  auto data = record_data(edited_);
+  if (!data) return Finished{data.error()};
+  return Write{.data = *std::move(data),
+               .expected = {.version = edited_.version, .incarnation = edited_.incarnation}};
 }
 
 ChangeLoop::Action ChangeLoop::resume(const Result<PutOutcome>& answer) {
   if (!answer) return Finished{answer.error()};
   if (const auto* written = std::get_if<Written>(&*answer)) {
-    Result<Task> task = edited_->task(written->version, written->incarnation, fence_ ? fence_ : guarded_by_);
-    return Finished{std::move(task)};
+    edited_.version = written->version;
+    edited_.incarnation = written->incarnation;
+    if (fence_) edited_.guarded_by = fence_;
+    return Finished{std::move(edited_)};
   }
   const auto what = "the task " + id_;
   if (const auto* stale = std::get_if<StaleFence>(&*answer)) return Finished{refusal(*stale, what)};

@@ -24,7 +24,7 @@ class ChangeLoop {
  public:
   struct Read {};
   struct Write {
-    std::string data;
+    RecordData data;
     ExpectedVersion expected;
   };
   struct Finished {
@@ -56,8 +56,8 @@ class ChangeLoop {
   std::optional<FencingToken> fence_;
   std::string incarnation_;
   int attempts_ = 0;
-  std::optional<TaskRecord> first_, edited_;
-  std::optional<FencingToken> guarded_by_;
+  std::optional<TaskRecord> first_;  ///< where `still_meant` asks for it
+  Task edited_;                      ///< as it will be if the write succeeds
 };
 
 /// The incarnation, or nothing if it is that of a record of other software, which does not last: the digest

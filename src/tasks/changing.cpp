@@ -4,7 +4,6 @@
 #include "tasks/address.hpp"
 #include "tasks/change_loop.hpp"
 #include "tasks/creation.hpp"
-#include "tasks/data.hpp"
 #include "tasks/limits.hpp"
 #include "tasks/operations.hpp"
 #include "tasks/refusals.hpp"
@@ -31,10 +30,8 @@ Op<Task> change(Call call, Address task, Change what) {
   for (;;) {
     if (auto* finished = std::get_if<ChangeLoop::Finished>(&action)) co_return std::move(finished->result);
     if (auto* write = std::get_if<ChangeLoop::Write>(&action)) {
-      auto data = record_data(std::move(write->data));
-      if (!data) co_return data.error();
       PutRecord request{.key = task.key,
-                        .data = *std::move(data),
+                        .data = std::move(write->data),
                         .expected = std::move(write->expected),
                         .fence = call.fence};
       const auto outcome = co_await call.ask(std::move(request));

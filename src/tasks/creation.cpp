@@ -8,9 +8,8 @@
 #include "core/utf8.hpp"
 #include "core/uuid.hpp"
 #include "os/random.hpp"
-#include "tasks/canonical_json.hpp"
 #include "tasks/change_loop.hpp"
-#include "tasks/data.hpp"
+#include "tasks/json_forms.hpp"
 #include "tasks/limits.hpp"
 #include "tasks/owner.hpp"
 
@@ -78,10 +77,8 @@ Result<Members> first_variables(const NewTask& task, const TaskOptions& options)
   if (task.variables.is_null()) return Members();
   auto variables = checked_variables(Json(task.variables), options);
   if (!variables) return variables.error();
-  Members kept;  // null is how a variable is deleted, so none begins with it
-  for (const auto& [name, value] : variables->all()) {
-    if (value != "null") kept.set(name, value);
-  }
+  Members kept;
+  kept.merge(*variables);  // null is how a variable is deleted, so none begins with it
   if (auto checked = check_size(kept, options); !checked) return checked.error();
   return kept;
 }
@@ -109,19 +106,19 @@ Result<Creation> Creation::prepare(const std::string& owner, const NewTask& task
     if (!digest) return digest.error();
     origin = *std::move(digest);
   }
-  auto record = TaskRecord::begin({.id = *std::move(id),
-                                   .owner = owner,
-                                   .method = std::string(task.method),
-                                   .now_ms = now_ms,
-                                   .ttl = *ttl,
-                                   .poll_interval = poll_interval,
-                                   .variables = *std::move(variables)});
-  return Creation(*std::move(key), std::move(record), std::move(origin), options.max_tasks_per_owner,
+  const auto record = TaskRecord::begin({.id = *std::move(id),
+                                         .owner = owner,
+                                         .method = std::string(task.method),
+                                         .now_ms = now_ms,
+                                         .ttl = *ttl,
+                                         .poll_interval = poll_interval,
+                                         .variables = *std::move(variables)});
+  return Creation(*std::move(key), record.task(0, {}, {}), std::move(origin), options.max_tasks_per_owner,
                   std::string(task.request_key));
 }
 
 Result<CreateRecord> Creation::request(std::optional<FencingToken> fence) const {
-  auto data = record_data(record_.text());
+  auto data = record_data(task_);
   if (!data) return data.error();
   return CreateRecord{.key = key_,
                       .data = *std::move(data),
@@ -132,7 +129,11 @@ Result<CreateRecord> Creation::request(std::optional<FencingToken> fence) const 
 
 Result<Task> Creation::result(const CreateOutcome& outcome, const std::optional<FencingToken>& fence) const {
   if (const auto* written = std::get_if<Written>(&outcome)) {
-    return record_.task(written->version, written->incarnation, fence);
+    auto task = task_;
+    task.version = written->version;
+    task.incarnation = written->incarnation;
+    task.guarded_by = fence;
+    return task;
   }
   if (const auto* full = std::get_if<QuotaReached>(&outcome)) {
     return Error(ErrorCode::QuotaExceeded,
@@ -145,7 +146,7 @@ Result<Task> Creation::result(const CreateOutcome& outcome, const std::optional<
     return Error(ErrorCode::RequestKeyConflict, "another task was asked for under the request key " +
                                                     request_key_ + "; use a new key for a new request");
   }
-  const auto existing = record_of(there, key_.task(), record_.owner());
+  const auto existing = record_of(there, key_.task(), task_.owner);
   if (!existing) return existing.error();
   return existing->task(there.version, there.incarnation, there.guarded_by);
 }

@@ -22,15 +22,15 @@ class Creation {
                                     const std::optional<FencingToken>& fence) const;
 
  private:
-  Creation(RecordKey key, TaskRecord record, std::string origin, std::size_t quota, std::string request_key)
+  Creation(RecordKey key, Task task, std::string origin, std::size_t quota, std::string request_key)
       : key_(std::move(key)),
-        record_(std::move(record)),
+        task_(std::move(task)),
         origin_(std::move(origin)),
         quota_(quota),
         request_key_(std::move(request_key)) {}
 
   RecordKey key_;
-  TaskRecord record_;
+  Task task_;  ///< as it will be, but for its version
   std::string origin_;
   std::size_t quota_;
   std::string request_key_;

@@ -1,5 +1,4 @@
 #include <holdfast/fenced_register.hpp>
-#include <nlohmann/json.hpp>
 
 #include "tasks/call.hpp"
 #include "tasks/cursor.hpp"
@@ -34,11 +33,12 @@ RecordData wrapped(std::string_view text) {
 }
 
 Value value_of(const StoredRecord& stored) {
-  const auto text = nlohmann::json::parse(stored.data, nullptr, false);
-  if (!text.is_string() || !stored.guarded_by) {
+  const auto json = Json::parse(stored.data);
+  auto text = json ? string_in(json->str()) : std::nullopt;
+  if (!text || !stored.guarded_by) {
     throw Error(ErrorCode::Internal, "what is stored under this register's name is none; it is left alone");
   }
-  return {.text = text.get<std::string>(), .version = stored.version, .written_by = *stored.guarded_by};
+  return {.text = *std::move(text), .version = stored.version, .written_by = *stored.guarded_by};
 }
 
 /// InvalidArgument if the guard is empty.

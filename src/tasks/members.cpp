@@ -1,133 +1,146 @@
 #include "tasks/members.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <functional>
+#include <numeric>
 
 namespace holdfast::tasks {
 namespace {
 
-constexpr std::string_view space = " \t\r\n";
-
-/// Walks over valid JSON. Not recursive.
-class Walker {
- public:
-  explicit Walker(std::string_view json) noexcept : rest_(json) {}
-
-  void skip_space() noexcept { rest_.remove_prefix(std::min(rest_.find_first_not_of(space), rest_.size())); }
-  [[nodiscard]] char next() const noexcept { return rest_.front(); }
-  void skip_one() noexcept { rest_.remove_prefix(1); }
-  /// Requires that a value begins here.
-  [[nodiscard]] std::string_view take_value() noexcept {
-    std::size_t end = 0;
-    std::size_t open = 0;
-    do {
-      const char c = rest_[end];
-      if (c == '"') {
-        end = end_of_string(end);
-        continue;
-      }
-      if (c == '{' || c == '[') ++open;
-      if (c == '}' || c == ']') --open;
-      ++end;
-      if (open == 0 && c != '}' && c != ']') {  // a number or a word
-        end = std::min(rest_.find_first_of(",]} \t\r\n", end), rest_.size());
-      }
-    } while (open > 0);
-    const auto value = rest_.substr(0, end);
-    rest_.remove_prefix(end);
-    return value;
-  }
-
- private:
-  /// Where it ends that begins here.
-  [[nodiscard]] std::size_t end_of_string(std::size_t at) const noexcept {
-    for (++at; rest_[at] != '"'; ++at) {
-      if (rest_[at] == '\\') ++at;
-    }
-    return at + 1;
-  }
-
-  std::string_view rest_;
-};
-
-/// Of a JSON string.
-std::string unquoted(std::string_view literal) {
-  const auto inside = literal.substr(1, literal.size() - 2);
-  if (inside.find('\\') == std::string_view::npos) return std::string(inside);
-  return nlohmann::json::parse(literal).get<std::string>();
+/// With the bytes of its name in compact form; reads the value.
+Members::Member take_member(core::JsonScanner& scanner, std::string name, std::size_t name_bytes) {
+  const auto value = scanner.take_value();
+  return {.name = std::move(name),
+          .value = std::string(value.text),
+          .measure = value.measure,
+          .compact_bytes = name_bytes + 1 + value.measure.compact_bytes};
 }
 
 }  // namespace
 
-std::string json_string(std::string_view text) {
-  return nlohmann::json(text).dump();
+void add_member(std::string& object, std::string_view name, std::string_view value) {
+  if (object.size() > 1) object += ',';
+  core::append_json_string(object, name);
+  object += ':';
+  object += value;
 }
 
 Members Members::of(const Json& object) {
-  Members members;
-  Walker walker(object.str());
-  walker.skip_one();
-  for (;;) {
-    walker.skip_space();
-    if (walker.next() == '}') return members;
-    if (walker.next() == ',') {
-      walker.skip_one();
-      continue;
+  core::JsonScanner scanner(object.str());
+  scanner.next();
+  return read(scanner);
+}
+
+Members Members::read(core::JsonScanner& scanner, const std::function<bool(std::string_view)>& nested) {
+  Members read;
+  auto& members = read.members_;
+  scanner.for_each_member([&] {
+    const auto name_bytes = scanner.compact_bytes();
+    auto name = scanner.text();
+    if (!nested || !nested(name)) members.push_back(take_member(scanner, std::move(name), name_bytes));
+  });
+  Places sorted(members.size());
+  std::iota(sorted.begin(), sorted.end(), 0U);
+  std::ranges::sort(sorted, [&members](std::uint32_t a, std::uint32_t b) {
+    const auto order = members[a].name <=> members[b].name;
+    return order != 0 ? order < 0 : a < b;
+  });
+  auto& by_name = read.by_name_;
+  by_name.reserve(members.size());
+  for (const auto at : sorted) {
+    if (!by_name.empty() && members[by_name.back()].name == members[at].name) {
+      std::swap(members[by_name.back()], members[at]);
+      members[at].value.clear();
+    } else {
+      by_name.push_back(at);
     }
-    const auto name = unquoted(walker.take_value());
-    walker.skip_space();
-    walker.skip_one();  // the colon
-    walker.skip_space();
-    members.set(name, std::string(walker.take_value()));
   }
+  return read;
+}
+
+std::optional<std::size_t> Members::place_of(std::string_view name, std::size_t known) const {
+  const auto places = std::span(by_name_).first(known);
+  const auto place = std::ranges::lower_bound(places, name, std::less(), name_at());
+  if (place == places.end() || members_[*place].name != name) return std::nullopt;
+  return static_cast<std::size_t>(place - places.begin());
 }
 
 const std::string* Members::find(std::string_view name) const {
-  const auto at = places_.find(name);
-  if (at == places_.end() || members_[at->second].value.empty()) return nullptr;
-  return &members_[at->second].value;
+  const auto place = place_of(name, by_name_.size());
+  const auto* const value = place ? &members_[by_name_[*place]].value : nullptr;
+  return value == nullptr || value->empty() ? nullptr : value;
 }
 
 std::optional<std::string> Members::string(std::string_view name) const {
-  const auto* value = find(name);
-  if (value == nullptr || value->front() != '"') return std::nullopt;
-  return unquoted(*value);
+  const auto* const value = find(name);
+  return value == nullptr ? std::nullopt : string_in(*value);
+}
+
+void Members::put(std::vector<Member> changes) {
+  const auto known = by_name_.size();
+  for (auto& change : changes) {
+    const auto place = place_of(change.name, known);
+    if (place && !members_[by_name_[*place]].value.empty()) {
+      members_[by_name_[*place]] = std::move(change);
+      continue;
+    }
+    const auto at_the_end = static_cast<std::uint32_t>(members_.size());
+    (place ? by_name_[*place] : by_name_.emplace_back()) = at_the_end;
+    members_.push_back(std::move(change));
+  }
+  const auto added = by_name_.begin() + static_cast<std::ptrdiff_t>(known);
+  std::ranges::sort(added, by_name_.end(), std::less(), name_at());
+  std::ranges::inplace_merge(by_name_, added, std::less(), name_at());
 }
 
 void Members::set(std::string_view name, std::string value) {
-  const auto at = places_.find(name);
-  if (at != places_.end()) {
-    members_[at->second].value = std::move(value);
-    return;
-  }
-  places_.emplace(name, members_.size());
-  members_.push_back({.name = std::string(name), .value = std::move(value)});
+  const auto measure = core::measure(value);
+  const auto bytes = json_string(name).size() + 1 + measure.compact_bytes;
+  put({{.name = std::string(name), .value = std::move(value), .measure = measure, .compact_bytes = bytes}});
 }
 
 void Members::erase(std::string_view name) {
-  const auto at = places_.find(name);
-  if (at == places_.end()) return;
-  members_[at->second].value.clear();
-  places_.erase(at);
+  if (const auto place = place_of(name, by_name_.size())) members_[by_name_[*place]].value.clear();
+}
+
+void Members::merge(const Members& changes) {
+  std::vector<Member> kept;
+  for (const auto& change : changes.members_) {
+    if (change.value == "null") {
+      erase(change.name);
+    } else if (!change.value.empty()) {
+      kept.push_back(change);
+    }
+  }
+  put(std::move(kept));
 }
 
 std::string Members::text(std::span<const std::string_view> first) const {
   std::string text = "{";
-  const auto add = [&text](std::string_view name, const std::string& value) {
-    if (text.size() > 1) text += ',';
-    text += json_string(name);
-    text += ':';
-    text += value;
-  };
-  for (const auto name : first) {
-    if (const auto* value = find(name)) add(name, *value);
+  add_named(text, first);
+  add_others(text, first);
+  text += '}';
+  return text;
+}
+
+void Members::add_named(std::string& object, std::span<const std::string_view> names) const {
+  for (const auto name : names) {
+    if (const auto* const value = find(name)) add_member(object, name, *value);
   }
+}
+
+void Members::add_others(std::string& object, std::span<const std::string_view> names) const {
   for (const auto& member : members_) {
-    if (!member.value.empty() && std::ranges::find(first, member.name) == first.end()) {
-      add(member.name, member.value);
+    if (!member.value.empty() && std::ranges::find(names, member.name) == names.end()) {
+      add_member(object, member.name, member.value);
     }
   }
-  return text + '}';
+}
+
+std::size_t Members::compact_bytes() const noexcept {
+  std::size_t bytes = 1;  // each member has a bracket or a comma before it
+  for (const auto& member : members_) bytes += member.value.empty() ? 0 : member.compact_bytes + 1;
+  return std::max<std::size_t>(bytes, 2);
 }
 
 }  // namespace holdfast::tasks

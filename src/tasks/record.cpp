@@ -2,6 +2,7 @@
 
 #include <array>
 #include <charconv>
+#include <span>
 
 #include "core/rfc3339.hpp"
 
@@ -12,8 +13,8 @@ using std::chrono::milliseconds;
 
 constexpr std::array<std::string_view, 8> head_order{"taskId",        "status", "statusMessage", "createdAt",
                                                      "lastUpdatedAt", "ttl",    "pollInterval",  "_meta"};
-constexpr std::array<std::string_view, 6> record_order{"task",   "ownerId",       "variables",
-                                                       "result", "requestMethod", "expiresAt"};
+/// "task" comes before them, "variables" after the first.
+constexpr std::array<std::string_view, 4> record_order{"ownerId", "result", "requestMethod", "expiresAt"};
 
 Error no_record(std::string_view id, const std::string& why) {
   return Error(ErrorCode::Internal, "what is stored as the task " + std::string(id) +
@@ -22,12 +23,12 @@ Error no_record(std::string_view id, const std::string& why) {
       .about(id, {});
 }
 
-/// The object of that name, or an empty one if there is none or null; nothing if it is something else.
-std::optional<Members> object_in(const Members& members, std::string_view name) {
-  const auto* value = members.find(name);
-  if (value == nullptr || *value == "null") return Members();
-  if (value->front() != '{') return std::nullopt;
-  return Members::of(Json::unchecked(*value));
+/// An object, an empty one for null; nothing if the value is something else.
+std::optional<Members> take_object(core::JsonScanner& scanner) {
+  if (scanner.next() == core::JsonToken::object) return Members::read(scanner);
+  const bool is_null = scanner.token() == core::JsonToken::null;
+  scanner.finish_value();
+  return is_null ? std::optional<Members>(Members()) : std::nullopt;
 }
 
 std::optional<milliseconds> duration_in(const Members& members, std::string_view name) {
@@ -69,17 +70,27 @@ TaskRecord TaskRecord::begin(const Beginning& beginning) {
 }
 
 Result<TaskRecord> TaskRecord::parse(const std::string& text, std::string_view id) {
-  const auto json = Json::parse(text);
-  if (!json || !json->is_object()) return no_record(id, "it is no JSON object");
-  auto record = Members::of(*json);
-  auto head = object_in(record, "task");
+  core::JsonScanner scanner(text);
+  if (scanner.next() != core::JsonToken::object) return no_record(id, "it is no JSON object");
+  std::optional<Members> head = Members();
+  std::optional<Members> variables = Members();
+  auto record = Members::read(scanner, [&](std::string_view name) {
+    if (name == "task") {
+      head = take_object(scanner);
+    } else if (name == "variables") {
+      variables = take_object(scanner);
+    } else {
+      return false;
+    }
+    return true;
+  });
+  if (!scanner.at_end()) return no_record(id, "it is no JSON object");
   if (!head) return no_record(id, "its \"task\" is no object");
   if (!head->string("taskId")) return no_record(id, "it has no \"taskId\"");
   const auto status_text = head->string("status");
   const auto status = status_text ? parse_task_status(*status_text) : std::nullopt;
   if (!status) return no_record(id, "its \"status\" is missing or unknown");
   if (!record.string("ownerId")) return no_record(id, "it has no \"ownerId\"");
-  auto variables = object_in(record, "variables");
   if (!variables) return no_record(id, "its \"variables\" are no object");
   if (record.find("result") == nullptr) record.set("result", "null");
   return TaskRecord(std::move(record), *std::move(head), *std::move(variables), *status);
@@ -92,31 +103,28 @@ void TaskRecord::set_status(TaskStatus status, const std::optional<std::string>&
   if (message) head_.set("statusMessage", json_string(*message));
 }
 
-void TaskRecord::merge_variables(const Members& changes) {
-  for (const auto& [name, value] : changes.all()) {
-    if (value == "null") {
-      variables_.erase(name);
-    } else {
-      variables_.set(name, value);
-    }
-  }
-}
-
 void TaskRecord::touch(std::int64_t now_ms) {
   const auto before = time_in(head_, "lastUpdatedAt");
   if (before && *before >= now_ms) return;
   head_.set("lastUpdatedAt", json_string(core::format_rfc3339_ms(now_ms)));
 }
 
-std::string TaskRecord::text() const {
-  auto whole = record_;
-  whole.set("task", head_.text(head_order));
-  whole.set("variables", variables_.text());
-  return whole.text(record_order);
+std::string TaskRecord::text(std::string_view variables) const {
+  const std::span<const std::string_view> order(record_order);
+  std::string text = "{";
+  add_member(text, "task", head_.text(head_order));
+  record_.add_named(text, order.first(1));
+  add_member(text, "variables", variables);
+  record_.add_named(text, order.subspan(1));
+  record_.add_others(text, order);
+  text += '}';
+  return text;
 }
 
 Task TaskRecord::task(std::uint64_t version, std::string incarnation,
                       std::optional<FencingToken> guarded_by) const {
+  auto variables = variables_.text();
+  auto whole = text(variables);
   return {.id = head_.string("taskId").value_or(""),
           .owner = owner(),
           .status = status_,
@@ -127,12 +135,22 @@ Task TaskRecord::task(std::uint64_t version, std::string incarnation,
           .poll_interval = duration_in(head_, "pollInterval"),
           .expires_at_ms = time_in(record_, "expiresAt"),
           .request_method = record_.string("requestMethod").value_or(""),
-          .variables = Json::unchecked(variables_.text()),
+          .variables = Json::unchecked(std::move(variables)),
           .result = Json::unchecked(result()),
-          .record = Json::unchecked(text()),
+          .record = Json::unchecked(std::move(whole)),
           .version = version,
           .incarnation = std::move(incarnation),
           .guarded_by = std::move(guarded_by)};
+}
+
+Result<RecordData> record_data(const Task& task) {
+  const auto& text = task.record.str();
+  if (text.size() > RecordData::max_bytes) {
+    return Error(ErrorCode::TooLarge, "the task's record would be " + std::to_string(text.size()) +
+                                          " bytes; at most " + std::to_string(RecordData::max_bytes) +
+                                          " fit. Keep large results elsewhere, and refer to them");
+  }
+  return RecordData::unchecked(text, task.expires_at_ms, task.created_at_ms);
 }
 
 }  // namespace holdfast::tasks

@@ -32,13 +32,13 @@ class TaskRecord {
 
   void set_status(TaskStatus status, const std::optional<std::string>& message);
   /// Null deletes.
-  void merge_variables(const Members& changes);
+  void merge_variables(const Members& changes) { variables_.merge(changes); }
   void set_result(const Json& result) { record_.set("result", result.str()); }
   /// Never earlier than it was.
   void touch(std::int64_t now_ms);
 
   /// Its members in the documented order, unknown ones behind them.
-  [[nodiscard]] std::string text() const;
+  [[nodiscard]] std::string text() const { return text(variables_.text()); }
   [[nodiscard]] Task task(std::uint64_t version, std::string incarnation,
                           std::optional<FencingToken> guarded_by) const;
 
@@ -49,10 +49,15 @@ class TaskRecord {
         variables_(std::move(variables)),
         status_(status) {}
 
-  Members record_;
-  Members head_;  ///< its "task"
+  [[nodiscard]] std::string text(std::string_view variables) const;
+
+  Members record_;  ///< without those two:
+  Members head_;    ///< its "task"
   Members variables_;
   TaskStatus status_;
 };
+
+/// The record of a task, to be stored. TooLarge if it is.
+[[nodiscard]] Result<RecordData> record_data(const Task& task);
 
 }  // namespace holdfast::tasks

@@ -64,7 +64,7 @@ TEST(ChangeLoop, ALostRaceIsDecidedAnewOnWhatTheOtherWrote) {
   ASSERT_TRUE(std::holds_alternative<ChangeLoop::Read>(
       after_write(loop, VersionConflict{.expected = 4, .actual = 5})));
   const auto write = after_read(loop, stored(5, 10));
-  EXPECT_NE(std::get<ChangeLoop::Write>(write).data.find(R"("n":11)"), std::string::npos);
+  EXPECT_NE(std::get<ChangeLoop::Write>(write).data.text().find(R"("n":11)"), std::string::npos);
 }
 
 TEST(ChangeLoop, GivesUpAfterManyLostRaces) {

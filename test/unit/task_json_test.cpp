@@ -6,12 +6,18 @@
 #include <set>
 
 #include "support/seeded.hpp"
-#include "tasks/canonical_json.hpp"
-#include "tasks/compact_json.hpp"
 #include "tasks/creation.hpp"
+#include "tasks/json_forms.hpp"
 
 namespace holdfast::tasks {
 namespace {
+
+std::size_t longest_string_bytes(std::string_view json) {
+  return core::measure(json).longest_string;
+}
+std::size_t compact_bytes(std::string_view json) {
+  return core::measure(json).compact_bytes;
+}
 
 TEST(CompactJson, HasNeitherSpacesNorNeedlessEscapes) {
   EXPECT_EQ(compact(" { \"a b\" :\t[ 1.50 , true,null ]\r\n, \"c\":{ } } "),
