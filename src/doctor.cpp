@@ -65,6 +65,20 @@ Result<Findings> examine_system_file() {
 
 }  // namespace
 
+std::string_view to_string(Severity severity) noexcept {
+  switch (severity) {
+    case Severity::ok:
+      return "ok";
+    case Severity::note:
+      return "note";
+    case Severity::warning:
+      return "warning";
+    case Severity::problem:
+      return "problem";
+  }
+  return "problem";
+}
+
 Result<std::vector<Finding>> examine(std::string_view url, const Progress& progress) {
   switch (engine_of(url)) {
     case EngineKind::memory:

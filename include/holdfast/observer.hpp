@@ -2,8 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <holdfast/activity.hpp>
 #include <holdfast/clock.hpp>
+#include <holdfast/contract.hpp>
 #include <holdfast/error.hpp>
 #include <holdfast/fence.hpp>
 #include <holdfast/lock_backend.hpp>

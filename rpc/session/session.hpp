@@ -12,7 +12,6 @@
 #include "rpc/protocol/message.hpp"
 #include "rpc/session/event.hpp"
 #include "rpc/session/held_locks.hpp"
-#include "rpc/session/method.hpp"
 #include "rpc/session/service.hpp"
 
 namespace holdfast::rpc {

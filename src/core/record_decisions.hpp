@@ -8,13 +8,26 @@
 #include <utility>
 #include <variant>
 
-#include "core/fence_guard.hpp"
 #include "core/liveness.hpp"
 
 /// What the operations on records do with what is stored. An engine finds the record, asks here, and carries
 /// the decision out, all within one atomic step; the Lua scripts of Redis are a second implementation, held
 /// to the same contract tests.
 namespace holdfast::core {
+
+/// Why a write that carries `token` is refused by a record guarded by `guarded_by`; nothing if it may pass.
+/// The token of a write that is carried out is the record's guard from then on. A Lua script implements the
+/// same rule; the same cases test both.
+[[nodiscard]] inline std::optional<std::variant<StaleFence, WrongLock>> refuse_fence(
+    const std::optional<FencingToken>& guarded_by, const FencingToken& token) {
+  if (!guarded_by) return std::nullopt;
+  // Fences of different counters have no order.
+  if (guarded_by->authority != token.authority || guarded_by->lock_key != token.lock_key) {
+    return WrongLock{*guarded_by};
+  }
+  if (token.fence < guarded_by->fence) return StaleFence{.given = token.fence, .highest = guarded_by->fence};
+  return std::nullopt;
+}
 
 /// A record as an engine stores it, live or expired. No decision looks at its data, which an engine may leave
 /// empty.

@@ -2,9 +2,8 @@
 
 #include <span>
 
-#include "core/base64url.hpp"
+#include "core/digest.hpp"
 #include "core/nfc.hpp"
-#include "core/sha256.hpp"
 
 namespace holdfast::core {
 namespace {

@@ -11,7 +11,7 @@
 #include <holdfast/error.hpp>
 #include <holdfast/lock_types.hpp>
 
-#include "core/base64url.hpp"
+#include "core/digest.hpp"
 #include "os/process.hpp"
 
 namespace holdfast::os {

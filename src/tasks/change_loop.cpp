@@ -1,6 +1,6 @@
 #include "tasks/change_loop.hpp"
 
-#include "core/fence_guard.hpp"
+#include "core/record_decisions.hpp"
 #include "tasks/refusals.hpp"
 
 namespace holdfast::tasks {

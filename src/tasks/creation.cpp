@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <holdfast/duration.hpp>
 
-#include "core/base64url.hpp"
-#include "core/sha256.hpp"
+#include "core/digest.hpp"
 #include "core/utf8.hpp"
 #include "core/uuid.hpp"
 #include "os/random.hpp"
+#include "tasks/address.hpp"
 #include "tasks/change_loop.hpp"
 #include "tasks/json_forms.hpp"
 #include "tasks/limits.hpp"
-#include "tasks/owner.hpp"
 
 namespace holdfast::tasks {
 namespace {

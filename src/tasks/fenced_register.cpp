@@ -1,8 +1,8 @@
 #include <holdfast/fenced_register.hpp>
 
+#include "tasks/address.hpp"
 #include "tasks/call.hpp"
-#include "tasks/cursor.hpp"
-#include "tasks/owner.hpp"
+#include "tasks/list_loop.hpp"
 #include "tasks/refusals.hpp"
 
 namespace holdfast {

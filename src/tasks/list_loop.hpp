@@ -3,9 +3,16 @@
 #include <holdfast/storage_backend.hpp>
 #include <holdfast/task_types.hpp>
 #include <string>
+#include <string_view>
 #include <variant>
 
 namespace holdfast::tasks {
+
+/// A place in an owner's list, as text for callers: printable, opaque, and of that owner only.
+[[nodiscard]] Result<std::string> cursor_at(const ListPosition& position, std::string_view stored_owner);
+
+/// BadCursor if it is not one that `cursor_at` made for this owner.
+[[nodiscard]] Result<ListPosition> position_of(std::string_view cursor, std::string_view stored_owner);
 
 /// A page of an owner's tasks: which pages of records to ask for, and what to take from them.
 class ListLoop {

@@ -4,7 +4,6 @@
 #include "tasks/change_loop.hpp"
 #include "tasks/list_loop.hpp"
 #include "tasks/operations.hpp"
-#include "tasks/owner.hpp"
 #include "tasks/refusals.hpp"
 #include "tasks/wait_for_task.hpp"
 

@@ -3,8 +3,8 @@
 #include <tuple>
 
 #include "locks/runtime.hpp"
+#include "tasks/address.hpp"
 #include "tasks/operations.hpp"
-#include "tasks/owner.hpp"
 
 namespace holdfast {
 namespace {

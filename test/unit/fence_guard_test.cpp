@@ -1,4 +1,4 @@
-#include "core/fence_guard.hpp"
+#include "core/record_decisions.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,9 +4,9 @@
 #include <functional>
 #include <set>
 
-#include "tasks/cursor.hpp"
+#include "tasks/address.hpp"
 #include "tasks/limits.hpp"
-#include "tasks/owner.hpp"
+#include "tasks/list_loop.hpp"
 
 namespace holdfast::tasks {
 namespace {

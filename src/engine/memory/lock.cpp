@@ -5,7 +5,6 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "core/fence_limits.hpp"
 #include "core/liveness.hpp"
 #include "core/lock_decisions.hpp"
 #include "core/lock_id_hash.hpp"

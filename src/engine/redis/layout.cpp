@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/base64url.hpp"
+#include "core/digest.hpp"
 #include "core/nfc.hpp"
 #include "core/storage_key.hpp"
 #include "engine/redis/glob.hpp"

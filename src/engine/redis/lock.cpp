@@ -2,7 +2,7 @@
 #include <array>
 #include <mutex>
 
-#include "core/fence_limits.hpp"
+#include "core/lock_decisions.hpp"
 #include "core/repeated_release.hpp"
 #include "core/uuid.hpp"
 #include "engine/redis/client.hpp"

@@ -6,7 +6,7 @@
 #include <holdfast/fence.hpp>
 #include <string_view>
 
-#include "core/fence_limits.hpp"
+#include "core/lock_decisions.hpp"
 #include "engine/sqlite/connection.hpp"
 
 namespace holdfast::sqlite {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "core/fence_limits.hpp"
 #include "core/lock_decisions.hpp"
 #include "engine/sqlite/access.hpp"
 #include "engine/sqlite/lock_table.hpp"

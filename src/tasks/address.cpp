@@ -1,4 +1,4 @@
-#include "tasks/owner.hpp"
+#include "tasks/address.hpp"
 
 #include <holdfast/lock_types.hpp>
 #include <holdfast/task_types.hpp>

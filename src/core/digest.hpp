@@ -1,10 +1,18 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <holdfast/result.hpp>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace holdfast::core {
+
+using Sha256 = std::array<unsigned char, 32>;
+
+/// Internal if OpenSSL does not have it.
+[[nodiscard]] Result<Sha256> sha256(std::string_view text);
 
 /// base64url without padding.
 [[nodiscard]] std::string base64url(std::span<const unsigned char> bytes);
