@@ -1,23 +1,19 @@
 #include "engine/redis/lock_record.hpp"
 
-#include <algorithm>
 #include <charconv>
-#include <nlohmann/json.hpp>
 #include <optional>
+
+#include "core/json_scanner.hpp"
 
 namespace holdfast::redis {
 namespace {
 
-using nlohmann::json;
+using core::JsonScanner;
+using core::JsonToken;
 
 Error bad_field(std::string_view what) {
   return Error(ErrorCode::Internal, "the value at a lock key in Redis is no lock record",
                "bad field " + std::string(what));
-}
-
-const std::string* text_at(const json& record, const char* name) {
-  const auto found = record.find(name);
-  return found == record.end() ? nullptr : found->get_ptr<const std::string*>();
 }
 
 /// Of 15 digits, or of 19, as SyncGuard 1.0 writes them.
@@ -34,29 +30,63 @@ std::optional<Fence> fence_of(std::string_view text) {
   return *fence;
 }
 
-/// Milliseconds since the epoch.
-std::optional<std::int64_t> time_at(const json& record, const char* name) {
-  const auto found = record.find(name);
-  if (found == record.end() || !found->is_number_unsigned()) return std::nullopt;
-  return found->get<std::int64_t>();
+/// The last member of each name counts; empty if it is of another kind.
+struct Fields {
+  std::optional<std::string> id, key, fence;
+  std::optional<std::int64_t> acquired_at_ms, expires_at_ms;  ///< since the epoch
+};
+
+std::optional<std::string> take_text(JsonScanner& scanner) {
+  if (scanner.next() == JsonToken::string) return scanner.text();
+  scanner.finish_value();
+  return std::nullopt;
+}
+
+/// A whole number without a sign.
+std::optional<std::int64_t> take_time(JsonScanner& scanner) {
+  const auto text = scanner.take_value().text;
+  std::uint64_t value = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failed != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return static_cast<std::int64_t>(value);
+}
+
+/// Nothing if the text is no JSON object.
+std::optional<Fields> fields_of(std::string_view text) {
+  Fields fields;
+  JsonScanner scanner(text);
+  if (scanner.next() != JsonToken::object) return std::nullopt;
+  scanner.for_each_member([&] {
+    const auto name = scanner.text();
+    if (name == "lockId") {
+      fields.id = take_text(scanner);
+    } else if (name == "key") {
+      fields.key = take_text(scanner);
+    } else if (name == "fence") {
+      fields.fence = take_text(scanner);
+    } else if (name == "acquiredAtMs") {
+      fields.acquired_at_ms = take_time(scanner);
+    } else if (name == "expiresAtMs") {
+      fields.expires_at_ms = take_time(scanner);
+    } else {
+      scanner.take_value();
+    }
+  });
+  return scanner.at_end() ? std::optional(std::move(fields)) : std::nullopt;
 }
 
 }  // namespace
 
 Result<LockRecord> parse_lock_record(std::string_view text) {
-  const auto record = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!record.is_object()) {
+  const auto fields = fields_of(text);
+  if (!fields) {
     return Error(ErrorCode::Internal, "the value at a lock key in Redis is no lock record",
                  "not a JSON object");
   }
-  const auto* id = text_at(record, "lockId");
-  const auto* key = text_at(record, "key");
-  const auto* fence = text_at(record, "fence");
-  const auto acquired_at_ms = time_at(record, "acquiredAtMs");
-  const auto expires_at_ms = time_at(record, "expiresAtMs");
-  if (id == nullptr) return bad_field("lockId");
-  if (key == nullptr) return bad_field("key");
-  if (fence == nullptr) return bad_field("fence");
+  const auto& [id, key, fence, acquired_at_ms, expires_at_ms] = *fields;
+  if (!id) return bad_field("lockId");
+  if (!key) return bad_field("key");
+  if (!fence) return bad_field("fence");
   if (!acquired_at_ms) return bad_field("acquiredAtMs");
   if (!expires_at_ms) return bad_field("expiresAtMs");
   auto parsed_id = LockId::parse(*id);
@@ -74,10 +104,7 @@ Result<LockRecord> parse_lock_record(std::string_view text) {
 }
 
 std::string json_string(const LockKey& key) {
-  const auto is_plain = [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; };
-  if (std::ranges::all_of(key.str(), is_plain)) [[likely]]
-    return '"' + key.str() + '"';
-  return json(key.str()).dump();
+  return core::json_string(key.str());
 }
 
 }  // namespace holdfast::redis
