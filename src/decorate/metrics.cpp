@@ -1,7 +1,6 @@
 #include <holdfast/metrics.hpp>
 
 #include "decorate/counts.hpp"
-#include "decorate/prometheus.hpp"
 
 namespace holdfast {
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <holdfast/instruments.hpp>
 #include <holdfast/observer.hpp>
 
 namespace holdfast {
@@ -125,6 +126,15 @@ std::shared_ptr<Observer> observers(std::vector<std::shared_ptr<Observer>> all) 
   if (all.empty()) return nullptr;
   if (all.size() == 1) return std::move(all.front());
   return std::make_shared<All>(std::move(all));
+}
+
+std::shared_ptr<Observer> observer_of(const Instruments& instruments) {
+  std::vector<std::shared_ptr<Observer>> all{instruments.metrics, instruments.observer};
+  if (instruments.telemetry.on_event) {
+    all.push_back(std::make_shared<Telemetry>(instruments.telemetry, instruments.metrics));
+  }
+  if (instruments.tracer) all.push_back(make_tracing(instruments.tracer));
+  return observers(std::move(all));
 }
 
 }  // namespace holdfast

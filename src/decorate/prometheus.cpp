@@ -1,4 +1,4 @@
-#include "decorate/prometheus.hpp"
+#include "decorate/counts.hpp"
 
 #include <charconv>
 #include <cmath>

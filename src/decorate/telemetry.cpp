@@ -1,7 +1,6 @@
 #include <holdfast/telemetry.hpp>
 
 #include "decorate/noted.hpp"
-#include "decorate/wall_time.hpp"
 #include "os/process.hpp"
 #include "runtime/courier.hpp"
 

@@ -2,7 +2,6 @@
 #include <vector>
 
 #include "decorate/noted.hpp"
-#include "decorate/wall_time.hpp"
 #include "runtime/courier.hpp"
 
 namespace holdfast {

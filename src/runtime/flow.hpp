@@ -12,7 +12,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "os/sleep.hpp"
+#include "os/clock.hpp"
 #include "runtime/await.hpp"
 #include "runtime/callers_context.hpp"
 #include "runtime/op.hpp"

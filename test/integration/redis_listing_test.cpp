@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "engine/redis/lock_listing.hpp"
-#include "engine/redis/owner_listing.hpp"
+#include "engine/redis/listings.hpp"
 #include "support/calls.hpp"
 #include "support/redis_locks.hpp"
 #include "support/redis_server.hpp"

@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "engine/redis/lock_listing.hpp"
+#include "engine/redis/listings.hpp"
 #include "support/calls.hpp"
 #include "support/replies.hpp"
 

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "engine/redis/doctor/judge.hpp"
+#include "engine/redis/doctor/observations.hpp"
 
 namespace holdfast::redis {
 namespace {

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "embedded/scripts.hpp"
-#include "engine/redis/nested_prefixes.hpp"
+#include "engine/redis/layout.hpp"
 #include "engine/redis/rights.hpp"
 #include "engine/redis/wire/command.hpp"
 #include "holdfast/redis.hpp"

@@ -9,9 +9,9 @@
 #include "core/lock_decisions.hpp"
 #include "core/lock_id_hash.hpp"
 #include "core/uuid.hpp"
+#include "os/clock.hpp"
 #include "os/process.hpp"
 #include "os/random.hpp"
-#include "os/wall_clock.hpp"
 #include "runtime/operation.hpp"
 #include "waiting/wake_table.hpp"
 

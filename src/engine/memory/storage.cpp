@@ -12,9 +12,9 @@
 #include "core/liveness.hpp"
 #include "core/record_decisions.hpp"
 #include "core/record_request.hpp"
+#include "os/clock.hpp"
 #include "os/process.hpp"
 #include "os/random.hpp"
-#include "os/wall_clock.hpp"
 #include "runtime/operation.hpp"
 #include "waiting/wake_table.hpp"
 

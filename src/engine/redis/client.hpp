@@ -15,7 +15,6 @@
 #include <thread>
 #include <vector>
 
-#include "engine/redis/conn/backoff.hpp"
 #include "engine/redis/conn/dialer.hpp"
 #include "engine/redis/wire/command.hpp"
 #include "os/event.hpp"

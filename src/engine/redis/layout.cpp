@@ -5,7 +5,7 @@
 #include "core/digest.hpp"
 #include "core/nfc.hpp"
 #include "core/storage_key.hpp"
-#include "engine/redis/glob.hpp"
+#include "core/utf8.hpp"
 
 namespace holdfast::redis {
 namespace {
@@ -17,6 +17,16 @@ constexpr std::size_t reserve = 1 + id_mark.size() + LockId::length;
 
 /// A longer prefix would have its index keys hashed, and scripts could not tell one from another's id.
 constexpr std::size_t longest_prefix = name_limit - 2 * reserve;
+
+/// A pattern that matches this text and nothing else.
+std::string without_glob(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (std::string_view("*?[\\").find(c) != std::string_view::npos) escaped += '\\';
+    escaped += c;
+  }
+  return escaped;
+}
 
 }  // namespace
 
@@ -100,6 +110,66 @@ std::optional<std::string_view> Layout::after_prefix(std::string_view name) cons
 
 std::string Layout::named(std::string_view after_prefix) const {
   return std::string(head_).append(after_prefix);
+}
+
+Result<StorageLayout> StorageLayout::make(std::string_view prefix, std::uint32_t db) {
+  const auto refused = [](const std::string& why) {
+    return Error(ErrorCode::InvalidArgument, "the task prefix " + why);
+  };
+  if (prefix.empty()) return refused("is empty; its default is pmcp");
+  if (prefix.size() > longest_prefix) {
+    return refused("has " + std::to_string(prefix.size()) + " bytes; at most " +
+                   std::to_string(longest_prefix) + " are allowed");
+  }
+  if (!core::is_utf8(prefix)) return refused("is not valid UTF-8");
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; };
+  if (std::ranges::any_of(prefix, is_control)) return refused("contains a control character");
+  StorageLayout layout;
+  layout.tasks_ = std::string(prefix) + ":tasks:";
+  layout.index_ = std::string(prefix) + ":idx:";
+  const auto channels = std::string(prefix) + ":changed:";
+  layout.changed_ = channels + std::to_string(db) + ":";
+  layout.channel_pattern_ = without_glob(channels) + '*';
+  layout.pattern_ = without_glob(prefix) + ":*";
+  layout.index_pattern_ = without_glob(layout.index_) + '*';
+  return layout;
+}
+
+std::optional<std::string_view> StorageLayout::owner_of_index(std::string_view name) const {
+  if (!name.starts_with(index_)) return std::nullopt;
+  name.remove_prefix(index_.size());
+  // What another prefix, one that begins with ours, puts there has a colon in it.
+  if (!RecordKey::of(name, {})) return std::nullopt;
+  return name;
+}
+
+std::optional<std::string> prefix_of_counter(std::string_view name) {
+  constexpr std::string_view mark = "fence:";
+  for (auto at = name.find(mark); at != std::string_view::npos; at = name.find(mark, at + 1)) {
+    if (at > 0 && name[at - 1] != ':') continue;
+    const auto prefix = name.substr(0, at == 0 ? 0 : at - 1);
+    const auto layout = Layout::make(prefix, 0);
+    if (layout && name.starts_with(layout->authority_key())) return std::string(prefix);
+  }
+  return std::nullopt;
+}
+
+bool prefixes_nest(std::string_view one, std::string_view other) {
+  const auto contains = [](std::string_view outer, std::string_view inner) {
+    return outer.empty() || (inner.starts_with(outer) && inner.substr(outer.size()).starts_with(':'));
+  };
+  return one != other && (contains(one, other) || contains(other, one));
+}
+
+std::vector<std::string> outer_prefixes(std::string_view prefix) {
+  std::vector<std::string> outer;
+  while (!prefix.empty()) {
+    const auto colon = prefix.rfind(':');
+    prefix = prefix.substr(0, colon == std::string_view::npos ? 0 : colon);
+    // A prefix never ends in a colon.
+    if (!prefix.ends_with(':')) outer.emplace_back(prefix);
+  }
+  return outer;
 }
 
 }  // namespace holdfast::redis

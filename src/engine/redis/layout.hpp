@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <holdfast/lock_types.hpp>
+#include <holdfast/storage_types.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace holdfast::redis {
 
@@ -56,5 +58,54 @@ class Layout {
   std::string fence_head_;  // the part of a user key that would put its lock key among the fence counters
   std::string index_prefix_, channel_prefix_, authority_key_, pattern_, channel_pattern_;
 };
+
+/// Which names a record has in Redis: the documented ones, shared with pmcp-tasks byte for byte.
+///
+///   record    <prefix>:tasks:<owner>:<task>           a hash
+///   index     <prefix>:idx:<owner>                    a sorted set: tasks by creation time
+///   channel   <prefix>:changed:<db>:<owner>:<task>    changes; Pub/Sub knows no databases, so it is named
+///
+/// An owner has no colon in it, so no two records have one name.
+class StorageLayout {
+ public:
+  static constexpr std::size_t longest_prefix = 256;
+  /// InvalidArgument for a prefix that is empty, too long, not UTF-8, or has control characters in it.
+  [[nodiscard]] static Result<StorageLayout> make(std::string_view prefix, std::uint32_t db);
+
+  [[nodiscard]] std::string record(const RecordKey& key) const { return tasks_ + key.str(); }
+  /// What the names of an owner's records have before the task.
+  [[nodiscard]] std::string record_prefix(std::string_view owner) const {
+    return std::string(tasks_).append(owner).append(":");
+  }
+  [[nodiscard]] std::string index(std::string_view owner) const { return std::string(index_).append(owner); }
+  [[nodiscard]] std::string channel(const RecordKey& key) const { return changed_ + key.str(); }
+
+  /// Patterns, for ACLs, that match every name of a record, and the channel of every record in every
+  /// database.
+  [[nodiscard]] const std::string& pattern() const noexcept { return pattern_; }
+  [[nodiscard]] const std::string& channel_pattern() const noexcept { return channel_pattern_; }
+  /// A SCAN pattern that matches every index, and others.
+  [[nodiscard]] const std::string& index_pattern() const noexcept { return index_pattern_; }
+  /// Whose index is named so; nothing if nobody's is.
+  [[nodiscard]] std::optional<std::string_view> owner_of_index(std::string_view name) const;
+
+ private:
+  StorageLayout() = default;
+  std::string tasks_, index_, changed_;  ///< up to the owner
+  std::string index_pattern_, pattern_, channel_pattern_;
+};
+
+// A colon joins a lock prefix and a user key, so prefixes nest: the key `b:x` under `a` and the key `x` under
+// `a:b` have one name in Redis, `a:b:x`, and are one lock.
+
+/// The lock prefix whose fence counter or authority has this name; nothing if it is not the name of one. A
+/// prefix that is in use has at least one such name, for ever.
+[[nodiscard]] std::optional<std::string> prefix_of_counter(std::string_view name);
+
+/// Whether one of two different prefixes contains the other's names.
+[[nodiscard]] bool prefixes_nest(std::string_view one, std::string_view other);
+
+/// The prefixes that contain this one's names, the longest first; the last is the empty one.
+[[nodiscard]] std::vector<std::string> outer_prefixes(std::string_view prefix);
 
 }  // namespace holdfast::redis

@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "engine/redis/layout.hpp"
 #include "engine/redis/script.hpp"
-#include "engine/redis/storage_layout.hpp"
 
 namespace holdfast::redis {
 

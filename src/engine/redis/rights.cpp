@@ -6,8 +6,7 @@
 
 #include "embedded/scripts.hpp"
 #include "engine/redis/layout.hpp"
-#include "engine/redis/storage_layout.hpp"
-#include "engine/redis/wire/sent_commands.hpp"
+#include "engine/redis/wire/command.hpp"
 
 namespace holdfast {
 namespace redis {

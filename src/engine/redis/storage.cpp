@@ -3,14 +3,13 @@
 #include <optional>
 
 #include "core/record_request.hpp"
+#include "engine/redis/calls.hpp"
 #include "engine/redis/client.hpp"
 #include "engine/redis/errors.hpp"
-#include "engine/redis/listing_call.hpp"
-#include "engine/redis/owner_listing.hpp"
+#include "engine/redis/layout.hpp"
+#include "engine/redis/listings.hpp"
 #include "engine/redis/record_commands.hpp"
-#include "engine/redis/script_call.hpp"
 #include "engine/redis/server_clock.hpp"
-#include "engine/redis/storage_layout.hpp"
 #include "engine/redis/subscriber.hpp"
 #include "os/process.hpp"
 #include "os/random.hpp"

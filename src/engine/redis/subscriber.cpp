@@ -13,7 +13,7 @@
 #include <thread>
 #include <utility>
 
-#include "engine/redis/conn/backoff.hpp"
+#include "engine/redis/conn/dialer.hpp"
 #include "engine/redis/errors.hpp"
 #include "engine/redis/wire/command.hpp"
 #include "os/event.hpp"

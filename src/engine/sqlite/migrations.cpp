@@ -3,9 +3,9 @@
 #include <array>
 
 #include "core/uuid.hpp"
-#include "embedded/closing.sql.hpp"
-#include "embedded/records.sql.hpp"
-#include "embedded/schema.sql.hpp"
+#include "embedded/1_locks.sql.hpp"
+#include "embedded/2_records.sql.hpp"
+#include "embedded/3_closing.sql.hpp"
 #include "engine/sqlite/fences.hpp"
 #include "os/random.hpp"
 
@@ -13,7 +13,7 @@ namespace holdfast::sqlite {
 namespace {
 
 void create(Connection& connection) {
-  connection.execute(std::string(schema_sql).c_str());
+  connection.execute(std::string(locks_sql).c_str());
   std::array<unsigned char, 16> bytes{};
   os::random_bytes(bytes);
   const std::string authority = core::uuid_v4(bytes);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <deque>
 #include <holdfast/clock.hpp>
 #include <holdfast/observer.hpp>
@@ -9,13 +10,52 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "engine/redis/conn/handshake_fsm.hpp"
-#include "engine/redis/conn/resolution.hpp"
 #include "engine/redis/conn/stream.hpp"
-#include "engine/redis/wire/reader.hpp"
+#include "engine/redis/wire/reply.hpp"
 
 namespace holdfast::redis {
+
+/// How long to wait before connecting again: doubling, with jitter so that a thousand clients of a server
+/// that restarts do not come back in the same millisecond.
+class Backoff {
+ public:
+  using duration = std::chrono::nanoseconds;
+
+  /// `random` is in [0, 1).
+  [[nodiscard]] duration next(double random) noexcept {
+    const auto half = delay_ / 2;
+    delay_ = std::min(delay_ * 2, longest);
+    return half + duration(static_cast<duration::rep>(static_cast<double>(half.count()) * random));
+  }
+  void reset() noexcept { delay_ = shortest; }
+
+ private:
+  static constexpr duration shortest = std::chrono::milliseconds(10);
+  static constexpr duration longest = std::chrono::milliseconds(500);
+  duration delay_ = shortest;
+};
+
+/// A host name on its way to being addresses. Asking name servers blocks, so a thread of its own does it; one
+/// that is given up on ends by itself, later.
+class Resolution {
+ public:
+  /// ServiceUnavailable if the machine has no thread or descriptor left.
+  [[nodiscard]] static Result<Resolution> start(const std::string& host, std::uint16_t port);
+
+  /// Readable when it has ended.
+  [[nodiscard]] int descriptor() const noexcept;
+  [[nodiscard]] bool ended() const;
+  /// Requires ended().
+  [[nodiscard]] Result<std::vector<Address>> take();
+
+ private:
+  struct State;
+  explicit Resolution(std::shared_ptr<State> state) noexcept : state_(std::move(state)) {}
+  std::shared_ptr<State> state_;
+};
 
 /// A server and how to be accepted there. Shared by all connections to it.
 class Endpoint {

@@ -1,8 +1,213 @@
-#include <holdfast/doctor.hpp>
-#include <holdfast/redis.hpp>
+#include "engine/redis/doctor/observations.hpp"
 
-#include "engine/redis/doctor/judge.hpp"
-#include "engine/redis/doctor/observe.hpp"
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "engine/redis/doctor/trial.hpp"
+#include "engine/redis/errors.hpp"
+#include "engine/redis/layout.hpp"
+#include "engine/redis/lock_commands.hpp"
+#include "engine/redis/record_commands.hpp"
+
+namespace holdfast::redis {
+namespace {
+
+using std::chrono::microseconds;
+
+constexpr int pings = 20;
+constexpr int clock_samples = 5;
+constexpr std::size_t memory_samples = 20;
+constexpr std::uint64_t scan_step = 1000;
+/// A database of a hundred million keys would take minutes; what was seen by then is a fair sample, for SCAN
+/// visits keys in no order of theirs.
+constexpr auto scan_at_most = std::chrono::seconds(10);
+constexpr std::uint64_t tell_every = 200 * scan_step;
+
+class Observer {
+ public:
+  Observer(const std::shared_ptr<const Endpoint>& endpoint, const Layout& layout, const StorageLayout& tasks,
+           const Progress& progress)
+      : options_(endpoint->options()),
+        layout_(layout),
+        tasks_(tasks),
+        progress_(progress),
+        line_(endpoint),
+        trial_(endpoint, line_, layout, tasks) {}
+
+  Observations look() {
+    about_the_server();
+    if (is_sentinel()) return std::move(seen_);  // it knows none of the rest
+    seen_.rights = trial_.all();
+    seen_.message_reached = trial_.message_reached();
+    scripts();
+    round_trips();
+    clock();
+    fences();
+    return std::move(seen_);
+  }
+
+ private:
+  std::optional<std::string> config(std::string_view name) {
+    const auto reply = line_.ask({"CONFIG GET", name});
+    const auto pair = elements_of(*reply);
+    if (pair.size() != 2) return std::nullopt;
+    return std::string(text_of(*pair[1]));
+  }
+
+  void about_the_server() {
+    if (const auto reply = line_.ask({"INFO"}); !is_error(*reply)) seen_.info = parse_info(text_of(*reply));
+    seen_.save = config("save");
+    seen_.appendfsync = config("appendfsync");
+    if (const auto reply = line_.ask({"ACL WHOAMI"}); !is_error(*reply)) seen_.user = text_of(*reply);
+    if (struct stat file{};
+        !options_.password_file.empty() && ::stat(options_.password_file.c_str(), &file) == 0) {
+      seen_.password_file_mode = file.st_mode & 07777U;
+    }
+  }
+
+  [[nodiscard]] bool is_sentinel() const {
+    const auto mode = seen_.info.find("redis_mode");
+    return mode != seen_.info.end() && mode->second == "sentinel";
+  }
+
+  [[nodiscard]] bool may(std::string_view command) const {
+    const auto found = std::ranges::find(seen_.rights, command, &Right::command);
+    return found != seen_.rights.end() && found->is_there();
+  }
+
+  /// Scripts that matter, and change nothing: the release of a lock that nobody holds, and a look at a task
+  /// that nobody has.
+  void scripts() {
+    const LockRef nobodys{.id = trial_.lock_id(), .key = std::nullopt};
+    run([&](By by) { return release_command(layout_, nobodys, Release::plain, by).value_or_throw(); });
+    run([&](By by) { return get_command(tasks_, {.key = trial_.task()}, by); });
+  }
+  void run(const auto& script) {
+    auto reply = line_.ask_bytes(script(By::sha));
+    if (is_noscript(*reply)) {
+      reply = line_.ask_bytes(script(By::text));
+      if (!is_error(*reply)) reply = line_.ask_bytes(script(By::sha));
+    }
+    if (is_error(*reply) && seen_.script_failure.empty()) seen_.script_failure = server_text(*reply);
+  }
+
+  void round_trips() {
+    const Command question = may("PING") ? Command("PING") : Command("TIME");
+    for (int i = 0; i < pings; ++i) {
+      const auto before = BootClock::now();
+      (void)line_.ask(question);
+      seen_.round_trips.push_back(BootClock::now() - before);
+    }
+  }
+
+  /// The sample with the shortest way there and back is the best one.
+  void clock() {
+    if (!may("TIME")) return;
+    for (int i = 0; i < clock_samples; ++i) {
+      const auto before = std::chrono::system_clock::now();
+      const auto reply = line_.ask({"TIME"});
+      const auto after = std::chrono::system_clock::now();
+      const auto parts = elements_of(*reply);
+      if (parts.size() != 2) return;
+      const auto server = std::chrono::seconds(std::stoll(std::string(text_of(*parts[0])))) +
+                          microseconds(std::stoll(std::string(text_of(*parts[1]))));
+      const auto half = std::chrono::ceil<microseconds>((after - before) / 2);
+      if (seen_.clock_ahead && half >= seen_.clock_uncertainty) continue;
+      const auto here = std::chrono::floor<microseconds>(before.time_since_epoch()) + half;
+      seen_.clock_ahead = server - here;
+      seen_.clock_uncertainty = half;
+    }
+  }
+
+  void fences() {
+    const auto authority = line_.ask({"GET", layout_.authority_key()});
+    seen_.has_authority = !is_error(*authority) && authority->type != REDIS_REPLY_NIL;
+    const auto outer = outer_prefixes(layout_.prefix());
+    look_for(outer);
+    const auto size = integer_of(*line_.ask({"DBSIZE"}));
+    if (!may("SCAN")) return;
+    FenceCount count{.keys = static_cast<std::uint64_t>(size.value_or(0))};
+    std::vector<std::string> samples;
+    // The widest prefix around ours, to find its counters too: SyncGuard's processes leave no authority.
+    const auto pattern = outer.size() < 2 ? layout_.pattern() : pattern_of(outer[outer.size() - 2]);
+    std::string cursor = "0";
+    const auto give_up_at = BootClock::now() + scan_at_most;
+    do {
+      const auto page = line_.ask({"SCAN", cursor, "MATCH", pattern, "COUNT", std::to_string(scan_step)});
+      const auto parts = elements_of(*page);
+      if (parts.size() != 2) return;
+      cursor = text_of(*parts[0]);
+      for (const auto* name : elements_of(*parts[1])) {
+        const auto text = text_of(*name);
+        const auto prefix = prefix_of_counter(text);
+        if (prefix && prefixes_nest(*prefix, layout_.prefix())) seen_.nested_prefixes.insert(*prefix);
+        // Longer than the common start: that alone is the authority.
+        if (!text.starts_with(layout_.authority_key()) || text.size() == layout_.authority_key().size())
+          continue;
+        ++count.counters;
+        if (samples.size() < memory_samples) samples.emplace_back(text);
+      }
+      count.looked_at += scan_step;
+      if (progress_ && size && count.looked_at % tell_every == 0) {
+        progress_("looked at " + std::to_string(std::min(count.looked_at, count.keys)) + " of " +
+                  std::to_string(count.keys) + " keys for fence counters");
+      }
+    } while (cursor != "0" && BootClock::now() < give_up_at);
+    seen_.prefixes_known = cursor == "0";
+    if (!size) return;
+    if (cursor == "0") count.looked_at = std::max(count.looked_at, count.keys);
+    weigh(samples, count);
+    seen_.fences = count;
+  }
+
+  /// By their authorities, as far as we may read those.
+  void look_for(const std::vector<std::string>& prefixes) {
+    for (const auto& prefix : prefixes) {
+      const auto layout = Layout::make(prefix, options_.db);
+      if (!layout) continue;
+      const auto authority = line_.ask({"GET", layout->authority_key()});
+      if (authority->type == REDIS_REPLY_STRING) seen_.nested_prefixes.insert(prefix);
+    }
+  }
+
+  [[nodiscard]] std::string pattern_of(const std::string& prefix) const {
+    const auto layout = Layout::make(prefix, options_.db);
+    return layout ? layout->pattern() : layout_.pattern();
+  }
+
+  void weigh(const std::vector<std::string>& samples, FenceCount& count) {
+    std::int64_t bytes = 0, weighed = 0;
+    for (const auto& name : samples) {
+      const auto size_of_one = integer_of(*line_.ask({"MEMORY USAGE", name}));
+      if (!size_of_one) continue;
+      bytes += *size_of_one;
+      ++weighed;
+    }
+    if (weighed > 0) count.bytes_each = static_cast<double>(bytes) / static_cast<double>(weighed);
+  }
+
+  const RedisOptions& options_;
+  const Layout& layout_;
+  const StorageLayout& tasks_;
+  const Progress& progress_;
+  Line line_;
+  RightsTrial trial_;
+  Observations seen_;
+};
+
+}  // namespace
+
+Result<Observations> observe(const std::shared_ptr<const Endpoint>& endpoint, const Layout& layout,
+                             const StorageLayout& tasks, const Progress& progress) {
+  try {
+    return Observer(endpoint, layout, tasks, progress).look();
+  } catch (const Error& error) {
+    return error;
+  }
+}
+
+}  // namespace holdfast::redis
 
 namespace holdfast {
 

@@ -1,12 +1,10 @@
-#include "engine/redis/doctor/judge.hpp"
+#include "engine/redis/doctor/observations.hpp"
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdio>
 #include <map>
-
-#include "engine/redis/doctor/missing_rights.hpp"
 
 namespace holdfast::redis {
 

@@ -1,4 +1,4 @@
-#include "engine/redis/doctor/missing_rights.hpp"
+#include "engine/redis/doctor/observations.hpp"
 
 #include <algorithm>
 #include <utility>

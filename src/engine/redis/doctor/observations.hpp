@@ -2,13 +2,18 @@
 
 #include <chrono>
 #include <cstdint>
+#include <holdfast/doctor.hpp>
+#include <holdfast/redis.hpp>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "engine/redis/client.hpp"
+#include "engine/redis/layout.hpp"
 #include "engine/redis/rights.hpp"
 
 namespace holdfast::redis {
@@ -66,5 +71,25 @@ struct Observations {
   /// The mode of the password file, if there is one.
   std::optional<unsigned> password_file_mode = std::nullopt;
 };
+
+/// Asks a server everything that `judge` wants to know. What it is refused is part of the answer; an Error
+/// means that nobody answers any more.
+[[nodiscard]] Result<Observations> observe(const std::shared_ptr<const Endpoint>& endpoint,
+                                           const Layout& layout, const StorageLayout& tasks,
+                                           const Progress& progress);
+
+/// One rule that an ACL lacks: a command, a pattern of keys or a pattern of channels.
+struct MissingRight {
+  std::string rule;  ///< what ACL SETUSER takes: `+get`, `~syncguard:*`, `&pmcp:changed:*`
+  Severity severity = Severity::ok;
+  std::string what;  ///< what the user cannot do: "may not get"
+  std::string lost;  ///< what does not work, or works worse
+};
+
+/// By what was tried. Pure; each rule once.
+[[nodiscard]] std::vector<MissingRight> missing_rights(const RedisOptions& options, const Observations& seen);
+
+/// What the observations mean for locks. Pure; every topic is mentioned, in a fixed order.
+[[nodiscard]] std::vector<Finding> judge(const RedisOptions& options, const Observations& seen);
 
 }  // namespace holdfast::redis

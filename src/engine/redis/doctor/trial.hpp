@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <optional>
@@ -7,12 +8,32 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/redis/doctor/line.hpp"
+#include "engine/redis/client.hpp"
 #include "engine/redis/doctor/observations.hpp"
 #include "engine/redis/layout.hpp"
-#include "engine/redis/storage_layout.hpp"
 
 namespace holdfast::redis {
+
+/// A line to a server for questions, one at a time.
+class Line {
+ public:
+  explicit Line(const std::shared_ptr<const Endpoint>& endpoint) : client_(Client::make(endpoint)) {}
+  ~Line() { client_->close(); }
+  Line(const Line&) = delete;
+  Line& operator=(const Line&) = delete;
+
+  /// The answer, errors of the server's included. Throws Error if there is none.
+  Reply ask_bytes(std::string bytes) {
+    const auto& options = client_->endpoint().options();
+    const auto deadline =
+        saturating_add(BootClock::now(), std::max(options.command_timeout, options.connect_timeout));
+    return client_->call_bytes(std::move(bytes), deadline, true).value_or_throw();
+  }
+  Reply ask(Command command) { return ask_bytes(std::move(command).bytes()); }
+
+ private:
+  std::shared_ptr<Client> client_;
+};
 
 /// Tries the rights that a user needs, each by the command itself. ACL DRYRUN and ACL GETUSER would take
 /// rights that a user who lacks others does not have either, and are not in Redis 6.2.

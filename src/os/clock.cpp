@@ -1,8 +1,19 @@
-#include "os/sleep.hpp"
+#include "os/clock.hpp"
 
 #include <algorithm>
 #include <condition_variable>
+#include <ctime>
 #include <mutex>
+
+namespace holdfast {
+
+BootTime BootClock::now() noexcept {
+  timespec at{};
+  clock_gettime(CLOCK_BOOTTIME, &at);
+  return BootTime(std::chrono::seconds(at.tv_sec) + std::chrono::nanoseconds(at.tv_nsec));
+}
+
+}  // namespace holdfast
 
 namespace holdfast::os {
 

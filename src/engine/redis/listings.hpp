@@ -4,11 +4,18 @@
 
 #include <cstdint>
 #include <functional>
+#include <holdfast/lock_backend.hpp>
 #include <holdfast/result.hpp>
+#include <holdfast/storage_backend.hpp>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "engine/redis/layout.hpp"
+#include "engine/redis/lock_commands.hpp"
+#include "engine/redis/script.hpp"
 
 namespace holdfast::redis {
 
@@ -55,6 +62,54 @@ class NameScan {
   std::set<std::string, std::less<>> window_;  // the first `limit` names behind `after`, so far
   bool more_ = false;
   bool done_ = false;
+};
+
+/// One page of LockBackend::list as a machine: send `command`, `take` its reply, until there is no command;
+/// then `page`. A page is shorter than the limit where names turn out to be no lock's.
+class LockListing {
+ public:
+  using Page = LockPage;
+
+  /// `layout` must outlive the listing. InvalidArgument for a cursor that no page ended with.
+  [[nodiscard]] static Result<LockListing> start(const Layout& layout, const ListRequest& request);
+
+  [[nodiscard]] std::optional<std::string> command(By by) const;
+  /// `connection`: see NameScan. A NOSCRIPT reply is not to be taken: send `command(By::text)`.
+  [[nodiscard]] Status take(const redisReply& reply, std::uint64_t connection);
+  [[nodiscard]] LockPage page() &&;
+
+ private:
+  enum class Step : std::uint8_t { scanning, reading, done };
+  LockListing(const Layout& layout, const ListRequest& request);
+  [[nodiscard]] Status take_names(const redisReply& reply, std::uint64_t connection);
+
+  const Layout* layout_;
+  NameScan scan_;
+  Step step_ = Step::scanning;
+  std::vector<std::string> lock_keys_;
+  LockPage page_;
+};
+
+/// One page of ListOwners as a machine, as LockListing is. Owners are those who have an
+/// index: it is there as long as one of their records is, whoever wrote it, and may be there for a while
+/// longer.
+class OwnerListing {
+ public:
+  using Page = OwnerPage;
+
+  /// `layout` must outlive the listing. InvalidArgument for a cursor that no page ended with.
+  [[nodiscard]] static Result<OwnerListing> start(const StorageLayout& layout, const ListOwners& request);
+
+  [[nodiscard]] std::optional<std::string> command(By) const { return scan_.command(); }
+  /// `connection`: see NameScan.
+  [[nodiscard]] Status take(const redisReply& reply, std::uint64_t connection);
+  [[nodiscard]] OwnerPage page() &&;
+
+ private:
+  OwnerListing(const StorageLayout& layout, NameScan scan) : layout_(&layout), scan_(std::move(scan)) {}
+
+  const StorageLayout* layout_;
+  NameScan scan_;
 };
 
 }  // namespace holdfast::redis

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <holdfast/clock.hpp>
+#include <stop_token>
 
 namespace holdfast::os {
 
@@ -19,5 +20,8 @@ class WallClock {
   BootTime boot_at_start_ = BootClock::now();
   std::chrono::nanoseconds wall_at_start_ = std::chrono::system_clock::now().time_since_epoch();
 };
+
+/// Sleeps until the time or a stop request.
+void sleep_until(BootTime until, const std::stop_token& stop);
 
 }  // namespace holdfast::os

@@ -1,0 +1,126 @@
+#include "engine/redis/listings.hpp"
+
+#include <algorithm>
+
+#include "core/record_request.hpp"
+#include "engine/redis/errors.hpp"
+#include "engine/redis/wire/command.hpp"
+#include "engine/redis/wire/reply.hpp"
+
+namespace holdfast::redis {
+namespace {
+
+constexpr std::string_view beginning = "0";
+/// How many buckets a SCAN step looks at: some tenths of a millisecond of the server's time.
+constexpr std::string_view scan_step = "1000";
+
+}  // namespace
+
+NameScan::NameScan(What what) : what_(std::move(what)) {
+  what_.limit = std::clamp<std::size_t>(what_.limit, 1, what_.most);
+}
+
+std::optional<std::string> NameScan::command() const {
+  if (done_) return std::nullopt;
+  return Command("SCAN", cursor_, "MATCH", what_.pattern, "COUNT", scan_step, "TYPE", what_.type).bytes();
+}
+
+Status NameScan::take(const redisReply& reply, std::uint64_t connection, const NameOf& name_of) {
+  if (is_error(reply)) return error_of(reply);
+  const auto parts = elements_of(reply);
+  if (parts.size() != 2 || parts[0]->type != REDIS_REPLY_STRING || parts[1]->type != REDIS_REPLY_ARRAY) {
+    return Error(ErrorCode::Internal, "Redis answered SCAN with something else");
+  }
+  // What was found, here and before, is there, or was: only the way through the rest is lost.
+  for (const auto* key : elements_of(*parts[1])) {
+    if (const auto name = name_of(text_of(*key))) consider(*name);
+  }
+  const bool goes_on = cursor_ == beginning || connection == connection_;
+  connection_ = connection;
+  cursor_ = goes_on ? text_of(*parts[0]) : beginning;
+  done_ = goes_on && cursor_ == beginning;
+  return Ok{};
+}
+
+void NameScan::consider(std::string_view name) {
+  if ((what_.after && name <= *what_.after) || window_.contains(name)) return;
+  if (window_.size() == what_.limit) {
+    more_ = true;
+    const auto last = std::prev(window_.end());
+    if (name > *last) return;
+    window_.erase(last);
+  }
+  window_.emplace(name);
+}
+
+LockListing::LockListing(const Layout& layout, const ListRequest& request)
+    : layout_(&layout),
+      scan_({.pattern = layout.pattern(),
+             .type = "string",
+             .after = request.cursor.empty() ? std::nullopt : std::optional(request.cursor),
+             .limit = request.limit,
+             .most = max_list_limit}) {}
+
+Result<LockListing> LockListing::start(const Layout& layout, const ListRequest& request) {
+  const auto key = request.cursor.empty() ? std::nullopt : std::optional(LockKey::stored(request.cursor));
+  if (key && (!*key || (*key)->str() != request.cursor)) {
+    return Error(ErrorCode::InvalidArgument, "the cursor is not one of this listing; start without one");
+  }
+  return LockListing(layout, request);
+}
+
+std::optional<std::string> LockListing::command(By by) const {
+  switch (step_) {
+    case Step::scanning:
+      return scan_.command();
+    case Step::reading:
+      return records_command(lock_keys_, by);
+    case Step::done:
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+Status LockListing::take(const redisReply& reply, std::uint64_t connection) {
+  if (step_ == Step::scanning) return take_names(reply, connection);
+  auto records = records_outcome(reply, *layout_, lock_keys_);
+  if (!records) return records.error();
+  page_.locks = *std::move(records);
+  step_ = Step::done;
+  return Ok{};
+}
+
+Status LockListing::take_names(const redisReply& reply, std::uint64_t connection) {
+  const auto name_of = [this](std::string_view key) { return layout_->after_prefix(key); };
+  if (auto taken = scan_.take(reply, connection, name_of); !taken || !scan_.is_done()) return taken;
+  for (const auto& name : scan_.names()) lock_keys_.push_back(layout_->named(name));
+  if (scan_.more()) page_.cursor = *scan_.names().rbegin();
+  step_ = lock_keys_.empty() ? Step::done : Step::reading;
+  return Ok{};
+}
+
+LockPage LockListing::page() && {
+  return std::move(page_);
+}
+
+Result<OwnerListing> OwnerListing::start(const StorageLayout& layout, const ListOwners& request) {
+  auto after = core::owner_before(request.cursor);
+  if (!after) return after.error();
+  return OwnerListing(layout, NameScan({.pattern = layout.index_pattern(),
+                                        .type = "zset",
+                                        .after = *std::move(after),
+                                        .limit = request.limit,
+                                        .most = max_record_page}));
+}
+
+Status OwnerListing::take(const redisReply& reply, std::uint64_t connection) {
+  return scan_.take(reply, connection, [this](std::string_view key) { return layout_->owner_of_index(key); });
+}
+
+OwnerPage OwnerListing::page() && {
+  const auto& names = scan_.names();
+  return {.owners = {names.begin(), names.end()},
+          .cursor = scan_.more() ? core::cursor_behind(*names.rbegin()) : std::string()};
+}
+
+}  // namespace holdfast::redis
