@@ -5,10 +5,10 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "core/digest.hpp"
 #include "core/liveness.hpp"
 #include "core/lock_decisions.hpp"
 #include "core/lock_id_hash.hpp"
-#include "core/uuid.hpp"
 #include "os/clock.hpp"
 #include "os/process.hpp"
 #include "os/random.hpp"
@@ -25,9 +25,11 @@ class MemoryLockBackend final : public LockBackend {
  public:
   MemoryLockBackend(const MemoryOptions& options, std::shared_ptr<Log> log)
       : options_(options), log_(std::move(log)), last_fence_(options.last_fence) {
-    std::array<unsigned char, 16> bytes{};
+    // 88 random bits in 15 characters: a std::string of that length needs no memory of its own, and each
+    // grant carries a copy.
+    std::array<unsigned char, 11> bytes{};
     os::random_bytes(bytes);
-    authority_ = core::uuid_v4(bytes);
+    authority_ = core::base64url(bytes);
   }
 
   ~MemoryLockBackend() override {
@@ -69,14 +71,36 @@ class MemoryLockBackend final : public LockBackend {
   };
   using LocksByKey = std::unordered_map<std::string, StoredLock, os::TextHash, std::equal_to<>>;
 
+  using KeysById = std::unordered_map<LockId, std::string, core::LockIdHash>;
+
+  /// A table that keeps the memory of one removed entry for the next: a lock that is taken and released again
+  /// and again allocates nothing.
+  template <class Map>
+  struct Table {
+    using Key = typename Map::key_type;
+    using Value = typename Map::mapped_type;
+    Map entries;
+
+    /// Requires that the key is not there.
+    typename Map::iterator add(const Key& key, const Value& value) {
+      if (!spare_) return entries.emplace(key, value).first;
+      spare_.key() = key;
+      spare_.mapped() = value;
+      return entries.insert(std::move(spare_)).position;
+    }
+    void remove(typename Map::const_iterator at) { spare_ = entries.extract(at); }
+
+   private:
+    typename Map::node_type spare_;
+  };
   struct KeyShard {
     std::mutex mutex;
-    LocksByKey locks;
+    Table<LocksByKey> locks;
     std::size_t sweep_at = 64;
   };
   struct IdShard {
     std::mutex mutex;
-    std::unordered_map<LockId, std::string, core::LockIdHash> keys;
+    Table<KeysById> keys;
   };
   static constexpr std::size_t shard_count = 64;
   struct Shards {
@@ -102,39 +126,40 @@ class MemoryLockBackend final : public LockBackend {
   KeyShard& key_shard(std::string_view key) { return shards_->by_key[hash_(key) % shard_count]; }
   IdShard& id_shard(const LockId& id) { return shards_->by_id[core::LockIdHash{}(id) % shard_count]; }
 
-  static std::optional<core::Lease> lease_at(const LocksByKey& locks, LocksByKey::const_iterator at) {
-    return at == locks.end() ? std::nullopt : std::optional(at->second.lease);
+  static std::optional<core::Lease> lease_at(const KeyShard& shard, LocksByKey::const_iterator at) {
+    return at == shard.locks.entries.end() ? std::nullopt : std::optional(at->second.lease);
   }
 
   /// The key this id was last granted; its lease may have expired.
   std::optional<std::string> key_of(const LockId& id) {
     auto& shard = id_shard(id);
     const std::lock_guard lock(shard.mutex);
-    const auto at = shard.keys.find(id);
-    return at == shard.keys.end() ? std::nullopt : std::optional(at->second);
+    const auto at = shard.keys.entries.find(id);
+    return at == shard.keys.entries.end() ? std::nullopt : std::optional(at->second);
   }
 
   void forget_id(const LockId& id) {
     auto& shard = id_shard(id);
     const std::lock_guard lock(shard.mutex);
-    shard.keys.erase(id);
+    if (const auto at = shard.keys.entries.find(id); at != shard.keys.entries.end()) shard.keys.remove(at);
   }
 
-  void erase(LocksByKey& locks, LocksByKey::iterator at) {
+  void erase(KeyShard& shard, LocksByKey::iterator at) {
     forget_id(at->second.lease.id);
-    locks.erase(at);
+    shard.locks.remove(at);
   }
 
   /// Deletes the expired locks of a shard each time it has doubled: keys that are used once do not pile up,
   /// and the cost per acquire stays constant.
   void sweep(KeyShard& shard, std::int64_t now) {
-    if (shard.locks.size() < shard.sweep_at) return;
-    for (auto at = shard.locks.begin(); at != shard.locks.end();) {
+    auto& locks = shard.locks.entries;
+    if (locks.size() < shard.sweep_at) return;
+    for (auto at = locks.begin(); at != locks.end();) {
       const auto next = std::next(at);
-      if (core::is_due(at->second.lease.expires_at_ms, now)) erase(shard.locks, at);
+      if (core::is_due(at->second.lease.expires_at_ms, now)) erase(shard, at);
       at = next;
     }
-    shard.sweep_at = std::max<std::size_t>(64, shard.locks.size() * 2);
+    shard.sweep_at = std::max<std::size_t>(64, locks.size() * 2);
   }
 
   Result<AcquireOutcome> acquire_now(const AcquireRequest& request) {
@@ -162,12 +187,12 @@ class MemoryLockBackend final : public LockBackend {
     if (!key || *key == request.key.str()) return false;
     auto& shard = key_shard(*key);
     const std::lock_guard lock(shard.mutex);
-    const auto at = shard.locks.find(*key);
-    const auto lease = lease_at(shard.locks, at);
+    const auto at = shard.locks.entries.find(*key);
+    const auto lease = lease_at(shard, at);
     const auto decision = core::decide_acquire(request, std::nullopt, lease, now_ms());
     if (std::holds_alternative<core::IdInUse>(decision)) return true;
     if (lease && lease->id == request.id) {
-      erase(shard.locks, at);
+      erase(shard, at);
     } else {
       forget_id(request.id);
     }
@@ -180,26 +205,30 @@ class MemoryLockBackend final : public LockBackend {
     const std::lock_guard lock(shard.mutex);
     const auto now = now_ms();
     sweep(shard, now);
-    const auto at = shard.locks.find(request.key.str());
-    const auto decision = core::decide_acquire(request, lease_at(shard.locks, at), std::nullopt, now);
+    const auto at = shard.locks.entries.find(request.key.str());
+    const auto decision = core::decide_acquire(request, lease_at(shard, at), std::nullopt, now);
     if (const auto* refused = std::get_if<Refused>(&decision)) return *refused;
     if (std::holds_alternative<core::GrantAgain>(decision)) return granted(at->second);
-    if (at != shard.locks.end()) erase(shard.locks, at);
+    if (at != shard.locks.entries.end()) erase(shard, at);
 
     auto& ids = id_shard(request.id);
     const std::lock_guard id_lock(ids.mutex);
-    const auto [entry, is_new] = ids.keys.try_emplace(request.id, request.key.str());
-    if (!is_new && entry->second != request.key.str()) return std::nullopt;
+    auto entry = ids.keys.entries.find(request.id);
+    if (entry == ids.keys.entries.end()) {
+      entry = ids.keys.add(request.id, request.key.str());
+    } else if (entry->second != request.key.str()) {
+      return std::nullopt;
+    }
     const auto fence = core::next_fence(last_fence_.fetch_add(1));
     if (!fence) {
       last_fence_.fetch_sub(1);
-      ids.keys.erase(entry);
+      ids.keys.remove(entry);
       return fence.error().about(request.key.str(), request.id.str());
     }
     const auto expires_at_ms = std::get<core::Grant>(decision).expires_at_ms;
     const StoredLock stored{
         .lease = {.id = request.id, .expires_at_ms = expires_at_ms}, .fence = *fence, .acquired_at_ms = now};
-    shard.locks.emplace(request.key.str(), stored);
+    shard.locks.add(request.key.str(), stored);
     return granted(stored);
   }
 
@@ -207,8 +236,8 @@ class MemoryLockBackend final : public LockBackend {
     return {.fence = lock.fence, .expires_at_ms = lock.lease.expires_at_ms, .authority = authority_};
   }
 
-  /// Calls `change`, under the shard's mutex, with the locks of the shard and the position of the referenced
-  /// one, or the end. Does not call it if there is neither a key nor an index entry of the id.
+  /// Calls `change`, under the shard's mutex, with the shard and the position of the referenced lock, or the
+  /// end. Does not call it if there is neither a key nor an index entry of the id.
   template <class F>
   void with_lock(const LockRef& ref, F&& change) {
     const auto indexed = ref.key ? std::nullopt : key_of(ref.id);
@@ -216,18 +245,18 @@ class MemoryLockBackend final : public LockBackend {
     const auto& key = ref.key ? ref.key->str() : *indexed;
     auto& shard = key_shard(key);
     const std::lock_guard lock(shard.mutex);
-    change(shard.locks, shard.locks.find(key));
+    change(shard, shard.locks.entries.find(key));
   }
 
   Result<ReleaseOutcome> release_now(const ReleaseRequest& request) {
     core::ReleaseDecision decision = core::NotHeld{};
     std::string freed;
-    with_lock(request.lock, [&](LocksByKey& locks, LocksByKey::iterator at) {
-      decision = core::decide_release(request, lease_at(locks, at), now_ms());
+    with_lock(request.lock, [&](KeyShard& shard, LocksByKey::iterator at) {
+      decision = core::decide_release(request, lease_at(shard, at), now_ms());
       const auto* absent = std::get_if<core::NotHeld>(&decision);
       if (absent != nullptr && !absent->delete_lease) return;
       if (absent == nullptr) freed = at->first;
-      erase(locks, at);
+      erase(shard, at);
     });
     if (const auto* absent = std::get_if<core::NotHeld>(&decision)) {
       const core::ReleaseEvidence evidence{.authority = authority_, .counter = last_fence_.load()};
@@ -239,12 +268,12 @@ class MemoryLockBackend final : public LockBackend {
 
   Result<ExtendOutcome> extend_now(const ExtendRequest& request) {
     core::ExtendDecision decision = core::NotHeld{};
-    with_lock(request.lock, [&](LocksByKey& locks, LocksByKey::iterator at) {
-      decision = core::decide_extend(request, lease_at(locks, at), now_ms());
+    with_lock(request.lock, [&](KeyShard& shard, LocksByKey::iterator at) {
+      decision = core::decide_extend(request, lease_at(shard, at), now_ms());
       if (const auto* extend = std::get_if<core::Extend>(&decision)) {
         at->second.lease.expires_at_ms = extend->expires_at_ms;
       } else if (std::get<core::NotHeld>(decision).delete_lease) {
-        erase(locks, at);
+        erase(shard, at);
       }
     });
     if (const auto* absent = std::get_if<core::NotHeld>(&decision)) return absent->why;
@@ -254,8 +283,8 @@ class MemoryLockBackend final : public LockBackend {
   std::optional<StoredLock> find_live(const std::string& key) {
     auto& shard = key_shard(key);
     const std::lock_guard lock(shard.mutex);
-    const auto at = shard.locks.find(key);
-    if (!core::is_held(lease_at(shard.locks, at), now_ms())) return std::nullopt;
+    const auto at = shard.locks.entries.find(key);
+    if (!core::is_held(lease_at(shard, at), now_ms())) return std::nullopt;
     return at->second;
   }
 
@@ -284,7 +313,7 @@ class MemoryLockBackend final : public LockBackend {
     for (auto& shard : shards_->by_key) {
       const std::lock_guard lock(shard.mutex);
       const auto now = now_ms();
-      for (const auto& [key, stored] : shard.locks) {
+      for (const auto& [key, stored] : shard.locks.entries) {
         if (key > request.cursor && core::is_held(stored.lease, now)) found.emplace_back(key, stored);
       }
     }
