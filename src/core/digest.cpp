@@ -2,8 +2,6 @@
 
 #include <openssl/evp.h>
 
-#include <algorithm>
-
 namespace holdfast::core {
 
 Result<Sha256> sha256(std::string_view text) {
@@ -14,14 +12,25 @@ Result<Sha256> sha256(std::string_view text) {
   return digest;
 }
 
+void base64url(std::span<const unsigned char> bytes, char* out) noexcept {
+  static constexpr char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+  for (; bytes.size() >= 3; bytes = bytes.subspan(3)) {
+    const auto group = static_cast<unsigned>(bytes[0] << 16 | bytes[1] << 8 | bytes[2]);
+    *out++ = alphabet[group >> 18U];
+    *out++ = alphabet[group >> 12U & 63U];
+    *out++ = alphabet[group >> 6U & 63U];
+    *out++ = alphabet[group & 63U];
+  }
+  if (bytes.empty()) return;
+  const auto rest = static_cast<unsigned>(bytes[0] << 8 | (bytes.size() == 2 ? bytes[1] : 0));
+  *out++ = alphabet[rest >> 10U];
+  *out++ = alphabet[rest >> 4U & 63U];
+  if (bytes.size() == 2) *out = alphabet[rest << 2U & 63U];
+}
+
 std::string base64url(std::span<const unsigned char> bytes) {
-  // EVP_EncodeBlock pads to groups of four and adds a NUL.
-  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');
-  EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()), bytes.data(),
-                  static_cast<int>(bytes.size()));
-  text.resize((bytes.size() * 8 + 5) / 6);
-  std::ranges::replace(text, '+', '-');
-  std::ranges::replace(text, '/', '_');
+  std::string text((bytes.size() * 8 + 5) / 6, '\0');
+  base64url(bytes, text.data());
   return text;
 }
 

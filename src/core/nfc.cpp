@@ -14,6 +14,11 @@ using CodePoint = utf8proc_int32_t;
 
 constexpr auto composed_form = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
 
+/// ASCII is its own normal form, and certain.
+bool is_ascii(std::string_view text) noexcept {
+  return std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+}
+
 /// Takes a code point off the front; negative if that is not valid UTF-8.
 CodePoint take_code_point(std::string_view& text) noexcept {
   CodePoint point = 0;
@@ -82,8 +87,7 @@ Certainty certainty_of(CodePoint point) noexcept {
 }  // namespace
 
 Result<std::string> nfc(std::string_view text) {
-  const auto is_ascii = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
-  if (std::ranges::all_of(text, is_ascii)) return std::string(text);  // ASCII is its own normal form
+  if (is_ascii(text)) return std::string(text);
 
   std::vector<CodePoint> points;
   points.reserve(text.size());
@@ -112,6 +116,7 @@ Result<std::string> nfc(std::string_view text) {
 }
 
 std::optional<std::int32_t> uncertain_code_point(std::string_view normalised) {
+  if (is_ascii(normalised)) return std::nullopt;
   CodePoint before = 0;
   auto beside = Certainty::certain;
   while (!normalised.empty()) {

@@ -113,7 +113,7 @@ LockId LockId::generate() {
   std::array<unsigned char, 16> bytes{};
   os::random_bytes(bytes);
   LockId id;
-  std::ranges::copy(core::base64url(bytes), id.chars_.begin());
+  core::base64url(bytes, id.chars_.data());
   return id;
 }
 
