@@ -96,7 +96,11 @@ std::optional<int> LockedCommand::take_end_signal() noexcept {
 
 CommandEnd LockedCommand::run(Guard& guard, const std::string& url, EndReport& report,
                               std::vector<std::string> environment, std::stop_token cancelled) {
-  held_since_ = BootClock::now();
+  // Lease and longest hold count from when the lock was asked for, which is some time ago on a busy machine:
+  // what is missing of them by now.
+  const nanoseconds whole =
+      times_.max_hold > milliseconds::zero() ? std::min(times_.max_hold, times_.ttl) : times_.ttl;
+  held_since_ = BootClock::now() - std::max(whole - guard.remaining(), nanoseconds::zero());
   const auto terminal = ControllingTerminal::open();
   Supervisor supervisor(guard, keeper_, signals_, terminal ? &*terminal : nullptr,
                         {.ttl = times_.ttl,
