@@ -8,6 +8,7 @@
 #include <holdfast/sqlite.hpp>
 #include <mutex>
 
+#include "locks/runtime.hpp"
 #include "os/errno_error.hpp"
 #include "url.hpp"
 
@@ -74,7 +75,7 @@ Tasks Holdfast::tasks(const TaskOptions& options) {
 }
 
 FencedRegister Holdfast::fenced_register(std::string_view name) {
-  return {storage_->get(), name};
+  return {storage_->get(), LockRuntime::of(locks_)->threads, name};
 }
 
 FencedRegister::Page Holdfast::fenced_registers(std::string_view cursor, std::size_t limit,

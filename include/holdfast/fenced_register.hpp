@@ -13,7 +13,7 @@
 namespace holdfast {
 
 namespace runtime {
-struct Background;
+class Runtime;
 }
 
 /// A named value of the user's own that refuses a write with an older fence than the last: what a lock
@@ -63,8 +63,12 @@ class FencedRegister {
                    Done<std::optional<Value>> done);
 
  private:
+  friend class Holdfast;
+  FencedRegister(std::shared_ptr<StorageBackend> storage, std::shared_ptr<runtime::Runtime> runtime,
+                 std::string_view name);
+
   std::shared_ptr<StorageBackend> storage_;
-  std::shared_ptr<runtime::Background> background_;
+  std::shared_ptr<runtime::Runtime> runtime_;
   RecordKey key_;
 };
 

@@ -38,7 +38,7 @@ HeldLock::HeldLock(std::shared_ptr<LockRuntime> runtime, Grant grant, const Lock
 }
 
 HeldLock::~HeldLock() {
-  runtime_->timer.cancel(*this);
+  runtime_->threads->timer.cancel(*this);
 }
 
 std::shared_ptr<HeldLock> HeldLock::start(std::shared_ptr<LockRuntime> runtime, Grant grant,
@@ -46,7 +46,7 @@ std::shared_ptr<HeldLock> HeldLock::start(std::shared_ptr<LockRuntime> runtime, 
   auto held = std::make_shared<HeldLock>(std::move(runtime), std::move(grant), options);
   try {
     held->runtime_->start_threads();
-    held->runtime_->timer.schedule(*held, held->lease_.next_tick());
+    held->runtime_->threads->timer.schedule(*held, held->lease_.next_tick());
   } catch (...) {
     held->dispose();  // no thread to watch the lease: better no lock than one that cannot be lost
     throw;
@@ -126,9 +126,9 @@ BootTime HeldLock::on_time(BootTime now) {
     auto* const begin = step == locks::RenewLoop::Step::extend ? &HeldLock::renew : &HeldLock::look_up;
     auto job = [begin, self = background_self()] { begin(self); };
     if (runtime::blocks(*runtime_->backend)) {
-      runtime_->renewer.post(std::move(job));
+      runtime_->threads->blocking.post(std::move(job));
     } else {
-      runtime_->timer.after_due(std::move(job));
+      runtime_->threads->timer.after_due(std::move(job));
     }
   }
   if (step == locks::RenewLoop::Step::lose) announce_loss();
@@ -136,7 +136,7 @@ BootTime HeldLock::on_time(BootTime now) {
 }
 
 void HeldLock::announce_loss() {
-  runtime_->callbacks.post([self = background_self()] {
+  runtime_->threads->user_code.post([self = background_self()] {
     std::function<void(LossReason)> callback;
     LossReason reason{};
     {
@@ -202,14 +202,21 @@ void HeldLock::tell_change() {
     waiting_.swap(left);
   }
   changed_.notify_all();
-  for (const auto& waiting : told) waiting.operation.resume();
+  for (const auto& waiting : told) {
+    if (runtime::TimerQueue::on_timers_thread()) {
+      runtime_->threads->go_on([operation = waiting.operation] { operation.resume(); });
+    } else {
+      waiting.operation.resume();
+    }
+  }
 }
 
 std::variant<ExtendRequest, Absence> HeldLock::begin_extend(Ttl ttl, Extending purpose) {
   if (hold_ != Hold::held || lease_.lost()) return Absence::not_found;
   extending_ = purpose;
   lease_.extend_sent(BootClock::now(), ttl);
-  runtime_->timer.schedule(*this, lease_.next_tick());  // a shorter ttl may have moved the loss forward
+  // A shorter ttl may have moved the loss forward.
+  runtime_->threads->timer.schedule(*this, lease_.next_tick());
   return ExtendRequest{
       .lock = {.id = grant_.id, .key = grant_.key},
       .ttl = ttl,
@@ -234,13 +241,13 @@ void HeldLock::end_extend(Ttl ttl, const Result<ExtendOutcome>& answer) {
       if (purpose == Extending::to_detach && hold_ == Hold::held && !lease_.lost()) {
         // Here, where no other extend can have begun: one for less, unanswered, would outlive the promise.
         hold_ = Hold::detached;
-        runtime_->timer.cancel(*this);
+        runtime_->threads->timer.cancel(*this);
       }
     } else {
       found_lost = lease_.extend_found_nothing() && hold_ == Hold::held;
       if (found_lost) observed_.lost(*lease_.lost());
     }
-    if (hold_ == Hold::held) runtime_->timer.schedule(*this, lease_.next_tick());
+    if (hold_ == Hold::held) runtime_->threads->timer.schedule(*this, lease_.next_tick());
   }
   if (found_lost) announce_loss();
   tell_change();
@@ -307,7 +314,7 @@ void HeldLock::renew(const Self& self) {
 
 runtime::Flow HeldLock::background_flow() const {
   if (runtime::blocks(*runtime_->backend)) return runtime::Flow::blocking();
-  return runtime::Flow::completing(runtime_->background, observed_.context());
+  return runtime::Flow::completing(runtime_->threads, observed_.context());
 }
 
 void HeldLock::look_up(const Self& self) {
@@ -346,7 +353,7 @@ void HeldLock::end_look_up(const Result<std::optional<LockRecord>>& answer) {
       found_lost = lease_.look_up_found_nothing() && hold_ == Hold::held;
       if (found_lost) observed_.lost(*lease_.lost());
     }
-    if (hold_ == Hold::held) runtime_->timer.schedule(*this, lease_.next_tick());
+    if (hold_ == Hold::held) runtime_->threads->timer.schedule(*this, lease_.next_tick());
   }
   if (found_lost) announce_loss();
   tell_change();
@@ -405,7 +412,7 @@ bool HeldLock::end_hold() {
     const std::lock_guard lock(mutex_);
     if (hold_ != Hold::held) return false;
     hold_ = Hold::ended;
-    runtime_->timer.cancel(*this);
+    runtime_->threads->timer.cancel(*this);
     unused.swap(on_lost_);
   }
   tell_change();
@@ -478,7 +485,7 @@ void HeldLock::dispose() noexcept {
   const auto deadline = dispose_deadline();
   if (!end_hold()) return;
   if (runtime::WorkerPool::on_library_thread()) {
-    runtime_->renewer.post([self = background_self(), deadline] { self->dispose_now(deadline); });
+    runtime_->threads->blocking.post([self = background_self(), deadline] { self->dispose_now(deadline); });
     return;
   }
   (void)until(runtime::Flow::blocking(), [this] { return announcers_ == 0; }, deadline).await_ready();
@@ -492,7 +499,7 @@ void HeldLock::dispose_now(BootTime deadline) noexcept {
   if (!released) return report(released.error(), std::move(callback));
   // User code, its destructors included, does not belong on the renewing thread.
   if (callback && runtime::WorkerPool::on_library_thread()) {
-    runtime_->callbacks.post([unused = std::move(callback)] {});
+    runtime_->threads->user_code.post([self = background_self(), unused = std::move(callback)] {});
   }
 }
 
@@ -511,7 +518,7 @@ void HeldLock::dispose_in_background() noexcept {
       [self, report_to](const Result<bool>& released) mutable {
         if (released && !*report_to) return;
         // Whichever thread answered runs no user code, nor its destructors.
-        self->runtime_->callbacks.post([self, report_to = std::move(report_to), released] {
+        self->runtime_->threads->user_code.post([self, report_to = std::move(report_to), released] {
           if (!released) self->report(released.error(), std::move(*report_to));
         });
       });
@@ -527,7 +534,7 @@ void HeldLock::report(const Error& error, std::function<void(const Error&)> call
     LockRuntime::tell_unreleased(runtime_->log, error);
     return;
   }
-  auto call = [callback = std::move(callback), error, self = background_self()] {
+  auto call = [self = background_self(), callback = std::move(callback), error] {
     try {
       callback(error);
     } catch (...) {
@@ -535,7 +542,7 @@ void HeldLock::report(const Error& error, std::function<void(const Error&)> call
     }
   };
   if (runtime::WorkerPool::on_library_thread()) {
-    runtime_->callbacks.post(std::move(call));
+    runtime_->threads->user_code.post(std::move(call));
   } else {
     call();
   }

@@ -5,7 +5,8 @@
 namespace holdfast {
 
 void LockRuntime::start_threads() {
-  if (!callbacks.ensure_thread() || (runtime::blocks(*backend) && !renewer.ensure_thread())) {
+  if (!threads->user_code.ensure_thread() ||
+      (runtime::blocks(*backend) && !threads->blocking.ensure_thread())) {
     throw Error(ErrorCode::Internal, "cannot start the threads that renew leases and report their loss");
   }
 }
@@ -16,7 +17,7 @@ void LockRuntime::abandon(const LockKey& key, const LockId& id) {
     ++abandoned_->count;
   }
   // The backend, not the runtime: the job must not be what keeps its own thread's owner alive.
-  renewer.post([backend = backend, abandoned = abandoned_, key, id] {
+  threads->blocking.post([piece = releases_.piece(), backend = backend, abandoned = abandoned_, key, id] {
     // Whether it held anything, or could be reached at all, changes nothing: the lease ends by itself.
     ReleaseRequest request{.lock = {.id = id, .key = key}, .durability = Durability::process};
     (void)runtime::await(*backend, std::move(request), abandoned->stop.get_token());
@@ -29,12 +30,13 @@ void LockRuntime::abandon(const LockKey& key, const LockId& id) {
 }
 
 LockRuntime::~LockRuntime() {
-  // On a thread of the library the pool does not wait either; in a forked child there is nothing to wait for.
+  // On a thread of the library it would wait for itself; in a forked child there is nothing to wait for.
   if (!process.is_current() || runtime::WorkerPool::on_library_thread()) return;
   std::unique_lock lock(abandoned_->mutex);
   abandoned_->changed.wait_for(lock, last_abandon_timeout, [this] { return abandoned_->count == 0; });
   lock.unlock();
   abandoned_->stop.request_stop();
+  releases_.wait_until_none();
 }
 
 void LockRuntime::granted_by(const std::string& authority) {
@@ -44,18 +46,19 @@ void LockRuntime::granted_by(const std::string& authority) {
     last_authority_ = authority;
     ++store_changes_;
   }
-  timer.call_all_now();
+  threads->timer.call_all_now();
 }
 
 void LockRuntime::release_later(ReleaseRequest request) {
-  renewer.post([backend = backend, log = log, request = std::move(request)]() mutable {
-    auto answer = runtime::await(*backend, request);
-    if (!answer && answer.error().transient() && BootClock::now() < request.deadline) {
-      request.asked_before = true;
-      answer = runtime::await(*backend, request);
-    }
-    if (!answer) tell_unreleased(log, answer.error());
-  });
+  threads->blocking.post(
+      [piece = releases_.piece(), backend = backend, log = log, request = std::move(request)]() mutable {
+        auto answer = runtime::await(*backend, request);
+        if (!answer && answer.error().transient() && BootClock::now() < request.deadline) {
+          request.asked_before = true;
+          answer = runtime::await(*backend, request);
+        }
+        if (!answer) tell_unreleased(log, answer.error());
+      });
 }
 
 void LockRuntime::tell_unreleased(const std::shared_ptr<Log>& log, const Error& error) noexcept {

@@ -15,22 +15,13 @@
 #include "locks/renew_loop.hpp"
 #include "os/process.hpp"
 #include "runtime/flow.hpp"
-#include "runtime/timer_queue.hpp"
+#include "runtime/runtime.hpp"
 #include "runtime/unfinished.hpp"
-#include "runtime/worker_pool.hpp"
 
 namespace holdfast {
 
-/// What the guards of one engine share. Threads start when they are first needed, the first of each kind that
-/// guards need with the first guard: a machine that has no thread left later makes no other thread do its
-/// work.
-/// - the timer decides when to renew and when a guard is lost; it never blocks nor runs user code, so a
-/// stalled
-///   engine cannot keep a holder from being told. Where the engine does not block it also begins the renewals
-///   and, where the engine can use a thread that only polls, sends them and takes in the answers;
-/// - renewers do the I/O of renewals where the engine blocks, and of releases that nobody waits for: several,
-///   so that one that waits does not hold up the others;
-/// - callback threads run user code only; one that blocks does not hold up the next.
+/// What the guards of one engine share. The first thread of each kind that guards need starts with the first
+/// guard: a machine that has no thread left later makes no other thread do its work.
 class LockRuntime {
  public:
   LockRuntime(std::shared_ptr<LockBackend> engine, std::shared_ptr<Log> sink, std::shared_ptr<Observer> told)
@@ -45,10 +36,10 @@ class LockRuntime {
   [[nodiscard]] static std::shared_ptr<LockRuntime> of(const Locks& locks) noexcept { return locks.runtime_; }
   /// For an operation that is called here and now.
   [[nodiscard]] runtime::Flow completing() const noexcept {
-    return runtime::Flow::completing(background, runtime::CallersContext::of(observer.get()));
+    return runtime::Flow::completing(threads, runtime::CallersContext::of(observer.get()));
   }
 
-  /// Waits for abandoned ids to be released, not for long; their leases end anyway.
+  /// Waits for releases in the background; for those of abandoned ids not for long, their leases end anyway.
   ~LockRuntime();
   LockRuntime(const LockRuntime&) = delete;
   LockRuntime& operator=(const LockRuntime&) = delete;
@@ -61,8 +52,8 @@ class LockRuntime {
   void start_threads();
   /// Releases an id that may hold the lock though no caller knows, in the background.
   void abandon(const LockKey& key, const LockId& id);
-  /// Releases a lock in the background that nobody guards any more. Only for engines that block: whoever lets
-  /// go of this runtime last waits for it, so a program that ends right after has released its locks.
+  /// Releases a lock in the background that nobody guards any more. Only for engines that block. The last
+  /// owner of this object waits for it, so a program that ends right after has released its locks.
   void release_later(ReleaseRequest request);
   /// A grant came from this authority. If it is another than that of the grant before, the store may have
   /// lost its data: every guard is renewed at once, and the answers show which locks are gone.
@@ -85,12 +76,9 @@ class LockRuntime {
   const runtime::Unfinished unfinished;
   /// Null: the timer's thread cannot do the I/O of renewals.
   const std::shared_ptr<IdleIo> idle_io = runtime::blocks(*backend) ? nullptr : backend->idle_io();
-  runtime::TimerQueue timer{while_idle(idle_io)};
+  /// Shared with what is built on these locks.
+  const std::shared_ptr<runtime::Runtime> threads = std::make_shared<runtime::Runtime>(while_idle(idle_io));
   locks::RenewalCrowd crowd;  ///< the timer's alone
-  /// Of operations that no thread waits for: their timer is another, because they go on on its thread.
-  const std::shared_ptr<runtime::Background> background = std::make_shared<runtime::Background>();
-  runtime::WorkerPool callbacks{1000};
-  runtime::WorkerPool renewer{16};
 
  private:
   /// The releases of abandoned ids that are under way.
@@ -101,13 +89,18 @@ class LockRuntime {
     std::stop_source stop;
   };
   const std::shared_ptr<Abandoned> abandoned_ = std::make_shared<Abandoned>();
+  /// Releases, these included. None keeps this object.
+  const runtime::Unfinished releases_;
   std::mutex authority_mutex_;
   std::string last_authority_ = backend->authority();
   std::atomic<std::uint64_t> store_changes_ = 0;
 
   static runtime::BootTimer::WhileIdle while_idle(const std::shared_ptr<IdleIo>& io) {
     if (!io) return {};
-    return [io](int descriptor) { io->run_until_readable(descriptor); };
+    // Weak: the threads may be needed for tasks still when the connection for locks is not.
+    return [weak = std::weak_ptr(io)](int descriptor) {
+      if (const auto here = weak.lock()) here->run_until_readable(descriptor);
+    };
   }
 };
 

@@ -16,20 +16,11 @@
 #include "runtime/await.hpp"
 #include "runtime/callers_context.hpp"
 #include "runtime/op.hpp"
-#include "runtime/timer_queue.hpp"
+#include "runtime/runtime.hpp"
 #include "runtime/turn.hpp"
 #include "runtime/worker_pool.hpp"
 
 namespace holdfast::runtime {
-
-/// What operations need that no thread waits for.
-struct Background {
-  runtime::TimerQueue timers;
-  /// For the steps of engines that block. Few: they queue for one file.
-  runtime::WorkerPool blocking_steps{4};
-  /// For what the user gives us, which may block longer than an engine: no step waits for it.
-  runtime::WorkerPool user_code{4};
-};
 
 [[nodiscard]] inline bool blocks(const LockBackend& backend) noexcept {
   return backend.capabilities().blocks;
@@ -46,17 +37,16 @@ inline constexpr bool never_blocks = requires { Request::never_blocks; };
 ///
 /// Blocking: each step waits on the thread that runs the operation (which may do the engine's I/O meanwhile),
 /// so the operation never suspends. Completing: no thread waits; a step suspends the operation, which goes on
-/// on the thread that ends the step: of the engine's I/O, of the timers, of the pool. So between two steps it
+/// on the thread that ends the step: of the engine's I/O, or of a pool. So between two steps it
 /// must not block nor run user code.
 class Flow {
  public:
   static Flow blocking() noexcept { return {nullptr, {}}; }
   /// `context`: of whoever called, for steps that other threads begin.
-  static Flow completing(std::shared_ptr<Background> background,
-                         runtime::CallersContext context = {}) noexcept {
-    return {std::move(background), std::move(context)};
+  static Flow completing(std::shared_ptr<Runtime> runtime, CallersContext context = {}) noexcept {
+    return {std::move(runtime), std::move(context)};
   }
-  [[nodiscard]] bool blocks() const noexcept { return background_ == nullptr; }
+  [[nodiscard]] bool blocks() const noexcept { return runtime_ == nullptr; }
 
   /// One operation of a contract: gives its Result. The request's deadline and `stop` count also while there
   /// is no thread to begin on. The request must live until then: it is moved, or copied, when it is
@@ -80,8 +70,8 @@ class Flow {
   [[nodiscard]] auto leave_io_thread() const { return Hop{*this}; }
 
  private:
-  Flow(std::shared_ptr<Background> background, runtime::CallersContext context) noexcept
-      : background_(std::move(background)), context_(std::move(context)) {}
+  Flow(std::shared_ptr<Runtime> runtime, CallersContext context) noexcept
+      : runtime_(std::move(runtime)), context_(std::move(context)) {}
 
   /// What completes inside `begin` completes after it: the operation that goes on may end, and take with it
   /// whatever `begin` still stands on.
@@ -122,16 +112,16 @@ class Flow {
           keep->submit(std::move(sent), std::move(stopped), Done<Outcome>(end));
         });
       };
-      const auto& pool = flow.background_->blocking_steps;
+      constexpr auto limited = WorkerPool::Priority::limited;
       // In a forked child there is no pool any more, and the engine says so.
-      if (never_blocks<std::remove_cvref_t<Request>> || !runtime::blocks(*backend) || pool.is_mine() ||
-          !pool.in_own_process()) {
+      if (never_blocks<std::remove_cvref_t<Request>> || !runtime::blocks(*backend) ||
+          flow.runtime_->blocking.runs_here(limited) || !flow.runtime_->in_own_process()) {
         return work();
       }
       // Kept, because the pool's last owner may be the operation itself.
-      const auto background = flow.background_;
-      if (background->blocking_steps.try_post(work)) return;
-      Turn::wait(background, deadline, stop, std::move(work), [end](Error why) {
+      const auto threads = flow.runtime_;
+      if (threads->blocking.try_post(work, limited)) return;
+      Turn::wait(threads, deadline, stop, std::move(work), [end](Error why) {
         Done<Outcome> done(end);
         done(std::move(why));
       });
@@ -156,7 +146,7 @@ class Flow {
       return true;
     }
     void await_suspend(std::coroutine_handle<> operation) {
-      const auto background = flow.background_;
+      const auto threads = flow.runtime_;
       Done<bool> done([this, operation](Result<bool> answer) {
         woken = answer && *answer;
         operation.resume();
@@ -165,7 +155,7 @@ class Flow {
         if (watch != nullptr) {
           watch->wait(look_again_at, deadline, stop, std::move(done));
         } else {
-          background->timers.sleep_until(std::min(look_again_at, deadline), stop, std::move(done));
+          threads->sleep_until(std::min(look_again_at, deadline), stop, std::move(done));
         }
       });
     }
@@ -175,17 +165,17 @@ class Flow {
   struct Hop {
     const Flow& flow;
     [[nodiscard]] bool await_ready() const noexcept {
-      return flow.blocks() || flow.background_->user_code.is_mine();
+      return flow.blocks() || flow.runtime_->may_run_user_code_here();
     }
     void await_suspend(std::coroutine_handle<> operation) const {
-      const auto background = flow.background_;
-      background->user_code.post([operation] { operation.resume(); });
+      const auto threads = flow.runtime_;
+      threads->user_code.post([operation] { operation.resume(); });
     }
     void await_resume() const noexcept {}
   };
 
-  std::shared_ptr<Background> background_;
-  runtime::CallersContext context_;
+  std::shared_ptr<Runtime> runtime_;
+  CallersContext context_;
 };
 
 }  // namespace holdfast::runtime

@@ -6,7 +6,6 @@
 #include <deque>
 #include <functional>
 #include <mutex>
-#include <optional>
 #include <set>
 #include <system_error>
 #include <thread>
@@ -18,6 +17,9 @@
 #include "runtime/worker_pool.hpp"
 
 namespace holdfast::runtime {
+namespace {
+thread_local bool is_timers_thread = false;
+}  // namespace
 
 class BootTimer::State {
  public:
@@ -78,6 +80,7 @@ class BootTimer::State {
 
   void run() {
     const LibraryThread mark;
+    is_timers_thread = true;
     call_until_stopped();
     if (while_idle_) while_idle_(-1);
   }
@@ -131,8 +134,8 @@ class TimerQueue::State {
     if (at == never) return cancel(target);
     const std::lock_guard lock(mutex_);
     if (target.scheduled_at_ == at) return;
+    timer_->arm(at);  // first, because it throws if there is no thread to be had
     put(target, at);
-    timer_->arm(at);
   }
 
   void cancel(Timed& target) {
@@ -226,41 +229,6 @@ class TimerQueue::State {
   std::unique_ptr<BootTimer> timer_;
 };
 
-/// One sleep. Owns itself until its time has come; only the timer's thread ends it, so a stop request that
-/// comes at the same moment finds nothing to race with.
-class TimerQueue::Alarm final : public Timed {
- public:
-  Alarm(std::shared_ptr<State> state, Done<bool> done) : state_(std::move(state)), done_(std::move(done)) {}
-  ~Alarm() override { state_->cancel(*this); }
-
-  void start(BootTime at, const std::stop_token& stop) {
-    const std::lock_guard lock(starting_);
-    // First, because it throws if there is no thread to be had: then nothing may be left that calls back
-    // somebody who has gone on. After it there is one, so a stop request, which must not throw, finds it.
-    state_->schedule(*this, std::min(at, never - BootClock::duration(1)));
-    self_ = std::static_pointer_cast<Alarm>(shared_from_this());
-    if (stop.stop_possible()) on_stop_.emplace(stop, [this] { state_->schedule(*this, BootTime()); });
-  }
-
-  BootTime on_time(BootTime) override {
-    {
-      const std::lock_guard lock(starting_);
-    }
-    const auto keep = std::move(self_);
-    if (!keep) return never;
-    on_stop_.reset();
-    done_(false);
-    return never;
-  }
-
- private:
-  const std::shared_ptr<State> state_;
-  Done<bool> done_;
-  std::mutex starting_;  ///< until `start` is through with it
-  std::shared_ptr<Alarm> self_;
-  std::optional<std::stop_callback<std::function<void()>>> on_stop_;
-};
-
 TimerQueue::TimerQueue(BootTimer::WhileIdle while_idle) : state_(std::make_shared<State>()) {
   state_->start(state_, std::move(while_idle));
 }
@@ -284,13 +252,12 @@ void TimerQueue::call_all_now() {
   state_->call_all_now();
 }
 
-void TimerQueue::after_due(std::function<void()> job) {
-  state_->after_due(std::move(job));
+bool TimerQueue::on_timers_thread() noexcept {
+  return is_timers_thread;
 }
 
-void TimerQueue::sleep_until(BootTime at, std::stop_token stop, Done<bool> done) {
-  const auto alarm = std::make_shared<Alarm>(state_, std::move(done));
-  alarm->start(at, stop);
+void TimerQueue::after_due(std::function<void()> job) {
+  state_->after_due(std::move(job));
 }
 
 }  // namespace holdfast::runtime

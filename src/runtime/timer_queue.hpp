@@ -2,9 +2,7 @@
 
 #include <functional>
 #include <holdfast/clock.hpp>
-#include <holdfast/done.hpp>
 #include <memory>
-#include <stop_token>
 
 namespace holdfast::runtime {
 
@@ -70,11 +68,10 @@ class TimerQueue {
   /// however many jobs there are, none makes a call late by more than its own time.
   void after_due(std::function<void()> job);
 
-  /// Completes `done` with false on the timer's thread, at that time or soon after a stop request.
-  void sleep_until(BootTime at, std::stop_token stop, Done<bool> done);
+  /// True on the thread of any of them, where no operation may go on: its end may be user code.
+  [[nodiscard]] static bool on_timers_thread() noexcept;
 
  private:
-  class Alarm;
   class State;
   std::shared_ptr<State> state_;
 };

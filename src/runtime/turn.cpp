@@ -3,38 +3,39 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/flow.hpp"
+#include "runtime/runtime.hpp"
 
 namespace holdfast::runtime {
 
-void Turn::wait(const std::shared_ptr<Background>& background, BootTime deadline, std::stop_token stop,
-                Begin begin, Refuse refuse) {
-  const auto turn = std::make_shared<Turn>(background, std::move(stop), std::move(begin), std::move(refuse));
+void Turn::wait(const std::shared_ptr<Runtime>& runtime, BootTime deadline, std::stop_token stop, Begin begin,
+                Refuse refuse) {
+  const auto turn = std::make_shared<Turn>(runtime, std::move(stop), std::move(begin), std::move(refuse));
   turn->start(deadline);
-  background->blocking_steps.post([turn] { turn->take(); });
+  runtime->blocking.post([turn] { turn->take(); }, WorkerPool::Priority::limited);
 }
 
-Turn::Turn(std::shared_ptr<Background> background, std::stop_token stop, Begin begin, Refuse refuse)
-    : background_(std::move(background)),
+Turn::Turn(std::shared_ptr<Runtime> runtime, std::stop_token stop, Begin begin, Refuse refuse)
+    : runtime_(std::move(runtime)),
       stop_(std::move(stop)),
       begin_(std::move(begin)),
       refuse_(std::move(refuse)) {}
 
 Turn::~Turn() {
   on_stop_.reset();  // first: it schedules
-  background_->timers.cancel(*this);
+  runtime_->timer.cancel(*this);
 }
 
 void Turn::start(BootTime deadline) {
   if (deadline == never && !stop_.stop_possible()) return;
   const std::lock_guard lock(starting_);
-  // First, because it throws if there is no thread to be had; a stop request must not.
-  background_->timers.schedule(*this, std::min(deadline, never - BootClock::duration(1)));
+  // First, because they throw if there is no thread to be had; a stop request must not.
+  runtime_->prepare_to_go_on();
+  runtime_->timer.schedule(*this, std::min(deadline, never - BootClock::duration(1)));
   if (stop_.stop_possible()) on_stop_.emplace(stop_, Wake{this});
 }
 
 void Turn::Wake::operator()() const {
-  turn->background_->timers.schedule(*turn, BootTime());
+  turn->runtime_->timer.schedule(*turn, BootTime());
 }
 
 bool Turn::ends_now() {
@@ -45,7 +46,7 @@ bool Turn::ends_now() {
 
 void Turn::take() {
   if (!ends_now()) return;
-  background_->timers.cancel(*this);
+  runtime_->timer.cancel(*this);
   refuse_ = nullptr;
   std::exchange(begin_, nullptr)();
 }
@@ -56,11 +57,13 @@ BootTime Turn::on_time(BootTime) {
   }
   if (!ends_now()) return never;
   begin_ = nullptr;
-  std::exchange(refuse_, nullptr)(
-      stop_.stop_requested()
-          ? Error(ErrorCode::Aborted, "the operation was stopped before it began")
-          : Error(ErrorCode::NetworkTimeout, "the operation's time was up before there was a thread for it")
-                .with(Effect::none));
+  auto why = stop_.stop_requested() ? Error(ErrorCode::Aborted, "the operation was stopped before it began")
+                                    : Error(ErrorCode::NetworkTimeout,
+                                            "the operation's time was up before there was a thread for it")
+                                          .with(Effect::none);
+  runtime_->go_on([keep = std::static_pointer_cast<Turn>(shared_from_this()), why = std::move(why)] {
+    std::exchange(keep->refuse_, nullptr)(why);
+  });
   return never;
 }
 

@@ -24,6 +24,9 @@ class Unfinished {
     const std::shared_ptr<std::atomic<std::size_t>> count_;  ///< whoever waits may be gone at once
   };
 
+  /// For jobs, which must be copyable.
+  [[nodiscard]] std::shared_ptr<const Piece> piece() const { return std::make_shared<const Piece>(*this); }
+
   void wait_until_none() const noexcept {
     while (const auto left = count_->load()) count_->wait(left);
   }

@@ -1,6 +1,8 @@
 #include "runtime/worker_pool.hpp"
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -15,7 +17,11 @@
 namespace holdfast::runtime {
 namespace {
 thread_local bool is_library_thread = false;
-thread_local const void* pool_of_this_thread = nullptr;
+struct RunningJob {
+  const void* pool = nullptr;
+  WorkerPool::Priority priority = WorkerPool::Priority::first;
+};
+thread_local RunningJob job_of_this_thread;
 }  // namespace
 
 LibraryThread::LibraryThread() noexcept : was_one_(std::exchange(is_library_thread, true)) {}
@@ -25,21 +31,24 @@ LibraryThread::~LibraryThread() {
 
 class WorkerPool::State {
  public:
-  explicit State(std::size_t max_threads) : max_threads_(max_threads) {}
+  State(std::size_t max_threads, std::size_t max_limited, std::chrono::milliseconds longest_idle)
+      : max_threads_(max_threads), max_limited_(max_limited), longest_idle_(longest_idle) {}
 
-  static void post(const std::shared_ptr<State>& self, std::function<void()> job) {
+  static void post(const std::shared_ptr<State>& self, std::function<void()> job, Priority priority) {
     {
       const std::lock_guard lock(self->mutex_);
       self->start_if_none_is_idle(self);
-      if (!self->threads_.empty()) return self->enqueue(std::move(job));
+      if (!self->threads_.empty()) return self->enqueue(std::move(job), priority);
     }
     job();
   }
 
-  static bool try_post(const std::shared_ptr<State>& self, std::function<void()> job) {
+  static bool try_post(const std::shared_ptr<State>& self, std::function<void()> job, Priority priority) {
     const std::lock_guard lock(self->mutex_);
+    if (priority == Priority::limited && self->limited_running_ + self->limited_.size() >= self->max_limited_)
+      return false;
     if (!self->start_if_none_is_idle(self)) return false;
-    self->enqueue(std::move(job));
+    self->enqueue(std::move(job), priority);
     return true;
   }
 
@@ -56,7 +65,8 @@ class WorkerPool::State {
       closing_ = true;
       threads.swap(threads_);
     }
-    changed_.notify_all();
+    next_needed_.notify_all();
+    spare_needed_.notify_all();
     const auto self = std::this_thread::get_id();
     const bool inside = is_library_thread;
     for (auto& thread : threads) {
@@ -71,9 +81,9 @@ class WorkerPool::State {
   [[nodiscard]] bool in_own_process() const noexcept { return process_.is_current(); }
 
  private:
-  /// Whether there is a thread that has nothing to do, or will have none before it gets this job.
+  /// Whether there is a thread that has nothing to do, or will have none before it gets the next job.
   bool start_if_none_is_idle(const std::shared_ptr<State>& self) {
-    if (idle_ > jobs_.size()) return true;
+    if (idle_ > ready()) return true;
     return threads_.size() < max_threads_ && start(self);
   }
 
@@ -87,41 +97,77 @@ class WorkerPool::State {
     }
   }
 
-  void enqueue(std::function<void()> job) {
-    jobs_.push_back(std::move(job));
-    changed_.notify_one();
+  void enqueue(std::function<void()> job, Priority priority) {
+    (priority == Priority::first ? first_ : limited_).push_back(std::move(job));
+    (next_waits_ && ready() == 1 ? next_needed_ : spare_needed_).notify_one();
+  }
+
+  /// The jobs that an idle thread could begin now.
+  [[nodiscard]] std::size_t ready() const noexcept {
+    return first_.size() + std::min(limited_.size(), max_limited_ - limited_running_);
   }
 
   void work() {
     const LibraryThread mark;
-    pool_of_this_thread = this;
     std::unique_lock lock(mutex_);
-    for (;;) {
-      ++idle_;
-      changed_.wait(lock, [this] { return closing_ || !jobs_.empty(); });
-      --idle_;
-      if (jobs_.empty()) return;
-      auto job = std::move(jobs_.front());
-      jobs_.pop_front();
+    while (wait_for_job(lock)) {
+      const auto priority = first_.empty() ? Priority::limited : Priority::first;
+      auto& queue = priority == Priority::first ? first_ : limited_;
+      auto job = std::move(queue.front());
+      queue.pop_front();
+      if (priority == Priority::limited) ++limited_running_;
       lock.unlock();
+      job_of_this_thread = {.pool = this, .priority = priority};
       job();
       job = nullptr;  // what it owned goes before the mutex is taken again
+      job_of_this_thread = {};
       lock.lock();
+      if (priority == Priority::limited) --limited_running_;
     }
+  }
+
+  /// False if the thread is to end. One idle thread is the next to work; the others are spare, and end when
+  /// that was enough for a while.
+  bool wait_for_job(std::unique_lock<std::mutex>& lock) {
+    ++idle_;
+    bool stays = true;
+    while (stays && !closing_ && ready() == 0) {
+      if (!next_waits_) {
+        next_waits_ = true;
+        next_needed_.wait(lock);
+        next_waits_ = false;
+      } else if (spare_needed_.wait_for(lock, longest_idle_) == std::cv_status::timeout) {
+        stays = closing_ || ready() > 0 || !next_waits_;
+      }
+    }
+    --idle_;
+    if (stays) return ready() > 0;
+    const auto mine = std::ranges::find(threads_, std::this_thread::get_id(), &std::thread::get_id);
+    mine->detach();  // it shares ownership of this state
+    threads_.erase(mine);
+    return false;
   }
 
   const os::ProcessIdentity process_;
   const std::size_t max_threads_;
+  const std::size_t max_limited_;
+  const std::chrono::milliseconds longest_idle_;  ///< of a spare thread
   std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> jobs_;
+  std::condition_variable next_needed_;
+  std::condition_variable spare_needed_;
+  bool next_waits_ = false;
+  std::deque<std::function<void()>> first_;
+  std::deque<std::function<void()>> limited_;
+  std::size_t limited_running_ = 0;
   std::vector<std::thread> threads_;
   std::atomic<bool> has_thread_ = false;
   std::size_t idle_ = 0;
   bool closing_ = false;
 };
 
-WorkerPool::WorkerPool(std::size_t max_threads) : state_(std::make_shared<State>(max_threads)) {}
+WorkerPool::WorkerPool(std::size_t max_threads, std::size_t max_limited,
+                       std::chrono::milliseconds longest_idle)
+    : state_(std::make_shared<State>(max_threads, max_limited, longest_idle)) {}
 
 WorkerPool::~WorkerPool() {
   if (state_->in_own_process()) {
@@ -132,24 +178,24 @@ WorkerPool::~WorkerPool() {
   }
 }
 
-void WorkerPool::post(std::function<void()> job) {
-  if (in_own_process()) State::post(state_, std::move(job));
+void WorkerPool::post(std::function<void()> job, Priority priority) {
+  if (in_own_process()) State::post(state_, std::move(job), priority);
 }
 
 bool WorkerPool::ensure_thread() {
   return in_own_process() && State::ensure_thread(state_);
 }
 
-bool WorkerPool::try_post(std::function<void()> job) {
-  return in_own_process() && State::try_post(state_, std::move(job));
+bool WorkerPool::try_post(std::function<void()> job, Priority priority) {
+  return in_own_process() && State::try_post(state_, std::move(job), priority);
 }
 
 bool WorkerPool::in_own_process() const noexcept {
   return state_->in_own_process();
 }
 
-bool WorkerPool::is_mine() const noexcept {
-  return pool_of_this_thread == state_.get();
+bool WorkerPool::runs_here(Priority priority) const noexcept {
+  return job_of_this_thread.pool == state_.get() && job_of_this_thread.priority == priority;
 }
 
 bool WorkerPool::on_library_thread() noexcept {

@@ -1,16 +1,26 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 
 namespace holdfast::runtime {
 
-/// Background threads, started when there is work and none is idle, up to a limit. They block all signals,
-/// so that the program's own threads get them. Jobs must not throw.
+/// Background threads, started when there is work and none is idle, up to a limit. All but one end again when
+/// they have been idle for a while. They block all signals, so that the program's own threads get them. Jobs
+/// must not throw.
 class WorkerPool {
  public:
-  explicit WorkerPool(std::size_t max_threads);
+  enum class Priority : std::uint8_t {
+    first,    ///< before the limited ones, on any thread
+    limited,  ///< on at most `max_limited` threads at once
+  };
+
+  explicit WorkerPool(std::size_t max_threads) : WorkerPool(max_threads, max_threads) {}
+  WorkerPool(std::size_t max_threads, std::size_t max_limited,
+             std::chrono::milliseconds longest_idle = std::chrono::seconds(10));
   /// Finishes what was posted and waits for it; on one of the pool's own threads it does not wait. In a
   /// forked child it does nothing.
   ~WorkerPool();
@@ -20,15 +30,15 @@ class WorkerPool {
   /// Runs the job on one of the threads; on the calling thread only if the machine has no thread to give
   /// and the pool has none yet.
   /// In a forked child the job is dropped.
-  void post(std::function<void()> job);
+  void post(std::function<void()> job, Priority priority = Priority::first);
   /// Sees to it that there is a thread, so that no job is ever run by the thread that posts it. False if
   /// there is none to be had. Costs one load once there is one.
   [[nodiscard]] bool ensure_thread();
   /// For a job that may take long: false, and nothing was done, if there is no thread for it at once.
-  [[nodiscard]] bool try_post(std::function<void()> job);
+  [[nodiscard]] bool try_post(std::function<void()> job, Priority priority = Priority::first);
   [[nodiscard]] bool in_own_process() const noexcept;
-  /// True on this pool's threads.
-  [[nodiscard]] bool is_mine() const noexcept;
+  /// True inside a job of this pool that has this priority.
+  [[nodiscard]] bool runs_here(Priority priority) const noexcept;
 
   /// True on any thread of the library (of a pool, or marked with LibraryThread).
   [[nodiscard]] static bool on_library_thread() noexcept;

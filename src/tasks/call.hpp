@@ -37,8 +37,8 @@ T run(runtime::Op<T> operation) {
 
 /// In a forked child, where nothing would ever go on with it, it is not begun.
 template <class T>
-void start(const runtime::Background& background, runtime::Op<T> operation, Done<T> done) {
-  if (!background.blocking_steps.in_own_process()) return done(os::used_after_fork());
+void start(const runtime::Runtime& threads, runtime::Op<T> operation, Done<T> done) {
+  if (!threads.in_own_process()) return done(os::used_after_fork());
   runtime::Op<T>::start(std::move(operation), std::move(done));
 }
 

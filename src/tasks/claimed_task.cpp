@@ -14,18 +14,6 @@ using std::chrono::milliseconds;
 
 namespace {
 
-/// Goes on where user code may run, for as long as it likes.
-struct OnCallbackThread {
-  const Flow& flow;
-  const std::shared_ptr<TaskStore>& store;
-  [[nodiscard]] bool await_ready() const noexcept { return flow.blocks(); }
-  void await_suspend(std::coroutine_handle<> operation) const {
-    const auto keep = store;  // the pool's last owner may be the operation itself
-    keep->callbacks.post([operation] { operation.resume(); });
-  }
-  void await_resume() const noexcept {}
-};
-
 /// Whether the error says that the task is somebody else's, or over.
 bool is_refusal(const Error& error) {
   switch (error.code()) {
@@ -55,11 +43,11 @@ Claim ClaimedTask::start(Guard guard, std::shared_ptr<TaskStore> store, FencingT
       std::make_shared<ClaimedTask>(std::move(guard), std::move(store), std::move(fence), std::move(task));
   const auto& watched = self->watched_;
   watched->on_loss.emplace(self->held_->lost(), Watched::StopOnLoss{watched});
-  auto watching = self->call(Flow::completing(self->store_->background), watched->unwatch.get_token());
+  auto watching = self->call(Flow::completing(self->store_->threads), watched->unwatch.get_token());
   Op<Ok>::start(watch(std::move(watching), watched, self->task()),
                 [watched, store = self->store_](const Result<Ok>& ended) {
                   // No thread for its timer, say: a worker that cannot be told must not go on.
-                  if (!ended) store->callbacks.post([watched] { stop_worker(*watched); });
+                  if (!ended) store->threads->user_code.post([watched] { stop_worker(*watched); });
                 });
   return Claim(std::move(self));
 }
@@ -90,7 +78,7 @@ Op<Ok> ClaimedTask::watch(tasks::Call call, std::shared_ptr<Watched> watched, Ta
     watched->over = true;
     if (watched->ending > 0) co_return Ok{};  // it may be the worker's own doing; `end` will know
   }
-  co_await OnCallbackThread{call.flow, call.store};
+  co_await call.flow.leave_io_thread();
   stop_worker(*watched);
   co_return Ok{};
 }
@@ -158,7 +146,7 @@ Op<Task> ClaimedTask::end(Flow flow, Self self, Write what, std::stop_token stop
       stops = --watched.ending == 0 && (watched.over || is_refusal(task.error()));
     }
     if (stops) {
-      co_await OnCallbackThread{flow, self->store_};
+      co_await flow.leave_io_thread();
       stop_worker(watched);
     }
     co_return task.error();

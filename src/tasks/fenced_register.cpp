@@ -118,16 +118,17 @@ Error unreadable_register(std::string_view name, const Error& why) {
 }  // namespace
 
 FencedRegister::FencedRegister(std::shared_ptr<StorageBackend> storage, std::string_view name)
-    : storage_(std::move(storage)),
-      background_(std::make_shared<runtime::Background>()),
-      key_(key_of(name)) {}
+    : FencedRegister(std::move(storage), std::make_shared<runtime::Runtime>(), name) {}
+
+FencedRegister::FencedRegister(std::shared_ptr<StorageBackend> storage,
+                               std::shared_ptr<runtime::Runtime> runtime, std::string_view name)
+    : storage_(std::move(storage)), runtime_(std::move(runtime)), key_(key_of(name)) {}
 
 std::optional<Value> FencedRegister::get(std::stop_token stop) const {
   return run(get_value({Flow::blocking(), storage_, key_, std::move(stop)}));
 }
 void FencedRegister::get(std::stop_token stop, Done<std::optional<Value>> done) const {
-  start(*background_, get_value({Flow::completing(background_), storage_, key_, std::move(stop)}),
-        std::move(done));
+  start(*runtime_, get_value({Flow::completing(runtime_), storage_, key_, std::move(stop)}), std::move(done));
 }
 
 std::uint64_t FencedRegister::put(std::string_view text, const FencingTokenView& token,
@@ -136,8 +137,8 @@ std::uint64_t FencedRegister::put(std::string_view text, const FencingTokenView&
 }
 void FencedRegister::put(std::string_view text, const FencingTokenView& token, std::stop_token stop,
                          Done<std::uint64_t> done) {
-  start(*background_,
-        put_value({Flow::completing(background_), storage_, key_, std::move(stop)}, std::string(text),
+  start(*runtime_,
+        put_value({Flow::completing(runtime_), storage_, key_, std::move(stop)}, std::string(text),
                   owned(token)),
         std::move(done));
 }
@@ -157,8 +158,7 @@ std::optional<Value> FencedRegister::guard(const FencingTokenView& token, std::s
 }
 void FencedRegister::guard(const FencingTokenView& token, std::stop_token stop,
                            Done<std::optional<Value>> done) {
-  start(*background_,
-        guard_value({Flow::completing(background_), storage_, key_, std::move(stop)}, owned(token)),
+  start(*runtime_, guard_value({Flow::completing(runtime_), storage_, key_, std::move(stop)}, owned(token)),
         std::move(done));
 }
 
@@ -166,8 +166,7 @@ bool FencedRegister::rebind(const FencingTokenView& token, std::stop_token stop)
   return run(rebind_value({Flow::blocking(), storage_, key_, std::move(stop)}, owned(token)));
 }
 void FencedRegister::rebind(const FencingTokenView& token, std::stop_token stop, Done<bool> done) {
-  start(*background_,
-        rebind_value({Flow::completing(background_), storage_, key_, std::move(stop)}, owned(token)),
+  start(*runtime_, rebind_value({Flow::completing(runtime_), storage_, key_, std::move(stop)}, owned(token)),
         std::move(done));
 }
 
@@ -178,8 +177,8 @@ std::optional<Value> FencedRegister::rebind_from(std::string_view authority, con
 }
 void FencedRegister::rebind_from(std::string_view authority, const FencingTokenView& token,
                                  std::stop_token stop, Done<std::optional<Value>> done) {
-  start(*background_,
-        rebind_value_from({Flow::completing(background_), storage_, key_, std::move(stop)},
+  start(*runtime_,
+        rebind_value_from({Flow::completing(runtime_), storage_, key_, std::move(stop)},
                           std::string(authority), owned(token)),
         std::move(done));
 }

@@ -6,28 +6,29 @@
 #include <memory>
 
 #include "runtime/flow.hpp"
-#include "runtime/worker_pool.hpp"
+#include "runtime/runtime.hpp"
 
 namespace holdfast {
 
-/// What the copies of one Tasks share. Threads start when they are first needed.
+/// What the copies of one Tasks share.
 class TaskStore {
  public:
   TaskStore(std::shared_ptr<StorageBackend> engine, const TaskOptions& rules,
-            std::shared_ptr<Observer> traced)
-      : storage(std::move(engine)), options(rules), observer(std::move(traced)) {}
+            std::shared_ptr<Observer> traced, std::shared_ptr<runtime::Runtime> of_locks)
+      : storage(std::move(engine)),
+        options(rules),
+        observer(std::move(traced)),
+        threads(std::move(of_locks)) {}
 
   /// For an operation that is called here and now.
   [[nodiscard]] runtime::Flow completing() const noexcept {
-    return runtime::Flow::completing(background, runtime::CallersContext::of(observer.get()));
+    return runtime::Flow::completing(threads, runtime::CallersContext::of(observer.get()));
   }
 
   const std::shared_ptr<StorageBackend> storage;
   const TaskOptions options;
   const std::shared_ptr<Observer> observer;  ///< may be null
-  const std::shared_ptr<runtime::Background> background = std::make_shared<runtime::Background>();
-  /// Run user code only, that of stopped claims; one that blocks does not hold up the next.
-  runtime::WorkerPool callbacks{1000};
+  const std::shared_ptr<runtime::Runtime> threads;
 };
 
 }  // namespace holdfast

@@ -23,7 +23,8 @@ Op<Claim> begin(tasks::Call call, const Locks& locks, operation::ClaimTask opera
 }  // namespace
 
 Tasks::Tasks(std::shared_ptr<StorageBackend> storage, Locks locks, const TaskOptions& options)
-    : store_(std::make_shared<TaskStore>(std::move(storage), options, LockRuntime::of(locks)->observer)),
+    : store_(std::make_shared<TaskStore>(std::move(storage), options, LockRuntime::of(locks)->observer,
+                                         LockRuntime::of(locks)->threads)),
       locks_(std::move(locks)) {}
 
 StorageBackend& Tasks::storage() const noexcept {
@@ -44,7 +45,7 @@ typename Operation::Answer Tasks::run(Operation operation, std::stop_token stop)
 
 template <class Operation>
 void Tasks::start(Operation operation, std::stop_token stop, Done<typename Operation::Answer> done) {
-  tasks::start(*store_->background,
+  tasks::start(*store_->threads,
                begin(call(store_->completing(), std::move(stop)), locks_, std::move(operation)),
                std::move(done));
 }

@@ -199,6 +199,17 @@ TEST_F(RedisRenewals, UnderWayDoNotBringThemThereWhereNoOtherThreadCanBeStartedE
   EXPECT_TRUE(guard.still_held());
 }
 
+TEST_F(RedisRenewals, ThatFindNothingDoNotBringTheWaitForTheLossToTheTimersThread) {
+  auto guard = locks->lock("k", {.ttl = 300ms});
+  ASSERT_TRUE(renewals->next_ends());
+  const auto timer = renewals->thread();
+  std::promise<std::thread::id> told;
+  guard.wait_lost({}, [&](const Result<LossReason>&) { told.set_value(std::this_thread::get_id()); });
+  EXPECT_TRUE(
+      Locks(make_redis_lock_backend(server->tcp()).value_or_throw()).break_lock("k", "to see it lost"));
+  EXPECT_NE(told.get_future().get(), timer);
+}
+
 TEST_F(RedisRenewals, AreNotSentAgainBecauseTheirAnswersWereReadLate) {
   auto guard = locks->lock("k", {.ttl = 30s, .auto_renew = false});
   ASSERT_TRUE(guard.extend(30s));  // the server knows the script

@@ -4,8 +4,10 @@
 
 #include <array>
 #include <atomic>
+#include <future>
 #include <holdfast/memory.hpp>
 #include <latch>
+#include <set>
 #include <thread>
 
 #include "runtime/flow.hpp"
@@ -73,7 +75,7 @@ Op<int> outer(Flow flow, int times, std::stop_token stop) {
 
 Result<int> completed(const std::function<Op<int>(Flow)>& make) {
   Slot<int> slot;
-  Op<int>::start(make(Flow::completing(std::make_shared<Background>())),
+  Op<int>::start(make(Flow::completing(std::make_shared<Runtime>())),
                  [&slot](Result<int> result) { Done<int>::into(slot)(std::move(result)); });
   slot.completion.wait();
   return *std::move(slot.result);
@@ -92,13 +94,75 @@ TEST(Flow, AStopRequestEndsASleepThatHasNoEnd) {
       (void)co_await flow.sleep_until(never, token);
       co_return 1;
     };
-    Op<int>::start(sleep(Flow::completing(std::make_shared<Background>()), stop.get_token()),
+    Op<int>::start(sleep(Flow::completing(std::make_shared<Runtime>()), stop.get_token()),
                    [&slot](Result<int> result) { Done<int>::into(slot)(std::move(result)); });
     std::thread stopper([&] { stop.request_stop(); });
     slot.completion.wait();
     stopper.join();
     EXPECT_EQ(**slot.result, 1);
   }
+}
+
+class ThreadOf final : public Timed {
+ public:
+  BootTime on_time(BootTime) override {
+    id.set_value(std::this_thread::get_id());
+    return never;
+  }
+  std::promise<std::thread::id> id;
+};
+
+/// Where a sleep, or a wait for a thread, has ended there may be user code next.
+TEST(Flow, NothingGoesOnOnTheTimersThread) {
+  const auto threads = std::make_shared<Runtime>();
+  const auto timer = std::make_shared<ThreadOf>();
+  threads->timer.schedule(*timer, BootTime());
+  std::promise<std::thread::id> went_on;
+  Op<int>::start(sleeps(Flow::completing(threads), 1, {}),
+                 [&](const Result<int>&) { went_on.set_value(std::this_thread::get_id()); });
+  EXPECT_NE(went_on.get_future().get(), timer->id.get_future().get());
+}
+
+TEST(Flow, UserCodeThatBlocksAfterASleepHoldsUpNoOtherSleep) {
+  const auto threads = std::make_shared<Runtime>();
+  std::latch blocked(1), go(1);
+  const auto then_blocks = [&](Flow flow) -> Op<int> {
+    (void)co_await flow.sleep_until(BootClock::now() + 1ms, {});
+    co_await flow.leave_io_thread();
+    blocked.count_down();
+    go.wait();
+    co_return 1;
+  };
+  Slot<int> first, second;
+  Op<int>::start(then_blocks(Flow::completing(threads)),
+                 [&](Result<int> result) { Done<int>::into(first)(std::move(result)); });
+  blocked.wait();
+  Op<int>::start(sleeps(Flow::completing(threads), 3, {}),
+                 [&](Result<int> result) { Done<int>::into(second)(std::move(result)); });
+  second.completion.wait();
+  EXPECT_FALSE(first.completion.finished());
+  go.count_down();
+  first.completion.wait();
+}
+
+TEST(Flow, ThousandsOfSleepsThatEndTogetherNeedOneThread) {
+  const auto threads = std::make_shared<Runtime>();
+  std::stop_source stop;
+  std::set<std::thread::id> ended_on;
+  std::latch ended(5000);
+  for (int i = 0; i < 5000; ++i) {
+    const auto sleep = [](Flow flow, std::stop_token token) -> Op<int> {
+      (void)co_await flow.sleep_until(never, token);
+      co_return 1;
+    };
+    Op<int>::start(sleep(Flow::completing(threads), stop.get_token()), [&](const Result<int>&) {
+      ended_on.insert(std::this_thread::get_id());  // one after another
+      ended.count_down();
+    });
+  }
+  stop.request_stop();
+  ended.wait();
+  EXPECT_LE(ended_on.size(), 2U) << "one may not be idle yet when it is needed again";
 }
 
 /// 100 000 operations of an engine that completes inline, each begun by the end of the one before.
@@ -137,7 +201,7 @@ TEST(Flow, AStepThatEndsBeforeItsCallReturnsDoesNotTakeTheEngineFromUnderTheCall
         was_there = has_ended && !watched.expired();
       });
   used = engine;
-  Op<bool>::start(one_step(Flow::completing(std::make_shared<Background>()), std::move(engine), {}, never),
+  Op<bool>::start(one_step(Flow::completing(std::make_shared<Runtime>()), std::move(engine), {}, never),
                   [&](const Result<bool>&) { ended = true; });
   EXPECT_TRUE(engine_was_there);
   EXPECT_TRUE(used.expired()) << "the step was its last owner";
@@ -147,8 +211,8 @@ TEST(Flow, AStepThatEndsBeforeItsCallReturnsDoesNotTakeTheEngineFromUnderTheCall
 TEST(Flow, AStepThatFindsNoThreadIsStoppedOrTimedOutAndLeavesNothing) {
   std::latch go(1);
   std::atomic<int> came = 0, ended = 0;
-  auto background = std::make_shared<Background>();
-  const std::weak_ptr<Background> kept = background;
+  auto threads = std::make_shared<Runtime>();
+  const std::weak_ptr<Runtime> kept = threads;
   std::shared_ptr<LockBackend> engine = std::make_shared<test::HookedBackend>(
       make_memory_lock_backend(),
       [&](const std::function<void()>& send) {
@@ -159,8 +223,7 @@ TEST(Flow, AStepThatFindsNoThreadIsStoppedOrTimedOutAndLeavesNothing) {
       test::HookedBackend::Options{.blocks = true});
   const std::weak_ptr<LockBackend> used = engine;
   const auto start = [&](std::stop_token stop, BootTime deadline, Done<bool> done) {
-    Op<bool>::start(one_step(Flow::completing(background), engine, std::move(stop), deadline),
-                    std::move(done));
+    Op<bool>::start(one_step(Flow::completing(threads), engine, std::move(stop), deadline), std::move(done));
   };
   for (int i = 0; i < 4; ++i) start({}, never, [&](const Result<bool>&) { ++ended; });
   ASSERT_TRUE(test::eventually([&] { return came == 4; }));
@@ -191,7 +254,7 @@ TEST(Flow, AStepThatFindsNoThreadIsStoppedOrTimedOutAndLeavesNothing) {
   EXPECT_EQ(answers[2].error, ErrorCode::NetworkTimeout);
   EXPECT_EQ(answers[3].error, ErrorCode::NetworkTimeout);
 
-  background.reset();
+  threads.reset();
   engine.reset();
   EXPECT_EQ(ended, 0);
   go.count_down();
