@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <array>
 #include <ctime>
 #include <ranges>
 #include <utility>
@@ -21,6 +22,7 @@ constexpr std::size_t write_size = std::size_t{256} << 10;
 constexpr std::size_t completions_per_write = 32;
 /// So many, and a guest looks whether it is called.
 constexpr std::size_t completions_per_call = 256;
+constexpr std::size_t most_guest_descriptors = 2;
 constexpr BootClock::duration longest_patience = std::chrono::hours(1);
 /// poll's clock stands still while the machine is suspended; sleeping in slices bounds how late a deadline is
 /// noticed after it wakes.
@@ -78,6 +80,10 @@ void Client::close() {
   if (!process_.is_current()) return;
   Lock lock(mutex_);
   if (i_lead()) return;  // the background leader goes on until all are told; it owns us meanwhile
+  // The guest may be this thread, or one that ends.
+  guest_expected_ = false;
+  wake_guest_ = nullptr;
+  appoint(lock);
   drained_.wait(lock, [this] { return unawaited_ == 0; });
 }
 
@@ -153,34 +159,47 @@ void Client::wait(Completion& completion) {
 }
 
 void Client::run_until_readable(int descriptor) noexcept {
-  if (!process_.is_current()) return;
+  pollfd called{.fd = descriptor, .events = POLLIN, .revents = 0};
+  (void)lead_as_guest(std::span(&called, descriptor < 0 ? 0 : 1), never, nullptr);
+}
+
+bool Client::lead_as_guest(std::span<pollfd> called_by, BootTime until, os::Event* wake) noexcept {
+  if (!process_.is_current()) return false;
   const auto self = shared_from_this();  // a completion may drop the last owner
   Lock lock(mutex_);
   guest_expected_ = false;
-  if (by_idle_io_ == 0) return;
+  wake_guest_ = nullptr;
+  if (by_idle_io_ == 0) return false;
+  const bool comes_back = !called_by.empty();
   if (leading_) {
+    if (comes_back) wake_guest_ = wake;
     if (!unsent_.empty()) wake_leader();  // it writes what we have sent
-    return;
+    return false;
   }
-  if (descriptor >= 0) {
-    guest_ = descriptor;
+  if (comes_back) {
+    guest_ = called_by;
+    guest_until_ = until;
     guest_called_ = false;
     bool last_turn = false;
     lead(lock, [&] {
       if (by_idle_io_ == 0 || guest_must_leave()) return true;
+      if (until != never && BootClock::now() >= until) guest_called_ = true;
       // Called away, it still ends some of what was answered: or, where more falls due all the time than it
       // gets through with, it would only ever send.
       return guest_called_ && (finished_.empty() || std::exchange(last_turn, true));
     });
-    guest_ = -1;
+    guest_ = {};
+    guest_until_ = never;
     // It comes back, so no other thread has to be woken, or started, for what is its own.
     guest_expected_ = guest_called_;
   }
+  const bool led = comes_back && unawaited_ == by_idle_io_;
   appoint(lock);
+  return led;
 }
 
 bool Client::guest_must_leave() const noexcept {
-  return guest_ >= 0 && unawaited_ > by_idle_io_;
+  return !guest_.empty() && unawaited_ > by_idle_io_;
 }
 
 /// Finds somebody to lead if somebody must. Whoever stops leading or waiting calls it, so that a thread that
@@ -189,7 +208,13 @@ void Client::appoint(Lock& lock) {
   if (leading_) return;
   if (!followers_.empty()) return followers_.front()->nudge();
   if (unawaited_ == 0 || background_) return;
-  if (guest_expected_ && unawaited_ == by_idle_io_) return;
+  if (unawaited_ == by_idle_io_) {
+    if (wake_guest_ != nullptr) {
+      guest_expected_ = true;
+      std::exchange(wake_guest_, nullptr)->set();
+    }
+    if (guest_expected_) return;
+  }
   background_ = true;
   // Without the mutex: where there is no thread to be had, the job runs here and now. Then nothing is under
   // way but what a guest began that does not come back: every other call that no thread waits for has seen to
@@ -243,7 +268,7 @@ void Client::run_finished(Lock& lock) {
   for (std::size_t told = 0; !finished_.empty(); ++told) {
     // What completions sent goes out while the next ones run, so that the server does not idle meanwhile.
     if (told % completions_per_write == completions_per_write - 1) flush(lock);
-    if (guest_ >= 0 && told == completions_per_call) return void(look_for_guest_call());
+    if (!guest_.empty() && told == completions_per_call) return void(look_for_guest_call());
     Finished next = std::move(finished_.front());
     finished_.pop_front();
     const bool awaited = next.call->awaited;
@@ -258,8 +283,7 @@ void Client::run_finished(Lock& lock) {
 }
 
 bool Client::look_for_guest_call() noexcept {
-  pollfd polled{.fd = guest_, .events = POLLIN, .revents = 0};
-  if (poll(&polled, 1, 0) == 1) guest_called_ = true;
+  if (poll(guest_.data(), guest_.size(), 0) > 0) guest_called_ = true;
   return guest_called_;
 }
 
@@ -268,10 +292,12 @@ void Client::end(std::unique_ptr<Call> call, Result<Reply> answer) {
 }
 
 void Client::poll_once(Lock& lock, BootTime now) {
-  pollfd polled[3] = {{.fd = wake_.descriptor(), .events = POLLIN, .revents = 0},
-                      {.fd = -1, .events = 0, .revents = 0},
-                      {.fd = guest_, .events = POLLIN, .revents = 0}};
-  BootTime until = look_at_;
+  std::array<pollfd, 2 + most_guest_descriptors> polled{};
+  polled[0] = {.fd = wake_.descriptor(), .events = POLLIN, .revents = 0};
+  polled[1] = {.fd = -1, .events = 0, .revents = 0};
+  const std::span guest = guest_;
+  std::ranges::copy(guest, polled.begin() + 2);
+  BootTime until = std::min(look_at_, guest_until_);
   if (connection_) {
     polled[1].fd = connection_->stream->descriptor();
     polled[1].events = static_cast<short>(out_of_room_ ? POLLIN | POLLOUT : POLLIN);
@@ -287,7 +313,7 @@ void Client::poll_once(Lock& lock, BootTime now) {
   planned_wake_ = until;
   polling_ = true;
   lock.unlock();
-  ppoll(polled, 3, &timeout, nullptr);
+  ppoll(polled.data(), 2 + guest.size(), &timeout, nullptr);
   if (polled[0].revents != 0) wake_.clear();
   const bool may_write = connected && (polled[1].revents & POLLOUT) != 0;
   const bool may_read = connected && (polled[1].revents & ~POLLOUT) != 0;
@@ -295,7 +321,10 @@ void Client::poll_once(Lock& lock, BootTime now) {
   lock.lock();
   polling_ = false;
   woken_ = false;
-  if (polled[2].revents != 0) guest_called_ = true;
+  for (std::size_t i = 0; i < guest.size(); ++i) {
+    guest[i].revents = polled[2 + i].revents;
+    if (guest[i].revents != 0) guest_called_ = true;
+  }
   if (may_write) out_of_room_ = false;  // the next turn writes
   if (may_read) take_replies(lock, broken);
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <poll.h>
+
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -10,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -44,8 +47,9 @@ class Call {
   bool awaited = false;
   /// The first failure to connect ends it.
   bool fail_fast = false;
-  /// The thread that sends it calls Client::run_until_readable next, and writes it there if no other thread
-  /// leads. Only for calls that no thread waits for.
+  /// The thread that sends it leads as a guest next, and writes it there if no other thread leads. Only for
+  /// calls that no thread waits for. All guests of one client must be of a kind: each completes what another
+  /// has sent.
   bool by_idle_io = false;
 
   /// Whether an earlier copy may have reached the server, or may still. One of which no connection accepted a
@@ -85,8 +89,9 @@ class Call {
 /// else a background thread, which exists only while calls are under way that no thread waits for. When a
 /// leader's call is done, it nudges one of the threads that wait to take over.
 ///
-/// An idle thread, a timer's, that sends calls by itself leads as a guest: only while no others are under way
-/// that no thread waits for, whose completions could run user code, and until its descriptor is readable.
+/// An idle thread that sends calls by itself (a timer's, the subscriber's) leads as a guest: only while no
+/// others are under way that no thread waits for, whose completions could run user code, and until it is
+/// called.
 ///
 /// What a broken connection means for a call: not yet written, or written but not answered, it is sent again
 /// on the next connection, until its deadline. Placeholders keep the order when a call ends before its reply.
@@ -106,6 +111,11 @@ class Client final : public IdleIo, public std::enable_shared_from_this<Client> 
   [[nodiscard]] Result<Reply> call(Command command, BootTime deadline, bool fail_fast = false);
   [[nodiscard]] Result<Reply> call_bytes(std::string bytes, BootTime deadline, bool fail_fast = false);
   void run_until_readable(int descriptor) noexcept override;
+  /// For a thread that sends calls `by_idle_io`, in place of its next sleep: does their I/O until one of
+  /// these is ready or the time has come. False if there is nothing for it to do, or if others must: when
+  /// another thread that leads leaves, `wake` is set. Without descriptors it says that it does not come back;
+  /// `wake` must live until then.
+  bool lead_as_guest(std::span<pollfd> called_by, BootTime until, os::Event* wake) noexcept;
   /// Waits until everything sent has ended, unless called from a completion.
   void close();
 
@@ -174,9 +184,11 @@ class Client final : public IdleIo, public std::enable_shared_from_this<Client> 
   bool woken_ = false;             ///< by `wake_`, from this sleep
   BootTime planned_wake_ = never;  ///< at the latest
   bool background_ = false;
-  int guest_ = -1;               ///< the descriptor that calls the leader away, if it is a guest
-  bool guest_called_ = false;    ///< it is readable
-  bool guest_expected_ = false;  ///< some idle thread comes soon and leads, if no other does
+  std::span<pollfd> guest_;  ///< what calls the leader away, if it is a guest
+  BootTime guest_until_ = never;
+  bool guest_called_ = false;        ///< one of these is ready
+  bool guest_expected_ = false;      ///< some idle thread comes soon and leads, if no other does
+  os::Event* wake_guest_ = nullptr;  ///< of one that comes if this is set
   std::vector<Completion*> followers_;
 
   std::optional<Connection> connection_;  ///< changed by the leader only, and while nobody writes

@@ -230,14 +230,18 @@ class RedisStorageBackend final : public StorageBackend {
     if (const auto early = refuse_early(deadline, stop)) {
       return done(early->about(subject_of(operation.request), {}));
     }
+    const bool by_idle_io = !done.is_awaited() && Subscriber::lends_this_thread_to(*store_->client);
     start_script(store_, std::move(operation),
-                 {.deadline = deadline, .patience = store_->endpoint->options().command_timeout}, stop,
-                 std::move(done));
+                 {.deadline = deadline,
+                  .patience = store_->endpoint->options().command_timeout,
+                  .by_idle_io = by_idle_io},
+                 stop, std::move(done));
   }
 
   [[nodiscard]] Subscriber& subscriber() {
-    std::call_once(listening_,
-                   [this] { subscriber_.emplace(store_->endpoint, store_->log, changes_of_records); });
+    std::call_once(listening_, [this] {
+      subscriber_.emplace(store_->endpoint, store_->log, changes_of_records, store_->client);
+    });
     return *subscriber_;
   }
 

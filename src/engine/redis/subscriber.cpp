@@ -35,13 +35,16 @@ constexpr milliseconds longest_confirmation = std::chrono::seconds(1);
 /// After so much silence the server is asked something, or less if its time to answer is less.
 constexpr milliseconds longest_silence = std::chrono::seconds(1);
 
+thread_local const Client* guest_of = nullptr;
+
 }  // namespace
 
 /// Shared by the watches and the thread. One of them at a time, the leader, reads and writes the connection.
 class Subscriber::State : public std::enable_shared_from_this<State> {
  public:
-  State(std::shared_ptr<const Endpoint> endpoint, std::shared_ptr<Log> log, const Purpose& purpose)
-      : endpoint_(std::move(endpoint)), log_(std::move(log)), purpose_(purpose) {}
+  State(std::shared_ptr<const Endpoint> endpoint, std::shared_ptr<Log> log, const Purpose& purpose,
+        std::shared_ptr<Client> client)
+      : endpoint_(std::move(endpoint)), log_(std::move(log)), purpose_(purpose), client_(std::move(client)) {}
 
   struct Topic {
     Topic(Wakes wakes, waiting::IdleWaits& idle_waits)
@@ -206,6 +209,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
   /// The thread: completes idle waits, and reads the connection while nobody sleeps who could.
   void run() {
     const runtime::LibraryThread mark;
+    guest_of = client_.get();
     Lock lock(mutex_);
     while (!stopping_) {
       const BootTime now = BootClock::now();
@@ -216,7 +220,8 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
       }
       thread_asleep_ = true;
       if (leading_ || !sleepers_.empty()) {
-        doze(lock, idle_waits_.next() - now);
+        leave_client(lock);
+        if (thread_asleep_ && !stopping_) doze(lock, idle_waits_.next() - now);
       } else {
         leading_ = thread_polls_ = true;
         turn(lock, idle_waits_.next());
@@ -225,6 +230,15 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
       }
       thread_asleep_ = false;
     }
+    leave_client(lock);
+  }
+
+  /// Others do the I/O of what this thread has sent.
+  void leave_client(Lock& lock) {
+    if (!client_) return;
+    lock.unlock();
+    (void)client_->lead_as_guest({}, never, nullptr);
+    lock.lock();
   }
 
   void complete_ended(Lock& lock) {
@@ -292,8 +306,11 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
     const auto nap = std::min<BootClock::duration>(this->nap(now), until - now);
     const timespec timeout{.tv_sec = 0, .tv_nsec = std::max<BootClock::rep>(nap.count(), 0)};
     const bool idle = topics_.empty();
+    const bool lends = thread_polls_ && client_;
     lock.unlock();
-    ppoll(polled, 2, idle ? nullptr : &timeout, nullptr);
+    if (!lends || !client_->lead_as_guest(polled, idle ? never : saturating_add(now, nap), &wake_)) {
+      ppoll(polled, 2, idle ? nullptr : &timeout, nullptr);
+    }
     if (polled[0].revents != 0) wake_.clear();
     lock.lock();
     if (thread_polls_) thread_asleep_ = false;
@@ -490,6 +507,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
   const std::shared_ptr<const Endpoint> endpoint_;
   const std::shared_ptr<Log> log_;
   const Purpose purpose_;
+  const std::shared_ptr<Client> client_;  ///< may be null
   const os::ProcessIdentity process_;
   os::Event wake_;
 
@@ -544,11 +562,15 @@ class Subscriber::ChannelWatch final : public Watch {
 };
 
 Subscriber::Subscriber(std::shared_ptr<const Endpoint> endpoint, std::shared_ptr<Log> log,
-                       const Purpose& purpose)
+                       const Purpose& purpose, std::shared_ptr<Client> client)
     // A forked child leaves its copy alone: the thread is not there, the socket is the parent's.
-    : state_(new State(std::move(endpoint), std::move(log), purpose), [](State* state) {
+    : state_(new State(std::move(endpoint), std::move(log), purpose, std::move(client)), [](State* state) {
         if (state->in_own_process()) delete state;
       }) {}
+
+bool Subscriber::lends_this_thread_to(const Client& client) noexcept {
+  return guest_of == &client;
+}
 
 Subscriber::~Subscriber() {
   if (state_->in_own_process()) state_->stop();

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "engine/redis/client.hpp"
 #include "engine/redis/conn/dialer.hpp"
 #include "waiting/wake_queue.hpp"
 
@@ -39,7 +40,10 @@ class Subscriber {
     /// For the log, where the server does not let us: what that means, and what to do.
     std::string_view unheard;
   };
-  Subscriber(std::shared_ptr<const Endpoint> endpoint, std::shared_ptr<Log> log, const Purpose& purpose);
+  /// `client`, if not null: what our own thread sends through it, it writes and reads itself where it can,
+  /// so that a waiter that looks again needs no further thread (see Call::by_idle_io).
+  Subscriber(std::shared_ptr<const Endpoint> endpoint, std::shared_ptr<Log> log, const Purpose& purpose,
+             std::shared_ptr<Client> client = nullptr);
   /// Requires that no watch is left. On a thread of the library it does not wait for its own. In a forked
   /// child it does nothing.
   ~Subscriber();
@@ -50,6 +54,9 @@ class Subscriber {
   /// server cannot be reached in time or does not let us subscribe, the watch still serves to sleep.
   void watch(const std::string& channel, BootTime deadline, const std::stop_token& stop,
              Done<std::unique_ptr<Watch>> done);
+
+  /// Whether this is the thread of a subscriber with that client.
+  [[nodiscard]] static bool lends_this_thread_to(const Client& client) noexcept;
 
  private:
   class State;
