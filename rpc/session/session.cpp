@@ -66,16 +66,6 @@ void Session::lose_client() {
   changed_.notify();
 }
 
-asio::awaitable<void> Session::release(const std::vector<std::string>& lock_ids) {
-  const auto executor = co_await asio::this_coro::executor;
-  Countdown released(executor, lock_ids.size());
-  for (const auto& lock_id : lock_ids) {
-    service_.locks().release(lock_id,
-                             [&released](const std::exception_ptr&, bool) { released.complete_one(); });
-  }
-  co_await released.wait();
-}
-
 void Session::check_may_begin(const Method& method, const BatchPtr& batch) const {
   if (stopping_) throw Error(ErrorCode::Aborted, "the sidecar ends; this request was not begun");
   if (batch && batched_bytes_ > max_batched_bytes) {

@@ -79,8 +79,6 @@ class Session : public std::enable_shared_from_this<Session> {
   [[nodiscard]] bool stopping() const noexcept { return stopping_; }
   /// Answers are not read any more: requests that wait are cancelled, the others go on.
   void lose_client();
-  /// Releases locks whose ids were not delivered: nothing else could.
-  [[nodiscard]] asio::awaitable<void> release(const std::vector<std::string>& lock_ids);
 
   // For methods.
   [[nodiscard]] Service& service() noexcept { return service_; }

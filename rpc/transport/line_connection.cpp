@@ -91,8 +91,9 @@ asio::awaitable<void> LineConnection::run() {
   co_await session_->held().release_all();
   outbox_.finish();
   co_await wait_until_written();
-  const auto undelivered = outbox_.undelivered();
-  co_await session_->release(undelivered);
+  // Nothing else could release these: no client knows their ids.
+  for (const auto& lock_id : outbox_.undelivered())
+    service_.locks().blocking().release_in_background(lock_id);
   channel_.close();
 }
 

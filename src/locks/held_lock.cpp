@@ -436,17 +436,11 @@ ReleaseRequest HeldLock::release_request(BootTime deadline) const {
           .acquire_may_be_repeated = grant_.acquire_may_be_repeated};
 }
 
-/// Asks a second time after an unanswered one, in the time that is left. The engine judges whether a first
-/// that worked is why the second found nothing.
 runtime::Op<bool> HeldLock::release_now(runtime::Flow flow, Self self, BootTime deadline,
                                         std::stop_token stop) {
-  const auto& backend = self->runtime_->backend;
-  auto request = self->release_request(deadline);
-  auto answer = co_await flow.ask(backend, request, stop);
-  if (!answer && answer.error().transient() && BootClock::now() < request.deadline) {
-    request.asked_before = true;
-    answer = co_await flow.ask(backend, request, stop);
-  }
+  locks::ReleaseLoop loop(self->release_request(deadline), locks::ReleaseLoop::For::holder);
+  auto releasing = LockRuntime::release(flow, self->runtime_->backend, std::move(loop), std::move(stop));
+  const auto answer = co_await std::move(releasing);
   if (!answer) {
     self->observed_.released();  // as far as its holder is concerned
     co_return answer.error().about(self->key(), self->id().str());
@@ -472,7 +466,9 @@ runtime::Op<bool> HeldLock::release(runtime::Flow flow, Self self, std::stop_tok
   auto releasing = release_now(flow, self, never, stop);
   auto released = co_await std::move(releasing);
   // Whoever stopped the waiting did not ask to keep the lock.
-  if (!released && stop.stop_requested()) self->runtime_->abandon(self->grant_.key, self->grant_.id);
+  if (!released && stop.stop_requested()) {
+    self->runtime_->release_in_background(self->release_request(never), locks::ReleaseLoop::For::id_in_doubt);
+  }
   co_return released;
 }
 
@@ -509,7 +505,7 @@ void HeldLock::dispose_in_background() noexcept {
   auto callback = take_release_error_callback();
   if (runtime::blocks(*runtime_->backend) && !callback) {
     observed_.released();  // nobody will know better
-    return runtime_->release_later(release_request(deadline));
+    return runtime_->release_in_background(release_request(deadline), locks::ReleaseLoop::For::holder);
   }
   auto report_to = std::make_shared<std::function<void(const Error&)>>(std::move(callback));
   auto self = background_self();

@@ -230,6 +230,15 @@ template struct LockOperations<
     operation::Extend, operation::IsLocked, operation::GetByKey, operation::GetById, operation::GetByKeyRaw,
     operation::GetByIdRaw, operation::Owns, operation::ListLocksRaw, operation::BreakLock>;
 
+void Locks::release_in_background(std::string_view lock_id) noexcept {
+  constexpr std::chrono::milliseconds longest = std::chrono::minutes(1);
+  const auto id = LockId::parse(lock_id);
+  if (!id || !runtime_->process.is_current()) return;
+  runtime_->release_in_background(
+      {.lock = {.id = *id, .key = {}}, .deadline = saturating_add(BootClock::now(), longest)},
+      locks::ReleaseLoop::For::id_in_doubt);
+}
+
 Capabilities Locks::capabilities() const noexcept {
   return runtime_->backend->capabilities();
 }

@@ -11,32 +11,70 @@ void LockRuntime::start_threads() {
   }
 }
 
-void LockRuntime::abandon(const LockKey& key, const LockId& id) {
-  {
-    const std::lock_guard lock(abandoned_->mutex);
-    ++abandoned_->count;
+namespace {
+
+/// Requests a stop when its time has come.
+class StopLater final : public runtime::Timed {
+ public:
+  explicit StopLater(std::stop_source stop) : stop_(std::move(stop)) {}
+  BootTime on_time(BootTime) override {
+    stop_.request_stop();
+    return never;
   }
-  // The backend, not the runtime: the job must not be what keeps its own thread's owner alive.
-  threads->blocking.post([piece = releases_.piece(), backend = backend, abandoned = abandoned_, key, id] {
-    // Whether it held anything, or could be reached at all, changes nothing: the lease ends by itself.
-    ReleaseRequest request{.lock = {.id = id, .key = key}, .durability = Durability::process};
-    (void)runtime::await(*backend, std::move(request), abandoned->stop.get_token());
-    {
-      const std::lock_guard lock(abandoned->mutex);
-      --abandoned->count;
-    }
-    abandoned->changed.notify_all();
-  });
-}
+
+ private:
+  std::stop_source stop_;
+};
+
+}  // namespace
 
 LockRuntime::~LockRuntime() {
   // On a thread of the library it would wait for itself; in a forked child there is nothing to wait for.
   if (!process.is_current() || runtime::WorkerPool::on_library_thread()) return;
-  std::unique_lock lock(abandoned_->mutex);
-  abandoned_->changed.wait_for(lock, last_abandon_timeout, [this] { return abandoned_->count == 0; });
-  lock.unlock();
-  abandoned_->stop.request_stop();
+  if (releases_.none()) return;
+  const auto stop_later = std::make_shared<StopLater>(doubts_end_);
+  try {
+    threads->timer.schedule(*stop_later, saturating_add(BootClock::now(), last_doubt_timeout));
+  } catch (const Error&) {  // no thread for the timer
+    doubts_end_.request_stop();
+  }
   releases_.wait_until_none();
+  threads->timer.cancel(*stop_later);
+}
+
+runtime::Op<ReleaseOutcome> LockRuntime::release(runtime::Flow flow, std::shared_ptr<LockBackend> backend,
+                                                 locks::ReleaseLoop loop, std::stop_token stop) {
+  for (;;) {
+    auto answer = co_await flow.ask(backend, loop.request(), stop);
+    auto next = loop.answered(std::move(answer), BootClock::now(), stop.stop_requested());
+    if (auto* end = std::get_if<locks::ReleaseLoop::End>(&next)) co_return std::move(*end);
+    const auto at = std::get<locks::ReleaseLoop::Send>(next).at;
+    if (at > BootClock::now()) co_await flow.sleep_until(at, stop);
+  }
+}
+
+void LockRuntime::release_in_background(ReleaseRequest request, locks::ReleaseLoop::For whom) {
+  using locks::ReleaseLoop;
+  const bool in_doubt = whom == ReleaseLoop::For::id_in_doubt;
+  const auto stop = in_doubt ? doubts_end_.get_token() : std::stop_token();
+  // The backend, not this object: the job must not be what keeps its own thread's owner alive. The piece goes
+  // last: whoever waits for it may then end the engine.
+  auto end = [piece = releases_.piece(),
+              log = in_doubt ? nullptr : log](const Result<ReleaseOutcome>& answer) {
+    if (!answer) tell_unreleased(log, answer.error());
+  };
+  if (!runtime::blocks(*backend)) {
+    return runtime::Op<ReleaseOutcome>::start(
+        release(runtime::Flow::completing(threads), backend, ReleaseLoop(std::move(request), whom), stop),
+        std::move(end));
+  }
+  // An engine that blocks fails without effect, and its pauses would take threads from renewals: a second
+  // request at once is all that it gets.
+  threads->blocking.post([end = std::move(end), backend = backend, request = std::move(request),
+                          stop]() mutable {
+    ReleaseLoop loop(std::move(request), ReleaseLoop::For::holder);
+    end(runtime::Op<ReleaseOutcome>::run(release(runtime::Flow::blocking(), backend, std::move(loop), stop)));
+  });
 }
 
 void LockRuntime::granted_by(const std::string& authority) {
@@ -47,18 +85,6 @@ void LockRuntime::granted_by(const std::string& authority) {
     ++store_changes_;
   }
   threads->timer.call_all_now();
-}
-
-void LockRuntime::release_later(ReleaseRequest request) {
-  threads->blocking.post(
-      [piece = releases_.piece(), backend = backend, log = log, request = std::move(request)]() mutable {
-        auto answer = runtime::await(*backend, request);
-        if (!answer && answer.error().transient() && BootClock::now() < request.deadline) {
-          request.asked_before = true;
-          answer = runtime::await(*backend, request);
-        }
-        if (!answer) tell_unreleased(log, answer.error());
-      });
 }
 
 void LockRuntime::tell_unreleased(const std::shared_ptr<Log>& log, const Error& error) noexcept {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <holdfast/guard.hpp>
 #include <holdfast/lock_backend.hpp>
 #include <holdfast/locks.hpp>
@@ -12,6 +11,7 @@
 #include <stop_token>
 #include <string>
 
+#include "locks/release_loop.hpp"
 #include "locks/renew_loop.hpp"
 #include "os/process.hpp"
 #include "runtime/flow.hpp"
@@ -39,22 +39,24 @@ class LockRuntime {
     return runtime::Flow::completing(threads, runtime::CallersContext::of(observer.get()));
   }
 
-  /// Waits for releases in the background; for those of abandoned ids not for long, their leases end anyway.
+  /// Waits for releases in the background; for those of ids in doubt not for long, their leases expire
+  /// anyway.
   ~LockRuntime();
   LockRuntime(const LockRuntime&) = delete;
   LockRuntime& operator=(const LockRuntime&) = delete;
 
   /// How long that is.
-  static constexpr std::chrono::milliseconds last_abandon_timeout{1000};
+  static constexpr std::chrono::milliseconds last_doubt_timeout{1000};
 
   /// Starts the threads, besides the timer's, that no guard can do without. Throws Internal if there are none
   /// to be had.
   void start_threads();
-  /// Releases an id that may hold the lock though no caller knows, in the background.
-  void abandon(const LockKey& key, const LockId& id);
-  /// Releases a lock in the background that nobody guards any more. Only for engines that block. The last
+  /// Releases without a thread that waits for it: a lock whose holder does not, or an id in doubt. The last
   /// owner of this object waits for it, so a program that ends right after has released its locks.
-  void release_later(ReleaseRequest request);
+  void release_in_background(ReleaseRequest request, locks::ReleaseLoop::For whom);
+  /// Runs a release to its end.
+  static runtime::Op<ReleaseOutcome> release(runtime::Flow flow, std::shared_ptr<LockBackend> backend,
+                                             locks::ReleaseLoop loop, std::stop_token stop);
   /// A grant came from this authority. If it is another than that of the grant before, the store may have
   /// lost its data: every guard is renewed at once, and the answers show which locks are gone.
   void granted_by(const std::string& authority);
@@ -81,16 +83,9 @@ class LockRuntime {
   locks::RenewalCrowd crowd;  ///< the timer's alone
 
  private:
-  /// The releases of abandoned ids that are under way.
-  struct Abandoned {
-    std::mutex mutex;
-    std::condition_variable changed;
-    std::size_t count = 0;
-    std::stop_source stop;
-  };
-  const std::shared_ptr<Abandoned> abandoned_ = std::make_shared<Abandoned>();
-  /// Releases, these included. None keeps this object.
+  /// Releases in the background. None keeps this object.
   const runtime::Unfinished releases_;
+  std::stop_source doubts_end_;  ///< stops those of ids in doubt
   std::mutex authority_mutex_;
   std::string last_authority_ = backend->authority();
   std::atomic<std::uint64_t> store_changes_ = 0;

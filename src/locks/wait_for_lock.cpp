@@ -26,6 +26,14 @@ AcquireLoop::Event event_of(const Result<AcquireOutcome>& answer, Waiter& waiter
   return AcquireLoop::Granted{};
 }
 
+/// Releases an id of which an attempt was never answered: it may hold the lock, or may yet.
+void give_up(LockRuntime& runtime, const LockKey& key, const LockId& id, Ttl ttl) {
+  ReleaseRequest request{.lock = {.id = id, .key = key},
+                         .durability = Durability::process,
+                         .deadline = saturating_add(BootClock::now(), ttl.length())};
+  runtime.release_in_background(std::move(request), ReleaseLoop::For::id_in_doubt);
+}
+
 /// Counts its attempts in `attempts`, unless that is null.
 runtime::Op<HeldLock::Grant> run_loop(runtime::Flow flow, std::shared_ptr<LockRuntime> runtime,
                                       WantedLock wanted, AcquirePolicy policy, std::stop_token stop,
@@ -41,7 +49,7 @@ runtime::Op<HeldLock::Grant> run_loop(runtime::Flow flow, std::shared_ptr<LockRu
     AcquireLoop::Event event = AcquireLoop::Stopped{};
     if (const auto* attempt = std::get_if<AcquireLoop::Attempt>(&action)) {
       if (attempts != nullptr) ++*attempts;
-      if (attempt->abandon) runtime->abandon(key, *waiter.id);
+      if (attempt->abandon) give_up(*runtime, key, *waiter.id, policy.ttl);
       if (attempt->fresh_id) {
         waiter.id = LockId::generate();
         waiter.first_sent = BootClock::now();
@@ -67,7 +75,7 @@ runtime::Op<HeldLock::Grant> run_loop(runtime::Flow flow, std::shared_ptr<LockRu
       }
     } else if (const auto* lost = std::get_if<AcquireLoop::Lost>(&action)) {
       if (waiter.woken) waiter.watch->pass_on();
-      if (lost->abandon) runtime->abandon(key, *waiter.id);
+      if (lost->abandon) give_up(*runtime, key, *waiter.id, policy.ttl);
       // Stopped in the middle of an attempt, an engine may only know that it got no answer.
       if (stop.stop_requested() && lost->error.transient()) {
         co_return Error(ErrorCode::Aborted, "taking the lock was stopped", lost->error.what())

@@ -116,7 +116,12 @@ void sort_members(std::string& out, OpenObject object) {
   }
   const auto name = &OpenObject::Member::name;
   if (std::ranges::adjacent_find(members, std::greater_equal(), name) == members.end()) return;
-  std::ranges::stable_sort(members, std::less(), name);
+  // Of equal names in the order in which they stand. (Not std::stable_sort: that of libstdc++ 12 does not
+  // compile under clang 19 without a warning.)
+  std::ranges::sort(members, [](const OpenObject::Member& a, const OpenObject::Member& b) {
+    const auto order = a.name <=> b.name;
+    return order != 0 ? order < 0 : a.begin < b.begin;
+  });
   std::string sorted = "{";
   for (std::size_t i = 0; i < members.size(); ++i) {
     if (i + 1 < members.size() && members[i + 1].name == members[i].name) continue;

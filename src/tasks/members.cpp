@@ -88,9 +88,13 @@ void Members::put(std::vector<Member> changes) {
     (place ? by_name_[*place] : by_name_.emplace_back()) = at_the_end;
     members_.push_back(std::move(change));
   }
-  const auto added = by_name_.begin() + static_cast<std::ptrdiff_t>(known);
-  std::ranges::sort(added, by_name_.end(), std::less(), name_at());
-  std::ranges::inplace_merge(by_name_, added, std::less(), name_at());
+  if (by_name_.size() == known) return;
+  const auto added = std::span(by_name_).subspan(known);
+  std::ranges::sort(added, std::less(), name_at());
+  Places merged(by_name_.size());
+  std::ranges::merge(std::span(by_name_).first(known), added, merged.begin(), std::less(), name_at(),
+                     name_at());
+  by_name_ = std::move(merged);
 }
 
 void Members::set(std::string_view name, std::string value) {

@@ -28,8 +28,7 @@ class LockInTransit {
       : locks_(std::exchange(other.locks_, std::nullopt)), lock_(std::move(other.lock_)) {}
   LockInTransit& operator=(LockInTransit&&) = delete;
   ~LockInTransit() {
-    if (locks_)
-      locks_->start(operation::Release{std::string(lock_.id.str())}, {}, [](const Result<bool>&) {});
+    if (locks_) locks_->release_in_background(lock_.id.str());
   }
   [[nodiscard]] DetachedLock arrived() && {
     locks_.reset();
