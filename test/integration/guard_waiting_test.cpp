@@ -163,6 +163,14 @@ TEST_P(GuardWaiting, AGhostLockIsReleasedInTheBackground) {
   EXPECT_TRUE(eventually([&] { return !locks.is_locked("k"); }));
 }
 
+TEST_P(GuardWaiting, AGhostLockIsReleasedThoughItsFirstReleaseFails) {
+  wire->plan(Operation::acquire, Fault::answer_lost);
+  wire->plan(Operation::acquire, Fault::not_sent, 100);
+  wire->plan(Operation::release, Fault::not_sent);
+  EXPECT_THROW((void)locks.lock("k", {.retries = 2, .base_delay = 1ms}), Error);
+  EXPECT_TRUE(eventually([&] { return !locks.is_locked("k"); }));
+}
+
 TEST_P(GuardWaiting, TheLastTransientErrorIsThrownWhenPatienceEnds) {
   wire->plan(Operation::acquire, Fault::not_sent, 100);
   try {

@@ -6,8 +6,10 @@
 #include <holdfast/locks.hpp>
 #include <holdfast/redis.hpp>
 #include <mutex>
+#include <thread>
 
 #include "support/calls.hpp"
+#include "support/eventually.hpp"
 #include "support/fake_redis.hpp"
 #include "support/redis_server.hpp"
 #include "support/tcp_proxy.hpp"
@@ -197,6 +199,21 @@ TEST_F(RedisRelease, OfAnAdoptedLockKeepsALateCopyOfItsAcquireOut) {
 
 // A waiter whose first copy of an acquire is lost and whose second is answered with a transient error goes on
 // with the same id: it must not have been given back.
+TEST_F(RedisRelease, OfAnIdInDoubtIsSentAgainUntilTheServerIsBack) {
+  auto raw = server->raw();
+  const auto is_there = [&] { return raw.integer({"EXISTS", "syncguard:k"}) == 1; };
+  proxy->swallow(Way::to_client);
+  EXPECT_THROW((void)proxied->lock("k", {.ttl = 10min, .wait = 300ms}), Error);
+  ASSERT_TRUE(is_there()) << "the attempt was carried out, and its caller does not know";
+  proxy->refuse();
+  proxy->forward();
+  proxy->cut();
+  std::this_thread::sleep_for(2500ms);  // longer than one request is tried
+  ASSERT_TRUE(is_there());
+  proxy->listen_again();
+  EXPECT_TRUE(eventually([&] { return !is_there(); })) << "it would have been held for ten minutes";
+}
+
 TEST(RedisAcquire, ATransientErrorAfterALostCopyDoesNotEndTheId) {
   std::mutex mutex;
   int acquires = 0;

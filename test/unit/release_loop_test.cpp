@@ -61,8 +61,8 @@ TEST(ReleaseLoop, AnIdInDoubtIsAskedForAgainAfterGrowingPausesAsLongAsItCouldHol
     pauses.push_back(std::chrono::duration_cast<std::chrono::milliseconds>(*at - now));
     now = *at;
   }
-  EXPECT_EQ(pauses,
-            (std::vector<std::chrono::milliseconds>{100ms, 200ms, 400ms, 800ms, 1600ms, 3200ms, 5s, 5s, 5s}));
+  EXPECT_EQ(pauses, (std::vector<std::chrono::milliseconds>{100ms, 200ms, 400ms, 800ms, 1600ms, 3200ms, 5s,
+                                                            5s, 5s, 5s}));
   EXPECT_LT(now, release_begins + 30s);
   EXPECT_FALSE(loop.request().asked_before)
       << "whether it held the lock is of no interest, so 'nothing' is an answer";
