@@ -49,7 +49,7 @@ runtime::Op<ReleaseOutcome> LockRuntime::release(runtime::Flow flow, std::shared
     auto next = loop.answered(std::move(answer), BootClock::now(), stop.stop_requested());
     if (auto* end = std::get_if<locks::ReleaseLoop::End>(&next)) co_return std::move(*end);
     const auto at = std::get<locks::ReleaseLoop::Send>(next).at;
-    if (at > BootClock::now()) co_await flow.sleep_until(at, stop);
+    if (at > BootClock::now()) (void)co_await flow.sleep_until(at, stop);
   }
 }
 
