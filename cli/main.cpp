@@ -69,7 +69,7 @@ void set_up(CLI::App& app, Context& context) {
       "Examples:\n"
       "  holdfast run nightly-backup -- ./backup.sh      only one at a time\n"
       "  holdfast run -n deploy -- make deploy           exit 75 if somebody else does\n"
-      "  holdfast lock list                              who holds what\n"
+      "  holdfast lock list                              which locks are held, and until when\n"
       "  holdfast lock show deploy\n"
       "  holdfast task run -- ./report.sh                work that can be followed and cancelled\n"
       "  holdfast task list\n"

@@ -33,6 +33,9 @@ void print_as_json(const std::vector<Finding>& findings) {
 int print_acl(const Context& context) {
   const auto acl = redis_acl(context.url_or_default()).value_or_throw();
   if (!context.json) {
+    if (acl.user == "USER") {
+      complain("the URL names no user, so the line says USER; use --url redis://NAME@HOST");
+    }
     print_text(acl.line());
     return exit_ok;
   }

@@ -57,7 +57,8 @@ class Locks {
   }
 
   /// Runs `function(guard)` under the lock, releases, and returns what it returned. If the function throws,
-  /// the lock is released and its exception goes on.
+  /// the lock is released and its exception goes on. Does not report a loss: the function checks
+  /// `guard.still_held()` where that matters.
   template <class F>
     requires std::is_invocable_v<F, Guard&>
   auto with_lock(std::string_view key, const LockOptions& options, F&& function, std::stop_token stop = {})

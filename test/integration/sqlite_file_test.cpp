@@ -4,8 +4,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <functional>
+#include <holdfast/doctor.hpp>
 #include <holdfast/holdfast.hpp>
 #include <thread>
 
@@ -291,6 +293,22 @@ TEST_F(SqliteOpenFile, LosesItsGuardsOnceItWasMoved) {
   EXPECT_FALSE(brief.release()) << "for how long it excluded others is not known";
   fs::rename(directory.path() / "moved.db", file);
   EXPECT_TRUE(kept.extend(1h)) << "that did not notice";
+}
+
+TEST_F(SqliteOpenFile, IsNotMadeAnewBesideItsLog) {
+  auto client = open();
+  client.grant(LockId::generate(), "k");
+  const auto moved = directory.path() / "moved.db";
+  fs::rename(file, moved);
+  expect_refused(ErrorCode::ServiceUnavailable, "moved or removed while it was in use");
+  EXPECT_FALSE(fs::exists(file)) << "it would be another store, with fences that begin again";
+  const auto findings = examine("sqlite:" + file.string()).value_or_throw();
+  EXPECT_TRUE(std::ranges::any_of(findings, [](const Finding& finding) {
+    return finding.severity == Severity::problem &&
+           finding.found.find("moved or removed") != std::string::npos;
+  }));
+  fs::rename(moved, file);
+  EXPECT_FALSE(granted(open().acquire(LockId::generate(), "k"))) << "it is held still";
 }
 
 TEST_F(SqliteOpenFile, GrantsNothingOnceItWasReplaced) {

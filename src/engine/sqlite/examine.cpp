@@ -157,6 +157,9 @@ std::vector<Finding> missing(const fs::path& file) {
          file.string() + " does not exist, and this user cannot create it in " + parent.string() + ": " + why,
          "name a file in a directory that this user can write to"}};
   }
+  if (const auto taken = check_not_taken_away(file); !taken) {
+    return {{Severity::problem, "file", taken.error().message(), {}}};
+  }
   return {{Severity::note, "file", file.string() + " does not exist yet; its first use creates it", {}},
           room(parent)};
 }

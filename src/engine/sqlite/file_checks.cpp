@@ -129,7 +129,27 @@ Result<fs::path> resolve(const fs::path& file) {
   return resolve_links(file, most_links);
 }
 
+Status check_not_taken_away(const fs::path& file) {
+  const auto is_missing = [](const std::string& path) {
+    struct stat info{};
+    return ::lstat(path.c_str(), &info) != 0 && errno == ENOENT;
+  };
+  if (!is_missing(file.string())) return Ok{};
+  for (const char* suffix : {"-wal", "-shm"}) {
+    const std::string beside = file.string() + suffix;
+    // A process that creates the file at this moment makes the others after it: then it is there now.
+    if (is_missing(beside) || !is_missing(file.string())) continue;
+    return unusable(
+        file, "it is missing, but " + beside +
+                  " is there: it was moved or removed while it was in use. Put it back; or stop all its "
+                  "users, then remove " +
+                  file.string() + "-wal, -shm and -wake");
+  }
+  return Ok{};
+}
+
 Status create_if_missing(const fs::path& file) {
+  if (auto taken = check_not_taken_away(file); !taken) return taken;
   // mknod, not open: see the header.
   if (::mknod(file.c_str(), S_IFREG | S_IRUSR | S_IWUSR, 0) == 0 || errno == EEXIST) return Ok{};
   return os::errno_error("cannot create " + file.string() +

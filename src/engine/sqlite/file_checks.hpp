@@ -20,7 +20,12 @@ namespace holdfast::sqlite {
 /// that another user may have put there, to lead this process to a file of its own.
 [[nodiscard]] Result<std::filesystem::path> resolve(const std::filesystem::path& file);
 
-/// Creates the file, empty and 0600, unless it exists. `file` is resolved.
+/// Refuses a file that is missing though its -wal or -shm is there: it was moved or removed while a process
+/// had it open, or after one was killed. A new one would be another store, with fences that begin again,
+/// beside holders that do not know yet.
+[[nodiscard]] Status check_not_taken_away(const std::filesystem::path& file);
+
+/// Creates the file, empty and 0600, unless it exists or was taken away. `file` is resolved.
 [[nodiscard]] Status create_if_missing(const std::filesystem::path& file);
 
 /// Refuses what could give two processes different ideas of one file: anything but a regular file, a mount
