@@ -35,8 +35,9 @@ std::optional<std::uint32_t> code_unit(std::string_view digits) {
   constexpr std::size_t length = 4;
   std::uint32_t unit = 0;
   if (digits.size() < length) return std::nullopt;
-  const auto [end, failed] = std::from_chars(digits.data(), digits.data() + length, unit, 16);
-  if (failed != std::errc() || end != digits.data() + length) return std::nullopt;
+  digits = digits.substr(0, length);
+  const auto [end, failed] = std::from_chars(digits.data(), digits.data() + digits.size(), unit, 16);
+  if (failed != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
   return unit;
 }
 

@@ -54,9 +54,8 @@ std::optional<Decimal> decimal_of(std::string_view number) {
 
 bool is_of_64_bits(std::string_view integer) {
   const auto fits = [integer](auto value) {
-    const auto* const end = integer.data() + integer.size();
-    const auto read = std::from_chars(integer.data(), end, value);
-    return read.ec == std::errc() && read.ptr == end;
+    const auto read = std::from_chars(integer.data(), integer.data() + integer.size(), value);
+    return read.ec == std::errc() && read.ptr == integer.data() + integer.size();
   };
   return fits(std::int64_t{}) || fits(std::uint64_t{});
 }
