@@ -103,7 +103,8 @@ class Watch {
   /// at the deadline or after a stop request. An engine that knows several waiters of this key in the process
   /// may let one of them look again for all; then the others sleep on until they are woken or their deadline
   /// comes. If a thread waits for `woken`, it sleeps here; otherwise no thread is blocked, and a thread of
-  /// the engine completes it. The watch must live until then, and nothing else is asked of it meanwhile.
+  /// the engine completes it, and it fails at once if no such thread can be started: its caller then has to
+  /// look again by the clock. The watch must live until then, and nothing else is asked of it meanwhile.
   virtual void wait(BootTime look_again_at, BootTime deadline, std::stop_token stop, Done<bool> woken) = 0;
 
   /// Hands a received wake-up to another waiter: for one that was woken and gives up instead of trying.

@@ -92,8 +92,8 @@ class Locks {
     return run(operation::Release{std::string(lock_id)}, std::move(stop));
   }
   /// Releases by id alone without waiting for it: for a lock whose caller has gone, or never got to know of
-  /// it. Resent while it is not answered, for a minute at most; the last `Locks` of the engine waits a second
-  /// for it. An id that is none is ignored. In a forked child it does nothing.
+  /// it. Resent while it is not answered (on SQLite once), for a minute at most; the last `Locks` of the
+  /// engine waits a second for it. An id that is none is ignored. In a forked child it does nothing.
   void release_in_background(std::string_view lock_id) noexcept;
   /// The new expiry, or nothing if that id holds nothing.
   std::optional<std::int64_t> extend(std::string_view lock_id, std::chrono::milliseconds ttl,

@@ -29,9 +29,12 @@ class StopLater final : public runtime::Timed {
 }  // namespace
 
 LockRuntime::~LockRuntime() {
-  // On a thread of the library it would wait for itself; in a forked child there is nothing to wait for.
-  if (!process.is_current() || runtime::WorkerPool::on_library_thread()) return;
-  if (releases_.none()) return;
+  if (!process.is_current() || releases_.none()) return;
+  // On a thread of the library it would wait for itself.
+  if (runtime::WorkerPool::on_library_thread()) {
+    resends_end_.request_stop();
+    return;
+  }
   const auto stop_later = std::make_shared<StopLater>(doubts_end_);
   try {
     threads->timer.schedule(*stop_later, saturating_add(BootClock::now(), last_doubt_timeout));
@@ -43,13 +46,16 @@ LockRuntime::~LockRuntime() {
 }
 
 runtime::Op<ReleaseOutcome> LockRuntime::release(runtime::Flow flow, std::shared_ptr<LockBackend> backend,
-                                                 locks::ReleaseLoop loop, std::stop_token stop) {
+                                                 locks::ReleaseLoop loop, std::stop_token stop,
+                                                 std::stop_token resend_no_more) {
+  const auto ends = [&] { return stop.stop_requested() || resend_no_more.stop_requested(); };
   for (;;) {
     auto answer = co_await flow.ask(backend, loop.request(), stop);
-    auto next = loop.answered(std::move(answer), BootClock::now(), stop.stop_requested());
+    auto next = loop.answered(answer, BootClock::now(), ends());
     if (auto* end = std::get_if<locks::ReleaseLoop::End>(&next)) co_return std::move(*end);
     const auto at = std::get<locks::ReleaseLoop::Send>(next).at;
     if (at > BootClock::now()) (void)co_await flow.sleep_until(at, stop);
+    if (ends()) co_return answer;
   }
 }
 
@@ -65,7 +71,8 @@ void LockRuntime::release_in_background(ReleaseRequest request, locks::ReleaseLo
   };
   if (!runtime::blocks(*backend)) {
     return runtime::Op<ReleaseOutcome>::start(
-        release(runtime::Flow::completing(threads), backend, ReleaseLoop(std::move(request), whom), stop),
+        release(runtime::Flow::completing(threads), backend, ReleaseLoop(std::move(request), whom), stop,
+                in_doubt ? resends_end_.get_token() : std::stop_token()),
         std::move(end));
   }
   // An engine that blocks fails without effect, and its pauses would take threads from renewals: a second

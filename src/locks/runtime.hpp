@@ -56,7 +56,8 @@ class LockRuntime {
   void release_in_background(ReleaseRequest request, locks::ReleaseLoop::For whom);
   /// Runs a release to its end.
   static runtime::Op<ReleaseOutcome> release(runtime::Flow flow, std::shared_ptr<LockBackend> backend,
-                                             locks::ReleaseLoop loop, std::stop_token stop);
+                                             locks::ReleaseLoop loop, std::stop_token stop,
+                                             std::stop_token resend_no_more = {});
   /// A grant came from this authority. If it is another than that of the grant before, the store may have
   /// lost its data: every guard is renewed at once, and the answers show which locks are gone.
   void granted_by(const std::string& authority);
@@ -85,7 +86,8 @@ class LockRuntime {
  private:
   /// Releases in the background. None keeps this object.
   const runtime::Unfinished releases_;
-  std::stop_source doubts_end_;  ///< stops those of ids in doubt
+  std::stop_source doubts_end_;   ///< stops those of ids in doubt
+  std::stop_source resends_end_;  ///< lets those under way be answered, and sends no others
   std::mutex authority_mutex_;
   std::string last_authority_ = backend->authority();
   std::atomic<std::uint64_t> store_changes_ = 0;

@@ -60,7 +60,7 @@ class Flow {
   /// Gives what Watch::wait answers. An absent watch, null, sleeps until it is time to look again.
   [[nodiscard]] auto wait(Watch* watch, BootTime look_again_at, BootTime deadline,
                           std::stop_token stop) const {
-    return Wait{*this, watch, look_again_at, deadline, std::move(stop), false};
+    return Wait(*this, watch, look_again_at, deadline, std::move(stop));
   }
   [[nodiscard]] auto sleep_until(BootTime at, std::stop_token stop) const {
     return wait(nullptr, at, at, std::move(stop));
@@ -129,37 +129,62 @@ class Flow {
     [[nodiscard]] Result<Outcome> await_resume() { return *std::move(result); }
   };
 
-  struct Wait {
-    const Flow& flow;
-    Watch* watch;
-    BootTime look_again_at, deadline;
-    std::stop_token stop;
-    bool woken;
+  class Wait {
+   public:
+    Wait(const Flow& flow, Watch* watch, BootTime look_again_at, BootTime deadline, std::stop_token stop)
+        : flow_(flow),
+          watch_(watch),
+          look_again_at_(look_again_at),
+          deadline_(deadline),
+          stop_(std::move(stop)) {}
 
     [[nodiscard]] bool await_ready() {
-      if (!flow.blocks()) return false;
-      if (watch != nullptr) {
-        woken = await(*watch, look_again_at, deadline, stop);
+      if (!flow_.blocks()) return false;
+      if (watch_ != nullptr) {
+        woken_ = await(*watch_, look_again_at_, deadline_, stop_);
       } else {
-        os::sleep_until(std::min(look_again_at, deadline), stop);
+        os::sleep_until(std::min(look_again_at_, deadline_), stop_);
       }
       return true;
     }
     void await_suspend(std::coroutine_handle<> operation) {
-      const auto threads = flow.runtime_;
-      Done<bool> done([this, operation](Result<bool> answer) {
-        woken = answer && *answer;
-        operation.resume();
-      });
+      if (watch_ == nullptr) return sleep(operation, std::min(look_again_at_, deadline_));
       defer_completions([&] {
-        if (watch != nullptr) {
-          watch->wait(look_again_at, deadline, stop, std::move(done));
-        } else {
-          threads->sleep_until(std::min(look_again_at, deadline), stop, std::move(done));
-        }
+        watch_->wait(look_again_at_, deadline_, stop_, [this, operation](const Result<bool>& answer) {
+          if (!answer) return sleep(operation, look_without_wake_ups());
+          woken_ = *answer;
+          operation.resume();
+        });
       });
     }
-    [[nodiscard]] bool await_resume() const noexcept { return woken; }
+    [[nodiscard]] bool await_resume() const {
+      if (failed_) throw *failed_;
+      return woken_;
+    }
+
+   private:
+    /// The engine has no thread to be woken by, so this looks again by the clock.
+    [[nodiscard]] BootTime look_without_wake_ups() const noexcept {
+      return std::min({look_again_at_, deadline_, BootClock::now() + std::chrono::seconds(1)});
+    }
+    void sleep(std::coroutine_handle<> operation, BootTime until) {
+      const auto threads = flow_.runtime_;
+      try {
+        defer_completions([&] {
+          threads->sleep_until(until, stop_, [operation](const Result<bool>&) { operation.resume(); });
+        });
+      } catch (const Error& error) {  // no thread for the timer either
+        failed_ = error;
+        operation.resume();
+      }
+    }
+
+    const Flow& flow_;
+    Watch* watch_;
+    BootTime look_again_at_, deadline_;
+    std::stop_token stop_;
+    bool woken_ = false;
+    std::optional<Error> failed_;
   };
 
   struct Hop {
@@ -169,7 +194,7 @@ class Flow {
     }
     void await_suspend(std::coroutine_handle<> operation) const {
       const auto threads = flow.runtime_;
-      threads->user_code.post([operation] { operation.resume(); });
+      threads->user_code.post([operation] { operation.resume(); }, WorkerPool::Priority::limited);
     }
     void await_resume() const noexcept {}
   };

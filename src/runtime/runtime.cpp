@@ -8,10 +8,6 @@
 #include <vector>
 
 namespace holdfast::runtime {
-namespace {
-thread_local bool goes_on_with_others = false;
-}  // namespace
-
 /// Shared with the job that runs them, which may be the last owner of the pool it runs in.
 class Runtime::Continuations {
  public:
@@ -30,9 +26,7 @@ class Runtime::Continuations {
       taken.swap(waiting_);
       posted_ = false;
     }
-    goes_on_with_others = true;
     for (auto& next : taken) std::exchange(next, nullptr)();
-    goes_on_with_others = false;
   }
 
   std::mutex mutex_;
@@ -95,7 +89,7 @@ void Runtime::go_on(std::function<void()> next) {
 }
 
 bool Runtime::may_run_user_code_here() const noexcept {
-  return !goes_on_with_others && user_code.runs_here(WorkerPool::Priority::first);
+  return user_code.runs_here(WorkerPool::Priority::limited);
 }
 
 }  // namespace holdfast::runtime

@@ -31,8 +31,11 @@ class Runtime {
   /// For engines that block.
   WorkerPool blocking{max_renewals + max_steps, max_steps};
 
-  /// For callbacks and predicates of the user's. One that blocks does not hold up the next.
-  WorkerPool user_code{1000};
+  /// For callbacks (first) and predicates (limited) of the user's. A callback that blocks does not hold up
+  /// the next; nor do predicates, however many block: they never get the last thread, so a loss is reported.
+  static constexpr std::size_t max_callbacks = 1000;
+  static constexpr std::size_t max_predicates = 16;
+  WorkerPool user_code{max_callbacks + max_predicates, max_predicates, 1};
 
   /// Completes `done` with false at that time or soon after a stop request, never on the timer's thread.
   /// Throws Error(Internal), and keeps nothing, if the machine has no thread for it.

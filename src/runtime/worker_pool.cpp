@@ -31,14 +31,18 @@ LibraryThread::~LibraryThread() {
 
 class WorkerPool::State {
  public:
-  State(std::size_t max_threads, std::size_t max_limited, std::chrono::milliseconds longest_idle)
-      : max_threads_(max_threads), max_limited_(max_limited), longest_idle_(longest_idle) {}
+  State(std::size_t max_threads, std::size_t max_limited, std::size_t kept_free,
+        std::chrono::milliseconds longest_idle)
+      : max_threads_(max_threads),
+        max_limited_(max_limited),
+        kept_free_(kept_free),
+        longest_idle_(longest_idle) {}
 
   static void post(const std::shared_ptr<State>& self, std::function<void()> job, Priority priority) {
     {
       const std::lock_guard lock(self->mutex_);
-      self->start_if_none_is_idle(self);
-      if (!self->threads_.empty()) return self->enqueue(std::move(job), priority);
+      self->start_if_none_is_idle(self, priority);
+      if (self->may_take(priority) > 0) return self->enqueue(std::move(job), priority);
     }
     job();
   }
@@ -47,7 +51,7 @@ class WorkerPool::State {
     const std::lock_guard lock(self->mutex_);
     if (priority == Priority::limited && self->limited_running_ + self->limited_.size() >= self->max_limited_)
       return false;
-    if (!self->start_if_none_is_idle(self)) return false;
+    if (!self->start_if_none_is_idle(self, priority)) return false;
     self->enqueue(std::move(job), priority);
     return true;
   }
@@ -81,9 +85,28 @@ class WorkerPool::State {
   [[nodiscard]] bool in_own_process() const noexcept { return process_.is_current(); }
 
  private:
-  /// Whether there is a thread that has nothing to do, or will have none before it gets the next job.
-  bool start_if_none_is_idle(const std::shared_ptr<State>& self) {
-    if (idle_ > ready()) return true;
+  /// How many threads may run jobs of that kind at once, with the threads that there are.
+  [[nodiscard]] std::size_t may_take(Priority priority) const noexcept {
+    if (priority == Priority::first) return threads_.size();
+    if (closing_)
+      return max_limited_;  // all that was posted is finished, by threads that are joined elsewhere
+    return std::min(max_limited_, threads_.size() - std::min(threads_.size(), kept_free_));
+  }
+
+  /// Whether there is a thread that has nothing to do, or will have none before it gets the next job, which
+  /// may take it.
+  bool start_if_none_is_idle(const std::shared_ptr<State>& self, Priority priority) {
+    if (priority == Priority::first) return idle_ > ready() || start_another(self);
+    const auto limited = limited_running_ + limited_.size();
+    if (limited >= max_limited_) return false;
+    if (may_take(priority) > limited && idle_ > ready()) return true;
+    // Before one for the job those that are kept free.
+    while (threads_.size() < kept_free_) {
+      if (!start_another(self)) return false;
+    }
+    return start_another(self);
+  }
+  bool start_another(const std::shared_ptr<State>& self) {
     return threads_.size() < max_threads_ && start(self);
   }
 
@@ -104,7 +127,8 @@ class WorkerPool::State {
 
   /// The jobs that an idle thread could begin now.
   [[nodiscard]] std::size_t ready() const noexcept {
-    return first_.size() + std::min(limited_.size(), max_limited_ - limited_running_);
+    const auto limit = may_take(Priority::limited);
+    return first_.size() + std::min(limited_.size(), limit - std::min(limit, limited_running_));
   }
 
   void work() {
@@ -151,6 +175,7 @@ class WorkerPool::State {
   const os::ProcessIdentity process_;
   const std::size_t max_threads_;
   const std::size_t max_limited_;
+  const std::size_t kept_free_;
   const std::chrono::milliseconds longest_idle_;  ///< of a spare thread
   std::mutex mutex_;
   std::condition_variable next_needed_;
@@ -165,9 +190,9 @@ class WorkerPool::State {
   bool closing_ = false;
 };
 
-WorkerPool::WorkerPool(std::size_t max_threads, std::size_t max_limited,
+WorkerPool::WorkerPool(std::size_t max_threads, std::size_t max_limited, std::size_t kept_free,
                        std::chrono::milliseconds longest_idle)
-    : state_(std::make_shared<State>(max_threads, max_limited, longest_idle)) {}
+    : state_(std::make_shared<State>(max_threads, max_limited, kept_free, longest_idle)) {}
 
 WorkerPool::~WorkerPool() {
   if (state_->in_own_process()) {

@@ -15,11 +15,11 @@ class WorkerPool {
  public:
   enum class Priority : std::uint8_t {
     first,    ///< before the limited ones, on any thread
-    limited,  ///< on at most `max_limited` threads at once
+    limited,  ///< on at most `max_limited` threads at once, and never on the last `kept_free`
   };
 
   explicit WorkerPool(std::size_t max_threads) : WorkerPool(max_threads, max_threads) {}
-  WorkerPool(std::size_t max_threads, std::size_t max_limited,
+  WorkerPool(std::size_t max_threads, std::size_t max_limited, std::size_t kept_free = 0,
              std::chrono::milliseconds longest_idle = std::chrono::seconds(10));
   /// Finishes what was posted and waits for it; on one of the pool's own threads it does not wait. In a
   /// forked child it does nothing.
@@ -28,7 +28,7 @@ class WorkerPool {
   WorkerPool& operator=(const WorkerPool&) = delete;
 
   /// Runs the job on one of the threads; on the calling thread only if the machine has no thread to give
-  /// and the pool has none yet.
+  /// and the pool has none yet that this job may take.
   /// In a forked child the job is dropped.
   void post(std::function<void()> job, Priority priority = Priority::first);
   /// Sees to it that there is a thread, so that no job is ever run by the thread that posts it. False if

@@ -54,6 +54,7 @@ std::optional<Decimal> decimal_of(std::string_view number) {
 
 bool is_of_64_bits(std::string_view integer) {
   const auto fits = [integer](auto value) {
+    // NOLINTNEXTLINE(bugprone-suspicious-stringview-data-usage): its end is the next argument
     const auto read = std::from_chars(integer.data(), integer.data() + integer.size(), value);
     return read.ec == std::errc() && read.ptr == integer.data() + integer.size();
   };

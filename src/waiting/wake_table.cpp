@@ -38,7 +38,8 @@ class WakeTable::KeyWatch final : public Watch {
     // A thread that waits anyway sleeps on the word itself, in a forked child too.
     if (woken.is_awaited()) return woken(sleep_until(std::min(look_again_at, deadline), stop));
     if (!listener.in_own_process()) return woken(false);
-    if (!listener.start()) return woken(sleep_until(std::min(look_again_at, deadline), stop));
+    if (!listener.start())
+      return woken(Error(ErrorCode::Internal, "cannot start the thread that hears of wake-ups"));
     listener.begin_wait(waiter_, look_again_at, deadline, stop, std::move(woken));
   }
 

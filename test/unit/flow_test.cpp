@@ -113,6 +113,36 @@ class ThreadOf final : public Timed {
 };
 
 /// Where a sleep, or a wait for a thread, has ended there may be user code next.
+/// As that of an engine that cannot start the thread which would complete it.
+class WatchWithoutAThread final : public Watch {
+ public:
+  void wait(BootTime, BootTime, std::stop_token, Done<bool> woken) override {
+    woken(Error(ErrorCode::Internal, "no thread"));
+  }
+  void pass_on() noexcept override {}
+};
+
+Op<bool> wait_for(Flow flow, std::shared_ptr<Watch> watch, BootTime look_again_at, std::stop_token stop) {
+  co_return co_await flow.wait(watch.get(), look_again_at, never, std::move(stop));
+}
+
+TEST(Flow, AWaitThatNoThreadCanWakeLooksAgainByTheClock) {
+  const auto runtime = std::make_shared<Runtime>();
+  const auto watch = std::make_shared<WatchWithoutAThread>();
+  for (const std::chrono::milliseconds look_again_in :
+       {std::chrono::milliseconds(50), std::chrono::milliseconds(1h)}) {
+    const BootTime begun = BootClock::now();
+    std::promise<bool> woken;
+    Op<bool>::start(wait_for(Flow::completing(runtime), watch, begun + look_again_in, {}),
+                    [&](Result<bool> answer) { woken.set_value(*answer); });
+    auto future = woken.get_future();
+    EXPECT_EQ(future.wait_for(0s), std::future_status::timeout) << "neither here nor at once";
+    ASSERT_EQ(future.wait_for(10s), std::future_status::ready);
+    EXPECT_FALSE(future.get());
+    EXPECT_GE(BootClock::now() - begun, 50ms);
+  }
+}
+
 TEST(Flow, NothingGoesOnOnTheTimersThread) {
   const auto threads = std::make_shared<Runtime>();
   const auto timer = std::make_shared<ThreadOf>();

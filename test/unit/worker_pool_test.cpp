@@ -40,6 +40,51 @@ TEST(WorkerPool, LimitedJobsThatBlockLeaveTheOtherThreads) {
   EXPECT_TRUE(test::eventually([&] { return begun == 5; }));
 }
 
+TEST(WorkerPool, LimitedJobsNeverTakeTheThreadThatIsKeptFree) {
+  WorkerPool pool(2, 2, 1);  // as if the machine had no third thread to give
+  std::latch go(1);
+  std::atomic<int> begun = 0;
+  for (int i = 0; i < 3; ++i) {
+    pool.post(
+        [&] {
+          ++begun;
+          go.wait();
+        },
+        Priority::limited);
+  }
+  EXPECT_TRUE(test::eventually([&] { return begun == 1; }));
+  std::promise<void> ran;
+  pool.post([&] { ran.set_value(); });
+  EXPECT_EQ(ran.get_future().wait_for(10s), std::future_status::ready) << "a loss must be reported";
+  EXPECT_EQ(begun, 1);
+  go.count_down();
+  EXPECT_TRUE(test::eventually([&] { return begun == 3; }));
+}
+
+TEST(WorkerPool, FinishesLimitedJobsBeforeItEnds) {
+  std::atomic<int> ran = 0;
+  {
+    WorkerPool pool(2, 1, 1);
+    for (int i = 0; i < 10; ++i) {
+      pool.post(
+          [&] {
+            std::this_thread::sleep_for(1ms);
+            ++ran;
+          },
+          Priority::limited);
+    }
+  }
+  EXPECT_EQ(ran, 10);
+}
+
+TEST(WorkerPool, ALimitedJobThatNoThreadMayTakeRunsWhereItIsPosted) {
+  WorkerPool pool(1, 1, 1);
+  std::thread::id there;
+  pool.post([&] { there = std::this_thread::get_id(); }, Priority::limited);
+  EXPECT_EQ(there, std::this_thread::get_id());
+  EXPECT_FALSE(pool.try_post([] {}, Priority::limited));
+}
+
 TEST(WorkerPool, OthersGoBeforeLimitedJobs) {
   WorkerPool pool(1);
   std::latch go(1);
@@ -74,7 +119,7 @@ TEST(WorkerPool, IdleThreadsEndUntilOneIsLeft) {
     ~Alive() { --count; }
     std::atomic<int>& count;
   };
-  WorkerPool pool(8, 8, 20ms);
+  WorkerPool pool(8, 8, 0, 20ms);
   std::latch all_began(9);
   for (int i = 0; i < 8; ++i) {
     pool.post([&] {

@@ -304,11 +304,13 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
       if (connection_) return;  // just made: used before any sleep
     }
     const auto nap = std::min<BootClock::duration>(this->nap(now), until - now);
-    const timespec timeout{.tv_sec = 0, .tv_nsec = std::max<BootClock::rep>(nap.count(), 0)};
     const bool idle = topics_.empty();
     const bool lends = thread_polls_ && client_;
     lock.unlock();
     if (!lends || !client_->lead_as_guest(polled, idle ? never : saturating_add(now, nap), &wake_)) {
+      // Not the time that the client took meanwhile.
+      const auto left = std::max<BootClock::rep>((nap - (BootClock::now() - now)).count(), 0);
+      const timespec timeout{.tv_sec = 0, .tv_nsec = left};
       ppoll(polled, 2, idle ? nullptr : &timeout, nullptr);
     }
     if (polled[0].revents != 0) wake_.clear();
@@ -547,9 +549,9 @@ class Subscriber::ChannelWatch final : public Watch {
   }
   void wait(BootTime look_again_at, BootTime deadline, std::stop_token stop, Done<bool> woken) override {
     if (!state_->in_own_process()) return woken(false);
-    // Without a thread of our own, the caller's sleeps.
-    if (woken.is_awaited() || !state_->begin_wait(place_, look_again_at, deadline, stop, woken)) {
-      woken(state_->sleep(place_, look_again_at, deadline, stop));
+    if (woken.is_awaited()) return woken(state_->sleep(place_, look_again_at, deadline, stop));
+    if (!state_->begin_wait(place_, look_again_at, deadline, stop, woken)) {
+      woken(Error(ErrorCode::Internal, "cannot start the thread that hears of wake-ups"));
     }
   }
   void pass_on() noexcept override {
