@@ -16,6 +16,10 @@ using std::chrono::milliseconds;
 /// be asked in a busy loop. Doubled with each such try until a poll comes first.
 constexpr auto first_expiry_pause = milliseconds(10);
 
+/// Between attempts that follow one wake-up because the ones before got no answer.
+constexpr auto first_wake_pause = milliseconds(100);
+constexpr auto longest_wake_pause = std::chrono::seconds(1);
+
 /// A waiter that polls more often burns a core; one that polls more rarely might as well not.
 constexpr milliseconds shortest_delay(1);
 constexpr milliseconds longest_delay = std::chrono::hours(24);
@@ -89,6 +93,8 @@ AcquireLoop::Action AcquireLoop::on(const Granted&, BootTime now) {
 AcquireLoop::Action AcquireLoop::on(const Refused& refused, BootTime now) {
   id_is_spent_ = true;
   spent_in_a_row_ = false;
+  wake_is_unused_ = false;
+  wake_pause_ = {};
   last_error_.reset();
   expiry_at_ = never;
   if (refused.free_in) {
@@ -113,6 +119,12 @@ AcquireLoop::Action AcquireLoop::on(const Failed& failed, BootTime now) {
   }
   last_error_ = failed.error;
   expiry_at_ = never;
+  // The lock was said to be free, and still may be: that attempt is repeated soon, however slowly this waiter
+  // polls.
+  if (wake_is_unused_) {
+    wake_pause_ = std::clamp<BootClock::duration>(wake_pause_ * 2, first_wake_pause, longest_wake_pause);
+    expiry_at_ = saturating_add(now, wake_pause_);
+  }
   return wait_or_give_up(now);
 }
 
@@ -137,6 +149,7 @@ AcquireLoop::Action AcquireLoop::on(const Watching&, BootTime now) {
 }
 
 AcquireLoop::Action AcquireLoop::on(const Woken&, BootTime now) {
+  wake_is_unused_ = true;
   return now >= give_up_at_ ? give_up(now) : attempt(now);
 }
 

@@ -104,6 +104,8 @@ class AcquireLoop {
   bool poll_is_set_ = false;
   BootTime expiry_at_ = never;          ///< when the holder's lease ends as far as known
   BootClock::duration expiry_pause_{};  ///< how soon such a time may cause another attempt
+  bool wake_is_unused_ = false;         ///< no attempt was answered since the last wake-up
+  BootClock::duration wake_pause_{};    ///< before the next attempt because of it
   std::optional<Error> last_error_;
 };
 

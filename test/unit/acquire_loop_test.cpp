@@ -162,6 +162,22 @@ TEST(AcquireLoop, AWakeUpIsNotARetryAndDoesNotPutThePollOff) {
   EXPECT_EQ(d.then(Loop::Refused{}).error(), ErrorCode::AcquisitionTimeout);
 }
 
+TEST(AcquireLoop, AnAttemptAfterAWakeUpThatGotNoAnswerIsRepeatedSoonHoweverSlowlyItPolls) {
+  Driven d({.wait = 1h, .retries = 1, .base_delay = 40s, .max_delay = 40s, .jitter = Jitter::none});
+  const Loop::Failed failed{Error(ErrorCode::NetworkTimeout, "no answer in time")};
+  d.into_sleep();
+  EXPECT_EQ(d.delay(), 40s);
+  d.then(Loop::Woken{}, 1s).then(failed, 1s);
+  for (const auto pause : {100ms, 200ms, 400ms, 800ms, 1000ms, 1000ms}) {
+    EXPECT_EQ(d.delay(), pause) << "the lock was said to be free";
+    EXPECT_TRUE(d.wait().is<Loop::Attempt>()) << "and is not counted as a retry";
+    d.then(failed);
+  }
+  EXPECT_GT(d.wait().then(Loop::Refused{}).delay(), 20s) << "answered: at its own pace again";
+  Driven polls({.wait = 1h, .retries = 3, .base_delay = 40s, .max_delay = 40s, .jitter = Jitter::none});
+  EXPECT_EQ(polls.into_sleep().wait().then(failed).delay(), 40s) << "without a wake-up";
+}
+
 TEST(AcquireLoop, TriesAgainWhenTheHoldersLeaseRunsOut) {
   Driven d({.retries = 1, .base_delay = 1s, .jitter = Jitter::none});
   d.into_sleep();
