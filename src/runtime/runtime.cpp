@@ -20,13 +20,17 @@ class Runtime::Continuations {
 
  private:
   void run() {
-    std::vector<std::function<void()>> taken;
-    {
-      const std::lock_guard lock(mutex_);
-      taken.swap(waiting_);
-      posted_ = false;
+    // Until nothing waits: a second job would run beside this one.
+    for (;;) {
+      std::vector<std::function<void()>> taken;
+      {
+        const std::lock_guard lock(mutex_);
+        taken.swap(waiting_);
+        posted_ = !taken.empty();
+      }
+      if (taken.empty()) return;
+      for (auto& next : taken) std::exchange(next, nullptr)();
     }
-    for (auto& next : taken) std::exchange(next, nullptr)();
   }
 
   std::mutex mutex_;
