@@ -95,7 +95,7 @@ std::size_t heap_bytes() {
 void print_waiters(const holdfast::Locks& locks, std::size_t count, bool one_key) {
   auto blocking = locks;
   const auto key_of = [&](std::size_t i) { return "held-" + std::to_string(one_key ? 0 : i); };
-  std::vector<holdfast::DetachedLock> held;
+  std::vector<holdfast::Lease> held;
   for (std::size_t i = 0; i < (one_key ? 1 : count); ++i)
     held.push_back(blocking.acquire(key_of(i), {.ttl = 300s}));
 

@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
     const std::string key = "redis_expiry:" + std::to_string(round);
     const auto left_behind = dead.locks().acquire(key, {.ttl = ttl});
     auto guard = alive.locks().lock(key, {.wait = std::chrono::seconds(30)});
-    delays.push_back(wall_ms() - static_cast<double>(left_behind.expires_at_ms));
+    delays.push_back(wall_ms() - static_cast<double>(left_behind.expires_at.time_since_epoch().count()));
     guard.release();
   }
   std::ranges::sort(delays);

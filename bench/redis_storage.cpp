@@ -144,7 +144,8 @@ double bare_rate(bench::Raw& raw, const std::function<void(int chain)>& append, 
 
 /// The place in its owner's list of the record that `fill` created as number i: a millisecond each.
 holdfast::ListPosition place_of(int i) {
-  return {.created_at_ms = 1'771'840'800'000 + i, .task = "task-" + std::to_string(i)};
+  return {.created_at = holdfast::WallTime(std::chrono::milliseconds(1'771'840'800'000 + i)),
+          .task = "task-" + std::to_string(i)};
 }
 
 std::string text_of_record(int i) {

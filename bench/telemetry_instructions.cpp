@@ -34,7 +34,7 @@ using holdfast::LockBackend;
   }
 }
 
-[[gnu::noinline]] void guarded_pairs(holdfast::Locks& locks, long pairs) {
+[[gnu::noinline]] void guarded_pairs(const holdfast::Locks& locks, long pairs) {
   for (long i = 0; i < pairs; ++i) locks.lock("orders:42").release();
 }
 
@@ -45,8 +45,8 @@ int main(int argc, char** argv) {
   const bool guarded = std::string_view(argv[1]) == "guarded";
   const long pairs = std::strtol(argv[2], nullptr, 10);
   // A clock that stands: how many instructions the kernel's takes depends on what it shows.
-  auto backend =
-      holdfast::make_memory_lock_backend({.clock = [](void*) -> std::int64_t { return 1'700'000'000'000; }});
+  auto backend = holdfast::make_memory_lock_backend(
+      {.clock = [](void*) { return holdfast::WallTime(std::chrono::milliseconds(1'700'000'000'000)); }});
   std::shared_ptr<holdfast::Observer> observer;
 #ifdef HOLDFAST_WITH_TELEMETRY
   if (argc > 3) {

@@ -26,7 +26,7 @@ int finish_the_job() {
   auto hf = holdfast::open(variable("JOB_URL"));
   auto guard = hf.locks().adopt({.key = variable("JOB_KEY"),
                                  .id = holdfast::LockId::parse(variable("JOB_LOCK_ID")).value_or_throw(),
-                                 .ttl = holdfast::Ttl::of(10s).value_or_throw(),
+                                 .ttl = 10s,
                                  .fence = fence},
                                 {.ttl = 10s});
   if (!guard) {
@@ -57,7 +57,7 @@ int start_the_job(const std::string& url) {
   const auto detached = guard.detach();
   if (!detached) return 1;
   setenv("JOB_URL", hf.url().c_str(), 1);
-  setenv("JOB_KEY", detached->key.str().c_str(), 1);
+  setenv("JOB_KEY", detached->key.c_str(), 1);
   setenv("JOB_LOCK_ID", std::string(detached->id.str()).c_str(), 1);
   setenv("JOB_FENCE", detached->fence.to_string().c_str(), 1);
   if (!run_second_process()) return 1;

@@ -8,8 +8,9 @@
 #include <holdfast/sqlite.hpp>
 #include <mutex>
 
-#include "locks/runtime.hpp"
+#include "locks/lock_store.hpp"
 #include "os/errno_error.hpp"
+#include "tasks/register_place.hpp"
 #include "url.hpp"
 
 namespace holdfast {
@@ -70,16 +71,17 @@ Holdfast::Holdfast(std::shared_ptr<LockBackend> backend, OpenStorage open_storag
       storage_(std::make_shared<Storage>(std::move(open_storage), observer)),
       url_(std::move(url)) {}
 
-Tasks Holdfast::tasks(const TaskOptions& options) {
+Tasks Holdfast::tasks(const TaskOptions& options) const {
   return {storage_->get(), locks_, options};
 }
 
-FencedRegister Holdfast::fenced_register(std::string_view name) {
-  return {storage_->get(), LockRuntime::of(locks_)->threads, name};
+FencedRegister Holdfast::fenced_register(std::string_view name) const {
+  return FencedRegister(
+      std::make_shared<const FencedRegister::Place>(storage_->get(), LockStore::of(locks_)->threads, name));
 }
 
 FencedRegister::Page Holdfast::fenced_registers(std::string_view cursor, std::size_t limit,
-                                                std::stop_token stop) {
+                                                std::stop_token stop) const {
   return FencedRegister::list(storage_->get(), cursor, limit, std::move(stop));
 }
 

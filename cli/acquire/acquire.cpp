@@ -144,12 +144,12 @@ LockWording LockWording::task(const std::string& id, const std::string& key) {
                      "directly, or as another task"};
 }
 
-std::string not_acquired_message(Locks& locks, const LockWording& wording, milliseconds waited,
+std::string not_acquired_message(const Locks& locks, const LockWording& wording, milliseconds waited,
                                  const std::stop_token& stop) {
   std::string message = wording.held;
   try {
     if (const auto holder = locks.get_by_key(wording.key, stop)) {
-      message += ", for " + describe(time_until(holder->expires_at_ms)) + " more unless it is renewed";
+      message += ", for " + describe(time_until(holder->expires_at)) + " more unless it is renewed";
     }
   } catch (const Error&) {  // the message does without
   }
@@ -159,7 +159,7 @@ std::string not_acquired_message(Locks& locks, const LockWording& wording, milli
   return message + "; leave out -n to wait for it, or use -w DURATION instead";
 }
 
-bool held_by_enclosing_run(Locks& locks, const std::string& key, const std::stop_token& stop) {
+bool held_by_enclosing_run(const Locks& locks, const std::string& key, const std::stop_token& stop) {
   const char* chain = std::getenv("HOLDFAST_CHAIN");
   if (chain == nullptr || *chain == '\0') return false;
   const auto holder = locks.get_by_key_raw(key, stop);
@@ -173,7 +173,7 @@ bool held_by_enclosing_run(Locks& locks, const std::string& key, const std::stop
   return false;
 }
 
-void warn_of_private_locks(Locks& locks) {
+void warn_of_private_locks(const Locks& locks) {
   if (locks.capabilities().backend == memory_capabilities.backend) {
     complain("warning: memory: is private to this process, so the lock keeps nobody out; use sqlite:PATH");
   }

@@ -129,12 +129,13 @@ auto wait_while_reachable(std::chrono::milliseconds limit, const Attempt& attemp
 }
 
 /// Explains why a lock was not acquired, and what to do.
-[[nodiscard]] std::string not_acquired_message(Locks& locks, const LockWording& wording,
+[[nodiscard]] std::string not_acquired_message(const Locks& locks, const LockWording& wording,
                                                std::chrono::milliseconds waited, const std::stop_token& stop);
 
 /// Whether an enclosing `holdfast run` (named by HOLDFAST_CHAIN) holds the key: then waiting for it would
 /// never end, because it waits for this process.
-[[nodiscard]] bool held_by_enclosing_run(Locks& locks, const std::string& key, const std::stop_token& stop);
+[[nodiscard]] bool held_by_enclosing_run(const Locks& locks, const std::string& key,
+                                         const std::stop_token& stop);
 
 /// The outcome of waiting for a lock.
 template <class T>
@@ -151,7 +152,7 @@ struct Acquired {
 /// The first attempt does not wait, so that a refusal that waiting cannot change is reported at once. Signals
 /// end it at any point; `waiting` is finished then. Other errors are thrown.
 template <class Attempt>
-auto acquire(Locks& locks, const LockWording& wording, std::chrono::milliseconds limit,
+auto acquire(const Locks& locks, const LockWording& wording, std::chrono::milliseconds limit,
              InterruptibleWait& waiting, const Attempt& attempt)
     -> Acquired<std::invoke_result_t<Attempt, std::chrono::milliseconds, std::stop_token>> {
   using std::chrono::milliseconds;
@@ -208,6 +209,6 @@ class StopAfter {
 };
 
 /// Warns if the store is `memory:`, whose locks exclude no other process.
-void warn_of_private_locks(Locks& locks);
+void warn_of_private_locks(const Locks& locks);
 
 }  // namespace holdfast::cli

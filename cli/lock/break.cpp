@@ -40,9 +40,9 @@ int not_held_so(const Context& context, const std::string& key, const std::optio
 
 /// Shows the lock and asks.
 bool confirm_break(const std::string& key, const LockInfo& held) {
-  complain(quote(key) + " is held since " + iso_time(held.acquired_at_ms) + " with the fence " +
+  complain(quote(key) + " is held since " + iso_time(held.acquired_at) + " with the fence " +
            held.fence.to_string() + "; lock id hash " + held.lock_id_hash);
-  complain("it would end in " + describe(time_until(held.expires_at_ms)) +
+  complain("it would end in " + describe(time_until(held.expires_at)) +
            " unless its holder renews it. Broken, it is free at once, and its holder may go on until it "
            "notices: only where fences are checked are its writes kept out");
   return confirm("Take it from its holder?");

@@ -81,9 +81,8 @@ int list(const Context& context, bool raw) {
         if (raw) object["lockId"] = record.id.str();
         print_json(object);
       } else {
-        table.add({printable(record.key.str()), info.fence.to_string(),
-                   describe(time_until(info.expires_at_ms)), iso_time(info.acquired_at_ms),
-                   raw ? std::string(record.id.str()) : info.lock_id_hash});
+        table.add({printable(record.key.str()), info.fence.to_string(), describe(time_until(info.expires_at)),
+                   iso_time(info.acquired_at), raw ? std::string(record.id.str()) : info.lock_id_hash});
       }
     }
     cursor = page.cursor;
@@ -103,8 +102,8 @@ Fields fields_of(const LockInfo& info) {
   Fields fields{{"keyHash", info.key_hash},
                 {"lockIdHash", info.lock_id_hash},
                 {"fence", info.fence.to_string()},
-                {"acquired", iso_time(info.acquired_at_ms)},
-                {"expires", expiry(info.expires_at_ms)}};
+                {"acquired", iso_time(info.acquired_at)},
+                {"expires", expiry(info.expires_at)}};
   if (is_of_syncguard_1(info))
     fields.emplace_back("written by", "SyncGuard 1.0, which writes fences of 19 digits");
   return fields;

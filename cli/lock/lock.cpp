@@ -40,12 +40,12 @@ struct AcquireOptions {
 };
 
 /// Prints the id alone unless on a terminal, as `task create` does: `id=$(holdfast lock acquire k)`.
-void print_acquired(const Context& context, const AcquireOptions& options, const DetachedLock& lock) {
+void print_acquired(const Context& context, const AcquireOptions& options, const Lease& lock) {
   if (context.json) {
     print_json({{"lockId", lock.id.str()},
                 {"fence", lock.fence.to_string()},
-                {"expiresAtMs", lock.expires_at_ms},
-                {"key", lock.key.str()}});
+                {"expiresAtMs", lock.expires_at.time_since_epoch().count()},
+                {"key", lock.key}});
     return;
   }
   if (options.wait.quiet || isatty(STDOUT_FILENO) != 1) {
@@ -54,8 +54,8 @@ void print_acquired(const Context& context, const AcquireOptions& options, const
   }
   print_fields({{"lockId", std::string(lock.id.str())},
                 {"fence", lock.fence.to_string()},
-                {"expires", expiry(lock.expires_at_ms)},
-                {"key", lock.key.str()}});
+                {"expires", expiry(lock.expires_at)},
+                {"key", lock.key}});
 }
 
 int acquire_detached(const Context& context, const AcquireOptions& options) {
@@ -150,7 +150,7 @@ int extend(const Context& context, const LockOfId& options) {
     return exit_not_held;
   }
   if (context.json) {
-    print_json({{"ok", true}, {"expiresAtMs", *expires}});
+    print_json({{"ok", true}, {"expiresAtMs", expires->time_since_epoch().count()}});
   } else {
     print_fields({{"expires", expiry(*expires)}});
   }

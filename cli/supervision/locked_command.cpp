@@ -41,7 +41,7 @@ std::vector<std::string> environment_for(const Guard& guard, const std::string& 
           "HOLDFAST_LOCK_ID=" + id,
           "HOLDFAST_FENCE=" + guard.fence().to_string(),
           "HOLDFAST_AUTHORITY=" + guard.authority(),
-          "HOLDFAST_EXPIRES_AT_MS=" + std::to_string(guard.expires_at_ms()),
+          "HOLDFAST_EXPIRES_AT_MS=" + std::to_string(guard.expires_at().time_since_epoch().count()),
           "HOLDFAST_URL=" + url,
           "HOLDFAST_CHAIN=" + chain};
 }

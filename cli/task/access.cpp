@@ -15,14 +15,14 @@ std::optional<std::string> environment(const char* name) {
   return value;
 }
 
-FencingToken token_of(Locks& locks, Fence fence, std::string_view key) {
+FencingToken token_of(const Locks& locks, Fence fence, std::string_view key) {
   return {.authority = environment("HOLDFAST_AUTHORITY").value_or(locks.authority()),
           .lock_key = LockKey::parse(key).value_or_throw().str(),
           .fence = fence};
 }
 
 /// The lock of the `holdfast run` that started this process.
-std::optional<FencingToken> enclosing_token(Locks& locks) {
+std::optional<FencingToken> enclosing_token(const Locks& locks) {
   const auto fence = environment("HOLDFAST_FENCE");
   const auto key = environment("HOLDFAST_KEY");
   if (!fence || !key) return std::nullopt;
@@ -98,7 +98,7 @@ Tasks FenceOptions::with_incarnation(OpenedTasks& opened, const TaskArgument& ta
   return opened.tasks.with_incarnation(environment("HOLDFAST_TASK_INCARNATION").value_or(""));
 }
 
-std::optional<FencingToken> FenceOptions::explicit_token(Locks& locks) const {
+std::optional<FencingToken> FenceOptions::explicit_token(const Locks& locks) const {
   if (!fence) {
     // With the fence of the environment it would bind one lock's task to another's counter.
     if (key) throw UsageError("--fence-key: needs --fence, the fence of that lock");
@@ -112,7 +112,7 @@ std::optional<FencingToken> FenceOptions::explicit_token(Locks& locks) const {
   return token_of(locks, parsed, *of_lock);
 }
 
-std::optional<FencingToken> FenceOptions::any_token(Locks& locks) const {
+std::optional<FencingToken> FenceOptions::any_token(const Locks& locks) const {
   auto token = explicit_token(locks);
   return token ? token : enclosing_token(locks);
 }
@@ -123,9 +123,9 @@ Tasks tasks_for_writing(OpenedTasks& opened, const FenceOptions& fence, const Ta
   if (const auto token = fence.explicit_token(locks)) return tasks.with_fence(*token);
   const auto enclosing = enclosing_token(locks);
   if (!enclosing) return tasks;
-  const auto guarded_by = tasks.get(task.owner.name, task.id).guarded_by;
-  const bool same_lock = guarded_by && guarded_by->lock_key == enclosing->lock_key &&
-                         guarded_by->authority == enclosing->authority;
+  const auto bound_to = tasks.get(task.owner.name, task.id).bound_to;
+  const bool same_lock =
+      bound_to && bound_to->lock_key == enclosing->lock_key && bound_to->authority == enclosing->authority;
   return same_lock ? tasks.with_fence(*enclosing) : tasks;
 }
 

@@ -67,9 +67,9 @@ struct FenceOptions {
       "that is bound to $HOLDFAST_KEY";
   void add_incarnation_to(Command command);
   /// The token of --fence. Throws UsageError if it is invalid, or its lock is not named.
-  [[nodiscard]] std::optional<FencingToken> explicit_token(Locks& locks) const;
+  [[nodiscard]] std::optional<FencingToken> explicit_token(const Locks& locks) const;
   /// The same, or else that of the environment: for commands that bind a task.
-  [[nodiscard]] std::optional<FencingToken> any_token(Locks& locks) const;
+  [[nodiscard]] std::optional<FencingToken> any_token(const Locks& locks) const;
   /// The store, restricted to the incarnation that is meant.
   [[nodiscard]] Tasks with_incarnation(OpenedTasks& opened, const TaskArgument& task) const;
 };

@@ -77,8 +77,8 @@ class RebindPass {
   void visit_owner(const std::string& owner) {
     const auto error = for_each_page(opened_.tasks, owner, {}, page_size, [&](const TaskPage& page) {
       for (const auto& task : page.tasks) {
-        if (is_guarded_from(task.guarded_by))
-          handle({.owner = owner, .name = task.id, .guard = *task.guarded_by});
+        if (is_guarded_from(task.bound_to))
+          handle({.owner = owner, .name = task.id, .guard = *task.bound_to});
       }
       for (const auto& one : page.unreadable) unreadable(owner, one);
       looked_at_ += page.tasks.size() + page.unreadable.size();
@@ -122,7 +122,7 @@ class RebindPass {
         const auto value = opened_.holdfast.fenced_register(bound.name).rebind_from(*options_.from, token);
         return value && value->written_by == token;
       }
-      return opened_.tasks.rebind_from(*options_.from, bound.owner, bound.name, token).guarded_by == token;
+      return opened_.tasks.rebind_from(*options_.from, bound.owner, bound.name, token).bound_to == token;
     } catch (const Error& error) {
       if (error.code() != ErrorCode::NotFound) throw;
       return false;
@@ -258,9 +258,9 @@ int bind(const Context& context, const BindOptions& options) {
 Task rebind_to_new_authority(OpenedTasks& opened, const RebindOptions& options) {
   auto task = opened.tasks.get(options.owner.name, *options.id);
   const auto to = new_authority(*options.from, options.to, opened.holdfast.locks().authority());
-  if (!task.guarded_by || task.guarded_by->authority != *options.from) return task;
+  if (!task.bound_to || task.bound_to->authority != *options.from) return task;
   const FencingToken token{
-      .authority = to, .lock_key = task.guarded_by->lock_key, .fence = Fence::of(1).value_or_throw()};
+      .authority = to, .lock_key = task.bound_to->lock_key, .fence = Fence::of(1).value_or_throw()};
   return opened.tasks.rebind_from(*options.from, options.owner.name, *options.id, token);
 }
 

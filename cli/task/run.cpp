@@ -71,7 +71,7 @@ class TaskRun {
     auto ours = opened.tasks.with_incarnation(claimed_.incarnation);
     if (const auto signal = command.take_end_signal()) return end_before_start(ours, claim, *signal);
 
-    variables.emplace([this, tasks = ours.with_fence(claim.fence())](
+    variables.emplace([this, tasks = ours.with_fence(claim.token())](
                           const std::string& changes) mutable { return write_variables(tasks, changes); },
                       [](const std::string& what) { complain("warning: " + what); });
     output.start([&variables](std::string_view line) { variables->line(line); });
@@ -343,9 +343,9 @@ class TaskRun {
 
   std::string how_it_was_removed(const Tasks& ours) const {
     constexpr milliseconds uncertain(1000);  // the server's clock is known to about a second
-    const auto& expires = claimed_.expires_at_ms;
-    if (!expires || *expires > ours.storage().now_ms() + uncertain.count()) return "was removed";
-    return "has expired: its ttl of " + describe(milliseconds(*expires - claimed_.created_at_ms)) +
+    const auto& expires = claimed_.expires_at;
+    if (!expires || *expires > ours.storage().now() + uncertain) return "was removed";
+    return "has expired: its ttl of " + describe(*expires - claimed_.created_at) +
            " is over, which counts from its creation (--ttl, at most 24h)";
   }
 

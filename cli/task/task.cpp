@@ -17,8 +17,8 @@ std::string cell(std::string_view text) {
   return shortened(printable(text), columns);
 }
 
-std::string when(std::int64_t ms_since_epoch) {
-  return iso_time(ms_since_epoch) + " (" + describe(time_since(ms_since_epoch)) + " ago)";
+std::string when(WallTime time) {
+  return iso_time(time) + " (" + describe(time_since(time)) + " ago)";
 }
 
 std::string guard_of(const std::optional<FencingToken>& token) {
@@ -37,13 +37,13 @@ void print_task(const Context& context, const Task& task) {
   Fields fields{{"id", task.id}, {"owner", task.owner}, {"status", std::string(to_string(task.status))}};
   if (task.status_message) fields.emplace_back("message", *task.status_message);
   if (!task.request_method.empty()) fields.emplace_back("method", task.request_method);
-  fields.emplace_back("created", when(task.created_at_ms));
-  fields.emplace_back("updated", when(task.last_updated_at_ms));
-  fields.emplace_back("expires", task.expires_at_ms ? expiry(*task.expires_at_ms) : "never");
+  fields.emplace_back("created", when(task.created_at));
+  fields.emplace_back("updated", when(task.last_updated_at));
+  fields.emplace_back("expires", task.expires_at ? expiry(*task.expires_at) : "never");
   fields.emplace_back("variables", rpc::on_one_line(task.variables.str()));
   fields.emplace_back("result", rpc::on_one_line(task.result.str()));
   fields.emplace_back("version", std::to_string(task.version));
-  fields.emplace_back("fence", guard_of(task.guarded_by));
+  fields.emplace_back("fence", guard_of(task.bound_to));
   print_fields(fields);
 }
 
@@ -54,8 +54,8 @@ std::vector<std::string> task_columns() {
 std::vector<std::string> task_row(const Task& task) {
   return {printable(task.id),
           std::string(to_string(task.status)),
-          describe(time_since(task.created_at_ms)),
-          task.expires_at_ms ? describe(time_until(*task.expires_at_ms)) : "-",
+          describe(time_since(task.created_at)),
+          task.expires_at ? describe(time_until(*task.expires_at)) : "-",
           progress_of(task),
           cell(task.request_method)};
 }

@@ -37,8 +37,8 @@ std::size_t printable_prefix(std::string_view text) noexcept {
   return rpc::bidi_control(text) > 0 ? 0 : length;
 }
 
-milliseconds wall_clock() {
-  return std::chrono::floor<milliseconds>(std::chrono::system_clock::now()).time_since_epoch();
+WallTime wall_clock() {
+  return std::chrono::floor<milliseconds>(std::chrono::system_clock::now());
 }
 
 }  // namespace
@@ -111,27 +111,28 @@ std::string describe(milliseconds length) {
   return with_tenths(ms / 8'640'000, "d");
 }
 
-std::string iso_time(std::int64_t ms_since_epoch) {
-  const std::time_t seconds = ms_since_epoch / 1000;
+std::string iso_time(WallTime time) {
+  const auto ms = time.time_since_epoch().count();
+  const std::time_t seconds = ms / 1000;
   std::tm parts{};
   gmtime_r(&seconds, &parts);
   std::array<char, 64> date{};
   std::strftime(date.data(), date.size(), "%Y-%m-%dT%H:%M:%S", &parts);
   std::array<char, 80> all{};
-  std::snprintf(all.data(), all.size(), "%s.%03dZ", date.data(), static_cast<int>(ms_since_epoch % 1000));
+  std::snprintf(all.data(), all.size(), "%s.%03dZ", date.data(), static_cast<int>(ms % 1000));
   return all.data();
 }
 
-milliseconds time_until(std::int64_t ms_since_epoch) {
-  return std::max(milliseconds(ms_since_epoch) - wall_clock(), milliseconds::zero());
+milliseconds time_until(WallTime time) {
+  return std::max(time - wall_clock(), milliseconds::zero());
 }
 
-milliseconds time_since(std::int64_t ms_since_epoch) {
-  return std::max(wall_clock() - milliseconds(ms_since_epoch), milliseconds::zero());
+milliseconds time_since(WallTime time) {
+  return std::max(wall_clock() - time, milliseconds::zero());
 }
 
-std::string expiry(std::int64_t ms_since_epoch) {
-  return iso_time(ms_since_epoch) + " (in " + describe(time_until(ms_since_epoch)) + ")";
+std::string expiry(WallTime time) {
+  return iso_time(time) + " (in " + describe(time_until(time)) + ")";
 }
 
 namespace {

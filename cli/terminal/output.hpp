@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <holdfast/clock.hpp>
 #include <holdfast/json.hpp>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -28,12 +29,12 @@ namespace holdfast::cli {
 /// "30 s", "0.5 s", "5 min": in the largest unit that shows it well.
 [[nodiscard]] std::string describe(std::chrono::milliseconds length);
 /// 2026-01-31T23:59:59.123Z
-[[nodiscard]] std::string iso_time(std::int64_t ms_since_epoch);
+[[nodiscard]] std::string iso_time(WallTime time);
 /// How long until then, or since then, by this machine's wall clock; never negative.
-[[nodiscard]] std::chrono::milliseconds time_until(std::int64_t ms_since_epoch);
-[[nodiscard]] std::chrono::milliseconds time_since(std::int64_t ms_since_epoch);
+[[nodiscard]] std::chrono::milliseconds time_until(WallTime time);
+[[nodiscard]] std::chrono::milliseconds time_since(WallTime time);
 /// "2026-01-31T23:59:59.123Z (in 30 s)"
-[[nodiscard]] std::string expiry(std::int64_t ms_since_epoch);
+[[nodiscard]] std::string expiry(WallTime time);
 
 /// Writes one line to stderr, `holdfast: MESSAGE`, in one write so that lines of several processes do not
 /// mix. A line that cannot be written is dropped.

@@ -31,7 +31,9 @@ class Claim {
 
   /// As it was when it was claimed, or last written through this.
   [[nodiscard]] Task task() const;
-  [[nodiscard]] FencingToken fence() const;
+  [[nodiscard]] Fence fence() const;
+  /// The fence, with the lock and the authority that it belongs to.
+  [[nodiscard]] FencingToken token() const;
   [[nodiscard]] std::stop_token stopped() const noexcept;
   /// True if the task was cancelled, as far as is known.
   [[nodiscard]] bool cancelled() const;
@@ -41,15 +43,17 @@ class Claim {
   /// The lock. Releasing it ends the claim.
   [[nodiscard]] Guard& guard();
 
-  Task update_status(TaskStatus status, std::optional<std::string_view> message = {});
-  Task set_variables(JsonView changes);
+  Task update_status(TaskStatus status, std::optional<std::string_view> message = {},
+                     std::stop_token stop = {});
+  Task set_variables(JsonView changes, std::stop_token stop = {});
   /// These end the task and then release the lock. If the write is refused, the claim stays as it is.
-  Task complete(JsonView result, std::optional<std::string_view> message = {});
-  Task fail(std::optional<std::string_view> message = {});
+  Task complete(JsonView result, std::optional<std::string_view> message = {}, std::stop_token stop = {});
+  Task fail(std::optional<std::string_view> message = {}, std::stop_token stop = {});
   /// Failed, with a result that says more.
-  Task fail_with_result(JsonView result, std::optional<std::string_view> message = {});
+  Task fail_with_result(JsonView result, std::optional<std::string_view> message = {},
+                        std::stop_token stop = {});
   /// Gives the task back, as it is. False if the lock was lost already.
-  bool release();
+  bool release(std::stop_token stop = {});
 
   // The same without blocking: `done` is completed once, inline or on a thread of the library, with what the
   // function above returns or throws. The claim may end or move meanwhile; it ends the lock then, and what is

@@ -18,6 +18,9 @@ struct BootClock {
 
 using BootTime = BootClock::time_point;
 
+/// A wall-clock time of an engine, such as the expiry of a lease, in whole milliseconds.
+using WallTime = std::chrono::sys_time<std::chrono::milliseconds>;
+
 /// "No deadline": later than any clock reading. Arithmetic on it saturates with `saturating_add`.
 inline constexpr BootTime never = BootTime::max();
 

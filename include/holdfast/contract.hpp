@@ -26,7 +26,7 @@ enum class Activity : std::uint8_t {
   create_record,
   put_record,
   remove_record,
-  guard_record,
+  bind_record,
   rebind_record,
   list_records,
   list_owners,

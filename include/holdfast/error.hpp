@@ -5,22 +5,23 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 namespace holdfast {
 
 /// What went wrong, in the words every engine shares. Contention and absence are results, not errors.
 enum class ErrorCode : std::uint8_t {
-  ServiceUnavailable,  ///< the engine cannot be reached or used now
-  NetworkTimeout,      ///< no answer before the deadline: whether it took effect is unknown
-  RateLimited,         ///< the engine is out of room
-  AuthFailed,          ///< the engine refuses us: credentials, permissions
-  InvalidArgument,     ///< the caller's input; nothing was sent
-  AcquisitionTimeout,  ///< the lock helper's retries or wait are used up
-  Aborted,             ///< the caller's stop token was triggered
-  Internal,            ///< a promise of the engine or of the stored data is broken
+  ServiceUnavailable = 1,  ///< the engine cannot be reached or used now
+  NetworkTimeout,          ///< no answer before the deadline: whether it took effect is unknown
+  RateLimited,             ///< the engine is out of room
+  AuthFailed,              ///< the engine refuses us: credentials, permissions
+  InvalidArgument,         ///< the caller's input; nothing was sent
+  AcquisitionTimeout,      ///< the lock helper's retries or wait are used up
+  Aborted,                 ///< the caller's stop token was triggered
+  Internal,                ///< a promise of the engine or of the stored data is broken
 
   // Of tasks. What the caller can mend:
-  NotFound,            ///< no such task, or another owner's
+  NotFound = 16,       ///< no such task, or another owner's
   InvalidTransition,   ///< a state that cannot follow the present one; a final task changes no more
   NotReady,            ///< the task has not ended, so it has no result yet
   TooLarge,            ///< variables, strings or records over the limit
@@ -37,6 +38,18 @@ enum class ErrorCode : std::uint8_t {
 };
 
 [[nodiscard]] std::string_view to_string(ErrorCode code) noexcept;
+
+/// True for the codes that only operations on tasks and registers give.
+[[nodiscard]] constexpr bool is_task_code(ErrorCode code) noexcept {
+  return code >= ErrorCode::NotFound;
+}
+
+/// The category of an ErrorCode as a std::error_code; its name is "holdfast". Of the codes with an equivalent
+/// in std::errc, `code == std::errc::timed_out` and the like are true: NetworkTimeout and AcquisitionTimeout
+/// (timed_out), Aborted (operation_canceled), InvalidArgument (invalid_argument), AuthFailed
+/// (permission_denied), ServiceUnavailable and RateLimited (resource_unavailable_try_again).
+[[nodiscard]] const std::error_category& error_category() noexcept;
+[[nodiscard]] std::error_code make_error_code(ErrorCode code) noexcept;
 
 /// How JSON-RPC tells of it: -32602 for what the caller can mend, -32603 for the rest.
 [[nodiscard]] int json_rpc_code(ErrorCode code) noexcept;
@@ -62,6 +75,8 @@ class Error : public std::exception {
   Error(ErrorCode code, std::string message, std::string cause = {});
 
   [[nodiscard]] ErrorCode code() const noexcept;
+  /// The code alone, for callers that work with std::error_code.
+  [[nodiscard]] std::error_code std_code() const noexcept { return make_error_code(code()); }
   [[nodiscard]] bool transient() const noexcept { return is_transient(code()); }
   [[nodiscard]] const char* what() const noexcept override;
   [[nodiscard]] const std::string& message() const noexcept;
@@ -91,3 +106,6 @@ class Error : public std::exception {
 };
 
 }  // namespace holdfast
+
+template <>
+struct std::is_error_code_enum<holdfast::ErrorCode> : std::true_type {};

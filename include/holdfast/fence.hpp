@@ -4,8 +4,13 @@
 #include <cstdint>
 #include <holdfast/owned.hpp>
 #include <holdfast/result.hpp>
+#include <iosfwd>
 #include <string>
 #include <string_view>
+#include <version>
+#ifdef __cpp_lib_format
+#include <format>
+#endif
 
 namespace holdfast {
 
@@ -29,6 +34,8 @@ class Fence {
   [[nodiscard]] std::string to_string() const;
 
   friend constexpr auto operator<=>(Fence, Fence) noexcept = default;
+  /// Writes to_string().
+  friend std::ostream& operator<<(std::ostream& out, Fence fence);
 
  private:
   explicit constexpr Fence(std::uint64_t value) noexcept : value_(value) {}
@@ -39,3 +46,13 @@ template <>
 struct detail::OwnedArgument<Fence> : OwnedAsItIs<Fence> {};
 
 }  // namespace holdfast
+
+#ifdef __cpp_lib_format
+/// Formats Fence::to_string(), with the format specification of a string.
+template <>
+struct std::formatter<holdfast::Fence> : std::formatter<std::string> {
+  auto format(holdfast::Fence fence, auto& context) const {
+    return std::formatter<std::string>::format(fence.to_string(), context);
+  }
+};
+#endif

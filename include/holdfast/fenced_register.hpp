@@ -12,10 +12,6 @@
 
 namespace holdfast {
 
-namespace runtime {
-class Runtime;
-}
-
 /// A named value of the user's own that refuses a write with an older fence than the last: what a lock
 /// protects, without a task around it. Never expires; lives in the task store. Cheap to copy. Functions
 /// may be called from any thread. Those without a Done block and throw holdfast::Error; the others are the
@@ -35,17 +31,17 @@ class FencedRegister {
 
   /// Writes the value, UTF-8 text. StaleFence if a higher fence of that lock has been seen, WrongLock if the
   /// register is guarded by another one. The first write decides by which.
-  std::uint64_t put(std::string_view text, const FencingTokenView& token, std::stop_token stop = {});
-  std::uint64_t put(std::string_view text, const Guard& guard, std::stop_token stop = {});
+  std::uint64_t put(std::string_view text, const FencingTokenView& token, std::stop_token stop = {}) const;
+  std::uint64_t put(std::string_view text, const Guard& guard, std::stop_token stop = {}) const;
 
   /// Raises the fence without writing, so that older holders are shut out at once, and answers what is there.
   /// Nothing, and nothing raised, if it was never written.
-  std::optional<Value> guard(const FencingTokenView& token, std::stop_token stop = {});
+  std::optional<Value> bind(const FencingTokenView& token, std::stop_token stop = {}) const;
   /// For operators: guarded by that lock from now on, whatever guarded it before. False if never written.
-  bool rebind(const FencingTokenView& token, std::stop_token stop = {});
+  bool rebind(const FencingTokenView& token, std::stop_token stop = {}) const;
   /// As Tasks::rebind_from. Returns what is there then; nothing if it was never written.
   std::optional<Value> rebind_from(std::string_view authority, const FencingTokenView& token,
-                                   std::stop_token stop = {});
+                                   std::stop_token stop = {}) const;
 
   struct Page;
   /// The registers of a store by their names, a page at a time, for operators. `cursor`: empty for the first
@@ -55,21 +51,18 @@ class FencedRegister {
 
   void get(std::stop_token stop, Done<std::optional<Value>> done) const;
   void put(std::string_view text, const FencingTokenView& token, std::stop_token stop,
-           Done<std::uint64_t> done);
-  void put(std::string_view text, const Guard& guard, std::stop_token stop, Done<std::uint64_t> done);
-  void guard(const FencingTokenView& token, std::stop_token stop, Done<std::optional<Value>> done);
-  void rebind(const FencingTokenView& token, std::stop_token stop, Done<bool> done);
+           Done<std::uint64_t> done) const;
+  void put(std::string_view text, const Guard& guard, std::stop_token stop, Done<std::uint64_t> done) const;
+  void bind(const FencingTokenView& token, std::stop_token stop, Done<std::optional<Value>> done) const;
+  void rebind(const FencingTokenView& token, std::stop_token stop, Done<bool> done) const;
   void rebind_from(std::string_view authority, const FencingTokenView& token, std::stop_token stop,
-                   Done<std::optional<Value>> done);
+                   Done<std::optional<Value>> done) const;
 
  private:
   friend class Holdfast;
-  FencedRegister(std::shared_ptr<StorageBackend> storage, std::shared_ptr<runtime::Runtime> runtime,
-                 std::string_view name);
-
-  std::shared_ptr<StorageBackend> storage_;
-  std::shared_ptr<runtime::Runtime> runtime_;
-  RecordKey key_;
+  struct Place;
+  explicit FencedRegister(std::shared_ptr<const Place> place) noexcept;
+  std::shared_ptr<const Place> place_;
 };
 
 struct FencedRegister::Page {

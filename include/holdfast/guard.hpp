@@ -7,6 +7,7 @@
 #include <holdfast/done.hpp>
 #include <holdfast/lock_types.hpp>
 #include <holdfast/owned.hpp>
+#include <holdfast/storage_types.hpp>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -15,7 +16,7 @@
 namespace holdfast {
 
 class HeldLock;
-class LockRuntime;
+class LockStore;
 
 /// Why a guard no longer counts as held.
 enum class LossReason : std::uint8_t {
@@ -25,50 +26,61 @@ enum class LossReason : std::uint8_t {
 };
 [[nodiscard]] std::string_view to_string(LossReason reason) noexcept;
 
-struct DetachedLockView;
+struct LeaseView;
 
-/// A lock without a guard: what another process needs to adopt it. Not renewed by anyone meanwhile.
-struct DetachedLock {
-  LockKey key;
-  LockId id;
-  Ttl ttl;
-  Fence fence;
-  std::int64_t expires_at_ms = 0;
-  /// Whose counter the fence comes from. Empty, as made by hand: the store's, as it is when adopted.
+/// One grant of a lock as data: what a process needs to extend, release or adopt the lock. Nothing renews it.
+/// A default-constructed one is empty: it has the nil lock id and stands for no lock.
+struct Lease {
+  /// Normalised.
+  std::string key = {};
+  LockId id = {};
+  std::chrono::milliseconds ttl = {};
+  Fence fence = {};
+  /// By the engine's clock.
+  WallTime expires_at = {};
+  /// The id of the store that counted the fence. Empty, as in a Lease made by hand: that of the store which
+  /// adopts it.
   std::string authority = {};
-  /// A copy of its acquire got lost and may still arrive: the adopter's release then prevents a late grant.
+  /// As Granted::replicas.
+  std::optional<std::uint32_t> replicas = std::nullopt;
+  /// A copy of its acquire request got lost and may still arrive. The release after an adoption then
+  /// prevents a late grant.
   bool acquire_may_be_repeated = false;
-  /// As an argument.
-  operator DetachedLockView() const noexcept;
+
+  operator LeaseView() const noexcept;
 };
 
-/// A DetachedLock as an argument: `{.key = "upload", .id = id, .ttl = ttl, .fence = fence}`, or a
-/// DetachedLock. The text needs to be valid only until the call returns.
-struct DetachedLockView {
+/// A Lease as an argument: `{.key = "upload", .id = id, .ttl = 30s, .fence = fence}`, or a Lease. The text
+/// needs to be valid only until the call returns.
+struct LeaseView {
   std::string_view key;
   LockId id;
-  Ttl ttl;
+  std::chrono::milliseconds ttl;
   Fence fence;
   std::string_view authority = {};
   bool acquire_may_be_repeated = false;
-};
-template <>
-struct detail::MembersOf<DetachedLockView> {
-  static auto of(auto& lock) {
-    auto& [key, id, ttl, fence, authority, acquire_may_be_repeated] = lock;
-    return std::tie(key, id, ttl, fence, authority, acquire_may_be_repeated);
+  /// Without the expiry, which the engine returns when the lease is adopted.
+  explicit operator Lease() const {
+    return {.key = std::string(key),
+            .id = id,
+            .ttl = ttl,
+            .fence = fence,
+            .authority = std::string(authority),
+            .acquire_may_be_repeated = acquire_may_be_repeated};
   }
 };
+template <>
+struct detail::OwnedArgument<LeaseView> {
+  using type = Lease;
+};
 
-inline DetachedLock::operator DetachedLockView() const noexcept {
-  // All members, so that a new one is not forgotten. The expiry is the engine's to say, when it is adopted.
-  const auto& [name, lock_id, length, number, expiry, store, may_be_repeated] = *this;
-  return {.key = name.str(),
-          .id = lock_id,
-          .ttl = length,
-          .fence = number,
-          .authority = store,
-          .acquire_may_be_repeated = may_be_repeated};
+inline Lease::operator LeaseView() const noexcept {
+  return {.key = key,
+          .id = id,
+          .ttl = ttl,
+          .fence = fence,
+          .authority = authority,
+          .acquire_may_be_repeated = acquire_may_be_repeated};
 }
 
 /// A held lock that is renewed while this object lives and released at most once, at its end. Movable; the
@@ -99,10 +111,12 @@ class Guard {
   [[nodiscard]] const std::string& key() const;
   [[nodiscard]] const LockId& id() const;
   [[nodiscard]] Fence fence() const;
+  /// The fence, with the key and the authority that it belongs to: what a task or a register checks.
+  [[nodiscard]] FencingToken token() const;
   /// The id of the store that counts the fence.
   [[nodiscard]] const std::string& authority() const;
   /// When the lease ends as of the last answer, on the engine's wall clock.
-  [[nodiscard]] std::int64_t expires_at_ms() const;
+  [[nodiscard]] WallTime expires_at() const;
 
   /// How long the lease can still be proven; zero once lost.
   [[nodiscard]] std::chrono::nanoseconds remaining() const noexcept;
@@ -127,17 +141,17 @@ class Guard {
   /// Frees the lock now. True if this id still held it. Throws Error on system errors; then the guard is
   /// empty all the same and the lock ends with its lease. Later calls return false. Waits for the engine's
   /// answer until the lease has expired at most, or for a second if that is later.
-  bool release();
+  bool release(std::stop_token stop = {});
   /// Renews now, for `ttl` from now on and for every renewal after. False if the lock is gone: then the
   /// guard is lost. Throws Error on system errors: then the lesser of the old and the new lease counts,
   /// unless the request was certainly not carried out (Effect::none): then nothing has changed. An extend or
   /// renewal that the engine never answered may reach it late: from then on no more than its ttl can be
   /// proven at a time, and `remaining()` says so.
-  bool extend(std::chrono::milliseconds ttl);
+  bool extend(std::chrono::milliseconds ttl, std::stop_token stop = {});
   /// Lets go without releasing: renews once for the ttl (see extend), durably, and leaves the guard empty.
   /// Nothing if the lock is gone: then the guard is lost. Throws Error on system errors: then the guard is as
   /// before.
-  [[nodiscard]] std::optional<DetachedLock> detach();
+  [[nodiscard]] std::optional<Lease> detach(std::stop_token stop = {});
 
   // The same without blocking: `done` is completed once, inline or on a thread of the library, with what the
   // function above returns or throws. The guard may end or move meanwhile.
@@ -146,7 +160,7 @@ class Guard {
   /// background.
   void release(std::stop_token stop, Done<bool> done);
   void extend(std::chrono::milliseconds ttl, std::stop_token stop, Done<bool> done);
-  void detach(std::stop_token stop, Done<std::optional<DetachedLock>> done);
+  void detach(std::stop_token stop, Done<std::optional<Lease>> done);
 
   /// Completed with the reason when the guard is lost, at once if it is already; with Aborted when it ends
   /// before, or on a stop request.
@@ -157,7 +171,7 @@ class Guard {
   void release_in_background() noexcept;
 
  private:
-  friend class LockRuntime;
+  friend class LockStore;
   explicit Guard(std::shared_ptr<HeldLock> held) noexcept;
   [[nodiscard]] std::optional<Error> unusable() const;
   HeldLock& held() const;

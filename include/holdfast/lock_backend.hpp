@@ -16,13 +16,9 @@
 
 namespace holdfast {
 
-/// Whose clock decides when a lease ends.
-enum class TimeAuthority : std::uint8_t { server, client };
-
 struct Capabilities {
   std::string_view backend;
   bool supports_fencing = true;
-  TimeAuthority time_authority = TimeAuthority::server;
   /// Operations do their I/O on the thread that starts them (a file): not for a thread that must go on. An
   /// engine that says false must never keep its caller waiting: the thread that notices losses begins
   /// renewals.
@@ -38,16 +34,19 @@ enum class Durability : std::uint8_t {
 /// How long the fence counter of a key is needed, for an engine that has one for each key. A task's own lock
 /// is needed no longer than the task.
 struct CounterLifetime {
-  /// Milliseconds since the epoch, by the engine's wall clock. Empty: for ever, whatever was said before.
-  std::optional<std::int64_t> until_ms = std::nullopt;
+  /// By the engine's wall clock. Empty: for ever, whatever earlier grants asked for.
+  std::optional<WallTime> until = std::nullopt;
 };
 
 struct Granted {
   Fence fence;
-  std::int64_t expires_at_ms = 0;
+  WallTime expires_at = {};
   /// Whose counter the fence comes from, read in the same atomic step. A store that lost its data is another
   /// authority from the next grant on, for processes that stay connected too.
   std::string authority = {};
+  /// How many replicas acknowledged the grant; empty where the engine has none, or was not asked to wait for
+  /// them.
+  std::optional<std::uint32_t> replicas = std::nullopt;
   /// The request was sent more than once, and a copy of it may still arrive, after the id's release too.
   bool may_be_repeated = false;
 };
@@ -55,7 +54,9 @@ struct Granted {
 /// Somebody else holds the lock: a result, not an error.
 struct Refused {
   /// How long until it expires unless it is renewed or released, by the engine's clock; empty if unknown.
-  std::optional<std::chrono::milliseconds> free_in;
+  std::optional<std::chrono::milliseconds> free_in = std::nullopt;
+  /// Who holds it; empty where the engine does not record holders.
+  std::optional<LockHolder> holder = std::nullopt;
 };
 
 using AcquireOutcome = std::variant<Granted, Refused>;
@@ -77,7 +78,7 @@ struct Released {};
 using ReleaseOutcome = std::variant<Released, Absence>;
 
 struct Extended {
-  std::int64_t expires_at_ms = 0;
+  WallTime expires_at = {};
   /// The request was sent more than once, and a copy of it may still be carried out, later than others.
   bool may_be_repeated = false;
 };
@@ -283,10 +284,7 @@ class LockBackend : public Contract<AcquireRequest, ReleaseRequest, ExtendReques
   [[nodiscard]] virtual std::shared_ptr<IdleIo> idle_io() { return nullptr; }
 
   /// Blocks until the operation of this completion is done; an engine may let the thread help with I/O.
-  virtual void wait(Completion& completion) {
-    detail::Trampoline::drain();
-    completion.wait();
-  }
+  virtual void wait(Completion& completion);
 };
 
 }  // namespace holdfast

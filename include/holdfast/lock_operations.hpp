@@ -14,9 +14,23 @@
 /// what they do.
 namespace holdfast::operation {
 
+/// A lock key in an operation: checked and normalised when it is made. An invalid one fails the operation
+/// with InvalidArgument when that is carried out.
+class Key {
+ public:
+  template <class Text>
+    requires std::is_convertible_v<const Text&, LockKeyView>
+  Key(const Text& text) : key_(LockKeyView(text).parse()) {}
+
+  [[nodiscard]] LockKey value_or_throw() && { return std::move(key_).value_or_throw(); }
+
+ private:
+  Result<LockKey> key_;
+};
+
 struct Lock {
   using Answer = Guard;
-  std::string key;
+  Key key;
   LockOptions options = {};
   /// For policies on top of locks, as AcquireRequest::counter_lifetime.
   std::optional<CounterLifetime> counter_lifetime = std::nullopt;
@@ -24,19 +38,19 @@ struct Lock {
 
 struct TryLock {
   using Answer = std::optional<Guard>;
-  std::string key;
+  Key key;
   LockOptions options = {};
 };
 
 struct Adopt {
   using Answer = std::optional<Guard>;
-  detail::Owned<DetachedLockView> lock;
+  Lease lease;
   LockOptions options = {};
 };
 
 struct Acquire {
-  using Answer = DetachedLock;
-  std::string key;
+  using Answer = Lease;
+  Key key;
   LockOptions options = {};
 };
 
@@ -46,19 +60,19 @@ struct Release {
 };
 
 struct Extend {
-  using Answer = std::optional<std::int64_t>;
+  using Answer = std::optional<WallTime>;
   std::string lock_id;
   std::chrono::milliseconds ttl;
 };
 
 struct IsLocked {
   using Answer = bool;
-  std::string key;
+  Key key;
 };
 
 struct GetByKey {
   using Answer = std::optional<LockInfo>;
-  std::string key;
+  Key key;
 };
 
 struct GetById {
@@ -68,7 +82,7 @@ struct GetById {
 
 struct GetByKeyRaw {
   using Answer = std::optional<LockRecord>;
-  std::string key;
+  Key key;
 };
 
 struct GetByIdRaw {
@@ -78,7 +92,7 @@ struct GetByIdRaw {
 
 struct Owns {
   using Answer = bool;
-  std::string key;
+  Key key;
   std::string lock_id;
 };
 
@@ -89,7 +103,7 @@ struct ListLocksRaw {
 
 struct BreakLock {
   using Answer = std::optional<LockInfo>;
-  std::string key;
+  Key key;
   std::string reason;
   /// Only the lock that is held with this fence; empty: whichever is held.
   std::optional<Fence> held_with = std::nullopt;

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace holdfast {
 
@@ -34,6 +35,23 @@ class LockKey {
   std::string text_;
 };
 
+/// A lock key as an argument: text, which the call checks and normalises, or a LockKey, which needs neither.
+/// The text or the LockKey needs to be valid only until the call returns.
+class LockKeyView {
+ public:
+  LockKeyView(const LockKey& key) noexcept : key_(&key) {}
+  template <class Text>
+    requires std::is_convertible_v<const Text&, std::string_view>
+  constexpr LockKeyView(const Text& text) noexcept : text_(text) {}
+
+  /// Returns the checked and normalised key; InvalidArgument as LockKey::parse.
+  [[nodiscard]] Result<LockKey> parse() const { return key_ != nullptr ? *key_ : LockKey::parse(text_); }
+
+ private:
+  const LockKey* key_ = nullptr;
+  std::string_view text_ = {};
+};
+
 /// Who holds a lock: 16 random bytes as 22 base64url characters. It is a capability: whoever knows it can
 /// release the lock, so it is shown only where a caller asks for raw data.
 class LockId {
@@ -47,8 +65,11 @@ class LockId {
   [[nodiscard]] std::string_view str() const noexcept { return {chars_.data(), chars_.size()}; }
   friend bool operator==(const LockId&, const LockId&) = default;
 
- private:
+  /// The nil id, 22 zero bytes: it holds no lock and never will. A result that carries no lock has it.
   LockId() = default;
+  [[nodiscard]] bool is_nil() const noexcept { return *this == LockId(); }
+
+ private:
   std::array<char, length> chars_{};
 };
 
@@ -60,7 +81,6 @@ class Ttl {
   [[nodiscard]] static Result<Ttl> of(std::chrono::milliseconds length);
 
   [[nodiscard]] constexpr std::chrono::milliseconds length() const noexcept { return length_; }
-  [[nodiscard]] constexpr std::int64_t ms() const noexcept { return length_.count(); }
   friend constexpr auto operator<=>(Ttl, Ttl) noexcept = default;
 
  private:
@@ -73,16 +93,26 @@ struct detail::OwnedArgument<LockId> : OwnedAsItIs<LockId> {};
 template <>
 struct detail::OwnedArgument<Ttl> : OwnedAsItIs<Ttl> {};
 
-/// A held lock as stored, raw id included. `expires_at_ms` and `acquired_at_ms` are wall-clock times of
-/// the engine's clock, in milliseconds since the epoch.
+/// Who holds a lock, as the holder described itself when it acquired it.
+struct LockHolder {
+  std::string host;
+  std::int64_t pid = 0;
+  /// The application's own words, such as a job's name; empty if it gave none.
+  std::string note = {};
+  friend bool operator==(const LockHolder&, const LockHolder&) = default;
+};
+
+/// A held lock as stored, raw id included. Times are by the engine's clock.
 struct LockRecord {
   LockKey key;
   LockId id;
   Fence fence;
-  std::int64_t acquired_at_ms = 0;
-  std::int64_t expires_at_ms = 0;
+  WallTime acquired_at = {};
+  WallTime expires_at = {};
   /// How many digits the stored fence has: 15, or 19 where SyncGuard 1.0 wrote it.
   int fence_digits = 15;
+  /// Empty where the engine does not record holders.
+  std::optional<LockHolder> holder = std::nullopt;
 };
 
 /// What a holder knows of its own grant. It decides a release that was sent more than once and found nothing.
@@ -101,10 +131,12 @@ struct LockInfo {
   std::string key_hash;
   std::string lock_id_hash;
   Fence fence;
-  std::int64_t acquired_at_ms = 0;
-  std::int64_t expires_at_ms = 0;
+  WallTime acquired_at = {};
+  WallTime expires_at = {};
   /// How many digits the stored fence has: 15, or 19 where SyncGuard 1.0 wrote it.
   int fence_digits = 15;
+  /// Empty where the engine does not record holders.
+  std::optional<LockHolder> holder = std::nullopt;
 };
 
 /// 24 hex digits that stand for a key or lock id in logs and diagnostics (the same ones SyncGuard prints).

@@ -7,11 +7,10 @@
 
 namespace holdfast {
 
-inline constexpr Capabilities memory_capabilities{
-    .backend = "memory", .supports_fencing = true, .time_authority = TimeAuthority::server};
+inline constexpr Capabilities memory_capabilities{.backend = "memory", .supports_fencing = true};
 
-/// A clock for tests: milliseconds since the epoch, whenever it is asked. Called from any thread, often.
-using MemoryClock = std::int64_t (*)(void* context);
+/// A wall clock for tests. Called from any thread, often.
+using MemoryClock = WallTime (*)(void* context);
 
 struct MemoryOptions {
   /// Null: the wall time at construction, advanced by CLOCK_BOOTTIME.

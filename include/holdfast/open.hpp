@@ -15,16 +15,16 @@ namespace holdfast {
 /// An opened engine. Cheap to copy; copies share it.
 class Holdfast {
  public:
-  [[nodiscard]] Locks& locks() noexcept { return locks_; }
+  [[nodiscard]] const Locks& locks() const noexcept { return locks_; }
   /// The tasks of the same engine, opened when first asked for: throws Error if that fails. The options are
   /// those of the object returned; all share one store.
-  [[nodiscard]] Tasks tasks(const TaskOptions& options = {});
+  [[nodiscard]] Tasks tasks(const TaskOptions& options = {}) const;
   /// A value of your own in the same store, guarded by fences.
-  [[nodiscard]] FencedRegister fenced_register(std::string_view name);
+  [[nodiscard]] FencedRegister fenced_register(std::string_view name) const;
   /// FencedRegister::list of that store.
   [[nodiscard]] FencedRegister::Page fenced_registers(std::string_view cursor = {}, std::size_t limit = 100,
-                                                      std::stop_token stop = {});
-  [[nodiscard]] Log& log() noexcept { return *log_; }
+                                                      std::stop_token stop = {}) const;
+  [[nodiscard]] Log& log() const noexcept { return *log_; }
   /// The URL it was opened with, made absolute and without a password.
   [[nodiscard]] const std::string& url() const noexcept { return url_; }
 

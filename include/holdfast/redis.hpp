@@ -13,8 +13,7 @@ namespace holdfast {
 
 class Observer;
 
-inline constexpr Capabilities redis_capabilities{
-    .backend = "redis", .supports_fencing = true, .time_authority = TimeAuthority::server};
+inline constexpr Capabilities redis_capabilities{.backend = "redis", .supports_fencing = true};
 
 /// Where a Redis is, who we are there, and how long we wait for it.
 struct RedisOptions {

@@ -11,7 +11,7 @@
 namespace holdfast {
 
 inline constexpr Capabilities sqlite_capabilities{
-    .backend = "sqlite", .supports_fencing = true, .time_authority = TimeAuthority::server, .blocks = true};
+    .backend = "sqlite", .supports_fencing = true, .blocks = true};
 
 struct SqliteOptions {
   /// How long one operation may wait for other writers of the file before it ends as ServiceUnavailable.

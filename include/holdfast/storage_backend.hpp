@@ -16,7 +16,7 @@ namespace holdfast {
 
 /// A place in an owner's list: records are in order of creation time, then of name, byte by byte.
 struct ListPosition {
-  std::int64_t created_at_ms = 0;
+  WallTime created_at = {};
   std::string task;
   friend bool operator==(const ListPosition&, const ListPosition&) = default;
 };
@@ -30,7 +30,7 @@ inline constexpr std::size_t max_record_page_bytes = std::size_t{8} * 1024 * 102
 struct ListedRecord {
   RecordKey key;
   StoredRecord record;
-  std::int64_t created_at_ms = 0;
+  WallTime created_at = {};
 };
 
 /// A live record that cannot be read. It does not keep the others from being listed.
@@ -75,9 +75,9 @@ struct NoRecord {};
 struct Removed {};
 
 using CreateOutcome = std::variant<Written, AlreadyThere, QuotaReached>;
-using PutOutcome = std::variant<Written, NoRecord, VersionConflict, StaleFence, WrongLock>;
-using RemoveOutcome = std::variant<Removed, NoRecord, VersionConflict, StaleFence, WrongLock>;
-using GuardOutcome = std::variant<StoredRecord, NoRecord, StaleFence, WrongLock>;
+using PutOutcome = std::variant<Written, NoRecord, VersionConflict, FenceRefused>;
+using RemoveOutcome = std::variant<Removed, NoRecord, VersionConflict, FenceRefused>;
+using BindOutcome = std::variant<StoredRecord, NoRecord, FenceRefused>;
 using RebindOutcome = std::variant<StoredRecord, NoRecord>;
 
 [[nodiscard]] inline std::optional<Fence> fence_of(const std::optional<FencingToken>& token) noexcept {
@@ -153,9 +153,9 @@ struct RemoveRecord {
 /// Take the record under a lock: bind it to the token's lock if it is bound to none, raise its fence, and
 /// answer with it, in one step. From then on a lower fence bounces. Does not change the version. A record of
 /// other software, which has no incarnation of its own, gets one.
-struct GuardRecord {
-  using Outcome = GuardOutcome;
-  [[nodiscard]] static constexpr Activity activity() noexcept { return Activity::guard_record; }
+struct BindRecord {
+  using Outcome = BindOutcome;
+  [[nodiscard]] static constexpr Activity activity() noexcept { return Activity::bind_record; }
   [[nodiscard]] RequestSubject subject() const noexcept { return {.key = key.str(), .fence = fence.fence}; }
 
   RecordKey key;
@@ -258,7 +258,7 @@ struct WatchRecord {
 /// Checks come in this order: absent, fence, version. A refused write changes nothing.
 ///
 /// Threads and fork: as LockBackend.
-class StorageBackend : public Contract<GetRecord, CreateRecord, PutRecord, RemoveRecord, GuardRecord,
+class StorageBackend : public Contract<GetRecord, CreateRecord, PutRecord, RemoveRecord, BindRecord,
                                        RebindRecord, ListRecords, ListOwners, CleanupRecords, WatchRecord> {
  public:
   using Operations = Contract;
@@ -268,14 +268,11 @@ class StorageBackend : public Contract<GetRecord, CreateRecord, PutRecord, Remov
   [[nodiscard]] virtual bool blocks() const noexcept = 0;
 
   /// The engine's wall clock as far as this side knows it, without asking a server; for the times in new
-  /// records. Milliseconds since the epoch.
-  [[nodiscard]] virtual std::int64_t now_ms() const = 0;
+  /// records.
+  [[nodiscard]] virtual WallTime now() const = 0;
 
   /// As LockBackend::wait.
-  virtual void wait(Completion& completion) {
-    detail::Trampoline::drain();
-    completion.wait();
-  }
+  virtual void wait(Completion& completion);
 };
 
 }  // namespace holdfast

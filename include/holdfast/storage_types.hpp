@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <holdfast/clock.hpp>
 #include <holdfast/fence.hpp>
 #include <holdfast/owned.hpp>
 #include <holdfast/result.hpp>
@@ -39,25 +40,25 @@ class RecordData {
   /// none. InvalidArgument if it is not UTF-8 or over max_bytes.
   [[nodiscard]] static Result<RecordData> parse(std::string text);
   /// Of text that is known to be such, and to contain these times; nobody checks.
-  [[nodiscard]] static RecordData unchecked(std::string text, std::optional<std::int64_t> expires_at_ms,
-                                            std::int64_t created_at_ms) noexcept {
-    return {std::move(text), expires_at_ms, created_at_ms};
+  [[nodiscard]] static RecordData unchecked(std::string text, std::optional<WallTime> expires_at,
+                                            WallTime created_at) noexcept {
+    return {std::move(text), expires_at, created_at};
   }
 
   [[nodiscard]] const std::string& text() const& noexcept { return text_; }
   [[nodiscard]] std::string text() && noexcept { return std::move(text_); }
-  /// Milliseconds since the epoch, by the engine's clock; at that time the record is gone. Empty: never.
-  [[nodiscard]] std::optional<std::int64_t> expires_at_ms() const noexcept { return expires_at_ms_; }
-  /// The place in its owner's list; 0 if unknown.
-  [[nodiscard]] std::int64_t created_at_ms() const noexcept { return created_at_ms_; }
+  /// By the engine's clock; at that time the record is gone. Empty: never.
+  [[nodiscard]] std::optional<WallTime> expires_at() const noexcept { return expires_at_; }
+  /// The place in its owner's list; the epoch if unknown.
+  [[nodiscard]] WallTime created_at() const noexcept { return created_at_; }
   friend bool operator==(const RecordData&, const RecordData&) = default;
 
  private:
-  RecordData(std::string text, std::optional<std::int64_t> expires_at_ms, std::int64_t created_at_ms) noexcept
-      : text_(std::move(text)), expires_at_ms_(expires_at_ms), created_at_ms_(created_at_ms) {}
+  RecordData(std::string text, std::optional<WallTime> expires_at, WallTime created_at) noexcept
+      : text_(std::move(text)), expires_at_(expires_at), created_at_(created_at) {}
   std::string text_;
-  std::optional<std::int64_t> expires_at_ms_;
-  std::int64_t created_at_ms_;
+  std::optional<WallTime> expires_at_;
+  WallTime created_at_;
 };
 
 struct FencingTokenView;
@@ -104,7 +105,7 @@ struct StoredRecord {
   /// or an expiry. Opaque.
   std::string incarnation;
   /// The lock that guards it and the highest fence seen of that; empty if none does.
-  std::optional<FencingToken> guarded_by;
+  std::optional<FencingToken> bound_to;
   /// What `CreateRecord::origin` said.
   std::string origin;
 };
@@ -124,13 +125,14 @@ struct VersionConflict {
   /// It is another record: the one expected is gone, whatever the numbers say.
   bool replaced = false;
 };
-struct StaleFence {
+/// The record is bound to a lock whose fence the write does not carry.
+struct FenceRefused {
+  /// StaleFence: it carries an older fence of that lock. WrongLock: it carries the fence of another lock, or
+  /// of a lock in another store.
+  ErrorCode why{};
   Fence given;
-  Fence highest;
-};
-/// The record is guarded by another lock, or by one of another store.
-struct WrongLock {
-  FencingToken guarded_by;
+  /// The lock that the record is bound to, and the highest fence it has seen.
+  FencingToken bound_to;
 };
 
 }  // namespace holdfast

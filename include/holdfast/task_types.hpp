@@ -22,18 +22,17 @@ enum class TaskStatus : std::uint8_t { working, input_required, completed, faile
 [[nodiscard]] bool is_final(TaskStatus status) noexcept;
 [[nodiscard]] bool may_become(TaskStatus from, TaskStatus to) noexcept;
 
-/// A task as it was when it was read. Times are wall-clock milliseconds since the epoch, by the engine's
-/// clock.
+/// A task as it was when it was read. Times are by the engine's clock.
 struct Task {
   std::string id;
   std::string owner;
   TaskStatus status = TaskStatus::working;
   std::optional<std::string> status_message;
-  std::int64_t created_at_ms = 0;
-  std::int64_t last_updated_at_ms = 0;
+  WallTime created_at = {};
+  WallTime last_updated_at = {};
   std::optional<std::chrono::milliseconds> ttl;
   std::optional<std::chrono::milliseconds> poll_interval;
-  std::optional<std::int64_t> expires_at_ms;
+  std::optional<WallTime> expires_at;
   std::string request_method;
   /// An object.
   Json variables;
@@ -46,7 +45,7 @@ struct Task {
   /// Tells this task from another that had its id before, or gets it later. Opaque.
   std::string incarnation;
   /// The lock that guards it, and the highest fence seen.
-  std::optional<FencingToken> guarded_by;
+  std::optional<FencingToken> bound_to;
 };
 
 /// Whose tasks a caller's are: its subject's, else its client's, else its session's, else nobody's in

@@ -17,12 +17,6 @@
 namespace holdfast {
 
 class TaskStore;
-namespace runtime {
-class Flow;
-}
-namespace tasks {
-struct Call;
-}
 
 /// Durable tasks over one engine: their states, their limits, who may see them, and whose writes count. Cheap
 /// to copy; copies share everything. All functions may be called from any thread. They block and throw
@@ -39,72 +33,75 @@ class Tasks {
   /// `locks` is what `claim` takes its locks from.
   Tasks(std::shared_ptr<StorageBackend> storage, Locks locks, const TaskOptions& options = {});
 
-  [[nodiscard]] Task create(std::string_view owner, const NewTask& task = {}, std::stop_token stop = {}) {
+  [[nodiscard]] Task create(std::string_view owner, const NewTask& task = {},
+                            std::stop_token stop = {}) const {
     return run(operation::CreateTask{std::string(owner), detail::owned(task)}, std::move(stop));
   }
-  [[nodiscard]] Task get(std::string_view owner, std::string_view id, std::stop_token stop = {}) {
+  [[nodiscard]] Task get(std::string_view owner, std::string_view id, std::stop_token stop = {}) const {
     return run(operation::GetTask{std::string(owner), std::string(id)}, std::move(stop));
   }
-  [[nodiscard]] TaskPage list(std::string_view owner, const ListTasks& what = {}, std::stop_token stop = {}) {
+  [[nodiscard]] TaskPage list(std::string_view owner, const ListTasks& what = {},
+                              std::stop_token stop = {}) const {
     return run(operation::ListTasksOfOwner{std::string(owner), detail::owned(what)}, std::move(stop));
   }
 
   /// For operators: whose tasks there are, a page at a time, by the names that these functions take. A page
   /// may be empty though there are more: the cursor tells. See ListOwners.
-  [[nodiscard]] OwnerPage owners(const ListTaskOwners& what = {}, std::stop_token stop = {}) {
+  [[nodiscard]] OwnerPage owners(const ListTaskOwners& what = {}, std::stop_token stop = {}) const {
     return run(operation::ListOwnersOfTasks{detail::owned(what)}, std::move(stop));
   }
 
   /// Without a message the old one goes.
   Task update_status(std::string_view owner, std::string_view id, TaskStatus status,
-                     std::optional<std::string_view> message = {}, std::stop_token stop = {}) {
+                     std::optional<std::string_view> message = {}, std::stop_token stop = {}) const {
     return run(
         operation::UpdateTaskStatus{std::string(owner), std::string(id), status, detail::owned(message)},
         std::move(stop));
   }
   /// `changes` is an object: its members replace those of the same name, null deletes.
   Task set_variables(std::string_view owner, std::string_view id, JsonView changes,
-                     std::stop_token stop = {}) {
+                     std::stop_token stop = {}) const {
     return run(operation::SetTaskVariables{std::string(owner), std::string(id), detail::owned(changes)},
                std::move(stop));
   }
   /// Before the end. Two who set a result at once: ConcurrentChange for the second.
-  Task set_result(std::string_view owner, std::string_view id, JsonView result, std::stop_token stop = {}) {
+  Task set_result(std::string_view owner, std::string_view id, JsonView result,
+                  std::stop_token stop = {}) const {
     return run(operation::SetTaskResult{std::string(owner), std::string(id), detail::owned(result)},
                std::move(stop));
   }
   /// Result and state in one write.
   Task complete_with_result(std::string_view owner, std::string_view id, JsonView result,
-                            std::optional<std::string_view> message = {}, std::stop_token stop = {}) {
+                            std::optional<std::string_view> message = {}, std::stop_token stop = {}) const {
     return run(operation::EndTask{std::string(owner), std::string(id), TaskStatus::completed,
                                   detail::owned(result), detail::owned(message)},
                std::move(stop));
   }
   Task fail(std::string_view owner, std::string_view id, std::optional<std::string_view> message = {},
-            std::stop_token stop = {}) {
+            std::stop_token stop = {}) const {
     return update_status(owner, id, TaskStatus::failed, message, std::move(stop));
   }
   /// Failed, with a result that says more; in one write.
   Task fail_with_result(std::string_view owner, std::string_view id, JsonView result,
-                        std::optional<std::string_view> message = {}, std::stop_token stop = {}) {
+                        std::optional<std::string_view> message = {}, std::stop_token stop = {}) const {
     return run(operation::EndTask{std::string(owner), std::string(id), TaskStatus::failed,
                                   detail::owned(result), detail::owned(message)},
                std::move(stop));
   }
   /// Never carries the fence: whoever asked for the task may call it off, whoever works on it.
   Task cancel(std::string_view owner, std::string_view id, std::optional<std::string_view> message = {},
-              std::stop_token stop = {}) {
+              std::stop_token stop = {}) const {
     return run(operation::CancelTask{std::string(owner), std::string(id), detail::owned(message)},
                std::move(stop));
   }
   /// False if it was not there.
-  bool remove(std::string_view owner, std::string_view id, std::stop_token stop = {}) {
+  bool remove(std::string_view owner, std::string_view id, std::stop_token stop = {}) const {
     return run(operation::RemoveTask{std::string(owner), std::string(id)}, std::move(stop));
   }
 
   /// NotReady before the end. Nothing if it ended without a result.
   [[nodiscard]] std::optional<Json> get_result(std::string_view owner, std::string_view id,
-                                               std::stop_token stop = {}) {
+                                               std::stop_token stop = {}) const {
     return run(operation::GetTaskResult{std::string(owner), std::string(id)}, std::move(stop));
   }
 
@@ -113,13 +110,13 @@ class Tasks {
   [[nodiscard]] std::optional<Task> wait(std::string_view owner, std::string_view id,
                                          std::chrono::milliseconds timeout = no_time_limit,
                                          std::function<bool(const Task&)> until = {},
-                                         std::stop_token stop = {});
+                                         std::stop_token stop = {}) const;
 
   /// The same store, but every write carries this fence: refused as StaleFence once the record has seen a
   /// higher one, as WrongLock if another lock guards it.
   [[nodiscard]] Tasks with_fence(const Guard& guard) const;
   [[nodiscard]] Tasks with_fence(const FencingTokenView& token) const;
-  [[nodiscard]] const std::optional<FencingToken>& fence() const noexcept { return fence_; }
+  [[nodiscard]] const std::optional<FencingToken>& token() const noexcept { return token_; }
 
   /// The same store, but every operation on one task means the one of this incarnation (`Task::incarnation`):
   /// if that is gone, and another task has its id, it is NotFound. For a writer that comes back later: ids
@@ -132,13 +129,13 @@ class Tasks {
 
   /// Binds the task to this lock, if it is bound to none, and raises its fence. Changes nothing else.
   Task bind(std::string_view owner, std::string_view id, const FencingTokenView& token,
-            std::stop_token stop = {}) {
+            std::stop_token stop = {}) const {
     return run(operation::BindTask{std::string(owner), std::string(id), detail::owned(token)},
                std::move(stop));
   }
   /// For operators: the task is guarded by this lock from now on, or by none, whatever guarded it before.
   Task rebind(std::string_view owner, std::string_view id, const std::optional<FencingTokenView>& token,
-              std::stop_token stop = {}) {
+              std::stop_token stop = {}) const {
     return run(operation::RebindTask{std::string(owner), std::string(id), detail::owned(token)},
                std::move(stop));
   }
@@ -146,7 +143,7 @@ class Tasks {
   /// stays, and is returned, as it is. For an authority that is gone (its store lost its data): a guard that
   /// was bound since is never replaced.
   Task rebind_from(std::string_view authority, std::string_view owner, std::string_view id,
-                   const std::optional<FencingTokenView>& token, std::stop_token stop = {}) {
+                   const std::optional<FencingTokenView>& token, std::stop_token stop = {}) const {
     return run(operation::RebindTask{std::string(owner), std::string(id), detail::owned(token),
                                      std::string(authority)},
                std::move(stop));
@@ -156,33 +153,31 @@ class Tasks {
   /// there, or was removed while its lock was waited for, though another has its id then; InvalidTransition
   /// if it is final, WrongLock if another lock than its own guards it.
   [[nodiscard]] Claim claim(std::string_view owner, std::string_view id, const LockOptions& how = {},
-                            std::stop_token stop = {}) {
+                            std::stop_token stop = {}) const {
     return run(operation::ClaimTask{std::string(owner), std::string(id), how}, std::move(stop));
   }
   /// The lock that belongs to a task.
   [[nodiscard]] static std::string lock_key(std::string_view owner, std::string_view id);
 
   /// Deletes what has expired, of all owners; how much that was. 0 where the engine does it by itself.
-  std::size_t cleanup_expired(std::stop_token stop = {}) {
+  std::size_t cleanup_expired(std::stop_token stop = {}) const {
     return run(operation::CleanUpTasks{}, std::move(stop));
   }
 
   /// Runs one of the operations above on this thread; see <holdfast/task_operations.hpp>.
   template <class Operation>
-  typename Operation::Answer run(Operation operation, std::stop_token stop = {});
+  typename Operation::Answer run(Operation operation, std::stop_token stop = {}) const;
   /// The same without blocking; see Locks::start.
   template <class Operation>
-  void start(Operation operation, std::stop_token stop, Done<typename Operation::Answer> done);
+  void start(Operation operation, std::stop_token stop, Done<typename Operation::Answer> done) const;
 
   [[nodiscard]] StorageBackend& storage() const noexcept;
-  [[nodiscard]] Locks& locks() noexcept { return locks_; }
+  [[nodiscard]] const Locks& locks() const noexcept { return locks_; }
 
  private:
-  [[nodiscard]] tasks::Call call(runtime::Flow flow, std::stop_token stop) const;
-
   std::shared_ptr<TaskStore> store_;
   Locks locks_;
-  std::optional<FencingToken> fence_;
+  std::optional<FencingToken> token_;
   std::string incarnation_;
 };
 

@@ -21,8 +21,8 @@ std::string fence_as_json(const std::optional<FencingToken>& token) {
 ordered_json to_json(const LockInfo& info) {
   ordered_json object{{"keyHash", info.key_hash},
                       {"lockIdHash", info.lock_id_hash},
-                      {"expiresAtMs", info.expires_at_ms},
-                      {"acquiredAtMs", info.acquired_at_ms},
+                      {"expiresAtMs", info.expires_at.time_since_epoch().count()},
+                      {"acquiredAtMs", info.acquired_at.time_since_epoch().count()},
                       {"fence", info.fence.to_string()}};
   if (info.fence_digits != LockInfo{}.fence_digits) object["fenceDigits"] = info.fence_digits;
   return object;
@@ -36,7 +36,7 @@ Json to_json(const Task& task) {
   }
   object.add("version", std::to_string(task.version));
   object.add("incarnation", Json::string(task.incarnation).value_or_throw().str());
-  object.add("fence", fence_as_json(task.guarded_by));
+  object.add("fence", fence_as_json(task.bound_to));
   return object.json();
 }
 

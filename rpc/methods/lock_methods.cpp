@@ -16,11 +16,13 @@ Json ok(bool done) {
   return Json::unchecked(done ? R"({"ok":true})" : R"({"ok":false})");
 }
 
-Json granted(std::string_view lock_id, Fence fence, std::int64_t expires_at_ms) {
+Json granted(std::string_view lock_id, Fence fence, WallTime expires_at) {
   // By hand, as the answer that is asked for most: neither text has anything to escape.
   std::string text = R"({"ok":true,"lockId":")";
   text.append(lock_id).append(R"(","fence":")").append(fence.to_string());
-  text.append(R"(","expiresAtMs":)").append(std::to_string(expires_at_ms)).append("}");
+  text.append(R"(","expiresAtMs":)")
+      .append(std::to_string(expires_at.time_since_epoch().count()))
+      .append("}");
   return Json::unchecked(std::move(text));
 }
 
@@ -63,7 +65,7 @@ asio::awaitable<Json> acquire(MethodCall call) {
   options.ttl = call.params.milliseconds("ttlMs");
   options.wait = std::chrono::milliseconds::zero();
   const auto key = call.params.text("key");
-  std::optional<DetachedLock> lock;
+  std::optional<Lease> lock;
   try {
     lock = co_await locks.acquire(key, options);
   } catch (const Error& error) {
@@ -72,7 +74,7 @@ asio::awaitable<Json> acquire(MethodCall call) {
   if (!lock) co_return refusal("locked");
   // The session releases the lock if its id does not reach the client: nothing else could.
   call.request->lock_id = lock->id.str();
-  co_return granted(call.request->lock_id, lock->fence, lock->expires_at_ms);
+  co_return granted(call.request->lock_id, lock->fence, lock->expires_at);
 }
 
 asio::awaitable<Json> wait_for_lock(MethodCall call) {
@@ -81,7 +83,7 @@ asio::awaitable<Json> wait_for_lock(MethodCall call) {
   const auto options = lock_options(call.params);
   const auto key = call.params.text("key");
   auto guard = co_await session.service().locks().lock(key, options);
-  auto result = granted(std::string(guard.id().str()), guard.fence(), guard.expires_at_ms());
+  auto result = granted(std::string(guard.id().str()), guard.fence(), guard.expires_at());
   session.held().add(std::move(guard));
   co_return result;
 }
@@ -105,18 +107,18 @@ asio::awaitable<Json> extend(MethodCall call) {
   auto& session = *call.session;
   const auto lock_id = lock_id_of(call.params);
   const auto ttl = Ttl::of(call.params.milliseconds("ttlMs")).value_or_throw();
-  std::int64_t expires_at_ms = 0;
+  WallTime expires_at;
   if (const auto guard = session.held().find(lock_id.str())) {
     const bool extended = co_await guard->extend(ttl.length());
     // It may have been released meanwhile: then the guard is empty and has no expiry.
     if (!extended || !*guard) co_return refusal(reason_of(guard->loss_reason()));
-    expires_at_ms = guard->expires_at_ms();
+    expires_at = guard->expires_at();
   } else {
     const auto outcome = co_await session.service().extend(lock_id, ttl);
     if (const auto* absence = std::get_if<Absence>(&outcome)) co_return refusal(reason_of(*absence));
-    expires_at_ms = std::get<Extended>(outcome).expires_at_ms;
+    expires_at = std::get<Extended>(outcome).expires_at;
   }
-  const ordered_json result{{"ok", true}, {"expiresAtMs", expires_at_ms}};
+  const ordered_json result{{"ok", true}, {"expiresAtMs", expires_at.time_since_epoch().count()}};
   co_return dump(result);
 }
 

@@ -56,6 +56,45 @@ std::string_view to_string(ErrorCode code) noexcept {
   return "Internal";
 }
 
+namespace {
+
+class Category final : public std::error_category {
+ public:
+  [[nodiscard]] const char* name() const noexcept override { return "holdfast"; }
+  [[nodiscard]] std::string message(int code) const override {
+    return std::string(to_string(static_cast<ErrorCode>(code)));
+  }
+  [[nodiscard]] std::error_condition default_error_condition(int code) const noexcept override {
+    switch (static_cast<ErrorCode>(code)) {
+      case ErrorCode::NetworkTimeout:
+      case ErrorCode::AcquisitionTimeout:
+        return std::errc::timed_out;
+      case ErrorCode::Aborted:
+        return std::errc::operation_canceled;
+      case ErrorCode::InvalidArgument:
+        return std::errc::invalid_argument;
+      case ErrorCode::AuthFailed:
+        return std::errc::permission_denied;
+      case ErrorCode::ServiceUnavailable:
+      case ErrorCode::RateLimited:
+        return std::errc::resource_unavailable_try_again;
+      default:
+        return {code, *this};
+    }
+  }
+};
+
+}  // namespace
+
+const std::error_category& error_category() noexcept {
+  static const Category category;
+  return category;
+}
+
+std::error_code make_error_code(ErrorCode code) noexcept {
+  return {static_cast<int>(code), error_category()};
+}
+
 int json_rpc_code(ErrorCode code) noexcept {
   constexpr int invalid_params = -32602;
   constexpr int internal_error = -32603;

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstdio>
 #include <holdfast/fence.hpp>
+#include <ostream>
 
 namespace holdfast {
 namespace {
@@ -31,6 +32,10 @@ std::string Fence::to_string() const {
   std::snprintf(text.data(), text.size(), "%0*llu", static_cast<int>(digits),
                 static_cast<unsigned long long>(value_));
   return text.data();
+}
+
+std::ostream& operator<<(std::ostream& out, Fence fence) {
+  return out << fence.to_string();
 }
 
 }  // namespace holdfast

@@ -14,8 +14,9 @@ inline constexpr std::int64_t time_tolerance_ms = 1000;
 }
 
 /// For engines that drop records themselves: at its expiry a record is gone, as Redis' PX does it.
-[[nodiscard]] constexpr bool is_due(std::int64_t expires_at_ms, std::int64_t now_ms) noexcept {
-  return now_ms >= expires_at_ms;
+template <class Time>
+[[nodiscard]] constexpr bool is_due(Time expires_at, Time now) noexcept {
+  return now >= expires_at;
 }
 
 }  // namespace holdfast::core

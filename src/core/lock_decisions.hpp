@@ -16,26 +16,27 @@
 namespace holdfast::core {
 
 /// A stored lease, live or expired. Its expiry is on the clock that the engine's leases run on, and so is
-/// every `now_ms` below.
-struct Lease {
+/// every `now` below.
+struct StoredLease {
   LockId id;
-  std::int64_t expires_at_ms = 0;
+  std::chrono::milliseconds expires_at = {};
 };
 
 /// Whether any holder has the lock.
-[[nodiscard]] inline bool is_held(const std::optional<Lease>& there, std::int64_t now_ms) noexcept {
-  return there && !is_due(there->expires_at_ms, now_ms);
+[[nodiscard]] inline bool is_held(const std::optional<StoredLease>& there,
+                                  std::chrono::milliseconds now) noexcept {
+  return there && !is_due(there->expires_at, now);
 }
 
-[[nodiscard]] inline bool is_held_by(const LockId& id, const std::optional<Lease>& there,
-                                     std::int64_t now_ms) noexcept {
-  return is_held(there, now_ms) && there->id == id;
+[[nodiscard]] inline bool is_held_by(const LockId& id, const std::optional<StoredLease>& there,
+                                     std::chrono::milliseconds now) noexcept {
+  return is_held(there, now) && there->id == id;
 }
 
 /// Store a new lease for the id, with the next fence, in place of what the key and the id have: all of that
 /// has expired.
 struct Grant {
-  std::int64_t expires_at_ms = 0;
+  std::chrono::milliseconds expires_at = {};
 };
 /// The id holds the key already: answer with its lease and its fence.
 struct GrantAgain {};
@@ -47,15 +48,15 @@ using AcquireDecision = std::variant<Grant, GrantAgain, Refused, IdInUse>;
 /// `at_key`: what is stored at the requested key. `of_id`: what is stored at another key to which the store's
 /// index of ids leads; such an index may be out of date, the lease itself decides.
 [[nodiscard]] inline AcquireDecision decide_acquire(const AcquireRequest& request,
-                                                    const std::optional<Lease>& at_key,
-                                                    const std::optional<Lease>& of_id,
-                                                    std::int64_t now_ms) noexcept {
-  if (is_held(at_key, now_ms)) {
+                                                    const std::optional<StoredLease>& at_key,
+                                                    const std::optional<StoredLease>& of_id,
+                                                    std::chrono::milliseconds now) noexcept {
+  if (is_held(at_key, now)) {
     if (at_key->id == request.id) return GrantAgain{};
-    return Refused{.free_in = std::chrono::milliseconds(at_key->expires_at_ms - now_ms)};
+    return Refused{.free_in = at_key->expires_at - now};
   }
-  if (is_held_by(request.id, of_id, now_ms)) return IdInUse{};
-  return Grant{.expires_at_ms = now_ms + request.ttl.ms()};
+  if (is_held_by(request.id, of_id, now)) return IdInUse{};
+  return Grant{.expires_at = now + request.ttl.length()};
 }
 
 [[nodiscard]] inline Error id_holds_another_key() {
@@ -74,34 +75,35 @@ struct NotHeld {
 struct Release {};
 /// Let the lease expire at this time instead.
 struct Extend {
-  std::int64_t expires_at_ms = 0;
+  std::chrono::milliseconds expires_at = {};
 };
 
 using ReleaseDecision = std::variant<Release, NotHeld>;
 using ExtendDecision = std::variant<Extend, NotHeld>;
 
 /// Why `id` cannot release or extend the lease that is stored; nothing if it can.
-[[nodiscard]] inline std::optional<NotHeld> refuse_holder(const LockId& id, const std::optional<Lease>& there,
-                                                          std::int64_t now_ms) noexcept {
+[[nodiscard]] inline std::optional<NotHeld> refuse_holder(const LockId& id,
+                                                          const std::optional<StoredLease>& there,
+                                                          std::chrono::milliseconds now) noexcept {
   if (!there) return NotHeld{.why = Absence::not_found};
-  const bool expired = is_due(there->expires_at_ms, now_ms);
+  const bool expired = is_due(there->expires_at, now);
   if (there->id != id) return NotHeld{.why = expired ? Absence::not_found : Absence::other_owner};
   if (expired) return NotHeld{.why = Absence::expired, .delete_lease = true};
   return std::nullopt;
 }
 
 [[nodiscard]] inline ReleaseDecision decide_release(const ReleaseRequest& request,
-                                                    const std::optional<Lease>& there,
-                                                    std::int64_t now_ms) noexcept {
-  if (const auto refused = refuse_holder(request.lock.id, there, now_ms)) return *refused;
+                                                    const std::optional<StoredLease>& there,
+                                                    std::chrono::milliseconds now) noexcept {
+  if (const auto refused = refuse_holder(request.lock.id, there, now)) return *refused;
   return Release{};
 }
 
 [[nodiscard]] inline ExtendDecision decide_extend(const ExtendRequest& request,
-                                                  const std::optional<Lease>& there,
-                                                  std::int64_t now_ms) noexcept {
-  if (const auto refused = refuse_holder(request.lock.id, there, now_ms)) return *refused;
-  return Extend{.expires_at_ms = now_ms + request.ttl.ms()};
+                                                  const std::optional<StoredLease>& there,
+                                                  std::chrono::milliseconds now) noexcept {
+  if (const auto refused = refuse_holder(request.lock.id, there, now)) return *refused;
+  return Extend{.expires_at = now + request.ttl.length()};
 }
 
 /// The outcome of a release that found no lease of its id, for an engine whose answers can get lost.

@@ -117,8 +117,8 @@ LockInfo sanitised(const LockRecord& record) {
   return {.key_hash = key_hash(record.key.str()),
           .lock_id_hash = key_hash(record.id.str()),
           .fence = record.fence,
-          .acquired_at_ms = record.acquired_at_ms,
-          .expires_at_ms = record.expires_at_ms,
+          .acquired_at = record.acquired_at,
+          .expires_at = record.expires_at,
           .fence_digits = record.fence_digits};
 }
 

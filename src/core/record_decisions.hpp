@@ -15,17 +15,19 @@
 /// to the same contract tests.
 namespace holdfast::core {
 
-/// Why a write that carries `token` is refused by a record guarded by `guarded_by`; nothing if it may pass.
+/// Why a write that carries `token` is refused by a record guarded by `bound_to`; nothing if it may pass.
 /// The token of a write that is carried out is the record's guard from then on. A Lua script implements the
 /// same rule; the same cases test both.
-[[nodiscard]] inline std::optional<std::variant<StaleFence, WrongLock>> refuse_fence(
-    const std::optional<FencingToken>& guarded_by, const FencingToken& token) {
-  if (!guarded_by) return std::nullopt;
+[[nodiscard]] inline std::optional<FenceRefused> refuse_fence(const std::optional<FencingToken>& bound_to,
+                                                              const FencingToken& token) {
+  if (!bound_to) return std::nullopt;
   // Fences of different counters have no order.
-  if (guarded_by->authority != token.authority || guarded_by->lock_key != token.lock_key) {
-    return WrongLock{*guarded_by};
+  if (bound_to->authority != token.authority || bound_to->lock_key != token.lock_key) {
+    return FenceRefused{.why = ErrorCode::WrongLock, .given = token.fence, .bound_to = *bound_to};
   }
-  if (token.fence < guarded_by->fence) return StaleFence{.given = token.fence, .highest = guarded_by->fence};
+  if (token.fence < bound_to->fence) {
+    return FenceRefused{.why = ErrorCode::StaleFence, .given = token.fence, .bound_to = *bound_to};
+  }
   return std::nullopt;
 }
 
@@ -33,13 +35,13 @@ namespace holdfast::core {
 /// empty.
 struct RecordEntry {
   StoredRecord record;
-  std::int64_t created_at_ms = 0;
-  std::optional<std::int64_t> expires_at_ms;
+  WallTime created_at = {};
+  std::optional<WallTime> expires_at;
 };
 
 /// Whether the record exists for readers and writers. Null: nothing is stored at the key.
-[[nodiscard]] inline bool is_present(const RecordEntry* there, std::int64_t now_ms) noexcept {
-  return there != nullptr && !(there->expires_at_ms && is_due(*there->expires_at_ms, now_ms));
+[[nodiscard]] inline bool is_present(const RecordEntry* there, WallTime now) noexcept {
+  return there != nullptr && !(there->expires_at && is_due(*there->expires_at, now));
 }
 
 // The steps that a decision may ask for. What is none of these is the outcome itself.
@@ -52,12 +54,12 @@ struct Insert {
 /// Replace the record's data with the request's, and these. The outcome is Written.
 struct Update {
   std::uint64_t version = 0;
-  std::optional<std::int64_t> expires_at_ms;
-  std::optional<FencingToken> guarded_by;
+  std::optional<WallTime> expires_at;
+  std::optional<FencingToken> bound_to;
 };
 /// Replace the record's guard. The outcome is the record with its new guard.
 struct SetGuard {
-  std::optional<FencingToken> guarded_by;
+  std::optional<FencingToken> bound_to;
 };
 /// Delete the record. The outcome is Removed.
 struct Remove {};
@@ -68,9 +70,9 @@ struct Existing {};
 
 using GetDecision = std::variant<Unchanged, std::nullopt_t>;
 using CreateDecision = std::variant<Insert, Existing, QuotaReached>;
-using PutDecision = std::variant<Insert, Update, NoRecord, VersionConflict, StaleFence, WrongLock>;
-using RemoveDecision = std::variant<Remove, NoRecord, VersionConflict, StaleFence, WrongLock>;
-using GuardDecision = std::variant<SetGuard, Unchanged, NoRecord, StaleFence, WrongLock>;
+using PutDecision = std::variant<Insert, Update, NoRecord, VersionConflict, FenceRefused>;
+using RemoveDecision = std::variant<Remove, NoRecord, VersionConflict, FenceRefused>;
+using BindDecision = std::variant<SetGuard, Unchanged, NoRecord, FenceRefused>;
 using RebindDecision = std::variant<SetGuard, Unchanged, NoRecord>;
 
 /// The outcome of a decision: what is an outcome already, or what `store(step)` returns for a step.
@@ -92,7 +94,7 @@ template <class Outcome, class Decision, class Store>
   return incarnation.empty() || incarnation == there.incarnation;
 }
 
-using WriteRefusal = std::variant<StaleFence, WrongLock, VersionConflict>;
+using WriteRefusal = std::variant<FenceRefused, VersionConflict>;
 
 /// Why a write to a present record is refused, by its fence first, then by the version it expects. A refused
 /// write leaves the guard as it is, too.
@@ -100,9 +102,7 @@ using WriteRefusal = std::variant<StaleFence, WrongLock, VersionConflict>;
     const StoredRecord& there, const std::optional<FencingToken>& fence,
     const std::optional<ExpectedVersion>& expected) {
   if (fence) {
-    if (auto refusal = refuse_fence(there.guarded_by, *fence)) {
-      return std::visit([](auto& why) -> WriteRefusal { return std::move(why); }, *refusal);
-    }
+    if (auto refusal = refuse_fence(there.bound_to, *fence)) return *std::move(refusal);
   }
   if (!expected) return std::nullopt;
   const bool replaced = !is_meant(there, expected->incarnation);
@@ -121,35 +121,35 @@ template <class Decision, class... Refusals>
   return {.entry = {.record = {.data = {},
                                .version = 1,
                                .incarnation = {},
-                               .guarded_by = fence,
+                               .bound_to = fence,
                                .origin = std::move(origin)},
-                    .created_at_ms = data.created_at_ms(),
-                    .expires_at_ms = data.expires_at_ms()}};
+                    .created_at = data.created_at(),
+                    .expires_at = data.expires_at()}};
 }
 
-[[nodiscard]] inline GetDecision decide_get(const RecordEntry* there, std::int64_t now_ms) noexcept {
-  if (!is_present(there, now_ms)) return std::nullopt;
+[[nodiscard]] inline GetDecision decide_get(const RecordEntry* there, WallTime now) noexcept {
+  if (!is_present(there, now)) return std::nullopt;
   return Unchanged{};
 }
 
 /// Whether decide_create depends on how many live records the owner has. Counting is work for an engine, so
 /// it asks first.
 [[nodiscard]] inline bool needs_count(const CreateRecord& request, const RecordEntry* there,
-                                      std::int64_t now_ms) noexcept {
-  return request.quota && !is_present(there, now_ms);
+                                      WallTime now) noexcept {
+  return request.quota && !is_present(there, now);
 }
 
 /// `owners_records`: the owner's live records; any number if needs_count says that it does not matter.
 [[nodiscard]] inline CreateDecision decide_create(const CreateRecord& request, const RecordEntry* there,
-                                                  std::size_t owners_records, std::int64_t now_ms) {
-  if (is_present(there, now_ms)) return Existing{};
+                                                  std::size_t owners_records, WallTime now) {
+  if (is_present(there, now)) return Existing{};
   if (request.quota && owners_records >= *request.quota) return QuotaReached{owners_records};
   return first_version(request.data, request.fence, request.origin);
 }
 
 [[nodiscard]] inline PutDecision decide_put(const PutRecord& request, const RecordEntry* there,
-                                            std::int64_t now_ms) {
-  if (!is_present(there, now_ms)) {
+                                            WallTime now) {
+  if (!is_present(there, now)) {
     // A late writer means a record that is gone.
     if (request.expected || (request.fence && !request.fenced_may_create)) return NoRecord{};
     return first_version(request.data, request.fence, {});
@@ -158,33 +158,33 @@ template <class Decision, class... Refusals>
     return refused<PutDecision>(*std::move(refusal));
   }
   return Update{.version = there->record.version + 1,
-                .expires_at_ms = request.data.expires_at_ms(),
-                .guarded_by = request.fence ? request.fence : there->record.guarded_by};
+                .expires_at = request.data.expires_at(),
+                .bound_to = request.fence ? request.fence : there->record.bound_to};
 }
 
 [[nodiscard]] inline RemoveDecision decide_remove(const RemoveRecord& request, const RecordEntry* there,
-                                                  std::int64_t now_ms) {
-  if (!is_present(there, now_ms)) return NoRecord{};
+                                                  WallTime now) {
+  if (!is_present(there, now)) return NoRecord{};
   if (auto refusal = refuse_write(there->record, request.fence, request.expected)) {
     return refused<RemoveDecision>(*std::move(refusal));
   }
   return Remove{};
 }
 
-[[nodiscard]] inline GuardDecision decide_guard(const GuardRecord& request, const RecordEntry* there,
-                                                std::int64_t now_ms) {
-  if (!is_present(there, now_ms) || !is_meant(there->record, request.incarnation)) return NoRecord{};
-  if (auto refusal = refuse_fence(there->record.guarded_by, request.fence)) {
-    return refused<GuardDecision>(*std::move(refusal));
+[[nodiscard]] inline BindDecision decide_bind(const BindRecord& request, const RecordEntry* there,
+                                              WallTime now) {
+  if (!is_present(there, now) || !is_meant(there->record, request.incarnation)) return NoRecord{};
+  if (auto refusal = refuse_fence(there->record.bound_to, request.fence)) {
+    return *std::move(refusal);
   }
-  if (there->record.guarded_by == request.fence) return Unchanged{};
+  if (there->record.bound_to == request.fence) return Unchanged{};
   return SetGuard{request.fence};
 }
 
 [[nodiscard]] inline RebindDecision decide_rebind(const RebindRecord& request, const RecordEntry* there,
-                                                  std::int64_t now_ms) {
-  if (!is_present(there, now_ms)) return NoRecord{};
-  const auto& guard = there->record.guarded_by;
+                                                  WallTime now) {
+  if (!is_present(there, now)) return NoRecord{};
+  const auto& guard = there->record.bound_to;
   const auto& only = request.from_authority;
   if (only && (!guard || guard->authority != *only)) return Unchanged{};
   if (guard == request.fence) return Unchanged{};

@@ -64,7 +64,7 @@ std::optional<minutes> offset(Scanner& scanner) noexcept {
 
 }  // namespace
 
-std::optional<std::int64_t> parse_rfc3339_ms(std::string_view text) noexcept {
+std::optional<WallTime> parse_rfc3339(std::string_view text) noexcept {
   Scanner scanner(text);
   const int y = scanner.digits(4);
   scanner.expect("-");
@@ -84,11 +84,10 @@ std::optional<std::int64_t> parse_rfc3339_ms(std::string_view text) noexcept {
   // 60: a leap second, which counts as the first of the next minute.
   if (!date.ok() || h > 23 || min > 59 || s > 60) return std::nullopt;
   const auto at = sys_days(date) + hours(h) + minutes(min) + seconds(s) + milliseconds(ms) - *east;
-  return duration_cast<milliseconds>(at.time_since_epoch()).count();
+  return time_point_cast<milliseconds>(at);
 }
 
-std::string format_rfc3339_ms(std::int64_t ms) {
-  const sys_time<milliseconds> at{milliseconds(ms)};
+std::string format_rfc3339(WallTime at) {
   const auto midnight = floor<days>(at);
   const year_month_day date(midnight);
   const hh_mm_ss time(at - midnight);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cstdint>
+#include <holdfast/clock.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,9 +9,9 @@ namespace holdfast::core {
 
 /// Milliseconds since the epoch of an RFC 3339 time, with any offset and any number of fractional digits
 /// (those beyond the third are cut off); negative before 1970. Nothing if it is none.
-[[nodiscard]] std::optional<std::int64_t> parse_rfc3339_ms(std::string_view text) noexcept;
+[[nodiscard]] std::optional<WallTime> parse_rfc3339(std::string_view text) noexcept;
 
 /// In UTC, with milliseconds and `Z`. Requires a time from 1970 to 9999.
-[[nodiscard]] std::string format_rfc3339_ms(std::int64_t ms);
+[[nodiscard]] std::string format_rfc3339(WallTime at);
 
 }  // namespace holdfast::core

@@ -8,12 +8,12 @@ namespace holdfast {
 namespace {
 
 struct Times {
-  std::optional<std::int64_t> expires_at_ms, created_at_ms;
+  std::optional<WallTime> expires_at, created_at;
 };
 
 /// Reads a value; the time that it is, if it is one.
-std::optional<std::int64_t> take_time(core::JsonScanner& scanner) {
-  if (scanner.next() == core::JsonToken::string) return core::parse_rfc3339_ms(scanner.text());
+std::optional<WallTime> take_time(core::JsonScanner& scanner) {
+  if (scanner.next() == core::JsonToken::string) return core::parse_rfc3339(scanner.text());
   scanner.finish_value();
   return std::nullopt;
 }
@@ -27,18 +27,18 @@ Times times_in(std::string_view record) {
   scanner.for_each_member([&] {
     const auto name = scanner.text();
     if (name == "expiresAt") {
-      times.expires_at_ms = take_time(scanner);
+      times.expires_at = take_time(scanner);
     } else if (name != "task") {
       scanner.take_value();
     } else {
-      times.created_at_ms.reset();
+      times.created_at.reset();
       if (scanner.next() != core::JsonToken::object) {
         scanner.finish_value();
         return;
       }
       scanner.for_each_member([&] {
         if (scanner.text() == "createdAt") {
-          times.created_at_ms = take_time(scanner);
+          times.created_at = take_time(scanner);
         } else {
           scanner.take_value();
         }
@@ -85,7 +85,7 @@ Result<RecordData> RecordData::parse(std::string text) {
   // Readers of records may pass over a byte order mark.
   constexpr std::string_view mark = "\xEF\xBB\xBF";
   const auto times = times_in(std::string_view(text).substr(text.starts_with(mark) ? mark.size() : 0));
-  return unchecked(std::move(text), times.expires_at_ms, times.created_at_ms.value_or(0));
+  return unchecked(std::move(text), times.expires_at, times.created_at.value_or(WallTime{}));
 }
 
 }  // namespace holdfast

@@ -25,8 +25,9 @@ struct ReasonOf {
   Reason operator()(const AlreadyThere&) const noexcept { return Reason::exists; }
   Reason operator()(const QuotaReached&) const noexcept { return Reason::quota; }
   Reason operator()(const VersionConflict&) const noexcept { return Reason::conflict; }
-  Reason operator()(const StaleFence&) const noexcept { return Reason::stale_fence; }
-  Reason operator()(const WrongLock&) const noexcept { return Reason::wrong_lock; }
+  Reason operator()(const FenceRefused& refused) const noexcept {
+    return refused.why == ErrorCode::StaleFence ? Reason::stale_fence : Reason::wrong_lock;
+  }
   template <class Success>
   Reason operator()(const Success&) const noexcept {
     return Reason::none;
@@ -153,7 +154,7 @@ class ObservedStorage final : public Observed<ObservedStorage, StorageBackend> {
       : Observed(inner, std::move(observer), inner->name()) {}
   [[nodiscard]] std::string_view name() const noexcept override { return inner_->name(); }
   [[nodiscard]] bool blocks() const noexcept override { return inner_->blocks(); }
-  [[nodiscard]] std::int64_t now_ms() const override { return inner_->now_ms(); }
+  [[nodiscard]] WallTime now() const override { return inner_->now(); }
 };
 
 }  // namespace

@@ -29,8 +29,8 @@ std::string_view to_string(Activity activity) noexcept {
       return "put";
     case Activity::remove_record:
       return "remove";
-    case Activity::guard_record:
-      return "guard";
+    case Activity::bind_record:
+      return "bind";
     case Activity::rebind_record:
       return "rebind";
     case Activity::list_owners:

@@ -84,9 +84,9 @@ AcquireLoop::Action AcquireLoop::attempt(BootTime now) {
 AcquireLoop::Action AcquireLoop::on(const Granted&, BootTime now) {
   if (!policy_.must_prove || now < proof_end(id_first_sent_, policy_.ttl)) return Won{};
   id_is_unanswered_ = id_is_spent_ = true;  // held, but useless: give it back and ask anew
-  last_error_ =
-      Error(ErrorCode::NetworkTimeout, "the lock was granted too late to prove its lease of " +
-                                           std::to_string(policy_.ttl.ms()) + " ms; use a longer ttl");
+  last_error_ = Error(ErrorCode::NetworkTimeout, "the lock was granted too late to prove its lease of " +
+                                                     std::to_string(policy_.ttl.length().count()) +
+                                                     " ms; use a longer ttl");
   return wait_or_give_up(now);
 }
 

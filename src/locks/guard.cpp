@@ -76,11 +76,15 @@ const LockId& Guard::id() const {
 Fence Guard::fence() const {
   return held().fence();
 }
+FencingToken Guard::token() const {
+  const auto& of = held();
+  return {.authority = of.authority(), .lock_key = of.key(), .fence = of.fence()};
+}
 const std::string& Guard::authority() const {
   return held().authority();
 }
-std::int64_t Guard::expires_at_ms() const {
-  return held().expires_at_ms();
+WallTime Guard::expires_at() const {
+  return held().expires_at();
 }
 
 std::chrono::nanoseconds Guard::remaining() const noexcept {
@@ -111,21 +115,22 @@ void Guard::on_release_error(std::function<void(const Error&)> callback) {
   held().on_release_error(std::move(callback));
 }
 
-bool Guard::release() {
+bool Guard::release(std::stop_token stop) {
   if (!held_) return false;
   held();  // throws in a forked child
-  return Op<bool>::run(HeldLock::release(Flow::blocking(), std::move(held_), {})).value_or_throw();
+  return Op<bool>::run(HeldLock::release(Flow::blocking(), std::move(held_), std::move(stop)))
+      .value_or_throw();
 }
 
-bool Guard::extend(std::chrono::milliseconds ttl) {
+bool Guard::extend(std::chrono::milliseconds ttl, std::stop_token stop) {
   held();
-  return Op<bool>::run(HeldLock::extend(Flow::blocking(), held_, ttl, {})).value_or_throw();
+  return Op<bool>::run(HeldLock::extend(Flow::blocking(), held_, ttl, std::move(stop))).value_or_throw();
 }
 
-std::optional<DetachedLock> Guard::detach() {
+std::optional<Lease> Guard::detach(std::stop_token stop) {
   held();
-  auto detached =
-      Op<std::optional<DetachedLock>>::run(HeldLock::detach(Flow::blocking(), held_, {})).value_or_throw();
+  auto detached = Op<std::optional<Lease>>::run(HeldLock::detach(Flow::blocking(), held_, std::move(stop)))
+                      .value_or_throw();
   if (detached) held_.reset();
   return detached;
 }
@@ -147,10 +152,10 @@ void Guard::wait_lost(std::stop_token stop, Done<LossReason> done) {
   Op<LossReason>::start(HeldLock::wait_lost(held_->completing(), held_, std::move(stop)), std::move(done));
 }
 
-void Guard::detach(std::stop_token stop, Done<std::optional<DetachedLock>> done) {
+void Guard::detach(std::stop_token stop, Done<std::optional<Lease>> done) {
   if (auto why = unusable()) return done(*std::move(why));
-  Op<std::optional<DetachedLock>>::start(HeldLock::detach(held_->completing(), held_, std::move(stop)),
-                                         std::move(done));
+  Op<std::optional<Lease>>::start(HeldLock::detach(held_->completing(), held_, std::move(stop)),
+                                  std::move(done));
 }
 
 }  // namespace holdfast

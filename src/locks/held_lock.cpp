@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "locks/runtime.hpp"
+#include "locks/lock_store.hpp"
 
 namespace holdfast {
 
@@ -20,33 +20,33 @@ constexpr milliseconds late_release = std::chrono::seconds(1);
 
 }  // namespace
 
-HeldLock::HeldLock(std::shared_ptr<LockRuntime> runtime, Grant grant, const LockOptions& options)
-    : runtime_(std::move(runtime)),
+HeldLock::HeldLock(std::shared_ptr<LockStore> store, Grant grant, const LockOptions& options)
+    : store_(std::move(store)),
       grant_(std::move(grant)),
       dispose_timeout_(options.dispose_timeout),
-      observed_(runtime_->observer.get(), {.backend = runtime_->backend_name,
-                                           .key = grant_.key,
-                                           .id = grant_.id,
-                                           .fence = grant_.fence,
-                                           .context = grant_.context}),
+      observed_(store_->observer.get(), {.backend = store_->backend_name,
+                                         .key = grant_.key,
+                                         .id = grant_.id,
+                                         .fence = grant_.fence,
+                                         .context = grant_.context}),
       lease_(
           grant_.ttl, grant_.sent, options.auto_renew,
           options.max_hold == milliseconds::zero() ? never : saturating_add(grant_.sent, options.max_hold)),
-      expires_at_ms_(grant_.expires_at_ms),
-      store_changes_(runtime_->store_changes()) {
+      expires_at_(grant_.expires_at),
+      store_changes_(store_->store_changes()) {
   if (grant_.adopted) lease_.may_be_repeated(grant_.ttl);
 }
 
 HeldLock::~HeldLock() {
-  runtime_->threads->timer.cancel(*this);
+  store_->threads->timer.cancel(*this);
 }
 
-std::shared_ptr<HeldLock> HeldLock::start(std::shared_ptr<LockRuntime> runtime, Grant grant,
+std::shared_ptr<HeldLock> HeldLock::start(std::shared_ptr<LockStore> store, Grant grant,
                                           const LockOptions& options) {
-  auto held = std::make_shared<HeldLock>(std::move(runtime), std::move(grant), options);
+  auto held = std::make_shared<HeldLock>(std::move(store), std::move(grant), options);
   try {
-    held->runtime_->start_threads();
-    held->runtime_->threads->timer.schedule(*held, held->lease_.next_tick());
+    held->store_->start_threads();
+    held->store_->threads->timer.schedule(*held, held->lease_.next_tick());
   } catch (...) {
     held->dispose();  // no thread to watch the lease: better no lock than one that cannot be lost
     throw;
@@ -56,24 +56,24 @@ std::shared_ptr<HeldLock> HeldLock::start(std::shared_ptr<LockRuntime> runtime, 
 
 std::shared_ptr<HeldLock> HeldLock::background_self() {
   struct Counted {
-    explicit Counted(Self held) : piece(held->runtime_->unfinished), self(std::move(held)) {}
-    const runtime::Unfinished::Piece piece;  ///< ends last: by then this owns nothing of the runtime
+    explicit Counted(Self held) : piece(held->store_->unfinished), self(std::move(held)) {}
+    const runtime::Unfinished::Piece piece;  ///< ends last: by then this owns nothing of the store
     const Self self;
   };
   return {std::make_shared<Counted>(shared_self()), this};
 }
 
 runtime::Flow HeldLock::completing() const noexcept {
-  return runtime_->completing();
+  return store_->completing();
 }
 
 bool HeldLock::in_own_process() const noexcept {
-  return runtime_->process.is_current();
+  return store_->process.is_current();
 }
 
-std::int64_t HeldLock::expires_at_ms() const {
+WallTime HeldLock::expires_at() const {
   const std::lock_guard lock(mutex_);
-  return expires_at_ms_;
+  return expires_at_;
 }
 
 std::chrono::nanoseconds HeldLock::remaining() const noexcept {
@@ -113,22 +113,22 @@ BootTime HeldLock::on_time(BootTime now) {
   {
     const std::lock_guard lock(mutex_);
     if (hold_ != Hold::held) return never;
-    if (store_changes_ != runtime_->store_changes()) {
-      store_changes_ = runtime_->store_changes();
+    if (store_changes_ != store_->store_changes()) {
+      store_changes_ = store_->store_changes();
       lease_.check_at_once();
     }
     step = lease_.tick(now);
     next = lease_.next_tick();
     if (step == locks::RenewLoop::Step::lose) observed_.lost(*lease_.lost());
-    if (step == locks::RenewLoop::Step::extend) lease_.renew_sooner(runtime_->crowd.next(now));
+    if (step == locks::RenewLoop::Step::extend) lease_.renew_sooner(store_->crowd.next(now));
   }
   if (step == locks::RenewLoop::Step::extend || step == locks::RenewLoop::Step::look_up) {
     auto* const begin = step == locks::RenewLoop::Step::extend ? &HeldLock::renew : &HeldLock::look_up;
     auto job = [begin, self = background_self()] { begin(self); };
-    if (runtime::blocks(*runtime_->backend)) {
-      runtime_->threads->blocking.post(std::move(job));
+    if (runtime::blocks(*store_->backend)) {
+      store_->threads->blocking.post(std::move(job));
     } else {
-      runtime_->threads->timer.after_due(std::move(job));
+      store_->threads->timer.after_due(std::move(job));
     }
   }
   if (step == locks::RenewLoop::Step::lose) announce_loss();
@@ -136,7 +136,7 @@ BootTime HeldLock::on_time(BootTime now) {
 }
 
 void HeldLock::announce_loss() {
-  runtime_->threads->user_code.post([self = background_self()] {
+  store_->threads->user_code.post([self = background_self()] {
     std::function<void(LossReason)> callback;
     LossReason reason{};
     {
@@ -151,7 +151,7 @@ void HeldLock::announce_loss() {
     try {
       if (callback) callback(reason);
     } catch (...) {
-      self->runtime_->log_debug("an on_lost callback threw");
+      self->store_->log_debug("an on_lost callback threw");
     }
     callback = nullptr;
     {
@@ -204,7 +204,7 @@ void HeldLock::tell_change() {
   changed_.notify_all();
   for (const auto& waiting : told) {
     if (runtime::TimerQueue::on_timers_thread()) {
-      runtime_->threads->go_on([operation = waiting.operation] { operation.resume(); });
+      store_->threads->go_on([operation = waiting.operation] { operation.resume(); });
     } else {
       waiting.operation.resume();
     }
@@ -216,7 +216,7 @@ std::variant<ExtendRequest, Absence> HeldLock::begin_extend(Ttl ttl, Extending p
   extending_ = purpose;
   lease_.extend_sent(BootClock::now(), ttl);
   // A shorter ttl may have moved the loss forward.
-  runtime_->threads->timer.schedule(*this, lease_.next_tick());
+  store_->threads->timer.schedule(*this, lease_.next_tick());
   return ExtendRequest{
       .lock = {.id = grant_.id, .key = grant_.key},
       .ttl = ttl,
@@ -237,17 +237,17 @@ void HeldLock::end_extend(Ttl ttl, const Result<ExtendOutcome>& answer) {
     } else if (const auto* extended = std::get_if<Extended>(&*answer)) {
       if (extended->may_be_repeated) lease_.may_be_repeated(ttl);
       lease_.extend_granted();
-      expires_at_ms_ = extended->expires_at_ms;
+      expires_at_ = extended->expires_at;
       if (purpose == Extending::to_detach && hold_ == Hold::held && !lease_.lost()) {
         // Here, where no other extend can have begun: one for less, unanswered, would outlive the promise.
         hold_ = Hold::detached;
-        runtime_->threads->timer.cancel(*this);
+        store_->threads->timer.cancel(*this);
       }
     } else {
       found_lost = lease_.extend_found_nothing() && hold_ == Hold::held;
       if (found_lost) observed_.lost(*lease_.lost());
     }
-    if (hold_ == Hold::held) runtime_->threads->timer.schedule(*this, lease_.next_tick());
+    if (hold_ == Hold::held) store_->threads->timer.schedule(*this, lease_.next_tick());
   }
   if (found_lost) announce_loss();
   tell_change();
@@ -278,7 +278,7 @@ runtime::Op<ExtendOutcome> HeldLock::extend_once(runtime::Flow flow, Self self, 
 
 runtime::Op<ExtendOutcome> HeldLock::send_extend(runtime::Flow flow, Self self, ExtendRequest request,
                                                  std::stop_token stop) {
-  const auto& backend = self->runtime_->backend;
+  const auto& backend = self->store_->backend;
   const Ttl ttl = request.ttl;
   std::optional<Result<ExtendOutcome>> answer;
   try {
@@ -301,8 +301,8 @@ void HeldLock::renew(const Self& self) {
   }
   auto* const request = std::get_if<ExtendRequest>(&next);
   if (request == nullptr) return;  // there is nothing to renew any more
-  const auto& runtime = *self->runtime_;
-  request->by_idle_io = runtime.idle_io != nullptr;
+  const auto& store = *self->store_;
+  request->by_idle_io = store.idle_io != nullptr;
   const auto context = self->observed_.context();
   const runtime::CarriedContext carried(context);
   const BootTime begun = self->observed_.renewal_begun();
@@ -313,8 +313,8 @@ void HeldLock::renew(const Self& self) {
 }
 
 runtime::Flow HeldLock::background_flow() const {
-  if (runtime::blocks(*runtime_->backend)) return runtime::Flow::blocking();
-  return runtime::Flow::completing(runtime_->threads, observed_.context());
+  if (runtime::blocks(*store_->backend)) return runtime::Flow::blocking();
+  return runtime::Flow::completing(store_->threads, observed_.context());
 }
 
 void HeldLock::look_up(const Self& self) {
@@ -333,7 +333,7 @@ void HeldLock::look_up(const Self& self) {
 runtime::Op<Ok> HeldLock::send_look_up(runtime::Flow flow, Self self, LookupRequest request) {
   std::optional<Result<std::optional<LockRecord>>> answer;
   try {
-    answer = co_await flow.ask(self->runtime_->backend, std::move(request), {});
+    answer = co_await flow.ask(self->store_->backend, std::move(request), {});
   } catch (const std::exception& error) {
     answer = Error(ErrorCode::Internal, "looking up the lock failed on this machine", error.what());
   }
@@ -353,7 +353,7 @@ void HeldLock::end_look_up(const Result<std::optional<LockRecord>>& answer) {
       found_lost = lease_.look_up_found_nothing() && hold_ == Hold::held;
       if (found_lost) observed_.lost(*lease_.lost());
     }
-    if (hold_ == Hold::held) runtime_->threads->timer.schedule(*this, lease_.next_tick());
+    if (hold_ == Hold::held) store_->threads->timer.schedule(*this, lease_.next_tick());
   }
   if (found_lost) announce_loss();
   tell_change();
@@ -367,8 +367,7 @@ runtime::Op<bool> HeldLock::extend(runtime::Flow flow, Self self, milliseconds t
   co_return std::holds_alternative<Extended>(answer) && !self->lease_.lost();
 }
 
-runtime::Op<std::optional<DetachedLock>> HeldLock::detach(runtime::Flow flow, Self self,
-                                                          std::stop_token stop) {
+runtime::Op<std::optional<Lease>> HeldLock::detach(runtime::Flow flow, Self self, std::stop_token stop) {
   auto extending = extend_once(flow, self, std::nullopt, std::move(stop));
   const auto answer = (co_await std::move(extending)).value_or_throw();
   const auto* extended = std::get_if<Extended>(&answer);
@@ -381,13 +380,13 @@ runtime::Op<std::optional<DetachedLock>> HeldLock::detach(runtime::Flow flow, Se
     unused_too.swap(self->on_release_error_);
   }
   self->observed_.released();
-  co_return DetachedLock{.key = self->grant_.key,
-                         .id = self->grant_.id,
-                         .ttl = self->lease_.provable_ttl(),  // what it was extended by; it changes no more
-                         .fence = self->grant_.fence,
-                         .expires_at_ms = extended->expires_at_ms,
-                         .authority = self->grant_.authority,
-                         .acquire_may_be_repeated = self->grant_.acquire_may_be_repeated};
+  co_return Lease{.key = self->grant_.key.str(),
+                  .id = self->grant_.id,
+                  .ttl = self->lease_.provable_ttl().length(),  // what it was extended by; it changes no more
+                  .fence = self->grant_.fence,
+                  .expires_at = extended->expires_at,
+                  .authority = self->grant_.authority,
+                  .acquire_may_be_repeated = self->grant_.acquire_may_be_repeated};
 }
 
 runtime::Op<LossReason> HeldLock::wait_lost(runtime::Flow flow, Self self, std::stop_token stop) {
@@ -412,7 +411,7 @@ bool HeldLock::end_hold() {
     const std::lock_guard lock(mutex_);
     if (hold_ != Hold::held) return false;
     hold_ = Hold::ended;
-    runtime_->threads->timer.cancel(*this);
+    store_->threads->timer.cancel(*this);
     unused.swap(on_lost_);
   }
   tell_change();
@@ -439,7 +438,7 @@ ReleaseRequest HeldLock::release_request(BootTime deadline) const {
 runtime::Op<bool> HeldLock::release_now(runtime::Flow flow, Self self, BootTime deadline,
                                         std::stop_token stop) {
   locks::ReleaseLoop loop(self->release_request(deadline), locks::ReleaseLoop::For::holder);
-  auto releasing = LockRuntime::release(flow, self->runtime_->backend, std::move(loop), std::move(stop));
+  auto releasing = LockStore::release(flow, self->store_->backend, std::move(loop), std::move(stop));
   const auto answer = co_await std::move(releasing);
   if (!answer) {
     self->observed_.released();  // as far as its holder is concerned
@@ -467,7 +466,7 @@ runtime::Op<bool> HeldLock::release(runtime::Flow flow, Self self, std::stop_tok
   auto released = co_await std::move(releasing);
   // Whoever stopped the waiting did not ask to keep the lock.
   if (!released && stop.stop_requested()) {
-    self->runtime_->release_in_background(self->release_request(never), locks::ReleaseLoop::For::id_in_doubt);
+    self->store_->release_in_background(self->release_request(never), locks::ReleaseLoop::For::id_in_doubt);
   }
   co_return released;
 }
@@ -481,7 +480,7 @@ void HeldLock::dispose() noexcept {
   const auto deadline = dispose_deadline();
   if (!end_hold()) return;
   if (runtime::WorkerPool::on_library_thread()) {
-    runtime_->threads->blocking.post([self = background_self(), deadline] { self->dispose_now(deadline); });
+    store_->threads->blocking.post([self = background_self(), deadline] { self->dispose_now(deadline); });
     return;
   }
   (void)until(runtime::Flow::blocking(), [this] { return announcers_ == 0; }, deadline).await_ready();
@@ -495,7 +494,7 @@ void HeldLock::dispose_now(BootTime deadline) noexcept {
   if (!released) return report(released.error(), std::move(callback));
   // User code, its destructors included, does not belong on the renewing thread.
   if (callback && runtime::WorkerPool::on_library_thread()) {
-    runtime_->threads->user_code.post([self = background_self(), unused = std::move(callback)] {});
+    store_->threads->user_code.post([self = background_self(), unused = std::move(callback)] {});
   }
 }
 
@@ -503,18 +502,18 @@ void HeldLock::dispose_in_background() noexcept {
   const auto deadline = dispose_deadline();
   if (!end_hold()) return;
   auto callback = take_release_error_callback();
-  if (runtime::blocks(*runtime_->backend) && !callback) {
+  if (runtime::blocks(*store_->backend) && !callback) {
     observed_.released();  // nobody will know better
-    return runtime_->release_in_background(release_request(deadline), locks::ReleaseLoop::For::holder);
+    return store_->release_in_background(release_request(deadline), locks::ReleaseLoop::For::holder);
   }
   auto report_to = std::make_shared<std::function<void(const Error&)>>(std::move(callback));
   auto self = background_self();
   runtime::Op<bool>::start(
-      release_now(runtime_->completing(), self, deadline, {}),
+      release_now(store_->completing(), self, deadline, {}),
       [self, report_to](const Result<bool>& released) mutable {
         if (released && !*report_to) return;
         // Whichever thread answered runs no user code, nor its destructors.
-        self->runtime_->threads->user_code.post([self, report_to = std::move(report_to), released] {
+        self->store_->threads->user_code.post([self, report_to = std::move(report_to), released] {
           if (!released) self->report(released.error(), std::move(*report_to));
         });
       });
@@ -527,18 +526,18 @@ std::function<void(const Error&)> HeldLock::take_release_error_callback() {
 
 void HeldLock::report(const Error& error, std::function<void(const Error&)> callback) noexcept {
   if (!callback) {
-    LockRuntime::tell_unreleased(runtime_->log, error);
+    LockStore::tell_unreleased(store_->log, error);
     return;
   }
   auto call = [self = background_self(), callback = std::move(callback), error] {
     try {
       callback(error);
     } catch (...) {
-      self->runtime_->log_debug("an on_release_error callback threw");
+      self->store_->log_debug("an on_release_error callback threw");
     }
   };
   if (runtime::WorkerPool::on_library_thread()) {
-    runtime_->threads->user_code.post(std::move(call));
+    store_->threads->user_code.post(std::move(call));
   } else {
     call();
   }

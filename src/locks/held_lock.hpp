@@ -21,7 +21,7 @@
 
 namespace holdfast {
 
-class LockRuntime;
+class LockStore;
 
 /// What stands behind a Guard: the lease, its renewal, its loss and its one release.
 class HeldLock final : public runtime::Timed {
@@ -32,7 +32,7 @@ class HeldLock final : public runtime::Timed {
     LockId id;
     Fence fence;
     std::string authority;
-    std::int64_t expires_at_ms;
+    WallTime expires_at;
     Ttl ttl;
     BootTime sent;
     bool acquire_may_be_repeated = false;  ///< see Granted
@@ -42,16 +42,16 @@ class HeldLock final : public runtime::Timed {
     bool adopted = false;
   };
 
-  static std::shared_ptr<HeldLock> start(std::shared_ptr<LockRuntime> runtime, Grant grant,
+  static std::shared_ptr<HeldLock> start(std::shared_ptr<LockStore> store, Grant grant,
                                          const LockOptions& options);
-  HeldLock(std::shared_ptr<LockRuntime> runtime, Grant grant, const LockOptions& options);
+  HeldLock(std::shared_ptr<LockStore> store, Grant grant, const LockOptions& options);
   ~HeldLock() override;
 
   [[nodiscard]] const std::string& key() const noexcept { return grant_.key.str(); }
   [[nodiscard]] const LockId& id() const noexcept { return grant_.id; }
   [[nodiscard]] Fence fence() const noexcept { return grant_.fence; }
   [[nodiscard]] const std::string& authority() const noexcept { return grant_.authority; }
-  [[nodiscard]] std::int64_t expires_at_ms() const;
+  [[nodiscard]] WallTime expires_at() const;
   [[nodiscard]] std::chrono::nanoseconds remaining() const noexcept;
   [[nodiscard]] std::stop_token lost() const noexcept { return loss_.get_token(); }
   [[nodiscard]] std::optional<LossReason> loss_reason() const;
@@ -70,7 +70,7 @@ class HeldLock final : public runtime::Timed {
   static runtime::Op<bool> release(runtime::Flow flow, Self self, std::stop_token stop);
   static runtime::Op<bool> extend(runtime::Flow flow, Self self, std::chrono::milliseconds ttl,
                                   std::stop_token stop);
-  static runtime::Op<std::optional<DetachedLock>> detach(runtime::Flow flow, Self self, std::stop_token stop);
+  static runtime::Op<std::optional<Lease>> detach(runtime::Flow flow, Self self, std::stop_token stop);
   static runtime::Op<LossReason> wait_lost(runtime::Flow flow, Self self, std::stop_token stop);
   /// The destructor's release.
   void dispose() noexcept;
@@ -134,7 +134,7 @@ class HeldLock final : public runtime::Timed {
   /// Tells the holder, on a thread where user code may block. Not under the mutex.
   void announce_loss();
 
-  const std::shared_ptr<LockRuntime> runtime_;
+  const std::shared_ptr<LockStore> store_;
   const Grant grant_;
   const std::chrono::milliseconds dispose_timeout_;
   locks::ObservedHold observed_;
@@ -143,9 +143,9 @@ class HeldLock final : public runtime::Timed {
   std::condition_variable changed_;
   std::vector<Waiting> waiting_;
   locks::RenewLoop lease_;
-  std::int64_t expires_at_ms_;
+  WallTime expires_at_;
   Hold hold_ = Hold::held;
-  std::uint64_t store_changes_;  ///< of the runtime, when it was last looked at
+  std::uint64_t store_changes_;  ///< of the store, when it was last looked at
   Extending extending_ = Extending::none;
   std::optional<Error> renewal_error_;
   std::function<void(LossReason)> on_lost_;

@@ -5,17 +5,14 @@
 
 #include "locks/acquire_loop.hpp"
 #include "locks/held_lock.hpp"
+#include "locks/lock_store.hpp"
 #include "locks/operations.hpp"
-#include "locks/runtime.hpp"
 #include "locks/wait_for_lock.hpp"
 
 namespace holdfast {
 namespace locks {
 namespace {
 
-LockKey checked_key(std::string_view key) {
-  return LockKey::parse(key).value_or_throw();
-}
 LockId checked_id(std::string_view id) {
   return LockId::parse(id).value_or_throw();
 }
@@ -26,108 +23,107 @@ bool is_control(unsigned char byte) {
 
 /// One operation of the engine as an operation of its own.
 template <class Request>
-Op<typename Request::Outcome> ask(Flow flow, Runtime runtime, Request request, std::stop_token stop) {
-  co_return co_await flow.ask(runtime->backend, std::move(request), std::move(stop));
+Op<typename Request::Outcome> ask(Flow flow, Store store, Request request, std::stop_token stop) {
+  co_return co_await flow.ask(store->backend, std::move(request), std::move(stop));
 }
 
-Guard guarded(const Runtime& runtime, HeldLock::Grant grant, const LockOptions& options) {
-  return LockRuntime::guard(HeldLock::start(runtime, std::move(grant), options));
+Guard guarded(const Store& store, HeldLock::Grant grant, const LockOptions& options) {
+  return LockStore::guard(HeldLock::start(store, std::move(grant), options));
 }
 
 }  // namespace
 
-Op<Guard> perform(Flow flow, Runtime runtime, operation::Lock what, std::stop_token stop) {
+Op<Guard> perform(Flow flow, Store store, operation::Lock what, std::stop_token stop) {
   const auto policy = AcquirePolicy::from(what.options).value_or_throw();
-  WantedLock wanted{.key = checked_key(what.key),
+  WantedLock wanted{.key = std::move(what.key).value_or_throw(),
                     .durability = Durability::process,
                     .counter_lifetime = what.counter_lifetime};
-  auto waiting = wait_for_lock(flow, runtime, std::move(wanted), policy, std::move(stop));
+  auto waiting = wait_for_lock(flow, store, std::move(wanted), policy, std::move(stop));
   auto grant = co_await std::move(waiting);
-  co_return guarded(runtime, std::move(grant).value_or_throw(), what.options);
+  co_return guarded(store, std::move(grant).value_or_throw(), what.options);
 }
 
-Op<std::optional<Guard>> perform(Flow flow, Runtime runtime, operation::TryLock what, std::stop_token stop) {
+Op<std::optional<Guard>> perform(Flow flow, Store store, operation::TryLock what, std::stop_token stop) {
   const auto policy = AcquirePolicy::once(what.options).value_or_throw();
-  WantedLock wanted{.key = checked_key(what.key), .durability = Durability::process};
-  auto waiting = wait_for_lock(flow, runtime, std::move(wanted), policy, std::move(stop));
+  WantedLock wanted{.key = std::move(what.key).value_or_throw(), .durability = Durability::process};
+  auto waiting = wait_for_lock(flow, store, std::move(wanted), policy, std::move(stop));
   auto grant = co_await std::move(waiting);
   if (!grant && grant.error().code() == ErrorCode::AcquisitionTimeout) co_return std::nullopt;
-  co_return std::optional(guarded(runtime, std::move(grant).value_or_throw(), what.options));
+  co_return std::optional(guarded(store, std::move(grant).value_or_throw(), what.options));
 }
 
-Op<std::optional<Guard>> perform(Flow flow, Runtime runtime, operation::Adopt what, std::stop_token stop) {
+Op<std::optional<Guard>> perform(Flow flow, Store store, operation::Adopt what, std::stop_token stop) {
   (void)AcquirePolicy::from(what.options).value_or_throw();
-  const DetachedLockView lock = what.lock;
-  const auto key = checked_key(lock.key);
-  auto context = runtime::CallersContext::of(runtime->observer.get()).context;
+  const auto& lease = what.lease;
+  const auto key = LockKey::parse(lease.key).value_or_throw();
+  const auto ttl = Ttl::of(lease.ttl).value_or_throw();
+  auto context = runtime::CallersContext::of(store->observer.get()).context;
   const BootTime sent = BootClock::now();
-  ExtendRequest request{
-      .lock = {.id = lock.id, .key = key}, .ttl = lock.ttl, .durability = Durability::process};
-  auto extending = ask(flow, runtime, std::move(request), std::move(stop));
+  ExtendRequest request{.lock = {.id = lease.id, .key = key}, .ttl = ttl, .durability = Durability::process};
+  auto extending = ask(flow, store, std::move(request), std::move(stop));
   const auto answer = (co_await std::move(extending)).value_or_throw();
   const auto* extended = std::get_if<Extended>(&answer);
   if (extended == nullptr) co_return std::nullopt;
   HeldLock::Grant grant{
       .key = key,
-      .id = lock.id,
-      .fence = lock.fence,
-      .authority = lock.authority.empty() ? runtime->backend->authority() : std::string(lock.authority),
-      .expires_at_ms = extended->expires_at_ms,
-      .ttl = lock.ttl,
+      .id = lease.id,
+      .fence = lease.fence,
+      .authority = lease.authority.empty() ? store->backend->authority() : std::string(lease.authority),
+      .expires_at = extended->expires_at,
+      .ttl = ttl,
       .sent = sent,
-      .acquire_may_be_repeated = lock.acquire_may_be_repeated,
+      .acquire_may_be_repeated = lease.acquire_may_be_repeated,
       .context = std::move(context),
       .adopted = true};
-  co_return std::optional(guarded(runtime, std::move(grant), what.options));
+  co_return std::optional(guarded(store, std::move(grant), what.options));
 }
 
-Op<DetachedLock> perform(Flow flow, Runtime runtime, operation::Acquire what, std::stop_token stop) {
+Op<Lease> perform(Flow flow, Store store, operation::Acquire what, std::stop_token stop) {
   auto policy = AcquirePolicy::from(what.options).value_or_throw();
   policy.must_prove = false;
-  WantedLock wanted{.key = checked_key(what.key), .durability = Durability::machine};
-  auto waiting = wait_for_lock(flow, runtime, std::move(wanted), policy, std::move(stop));
+  WantedLock wanted{.key = std::move(what.key).value_or_throw(), .durability = Durability::machine};
+  auto waiting = wait_for_lock(flow, store, std::move(wanted), policy, std::move(stop));
   auto grant = (co_await std::move(waiting)).value_or_throw();
-  co_return DetachedLock{.key = std::move(grant.key),
-                         .id = grant.id,
-                         .ttl = grant.ttl,
-                         .fence = grant.fence,
-                         .expires_at_ms = grant.expires_at_ms,
-                         .authority = std::move(grant.authority),
-                         .acquire_may_be_repeated = grant.acquire_may_be_repeated};
+  co_return Lease{.key = grant.key.str(),
+                  .id = grant.id,
+                  .ttl = grant.ttl.length(),
+                  .fence = grant.fence,
+                  .expires_at = grant.expires_at,
+                  .authority = std::move(grant.authority),
+                  .acquire_may_be_repeated = grant.acquire_may_be_repeated};
 }
 
-Op<bool> perform(Flow flow, Runtime runtime, operation::Release what, std::stop_token stop) {
+Op<bool> perform(Flow flow, Store store, operation::Release what, std::stop_token stop) {
   ReleaseRequest request{.lock = {.id = checked_id(what.lock_id), .key = {}}};
-  auto releasing = ask(flow, std::move(runtime), std::move(request), std::move(stop));
+  auto releasing = ask(flow, std::move(store), std::move(request), std::move(stop));
   const auto outcome = (co_await std::move(releasing)).value_or_throw();
   co_return std::holds_alternative<Released>(outcome);
 }
 
-Op<std::optional<std::int64_t>> perform(Flow flow, Runtime runtime, operation::Extend what,
-                                        std::stop_token stop) {
+Op<std::optional<WallTime>> perform(Flow flow, Store store, operation::Extend what, std::stop_token stop) {
   ExtendRequest request{.lock = {.id = checked_id(what.lock_id), .key = {}},
                         .ttl = Ttl::of(what.ttl).value_or_throw()};
-  auto extending = ask(flow, std::move(runtime), std::move(request), std::move(stop));
+  auto extending = ask(flow, std::move(store), std::move(request), std::move(stop));
   const auto outcome = (co_await std::move(extending)).value_or_throw();
   const auto* extended = std::get_if<Extended>(&outcome);
-  co_return extended != nullptr ? std::optional(extended->expires_at_ms) : std::nullopt;
+  co_return extended != nullptr ? std::optional(extended->expires_at) : std::nullopt;
 }
 
-Op<bool> perform(Flow flow, Runtime runtime, operation::IsLocked what, std::stop_token stop) {
-  IsLockedRequest request{.key = checked_key(what.key)};
-  co_return co_await flow.ask(runtime->backend, std::move(request), std::move(stop));
+Op<bool> perform(Flow flow, Store store, operation::IsLocked what, std::stop_token stop) {
+  IsLockedRequest request{.key = std::move(what.key).value_or_throw()};
+  co_return co_await flow.ask(store->backend, std::move(request), std::move(stop));
 }
 
-Op<std::optional<LockRecord>> perform(Flow flow, Runtime runtime, operation::GetByKeyRaw what,
+Op<std::optional<LockRecord>> perform(Flow flow, Store store, operation::GetByKeyRaw what,
                                       std::stop_token stop) {
-  LookupRequest request{.what = checked_key(what.key)};
-  co_return co_await flow.ask(runtime->backend, std::move(request), std::move(stop));
+  LookupRequest request{.what = std::move(what.key).value_or_throw()};
+  co_return co_await flow.ask(store->backend, std::move(request), std::move(stop));
 }
 
-Op<std::optional<LockRecord>> perform(Flow flow, Runtime runtime, operation::GetByIdRaw what,
+Op<std::optional<LockRecord>> perform(Flow flow, Store store, operation::GetByIdRaw what,
                                       std::stop_token stop) {
   LookupRequest request{.what = checked_id(what.lock_id)};
-  co_return co_await flow.ask(runtime->backend, std::move(request), std::move(stop));
+  co_return co_await flow.ask(store->backend, std::move(request), std::move(stop));
 }
 
 Op<std::optional<LockInfo>> sanitised(Op<std::optional<LockRecord>> raw) {
@@ -135,31 +131,28 @@ Op<std::optional<LockInfo>> sanitised(Op<std::optional<LockRecord>> raw) {
   co_return record ? std::optional(holdfast::sanitised(*record)) : std::nullopt;
 }
 
-Op<std::optional<LockInfo>> perform(Flow flow, Runtime runtime, operation::GetByKey what,
-                                    std::stop_token stop) {
-  return sanitised(perform(std::move(flow), std::move(runtime), operation::GetByKeyRaw{std::move(what.key)},
+Op<std::optional<LockInfo>> perform(Flow flow, Store store, operation::GetByKey what, std::stop_token stop) {
+  return sanitised(perform(std::move(flow), std::move(store), operation::GetByKeyRaw{std::move(what.key)},
                            std::move(stop)));
 }
-Op<std::optional<LockInfo>> perform(Flow flow, Runtime runtime, operation::GetById what,
-                                    std::stop_token stop) {
-  return sanitised(perform(std::move(flow), std::move(runtime),
-                           operation::GetByIdRaw{std::move(what.lock_id)}, std::move(stop)));
+Op<std::optional<LockInfo>> perform(Flow flow, Store store, operation::GetById what, std::stop_token stop) {
+  return sanitised(perform(std::move(flow), std::move(store), operation::GetByIdRaw{std::move(what.lock_id)},
+                           std::move(stop)));
 }
 
-Op<bool> perform(Flow flow, Runtime runtime, operation::Owns what, std::stop_token stop) {
+Op<bool> perform(Flow flow, Store store, operation::Owns what, std::stop_token stop) {
   const auto id = checked_id(what.lock_id);
   auto looking =
-      perform(flow, std::move(runtime), operation::GetByKeyRaw{std::move(what.key)}, std::move(stop));
+      perform(flow, std::move(store), operation::GetByKeyRaw{std::move(what.key)}, std::move(stop));
   const auto record = (co_await std::move(looking)).value_or_throw();
   co_return record && record->id == id;
 }
 
-Op<LockPage> perform(Flow flow, Runtime runtime, operation::ListLocksRaw what, std::stop_token stop) {
-  co_return co_await flow.ask(runtime->backend, std::move(what.request), std::move(stop));
+Op<LockPage> perform(Flow flow, Store store, operation::ListLocksRaw what, std::stop_token stop) {
+  co_return co_await flow.ask(store->backend, std::move(what.request), std::move(stop));
 }
 
-Op<std::optional<LockInfo>> perform(Flow flow, Runtime runtime, operation::BreakLock what,
-                                    std::stop_token stop) {
+Op<std::optional<LockInfo>> perform(Flow flow, Store store, operation::BreakLock what, std::stop_token stop) {
   const auto& reason = what.reason;
   if (reason.empty()) throw Error(ErrorCode::InvalidArgument, "say why the lock is broken");
   // In a log, a second line could pass for a message of its own.
@@ -167,18 +160,18 @@ Op<std::optional<LockInfo>> perform(Flow flow, Runtime runtime, operation::Break
     throw Error(ErrorCode::InvalidArgument,
                 "the reason must be one line of text, without control characters");
   }
-  auto looking = perform(flow, runtime, operation::GetByKeyRaw{std::move(what.key)}, stop);
+  auto looking = perform(flow, store, operation::GetByKeyRaw{std::move(what.key)}, stop);
   const auto record = (co_await std::move(looking)).value_or_throw();
   if (!record || record->fence != what.held_with.value_or(record->fence)) co_return std::nullopt;
   // By its id: a lock that another has taken since is not the one that was to be broken.
   ReleaseRequest request{.lock = {.id = record->id, .key = record->key}, .broken_because = reason};
-  auto releasing = ask(flow, runtime, std::move(request), std::move(stop));
+  auto releasing = ask(flow, store, std::move(request), std::move(stop));
   const auto outcome = (co_await std::move(releasing)).value_or_throw();
   if (!std::holds_alternative<Released>(outcome)) co_return std::nullopt;
   auto info = holdfast::sanitised(*record);
-  if (runtime->log) {
-    runtime->log->write(LogLevel::warning, "the lock with the key hash " + info.key_hash +
-                                               " was taken from its holder: " + reason);
+  if (store->log) {
+    store->log->write(LogLevel::warning, "the lock with the key hash " + info.key_hash +
+                                             " was taken from its holder: " + reason);
   }
   co_return info;
 }
@@ -187,36 +180,36 @@ Op<std::optional<LockInfo>> perform(Flow flow, Runtime runtime, operation::Break
 
 class Locks::End {
  public:
-  explicit End(std::shared_ptr<LockRuntime> runtime) noexcept : runtime_(std::move(runtime)) {}
+  explicit End(std::shared_ptr<LockStore> store) noexcept : store_(std::move(store)) {}
   /// Not where the background itself works, which would wait for itself.
   ~End() {
-    if (!runtime_->process.is_current() || runtime::WorkerPool::on_library_thread()) return;
-    if (!detail::Trampoline::busy()) runtime_->unfinished.wait_until_none();
+    if (!store_->process.is_current() || runtime::WorkerPool::on_library_thread()) return;
+    if (!detail::Trampoline::busy()) store_->unfinished.wait_until_none();
   }
   End(const End&) = delete;
   End& operator=(const End&) = delete;
 
  private:
-  const std::shared_ptr<LockRuntime> runtime_;
+  const std::shared_ptr<LockStore> store_;
 };
 
 Locks::Locks(std::shared_ptr<LockBackend> backend, std::shared_ptr<Log> log,
              std::shared_ptr<Observer> observer)
-    : runtime_(std::make_shared<LockRuntime>(std::move(backend), std::move(log), std::move(observer))) {
-  end_ = std::make_shared<End>(runtime_);
+    : store_(std::make_shared<LockStore>(std::move(backend), std::move(log), std::move(observer))) {
+  end_ = std::make_shared<End>(store_);
 }
 
 template <class Operation>
-typename Operation::Answer Locks::run(Operation operation, std::stop_token stop) {
+typename Operation::Answer Locks::run(Operation operation, std::stop_token stop) const {
   using runtime::Op;
-  auto begun = locks::perform(runtime::Flow::blocking(), runtime_, std::move(operation), std::move(stop));
+  auto begun = locks::perform(runtime::Flow::blocking(), store_, std::move(operation), std::move(stop));
   return Op<typename Operation::Answer>::run(std::move(begun)).value_or_throw();
 }
 
 template <class Operation>
-void Locks::start(Operation operation, std::stop_token stop, Done<typename Operation::Answer> done) {
+void Locks::start(Operation operation, std::stop_token stop, Done<typename Operation::Answer> done) const {
   using runtime::Op;
-  auto begun = locks::perform(runtime_->completing(), runtime_, std::move(operation), std::move(stop));
+  auto begun = locks::perform(store_->completing(), store_, std::move(operation), std::move(stop));
   Op<typename Operation::Answer>::start(std::move(begun), std::move(done));
 }
 
@@ -230,23 +223,23 @@ template struct LockOperations<
     operation::Extend, operation::IsLocked, operation::GetByKey, operation::GetById, operation::GetByKeyRaw,
     operation::GetByIdRaw, operation::Owns, operation::ListLocksRaw, operation::BreakLock>;
 
-void Locks::release_in_background(std::string_view lock_id) noexcept {
+void Locks::release_in_background(std::string_view lock_id) const noexcept {
   constexpr std::chrono::milliseconds longest = std::chrono::minutes(1);
   const auto id = LockId::parse(lock_id);
-  if (!id || !runtime_->process.is_current()) return;
-  runtime_->release_in_background(
+  if (!id || !store_->process.is_current()) return;
+  store_->release_in_background(
       {.lock = {.id = *id, .key = {}}, .deadline = saturating_add(BootClock::now(), longest)},
       locks::ReleaseLoop::For::id_in_doubt);
 }
 
 Capabilities Locks::capabilities() const noexcept {
-  return runtime_->backend->capabilities();
+  return store_->backend->capabilities();
 }
 std::string Locks::authority() const {
-  return runtime_->backend->authority();
+  return store_->backend->authority();
 }
 LockBackend& Locks::backend() const noexcept {
-  return *runtime_->backend;
+  return *store_->backend;
 }
 
 }  // namespace holdfast

@@ -4,16 +4,16 @@
 #include <memory>
 #include <stop_token>
 
-#include "locks/runtime.hpp"
+#include "locks/lock_store.hpp"
 #include "runtime/flow.hpp"
 
 namespace holdfast::locks {
 
 using runtime::Flow;
 using runtime::Op;
-using Runtime = std::shared_ptr<LockRuntime>;
+using Store = std::shared_ptr<LockStore>;
 
 /// What Locks::lock does, for policies on top of locks.
-Op<Guard> perform(Flow flow, Runtime runtime, operation::Lock what, std::stop_token stop);
+Op<Guard> perform(Flow flow, Store store, operation::Lock what, std::stop_token stop);
 
 }  // namespace holdfast::locks

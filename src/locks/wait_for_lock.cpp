@@ -27,21 +27,20 @@ AcquireLoop::Event event_of(const Result<AcquireOutcome>& answer, Waiter& waiter
 }
 
 /// Releases an id of which an attempt was never answered: it may hold the lock, or may yet.
-void give_up(LockRuntime& runtime, const LockKey& key, const LockId& id, Ttl ttl) {
+void give_up(LockStore& store, const LockKey& key, const LockId& id, Ttl ttl) {
   ReleaseRequest request{.lock = {.id = id, .key = key},
                          .durability = Durability::process,
                          .deadline = saturating_add(BootClock::now(), ttl.length())};
-  runtime.release_in_background(std::move(request), ReleaseLoop::For::id_in_doubt);
+  store.release_in_background(std::move(request), ReleaseLoop::For::id_in_doubt);
 }
 
 /// Counts its attempts in `attempts`, unless that is null.
-runtime::Op<HeldLock::Grant> run_loop(runtime::Flow flow, std::shared_ptr<LockRuntime> runtime,
-                                      WantedLock wanted, AcquirePolicy policy, std::stop_token stop,
-                                      std::uint32_t* attempts) {
+runtime::Op<HeldLock::Grant> run_loop(runtime::Flow flow, std::shared_ptr<LockStore> store, WantedLock wanted,
+                                      AcquirePolicy policy, std::stop_token stop, std::uint32_t* attempts) {
   auto& key = wanted.key;
   // Checked here because the engine's own answer is a transient error, which a waiter would retry.
-  if (!runtime->process.is_current()) co_return os::used_after_fork().about(key.str(), {});
-  const auto& backend = runtime->backend;
+  if (!store->process.is_current()) co_return os::used_after_fork().about(key.str(), {});
+  const auto& backend = store->backend;
   Waiter waiter;
   AcquireLoop loop(policy, os::jitter_fraction);
   auto action = loop.start(BootClock::now());
@@ -49,7 +48,7 @@ runtime::Op<HeldLock::Grant> run_loop(runtime::Flow flow, std::shared_ptr<LockRu
     AcquireLoop::Event event = AcquireLoop::Stopped{};
     if (const auto* attempt = std::get_if<AcquireLoop::Attempt>(&action)) {
       if (attempts != nullptr) ++*attempts;
-      if (attempt->abandon) give_up(*runtime, key, *waiter.id, policy.ttl);
+      if (attempt->abandon) give_up(*store, key, *waiter.id, policy.ttl);
       if (attempt->fresh_id) {
         waiter.id = LockId::generate();
         waiter.first_sent = BootClock::now();
@@ -75,7 +74,7 @@ runtime::Op<HeldLock::Grant> run_loop(runtime::Flow flow, std::shared_ptr<LockRu
       }
     } else if (const auto* lost = std::get_if<AcquireLoop::Lost>(&action)) {
       if (waiter.woken) waiter.watch->pass_on();
-      if (lost->abandon) give_up(*runtime, key, *waiter.id, policy.ttl);
+      if (lost->abandon) give_up(*store, key, *waiter.id, policy.ttl);
       // Stopped in the middle of an attempt, an engine may only know that it got no answer.
       if (stop.stop_requested() && lost->error.transient()) {
         co_return Error(ErrorCode::Aborted, "taking the lock was stopped", lost->error.what())
@@ -86,12 +85,12 @@ runtime::Op<HeldLock::Grant> run_loop(runtime::Flow flow, std::shared_ptr<LockRu
       co_return Error(why.code(), "\"" + std::string(key.str()) + "\": " + why.message())
           .about(key.str(), {});
     } else {
-      runtime->granted_by(waiter.granted->authority);
+      store->granted_by(waiter.granted->authority);
       co_return HeldLock::Grant{.key = std::move(key),
                                 .id = *waiter.id,
                                 .fence = waiter.granted->fence,
                                 .authority = std::move(waiter.granted->authority),
-                                .expires_at_ms = waiter.granted->expires_at_ms,
+                                .expires_at = waiter.granted->expires_at,
                                 .ttl = policy.ttl,
                                 .sent = waiter.first_sent,
                                 .acquire_may_be_repeated = waiter.granted->may_be_repeated};
@@ -100,16 +99,16 @@ runtime::Op<HeldLock::Grant> run_loop(runtime::Flow flow, std::shared_ptr<LockRu
   }
 }
 
-runtime::Op<HeldLock::Grant> run_observed(runtime::Flow flow, std::shared_ptr<LockRuntime> runtime,
+runtime::Op<HeldLock::Grant> run_observed(runtime::Flow flow, std::shared_ptr<LockStore> store,
                                           WantedLock wanted, AcquirePolicy policy, std::stop_token stop) {
   const auto key = wanted.key;
-  auto& observer = *runtime->observer;
-  const auto backend = runtime->backend_name;
+  auto& observer = *store->observer;
+  const auto backend = store->backend_name;
   std::uint32_t attempts = 0;
   auto context = runtime::context_of_caller(observer);
   observer.begun(Activity::wait, backend);
   const BootTime started = BootClock::now();
-  auto loop = run_loop(flow, runtime, std::move(wanted), policy, std::move(stop), &attempts);
+  auto loop = run_loop(flow, store, std::move(wanted), policy, std::move(stop), &attempts);
   auto grant = co_await std::move(loop);
   Occurrence end{.activity = Activity::wait,
                  .backend = backend,
@@ -134,12 +133,12 @@ runtime::Op<HeldLock::Grant> run_observed(runtime::Flow flow, std::shared_ptr<Lo
 
 }  // namespace
 
-runtime::Op<HeldLock::Grant> wait_for_lock(runtime::Flow flow, std::shared_ptr<LockRuntime> runtime,
+runtime::Op<HeldLock::Grant> wait_for_lock(runtime::Flow flow, std::shared_ptr<LockStore> store,
                                            WantedLock wanted, AcquirePolicy policy, std::stop_token stop) {
-  if (runtime->observer) {
-    return run_observed(std::move(flow), std::move(runtime), std::move(wanted), policy, std::move(stop));
+  if (store->observer) {
+    return run_observed(std::move(flow), std::move(store), std::move(wanted), policy, std::move(stop));
   }
-  return run_loop(std::move(flow), std::move(runtime), std::move(wanted), policy, std::move(stop), nullptr);
+  return run_loop(std::move(flow), std::move(store), std::move(wanted), policy, std::move(stop), nullptr);
 }
 
 }  // namespace holdfast::locks

@@ -6,7 +6,7 @@
 
 #include "locks/acquire_loop.hpp"
 #include "locks/held_lock.hpp"
-#include "locks/runtime.hpp"
+#include "locks/lock_store.hpp"
 #include "runtime/flow.hpp"
 
 namespace holdfast::locks {
@@ -21,7 +21,7 @@ struct WantedLock {
 /// Waits for the lock as the policy says. The grant, or AcquisitionTimeout, Aborted or the error that stood
 /// in the way; then nothing is held, or will not be for long (an unanswered attempt is released in the
 /// background).
-runtime::Op<HeldLock::Grant> wait_for_lock(runtime::Flow flow, std::shared_ptr<LockRuntime> runtime,
+runtime::Op<HeldLock::Grant> wait_for_lock(runtime::Flow flow, std::shared_ptr<LockStore> store,
                                            WantedLock wanted, AcquirePolicy policy, std::stop_token stop);
 
 }  // namespace holdfast::locks

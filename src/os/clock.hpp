@@ -11,9 +11,9 @@ namespace holdfast::os {
 /// not reach it.
 class WallClock {
  public:
-  [[nodiscard]] std::int64_t now_ms() const noexcept {
+  [[nodiscard]] WallTime now() const noexcept {
     const auto elapsed = BootClock::now() - boot_at_start_;
-    return std::chrono::floor<std::chrono::milliseconds>(wall_at_start_ + elapsed).count();
+    return WallTime(std::chrono::floor<std::chrono::milliseconds>(wall_at_start_ + elapsed));
   }
 
  private:

@@ -30,8 +30,7 @@ Result<TaskRecord> record_of(const std::optional<StoredRecord>& stored, std::str
   return record;
 }
 
-ChangeLoop::Action ChangeLoop::resume(const Result<std::optional<StoredRecord>>& answer,
-                                      std::int64_t now_ms) {
+ChangeLoop::Action ChangeLoop::resume(const Result<std::optional<StoredRecord>>& answer, WallTime now) {
   if (!answer) return Finished{answer.error()};
   auto record = record_of(*answer, id_, owner_);
   if (!record) return Finished{record.error()};
@@ -41,9 +40,8 @@ ChangeLoop::Action ChangeLoop::resume(const Result<std::optional<StoredRecord>>&
   incarnation_ = (*answer)->incarnation;
   // The engine will check it again. But a late worker must learn that it is late, not that the task it has
   // lost was ended by the other one.
-  if (const auto refused = fence_ ? core::refuse_fence((*answer)->guarded_by, *fence_) : std::nullopt) {
-    const auto tell = [this](const auto& why) { return refusal(why, "the task " + id_); };
-    return Finished{std::visit(tell, *refused)};
+  if (const auto refused = fence_ ? core::refuse_fence((*answer)->bound_to, *fence_) : std::nullopt) {
+    return Finished{refusal(*refused, "the task " + id_)};
   }
   if (change_.still_meant) {
     if (!first_) first_ = *record;
@@ -53,8 +51,8 @@ ChangeLoop::Action ChangeLoop::resume(const Result<std::optional<StoredRecord>>&
     }
   }
   if (auto applied = change_.apply(*record); !applied) return Finished{applied.error()};
-  record->touch(now_ms);
-  edited_ = record->task((*answer)->version, (*answer)->incarnation, (*answer)->guarded_by);
+  record->touch(now);
+  edited_ = record->task((*answer)->version, (*answer)->incarnation, (*answer)->bound_to);
   auto data = record_data(edited_);
   if (!data) return Finished{data.error()};
   return Write{.data = *std::move(data),
@@ -66,12 +64,11 @@ ChangeLoop::Action ChangeLoop::resume(const Result<PutOutcome>& answer) {
   if (const auto* written = std::get_if<Written>(&*answer)) {
     edited_.version = written->version;
     edited_.incarnation = written->incarnation;
-    if (fence_) edited_.guarded_by = fence_;
+    if (fence_) edited_.bound_to = fence_;
     return Finished{std::move(edited_)};
   }
   const auto what = "the task " + id_;
-  if (const auto* stale = std::get_if<StaleFence>(&*answer)) return Finished{refusal(*stale, what)};
-  if (const auto* wrong = std::get_if<WrongLock>(&*answer)) return Finished{refusal(*wrong, what)};
+  if (const auto* refused = std::get_if<FenceRefused>(&*answer)) return Finished{refusal(*refused, what)};
   if (std::holds_alternative<NoRecord>(*answer)) return Finished{no_such_task(id_)};
   if (++attempts_ < max_attempts) return Read{};
   return Finished{Error(ErrorCode::ConcurrentChange,

@@ -47,7 +47,7 @@ class ChangeLoop {
         incarnation_(std::move(incarnation)) {}
 
   [[nodiscard]] Action start() const { return Read{}; }
-  [[nodiscard]] Action resume(const Result<std::optional<StoredRecord>>& answer, std::int64_t now_ms);
+  [[nodiscard]] Action resume(const Result<std::optional<StoredRecord>>& answer, WallTime now);
   [[nodiscard]] Action resume(const Result<PutOutcome>& answer);
 
  private:

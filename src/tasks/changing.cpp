@@ -39,7 +39,7 @@ Op<Task> change(Call call, Address task, Change what) {
     } else {
       GetRecord request{.key = task.key};
       const auto stored = co_await call.ask(std::move(request));
-      action = loop.resume(stored, call.store->storage->now_ms());
+      action = loop.resume(stored, call.store->storage->now());
     }
   }
 }
@@ -80,7 +80,7 @@ Result<Task> task_of(const Outcome& outcome, const Address& task) {
   if (stored == nullptr) return no_such_task(task.id);
   const auto record = record_of(*stored, task.id, task.owner);
   if (!record) return record.error();
-  return record->task(stored->version, stored->incarnation, stored->guarded_by);
+  return record->task(stored->version, stored->incarnation, stored->bound_to);
 }
 
 }  // namespace
@@ -89,7 +89,7 @@ Op<Task> perform(Call call, operation::CreateTask what) {
   const auto& options = call.store->options;
   const auto checked = checked_owner(what.owner, options.allow_anonymous).value_or_throw();
   const auto creation =
-      Creation::prepare(checked, what.task, options, call.store->storage->now_ms()).value_or_throw();
+      Creation::prepare(checked, what.task, options, call.store->storage->now()).value_or_throw();
   auto request = creation.request(call.fence).value_or_throw();
   const auto outcome = co_await call.ask(std::move(request));
   if (!outcome) co_return outcome.error();
@@ -181,7 +181,7 @@ Op<bool> perform(Call call, operation::RemoveTask what) {
 
 Op<Task> perform(Call call, operation::BindTask what) {
   const auto task = address(call, what.owner, std::move(what.id));
-  GuardRecord request{
+  BindRecord request{
       .key = task.key, .fence = std::move(what.token), .incarnation = lasting_incarnation(call.incarnation)};
   const auto outcome = co_await call.ask(std::move(request));
   if (!outcome) co_return outcome.error();

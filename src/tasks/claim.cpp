@@ -92,8 +92,11 @@ const std::shared_ptr<ClaimedTask>& Claim::claimed() const {
 Task Claim::task() const {
   return claimed()->task();
 }
-FencingToken Claim::fence() const {
-  return claimed()->fence();
+Fence Claim::fence() const {
+  return claimed()->token().fence;
+}
+FencingToken Claim::token() const {
+  return claimed()->token();
 }
 std::stop_token Claim::stopped() const noexcept {
   return claimed_ ? claimed_->stopped() : std::stop_token();
@@ -108,8 +111,8 @@ Guard& Claim::guard() {
   return claimed()->guard();
 }
 
-Task Claim::update_status(TaskStatus status, std::optional<std::string_view> message) {
-  return tasks::run(to_status(Flow::blocking(), claimed(), status, owned(message), {}));
+Task Claim::update_status(TaskStatus status, std::optional<std::string_view> message, std::stop_token stop) {
+  return tasks::run(to_status(Flow::blocking(), claimed(), status, owned(message), std::move(stop)));
 }
 void Claim::update_status(TaskStatus status, std::optional<std::string_view> message, std::stop_token stop,
                           Done<Task> done) {
@@ -118,8 +121,8 @@ void Claim::update_status(TaskStatus status, std::optional<std::string_view> mes
                   std::move(done));
 }
 
-Task Claim::set_variables(JsonView changes) {
-  return tasks::run(with_variables(Flow::blocking(), claimed(), owned(changes), {}));
+Task Claim::set_variables(JsonView changes, std::stop_token stop) {
+  return tasks::run(with_variables(Flow::blocking(), claimed(), owned(changes), std::move(stop)));
 }
 void Claim::set_variables(JsonView changes, std::stop_token stop, Done<Task> done) {
   if (auto why = unusable()) return done(*std::move(why));
@@ -127,9 +130,9 @@ void Claim::set_variables(JsonView changes, std::stop_token stop, Done<Task> don
                   std::move(done));
 }
 
-Task Claim::complete(JsonView result, std::optional<std::string_view> message) {
-  return tasks::run(
-      with_result(Flow::blocking(), claimed(), TaskStatus::completed, owned(result), owned(message), {}));
+Task Claim::complete(JsonView result, std::optional<std::string_view> message, std::stop_token stop) {
+  return tasks::run(with_result(Flow::blocking(), claimed(), TaskStatus::completed, owned(result),
+                                owned(message), std::move(stop)));
 }
 void Claim::complete(JsonView result, std::optional<std::string_view> message, std::stop_token stop,
                      Done<Task> done) {
@@ -139,16 +142,16 @@ void Claim::complete(JsonView result, std::optional<std::string_view> message, s
                   std::move(done));
 }
 
-Task Claim::fail(std::optional<std::string_view> message) {
-  return update_status(TaskStatus::failed, message);
+Task Claim::fail(std::optional<std::string_view> message, std::stop_token stop) {
+  return update_status(TaskStatus::failed, message, std::move(stop));
 }
 void Claim::fail(std::optional<std::string_view> message, std::stop_token stop, Done<Task> done) {
   update_status(TaskStatus::failed, message, std::move(stop), std::move(done));
 }
 
-Task Claim::fail_with_result(JsonView result, std::optional<std::string_view> message) {
-  return tasks::run(
-      with_result(Flow::blocking(), claimed(), TaskStatus::failed, owned(result), owned(message), {}));
+Task Claim::fail_with_result(JsonView result, std::optional<std::string_view> message, std::stop_token stop) {
+  return tasks::run(with_result(Flow::blocking(), claimed(), TaskStatus::failed, owned(result),
+                                owned(message), std::move(stop)));
 }
 void Claim::fail_with_result(JsonView result, std::optional<std::string_view> message, std::stop_token stop,
                              Done<Task> done) {
@@ -158,8 +161,8 @@ void Claim::fail_with_result(JsonView result, std::optional<std::string_view> me
                   std::move(done));
 }
 
-bool Claim::release() {
-  return tasks::run(ClaimedTask::release(Flow::blocking(), claimed(), {}));
+bool Claim::release(std::stop_token stop) {
+  return tasks::run(ClaimedTask::release(Flow::blocking(), claimed(), std::move(stop)));
 }
 void Claim::release(std::stop_token stop, Done<bool> done) {
   if (auto why = unusable()) return done(*std::move(why));

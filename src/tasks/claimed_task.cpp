@@ -33,7 +33,7 @@ ClaimedTask::ClaimedTask(Guard guard, std::shared_ptr<TaskStore> store, FencingT
     : store_(std::move(store)),
       fence_(std::move(fence)),
       watched_(std::make_shared<Watched>()),
-      held_(LockRuntime::held(guard)),
+      held_(LockStore::held(guard)),
       guard_(std::move(guard)) {
   watched_->task = std::move(task);
 }
@@ -191,14 +191,14 @@ Op<Claim> tasks::claim(Call call, Locks locks, operation::ClaimTask what) {
   if (!now) co_return now.error();
   if (is_final(now->status)) co_return is_over(id, now->status);
   // The lock is the task's, and its counter is not needed when that is gone.
-  CounterLifetime as_the_task{.until_ms = now->expires_at_ms};
+  CounterLifetime as_the_task{.until = now->expires_at};
   operation::Lock wanted{.key = lock_key_of(task->key), .options = how, .counter_lifetime = as_the_task};
-  auto locking = locks::perform(call.flow, LockRuntime::of(locks), std::move(wanted), call.stop);
+  auto locking = locks::perform(call.flow, LockStore::of(locks), std::move(wanted), call.stop);
   auto guard = co_await std::move(locking);
   if (!guard) co_return guard.error();
   // What was read is what is meant. Another task may have got its id while the lock was waited for.
   call.incarnation = now->incarnation;
-  FencingToken fence{.authority = guard->authority(), .lock_key = guard->key(), .fence = guard->fence()};
+  auto fence = guard->token();
   // Raises the fence and reads in one step: whoever held the lock before writes no more from here on.
   operation::BindTask bind{owner, id, fence};
   auto claimed = co_await perform(call, std::move(bind));

@@ -28,7 +28,7 @@ class ClaimedTask {
   ClaimedTask& operator=(const ClaimedTask&) = delete;
 
   [[nodiscard]] Task task() const;
-  [[nodiscard]] const FencingToken& fence() const noexcept { return fence_; }
+  [[nodiscard]] const FencingToken& token() const noexcept { return fence_; }
   [[nodiscard]] std::stop_token stopped() const noexcept { return watched_->stop.get_token(); }
   [[nodiscard]] bool cancelled() const;
   [[nodiscard]] bool gone() const;

@@ -85,7 +85,7 @@ Result<Members> first_variables(const NewTask& task, const TaskOptions& options)
 }  // namespace
 
 Result<Creation> Creation::prepare(const std::string& owner, const NewTask& task, const TaskOptions& options,
-                                   std::int64_t now_ms) {
+                                   WallTime now) {
   if (auto checked = check_texts(task); !checked) return checked.error();
   const auto ttl = checked_ttl(task, options);
   if (!ttl) return ttl.error();
@@ -108,7 +108,7 @@ Result<Creation> Creation::prepare(const std::string& owner, const NewTask& task
   const auto record = TaskRecord::begin({.id = *std::move(id),
                                          .owner = owner,
                                          .method = std::string(task.method),
-                                         .now_ms = now_ms,
+                                         .now = now,
                                          .ttl = *ttl,
                                          .poll_interval = poll_interval,
                                          .variables = *std::move(variables)});
@@ -131,7 +131,7 @@ Result<Task> Creation::result(const CreateOutcome& outcome, const std::optional<
     auto task = task_;
     task.version = written->version;
     task.incarnation = written->incarnation;
-    task.guarded_by = fence;
+    task.bound_to = fence;
     return task;
   }
   if (const auto* full = std::get_if<QuotaReached>(&outcome)) {
@@ -147,7 +147,7 @@ Result<Task> Creation::result(const CreateOutcome& outcome, const std::optional<
   }
   const auto existing = record_of(there, key_.task(), task_.owner);
   if (!existing) return existing.error();
-  return existing->task(there.version, there.incarnation, there.guarded_by);
+  return existing->task(there.version, there.incarnation, there.bound_to);
 }
 
 }  // namespace holdfast::tasks

@@ -15,7 +15,7 @@ class Creation {
  public:
   /// InvalidArgument, TooLarge, TooDeep or TtlTooLong for a task that this store does not take.
   [[nodiscard]] static Result<Creation> prepare(const std::string& owner, const NewTask& task,
-                                                const TaskOptions& options, std::int64_t now_ms);
+                                                const TaskOptions& options, WallTime now);
 
   [[nodiscard]] Result<CreateRecord> request(std::optional<FencingToken> fence) const;
   [[nodiscard]] Result<Task> result(const CreateOutcome& outcome,

@@ -4,6 +4,7 @@
 #include "tasks/call.hpp"
 #include "tasks/list_loop.hpp"
 #include "tasks/refusals.hpp"
+#include "tasks/register_place.hpp"
 
 namespace holdfast {
 
@@ -35,16 +36,16 @@ RecordData wrapped(std::string_view text) {
 Value value_of(const StoredRecord& stored) {
   const auto json = Json::parse(stored.data);
   auto text = json ? string_in(json->str()) : std::nullopt;
-  if (!text || !stored.guarded_by) {
+  if (!text || !stored.bound_to) {
     throw Error(ErrorCode::Internal, "what is stored under this register's name is none; it is left alone");
   }
-  return {.text = *std::move(text), .version = stored.version, .written_by = *stored.guarded_by};
+  return {.text = *std::move(text), .version = stored.version, .written_by = *stored.bound_to};
 }
 
 /// InvalidArgument if the guard is empty.
 Result<FencingToken> token_of(const Guard& guard) {
   try {
-    return FencingToken{.authority = guard.authority(), .lock_key = guard.key(), .fence = guard.fence()};
+    return guard.token();
   } catch (const Error& error) {
     return error;
   }
@@ -80,8 +81,8 @@ Op<std::uint64_t> put_value(RegisterCall call, std::string text, FencingToken to
   co_return Error(ErrorCode::Internal, name_of(call.key) + " was not written, for no reason given");
 }
 
-Op<std::optional<Value>> guard_value(RegisterCall call, FencingToken token) {
-  GuardRecord request{.key = call.key, .fence = std::move(token)};
+Op<std::optional<Value>> bind_value(RegisterCall call, FencingToken token) {
+  BindRecord request{.key = call.key, .fence = std::move(token)};
   const auto outcome = co_await call.flow.ask(call.storage, std::move(request), call.stop);
   if (!outcome) co_return outcome.error();
   tasks::throw_if_refused(*outcome, name_of(call.key));
@@ -117,68 +118,78 @@ Error unreadable_register(std::string_view name, const Error& why) {
 
 }  // namespace
 
-FencedRegister::FencedRegister(std::shared_ptr<StorageBackend> storage, std::string_view name)
-    : FencedRegister(std::move(storage), std::make_shared<runtime::Runtime>(), name) {}
+FencedRegister::Place::Place(std::shared_ptr<StorageBackend> in, std::shared_ptr<runtime::Runtime> on,
+                             std::string_view name)
+    : storage(std::move(in)), threads(std::move(on)), key(key_of(name)) {}
 
-FencedRegister::FencedRegister(std::shared_ptr<StorageBackend> storage,
-                               std::shared_ptr<runtime::Runtime> runtime, std::string_view name)
-    : storage_(std::move(storage)), runtime_(std::move(runtime)), key_(key_of(name)) {}
+FencedRegister::FencedRegister(std::shared_ptr<const Place> place) noexcept : place_(std::move(place)) {}
+
+FencedRegister::FencedRegister(std::shared_ptr<StorageBackend> storage, std::string_view name)
+    : FencedRegister(
+          std::make_shared<const Place>(std::move(storage), std::make_shared<runtime::Runtime>(), name)) {}
 
 std::optional<Value> FencedRegister::get(std::stop_token stop) const {
-  return run(get_value({Flow::blocking(), storage_, key_, std::move(stop)}));
+  return run(get_value({Flow::blocking(), place_->storage, place_->key, std::move(stop)}));
 }
 void FencedRegister::get(std::stop_token stop, Done<std::optional<Value>> done) const {
-  start(*runtime_, get_value({Flow::completing(runtime_), storage_, key_, std::move(stop)}), std::move(done));
-}
-
-std::uint64_t FencedRegister::put(std::string_view text, const FencingTokenView& token,
-                                  std::stop_token stop) {
-  return run(put_value({Flow::blocking(), storage_, key_, std::move(stop)}, std::string(text), owned(token)));
-}
-void FencedRegister::put(std::string_view text, const FencingTokenView& token, std::stop_token stop,
-                         Done<std::uint64_t> done) {
-  start(*runtime_,
-        put_value({Flow::completing(runtime_), storage_, key_, std::move(stop)}, std::string(text),
-                  owned(token)),
+  start(*place_->threads,
+        get_value({Flow::completing(place_->threads), place_->storage, place_->key, std::move(stop)}),
         std::move(done));
 }
 
-std::uint64_t FencedRegister::put(std::string_view text, const Guard& guard, std::stop_token stop) {
+std::uint64_t FencedRegister::put(std::string_view text, const FencingTokenView& token,
+                                  std::stop_token stop) const {
+  return run(put_value({Flow::blocking(), place_->storage, place_->key, std::move(stop)}, std::string(text),
+                       owned(token)));
+}
+void FencedRegister::put(std::string_view text, const FencingTokenView& token, std::stop_token stop,
+                         Done<std::uint64_t> done) const {
+  start(*place_->threads,
+        put_value({Flow::completing(place_->threads), place_->storage, place_->key, std::move(stop)},
+                  std::string(text), owned(token)),
+        std::move(done));
+}
+
+std::uint64_t FencedRegister::put(std::string_view text, const Guard& guard, std::stop_token stop) const {
   return put(text, token_of(guard).value_or_throw(), std::move(stop));
 }
 void FencedRegister::put(std::string_view text, const Guard& guard, std::stop_token stop,
-                         Done<std::uint64_t> done) {
+                         Done<std::uint64_t> done) const {
   const auto token = token_of(guard);
   if (!token) return done(token.error());
   put(text, *token, std::move(stop), std::move(done));
 }
 
-std::optional<Value> FencedRegister::guard(const FencingTokenView& token, std::stop_token stop) {
-  return run(guard_value({Flow::blocking(), storage_, key_, std::move(stop)}, owned(token)));
+std::optional<Value> FencedRegister::bind(const FencingTokenView& token, std::stop_token stop) const {
+  return run(bind_value({Flow::blocking(), place_->storage, place_->key, std::move(stop)}, owned(token)));
 }
-void FencedRegister::guard(const FencingTokenView& token, std::stop_token stop,
-                           Done<std::optional<Value>> done) {
-  start(*runtime_, guard_value({Flow::completing(runtime_), storage_, key_, std::move(stop)}, owned(token)),
+void FencedRegister::bind(const FencingTokenView& token, std::stop_token stop,
+                          Done<std::optional<Value>> done) const {
+  start(*place_->threads,
+        bind_value({Flow::completing(place_->threads), place_->storage, place_->key, std::move(stop)},
+                   owned(token)),
         std::move(done));
 }
 
-bool FencedRegister::rebind(const FencingTokenView& token, std::stop_token stop) {
-  return run(rebind_value({Flow::blocking(), storage_, key_, std::move(stop)}, owned(token)));
+bool FencedRegister::rebind(const FencingTokenView& token, std::stop_token stop) const {
+  return run(rebind_value({Flow::blocking(), place_->storage, place_->key, std::move(stop)}, owned(token)));
 }
-void FencedRegister::rebind(const FencingTokenView& token, std::stop_token stop, Done<bool> done) {
-  start(*runtime_, rebind_value({Flow::completing(runtime_), storage_, key_, std::move(stop)}, owned(token)),
+void FencedRegister::rebind(const FencingTokenView& token, std::stop_token stop, Done<bool> done) const {
+  start(*place_->threads,
+        rebind_value({Flow::completing(place_->threads), place_->storage, place_->key, std::move(stop)},
+                     owned(token)),
         std::move(done));
 }
 
 std::optional<Value> FencedRegister::rebind_from(std::string_view authority, const FencingTokenView& token,
-                                                 std::stop_token stop) {
-  return run(rebind_value_from({Flow::blocking(), storage_, key_, std::move(stop)}, std::string(authority),
-                               owned(token)));
+                                                 std::stop_token stop) const {
+  return run(rebind_value_from({Flow::blocking(), place_->storage, place_->key, std::move(stop)},
+                               std::string(authority), owned(token)));
 }
 void FencedRegister::rebind_from(std::string_view authority, const FencingTokenView& token,
-                                 std::stop_token stop, Done<std::optional<Value>> done) {
-  start(*runtime_,
-        rebind_value_from({Flow::completing(runtime_), storage_, key_, std::move(stop)},
+                                 std::stop_token stop, Done<std::optional<Value>> done) const {
+  start(*place_->threads,
+        rebind_value_from({Flow::completing(place_->threads), place_->storage, place_->key, std::move(stop)},
                           std::string(authority), owned(token)),
         std::move(done));
 }

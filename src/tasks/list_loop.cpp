@@ -5,6 +5,7 @@
 
 #include "core/digest.hpp"
 #include "core/percent.hpp"
+#include "core/wall_time.hpp"
 #include "tasks/record.hpp"
 
 namespace holdfast::tasks {
@@ -23,7 +24,8 @@ Error unreadable_task(const UnreadableRecord& record) {
 }  // namespace
 
 Result<std::string> cursor_at(const ListPosition& position, std::string_view stored_owner) {
-  const auto place = std::to_string(position.created_at_ms) + '.' + core::percent_encoded(position.task);
+  const auto place =
+      std::to_string(core::to_ms(position.created_at)) + '.' + core::percent_encoded(position.task);
   const auto digest = core::sha256(place + ':' + std::string(stored_owner));
   if (!digest) return digest.error();
   return core::base64url(std::span(*digest).first(check_bytes)) + '.' + place;
@@ -37,10 +39,11 @@ Result<ListPosition> position_of(std::string_view cursor, std::string_view store
   if (second == std::string_view::npos) return bad;
   ListPosition position;
   const auto number = cursor.substr(first + 1, second - first - 1);
-  const auto [end, failed] =
-      std::from_chars(number.data(), number.data() + number.size(), position.created_at_ms);
+  std::int64_t created_at = 0;
+  const auto [end, failed] = std::from_chars(number.data(), number.data() + number.size(), created_at);
   auto task = core::percent_decoded(cursor.substr(second + 1));
   if (failed != std::errc() || end != number.data() + number.size() || !task) return bad;
+  position.created_at = core::from_ms(created_at);
   position.task = *std::move(task);
   const auto good = cursor_at(position, stored_owner);
   if (!good) return good.error();
@@ -89,12 +92,11 @@ ListLoop::Action ListLoop::resume(const Result<RecordPage>& answer) {
     }
     if (record->owner() != owner_ || (what_.status && record->status() != *what_.status)) continue;
     page_.tasks.push_back(
-        record->task(listed.record.version, listed.record.incarnation, listed.record.guarded_by));
+        record->task(listed.record.version, listed.record.incarnation, listed.record.bound_to));
     const bool last_one = i + 1 == answer->records.size() && !answer->next;
     if (page_.tasks.size() == what_.limit && !last_one) {
       // What cannot be read behind this one is named by the next page.
-      return finished(
-          ListPosition{.created_at_ms = listed.created_at_ms, .task = std::string(listed.key.task())});
+      return finished(ListPosition{.created_at = listed.created_at, .task = std::string(listed.key.task())});
     }
   }
   name_unreadable(answer->records.size());

@@ -20,7 +20,7 @@ Op<Task> perform(Call call, operation::GetTask what) {
   const auto record = record_of(*stored, task->id, task->owner);
   if (!record) co_return record.error();
   if (!is_same_incarnation(call.incarnation, (*stored)->incarnation)) co_return no_such_task(task->id);
-  co_return record->task((*stored)->version, (*stored)->incarnation, (*stored)->guarded_by);
+  co_return record->task((*stored)->version, (*stored)->incarnation, (*stored)->bound_to);
 }
 
 Op<TaskPage> perform(Call call, operation::ListTasksOfOwner what) {

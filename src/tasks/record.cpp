@@ -45,15 +45,15 @@ std::optional<milliseconds> duration_in(const Members& members, std::string_view
   return milliseconds(count);
 }
 
-std::optional<std::int64_t> time_in(const Members& members, std::string_view name) {
+std::optional<WallTime> time_in(const Members& members, std::string_view name) {
   const auto text = members.string(name);
-  return text ? core::parse_rfc3339_ms(*text) : std::nullopt;
+  return text ? core::parse_rfc3339(*text) : std::nullopt;
 }
 
 }  // namespace
 
 TaskRecord TaskRecord::begin(const Beginning& beginning) {
-  const auto now = json_string(core::format_rfc3339_ms(beginning.now_ms));
+  const auto now = json_string(core::format_rfc3339(beginning.now));
   Members head;
   head.set("taskId", json_string(beginning.id));
   head.set("status", json_string(to_string(TaskStatus::working)));
@@ -65,7 +65,7 @@ TaskRecord TaskRecord::begin(const Beginning& beginning) {
   record.set("ownerId", json_string(beginning.owner));
   record.set("result", "null");
   record.set("requestMethod", json_string(beginning.method));
-  record.set("expiresAt", json_string(core::format_rfc3339_ms(beginning.now_ms + beginning.ttl.count())));
+  record.set("expiresAt", json_string(core::format_rfc3339(beginning.now + beginning.ttl)));
   return {std::move(record), std::move(head), beginning.variables, TaskStatus::working};
 }
 
@@ -103,10 +103,10 @@ void TaskRecord::set_status(TaskStatus status, const std::optional<std::string>&
   if (message) head_.set("statusMessage", json_string(*message));
 }
 
-void TaskRecord::touch(std::int64_t now_ms) {
+void TaskRecord::touch(WallTime now) {
   const auto before = time_in(head_, "lastUpdatedAt");
-  if (before && *before >= now_ms) return;
-  head_.set("lastUpdatedAt", json_string(core::format_rfc3339_ms(now_ms)));
+  if (before && *before >= now) return;
+  head_.set("lastUpdatedAt", json_string(core::format_rfc3339(now)));
 }
 
 std::string TaskRecord::text(std::string_view variables) const {
@@ -122,25 +122,25 @@ std::string TaskRecord::text(std::string_view variables) const {
 }
 
 Task TaskRecord::task(std::uint64_t version, std::string incarnation,
-                      std::optional<FencingToken> guarded_by) const {
+                      std::optional<FencingToken> bound_to) const {
   auto variables = variables_.text();
   auto whole = text(variables);
   return {.id = head_.string("taskId").value_or(""),
           .owner = owner(),
           .status = status_,
           .status_message = head_.string("statusMessage"),
-          .created_at_ms = time_in(head_, "createdAt").value_or(0),
-          .last_updated_at_ms = time_in(head_, "lastUpdatedAt").value_or(0),
+          .created_at = time_in(head_, "createdAt").value_or(WallTime{}),
+          .last_updated_at = time_in(head_, "lastUpdatedAt").value_or(WallTime{}),
           .ttl = duration_in(head_, "ttl"),
           .poll_interval = duration_in(head_, "pollInterval"),
-          .expires_at_ms = time_in(record_, "expiresAt"),
+          .expires_at = time_in(record_, "expiresAt"),
           .request_method = record_.string("requestMethod").value_or(""),
           .variables = Json::unchecked(std::move(variables)),
           .result = Json::unchecked(result()),
           .record = Json::unchecked(std::move(whole)),
           .version = version,
           .incarnation = std::move(incarnation),
-          .guarded_by = std::move(guarded_by)};
+          .bound_to = std::move(bound_to)};
 }
 
 Result<RecordData> record_data(const Task& task) {
@@ -150,7 +150,7 @@ Result<RecordData> record_data(const Task& task) {
                                           " bytes; at most " + std::to_string(RecordData::max_bytes) +
                                           " fit. Keep large results elsewhere, and refer to them");
   }
-  return RecordData::unchecked(text, task.expires_at_ms, task.created_at_ms);
+  return RecordData::unchecked(text, task.expires_at, task.created_at);
 }
 
 }  // namespace holdfast::tasks

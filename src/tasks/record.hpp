@@ -15,7 +15,7 @@ class TaskRecord {
  public:
   struct Beginning {
     std::string id, owner, method;
-    std::int64_t now_ms = 0;
+    WallTime now = {};
     std::chrono::milliseconds ttl{};
     std::chrono::milliseconds poll_interval{};
     Members variables;
@@ -35,12 +35,12 @@ class TaskRecord {
   void merge_variables(const Members& changes) { variables_.merge(changes); }
   void set_result(const Json& result) { record_.set("result", result.str()); }
   /// Never earlier than it was.
-  void touch(std::int64_t now_ms);
+  void touch(WallTime now);
 
   /// Its members in the documented order, unknown ones behind them.
   [[nodiscard]] std::string text() const { return text(variables_.text()); }
   [[nodiscard]] Task task(std::uint64_t version, std::string incarnation,
-                          std::optional<FencingToken> guarded_by) const;
+                          std::optional<FencingToken> bound_to) const;
 
  private:
   TaskRecord(Members record, Members head, Members variables, TaskStatus status)

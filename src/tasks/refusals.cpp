@@ -2,20 +2,16 @@
 
 namespace holdfast::tasks {
 
-Error refusal(const StaleFence& stale, std::string_view what) {
-  return {ErrorCode::StaleFence, std::string(what) + " was not written: the write carries fence " +
-                                     stale.given.to_string() + ", and it has seen fence " +
-                                     stale.highest.to_string() +
-                                     "; whoever holds the lock now works on it, so stop"};
-}
-
-Error refusal(const WrongLock& wrong, std::string_view what) {
-  const auto& guard = wrong.guarded_by;
-  return {ErrorCode::WrongLock,
-          std::string(what) + " was not written: it is guarded by the lock " + guard.lock_key +
-              " of the store " + guard.authority + " (highest fence " + guard.fence.to_string() +
-              "); write under that lock, or rebind it (if that store lost its data: task rebind "
-              "--from-authority)"};
+Error refusal(const FenceRefused& refused, std::string_view what) {
+  const auto& lock = refused.bound_to;
+  if (refused.why == ErrorCode::StaleFence) {
+    return {ErrorCode::StaleFence, std::string(what) + " was not written: the write carries fence " +
+                                       refused.given.to_string() + ", and it has seen fence " +
+                                       lock.fence.to_string() + "; another holder works on it now, so stop"};
+  }
+  return {ErrorCode::WrongLock, std::string(what) + " was not written: it is bound to the lock " +
+                                    lock.lock_key + " of the store " + lock.authority + " (highest fence " +
+                                    lock.fence.to_string() + "); write under that lock, or rebind it"};
 }
 
 Error no_such_task(std::string_view id) {

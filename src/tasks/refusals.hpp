@@ -10,13 +10,11 @@ namespace holdfast::tasks {
 // The outcomes of the storage contract that end an operation, as errors that say what to do. `what` names
 // what was to be written: "the task 4f…".
 
-[[nodiscard]] Error refusal(const StaleFence& stale, std::string_view what);
-[[nodiscard]] Error refusal(const WrongLock& wrong, std::string_view what);
+[[nodiscard]] Error refusal(const FenceRefused& refused, std::string_view what);
 /// Throws that of an outcome that is one of those two.
 template <class Outcome>
 void throw_if_refused(const Outcome& outcome, std::string_view what) {
-  if (const auto* stale = std::get_if<StaleFence>(&outcome)) throw refusal(*stale, what);
-  if (const auto* wrong = std::get_if<WrongLock>(&outcome)) throw refusal(*wrong, what);
+  if (const auto* refused = std::get_if<FenceRefused>(&outcome)) throw refusal(*refused, what);
 }
 
 [[nodiscard]] Error no_such_task(std::string_view id);

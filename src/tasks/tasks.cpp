@@ -2,7 +2,7 @@
 #include <holdfast/tasks.hpp>
 #include <tuple>
 
-#include "locks/runtime.hpp"
+#include "locks/lock_store.hpp"
 #include "tasks/address.hpp"
 #include "tasks/operations.hpp"
 
@@ -23,30 +23,33 @@ Op<Claim> begin(tasks::Call call, const Locks& locks, operation::ClaimTask opera
 }  // namespace
 
 Tasks::Tasks(std::shared_ptr<StorageBackend> storage, Locks locks, const TaskOptions& options)
-    : store_(std::make_shared<TaskStore>(std::move(storage), options, LockRuntime::of(locks)->observer,
-                                         LockRuntime::of(locks)->threads)),
+    : store_(std::make_shared<TaskStore>(std::move(storage), options, LockStore::of(locks)->observer,
+                                         LockStore::of(locks)->threads)),
       locks_(std::move(locks)) {}
 
 StorageBackend& Tasks::storage() const noexcept {
   return *store_->storage;
 }
 
-tasks::Call Tasks::call(Flow flow, std::stop_token stop) const {
-  return {.flow = std::move(flow),
-          .store = store_,
-          .stop = std::move(stop),
-          .fence = fence_,
-          .incarnation = incarnation_};
-}
 template <class Operation>
-typename Operation::Answer Tasks::run(Operation operation, std::stop_token stop) {
-  return tasks::run(begin(call(Flow::blocking(), std::move(stop)), locks_, std::move(operation)));
+typename Operation::Answer Tasks::run(Operation operation, std::stop_token stop) const {
+  return tasks::run(begin({.flow = Flow::blocking(),
+                           .store = store_,
+                           .stop = std::move(stop),
+                           .fence = token_,
+                           .incarnation = incarnation_},
+                          locks_, std::move(operation)));
 }
 
 template <class Operation>
-void Tasks::start(Operation operation, std::stop_token stop, Done<typename Operation::Answer> done) {
+void Tasks::start(Operation operation, std::stop_token stop, Done<typename Operation::Answer> done) const {
   tasks::start(*store_->threads,
-               begin(call(store_->completing(), std::move(stop)), locks_, std::move(operation)),
+               begin({.flow = store_->completing(),
+                      .store = store_,
+                      .stop = std::move(stop),
+                      .fence = token_,
+                      .incarnation = incarnation_},
+                     locks_, std::move(operation)),
                std::move(done));
 }
 
@@ -64,7 +67,7 @@ template struct TaskOperations<operation::CreateTask, operation::GetTask, operat
 
 std::optional<Task> Tasks::wait(std::string_view owner, std::string_view id,
                                 std::chrono::milliseconds timeout, std::function<bool(const Task&)> until,
-                                std::stop_token stop) {
+                                std::stop_token stop) const {
   operation::AwaitTask what{std::string(owner), std::string(id), timeout, {}};
   if (!until) return run(std::move(what), std::move(stop));
   // What the user's function throws is the user's: it goes through as it is, though an Op knows only Errors.
@@ -83,12 +86,12 @@ std::optional<Task> Tasks::wait(std::string_view owner, std::string_view id,
 }
 
 Tasks Tasks::with_fence(const Guard& guard) const {
-  return with_fence({.authority = guard.authority(), .lock_key = guard.key(), .fence = guard.fence()});
+  return with_fence(guard.token());
 }
 
 Tasks Tasks::with_fence(const FencingTokenView& token) const {
   Tasks fenced = *this;
-  fenced.fence_ = FencingToken(token);
+  fenced.token_ = FencingToken(token);
   return fenced;
 }
 

@@ -37,7 +37,7 @@ class RebindAll : public CliTest, public testing::WithParamInterface<const char*
     return id;
   }
   [[nodiscard]] std::optional<FencingToken> guard_of(const std::string& owner, const std::string& id) {
-    return tasks->get(owner, id).guarded_by;
+    return tasks->get(owner, id).bound_to;
   }
   void put_register(const std::string& name, const FencingToken& guard) {
     (void)engine->fenced_register(name).put("text of " + name, guard);

@@ -363,7 +363,7 @@ TEST_F(TaskRun, ASignalBeforeTheCommandBeginsLeavesATaskUnderARequestKeyToOthers
     const auto key = std::to_string(round);
     const auto id = tasks.create("o", {.request_key = key}).id;  // another process's
     auto running = start({"task", "run", "--owner", "o", "--request-key", key, "--", "sleep", "60"});
-    while (!tasks.get("o", id).guarded_by) std::this_thread::yield();
+    while (!tasks.get("o", id).bound_to) std::this_thread::yield();
     running->signal(SIGTERM);
     EXPECT_EQ(running->wait().code, 128 + SIGTERM);
     const auto task = tasks.get("o", id);

@@ -43,7 +43,7 @@ TEST_P(Breaking, TellsWhoseLockItWas) {
   EXPECT_EQ(broken->key_hash, key_hash("k"));
   EXPECT_EQ(broken->lock_id_hash, key_hash(id.str()));
   EXPECT_EQ(broken->fence, granted->fence);
-  EXPECT_EQ(broken->expires_at_ms, granted->expires_at_ms);
+  EXPECT_EQ(broken->expires_at, granted->expires_at);
   EXPECT_FALSE(is_locked(*holders, "k"));
   EXPECT_FALSE(lookup(*holders, id)) << "by its id neither";
 }

@@ -28,7 +28,7 @@ class StorageContract : public testing::TestWithParam<StorageEngine> {
     std::string data;
     std::uint64_t version;
     std::string incarnation;
-    std::optional<FencingToken> guarded_by = {};
+    std::optional<FencingToken> bound_to = {};
     std::string origin = {};
   };
   /// The record is there, exactly so, for both clients.
@@ -39,7 +39,7 @@ class StorageContract : public testing::TestWithParam<StorageEngine> {
       EXPECT_EQ(found->data, expected.data);
       EXPECT_EQ(found->version, expected.version);
       EXPECT_EQ(found->incarnation, expected.incarnation);
-      EXPECT_EQ(found->guarded_by, expected.guarded_by);
+      EXPECT_EQ(found->bound_to, expected.bound_to);
       EXPECT_EQ(found->origin, expected.origin);
     }
   }

@@ -17,8 +17,8 @@ class StorageFences : public StorageContract {
                                       .expected = std::move(expected),
                                       .fence = std::move(fence)});
   }
-  GuardOutcome guard_with(FencingToken fence) const {
-    return outcome(*theirs, GuardRecord{.key = record_key("o:t"), .fence = std::move(fence)});
+  BindOutcome guard_with(FencingToken fence) const {
+    return outcome(*theirs, BindRecord{.key = record_key("o:t"), .fence = std::move(fence)});
   }
   RemoveOutcome remove_with(std::optional<FencingToken> fence,
                             std::optional<ExpectedVersion> expected = {}) const {
@@ -26,20 +26,20 @@ class StorageFences : public StorageContract {
         *theirs,
         RemoveRecord{.key = record_key("o:t"), .expected = std::move(expected), .fence = std::move(fence)});
   }
-  std::optional<FencingToken> guard() const { return get(*mine, "o:t").value().guarded_by; }
+  std::optional<FencingToken> guard() const { return get(*mine, "o:t").value().bound_to; }
 
   template <class Outcome>
   static void expect_stale(const Outcome& answer, std::uint64_t given, std::uint64_t highest) {
-    const auto* stale = std::get_if<StaleFence>(&answer);
+    const auto* stale = refused_with(ErrorCode::StaleFence, answer);
     ASSERT_NE(stale, nullptr) << answer.index();
     EXPECT_EQ(stale->given.value(), given);
-    EXPECT_EQ(stale->highest.value(), highest);
+    EXPECT_EQ(stale->bound_to.fence.value(), highest);
   }
   template <class Outcome>
-  static void expect_wrong_lock(const Outcome& answer, const FencingToken& guarded_by) {
-    const auto* wrong = std::get_if<WrongLock>(&answer);
+  static void expect_wrong_lock(const Outcome& answer, const FencingToken& bound_to) {
+    const auto* wrong = refused_with(ErrorCode::WrongLock, answer);
     ASSERT_NE(wrong, nullptr) << answer.index();
-    EXPECT_EQ(wrong->guarded_by, guarded_by);
+    EXPECT_EQ(wrong->bound_to, bound_to);
   }
 };
 
@@ -78,7 +78,7 @@ TEST_P(StorageFences, ALowerOneIsRefusedWithBothNumbersAndChangesNothing) {
   expect_stale(guard_with(token(6)), 6, 7);
   expect_stale(remove_with(token(6)), 6, 7);
   expect_record("o:t",
-                {.data = "seven", .version = 2, .incarnation = created.incarnation, .guarded_by = token(7)});
+                {.data = "seven", .version = 2, .incarnation = created.incarnation, .bound_to = token(7)});
 }
 
 TEST_P(StorageFences, AreComparedByValueUpToTheHighest) {
@@ -99,7 +99,7 @@ TEST_P(StorageFences, OfAnotherLockAreRefusedNamingTheBinding) {
   expect_wrong_lock(guard_with(token(8, "other lock")), token(7));
   expect_wrong_lock(remove_with(token(8, "other lock")), token(7));
   expect_record("o:t",
-                {.data = "seven", .version = 2, .incarnation = created.incarnation, .guarded_by = token(7)});
+                {.data = "seven", .version = 2, .incarnation = created.incarnation, .bound_to = token(7)});
 }
 
 TEST_P(StorageFences, OfAnotherAuthorityAreRefusedNamingTheBinding) {
@@ -109,7 +109,7 @@ TEST_P(StorageFences, OfAnotherAuthorityAreRefusedNamingTheBinding) {
   expect_wrong_lock(guard_with(token(8, "lock", "elsewhere")), token(7));
   expect_wrong_lock(remove_with(token(8, "lock", "elsewhere")), token(7));
   expect_record("o:t",
-                {.data = "seven", .version = 2, .incarnation = created.incarnation, .guarded_by = token(7)});
+                {.data = "seven", .version = 2, .incarnation = created.incarnation, .bound_to = token(7)});
 }
 
 TEST_P(StorageFences, ThePartsOfABindingAreNotRunTogether) {
@@ -179,7 +179,7 @@ TEST_P(StorageFences, AFencedPutThatMayCreateDoes) {
   const auto written = std::get<Written>(put_register(5));
   EXPECT_EQ(written.version, 1U);
   expect_record("o:t",
-                {.data = "data", .version = 1, .incarnation = written.incarnation, .guarded_by = token(5)});
+                {.data = "data", .version = 1, .incarnation = written.incarnation, .bound_to = token(5)});
   EXPECT_EQ(std::get<Written>(put_register(6)).version, 2U);
   expect_stale(put_register(5), 5, 6);
 }
@@ -188,7 +188,7 @@ TEST_P(StorageFences, ACreatedRecordMayBeGuardedFromItsBeginning) {
   const auto created = std::get<Written>(
       outcome(*mine, CreateRecord{.key = record_key("o:t"), .data = record_data("data"), .fence = token(5)}));
   expect_record("o:t",
-                {.data = "data", .version = 1, .incarnation = created.incarnation, .guarded_by = token(5)});
+                {.data = "data", .version = 1, .incarnation = created.incarnation, .bound_to = token(5)});
   expect_stale(put_with(token(4)), 4, 5);
 }
 
@@ -197,13 +197,13 @@ TEST_P(StorageFences, ACreateThatFindsARecordLeavesItsGuard) {
   const auto again =
       outcome(*mine, CreateRecord{.key = record_key("o:t"), .data = record_data("data"), .fence = token(5)});
   ASSERT_TRUE(std::holds_alternative<AlreadyThere>(again)) << again.index();
-  EXPECT_EQ(std::get<AlreadyThere>(again).record.guarded_by, std::nullopt);
+  EXPECT_EQ(std::get<AlreadyThere>(again).record.bound_to, std::nullopt);
   EXPECT_EQ(guard(), std::nullopt);
   put_with(token(5));
   const auto guarded =
       outcome(*mine, CreateRecord{.key = record_key("o:t"), .data = record_data("data"), .fence = token(9)});
   ASSERT_TRUE(std::holds_alternative<AlreadyThere>(guarded)) << guarded.index();
-  EXPECT_EQ(std::get<AlreadyThere>(guarded).record.guarded_by, token(5));
+  EXPECT_EQ(std::get<AlreadyThere>(guarded).record.bound_to, token(5));
   EXPECT_EQ(guard(), token(5));
 }
 
@@ -236,14 +236,14 @@ TEST_P(StorageFences, TakingARecordUnderALockRaisesItsFenceAndShowsItInOneStep) 
     EXPECT_EQ(taken->data, "data");
     EXPECT_EQ(taken->version, 1U);
     EXPECT_EQ(taken->incarnation, created.incarnation);
-    EXPECT_EQ(taken->guarded_by, token(fence));
+    EXPECT_EQ(taken->bound_to, token(fence));
     EXPECT_EQ(taken->origin, "request");
   }
   expect_stale(put_with(token(7)), 7, 8);
   expect_record("o:t", {.data = "data",
                         .version = 1,
                         .incarnation = created.incarnation,
-                        .guarded_by = token(8),
+                        .bound_to = token(8),
                         .origin = "request"});
 }
 
@@ -251,15 +251,15 @@ TEST_P(StorageFences, ARecordOfAnotherIncarnationIsAbsentForWhoeverTakesTheOneTh
   const auto first = create(*mine, "o:t", "first");
   const auto take = [&](const std::string& incarnation, std::uint64_t fence) {
     return outcome(*theirs,
-                   GuardRecord{.key = record_key("o:t"), .fence = token(fence), .incarnation = incarnation});
+                   BindRecord{.key = record_key("o:t"), .fence = token(fence), .incarnation = incarnation});
   };
-  EXPECT_EQ(std::get<StoredRecord>(take(first.incarnation, 5)).guarded_by, token(5));
+  EXPECT_EQ(std::get<StoredRecord>(take(first.incarnation, 5)).bound_to, token(5));
   expect_stale(take(first.incarnation, 4), 4, 5);
   ASSERT_TRUE(remove(*mine, "o:t"));
   const auto second = create(*mine, "o:t", "second");
   EXPECT_TRUE(std::holds_alternative<NoRecord>(take(first.incarnation, 9)));
   expect_record("o:t", {.data = "second", .version = 1, .incarnation = second.incarnation});
-  EXPECT_EQ(std::get<StoredRecord>(take(second.incarnation, 1)).guarded_by, token(1));
+  EXPECT_EQ(std::get<StoredRecord>(take(second.incarnation, 1)).bound_to, token(1));
   EXPECT_TRUE(std::holds_alternative<NoRecord>(take(first.incarnation, 1))) << "whatever the fence";
   EXPECT_TRUE(std::holds_alternative<NoRecord>(take(first.incarnation, 9)));
   EXPECT_EQ(guard(), token(1));
@@ -283,11 +283,11 @@ TEST_P(StorageFences, ARecordIsReboundToAnythingOrNothingWhateverGuardedIt) {
     const auto answer = outcome(*mine, RebindRecord{.key = record_key("o:t"), .fence = guard_now});
     const auto* rebound = std::get_if<StoredRecord>(&answer);
     ASSERT_NE(rebound, nullptr) << answer.index();
-    EXPECT_EQ(rebound->guarded_by, guard_now);
+    EXPECT_EQ(rebound->bound_to, guard_now);
     EXPECT_EQ(rebound->data, "data");
     EXPECT_EQ(rebound->version, 2U);
-    expect_record(
-        "o:t", {.data = "data", .version = 2, .incarnation = created.incarnation, .guarded_by = guard_now});
+    expect_record("o:t",
+                  {.data = "data", .version = 2, .incarnation = created.incarnation, .bound_to = guard_now});
   }
   EXPECT_TRUE(std::holds_alternative<Written>(put_with(token(1, "third"))));
 }
@@ -301,10 +301,10 @@ TEST_P(StorageFences, ARebindForALostAuthorityLeavesEveryOtherGuardAlone) {
     return std::get<StoredRecord>(answer);
   };
   const auto expect_guard = [&](const StoredRecord& answer, const std::optional<FencingToken>& expected) {
-    EXPECT_EQ(answer.guarded_by, expected);
+    EXPECT_EQ(answer.bound_to, expected);
     EXPECT_EQ(answer.data, "data");
     expect_record("o:t",
-                  {.data = "data", .version = 1, .incarnation = created.incarnation, .guarded_by = expected});
+                  {.data = "data", .version = 1, .incarnation = created.incarnation, .bound_to = expected});
   };
   EXPECT_TRUE(std::holds_alternative<NoRecord>(outcome(
       *mine, RebindRecord{.key = record_key("o:absent"), .fence = token(1), .from_authority = "lost"})));
@@ -320,8 +320,8 @@ TEST_P(StorageFences, ARebindForALostAuthorityLeavesEveryOtherGuardAlone) {
 }
 
 TEST_P(StorageFences, TheGuardDoesNotOutliveTheExpiryOfTheRecord) {
-  const auto soon = mine->now_ms() + 400;
-  create(*mine, "o:t", record_text({.expires_at_ms = soon}));
+  const auto soon = now_ms(*mine) + 400;
+  create(*mine, "o:t", record_text({.expires_at = soon}));
   guard_with(token(7));
   world->reach(soon);
   EXPECT_TRUE(std::holds_alternative<NoRecord>(guard_with(token(8))));
@@ -330,8 +330,8 @@ TEST_P(StorageFences, TheGuardDoesNotOutliveTheExpiryOfTheRecord) {
 }
 
 TEST_P(StorageFences, TakingARecordDoesNotChangeItsExpiry) {
-  const auto soon = mine->now_ms() + 500;
-  create(*mine, "o:t", record_text({.expires_at_ms = soon}));
+  const auto soon = now_ms(*mine) + 500;
+  create(*mine, "o:t", record_text({.expires_at = soon}));
   guard_with(token(1));
   outcome(*mine, RebindRecord{.key = record_key("o:t"), .fence = token(2)});
   world->reach(soon);
@@ -343,7 +343,7 @@ TEST_P(StorageFences, AreListedWithTheRecord) {
   put_with(token(7));
   const auto page = outcome(*mine, ListRecords{.prefix = "o:"});
   ASSERT_EQ(page.records.size(), 1U);
-  EXPECT_EQ(page.records[0].record.guarded_by, token(7));
+  EXPECT_EQ(page.records[0].record.bound_to, token(7));
 }
 
 TEST_P(StorageFences, NoWriteOfAFormerHolderComesAfterOneOfTheNext) {
@@ -361,7 +361,7 @@ TEST_P(StorageFences, NoWriteOfAFormerHolderComesAfterOneOfTheNext) {
   threads.clear();
   const auto last = get(*mine, "o:t");
   EXPECT_EQ(last->data, "60");
-  EXPECT_EQ(last->guarded_by, token(60));
+  EXPECT_EQ(last->bound_to, token(60));
 }
 
 INSTANTIATE_TEST_SUITE_P(Engines, StorageFences, testing::ValuesIn(storage_engines()), engine_name);

@@ -14,8 +14,8 @@ using Names = std::vector<std::string>;
 
 class StorageListing : public StorageContract {
  protected:
-  void create_at(std::int64_t created_at_ms, const std::string& task, const std::string& owner = "o") const {
-    create(*mine, owner + ":" + task, record_text({.created_at_ms = created_at_ms, .note = task}));
+  void create_at(std::int64_t created_at, const std::string& task, const std::string& owner = "o") const {
+    create(*mine, owner + ":" + task, record_text({.created_at = created_at, .note = task}));
   }
   RecordPage page(std::size_t limit, std::optional<ListPosition> after = {},
                   ListOrder order = ListOrder::oldest_first) const {
@@ -49,7 +49,7 @@ TEST_P(StorageListing, IsByTimeOfCreationThenByNameByteByByte) {
 }
 
 TEST_P(StorageListing, ShowsTheWholeRecord) {
-  const auto text = record_text({.created_at_ms = 1'700'000'000'123, .note = "\"\n\\é"});
+  const auto text = record_text({.created_at = 1'700'000'000'123, .note = "\"\n\\é"});
   const auto created = std::get<Written>(outcome(
       *mine,
       CreateRecord{
@@ -59,11 +59,11 @@ TEST_P(StorageListing, ShowsTheWholeRecord) {
   EXPECT_EQ(found.next, std::nullopt);
   const auto& listed = found.records[0];
   EXPECT_EQ(listed.key, record_key("o:t"));
-  EXPECT_EQ(listed.created_at_ms, 1'700'000'000'123);
+  EXPECT_EQ(to_ms(listed.created_at), 1'700'000'000'123);
   EXPECT_EQ(listed.record.data, text);
   EXPECT_EQ(listed.record.version, 1U);
   EXPECT_EQ(listed.record.incarnation, created.incarnation);
-  EXPECT_EQ(listed.record.guarded_by, token(4));
+  EXPECT_EQ(listed.record.bound_to, token(4));
   EXPECT_EQ(listed.record.origin, "request");
 }
 
@@ -72,16 +72,16 @@ TEST_P(StorageListing, ARecordWithoutATimeOfCreationComesFirst) {
   put(*mine, "o:unknown", "no JSON");
   put(*mine, "o:another", "{}");
   EXPECT_EQ(tasks_of(*theirs, "o"), (Names{"another", "unknown", "early"}));
-  EXPECT_EQ(page(1).records.at(0).created_at_ms, 0);
+  EXPECT_EQ(to_ms(page(1).records.at(0).created_at), 0);
 }
 
 TEST_P(StorageListing, AWriteDoesNotMoveARecord) {
   create_at(1000, "a");
   create_at(2000, "b");
-  put(*mine, "o:a", record_text({.created_at_ms = 9000}));
+  put(*mine, "o:a", record_text({.created_at = 9000}));
   put(*mine, "o:b", "no JSON");
   EXPECT_EQ(tasks_of(*theirs, "o"), (Names{"a", "b"}));
-  EXPECT_EQ(page(1).records.at(0).created_at_ms, 1000);
+  EXPECT_EQ(to_ms(page(1).records.at(0).created_at), 1000);
 }
 
 TEST_P(StorageListing, ARecordThatWasRemovedAndCreatedAgainHasItsNewPlace) {
@@ -96,7 +96,7 @@ TEST_P(StorageListing, APageHoldsAsManyAsAskedAndSaysWhereTheNextGoesOn) {
   for (int i = 0; i < 5; ++i) create_at(1000 + i, std::to_string(i));
   const auto first = page(2);
   EXPECT_EQ(names(first), (Names{"0", "1"}));
-  ASSERT_EQ(first.next, (ListPosition{.created_at_ms = 1001, .task = "1"}));
+  ASSERT_EQ(first.next, (ListPosition{.created_at = from_ms(1001), .task = "1"}));
   const auto second = page(2, first.next);
   EXPECT_EQ(names(second), (Names{"2", "3"}));
   const auto third = page(2, second.next);
@@ -114,7 +114,7 @@ TEST_P(StorageListing, TheLimitIsClamped) {
 TEST_P(StorageListing, PagesNeitherRepeatNorSkipWhileRecordsComeAndGo) {
   for (const auto order : {ListOrder::oldest_first, ListOrder::newest_first}) {
     for (int i = 10; i < 30; ++i)
-      put(*mine, "o:" + std::to_string(i), record_text({.created_at_ms = 1000 + i / 3}));
+      put(*mine, "o:" + std::to_string(i), record_text({.created_at = 1000 + i / 3}));
     std::set<std::string> removed;
     Names listed;
     std::optional<ListPosition> after;
@@ -135,7 +135,7 @@ TEST_P(StorageListing, PagesNeitherRepeatNorSkipWhileRecordsComeAndGo) {
       // Behind us, ahead of us, and right where we are.
       create_at(1, "behind " + std::to_string(pages));
       create_at(9000, "ahead " + std::to_string(pages));
-      create_at(after->created_at_ms, after->task + "+");
+      create_at(to_ms(after->created_at), after->task + "+");
     } while (after);
     for (int i = 10; i < 30; ++i) {
       const auto task = std::to_string(i);
@@ -159,7 +159,7 @@ TEST_P(StorageListing, ARecordThatIsThereThroughoutIsListedOnceWhileOthersComeAn
   }
   std::jthread churn([&](const std::stop_token& stop) {
     for (int i = 0; !stop.stop_requested(); ++i) {
-      put(*mine, "o:" + std::to_string(10 + i % 20) + "+", record_text({.created_at_ms = 1000 + i % 7}));
+      put(*mine, "o:" + std::to_string(10 + i % 20) + "+", record_text({.created_at = 1000 + i % 7}));
       remove(*mine, "o:" + std::to_string(10 + i * 3 % 20) + "+");
     }
   });
@@ -176,15 +176,15 @@ TEST_P(StorageListing, GoesOnBehindAPlaceWhereNoRecordEverWas) {
   create_at(1000, "a");
   create_at(2000, "b");
   create_at(3000, "c");
-  EXPECT_EQ(names(page(9, ListPosition{1500, "zzz"})), (Names{"b", "c"}));
-  EXPECT_EQ(names(page(9, ListPosition{2000, "a"})), (Names{"b", "c"}));
-  EXPECT_EQ(names(page(9, ListPosition{2000, "b"})), (Names{"c"}));
-  EXPECT_EQ(names(page(9, ListPosition{2000, "c"})), (Names{"c"}));
-  EXPECT_EQ(names(page(9, ListPosition{9000, ""})), Names{});
-  EXPECT_EQ(names(page(9, ListPosition{2000, "a"}, ListOrder::newest_first)), (Names{"a"}));
-  EXPECT_EQ(names(page(9, ListPosition{2000, "b"}, ListOrder::newest_first)), (Names{"a"}));
-  EXPECT_EQ(names(page(9, ListPosition{2000, "c"}, ListOrder::newest_first)), (Names{"b", "a"}));
-  EXPECT_EQ(names(page(9, ListPosition{0, ""}, ListOrder::newest_first)), Names{});
+  EXPECT_EQ(names(page(9, ListPosition{from_ms(1500), "zzz"})), (Names{"b", "c"}));
+  EXPECT_EQ(names(page(9, ListPosition{from_ms(2000), "a"})), (Names{"b", "c"}));
+  EXPECT_EQ(names(page(9, ListPosition{from_ms(2000), "b"})), (Names{"c"}));
+  EXPECT_EQ(names(page(9, ListPosition{from_ms(2000), "c"})), (Names{"c"}));
+  EXPECT_EQ(names(page(9, ListPosition{from_ms(9000), ""})), Names{});
+  EXPECT_EQ(names(page(9, ListPosition{from_ms(2000), "a"}, ListOrder::newest_first)), (Names{"a"}));
+  EXPECT_EQ(names(page(9, ListPosition{from_ms(2000), "b"}, ListOrder::newest_first)), (Names{"a"}));
+  EXPECT_EQ(names(page(9, ListPosition{from_ms(2000), "c"}, ListOrder::newest_first)), (Names{"b", "a"}));
+  EXPECT_EQ(names(page(9, ListPosition{from_ms(0), ""}, ListOrder::newest_first)), Names{});
 }
 
 TEST_P(StorageListing, ManyRecordsOfOneMillisecondAreListedPageByPage) {
@@ -199,11 +199,11 @@ TEST_P(StorageListing, ManyRecordsOfOneMillisecondAreListedPageByPage) {
 }
 
 TEST_P(StorageListing, ExpiredRecordsLeaveNoHoles) {
-  const auto soon = mine->now_ms() + 700;
+  const auto soon = now_ms(*mine) + 700;
   for (int i = 10; i < 30; ++i) {
     const bool brief = i % 2 == 0 || i < 20;
     create(*mine, "o:" + std::to_string(i),
-           record_text({.created_at_ms = i, .expires_at_ms = brief ? std::optional(soon) : std::nullopt}));
+           record_text({.created_at = i, .expires_at = brief ? std::optional(soon) : std::nullopt}));
   }
   world->reach(soon);
   EXPECT_EQ(names(page(3)), (Names{"21", "23", "25"}));

@@ -16,7 +16,7 @@ namespace {
 
 bool before(const ListPosition& a, const ListPosition& b, ListOrder order) {
   const auto ascending = [](const ListPosition& x, const ListPosition& y) {
-    return std::tie(x.created_at_ms, x.task) < std::tie(y.created_at_ms, y.task);
+    return std::tie(x.created_at, x.task) < std::tie(y.created_at, y.task);
   };
   return order == ListOrder::oldest_first ? ascending(a, b) : ascending(b, a);
 }
@@ -27,7 +27,7 @@ class StorageModel {
  public:
   struct Record {
     StoredRecord stored;
-    std::int64_t created_at_ms = 0;
+    std::int64_t created_at = 0;
   };
   using Owner = std::map<std::string, Record, std::less<>>;
   std::map<std::string, Owner, std::less<>> owners;
@@ -41,14 +41,14 @@ class StorageModel {
   void erase(const RecordKey& key) { owners[std::string(key.owner())].erase(std::string(key.task())); }
 
   /// What a write is told if it must be refused.
-  static std::optional<std::variant<VersionConflict, StaleFence, WrongLock>> refusal(
+  static std::optional<std::variant<VersionConflict, FenceRefused>> refusal(
       const Record& there, const std::optional<ExpectedVersion>& expected,
       const std::optional<FencingToken>& fence) {
-    const auto& guard = there.stored.guarded_by;
+    const auto& guard = there.stored.bound_to;
     if (fence && guard) {
       if (guard->authority != fence->authority || guard->lock_key != fence->lock_key)
-        return WrongLock{*guard};
-      if (fence->fence < guard->fence) return StaleFence{fence->fence, guard->fence};
+        return FenceRefused{ErrorCode::WrongLock, fence->fence, *guard};
+      if (fence->fence < guard->fence) return FenceRefused{ErrorCode::StaleFence, fence->fence, *guard};
     }
     if (expected) {
       const bool replaced =
@@ -61,7 +61,7 @@ class StorageModel {
 
   [[nodiscard]] std::vector<ListPosition> list(const std::string& owner, ListOrder order) {
     std::vector<ListPosition> places;
-    for (const auto& [task, record] : owners[owner]) places.push_back({record.created_at_ms, task});
+    for (const auto& [task, record] : owners[owner]) places.push_back({from_ms(record.created_at), task});
     std::sort(places.begin(), places.end(),
               [&](const ListPosition& a, const ListPosition& b) { return before(a, b, order); });
     return places;
@@ -72,14 +72,14 @@ void expect_same(const StoredRecord& found, const StoredRecord& expected) {
   EXPECT_EQ(found.data, expected.data);
   EXPECT_EQ(found.version, expected.version);
   EXPECT_EQ(found.incarnation, expected.incarnation);
-  EXPECT_EQ(found.guarded_by, expected.guarded_by);
+  EXPECT_EQ(found.bound_to, expected.bound_to);
   EXPECT_EQ(found.origin, expected.origin);
 }
 
 template <class Outcome>
-void expect_refused(const Outcome& answer, const std::variant<VersionConflict, StaleFence, WrongLock>& why) {
+void expect_refused(const Outcome& answer, const std::variant<VersionConflict, FenceRefused>& why) {
   if (const auto* conflict = std::get_if<VersionConflict>(&why)) {
-    if constexpr (!std::is_same_v<Outcome, GuardOutcome>) {
+    if constexpr (!std::is_same_v<Outcome, BindOutcome>) {
       const auto* told = std::get_if<VersionConflict>(&answer);
       ASSERT_NE(told, nullptr) << answer.index();
       EXPECT_EQ(told->expected, conflict->expected);
@@ -88,15 +88,13 @@ void expect_refused(const Outcome& answer, const std::variant<VersionConflict, S
     } else {
       ADD_FAILURE() << "the model expects a version where none is compared";
     }
-  } else if (const auto* stale = std::get_if<StaleFence>(&why)) {
-    const auto* told = std::get_if<StaleFence>(&answer);
-    ASSERT_NE(told, nullptr) << answer.index();
-    EXPECT_EQ(told->given, stale->given);
-    EXPECT_EQ(told->highest, stale->highest);
   } else {
-    const auto* told = std::get_if<WrongLock>(&answer);
+    const auto& refused = std::get<FenceRefused>(why);
+    const auto* told = std::get_if<FenceRefused>(&answer);
     ASSERT_NE(told, nullptr) << answer.index();
-    EXPECT_EQ(told->guarded_by, std::get<WrongLock>(why).guarded_by);
+    EXPECT_EQ(told->why, refused.why);
+    EXPECT_EQ(told->given, refused.given);
+    EXPECT_EQ(told->bound_to, refused.bound_to);
   }
 }
 
@@ -137,21 +135,21 @@ class EveryStorageEngine : public testing::TestWithParam<StorageEngine> {
   enum class Life : std::uint8_t { lasting, brief, over };
   struct Text {
     RecordData data;
-    std::int64_t created_at_ms;
+    std::int64_t created_at;
     Life life;
-    std::int64_t expires_at_ms;
+    std::int64_t expires_at;
   };
   Text any_text(bool may_end = true) {
     const auto chance = may_end ? random.below(100) : 99;
     const Life life = chance == 0 ? Life::brief : chance < 8 ? Life::over : Life::lasting;
-    const auto now = clients[0]->now_ms();
-    RecordParts parts{.created_at_ms = static_cast<std::int64_t>(random.below(4) * 1000),
-                      .expires_at_ms = {},
+    const auto now = now_ms(*clients[0]);
+    RecordParts parts{.created_at = static_cast<std::int64_t>(random.below(4) * 1000),
+                      .expires_at = {},
                       .note = "\"\n鍵" + std::to_string(++texts)};
-    if (life == Life::brief) parts.expires_at_ms = now + 300;
-    if (life == Life::over) parts.expires_at_ms = now - 60'000;
-    if (life == Life::lasting && random.below(2) == 0) parts.expires_at_ms = now + 3'600'000;
-    return {record_data(record_text(parts)), parts.created_at_ms, life, parts.expires_at_ms.value_or(0)};
+    if (life == Life::brief) parts.expires_at = now + 300;
+    if (life == Life::over) parts.expires_at = now - 60'000;
+    if (life == Life::lasting && random.below(2) == 0) parts.expires_at = now + 3'600'000;
+    return {record_data(record_text(parts)), parts.created_at, life, parts.expires_at.value_or(0)};
   }
 
   /// The record was written for the first time.
@@ -162,14 +160,14 @@ class EveryStorageEngine : public testing::TestWithParam<StorageEngine> {
     model.insert(key) = {.stored = {.data = text.data.text(),
                                     .version = 1,
                                     .incarnation = written.incarnation,
-                                    .guarded_by = std::move(guard),
+                                    .bound_to = std::move(guard),
                                     .origin = std::move(origin)},
-                         .created_at_ms = text.created_at_ms};
+                         .created_at = text.created_at};
     live_out(key, text);
   }
   void live_out(const RecordKey& key, const Text& text) {
     if (text.life == Life::lasting) return;
-    if (text.life == Life::brief) world->reach(text.expires_at_ms);
+    if (text.life == Life::brief) world->reach(text.expires_at);
     last_removed = model.find(key)->stored.incarnation;
     model.erase(key);
   }
@@ -223,7 +221,7 @@ class EveryStorageEngine : public testing::TestWithParam<StorageEngine> {
       EXPECT_EQ(std::get<Written>(answer).version, ++there->stored.version);
       EXPECT_EQ(std::get<Written>(answer).incarnation, there->stored.incarnation);
       there->stored.data = text.data.text();
-      if (fence) there->stored.guarded_by = fence;
+      if (fence) there->stored.bound_to = fence;
       live_out(key, text);
     }
   }
@@ -251,13 +249,13 @@ class EveryStorageEngine : public testing::TestWithParam<StorageEngine> {
     const auto key = any_key();
     auto* there = model.find(key);
     const auto fence = any_token();
-    const auto answer = outcome(client(), GuardRecord{.key = key, .fence = fence});
+    const auto answer = outcome(client(), BindRecord{.key = key, .fence = fence});
     if (there == nullptr) {
       EXPECT_TRUE(std::holds_alternative<NoRecord>(answer)) << answer.index();
     } else if (const auto why = StorageModel::refusal(*there, {}, fence)) {
       expect_refused(answer, *why);
     } else {
-      there->stored.guarded_by = fence;
+      there->stored.bound_to = fence;
       ASSERT_TRUE(std::holds_alternative<StoredRecord>(answer)) << answer.index();
       expect_same(std::get<StoredRecord>(answer), there->stored);
     }
@@ -273,8 +271,8 @@ class EveryStorageEngine : public testing::TestWithParam<StorageEngine> {
     if (there == nullptr) {
       EXPECT_TRUE(std::holds_alternative<NoRecord>(answer)) << answer.index();
     } else {
-      const auto& guard = there->stored.guarded_by;
-      if (!from || (guard && guard->authority == *from)) there->stored.guarded_by = fence;
+      const auto& guard = there->stored.bound_to;
+      if (!from || (guard && guard->authority == *from)) there->stored.bound_to = fence;
       ASSERT_TRUE(std::holds_alternative<StoredRecord>(answer)) << answer.index();
       expect_same(std::get<StoredRecord>(answer), there->stored);
     }
@@ -294,7 +292,7 @@ class EveryStorageEngine : public testing::TestWithParam<StorageEngine> {
     auto places = model.list(owner, order);
     std::optional<ListPosition> after;
     if (random.below(2) == 0) {  // behind any place, of a record or not
-      after = {static_cast<std::int64_t>(random.below(4) * 1000), random.pick(tasks)};
+      after = {from_ms(static_cast<std::int64_t>(random.below(4) * 1000)), random.pick(tasks)};
       const auto skipped = [&](const ListPosition& place) { return !before(*after, place, order); };
       places.erase(places.begin(), std::find_if_not(places.begin(), places.end(), skipped));
     }
@@ -304,7 +302,7 @@ class EveryStorageEngine : public testing::TestWithParam<StorageEngine> {
     ASSERT_EQ(page.records.size(), std::min(limit, places.size()));
     for (std::size_t i = 0; i < page.records.size(); ++i) {
       EXPECT_EQ(page.records[i].key.task(), places[i].task);
-      EXPECT_EQ(page.records[i].created_at_ms, places[i].created_at_ms);
+      EXPECT_EQ(page.records[i].created_at, places[i].created_at);
       expect_same(page.records[i].record, model.owners[owner].at(places[i].task).stored);
     }
     // The next page goes on at the last record or behind it, where the engine may have passed dead ones, but

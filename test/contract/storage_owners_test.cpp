@@ -86,8 +86,8 @@ TEST_P(StorageOwners, WhoHasNoRecordsLeftMayBeListedAndOthersAre) {
   create(*mine, "gone:t");
   create(*mine, "here:t");
   ASSERT_TRUE(remove(*mine, "gone:t"));
-  const auto end = mine->now_ms() + 300;
-  create(*mine, "expired:t", record_text({.expires_at_ms = end}));
+  const auto end = now_ms(*mine) + 300;
+  create(*mine, "expired:t", record_text({.expires_at = end}));
   world->reach(end);
   auto found = owners();
   std::erase_if(found, [](const std::string& owner) { return owner == "gone" || owner == "expired"; });

@@ -216,14 +216,14 @@ TEST_P(StorageCreation, NeverReplacesAndShowsWhatIsThere) {
   expect_record("o:t", {.data = "first",
                         .version = 1,
                         .incarnation = created.incarnation,
-                        .guarded_by = {},
+                        .bound_to = {},
                         .origin = "request 1"});
 }
 
 TEST_P(StorageCreation, TheOriginStaysThroughWritesAndGoesWithTheRecord) {
   outcome(*mine, CreateRecord{.key = record_key("o:t"), .data = record_data("{}"), .origin = "request"});
   put(*theirs, "o:t");
-  outcome(*mine, GuardRecord{.key = record_key("o:t"), .fence = token(1)});
+  outcome(*mine, BindRecord{.key = record_key("o:t"), .fence = token(1)});
   EXPECT_EQ(get(*mine, "o:t")->origin, "request");
   remove(*mine, "o:t");
   put(*mine, "o:t");
@@ -317,9 +317,9 @@ TEST_P(StorageQuota, RecordsThatAPutCreatedCountAndPutsAreNotRefused) {
 }
 
 TEST_P(StorageQuota, ExpiredRecordsDoNotCount) {
-  const auto soon = mine->now_ms() + 400;
+  const auto soon = now_ms(*mine) + 400;
   for (int i = 0; i < 4; ++i) {
-    create_within(5, "o:brief" + std::to_string(i), record_text({.expires_at_ms = soon}));
+    create_within(5, "o:brief" + std::to_string(i), record_text({.expires_at = soon}));
   }
   create_within(5, "o:lasting");
   world->reach(soon);

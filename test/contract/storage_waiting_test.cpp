@@ -7,6 +7,7 @@
 
 #include "contract/storage_contract.hpp"
 #include "support/begun_wait.hpp"
+#include "support/calls.hpp"
 #include "support/eventually.hpp"
 #include "support/in_child.hpp"
 
@@ -23,7 +24,7 @@ class StorageOperations : public StorageContract {
     visit(CreateRecord{.key = record_key("o:new"), .data = record_data("{}"), .deadline = deadline});
     visit(PutRecord{.key = key, .data = record_data("changed"), .deadline = deadline});
     visit(RemoveRecord{.key = key, .deadline = deadline});
-    visit(GuardRecord{.key = key, .fence = token(9), .deadline = deadline});
+    visit(BindRecord{.key = key, .fence = token(9), .deadline = deadline});
     visit(RebindRecord{.key = key, .fence = token(9), .deadline = deadline});
     visit(ListRecords{.prefix = "o:", .deadline = deadline});
     visit(ListOwners{.deadline = deadline});
@@ -145,7 +146,7 @@ TEST_P(StorageWatches, EveryWatchSeesEveryKindOfChangeThatCameBeforeTheWait) {
   expect_everyone_woken_by("conditional put", [&] {
     outcome(*mine, PutRecord{.key = key, .data = record_data("{}"), .expected = ExpectedVersion{2}});
   });
-  expect_everyone_woken_by("guard", [&] { outcome(*theirs, GuardRecord{.key = key, .fence = token(3)}); });
+  expect_everyone_woken_by("guard", [&] { outcome(*theirs, BindRecord{.key = key, .fence = token(3)}); });
   expect_everyone_woken_by("fenced put", [&] {
     outcome(*mine, PutRecord{.key = key, .data = record_data("{}"), .fence = token(4)});
   });
@@ -312,7 +313,7 @@ TEST_P(StorageFork, OperationsInTheChildFailAtOnceAndSayWhy) {
            fails(call(*mine, CreateRecord{.key = key, .data = record_data("{}")})) &&
            fails(call(*mine, PutRecord{.key = key, .data = record_data("{}")})) &&
            fails(call(*mine, RemoveRecord{.key = key})) &&
-           fails(call(*mine, GuardRecord{.key = key, .fence = token(1)})) &&
+           fails(call(*mine, BindRecord{.key = key, .fence = token(1)})) &&
            fails(call(*mine, RebindRecord{.key = key})) && fails(call(*mine, ListRecords{.prefix = "o:"})) &&
            fails(call(*mine, CleanupRecords{}));
   }));

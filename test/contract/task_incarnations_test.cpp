@@ -24,7 +24,7 @@ TEST_P(TaskIncarnations, ANamedOneIsMeantAndNoOtherThatHasItsId) {
   const auto id = first.id;
   auto meant = store.with_incarnation(first.incarnation);
   EXPECT_EQ(meant.set_variables("alice", id, json(R"({"x":1})")).version, 2U);
-  EXPECT_EQ(meant.bind("alice", id, token(7)).guarded_by, token(7));
+  EXPECT_EQ(meant.bind("alice", id, token(7)).bound_to, token(7));
   replace(store, id);
   auto fenced = meant.with_fence(token(9));
   EXPECT_EQ(code_of([&] { (void)meant.get("alice", id); }), ErrorCode::NotFound);
@@ -39,7 +39,7 @@ TEST_P(TaskIncarnations, ANamedOneIsMeantAndNoOtherThatHasItsId) {
   const auto successor = store.get("alice", id);
   EXPECT_EQ(successor.version, 1U);
   EXPECT_EQ(successor.status, TaskStatus::working);
-  EXPECT_FALSE(successor.guarded_by);
+  EXPECT_FALSE(successor.bound_to);
 }
 
 TEST_P(TaskIncarnations, AWorkerLearnsThatItsTaskIsGone) {

@@ -60,7 +60,7 @@ TEST_P(TasksOn, AreCreatedAndFoundAgain) {
   EXPECT_EQ(made.version, 1U);
   const auto found = store.get("alice", made.id);
   EXPECT_EQ(found.record.str(), made.record.str());
-  EXPECT_EQ(found.expires_at_ms, found.created_at_ms + 60'000);
+  EXPECT_EQ(found.expires_at, found.created_at + 60s);
   EXPECT_EQ(found.poll_interval, 500ms);
   EXPECT_EQ(found.variables.str(), R"({"n":1})");
 }
@@ -182,7 +182,7 @@ TEST_P(TasksOn, AShortTtlIsKeptToTheMillisecond) {
       return error.code() == ErrorCode::NotFound;
     }
   }));
-  EXPECT_GE(store.storage().now_ms() + 50, *task.expires_at_ms);
+  EXPECT_GE(now_ms(store.storage()) + 50, to_ms(*task.expires_at));
 }
 
 TEST_P(TasksOn, TheSameRequestGivesTheSameTask) {
@@ -238,8 +238,8 @@ TEST_P(TasksOn, AreListedNewestFirstPageByPage) {
   do {
     const auto page = store.list("alice", {.cursor = cursor, .limit = 10});
     for (const auto& task : page.tasks) {
-      EXPECT_LE(task.created_at_ms, last);
-      last = task.created_at_ms;
+      EXPECT_LE(to_ms(task.created_at), last);
+      last = to_ms(task.created_at);
       EXPECT_TRUE(seen.insert(task.id).second) << "listed twice";
     }
     // What is removed, the place where the page ended included, and what is added, disturbs nothing.
@@ -306,14 +306,14 @@ TEST_P(TasksOn, AFencedWriteShutsOutTheOlderOne) {
     FAIL() << "a late write got through";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::StaleFence);
-    const auto& old_fence = old_writer.fence()->fence.to_string();
+    const auto& old_fence = old_writer.token()->fence.to_string();
     EXPECT_NE(error.message().find(old_fence), std::string::npos) << error.message();
     EXPECT_NE(error.message().find(second.fence().to_string()), std::string::npos) << error.message();
   }
   const auto task = store.get("alice", id);
   EXPECT_EQ(task.variables.str(), R"({"by":"second"})");
-  EXPECT_EQ(task.guarded_by->fence, second.fence());
-  EXPECT_EQ(task.guarded_by->lock_key, "job");
+  EXPECT_EQ(task.bound_to->fence, second.fence());
+  EXPECT_EQ(task.bound_to->lock_key, "job");
   EXPECT_EQ(code_of([&] { (void)old_writer.remove("alice", id); }), ErrorCode::StaleFence);
   EXPECT_EQ(store.cancel("alice", id).status, TaskStatus::cancelled) << "whoever asked may call it off";
 }
@@ -341,9 +341,9 @@ TEST_P(TasksOn, AfterTheLossOfAnAuthorityItsTasksCanBeClaimedAgain) {
   (void)store.bind("alice", id, guard);
   EXPECT_EQ(code_of([&] { (void)store.claim("alice", id); }), ErrorCode::WrongLock);
   guard.authority = holdfast->locks().authority(), guard.fence = *Fence::of(1);
-  EXPECT_EQ(store.rebind_from("lost", "alice", id, guard).guarded_by, guard);
+  EXPECT_EQ(store.rebind_from("lost", "alice", id, guard).bound_to, guard);
   const auto claim = store.claim("alice", id);
-  EXPECT_EQ(store.rebind_from("lost", "alice", id, {}).guarded_by, claim.fence());
+  EXPECT_EQ(store.rebind_from("lost", "alice", id, {}).bound_to, claim.token());
 }
 
 TEST_P(TasksOn, AStoreMayWantAFenceWithEveryChange) {
@@ -363,7 +363,7 @@ TEST_P(TasksOn, AClaimGuardsTheTaskFromItsFirstMoment) {
   auto first = store.claim("alice", id, brief);
   // Its lease runs out, and nobody told it yet.
   auto second = store.claim("alice", id, {.wait = 10s});
-  EXPECT_GT(second.fence().fence, first.fence().fence);
+  EXPECT_GT(second.token().fence, first.token().fence);
   EXPECT_EQ(code_of([&] { (void)first.set_variables(json(R"({"late":true})")); }), ErrorCode::StaleFence)
       << "shut out by the claim, before the new one's first write";
   EXPECT_EQ(second.complete(json(R"({"by":"second"})"), "done").status, TaskStatus::completed);
@@ -384,7 +384,7 @@ TEST_P(TasksOn, AWorkersClaimIsNotOnTheTaskThatGotItsIdLater) {
   EXPECT_TRUE(claim.stopped().stop_requested());
   const auto successor = store.get("alice", id);
   EXPECT_EQ(successor.version, 1U);
-  EXPECT_FALSE(successor.guarded_by);
+  EXPECT_FALSE(successor.bound_to);
 }
 
 TEST_P(TasksOn, NothingIsWrittenThroughAClaimThatWasReleased) {

@@ -49,7 +49,7 @@ class Pipe {
     const auto task = tasks.create("alice", {.variables = json(R"({"by":"nobody"})")});
     auto claim = tasks.claim("alice", task.id, {.ttl = 500ms});
     to_parent.say(task.id);
-    to_parent.say(claim.fence().fence.to_string());
+    to_parent.say(claim.fence().to_string());
     (void)from_parent.hear();
     try {
       (void)claim.set_variables(json(R"({"by":"the late one"})"));
@@ -59,7 +59,7 @@ class Pipe {
     }
     // Without the rules of a claim in the way: the fence alone must do.
     try {
-      (void)tasks.with_fence(claim.fence()).complete_with_result("alice", task.id, json("\"late\""));
+      (void)tasks.with_fence(claim.token()).complete_with_result("alice", task.id, json("\"late\""));
       to_parent.say("written");
     } catch (const Error& error) {
       to_parent.say(error.what());
@@ -88,7 +88,7 @@ void tell_the_story(const std::string& url) {
   auto tasks = holdfast.tasks();
   auto claim = tasks.claim("alice", id, {.wait = 30s});  // the lease of the stopped one runs out
   (void)claim.set_variables(json(R"({"by":"the second"})"));
-  const auto second_fence = claim.fence().fence.to_string();
+  const auto second_fence = claim.fence().to_string();
   EXPECT_GT(second_fence, first_fence);
   EXPECT_EQ(claim.complete(json("\"by the second\"")).status, TaskStatus::completed);
 

@@ -148,7 +148,7 @@ awaitable<void> every_call_on_tasks(AsyncTasks on, AsyncLocks locks) {
       (co_await on.bind(
            "alice", id,
            {.authority = std::string(guard.authority()), .lock_key = text("lock"), .fence = guard.fence()}))
-          .guarded_by);
+          .bound_to);
   EXPECT_EQ((co_await on
                  .with_fence({.authority = std::string(guard.authority()),
                               .lock_key = text("lock"),
@@ -159,19 +159,19 @@ awaitable<void> every_call_on_tasks(AsyncTasks on, AsyncLocks locks) {
   EXPECT_EQ(
       (co_await on.rebind("alice", id,
                           {{.authority = text("elsewhere"), .lock_key = text("k"), .fence = *Fence::of(7)}}))
-          .guarded_by->lock_key,
+          .bound_to->lock_key,
       text("k"));
   EXPECT_EQ((co_await on.rebind(
                  "alice", id,
                  FencingTokenView{.authority = text("x"), .lock_key = text("y"), .fence = *Fence::of(7)}))
-                .guarded_by->lock_key,
+                .bound_to->lock_key,
             text("y"));
   EXPECT_EQ(
       (co_await on.rebind_from(text("x"), "alice", id,
                                {{.authority = text("to"), .lock_key = text("y"), .fence = *Fence::of(1)}}))
-          .guarded_by->authority,
+          .bound_to->authority,
       text("to"));
-  EXPECT_FALSE((co_await on.rebind("alice", id, {})).guarded_by);
+  EXPECT_FALSE((co_await on.rebind("alice", id, {})).bound_to);
   EXPECT_EQ((co_await on.complete_with_result("alice", id, object("result"), text("done"))).result,
             object("result"));
   EXPECT_EQ(co_await on.get_result("alice", std::string(id)), object("result"));
@@ -233,7 +233,7 @@ awaitable<void> every_call_on_registers(AsyncRegister on, AsyncLocks locks) {
             1U);
   EXPECT_EQ((co_await on.get())->text, text("value"));
   EXPECT_EQ(
-      (co_await on.guard(
+      (co_await on.bind(
            {.authority = std::string(guard.authority()), .lock_key = text("leader"), .fence = guard.fence()}))
           ->text,
       text("value"));
@@ -360,12 +360,12 @@ void call_tasks_later(AsyncTasks on, const std::string& owner) {
   const auto bound = with([&](const Texts& t) {
     return on.bind(owner, id, {.authority = t.owner, .lock_key = t.key, .fence = *Fence::of(7)}, token);
   });
-  EXPECT_EQ(bound.guarded_by->lock_key, text("key"));
+  EXPECT_EQ(bound.bound_to->lock_key, text("key"));
   const auto rebound = with([&](const Texts& t) {
     return on.rebind(owner, id, {{.authority = t.owner, .lock_key = t.method, .fence = *Fence::of(7)}},
                      token);
   });
-  EXPECT_EQ(rebound.guarded_by->lock_key, text("method"));
+  EXPECT_EQ(rebound.bound_to->lock_key, text("method"));
   const auto fenced = with([&](const Texts& t) {
     return on.with_fence({.authority = t.owner, .lock_key = t.method, .fence = *Fence::of(7)})
         .update_status(owner, id, TaskStatus::working, {}, token);
@@ -375,8 +375,8 @@ void call_tasks_later(AsyncTasks on, const std::string& owner) {
     return on.rebind_from(t.owner, owner, id,
                           {{.authority = t.key, .lock_key = t.method, .fence = *Fence::of(1)}}, token);
   });
-  EXPECT_EQ(moved.guarded_by->authority, text("key"));
-  EXPECT_FALSE(with([&](const Texts&) { return on.rebind(owner, id, {}, token); }).guarded_by);
+  EXPECT_EQ(moved.bound_to->authority, text("key"));
+  EXPECT_FALSE(with([&](const Texts&) { return on.rebind(owner, id, {}, token); }).bound_to);
   const auto ended =
       with([&](const Texts& t) { return on.complete_with_result(owner, id, t.json, t.message, token); });
   EXPECT_EQ(ended.result, object("name"));
@@ -442,7 +442,7 @@ void call_registers_later(AsyncRegister on) {
             }),
             1U);
   const auto raised = with([&](const Texts& t) {
-    return on.guard({.authority = t.owner, .lock_key = t.key, .fence = *Fence::of(7)}, token);
+    return on.bind({.authority = t.owner, .lock_key = t.key, .fence = *Fence::of(7)}, token);
   });
   EXPECT_EQ(raised->text, text("method"));
   EXPECT_TRUE(with([&](const Texts& t) {

@@ -193,7 +193,7 @@ TEST_F(AsioCancellation, ADetachThatIsStoppedLeavesTheGuardAsItWas) {
   run([](AsyncLocks& on, Gate& at) -> awaitable<void> {
     auto guard = co_await on.lock("k", {.auto_renew = false});
     at.close();
-    Call<std::optional<DetachedLock>> call;
+    Call<std::optional<Lease>> call;
     guard.detach(call.handler());
     call.signal.emit(cancellation_type::terminal);
     at.open();

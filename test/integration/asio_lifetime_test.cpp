@@ -86,7 +86,7 @@ TEST_F(AsioLifetime, AGuardThatNobodyReceivedIsReleasedWithoutWaiting) {
 TEST_F(AsioLifetime, ALockWithoutAGuardThatNobodyReceivedIsReleased) {
   Gate gate;
   Locks gated(std::make_shared<HookedBackend>(memory, gate.hook(), HookedBackend::Options{.deaf = true}));
-  const auto unexpected = [](const std::exception_ptr&, const DetachedLock&) {
+  const auto unexpected = [](const std::exception_ptr&, const Lease&) {
     ADD_FAILURE() << "the context never ran";
   };
   {
@@ -100,9 +100,8 @@ TEST_F(AsioLifetime, ALockWithoutAGuardThatNobodyReceivedIsReleased) {
   gate.open();
   EXPECT_TRUE(is_free("posted"));
   EXPECT_TRUE(is_free("answered later"));
-  locks.acquire("received", {}, [](const std::exception_ptr&, const DetachedLock& lock) {
-    EXPECT_EQ(lock.key.str(), "received");
-  });
+  locks.acquire("received", {},
+                [](const std::exception_ptr&, const Lease& lock) { EXPECT_EQ(lock.key, "received"); });
   context.run();
   EXPECT_TRUE(blocking.is_locked("received"));
 }

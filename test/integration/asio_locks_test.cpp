@@ -25,7 +25,7 @@ class AsioLocks : public AsioFixture {};
 /// Every operation once, with something there for it to find. `use(operation, check)` calls
 /// `operation(token)` with a token of its kind, and `check` with what came of it.
 template <class Use>
-void use_everything(AsyncLocks& on, Locks& blocking, const Use& use) {
+void use_everything(AsyncLocks& on, const Locks& blocking, const Use& use) {
   const auto held = blocking.acquire("held");
   const std::string id(held.id.str());
   use([&](auto token) { return on.lock("lock", {.ttl = 20s}, std::move(token)); },
@@ -33,9 +33,9 @@ void use_everything(AsyncLocks& on, Locks& blocking, const Use& use) {
   use([&](auto token) { return on.try_lock("try", {}, std::move(token)); },
       [](const std::optional<AsyncGuard>& guard) { EXPECT_EQ(guard.value().key(), "try"); });
   use([&](auto token) { return on.acquire("acquire", {.ttl = 20s}, std::move(token)); },
-      [](const DetachedLock& lock) { EXPECT_EQ(lock.key.str(), "acquire"); });
+      [](const Lease& lock) { EXPECT_EQ(lock.key, "acquire"); });
   use([&](auto token) { return on.extend(id, 40s, std::move(token)); },
-      [&](std::optional<std::int64_t> expiry) { EXPECT_GT(expiry, held.expires_at_ms); });
+      [&](std::optional<WallTime> expiry) { EXPECT_GT(expiry, held.expires_at); });
   use([&](auto token) { return on.is_locked("held", std::move(token)); }, [](bool is) { EXPECT_TRUE(is); });
   use([&](auto token) { return on.get_by_key("held", std::move(token)); },
       [&](const std::optional<LockInfo>& info) { EXPECT_EQ(info.value().fence, held.fence); });
@@ -44,7 +44,7 @@ void use_everything(AsyncLocks& on, Locks& blocking, const Use& use) {
   use([&](auto token) { return on.get_by_key_raw("held", std::move(token)); },
       [&](const std::optional<LockRecord>& record) { EXPECT_EQ(record.value().id, held.id); });
   use([&](auto token) { return on.get_by_id_raw(id, std::move(token)); },
-      [&](const std::optional<LockRecord>& record) { EXPECT_EQ(record.value().key, held.key); });
+      [&](const std::optional<LockRecord>& record) { EXPECT_EQ(record.value().key.str(), held.key); });
   use([&](auto token) { return on.owns("held", id, std::move(token)); }, [](bool is) { EXPECT_TRUE(is); });
   use([&](auto token) { return on.list_raw({}, std::move(token)); },
       [](const LockPage& page) { EXPECT_FALSE(page.locks.empty()); });
@@ -62,7 +62,7 @@ void use_everything(AsyncLocks& on, Locks& blocking, const Use& use) {
   use([&](auto token) { return guard.release(std::move(token)); }, [](bool was) { EXPECT_TRUE(was); });
   AsyncGuard detached(executor, blocking.lock("detach"));
   use([&](auto token) { return detached.detach(std::move(token)); },
-      [](const std::optional<DetachedLock>& lock) { EXPECT_EQ(lock.value().key.str(), "detach"); });
+      [](const std::optional<Lease>& lock) { EXPECT_EQ(lock.value().key, "detach"); });
   AsyncGuard lost(executor, blocking.lock("lost", {.ttl = 20ms, .auto_renew = false}));
   use([&](auto token) { return lost.wait_lost(std::move(token)); },
       [](LossReason reason) { EXPECT_EQ(reason, LossReason::unproven); });
@@ -145,7 +145,7 @@ TEST_F(AsioLocks, AnErrorIsThrownInTheCoroutine) {
       code = error.code();
     }
     EXPECT_EQ(code, ErrorCode::InvalidArgument);
-    std::optional<DetachedLock> acquired;
+    std::optional<Lease> acquired;
     try {
       acquired = co_await on.acquire("k", {.ttl = 0ms});
     } catch (const Error& error) {
@@ -162,7 +162,7 @@ TEST_F(AsioLocks, AnErrorComesWithAnEmptyValue) {
     EXPECT_FALSE(guard);
     ++called;
   });
-  locks.acquire("", {}, [&](const std::exception_ptr& error, const DetachedLock&) {
+  locks.acquire("", {}, [&](const std::exception_ptr& error, const Lease&) {
     EXPECT_EQ(code_of(error), ErrorCode::InvalidArgument);
     ++called;
   });

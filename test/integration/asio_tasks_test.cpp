@@ -111,7 +111,7 @@ TEST_P(AsioTasks, ACoroutineKeepsARegister) {
     const FencingToken fence{.authority = guard.authority(), .lock_key = guard.key(), .fence = guard.fence()};
     EXPECT_FALSE(co_await state.get());
     EXPECT_EQ(co_await state.put("one", fence), 1U);
-    EXPECT_EQ((co_await state.guard(fence))->text, "one");
+    EXPECT_EQ((co_await state.bind(fence))->text, "one");
     EXPECT_TRUE(co_await state.rebind(fence));
     EXPECT_EQ((co_await state.get())->written_by.fence, fence.fence);
   }(AsyncLocks(asio.executor(), holdfast->locks()), AsyncRegister(asio.executor(),

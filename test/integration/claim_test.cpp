@@ -34,7 +34,7 @@ TEST_F(ClaimInSteps, TakesTheTaskThatItReadAndNoOtherThatGotItsIdMeanwhile) {
   ASSERT_TRUE(answer);
   ASSERT_FALSE(*answer) << "it claimed the successor";
   EXPECT_EQ(answer->error().code(), ErrorCode::NotFound);
-  EXPECT_FALSE(tasks.get("alice", id).guarded_by);
+  EXPECT_FALSE(tasks.get("alice", id).bound_to);
   EXPECT_FALSE(locks.is_locked(Tasks::lock_key("alice", id))) << "the lock was released";
 }
 

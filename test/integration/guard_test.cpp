@@ -27,7 +27,7 @@ TEST_P(GuardTest, HoldsTheLockForItsScope) {
     ASSERT_TRUE(record);
     EXPECT_EQ(record->id, guard.id());
     EXPECT_EQ(record->fence, guard.fence());
-    EXPECT_EQ(record->expires_at_ms, guard.expires_at_ms());
+    EXPECT_EQ(record->expires_at, guard.expires_at());
   }
   EXPECT_TRUE(freed_by_destructor("k"));
 }

@@ -266,7 +266,7 @@ TEST(LastUser, DoesNotWaitForWhatSomebodyElseStillHas) {
     released = hf.locks().lock("released");
     released.release({}, [](const Result<bool>&) {});
     detached = hf.locks().lock("detached");
-    detached.detach({}, [](const Result<std::optional<DetachedLock>>&) {});
+    detached.detach({}, [](const Result<std::optional<Lease>>&) {});
     held = hf.locks().lock("held");
     auto tasks = hf.tasks();
     claim = tasks.claim("me", tasks.create("me").id);

@@ -10,14 +10,14 @@ namespace {
 
 class MemoryStorage : public testing::Test {
  protected:
-  static std::int64_t read(void* self) { return static_cast<MemoryStorage*>(self)->ms; }
+  static WallTime read(void* self) { return from_ms(static_cast<MemoryStorage*>(self)->ms); }
   std::atomic<std::int64_t> ms{1'700'000'000'000};
   std::shared_ptr<StorageBackend> store = make_memory_storage_backend({.clock = read, .clock_context = this});
 };
 
 TEST_F(MemoryStorage, ExpiredRecordsOfOwnersNobodyAsksForDoNotPileUp) {
   for (int round = 0; round < 20; ++round) {
-    const auto data = record_data(record_text({.expires_at_ms = ms + 10}));
+    const auto data = record_data(record_text({.expires_at = ms + 10}));
     for (int i = 0; i < 1000; ++i) {
       const auto key = record_key("owner" + std::to_string(round * 1000 + i) + ":task");
       outcome(*store, CreateRecord{.key = key, .data = data});
@@ -28,11 +28,11 @@ TEST_F(MemoryStorage, ExpiredRecordsOfOwnersNobodyAsksForDoNotPileUp) {
 }
 
 TEST_F(MemoryStorage, ACleanupFindsWhatALaterWriteGaveAnEarlierOrLaterEnd) {
-  create(*store, "owner:sooner", record_text({.expires_at_ms = ms + 1000}));
-  create(*store, "owner:later", record_text({.expires_at_ms = ms + 10}));
-  create(*store, "owner:never", record_text({.expires_at_ms = ms + 10}));
-  put(*store, "owner:sooner", record_text({.expires_at_ms = ms + 10}));
-  put(*store, "owner:later", record_text({.expires_at_ms = ms + 1000}));
+  create(*store, "owner:sooner", record_text({.expires_at = ms + 1000}));
+  create(*store, "owner:later", record_text({.expires_at = ms + 10}));
+  create(*store, "owner:never", record_text({.expires_at = ms + 10}));
+  put(*store, "owner:sooner", record_text({.expires_at = ms + 10}));
+  put(*store, "owner:later", record_text({.expires_at = ms + 1000}));
   put(*store, "owner:never");
   ms += 10;
   EXPECT_EQ(outcome(*store, CleanupRecords{}), 1U);

@@ -13,7 +13,7 @@ namespace {
 
 struct HandClock {
   std::atomic<std::int64_t> ms{1'000'000};
-  static std::int64_t read(void* self) { return static_cast<HandClock*>(self)->ms; }
+  static WallTime read(void* self) { return from_ms(static_cast<HandClock*>(self)->ms); }
 };
 
 TEST(Memory, TheClockDecidesToTheMillisecond) {
@@ -22,7 +22,7 @@ TEST(Memory, TheClockDecidesToTheMillisecond) {
   const auto first = LockId::generate(), second = LockId::generate();
   const auto granted = acquire(*engine, first, "k", 100ms);
   ASSERT_TRUE(granted);
-  EXPECT_EQ(granted->expires_at_ms, 1'000'100);
+  EXPECT_EQ(to_ms(granted->expires_at), 1'000'100);
   clock.ms += 99;
   EXPECT_FALSE(acquire(*engine, second, "k"));
   EXPECT_TRUE(is_locked(*engine, "k"));

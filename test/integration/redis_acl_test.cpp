@@ -144,7 +144,7 @@ void RedisAclTest::use_tasks(const RedisOptions& user) {
     return server->raw().integer({"EXISTS", user.task_prefix + ":tasks:alice:" + short_lived.id}) == 0;
   }));
   // So that the next one is listed before the task: in one millisecond the order is that of the names.
-  EXPECT_TRUE(eventually([&, now = storage->now_ms()] { return storage->now_ms() > now; }));
+  EXPECT_TRUE(eventually([&, now = now_ms(*storage)] { return now_ms(*storage) > now; }));
   (void)tasks.create("alice");  // the quota is swept
   EXPECT_EQ(tasks.get("alice", task.id).id, task.id);
   tasks.set_variables("alice", task.id, Json::parse(R"({"a":1})").value_or_throw());
@@ -171,7 +171,7 @@ void RedisAclTest::use_tasks(const RedisOptions& user) {
   FencedRegister value(storage, "v");
   value.put("1", token);
   value.put("2", token);
-  EXPECT_TRUE(value.guard(token));
+  EXPECT_TRUE(value.bind(token));
   EXPECT_TRUE(value.rebind(token));
   EXPECT_EQ(value.get()->text, "2");
   EXPECT_EQ(tasks.cleanup_expired(), 0U);

@@ -50,9 +50,9 @@ TEST_F(RedisClaims, LeaveNoCounterForEver) {
   for (int i = 0; i < 3; ++i) {
     const auto task = tasks->create("alice");
     tasks->claim("alice", task.id).complete(Json::parse("1").value_or_throw());
-    EXPECT_EQ(counter_ends_at(task.id), *task.expires_at_ms + day_ms);
+    EXPECT_EQ(counter_ends_at(task.id), to_ms(*task.expires_at) + day_ms);
     EXPECT_TRUE(tasks->remove("alice", task.id));
-    EXPECT_EQ(counter_ends_at(task.id), *task.expires_at_ms + day_ms);
+    EXPECT_EQ(counter_ends_at(task.id), to_ms(*task.expires_at) + day_ms);
   }
 }
 
@@ -86,9 +86,9 @@ TEST_F(RedisClaims, GiveARecordOfOtherSoftwareAnIncarnation) {
 TEST_F(RedisClaims, ARepeatedGuardKnowsTheIncarnationThatItGave) {
   write_by_hand("theirs", "a");
   const auto layout = redis::StorageLayout::make("t", 0).value_or_throw();
-  const GuardRecord request{.key = record_key("alice:theirs"),
-                            .fence = token(3),
-                            .incarnation = tasks->get("alice", "theirs").incarnation};
+  const BindRecord request{.key = record_key("alice:theirs"),
+                           .fence = token(3),
+                           .incarnation = tasks->get("alice", "theirs").incarnation};
   const auto ask = [&](const std::string& id) {
     const auto command = redis::guard_command(layout, request, id, redis::By::text);
     return redis::guard_outcome(*locks->ask(command), request).value_or_throw();
@@ -97,7 +97,7 @@ TEST_F(RedisClaims, ARepeatedGuardKnowsTheIncarnationThatItGave) {
     const auto answer = ask("mine");
     ASSERT_TRUE(std::holds_alternative<StoredRecord>(answer)) << copy;
     EXPECT_EQ(std::get<StoredRecord>(answer).incarnation, "mine");
-    EXPECT_EQ(std::get<StoredRecord>(answer).guarded_by, token(3));
+    EXPECT_EQ(std::get<StoredRecord>(answer).bound_to, token(3));
   }
   EXPECT_TRUE(std::holds_alternative<NoRecord>(ask("another's")));
 }

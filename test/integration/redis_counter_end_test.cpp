@@ -39,7 +39,7 @@ TEST_F(RedisCounterEnd, APlainGrantNeitherSetsNorRemovesIt) {
   EXPECT_EQ(grant(), 1);
   EXPECT_EQ(ends_at(), -1) << "for ever";
   const auto until = locks->raw.now_ms() + 10 * day_ms;
-  const auto fence = grant(CounterLifetime{.until_ms = until});
+  const auto fence = grant(CounterLifetime{.until = from_ms(until)});
   const auto end = ends_at();
   EXPECT_GT(end, until);
   EXPECT_EQ(grant(), fence + 1);
@@ -49,17 +49,17 @@ TEST_F(RedisCounterEnd, APlainGrantNeitherSetsNorRemovesIt) {
 TEST_F(RedisCounterEnd, ComesADayAfterWhatTheLockBelongsToAndAfterTheLease) {
   const auto now = locks->raw.now_ms() + 1000;
   locks->freeze(now);
-  grant(CounterLifetime{.until_ms = now + 3'600'000});
+  grant(CounterLifetime{.until = from_ms(now + 3'600'000)});
   EXPECT_EQ(ends_at(), now + 3'600'000 + day_ms);
-  grant(CounterLifetime{.until_ms = now + 7'200'000});
+  grant(CounterLifetime{.until = from_ms(now + 7'200'000)});
   EXPECT_EQ(ends_at(), now + 7'200'000 + day_ms) << "each grant sets it anew";
-  grant(CounterLifetime{.until_ms = now + 3'600'000}, std::chrono::hours(48));
+  grant(CounterLifetime{.until = from_ms(now + 3'600'000)}, std::chrono::hours(48));
   EXPECT_EQ(ends_at(), now + 3 * day_ms) << "a lease may be longer than the task";
-  grant(CounterLifetime{.until_ms = now - 5 * day_ms}, 60s);
+  grant(CounterLifetime{.until = from_ms(now - 5 * day_ms)}, 60s);
   EXPECT_EQ(ends_at(), now + 60'000 + day_ms);
   grant(CounterLifetime{});
   EXPECT_EQ(ends_at(), -1) << "a task that does not end";
-  grant(CounterLifetime{.until_ms = now + 3'600'000});
+  grant(CounterLifetime{.until = from_ms(now + 3'600'000)});
   EXPECT_EQ(ends_at(), now + 3'600'000 + day_ms);
 }
 
@@ -73,7 +73,7 @@ TEST_F(RedisCounterEnd, AfterItTheCounterGoesOnAboveAllItEverGranted) {
     locks->freeze(now);
     if (start > 0) set_counter(start);
     for (int i = 0; i < 5; ++i) {
-      const auto fence = grant(CounterLifetime{.until_ms = now + 1000});
+      const auto fence = grant(CounterLifetime{.until = from_ms(now + 1000)});
       EXPECT_GT(fence, highest) << start;
       highest = fence;
     }
@@ -88,16 +88,16 @@ TEST_F(RedisCounterEnd, AfterItTheCounterGoesOnAboveAllItEverGranted) {
 
 TEST_F(RedisCounterEnd, ACounterThatOtherSoftwareBeganAgainIsBroughtForward) {
   const auto before = locks->raw.now_ms();
-  const auto first = grant(CounterLifetime{.until_ms = before});
+  const auto first = grant(CounterLifetime{.until = from_ms(before)});
   EXPECT_GE(first, before / 1000 - epoch_s) << "from the clock";
   locks->raw.integer({"DEL", "p:fence:p:k"});
   EXPECT_EQ(grant(), 1) << "as SyncGuard and earlier builds count";
   locks->freeze(locks->raw.now_ms() + 2000);
-  EXPECT_GT(grant(CounterLifetime{.until_ms = locks->raw.now_ms()}), first);
+  EXPECT_GT(grant(CounterLifetime{.until = from_ms(locks->raw.now_ms())}), first);
 }
 
 TEST_F(RedisCounterEnd, ACounterThatGrantsNothingIsNotMended) {
-  const CounterLifetime some{.until_ms = locks->raw.now_ms() + day_ms};
+  const CounterLifetime some{.until = from_ms(locks->raw.now_ms() + day_ms)};
   for (const std::int64_t bad : {std::int64_t{-5}, static_cast<std::int64_t>(Fence::max_issued)}) {
     set_counter(bad);
     EXPECT_EQ(locks->try_acquire(LockId::generate(), "k", 60s, some).error().code(), ErrorCode::Internal);

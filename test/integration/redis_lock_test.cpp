@@ -40,9 +40,9 @@ class RedisLock : public testing::Test {
     auto raw = server->raw();
     const auto name = "syncguard:" + user_key;
     auto record = raw.text({"GET", name});
-    const auto expires_at_ms = lookup(*direct, user_key)->expires_at_ms;
-    const auto expiry = std::to_string(expires_at_ms);
-    record.replace(record.find(expiry), expiry.size(), std::to_string(expires_at_ms - 63'000));
+    const auto expires_at = to_ms(lookup(*direct, user_key)->expires_at);
+    const auto expiry = std::to_string(expires_at);
+    record.replace(record.find(expiry), expiry.size(), std::to_string(expires_at - 63'000));
     raw.text({"SET", name, record});
   }
   static std::string index_of(const LockId& of) { return "syncguard:id:" + std::string(of.str()); }
@@ -111,7 +111,7 @@ TEST_F(RedisLock, AnExtendWhoseAnswerIsLostIsAskedAgain) {
   proxy->cut_after(Way::to_client, 1);
   const auto outcome = extend(*proxied, id, "k", 90s);
   ASSERT_TRUE(std::holds_alternative<Extended>(outcome));
-  EXPECT_EQ(lookup(*direct, "k")->expires_at_ms, std::get<Extended>(outcome).expires_at_ms);
+  EXPECT_EQ(lookup(*direct, "k")->expires_at, std::get<Extended>(outcome).expires_at);
 }
 
 TEST_F(RedisLock, AnUnansweredRenewalIsRepeatedOnANewConnection) {
@@ -121,12 +121,12 @@ TEST_F(RedisLock, AnUnansweredRenewalIsRepeatedOnANewConnection) {
   Locks locks(make_redis_lock_backend(options).value_or_throw());  // command_timeout: 5 s
   auto guard = locks.lock("k", {.ttl = 3s});
   const auto before = proxy->accepted();
-  const auto expiry = guard.expires_at_ms();
+  const auto expiry = guard.expires_at();
   proxy->swallow(Way::to_client);
   // A third of the ttl passes, then a sixth of it, and it connects anew: long before 5 s.
   while (proxy->accepted() == before) std::this_thread::sleep_for(1ms);
   proxy->forward();
-  EXPECT_TRUE(eventually([&] { return guard.expires_at_ms() > expiry; })) << "answered on the new connection";
+  EXPECT_TRUE(eventually([&] { return guard.expires_at() > expiry; })) << "answered on the new connection";
   EXPECT_TRUE(guard.still_held());
   EXPECT_TRUE(guard.release());
 }
@@ -264,10 +264,10 @@ TEST_F(RedisLock, AGuardWhoseRecordIsThereOutlivesTheAuthorityItWasGrantedBy) {
   Locks locks(direct);
   auto guard = locks.lock("k", {.ttl = 1h});
   server->raw().text({"DEL", "syncguard:fence:syncguard:"});  // evicted, say
-  const auto expiry = guard.expires_at_ms();
+  const auto expiry = guard.expires_at();
   std::this_thread::sleep_for(2ms);  // a renewal in the millisecond of the grant would not show
   const auto other = locks.lock("other", {.ttl = 1h});
-  EXPECT_TRUE(eventually([&] { return guard.expires_at_ms() > expiry; })) << "it was renewed at once";
+  EXPECT_TRUE(eventually([&] { return guard.expires_at() > expiry; })) << "it was renewed at once";
   EXPECT_TRUE(guard.still_held());
   EXPECT_NE(guard.authority(), other.authority());
   EXPECT_TRUE(guard.release());
@@ -278,12 +278,12 @@ TEST_F(RedisLock, AGuardThatIsNotRenewedKeepsItsLeaseWhenTheAuthorityChanges) {
   const auto kept = locks.lock("kept by hand", {.ttl = 1h, .auto_renew = false});
   const auto renewed = locks.lock("renewed", {.ttl = 1h});
   server->raw().text({"DEL", "syncguard:fence:syncguard:"});
-  const auto expiry = kept.expires_at_ms(), renewed_from = renewed.expires_at_ms();
+  const auto expiry = kept.expires_at(), renewed_from = renewed.expires_at();
   std::this_thread::sleep_for(2ms);
   const auto other = locks.lock("other", {.ttl = 1h});
-  EXPECT_TRUE(eventually([&] { return renewed.expires_at_ms() > renewed_from; }));
-  EXPECT_EQ(kept.expires_at_ms(), expiry);
-  EXPECT_EQ(lookup(*direct, "kept by hand")->expires_at_ms, expiry);
+  EXPECT_TRUE(eventually([&] { return renewed.expires_at() > renewed_from; }));
+  EXPECT_EQ(kept.expires_at(), expiry);
+  EXPECT_EQ(lookup(*direct, "kept by hand")->expires_at, expiry);
   EXPECT_TRUE(kept.still_held());
 }
 
@@ -314,7 +314,7 @@ TEST_F(RedisLock, OnAServerWithoutRoomALockIsKept) {
   server->raw().text({"CONFIG", "SET", "maxmemory", "1"});
   EXPECT_THROW((void)locks.try_lock("another"), Error);
   EXPECT_TRUE(guard.extend(60s)) << "for longer";
-  EXPECT_GT(lookup(*direct, "k")->expires_at_ms, guard.expires_at_ms() - 1000);
+  EXPECT_GT(to_ms(lookup(*direct, "k")->expires_at), to_ms(guard.expires_at()) - 1000);
   EXPECT_TRUE(guard.extend(20s)) << "and for less";
   EXPECT_TRUE(guard.release());
   server->raw().text({"CONFIG", "SET", "maxmemory", "0"});
@@ -326,7 +326,7 @@ TEST_F(RedisLock, AnExtendForLessThatTheServerRefusedTheSecondTimeMayHaveBeenCar
   ASSERT_TRUE(guard.extend(30s));  // the server knows the script
   proxy->swallow(Way::to_client);
   auto extending = std::async(std::launch::async, [&] { return guard.extend(1s); });
-  ASSERT_TRUE(eventually([&] { return lookup(*direct, "k")->expires_at_ms < guard.expires_at_ms(); }));
+  ASSERT_TRUE(eventually([&] { return lookup(*direct, "k")->expires_at < guard.expires_at(); }));
   server->raw().text({"CONFIG", "SET", "min-replicas-to-write", "1"});
   proxy->cut();
   proxy->forward();

@@ -34,21 +34,21 @@ class RedisRecords : public testing::Test {
   bool exists(const std::string& name) { return locks->raw.integer({"EXISTS", name}) == 1; }
   std::string get(const std::string& name) { return locks->raw.text({"GET", name}); }
 
-  ordered_json record(const LockId& owner, std::string_view name, std::int64_t expires_at_ms) const {
+  ordered_json record(const LockId& owner, std::string_view name, std::int64_t expires_at) const {
     return {{"lockId", owner.str()},
-            {"expiresAtMs", expires_at_ms},
+            {"expiresAtMs", expires_at},
             {"fence", "000000000000007"},
             {"acquiredAtMs", 1'700'000'000'000},
             {"key", name}};
   }
   /// A lock that has no expiry, as after PERSIST.
-  void put(const LockId& owner, std::string_view name, std::int64_t expires_at_ms) {
-    locks->raw.text({"SET", locks->lock_key(name), record(owner, name, expires_at_ms).dump()});
+  void put(const LockId& owner, std::string_view name, std::int64_t expires_at) {
+    locks->raw.text({"SET", locks->lock_key(name), record(owner, name, expires_at).dump()});
     locks->raw.text({"SET", locks->index_key(owner), locks->lock_key(name)});
   }
   /// The same in the form that SyncGuard's cjson gives it.
-  void put_foreign(const LockId& owner, std::string_view name, std::int64_t expires_at_ms) {
-    put(owner, name, expires_at_ms);
+  void put_foreign(const LockId& owner, std::string_view name, std::int64_t expires_at) {
+    put(owner, name, expires_at);
     locks->raw.text(
         {"EVAL", "return redis.call('SET', KEYS[1], cjson.encode(cjson.decode(redis.call('GET', KEYS[1]))))",
          "1", locks->lock_key(name)});
@@ -66,13 +66,11 @@ TEST_F(RedisRecords, ThePredicateIsTheSameInLuaAndInCpp) {
   locks->freeze(now);
   for (const std::int64_t past :
        {-minute, -1001L, -1000L, -999L, -1L, 0L, 1L, 998L, 999L, 1000L, 1001L, minute}) {
-    const auto expires_at_ms = now - past;
-    const bool live = core::is_live(expires_at_ms, now);
+    const auto expires_at = now - past;
+    const bool live = core::is_live(expires_at, now);
     for (const bool foreign : {false, true}) {
       SCOPED_TRACE(std::to_string(past) + (foreign ? " ms past, foreign" : " ms past"));
-      const auto restore = [&] {
-        foreign ? put_foreign(id, "k", expires_at_ms) : put(id, "k", expires_at_ms);
-      };
+      const auto restore = [&] { foreign ? put_foreign(id, "k", expires_at) : put(id, "k", expires_at); };
       restore();
       EXPECT_EQ(*locks->try_is_locked("k"), live);
       EXPECT_EQ(locks->try_lookup("k")->has_value(), live);
@@ -133,7 +131,7 @@ TEST_F(RedisRecords, AnExpiredLockCanBeTakenAgainByItsOwnId) {
   put(id, "k", now - minute);
   const auto granted = locks->acquire(id, "k");
   ASSERT_TRUE(granted);
-  EXPECT_GT(granted->expires_at_ms, now);
+  EXPECT_GT(to_ms(granted->expires_at), now);
   EXPECT_EQ(get(locks->index_key(id)), "p:k");
 }
 
@@ -287,17 +285,17 @@ TEST_F(RedisRecords, HostileKeysAreNothingButKeys) {
     const auto holder = LockId::generate();
     const auto granted = locks->acquire(holder, name);
     ASSERT_TRUE(granted);
-    EXPECT_EQ(locks->acquire(holder, name)->expires_at_ms, granted->expires_at_ms);
+    EXPECT_EQ(locks->acquire(holder, name)->expires_at, granted->expires_at);
     EXPECT_FALSE(locks->acquire(other, name));
     for (const auto& found : {*locks->try_lookup(name), *locks->try_lookup(holder)}) {
       ASSERT_TRUE(found);
       EXPECT_EQ(found->key.str(), name);
       EXPECT_EQ(found->id, holder);
       EXPECT_EQ(found->fence, granted->fence);
-      EXPECT_EQ(found->expires_at_ms, granted->expires_at_ms);
+      EXPECT_EQ(found->expires_at, granted->expires_at);
     }
     const auto extended = std::get<Extended>(*locks->try_extend(holder, name, 120s));
-    EXPECT_EQ((*locks->try_lookup(name))->expires_at_ms, extended.expires_at_ms);
+    EXPECT_EQ((*locks->try_lookup(name))->expires_at, extended.expires_at);
     EXPECT_EQ(locks->release(other, name), Absence::other_owner);
     EXPECT_FALSE(locks->release(holder));
     EXPECT_FALSE(*locks->try_is_locked(name));
@@ -329,14 +327,14 @@ TEST_F(RedisRecords, SomebodyElsesRecordIsReadWhateverTheOrderOfItsFields) {
     const auto again = locks->acquire(holder, name);
     ASSERT_TRUE(again);
     EXPECT_EQ(again->fence.value(), 7U);
-    EXPECT_EQ(again->expires_at_ms, now + minute);
+    EXPECT_EQ(to_ms(again->expires_at), now + minute);
     EXPECT_EQ((*locks->try_lookup(holder))->key.str(), name);
     const auto extended = std::get<Extended>(*locks->try_extend(holder, std::nullopt, 120s));
     const auto after = *locks->try_lookup(name);
     ASSERT_TRUE(after);
     EXPECT_EQ(after->key.str(), name);
-    EXPECT_EQ(after->expires_at_ms, extended.expires_at_ms);
-    EXPECT_EQ(after->acquired_at_ms, 1'700'000'000'000);
+    EXPECT_EQ(after->expires_at, extended.expires_at);
+    EXPECT_EQ(to_ms(after->acquired_at), 1'700'000'000'000);
     EXPECT_FALSE(locks->release(holder, name));
   } while (std::ranges::next_permutation(order).found);
   EXPECT_EQ(next, 120U);
@@ -373,15 +371,15 @@ TEST_F(RedisRecords, FieldsThatAreNotKnownSurviveAnExtend) {
     fields["note"] = {{"expiresAtMs", 1}, {"list", {1, "two", nullptr}}};
     locks->raw.text({"SET", "p:k", foreign ? json(fields).dump() : fields.dump()});
     const auto extended = std::get<Extended>(*locks->try_extend(id, "k"));
-    fields["expiresAtMs"] = extended.expires_at_ms;
+    fields["expiresAtMs"] = to_ms(extended.expires_at);
     EXPECT_EQ(json::parse(get("p:k")), json(fields));
   }
 }
 
 TEST_F(RedisRecords, AnExpiryOfAnyLengthIsUnderstood) {
-  for (const auto expires_at_ms : {1L, 999'999'999'999L, 10'000'000'000'000L, 99'999'999'999'999L}) {
-    put(id, "k", expires_at_ms);
-    EXPECT_EQ(*locks->try_is_locked("k"), expires_at_ms > now) << expires_at_ms;
+  for (const auto expires_at : {1L, 999'999'999'999L, 10'000'000'000'000L, 99'999'999'999'999L}) {
+    put(id, "k", expires_at);
+    EXPECT_EQ(*locks->try_is_locked("k"), expires_at > now) << expires_at;
   }
 }
 
@@ -448,7 +446,7 @@ TEST_F(OldRecords, AreExtendedByTheirIdWithoutHarmToTheirHolder) {
   EXPECT_EQ(locks->raw.text({"GET", locks->index_key(id)}), "old") << "by which SyncGuard 1.0 finds it";
   const auto record = found(id);
   ASSERT_TRUE(record);
-  EXPECT_EQ(record->expires_at_ms, std::get<Extended>(outcome).expires_at_ms);
+  EXPECT_EQ(record->expires_at, std::get<Extended>(outcome).expires_at);
   EXPECT_EQ(record->fence_digits, 19);
 }
 

@@ -171,7 +171,7 @@ TEST_F(RedisRelease, TheMarkOfABreakOutlivesTheLeaseAndSurvivesEveryReleaseAndLa
 
 TEST_F(RedisRelease, ABreakWhoseAnswerIsLostIsAskedAgainAndIsDone) {
   ASSERT_TRUE(acquire(*direct, id, "k"));
-  Locks& operators = *proxied;
+  const Locks& operators = *proxied;
   // Its lookup is answered, the answer to its release is cut off.
   const auto record = operators.get_by_key("k");
   ASSERT_TRUE(record);

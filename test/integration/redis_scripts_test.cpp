@@ -60,15 +60,15 @@ TEST_F(RedisScripts, AGrantIsStoredAsDocumented) {
   EXPECT_EQ(granted->fence.value(), 1U);
   const auto record = json::parse(get("p:k"));
   EXPECT_EQ(record, (json{{"lockId", id.str()},
-                          {"expiresAtMs", granted->expires_at_ms},
-                          {"acquiredAtMs", granted->expires_at_ms - 60'000},
+                          {"expiresAtMs", to_ms(granted->expires_at)},
+                          {"acquiredAtMs", to_ms(granted->expires_at) - 60'000},
                           {"key", "k"},
                           {"fence", "000000000000001"}}));
   EXPECT_EQ(get("p:id:" + std::string(id.str())), "p:k");
   EXPECT_EQ(get("p:fence:p:k"), "1");
   // Redis still shows a key in the very millisecond of its PXAT; the lock is gone when its own begins.
-  EXPECT_EQ(ends_at("p:k"), granted->expires_at_ms - 1);
-  EXPECT_EQ(ends_at("p:id:" + std::string(id.str())), granted->expires_at_ms - 1);
+  EXPECT_EQ(ends_at("p:k"), to_ms(granted->expires_at) - 1);
+  EXPECT_EQ(ends_at("p:id:" + std::string(id.str())), to_ms(granted->expires_at) - 1);
   EXPECT_EQ(ends_at("p:fence:p:k"), -1);
   EXPECT_EQ(get("p:fence:p:"), granted->authority);
   EXPECT_EQ(ends_at("p:fence:p:"), -1);
@@ -92,10 +92,10 @@ TEST_F(RedisScripts, TheSameIdIsAnsweredAsTheFirstTime) {
   const auto again = locks->acquire(id, "k", 30s);
   ASSERT_TRUE(first && again);
   EXPECT_EQ(again->fence, first->fence);
-  EXPECT_EQ(again->expires_at_ms, first->expires_at_ms);
+  EXPECT_EQ(again->expires_at, first->expires_at);
   EXPECT_EQ(again->authority, first->authority);
   EXPECT_EQ(get("p:k"), before);
-  EXPECT_EQ(ends_at("p:k"), first->expires_at_ms - 1);
+  EXPECT_EQ(ends_at("p:k"), to_ms(first->expires_at) - 1);
 }
 
 TEST_F(RedisScripts, ARecordInItsLastMillisecondIsRefusedForAMillisecondAndNotForASecond) {
@@ -260,10 +260,10 @@ TEST_F(RedisScripts, ExtendMovesTheEndOfBothKeysAndNothingElse) {
     for (const auto& by_key : {std::optional<std::string>("k"), std::optional<std::string>()}) {
       auto before = json::parse(get("p:k"));
       const auto outcome = locks->try_extend(id, by_key, length).value_or_throw();
-      const auto expires_at_ms = std::get<Extended>(outcome).expires_at_ms;
-      EXPECT_EQ(ends_at("p:k"), expires_at_ms - 1);
-      EXPECT_EQ(ends_at(locks->index_key(id)), expires_at_ms - 1);
-      before["expiresAtMs"] = expires_at_ms;
+      const auto expires_at = to_ms(std::get<Extended>(outcome).expires_at);
+      EXPECT_EQ(ends_at("p:k"), expires_at - 1);
+      EXPECT_EQ(ends_at(locks->index_key(id)), expires_at - 1);
+      before["expiresAtMs"] = expires_at;
       EXPECT_EQ(json::parse(get("p:k")), before);
     }
   }

@@ -60,7 +60,7 @@ class RedisStorageDocumented : public testing::Test {
     raw->text({"HSET", "pmcp:tasks:o:" + task, "version", version, "data", data});
     raw->text({"ZADD", "pmcp:idx:o", score, task});
   }
-  std::int64_t now_s() { return backend->now_ms() / 1000; }
+  std::int64_t now_s() { return now_ms(*backend) / 1000; }
 
   std::optional<RedisServer> server;
   std::optional<RawRedis> raw;
@@ -87,16 +87,16 @@ TEST_F(RedisStorageDocumented, OnTheSameInputsOurScriptsAnswerAndLeaveWhatTheDoc
   for (int step = 0; step < 600; ++step) {
     const std::string task = "t" + std::to_string(random.below(3));
     const auto key = record_key("o:" + task);
-    RecordParts parts{.created_at_ms = static_cast<std::int64_t>(random.below(2'000'000'000'000)),
+    RecordParts parts{.created_at = static_cast<std::int64_t>(random.below(2'000'000'000'000)),
                       .note = std::string(random.below(40), 'x') + "\"';{}\n"};
     std::string expires_at;
     if (random.below(2) == 0) {
       const auto seconds = now_s() + 1000 + static_cast<std::int64_t>(random.below(1000));
-      parts.expires_at_ms = seconds * 1000;
+      parts.expires_at = seconds * 1000;
       expires_at = std::to_string(seconds);
     }
     const auto data = record_data(record_text(parts));
-    const auto score = std::to_string(parts.created_at_ms);
+    const auto score = std::to_string(parts.created_at);
     const std::string their_hash = "theirs:tasks:o:" + task, their_index = "theirs:idx:o";
     const auto id = std::string(LockId::generate().str());
     redis::Reply theirs, ours;
@@ -157,14 +157,14 @@ TEST_F(RedisStorageDocumented, WhatAnotherWritesIsRead) {
   ASSERT_TRUE(plain);
   EXPECT_EQ(plain->data, "{\"a\":1}");
   EXPECT_EQ(plain->version, 7U);
-  EXPECT_FALSE(plain->guarded_by);
+  EXPECT_FALSE(plain->bound_to);
   EXPECT_EQ(plain->origin, "");
   EXPECT_NE(plain->incarnation, get(*backend, "o:ends")->incarnation);
   const auto page = outcome(*backend, ListRecords{.prefix = "o:"});
   ASSERT_EQ(page.records.size(), 2U);
   EXPECT_EQ(page.records[0].key.str(), "o:plain");
-  EXPECT_EQ(page.records[0].created_at_ms, 0);
-  EXPECT_EQ(page.records[1].created_at_ms, 1'700'000'000'000);
+  EXPECT_EQ(to_ms(page.records[0].created_at), 0);
+  EXPECT_EQ(to_ms(page.records[1].created_at), 1'700'000'000'000);
   EXPECT_EQ(page.records[1].record.data, "text");
 }
 
@@ -178,7 +178,7 @@ TEST_F(RedisStorageDocumented, ARecordPastItsExpiresAtIsAbsentThoughItIsThere) {
                                   .data = record_data("{}"),
                                   .expected = ExpectedVersion{.version = 3}})));
   EXPECT_TRUE(std::holds_alternative<NoRecord>(
-      outcome(*backend, GuardRecord{.key = record_key("o:late"), .fence = token(1)})));
+      outcome(*backend, BindRecord{.key = record_key("o:late"), .fence = token(1)})));
   EXPECT_FALSE(remove(*backend, "o:late"));
   write_by_hand("late", "3", "{}");
   raw->text({"HSET", "pmcp:tasks:o:late", "expires_at", std::to_string(now_s() - 1), "fence",
@@ -235,8 +235,8 @@ TEST_F(RedisStorageDocumented, ARecordThatAnotherDeletedAndCreatedAgainIsNotTheO
 }
 
 TEST_F(RedisStorageDocumented, WhatWeWriteSatisfiesTheDocumentedReader) {
-  const auto ends_ms = backend->now_ms() + 100'500;
-  const auto text = record_text({.created_at_ms = 1'700'000'000'123, .expires_at_ms = ends_ms, .note = "n"});
+  const auto ends_ms = now_ms(*backend) + 100'500;
+  const auto text = record_text({.created_at = 1'700'000'000'123, .expires_at = ends_ms, .note = "n"});
   outcome(*backend, CreateRecord{.key = record_key("o:a:b"),
                                  .data = record_data(text),
                                  .quota = 5,
@@ -294,7 +294,7 @@ TEST_F(RedisStorageDocumented, StoredDataThatIsNoRecordIsInternalAndLeftAlone) {
     expect_internal(
         call(*backend, PutRecord{.key = key, .data = data, .expected = ExpectedVersion{.version = 1}}),
         "put_if_version");
-    expect_internal(call(*backend, GuardRecord{.key = key, .fence = token(5)}), "guard");
+    expect_internal(call(*backend, BindRecord{.key = key, .fence = token(5)}), "guard");
     expect_internal(call(*backend, RemoveRecord{.key = key, .fence = token(5)}), "fenced remove");
     const auto page = call(*backend, ListRecords{.prefix = "o:"}).value_or_throw();
     EXPECT_TRUE(page.records.empty());

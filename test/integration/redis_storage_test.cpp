@@ -9,6 +9,7 @@
 #include <latch>
 #include <thread>
 
+#include "support/calls.hpp"
 #include "support/eventually.hpp"
 #include "support/redis_server.hpp"
 #include "support/storage_calls.hpp"
@@ -35,7 +36,7 @@ class RedisStorage : public testing::Test {
     outcome(*direct, PutRecord{.key = record_key("warm:t"),
                                .data = record_data("{}"),
                                .expected = ExpectedVersion{.version = 1}});
-    outcome(*direct, GuardRecord{.key = record_key("warm:t"), .fence = token(1)});
+    outcome(*direct, BindRecord{.key = record_key("warm:t"), .fence = token(1)});
     remove(*direct, "warm:t");
   }
   /// The next answer to `proxied` is lost with its connection, after the server has carried out what was
@@ -158,7 +159,7 @@ TEST_F(RedisStorageMeanwhile, ARepeatedFencedPutIsWrittenThoughTheFenceRoseSince
   create(*direct, "o:t");
   const auto answer =
       put_with({.key = record_key("o:t"), .data = record_data("\"mine\""), .fence = token(3)},
-               [&] { outcome(*direct, GuardRecord{.key = record_key("o:t"), .fence = token(4)}); });
+               [&] { outcome(*direct, BindRecord{.key = record_key("o:t"), .fence = token(4)}); });
   ASSERT_TRUE(answer);
   EXPECT_TRUE(std::holds_alternative<Written>(*answer)) << "it was, under its own fence";
 }
@@ -183,7 +184,7 @@ TEST_F(RedisStorage, ScriptsThatTheServerForgotAreTaughtAgain) {
     put(*direct, name);
     EXPECT_EQ(get(*direct, name)->version, 2U);
     EXPECT_EQ(tasks_of(*direct, "o").size(), static_cast<std::size_t>(round) + 1);
-    outcome(*direct, GuardRecord{.key = record_key(name), .fence = token(1)});
+    outcome(*direct, BindRecord{.key = record_key(name), .fence = token(1)});
     outcome(*direct, RebindRecord{.key = record_key(name)});
   }
   EXPECT_TRUE(remove(*direct, "o:0"));
@@ -248,8 +249,8 @@ TEST_F(RedisStorage, APageBehindThousandsOfDeadMembersIsFoundAndTheyAreGone) {
     dead.push_back("dead" + std::to_string(i));
   }
   raw.text(dead);
-  create(*direct, "o:live", record_text({.created_at_ms = 2}));
-  create(*direct, "o:first", record_text({.created_at_ms = 0}));
+  create(*direct, "o:live", record_text({.created_at = 2}));
+  create(*direct, "o:first", record_text({.created_at = 0}));
   EXPECT_EQ(tasks_of(*direct, "o", ListOrder::oldest_first, 1), (std::vector<std::string>{"first", "live"}));
   EXPECT_EQ(tasks_of(*direct, "o", ListOrder::newest_first, 1), (std::vector<std::string>{"live", "first"}));
   EXPECT_EQ(raw.integer({"ZCARD", "pmcp:idx:o"}), 2);
@@ -306,7 +307,7 @@ TEST_F(RedisStorage, EveryChangeIsAnnouncedOnAChannelThatNamesTheDatabase) {
   expect_message();
   put(*third, "o:t");
   expect_message();
-  outcome(*third, GuardRecord{.key = record_key("o:t"), .fence = token(1)});
+  outcome(*third, BindRecord{.key = record_key("o:t"), .fence = token(1)});
   expect_message();
   outcome(*third, RebindRecord{.key = record_key("o:t")});
   expect_message();
@@ -343,7 +344,7 @@ TEST_F(RedisStorage, AWatcherIsToldToLookAfterItsConnectionWasLost) {
 TEST_F(RedisStorage, TheServersClockIsKnown) {
   auto raw = server->raw();
   const auto before = raw.now_ms();
-  const auto seen = direct->now_ms();
+  const auto seen = now_ms(*direct);
   const auto after = raw.now_ms();
   // The estimate is as good as the round trip that made it.
   EXPECT_GE(seen, before - 2000);
@@ -354,7 +355,7 @@ TEST_F(RedisStorage, ARecordEndsAtItsMillisecondOnTheServersClock) {
   auto raw = server->raw();
   for (int round = 0; round < 5; ++round) {
     const auto ends = raw.now_ms() + 100 + 7 * round;
-    put(*direct, "o:t", record_text({.expires_at_ms = ends}));
+    put(*direct, "o:t", record_text({.expires_at = ends}));
     for (;;) {
       const auto before = raw.now_ms();
       const bool there = get(*direct, "o:t").has_value();

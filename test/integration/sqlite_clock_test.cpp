@@ -8,6 +8,7 @@
 #include "engine/sqlite/file_clock.hpp"
 #include "integration/sqlite_fixture.hpp"
 #include "support/in_child.hpp"
+#include "support/times.hpp"
 
 namespace holdfast::sqlite {
 namespace {
@@ -45,7 +46,7 @@ TEST_F(SqliteClock, ExtendShowsTheNewWallTime) {
   client.grant(id, "k", 30s);
   time.wall_ms += 3'600'000;
   EXPECT_TRUE(extended(client.extend(id, "k", 30s)));
-  EXPECT_EQ((*client.lookup("k"))->expires_at_ms, time.wall_ms + 30'000);
+  EXPECT_EQ(test::to_ms((*client.lookup("k"))->expires_at), time.wall_ms + 30'000);
 }
 
 TEST_F(SqliteClock, AfterARebootWhatIsLeftOfADurableLockIsLeft) {
@@ -56,7 +57,7 @@ TEST_F(SqliteClock, AfterARebootWhatIsLeftOfADurableLockIsLeft) {
   const auto record = *client.lookup("k");
   ASSERT_TRUE(record.has_value());
   EXPECT_EQ(record->fence, before.fence);
-  EXPECT_EQ(record->expires_at_ms, before.expires_at_ms);
+  EXPECT_EQ(record->expires_at, before.expires_at);
   time.pass(39'999ms);
   EXPECT_TRUE(*client.is_locked("k"));
   EXPECT_TRUE(extended(client.extend(id, {}, 1s)));
@@ -77,7 +78,7 @@ TEST_F(SqliteClock, ARebootWithTheWallClockSetBackNeverGivesMoreThanTheTtl) {
   open(time).grant(LockId::generate(), "k", 60s, Durability::machine);
   time.reboot_after(-24h);
   auto client = open(time);
-  EXPECT_EQ((*client.lookup("k"))->expires_at_ms, time.wall_ms + 60'000);
+  EXPECT_EQ(test::to_ms((*client.lookup("k"))->expires_at), time.wall_ms + 60'000);
   client.grant(LockId::generate(), "another");
   time.pass(59'999ms);
   EXPECT_TRUE(*client.is_locked("k"));

@@ -293,10 +293,12 @@ TEST_F(SqliteRecordDurability, EveryChangeWaitsForTheDiskAndARefusedOneDoesNot) 
   for (int round = 0; round < 3; ++round) {
     EXPECT_EQ(syncs_of([&] { test::create(*store, "owner:task"); }), 1);
     EXPECT_EQ(syncs_of([&] { test::put(*store, "owner:task"); }), 1);
-    EXPECT_EQ(syncs_of([&] { test::outcome(*store, GuardRecord{.key = key, .fence = test::token(2)}); }), 1);
+    EXPECT_EQ(syncs_of([&] { test::outcome(*store, BindRecord{.key = key, .fence = test::token(2)}); }), 1);
     EXPECT_EQ(syncs_of([&] {
-                EXPECT_TRUE(std::holds_alternative<StaleFence>(
-                    test::outcome(*store, GuardRecord{.key = key, .fence = test::token(1)})));
+                EXPECT_NE(test::refused_with(
+                              ErrorCode::StaleFence,
+                              test::outcome(*store, BindRecord{.key = key, .fence = test::token(1)})),
+                          nullptr);
                 EXPECT_TRUE(test::get(*store, "owner:task"));
               }),
               0);
@@ -343,7 +345,7 @@ TEST_F(SqliteRecordDurability, NoLostTailOfTheLogTakesBackAnAnsweredChange) {
     client.grant(LockId::generate(), "unsynced" + std::to_string(round));
     step([&] { test::create(*store, key, test::record_text({.note = std::string(3000, 'a')})); });
     step([&] { test::put(*store, key, test::record_text({.note = "later"})); });
-    step([&] { test::outcome(*store, GuardRecord{.key = test::record_key(key), .fence = test::token(7)}); });
+    step([&] { test::outcome(*store, BindRecord{.key = test::record_key(key), .fence = test::token(7)}); });
     client.grant(LockId::generate(), "unsynced-too" + std::to_string(round));
     if (round % 2 == 1) step([&] { EXPECT_TRUE(test::remove(*store, key)); });
   }
@@ -356,12 +358,12 @@ TEST_F(SqliteRecordDurability, NoLostTailOfTheLogTakesBackAnAnsweredChange) {
           after.durable_bytes + more, copies, [&](const std::filesystem::path& copy, FakeClock& rebooted) {
             const auto left = test::outcome(*records(copy, rebooted), ListRecords{.prefix = "owner:"});
             ASSERT_EQ(left.records.size(), after.records.size()) << "cut at " << after.durable_bytes + more;
-            for (const auto& [listed, record, created_at_ms] : left.records) {
+            for (const auto& [listed, record, created_at] : left.records) {
               const auto& before = after.records.at(std::string(listed.task()));
               EXPECT_EQ(record.data, before.data);
               EXPECT_EQ(record.version, before.version);
               EXPECT_EQ(record.incarnation, before.incarnation);
-              EXPECT_EQ(record.guarded_by, before.guarded_by);
+              EXPECT_EQ(record.bound_to, before.bound_to);
             }
           });
     }

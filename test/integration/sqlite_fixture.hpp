@@ -14,6 +14,7 @@
 
 #include "engine/sqlite/backends.hpp"
 #include "support/temp_dir.hpp"
+#include "support/times.hpp"
 
 namespace holdfast::sqlite {
 

@@ -26,7 +26,7 @@ TEST_F(SqliteLock, AnswersARepeatedAcquireAsTheFirstTime) {
   for (const auto durability : {Durability::process, Durability::machine}) {
     const auto again = client.grant(id, "k", 1s, durability);
     EXPECT_EQ(again.fence, first.fence);
-    EXPECT_EQ(again.expires_at_ms, first.expires_at_ms);
+    EXPECT_EQ(again.expires_at, first.expires_at);
   }
   EXPECT_EQ(client.acquire(id, "another").error().code(), ErrorCode::InvalidArgument);
   EXPECT_FALSE(*client.is_locked("another"));
@@ -46,7 +46,7 @@ TEST_F(SqliteLock, EndsAtItsDeadlineToTheMillisecond) {
   auto client = open(time);
   const auto id = LockId::generate(), other = LockId::generate();
   const auto grant = client.grant(id, "k", 5s);
-  EXPECT_EQ(grant.expires_at_ms, time.wall_ms + 5000);
+  EXPECT_EQ(test::to_ms(grant.expires_at), time.wall_ms + 5000);
   time.pass(4999ms);
   EXPECT_TRUE(refused(client.acquire(other, "k")));
   time.pass(1ms);
@@ -89,7 +89,7 @@ TEST_F(SqliteLock, ExtendReplacesWhatWasLeft) {
   const auto grant = client.grant(id, "k", 30s);
   time.pass(1s);
   ASSERT_TRUE(extended(client.extend(id, "k", 2s)));
-  EXPECT_EQ((*client.lookup("k"))->expires_at_ms, time.wall_ms + 2000);
+  EXPECT_EQ(test::to_ms((*client.lookup("k"))->expires_at), time.wall_ms + 2000);
   EXPECT_EQ((*client.lookup("k"))->fence, grant.fence);
   time.pass(2s);
   EXPECT_FALSE(*client.is_locked("k"));

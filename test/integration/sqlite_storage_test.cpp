@@ -109,7 +109,7 @@ TEST_F(SqliteStorage, LocksAndRecordsShareAFileAndAReboot) {
     auto client = open(time);
     client.grant(id, "owner:task", 1h, Durability::machine);
     const auto store = records(time);
-    test::create(*store, "owner:task", record_text({.expires_at_ms = time.wall_ms + 60'000}));
+    test::create(*store, "owner:task", record_text({.expires_at = time.wall_ms + 60'000}));
     test::create(*store, "owner:for-ever");
   }
   time.reboot_after(59s);
@@ -123,8 +123,8 @@ TEST_F(SqliteStorage, LocksAndRecordsShareAFileAndAReboot) {
 TEST_F(SqliteStorage, AWallClockJumpHidesRecordsAndDestroysNone) {
   const auto store = records(time);
   const auto end = time.wall_ms + 60'000;
-  const auto written = test::create(*store, "owner:task", record_text({.expires_at_ms = end}));
-  EXPECT_EQ(store->now_ms(), time.wall_ms);
+  const auto written = test::create(*store, "owner:task", record_text({.expires_at = end}));
+  EXPECT_EQ(test::now_ms(*store), time.wall_ms);
   time.boot_ms += 120'000;
   EXPECT_TRUE(test::get(*store, "owner:task")) << "only the wall clock counts";
   time.wall_ms += 3'600'000;
@@ -157,7 +157,7 @@ TEST_F(SqliteStorage, CleaningUpCountsWhatHasExpiredOfAllOwnersHoweverMuchItIs) 
 TEST_F(SqliteStorage, RecordsLongDeadAreForgottenByThoseWhoCreateOthers) {
   const auto store = records(time);
   for (int i = 0; i < 5; ++i) {
-    test::create(*store, "once:" + std::to_string(i), record_text({.expires_at_ms = time.wall_ms + 1}));
+    test::create(*store, "once:" + std::to_string(i), record_text({.expires_at = time.wall_ms + 1}));
   }
   time.pass(24h);
   test::create(*store, "other:1");
@@ -173,7 +173,7 @@ TEST_F(SqliteStorage, RecordsLongDeadAreForgottenByThoseWhoCreateOthers) {
 TEST_F(SqliteStorage, ExpiredRowsThatAFullQuotaMeetsAreDeletedOnceEvenIfItStaysFull) {
   const auto store = records(time);
   for (int i = 0; i < 3; ++i) {
-    test::create(*store, "owner:brief" + std::to_string(i), record_text({.expires_at_ms = time.wall_ms + 1}));
+    test::create(*store, "owner:brief" + std::to_string(i), record_text({.expires_at = time.wall_ms + 1}));
     test::create(*store, "owner:long" + std::to_string(i));
   }
   time.pass(1ms);
@@ -192,22 +192,22 @@ TEST_F(SqliteStorage, WhatACreateAndAPageCostDoesNotDependOnHowManyRecordsThereA
   sqlite3_progress_handler(connection.handle(), 1, count_step, &steps);
   const auto steps_of = [&](auto operation) { return steps = 0, operation(), steps; };
   const core::RecordEntry row{
-      .record = {.data = {}, .version = 1, .incarnation = "x", .guarded_by = {}, .origin = {}},
-      .created_at_ms = 500,
-      .expires_at_ms = time.wall_ms + 1};
+      .record = {.data = {}, .version = 1, .incarnation = "x", .bound_to = {}, .origin = {}},
+      .created_at = test::from_ms(500),
+      .expires_at = test::from_ms(time.wall_ms + 1)};
   const auto create = [&] {
     EXPECT_FALSE(table.find(record_key("owner:new")).row);
     EXPECT_GE(table.count("owner"), 60U);
-    EXPECT_EQ(table.remove_expired("owner", time.wall_ms), 0U);
-    EXPECT_EQ(table.remove_expired(time.wall_ms, 2), 0U);
+    EXPECT_EQ(table.remove_expired("owner", test::from_ms(time.wall_ms)), 0U);
+    EXPECT_EQ(table.remove_expired(test::from_ms(time.wall_ms), 2), 0U);
     table.insert(record_key("owner:new"), row, "{}");
   };
   const auto page = [&](ListOrder order) {
     return [&table, order, now = time.wall_ms] {
       const auto found = table.page({.owner = "owner",
-                                     .after = ListPosition{.created_at_ms = 30, .task = {}},
+                                     .after = ListPosition{.created_at = test::from_ms(30), .task = {}},
                                      .order = order,
-                                     .now_ms = now,
+                                     .now = test::from_ms(now),
                                      .max_records = 20,
                                      .max_bytes = 1'000'000});
       EXPECT_EQ(found.page.records.size(), 20U);
@@ -310,7 +310,7 @@ TEST_F(SqliteStorage, NothingIsWrittenToAFileThatWasMoved) {
        {try_create(*store, "owner:other").error(),
         test::call(*store, PutRecord{.key = record_key("owner:task"), .data = record_data("{}")}).error(),
         test::call(*store, RemoveRecord{.key = record_key("owner:task")}).error(),
-        test::call(*store, GuardRecord{.key = record_key("owner:task"), .fence = test::token(1)}).error(),
+        test::call(*store, BindRecord{.key = record_key("owner:task"), .fence = test::token(1)}).error(),
         test::call(*store, CleanupRecords{}).error()}) {
     EXPECT_EQ(error.code(), ErrorCode::ServiceUnavailable);
     EXPECT_NE(error.message().find(file.string()), std::string::npos) << error.message();

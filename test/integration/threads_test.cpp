@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <future>
 #include <holdfast/open.hpp>
@@ -17,6 +18,8 @@
 
 namespace holdfast::test {
 namespace {
+
+using namespace std::chrono_literals;
 
 std::ptrdiff_t threads_here() {
   const std::filesystem::directory_iterator all("/proc/self/task");

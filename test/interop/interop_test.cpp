@@ -132,7 +132,7 @@ TEST_F(Interop, TheirLockIsRefusedToUsSeenByUsAndReleasedByThemOnly) {
         EXPECT_EQ(found->id, their_id);
         EXPECT_EQ(found->key.str(), core::nfc(name.theirs).value_or_throw());
         EXPECT_EQ(found->fence.to_string(), lock->fence);
-        EXPECT_EQ(found->expires_at_ms, lock->expires_at_ms);
+        EXPECT_EQ(to_ms(found->expires_at), lock->expires_at);
       }
 
       EXPECT_EQ(theirs->release(lock->id), 1);
@@ -160,8 +160,8 @@ TEST_F(Interop, OurLockIsRefusedToThemSeenByThemAndReleasedByUsOnly) {
       const json expected = {{"lockId", id.str()},
                              {"key", core::nfc(name.ours).value_or_throw()},
                              {"fence", granted->fence.to_string()},
-                             {"expiresAtMs", granted->expires_at_ms},
-                             {"acquiredAtMs", granted->expires_at_ms - 60'000}};
+                             {"expiresAtMs", to_ms(granted->expires_at)},
+                             {"acquiredAtMs", to_ms(granted->expires_at) - 60'000}};
       EXPECT_EQ(theirs->lookup(name.theirs), expected);
       EXPECT_EQ(theirs->lookup_by_id(id.str()), expected);
 
@@ -183,7 +183,7 @@ TEST_F(Interop, WhoeverHasTheIdExtendsAndReleasesTheOthersLock) {
     ASSERT_TRUE(granted);
     EXPECT_EQ(theirs->extend(id.str(), 20s), 1);  // from here on the record is in their form
     const auto extended = std::get<Extended>(extend(*ours, id, name.ours, 30s));
-    EXPECT_EQ(theirs->lookup(name.theirs).at("expiresAtMs"), extended.expires_at_ms);
+    EXPECT_EQ(theirs->lookup(name.theirs).at("expiresAtMs"), to_ms(extended.expires_at));
     EXPECT_EQ(acquire(*ours, id, name.ours)->fence, granted->fence);
     EXPECT_EQ(lookup(*ours, id)->key.str(), core::nfc(name.ours).value_or_throw());
     EXPECT_EQ(theirs->release(id.str()), 1);

@@ -113,8 +113,7 @@ json SyncGuard::ask(const json& request) {
 std::optional<SyncGuard::Lock> SyncGuard::acquire(std::string_view key, std::chrono::milliseconds ttl) {
   const auto answer = ask({{"op", "acquire"}, {"key", key}, {"ttlMs", ttl.count()}});
   if (!answer.at("ok").get<bool>()) return std::nullopt;
-  return Lock{
-      .id = answer.at("lockId"), .fence = answer.at("fence"), .expires_at_ms = answer.at("expiresAtMs")};
+  return Lock{.id = answer.at("lockId"), .fence = answer.at("fence"), .expires_at = answer.at("expiresAtMs")};
 }
 
 std::int64_t SyncGuard::release(std::string_view lock_id) {

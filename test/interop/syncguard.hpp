@@ -26,7 +26,7 @@ class SyncGuard {
 
   struct Lock {
     std::string id, fence;
-    std::int64_t expires_at_ms = 0;
+    std::int64_t expires_at = 0;
   };
   /// Nothing if refused.
   std::optional<Lock> acquire(std::string_view key, std::chrono::milliseconds ttl = std::chrono::seconds(60));

@@ -67,7 +67,7 @@ class Peer {
                                .deadline = to_time(ask.at("deadline"))});
     if (!result) return to_json(result.error());
     if (const auto* granted = std::get_if<Granted>(&*result)) {
-      return {{"fence", granted->fence.value()}, {"expires", granted->expires_at_ms}};
+      return {{"fence", granted->fence.value()}, {"expires", to_ms(granted->expires_at)}};
     }
     const auto& refused = std::get<Refused>(*result);
     return refused.free_in ? json{{"free_in", refused.free_in->count()}} : json{{"free_in", nullptr}};
@@ -92,7 +92,7 @@ class Peer {
     if (!result) return to_json(result.error());
     const auto* absence = std::get_if<Absence>(&*result);
     if (absence != nullptr) return {{"absence", static_cast<int>(*absence)}};
-    return {{"expires", std::get<Extended>(*result).expires_at_ms}};
+    return {{"expires", to_ms(std::get<Extended>(*result).expires_at)}};
   }
 
   json lookup(const json& ask) {

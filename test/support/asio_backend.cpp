@@ -83,7 +83,7 @@ class AsioStorageBackend final : public Intercepting<AsioStorageBackend, Storage
 
   [[nodiscard]] std::string_view name() const noexcept override { return bridge_.engine().name(); }
   [[nodiscard]] bool blocks() const noexcept override { return bridge_.engine().blocks(); }
-  [[nodiscard]] std::int64_t now_ms() const override { return bridge_.engine().now_ms(); }
+  [[nodiscard]] WallTime now() const override { return bridge_.engine().now(); }
   template <class Request>
   void intercept(Request request, std::stop_token stop, Done<typename Request::Outcome> done) {
     bridge_.call(std::move(request), std::move(stop), std::move(done));

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "support/times.hpp"
+
 /// Short forms of the contract's operations for tests: blocking, with sensible defaults. A transport
 /// failure that a test did not expect throws.
 namespace holdfast::test {

@@ -103,7 +103,7 @@ class MemoryHandClockWorld final : public StorageWorld {
  private:
   HandClock clock_;
   std::shared_ptr<StorageBackend> backend_ = make_memory_storage_backend(
-      {.clock = [](void* clock) { return static_cast<HandClock*>(clock)->read(); },
+      {.clock = [](void* clock) { return from_ms(static_cast<HandClock*>(clock)->read()); },
        .clock_context = &clock_});
 };
 
@@ -280,7 +280,7 @@ void WorldOf<Backend>::reach(std::int64_t ms) {
   if constexpr (stores_tasks<Backend>) {
     constexpr std::int64_t clock_difference_ms = 25;
     const auto backend = open();
-    while (backend->now_ms() < ms + clock_difference_ms) std::this_thread::sleep_for(milliseconds(2));
+    while (now_ms(*backend) < ms + clock_difference_ms) std::this_thread::sleep_for(milliseconds(2));
   } else {
     throw std::logic_error("locks have no clock to ask");
   }

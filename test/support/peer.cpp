@@ -118,14 +118,14 @@ class PeerBackend final : public LockBackend {
                         {{"op", "acquire"},
                          {"id", request.id.str()},
                          {"key", peer::to_json(request.key)},
-                         {"ttl", request.ttl.ms()},
+                         {"ttl", request.ttl.length().count()},
                          {"durability", static_cast<int>(request.durability)},
                          {"deadline", peer::to_json(request.deadline)}},
                         [](const json& answer) -> AcquireOutcome {
                           if (answer.contains("fence")) {
                             return Granted{
                                 Fence::of(answer.at("fence").get<std::uint64_t>()).value_or_throw(),
-                                answer.at("expires")};
+                                from_ms(answer.at("expires"))};
                           }
                           if (answer.at("free_in").is_null()) return Refused{};
                           return Refused{std::chrono::milliseconds(answer.at("free_in").get<std::int64_t>())};
@@ -149,13 +149,13 @@ class PeerBackend final : public LockBackend {
     ask<ExtendOutcome>(request.deadline, stop, std::move(done),
                        {{"op", "extend"},
                         {"lock", peer::to_json(request.lock)},
-                        {"ttl", request.ttl.ms()},
+                        {"ttl", request.ttl.length().count()},
                         {"durability", static_cast<int>(request.durability)},
                         {"deadline", peer::to_json(request.deadline)}},
                        [](const json& answer) -> ExtendOutcome {
                          if (answer.contains("absence"))
                            return static_cast<Absence>(answer.at("absence").get<int>());
-                         return Extended{answer.at("expires")};
+                         return Extended{from_ms(answer.at("expires"))};
                        });
   }
 

@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "support/times.hpp"
+
 /// What a test process and its peer say to each other: one JSON object a line, each answered by one line.
 namespace holdfast::test::peer {
 
@@ -40,16 +42,16 @@ inline json to_json(const LockRecord& record) {
   return {{"key", to_json(record.key)},
           {"id", record.id.str()},
           {"fence", record.fence.value()},
-          {"acquired", record.acquired_at_ms},
-          {"expires", record.expires_at_ms}};
+          {"acquired", to_ms(record.acquired_at)},
+          {"expires", to_ms(record.expires_at)}};
 }
 
 inline LockRecord to_record(const json& j) {
   return {.key = to_key(j.at("key")),
           .id = to_id(j.at("id")),
           .fence = Fence::of(j.at("fence").get<std::uint64_t>()).value_or_throw(),
-          .acquired_at_ms = j.at("acquired"),
-          .expires_at_ms = j.at("expires")};
+          .acquired_at = from_ms(j.at("acquired")),
+          .expires_at = from_ms(j.at("expires"))};
 }
 
 inline json to_json(const LockRef& ref) {

@@ -15,10 +15,10 @@ RecordData record_data(std::string text) {
 
 std::string record_text(const RecordParts& parts) {
   nlohmann::ordered_json json;
-  json["task"] = {{"createdAt", core::format_rfc3339_ms(parts.created_at_ms)}};
+  json["task"] = {{"createdAt", core::format_rfc3339(from_ms(parts.created_at))}};
   json["variables"] = {{"note", parts.note}};
   json["expiresAt"] = nullptr;
-  if (parts.expires_at_ms) json["expiresAt"] = core::format_rfc3339_ms(*parts.expires_at_ms);
+  if (parts.expires_at) json["expiresAt"] = core::format_rfc3339(from_ms(*parts.expires_at));
   return json.dump();
 }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "runtime/await.hpp"
+#include "support/times.hpp"
 
 /// Short forms of the storage contract's operations for tests: blocking, with sensible defaults. Where there
 /// is no Result, a failure or a refusal that a test did not expect throws.
@@ -19,8 +20,8 @@ RecordKey record_key(std::string_view text);
 RecordData record_data(std::string text);
 /// What the engine reads of a record, and something to tell it by.
 struct RecordParts {
-  std::int64_t created_at_ms = 0;
-  std::optional<std::int64_t> expires_at_ms = {};
+  std::int64_t created_at = 0;
+  std::optional<std::int64_t> expires_at = {};
   std::string note = {};
 };
 /// JSON of those parts.
@@ -62,5 +63,12 @@ std::vector<std::string> tasks_of(StorageBackend& backend, std::string_view owne
                                   ListOrder order = ListOrder::oldest_first, std::size_t page = 50);
 /// All owners, all pages, as they come.
 std::vector<std::string> owners_of(StorageBackend& backend, std::size_t page = 100);
+
+/// Why the outcome (or decision) of a write is a refusal by its fence; null if it is another one.
+template <class Outcome>
+const FenceRefused* refused_with(ErrorCode why, const Outcome& outcome) {
+  const auto* refused = std::get_if<FenceRefused>(&outcome);
+  return refused != nullptr && refused->why == why ? refused : nullptr;
+}
 
 }  // namespace holdfast::test

@@ -78,10 +78,9 @@ bool TestedGuard::extend(std::chrono::milliseconds ttl) {
   return wait_for<bool>(*thread_, {}, [&](auto token) { async_.extend(ttl, std::move(token)); });
 }
 
-std::optional<DetachedLock> TestedGuard::detach() {
+std::optional<Lease> TestedGuard::detach() {
   if (!thread_) return guard_.detach();
-  return wait_for<std::optional<DetachedLock>>(*thread_, {},
-                                               [&](auto token) { async_.detach(std::move(token)); });
+  return wait_for<std::optional<Lease>>(*thread_, {}, [&](auto token) { async_.detach(std::move(token)); });
 }
 
 TestedLocks::TestedLocks(const Facade& facade, std::shared_ptr<LockBackend> backend, std::shared_ptr<Log> log)
@@ -107,15 +106,15 @@ std::optional<TestedGuard> TestedLocks::try_lock(std::string_view key, const Loc
       [&](auto& locks, auto token) { locks.try_lock(key, options, std::move(token)); }, stop));
 }
 
-std::optional<TestedGuard> TestedLocks::adopt(const DetachedLock& lock, const LockOptions& options) {
+std::optional<TestedGuard> TestedLocks::adopt(const Lease& lock, const LockOptions& options) {
   if (!thread_) return tested(locks_.adopt(lock, options));
   return tested(ask<std::optional<AsyncGuard>>(
       [&](auto& locks, auto token) { locks.adopt(lock, options, std::move(token)); }));
 }
 
-DetachedLock TestedLocks::acquire(std::string_view key, const LockOptions& options) {
+Lease TestedLocks::acquire(std::string_view key, const LockOptions& options) {
   if (!thread_) return locks_.acquire(key, options);
-  return ask<DetachedLock>([&](auto& locks, auto token) { locks.acquire(key, options, std::move(token)); });
+  return ask<Lease>([&](auto& locks, auto token) { locks.acquire(key, options, std::move(token)); });
 }
 
 bool TestedLocks::release(std::string_view lock_id) {
@@ -123,9 +122,9 @@ bool TestedLocks::release(std::string_view lock_id) {
   return ask<bool>([&](auto& locks, auto token) { locks.release(lock_id, std::move(token)); });
 }
 
-std::optional<std::int64_t> TestedLocks::extend(std::string_view lock_id, std::chrono::milliseconds ttl) {
+std::optional<WallTime> TestedLocks::extend(std::string_view lock_id, std::chrono::milliseconds ttl) {
   if (!thread_) return locks_.extend(lock_id, ttl);
-  return ask<std::optional<std::int64_t>>(
+  return ask<std::optional<WallTime>>(
       [&](auto& locks, auto token) { locks.extend(lock_id, ttl, std::move(token)); });
 }
 

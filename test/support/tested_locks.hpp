@@ -61,8 +61,8 @@ class TestedGuard {
   [[nodiscard]] std::string authority() const {
     return either([](auto& guard) { return guard.authority(); });
   }
-  [[nodiscard]] std::int64_t expires_at_ms() const {
-    return either([](auto& guard) { return guard.expires_at_ms(); });
+  [[nodiscard]] WallTime expires_at() const {
+    return either([](auto& guard) { return guard.expires_at(); });
   }
   [[nodiscard]] std::chrono::nanoseconds remaining() const {
     return either([](auto& guard) { return guard.remaining(); });
@@ -81,7 +81,7 @@ class TestedGuard {
 
   bool release();
   bool extend(std::chrono::milliseconds ttl);
-  [[nodiscard]] std::optional<DetachedLock> detach();
+  [[nodiscard]] std::optional<Lease> detach();
 
  private:
   std::shared_ptr<AsioThread> thread_;  ///< null for the blocking facade
@@ -97,10 +97,10 @@ class TestedLocks {
                                  const std::stop_token& stop = {});
   [[nodiscard]] std::optional<TestedGuard> try_lock(std::string_view key, const LockOptions& options = {},
                                                     const std::stop_token& stop = {});
-  [[nodiscard]] std::optional<TestedGuard> adopt(const DetachedLock& lock, const LockOptions& options = {});
-  [[nodiscard]] DetachedLock acquire(std::string_view key, const LockOptions& options = {});
+  [[nodiscard]] std::optional<TestedGuard> adopt(const Lease& lock, const LockOptions& options = {});
+  [[nodiscard]] Lease acquire(std::string_view key, const LockOptions& options = {});
   bool release(std::string_view lock_id);
-  std::optional<std::int64_t> extend(std::string_view lock_id, std::chrono::milliseconds ttl);
+  std::optional<WallTime> extend(std::string_view lock_id, std::chrono::milliseconds ttl);
   [[nodiscard]] bool is_locked(std::string_view key);
   [[nodiscard]] std::optional<LockInfo> get_by_key(std::string_view key);
   [[nodiscard]] std::optional<LockInfo> get_by_id(std::string_view lock_id);

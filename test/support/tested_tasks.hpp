@@ -20,7 +20,7 @@ class TestedClaim {
 
   [[nodiscard]] explicit operator bool() const noexcept { return asio_ ? bool(async_) : bool(blocking_); }
   [[nodiscard]] Task task() const { return asio_ ? async_.task() : blocking_.task(); }
-  [[nodiscard]] FencingToken fence() const { return asio_ ? async_.fence() : blocking_.fence(); }
+  [[nodiscard]] FencingToken token() const { return asio_ ? async_.token() : blocking_.token(); }
   [[nodiscard]] std::stop_token stopped() const { return asio_ ? async_.stopped() : blocking_.stopped(); }
   [[nodiscard]] bool cancelled() const { return asio_ ? async_.cancelled() : blocking_.cancelled(); }
   [[nodiscard]] bool gone() const { return asio_ ? async_.gone() : blocking_.gone(); }
@@ -155,7 +155,7 @@ class TestedTasks {
   [[nodiscard]] TestedTasks with_fence(const FencingToken& token) const {
     return {asio_, blocking_.with_fence(token)};
   }
-  [[nodiscard]] const std::optional<FencingToken>& fence() const noexcept { return blocking_.fence(); }
+  [[nodiscard]] const std::optional<FencingToken>& token() const noexcept { return blocking_.token(); }
   [[nodiscard]] TestedTasks with_incarnation(std::string_view incarnation) const {
     return {asio_, asio_ ? async().with_incarnation(incarnation).blocking()
                          : blocking_.with_incarnation(incarnation)};
@@ -187,9 +187,9 @@ class TestedRegister {
     if (!asio_) return blocking_.put(text, guard);
     return put(text, {.authority = guard.authority(), .lock_key = guard.key(), .fence = guard.fence()});
   }
-  std::optional<Value> guard(const FencingToken& fence) {
-    if (!asio_) return blocking_.guard(fence);
-    return asio_->await({}, [&](auto token) { return async().guard(fence, token); });
+  std::optional<Value> bind(const FencingToken& fence) {
+    if (!asio_) return blocking_.bind(fence);
+    return asio_->await({}, [&](auto token) { return async().bind(fence, token); });
   }
   bool rebind(const FencingToken& fence) {
     if (!asio_) return blocking_.rebind(fence);

@@ -2,6 +2,8 @@
 
 #include "tasks/change_loop.hpp"
 
+#include "support/times.hpp"
+
 namespace holdfast::tasks {
 namespace {
 
@@ -13,14 +15,14 @@ std::optional<StoredRecord> stored(std::uint64_t version, int n = 0, std::string
   const auto record = TaskRecord::begin({.id = "7",
                                          .owner = "alice",
                                          .method = "",
-                                         .now_ms = 1000,
+                                         .now = test::from_ms(1000),
                                          .ttl = 60s,
                                          .poll_interval = 500ms,
                                          .variables = std::move(variables)});
   return StoredRecord{.data = record.text(),
                       .version = version,
                       .incarnation = std::move(incarnation),
-                      .guarded_by = {},
+                      .bound_to = {},
                       .origin = {}};
 }
 
@@ -34,7 +36,7 @@ Change count_up() {
 }
 
 ChangeLoop::Action after_read(ChangeLoop& loop, const std::optional<StoredRecord>& record) {
-  return loop.resume(Result<std::optional<StoredRecord>>(record), 2000);
+  return loop.resume(Result<std::optional<StoredRecord>>(record), test::from_ms(2000));
 }
 ChangeLoop::Action after_write(ChangeLoop& loop, PutOutcome outcome) {
   return loop.resume(Result<PutOutcome>(std::move(outcome)));
@@ -55,7 +57,7 @@ TEST(ChangeLoop, WritesWhatItReadAndExpectsThatVersionOfThatRecord) {
   ASSERT_TRUE(task);
   EXPECT_EQ(task->version, 5U);
   EXPECT_EQ(task->variables.str(), R"({"n":2})");
-  EXPECT_EQ(task->last_updated_at_ms, 2000);
+  EXPECT_EQ(test::to_ms(task->last_updated_at), 2000);
 }
 
 TEST(ChangeLoop, ALostRaceIsDecidedAnewOnWhatTheOtherWrote) {
@@ -96,14 +98,19 @@ TEST(ChangeLoop, AChangeThatWouldUndoTheOthersIsReported) {
 TEST(ChangeLoop, RefusalsAreErrorsWithTheirNumbers) {
   ChangeLoop loop("7", "alice", count_up(), std::nullopt, "");
   (void)after_read(loop, stored(4));
-  const auto stale = after_write(loop, StaleFence{.given = *Fence::of(3), .highest = *Fence::of(9)});
+  const auto stale = after_write(
+      loop, FenceRefused{.why = ErrorCode::StaleFence,
+                         .given = *Fence::of(3),
+                         .bound_to = {.authority = "AUTH", .lock_key = "deploy", .fence = *Fence::of(9)}});
   EXPECT_EQ(code_of(stale), ErrorCode::StaleFence);
   const auto& message = std::get<ChangeLoop::Finished>(stale).result.error().message();
   EXPECT_NE(message.find("000000000000003"), std::string::npos) << message;
   EXPECT_NE(message.find("000000000000009"), std::string::npos) << message;
 
-  const auto wrong =
-      after_write(loop, WrongLock{{.authority = "AUTH", .lock_key = "deploy", .fence = *Fence::of(2)}});
+  const auto wrong = after_write(
+      loop, FenceRefused{.why = ErrorCode::WrongLock,
+                         .given = *Fence::of(3),
+                         .bound_to = {.authority = "AUTH", .lock_key = "deploy", .fence = *Fence::of(2)}});
   EXPECT_EQ(code_of(wrong), ErrorCode::WrongLock);
   const auto& named = std::get<ChangeLoop::Finished>(wrong).result.error().message();
   EXPECT_NE(named.find("deploy"), std::string::npos) << named;
@@ -113,7 +120,7 @@ TEST(ChangeLoop, RefusalsAreErrorsWithTheirNumbers) {
 TEST(ChangeLoop, ALateWorkerLearnsThatItIsLateNotThatTheTaskIsOver) {
   const FencingToken late{.authority = "A", .lock_key = "k", .fence = *Fence::of(3)};
   auto record = stored(4);
-  record->guarded_by = FencingToken{.authority = "A", .lock_key = "k", .fence = *Fence::of(9)};
+  record->bound_to = FencingToken{.authority = "A", .lock_key = "k", .fence = *Fence::of(9)};
   bool asked = false;
   const Change forbidden{.apply = [&](TaskRecord&) -> Status {
     asked = true;

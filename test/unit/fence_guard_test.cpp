@@ -22,9 +22,9 @@ TEST(FenceGuard, AnEqualOrHigherFenceOfItsLockPasses) {
 TEST(FenceGuard, ALowerFenceIsRefusedWithBothNumbers) {
   const auto refusal = refuse_fence(token(5), token(4));
   ASSERT_TRUE(refusal);
-  const auto& stale = std::get<StaleFence>(*refusal);
-  EXPECT_EQ(stale.given.value(), 4U);
-  EXPECT_EQ(stale.highest.value(), 5U);
+  EXPECT_EQ(refusal->why, ErrorCode::StaleFence);
+  EXPECT_EQ(refusal->given.value(), 4U);
+  EXPECT_EQ(refusal->bound_to, token(5));
 }
 
 TEST(FenceGuard, FencesOfAnotherLockOrStoreAreNotCompared) {
@@ -32,7 +32,8 @@ TEST(FenceGuard, FencesOfAnotherLockOrStoreAreNotCompared) {
                             token(4, "lock", "elsewhere"), token(6, "lock", "elsewhere")}) {
     const auto refusal = refuse_fence(token(5), other);
     ASSERT_TRUE(refusal);
-    EXPECT_EQ(std::get<WrongLock>(*refusal).guarded_by, token(5));
+    EXPECT_EQ(refusal->why, ErrorCode::WrongLock);
+    EXPECT_EQ(refusal->bound_to, token(5));
   }
 }
 

@@ -9,26 +9,27 @@ using namespace std::chrono_literals;
 
 class LockDecisions : public testing::Test {
  protected:
-  static constexpr std::int64_t now = 1'000'000;
+  static constexpr std::chrono::milliseconds now = 1'000'000ms;
 
-  [[nodiscard]] static std::optional<Lease> lease(const LockId& id, std::int64_t expires_at_ms) {
-    return Lease{.id = id, .expires_at_ms = expires_at_ms};
+  [[nodiscard]] static std::optional<StoredLease> lease(const LockId& id,
+                                                        std::chrono::milliseconds expires_at) {
+    return StoredLease{.id = id, .expires_at = expires_at};
   }
-  [[nodiscard]] AcquireDecision acquire(const std::optional<Lease>& at_key,
-                                        const std::optional<Lease>& of_id = std::nullopt) const {
+  [[nodiscard]] AcquireDecision acquire(const std::optional<StoredLease>& at_key,
+                                        const std::optional<StoredLease>& of_id = std::nullopt) const {
     return decide_acquire({.id = ours, .key = key, .ttl = ttl}, at_key, of_id, now);
   }
   [[nodiscard]] ReleaseRequest release_request() const {
     return {.lock = {.id = ours, .key = key}, .proof = {}, .broken_because = {}};
   }
-  [[nodiscard]] ReleaseDecision release(const std::optional<Lease>& there) const {
+  [[nodiscard]] ReleaseDecision release(const std::optional<StoredLease>& there) const {
     return decide_release(release_request(), there, now);
   }
-  [[nodiscard]] ExtendDecision extend(const std::optional<Lease>& there) const {
+  [[nodiscard]] ExtendDecision extend(const std::optional<StoredLease>& there) const {
     return decide_extend({.lock = {.id = ours, .key = key}, .ttl = ttl}, there, now);
   }
   /// Release and extend find the same.
-  void expect_not_held(const std::optional<Lease>& there, Absence why, bool delete_lease) const {
+  void expect_not_held(const std::optional<StoredLease>& there, Absence why, bool delete_lease) const {
     const auto of_release = release(there);
     const auto of_extend = extend(there);
     ASSERT_TRUE(std::holds_alternative<NotHeld>(of_release));
@@ -46,21 +47,21 @@ class LockDecisions : public testing::Test {
 };
 
 TEST_F(LockDecisions, AFreeKeyIsGrantedForTheWholeTtl) {
-  EXPECT_EQ(std::get<Grant>(acquire(std::nullopt)).expires_at_ms, now + 30'000);
+  EXPECT_EQ(std::get<Grant>(acquire(std::nullopt)).expires_at, now + 30'000ms);
 }
 
 TEST_F(LockDecisions, AKeyIsRefusedUntilTheLastMillisecondOfItsLease) {
-  EXPECT_EQ(std::get<Refused>(acquire(lease(other, now + 1))).free_in, 1ms);
-  EXPECT_EQ(std::get<Refused>(acquire(lease(other, now + 7'000))).free_in, 7'000ms);
+  EXPECT_EQ(std::get<Refused>(acquire(lease(other, now + 1ms))).free_in, 1ms);
+  EXPECT_EQ(std::get<Refused>(acquire(lease(other, now + 7'000ms))).free_in, 7'000ms);
 }
 
 TEST_F(LockDecisions, AKeyIsGrantedFromTheMillisecondOfItsExpiryOn) {
-  EXPECT_EQ(std::get<Grant>(acquire(lease(other, now))).expires_at_ms, now + 30'000);
-  EXPECT_TRUE(std::holds_alternative<Grant>(acquire(lease(other, now - 1))));
+  EXPECT_EQ(std::get<Grant>(acquire(lease(other, now))).expires_at, now + 30'000ms);
+  EXPECT_TRUE(std::holds_alternative<Grant>(acquire(lease(other, now - 1ms))));
 }
 
 TEST_F(LockDecisions, TheSameIdIsGrantedAgainWhileItsLeaseLives) {
-  EXPECT_TRUE(std::holds_alternative<GrantAgain>(acquire(lease(ours, now + 1))));
+  EXPECT_TRUE(std::holds_alternative<GrantAgain>(acquire(lease(ours, now + 1ms))));
 }
 
 TEST_F(LockDecisions, TheSameIdGetsANewGrantOnceItsLeaseHasExpired) {
@@ -68,36 +69,36 @@ TEST_F(LockDecisions, TheSameIdGetsANewGrantOnceItsLeaseHasExpired) {
 }
 
 TEST_F(LockDecisions, AnIdThatHoldsAnotherKeyIsInUseUntilThatExpires) {
-  EXPECT_TRUE(std::holds_alternative<IdInUse>(acquire(std::nullopt, lease(ours, now + 1))));
-  EXPECT_TRUE(std::holds_alternative<IdInUse>(acquire(lease(other, now), lease(ours, now + 1))));
+  EXPECT_TRUE(std::holds_alternative<IdInUse>(acquire(std::nullopt, lease(ours, now + 1ms))));
+  EXPECT_TRUE(std::holds_alternative<IdInUse>(acquire(lease(other, now), lease(ours, now + 1ms))));
   EXPECT_TRUE(std::holds_alternative<Grant>(acquire(std::nullopt, lease(ours, now))));
   EXPECT_EQ(id_holds_another_key().code(), ErrorCode::InvalidArgument);
 }
 
 TEST_F(LockDecisions, AnIndexThatLeadsToALeaseOfAnotherIdDoesNotCount) {
-  EXPECT_TRUE(std::holds_alternative<Grant>(acquire(std::nullopt, lease(other, now + 1))));
+  EXPECT_TRUE(std::holds_alternative<Grant>(acquire(std::nullopt, lease(other, now + 1ms))));
 }
 
 TEST_F(LockDecisions, ThatTheKeyIsHeldComesBeforeThatTheIdIsInUse) {
-  EXPECT_TRUE(std::holds_alternative<Refused>(acquire(lease(other, now + 1), lease(ours, now + 1))));
+  EXPECT_TRUE(std::holds_alternative<Refused>(acquire(lease(other, now + 1ms), lease(ours, now + 1ms))));
 }
 
 TEST_F(LockDecisions, ALiveLeaseIsReleasedAndExtendedByItsIdToTheLastMillisecond) {
-  EXPECT_TRUE(std::holds_alternative<Release>(release(lease(ours, now + 1))));
-  EXPECT_EQ(std::get<Extend>(extend(lease(ours, now + 1))).expires_at_ms, now + 30'000);
+  EXPECT_TRUE(std::holds_alternative<Release>(release(lease(ours, now + 1ms))));
+  EXPECT_EQ(std::get<Extend>(extend(lease(ours, now + 1ms))).expires_at, now + 30'000ms);
 }
 
 TEST_F(LockDecisions, AnExtendReplacesALongerRestOfTheLease) {
-  EXPECT_EQ(std::get<Extend>(extend(lease(ours, now + 90'000))).expires_at_ms, now + 30'000);
+  EXPECT_EQ(std::get<Extend>(extend(lease(ours, now + 90'000ms))).expires_at, now + 30'000ms);
 }
 
 TEST_F(LockDecisions, AnExpiredLeaseIsDeletedByItsIdAndNeverRevived) {
   expect_not_held(lease(ours, now), Absence::expired, true);
-  expect_not_held(lease(ours, now - 1), Absence::expired, true);
+  expect_not_held(lease(ours, now - 1ms), Absence::expired, true);
 }
 
 TEST_F(LockDecisions, ALeaseOfAnotherIdIsLeftAlone) {
-  expect_not_held(lease(other, now + 1), Absence::other_owner, false);
+  expect_not_held(lease(other, now + 1ms), Absence::other_owner, false);
   expect_not_held(lease(other, now), Absence::not_found, false);
 }
 
@@ -106,11 +107,11 @@ TEST_F(LockDecisions, WithoutALeaseThereIsNothingToReleaseOrExtend) {
 }
 
 TEST_F(LockDecisions, ALeaseIsHeldByItsIdAloneAndNotAtItsExpiry) {
-  EXPECT_TRUE(is_held(lease(ours, now + 1), now));
+  EXPECT_TRUE(is_held(lease(ours, now + 1ms), now));
   EXPECT_FALSE(is_held(lease(ours, now), now));
   EXPECT_FALSE(is_held(std::nullopt, now));
-  EXPECT_TRUE(is_held_by(ours, lease(ours, now + 1), now));
-  EXPECT_FALSE(is_held_by(ours, lease(other, now + 1), now));
+  EXPECT_TRUE(is_held_by(ours, lease(ours, now + 1ms), now));
+  EXPECT_FALSE(is_held_by(ours, lease(other, now + 1ms), now));
   EXPECT_FALSE(is_held_by(ours, lease(ours, now), now));
 }
 

@@ -13,17 +13,15 @@ namespace {
 template <class... Arguments>
 constexpr bool may_be_written_in_braces =
     ((std::is_trivially_destructible_v<Arguments> && std::is_aggregate_v<Arguments>) && ...);
-static_assert(
-    may_be_written_in_braces<NewTask, ListTasks, ListTaskOwners, TaskOptions, FencingTokenView, LockOptions,
-                             ListLocks, DetachedLockView, MemoryOptions, SqliteOptions>);
+static_assert(may_be_written_in_braces<NewTask, ListTasks, ListTaskOwners, TaskOptions, FencingTokenView,
+                                       LockOptions, ListLocks, LeaseView, MemoryOptions, SqliteOptions>);
 static_assert(std::is_trivially_destructible_v<JsonView> && std::is_trivially_copyable_v<JsonView>);
 static_assert(std::is_convertible_v<Json, JsonView> &&
               std::is_convertible_v<FencingToken, FencingTokenView> &&
-              std::is_convertible_v<DetachedLock, DetachedLockView>);
+              std::is_convertible_v<Lease, LeaseView>);
 
 // What an engine can do is known at compile time where the engine is.
 static_assert(memory_capabilities.supports_fencing && sqlite_capabilities.supports_fencing);
-static_assert(memory_capabilities.time_authority == TimeAuthority::server);
 
 static_assert(std::is_nothrow_move_constructible_v<Guard> && !std::is_copy_constructible_v<Guard>);
 

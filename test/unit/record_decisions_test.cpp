@@ -2,29 +2,29 @@
 
 #include <gtest/gtest.h>
 
+#include "support/storage_calls.hpp"
+#include "support/times.hpp"
+
 namespace holdfast::core {
 namespace {
 
 class RecordDecisions : public testing::Test {
  protected:
-  static constexpr std::int64_t now = 1'000'000;  // 1970-01-01T00:16:40Z
+  static constexpr WallTime now = test::from_ms(1'000'000);  // 1970-01-01T00:16:40Z
 
   [[nodiscard]] static FencingToken token(std::uint64_t fence, std::string lock_key = "lock",
                                           std::string authority = "store") {
     return {.authority = std::move(authority), .lock_key = std::move(lock_key), .fence = *Fence::of(fence)};
   }
-  [[nodiscard]] static RecordEntry entry(std::optional<std::int64_t> expires_at_ms = std::nullopt) {
-    return {.record = {.data = {},
-                       .version = 3,
-                       .incarnation = "second",
-                       .guarded_by = token(5),
-                       .origin = "origin"},
-            .created_at_ms = 1,
-            .expires_at_ms = expires_at_ms};
+  [[nodiscard]] static RecordEntry entry(std::optional<WallTime> expires_at = std::nullopt) {
+    return {.record =
+                {.data = {}, .version = 3, .incarnation = "second", .bound_to = token(5), .origin = "origin"},
+            .created_at = test::from_ms(1),
+            .expires_at = expires_at};
   }
   [[nodiscard]] static RecordEntry unguarded() {
     auto record = entry();
-    record.record.guarded_by.reset();
+    record.record.bound_to.reset();
     return record;
   }
   [[nodiscard]] PutRecord put_request(std::optional<FencingToken> fence = std::nullopt,
@@ -38,9 +38,9 @@ class RecordDecisions : public testing::Test {
   [[nodiscard]] CreateRecord create_request(std::optional<std::size_t> quota = std::nullopt) const {
     return {.key = key, .data = data, .quota = quota, .origin = "request 1", .fence = token(9)};
   }
-  [[nodiscard]] GuardDecision guard(const RecordEntry* found, const FencingToken& fence,
-                                    const std::string& incarnation = {}) const {
-    return decide_guard({.key = key, .fence = fence, .incarnation = incarnation}, found, now);
+  [[nodiscard]] BindDecision guard(const RecordEntry* found, const FencingToken& fence,
+                                   const std::string& incarnation = {}) const {
+    return decide_bind({.key = key, .fence = fence, .incarnation = incarnation}, found, now);
   }
   [[nodiscard]] RebindDecision rebind(const RecordEntry* found, const std::optional<FencingToken>& fence,
                                       const std::optional<std::string>& from_authority = std::nullopt) const {
@@ -51,7 +51,7 @@ class RecordDecisions : public testing::Test {
   const RecordData data = *RecordData::parse(
       R"({"task":{"createdAt":"1970-01-01T00:00:07Z"},"expiresAt":"1970-01-01T00:20:00Z"})");
   const RecordEntry there = entry();
-  const RecordEntry expiring = entry(now + 1);
+  const RecordEntry expiring = entry(now + std::chrono::milliseconds(1));
   const RecordEntry expired = entry(now);
 };
 
@@ -70,9 +70,9 @@ TEST_F(RecordDecisions, ACreateInsertsTheFirstVersionWithTheTimesOfItsData) {
     const auto& inserted = std::get<Insert>(decision).entry;
     EXPECT_EQ(inserted.record.version, 1U);
     EXPECT_EQ(inserted.record.origin, "request 1");
-    EXPECT_EQ(inserted.record.guarded_by, token(9));
-    EXPECT_EQ(inserted.created_at_ms, 7'000);
-    EXPECT_EQ(inserted.expires_at_ms, 1'200'000);
+    EXPECT_EQ(inserted.record.bound_to, token(9));
+    EXPECT_EQ(inserted.created_at, test::from_ms(7'000));
+    EXPECT_EQ(inserted.expires_at, test::from_ms(1'200'000));
   }
 }
 
@@ -102,15 +102,15 @@ TEST_F(RecordDecisions, APutUpdatesAPresentRecordAndKeepsItsGuard) {
   const auto decision = decide_put(put_request(), &expiring, now);
   const auto& update = std::get<Update>(decision);
   EXPECT_EQ(update.version, 4U);
-  EXPECT_EQ(update.expires_at_ms, 1'200'000);
-  EXPECT_EQ(update.guarded_by, token(5));
+  EXPECT_EQ(update.expires_at, test::from_ms(1'200'000));
+  EXPECT_EQ(update.bound_to, token(5));
 }
 
 TEST_F(RecordDecisions, AFencedPutRaisesTheGuardOrBindsTheRecord) {
-  EXPECT_EQ(std::get<Update>(decide_put(put_request(token(5)), &there, now)).guarded_by, token(5));
-  EXPECT_EQ(std::get<Update>(decide_put(put_request(token(6)), &there, now)).guarded_by, token(6));
+  EXPECT_EQ(std::get<Update>(decide_put(put_request(token(5)), &there, now)).bound_to, token(5));
+  EXPECT_EQ(std::get<Update>(decide_put(put_request(token(6)), &there, now)).bound_to, token(6));
   const auto free = unguarded();
-  EXPECT_EQ(std::get<Update>(decide_put(put_request(token(2)), &free, now)).guarded_by, token(2));
+  EXPECT_EQ(std::get<Update>(decide_put(put_request(token(2)), &free, now)).bound_to, token(2));
 }
 
 TEST_F(RecordDecisions, APutOfAnAbsentRecordInsertsOnlyIfItMeansNoEarlierOne) {
@@ -122,7 +122,7 @@ TEST_F(RecordDecisions, APutOfAnAbsentRecordInsertsOnlyIfItMeansNoEarlierOne) {
     EXPECT_TRUE(std::holds_alternative<NoRecord>(decide_put(conditional, absent, now)));
     auto creating = fenced;
     creating.fenced_may_create = true;
-    EXPECT_EQ(std::get<Insert>(decide_put(creating, absent, now)).entry.record.guarded_by, token(5));
+    EXPECT_EQ(std::get<Insert>(decide_put(creating, absent, now)).entry.record.bound_to, token(5));
     creating.expected = ExpectedVersion{.version = 3};
     EXPECT_TRUE(std::holds_alternative<NoRecord>(decide_put(creating, absent, now)));
   }
@@ -151,13 +151,16 @@ TEST_F(RecordDecisions, AStaleFenceOrAnotherLocksIsRefusedBeforeTheVersion) {
   const ExpectedVersion wrong{.version = 2};
   for (const auto& expected : {std::optional<ExpectedVersion>(), std::optional(wrong)}) {
     const auto stale = decide_put(put_request(token(4), expected), &there, now);
-    EXPECT_EQ(std::get<StaleFence>(stale).given.value(), 4U);
-    EXPECT_EQ(std::get<StaleFence>(stale).highest.value(), 5U);
+    const auto* refused = test::refused_with(ErrorCode::StaleFence, stale);
+    ASSERT_NE(refused, nullptr);
+    EXPECT_EQ(refused->given.value(), 4U);
+    EXPECT_EQ(refused->bound_to, token(5));
     const auto removed = decide_remove(remove_request(token(4), expected), &there, now);
-    EXPECT_TRUE(std::holds_alternative<StaleFence>(removed));
+    EXPECT_NE(test::refused_with(ErrorCode::StaleFence, removed), nullptr);
     for (const auto& other : {token(9, "other"), token(9, "lock", "elsewhere")}) {
       const auto decision = decide_remove(remove_request(other, expected), &there, now);
-      EXPECT_EQ(std::get<WrongLock>(decision).guarded_by, token(5));
+      ASSERT_NE(test::refused_with(ErrorCode::WrongLock, decision), nullptr);
+      EXPECT_EQ(test::refused_with(ErrorCode::WrongLock, decision)->bound_to, token(5));
     }
   }
   EXPECT_TRUE(std::holds_alternative<VersionConflict>(decide_put(put_request(token(5), wrong), &there, now)));
@@ -171,15 +174,20 @@ TEST_F(RecordDecisions, ARemoveNeedsAPresentRecord) {
 
 TEST_F(RecordDecisions, AGuardBindsAFreeRecordAndRaisesTheFenceOfItsOwnLock) {
   const auto free = unguarded();
-  EXPECT_EQ(std::get<SetGuard>(guard(&free, token(1, "other"))).guarded_by, token(1, "other"));
-  EXPECT_EQ(std::get<SetGuard>(guard(&expiring, token(6))).guarded_by, token(6));
+  EXPECT_EQ(std::get<SetGuard>(guard(&free, token(1, "other"))).bound_to, token(1, "other"));
+  EXPECT_EQ(std::get<SetGuard>(guard(&expiring, token(6))).bound_to, token(6));
   EXPECT_TRUE(std::holds_alternative<Unchanged>(guard(&there, token(5))));
 }
 
 TEST_F(RecordDecisions, AGuardIsRefusedLikeAWrite) {
-  EXPECT_EQ(std::get<StaleFence>(guard(&there, token(4))).highest.value(), 5U);
-  EXPECT_EQ(std::get<WrongLock>(guard(&there, token(9, "other"))).guarded_by, token(5));
-  EXPECT_EQ(std::get<WrongLock>(guard(&there, token(9, "lock", "elsewhere"))).guarded_by, token(5));
+  const auto stale = guard(&there, token(4));
+  ASSERT_NE(test::refused_with(ErrorCode::StaleFence, stale), nullptr);
+  EXPECT_EQ(test::refused_with(ErrorCode::StaleFence, stale)->bound_to, token(5));
+  for (const auto& other : {token(9, "other"), token(9, "lock", "elsewhere")}) {
+    const auto wrong = guard(&there, other);
+    ASSERT_NE(test::refused_with(ErrorCode::WrongLock, wrong), nullptr);
+    EXPECT_EQ(test::refused_with(ErrorCode::WrongLock, wrong)->bound_to, token(5));
+  }
 }
 
 TEST_F(RecordDecisions, AGuardFindsNoRecordOfAnotherIncarnation) {
@@ -191,9 +199,9 @@ TEST_F(RecordDecisions, AGuardFindsNoRecordOfAnotherIncarnation) {
 }
 
 TEST_F(RecordDecisions, ARebindSetsAnyGuardOrNone) {
-  EXPECT_EQ(std::get<SetGuard>(rebind(&there, token(1, "other"))).guarded_by, token(1, "other"));
-  EXPECT_EQ(std::get<SetGuard>(rebind(&expiring, token(4))).guarded_by, token(4));
-  EXPECT_EQ(std::get<SetGuard>(rebind(&there, std::nullopt)).guarded_by, std::nullopt);
+  EXPECT_EQ(std::get<SetGuard>(rebind(&there, token(1, "other"))).bound_to, token(1, "other"));
+  EXPECT_EQ(std::get<SetGuard>(rebind(&expiring, token(4))).bound_to, token(4));
+  EXPECT_EQ(std::get<SetGuard>(rebind(&there, std::nullopt)).bound_to, std::nullopt);
   EXPECT_TRUE(std::holds_alternative<Unchanged>(rebind(&there, token(5))));
   const auto free = unguarded();
   EXPECT_TRUE(std::holds_alternative<Unchanged>(rebind(&free, std::nullopt)));
@@ -202,8 +210,8 @@ TEST_F(RecordDecisions, ARebindSetsAnyGuardOrNone) {
 }
 
 TEST_F(RecordDecisions, ARebindFromAnAuthorityLeavesTheLocksOfOthers) {
-  EXPECT_EQ(std::get<SetGuard>(rebind(&there, token(1), "store")).guarded_by, token(1));
-  EXPECT_EQ(std::get<SetGuard>(rebind(&there, std::nullopt, "store")).guarded_by, std::nullopt);
+  EXPECT_EQ(std::get<SetGuard>(rebind(&there, token(1), "store")).bound_to, token(1));
+  EXPECT_EQ(std::get<SetGuard>(rebind(&there, std::nullopt, "store")).bound_to, std::nullopt);
   EXPECT_TRUE(std::holds_alternative<Unchanged>(rebind(&there, token(1), "elsewhere")));
   const auto free = unguarded();
   EXPECT_TRUE(std::holds_alternative<Unchanged>(rebind(&free, token(1), "store")));
@@ -218,7 +226,7 @@ TEST_F(RecordDecisions, AnEngineCarriesOutStepsAndPassesOnOutcomes) {
   const auto written = carry_out<PutOutcome>(decide_put(put_request(), &there, now), store);
   EXPECT_EQ(std::get<Written>(written).version, 4U);
   const auto refused = carry_out<PutOutcome>(decide_put(put_request(token(4)), &there, now), store);
-  EXPECT_TRUE(std::holds_alternative<StaleFence>(refused));
+  EXPECT_NE(test::refused_with(ErrorCode::StaleFence, refused), nullptr);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "support/calls.hpp"
 #include "support/redis_locks.hpp"
 #include "support/replies.hpp"
+#include "support/times.hpp"
 
 namespace holdfast::redis {
 namespace {
@@ -78,7 +79,7 @@ TEST_F(RedisCommands, AnAcquireSaysNothingOfTheCountersEndUnlessItIsAsked) {
     return arguments_of(*acquire_command(layout, request, By::sha)).back();
   };
   EXPECT_EQ(last(std::nullopt), "\"k\"") << "as the documented script takes it";
-  EXPECT_EQ(last(CounterLifetime{.until_ms = 1'900'000'000'000}), "1900000000000");
+  EXPECT_EQ(last(CounterLifetime{.until = test::from_ms(1'900'000'000'000)}), "1900000000000");
   EXPECT_EQ(last(CounterLifetime{}), "") << "for ever";
 }
 
@@ -129,14 +130,15 @@ TEST_F(RedisCommands, RepliesMeanWhatTheScriptsSay) {
       *reply_of("*4\r\n:1\r\n$15\r\n000000000000042\r\n:1700000000500\r\n$5\r\nstore\r\n"), acquire));
   EXPECT_EQ(granted.authority, "store");
   EXPECT_EQ(granted.fence.value(), 42U);
-  EXPECT_EQ(granted.expires_at_ms, 1'700'000'000'500);
+  EXPECT_EQ(test::to_ms(granted.expires_at), 1'700'000'000'500);
   EXPECT_EQ(std::get<Refused>(*acquire_outcome(*reply_of(":250\r\n"), acquire)).free_in, milliseconds(250));
   EXPECT_FALSE(std::get<Refused>(*acquire_outcome(*reply_of(":0\r\n"), acquire)).free_in);
   EXPECT_TRUE(std::holds_alternative<Released>(*release_outcome(*reply_of(":1\r\n"), by_key)));
   EXPECT_EQ(std::get<Absence>(*release_outcome(*reply_of(":0\r\n"), by_key)), Absence::other_owner);
   EXPECT_EQ(std::get<Absence>(*release_outcome(*reply_of(":-1\r\n"), by_key)), Absence::not_found);
   EXPECT_EQ(std::get<Absence>(*release_outcome(*reply_of(":-2\r\n"), by_key)), Absence::expired);
-  EXPECT_EQ(std::get<Extended>(*extend_outcome(*reply_of("*2\r\n:1\r\n:5\r\n"), by_key)).expires_at_ms, 5);
+  EXPECT_EQ(std::get<Extended>(*extend_outcome(*reply_of("*2\r\n:1\r\n:5\r\n"), by_key)).expires_at,
+            test::from_ms(5));
   EXPECT_EQ(std::get<Absence>(*extend_outcome(*reply_of(":-2\r\n"), by_key)), Absence::expired);
   EXPECT_TRUE(*is_locked_outcome(*reply_of(":1\r\n"), key("k")));
   EXPECT_FALSE(*is_locked_outcome(*reply_of(":0\r\n"), key("k")));
@@ -193,8 +195,8 @@ TEST_F(RedisCommands, ARecordIsReadStrictly) {
   EXPECT_EQ(record.key.str(), "a/b");
   EXPECT_EQ(record.id, id);
   EXPECT_EQ(record.fence.value(), 7U);
-  EXPECT_EQ(record.acquired_at_ms, 1);
-  EXPECT_EQ(record.expires_at_ms, 2);
+  EXPECT_EQ(record.acquired_at, test::from_ms(1));
+  EXPECT_EQ(record.expires_at, test::from_ms(2));
   const auto with = [&](const std::string& from, const std::string& to) {
     auto text = good;
     return text.replace(text.find(from), from.size(), to);

@@ -10,6 +10,7 @@
 #include "support/redis_locks.hpp"
 #include "support/replies.hpp"
 #include "support/storage_calls.hpp"
+#include "support/times.hpp"
 
 namespace holdfast::redis {
 namespace {
@@ -59,7 +60,7 @@ TEST(RedisStorageUrl, TheTaskPrefixIsAParameter) {
 
 TEST(RedisRecordCommands, CarryKeysAndArgumentsAsTheScriptsWantThem) {
   const auto key = record_key("o:t");
-  const auto text = record_text({.created_at_ms = 5, .expires_at_ms = 1'700'000'000'001});
+  const auto text = record_text({.created_at = 5, .expires_at = 1'700'000'000'001});
   const auto data = record_data(text);
   const std::string id = "AAAAAAAAAAAAAAAAAAAAAA";
   const auto sha = [](std::string_view lua) { return Script(lua).sha1; };
@@ -86,7 +87,7 @@ TEST(RedisRecordCommands, CarryKeysAndArgumentsAsTheScriptsWantThem) {
                    "p:changed:2:o:t", "", "", ""}));
   EXPECT_EQ(arguments_of(list_command(layout(),
                                       {.prefix = "o:",
-                                       .after = ListPosition{.created_at_ms = 4, .task = "a"},
+                                       .after = ListPosition{.created_at = test::from_ms(4), .task = "a"},
                                        .limit = 5000,
                                        .order = ListOrder::newest_first},
                                       By::sha)),
@@ -96,8 +97,7 @@ TEST(RedisRecordCommands, CarryKeysAndArgumentsAsTheScriptsWantThem) {
 
 TEST(RedisRecordCommands, ExpiresAtIsRoundedUpToTheSecond) {
   const auto seconds = [](std::int64_t ms) {
-    const PutRecord request{.key = record_key("o:t"),
-                            .data = record_data(record_text({.expires_at_ms = ms}))};
+    const PutRecord request{.key = record_key("o:t"), .data = record_data(record_text({.expires_at = ms}))};
     return arguments_of(put_command(layout(), request, "id", By::sha))[6];
   };
   EXPECT_EQ(seconds(1000), "1");
@@ -134,7 +134,8 @@ TEST(RedisRecordCommands, AnAnswerThatNoScriptGivesIsInternalAndNamesTheRecord) 
 TEST(RedisServerClock, FollowsAnswersWithinTheirBounds) {
   const auto at = [](int ms) { return BootTime(milliseconds(ms)); };
   const auto ahead = [](const ServerClock& clock) {
-    return clock.now_ms() - std::chrono::floor<milliseconds>(BootClock::now().time_since_epoch()).count();
+    return test::to_ms(clock.now()) -
+           std::chrono::floor<milliseconds>(BootClock::now().time_since_epoch()).count();
   };
   ServerClock clock;
   // Sent at 1000 and back at 1010: the server is 5000 ms ahead, 10 ms more or less.

@@ -2,6 +2,8 @@
 
 #include <holdfast/storage_types.hpp>
 
+#include "core/wall_time.hpp"
+
 namespace holdfast {
 namespace {
 
@@ -61,10 +63,11 @@ TEST(RecordKey, MayBeAsLongAsTheLimitAndNoLonger) {
 }
 
 std::optional<std::int64_t> expiry_of(std::string text) {
-  return RecordData::parse(std::move(text)).value_or_throw().expires_at_ms();
+  const auto time = RecordData::parse(std::move(text)).value_or_throw().expires_at();
+  return time ? std::optional(core::to_ms(*time)) : std::nullopt;
 }
 std::int64_t creation_of(std::string text) {
-  return RecordData::parse(std::move(text)).value_or_throw().created_at_ms();
+  return core::to_ms(RecordData::parse(std::move(text)).value_or_throw().created_at());
 }
 
 TEST(RecordData, TheTimesAreThoseOfTheRecord) {
@@ -72,8 +75,8 @@ TEST(RecordData, TheTimesAreThoseOfTheRecord) {
       R"({"task":{"taskId":"t","createdAt":"2024-01-01T00:00:00.250Z"},"expiresAt":"2024-01-01T01:00:00.5Z"})";
   const auto data = RecordData::parse(text).value_or_throw();
   EXPECT_EQ(data.text(), text);
-  EXPECT_EQ(data.created_at_ms(), 1'704'067'200'250);
-  EXPECT_EQ(data.expires_at_ms(), 1'704'070'800'500);
+  EXPECT_EQ(data.created_at(), core::from_ms(1'704'067'200'250));
+  EXPECT_EQ(data.expires_at(), core::from_ms(1'704'070'800'500));
 }
 
 TEST(RecordData, TheExpiryHasAnyOffsetAndAnyNumberOfFractionalDigits) {
@@ -153,8 +156,8 @@ TEST(RecordData, TextThatIsNoJsonIsTakenAsItIsAndHasNoTimes) {
     const auto data = RecordData::parse(text);
     ASSERT_TRUE(data) << text;
     EXPECT_EQ(data->text(), text);
-    EXPECT_EQ(data->expires_at_ms(), std::nullopt) << text;
-    EXPECT_EQ(data->created_at_ms(), 0) << text;
+    EXPECT_EQ(data->expires_at(), std::nullopt) << text;
+    EXPECT_EQ(data->created_at(), WallTime()) << text;
   }
 }
 

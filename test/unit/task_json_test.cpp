@@ -104,7 +104,11 @@ TEST(RequestKey, ARequestThatDiffersInADigitNoDoubleHasIsAnother) {
   const auto origin = [](const std::string& variables) {
     const auto parsed = Json::parse(variables).value_or_throw();
     const NewTask task{.method = "m", .variables = parsed, .request_key = "r"};
-    return Creation::prepare("alice", task, {}, 0).value_or_throw().request({}).value_or_throw().origin;
+    return Creation::prepare("alice", task, {}, WallTime())
+        .value_or_throw()
+        .request({})
+        .value_or_throw()
+        .origin;
   };
   const auto first = origin(R"({"n":12345678901234567890123,"m":"\u0041"})");
   EXPECT_EQ(origin(R"({"m":"A", "n":12345678901234567890123})"), first);

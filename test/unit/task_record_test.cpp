@@ -2,6 +2,8 @@
 
 #include "tasks/record.hpp"
 
+#include "support/times.hpp"
+
 namespace holdfast::tasks {
 namespace {
 
@@ -18,7 +20,7 @@ TaskRecord begun() {
   return TaskRecord::begin({.id = "7",
                             .owner = "alice",
                             .method = "tools/call",
-                            .now_ms = 1'700'000'000'123,
+                            .now = test::from_ms(1'700'000'000'123),
                             .ttl = 60s,
                             .poll_interval = 500ms,
                             .variables = members(R"({"b":1,"a":2})")});
@@ -35,7 +37,7 @@ TEST(TaskRecord, IsWrittenAsDocumented) {
 TEST(TaskRecord, KeepsTheOrderWhateverIsAddedLater) {
   auto record = begun();
   record.set_status(TaskStatus::completed, "done");
-  record.touch(1'700'000'001'000);
+  record.touch(test::from_ms(1'700'000'001'000));
   record.set_result(json(R"({"x":true})"));
   EXPECT_EQ(
       record.text(),
@@ -67,18 +69,18 @@ TEST(TaskRecord, IsReadIntoATask) {
   EXPECT_EQ(task.owner, "alice");
   EXPECT_EQ(task.status, TaskStatus::working);
   EXPECT_FALSE(task.status_message);
-  EXPECT_EQ(task.created_at_ms, 1'700'000'000'123);
-  EXPECT_EQ(task.last_updated_at_ms, 1'700'000'000'123);
+  EXPECT_EQ(task.created_at, test::from_ms(1'700'000'000'123));
+  EXPECT_EQ(task.last_updated_at, test::from_ms(1'700'000'000'123));
   EXPECT_EQ(task.ttl, 60s);
   EXPECT_EQ(task.poll_interval, 500ms);
-  EXPECT_EQ(task.expires_at_ms, 1'700'000'060'123);
+  EXPECT_EQ(task.expires_at, test::from_ms(1'700'000'060'123));
   EXPECT_EQ(task.request_method, "tools/call");
   EXPECT_EQ(task.variables.str(), R"({"b":1,"a":2})");
   EXPECT_TRUE(task.result.is_null());
   EXPECT_EQ(task.record.str(), begun().text());
   EXPECT_EQ(task.version, 3U);
   EXPECT_EQ(task.incarnation, "i");
-  EXPECT_EQ(task.guarded_by->lock_key, "k");
+  EXPECT_EQ(task.bound_to->lock_key, "k");
 }
 
 TEST(TaskRecord, TextThatJsonEscapesComesBackAsItWas) {
@@ -86,7 +88,7 @@ TEST(TaskRecord, TextThatJsonEscapesComesBackAsItWas) {
   auto record = TaskRecord::begin({.id = "7",
                                    .owner = text,
                                    .method = text,
-                                   .now_ms = 1'700'000'000'123,
+                                   .now = test::from_ms(1'700'000'000'123),
                                    .ttl = 60s,
                                    .poll_interval = 500ms,
                                    .variables = {}});
@@ -105,8 +107,8 @@ TEST(TaskRecord, ANullDeletesAVariable) {
 
 TEST(TaskRecord, TimeDoesNotGoBack) {
   auto record = begun();
-  record.touch(1'600'000'000'000);
-  EXPECT_EQ(record.task(1, "i", {}).last_updated_at_ms, 1'700'000'000'123);
+  record.touch(test::from_ms(1'600'000'000'000));
+  EXPECT_EQ(record.task(1, "i", {}).last_updated_at, test::from_ms(1'700'000'000'123));
 }
 
 TEST(TaskRecord, WithoutAMessageTheOldOneGoes) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <set>
 
+#include "support/times.hpp"
 #include "tasks/address.hpp"
 #include "tasks/limits.hpp"
 #include "tasks/list_loop.hpp"
@@ -84,14 +85,14 @@ TEST(TaskOwner, ATaskHasALockOfItsOwnHoweverLongItsOwnerIs) {
 }
 
 TEST(TaskCursor, LeadsBackToItsPlace) {
-  const ListPosition position{.created_at_ms = 1'700'000'000'123, .task = "a.b:c/d é\n"};
+  const ListPosition position{.created_at = test::from_ms(1'700'000'000'123), .task = "a.b:c/d é\n"};
   const auto cursor = cursor_at(position, "alice").value_or_throw();
   EXPECT_EQ(*position_of(cursor, "alice"), position);
   for (const char c : cursor) EXPECT_TRUE(c > ' ' && c < 0x7f) << cursor;
 }
 
 TEST(TaskCursor, AnythingElseIsRefused) {
-  const auto good = cursor_at({.created_at_ms = 5, .task = "t"}, "alice").value_or_throw();
+  const auto good = cursor_at({.created_at = test::from_ms(5), .task = "t"}, "alice").value_or_throw();
   for (const std::string& bad : {std::string("x"), std::string("t"), good + "x", good.substr(1), "A" + good,
                                  std::string("..."), std::string("AAAAAAAA.5.t")}) {
     const auto position = position_of(bad, "alice");

@@ -12,6 +12,7 @@
 #include "support/faulty_backend.hpp"
 #include "support/in_child.hpp"
 #include "support/storage_calls.hpp"
+#include "support/times.hpp"
 
 namespace holdfast {
 namespace {
@@ -42,7 +43,7 @@ class Events : public testing::Test {
     (void)log.take();
   }
 
-  static std::int64_t read(void* self) { return static_cast<Events*>(self)->now_ms; }
+  static WallTime read(void* self) { return from_ms(static_cast<Events*>(self)->now_ms); }
   std::atomic<std::int64_t> now_ms{1'700'000'000'000};
 
   EventLog log;
@@ -225,8 +226,8 @@ TEST_F(Events, ThereIsOneForEveryOperationOfRecords) {
   expect(event(), Activity::get_record, EventResult::ok);
   EXPECT_FALSE(get(*storage, "me:none"));
   expect(event(), Activity::get_record, EventResult::fail, Reason::not_found);
-  EXPECT_TRUE(call(*storage, GuardRecord{.key = record_key("me:a"), .fence = token(3)}));
-  expect(event(), Activity::guard_record, EventResult::ok);
+  EXPECT_TRUE(call(*storage, BindRecord{.key = record_key("me:a"), .fence = token(3)}));
+  expect(event(), Activity::bind_record, EventResult::ok);
   EXPECT_TRUE(call(*storage, RebindRecord{.key = record_key("me:a")}));
   expect(event(), Activity::rebind_record, EventResult::ok);
   EXPECT_TRUE(call(*storage, ListRecords{.prefix = "me:"}));

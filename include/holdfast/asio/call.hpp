@@ -139,12 +139,6 @@ asio::execution_context& context_of(const Executor& executor) {
   }
 }
 
-/// The value beside an error in a completion: it means nothing, but there has to be one.
-template <class T>
-struct Placeholder {
-  static T make() { return T(); }
-};
-
 /// How a value reaches the handler: as it is, unless what travels is something else.
 template <class T>
 struct HandOver {
@@ -203,7 +197,7 @@ class AsioCall final : public PendingCalls::Call {
       if (result) {
         std::move(handler)(std::exception_ptr(), HandOver<Value>::of(*std::move(result)));
       } else {
-        std::move(handler)(std::make_exception_ptr(result.error()), Placeholder<Received>::make());
+        std::move(handler)(std::make_exception_ptr(result.error()), Received());
       }
     }
   };

@@ -8,41 +8,30 @@
 namespace holdfast {
 namespace detail {
 
-template <>
-struct Placeholder<DetachedLock> {
-  static DetachedLock make() {
-    return {.key = *LockKey::parse("-"),
-            .id = LockId::generate(),
-            .ttl = *Ttl::of(std::chrono::milliseconds(1)),
-            .fence = Fence(),
-            .expires_at_ms = 0};
-  }
-};
-
 /// A lock on its way to whoever asked for it. Nobody else knows its id, so if it never arrives it is
 /// released, in the background.
 class LockInTransit {
  public:
-  LockInTransit(Locks locks, DetachedLock lock) : locks_(std::move(locks)), lock_(std::move(lock)) {}
+  LockInTransit(Locks locks, Lease lock) : locks_(std::move(locks)), lock_(std::move(lock)) {}
   LockInTransit(LockInTransit&& other) noexcept
       : locks_(std::exchange(other.locks_, std::nullopt)), lock_(std::move(other.lock_)) {}
   LockInTransit& operator=(LockInTransit&&) = delete;
   ~LockInTransit() {
     if (locks_) locks_->release_in_background(lock_.id.str());
   }
-  [[nodiscard]] DetachedLock arrived() && {
+  [[nodiscard]] Lease arrived() && {
     locks_.reset();
     return std::move(lock_);
   }
 
  private:
   std::optional<Locks> locks_;
-  DetachedLock lock_;
+  Lease lock_;
 };
 
 template <>
 struct HandOver<LockInTransit> {
-  static DetachedLock of(LockInTransit lock) { return std::move(lock).arrived(); }
+  static Lease of(LockInTransit lock) { return std::move(lock).arrived(); }
 };
 
 }  // namespace detail
@@ -78,8 +67,9 @@ class AsyncGuard {
   [[nodiscard]] const std::string& key() const { return guard_.key(); }
   [[nodiscard]] const LockId& id() const { return guard_.id(); }
   [[nodiscard]] Fence fence() const { return guard_.fence(); }
+  [[nodiscard]] FencingToken token() const { return guard_.token(); }
   [[nodiscard]] const std::string& authority() const { return guard_.authority(); }
-  [[nodiscard]] std::int64_t expires_at_ms() const { return guard_.expires_at_ms(); }
+  [[nodiscard]] WallTime expires_at() const { return guard_.expires_at(); }
   [[nodiscard]] std::chrono::nanoseconds remaining() const noexcept { return guard_.remaining(); }
   [[nodiscard]] bool still_held() const noexcept { return guard_.still_held(); }
   [[nodiscard]] std::stop_token lost() const noexcept { return guard_.lost(); }
@@ -134,13 +124,13 @@ class AsyncGuard {
         std::forward<Token>(token));
   }
 
-  /// std::optional<DetachedLock>: nothing if the lock is gone. The guard must live until it completes. If the
+  /// std::optional<Lease>: nothing if the lock is gone. The guard must live until it completes. If the
   /// handler is destroyed instead of called, the lock may be detached, and ends with its ttl.
   template <class Token = asio::use_awaitable_t<>>
   auto detach(Token&& token = {}) {
-    return async_call<std::optional<DetachedLock>>(
+    return async_call<std::optional<Lease>>(
         executor_,
-        [this](std::stop_token stop, Done<std::optional<DetachedLock>> done) {
+        [this](std::stop_token stop, Done<std::optional<Lease>> done) {
           guard_.detach(std::move(stop), std::move(done));
         },
         std::forward<Token>(token));
@@ -160,7 +150,7 @@ class AsyncGuard {
 /// Errors are holdfast::Error. Cheap to copy. May be called from any thread.
 class AsyncLocks {
   // What callers write in a co_await expression; see detail::safe_to_await_with.
-  static_assert(detail::safe_to_await_with<LockOptions> && detail::safe_to_await_with<DetachedLockView> &&
+  static_assert(detail::safe_to_await_with<LockOptions> && detail::safe_to_await_with<LeaseView> &&
                 detail::safe_to_await_with<ListLocks> && detail::safe_to_await_with<Fence>);
 
  public:
@@ -173,30 +163,30 @@ class AsyncLocks {
 
   /// AsyncGuard
   template <class Token = asio::use_awaitable_t<>>
-  auto lock(std::string_view key, const LockOptions& options = {}, Token&& token = {}) {
-    return call(operation::Lock{std::string(key), options}, std::forward<Token>(token));
+  auto lock(LockKeyView key, const LockOptions& options = {}, Token&& token = {}) {
+    return call(operation::Lock{key, options}, std::forward<Token>(token));
   }
   /// std::optional<AsyncGuard>
   template <class Token = asio::use_awaitable_t<>>
-  auto try_lock(std::string_view key, const LockOptions& options = {}, Token&& token = {}) {
-    return call(operation::TryLock{std::string(key), options}, std::forward<Token>(token));
+  auto try_lock(LockKeyView key, const LockOptions& options = {}, Token&& token = {}) {
+    return call(operation::TryLock{key, options}, std::forward<Token>(token));
   }
   /// std::optional<AsyncGuard>
   template <class Token = asio::use_awaitable_t<>>
-  auto adopt(const DetachedLockView& lock, const LockOptions& options = {}, Token&& token = {}) {
-    return call(operation::Adopt{detail::owned(lock), options}, std::forward<Token>(token));
+  auto adopt(const LeaseView& lease, const LockOptions& options = {}, Token&& token = {}) {
+    return call(operation::Adopt{detail::owned(lease), options}, std::forward<Token>(token));
   }
-  /// DetachedLock. It is released if the handler is destroyed instead of called.
+  /// Lease. It is released if the handler is destroyed instead of called.
   template <class Token = asio::use_awaitable_t<>>
-  auto acquire(std::string_view key, const LockOptions& options = {}, Token&& token = {}) {
+  auto acquire(LockKeyView key, const LockOptions& options = {}, Token&& token = {}) {
     using InTransit = detail::LockInTransit;
     // In transit from the engine's answer on: the handler's context may be gone when it comes.
     return async_call<InTransit>(
         executor_,
-        [locks = locks_, operation = operation::Acquire{std::string(key), options}](
-            std::stop_token stop, Done<InTransit> done) mutable {
+        [locks = locks_, operation = operation::Acquire{key, options}](std::stop_token stop,
+                                                                       Done<InTransit> done) mutable {
           locks.start(std::move(operation), std::move(stop),
-                      [locks, done = std::move(done)](Result<DetachedLock> lock) mutable {
+                      [locks, done = std::move(done)](Result<Lease> lock) mutable {
                         done(lock ? Result<InTransit>(InTransit(locks, *std::move(lock)))
                                   : Result<InTransit>(lock.error()));
                       });
@@ -208,20 +198,20 @@ class AsyncLocks {
   auto release(std::string_view lock_id, Token&& token = {}) {
     return call(operation::Release{std::string(lock_id)}, std::forward<Token>(token));
   }
-  /// std::optional<std::int64_t>: the new expiry
+  /// std::optional<WallTime>: the new expiry
   template <class Token = asio::use_awaitable_t<>>
   auto extend(std::string_view lock_id, std::chrono::milliseconds ttl, Token&& token = {}) {
     return call(operation::Extend{std::string(lock_id), ttl}, std::forward<Token>(token));
   }
   /// bool
   template <class Token = asio::use_awaitable_t<>>
-  auto is_locked(std::string_view key, Token&& token = {}) {
-    return call(operation::IsLocked{std::string(key)}, std::forward<Token>(token));
+  auto is_locked(LockKeyView key, Token&& token = {}) {
+    return call(operation::IsLocked{key}, std::forward<Token>(token));
   }
   /// std::optional<LockInfo>
   template <class Token = asio::use_awaitable_t<>>
-  auto get_by_key(std::string_view key, Token&& token = {}) {
-    return call(operation::GetByKey{std::string(key)}, std::forward<Token>(token));
+  auto get_by_key(LockKeyView key, Token&& token = {}) {
+    return call(operation::GetByKey{key}, std::forward<Token>(token));
   }
   /// std::optional<LockInfo>
   template <class Token = asio::use_awaitable_t<>>
@@ -230,8 +220,8 @@ class AsyncLocks {
   }
   /// std::optional<LockRecord>
   template <class Token = asio::use_awaitable_t<>>
-  auto get_by_key_raw(std::string_view key, Token&& token = {}) {
-    return call(operation::GetByKeyRaw{std::string(key)}, std::forward<Token>(token));
+  auto get_by_key_raw(LockKeyView key, Token&& token = {}) {
+    return call(operation::GetByKeyRaw{key}, std::forward<Token>(token));
   }
   /// std::optional<LockRecord>
   template <class Token = asio::use_awaitable_t<>>
@@ -240,8 +230,8 @@ class AsyncLocks {
   }
   /// bool
   template <class Token = asio::use_awaitable_t<>>
-  auto owns(std::string_view key, std::string_view lock_id, Token&& token = {}) {
-    return call(operation::Owns{std::string(key), std::string(lock_id)}, std::forward<Token>(token));
+  auto owns(LockKeyView key, std::string_view lock_id, Token&& token = {}) {
+    return call(operation::Owns{key, std::string(lock_id)}, std::forward<Token>(token));
   }
   /// LockPage
   template <class Token = asio::use_awaitable_t<>>
@@ -251,14 +241,13 @@ class AsyncLocks {
   /// std::optional<LockInfo>: whose it was
   template <class Token = asio::use_awaitable_t<>>
     requires(!std::is_same_v<std::remove_cvref_t<Token>, Fence>)
-  auto break_lock(std::string_view key, std::string_view reason, Token&& token = {}) {
-    return call(operation::BreakLock{std::string(key), std::string(reason)}, std::forward<Token>(token));
+  auto break_lock(LockKeyView key, std::string_view reason, Token&& token = {}) {
+    return call(operation::BreakLock{key, std::string(reason)}, std::forward<Token>(token));
   }
   /// std::optional<LockInfo>: whose it was; only the lock that is held with this fence
   template <class Token = asio::use_awaitable_t<>>
-  auto break_lock(std::string_view key, std::string_view reason, Fence held_with, Token&& token = {}) {
-    return call(operation::BreakLock{std::string(key), std::string(reason), held_with},
-                std::forward<Token>(token));
+  auto break_lock(LockKeyView key, std::string_view reason, Fence held_with, Token&& token = {}) {
+    return call(operation::BreakLock{key, std::string(reason), held_with}, std::forward<Token>(token));
   }
 
   [[nodiscard]] Capabilities capabilities() const noexcept { return locks_.capabilities(); }

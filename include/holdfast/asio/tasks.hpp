@@ -42,7 +42,8 @@ class AsyncClaim {
   // As those of Claim.
   [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(claim_); }
   [[nodiscard]] Task task() const { return claim_.task(); }
-  [[nodiscard]] FencingToken fence() const { return claim_.fence(); }
+  [[nodiscard]] Fence fence() const { return claim_.fence(); }
+  [[nodiscard]] FencingToken token() const { return claim_.token(); }
   [[nodiscard]] std::stop_token stopped() const noexcept { return claim_.stopped(); }
   [[nodiscard]] bool cancelled() const { return claim_.cancelled(); }
   [[nodiscard]] bool gone() const { return claim_.gone(); }
@@ -268,10 +269,8 @@ class AsyncTasks {
   [[nodiscard]] AsyncTasks with_fence(const FencingTokenView& token) const {
     return {executor_, tasks_.with_fence(token)};
   }
-  [[nodiscard]] AsyncTasks with_fence(const AsyncGuard& guard) const {
-    return with_fence({.authority = guard.authority(), .lock_key = guard.key(), .fence = guard.fence()});
-  }
-  [[nodiscard]] const std::optional<FencingToken>& fence() const noexcept { return tasks_.fence(); }
+  [[nodiscard]] AsyncTasks with_fence(const AsyncGuard& guard) const { return with_fence(guard.token()); }
+  [[nodiscard]] const std::optional<FencingToken>& token() const noexcept { return tasks_.token(); }
 
   /// The same store, but every operation on one task means the one of this incarnation; see Tasks.
   [[nodiscard]] AsyncTasks with_incarnation(std::string_view incarnation) const {
@@ -333,10 +332,10 @@ class AsyncRegister {
   }
   /// std::optional<Value>
   template <class Token = asio::use_awaitable_t<>>
-  auto guard(const FencingTokenView& fence, Token&& token = {}) {
+  auto bind(const FencingTokenView& fence, Token&& token = {}) {
     return call<std::optional<Value>>(
         std::forward<Token>(token),
-        [](FencedRegister& fenced, auto&&... all) { fenced.guard(std::forward<decltype(all)>(all)...); },
+        [](FencedRegister& fenced, auto&&... all) { fenced.bind(std::forward<decltype(all)>(all)...); },
         fence);
   }
   /// bool: false if it was never written

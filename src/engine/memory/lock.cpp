@@ -65,9 +65,9 @@ class MemoryLockBackend final : public LockBackend {
 
  private:
   struct StoredLock {
-    core::Lease lease;
+    core::StoredLease lease;
     Fence fence;
-    std::int64_t acquired_at_ms;
+    std::chrono::milliseconds acquired_at;
   };
   using LocksByKey = std::unordered_map<std::string, StoredLock, os::TextHash, std::equal_to<>>;
 
@@ -119,14 +119,15 @@ class MemoryLockBackend final : public LockBackend {
     done(refused ? Result<T>(*refused) : Result<T>(body()));
   }
 
-  [[nodiscard]] std::int64_t now_ms() const {
-    return options_.clock != nullptr ? options_.clock(options_.clock_context) : clock_.now_ms();
+  [[nodiscard]] std::chrono::milliseconds now() const {
+    const auto time = options_.clock != nullptr ? options_.clock(options_.clock_context) : clock_.now();
+    return time.time_since_epoch();
   }
 
   KeyShard& key_shard(std::string_view key) { return shards_->by_key[hash_(key) % shard_count]; }
   IdShard& id_shard(const LockId& id) { return shards_->by_id[core::LockIdHash{}(id) % shard_count]; }
 
-  static std::optional<core::Lease> lease_at(const KeyShard& shard, LocksByKey::const_iterator at) {
+  static std::optional<core::StoredLease> lease_at(const KeyShard& shard, LocksByKey::const_iterator at) {
     return at == shard.locks.entries.end() ? std::nullopt : std::optional(at->second.lease);
   }
 
@@ -151,12 +152,12 @@ class MemoryLockBackend final : public LockBackend {
 
   /// Deletes the expired locks of a shard each time it has doubled: keys that are used once do not pile up,
   /// and the cost per acquire stays constant.
-  void sweep(KeyShard& shard, std::int64_t now) {
+  void sweep(KeyShard& shard, std::chrono::milliseconds now) {
     auto& locks = shard.locks.entries;
     if (locks.size() < shard.sweep_at) return;
     for (auto at = locks.begin(); at != locks.end();) {
       const auto next = std::next(at);
-      if (core::is_due(at->second.lease.expires_at_ms, now)) erase(shard, at);
+      if (core::is_due(at->second.lease.expires_at, now)) erase(shard, at);
       at = next;
     }
     shard.sweep_at = std::max<std::size_t>(64, locks.size() * 2);
@@ -189,7 +190,7 @@ class MemoryLockBackend final : public LockBackend {
     const std::lock_guard lock(shard.mutex);
     const auto at = shard.locks.entries.find(*key);
     const auto lease = lease_at(shard, at);
-    const auto decision = core::decide_acquire(request, std::nullopt, lease, now_ms());
+    const auto decision = core::decide_acquire(request, std::nullopt, lease, now());
     if (std::holds_alternative<core::IdInUse>(decision)) return true;
     if (lease && lease->id == request.id) {
       erase(shard, at);
@@ -203,10 +204,10 @@ class MemoryLockBackend final : public LockBackend {
   std::optional<Result<AcquireOutcome>> try_acquire(const AcquireRequest& request) {
     auto& shard = key_shard(request.key.str());
     const std::lock_guard lock(shard.mutex);
-    const auto now = now_ms();
-    sweep(shard, now);
+    const auto granted_at = now();
+    sweep(shard, granted_at);
     const auto at = shard.locks.entries.find(request.key.str());
-    const auto decision = core::decide_acquire(request, lease_at(shard, at), std::nullopt, now);
+    const auto decision = core::decide_acquire(request, lease_at(shard, at), std::nullopt, granted_at);
     if (const auto* refused = std::get_if<Refused>(&decision)) return *refused;
     if (std::holds_alternative<core::GrantAgain>(decision)) return granted(at->second);
     if (at != shard.locks.entries.end()) erase(shard, at);
@@ -225,15 +226,15 @@ class MemoryLockBackend final : public LockBackend {
       ids.keys.remove(entry);
       return fence.error().about(request.key.str(), request.id.str());
     }
-    const auto expires_at_ms = std::get<core::Grant>(decision).expires_at_ms;
+    const auto expires_at = std::get<core::Grant>(decision).expires_at;
     const StoredLock stored{
-        .lease = {.id = request.id, .expires_at_ms = expires_at_ms}, .fence = *fence, .acquired_at_ms = now};
+        .lease = {.id = request.id, .expires_at = expires_at}, .fence = *fence, .acquired_at = granted_at};
     shard.locks.add(request.key.str(), stored);
     return granted(stored);
   }
 
   Granted granted(const StoredLock& lock) const {
-    return {.fence = lock.fence, .expires_at_ms = lock.lease.expires_at_ms, .authority = authority_};
+    return {.fence = lock.fence, .expires_at = WallTime(lock.lease.expires_at), .authority = authority_};
   }
 
   /// Calls `change`, under the shard's mutex, with the shard and the position of the referenced lock, or the
@@ -252,7 +253,7 @@ class MemoryLockBackend final : public LockBackend {
     core::ReleaseDecision decision = core::NotHeld{};
     std::string freed;
     with_lock(request.lock, [&](KeyShard& shard, LocksByKey::iterator at) {
-      decision = core::decide_release(request, lease_at(shard, at), now_ms());
+      decision = core::decide_release(request, lease_at(shard, at), now());
       const auto* absent = std::get_if<core::NotHeld>(&decision);
       if (absent != nullptr && !absent->delete_lease) return;
       if (absent == nullptr) freed = at->first;
@@ -269,22 +270,22 @@ class MemoryLockBackend final : public LockBackend {
   Result<ExtendOutcome> extend_now(const ExtendRequest& request) {
     core::ExtendDecision decision = core::NotHeld{};
     with_lock(request.lock, [&](KeyShard& shard, LocksByKey::iterator at) {
-      decision = core::decide_extend(request, lease_at(shard, at), now_ms());
+      decision = core::decide_extend(request, lease_at(shard, at), now());
       if (const auto* extend = std::get_if<core::Extend>(&decision)) {
-        at->second.lease.expires_at_ms = extend->expires_at_ms;
+        at->second.lease.expires_at = extend->expires_at;
       } else if (std::get<core::NotHeld>(decision).delete_lease) {
         erase(shard, at);
       }
     });
     if (const auto* absent = std::get_if<core::NotHeld>(&decision)) return absent->why;
-    return Extended{.expires_at_ms = std::get<core::Extend>(decision).expires_at_ms};
+    return Extended{.expires_at = WallTime(std::get<core::Extend>(decision).expires_at)};
   }
 
   std::optional<StoredLock> find_live(const std::string& key) {
     auto& shard = key_shard(key);
     const std::lock_guard lock(shard.mutex);
     const auto at = shard.locks.entries.find(key);
-    if (!core::is_held(lease_at(shard, at), now_ms())) return std::nullopt;
+    if (!core::is_held(lease_at(shard, at), now())) return std::nullopt;
     return at->second;
   }
 
@@ -292,8 +293,8 @@ class MemoryLockBackend final : public LockBackend {
     return {.key = *LockKey::stored(key),
             .id = lock.lease.id,
             .fence = lock.fence,
-            .acquired_at_ms = lock.acquired_at_ms,
-            .expires_at_ms = lock.lease.expires_at_ms};
+            .acquired_at = WallTime(lock.acquired_at),
+            .expires_at = WallTime(lock.lease.expires_at)};
   }
 
   Result<std::optional<LockRecord>> lookup_now(const LookupRequest& request) {
@@ -312,9 +313,9 @@ class MemoryLockBackend final : public LockBackend {
     std::vector<std::pair<std::string, StoredLock>> found;
     for (auto& shard : shards_->by_key) {
       const std::lock_guard lock(shard.mutex);
-      const auto now = now_ms();
+      const auto time = now();
       for (const auto& [key, stored] : shard.locks.entries) {
-        if (key > request.cursor && core::is_held(stored.lease, now)) found.emplace_back(key, stored);
+        if (key > request.cursor && core::is_held(stored.lease, time)) found.emplace_back(key, stored);
       }
     }
     std::ranges::sort(found, {}, [](const auto& entry) -> const std::string& { return entry.first; });

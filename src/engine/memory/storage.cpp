@@ -37,35 +37,35 @@ class RecordTable {
 
   /// How many live records this owner has. Below `limit` expired ones may be among them: they are deleted, by
   /// their time, only where they matter, so that the cost does not depend on the live ones.
-  std::size_t count(std::string_view owner, std::size_t limit, std::int64_t now) {
+  std::size_t count(std::string_view owner, std::size_t limit, WallTime now) {
     if (size_of(owner) >= limit) remove_expired(now);
     return size_of(owner);
   }
 
   /// In place of what the key has.
-  void insert(const RecordKey& key, RecordEntry entry, std::int64_t now) {
+  void insert(const RecordKey& key, RecordEntry entry, WallTime now) {
     sweep_if_grown(now);
     erase(key);
     const auto owner = owners_.try_emplace(std::string(key.owner())).first;
     const auto at = owner->second.records.emplace(std::string(key.task()), std::move(entry)).first;
-    owner->second.order.emplace(at->second.created_at_ms, at->first);
-    if (at->second.expires_at_ms) expiries_.emplace(*at->second.expires_at_ms, owner->first, at->first);
+    owner->second.order.emplace(at->second.created_at, at->first);
+    if (at->second.expires_at) expiries_.emplace(*at->second.expires_at, owner->first, at->first);
     ++size_;
   }
 
   /// Requires that the record is stored. Its position in the list stays.
-  void set_expiry(const RecordKey& key, std::optional<std::int64_t> expires_at_ms) {
+  void set_expiry(const RecordKey& key, std::optional<WallTime> expires_at) {
     const auto owner = owners_.find(key.owner());
     const auto at = owner->second.records.find(key.task());
-    if (at->second.expires_at_ms == expires_at_ms) return;
+    if (at->second.expires_at == expires_at) return;
     unindex_expiry(owner->first, at->first, at->second);
-    at->second.expires_at_ms = expires_at_ms;
-    if (expires_at_ms) expiries_.emplace(*expires_at_ms, owner->first, at->first);
+    at->second.expires_at = expires_at;
+    if (expires_at) expiries_.emplace(*expires_at, owner->first, at->first);
   }
 
   void erase(const RecordKey& key) { erase(key.owner(), key.task()); }
 
-  std::size_t remove_expired(std::int64_t now) {
+  std::size_t remove_expired(WallTime now) {
     std::size_t removed = 0;
     while (!expiries_.empty() && core::is_due(std::get<0>(*expiries_.begin()), now)) {
       const auto [when, owner, task] = *expiries_.begin();
@@ -75,7 +75,7 @@ class RecordTable {
     return removed;
   }
 
-  RecordPage page(std::string_view owner_name, const ListRecords& request, std::int64_t now) const {
+  RecordPage page(std::string_view owner_name, const ListRecords& request, WallTime now) const {
     RecordPage page;
     const auto owner = owners_.find(owner_name);
     if (owner == owners_.end()) return page;
@@ -89,17 +89,16 @@ class RecordTable {
       bytes += entry.record.data.size();
       if (page.records.size() == limit || (!page.records.empty() && bytes > max_record_page_bytes)) {
         const auto& last = page.records.back();
-        page.next = ListPosition{.created_at_ms = last.created_at_ms, .task = std::string(last.key.task())};
+        page.next = ListPosition{.created_at = last.created_at, .task = std::string(last.key.task())};
         return false;
       }
       page.records.push_back({.key = *RecordKey::of(owner_name, place.second),
                               .record = entry.record,
-                              .created_at_ms = entry.created_at_ms});
+                              .created_at = entry.created_at});
       return true;
     };
-    const auto after = request.after
-                           ? std::optional(OrderKey(request.after->created_at_ms, request.after->task))
-                           : std::nullopt;
+    const auto after = request.after ? std::optional(OrderKey(request.after->created_at, request.after->task))
+                                     : std::nullopt;
     if (request.order == ListOrder::oldest_first) {
       for (auto at = after ? order.upper_bound(*after) : order.begin(); at != order.end() && add(*at); ++at) {
       }
@@ -122,7 +121,7 @@ class RecordTable {
   }
 
  private:
-  using OrderKey = std::pair<std::int64_t, std::string_view>;  // created_at_ms, task: the order of a list
+  using OrderKey = std::pair<WallTime, std::string_view>;  // created_at, task: the order of a list
   struct Owner {
     std::unordered_map<std::string, RecordEntry, os::TextHash, std::equal_to<>> records;
     std::set<OrderKey> order;
@@ -134,7 +133,7 @@ class RecordTable {
   }
 
   void unindex_expiry(std::string_view owner, std::string_view task, const RecordEntry& entry) {
-    if (entry.expires_at_ms) expiries_.erase({*entry.expires_at_ms, owner, task});
+    if (entry.expires_at) expiries_.erase({*entry.expires_at, owner, task});
   }
 
   void erase(std::string_view owner_name, std::string_view task) {
@@ -143,21 +142,21 @@ class RecordTable {
     const auto at = owner->second.records.find(task);
     if (at == owner->second.records.end()) return;
     unindex_expiry(owner->first, at->first, at->second);
-    owner->second.order.erase({at->second.created_at_ms, at->first});
+    owner->second.order.erase({at->second.created_at, at->first});
     owner->second.records.erase(at);
     if (owner->second.records.empty()) owners_.erase(owner);
     --size_;
   }
 
   /// Each time the table has doubled, so that records that are used once do not pile up.
-  void sweep_if_grown(std::int64_t now) {
+  void sweep_if_grown(WallTime now) {
     if (size_ < sweep_at_) return;
     remove_expired(now);
     sweep_at_ = std::max<std::size_t>(64, size_ * 2);
   }
 
   std::map<std::string, Owner, std::less<>> owners_;
-  std::set<std::tuple<std::int64_t, std::string_view, std::string_view>> expiries_;  // when, owner, task
+  std::set<std::tuple<WallTime, std::string_view, std::string_view>> expiries_;  // when, owner, task
   std::size_t size_ = 0;
   std::size_t sweep_at_ = 64;
 };
@@ -165,10 +164,10 @@ class RecordTable {
 /// Carries out what core decides about one record.
 class RecordChange {
  public:
-  RecordChange(RecordTable& table, const RecordKey& key, std::int64_t now)
+  RecordChange(RecordTable& table, const RecordKey& key, WallTime now)
       : table_(table), key_(key), now_(now), there_(table.find(key)) {}
 
-  [[nodiscard]] std::int64_t now() const noexcept { return now_; }
+  [[nodiscard]] WallTime now() const noexcept { return now_; }
   [[nodiscard]] const RecordEntry* there() const noexcept { return there_; }
   [[nodiscard]] bool is_made() const noexcept { return is_made_; }
   /// For Insert and Update.
@@ -191,16 +190,16 @@ class RecordChange {
     return written;
   }
   Written operator()(core::Update update) {
-    table_.set_expiry(key_, update.expires_at_ms);
+    table_.set_expiry(key_, update.expires_at);
     auto& record = there_->record;
     record.version = update.version;
-    record.guarded_by = std::move(update.guarded_by);
+    record.bound_to = std::move(update.bound_to);
     record.data = std::move(*data_).text();
     is_made_ = true;
     return {.version = record.version, .incarnation = record.incarnation};
   }
   StoredRecord operator()(core::SetGuard set) {
-    there_->record.guarded_by = std::move(set.guarded_by);
+    there_->record.bound_to = std::move(set.bound_to);
     is_made_ = true;
     return there_->record;
   }
@@ -215,7 +214,7 @@ class RecordChange {
  private:
   RecordTable& table_;
   const RecordKey& key_;
-  const std::int64_t now_;
+  const WallTime now_;
   RecordEntry* there_;
   RecordData* data_ = nullptr;
   bool is_made_ = false;
@@ -234,8 +233,8 @@ class MemoryStorageBackend final : public StorageBackend {
   [[nodiscard]] std::string_view name() const noexcept override { return memory_capabilities.backend; }
   [[nodiscard]] bool blocks() const noexcept override { return memory_capabilities.blocks; }
 
-  [[nodiscard]] std::int64_t now_ms() const override {
-    return options_.clock != nullptr ? options_.clock(options_.clock_context) : clock_.now_ms();
+  [[nodiscard]] WallTime now() const override {
+    return options_.clock != nullptr ? options_.clock(options_.clock_context) : clock_.now();
   }
 
   void submit(GetRecord request, std::stop_token stop, Done<std::optional<StoredRecord>> done) override {
@@ -267,9 +266,9 @@ class MemoryStorageBackend final : public StorageBackend {
     }));
   }
 
-  void submit(GuardRecord request, std::stop_token stop, Done<GuardOutcome> done) override {
-    done(operate<GuardOutcome>(request, stop, [&](RecordChange& change) {
-      return core::decide_guard(request, change.there(), change.now());
+  void submit(BindRecord request, std::stop_token stop, Done<BindOutcome> done) override {
+    done(operate<BindOutcome>(request, stop, [&](RecordChange& change) {
+      return core::decide_bind(request, change.there(), change.now());
     }));
   }
 
@@ -286,7 +285,7 @@ class MemoryStorageBackend final : public StorageBackend {
       if (!owner) return owner.error();
       auto& shard = shard_of(*owner);
       const std::lock_guard lock(shard.mutex);
-      return shard.records.page(*owner, request, now_ms());
+      return shard.records.page(*owner, request, now());
     }());
   }
 
@@ -317,7 +316,7 @@ class MemoryStorageBackend final : public StorageBackend {
       std::size_t removed = 0;
       for (auto& shard : *shards_) {
         const std::lock_guard lock(shard.mutex);
-        removed += shard.records.remove_expired(now_ms());
+        removed += shard.records.remove_expired(now());
       }
       return removed;
     }());
@@ -354,7 +353,7 @@ class MemoryStorageBackend final : public StorageBackend {
       try {
         auto& shard = shard_of(request.key.owner());
         const std::lock_guard lock(shard.mutex);
-        RecordChange change(shard.records, request.key, now_ms());
+        RecordChange change(shard.records, request.key, now());
         if constexpr (requires { request.data; }) change.use(request.data);
         auto outcome = core::carry_out<Outcome>(decide(change), change);
         changed = change.is_made();

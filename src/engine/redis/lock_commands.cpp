@@ -3,6 +3,7 @@
 #include <array>
 #include <charconv>
 
+#include "core/wall_time.hpp"
 #include "embedded/scripts.hpp"
 #include "engine/redis/errors.hpp"
 #include "engine/redis/lock_record.hpp"
@@ -140,8 +141,10 @@ Result<std::string> acquire_command(const Layout& layout, const AcquireRequest& 
   const auto& lifetime = request.counter_lifetime;
   auto command = call_script(scripts().acquire, by, 4, lifetime ? 4 : 3);
   command.add(*lock_key).add(layout.index_key(request.id)).add(*fence_key).add(layout.authority_key());
-  command.add(request.id.str()).add(std::to_string(request.ttl.ms())).add(json_string(request.key));
-  if (lifetime) command.add(lifetime->until_ms ? std::to_string(*lifetime->until_ms) : std::string());
+  command.add(request.id.str())
+      .add(std::to_string(request.ttl.length().count()))
+      .add(json_string(request.key));
+  if (lifetime) command.add(lifetime->until ? std::to_string(core::to_ms(*lifetime->until)) : std::string());
   return std::move(command).bytes();
 }
 
@@ -149,12 +152,13 @@ Result<AcquireOutcome> acquire_outcome(const redisReply& reply, const AcquireReq
   const auto parts = elements_of(reply);
   if (parts.size() == 4 && integer_of(*parts[0]) == 1) {
     const auto fence = Fence::parse(text_of(*parts[1]));
-    const auto expires_at_ms = integer_of(*parts[2]);
+    const auto expires_at = integer_of(*parts[2]);
     const auto authority = text_of(*parts[3]);
-    if (fence && expires_at_ms && !authority.empty()) {
-      return Granted{.fence = *fence, .expires_at_ms = *expires_at_ms, .authority = std::string(authority)};
+    if (fence && expires_at && !authority.empty()) {
+      return Granted{
+          .fence = *fence, .expires_at = core::from_ms(*expires_at), .authority = std::string(authority)};
     }
-    if (fence && expires_at_ms && parts[3]->type == REDIS_REPLY_STRING) {
+    if (fence && expires_at && parts[3]->type == REDIS_REPLY_STRING) {
       return Error(ErrorCode::Internal,
                    "the key in Redis that identifies this store (PREFIX:fence:PREFIX:) is empty; delete it, "
                    "and the next acquire makes a new one")
@@ -217,15 +221,15 @@ Result<core::ReleaseEvidence> release_evidence(const redisReply& reply, const Lo
 
 Result<std::string> extend_command(const Layout& layout, const LockRef& lock, Ttl ttl, By by) {
   auto command = call_on_held(layout, scripts().extend, lock, by, 1);
-  if (command) command->add(std::to_string(ttl.ms()));
+  if (command) command->add(std::to_string(ttl.length().count()));
   return bytes_of(std::move(command));
 }
 
 Result<ExtendOutcome> extend_outcome(const redisReply& reply, const LockRef& lock) {
   const auto parts = elements_of(reply);
   if (parts.size() == 2 && integer_of(*parts[0]) == 1) {
-    const auto expires_at_ms = integer_of(*parts[1]);
-    if (expires_at_ms) return Extended{.expires_at_ms = *expires_at_ms};
+    const auto expires_at = integer_of(*parts[1]);
+    if (expires_at) return Extended{.expires_at = core::from_ms(*expires_at)};
   }
   if (const auto absence = absence_of(reply)) return *absence;
   return not_an_outcome(reply, "extend", subject(lock));

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "core/json_scanner.hpp"
+#include "core/wall_time.hpp"
 
 namespace holdfast::redis {
 namespace {
@@ -33,7 +34,7 @@ std::optional<Fence> fence_of(std::string_view text) {
 /// The last member of each name counts; empty if it is of another kind.
 struct Fields {
   std::optional<std::string> id, key, fence;
-  std::optional<std::int64_t> acquired_at_ms, expires_at_ms;  ///< since the epoch
+  std::optional<WallTime> acquired_at, expires_at;
 };
 
 std::optional<std::string> take_text(JsonScanner& scanner) {
@@ -43,12 +44,12 @@ std::optional<std::string> take_text(JsonScanner& scanner) {
 }
 
 /// A whole number without a sign.
-std::optional<std::int64_t> take_time(JsonScanner& scanner) {
+std::optional<WallTime> take_time(JsonScanner& scanner) {
   const auto text = scanner.take_value().text;
   std::uint64_t value = 0;
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (failed != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return static_cast<std::int64_t>(value);
+  return core::from_ms(static_cast<std::int64_t>(value));
 }
 
 /// Nothing if the text is no JSON object.
@@ -65,9 +66,9 @@ std::optional<Fields> fields_of(std::string_view text) {
     } else if (name == "fence") {
       fields.fence = take_text(scanner);
     } else if (name == "acquiredAtMs") {
-      fields.acquired_at_ms = take_time(scanner);
+      fields.acquired_at = take_time(scanner);
     } else if (name == "expiresAtMs") {
-      fields.expires_at_ms = take_time(scanner);
+      fields.expires_at = take_time(scanner);
     } else {
       scanner.take_value();
     }
@@ -83,12 +84,12 @@ Result<LockRecord> parse_lock_record(std::string_view text) {
     return Error(ErrorCode::Internal, "the value at a lock key in Redis is no lock record",
                  "not a JSON object");
   }
-  const auto& [id, key, fence, acquired_at_ms, expires_at_ms] = *fields;
+  const auto& [id, key, fence, acquired_at, expires_at] = *fields;
   if (!id) return bad_field("lockId");
   if (!key) return bad_field("key");
   if (!fence) return bad_field("fence");
-  if (!acquired_at_ms) return bad_field("acquiredAtMs");
-  if (!expires_at_ms) return bad_field("expiresAtMs");
+  if (!acquired_at) return bad_field("acquiredAtMs");
+  if (!expires_at) return bad_field("expiresAtMs");
   auto parsed_id = LockId::parse(*id);
   if (!parsed_id) return bad_field("lockId");
   auto parsed_key = LockKey::stored(*key);
@@ -98,8 +99,8 @@ Result<LockRecord> parse_lock_record(std::string_view text) {
   return LockRecord{.key = *std::move(parsed_key),
                     .id = *parsed_id,
                     .fence = *parsed_fence,
-                    .acquired_at_ms = *acquired_at_ms,
-                    .expires_at_ms = *expires_at_ms,
+                    .acquired_at = *acquired_at,
+                    .expires_at = *expires_at,
                     .fence_digits = static_cast<int>(fence->size())};
 }
 

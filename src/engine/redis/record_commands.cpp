@@ -4,6 +4,7 @@
 #include <charconv>
 #include <span>
 
+#include "core/wall_time.hpp"
 #include "embedded/scripts.hpp"
 #include "engine/redis/errors.hpp"
 #include "engine/redis/wire/command.hpp"
@@ -19,7 +20,7 @@ struct RecordScripts {
   Script put{embedded::task_put_lua};
   Script put_if_version{embedded::task_put_if_version_lua};
   Script remove{embedded::task_remove_lua};
-  Script guard{embedded::task_guard_lua};
+  Script bind{embedded::task_bind_lua};
   Script rebind{embedded::task_rebind_lua};
   Script list{embedded::task_list_lua};
 };
@@ -46,14 +47,14 @@ using Parts = std::span<redisReply* const>;
 constexpr std::size_t record_parts = 7;
 
 std::string expires_at_text(const RecordData& data) {
-  if (!data.expires_at_ms()) return {};
+  if (!data.expires_at()) return {};
   // Rounded up: whoever goes by it alone (another reader) does not lose the record's last second.
-  return std::to_string((*data.expires_at_ms() + 999) / 1000);
+  return std::to_string((core::to_ms(*data.expires_at()) + 999) / 1000);
 }
 
 std::string dropped_at_text(const RecordData& data) {
   // Redis drops a key after the millisecond that it was told; the record is gone when that one begins.
-  return data.expires_at_ms() ? std::to_string(*data.expires_at_ms() - 1) : std::string();
+  return data.expires_at() ? std::to_string(core::to_ms(*data.expires_at()) - 1) : std::string();
 }
 
 void add_token(Command& command, const std::optional<FencingToken>& token) {
@@ -112,28 +113,31 @@ std::optional<StoredRecord> record_of(Parts parts) {
   StoredRecord record{.data = std::string(text_of(*parts[1])),
                       .version = *version,
                       .incarnation = std::string(text_of(*parts[2])),
-                      .guarded_by = {},
+                      .bound_to = {},
                       .origin = std::string(text_of(*parts[3]))};
   if (parts[4]->type != REDIS_REPLY_NIL) {
-    record.guarded_by = token_of(*parts[5], *parts[6], *parts[4]);
-    if (!record.guarded_by) return std::nullopt;
+    record.bound_to = token_of(*parts[5], *parts[6], *parts[4]);
+    if (!record.bound_to) return std::nullopt;
   }
   return record;
 }
 
-/// StaleFence or WrongLock, in any outcome that has them; nothing if the answer is neither.
+/// FenceRefused, in any outcome that has it; nothing if the reply is another answer.
 template <class Outcome>
 std::optional<Outcome> refusal_by_guard(Parts parts, const FencingToken& given) {
   if (parts.empty()) return std::nullopt;
   const auto code = integer_of(*parts[0]);
   if (code == RecordCode::stale_fence && parts.size() == 2) {
     if (const auto highest = Fence::parse(text_of(*parts[1]))) {
-      return Outcome(StaleFence{.given = given.fence, .highest = *highest});
+      FencingToken bound_to{.authority = given.authority, .lock_key = given.lock_key, .fence = *highest};
+      return Outcome(
+          FenceRefused{.why = ErrorCode::StaleFence, .given = given.fence, .bound_to = std::move(bound_to)});
     }
   }
   if (code == RecordCode::wrong_lock && parts.size() == 4) {
-    if (auto guard = token_of(*parts[1], *parts[2], *parts[3])) {
-      return Outcome(WrongLock{.guarded_by = *std::move(guard)});
+    if (auto bound_to = token_of(*parts[1], *parts[2], *parts[3])) {
+      return Outcome(
+          FenceRefused{.why = ErrorCode::WrongLock, .given = given.fence, .bound_to = *std::move(bound_to)});
     }
   }
   return std::nullopt;
@@ -179,7 +183,9 @@ std::string create_command(const StorageLayout& layout, const CreateRecord& requ
   auto command = call_script(record_scripts().create, by, 2, 13);
   command.add(layout.record(key)).add(layout.index(key.owner()));
   command.add(request.data.text()).add(expires_at_text(request.data)).add(key.task());
-  command.add(std::to_string(request.data.created_at_ms())).add(dropped_at_text(request.data)).add(id);
+  command.add(std::to_string(core::to_ms(request.data.created_at())))
+      .add(dropped_at_text(request.data))
+      .add(id);
   command.add(layout.channel(key)).add(request.quota ? std::to_string(*request.quota) : std::string());
   command.add(layout.record_prefix(key.owner())).add(request.origin);
   add_token(command, request.fence);
@@ -212,7 +218,7 @@ std::string put_command(const StorageLayout& layout, const PutRecord& request, c
                                   : call_script(record_scripts().put, by, 2, 11);
   command.add(layout.record(key)).add(layout.index(key.owner())).add(data.text());
   if (request.expected) command.add(std::to_string(request.expected->version));
-  command.add(expires_at_text(data)).add(key.task()).add(std::to_string(data.created_at_ms()));
+  command.add(expires_at_text(data)).add(key.task()).add(std::to_string(core::to_ms(data.created_at())));
   if (request.expected) command.add(request.expected->incarnation);
   command.add(dropped_at_text(data)).add(id).add(layout.channel(key));
   if (!request.expected) command.add(!request.fence || request.fenced_may_create ? "1" : "");
@@ -267,21 +273,21 @@ Result<RemoveOutcome> remove_outcome(const redisReply& reply, const RemoveRecord
   return not_an_outcome(reply, "remove", request.key.str());
 }
 
-std::string guard_command(const StorageLayout& layout, const GuardRecord& request, const std::string& id,
+std::string guard_command(const StorageLayout& layout, const BindRecord& request, const std::string& id,
                           By by) {
-  auto command = call_script(record_scripts().guard, by, 1, 6);
+  auto command = call_script(record_scripts().bind, by, 1, 6);
   command.add(layout.record(request.key)).add(layout.channel(request.key));
   add_token(command, request.fence);
   command.add(request.incarnation).add(id);
   return std::move(command).bytes();
 }
 
-Result<GuardOutcome> guard_outcome(const redisReply& reply, const GuardRecord& request) {
+Result<BindOutcome> guard_outcome(const redisReply& reply, const BindRecord& request) {
   if (reply.type == REDIS_REPLY_NIL) return NoRecord{};
   const auto parts = elements_of(reply);
   if (auto record = record_of(parts)) return *std::move(record);
-  if (auto refused = refusal_by_guard<GuardOutcome>(parts, request.fence)) return *std::move(refused);
-  return not_an_outcome(reply, "guard", request.key.str());
+  if (auto refused = refusal_by_guard<BindOutcome>(parts, request.fence)) return *std::move(refused);
+  return not_an_outcome(reply, "bind", request.key.str());
 }
 
 std::string rebind_command(const StorageLayout& layout, const RebindRecord& request, By by) {
@@ -305,7 +311,8 @@ std::string list_command(const StorageLayout& layout, const ListRecords& request
   command.add(layout.index(owner)).add(layout.record_prefix(owner));
   command.add(request.order == ListOrder::newest_first ? "1" : "0").add(std::to_string(limit));
   command.add(std::to_string(max_record_page_bytes));
-  if (request.after) command.add(std::to_string(request.after->created_at_ms)).add(request.after->task);
+  if (request.after)
+    command.add(std::to_string(core::to_ms(request.after->created_at))).add(request.after->task);
   return std::move(command).bytes();
 }
 
@@ -330,7 +337,7 @@ std::optional<RecordPage> page_of(Parts parts, std::string_view owner) {
   if (more == 1) {
     const auto score = score_of(*parts[1]);
     if (!score) return std::nullopt;
-    page.next = ListPosition{.created_at_ms = *score, .task = std::string(text_of(*parts[2]))};
+    page.next = ListPosition{.created_at = core::from_ms(*score), .task = std::string(text_of(*parts[2]))};
   } else if (more != 0) {
     return std::nullopt;
   }
@@ -340,7 +347,8 @@ std::optional<RecordPage> page_of(Parts parts, std::string_view owner) {
     const auto score = score_of(*parts[at + 1]);
     auto record = record_of(parts.subspan(at + 2, record_parts));
     if (key && score && record) {
-      page.records.push_back({.key = *std::move(key), .record = *std::move(record), .created_at_ms = *score});
+      page.records.push_back(
+          {.key = *std::move(key), .record = *std::move(record), .created_at = core::from_ms(*score)});
     } else {
       page.unreadable.push_back({.task = std::string(task),
                                  .why = key ? unreadable_record() : key.error(),

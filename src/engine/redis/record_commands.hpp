@@ -38,9 +38,9 @@ inline constexpr std::uint64_t remembered_writes = 8;
 [[nodiscard]] std::string remove_command(const StorageLayout& layout, const RemoveRecord& request, By by);
 [[nodiscard]] Result<RemoveOutcome> remove_outcome(const redisReply& reply, const RemoveRecord& request);
 
-[[nodiscard]] std::string guard_command(const StorageLayout& layout, const GuardRecord& request,
+[[nodiscard]] std::string guard_command(const StorageLayout& layout, const BindRecord& request,
                                         const std::string& id, By by);
-[[nodiscard]] Result<GuardOutcome> guard_outcome(const redisReply& reply, const GuardRecord& request);
+[[nodiscard]] Result<BindOutcome> guard_outcome(const redisReply& reply, const BindRecord& request);
 
 [[nodiscard]] std::string rebind_command(const StorageLayout& layout, const RebindRecord& request, By by);
 [[nodiscard]] Result<RebindOutcome> rebind_outcome(const redisReply& reply, const RebindRecord& request);

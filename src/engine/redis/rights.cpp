@@ -33,7 +33,7 @@ constexpr std::array script_purposes{
     ScriptPurpose{"task_get", Half::tasks, "read"},
     ScriptPurpose{"task_put", Half::tasks, "changed"},
     ScriptPurpose{"task_put_if_version", Half::tasks, "changed"},
-    ScriptPurpose{"task_guard", Half::tasks, "bound to a lock"},
+    ScriptPurpose{"task_bind", Half::tasks, "bound to a lock"},
     ScriptPurpose{"task_rebind", Half::tasks, "bound to a lock"},
     ScriptPurpose{"task_list", Half::tasks, "listed"},
     ScriptPurpose{"task_remove", Half::tasks, "removed"},

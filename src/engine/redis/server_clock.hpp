@@ -27,10 +27,10 @@ class ServerClock {
     }
   }
 
-  [[nodiscard]] std::int64_t now_ms() const noexcept {
+  [[nodiscard]] WallTime now() const noexcept {
     const BootClock::duration now(BootClock::now().time_since_epoch().count() +
                                   ahead_.load(std::memory_order_relaxed));
-    return std::chrono::floor<std::chrono::milliseconds>(now).count();
+    return WallTime(std::chrono::floor<std::chrono::milliseconds>(now));
   }
 
  private:

@@ -106,8 +106,8 @@ struct RemoveOperation {
 
 /// Doing it twice is doing it once, so no refusal needs a second thought.
 struct GuardOperation {
-  using Outcome = GuardOutcome;
-  GuardRecord request;
+  using Outcome = BindOutcome;
+  BindRecord request;
   std::string id = os::new_incarnation();
 
   Result<std::string> command(const Store& store, By by) const {
@@ -173,7 +173,7 @@ class RedisStorageBackend final : public StorageBackend {
 
   [[nodiscard]] std::string_view name() const noexcept override { return redis_capabilities.backend; }
   [[nodiscard]] bool blocks() const noexcept override { return redis_capabilities.blocks; }
-  [[nodiscard]] std::int64_t now_ms() const override { return store_->clock.now_ms(); }
+  [[nodiscard]] WallTime now() const override { return store_->clock.now(); }
 
   void submit(GetRecord request, std::stop_token stop, Done<std::optional<StoredRecord>> done) override {
     start(GetOperation{std::move(request)}, stop, std::move(done));
@@ -189,7 +189,7 @@ class RedisStorageBackend final : public StorageBackend {
   void submit(RemoveRecord request, std::stop_token stop, Done<RemoveOutcome> done) override {
     start(RemoveOperation{std::move(request)}, stop, std::move(done));
   }
-  void submit(GuardRecord request, std::stop_token stop, Done<GuardOutcome> done) override {
+  void submit(BindRecord request, std::stop_token stop, Done<BindOutcome> done) override {
     start(GuardOperation{std::move(request)}, stop, std::move(done));
   }
   void submit(RebindRecord request, std::stop_token stop, Done<RebindOutcome> done) override {

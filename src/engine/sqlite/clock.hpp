@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <holdfast/clock.hpp>
 #include <holdfast/result.hpp>
 #include <optional>
 #include <string>
@@ -30,6 +31,9 @@ struct ClockIdentity {
 struct Clock {
   std::function<std::int64_t()> boot_ms;  ///< the kernel's CLOCK_BOOTTIME: decides whether a lock is live
   std::function<std::int64_t()> wall_ms;  ///< since the epoch: for display, and across reboots
+
+  [[nodiscard]] std::chrono::milliseconds boot() const { return std::chrono::milliseconds(boot_ms()); }
+  [[nodiscard]] WallTime wall() const { return WallTime(std::chrono::milliseconds(wall_ms())); }
   ClockIdentity identity;
 };
 

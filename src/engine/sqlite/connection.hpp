@@ -16,6 +16,8 @@
 #include <string_view>
 #include <utility>
 
+#include "core/wall_time.hpp"
+
 namespace holdfast::sqlite {
 
 /// Inside this engine failures are thrown as holdfast::Error, so that leaving a scope rolls back; the
@@ -124,6 +126,8 @@ class Statement {
     void only_row(const char* table);
     [[nodiscard]] bool is_null(int column) const noexcept;
     [[nodiscard]] std::int64_t integer(int column) const noexcept;
+    /// Milliseconds since the epoch.
+    [[nodiscard]] WallTime time(int column) const noexcept { return core::from_ms(integer(column)); }
     /// The bytes of a text or blob, until the next call of next().
     [[nodiscard]] std::string_view bytes(int column) const noexcept;
 
@@ -154,6 +158,7 @@ class Statement {
     void operator()(sqlite3_stmt* handle) const noexcept { sqlite3_finalize(handle); }
   };
   void bind(int at, std::int64_t value) const;
+  void bind(int at, WallTime value) const { bind(at, core::to_ms(value)); }
   void bind(int at, std::string_view value) const;
   void bind(int at, Blob value) const;
   void bind(int at, std::nullptr_t) const;

@@ -66,7 +66,7 @@ class SqliteLockBackend final : public LockBackend {
     done(operate<bool>(request.deadline, std::move(stop), {.key = request.key.str(), .id = {}},
                        [&](AfterCommit&) {
                          const Database::View view(database());
-                         return core::is_held(lease_of(find(request.key)), clock().boot_ms());
+                         return core::is_held(lease_of(find(request.key)), clock().boot());
                        }));
   }
 
@@ -78,7 +78,7 @@ class SqliteLockBackend final : public LockBackend {
         request.deadline, std::move(stop), about, [&](AfterCommit&) -> std::optional<LockRecord> {
           const Database::View view(database());
           auto row = std::visit([&](const auto& what) { return find(what); }, request.what);
-          if (!core::is_held(lease_of(row), clock().boot_ms())) return std::nullopt;
+          if (!core::is_held(lease_of(row), clock().boot())) return std::nullopt;
           return std::move(row->record);
         }));
   }
@@ -111,15 +111,15 @@ class SqliteLockBackend final : public LockBackend {
   LockTable& table() noexcept { return access_.table(); }
   const Clock& clock() const noexcept { return access_.clock(); }
 
-  static std::optional<core::Lease> lease_of(const std::optional<LockRow>& row) {
+  static std::optional<core::StoredLease> lease_of(const std::optional<LockRow>& row) {
     if (!row) return std::nullopt;
-    return core::Lease{.id = row->record.id, .expires_at_ms = row->deadline_ms};
+    return core::StoredLease{.id = row->record.id, .expires_at = std::chrono::milliseconds(row->deadline_ms)};
   }
 
-  void stamp(LockRow& row, std::int64_t deadline_ms, Ttl ttl, Durability durability) const {
-    row.ttl_ms = ttl.ms();
-    row.deadline_ms = deadline_ms;
-    row.record.expires_at_ms = clock().wall_ms() + ttl.ms();
+  void stamp(LockRow& row, std::chrono::milliseconds deadline, Ttl ttl, Durability durability) const {
+    row.ttl_ms = ttl.length().count();
+    row.deadline_ms = deadline.count();
+    row.record.expires_at = clock().wall() + ttl.length();
     row.durable = row.durable || durability == Durability::machine;
   }
 
@@ -137,7 +137,7 @@ class SqliteLockBackend final : public LockBackend {
     const bool id_is_elsewhere = view.of_id && view.of_id->record.key != request.key;
     const auto decision =
         core::decide_acquire(request, lease_of(view.at_key),
-                             id_is_elsewhere ? lease_of(view.of_id) : std::nullopt, clock().boot_ms());
+                             id_is_elsewhere ? lease_of(view.of_id) : std::nullopt, clock().boot());
     if (const auto* refused = std::get_if<Refused>(&decision)) return *refused;
     if (std::holds_alternative<core::IdInUse>(decision)) throw core::id_holds_another_key();
     if (std::holds_alternative<core::GrantAgain>(decision)) {
@@ -154,8 +154,8 @@ class SqliteLockBackend final : public LockBackend {
     if (view.at_key) table().remove(view.at_key->record.key);
     if (id_is_elsewhere) table().remove(view.of_id->record.key);
     LockRow row{.record = {.key = request.key, .id = request.id, .fence = next->fence}};
-    stamp(row, std::get<core::Grant>(decision).expires_at_ms, request.ttl, request.durability);
-    row.record.acquired_at_ms = row.record.expires_at_ms - row.ttl_ms;
+    stamp(row, std::get<core::Grant>(decision).expires_at, request.ttl, request.durability);
+    row.record.acquired_at = row.record.expires_at - request.ttl.length();
     table().insert(row);
     table().set_last_fence(next->fence);
     // Each grant adds one row at most, so the expired rows of keys that are used once do not pile up.
@@ -164,8 +164,7 @@ class SqliteLockBackend final : public LockBackend {
     }
     change.commit();
     after.warning = core::high_fence_warning(next->fence, request.key);
-    return Granted{
-        .fence = row.record.fence, .expires_at_ms = row.record.expires_at_ms, .authority = authority_};
+    return Granted{.fence = row.record.fence, .expires_at = row.record.expires_at, .authority = authority_};
   }
 
   /// A fence may be granted once the reserve it comes from is in the database file itself, on disk.
@@ -193,7 +192,7 @@ class SqliteLockBackend final : public LockBackend {
       table().restamp(held);
       change.commit();
     }
-    return {.fence = held.record.fence, .expires_at_ms = held.record.expires_at_ms, .authority = authority_};
+    return {.fence = held.record.fence, .expires_at = held.record.expires_at, .authority = authority_};
   }
 
   ReleaseOutcome try_release(const ReleaseRequest& request, AfterCommit& after) {
@@ -201,7 +200,7 @@ class SqliteLockBackend final : public LockBackend {
     if (is_gone(change.place(), after)) return Absence::not_found;
     change.check_unmoved();
     const auto row = find(request.lock);
-    const auto decision = core::decide_release(request, lease_of(row), clock().boot_ms());
+    const auto decision = core::decide_release(request, lease_of(row), clock().boot());
     const auto* absent = std::get_if<core::NotHeld>(&decision);
     if (absent == nullptr || absent->delete_lease) {
       table().remove(row->record.key);
@@ -217,7 +216,7 @@ class SqliteLockBackend final : public LockBackend {
     if (is_gone(change.place(), after)) return Absence::not_found;
     change.check_unmoved();
     auto row = find(request.lock);
-    const auto decision = core::decide_extend(request, lease_of(row), clock().boot_ms());
+    const auto decision = core::decide_extend(request, lease_of(row), clock().boot());
     if (const auto* absent = std::get_if<core::NotHeld>(&decision)) {
       if (absent->delete_lease) {
         table().remove(row->record.key);
@@ -225,10 +224,10 @@ class SqliteLockBackend final : public LockBackend {
       }
       return absent->why;
     }
-    stamp(*row, std::get<core::Extend>(decision).expires_at_ms, request.ttl, request.durability);
+    stamp(*row, std::get<core::Extend>(decision).expires_at, request.ttl, request.durability);
     table().restamp(*row);
     change.commit();
-    return Extended{.expires_at_ms = row->record.expires_at_ms};
+    return Extended{.expires_at = row->record.expires_at};
   }
 
   /// Whether the open file is no longer the one under its name. Then its locks exclude no new process, and

@@ -42,8 +42,8 @@ std::optional<LockRow> read_row(const Connection& connection, const Statement::R
   return LockRow{.record = {.key = *std::move(key),
                             .id = *id,
                             .fence = *fence,
-                            .acquired_at_ms = run.integer(first + 5),
-                            .expires_at_ms = run.integer(first + 6)},
+                            .acquired_at = run.time(first + 5),
+                            .expires_at = run.time(first + 6)},
                  .deadline_ms = run.integer(first + 3),
                  .ttl_ms = run.integer(first + 4),
                  .durable = run.integer(first + 7) != 0};
@@ -124,11 +124,11 @@ std::int64_t LockTable::clock() const {
 void LockTable::insert(const LockRow& row) const {
   insert_.execute(blob(row.record.key), row.record.id.str(),
                   static_cast<std::int64_t>(row.record.fence.value()), row.deadline_ms, row.ttl_ms,
-                  row.record.acquired_at_ms, row.record.expires_at_ms, std::int64_t{row.durable});
+                  row.record.acquired_at, row.record.expires_at, std::int64_t{row.durable});
 }
 
 void LockTable::restamp(const LockRow& row) const {
-  restamp_.execute(blob(row.record.key), row.deadline_ms, row.ttl_ms, row.record.expires_at_ms,
+  restamp_.execute(blob(row.record.key), row.deadline_ms, row.ttl_ms, row.record.expires_at,
                    std::int64_t{row.durable});
 }
 

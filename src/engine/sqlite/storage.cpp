@@ -20,7 +20,7 @@ std::string wake_key(const RecordKey& key) {
 
 /// Each create deletes some rows that expired long ago, of any owner, so that they do not pile up. Not
 /// earlier: a wall clock that is wrong for a moment must hide records, not destroy them.
-constexpr std::int64_t delete_after_ms = std::chrono::milliseconds(std::chrono::hours(24)).count();
+constexpr std::chrono::hours delete_after(24);
 constexpr std::size_t deletes_per_create = 2;
 /// One transaction of a cleanup; other writers may commit in between.
 constexpr std::size_t cleanup_batch = 500;
@@ -53,10 +53,10 @@ const core::RecordEntry* address_of(const std::optional<core::RecordEntry>& entr
 class RecordChange {
  public:
   RecordChange(RecordTransaction& transaction, const StorageTable& table, const RecordKey& key,
-               std::optional<core::RecordEntry> there, std::int64_t now)
+               std::optional<core::RecordEntry> there, WallTime now)
       : transaction_(transaction), table_(table), key_(key), there_(std::move(there)), now_(now) {}
 
-  [[nodiscard]] std::int64_t now() const noexcept { return now_; }
+  [[nodiscard]] WallTime now() const noexcept { return now_; }
   [[nodiscard]] const core::RecordEntry* there() const noexcept { return address_of(there_); }
   [[nodiscard]] bool is_made() const noexcept { return is_made_; }
   /// For Insert and Update.
@@ -71,8 +71,7 @@ class RecordChange {
     return table_.count(key_.owner());
   }
   void delete_long_expired() {
-    if (table_.remove_expired(now_ - delete_after_ms, deletes_per_create) > 0)
-      transaction_.changes_the_file();
+    if (table_.remove_expired(now_ - delete_after, deletes_per_create) > 0) transaction_.changes_the_file();
   }
 
   Written operator()(core::Insert insert) {
@@ -89,9 +88,9 @@ class RecordChange {
     return {.version = update.version, .incarnation = std::move(there_->record.incarnation)};
   }
   StoredRecord operator()(core::SetGuard set) {
-    table_.set_guard(key_, set.guarded_by);
+    table_.set_guard(key_, set.bound_to);
     make();
-    there_->record.guarded_by = std::move(set.guarded_by);
+    there_->record.bound_to = std::move(set.bound_to);
     return std::move(there_->record);
   }
   Removed operator()(core::Remove) {
@@ -112,7 +111,7 @@ class RecordChange {
   const StorageTable& table_;
   const RecordKey& key_;
   std::optional<core::RecordEntry> there_;
-  const std::int64_t now_;
+  const WallTime now_;
   const RecordData* data_ = nullptr;
   bool is_made_ = false;
 };
@@ -125,7 +124,7 @@ class SqliteStorageBackend final : public StorageBackend {
 
   std::string_view name() const noexcept override { return sqlite_capabilities.backend; }
   bool blocks() const noexcept override { return sqlite_capabilities.blocks; }
-  std::int64_t now_ms() const override { return access_.clock().wall_ms(); }
+  WallTime now() const override { return access_.clock().wall(); }
 
   void submit(GetRecord request, std::stop_token stop, Done<std::optional<StoredRecord>> done) override {
     using Found = std::optional<StoredRecord>;
@@ -133,7 +132,7 @@ class SqliteStorageBackend final : public StorageBackend {
                                 [&]() -> Found {
                                   const Database::View view(access_.database());
                                   auto row = checked(table().find(request.key));
-                                  if (!core::is_present(address_of(row), now_ms())) return std::nullopt;
+                                  if (!core::is_present(address_of(row), now())) return std::nullopt;
                                   return std::move(row->record);
                                 }));
   }
@@ -164,9 +163,9 @@ class SqliteStorageBackend final : public StorageBackend {
     }));
   }
 
-  void submit(GuardRecord request, std::stop_token stop, Done<GuardOutcome> done) override {
-    done(change<GuardOutcome>(request, std::move(stop), &StorageTable::find, [&](RecordChange& record) {
-      return core::decide_guard(request, record.there(), record.now());
+  void submit(BindRecord request, std::stop_token stop, Done<BindOutcome> done) override {
+    done(change<BindOutcome>(request, std::move(stop), &StorageTable::find, [&](RecordChange& record) {
+      return core::decide_bind(request, record.there(), record.now());
     }));
   }
 
@@ -188,7 +187,7 @@ class SqliteStorageBackend final : public StorageBackend {
           auto page = table().page({.owner = *owner,
                                     .after = request.after,
                                     .order = request.order,
-                                    .now_ms = now_ms(),
+                                    .now = now(),
                                     .max_records = std::clamp<std::size_t>(request.limit, 1, max_record_page),
                                     .max_bytes = max_record_page_bytes});
           access_.database().check_clock(page.clock);
@@ -212,13 +211,13 @@ class SqliteStorageBackend final : public StorageBackend {
   }
 
   void submit(CleanupRecords request, std::stop_token stop, Done<std::size_t> done) override {
-    const auto now = now_ms();
+    const auto by = now();
     std::size_t removed = 0;
     for (;;) {
       const auto batch = access_.operate<std::size_t>(request.deadline, stop, {}, [&] {
         RecordTransaction transaction(access_.database());
         access_.database().check_clock(table().clock());
-        const auto count = table().remove_expired(now, cleanup_batch);
+        const auto count = table().remove_expired(by, cleanup_batch);
         if (count > 0) transaction.changes_the_file();
         transaction.end();
         return count;
@@ -257,7 +256,7 @@ class SqliteStorageBackend final : public StorageBackend {
         request.deadline, std::move(stop), {.key = request.key.str(), .id = {}}, [&] {
           RecordTransaction transaction(access_.database());
           RecordChange record(transaction, table(), request.key, checked((table().*find)(request.key)),
-                              now_ms());
+                              now());
           if constexpr (requires { request.data; }) record.use(request.data);
           auto outcome = core::carry_out<Outcome>(decide(record), record);
           transaction.end();

@@ -83,11 +83,11 @@ std::optional<core::RecordEntry> read_head(const Connection& connection, const S
   core::RecordEntry row{.record = {.data = {},
                                    .version = static_cast<std::uint64_t>(run.integer(version_column)),
                                    .incarnation = std::string(run.bytes(incarnation_column)),
-                                   .guarded_by = read_guard(connection, run),
+                                   .bound_to = read_guard(connection, run),
                                    .origin = std::string(run.bytes(origin_column))},
-                        .created_at_ms = run.integer(created_column),
-                        .expires_at_ms = {}};
-  if (!run.is_null(expires_column)) row.expires_at_ms = run.integer(expires_column);
+                        .created_at = run.time(created_column),
+                        .expires_at = {}};
+  if (!run.is_null(expires_column)) row.expires_at = run.time(expires_column);
   if (run.integer(version_column) < 1 || row.record.incarnation.empty()) {
     throw damaged(connection, "a row of its records table is not a record");
   }
@@ -131,14 +131,13 @@ StorageTable::Found StorageTable::find_head(const RecordKey& key) const {
 StorageTable::Page StorageTable::page(const PageRequest& request) const {
   const bool ascending = request.order == ListOrder::oldest_first;
   // No record is before the first or behind the second: times are those of RFC 3339.
-  const auto beginning =
-      ascending ? std::numeric_limits<std::int64_t>::min() : std::numeric_limits<std::int64_t>::max();
-  const auto after = request.after.value_or(ListPosition{.created_at_ms = beginning, .task = {}});
+  const auto beginning = ascending ? WallTime::min() : WallTime::max();
+  const auto after = request.after.value_or(ListPosition{.created_at = beginning, .task = {}});
   Page result;
   auto& [clock, page] = result;
   std::size_t bytes = 0;
   auto run = (ascending ? oldest_first_ : newest_first_)
-                 .run(Blob{request.owner}, after.created_at_ms, Blob{after.task}, request.now_ms);
+                 .run(Blob{request.owner}, after.created_at, Blob{after.task}, request.now);
   std::optional<ListPosition> last;
   while (run.next()) {
     clock = run.integer(clock_column);
@@ -148,14 +147,13 @@ StorageTable::Page StorageTable::page(const PageRequest& request) const {
       page.next = last;
       break;
     }
-    last = ListPosition{.created_at_ms = run.integer(created_column),
-                        .task = std::string(run.bytes(task_column))};
+    last = ListPosition{.created_at = run.time(created_column), .task = std::string(run.bytes(task_column))};
     try {
       auto key = RecordKey::of(request.owner, last->task).value_or_throw();
       auto row = read_head(connection_, run).value();
       row.record.data = run.bytes(data_column);
       page.records.push_back(
-          {.key = std::move(key), .record = std::move(row.record), .created_at_ms = row.created_at_ms});
+          {.key = std::move(key), .record = std::move(row.record), .created_at = row.created_at});
     } catch (const Error& why) {
       page.unreadable.push_back({.task = last->task, .why = why, .follows = page.records.size()});
     }
@@ -188,15 +186,15 @@ std::int64_t StorageTable::clock() const {
 }
 
 void StorageTable::insert(const RecordKey& key, const core::RecordEntry& row, std::string_view data) const {
-  const auto guard = columns_of(row.record.guarded_by);
-  insert_.execute(Blob{key.owner()}, Blob{key.task()}, row.created_at_ms, row.expires_at_ms,
+  const auto guard = columns_of(row.record.bound_to);
+  insert_.execute(Blob{key.owner()}, Blob{key.task()}, row.created_at, row.expires_at,
                   static_cast<std::int64_t>(row.record.version), std::string_view(row.record.incarnation),
                   Blob{row.record.origin}, guard.fence, guard.authority, guard.lock_key, Blob{data});
 }
 
 void StorageTable::update(const RecordKey& key, const core::Update& update, std::string_view data) const {
-  const auto guard = columns_of(update.guarded_by);
-  update_.execute(Blob{key.owner()}, Blob{key.task()}, update.expires_at_ms,
+  const auto guard = columns_of(update.bound_to);
+  update_.execute(Blob{key.owner()}, Blob{key.task()}, update.expires_at,
                   static_cast<std::int64_t>(update.version), guard.fence, guard.authority, guard.lock_key,
                   Blob{data});
 }
@@ -210,13 +208,13 @@ void StorageTable::remove(const RecordKey& key) const {
   remove_.execute(Blob{key.owner()}, Blob{key.task()});
 }
 
-std::size_t StorageTable::remove_expired(std::string_view owner, std::int64_t by_ms) const {
-  remove_owners_expired_.execute(Blob{owner}, by_ms);
+std::size_t StorageTable::remove_expired(std::string_view owner, WallTime by) const {
+  remove_owners_expired_.execute(Blob{owner}, by);
   return static_cast<std::size_t>(sqlite3_changes(connection_.handle()));
 }
 
-std::size_t StorageTable::remove_expired(std::int64_t by_ms, std::size_t limit) const {
-  remove_expired_.execute(by_ms, static_cast<std::int64_t>(limit));
+std::size_t StorageTable::remove_expired(WallTime by, std::size_t limit) const {
+  remove_expired_.execute(by, static_cast<std::int64_t>(limit));
   return static_cast<std::size_t>(sqlite3_changes(connection_.handle()));
 }
 

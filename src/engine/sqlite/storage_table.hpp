@@ -30,10 +30,10 @@ class StorageTable {
     std::string_view owner;
     std::optional<ListPosition> after;
     ListOrder order = ListOrder::oldest_first;
-    std::int64_t now_ms = 0;
+    WallTime now = {};
     std::size_t max_records = 0, max_bytes = 0;
   };
-  /// The owner's rows that are live at `now_ms`, in order, from one snapshot, and the clock the file is used
+  /// The owner's rows that are live at `now`, in order, from one snapshot, and the clock the file is used
   /// under.
   struct Page {
     std::int64_t clock = 0;
@@ -53,9 +53,9 @@ class StorageTable {
   void set_guard(const RecordKey& key, const std::optional<FencingToken>& token) const;
   void remove(const RecordKey& key) const;
   /// Those that expired by then; how many that were.
-  [[nodiscard]] std::size_t remove_expired(std::string_view owner, std::int64_t by_ms) const;
+  [[nodiscard]] std::size_t remove_expired(std::string_view owner, WallTime by) const;
   /// Of all owners, at most `limit`, the oldest first.
-  [[nodiscard]] std::size_t remove_expired(std::int64_t by_ms, std::size_t limit) const;
+  [[nodiscard]] std::size_t remove_expired(WallTime by, std::size_t limit) const;
 
  private:
   [[nodiscard]] Found find_by(const Statement& statement, const RecordKey& key, bool with_data) const;

@@ -1,10 +1,10 @@
-#include "locks/runtime.hpp"
+#include "locks/lock_store.hpp"
 
 #include "runtime/await.hpp"
 
 namespace holdfast {
 
-void LockRuntime::start_threads() {
+void LockStore::start_threads() {
   if (!threads->user_code.ensure_thread() ||
       (runtime::blocks(*backend) && !threads->blocking.ensure_thread())) {
     throw Error(ErrorCode::Internal, "cannot start the threads that renew leases and report their loss");
@@ -28,7 +28,7 @@ class StopLater final : public runtime::Timed {
 
 }  // namespace
 
-LockRuntime::~LockRuntime() {
+LockStore::~LockStore() {
   if (!process.is_current() || releases_.none()) return;
   // On a thread of the library it would wait for itself.
   if (runtime::WorkerPool::on_library_thread()) {
@@ -45,9 +45,9 @@ LockRuntime::~LockRuntime() {
   threads->timer.cancel(*stop_later);
 }
 
-runtime::Op<ReleaseOutcome> LockRuntime::release(runtime::Flow flow, std::shared_ptr<LockBackend> backend,
-                                                 locks::ReleaseLoop loop, std::stop_token stop,
-                                                 std::stop_token resend_no_more) {
+runtime::Op<ReleaseOutcome> LockStore::release(runtime::Flow flow, std::shared_ptr<LockBackend> backend,
+                                               locks::ReleaseLoop loop, std::stop_token stop,
+                                               std::stop_token resend_no_more) {
   const auto ends = [&] { return stop.stop_requested() || resend_no_more.stop_requested(); };
   for (;;) {
     auto answer = co_await flow.ask(backend, loop.request(), stop);
@@ -59,7 +59,7 @@ runtime::Op<ReleaseOutcome> LockRuntime::release(runtime::Flow flow, std::shared
   }
 }
 
-void LockRuntime::release_in_background(ReleaseRequest request, locks::ReleaseLoop::For whom) {
+void LockStore::release_in_background(ReleaseRequest request, locks::ReleaseLoop::For whom) {
   using locks::ReleaseLoop;
   const bool in_doubt = whom == ReleaseLoop::For::id_in_doubt;
   const auto stop = in_doubt ? doubts_end_.get_token() : std::stop_token();
@@ -84,7 +84,7 @@ void LockRuntime::release_in_background(ReleaseRequest request, locks::ReleaseLo
   });
 }
 
-void LockRuntime::granted_by(const std::string& authority) {
+void LockStore::granted_by(const std::string& authority) {
   {
     const std::lock_guard lock(authority_mutex_);
     if (authority == last_authority_) return;
@@ -94,7 +94,7 @@ void LockRuntime::granted_by(const std::string& authority) {
   threads->timer.call_all_now();
 }
 
-void LockRuntime::tell_unreleased(const std::shared_ptr<Log>& log, const Error& error) noexcept {
+void LockStore::tell_unreleased(const std::shared_ptr<Log>& log, const Error& error) noexcept {
   if (!log) return;
   log->write(LogLevel::debug, "a lock could not be released and ends with its lease: " +
                                   std::string(to_string(error.code())) + " " + error.cause());

@@ -22,9 +22,9 @@ namespace holdfast {
 
 /// What the guards of one engine share. The first thread of each kind that guards need starts with the first
 /// guard: a machine that has no thread left later makes no other thread do its work.
-class LockRuntime {
+class LockStore {
  public:
-  LockRuntime(std::shared_ptr<LockBackend> engine, std::shared_ptr<Log> sink, std::shared_ptr<Observer> told)
+  LockStore(std::shared_ptr<LockBackend> engine, std::shared_ptr<Log> sink, std::shared_ptr<Observer> told)
       : observer(std::move(told)),
         backend(std::move(engine)),
         log(std::move(sink)),
@@ -33,7 +33,7 @@ class LockRuntime {
   [[nodiscard]] static Guard guard(std::shared_ptr<HeldLock> held) noexcept { return Guard(std::move(held)); }
   /// What stands behind them, for policies built on locks.
   [[nodiscard]] static std::shared_ptr<HeldLock> held(const Guard& guard) noexcept { return guard.held_; }
-  [[nodiscard]] static std::shared_ptr<LockRuntime> of(const Locks& locks) noexcept { return locks.runtime_; }
+  [[nodiscard]] static std::shared_ptr<LockStore> of(const Locks& locks) noexcept { return locks.store_; }
   /// For an operation that is called here and now.
   [[nodiscard]] runtime::Flow completing() const noexcept {
     return runtime::Flow::completing(threads, runtime::CallersContext::of(observer.get()));
@@ -41,9 +41,9 @@ class LockRuntime {
 
   /// Waits for releases in the background; for those of ids in doubt not for long, their leases expire
   /// anyway.
-  ~LockRuntime();
-  LockRuntime(const LockRuntime&) = delete;
-  LockRuntime& operator=(const LockRuntime&) = delete;
+  ~LockStore();
+  LockStore(const LockStore&) = delete;
+  LockStore& operator=(const LockStore&) = delete;
 
   /// How long that is.
   static constexpr std::chrono::milliseconds last_doubt_timeout{1000};

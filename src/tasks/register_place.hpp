@@ -1,0 +1,21 @@
+#pragma once
+
+#include <holdfast/fenced_register.hpp>
+#include <memory>
+#include <string_view>
+
+#include "runtime/runtime.hpp"
+
+namespace holdfast {
+
+/// What the copies of one register share.
+struct FencedRegister::Place {
+  /// Throws InvalidArgument if the name is not one of a register.
+  Place(std::shared_ptr<StorageBackend> in, std::shared_ptr<runtime::Runtime> on, std::string_view name);
+
+  const std::shared_ptr<StorageBackend> storage;
+  const std::shared_ptr<runtime::Runtime> threads;
+  const RecordKey key;
+};
+
+}  // namespace holdfast
