@@ -161,11 +161,10 @@ Op<LockPage> perform(Flow flow, Runtime runtime, operation::ListLocksRaw what, s
 Op<std::optional<LockInfo>> perform(Flow flow, Runtime runtime, operation::BreakLock what,
                                     std::stop_token stop) {
   const auto& reason = what.reason;
-  if (reason.empty()) throw Error(ErrorCode::InvalidArgument, "say why the lock is broken");
+  if (reason.empty()) throw Error(ErrorCode::InvalidArgument, "the reason for breaking the lock is empty");
   // In a log, a second line could pass for a message of its own.
   if (std::ranges::any_of(reason, is_control)) {
-    throw Error(ErrorCode::InvalidArgument,
-                "the reason must be one line of text, without control characters");
+    throw Error(ErrorCode::InvalidArgument, "the reason must be one line of text without control characters");
   }
   auto looking = perform(flow, runtime, operation::GetByKeyRaw{std::move(what.key)}, stop);
   const auto record = (co_await std::move(looking)).value_or_throw();
@@ -177,8 +176,8 @@ Op<std::optional<LockInfo>> perform(Flow flow, Runtime runtime, operation::Break
   if (!std::holds_alternative<Released>(outcome)) co_return std::nullopt;
   auto info = holdfast::sanitised(*record);
   if (runtime->log) {
-    runtime->log->write(LogLevel::warning, "the lock with the key hash " + info.key_hash +
-                                               " was taken from its holder: " + reason);
+    runtime->log->write(LogLevel::warning,
+                        "the lock with the key hash " + info.key_hash + " was broken: " + reason);
   }
   co_return info;
 }

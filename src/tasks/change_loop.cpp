@@ -48,8 +48,8 @@ ChangeLoop::Action ChangeLoop::resume(const Result<std::optional<StoredRecord>>&
   if (change_.still_meant) {
     if (!first_) first_ = *record;
     if (!change_.still_meant(*first_, *record)) {
-      return Finished{Error(ErrorCode::ConcurrentChange, "somebody else changed the task " + id_ +
-                                                             " meanwhile; read it, and decide again")};
+      return Finished{Error(ErrorCode::ConcurrentChange, "another client changed the task " + id_ +
+                                                             " meanwhile; read it again and retry")};
     }
   }
   if (auto applied = change_.apply(*record); !applied) return Finished{applied.error()};
@@ -74,9 +74,9 @@ ChangeLoop::Action ChangeLoop::resume(const Result<PutOutcome>& answer) {
   if (const auto* wrong = std::get_if<WrongLock>(&*answer)) return Finished{refusal(*wrong, what)};
   if (std::holds_alternative<NoRecord>(*answer)) return Finished{no_such_task(id_)};
   if (++attempts_ < max_attempts) return Read{};
-  return Finished{Error(ErrorCode::ConcurrentChange,
-                        "others changed the task " + id_ + " " + std::to_string(max_attempts) +
-                            " times while this change was being made; try again")};
+  return Finished{Error(ErrorCode::ConcurrentChange, "other clients changed the task " + id_ + " " +
+                                                         std::to_string(max_attempts) +
+                                                         " times during this change; retry")};
 }
 
 }  // namespace holdfast::tasks

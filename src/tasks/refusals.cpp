@@ -3,19 +3,17 @@
 namespace holdfast::tasks {
 
 Error refusal(const StaleFence& stale, std::string_view what) {
-  return {ErrorCode::StaleFence, std::string(what) + " was not written: the write carries fence " +
-                                     stale.given.to_string() + ", and it has seen fence " +
-                                     stale.highest.to_string() +
-                                     "; whoever holds the lock now works on it, so stop"};
+  return {ErrorCode::StaleFence,
+          std::string(what) + " was not written: the write carries fence " + stale.given.to_string() +
+              ", but fence " + stale.highest.to_string() +
+              " has been seen. The lock was granted to another holder since; stop working on it"};
 }
 
 Error refusal(const WrongLock& wrong, std::string_view what) {
   const auto& guard = wrong.guarded_by;
-  return {ErrorCode::WrongLock,
-          std::string(what) + " was not written: it is guarded by the lock " + guard.lock_key +
-              " of the store " + guard.authority + " (highest fence " + guard.fence.to_string() +
-              "); write under that lock, or rebind it (if that store lost its data: task rebind "
-              "--from-authority)"};
+  return {ErrorCode::WrongLock, std::string(what) + " was not written: it is bound to the lock " +
+                                    guard.lock_key + " of the store " + guard.authority + " (highest fence " +
+                                    guard.fence.to_string() + "); write under that lock, or rebind it"};
 }
 
 Error no_such_task(std::string_view id) {
@@ -24,9 +22,8 @@ Error no_such_task(std::string_view id) {
 }
 
 Error is_over(std::string_view id, TaskStatus status, std::optional<TaskStatus> to) {
-  return Error(ErrorCode::InvalidTransition, "the task " + std::string(id) + " is " +
-                                                 std::string(to_string(status)) +
-                                                 ", which is final: it changes no more")
+  return Error(ErrorCode::InvalidTransition, "the task " + std::string(id) + " is already " +
+                                                 std::string(to_string(status)) + " and cannot be changed")
       .between(to_string(status), to ? to_string(*to) : "");
 }
 

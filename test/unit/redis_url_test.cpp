@@ -219,7 +219,7 @@ TEST_F(RedisUrl, WhatIsWrongIsRefusedAndNamed) {
       {"redis://h:63:79", "more than one colon"},
       {"redis://::1", "brackets"},
       {"redis://[::1", "not closed"},
-      {"redis://[::1]x", "after the address"},
+      {"redis://[::1]x", "may follow the address"},
       {"redis://[::1]:", "the port"},
       {"redis://[]", "IPv6"},
       {"redis://[localhost]", "IPv6"},
