@@ -90,7 +90,7 @@ TEST_P(LockBreak, BreaksOnlyTheLockWithTheFenceThatIsNamed) {
   EXPECT_EQ(missed.code, 1);
   EXPECT_EQ(json::parse(missed.out), json({{"ok", false}, {"reason", "other-fence"}}));
   const auto in_words = run({"lock", "break", "k", "--reason", "a test", "--fence", first.at("fence")});
-  EXPECT_NE(in_words.err.find("another's lock now, with the fence " + second.at("fence").get<std::string>()),
+  EXPECT_NE(in_words.err.find("is now held with the fence " + second.at("fence").get<std::string>()),
             std::string::npos)
       << in_words.err;
   EXPECT_EQ(run({"lock", "owns", "k", second.at("lockId")}).code, 0);
@@ -159,7 +159,7 @@ TEST_F(LockBreakTerminal, TheAnswerIsAboutTheLockThatWasShown) {
   ASSERT_EQ(holdfast({"lock", "release", first.at("lockId")}).code, 0);
   const auto second = acquire("k");
   terminal.type("yes\n");
-  EXPECT_TRUE(terminal.shows("is another's lock now")) << terminal.screen();
+  EXPECT_TRUE(terminal.shows("is now held with the fence")) << terminal.screen();
   EXPECT_TRUE(terminal.shows("code=1.")) << terminal.screen();
   EXPECT_EQ(holdfast({"lock", "owns", "k", second.at("lockId")}).code, 0);
 }

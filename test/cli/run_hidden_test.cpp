@@ -139,8 +139,8 @@ TEST_F(RunHidden, WithoutHoldfastTheKeeperSaysWhatItCannotEnd) {
   const auto command = sleeper_in("command");
   program->signal(SIGKILL);
   EXPECT_TRUE(eventually([&] { return contents(file("err")).ends_with('\n'); }));
-  EXPECT_TRUE(
-      contents(file("err")).starts_with("holdfast: holdfast died; at least 1 process of the command "))
+  EXPECT_TRUE(contents(file("err"))
+                  .starts_with("holdfast: the holdfast process died; at least 1 process of the command "))
       << contents(file("err"));
   EXPECT_TRUE(alive(command)) << "else this test shows nothing";
   kill(command, SIGKILL);
@@ -166,10 +166,9 @@ TEST_F(RunHidden, ASignalThatCannotBeForwardedIsReported) {
       eventually([&] { return contents("/proc/" + std::to_string(command) + "/comm") == "sleep\n"; }));
   program->signal(SIGTERM);
   EXPECT_TRUE(eventually([&] { return contents(file("err")).ends_with('\n'); }));
-  EXPECT_EQ(
-      contents(file("err")),
-      "holdfast: SIGTERM was not forwarded: the command runs as another user. It goes on, and the lock is "
-      "kept\n");
+  EXPECT_EQ(contents(file("err")),
+            "holdfast: SIGTERM was not forwarded: the command runs as another user. The command continues, "
+            "and the lock is kept\n");
   kill(command, SIGKILL);
   EXPECT_EQ(program->wait(5s).code, 137);
 }
