@@ -59,7 +59,7 @@ void Keeper::start(BootTime deadline, const std::vector<std::string>& environmen
                 "the HOLDFAST_ environment variables of the command exceed 64 KiB");
   }
   if (::send(socket_.get(), packet.data(), packet.size(), MSG_NOSIGNAL) < 0) {
-    throw_system_error("cannot send the start order to the supervising process");
+    throw_system_error("cannot send the start order to the process that supervises the command");
   }
 }
 

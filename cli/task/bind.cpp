@@ -166,7 +166,7 @@ class RebindPass {
     if (context_.json) {
       complain_json({{"lookedAt", looked_at_}, {"tasks", tasks_}, {"registers", registers_}});
     } else {
-      complain("looked at " + std::to_string(looked_at_) + " records; " + found() + " so far");
+      complain("checked " + std::to_string(looked_at_) + " records; " + found() + " so far");
     }
   }
 

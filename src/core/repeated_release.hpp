@@ -52,8 +52,8 @@ inline constexpr std::chrono::milliseconds longest_break_mark = std::chrono::hou
 
 [[nodiscard]] inline Error release_is_unknown() {
   return {ErrorCode::NetworkTimeout,
-          "release not confirmed: the reply to the first request was lost, and the repeated request found no "
-          "such lock. The lock is no longer held"};
+          "whether the lock was released is unknown: the reply to the first request was lost, and the "
+          "repeated request found no such lock. The lock is no longer held"};
 }
 
 }  // namespace holdfast::core

@@ -20,10 +20,10 @@ TEST(Survivors, ThatAreHiddenAreTheLeastThereCanBe) {
   EXPECT_TRUE(
       describe({.count = 1, .hidden = 1})
           .starts_with("at least 1 process of the command runs as another user and cannot be stopped; "
-                       "/proc is mounted with hidepid and hides it; the lock is not released"));
+                       "/proc is mounted with hidepid and hides it. The lock is not released"));
   EXPECT_TRUE(describe({.count = 3, .hidden = 3}).starts_with("at least 3 processes of the command run as "));
-  EXPECT_NE(describe({.count = 3, .hidden = 3}).find("hides them; "), std::string::npos);
-  EXPECT_NE(describe({.count = 3, .hidden = 1}).find("hides some of them; "), std::string::npos);
+  EXPECT_NE(describe({.count = 3, .hidden = 3}).find("hides them. "), std::string::npos);
+  EXPECT_NE(describe({.count = 3, .hidden = 1}).find("hides some of them. "), std::string::npos);
 }
 
 TEST(Survivors, ThatCannotBeListedHaveNoCount) {

@@ -135,7 +135,7 @@ TEST_F(TaskCommands, AnEmptyListIsToldBesideTheOutput) {
   create();
   EXPECT_EQ(task({"list"}).err, "");
   EXPECT_EQ(task({"list", "--status", "failed"}).err,
-            "holdfast: the owner \"local\" has no tasks that are failed\n");
+            "holdfast: the owner \"local\" has no tasks with the status failed\n");
   const auto as_json = holdfast({"--json", "task", "list", "--owner", "bob"});
   EXPECT_EQ(as_json.out + as_json.err, "");
 }

@@ -46,7 +46,7 @@ std::string_view advice_for(int extended) {
     case SQLITE_IOERR:
       return "read or write error; check the disk";
     case SQLITE_CANTOPEN:
-      return "it or a file beside it cannot be opened; check its directory";
+      return "it or a file next to it cannot be opened; check its directory";
     case SQLITE_NOTADB:
       return "it is not a database, or its header is damaged; use another file, or restore this one";
     case SQLITE_CORRUPT:
