@@ -11,6 +11,7 @@
 #include "arguments/command.hpp"
 #include "arguments/context.hpp"
 #include "arguments/values.hpp"
+#include "rpc/protocol/error_text.hpp"
 #include "terminal/exit_codes.hpp"
 #include "terminal/output.hpp"
 
@@ -26,11 +27,11 @@ struct Family {
 
 constexpr std::array families{
     Family{"run", "Run a command while holding a lock", fill_run},
-    Family{"lock", "Take, extend, release and look at locks by hand", fill_lock},
-    Family{"task", "Create tasks, work on them, and see how far they are", fill_task},
-    Family{"rpc", "Serve programs in any language: JSON-RPC 2.0, a line a message", fill_rpc},
-    Family{"doctor", "Examine where the locks are, and say what would hurt", fill_doctor},
-    Family{"completion", "Print a script that completes holdfast in your shell", fill_completion},
+    Family{"lock", "Acquire, extend, release, inspect and break locks", fill_lock},
+    Family{"task", "Create, run, update and follow tasks", fill_task},
+    Family{"rpc", "Serve programs in any language: JSON-RPC 2.0, one message per line", fill_rpc},
+    Family{"doctor", "Check a store for problems", fill_doctor},
+    Family{"completion", "Print a completion script for your shell", fill_completion},
 };
 
 /// Adds what the family that was typed consists of. The others have only a name and a description: making all
@@ -50,7 +51,7 @@ void set_up(CLI::App& app, Context& context) {
   auto* url =
       app.add_option(
              "--url", context.url,
-             "Where the locks and tasks are: sqlite:PATH, sqlite: (in your state directory), system:,\n"
+             "The store of locks and tasks: sqlite:PATH, sqlite: (in your state directory), system:,\n"
              "redis://HOST, rediss://HOST (TLS), unix:SOCKET or memory: (default $HOLDFAST_URL, then "
              "sqlite:)")
           ->type_name("URL")
@@ -58,7 +59,7 @@ void set_up(CLI::App& app, Context& context) {
             return given.empty() ? "is empty; use sqlite:, sqlite:PATH or redis://HOST" : "";
           });
   app.add_flag("--system", context.system,
-               "The same as --url system: the machine's own store, " + std::string(system_sqlite_file) +
+               "Same as --url system: the store of this machine, " + std::string(system_sqlite_file) +
                    ",\nfor root and the members of its directory's group")
       ->excludes(url);
   app.add_flag("--json", context.json, "Print results as JSON, one object per line");
@@ -67,19 +68,19 @@ void set_up(CLI::App& app, Context& context) {
   app.require_subcommand(1);
   app.footer(
       "Examples:\n"
-      "  holdfast run nightly-backup -- ./backup.sh      only one at a time\n"
-      "  holdfast run -n deploy -- make deploy           exit 75 if somebody else does\n"
-      "  holdfast lock list                              which locks are held, and until when\n"
+      "  holdfast run nightly-backup -- ./backup.sh      one run at a time\n"
+      "  holdfast run -n deploy -- make deploy           exit 75 if the lock is held\n"
+      "  holdfast lock list                              held locks and when they expire\n"
       "  holdfast lock show deploy\n"
       "  holdfast task run -- ./report.sh                work that can be followed and cancelled\n"
       "  holdfast task list\n"
-      "  holdfast --system run -n backup -- ./backup.sh  one for all users of this machine\n"
+      "  holdfast --system run -n backup -- ./backup.sh  one lock for all users of this machine\n"
       "  holdfast --url redis://cache.internal run -n deploy -- make deploy\n"
       "  holdfast rpc --listen ~/holdfast.sock           for programs in other languages\n"
-      "  holdfast --url redis://cache.internal doctor    what would hurt there\n"
+      "  holdfast --url redis://cache.internal doctor    check that server for problems\n"
       "  source <(holdfast completion bash)\n"
       "\n"
-      "Each command has its own help: holdfast run --help, holdfast task run --help.");
+      "Each command has its own help: holdfast help run, holdfast help task run.");
   for (const auto& family : families) app.add_subcommand(family.name, family.description);
 }
 
@@ -108,20 +109,15 @@ int run(std::vector<std::string> typed) {
     return context.action();
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(error);
-    const std::string_view what = error.what();
-    // The parser repeats what was typed, which may be a URL with a password.
-    const auto shown =
-        what.find('@') == std::string_view::npos ? printable(what) : "an argument was not expected";
-    return fail(context, exit_usage, "InvalidArgument", shown + " (see --help)");
+    return fail(context, exit_usage, "InvalidArgument", usage_error_text(app, error));
   } catch (const UsageError& error) {
     return fail(context, exit_usage, "InvalidArgument", error.what());
   } catch (const Error& error) {
-    auto message = error.message();
-    if (!error.cause().empty()) message += " (" + error.cause() + ")";
+    const auto message = rpc::text_of(error);
     return fail(context, exit_code_of(error.code()), to_string(error.code()),
                 context.json ? message : printable(message));
   } catch (const std::exception& error) {
-    return fail(context, exit_internal, "Internal", std::string("unexpected: ") + error.what());
+    return fail(context, exit_internal, "Internal", std::string("unexpected error: ") + error.what());
   }
 }
 

@@ -26,7 +26,7 @@ Result<Findings> with_file(Finding store, const fs::path& file) {
     while (there.has_relative_path() && !fs::exists(there, ignored)) there = there.parent_path();
     if (::faccessat(AT_FDCWD, there.c_str(), W_OK | X_OK, AT_EACCESS) == 0) {
       findings.push_back(
-          {Severity::note, "file", file.string() + " does not exist yet; its first use creates it", {}});
+          {Severity::note, "file", file.string() + " does not exist yet; it is created on first use", {}});
     } else {
       findings.push_back(
           {Severity::problem, "file",
@@ -46,8 +46,8 @@ Result<Findings> examine_users_file() {
   if (!file) return file.error();
   return with_file(
       {Severity::note, "store",
-       "the default of this user: other users of this machine, root included, do not see its locks",
-       "for locks that users share: holdfast --system, or --url sqlite:PATH"},
+       "this user's default store: other users of this machine, including root, do not see its locks",
+       "to share locks between users, use the URL system: or sqlite:PATH"},
       *file);
 }
 
@@ -55,12 +55,14 @@ Result<Findings> examine_system_file() {
   const fs::path file(system_sqlite_file);
   std::error_code ignored;
   if (!fs::exists(file.parent_path(), ignored)) {
-    return Findings{{Severity::note, "store", "the machine's: " + file.string() + " does not exist yet",
+    return Findings{{Severity::note, "store",
+                     "the store of this machine: " + file.string() + " does not exist yet",
                      "as root: " + sqlite::how_to_share(file.parent_path())}};
   }
   if (const auto usable = sqlite::check_shared_file(file); !usable) return usable.error();
   return with_file(
-      {Severity::ok, "store", "the machine's: every process that may use it shares its locks", {}}, file);
+      {Severity::ok, "store", "the store of this machine, shared by every process that may access it", {}},
+      file);
 }
 
 }  // namespace
@@ -83,8 +85,8 @@ Result<std::vector<Finding>> examine(std::string_view url, const Progress& progr
   switch (engine_of(url)) {
     case EngineKind::memory:
       return std::vector<Finding>{
-          {Severity::note, "memory", "locks of one process: they keep no other out",
-           "use sqlite: for the processes of a machine, redis:// for several machines"}};
+          {Severity::note, "memory", "locks in this process only: they exclude no other process",
+           "use sqlite: for processes on one machine, redis:// for several machines"}};
     case EngineKind::sqlite: {
       const auto path = url.substr(sqlite_scheme.size());
       return path.empty() ? examine_users_file() : sqlite::examine_file(fs::path(path));
@@ -113,7 +115,7 @@ Result<RedisAcl> redis_acl(std::string_view url) {
     case EngineKind::sqlite:
     case EngineKind::system:
       return Error(ErrorCode::InvalidArgument,
-                   "only a Redis has users with an ACL; give a URL of one (redis://…)");
+                   "only a Redis server has users with an ACL; pass a URL such as redis://HOST");
     case EngineKind::unknown:
       break;
   }

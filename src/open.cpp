@@ -35,8 +35,7 @@ fs::path sqlite_file(std::string_view path) {
     auto absolute = fs::absolute(path, failed);
     if (!failed) return absolute;
     throw Error(ErrorCode::ServiceUnavailable,
-                "cannot tell where " + std::string(path) + " is; name it with an absolute path",
-                failed.message());
+                "cannot resolve the path " + std::string(path) + "; use an absolute path", failed.message());
   }
   auto file = default_sqlite_file().value_or_throw();
   make_private_directories(file.parent_path());

@@ -22,19 +22,23 @@ inline constexpr std::string_view system_url = "system:";
   return EngineKind::unknown;
 }
 
-/// Names only the scheme: the rest of a URL we do not know may hold a password.
+/// Repeats only a scheme, or a path: anything else may be or hold a password.
 [[nodiscard]] inline Error unknown_url(std::string_view url) {
-  const std::string known = "sqlite:PATH, sqlite:, system:, redis://HOST, rediss://HOST, unix:PATH, memory:";
+  const std::string known =
+      "; use sqlite:PATH, sqlite:, system:, redis://HOST, rediss://HOST, unix:PATH or memory:";
+  if ((url.starts_with('/') || url.starts_with("./") || url.starts_with("../")) &&
+      url.find('@') == std::string_view::npos) {
+    return {ErrorCode::InvalidArgument,
+            "a URL needs a scheme; did you mean sqlite:" + std::string(url) + "?"};
+  }
   const auto colon = url.find(':');
-  // Only what looks like a scheme: anything else may be a mistyped password.
   const bool has_scheme =
       colon != std::string_view::npos &&
       url.substr(0, colon).find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ+-") ==
           std::string_view::npos;
+  if (!has_scheme) return {ErrorCode::InvalidArgument, "invalid URL" + known};
   return {ErrorCode::InvalidArgument,
-          !has_scheme
-              ? "a URL is one of " + known
-              : "unknown URL scheme \"" + std::string(url.substr(0, colon + 1)) + "\"; known are " + known};
+          "unknown URL scheme \"" + std::string(url.substr(0, colon + 1)) + "\"" + known};
 }
 
 }  // namespace holdfast

@@ -91,12 +91,11 @@ void InterruptibleWait::listen() {
 
 void WaitOptions::add_to(Command command) {
   const auto none =
-      command.add_flag("-n,--no-wait", no_wait, "Do not wait: exit 75 at once if somebody holds the lock");
+      command.add_flag("-n,--no-wait", no_wait, "Do not wait: exit 75 at once if the lock is held");
   command
-      .add_option(
-          "-w,--wait DURATION", wait,
-          "Wait this long at most (0: as -n). Default: " +
-              (by_default == no_time_limit ? std::string("as long as it takes") : describe(by_default)))
+      .add_option("-w,--wait DURATION", wait,
+                  "Wait at most this long (0: same as -n). Default: " +
+                      (by_default == no_time_limit ? std::string("no limit") : describe(by_default)))
       .excludes(none);
 }
 
@@ -124,24 +123,22 @@ LockWording LockWording::lock(const std::string& key) {
           .name = name,
           .noun = "the lock " + name,
           .running = "under the lock " + name,
-          .held = name + " is locked by somebody else",
-          .held_by_run =
-              name +
-              " is held by the `holdfast run` that this command runs under; waiting for it would never "
-              "end. The lock is held already: run the command directly, or use another key"};
+          .held = name + " is already held",
+          .held_by_run = name +
+                         " is already held by the `holdfast run` that started this command; waiting would "
+                         "never end. Run the command directly, or use another key"};
 }
 
 LockWording LockWording::task(const std::string& id, const std::string& key) {
   const auto name = "the task " + quote(id);
-  return {
-      .key = key,
-      .name = name,
-      .noun = name,
-      .running = "as " + name,
-      .held = name + " is worked on by somebody else",
-      .held_by_run = name +
-                     " is the one that this command runs as; waiting for it would never end. Run the command "
-                     "directly, or as another task"};
+  return {.key = key,
+          .name = name,
+          .noun = name,
+          .running = "as " + name,
+          .held = name + " is already claimed",
+          .held_by_run = name +
+                         " is the task that this command runs as; waiting would never end. Run the command "
+                         "directly, or as another task"};
 }
 
 std::string not_acquired_message(const Locks& locks, const LockWording& wording, milliseconds waited,
@@ -149,14 +146,14 @@ std::string not_acquired_message(const Locks& locks, const LockWording& wording,
   std::string message = wording.held;
   try {
     if (const auto holder = locks.get_by_key(wording.key, stop)) {
-      message += ", for " + describe(time_until(holder->expires_at)) + " more unless it is renewed";
+      message += " (lease " + describe(time_until(holder->expires_at)) + ")";
     }
   } catch (const Error&) {  // the message does without
   }
   if (waited > milliseconds::zero()) {
     return message + "; gave up after " + describe(waited) + ". Use -w DURATION to wait longer";
   }
-  return message + "; leave out -n to wait for it, or use -w DURATION instead";
+  return message + ". Omit -n to wait, or use -w DURATION";
 }
 
 bool held_by_enclosing_run(const Locks& locks, const std::string& key, const std::stop_token& stop) {
@@ -175,7 +172,9 @@ bool held_by_enclosing_run(const Locks& locks, const std::string& key, const std
 
 void warn_of_private_locks(const Locks& locks) {
   if (locks.capabilities().backend == memory_capabilities.backend) {
-    complain("warning: memory: is private to this process, so the lock keeps nobody out; use sqlite:PATH");
+    complain(
+        "warning: memory: is private to this process, so the lock excludes no other process; use "
+        "sqlite:PATH");
   }
 }
 

@@ -80,9 +80,8 @@ struct WaitOptions {
   void add_to(Command command);
   void add_verbose_to(Command command, const std::string& help = verbose_help);
   void add_conflict_exit_code_to(Command command, const std::string& help = conflict_help);
-  static constexpr const char* verbose_help =
-      "Say on stderr what is being waited for, not only on a terminal";
-  static constexpr const char* conflict_help = "Exit with this if the lock was not acquired (default 75)";
+  static constexpr const char* verbose_help = "Report waiting on stderr, not only on a terminal";
+  static constexpr const char* conflict_help = "Exit code if the lock is not acquired (default 75)";
 
   /// Throws UsageError. Zero for a single attempt.
   [[nodiscard]] std::chrono::milliseconds length() const;

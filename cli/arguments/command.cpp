@@ -143,11 +143,11 @@ std::optional<std::string> wants_value(const CLI::App* app, const std::string& t
 /// The parser would take the next option, or a `--`, for the value. OPTION=VALUE passes such a value.
 void require_value(const CLI::App* app, const std::string& option, const std::string* next) {
   const auto missing = [&](const std::string& more) {
-    return UsageError(option + ": its value is missing" + more + "; see " + path_of(app) + " --help");
+    return UsageError(option + ": value missing" + more + "; see " + path_of(app) + " --help");
   };
   if (next == nullptr || *next == "--") throw missing("");
   const auto name = next->substr(0, next->find('='));
-  if (is_option(name) && find_option(app, name) != nullptr) throw missing(", for " + name + " is an option");
+  if (is_option(name) && find_option(app, name) != nullptr) throw missing(" (" + name + " is an option)");
 }
 
 bool looks_like_lock_id(const CLI::App* app, const std::string& text) {
@@ -171,11 +171,45 @@ std::string one_of(const CLI::App& app) {
   return names;
 }
 
+bool has_commands(const CLI::App& app) {
+  return !app.get_subcommands([](const CLI::App*) { return true; }).empty();
+}
+
+/// "; holdfast lock has: acquire, ... Try: holdfast lock --help"
+std::string commands_of(const CLI::App& app) {
+  const auto path = path_of(&app);
+  const auto has = has_commands(app) ? path + " has: " + one_of(app) : path + " has no subcommands";
+  return "; " + has + ". Try: " + path + " --help";
+}
+
+UsageError unknown_command(const CLI::App& app, const std::string& typed) {
+  // A URL that was typed without --url may hold a password.
+  const auto shown = typed.find('@') == std::string::npos ? quote(typed) : "(a URL? write --url URL)";
+  return UsageError("unknown command " + shown + commands_of(app));
+}
+
 CLI::App* find_subcommand(CLI::App& app, const std::string& name) {
   for (auto* sub : app.get_subcommands([](CLI::App*) { return true; })) {
     if (sub->get_name() == name) return sub;
   }
   return nullptr;
+}
+
+/// `help lock show` as `lock show --help`. Only subcommands may follow: `help run KEY` must run nothing.
+SplitCommandLine split_help(CLI::App& app, const std::vector<std::string>& typed,
+                            const std::function<void(CLI::App&)>& enter) {
+  SplitCommandLine result;
+  CLI::App* at = &app;
+  for (std::size_t i = 1; i < typed.size(); ++i) {
+    if (typed[i] == "-h" || typed[i] == "--help") continue;
+    auto* sub = find_subcommand(*at, typed[i]);
+    if (sub == nullptr) throw unknown_command(*at, typed[i]);
+    if (at == &app) enter(*sub);
+    at = sub;
+    result.ours.push_back(typed[i]);
+  }
+  result.ours.emplace_back("--help");
+  return result;
 }
 
 /// Of a positional that takes as many values as there are: tells it how many, now that this is known.
@@ -199,6 +233,7 @@ void expect_values(CLI::App& app, std::size_t positionals) {
 
 SplitCommandLine split_command_line(CLI::App& app, const std::vector<std::string>& typed,
                                     const std::function<void(CLI::App&)>& enter) {
+  if (!typed.empty() && typed.front() == "help") return split_help(app, typed, enter);
   SplitCommandLine result;
   CLI::App* at = &app;
   std::vector<std::string> positional;  // moved behind a `--` of our own, where nothing is an option
@@ -218,15 +253,9 @@ SplitCommandLine split_command_line(CLI::App& app, const std::vector<std::string
       }
       continue;
     }
-    const bool has_subcommands = !at->get_subcommands([](CLI::App*) { return true; }).empty();
-    if (has_subcommands && !only_positional) {
+    if (has_commands(*at) && !only_positional) {
       auto* sub = find_subcommand(*at, text);
-      if (sub == nullptr) {
-        // A URL that was typed without --url may hold a password.
-        const auto shown = text.find('@') == std::string::npos ? quote(text) : "(a URL? write --url URL)";
-        throw UsageError("unknown command " + shown + "; " + path_of(at) + " has: " + one_of(*at) +
-                         ". Try: " + path_of(at) + " --help");
-      }
+      if (sub == nullptr) throw unknown_command(*at, text);
       if (at == &app) enter(*sub);
       at = sub;
       result.ours.push_back(text);
@@ -246,6 +275,18 @@ SplitCommandLine split_command_line(CLI::App& app, const std::vector<std::string
     result.ours.insert(result.ours.end(), positional.begin(), positional.end());
   }
   return result;
+}
+
+std::string usage_error_text(const CLI::App& app, const CLI::ParseError& error) {
+  const auto* at = &app;
+  for (auto typed = at->get_subcommands(); !typed.empty(); typed = at->get_subcommands()) at = typed.back();
+  if (error.get_name() == "RequiredError" && has_commands(*at)) return "command missing" + commands_of(*at);
+  const std::string_view what = error.what();
+  // The parser repeats what was typed, which may be a URL with a password.
+  const auto shown = what.find('@') == std::string_view::npos
+                         ? printable(what)
+                         : "unexpected argument (not shown: it contains an @ and may hold a password)";
+  return shown + "; see " + path_of(at) + " --help";
 }
 
 }  // namespace holdfast::cli

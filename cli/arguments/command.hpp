@@ -8,6 +8,7 @@
 namespace CLI {
 class App;
 class Option;
+class ParseError;
 }  // namespace CLI
 
 namespace holdfast::cli {
@@ -69,8 +70,13 @@ struct SplitCommandLine {
 /// run` after `--`, or at the first argument that is not an option. Which options take a value is read from
 /// `app`'s own tables. Lock ids may begin with `-` (one in 64 does): where an id is expected, they are kept
 /// from being parsed as options. `enter` is called with the subcommand of `app` that was typed, and may add
-/// to it what it consists of. Throws UsageError for an unknown subcommand or option, and for a missing value.
+/// to it what it consists of. `help COMMAND...` becomes `COMMAND... --help`. Throws UsageError for an unknown
+/// subcommand or option, and for a missing value.
 [[nodiscard]] SplitCommandLine split_command_line(CLI::App& app, const std::vector<std::string>& typed,
                                                   const std::function<void(CLI::App&)>& enter);
+
+/// What the parser refused, on one line: with the subcommands if one is missing, and without a URL, which may
+/// hold a password. `app` is the one that parsed.
+[[nodiscard]] std::string usage_error_text(const CLI::App& app, const CLI::ParseError& error);
 
 }  // namespace holdfast::cli

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <holdfast/open.hpp>
+#include <holdfast/sqlite.hpp>
 #include <string_view>
 
 #include "arguments/values.hpp"
@@ -30,21 +33,24 @@ void hide_password(char* argument) noexcept {
 }  // namespace
 
 void TaskLimits::add_to(Command command) {
-  command.add_option("--max-tasks N", max_tasks, "Unexpired tasks of one owner (default 100; 0: no limit)")
-      .between(0, max_count);
-  command.add_option("--max-ttl DURATION", max_ttl, "The longest ttl of a task (default 24h)");
-  command.add_option("--default-ttl DURATION", default_ttl, "The ttl of a task that names none (default 1h)");
   command
-      .add_option(
-          "--max-variables BYTES", max_variables,
-          "Bytes of a task's variables, as JSON without spaces and needless escapes (default 1048576)")
+      .add_option("--max-tasks N", max_tasks, "Limit on unexpired tasks per owner (default 100; 0: no limit)")
+      .between(0, max_count);
+  command.add_option("--max-ttl DURATION", max_ttl, "Longest ttl of a task (default 24h)");
+  command.add_option("--default-ttl DURATION", default_ttl,
+                     "Ttl of a task created without --ttl (default 1h)");
+  command
+      .add_option("--max-variables BYTES", max_variables,
+                  "Limit on a task's variables in bytes, as compact JSON (default 1048576)")
       .between(1, max_bytes);
-  command.add_option("--max-string BYTES", max_string, "Bytes of one string in a variable (default 65536)")
+  command
+      .add_option("--max-string BYTES", max_string,
+                  "Limit on one string in a variable, in bytes (default 65536)")
       .between(1, max_bytes);
-  command.add_option("--max-depth N", max_depth, "Containers within containers in a variable (default 10)")
+  command.add_option("--max-depth N", max_depth, "Nesting limit of a variable (default 10)")
       .between(0, max_nesting);
   command.add_option("--poll-interval DURATION", poll_interval,
-                     "How often a new task's clients should look at it (default 500ms)");
+                     "Poll interval suggested to clients of a new task (default 500ms)");
 }
 
 TaskOptions TaskLimits::options(bool allow_anonymous) const {
@@ -60,7 +66,7 @@ TaskOptions TaskLimits::options(bool allow_anonymous) const {
     options.default_ttl = options.max_ttl;
   }
   if (options.default_ttl > options.max_ttl) {
-    throw UsageError("--default-ttl: " + describe(options.default_ttl) + " is more than the --max-ttl of " +
+    throw UsageError("--default-ttl: " + describe(options.default_ttl) + " is longer than the --max-ttl of " +
                      describe(options.max_ttl));
   }
   if (poll_interval) options.poll_interval = parse_duration("--poll-interval", *poll_interval);
@@ -72,6 +78,21 @@ std::string Context::url_or_default() const {
   if (!url.empty()) return url;
   const char* from_environment = std::getenv("HOLDFAST_URL");
   return from_environment != nullptr && *from_environment != '\0' ? from_environment : "sqlite:";
+}
+
+Holdfast open_store(const Context& context) {
+  const auto url = context.url_or_default();
+  const auto directory = std::filesystem::path(system_sqlite_file).parent_path();
+  std::error_code ignored;
+  const bool may_create = url == "system:" && !std::filesystem::exists(directory, ignored);
+  Holdfast holdfast = open(url);
+  if (may_create) {
+    const auto mode = std::filesystem::status(directory, ignored).permissions();
+    const bool is_shared = (mode & std::filesystem::perms::group_write) != std::filesystem::perms::none;
+    complain("created " + directory.string() + ", the store of this machine, for root " +
+             (is_shared ? "and its group" : "only"));
+  }
+  return holdfast;
 }
 
 void hide_passwords(int argc, char** argv) noexcept {

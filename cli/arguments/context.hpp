@@ -8,6 +8,10 @@
 
 #include "arguments/command.hpp"
 
+namespace holdfast {
+class Holdfast;
+}
+
 namespace holdfast::cli {
 
 /// The limits and defaults of TaskOptions, as typed. They apply to this process: a store has none.
@@ -41,6 +45,10 @@ struct Context {
   /// --url or --system, then $HOLDFAST_URL, then the embedded default.
   [[nodiscard]] std::string url_or_default() const;
 };
+
+/// Opens the store that the command line names. Reports on stderr if this made the directory of `--system`:
+/// it is outside the user's own files, and decides which users share locks.
+[[nodiscard]] Holdfast open_store(const Context& context);
 
 /// Overwrites passwords of Redis URLs in the program's own arguments, which every user of the machine can
 /// read (ps, /proc/PID/cmdline) while the program runs. To be called first, after the arguments were copied.

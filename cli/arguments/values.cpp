@@ -47,7 +47,7 @@ Fence parse_fence(std::string_view option, std::string_view text) {
   if (error == std::errc{} && end == text.data() + text.size()) {
     if (const auto fence = Fence::of(value)) return *fence;
   }
-  refuse(option, text, "is no fence; write its 15 digits or the plain number, 000000000000042 or 42");
+  refuse(option, text, "is not a valid fence; use 15 digits (000000000000042) or a plain number (42)");
 }
 
 Json parse_json_argument(std::string_view option, std::string_view text) {
@@ -56,18 +56,19 @@ Json parse_json_argument(std::string_view option, std::string_view text) {
   const auto start = text.find_first_not_of(" \t\r\n");
   if (start == std::string_view::npos) {
     throw UsageError(std::string(option) +
-                     ": is empty, and JSON is not; write null, or '\"\"' for empty text");
+                     ": is empty, which is not valid JSON. Use null, or '\"\"' for an empty string");
   }
-  std::string advice = "names and text stand in double quotes, which the shell must leave alone";
+  std::string advice =
+      "put names and strings in double quotes, and the whole value in single quotes for the shell";
   if (text[start] == '{' || text[start] == '[') {
     // The parser counts from there.
     if (const auto place = place_of_error(json.error().cause()); start == 0 && !place.empty()) {
-      advice = "look at " + place + "; " + advice;
+      advice = "error at " + place + "; " + advice;
     }
   } else if (const auto as_text = Json::string(text); as_text && text.size() <= 60) {
-    advice = "if it is meant to be text, write " + shell_word(as_text->str());
+    advice = "for a string, write " + shell_word(as_text->str());
   }
-  refuse(option, text.substr(0, 100), "is not JSON; " + advice);
+  refuse(option, text.substr(0, 100), "is not valid JSON; " + advice);
 }
 
 Json read_json_argument(std::string_view option, std::string_view text) {
@@ -79,7 +80,7 @@ Json read_json_argument(std::string_view option, std::string_view text) {
 TaskStatus parse_status_argument(std::string_view text) {
   if (const auto status = parse_task_status(text)) return *status;
   throw UsageError(quote(text) +
-                   " is no status; a task is working, input_required, completed, failed or cancelled");
+                   " is not a task status; use working, input_required, completed, failed or cancelled");
 }
 
 std::optional<std::pair<std::string, std::string>> split_assignment(std::string_view text) {
@@ -94,7 +95,7 @@ Json parse_assignments(const std::vector<std::string>& assignments) {
   for (const auto& text : assignments) {
     const auto assignment = split_assignment(text);
     if (!assignment) {
-      throw UsageError(quote(text) + " is no assignment; write NAME=JSON, for example progress=0.5");
+      throw UsageError(quote(text) + " is not an assignment; write NAME=JSON, for example progress=0.5");
     }
     const auto& [name, value] = *assignment;
     if (!Json::string(name)) throw UsageError("the name " + quote(name) + " is not UTF-8");

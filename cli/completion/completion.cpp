@@ -193,7 +193,7 @@ void fill_completion(Command completion, Context& context) {
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   command->footer(
       "Examples:\n"
-      "  source <(holdfast completion bash)             now, in bash or zsh\n"
+      "  source <(holdfast completion bash)             this shell only (zsh: completion zsh)\n"
       "  holdfast completion bash > ~/.local/share/bash-completion/completions/holdfast\n"
       "  holdfast completion fish > ~/.config/fish/completions/holdfast.fish");
   command->callback([&root = *command->get_parent(), &context, shell] {

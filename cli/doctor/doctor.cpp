@@ -34,7 +34,7 @@ int print_acl(const Context& context) {
   const auto acl = redis_acl(context.url_or_default()).value_or_throw();
   if (!context.json) {
     if (acl.user == "USER") {
-      complain("the URL names no user, so the line says USER; use --url redis://NAME@HOST");
+      complain("the URL names no user, so the line contains USER; pass --url redis://NAME@HOST");
     }
     print_text(acl.line());
     return exit_ok;
@@ -71,16 +71,15 @@ int examine(const Context& context) {
 
 void fill_doctor(Command command, Context& context) {
   auto acl = std::make_shared<bool>(false);
-  command.add_flag("--acl", *acl, "Print the ACL that a Redis user needs, and ask no server");
+  command.add_flag("--acl", *acl, "Print the ACL that a Redis user needs, without contacting a server");
   command.footer(
-      "Says what was checked and what was found: ok, note (good to know), warning (hurts in a crash or\n"
-      "on a busy day) or problem (hurts now, or at the next restart), and what to do about it.\n"
-      "It takes no lock. What a Redis user without rights to INFO, CONFIG and MEMORY hides is noted.\n"
-      "--acl prints the ACL SETUSER line with the rights that this version needs, for the user and the "
-      "prefixes\n"
-      "of the URL; add a password yourself.\n"
+      "Prints one line per check: ok, note (good to know), warning (fails in a crash or under load) or\n"
+      "problem (fails now, or at the next restart), each with advice. It acquires no lock. A note names the\n"
+      "checks that a Redis user without rights to INFO, CONFIG and MEMORY cannot run.\n"
+      "--acl prints the ACL SETUSER line with the rights that this version needs, for the user and the\n"
+      "prefixes of the URL. Add the password yourself.\n"
       "\n"
-      "Exit: 0 nothing worse than a note; 1 a warning or problem; 69 cannot be reached; 77 refuses us.\n"
+      "Exit: 0 nothing worse than a note; 1 a warning or problem; 69 store unavailable; 77 access denied.\n"
       "\n"
       "Examples:\n"
       "  holdfast doctor\n"

@@ -47,9 +47,9 @@ std::optional<Finding> hidden_processes(std::string_view mountinfo, const std::v
   return Finding{.severity = Severity::note,
                  .topic = "processes",
                  .found = "/proc is mounted with hidepid=" + hidepid +
-                          ": a command of `holdfast run` that becomes another user cannot be seen, nor ended "
-                          "when its lock is lost",
-                 .advice = "let such commands start under holdfast as that user: sudo holdfast run ..."};
+                          ": `holdfast run` cannot see a command that changes to another user, and cannot "
+                          "stop it when the lock is lost",
+                 .advice = "start holdfast as that user: sudo holdfast run ..."};
 }
 
 std::optional<Finding> hidden_processes() {

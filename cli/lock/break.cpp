@@ -19,10 +19,10 @@ struct BreakOptions {
 /// The reason is logged: a line break in it could forge another message.
 void check_reason(const std::string& reason) {
   if (reason.find_first_not_of(' ') == std::string::npos) {
-    throw UsageError("--reason: is empty; say why the lock is taken from its holder");
+    throw UsageError("--reason: is empty; give the reason for breaking the lock");
   }
   if (printable(reason) != reason) {
-    throw UsageError("--reason: must be one line of text, without control characters");
+    throw UsageError("--reason: must be one line of text without control characters");
   }
 }
 
@@ -32,20 +32,20 @@ int not_broken(const Context& context, const std::string& reason, const std::str
 }
 
 int not_held_so(const Context& context, const std::string& key, const std::optional<LockInfo>& held) {
-  if (!held) return not_broken(context, "not-found", "nobody holds " + quote(key));
-  return not_broken(context, "other-fence",
-                    quote(key) + " is another's lock now, with the fence " + held->fence.to_string() +
-                        "; nothing was done");
+  if (!held) return not_broken(context, "not-found", quote(key) + " is not held");
+  return not_broken(
+      context, "other-fence",
+      quote(key) + " is now held with the fence " + held->fence.to_string() + "; nothing was changed");
 }
 
 /// Shows the lock and asks.
 bool confirm_break(const std::string& key, const LockInfo& held) {
-  complain(quote(key) + " is held since " + iso_time(held.acquired_at) + " with the fence " +
+  complain(quote(key) + " has been held since " + iso_time(held.acquired_at) + " with the fence " +
            held.fence.to_string() + "; lock id hash " + held.lock_id_hash);
-  complain("it would end in " + describe(time_until(held.expires_at)) +
-           " unless its holder renews it. Broken, it is free at once, and its holder may go on until it "
-           "notices: only where fences are checked are its writes kept out");
-  return confirm("Take it from its holder?");
+  complain("its lease expires in " + describe(time_until(held.expires_at)) +
+           " unless the holder renews it. After the break the lock is free at once. The holder may continue "
+           "until it notices: only fence checks reject its writes");
+  return confirm("Break the lock?");
 }
 
 int break_lock(const Context& context, const BreakOptions& options) {
@@ -54,14 +54,14 @@ int break_lock(const Context& context, const BreakOptions& options) {
   std::optional<Fence> only;
   if (options.fence) only = parse_fence("--fence", *options.fence);
 
-  Holdfast holdfast = open(context.url_or_default());
+  Holdfast holdfast = open_store(context);
   auto& locks = holdfast.locks();
   if (!options.yes && can_ask()) {
     const auto held = locks.get_by_key(key);
     if (!held || held->fence != only.value_or(held->fence)) {
       return not_held_so(context, key, held);
     }
-    if (!confirm_break(key, *held)) return not_broken(context, "declined", "nothing was done");
+    if (!confirm_break(key, *held)) return not_broken(context, "declined", "nothing was changed");
     only = held->fence;  // answering takes time: the answer is about the lock that was shown
   }
   const auto broken =
@@ -82,31 +82,34 @@ int break_lock(const Context& context, const BreakOptions& options) {
 }  // namespace
 
 void add_lock_break(Command lock, Context& context) {
-  auto command = lock.add_command("break", "Take a lock from its holder, for operators");
+  auto command = lock.add_command("break", "Break a lock: free it without its holder (for operators)");
   auto options = std::make_shared<BreakOptions>();
-  command.add_option("KEY", options->key, "The lock's name").required();
-  command.add_option("--reason TEXT", options->reason, "Why: one line, for the log on stderr")
+  command.add_option("KEY", options->key, "Lock key").required();
+  command.add_option("--reason TEXT", options->reason, "Reason, one line, for the log on stderr")
       .required()
       .not_empty();
   command.add_option("--fence FENCE", options->fence,
-                     "Only if it is held with this fence, as `lock show` tells it, and not by another since");
-  command.add_flag("-y,--yes", options->yes, "Do not ask, though there is a terminal");
+                     "Break only if the lock is held with this fence (see `lock show`)");
+  command.add_flag("-y,--yes", options->yes, "Do not ask, even on a terminal");
   command.footer(
-      "When a holder hangs or is cut off, and its ttl is too long to wait for. Whoever waits for the lock\n"
-      "gets it at once. The old holder is not asked: its release and its next renewal find nothing; then a\n"
-      "`holdfast run` ends its command (79), as after any loss. That may take a third of its ttl, and a\n"
-      "process that hangs does not notice at all. Until then it believes in its lock, and goes on.\n"
+      "For a holder that hangs or is cut off, with a ttl too long to wait for. The next waiter gets the "
+      "lock\n"
+      "at once. The old holder is not notified: its next renewal or release finds no lock, and `holdfast "
+      "run`\n"
+      "then stops its command (exit 79). That may take a third of its ttl, and a process that hangs never\n"
+      "notices. Until then the old holder continues as if it held the lock.\n"
       "\n"
-      "What protects you is the fence. The counter is left alone, so the next holder's fence is higher, and\n"
-      "whatever checks fences (tasks, fenced registers, your own store) refuses the old holder's writes.\n"
-      "Where nothing checks them, stop the old holder first.\n"
+      "The fence protects you. The fence counter is kept, so the next holder's fence is higher, and every\n"
+      "store that checks fences (tasks, fenced registers, your own) rejects the old holder's writes.\n"
+      "If your store does not check fences, stop the old holder first.\n"
       "\n"
-      "On a terminal it shows who holds the lock and asks, unless --yes is given; what is broken then is\n"
-      "the lock that was shown, not one that somebody took meanwhile. Elsewhere nobody could answer: there\n"
-      "the --reason, which is not given by accident, is confirmation enough, and --fence makes sure that\n"
-      "the lock is still the one the script looked at. The lock that was broken is printed, its ids hashed.\n"
+      "On a terminal the command shows the lock and asks, unless --yes is given. It breaks only the lock "
+      "that\n"
+      "it showed, not one acquired since. Without a terminal --reason is the confirmation; --fence makes "
+      "sure\n"
+      "that the lock is still the one the script looked at. The broken lock is printed, with hashed ids.\n"
       "\n"
-      "Exit: 0 broken; 1 nothing was: nobody holds it, or not with that fence, or the answer was no.\n"
+      "Exit: 0 broken; 1 not broken: not held, held with another fence, or the answer was no.\n"
       "\n"
       "Examples:\n"
       "  holdfast lock break deploy --reason 'web-3 is down, its runner with it'\n"

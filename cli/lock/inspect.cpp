@@ -41,18 +41,18 @@ void print_lock(const Context& context, const LockRecord& record, bool raw) {
 
 int show(const Context& context, const ShowOptions& options) {
   if (options.key.has_value() == options.id.given()) {
-    throw UsageError("lock show: give either a KEY or --id ID");
+    throw UsageError("lock show: pass either KEY or --id ID");
   }
   std::string what;
   std::optional<LockRecord> record;
   if (options.id.given()) {
     const auto id = options.id.read();
-    what = "that lock id holds no lock";
-    record = open(context.url_or_default()).locks().get_by_id_raw(id.str());
+    what = "this lock id holds no lock";
+    record = open_store(context).locks().get_by_id_raw(id.str());
   } else {
     const auto key = LockKey::parse(*options.key).value_or_throw();
-    what = "nobody holds " + quote(key.str());
-    record = open(context.url_or_default()).locks().get_by_key_raw(key.str());
+    what = quote(key.str()) + " is not held";
+    record = open_store(context).locks().get_by_key_raw(key.str());
   }
   if (record) {
     print_lock(context, *record, options.raw);
@@ -63,7 +63,7 @@ int show(const Context& context, const ShowOptions& options) {
 }
 
 int list(const Context& context, bool raw) {
-  Holdfast holdfast = open(context.url_or_default());
+  Holdfast holdfast = open_store(context);
   LongTable table({"KEY", "FENCE", "LEFT", "ACQUIRED", raw ? "LOCK ID" : "LOCK ID HASH"});
   // Large pages: on Redis each costs a scan of all keys.
   std::string cursor;
@@ -88,7 +88,7 @@ int list(const Context& context, bool raw) {
     cursor = page.cursor;
   } while (!cursor.empty());
   table.finish();
-  if (!any && !context.json) complain("nobody holds a lock");
+  if (!any && !context.json) complain("no lock is held");
   if (of_syncguard_1 > 0 && !context.json) {
     complain(std::to_string(of_syncguard_1) +
              " of these are held by SyncGuard 1.0, which stores fences with 19 digits; see `lock show`");
@@ -110,14 +110,15 @@ Fields fields_of(const LockInfo& info) {
 }
 
 void add_lock_show(Command lock, Context& context) {
-  auto command = lock.add_command("show", "Show whether a lock is held, with which fence, and until when");
+  auto command = lock.add_command("show", "Show whether a lock is held, its fence and its expiry");
   auto options = std::make_shared<ShowOptions>();
-  command.add_option("KEY", options->key, "The lock's name");
+  command.add_option("KEY", options->key, "Lock key");
   options->id.add_to(command, "--id");
-  command.add_flag("--raw", options->raw, "Show key and lock id themselves, not their hashes");
+  command.add_flag("--raw", options->raw, "Show the key and the lock id, not their hashes");
   command.footer(
-      "Exit: 0 held; 1 nobody holds it. With --raw the lock id is shown: whoever knows it can release\n"
-      "the lock.\n"
+      "Exit: 0 held; 1 not held. --raw shows the lock id: it is enough to release the lock, so treat it as "
+      "a\n"
+      "password.\n"
       "\n"
       "Examples:\n"
       "  holdfast lock show deploy\n"
@@ -128,14 +129,15 @@ void add_lock_show(Command lock, Context& context) {
 void add_lock_list(Command lock, Context& context) {
   auto command = lock.add_command("list", "List the locks that are held");
   auto raw = std::make_shared<bool>(false);
-  command.add_flag("--raw", *raw, "Show the lock ids themselves, not their hashes");
+  command.add_flag("--raw", *raw, "Show the lock ids, not their hashes");
   command.footer(
-      "An operator's view of everybody's locks. Keys are shown as they are; lock ids, which are what it "
-      "takes\n"
-      "to release a lock, only with --raw. Locks that are taken or freed meanwhile may or may not be "
-      "listed.\n"
-      "A Redis is asked in small steps, which do not hold up its other users. With --json one object per\n"
-      "line and lock.\n"
+      "Lists all locks of the store, with their keys in plain text. A lock id is enough to release its "
+      "lock:\n"
+      "ids are shown only with --raw. A lock that is acquired or released during the listing may or may not "
+      "appear.\n"
+      "A Redis server is scanned in small steps that do not block its other clients. With --json: one "
+      "object\n"
+      "per line.\n"
       "\n"
       "Examples:\n"
       "  holdfast lock list\n"

@@ -18,7 +18,7 @@ namespace {
 
 std::string first_word(std::istream& input, const std::string& where) {
   std::string word;
-  if (!(input >> std::ws)) throw UsageError(where + ": is empty; a lock id was expected there");
+  if (!(input >> std::ws)) throw UsageError(where + ": is empty; expected a lock id");
   constexpr std::size_t limit = 1000;  // the file may be any
   // The end of the input is below zero.
   for (int c = input.get(); c > ' ' && word.size() < limit; c = input.get()) {
@@ -69,7 +69,7 @@ int acquire_detached(const Context& context, const AcquireOptions& options) {
   SignalQueue signals({SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP}, inherited);
   std::signal(SIGPIPE, SIG_IGN);
   InterruptibleWait waiting(signals, options.wait.announce(Announce::always));
-  Holdfast holdfast = open(context.url_or_default());
+  Holdfast holdfast = open_store(context);
   auto& locks = holdfast.locks();
   warn_of_private_locks(locks);
 
@@ -96,25 +96,24 @@ int acquire_detached(const Context& context, const AcquireOptions& options) {
 }
 
 void add_lock_acquire(Command lock, Context& context) {
-  auto command =
-      lock.add_command("acquire", "Take a lock that outlives this command, until released or expired");
+  auto command = lock.add_command(
+      "acquire", "Acquire a lock that stays held after this command, until released or expired");
   auto options = std::make_shared<AcquireOptions>();
   options->wait.add_to(command);
   options->wait.add_conflict_exit_code_to(command);
-  options->wait.add_verbose_to(command,
-                               "Say on stderr what is being waited for: the default, but for --quiet");
-  command.add_flag("-q,--quiet", options->wait.quiet,
-                   "Print the lock id alone, as to a pipe; and nothing while waiting");
-  command.add_option("--ttl DURATION", options->ttl, "When the lock ends unless it is extended (default 30)");
-  command.add_option("KEY", options->key, "The lock's name: up to 512 bytes of UTF-8").required();
+  options->wait.add_verbose_to(command, "Report waiting on stderr (the default, unless --quiet)");
+  command.add_flag("-q,--quiet", options->wait.quiet, "Print only the lock id, and nothing while waiting");
+  command.add_option("--ttl DURATION", options->ttl,
+                     "Lease: the lock expires after this time unless extended (default 30)");
+  command.add_option("KEY", options->key, "Lock key: up to 512 bytes of UTF-8").required();
   command.footer(
-      "Nobody renews this lock: extend it with its id, or prefer `holdfast run`.\n"
-      "Whoever knows the lock id can release the lock: treat it as a password.\n"
+      "The lock is not renewed: extend it by its id (`lock extend`), or use `holdfast run`.\n"
+      "The lock id is enough to release the lock: treat it as a password.\n"
       "\n"
-      "On a terminal it prints id, fence, expiry and key; elsewhere the id alone, or with --json all of it.\n"
-      "After a second stderr tells what is being waited for.\n"
+      "On a terminal this prints id, fence, expiry and key; otherwise only the id. --json prints all four.\n"
+      "After one second of waiting, a line on stderr names the lock.\n"
       "\n"
-      "Exit: 0 acquired; 75 (or -E) not within the time.\n"
+      "Exit: 0 acquired; 75 (or -E) not acquired in time.\n"
       "\n"
       "Examples:\n"
       "  holdfast lock acquire --ttl 10m deploy\n"
@@ -131,9 +130,9 @@ struct LockOfId {
 
 int release(const Context& context, const LockOfId& options) {
   const auto id = options.id.read();
-  if (!open(context.url_or_default()).locks().release(id.str())) {
+  if (!open_store(context).locks().release(id.str())) {
     print_json_or_complain(context.json, {{"ok", false}, {"reason", "not-found"}},
-                           "that lock id holds no lock: it was released before or has expired");
+                           "this lock id holds no lock: already released or expired");
     return exit_not_held;
   }
   if (context.json) print_json({{"ok", true}});
@@ -143,10 +142,11 @@ int release(const Context& context, const LockOfId& options) {
 int extend(const Context& context, const LockOfId& options) {
   const auto id = options.id.read();
   const auto ttl = Ttl::of(parse_positive_duration("--ttl", options.ttl)).value_or_throw();
-  const auto expires = open(context.url_or_default()).locks().extend(id.str(), ttl.length());
+  const auto expires = open_store(context).locks().extend(id.str(), ttl.length());
   if (!expires) {
     print_json_or_complain(context.json, {{"ok", false}, {"reason", "not-found"}},
-                           "that lock id holds no lock: it was released or has expired, and is not revived");
+                           "this lock id holds no lock: released or expired. An expired lock cannot be "
+                           "extended; acquire it again");
     return exit_not_held;
   }
   if (context.json) {
@@ -160,11 +160,11 @@ int extend(const Context& context, const LockOfId& options) {
 int owns(const Context& context, const LockOfId& options) {
   const auto key = LockKey::parse(options.key).value_or_throw();
   const auto id = options.id.read();
-  const bool owns = open(context.url_or_default()).locks().owns(key.str(), id.str());
+  const bool owns = open_store(context).locks().owns(key.str(), id.str());
   if (context.json) {
     print_json({{"owns", owns}});
   } else if (!owns) {
-    complain("that lock id does not hold " + quote(key.str()) + " (any more)");
+    complain("this lock id does not hold " + quote(key.str()));
   }
   return owns ? exit_ok : exit_not_held;
 }
@@ -174,22 +174,23 @@ void add_lock_release(Command lock, Context& context) {
   auto options = std::make_shared<LockOfId>();
   options->id.add_to(command);
   command.footer(
-      "Exit: 0 released; 1 that id holds nothing (any more).\n"
+      "Exit: 0 released; 1 this id holds no lock.\n"
       "\n"
       "Examples:\n"
       "  holdfast lock release \"$id\"\n"
-      "  holdfast lock release - <<<\"$id\"                 where others must not see it in `ps`\n"
+      "  holdfast lock release - <<<\"$id\"                 hides the id from `ps`\n"
       "  holdfast lock release --id-file deploy.lock");
   command.action([&context, options] { return release(context, *options); });
 }
 
 void add_lock_extend(Command lock, Context& context) {
-  auto command = lock.add_command("extend", "Let a lock last for a ttl from now on");
+  auto command = lock.add_command("extend", "Set a new expiry of a lock: a ttl from now");
   auto options = std::make_shared<LockOfId>();
   options->id.add_to(command);
-  command.add_option("--ttl DURATION", options->ttl, "From now on, in place of what was left").required();
+  command.add_option("--ttl DURATION", options->ttl, "New lease, from now; replaces the rest of the old one")
+      .required();
   command.footer(
-      "Exit: 0 extended; 1 that id holds nothing (any more).\n"
+      "Exit: 0 extended; 1 this id holds no lock.\n"
       "\n"
       "Examples:\n"
       "  holdfast lock extend \"$id\" --ttl 10m");
@@ -197,34 +198,34 @@ void add_lock_extend(Command lock, Context& context) {
 }
 
 void add_lock_owns(Command lock, Context& context) {
-  auto command = lock.add_command("owns", "Tell whether a lock id holds that very lock");
+  auto command = lock.add_command("owns", "Check whether a lock id holds a lock");
   auto options = std::make_shared<LockOfId>();
-  command.add_option("KEY", options->key, "The lock's name").required();
+  command.add_option("KEY", options->key, "Lock key").required();
   options->id.add_to(command);
   command.footer(
-      "For diagnosis only: a moment later it may be untrue, so it guards nothing. To go on only while the\n"
-      "lock is held, use `lock extend`, which proves it, or `holdfast run`.\n"
+      "For diagnosis only: the answer may be outdated a moment later, so do not use it as a guard. To work\n"
+      "only while the lock is held, use `lock extend`, which proves it, or `holdfast run`.\n"
       "\n"
-      "Exit: 0 it does; 1 it does not: it was released, has expired, or is another lock's.\n"
+      "Exit: 0 it holds the lock; 1 it does not: released, expired, or the id of another lock.\n"
       "\n"
       "Examples:\n"
-      "  holdfast lock owns deploy \"$id\" || echo 'not ours any more'");
+      "  holdfast lock owns deploy \"$id\" || echo 'lock lost'");
   command.action([&context, options] { return owns(context, *options); });
 }
 
 }  // namespace
 
 void LockIdArgument::add_to(Command command, const std::string& names) {
-  command.add_option(names, id, "The lock id that `lock acquire` printed; - reads it from standard input");
+  command.add_option(names, id, "Lock id printed by `lock acquire`; - reads it from standard input");
   command
       .add_option("--id-file FILE", file,
-                  "Read the lock id from this file: arguments are shown to all users by `ps`")
+                  "Read the lock id from this file (arguments are visible to all users in `ps`)")
       .not_empty();
 }
 
 LockId LockIdArgument::read() const {
-  if (id && file) throw UsageError("--id-file: excludes an ID on the command line");
-  if (!given()) throw UsageError("ID is required: the lock id, - for standard input, or --id-file FILE");
+  if (id && file) throw UsageError("--id-file: cannot be combined with an ID argument");
+  if (!given()) throw UsageError("ID is required: pass the lock id, - for standard input, or --id-file FILE");
   std::string text;
   if (file) {
     std::ifstream input(*file);
@@ -245,7 +246,7 @@ void fill_lock(Command lock, Context& context) {
       "  holdfast lock release \"$id\"\n"
       "  holdfast lock show deploy\n"
       "  holdfast lock list\n"
-      "  holdfast lock break deploy --reason 'its machine is gone'");
+      "  holdfast lock break deploy --reason 'its machine is down'");
   add_lock_acquire(lock, context);
   add_lock_release(lock, context);
   add_lock_extend(lock, context);

@@ -50,7 +50,7 @@ SignalQueue::SignalQueue(std::initializer_list<int> signals, const InheritedSign
     if (!inherited.ignores(signal)) sigaddset(&queued_, signal);
   }
   pthread_sigmask(SIG_BLOCK, &queued_, nullptr);
-  fd_ = Descriptor(checked(signalfd(-1, &queued_, SFD_CLOEXEC | SFD_NONBLOCK), "cannot make a signalfd"));
+  fd_ = Descriptor(checked(signalfd(-1, &queued_, SFD_CLOEXEC | SFD_NONBLOCK), "cannot create a signalfd"));
 }
 
 std::optional<int> SignalQueue::take() noexcept {

@@ -28,7 +28,7 @@ using posix::throw_system_error;
 
 Keeper Keeper::fork(const KeeperPlan& plan, const InheritedSignals& inherited) {
   std::array<int, 2> ends{};
-  checked(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), "cannot make a socket pair");
+  checked(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), "cannot create a socket pair");
   Descriptor ours(ends[0]);
   Descriptor theirs(ends[1]);
   const pid_t pid = checked(::fork(), "cannot start a process");
@@ -55,10 +55,11 @@ void Keeper::start(BootTime deadline, const std::vector<std::string>& environmen
   std::memcpy(packet.data(), &order, sizeof order);
   for (const auto& variable : environment) packet.append(variable.c_str(), variable.size() + 1);
   if (packet.size() > max_keeper_packet) {
-    throw Error(ErrorCode::InvalidArgument, "the HOLDFAST_ variables for the command are longer than 64 KiB");
+    throw Error(ErrorCode::InvalidArgument,
+                "the HOLDFAST_ environment variables of the command exceed 64 KiB");
   }
   if (::send(socket_.get(), packet.data(), packet.size(), MSG_NOSIGNAL) < 0) {
-    throw_system_error("cannot tell the process that watches over the command to start it");
+    throw_system_error("cannot send the start order to the process that supervises the command");
   }
 }
 
@@ -440,8 +441,9 @@ class KeeperProcess {
           .deadline_ns = deadline_.time_since_epoch().count()});
     if (!socket_) {
       give_terminal_back();
-      complain("holdfast died; " + (survivors_.any() ? describe(survivors_)
-                                                     : "its command was ended before the lock's lease ends"));
+      complain("the holdfast process died; " + (survivors_.any()
+                                                    ? describe(survivors_)
+                                                    : "its command was stopped before the lease expired"));
     }
     _exit(0);
   }

@@ -31,14 +31,14 @@ class Run {
         wording_(LockWording::lock(key_)),
         report_(context.json, wording_, times_) {
     if (context.command.empty()) {
-      throw UsageError("run: no command given; write: holdfast run KEY -- COMMAND [ARGUMENT...]");
+      throw UsageError("run: COMMAND is missing; usage: holdfast run KEY -- COMMAND [ARGUMENT...]");
     }
   }
 
   int operator()() {
     LockedCommand command(context_.command, times_);
     InterruptibleWait waiting(command.signals(), options_.wait.announce());
-    Holdfast holdfast = open(context_.url_or_default());
+    Holdfast holdfast = open_store(context_);
     warn_of_private_locks(holdfast.locks());
 
     auto how = times_.lock_options();
@@ -84,7 +84,7 @@ class Run {
     // The lock of a command that exited may have been broken under it, which no proof can exclude.
     if (reason == LossReason::gone || (!was_held && BootClock::now() < end.proven_until)) {
       report_.report("LockLost",
-                     wording_.noun + " was released or taken over by somebody else while the command ran");
+                     wording_.noun + " was released or acquired by another holder while the command ran");
       return exit_lost;
     }
     return exit_code_of_status(end.value);
@@ -95,8 +95,8 @@ class Run {
     try {
       return guard.release();
     } catch (const Error& error) {
-      complain("warning: releasing the lock " + quote(key_) + " was not confirmed (" +
-               printable(error.what()) + "). Unless it was released, it ends with its lease");
+      complain("warning: the release of the lock " + quote(key_) + " was not confirmed (" +
+               printable(error.what()) + "). If it was not released, its lease will expire");
       return true;
     }
   }
@@ -118,32 +118,33 @@ void fill_run(Command run, Context& context) {
   options->wait.add_verbose_to(run);
   options->wait.add_conflict_exit_code_to(run);
   run.add_flag("-q,--quiet", options->wait.quiet,
-               "Say nothing if the lock was not acquired, nor while waiting: the exit code tells");
+               "No message while waiting or if the lock is not acquired, only the exit code");
   run.add_option("--ttl DURATION", options->lease.ttl,
-                 "How long the lock outlives a dead holder; renewed while the command runs (default 30)");
+                 "Lease: how long the lock stays held after its holder dies; renewed while the command runs\n"
+                 "(default 30)");
   run.add_option("--grace DURATION", options->lease.grace,
-                 "If the lock is lost: from TERM to KILL. At most ttl/3 (default: ttl/6, at most 5)");
+                 "Time from TERM to KILL when the lock is lost. At most ttl/3 (default: ttl/6, at most 5)");
   run.add_option("--max-hold DURATION", options->lease.max_hold,
-                 "End the command if it holds the lock for this long");
-  run.add_option("KEY", options->key, "The lock's name: up to 512 bytes of UTF-8").required();
+                 "Stop the command after it has held the lock for this long");
+  run.add_option("KEY", options->key, "Lock key: up to 512 bytes of UTF-8").required();
   // The parser never sees the command.
   run.usage("Usage: holdfast run [OPTIONS] KEY -- COMMAND [ARGUMENT...]\n");
   run.footer(
-      "The command finds HOLDFAST_KEY, HOLDFAST_LOCK_ID, HOLDFAST_FENCE, HOLDFAST_AUTHORITY,\n"
-      "HOLDFAST_EXPIRES_AT_MS and HOLDFAST_URL in its environment. Durations: 30 (seconds), 0.5, 500ms,\n"
-      "30s, 5m, 2h, 1d.\n"
+      "The command's environment has HOLDFAST_KEY, HOLDFAST_LOCK_ID, HOLDFAST_FENCE, HOLDFAST_AUTHORITY,\n"
+      "HOLDFAST_EXPIRES_AT_MS and HOLDFAST_URL. Durations: 30 (seconds), 0.5, 500ms, 30s, 5m, 2h, 1d.\n"
       "\n"
-      "Locks live in a file per user unless --url names another store: root and another user do not exclude\n"
-      "each other by default. With --system they do: its store is the machine's.\n"
+      "By default each user has a store of their own: locks of root and of another user do not exclude each\n"
+      "other. Use --system for one store per machine, or --url for any other store.\n"
       "\n"
       "Exit: the command's own code; 128+N if it died of signal N; 126 or 127 if it cannot be run;\n"
-      "75 (or -E) not acquired; 79 lock lost; 64 usage; 69 backend unavailable; 77 refused; 70 internal.\n"
+      "75 (or -E) not acquired; 79 lock lost; 64 usage; 69 store unavailable; 77 access denied; 70 "
+      "internal.\n"
       "\n"
       "Examples:\n"
       "  holdfast run nightly-backup -- ./backup.sh           wait for the lock, then run\n"
-      "  holdfast run -n nightly-backup -- ./backup.sh        run only if nobody else does\n"
-      "  holdfast run -w 5m deploy -- make deploy             wait five minutes at most\n"
-      "  holdfast run deploy -- sh -c 'echo $HOLDFAST_FENCE'  a shell, if you want one\n"
+      "  holdfast run -n nightly-backup -- ./backup.sh        exit 75 if the lock is held\n"
+      "  holdfast run -w 5m deploy -- make deploy             wait at most five minutes\n"
+      "  holdfast run deploy -- sh -c 'echo $HOLDFAST_FENCE'  shell syntax needs a shell\n"
       "  holdfast run --ttl 10 --max-hold 1h report -- ./report --full");
   run.action([&context, options] { return Run(context, *options)(); });
 }

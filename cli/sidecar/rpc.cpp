@@ -38,13 +38,13 @@ std::unique_ptr<rpc::UnixSocket> listening_socket(const std::string& path) {
 }
 
 [[noreturn]] void give_up() {
-  complain("rpc: gave up waiting for the backend; a lock that is still held ends with its lease");
+  complain("rpc: the store did not answer in time; locks that were not released expire with their leases");
   _exit(exit_unavailable);
 }
 
 int serve(const Context& context, const RpcOptions& options) {
   const auto task_options = options.task_limits.options(options.allow_anonymous);
-  rpc::Server server(open(context.url_or_default()),
+  rpc::Server server(open_store(context),
                      {.tasks = task_options,
                       .stop_signals = stop_signals(),
                       .on_second_signal = [](int signal) { _exit(exit_signal_base + signal); },
@@ -58,7 +58,7 @@ int serve(const Context& context, const RpcOptions& options) {
   }
   const auto write_error = server.run();
   if (write_error.empty()) return exit_ok;
-  complain("rpc: the answers cannot be written (" + write_error + ")");
+  complain("rpc: cannot write responses (" + write_error + ")");
   return exit_internal;
 }
 
@@ -66,23 +66,23 @@ int serve(const Context& context, const RpcOptions& options) {
 
 void fill_rpc(Command command, Context& context) {
   auto options = std::make_shared<RpcOptions>();
-  command.add_option(
-      "--listen PATH", options->listen,
-      "Serve many clients on a Unix socket, which only you may use, in place of stdin and stdout");
+  command.add_option("--listen PATH", options->listen,
+                     "Serve many clients on a Unix socket (mode 0600) instead of stdin and stdout");
   command.add_flag("--allow-anonymous", options->allow_anonymous,
-                   "Let the owner of a task be `local`, which is nobody in particular");
+                   "Allow tasks of the anonymous owner `local`");
   options->task_limits.add_to(command);
   command.footer(
-      "A request is a line of JSON, and so is its answer, which comes when it is ready: many may be under\n"
-      "way at once, so tell the answers by their id.\n"
+      "Each request and each response is one line of JSON. Requests run concurrently: match responses by "
+      "id.\n"
       "\n"
-      "  lock.acquire    one attempt; the lock outlives you until its ttl is over\n"
-      "  lock.lock       waits; renewed while you are connected, released when you go\n"
+      "  lock.acquire    one attempt; the lock stays held after you disconnect, until its ttl expires\n"
+      "  lock.lock       waits; renewed while you are connected, released when you disconnect\n"
       "  lock.release, lock.extend, lock.isLocked, lock.lookup, lock.subscribe\n"
       "  task.create, task.get, task.list, task.claim, task.complete, task.wait, ...\n"
-      "  $/cancelRequest    calls off what waits; holdfast.version tells all methods\n"
+      "  $/cancelRequest    cancels a waiting request; holdfast.version lists all methods\n"
       "\n"
-      "stdin may end before the answers have come. TERM, INT or HUP: releases what is held, then exit 0.\n"
+      "stdin may end before all responses are written. TERM, INT or HUP: releases the held locks, then exit "
+      "0.\n"
       "The methods are in docs/reference/rpc.md; examples/clients/ has clients for Python, Node and shell.\n"
       "\n"
       "Examples:\n"

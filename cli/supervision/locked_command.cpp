@@ -69,7 +69,7 @@ LeaseTimes LeaseOptions::check() const {
     if (times.grace > shortest / 3) {
       throw UsageError("--grace: " + quote(*grace) + " is more than a third of the " + limit + " of " +
                        describe(std::chrono::floor<milliseconds>(shortest)) +
-                       "; the lock could not be renewed in time. Use a longer " + limit +
+                       ", so the lease could not be renewed in time. Use a longer " + limit +
                        " or a shorter --grace");
     }
   }
@@ -121,19 +121,21 @@ void EndReport::report(std::string_view code, const std::string& message) const 
 }
 
 int EndReport::exec_failed(const std::string& command, int error) const {
-  report("InvalidArgument", "cannot run " + quote(command) + " " + wording_.running + ": " +
-                                (error == ENOENT ? "not found (no shell is implied; use sh -c '...' for one)"
-                                                 : std::strerror(error)));
+  report(
+      "InvalidArgument",
+      "cannot run " + quote(command) + " " + wording_.running + ": " +
+          (error == ENOENT ? "command not found. Holdfast starts no shell; for shell syntax use sh -c '...'"
+                           : std::strerror(error)));
   return error == ENOENT ? exit_not_found : exit_cannot_execute;
 }
 
 void EndReport::loss(const CommandEnd& end, std::optional<LossReason> reason, nanoseconds held) const {
   // Survivors that were reported earlier are gone now, for unknown reasons.
-  const std::string and_the_command = end.survivors.any()   ? "; the command could not be ended"
-                                      : survivors_reported_ ? "; the command has ended meanwhile"
-                                                            : "; the command was ended";
+  const std::string and_the_command = end.survivors.any()   ? "; the command could not be stopped"
+                                      : survivors_reported_ ? "; the command has exited since"
+                                                            : "; the command was stopped";
   if (end.kind == CommandEnd::Kind::keeper_died) {
-    report("Internal", "the process that watches over the command was killed" + and_the_command);
+    report("Internal", "the process that supervises the command was killed" + and_the_command);
     return;
   }
   // Near the end of max_hold the keeper acts by the clock, before the guard reports the reason.
@@ -147,7 +149,7 @@ void EndReport::loss(const CommandEnd& end, std::optional<LossReason> reason, na
   if (held_too_long) {
     why = "it was held for the --max-hold of " + describe(times_.max_hold);
   } else if (reason == LossReason::gone) {
-    why = "somebody else released it or took it over, or its store was lost";
+    why = "it was released, broken or acquired by another holder, or its store lost its data";
   }
   report("LockLost", "lost " + wording_.noun + ": " + why + and_the_command);
 }
@@ -159,9 +161,9 @@ void EndReport::survivors(const Survivors& survivors) {
 
 void EndReport::not_forwarded(int signal) const {
   if (signal != SIGINT && signal != SIGTERM && signal != SIGHUP && signal != SIGQUIT) return;
-  report("Internal",
-         "SIG" + std::string(sigabbrev_np(signal)) +
-             " was not forwarded: the command runs as another user. It goes on, and the lock is kept");
+  report("Internal", "SIG" + std::string(sigabbrev_np(signal)) +
+                         " was not forwarded: the command runs as another user. The command continues, and "
+                         "the lock is kept");
 }
 
 void exit_without_release(int exit_code) noexcept {

@@ -32,7 +32,8 @@ std::optional<FencingToken> enclosing_token(const Locks& locks) {
 }  // namespace
 
 Option TaskOwner::add_to(Command command) {
-  return command.add_option("--owner OWNER", name, "Whose tasks (default $HOLDFAST_TASK_OWNER, then local)")
+  return command
+      .add_option("--owner OWNER", name, "Owner of the task (default $HOLDFAST_TASK_OWNER, then local)")
       .not_empty();
 }
 
@@ -42,12 +43,12 @@ std::string TaskOwner::by_default() {
 
 void TaskArgument::add_to(Command command) {
   owner.add_to(command);
-  command.add_option("ID", id, "The task's id, which `task create` printed").required().not_empty();
+  command.add_option("ID", id, "Task id, as printed by `task create`").required().not_empty();
 }
 
 std::string no_such_task_message(const TaskArgument& task) {
   return "there is no task " + quote(task.id) + " of the owner " + quote(task.owner.name) +
-         ": it was removed, has expired, or is another owner's (--owner)";
+         ": removed, expired, or owned by another owner (--owner)";
 }
 
 int with_task(const TaskArgument& task, const std::function<int()>& action) {
@@ -61,31 +62,31 @@ int with_task(const TaskArgument& task, const std::function<int()>& action) {
 
 OpenedTasks open_tasks(const Context& context) {
   const auto limits = context.task_limits.options(/*allow_anonymous=*/true);
-  Holdfast holdfast = open(context.url_or_default());
+  Holdfast holdfast = open_store(context);
   Tasks tasks = holdfast.tasks(limits);
   return {std::move(holdfast), std::move(tasks)};
 }
 
 void FenceOptions::add_to(Command command, const std::string& fence_help) {
   command.add_option("--fence FENCE", fence, fence_help);
-  command.add_option("--fence-key KEY", key, "The lock that the fence is of (default $HOLDFAST_KEY)");
+  command.add_option("--fence-key KEY", key,
+                     "Key of the lock that granted the fence (default $HOLDFAST_KEY)");
 }
 
 void FenceOptions::add_incarnation_to(Command command) {
   command
       .add_option(
           "--incarnation INCARNATION", incarnation,
-          "The task of this incarnation, which `task get --json` shows, and no other that got its id.\n"
+          "Only the task of this incarnation (see `task get --json`), not a later task with the same id.\n"
           "Default: $HOLDFAST_TASK_INCARNATION for the task that this command runs as")
       .not_empty();
 }
 
 Tasks FenceOptions::with_incarnation(OpenedTasks& opened, const TaskArgument& task) const {
   if (incarnation && incarnation->starts_with('~')) {
-    throw UsageError(
-        "--incarnation: " + quote(*incarnation) +
-        " names no task for good: other software wrote it, and gave it no incarnation; leave out "
-        "--incarnation, or claim the task first, which gives it one");
+    throw UsageError("--incarnation: " + quote(*incarnation) +
+                     " is not a lasting incarnation: the task was written by other software. Omit "
+                     "--incarnation, or claim the task first to give it one");
   }
   if (incarnation) return opened.tasks.with_incarnation(*incarnation);
   // A store has many URLs, so its authority decides. One that lost its data has a new authority under its old
@@ -101,13 +102,13 @@ Tasks FenceOptions::with_incarnation(OpenedTasks& opened, const TaskArgument& ta
 std::optional<FencingToken> FenceOptions::explicit_token(const Locks& locks) const {
   if (!fence) {
     // With the fence of the environment it would bind one lock's task to another's counter.
-    if (key) throw UsageError("--fence-key: needs --fence, the fence of that lock");
+    if (key) throw UsageError("--fence-key: requires --fence, the fence of that lock");
     return std::nullopt;
   }
   const auto parsed = parse_fence("--fence", *fence);
   const auto of_lock = key ? key : environment("HOLDFAST_KEY");
   if (!of_lock) {
-    throw UsageError("--fence: say of which lock it is, with --fence-key KEY (or $HOLDFAST_KEY)");
+    throw UsageError("--fence: the lock is missing; add --fence-key KEY (or set HOLDFAST_KEY)");
   }
   return token_of(locks, parsed, *of_lock);
 }
@@ -132,12 +133,11 @@ Tasks tasks_for_writing(OpenedTasks& opened, const FenceOptions& fence, const Ta
 void NewTaskOptions::add_to(Command command) {
   command.add_option(
       "--ttl DURATION", ttl,
-      "When the task is gone, finished or not, counted from its creation (default 1h, at most 24h, see\n"
-      "`holdfast task --help`; it cannot be lengthened)");
-  command.add_option("--method TEXT", method, "What it is about, in your words");
-  command.add_option(
-      "--request-key KEY", request_key,
-      "The same key gives the same task for as long as that lives, however often it is asked for");
+      "Lifetime of the task from its creation, whatever its status (default 1h, at most 24h, see\n"
+      "`holdfast task --help`; it cannot be extended)");
+  command.add_option("--method TEXT", method, "Name of the work, free text");
+  command.add_option("--request-key KEY", request_key,
+                     "Idempotency key: the same key returns the same task until that task is gone");
 }
 
 NewTask NewTaskOptions::request() const {
@@ -145,7 +145,7 @@ NewTask NewTaskOptions::request() const {
   if (ttl) request.ttl = parse_positive_duration("--ttl", *ttl);
   if (request_key) {
     // Empty would mean none, and a script with an unset variable would create a task each time.
-    if (request_key->empty()) throw UsageError("--request-key: is empty; leave it out, or name the request");
+    if (request_key->empty()) throw UsageError("--request-key: is empty; omit it, or name the request");
     request.request_key = *request_key;
   }
   return request;

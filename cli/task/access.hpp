@@ -62,9 +62,8 @@ struct FenceOptions {
   /// `fence_help`: for commands where --fence means something else.
   void add_to(Command command, const std::string& fence_help = fence_help_of_writes);
   static constexpr const char* fence_help_of_writes =
-      "Write under this fence, which binds an unguarded task to its lock. Default: $HOLDFAST_FENCE for a "
-      "task "
-      "that is bound to $HOLDFAST_KEY";
+      "Write with this fence; this binds an unbound task to the lock. Default: $HOLDFAST_FENCE, if the\n"
+      "task is bound to $HOLDFAST_KEY";
   void add_incarnation_to(Command command);
   /// The token of --fence. Throws UsageError if it is invalid, or its lock is not named.
   [[nodiscard]] std::optional<FencingToken> explicit_token(const Locks& locks) const;

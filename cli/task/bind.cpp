@@ -166,7 +166,7 @@ class RebindPass {
     if (context_.json) {
       complain_json({{"lookedAt", looked_at_}, {"tasks", tasks_}, {"registers", registers_}});
     } else {
-      complain("looked at " + std::to_string(looked_at_) + " records; " + found() + " so far");
+      complain("checked " + std::to_string(looked_at_) + " records; " + found() + " so far");
     }
   }
 
@@ -187,10 +187,9 @@ bool confirm_rebind(const Context& context, OpenedTasks& opened, const RebindOpt
                     const std::string& to) {
   RebindPass count(context, opened, options, to, RebindPass::Mode::count);
   count.run();
-  complain(count.found() + " guarded by locks of the authority " + quote(*options.from) +
-           ". Rebound, only holders of the "
-           "same locks at the authority " +
-           quote(to) + " can write to them");
+  complain(count.found() + " bound to locks of the authority " + quote(*options.from) +
+           ". After the rebind, only holders of the same locks at the authority " + quote(to) +
+           " can write to them");
   return confirm("Rebind them?");
 }
 
@@ -198,13 +197,13 @@ bool confirm_rebind(const Context& context, OpenedTasks& opened, const RebindOpt
 std::string new_authority(const std::string& from, const std::optional<std::string>& to,
                           const std::string& current) {
   if (from == current) {
-    throw UsageError(
-        "--from-authority: " + quote(from) +
-        " is not gone: it counts the fences of this store's locks; see `holdfast --json task get ID` "
-        "for the authority that guards a task");
+    throw UsageError("--from-authority: " + quote(from) +
+                     " is the authority of this store and is not lost; `holdfast --json task get ID` shows "
+                     "the authority of a task's lock");
   }
   if (to == from)
-    throw UsageError("--to-authority: is the one that is gone; leave it out for that of this store");
+    throw UsageError(
+        "--to-authority: is the same as --from-authority; omit it to use the authority of this store");
   return to.value_or(current);
 }
 
@@ -212,13 +211,13 @@ int rebind_all(const Context& context, const RebindOptions& options) {
   const bool ask = !options.dry_run && !options.yes;
   if (ask && !can_ask()) {
     throw UsageError(
-        "task rebind: without an ID it changes many tasks, and there is no terminal to ask; add --dry-run to "
-        "list them, --yes to do it");
+        "task rebind: without ID it changes many tasks, and there is no terminal to confirm. Add --dry-run "
+        "to list them, or --yes to rebind them");
   }
   auto opened = open_tasks(context);
   const auto to = new_authority(*options.from, options.to, opened.holdfast.locks().authority());
   if (ask && !confirm_rebind(context, opened, options, to)) {
-    print_json_or_complain(context.json, {{"ok", false}, {"reason", "declined"}}, "nothing was done");
+    print_json_or_complain(context.json, {{"ok", false}, {"reason", "declined"}}, "nothing was changed");
     return exit_no_task;
   }
   RebindPass pass(context, opened, options, to,
@@ -247,7 +246,7 @@ int bind(const Context& context, const BindOptions& options) {
   const auto token = options.fence.any_token(opened.holdfast.locks());
   if (!token) {
     throw UsageError(
-        "task bind: to which lock? Give --fence and --fence-key, or call it under `holdfast run`");
+        "task bind: the lock is missing; add --fence and --fence-key, or run it under `holdfast run`");
   }
   auto tasks = options.fence.with_incarnation(opened, options.task);
   print_changed(context, tasks.bind(options.task.owner.name, options.task.id, *token));
@@ -267,15 +266,13 @@ Task rebind_to_new_authority(OpenedTasks& opened, const RebindOptions& options) 
 int rebind_one(const Context& context, const RebindOptions& options) {
   const bool says_what = options.none || options.fence.fence.has_value();
   if ((!says_what && !options.from) || (options.none && options.fence.fence)) {
-    throw UsageError(
-        "task rebind: give either --fence F with --fence-key K, or --none, or the authority that is gone "
-        "(--from-authority A)");
+    throw UsageError("task rebind: pass --fence F with --fence-key K, or --none, or --from-authority A");
   }
   if (options.all_owners || options.dry_run || options.yes) {
-    throw UsageError("task rebind: --all-owners, --dry-run and --yes are for many tasks; leave out the ID");
+    throw UsageError("task rebind: --all-owners, --dry-run and --yes are for many tasks; omit the ID");
   }
   if (options.to && (says_what || !options.from)) {
-    throw UsageError("--to-authority: goes with --from-authority, without --fence and --none");
+    throw UsageError("--to-authority: requires --from-authority, and excludes --fence and --none");
   }
   auto opened = open_tasks(context);
   const auto& owner = options.owner.name;
@@ -294,9 +291,10 @@ int rebind(const Context& context, const RebindOptions& options) {
     return with_task({.owner = options.owner, .id = *options.id},
                      [&] { return rebind_one(context, options); });
   }
-  if (!options.from) throw UsageError("task rebind: give the ID of a task, or --from-authority A for many");
+  if (!options.from)
+    throw UsageError("task rebind: pass the ID of a task, or --from-authority A for many tasks");
   if (options.none || options.fence.fence || options.fence.key) {
-    throw UsageError("task rebind: --none and --fence are for one task; give its ID");
+    throw UsageError("task rebind: --none and --fence are for one task; pass its ID");
   }
   return rebind_all(context, options);
 }
@@ -304,18 +302,21 @@ int rebind(const Context& context, const RebindOptions& options) {
 }  // namespace
 
 void add_task_bind(Command task, Context& context) {
-  auto command = task.add_command("bind", "Let a lock guard a task from now on");
+  auto command = task.add_command("bind", "Bind a task to a lock");
   auto options = std::make_shared<BindOptions>();
   options->task.add_to(command);
-  options->fence.add_to(command, "Bind it with this fence (default $HOLDFAST_FENCE)");
+  options->fence.add_to(command, "Fence to bind with (default $HOLDFAST_FENCE)");
   options->fence.add_incarnation_to(command);
   command.footer(
-      "From then on the task refuses writes with a lower fence of that lock and with any of another.\n"
-      "Under `holdfast run` the lock is that of the run, and its scripts' writes carry the fence without\n"
-      "more ado.\n"
+      "The task then rejects writes with a lower fence of that lock, and writes with a fence of another "
+      "lock.\n"
+      "Under `holdfast run` the task is bound to the lock of that run, and writes from its command carry "
+      "the\n"
+      "fence automatically.\n"
       "\n"
-      "Exit: 0 bound, or bound to that lock before; 1 there is no such task; 79 another lock guards it, or\n"
-      "the fence is an old one.\n"
+      "Exit: 0 bound, or already bound to that lock; 1 no such task; 79 bound to another lock, or the fence "
+      "is\n"
+      "stale.\n"
       "\n"
       "Examples:\n"
       "  holdfast run nightly -- holdfast task bind \"$id\"\n"
@@ -325,45 +326,44 @@ void add_task_bind(Command task, Context& context) {
 }
 
 void add_task_rebind(Command task, Context& context) {
-  auto command = task.add_command("rebind", "For operators: change which lock guards a task, or many");
+  auto command = task.add_command("rebind", "Bind one or many tasks to another lock (for operators)");
   auto options = std::make_shared<RebindOptions>();
   const auto owner = options->owner.add_to(command);
-  command.add_option("ID", options->id, "The task's id; without it: every task of --from-authority")
-      .not_empty();
-  command.add_flag("--none", options->none, "No lock guards it any more");
-  options->fence.add_to(command, "The fence that counts from now on, however low");
+  command.add_option("ID", options->id, "Task id; without it: all tasks of --from-authority").not_empty();
+  command.add_flag("--none", options->none, "Unbind the task from its lock");
+  options->fence.add_to(command, "New highest fence, even if it is lower");
   command
       .add_option("--from-authority AUTHORITY", options->from,
-                  "Only what locks of this authority guard: for a store that lost its data")
+                  "Only tasks bound to locks of this authority: for a store that lost its data")
       .not_empty();
   command
       .add_option("--to-authority AUTHORITY", options->to,
-                  "The authority of the same locks from now on (default: that of this store's locks)")
+                  "New authority of the same locks (default: the authority of this store)")
       .not_empty();
-  command.add_flag("--all-owners", options->all_owners, "The tasks of all owners, and the fenced registers")
+  command.add_flag("--all-owners", options->all_owners, "Tasks of all owners, and fenced registers")
       .excludes(owner);
-  auto dry_run = command.add_flag("--dry-run", options->dry_run, "Only list what would be rebound");
-  command.add_flag("-y,--yes", options->yes, "Do not ask, though there is a terminal").excludes(dry_run);
+  auto dry_run = command.add_flag("--dry-run", options->dry_run, "Only list the tasks, change nothing");
+  command.add_flag("-y,--yes", options->yes, "Do not ask, even on a terminal").excludes(dry_run);
   command.footer(
-      "With --fence or --none: whatever guarded it before, and however high that fence was, for a lock that\n"
-      "moved to another store, or lost its counter. With --fence, a write under the old lock is refused\n"
-      "afterwards. With --none it is not: the next write that carries a fence is taken, even one of the old\n"
-      "holder, and binds the task to its lock again. So end the old holder first.\n"
+      "With --fence or --none: replaces any earlier binding, however high its fence, for a lock that moved "
+      "to\n"
+      "another store or lost its fence counter. After --fence, writes under the old lock are rejected.\n"
+      "After --none they are not: the next write with a fence succeeds, even one of the old holder, and "
+      "binds\n"
+      "the task to its lock again. So stop the old holder first.\n"
       "\n"
-      "With --from-authority and neither of these: the task is guarded by the same lock as before, of the "
-      "new\n"
-      "authority, with the lowest fence. The next holder of that lock can write to it, holders of the lost\n"
-      "authority cannot. Without an ID this is done to all tasks of the owner, or of --all-owners, that a "
-      "lock\n"
-      "of that authority guards. What was bound to another lock meanwhile is never changed. On a terminal "
-      "it\n"
-      "counts them and asks; elsewhere give --dry-run or --yes. With --json one object per line, the last "
-      "one\n"
-      "with the numbers; stderr tells every second how far it has come.\n"
+      "With only --from-authority: the task stays bound to the same lock key, at the new authority, with "
+      "the\n"
+      "lowest fence. The next holder of that lock can write to it; holders at the lost authority cannot.\n"
+      "Without ID this applies to all tasks of the owner (or of --all-owners) that are bound to a lock of "
+      "that\n"
+      "authority. A record that was bound to another lock meanwhile is never changed. On a terminal the "
+      "command\n"
+      "counts the records and asks; without a terminal pass --dry-run or --yes. With --json: one object per\n"
+      "line, the last one with the totals. Progress is reported on stderr every second.\n"
       "\n"
-      "Exit: 0 done; 1 there is no such task, or the answer was no; 70 a record cannot be read (it is "
-      "named,\n"
-      "and the others are rebound).\n"
+      "Exit: 0 done; 1 no such task, or the answer was no; 70 a record is unreadable (it is named, and the\n"
+      "others are rebound).\n"
       "\n"
       "Examples:\n"
       "  holdfast task rebind \"$id\" --none\n"

@@ -19,7 +19,7 @@ struct ChangeOptions {
   std::vector<std::string> variables;
 
   void add_message_to(Command command) {
-    command.add_option("--message TEXT", message, "What people should know about it");
+    command.add_option("--message TEXT", message, "Status message for people");
   }
   void add_fence_to(Command command) {
     fence.add_to(command);
@@ -35,8 +35,8 @@ struct CreateOptions {
 };
 
 constexpr const char* exit_codes_of_changes =
-    "Exit: 0 done; 1 there is no such task, or it is another owner's; 65 the task has ended or the rules\n"
-    "forbid it; 79 the write came with an old fence, or with another lock's.\n"
+    "Exit: 0 done; 1 no such task, or owned by another owner; 65 the task has ended, or the change is not\n"
+    "allowed; 79 the write carried a stale fence, or the fence of another lock.\n"
     "\n";
 
 /// Writes under the right fence. Arguments are checked before, so that a usage error opens no store.
@@ -97,7 +97,9 @@ int create(const Context& context, const CreateOptions& options) {
   request.variables = variables;
   auto opened = open_tasks(context);
   if (opened.holdfast.locks().capabilities().backend == memory_capabilities.backend) {
-    complain("warning: memory: is private to this process, so the task is gone at once; use sqlite:PATH");
+    complain(
+        "warning: memory: is private to this process, so the task is gone when this command exits; use "
+        "sqlite:PATH");
   }
   // There is no task yet that could be bound to the lock of the environment.
   const auto token = options.fence.explicit_token(opened.holdfast.locks());
@@ -149,7 +151,7 @@ void add_task_update(Command task, Context& context) {
       .required();
   options->add_message_to(command);
   options->add_fence_to(command);
-  command.footer(std::string("Without --message the old one goes.\n\n") + exit_codes_of_changes +
+  command.footer(std::string("Without --message the old message is removed.\n\n") + exit_codes_of_changes +
                  "Examples:\n"
                  "  holdfast task update \"$id\" input_required --message 'Which region?'\n"
                  "  holdfast task update \"$id\" working");
@@ -160,11 +162,11 @@ void add_task_set(Command task, Context& context) {
   auto command = task.add_command("set", "Set variables of a task");
   auto options = std::make_shared<ChangeOptions>();
   options->task.add_to(command);
-  command.add_option("NAME=JSON", options->variables, "Variables; NAME=null deletes one").required();
+  command.add_option("NAME=JSON", options->variables, "Variables; NAME=null deletes a variable").required();
   options->add_fence_to(command);
   command.footer(
-      std::string("All of them are set in one step; other variables stay. The values are JSON, so text\n"
-                  "needs its double quotes: 'name=\"text\"'.\n\n") +
+      std::string("Sets all of them in one write and keeps other variables. Values are JSON, so strings\n"
+                  "need double quotes: 'name=\"text\"'.\n\n") +
       exit_codes_of_changes +
       "Examples:\n"
       "  holdfast task set \"$id\" progress=0.5 'phase=\"upload\"'\n"
@@ -173,13 +175,13 @@ void add_task_set(Command task, Context& context) {
 }
 
 void add_task_complete(Command task, Context& context) {
-  auto command = task.add_command("complete", "End a task well");
+  auto command = task.add_command("complete", "Mark a task completed");
   auto options = std::make_shared<ChangeOptions>();
   options->task.add_to(command);
-  command.add_option("--result JSON", options->result, "What came of it; - reads it from standard input");
+  command.add_option("--result JSON", options->result, "Result of the task; - reads it from standard input");
   options->add_message_to(command);
   options->add_fence_to(command);
-  command.footer(std::string("Result and state are one write.\n\n") + exit_codes_of_changes +
+  command.footer(std::string("Writes result and status together.\n\n") + exit_codes_of_changes +
                  "Examples:\n"
                  "  holdfast task complete \"$id\"\n"
                  "  holdfast task complete \"$id\" --result '{\"rows\":42}'\n"
@@ -188,7 +190,7 @@ void add_task_complete(Command task, Context& context) {
 }
 
 void add_task_fail(Command task, Context& context) {
-  auto command = task.add_command("fail", "End a task that went wrong");
+  auto command = task.add_command("fail", "Mark a task failed");
   auto options = std::make_shared<ChangeOptions>();
   options->task.add_to(command);
   options->add_message_to(command);
@@ -200,19 +202,19 @@ void add_task_fail(Command task, Context& context) {
 }
 
 void add_task_cancel(Command task, Context& context) {
-  auto command = task.add_command("cancel", "Call a task off, whoever works on it");
+  auto command = task.add_command("cancel", "Cancel a task, whether or not it is claimed");
   auto options = std::make_shared<ChangeOptions>();
   options->task.add_to(command);
   options->add_message_to(command);
   options->fence.add_incarnation_to(command);
   command.footer(
-      "Carries no fence, whatever the environment says. A `task run` that works on it ends its command.\n"
+      "Cancels without a fence, even under `holdfast run`. A `task run` of this task stops its command.\n"
       "\n"
-      "Exit: 0 cancelled; 1 there is no such task, or it is another owner's; 65 the task has ended already.\n"
+      "Exit: 0 cancelled; 1 no such task, or owned by another owner; 65 the task has already ended.\n"
       "\n"
       "Examples:\n"
       "  holdfast task cancel \"$id\"\n"
-      "  holdfast task cancel \"$id\" --message 'not needed any more'");
+      "  holdfast task cancel \"$id\" --message 'no longer needed'");
   command.action([&context, options] { return cancel(context, *options); });
 }
 
@@ -221,13 +223,14 @@ void add_task_create(Command task, Context& context) {
   auto options = std::make_shared<CreateOptions>();
   options->owner.add_to(command);
   options->task.add_to(command);
-  options->fence.add_to(command, "Bind it at once to the lock that this fence is of");
-  command.add_option("NAME=JSON", options->variables, "Variables that it begins with");
+  options->fence.add_to(command, "Bind the task to the lock that granted this fence");
+  command.add_option("NAME=JSON", options->variables, "Initial variables");
   command.footer(
-      "The task is `working` from the start. With --request-key a repeated create gives the same task.\n"
+      "A new task has the status `working`. With --request-key a repeated create returns the same task.\n"
       "\n"
-      "Exit: 0 created (or there already, by its request key); 65 ttl over 24 h, variables too large, or\n"
-      "another request under that key; 75 the owner has 100 tasks already.\n"
+      "Exit: 0 created (or already created under the request key); 65 ttl over 24 h, variables too large, "
+      "or\n"
+      "the request key belongs to another request; 75 the owner already has 100 tasks.\n"
       "\n"
       "Examples:\n"
       "  id=$(holdfast task create --method report --ttl 2h)\n"
@@ -237,13 +240,13 @@ void add_task_create(Command task, Context& context) {
 }
 
 void add_task_rm(Command task, Context& context) {
-  auto command = task.add_command("rm", "Remove a task, ended or not");
+  auto command = task.add_command("rm", "Remove a task, whatever its status");
   auto options = std::make_shared<ChangeOptions>();
   options->task.add_to(command);
   options->add_fence_to(command);
   command.footer(
-      "Exit: 0 removed; 1 there is no such task, or it is another owner's; 79 the removal came with an old\n"
-      "fence, or with another lock's.\n"
+      "Exit: 0 removed; 1 no such task, or owned by another owner; 79 the removal carried a stale fence, or\n"
+      "the fence of another lock.\n"
       "\n"
       "Examples:\n"
       "  holdfast task rm \"$id\"");
@@ -251,9 +254,9 @@ void add_task_rm(Command task, Context& context) {
 }
 
 void add_task_cleanup(Command task, Context& context) {
-  auto command = task.add_command("cleanup", "Delete what has expired, of all owners");
+  auto command = task.add_command("cleanup", "Delete expired tasks of all owners");
   command.footer(
-      "Expired tasks are gone for everybody at once; this only frees their room. Redis does it by itself.\n"
+      "Expired tasks are never returned; this only frees their space. Redis frees it automatically.\n"
       "\n"
       "Examples:\n"
       "  holdfast task cleanup");

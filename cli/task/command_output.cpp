@@ -34,7 +34,7 @@ Descriptor moved_up(int fd) {
 /// Our end does not block; the command's does, as any program expects.
 std::pair<Descriptor, Descriptor> make_pipe() {
   std::array<int, 2> ends{};
-  checked(pipe2(ends.data(), O_CLOEXEC), "cannot make a pipe");
+  checked(pipe2(ends.data(), O_CLOEXEC), "cannot create a pipe");
   Descriptor write_low(ends[1]);
   Descriptor in = moved_up(ends[0]);
   Descriptor out(

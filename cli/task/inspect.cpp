@@ -138,7 +138,7 @@ std::string progress_text(const Task& task) {
 
 int not_reached(const Context& context, const Task& task, const std::string& wanted) {
   const auto message = "the task " + quote(task.id) + " has ended as " + std::string(to_string(task.status)) +
-                       " and will not become " + wanted;
+                       " and cannot become " + wanted;
   if (context.json) print_task(context, task);
   complain(context.json, "NotReached", message);
   return exit_no_task;
@@ -180,9 +180,9 @@ void add_task_get(Command task, Context& context) {
   auto options = std::make_shared<TaskArgument>();
   options->add_to(command);
   command.footer(
-      "With --json the record as it is stored, `version`, `incarnation` and `fence` added at its end.\n"
+      "With --json: the record as stored, followed by `version`, `incarnation` and `fence`.\n"
       "\n"
-      "Exit: 0 found; 1 there is no such task, or it is another owner's.\n"
+      "Exit: 0 found; 1 no such task, or owned by another owner.\n"
       "\n"
       "Examples:\n"
       "  holdfast task get \"$id\"\n"
@@ -195,9 +195,10 @@ void add_task_result(Command task, Context& context) {
   auto options = std::make_shared<TaskArgument>();
   options->add_to(command);
   command.footer(
-      "JSON in either case, with --json on one line; null if the task ended without a result.\n"
+      "The result is JSON, with --json on one line; null if the task ended without a result.\n"
       "\n"
-      "Exit: 0 the task has ended, however; 1 it has not (see `task wait`), or there is none.\n"
+      "Exit: 0 the task has ended, with any status; 1 it has not (see `task wait`), or there is no such "
+      "task.\n"
       "\n"
       "Examples:\n"
       "  holdfast task result \"$id\"\n"
@@ -210,17 +211,17 @@ void add_task_wait(Command task, Context& context) {
   auto command = task.add_command("wait", "Wait until a task has ended");
   auto options = std::make_shared<TaskWaitOptions>();
   options->task.add_to(command);
-  command.add_option("--timeout DURATION", options->timeout, "Wait this long at most");
-  command.add_option("--status STATUS", options->status, "Wait for this state instead");
+  command.add_option("--timeout DURATION", options->timeout, "Wait at most this long");
+  command.add_option("--status STATUS", options->status, "Wait for this status instead");
   command.footer(
-      "Prints the status it ended with (with --json the task). On a terminal a line shows how far it is.\n"
+      "Prints the final status (with --json: the task). On a terminal a line shows the progress.\n"
       "\n"
-      "Exit: 0 it has ended, however, or has the --status asked for; 1 not within the --timeout, or it\n"
-      "ended otherwise, or there is no such task (any more).\n"
+      "Exit: 0 the task has ended, with any status, or reached --status; 1 --timeout passed, the task ended\n"
+      "with another status, or there is no such task.\n"
       "\n"
       "Examples:\n"
       "  holdfast task wait \"$id\" && holdfast task result \"$id\"\n"
-      "  holdfast task wait \"$id\" --status completed --timeout 5m || echo 'not well, or not yet'");
+      "  holdfast task wait \"$id\" --status completed --timeout 5m || echo 'failed, or not yet'");
   command.action(
       [&context, options] { return with_task(options->task, [&] { return wait(context, *options); }); });
 }

@@ -71,13 +71,13 @@ int list(const Context& context, const ListOptions& options) {
   } else if (!context.json && exit_code == exit_ok) {
     complain("the owner " + quote(options.owner.name) + " has no " +
              (options.cursor.empty() ? "" : "further ") + "tasks" +
-             (options.status ? " that are " + *options.status : ""));
+             (options.status ? " with the status " + *options.status : ""));
   }
   if (cursor.empty()) return exit_code;
   if (context.json) {
     print_json({{"cursor", cursor}});
   } else {
-    complain("there are more: " + next_page_command(context, opened.holdfast.url(), options, cursor));
+    complain("more tasks: " + next_page_command(context, opened.holdfast.url(), options, cursor));
   }
   return exit_code;
 }
@@ -141,9 +141,10 @@ class AllTasks {
     table_.finish();
     if (context_.json) return;
     if (shown_ == 0) {
-      complain("nobody has tasks" + (status_ ? " that are " + std::string(to_string(*status_)) : ""));
+      complain("no owner has tasks" +
+               (status_ ? " with the status " + std::string(to_string(*status_)) : ""));
     } else if (left_ == 0) {
-      complain("there may be more: this was what --limit allows");
+      complain("--limit reached; there may be more tasks");
     }
   }
 
@@ -158,35 +159,33 @@ class AllTasks {
 }  // namespace
 
 void add_task_list(Command task, Context& context) {
-  auto command = task.add_command("list", "List an owner's tasks, newest first, or everybody's");
+  auto command = task.add_command("list", "List tasks of one owner, newest first, or of all owners");
   auto options = std::make_shared<ListOptions>();
   const auto owner = options->owner.add_to(command);
-  auto all_owners = command.add_flag("--all-owners", options->all_owners,
-                                     "The tasks of all owners, whoever they are: for operators");
+  auto all_owners =
+      command.add_flag("--all-owners", options->all_owners, "Tasks of all owners (for operators)");
   all_owners.excludes(owner);
-  command.add_option("--status STATUS", options->status, "Only those in this state");
-  auto limit =
-      command.add_option("--limit N", options->limit, "At most so many (default 50; of all owners: all)");
+  command.add_option("--status STATUS", options->status, "Only tasks with this status");
+  auto limit = command.add_option("--limit N", options->limit,
+                                  "Maximum number of tasks (default 50; with --all-owners: no limit)");
   limit.between(1, most_at_once);
-  const auto cursor =
-      command.add_option("--cursor CURSOR", options->cursor, "Go on where another list ended");
+  const auto cursor = command.add_option("--cursor CURSOR", options->cursor, "Continue after this page");
   all_owners.excludes(cursor);
   command.footer(
-      "PROGRESS is the variable `progress`: a number with decimals up to 1 is a fraction, one above 1 and "
-      "up\n"
-      "to 100 a percentage; a plain 1, which may be either, and text are shown as they are. With --json one "
-      "object per line and task; if there are more, the last line is\n"
-      "{\"cursor\":CURSOR}, otherwise the hint how to go on is on stderr.\n"
+      "PROGRESS shows the variable `progress` as a percentage: a decimal up to 1 is read as a fraction, a\n"
+      "number above 1 and up to 100 as a percentage. A plain 1 (which could be either) and text are shown\n"
+      "unchanged. With --json: one object per line; if there are more tasks, the last line is\n"
+      "{\"cursor\":CURSOR}. Without --json, stderr shows the command for the next page.\n"
       "\n"
-      "With --all-owners, which need not be known and may be many, tasks are shown as they are found: owner\n"
-      "by owner, each one's newest first; all of them, or with --limit so many in all. A Redis is asked in\n"
-      "small steps, which do not hold up its other users.\n"
+      "With --all-owners tasks are listed owner by owner, each owner's newest first; --limit then counts "
+      "the\n"
+      "tasks of all owners together. A Redis server is scanned in small steps that do not block its other\n"
+      "clients.\n"
       "\n"
-      "A record that cannot be read is named on stderr, and the others are listed.\n"
+      "An unreadable record is named on stderr, and the others are listed.\n"
       "\n"
-      "Exit: 0, also for an empty list, which stderr tells; 65 the cursor is not from this list; 70 a "
-      "record\n"
-      "cannot be read.\n"
+      "Exit: 0, also for an empty list (with a note on stderr); 65 the cursor is not from this list; 70 a\n"
+      "record is unreadable.\n"
       "\n"
       "Examples:\n"
       "  holdfast task list\n"

@@ -41,12 +41,11 @@ class TaskRun {
         wait_(options.wait.length()),
         times_(options.lease.check()) {
     if (context.command.empty()) {
-      throw UsageError("task run: no command given; write: holdfast task run -- COMMAND [ARGUMENT...]");
+      throw UsageError("task run: COMMAND is missing; usage: holdfast task run -- COMMAND [ARGUMENT...]");
     }
     if (options.id && options.new_task.given()) {
       throw UsageError(
-          "task run: --id takes a task that is there; --ttl, --method and --request-key are for "
-          "a new one");
+          "task run: --id names an existing task; --ttl, --method and --request-key are for a new task");
     }
     request_ = options.new_task.request();
   }
@@ -109,7 +108,8 @@ class TaskRun {
       const auto signal = waiting.finish();
       if (!signal) throw;
       if (error.transient()) {
-        complain("warning: the store did not answer whether it created the task; see holdfast task list");
+        complain(
+            "warning: the store did not confirm the creation of the task; check with: holdfast task list");
       }
       return signal;
     }
@@ -153,9 +153,10 @@ class TaskRun {
     } catch (const Error& error) {
       // Without --id the user may not expect that there is such a task.
       if (error.code() != ErrorCode::InvalidTransition || options_.id) throw;
-      throw Error(error.code(), error.message() +
-                                    ". The command was not run: it was, under this --request-key, "
-                                    "before; to run it again, remove that task first (holdfast task rm)");
+      throw Error(error.code(),
+                  error.message() +
+                      ". The command was not run, because it already ran under this --request-key. To run it "
+                      "again, remove that task first: holdfast task rm");
     }
   }
 
@@ -174,10 +175,10 @@ class TaskRun {
   void cancel_new_task(Tasks& tasks) const {
     try {
       const StopAfter limit(last_release_timeout);
-      tasks.cancel(owner_, id_, "ended by a signal before the command began", limit.token());
+      tasks.cancel(owner_, id_, "ended by a signal before the command started", limit.token());
     } catch (const Error& error) {
       complain("warning: the task " + quote(id_) + " was not cancelled (" + printable(error.what()) +
-               "). It ends with its ttl");
+               "). It expires with its ttl");
     }
   }
 
@@ -186,8 +187,8 @@ class TaskRun {
     try {
       claim.release();
     } catch (const Error& error) {
-      complain("warning: releasing the lock of the task was not confirmed (" + printable(error.what()) +
-               "). Unless it was released, it ends with its lease");
+      complain("warning: the release of the task's lock was not confirmed (" + printable(error.what()) +
+               "). If it was not released, its lease will expire");
     }
   }
 
@@ -207,8 +208,8 @@ class TaskRun {
           break;
       }
       if (!complained_) {
-        complain("warning: not all variables of the task " + quote(id_) +
-                 " are written: " + printable(error.message()));
+        complain("warning: some variables of the task " + quote(id_) +
+                 " were not written: " + printable(error.message()));
       }
       complained_ = true;
       return error.transient() ? Outcome::retry : Outcome::refused;
@@ -235,7 +236,7 @@ class TaskRun {
         return exit_internal;
       case CommandEnd::Kind::lost:
         if (task_ended) {
-          report_task_ended(ours, claim, report, "the command was ended");
+          report_task_ended(ours, claim, report, "the command was stopped");
           return exit_task_ended;
         }
         report.loss(end, reason, held);
@@ -257,7 +258,7 @@ class TaskRun {
                                     std::optional<LossReason> reason, nanoseconds held, bool task_ended) {
     report.survivors(end.survivors);
     if (task_ended) {
-      report_task_ended(ours, claim, report, "the command could not be ended");
+      report_task_ended(ours, claim, report, "the command could not be stopped");
       exit_without_release(exit_task_ended);
     }
     report.loss(end, reason, held);
@@ -291,12 +292,12 @@ class TaskRun {
             // An earlier write whose answer was lost may have ended it.
             if (uncertain && has_result(ours, result)) return std::nullopt;
             report_task_ended(ours, claim, report,
-                              "the command had ended by itself, and its result is not recorded");
+                              "the command had already exited, and its result was not recorded");
             return exit_task_ended;
           case ErrorCode::StaleFence:
           case ErrorCode::WrongLock:
             report.report(to_string(error.code()),
-                          "the end of the command is not recorded: " +
+                          "the result of the command was not recorded: " +
                               (context_.json ? error.message() : printable(error.message())));
             return exit_lost;
           default:
@@ -304,8 +305,8 @@ class TaskRun {
         }
         if (!error.transient() || std::chrono::steady_clock::now() >= give_up_at) {
           report.report(to_string(error.code()),
-                        "the command has ended, but the task " + quote(id_) +
-                            " could not be told and looks unfinished: " + printable(error.what()));
+                        "the command exited, but its result could not be recorded and the task " +
+                            quote(id_) + " looks unfinished: " + printable(error.what()));
           return exit_code_of(error.code());
         }
         uncertain = true;
@@ -335,9 +336,9 @@ class TaskRun {
       const auto task = ours.get(owner_, id_);
       return task.status == TaskStatus::cancelled
                  ? "was cancelled" + (task.status_message ? " (" + printable(*task.status_message) + ")" : "")
-                 : "was set to " + std::string(to_string(task.status)) + " by somebody else";
+                 : "was set to " + std::string(to_string(task.status)) + " by another client";
     } catch (const Error& error) {
-      return error.code() == ErrorCode::NotFound ? how_it_was_removed(ours) : "was ended by somebody else";
+      return error.code() == ErrorCode::NotFound ? how_it_was_removed(ours) : "was ended by another client";
     }
   }
 
@@ -346,7 +347,7 @@ class TaskRun {
     const auto& expires = claimed_.expires_at;
     if (!expires || *expires > ours.storage().now() + uncertain) return "was removed";
     return "has expired: its ttl of " + describe(*expires - claimed_.created_at) +
-           " is over, which counts from its creation (--ttl, at most 24h)";
+           " has passed since its creation (--ttl, at most 24h)";
   }
 
   const Context& context_;
@@ -367,47 +368,48 @@ void add_task_run(Command task, Context& context) {
   auto options = std::make_shared<TaskRunOptions>();
   options->owner.add_to(command);
   options->new_task.add_to(command);
-  command.add_option("--id ID", options->id, "Work on this task instead of a new one").not_empty();
+  command.add_option("--id ID", options->id, "Claim this existing task instead of creating one").not_empty();
   options->wait.add_to(command);
   options->wait.add_verbose_to(command);
-  options->wait.add_conflict_exit_code_to(command,
-                                          "Exit with this if somebody else works on the task (default 75)");
-  command.add_option("--lease DURATION", options->lease.ttl,
-                     "How long the task stays ours if we die; renewed while the command runs (default 30)");
+  options->wait.add_conflict_exit_code_to(command, "Exit code if the task is already claimed (default 75)");
   command.add_option(
-      "--grace DURATION", options->lease.grace,
-      "If the task is cancelled or its lock lost: from TERM to KILL. At most a third of the lease\n"
-      "(default: a sixth, at most 5)");
+      "--lease DURATION", options->lease.ttl,
+      "How long the claim stays valid after this process dies; renewed while the command runs\n"
+      "(default 30)");
+  command.add_option("--grace DURATION", options->lease.grace,
+                     "Time from TERM to KILL when the task is cancelled or its lock lost. At most lease/3\n"
+                     "(default: lease/6, at most 5)");
   command.usage("Usage: holdfast task run [OPTIONS] -- COMMAND [ARGUMENT...]\n");
   command.footer(
-      "Creates a task (or takes one with --id), holds the lock that belongs to it while the command runs,\n"
-      "and completes it if the command exits with 0, else fails it. A line on stderr tells its id.\n"
+      "Creates a task (or claims an existing one with --id) and holds the task's lock while the command "
+      "runs.\n"
+      "The task is then completed if the command exits with 0, else failed. A line on stderr shows the id.\n"
       "The result is {\"exitCode\":N,\"signal\":null,\"stdout\":TAIL,\"stderr\":TAIL}: the last 4 KiB of "
       "each.\n"
       "\n"
-      "Lines NAME=JSON that the command writes to its descriptor 3 become variables. In its environment are\n"
-      "HOLDFAST_TASK_ID, HOLDFAST_TASK_OWNER and HOLDFAST_TASK_INCARNATION, and what `holdfast run` gives: "
-      "so\n"
-      "`holdfast task set` works there too, under the fence.\n"
+      "Lines NAME=JSON that the command writes to descriptor 3 become variables. Its environment has\n"
+      "HOLDFAST_TASK_ID, HOLDFAST_TASK_OWNER and HOLDFAST_TASK_INCARNATION, and the variables of\n"
+      "`holdfast run`: `holdfast task set` in the command writes with the fence automatically.\n"
       "\n"
-      "If the task is cancelled, by anyone anywhere, the command gets TERM, and KILL after the grace. So it\n"
-      "does when the task's ttl is over, which counts from its creation: give work that may take longer "
-      "than\n"
-      "an hour a --ttl. What may take longer than 24 hours is for `holdfast run`.\n"
+      "If the task is cancelled, from any machine, the command gets TERM, and KILL after --grace. The same\n"
+      "happens when the task's ttl expires, which counts from its creation: pass --ttl for work that may "
+      "take\n"
+      "longer than an hour. Use `holdfast run` for work that may take longer than 24 hours.\n"
       "\n"
-      "A --request-key runs a request once: if the task under that key has ended, nothing is run (65) until\n"
-      "it is gone, by its ttl or by `task rm`. The command's output goes through pipes, not to the "
-      "terminal.\n"
+      "--request-key runs a request once: if the task under that key has ended, the command is not run\n"
+      "(exit 65) until that task expires or is removed (`task rm`). The command's output goes through "
+      "pipes,\n"
+      "not to the terminal.\n"
       "\n"
       "Exit: the command's own code; 128+N if it died of signal N; 126 or 127 if it cannot be run; 80 the\n"
-      "task was cancelled, ended or removed by somebody else, or expired; 79 lock lost; 75 (or -E) somebody\n"
-      "else works on it; 65 the task has ended already; 1 there is no such task; 64 usage; 69 backend\n"
-      "unavailable.\n"
+      "task was cancelled, ended or removed by another client, or expired; 79 lock lost; 75 (or -E) the "
+      "task\n"
+      "is already claimed; 65 the task has already ended; 1 no such task; 64 usage; 69 store unavailable.\n"
       "\n"
       "Examples:\n"
       "  holdfast task run --method backup --ttl 8h -- ./backup.sh\n"
       "  holdfast task run -- sh -c 'for i in 25 50 75; do echo progress=$i >&3; sleep 1; done'\n"
-      "  holdfast task run -n --id \"$id\" -- ./worker        unless somebody works on it");
+      "  holdfast task run -n --id \"$id\" -- ./worker        exit 75 if it is already claimed");
   command.action([&context, options] {
     TaskRun run(context, *options);
     if (!options->id) return run();

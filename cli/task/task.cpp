@@ -65,8 +65,9 @@ void complain_unreadable(const Context& context, std::string_view owner, const E
 }
 
 Error no_owner(std::string_view stored) {
-  return {ErrorCode::Internal, "records are stored under the owner " + quote(stored) +
-                                   ", which no owner's name is stored as; find out what wrote them"};
+  return {ErrorCode::Internal,
+          "records are stored under the owner " + quote(stored) +
+              ", which is not a valid stored owner name; find the program that wrote them"};
 }
 
 void complain_left_out(const Context& context, std::string_view what, const Error& error) {
@@ -100,26 +101,29 @@ void fill_task(Command task, Context& context) {
   task.require_subcommand();
   context.task_limits.add_to(task);
   task.footer(
-      "A task is a record of work that somebody asked for: a status, variables, and at the end a result.\n"
-      "It begins as `working`, may become `input_required` and `working` again, and ends once, as\n"
-      "`completed`, `failed` or `cancelled`; then it changes no more. It is gone when its ttl is over, "
-      "which\n"
-      "counts from its creation (--ttl, default 1h, at most 24h), whether it has ended or not.\n"
+      "A task is a record of requested work: a status, variables, and finally a result. It starts as "
+      "`working`,\n"
+      "may switch to `input_required` and back, and ends once, as `completed`, `failed` or `cancelled`; "
+      "after\n"
+      "that it cannot be changed. It expires after its ttl, which counts from its creation (--ttl, default "
+      "1h,\n"
+      "at most 24h), whether it has ended or not.\n"
       "\n"
-      "The options here are limits of what this command writes, and may stand behind the subcommand as "
-      "well:\n"
+      "The options here limit what this command writes. They may also follow the subcommand:\n"
       "`holdfast task create --max-ttl 7d --ttl 3d`.\n"
       "\n"
-      "Each task has an owner (--owner, default $HOLDFAST_TASK_OWNER, then local) and is not found by\n"
-      "any other.\n"
+      "Each task has an owner (--owner, default $HOLDFAST_TASK_OWNER, then local). Other owners do not see "
+      "it.\n"
       "\n"
-      "A task may be bound to a lock (`task bind`, `task run`, or a write with --fence). It remembers the\n"
-      "highest fence it has seen and refuses a write with a lower one: whoever lost the lock meanwhile\n"
-      "cannot spoil what the next holder did. Under `holdfast run` a script need not do anything for that:\n"
-      "its writes to a task that is bound to that lock carry the fence by themselves.\n"
+      "A task may be bound to a lock (`task bind`, `task run`, or a write with --fence). It records the "
+      "highest\n"
+      "fence it has seen and rejects a write with a lower one: a worker that lost the lock cannot overwrite "
+      "the\n"
+      "work of the next holder. Under `holdfast run`, writes to a task that is bound to that lock carry the\n"
+      "fence automatically.\n"
       "\n"
       "Examples:\n"
-      "  holdfast task run --method backup --ttl 8h -- ./backup.sh   a command as a task\n"
+      "  holdfast task run --method backup --ttl 8h -- ./backup.sh   run a command as a task\n"
       "  id=$(holdfast task create --method report)                  or step by step\n"
       "  holdfast task set \"$id\" progress=0.5\n"
       "  holdfast task complete \"$id\" --result '{\"rows\":42}'\n"

@@ -42,7 +42,7 @@ void VariableWriter::line(std::string_view text) {
   if (!good) {
     if (!complained_) {
       complain_("descriptor 3: " + quote(text.substr(0, 100)) +
-                " is passed over, as is every line that is not NAME=JSON (progress=0.5, phase=\"upload\")");
+                " was ignored; lines must be NAME=JSON (progress=0.5, phase=\"upload\")");
     }
     complained_ = true;
     return;

@@ -131,7 +131,7 @@ asio::awaitable<Json> is_locked(MethodCall call) {
 asio::awaitable<Json> lookup(MethodCall call) {
   auto& locks = call.session->service().locks();
   if (call.params.has("key") == call.params.has("lockId")) {
-    throw bad_params("give either key or lockId");
+    throw bad_params("pass either key or lockId");
   }
   std::optional<LockInfo> info;
   if (call.params.has("key")) {

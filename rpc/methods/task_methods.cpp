@@ -16,8 +16,9 @@ TaskStatus status_of(const Params& params) {
 }
 
 FencingToken token_spelled_out(const Params& params, const AsyncLocks& locks) {
-  if (!params.has("fence")) throw bad_params("fence: is missing; lockKey and authority go with one");
-  if (!params.has("lockKey")) throw bad_params("lockKey: is missing; say of which lock the fence is");
+  if (!params.has("fence")) throw bad_params("fence: is missing; lockKey and authority require it");
+  if (!params.has("lockKey"))
+    throw bad_params("lockKey: is missing; pass the key of the lock that granted the fence");
   return {.authority = params.text_if("authority").value_or(locks.authority()),
           .lock_key = LockKey::parse(params.text("lockKey")).value_or_throw().str(),
           .fence = params.fence("fence")};
@@ -34,20 +35,19 @@ asio::awaitable<std::optional<FencingToken>> fencing_token(const MethodCall& cal
     if (!spelled_out) co_return std::nullopt;
     co_return token_spelled_out(params, locks);
   }
-  if (spelled_out) throw bad_params("give either lockId, or fence and lockKey");
+  if (spelled_out) throw bad_params("pass either lockId, or fence and lockKey");
   const std::string lock_id(LockId::parse(params.text("lockId")).value_or_throw().str());
   if (const auto guard = call.session->held().find(lock_id)) {
     if (guard->loss_reason()) {
-      throw Error(ErrorCode::StaleFence, "that lock is lost, so nothing was written under it; release it");
+      throw Error(ErrorCode::StaleFence, "this lock is lost, so nothing was written; release it");
     }
     co_return FencingToken{
         .authority = guard->authority(), .lock_key = guard->key(), .fence = guard->fence()};
   }
   const auto lock = co_await locks.get_by_id_raw(lock_id);
   if (!lock) {
-    throw Error(
-        ErrorCode::StaleFence,
-        "that lock id holds no lock: it was released or has expired, so nothing was written under it");
+    throw Error(ErrorCode::StaleFence,
+                "this lock id holds no lock: released or expired. Nothing was written");
   }
   co_return FencingToken{.authority = locks.authority(), .lock_key = lock->key.str(), .fence = lock->fence};
 }
@@ -72,8 +72,8 @@ asio::awaitable<Target> incarnation_of(const MethodCall& call) {
   auto incarnation = call.params.text_if("incarnation").value_or("");
   if (incarnation.starts_with('~')) {
     throw bad_params(
-        "incarnation: one that begins with ~ names no task for good: other software wrote it, and gave it no "
-        "incarnation; leave it out, or claim the task first, which gives it one");
+        "incarnation: one that starts with ~ is not lasting: the task was written by other software. Omit "
+        "it, or claim the task first to give it one");
   }
   if (incarnation.empty() && call.params.has("lockId")) {
     incarnation = call.session->held().incarnation(call.params.text("lockId"), target.owner, target.id);
@@ -129,7 +129,7 @@ asio::awaitable<Json> create(MethodCall call) {
                      .variables = variables,
                      .request_key = request_key};
   if (params.has("requestKey") && request_key.empty()) {
-    throw bad_params("requestKey: is empty; leave it out, or name the request");
+    throw bad_params("requestKey: is empty; omit it, or name the request");
   }
   auto tasks = co_await call.session->service().tasks();
   const auto created = co_await tasks.create(owner, task);
@@ -222,7 +222,7 @@ asio::awaitable<Json> wait(MethodCall call) {
 
 asio::awaitable<Json> bind(MethodCall call) {
   const auto token = co_await fencing_token(call);
-  if (!token) throw bad_params("give lockId, or fence and lockKey: the lock that is to guard the task");
+  if (!token) throw bad_params("pass lockId, or fence and lockKey: the lock to bind the task to");
   auto target = co_await incarnation_of(call);
   const auto task = co_await target.tasks.bind(target.owner, target.id, *token);
   co_return to_json(task);

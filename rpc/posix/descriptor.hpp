@@ -51,7 +51,7 @@ inline int checked(int result, const char* what) {
 
 /// A counter that wakes poll(): written by eventfd_write, read by eventfd_read without blocking.
 [[nodiscard]] inline Descriptor make_eventfd() {
-  return Descriptor(checked(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "cannot make an eventfd"));
+  return Descriptor(checked(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "cannot create an eventfd"));
 }
 
 }  // namespace holdfast::posix

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "rpc/json/text.hpp"
+#include "rpc/protocol/error_text.hpp"
 
 namespace holdfast::rpc {
 namespace {
@@ -25,7 +26,7 @@ bool may_be_id(std::string_view json) noexcept {
 
 Parsed parse_one(const Json& message) {
   if (!message.is_object())
-    return not_a_request("a request is an object, with jsonrpc, method, params and id");
+    return not_a_request("a request must be an object with jsonrpc, method, params and id");
   std::optional<std::string_view> version;
   std::optional<std::string_view> id;
   std::optional<std::string_view> method;
@@ -37,7 +38,7 @@ Parsed parse_one(const Json& message) {
                          : name == "params" ? &params
                                             : nullptr;
     if (member == nullptr) continue;
-    if (*member) return not_a_request("the request has two members called " + name);
+    if (*member) return not_a_request("the request has two members named " + name);
     *member = value;
   }
   if (id && !may_be_id(*id)) return not_a_request("id: must be a string, a number or null");
@@ -126,10 +127,11 @@ struct Mending {
 };
 constexpr std::array mendings = {
     Mending{without_lone_surrogates,
-            "the request contains half of a surrogate pair (\\ud800 to \\udfff without its "
-            "other half), which is not valid Unicode; nothing was done"},
-    Mending{without_huge_numbers,
-            "the request contains a number that no double can hold (beyond 1.8e308); nothing was done"}};
+            "the request contains half of a surrogate pair (\\ud800 to \\udfff without its other half), "
+            "which is not valid Unicode; nothing was changed"},
+    Mending{
+        without_huge_numbers,
+        "the request contains a number that exceeds the range of a double (1.8e308); nothing was changed"}};
 
 /// The answer to a message that had to be mended: with its id, unless the mending changed that.
 Refusal refusal_of_mended(const Json& mended, std::string_view as_sent, const Refusal& otherwise,
@@ -170,9 +172,7 @@ Failure failure_of(const std::exception_ptr& exception) {
   } catch (const FailedRequest& error) {
     return error.failure();
   } catch (const Error& error) {
-    auto message = error.message();
-    if (!error.cause().empty()) message += " (" + error.cause() + ")";
-    auto failure = named(error.code(), std::move(message));
+    auto failure = named(error.code(), text_of(error));
     failure.from = error.from();
     failure.to = error.to();
     return failure;
@@ -180,9 +180,9 @@ Failure failure_of(const std::exception_ptr& exception) {
     if (error.code() == std::errc::operation_canceled) {
       return named(ErrorCode::Aborted, "the request was cancelled");
     }
-    return named(ErrorCode::Internal, std::string("unexpected: ") + error.what());
+    return named(ErrorCode::Internal, std::string("unexpected error: ") + error.what());
   } catch (const std::exception& error) {
-    return named(ErrorCode::Internal, std::string("unexpected: ") + error.what());
+    return named(ErrorCode::Internal, std::string("unexpected error: ") + error.what());
   }
 }
 
@@ -215,7 +215,7 @@ Incoming parse_line(std::string_view line) {
   if (elements.empty()) return {.messages = {not_a_request("the batch is empty")}};
   if (elements.size() > max_batch) {
     return {.messages = {not_a_request("the batch has " + std::to_string(elements.size()) +
-                                       " requests; at most " + std::to_string(max_batch) + " go together")}};
+                                       " requests; at most " + std::to_string(max_batch) + " are allowed")}};
   }
   Incoming incoming{.batch = true};
   for (const auto element : elements) {
@@ -226,7 +226,7 @@ Incoming parse_line(std::string_view line) {
 }
 
 Refusal refusal_of_long_line(std::size_t limit) {
-  return not_a_request("the line is longer than " + std::to_string(limit) + " bytes, and was passed over");
+  return not_a_request("the line is longer than " + std::to_string(limit) + " bytes and was ignored");
 }
 
 std::string comparable_id(std::string_view id) {

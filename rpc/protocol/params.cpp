@@ -96,7 +96,7 @@ std::string_view describe(Kind kind) noexcept {
 }
 
 Params::Params(const Json& given, std::span<const Parameter> expected) {
-  if (!given.is_object()) throw bad_params("params: must be an object; parameters go by name here");
+  if (!given.is_object()) throw bad_params("params: must be an object; parameters are passed by name");
   for (const auto& [name, json] : members_of(given)) {
     const auto parameter = std::ranges::find(expected, name, &Parameter::name);
     if (parameter == expected.end()) {

@@ -20,8 +20,8 @@ Json loss_of(const std::string& lock_id, const AsyncGuard& guard, LossReason rea
 
 void HeldLocks::check_room() const {
   if (held_.size() < max_held) return;
-  throw Error(ErrorCode::RateLimited, "this connection holds " + std::to_string(held_.size()) +
-                                          " locks, as many as it may; release some");
+  throw Error(ErrorCode::RateLimited,
+              "this connection holds " + std::to_string(held_.size()) + " locks, the maximum; release some");
 }
 
 void HeldLocks::add(AsyncGuard guard, std::optional<ClaimedTask> claimed) {

@@ -67,18 +67,18 @@ void Session::lose_client() {
 }
 
 void Session::check_may_begin(const Method& method, const BatchPtr& batch) const {
-  if (stopping_) throw Error(ErrorCode::Aborted, "the sidecar ends; this request was not begun");
+  if (stopping_) throw Error(ErrorCode::Aborted, "the sidecar is stopping; this request was not started");
   if (batch && batched_bytes_ > max_batched_bytes) {
-    throw Error(ErrorCode::RateLimited, "the answers of this connection's batches are more than " +
+    throw Error(ErrorCode::RateLimited, "the responses to this connection's batches exceed " +
                                             std::to_string(max_batched_bytes) +
-                                            " bytes already; send this request again by itself");
+                                            " bytes; resend this request on its own");
   }
   if (method.pace != Pace::waits) return;
-  if (gone_) throw Error(ErrorCode::Aborted, "nobody reads the answers any more");
+  if (gone_) throw Error(ErrorCode::Aborted, "the client has closed the connection");
   if (in_flight_.waiting() >= max_waiting) {
     throw Error(ErrorCode::RateLimited,
                 std::to_string(in_flight_.waiting()) +
-                    " requests of this connection wait already; let some end, or cancel some");
+                    " requests of this connection are already waiting; wait until some end, or cancel some");
   }
 }
 
@@ -94,8 +94,8 @@ void Session::begin(const Parsed& message, const BatchPtr& batch) {
   if (method == nullptr) {
     constexpr std::size_t enough = 100;
     return refuse({.code = method_not_found,
-                   .message = "there is no method " + request.method.substr(0, enough) +
-                              "; holdfast.version tells those there are"});
+                   .message = "unknown method " + request.method.substr(0, enough) +
+                              "; holdfast.version lists the methods"});
   }
   if (!request.id && method->answer == Answer::needed) return deliver(std::nullopt, batch);
   try {

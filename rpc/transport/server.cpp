@@ -51,7 +51,7 @@ void Server::connect_stdio() {
 void Server::listen(std::unique_ptr<UnixSocket> socket) {
   socket_ = std::move(socket);
   auto watched = duplicate(socket_->descriptor());
-  if (!watched) posix::throw_system_error("rpc: no more files can be opened");
+  if (!watched) posix::throw_system_error("rpc: cannot open another file");
   acceptable_.assign(watched.release());
   expect_signals();
   asio::co_spawn(io_, accept_all(), rethrow);
@@ -103,11 +103,11 @@ void Server::begin(const std::shared_ptr<LineConnection>& connection) {
 void Server::admit(Descriptor client) {
   if (connections_.size() >= max_clients) {
     turn_away(client, "this sidecar has " + std::to_string(max_clients) +
-                          " clients, as many as it may; close a connection, or start another sidecar");
+                          " clients, the maximum; close a connection, or start another sidecar");
     return;
   }
   auto out = duplicate(client.get());
-  if (!out) return turn_away(client, "this sidecar can open no more files");
+  if (!out) return turn_away(client, "this sidecar has too many open files");
   begin(std::make_shared<LineConnection>(service_,
                                          Channel(service_.executor(), std::move(client), std::move(out))));
 }

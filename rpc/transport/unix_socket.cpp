@@ -29,7 +29,7 @@ sockaddr_un address_of(const std::string& path) {
   if (path.empty()) refuse("is empty");
   if (path.size() >= sizeof address.sun_path) {
     refuse("is longer than the " + std::to_string(sizeof address.sun_path - 1) +
-           " bytes that the system allows for a socket; use a shorter directory");
+           " bytes that the system allows for a socket path; use a shorter path");
   }
   path.copy(address.sun_path, path.size());
   return address;
@@ -37,7 +37,7 @@ sockaddr_un address_of(const std::string& path) {
 
 Descriptor stream_socket() {
   return Descriptor(
-      checked(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), "cannot make a socket"));
+      checked(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), "cannot create a socket"));
 }
 
 /// Two servers that start at the same time on one path may both find a dead socket there; without an order,
@@ -60,17 +60,17 @@ Descriptor locked_directory_of(const std::string& path) {
 void remove_dead_socket(const std::string& path, const sockaddr_un& address) {
   struct stat status{};
   if (lstat(path.c_str(), &status) != 0) {
-    if (errno != ENOENT) refuse("cannot be looked at", errno);
+    if (errno != ENOENT) refuse("cannot be inspected", errno);
     return;
   }
-  if (!S_ISSOCK(status.st_mode)) refuse("exists and is no socket; name another path");
+  if (!S_ISSOCK(status.st_mode)) refuse("exists and is not a socket; use another path");
   const auto probe = stream_socket();
   if (connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ||
       errno == EAGAIN) {
-    refuse("somebody listens there already; use that, or name another path");
+    refuse("another process already listens there; use that one, or another path");
   }
-  if (errno != ECONNREFUSED) refuse("there is a socket that cannot be used", errno);
-  if (unlink(path.c_str()) != 0 && errno != ENOENT) refuse("a dead socket cannot be removed", errno);
+  if (errno != ECONNREFUSED) refuse("the existing socket cannot be used", errno);
+  if (unlink(path.c_str()) != 0 && errno != ENOENT) refuse("the stale socket cannot be removed", errno);
 }
 
 }  // namespace
@@ -84,7 +84,7 @@ UnixSocket::UnixSocket(std::string path) : path_(std::move(path)) {
   constexpr mode_t owners = S_IRUSR | S_IWUSR;
   checked(fchmod(fd.get(), owners), "cannot set the mode of a socket");
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-    refuse("cannot be made", errno);
+    refuse("cannot be created", errno);
   }
   struct stat status{};
   if (lstat(path_.c_str(), &status) == 0) {
@@ -93,7 +93,7 @@ UnixSocket::UnixSocket(std::string path) : path_(std::move(path)) {
   }
   fd_ = std::move(fd);
   constexpr int backlog = 128;
-  if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0) refuse("others could use it on this file system");
+  if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0) refuse("other users could access it on this file system");
   // A umask may have removed rights of the owner too.
   if ((status.st_mode & owners) != owners &&
       fchmodat(AT_FDCWD, path_.c_str(), owners, AT_SYMLINK_NOFOLLOW) != 0) {

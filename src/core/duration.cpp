@@ -47,7 +47,7 @@ Error refusal(const char* why) {
 
 Result<milliseconds> parse_duration(std::string_view text) {
   if (text.size() > 1 && text.front() == '-' && (is_digit(text[1]) || text[1] == '.')) {
-    return refusal("is negative; a duration is not");
+    return refusal("is negative; use a duration of zero or more");
   }
   const auto whole_digits = take_digits(text);
   std::string_view fraction;

@@ -12,7 +12,8 @@ constexpr std::size_t digits = 15;
 
 Result<Fence> Fence::of(std::uint64_t value) {
   if (value > max_value) {
-    return Error(ErrorCode::InvalidArgument, "a fence has at most 15 digits, not " + std::to_string(value));
+    return Error(ErrorCode::InvalidArgument,
+                 "invalid fence " + std::to_string(value) + ": more than 15 digits");
   }
   return Fence(value);
 }
@@ -20,7 +21,7 @@ Result<Fence> Fence::of(std::uint64_t value) {
 Result<Fence> Fence::parse(std::string_view text) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   if (text.size() != digits || !std::ranges::all_of(text, is_digit)) {
-    return Error(ErrorCode::InvalidArgument, "a fence is exactly 15 decimal digits");
+    return Error(ErrorCode::InvalidArgument, "invalid fence: must be exactly 15 decimal digits");
   }
   std::uint64_t value = 0;
   std::from_chars(text.data(), text.data() + text.size(), value);

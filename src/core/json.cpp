@@ -14,12 +14,12 @@ Error not_json(std::string_view text, const JsonScanner& scanner) {
   const auto before = text.substr(0, scanner.position());
   const auto line = std::ranges::count(before, '\n') + 1;
   const auto column = before.size() - (before.rfind('\n') + 1) + 1;  // npos + 1 is 0
-  std::string what = "this is no JSON";
-  if (scanner.is_huge_number()) what = "this JSON has a number that no double can hold";
+  std::string what = "invalid JSON";
+  if (scanner.is_huge_number()) what = "invalid JSON: a number exceeds the range of a double";
   if (const auto rest = text.substr(before.size()); rest.starts_with('\0')) {
-    what += ": there is a NUL byte at position " + std::to_string(before.size());
+    what += ": NUL byte at position " + std::to_string(before.size());
   } else if (rest.starts_with("\xEF\xBB\xBF")) {
-    what += ": it begins with a byte order mark";
+    what += ": starts with a byte order mark";
   }
   return {ErrorCode::InvalidArgument, what,
           "line " + std::to_string(line) + ", column " + std::to_string(column) + ": " + scanner.problem()};
@@ -29,7 +29,7 @@ Error not_json(std::string_view text, const JsonScanner& scanner) {
 
 Result<Json> Json::parse(std::string_view text) {
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) {
-    return Error(ErrorCode::InvalidArgument, "this is no JSON: it is empty");
+    return Error(ErrorCode::InvalidArgument, "invalid JSON: empty");
   }
   JsonScanner scanner(text);
   const auto value = scanner.take_value().text;

@@ -134,7 +134,7 @@ JsonToken JsonScanner::next() {
   const char c = peek();
   switch (expect_) {
     case Expect::end:
-      return at_ == json_.size() ? finished(JsonToken::end, 0) : refuse("expected nothing after the value");
+      return at_ == json_.size() ? finished(JsonToken::end, 0) : refuse("unexpected text after the value");
     case Expect::comma_or_end:
       if (c == (open_.back() ? '}' : ']')) return close();
       return refuse(open_.back() ? "expected a comma or }" : "expected a comma or ]");
@@ -245,13 +245,13 @@ JsonToken JsonScanner::string(JsonToken token) {
     const auto run = at_;
     while (at_ < json_.size() && is_plain[static_cast<unsigned char>(json_[at_])]) ++at_;
     text_bytes_ += at_ - run;
-    if (at_ == json_.size()) return refuse("the string has no end");
+    if (at_ == json_.size()) return refuse("unterminated string");
     const char c = json_[at_];
     if (c == '"') break;
     if (c == '\\') {
       has_escapes_ = true;
       const auto escape = escape_at(json_.substr(at_));
-      if (escape.length == 0) return refuse("this is no escape, or half of a surrogate pair");
+      if (escape.length == 0) return refuse("invalid escape, or half of a surrogate pair");
       at_ += escape.length;
       const auto bytes = utf8_bytes(escape.point);
       text_bytes_ += bytes;

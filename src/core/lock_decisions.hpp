@@ -60,7 +60,7 @@ using AcquireDecision = std::variant<Grant, GrantAgain, Refused, IdInUse>;
 }
 
 [[nodiscard]] inline Error id_holds_another_key() {
-  return {ErrorCode::InvalidArgument, "this lock id holds another key; use a new id for each lock"};
+  return {ErrorCode::InvalidArgument, "this lock id already holds another key; use a new id for each lock"};
 }
 
 /// There is no lease of this id to release or extend.
@@ -128,7 +128,7 @@ using ExtendDecision = std::variant<Extend, NotHeld>;
 [[nodiscard]] inline Result<Fence> next_fence(std::uint64_t last) {
   if (last >= Fence::max_issued) {
     return Error(ErrorCode::Internal,
-                 "the fence counter is used up; move this lock to a key (or store) with a fresh counter");
+                 "the fence counter is exhausted; use another key or another store for this lock");
   }
   return Fence::of(last + 1);
 }
@@ -138,7 +138,7 @@ using ExtendDecision = std::variant<Extend, NotHeld>;
   if (fence.value() <= Fence::warn_above) [[likely]]
     return std::nullopt;
   return "fence " + fence.to_string() + " of key hash " + key_hash(key.str()) +
-         " nears the end of its counter";
+         " is near the end of its counter";
 }
 
 }  // namespace holdfast::core

@@ -60,11 +60,11 @@ Result<LockKey> LockKey::parse(std::string_view text) {
   auto key = stored(text);
   if (!key) return key;
   if (const auto point = core::uncertain_code_point(key->text_)) {
-    return Error(ErrorCode::InvalidArgument,
-                 "key cannot be normalised with certainty: " + code_point_text(*point) +
-                     " is not in Unicode " + std::string(core::unicode_version()) +
-                     ", and a program with newer Unicode data may lock another key. Choose a key without "
-                     "it, or update libutf8proc");
+    return Error(ErrorCode::InvalidArgument, "invalid key: " + code_point_text(*point) +
+                                                 " is not in Unicode " +
+                                                 std::string(core::unicode_version()) +
+                                                 ", so a program with newer Unicode data could lock another "
+                                                 "key. Choose a key without it, or update libutf8proc");
   }
   return key;
 }

@@ -13,13 +13,12 @@ namespace holdfast::core {
 [[nodiscard]] inline Result<std::string> listed_owner(std::string_view prefix) {
   const auto key = RecordKey::parse(prefix);
   if (!key) {
-    return Error(ErrorCode::InvalidArgument, "a list's prefix is not an owner's name and a colon",
+    return Error(ErrorCode::InvalidArgument, "invalid list prefix: must be an owner's name and a colon",
                  key.error().message());
   }
   if (!key->task().empty()) {
     return Error(ErrorCode::InvalidArgument,
-                 "a list's prefix ends with the colon behind the owner's name, which itself contains none; "
-                 "there is more behind this one's");
+                 "invalid list prefix: must end with the colon after the owner's name");
   }
   return std::string(key->owner());
 }
@@ -36,7 +35,7 @@ namespace holdfast::core {
   if (cursor.empty()) return std::optional<std::string>();
   if (!cursor.starts_with('>') || !RecordKey::of(cursor.substr(1), {})) {
     return Error(ErrorCode::InvalidArgument,
-                 "the cursor is not from a page of the list of owners; start without one");
+                 "the cursor is not from this list of owners; start without a cursor");
   }
   return std::optional(std::string(cursor.substr(1)));
 }

@@ -52,9 +52,8 @@ inline constexpr std::chrono::milliseconds longest_break_mark = std::chrono::hou
 
 [[nodiscard]] inline Error release_is_unknown() {
   return {ErrorCode::NetworkTimeout,
-          "whether the lock was released is unknown: the answer to the first request was lost, and the "
-          "second one "
-          "found no such lock. It is not held any more"};
+          "whether the lock was released is unknown: the reply to the first request was lost, and the "
+          "repeated request found no such lock. The lock is no longer held"};
 }
 
 }  // namespace holdfast::core

@@ -57,7 +57,7 @@ Error not_utf8(const char* what) {
 Result<RecordKey> RecordKey::parse(std::string_view text) {
   const auto colon = text.find(':');
   if (colon == std::string_view::npos) {
-    return Error(ErrorCode::InvalidArgument, "a record's key is owner:task; there is no colon in this one");
+    return Error(ErrorCode::InvalidArgument, "invalid record key: must be owner:task, with a colon");
   }
   if (text.size() > max_bytes) {
     return Error(ErrorCode::InvalidArgument, "a record's key is " + std::to_string(text.size()) +

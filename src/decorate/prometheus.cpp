@@ -112,7 +112,7 @@ std::uint64_t under_way(const ActivityCounts& counts) {
 }
 
 void write_operations(Page& page, const Engines& engines) {
-  page.family("holdfast_operations_total", "counter", "Operations of engines that have ended.");
+  page.family("holdfast_operations_total", "counter", "Completed engine operations.");
   for_each_operation(engines, [&](const auto& engine, Activity activity, const auto& counts) {
     const auto subject = subject_of(activity);
     const auto operation = to_string(activity);
@@ -123,7 +123,7 @@ void write_operations(Page& page, const Engines& engines) {
         counts.not_ok());
   });
   page.family("holdfast_operation_failures_total", "counter",
-              "Operations of engines that were refused or failed, by reason or error code.");
+              "Engine operations that were refused or failed, by reason or error code.");
   for_each_operation(engines, [&](const auto& engine, Activity activity, const auto& counts) {
     for_each_failure(counts, [&](std::string_view reason, std::uint64_t count) {
       page.sample({{"backend", engine.name},
@@ -133,8 +133,7 @@ void write_operations(Page& page, const Engines& engines) {
                   count);
     });
   });
-  page.family("holdfast_operations_in_flight", "gauge",
-              "Operations of engines that have begun and not ended.");
+  page.family("holdfast_operations_in_flight", "gauge", "Engine operations in progress.");
   engines.for_each([&](const EngineCounts& engine) {
     std::uint64_t locks = 0;
     std::uint64_t tasks = 0;
@@ -145,7 +144,7 @@ void write_operations(Page& page, const Engines& engines) {
     page.sample({{"backend", engine.name}, {"subject", "lock"}}, locks);
     page.sample({{"backend", engine.name}, {"subject", "task"}}, tasks);
   });
-  page.family("holdfast_operation_duration_seconds", "histogram", "How long operations of engines took.");
+  page.family("holdfast_operation_duration_seconds", "histogram", "Duration of engine operations.");
   for_each_operation(engines, [&](const auto& engine, Activity activity, const auto& counts) {
     if (counts.ok.value() + counts.not_ok() == 0) return;
     page.histogram(
@@ -182,13 +181,13 @@ void write_times(Page& page, const Engines& engines, Activity activity) {
 }
 
 void write_locks(Page& page, const Engines& engines) {
-  page.family("holdfast_lock_waits_total", "counter", "Times somebody waited for a lock.");
+  page.family("holdfast_lock_waits_total", "counter", "Waits for a lock.");
   write_results(page, engines, Activity::wait);
   page.family("holdfast_lock_wait_failures_total", "counter", "Waits that ended without a lock, by reason.");
   write_failures(page, engines, Activity::wait);
-  page.family("holdfast_lock_wait_seconds", "histogram", "How long it took to get a lock, or to give up.");
+  page.family("holdfast_lock_wait_seconds", "histogram", "Time until a wait for a lock succeeded or failed.");
   write_times(page, engines, Activity::wait);
-  page.family("holdfast_locks_waiting", "gauge", "Waiting for a lock now.");
+  page.family("holdfast_locks_waiting", "gauge", "Waiters for a lock now.");
   write_under_way(page, engines, Activity::wait);
   page.family("holdfast_lock_hold_seconds", "histogram", "How long guards held their locks.");
   write_times(page, engines, Activity::hold);
@@ -213,8 +212,7 @@ std::string prometheus(const Engines& engines, std::uint64_t dropped_events) {
   Page page;
   write_operations(page, engines);
   write_locks(page, engines);
-  page.family("holdfast_reconnects_total", "counter",
-              "Connections made in place of lost ones, and failures to.");
+  page.family("holdfast_reconnects_total", "counter", "Reconnects, successful and failed.");
   write_results(page, engines, Activity::reconnect);
   page.family("holdfast_telemetry_events_dropped_total", "counter",
               "Telemetry events dropped because too many were waiting.");

@@ -37,7 +37,8 @@ Result<AcquirePolicy> AcquirePolicy::from(const LockOptions& options) {
   const auto wait = options.wait.value_or(std::chrono::seconds(5));
   if (std::min({wait, options.base_delay, options.max_delay, options.max_hold, options.dispose_timeout}) <
       milliseconds::zero()) {
-    return Error(ErrorCode::InvalidArgument, "a wait, delay, max_hold or timeout is negative");
+    return Error(ErrorCode::InvalidArgument,
+                 "invalid options: wait, delay, max_hold and timeout must not be negative");
   }
   return AcquirePolicy{.ttl = *ttl,
                        .wait = wait,
@@ -84,9 +85,9 @@ AcquireLoop::Action AcquireLoop::attempt(BootTime now) {
 AcquireLoop::Action AcquireLoop::on(const Granted&, BootTime now) {
   if (!policy_.must_prove || now < proof_end(id_first_sent_, policy_.ttl)) return Won{};
   id_is_unanswered_ = id_is_spent_ = true;  // held, but useless: give it back and ask anew
-  last_error_ = Error(ErrorCode::NetworkTimeout, "the lock was granted too late to prove its lease of " +
-                                                     std::to_string(policy_.ttl.length().count()) +
-                                                     " ms; use a longer ttl");
+  last_error_ = Error(ErrorCode::NetworkTimeout,
+                      "the reply of the store came too late to prove the lease of " +
+                          std::to_string(policy_.ttl.length().count()) + " ms; use a longer ttl");
   return wait_or_give_up(now);
 }
 
@@ -134,7 +135,7 @@ AcquireLoop::Action AcquireLoop::on(const Failed& failed, BootTime now) {
 AcquireLoop::Action AcquireLoop::on(const IdSpent&, BootTime now) {
   id_is_spent_ = true;
   last_error_ = Error(ErrorCode::ServiceUnavailable,
-                      "the lock was granted, and broken by an operator before the answer came");
+                      "the lock was granted, but broken by an operator before the reply arrived");
   expiry_at_ = never;
   if (std::exchange(spent_in_a_row_, true)) return wait_or_give_up(now);
   const bool too_late = policy_.wait != milliseconds::zero() && now >= give_up_at_;
@@ -166,7 +167,7 @@ AcquireLoop::Action AcquireLoop::on(const TimeUp&, BootTime now) {
 }
 
 AcquireLoop::Action AcquireLoop::on(const Stopped&, BootTime) {
-  return Lost{Error(ErrorCode::Aborted, "waiting for the lock was stopped"), id_is_unanswered_};
+  return Lost{Error(ErrorCode::Aborted, "the wait for the lock was stopped"), id_is_unanswered_};
 }
 
 AcquireLoop::Action AcquireLoop::wait_or_give_up(BootTime now) {
@@ -183,8 +184,8 @@ AcquireLoop::Action AcquireLoop::give_up(BootTime now) {
   if (last_error_) return Lost{*last_error_, id_is_unanswered_};
   const auto retries = std::to_string(retries_) + (retries_ == 1 ? " retry" : " retries");
   return Lost{Error(ErrorCode::AcquisitionTimeout, policy_.wait == milliseconds::zero()
-                                                       ? "another holder has the lock"
-                                                       : "another holder kept the lock; gave up after " +
+                                                       ? "the lock is already held"
+                                                       : "the lock is already held; gave up after " +
                                                              seconds_text(now - started_) + " and " +
                                                              retries + ". Wait longer, or retry later"),
               id_is_unanswered_};

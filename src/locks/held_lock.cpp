@@ -151,7 +151,7 @@ void HeldLock::announce_loss() {
     try {
       if (callback) callback(reason);
     } catch (...) {
-      self->store_->log_debug("an on_lost callback threw");
+      self->store_->log_debug("an on_lost callback threw an exception");
     }
     callback = nullptr;
     {
@@ -267,7 +267,7 @@ runtime::Op<ExtendOutcome> HeldLock::extend_once(runtime::Flow flow, Self self, 
       next = ttl ? self->begin_extend(*ttl, Extending::to_hold)
                  : self->begin_extend(self->lease_.provable_ttl(), Extending::to_detach);
     } else if (stop.stop_requested()) {
-      co_return Error(ErrorCode::Aborted, "extending the lock was stopped before it began")
+      co_return Error(ErrorCode::Aborted, "the extend was stopped before it started")
           .about(self->key(), self->id().str());
     }
   }
@@ -285,7 +285,7 @@ runtime::Op<ExtendOutcome> HeldLock::send_extend(runtime::Flow flow, Self self, 
     answer = co_await flow.ask(backend, std::move(request), std::move(stop));
   } catch (const std::exception& error) {
     // Memory ran out, say. It still ends the guard's turn, or every later extend would wait for it for ever.
-    answer = Error(ErrorCode::Internal, "extending the lock failed on this machine", error.what());
+    answer = Error(ErrorCode::Internal, "the extend failed locally", error.what());
   }
   self->end_extend(ttl, *answer);
   co_return *std::move(answer);
@@ -335,7 +335,7 @@ runtime::Op<Ok> HeldLock::send_look_up(runtime::Flow flow, Self self, LookupRequ
   try {
     answer = co_await flow.ask(self->store_->backend, std::move(request), {});
   } catch (const std::exception& error) {
-    answer = Error(ErrorCode::Internal, "looking up the lock failed on this machine", error.what());
+    answer = Error(ErrorCode::Internal, "the lock lookup failed locally", error.what());
   }
   self->end_look_up(*answer);
   co_return Ok{};
@@ -396,7 +396,7 @@ runtime::Op<LossReason> HeldLock::wait_lost(runtime::Flow flow, Self self, std::
   const std::lock_guard lock(self->mutex_);
   // A guard that was released first stays so: its owner wants to hear no more of it.
   if (self->lease_.lost() && self->hold_ == Hold::held) co_return *self->lease_.lost();
-  co_return Error(ErrorCode::Aborted, "nobody waits for the loss of this lock any more")
+  co_return Error(ErrorCode::Aborted, "the wait for the loss of this lock was cancelled")
       .about(self->key(), {});
 }
 
@@ -533,7 +533,7 @@ void HeldLock::report(const Error& error, std::function<void(const Error&)> call
     try {
       callback(error);
     } catch (...) {
-      self->store_->log_debug("an on_release_error callback threw");
+      self->store_->log_debug("an on_release_error callback threw an exception");
     }
   };
   if (runtime::WorkerPool::on_library_thread()) {

@@ -7,7 +7,7 @@ namespace holdfast {
 void LockStore::start_threads() {
   if (!threads->user_code.ensure_thread() ||
       (runtime::blocks(*backend) && !threads->blocking.ensure_thread())) {
-    throw Error(ErrorCode::Internal, "cannot start the threads that renew leases and report their loss");
+    throw Error(ErrorCode::Internal, "cannot start the threads that renew leases");
   }
 }
 
@@ -96,7 +96,7 @@ void LockStore::granted_by(const std::string& authority) {
 
 void LockStore::tell_unreleased(const std::shared_ptr<Log>& log, const Error& error) noexcept {
   if (!log) return;
-  log->write(LogLevel::debug, "a lock could not be released and ends with its lease: " +
+  log->write(LogLevel::debug, "a lock could not be released; its lease will expire: " +
                                   std::string(to_string(error.code())) + " " + error.cause());
 }
 

@@ -154,11 +154,10 @@ Op<LockPage> perform(Flow flow, Store store, operation::ListLocksRaw what, std::
 
 Op<std::optional<LockInfo>> perform(Flow flow, Store store, operation::BreakLock what, std::stop_token stop) {
   const auto& reason = what.reason;
-  if (reason.empty()) throw Error(ErrorCode::InvalidArgument, "say why the lock is broken");
+  if (reason.empty()) throw Error(ErrorCode::InvalidArgument, "the reason for breaking the lock is empty");
   // In a log, a second line could pass for a message of its own.
   if (std::ranges::any_of(reason, is_control)) {
-    throw Error(ErrorCode::InvalidArgument,
-                "the reason must be one line of text, without control characters");
+    throw Error(ErrorCode::InvalidArgument, "the reason must be one line of text without control characters");
   }
   auto looking = perform(flow, store, operation::GetByKeyRaw{std::move(what.key)}, stop);
   const auto record = (co_await std::move(looking)).value_or_throw();
@@ -170,8 +169,8 @@ Op<std::optional<LockInfo>> perform(Flow flow, Store store, operation::BreakLock
   if (!std::holds_alternative<Released>(outcome)) co_return std::nullopt;
   auto info = holdfast::sanitised(*record);
   if (store->log) {
-    store->log->write(LogLevel::warning, "the lock with the key hash " + info.key_hash +
-                                             " was taken from its holder: " + reason);
+    store->log->write(LogLevel::warning,
+                      "the lock with the key hash " + info.key_hash + " was broken: " + reason);
   }
   co_return info;
 }

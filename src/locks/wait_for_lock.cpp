@@ -77,7 +77,7 @@ runtime::Op<HeldLock::Grant> run_loop(runtime::Flow flow, std::shared_ptr<LockSt
       if (lost->abandon) give_up(*store, key, *waiter.id, policy.ttl);
       // Stopped in the middle of an attempt, an engine may only know that it got no answer.
       if (stop.stop_requested() && lost->error.transient()) {
-        co_return Error(ErrorCode::Aborted, "taking the lock was stopped", lost->error.what())
+        co_return Error(ErrorCode::Aborted, "acquiring the lock was stopped", lost->error.what())
             .about(key.str(), {});
       }
       const auto& why = lost->error;

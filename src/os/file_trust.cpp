@@ -6,12 +6,12 @@ namespace holdfast::os {
 
 Result<FileTrust> FileTrust::of(const std::filesystem::path& file) {
   struct stat info{}, directory{};
-  if (::lstat(file.c_str(), &info) != 0) return errno_error("cannot look at " + file.string());
+  if (::lstat(file.c_str(), &info) != 0) return errno_error("cannot inspect " + file.string());
   if (!S_ISREG(info.st_mode)) {  // the mode of a link would trust everyone
     return Error(ErrorCode::ServiceUnavailable, file.string() + " is not a regular file");
   }
   const auto parent = file.parent_path();
-  if (::stat(parent.c_str(), &directory) != 0) return errno_error("cannot look at " + parent.string());
+  if (::stat(parent.c_str(), &directory) != 0) return errno_error("cannot inspect " + parent.string());
   return FileTrust{.owner = info.st_uid,
                    .group = info.st_gid,
                    .mode = info.st_mode & 0777U,

@@ -46,8 +46,8 @@ std::uint64_t this_process() noexcept {
 
 Error used_after_fork() {
   return {ErrorCode::ServiceUnavailable,
-          "this engine was opened before a fork and works only in the process that opened it; "
-          "open engines after forking, not before"};
+          "this store was opened before a fork and works only in the process that opened it; open it after "
+          "the fork"};
 }
 
 }  // namespace holdfast::os

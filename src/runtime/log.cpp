@@ -82,7 +82,7 @@ class Log::Impl {
  private:
   static void tell_of(std::size_t dropped, Sink& sink) noexcept {
     try {
-      sink.call(LogLevel::warning, std::to_string(dropped) + " messages were dropped");
+      sink.call(LogLevel::warning, std::to_string(dropped) + " log messages were dropped");
     } catch (...) {  // NOLINT(bugprone-empty-catch): the message behind it is still to come
     }
   }

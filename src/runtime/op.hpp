@@ -76,9 +76,9 @@ class Op<T>::promise_type {
     } catch (const Error& error) {
       result_.emplace(error);
     } catch (const std::exception& error) {
-      result_.emplace(Error(ErrorCode::Internal, "the operation failed on this machine", error.what()));
+      result_.emplace(Error(ErrorCode::Internal, "the operation failed locally", error.what()));
     } catch (...) {
-      result_.emplace(Error(ErrorCode::Internal, "something was thrown that is no std::exception"));
+      result_.emplace(Error(ErrorCode::Internal, "an exception was thrown that is not a std::exception"));
     }
   }
 

@@ -12,7 +12,7 @@ namespace holdfast::runtime {
                                                               const std::stop_token& stop) {
   if (stop.stop_requested()) return Error(ErrorCode::Aborted, "the caller stopped the operation");
   if (deadline != never && BootClock::now() >= deadline) {
-    return Error(ErrorCode::NetworkTimeout, "the operation's deadline passed before it began")
+    return Error(ErrorCode::NetworkTimeout, "the deadline passed before the operation started")
         .with(Effect::none);
   }
   return std::nullopt;

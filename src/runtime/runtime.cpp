@@ -85,7 +85,7 @@ void Runtime::sleep_until(BootTime at, std::stop_token stop, Done<bool> done) {
 
 void Runtime::prepare_to_go_on() {
   if (user_code.ensure_thread()) return;
-  throw Error(ErrorCode::Internal, "cannot start the thread on which operations continue after a wait");
+  throw Error(ErrorCode::Internal, "cannot start the runtime thread");
 }
 
 void Runtime::go_on(std::function<void()> next) {

@@ -61,7 +61,7 @@ class BootTimer::State {
     try {
       self->thread_ = os::start_thread([self] { self->run(); });
     } catch (const std::system_error& error) {
-      throw Error(ErrorCode::Internal, "cannot start the thread that watches over leases", error.what());
+      throw Error(ErrorCode::Internal, "cannot start the lease timer thread", error.what());
     }
   }
 

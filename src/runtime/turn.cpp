@@ -57,10 +57,11 @@ BootTime Turn::on_time(BootTime) {
   }
   if (!ends_now()) return never;
   begin_ = nullptr;
-  auto why = stop_.stop_requested() ? Error(ErrorCode::Aborted, "the operation was stopped before it began")
-                                    : Error(ErrorCode::NetworkTimeout,
-                                            "the operation's time was up before there was a thread for it")
-                                          .with(Effect::none);
+  auto why = stop_.stop_requested()
+                 ? Error(ErrorCode::Aborted, "the operation was stopped before it started")
+                 : Error(ErrorCode::NetworkTimeout,
+                         "the deadline passed before a thread was free to run the operation")
+                       .with(Effect::none);
   runtime_->go_on([keep = std::static_pointer_cast<Turn>(shared_from_this()), why = std::move(why)] {
     std::exchange(keep->refuse_, nullptr)(why);
   });

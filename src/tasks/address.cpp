@@ -19,10 +19,8 @@ namespace tasks {
 Result<std::string> checked_owner(std::string_view owner, bool allow_anonymous) {
   if (owner.empty()) owner = anonymous_owner;
   if (owner == anonymous_owner && !allow_anonymous) {
-    return Error(
-        ErrorCode::AnonymousOwner,
-        "owner \"local\" is not allowed here; name another owner (--owner), or allow anonymous tasks "
-        "(--allow-anonymous)");
+    return Error(ErrorCode::AnonymousOwner,
+                 "owner \"local\" is not allowed here; use another owner, or allow anonymous tasks");
   }
   return std::string(owner);
 }

@@ -46,8 +46,8 @@ ChangeLoop::Action ChangeLoop::resume(const Result<std::optional<StoredRecord>>&
   if (change_.still_meant) {
     if (!first_) first_ = *record;
     if (!change_.still_meant(*first_, *record)) {
-      return Finished{Error(ErrorCode::ConcurrentChange, "somebody else changed the task " + id_ +
-                                                             " meanwhile; read it, and decide again")};
+      return Finished{Error(ErrorCode::ConcurrentChange, "another client changed the task " + id_ +
+                                                             " meanwhile; read it again and retry")};
     }
   }
   if (auto applied = change_.apply(*record); !applied) return Finished{applied.error()};
@@ -71,9 +71,9 @@ ChangeLoop::Action ChangeLoop::resume(const Result<PutOutcome>& answer) {
   if (const auto* refused = std::get_if<FenceRefused>(&*answer)) return Finished{refusal(*refused, what)};
   if (std::holds_alternative<NoRecord>(*answer)) return Finished{no_such_task(id_)};
   if (++attempts_ < max_attempts) return Read{};
-  return Finished{Error(ErrorCode::ConcurrentChange,
-                        "others changed the task " + id_ + " " + std::to_string(max_attempts) +
-                            " times while this change was being made; try again")};
+  return Finished{Error(ErrorCode::ConcurrentChange, "other clients changed the task " + id_ + " " +
+                                                         std::to_string(max_attempts) +
+                                                         " times during this change; retry")};
 }
 
 }  // namespace holdfast::tasks

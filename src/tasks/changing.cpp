@@ -20,7 +20,7 @@ Address address(const Call& call, const std::string& owner, std::string id) {
 void require_fence(const Call& call) {
   if (!call.store->options.require_fence || call.fence) return;
   throw Error(ErrorCode::WrongLock,
-              "this store takes no change without a fence; write through with_fence, or claim the task");
+              "this store requires a fence for every change; claim the task, or pass a fence");
 }
 
 Op<Task> change(Call call, Address task, Change what) {
@@ -146,8 +146,8 @@ Op<Task> perform(Call call, operation::CancelTask what) {
   auto task = address(call, what.owner, std::move(what.id));
   if (call.store->options.require_fence) {
     co_return Error(ErrorCode::WrongLock,
-                    "this store takes no change without a fence, and cancel has none; move the task to "
-                    "cancelled with update_status, under its lock");
+                    "this store requires a fence for every change, and cancel carries none; set the status "
+                    "to cancelled with a fence");
   }
   auto edit = to_status(task.id, TaskStatus::cancelled, std::move(what.message));
   call.fence.reset();
@@ -176,7 +176,7 @@ Op<bool> perform(Call call, operation::RemoveTask what) {
       co_return std::holds_alternative<Removed>(*outcome);
     }
   }
-  co_return Error(ErrorCode::ConcurrentChange, "others kept changing the task " + task.id + "; try again");
+  co_return Error(ErrorCode::ConcurrentChange, "other clients kept changing the task " + task.id + "; retry");
 }
 
 Op<Task> perform(Call call, operation::BindTask what) {

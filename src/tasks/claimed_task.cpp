@@ -116,8 +116,7 @@ tasks::Call ClaimedTask::call(Flow flow, std::stop_token stop) const {
 
 Op<Task> ClaimedTask::write(Flow flow, Self self, Write what, std::stop_token stop) {
   if (!self->held_->is_held()) {
-    co_return Error(ErrorCode::InvalidArgument,
-                    "this claim has ended: its lock was released, and so was the task");
+    co_return Error(ErrorCode::InvalidArgument, "this claim has ended: the task's lock was released");
   }
   auto task = co_await what(self->call(std::move(flow), std::move(stop)), self->task());
   const std::lock_guard lock(self->watched_->mutex);

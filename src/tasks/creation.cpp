@@ -50,12 +50,12 @@ Result<std::string> digest_of(const NewTask& task, milliseconds ttl, millisecond
 Result<milliseconds> checked_ttl(const NewTask& task, const TaskOptions& options) {
   const auto ttl = task.ttl.value_or(options.default_ttl);
   if (ttl < milliseconds(1)) {
-    return Error(ErrorCode::InvalidArgument, "a task's ttl must be at least a millisecond");
+    return Error(ErrorCode::InvalidArgument, "the ttl of a task must be at least 1 ms");
   }
   if (ttl > options.max_ttl) {
-    return Error(ErrorCode::TtlTooLong, "a ttl of " + duration_text(ttl) + " is over the maximum of " +
+    return Error(ErrorCode::TtlTooLong, "a ttl of " + duration_text(ttl) + " exceeds the maximum of " +
                                             duration_text(options.max_ttl) +
-                                            "; use a shorter one, or raise the limit (--max-ttl)");
+                                            "; use a shorter ttl, or raise the limit");
   }
   return ttl;
 }
@@ -91,7 +91,7 @@ Result<Creation> Creation::prepare(const std::string& owner, const NewTask& task
   if (!ttl) return ttl.error();
   const auto poll_interval = task.poll_interval.value_or(options.poll_interval);
   if (poll_interval < milliseconds(0)) {
-    return Error(ErrorCode::InvalidArgument, "a poll interval cannot be negative");
+    return Error(ErrorCode::InvalidArgument, "the poll interval must not be negative");
   }
   auto variables = first_variables(task, options);
   if (!variables) return variables.error();
@@ -138,11 +138,11 @@ Result<Task> Creation::result(const CreateOutcome& outcome, const std::optional<
     return Error(ErrorCode::QuotaExceeded,
                  "this owner has " + std::to_string(full->records) + " tasks, finished ones included, and " +
                      std::to_string(quota_) +
-                     " are allowed; remove some, wait for them to expire, or raise the limit (--max-tasks)");
+                     " are allowed; remove some, wait until they expire, or raise the limit");
   }
   const auto& there = std::get<AlreadyThere>(outcome).record;
   if (request_key_.empty() || there.origin != origin_) {
-    return Error(ErrorCode::RequestKeyConflict, "another task was asked for under the request key " +
+    return Error(ErrorCode::RequestKeyConflict, "another task was already created under the request key " +
                                                     request_key_ + "; use a new key for a new request");
   }
   const auto existing = record_of(there, key_.task(), task_.owner);

@@ -37,7 +37,8 @@ Value value_of(const StoredRecord& stored) {
   const auto json = Json::parse(stored.data);
   auto text = json ? string_in(json->str()) : std::nullopt;
   if (!text || !stored.bound_to) {
-    throw Error(ErrorCode::Internal, "what is stored under this register's name is none; it is left alone");
+    throw Error(ErrorCode::Internal,
+                "the record under this register's name is not a valid register; it was not changed");
   }
   return {.text = *std::move(text), .version = stored.version, .written_by = *stored.bound_to};
 }
@@ -78,7 +79,7 @@ Op<std::uint64_t> put_value(RegisterCall call, std::string text, FencingToken to
   if (!outcome) co_return outcome.error();
   tasks::throw_if_refused(*outcome, name_of(call.key));
   if (const auto* written = std::get_if<Written>(&*outcome)) co_return written->version;
-  co_return Error(ErrorCode::Internal, name_of(call.key) + " was not written, for no reason given");
+  co_return Error(ErrorCode::Internal, name_of(call.key) + " was not written: the store gave no reason");
 }
 
 Op<std::optional<Value>> bind_value(RegisterCall call, FencingToken token) {

@@ -11,8 +11,8 @@ constexpr std::size_t change_to_variables = 2;
 
 Error too_large(const std::string& what, std::size_t bytes, std::size_t limit) {
   return {ErrorCode::TooLarge, what + " " + std::to_string(bytes) +
-                                   " bytes together, as JSON without spaces and needless escapes; at most " +
-                                   std::to_string(limit) + " fit"};
+                                   " bytes in total, as compact JSON; at most " + std::to_string(limit) +
+                                   " fit"};
 }
 
 }  // namespace
@@ -29,7 +29,7 @@ Status check_result(const Json& result) {
 
 Result<Members> checked_variables(const Json& changes, const TaskOptions& options) {
   if (!changes.is_object()) {
-    return Error(ErrorCode::InvalidArgument, "variables are given as a JSON object of names and values");
+    return Error(ErrorCode::InvalidArgument, "variables must be a JSON object of names and values");
   }
   // Before anything that costs more than a look at each byte.
   if (const auto bytes = core::measure(changes.str()).compact_bytes;

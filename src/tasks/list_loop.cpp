@@ -32,8 +32,7 @@ Result<std::string> cursor_at(const ListPosition& position, std::string_view sto
 }
 
 Result<ListPosition> position_of(std::string_view cursor, std::string_view stored_owner) {
-  const Error bad(ErrorCode::BadCursor,
-                  "the cursor is not from a page of this owner's list; start without one");
+  const Error bad(ErrorCode::BadCursor, "the cursor is not from this owner's list; start without a cursor");
   const auto first = cursor.find('.');
   const auto second = first == std::string_view::npos ? first : cursor.find('.', first + 1);
   if (second == std::string_view::npos) return bad;

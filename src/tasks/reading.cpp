@@ -61,7 +61,7 @@ Op<std::optional<Json>> perform(Call call, operation::GetTaskResult what) {
   if (!is_final(task->status)) {
     co_return Error(ErrorCode::NotReady, "the task " + task->id + " is " +
                                              std::string(to_string(task->status)) +
-                                             " and has no result yet; wait for it");
+                                             " and has no result yet; wait until it ends");
   }
   if (task->result.is_null()) co_return std::nullopt;
   co_return std::move(task->result);

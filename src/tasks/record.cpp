@@ -17,9 +17,8 @@ constexpr std::array<std::string_view, 8> head_order{"taskId",        "status", 
 constexpr std::array<std::string_view, 4> record_order{"ownerId", "result", "requestMethod", "expiresAt"};
 
 Error no_record(std::string_view id, const std::string& why) {
-  return Error(ErrorCode::Internal, "what is stored as the task " + std::string(id) +
-                                        " is not a task's record: " + why +
-                                        "; it is left alone: find out who wrote it, or remove it")
+  return Error(ErrorCode::Internal, "invalid record of the task " + std::string(id) + ": " + why +
+                                        ". It was not changed; find the program that wrote it, or remove it")
       .about(id, {});
 }
 
@@ -71,7 +70,7 @@ TaskRecord TaskRecord::begin(const Beginning& beginning) {
 
 Result<TaskRecord> TaskRecord::parse(const std::string& text, std::string_view id) {
   core::JsonScanner scanner(text);
-  if (scanner.next() != core::JsonToken::object) return no_record(id, "it is no JSON object");
+  if (scanner.next() != core::JsonToken::object) return no_record(id, "not a JSON object");
   std::optional<Members> head = Members();
   std::optional<Members> variables = Members();
   auto record = Members::read(scanner, [&](std::string_view name) {
@@ -84,14 +83,14 @@ Result<TaskRecord> TaskRecord::parse(const std::string& text, std::string_view i
     }
     return true;
   });
-  if (!scanner.at_end()) return no_record(id, "it is no JSON object");
-  if (!head) return no_record(id, "its \"task\" is no object");
-  if (!head->string("taskId")) return no_record(id, "it has no \"taskId\"");
+  if (!scanner.at_end()) return no_record(id, "not a JSON object");
+  if (!head) return no_record(id, "\"task\" is not an object");
+  if (!head->string("taskId")) return no_record(id, "\"taskId\" is missing");
   const auto status_text = head->string("status");
   const auto status = status_text ? parse_task_status(*status_text) : std::nullopt;
-  if (!status) return no_record(id, "its \"status\" is missing or unknown");
-  if (!record.string("ownerId")) return no_record(id, "it has no \"ownerId\"");
-  if (!variables) return no_record(id, "its \"variables\" are no object");
+  if (!status) return no_record(id, "\"status\" is missing or unknown");
+  if (!record.string("ownerId")) return no_record(id, "\"ownerId\" is missing");
+  if (!variables) return no_record(id, "\"variables\" is not an object");
   if (record.find("result") == nullptr) record.set("result", "null");
   return TaskRecord(std::move(record), *std::move(head), *std::move(variables), *status);
 }
@@ -148,7 +147,7 @@ Result<RecordData> record_data(const Task& task) {
   if (text.size() > RecordData::max_bytes) {
     return Error(ErrorCode::TooLarge, "the task's record would be " + std::to_string(text.size()) +
                                           " bytes; at most " + std::to_string(RecordData::max_bytes) +
-                                          " fit. Keep large results elsewhere, and refer to them");
+                                          " are allowed. Store large results elsewhere and refer to them");
   }
   return RecordData::unchecked(text, task.expires_at, task.created_at);
 }

@@ -6,8 +6,9 @@ Error refusal(const FenceRefused& refused, std::string_view what) {
   const auto& lock = refused.bound_to;
   if (refused.why == ErrorCode::StaleFence) {
     return {ErrorCode::StaleFence, std::string(what) + " was not written: the write carries fence " +
-                                       refused.given.to_string() + ", and it has seen fence " +
-                                       lock.fence.to_string() + "; another holder works on it now, so stop"};
+                                       refused.given.to_string() + ", but fence " + lock.fence.to_string() +
+                                       " has been seen. The lock was granted to another holder since; stop "
+                                       "working on it"};
   }
   return {ErrorCode::WrongLock, std::string(what) + " was not written: it is bound to the lock " +
                                     lock.lock_key + " of the store " + lock.authority + " (highest fence " +
@@ -20,9 +21,8 @@ Error no_such_task(std::string_view id) {
 }
 
 Error is_over(std::string_view id, TaskStatus status, std::optional<TaskStatus> to) {
-  return Error(ErrorCode::InvalidTransition, "the task " + std::string(id) + " is " +
-                                                 std::string(to_string(status)) +
-                                                 ", which is final: it changes no more")
+  return Error(ErrorCode::InvalidTransition, "the task " + std::string(id) + " is already " +
+                                                 std::string(to_string(status)) + " and cannot be changed")
       .between(to_string(status), to ? to_string(*to) : "");
 }
 

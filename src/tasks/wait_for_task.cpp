@@ -24,7 +24,7 @@ runtime::Op<std::optional<Task>> look_until(const WaitForTask& what) {
   std::optional<BootTime> away_since;
   for (;;) {
     if (stop.stop_requested()) {
-      co_return Error(ErrorCode::Aborted, "stopped while waiting for a task").about(key.task(), {});
+      co_return Error(ErrorCode::Aborted, "the wait for the task was stopped").about(key.task(), {});
     }
     const auto asked = BootClock::now();
     auto task = co_await get();

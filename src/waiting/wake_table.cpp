@@ -39,7 +39,7 @@ class WakeTable::KeyWatch final : public Watch {
     if (woken.is_awaited()) return woken(sleep_until(std::min(look_again_at, deadline), stop));
     if (!listener.in_own_process()) return woken(false);
     if (!listener.start())
-      return woken(Error(ErrorCode::Internal, "cannot start the thread that hears of wake-ups"));
+      return woken(Error(ErrorCode::Internal, "cannot start the thread that receives wake-ups"));
     listener.begin_wait(waiter_, look_again_at, deadline, stop, std::move(woken));
   }
 
@@ -118,10 +118,9 @@ Result<std::shared_ptr<WakeTable>> WakeTable::in_file(const std::filesystem::pat
   struct stat found{};
   if (::fstat(fd, &found) != 0 || !beside.trusts(found)) {
     ::close(fd);
-    return Error(
-        ErrorCode::AuthFailed,
-        "cannot use " + file.string() +
-            ": it belongs to another user than the file it lies beside, or is no plain file; remove it");
+    return Error(ErrorCode::AuthFailed,
+                 "cannot use " + file.string() +
+                     ": it is not a regular file, or has another owner than the database; remove it");
   }
   // Real blocks, because touching a hole of a mapped file on a full disk kills the process (SIGBUS). A file
   // system that copies on write may need more even then; see above.

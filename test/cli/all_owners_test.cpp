@@ -95,7 +95,7 @@ TEST_P(AllOwners, OfAStateAndSoManyAtMost) {
   const auto none = run({"task", "list", "--all-owners", "--status", "failed"});
   EXPECT_EQ(none.code, 0);
   EXPECT_EQ(none.out, "");
-  EXPECT_EQ(none.err, "holdfast: nobody has tasks that are failed\n");
+  EXPECT_EQ(none.err, "holdfast: no owner has tasks with the status failed\n");
 }
 
 TEST_P(AllOwners, WhatCannotBeReadIsToldAndPassedOver) {

@@ -90,7 +90,7 @@ TEST_P(LockBreak, BreaksOnlyTheLockWithTheFenceThatIsNamed) {
   EXPECT_EQ(missed.code, 1);
   EXPECT_EQ(json::parse(missed.out), json({{"ok", false}, {"reason", "other-fence"}}));
   const auto in_words = run({"lock", "break", "k", "--reason", "a test", "--fence", first.at("fence")});
-  EXPECT_NE(in_words.err.find("another's lock now, with the fence " + second.at("fence").get<std::string>()),
+  EXPECT_NE(in_words.err.find("is now held with the fence " + second.at("fence").get<std::string>()),
             std::string::npos)
       << in_words.err;
   EXPECT_EQ(run({"lock", "owns", "k", second.at("lockId")}).code, 0);
@@ -104,7 +104,7 @@ TEST_P(LockBreak, WhatNobodyHoldsIsNotBroken) {
   EXPECT_EQ(result.err, "");
   const auto in_words = run({"lock", "break", "k", "--reason", "a test"});
   EXPECT_EQ(in_words.code, 1);
-  EXPECT_EQ(in_words.err, "holdfast: nobody holds \"k\"\n");
+  EXPECT_EQ(in_words.err, "holdfast: \"k\" is not held\n");
 }
 
 INSTANTIATE_TEST_SUITE_P(Engines, LockBreak, testing::Values("sqlite", "redis"),
@@ -146,7 +146,7 @@ TEST_F(LockBreakTerminal, AnythingButYesIsANo) {
     auto terminal = break_lock();
     ASSERT_TRUE(terminal.shows("[y/N] ")) << terminal.screen();
     terminal.type(answer);
-    EXPECT_TRUE(terminal.shows("nothing was done")) << answer << terminal.screen();
+    EXPECT_TRUE(terminal.shows("nothing was changed")) << answer << terminal.screen();
     EXPECT_TRUE(terminal.shows("code=1.")) << terminal.screen();
   }
   EXPECT_EQ(holdfast({"lock", "owns", "k", lock.at("lockId")}).code, 0);
@@ -159,14 +159,14 @@ TEST_F(LockBreakTerminal, TheAnswerIsAboutTheLockThatWasShown) {
   ASSERT_EQ(holdfast({"lock", "release", first.at("lockId")}).code, 0);
   const auto second = acquire("k");
   terminal.type("yes\n");
-  EXPECT_TRUE(terminal.shows("is another's lock now")) << terminal.screen();
+  EXPECT_TRUE(terminal.shows("is now held with the fence")) << terminal.screen();
   EXPECT_TRUE(terminal.shows("code=1.")) << terminal.screen();
   EXPECT_EQ(holdfast({"lock", "owns", "k", second.at("lockId")}).code, 0);
 }
 
 TEST_F(LockBreakTerminal, IsNotAskedWithYesNorAboutALockThatIsNotHeld) {
   auto nobodys = break_lock();
-  EXPECT_TRUE(nobodys.shows("nobody holds \"k\"")) << nobodys.screen();
+  EXPECT_TRUE(nobodys.shows("\"k\" is not held")) << nobodys.screen();
   EXPECT_TRUE(nobodys.shows("code=1.")) << nobodys.screen();
   (void)acquire("k");
   auto decided = break_lock({"--yes"});

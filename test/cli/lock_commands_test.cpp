@@ -201,7 +201,7 @@ TEST_F(LockCommands, OwnsTellsWhetherThatIdHoldsThatKey) {
 TEST_F(LockCommands, AnEmptyListIsEmpty) {
   const auto people = holdfast({"lock", "list"});
   EXPECT_EQ(people.out, "");
-  EXPECT_EQ(people.err, "holdfast: nobody holds a lock\n");
+  EXPECT_EQ(people.err, "holdfast: no lock is held\n");
   const auto machines = holdfast({"--json", "lock", "list"});
   EXPECT_EQ(machines.out, "");
   EXPECT_EQ(machines.err, "");

@@ -163,16 +163,16 @@ TEST_P(RebindAll, IsRefusedWhereItCannotBeMeant) {
     EXPECT_EQ(result.code, 64) << because;
     EXPECT_NE(result.err.find(because), std::string::npos) << result.err;
   };
-  refused({"--all-owners"}, "--dry-run to list them, --yes to do it");
+  refused({"--all-owners"}, "--dry-run to list them, or --yes to rebind them");
   refused({"--all-owners", "--yes", "--none"}, "are for one task");
-  refused({"--all-owners", "--yes", "--to-authority", "lost"}, "is the one that is gone");
-  refused({id, "--yes"}, "leave out the ID");
+  refused({"--all-owners", "--yes", "--to-authority", "lost"}, "is the same as --from-authority");
+  refused({id, "--yes"}, "omit the ID");
   refused({id, "--none", "--to-authority", "x"}, "--to-authority");
   const auto current = engine->locks().authority();
   const auto alive = holdfast({"task", "rebind", "--from-authority", current, "--all-owners", "--yes"},
                               {.environment = {"HOLDFAST_URL=" + engine_url()}});
   EXPECT_EQ(alive.code, 64);
-  EXPECT_NE(alive.err.find("is not gone"), std::string::npos) << alive.err;
+  EXPECT_NE(alive.err.find("is not lost"), std::string::npos) << alive.err;
   EXPECT_EQ(holdfast({"task", "rebind"}).code, 64);
   EXPECT_EQ(guard_of("local", id), token("lost", 7));
 }
@@ -184,7 +184,7 @@ TEST_P(RebindAll, CountsAndAsksOnATerminal) {
     Pty terminal(
         {"sh", "-c", holdfast_program() + " task rebind --from-authority lost --all-owners; echo code=$?."},
         {"HOLDFAST_URL=" + engine_url()});
-    EXPECT_TRUE(terminal.shows("1 task and 0 registers guarded by locks of the authority \"lost\""))
+    EXPECT_TRUE(terminal.shows("1 task and 0 registers bound to locks of the authority \"lost\""))
         << terminal.screen();
     ASSERT_TRUE(terminal.shows("[y/N] ")) << terminal.screen();
     terminal.type(answer);

@@ -303,7 +303,7 @@ TEST_F(RpcConnection, AFullDiskIsNoSuccess) {
                                  }});
   const auto result = program->wait();
   EXPECT_EQ(result.code, 70);
-  EXPECT_NE(result.err.find("cannot be written"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("cannot write responses"), std::string::npos) << result.err;
 }
 
 TEST_F(RpcConnection, ASignalReleasesWhatIsRenewedAndEndsIt) {
@@ -382,7 +382,7 @@ TEST_F(RpcSocket, OneThatSomebodyListensOnIsNotTakenOver) {
   const auto server = listening();
   const auto second = holdfast({"rpc", "--listen", socket().string()});
   EXPECT_EQ(second.code, 64);
-  EXPECT_NE(second.err.find("somebody listens there already"), std::string::npos) << second.err;
+  EXPECT_NE(second.err.find("another process already listens there"), std::string::npos) << second.err;
   auto client = connect();
   expect_alive(client);
 }
@@ -391,7 +391,7 @@ TEST_F(RpcSocket, WhatIsNoSocketIsLeftAlone) {
   std::ofstream(socket()) << "precious";
   const auto result = holdfast({"rpc", "--listen", socket().string()});
   EXPECT_EQ(result.code, 64);
-  EXPECT_NE(result.err.find("is no socket"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("is not a socket"), std::string::npos) << result.err;
   EXPECT_EQ(contents(socket()), "precious");
 }
 

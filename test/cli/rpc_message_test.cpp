@@ -247,6 +247,9 @@ TEST(RpcMessages, ExceptionsBecomeFailures) {
   EXPECT_EQ(of(Error(ErrorCode::NotFound, "no")).name, "NotFound");
   EXPECT_EQ(of(Error(ErrorCode::StaleFence, "no", "why")).code, -32603);
   EXPECT_EQ(of(Error(ErrorCode::StaleFence, "no", "why")).message, "no (why)");
+  EXPECT_EQ(of(Error(ErrorCode::TtlTooLong, "raise the limit", "why")).message,
+            "raise the limit (--max-ttl) (why)")
+      << "the library names no option of the command line";
   EXPECT_EQ(of(std::system_error(std::make_error_code(std::errc::operation_canceled))).name, "Aborted");
   EXPECT_EQ(of(std::runtime_error("boom")).name, "Internal");
   EXPECT_EQ(of(bad_params("ttlMs: is missing")).code, -32602);

@@ -77,7 +77,7 @@ TEST(RpcParams, OneThatIsGivenTwiceIsRefused) {
 }
 
 TEST(RpcParams, GoByName) {
-  EXPECT_EQ(complaint_about(R"(["k",30000])"), "params: must be an object; parameters go by name here");
+  EXPECT_EQ(complaint_about(R"(["k",30000])"), "params: must be an object; parameters are passed by name");
 }
 
 TEST(RpcParams, AWrongTypeIsToldWithTheRightOne) {

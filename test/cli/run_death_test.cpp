@@ -168,7 +168,7 @@ TEST_F(RunDeath, WithoutItsKeeperNoCommandBegins) {
   holder->signal(SIGTERM);
   const auto result = program->wait();
   EXPECT_EQ(result.code, 70);
-  EXPECT_NE(result.err.find("watches over the command"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("supervises the command"), std::string::npos) << result.err;
   EXPECT_FALSE(std::filesystem::exists(file("ran")));
   EXPECT_EQ(holdfast({"lock", "show", "k"}).code, 1);
 }
@@ -210,10 +210,11 @@ TEST_F(RunDeath, HoldfastDoesNotReleaseTheLockOfACommandThatItCannotSee) {
   kill(hidden, SIGKILL);
   const auto result = program->wait();
   EXPECT_EQ(result.code, 70);
-  EXPECT_NE(result.err.find("outside its process group cannot be found, because /proc cannot be read"),
-            std::string::npos)
+  EXPECT_NE(
+      result.err.find("cannot find the command's processes outside its process group: /proc cannot be read"),
+      std::string::npos)
       << result.err;
-  EXPECT_TRUE(result.err.ends_with("; the command has ended meanwhile\n")) << result.err;
+  EXPECT_TRUE(result.err.ends_with("; the command has exited since\n")) << result.err;
 }
 
 TEST_F(RunDeath, NoSignalThatCanBeIgnoredEndsTheKeeper) {
@@ -406,7 +407,8 @@ TEST_F(RunDeath, ALockTakenAwayEndsTheCommand) {
   EXPECT_EQ(holdfast({"lock", "release", contents(file("id")).substr(0, 22)}).code, 0);
   const auto result = program->wait();
   EXPECT_EQ(result.code, 79);
-  EXPECT_NE(result.err.find("somebody else released it"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("it was released, broken or acquired by another holder"), std::string::npos)
+      << result.err;
 }
 
 TEST_F(RunDeath, ALockTakenAwayUnnoticedShowsInTheExitCode) {

@@ -71,8 +71,9 @@ class RunHidden : public CliTest {
 };
 
 constexpr const char* cannot_be_ended =
-    "holdfast: at least 1 process of the command runs as another user and cannot be ended; /proc is mounted "
-    "with hidepid and hides it; the lock is not released";
+    "holdfast: at least 1 process of the command runs as another user and cannot be stopped; /proc is "
+    "mounted "
+    "with hidepid and hides it. The lock is not released";
 
 TEST_F(RunHidden, ACommandThatBecameRootIsNotReportedAsEnded) {
   for (const char* hidepid : {"hidepid=1", "hidepid=2"}) {
@@ -85,7 +86,7 @@ TEST_F(RunHidden, ACommandThatBecameRootIsNotReportedAsEnded) {
     EXPECT_TRUE(alive(command)) << "else this test shows nothing";
     EXPECT_TRUE(result.err.starts_with(cannot_be_ended)) << result.err;
     EXPECT_TRUE(
-        result.err.ends_with("it was held for the --max-hold of 600 ms; the command could not be ended\n"))
+        result.err.ends_with("it was held for the --max-hold of 600 ms; the command could not be stopped\n"))
         << result.err;
     EXPECT_EQ(std::ranges::count(result.err, '\n'), 2) << result.err;
     EXPECT_EQ(lock("show", key).code, 0) << "its lease keeps the next holder out";
@@ -99,7 +100,7 @@ TEST_F(RunHidden, ASetuidProgramIsEndedThoughItIsHidden) {
   const auto result = program->wait(5s);
   EXPECT_EQ(result.code, 79);
   EXPECT_FALSE(alive(command));
-  EXPECT_TRUE(result.err.ends_with("; the command was ended\n")) << result.err;
+  EXPECT_TRUE(result.err.ends_with("; the command was stopped\n")) << result.err;
   EXPECT_EQ(lock("show", "k").code, 1);
 }
 
@@ -129,7 +130,7 @@ TEST_F(RunHidden, WithoutItsKeeperHoldfastSaysWhatItCannotEnd) {
   EXPECT_EQ(result.code, 70);
   EXPECT_TRUE(alive(command)) << "else this test shows nothing";
   EXPECT_TRUE(result.err.starts_with(cannot_be_ended)) << result.err;
-  EXPECT_TRUE(result.err.ends_with("was killed; the command could not be ended\n")) << result.err;
+  EXPECT_TRUE(result.err.ends_with("was killed; the command could not be stopped\n")) << result.err;
   EXPECT_EQ(lock("show", "k").code, 0);
   kill(command, SIGKILL);
 }
@@ -139,8 +140,8 @@ TEST_F(RunHidden, WithoutHoldfastTheKeeperSaysWhatItCannotEnd) {
   const auto command = sleeper_in("command");
   program->signal(SIGKILL);
   EXPECT_TRUE(eventually([&] { return contents(file("err")).ends_with('\n'); }));
-  EXPECT_TRUE(
-      contents(file("err")).starts_with("holdfast: holdfast died; at least 1 process of the command "))
+  EXPECT_TRUE(contents(file("err"))
+                  .starts_with("holdfast: the holdfast process died; at least 1 process of the command "))
       << contents(file("err"));
   EXPECT_TRUE(alive(command)) << "else this test shows nothing";
   kill(command, SIGKILL);
@@ -153,7 +154,7 @@ TEST_F(RunHidden, ChildrenThatHoldfastHadBeforeAreNotItsCommands) {
       "exec $RUN k -- sh -c 'kill -9 $PPID; sleep 60'");
   const auto result = program->wait(5s);
   EXPECT_EQ(result.code, 70);
-  EXPECT_TRUE(result.err.ends_with("was killed; the command was ended\n")) << result.err;
+  EXPECT_TRUE(result.err.ends_with("was killed; the command was stopped\n")) << result.err;
   const auto stranger = pid_in(file("stranger"));
   EXPECT_TRUE(alive(stranger));
   kill(stranger, SIGKILL);
@@ -166,10 +167,9 @@ TEST_F(RunHidden, ASignalThatCannotBeForwardedIsReported) {
       eventually([&] { return contents("/proc/" + std::to_string(command) + "/comm") == "sleep\n"; }));
   program->signal(SIGTERM);
   EXPECT_TRUE(eventually([&] { return contents(file("err")).ends_with('\n'); }));
-  EXPECT_EQ(
-      contents(file("err")),
-      "holdfast: SIGTERM was not forwarded: the command runs as another user. It goes on, and the lock is "
-      "kept\n");
+  EXPECT_EQ(contents(file("err")),
+            "holdfast: SIGTERM was not forwarded: the command runs as another user. The command continues, "
+            "and the lock is kept\n");
   kill(command, SIGKILL);
   EXPECT_EQ(program->wait(5s).code, 137);
 }

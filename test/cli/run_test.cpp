@@ -208,7 +208,7 @@ TEST_F(Run, WithoutPatienceItExitsAtOnceAndSaysWhy) {
     const auto result = shell("echo ran", how);
     EXPECT_EQ(result.code, 75);
     EXPECT_EQ(result.out, "");
-    EXPECT_NE(result.err.find("\"k\" is locked"), std::string::npos) << result.err;
+    EXPECT_NE(result.err.find("\"k\" is already held (lease "), std::string::npos) << result.err;
   }
   EXPECT_EQ(shell("true", {"-n", "-E", "3"}).code, 3);
   EXPECT_EQ(shell("true", {"-n", "-E", "0"}).code, 0);
@@ -258,7 +258,7 @@ TEST_F(Run, NestedOnAKeyItHoldsItIsRefusedAtOnce) {
   const auto result = shell("$HOLDFAST run k -- echo ran");
   EXPECT_EQ(result.code, 75);
   EXPECT_EQ(result.out, "");
-  EXPECT_NE(result.err.find("\"k\" is held by the `holdfast run` that this command runs under"),
+  EXPECT_NE(result.err.find("\"k\" is already held by the `holdfast run` that started this command"),
             std::string::npos)
       << result.err;
   EXPECT_EQ(shell("$HOLDFAST run -E 5 k -- echo ran").code, 5);

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "program.hpp"
@@ -88,19 +89,25 @@ class SystemStore : public CliTest {
 
 TEST_F(SystemStore, RootMakesItForTheGroupIfThereIsOne) {
   add_group();
-  EXPECT_EQ(run(root, "$HF run k -- true").code, 0);
+  const auto first = run(root, "$HF run k -- true");
+  EXPECT_EQ(first.code, 0);
+  EXPECT_EQ(first.err,
+            "holdfast: created /var/lib/holdfast, the store of this machine, for root and its group\n");
   EXPECT_EQ(look(""), "0:64000 2770");
   EXPECT_EQ(look("holdfast.db"), "0:64000 660");
   EXPECT_EQ(look("holdfast.db-wake"), "0:64000 660") << "whatever the umask";
 }
 
 TEST_F(SystemStore, RootMakesItForItselfIfThereIsNoGroup) {
-  EXPECT_EQ(run(root, "$HF run k -- true").code, 0);
+  const auto first = run(root, "$HF run k -- true");
+  EXPECT_EQ(first.code, 0);
+  EXPECT_EQ(first.err, "holdfast: created /var/lib/holdfast, the store of this machine, for root only\n");
+  EXPECT_EQ(run(root, "$HF run k -- true").err, "") << "said once";
   EXPECT_EQ(look(""), "0:0 700");
   EXPECT_EQ(look("holdfast.db"), "0:0 600");
   const auto refused = run(alice, "$HF run k -- true");
   EXPECT_EQ(refused.code, 77);
-  EXPECT_NE(refused.err.find("/var/lib/holdfast is root's alone"), std::string::npos) << refused.err;
+  EXPECT_NE(refused.err.find("/var/lib/holdfast is for root only"), std::string::npos) << refused.err;
   EXPECT_NE(refused.err.find("groupadd"), std::string::npos) << refused.err;
 }
 
@@ -108,7 +115,7 @@ TEST_F(SystemStore, OthersAreToldHowItIsMade) {
   const auto refused = run(alice, "$HF run k -- true");
   EXPECT_EQ(refused.code, 69);
   EXPECT_NE(
-      refused.err.find("/var/lib/holdfast does not exist; as root: groupadd -f --system holdfast && install "
+      refused.err.find("/var/lib/holdfast does not exist. As root: groupadd -f --system holdfast && install "
                        "-d -o root -g holdfast -m 2770 /var/lib/holdfast"),
       std::string::npos)
       << refused.err;
@@ -120,9 +127,8 @@ TEST_F(SystemStore, AnOutsiderIsToldWhichGroupToJoin) {
   ASSERT_EQ(run(root, "$HF run k -- true").code, 0);
   const auto refused = run(outsider, "$HF run k -- true");
   EXPECT_EQ(refused.code, 77);
-  EXPECT_NE(refused.err.find(
-                "is for members of the group holdfast, to which this process does not belong; as root: "
-                "usermod -aG holdfast USER"),
+  EXPECT_NE(refused.err.find("is for members of the group holdfast, and this process is not in it. As root: "
+                             "usermod -aG holdfast USER"),
             std::string::npos)
       << refused.err;
   EXPECT_EQ(std::ranges::count(refused.err, '\n'), 1) << refused.err;
@@ -210,12 +216,13 @@ TEST_F(SystemStore, DoctorSaysWhichStoreItIs) {
   ASSERT_EQ(run(root, "$HF run k -- true").code, 0);
   const auto after = run(alice, "$HF doctor");
   EXPECT_EQ(after.code, 0) << after.out << after.err;
-  EXPECT_NE(after.out.find("ok    store        the machine's"), std::string::npos) << after.out;
+  EXPECT_NE(after.out.find("ok    store        the store of this machine"), std::string::npos) << after.out;
   EXPECT_EQ(run(outsider, "$HF doctor").code, 77);
   const auto own = run(root, "HOME=$DIR XDG_STATE_HOME= $DIR/holdfast doctor");
-  EXPECT_NE(own.out.find("the default of this user: other users of this machine"), std::string::npos)
+  EXPECT_NE(own.out.find("this user's default store: other users of this machine"), std::string::npos)
       << own.out;
-  EXPECT_NE(own.out.find("-> for locks that users share: holdfast --system"), std::string::npos) << own.out;
+  EXPECT_NE(own.out.find("-> to share locks between users, use the URL system:"), std::string::npos)
+      << own.out;
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ TEST_F(TaskArguments, ACellOfATableHasAFewColumnsWhateverItHolds) {
 TEST_F(TaskArguments, AnAssignmentIsOneHoweverItLooks) {
   const auto refused = task({"create", "[a=1,b=2]"});
   EXPECT_EQ(refused.code, 64);
-  EXPECT_NE(refused.err.find("is not JSON"), std::string::npos) << refused.err;
+  EXPECT_NE(refused.err.find("is not valid JSON"), std::string::npos) << refused.err;
   EXPECT_EQ(json({"create", "[a=[1,2]", "b=3"})["variables"], ordered_json::parse(R"({"[a":[1,2],"b":3})"));
   EXPECT_EQ(json({"create", "[a]=[1,2]"})["variables"], ordered_json::parse(R"({"[a]":[1,2]})"));
   const auto id = create();

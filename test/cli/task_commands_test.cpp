@@ -135,7 +135,7 @@ TEST_F(TaskCommands, AnEmptyListIsToldBesideTheOutput) {
   create();
   EXPECT_EQ(task({"list"}).err, "");
   EXPECT_EQ(task({"list", "--status", "failed"}).err,
-            "holdfast: the owner \"local\" has no tasks that are failed\n");
+            "holdfast: the owner \"local\" has no tasks with the status failed\n");
   const auto as_json = holdfast({"--json", "task", "list", "--owner", "bob"});
   EXPECT_EQ(as_json.out + as_json.err, "");
 }
@@ -143,7 +143,7 @@ TEST_F(TaskCommands, AnEmptyListIsToldBesideTheOutput) {
 TEST_F(TaskCommands, ATaskInMemoryIsWarnedOf) {
   const auto created = holdfast({"--url", "memory:", "task", "create"});
   EXPECT_EQ(created.code, 0);
-  EXPECT_NE(created.err.find("gone at once"), std::string::npos) << created.err;
+  EXPECT_NE(created.err.find("gone when this command exits"), std::string::npos) << created.err;
 }
 
 TEST_F(TaskCommands, ErrorsAreJsonIfAskedFor) {
@@ -235,14 +235,15 @@ TEST_F(TaskCommands, WhatIsMeantToBeAnObjectIsNotTakenForText) {
   const auto id = create();
   const auto object = task({"set", id, R"(a={"x":})"});
   EXPECT_EQ(object.code, 64);
-  EXPECT_NE(object.err.find("is not JSON; look at line 1, column 6;"), std::string::npos) << object.err;
-  EXPECT_EQ(object.err.find("meant to be text"), std::string::npos) << object.err;
+  EXPECT_NE(object.err.find("is not valid JSON; error at line 1, column 6;"), std::string::npos)
+      << object.err;
+  EXPECT_EQ(object.err.find("for a string"), std::string::npos) << object.err;
   const auto array = holdfast({"task", "complete", id, "--result", "-"}, {.input = "\n [1,"});
   EXPECT_EQ(array.code, 64);
   EXPECT_EQ(array.err.find("line"), std::string::npos) << "it would count from the [: " << array.err;
   for (const auto& empty : {task({"set", id, "a="}), task({"complete", id, "--result", "-"})}) {
     EXPECT_EQ(empty.code, 64);
-    EXPECT_NE(empty.err.find("is empty, and JSON is not"), std::string::npos) << empty.err;
+    EXPECT_NE(empty.err.find("is empty, which is not valid JSON"), std::string::npos) << empty.err;
   }
 }
 
@@ -395,7 +396,7 @@ TEST_F(TaskCommands, TheHintForTheNextPageCanBePasted) {
   const auto page =
       holdfast({"--url", elsewhere, "task", "list", "--owner", owner, "--status", "working", "--limit", "2"});
   EXPECT_EQ(page.code, 0) << page.err;
-  const std::string start = "holdfast: there are more: holdfast ";
+  const std::string start = "holdfast: more tasks: holdfast ";
   ASSERT_TRUE(page.err.starts_with(start)) << page.err;
   const auto options = page.err.substr(start.size());
   EXPECT_NE(options.find("--status working"), std::string::npos) << options;

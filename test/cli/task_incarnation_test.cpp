@@ -92,7 +92,7 @@ TEST_F(TaskIncarnation, ThatDoesNotLastIsRefusedRatherThanNotCompared) {
     write.insert(write.end(), {"--incarnation", "~0000"});
     const auto result = holdfast(write);
     EXPECT_EQ(result.code, 64) << write[1] << result.err;
-    EXPECT_NE(result.err.find("names no task for good"), std::string::npos) << result.err;
+    EXPECT_NE(result.err.find("is not a lasting incarnation"), std::string::npos) << result.err;
   }
   expect_untouched(task);
 }
@@ -129,7 +129,7 @@ TEST_F(TaskIncarnation, AWorkerWhoseTaskWasReplacedIsToldThatItWasRemoved) {
   worker->signal(SIGCONT);
   const auto result = worker->wait();
   EXPECT_EQ(result.code, 80) << result.err;
-  EXPECT_NE(result.err.find("the task \"" + first.id + "\" was removed; the command was ended"),
+  EXPECT_NE(result.err.find("the task \"" + first.id + "\" was removed; the command was stopped"),
             std::string::npos)
       << result.err;
   EXPECT_EQ(result.err.find("lost"), std::string::npos) << result.err;

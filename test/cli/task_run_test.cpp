@@ -197,9 +197,9 @@ TEST_F(TaskRun, ACancelAfterTheCommandsOwnEndIsToldAsSuch) {
   running->signal(SIGCONT);
   const auto result = running->wait();
   EXPECT_EQ(result.code, 80) << result.err;
-  EXPECT_NE(result.err.find("was cancelled; the command had ended by itself"), std::string::npos)
+  EXPECT_NE(result.err.find("was cancelled; the command had already exited"), std::string::npos)
       << result.err;
-  EXPECT_EQ(result.err.find("the command was ended"), std::string::npos) << result.err;
+  EXPECT_EQ(result.err.find("the command was stopped"), std::string::npos) << result.err;
 }
 
 TEST_F(TaskRun, ACommandThatIgnoresTheCancelIsKilled) {
@@ -219,7 +219,7 @@ TEST_F(TaskRun, ATaskThatIsRemovedOrEndedByAnotherEndsTheCommandToo) {
   EXPECT_EQ(holdfast({"task", "rm", removed}).code, 0);
   const auto gone = first->wait();
   EXPECT_EQ(gone.code, 80) << gone.err;
-  EXPECT_NE(gone.err.find("the task \"" + removed + "\" was removed; the command was ended"),
+  EXPECT_NE(gone.err.find("the task \"" + removed + "\" was removed; the command was stopped"),
             std::string::npos)
       << gone.err;
 
@@ -230,7 +230,7 @@ TEST_F(TaskRun, ATaskThatIsRemovedOrEndedByAnotherEndsTheCommandToo) {
   EXPECT_EQ(holdfast({"task", "complete", completed, "--result", "1"}).code, 0);
   const auto ended = second->wait();
   EXPECT_EQ(ended.code, 80) << ended.err;
-  EXPECT_NE(ended.err.find("completed by somebody else"), std::string::npos) << ended.err;
+  EXPECT_NE(ended.err.find("completed by another client"), std::string::npos) << ended.err;
   EXPECT_EQ(get(completed)["result"], 1);
 }
 
@@ -241,14 +241,14 @@ TEST_F(TaskRun, TheEndOfItsTtlEndsTheCommandAndSaysWhichOptionThatIs) {
   const auto ended = running->wait();
   EXPECT_EQ(ended.code, 80) << ended.err;
   EXPECT_FALSE(alive(command));
-  EXPECT_NE(ended.err.find("its ttl of 4 s is over"), std::string::npos) << ended.err;
+  EXPECT_NE(ended.err.find("its ttl of 4 s has passed"), std::string::npos) << ended.err;
   EXPECT_NE(ended.err.find("--ttl"), std::string::npos) << ended.err;
 }
 
 TEST_F(TaskRun, ATaskDoesNotWaitForItself) {
   const auto ran = shell("$HOLDFAST task run --id $HOLDFAST_TASK_ID -- true");
   EXPECT_EQ(ran.code, 75) << ran.err;
-  EXPECT_NE(ran.err.find("is the one that this command runs as"), std::string::npos) << ran.err;
+  EXPECT_NE(ran.err.find("is the task that this command runs as"), std::string::npos) << ran.err;
 }
 
 TEST_F(TaskRun, TheCommandFindsItsTaskWhoeverOwnsIt) {
@@ -263,8 +263,7 @@ TEST_F(TaskRun, TwoDoNotWorkOnOneTask) {
   (void)pid_in(file("started"));
   const auto refused = holdfast({"task", "run", "-n", "--id", id, "--", "true"});
   EXPECT_EQ(refused.code, 75) << refused.err;
-  EXPECT_TRUE(refused.err.starts_with("holdfast: the task \"" + id + "\" is worked on by somebody else"))
-      << refused.err;
+  EXPECT_TRUE(refused.err.starts_with("holdfast: the task \"" + id + "\" is already claimed")) << refused.err;
   const auto patient = holdfast({"task", "run", "-w", "1.3", "--verbose", "--id", id, "--", "true"});
   EXPECT_TRUE(patient.err.starts_with("holdfast: waiting for the task \"" + id + "\" ...\n")) << patient.err;
   EXPECT_EQ(holdfast({"task", "run", "-w", "0.1", "-E", "9", "--id", id, "--", "true"}).code, 9);

@@ -22,8 +22,19 @@ class Usage : public CliTest {};
 TEST_F(Usage, BadInputIsRefusedWithItsCodeAndAReason) {
   const std::string id(22, 'A');
   const std::vector<BadInput> table{
-      {{}, 64, "subcommand is required"},
-      {{"lock"}, 64, "subcommand is required"},
+      {{},
+       64,
+       "command missing; holdfast has: run, lock, task, rpc, doctor, completion. Try: holdfast --help"},
+      {{"lock"},
+       64,
+       "command missing; holdfast lock has: acquire, release, extend, show, owns, list, break. Try: holdfast "
+       "lock --help"},
+      {{"task"}, 64, "command missing; holdfast task has: run, create, get"},
+      {{"help", "frobnicate"}, 64, "unknown command \"frobnicate\"; holdfast has: run"},
+      {{"help", "run", "k"},
+       64,
+       "unknown command \"k\"; holdfast run has no subcommands. Try: holdfast run --help"},
+      {{"help", "redis://:sesame@h"}, 64, "a URL?"},
       {{"frobnicate"},
        64,
        "unknown command \"frobnicate\"; holdfast has: run, lock, task, rpc, doctor, completion"},
@@ -31,8 +42,8 @@ TEST_F(Usage, BadInputIsRefusedWithItsCodeAndAReason) {
       {{"--frobnicate"}, 64, "unknown option \"--frobnicate\""},
       {{"run", "-nxw5", "k", "true"}, 64, "unknown option \"-x\"; see holdfast run --help"},
       {{"run"}, 64, "KEY is required"},
-      {{"run", "k"}, 64, "no command given"},
-      {{"run", "k", "--"}, 64, "no command given"},
+      {{"run", "k"}, 64, "COMMAND is missing"},
+      {{"run", "k", "--"}, 64, "COMMAND is missing"},
       {{"run", "--frobnicate", "k", "--", "true"}, 64, "--frobnicate"},
       {{"run", "", "--", "true"}, 64, "empty"},
       {{"run", std::string(513, 'x'), "--", "true"}, 64, "at most 512"},
@@ -67,7 +78,9 @@ TEST_F(Usage, BadInputIsRefusedWithItsCodeAndAReason) {
       {{"--url", "unix:" + file("no.sock").string(), "doctor"}, 69, "no.sock"},
       {{"--url", "mysql://x", "doctor"}, 64, "mysql"},
       {{"doctor", "x"}, 64, "x"},
-      {{"--url", "nonsense", "lock", "list"}, 64, "a URL is one of"},
+      {{"--url", "nonsense", "lock", "list"}, 64, "invalid URL; use sqlite:PATH"},
+      {{"--url", "/tmp/x.db", "lock", "list"}, 64, "did you mean sqlite:/tmp/x.db?"},
+      {{"--url", "/tmp/x@y.db", "lock", "list"}, 64, "invalid URL; use sqlite:PATH"},
       {{"--url", "sqlite:" + file("no/such/dir.db").string(), "lock", "list"}, 69, "no/such"},
       {{"--url", "sqlite:" + directory().string(), "lock", "list"}, 69, "directory"},
       {{"lock", "acquire"}, 64, "KEY is required"},
@@ -82,9 +95,9 @@ TEST_F(Usage, BadInputIsRefusedWithItsCodeAndAReason) {
       {{"lock", "extend", id}, 64, "--ttl is required"},
       {{"lock", "extend", id, "--ttl", "0"}, 64, "more than zero"},
       {{"lock", "extend", id, "--ttl", "5"}, 1, "holds no lock"},
-      {{"lock", "show"}, 64, "either a KEY or --id"},
-      {{"lock", "show", "k", "--id", id}, 64, "either a KEY or --id"},
-      {{"lock", "show", "k"}, 1, "nobody holds \"k\""},
+      {{"lock", "show"}, 64, "either KEY or --id"},
+      {{"lock", "show", "k", "--id", id}, 64, "either KEY or --id"},
+      {{"lock", "show", "k"}, 1, "\"k\" is not held"},
       {{"lock", "show", "--id", "x"}, 64, "22"},
       {{"lock", "show", "--id", id}, 1, "holds no lock"},
       {{"lock", "owns", "k"}, 64, "ID is required"},
@@ -96,12 +109,12 @@ TEST_F(Usage, BadInputIsRefusedWithItsCodeAndAReason) {
       {{"lock", "break", "k", "--reason", "  "}, 64, "--reason: is empty"},
       {{"lock", "break", "k", "--reason", "two\nlines"}, 64, "one line"},
       {{"lock", "break", "k", "--reason", "\x1b[2J"}, 64, "control characters"},
-      {{"lock", "break", "k", "--reason", "x", "--fence", "x"}, 64, "is no fence"},
+      {{"lock", "break", "k", "--reason", "x", "--fence", "x"}, 64, "is not a valid fence"},
       {{"lock", "break", "", "--reason", "x"}, 64, "empty"},
-      {{"lock", "break", "k", "--reason", "x"}, 1, "nobody holds \"k\""},
+      {{"lock", "break", "k", "--reason", "x"}, 1, "\"k\" is not held"},
       {{"task", "list", "--all-owners", "--owner", "x"}, 64, "excludes"},
       {{"task", "list", "--all-owners", "--cursor", "x"}, 64, "excludes"},
-      {{"task", "list", "--all-owners", "--status", "x"}, 64, "is no status"},
+      {{"task", "list", "--all-owners", "--status", "x"}, 64, "is not a task status"},
       {{"task", "list", "--all-owners", "--limit", "0"}, 64, "0"},
       {{"completion"}, 64, "SHELL is required"},
       {{"completion", "tcsh"}, 64, "tcsh"},
@@ -143,7 +156,7 @@ TEST_F(Usage, AForgottenValueIsNotTakenFromElsewhere) {
   for (const auto& [typed, option] : table) {
     const auto result = holdfast(typed);
     EXPECT_EQ(result.code, 64) << typed[1] << result.err;
-    EXPECT_NE(result.err.find(option + ": its value is missing"), std::string::npos) << result.err;
+    EXPECT_NE(result.err.find(option + ": value missing"), std::string::npos) << result.err;
   }
   EXPECT_EQ(nlohmann::json::parse(holdfast({"--json", "task", "get", id}).out).at("version"), 1)
       << "nothing was changed";
@@ -200,7 +213,7 @@ TEST_F(Usage, AJsonOptionOfTheCommandIsNotOurs) {
 
 TEST_F(Usage, ControlCharactersOfAKeyDoNotReachTheTerminal) {
   const auto result = holdfast({"lock", "show", "a\x1b[2Jb\nc\x7f\xc2\x9b"});
-  EXPECT_EQ(result.err, "holdfast: nobody holds \"a\\x1b[2Jb\\x0ac\\x7f\\xc2\\x9b\"\n");
+  EXPECT_EQ(result.err, "holdfast: \"a\\x1b[2Jb\\x0ac\\x7f\\xc2\\x9b\" is not held\n");
 }
 
 TEST_F(Usage, EveryLevelHasHelpWithExamples) {
@@ -238,6 +251,9 @@ TEST_F(Usage, EveryLevelHasHelpWithExamples) {
       EXPECT_EQ(result.err, "");
       EXPECT_NE(result.out.find("Usage: holdfast"), std::string::npos) << result.out;
       EXPECT_NE(result.out.find("Examples:"), std::string::npos) << result.out;
+      auto asked = level;
+      asked.insert(asked.begin(), "help");
+      EXPECT_EQ(holdfast(asked).out, result.out);
     }
   }
 }

@@ -159,7 +159,7 @@ TEST_F(SqliteClock, TwoMachinesInTurnAreRefused) {
   open(other).grant(LockId::generate(), "b");
   const auto message = refused_opening(time);
   EXPECT_NE(message.find(file.string()), std::string::npos) << message;
-  EXPECT_NE(message.find("two machines"), std::string::npos) << message;
+  EXPECT_NE(message.find("Two machines"), std::string::npos) << message;
   open(other).grant(LockId::generate(), "c");  // the one that has it keeps it
 }
 

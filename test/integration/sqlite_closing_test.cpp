@@ -153,7 +153,8 @@ TEST_F(SqliteClosing, WhileTheLogCannotBeCopiedOnlyWhatTheFileReservesIsGranted)
   EXPECT_EQ(std::to_string(last), sql(file, "SELECT fence_in_file FROM closing"));
   const auto error = client.acquire(LockId::generate(), "d").error();
   EXPECT_EQ(error.code(), ErrorCode::ServiceUnavailable);
-  EXPECT_NE(error.message().find("who holds a transaction open"), std::string::npos) << error.message();
+  EXPECT_NE(error.message().find("process that holds a transaction open"), std::string::npos)
+      << error.message();
   EXPECT_FALSE(*client.is_locked("d"));
   sqlite3_close(reader);
   EXPECT_EQ(client.grant(LockId::generate(), "d").fence.value(), last + 1);

@@ -106,7 +106,7 @@ TEST_F(SqliteFile, IsUnderstoodAgainAfterEveryoneLeft) {
 TEST_F(SqliteFile, IsTheSameThroughASymbolicLink) {
   const auto link = directory.path() / "link.db";
   fs::create_symlink(file, link);
-  expect_refused(ErrorCode::ServiceUnavailable, "symbolic link to nothing", link);
+  expect_refused(ErrorCode::ServiceUnavailable, "broken symbolic link", link);
   auto client = open();
   client.grant(LockId::generate(), "k");
   Client linked(make_sqlite_lock_backend(link).value_or_throw());
@@ -300,7 +300,7 @@ TEST_F(SqliteOpenFile, IsNotMadeAnewBesideItsLog) {
   client.grant(LockId::generate(), "k");
   const auto moved = directory.path() / "moved.db";
   fs::rename(file, moved);
-  expect_refused(ErrorCode::ServiceUnavailable, "moved or removed while it was in use");
+  expect_refused(ErrorCode::ServiceUnavailable, "moved or removed while in use");
   EXPECT_FALSE(fs::exists(file)) << "it would be another store, with fences that begin again";
   const auto findings = examine("sqlite:" + file.string()).value_or_throw();
   EXPECT_TRUE(std::ranges::any_of(findings, [](const Finding& finding) {

@@ -221,10 +221,9 @@ TEST(RedisDoctor, MissingRightsAreNamedOneByOneWithTheLineThatGrantsThem) {
   EXPECT_EQ(found[0].found, "user app may not use the command incr: locks cannot be acquired");
   EXPECT_EQ(found[0].advice, "ACL SETUSER app +incr");
   EXPECT_EQ(found[1].severity, Severity::warning);
-  EXPECT_EQ(
-      found[1].found,
-      "user app has no access to the channels pmcp:changed:*: a changed task wakes no waiter, and waiters "
-      "poll; waiters for a task are not woken but poll");
+  EXPECT_EQ(found[1].found,
+            "user app has no access to the channels pmcp:changed:*: a changed task wakes no waiter; waiters "
+            "poll; waiters for a task poll");
   EXPECT_EQ(found[1].advice, "ACL SETUSER app &pmcp:changed:*");
   EXPECT_EQ(found[2].severity, Severity::note);
   EXPECT_EQ(found[2].advice, "ACL SETUSER app +scan");
@@ -256,7 +255,7 @@ TEST(RedisDoctor, AWriteThatFailsForAnotherReasonIsAProblem) {
     if (right.command == "SET" || right.command == "ZADD") right.failure = "MISCONF Redis cannot save";
   }
   EXPECT_EQ(one("rights", seen).severity, Severity::problem);
-  EXPECT_EQ(one("rights", seen).found, "MISCONF Redis cannot save (the answer to SET, ZADD)");
+  EXPECT_EQ(one("rights", seen).found, "MISCONF Redis cannot save (reply to SET, ZADD)");
   for (auto& right : seen.rights) {
     if (!right.failure.empty()) right.failure = "READONLY You can't write against a read only replica.";
   }

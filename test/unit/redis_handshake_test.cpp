@@ -88,7 +88,7 @@ TEST(RedisHandshake, SaysThatAUserHasNoPassword) {
   const auto without = end_with(refusal, options);
   ASSERT_FALSE(without);
   EXPECT_EQ(without.error().code(), ErrorCode::AuthFailed);
-  for (const auto* word : {"without a password", "password_file", "HOLDFAST_REDIS_PASSWORD"}) {
+  for (const auto* word : {"requires a password", "password_file", "HOLDFAST_REDIS_PASSWORD"}) {
     EXPECT_NE(without.error().message().find(word), std::string::npos) << without.error().what();
   }
   options.password = "wrong";

@@ -308,7 +308,7 @@ class MemoryLockBackend final : public LockBackend {
   /// Pages run in key order, so the cursor is the last key seen.
   Result<LockPage> list_now(const ListRequest& request) {
     if (!request.cursor.empty() && !LockKey::parse(request.cursor)) {
-      return Error(ErrorCode::InvalidArgument, "this cursor is not from a page of this list");
+      return Error(ErrorCode::InvalidArgument, "the cursor is not from this list; start without a cursor");
     }
     std::vector<std::pair<std::string, StoredLock>> found;
     for (auto& shard : shards_->by_key) {

@@ -96,8 +96,9 @@ void Client::send(std::unique_ptr<Call> call, const std::stop_token& stop) {
   // leave when there is no thread to be had.
   if (!call->awaited && !call->by_idle_io && !background_leader_.ensure_thread()) {
     auto& refused = *call;
-    return refused.finish(std::move(call), Error(ErrorCode::ServiceUnavailable,
-                                                 "no thread can be started to wait for the server's answer"));
+    return refused.finish(
+        std::move(call),
+        Error(ErrorCode::ServiceUnavailable, "cannot start the thread that waits for the server's reply"));
   }
   if (stop.stop_possible()) call->on_stop_.emplace(stop, Call::OnStop{this, call.get()});
   call->sent_ = false;  // what was sent before this, and answered, is settled
@@ -403,7 +404,7 @@ void Client::take_replies(Lock& lock, std::optional<Error> broken) {
   if (!replies_.empty()) answered_at_ = BootClock::now();
   for (auto& reply : replies_) {
     if (sent_.empty()) {
-      broken = Error(ErrorCode::Internal, "the server answers more than was asked");
+      broken = Error(ErrorCode::Internal, "the server sent more replies than requests");
       break;
     }
     on_reply(std::move(reply));
@@ -507,17 +508,13 @@ BootClock::duration Client::pause_before_redial(BootTime now) {
 Error Client::unanswered(const Call& call) const {
   if (call.stopped_) {
     return call.was_sent()
-               ? Error(ErrorCode::NetworkTimeout, endpoint_->name() + ": stopped before the answer came")
+               ? Error(ErrorCode::NetworkTimeout, endpoint_->name() + ": stopped before the reply arrived")
                : Error(ErrorCode::Aborted, "the caller stopped the operation");
   }
   if (!connection_ && last_error_) return call.was_sent() ? unknown_because(*last_error_) : *last_error_;
-  if (dialer_) {
-    return {ErrorCode::NetworkTimeout,
-            endpoint_->name() + ": no connection in time; the server does not answer, or is " +
-                (endpoint_->options().tls ? "not one that speaks TLS" : "one that wants TLS (rediss://)")};
-  }
+  if (dialer_) return endpoint_->about(dialer_->no_connection(BootClock::now() - dialer_->began()));
   return {ErrorCode::NetworkTimeout,
-          endpoint_->name() + (call.was_sent() ? ": no answer in time" : ": not sent in time")};
+          endpoint_->name() + (call.was_sent() ? ": no reply in time" : ": not sent in time")};
 }
 
 /// Ends the calls whose time is up, gives up a connection that owes an answer for too long, and finds out
@@ -549,7 +546,7 @@ void Client::inspect(Lock& lock, BootTime now) {
   }
   std::erase(unsent_, nullptr);
   if (!suspect) return;
-  break_connection(lock, {ErrorCode::NetworkTimeout, "no answer in time"}, now);
+  break_connection(lock, {ErrorCode::NetworkTimeout, "no reply in time"}, now);
   look_at_ = never;
   for (const auto& call : unsent_) look_at_ = std::min(look_at_, call->deadline);
 }

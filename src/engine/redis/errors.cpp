@@ -18,15 +18,15 @@ struct Meaning {
 };
 
 constexpr std::string_view no_permission =
-    "Redis does not permit this user to do that; grant it the rights that `holdfast doctor --acl` prints";
-constexpr std::string_view bad_credentials = "Redis does not accept the user or password";
-constexpr std::string_view bad_request = "Redis does not accept the arguments of a command";
+    "this Redis user lacks a right; grant the rights that `holdfast doctor --acl` prints";
+constexpr std::string_view bad_credentials = "Redis rejected the user or password";
+constexpr std::string_view bad_request = "Redis rejected the arguments of a command";
 constexpr std::string_view wrong_type = "WRONGTYPE", readonly = "READONLY", master_down = "MASTERDOWN";
 
 /// Replies whose first word says it all.
 constexpr std::array by_word = {
     Meaning{"NOAUTH", ErrorCode::AuthFailed,
-            "Redis requires a password; name a file that has it (password_file) or set "
+            "Redis requires a password; use password_file in the URL, or set "
             "HOLDFAST_REDIS_PASSWORD",
             true},
     Meaning{"WRONGPASS", ErrorCode::AuthFailed, bad_credentials},
@@ -35,22 +35,22 @@ constexpr std::array by_word = {
             "Redis is in protected mode and accepts local connections only; give it a password or a bind "
             "address"},
     Meaning{wrong_type, ErrorCode::InvalidArgument,
-            "a key that is needed here holds another kind of value; choose another key or prefix"},
+            "a Redis key of this store holds a value of another type; choose another key or prefix"},
     Meaning{"LOADING", ErrorCode::ServiceUnavailable, "Redis is still loading its data", true},
     Meaning{readonly, ErrorCode::ServiceUnavailable,
-            "this Redis is a read-only replica; its master is needed", true},
-    Meaning{master_down, ErrorCode::ServiceUnavailable, "this Redis is a replica that has lost its master",
+            "this Redis server is a read-only replica; use its master", true},
+    Meaning{master_down, ErrorCode::ServiceUnavailable, "this Redis server is a replica that lost its master",
             true},
     Meaning{"MOVED", ErrorCode::InvalidArgument, cluster_is_not_supported},
     Meaning{"ASK", ErrorCode::InvalidArgument, cluster_is_not_supported},
     Meaning{"CROSSSLOT", ErrorCode::InvalidArgument, cluster_is_not_supported},
     Meaning{"CLUSTERDOWN", ErrorCode::ServiceUnavailable, "the Redis cluster is down", true},
     Meaning{"TRYAGAIN", ErrorCode::ServiceUnavailable, "the Redis cluster is moving these keys", true},
-    Meaning{"BUSY", ErrorCode::ServiceUnavailable, "Redis is busy with somebody's long-running script", true},
+    Meaning{"BUSY", ErrorCode::ServiceUnavailable, "Redis is busy with a long-running script", true},
     Meaning{"MISCONF", ErrorCode::ServiceUnavailable,
-            "Redis refuses writes because it cannot save its data; look at its log and disk", true},
+            "Redis rejects writes because it cannot save its data; check its log and disk", true},
     Meaning{"NOREPLICAS", ErrorCode::ServiceUnavailable,
-            "Redis refuses writes because too few replicas are connected", true},
+            "Redis rejects writes because too few replicas are connected", true},
     Meaning{"OOM", ErrorCode::RateLimited, "Redis is out of memory (maxmemory)", true},
 };
 
@@ -58,15 +58,15 @@ constexpr std::array by_word = {
 constexpr std::array by_text = {
     Meaning{"The user executing the script can't", ErrorCode::AuthFailed, no_permission},
     Meaning{"AUTH <password> called without any password", ErrorCode::AuthFailed,
-            "a password was given, but this Redis has none; leave it out, or name the user"},
+            "this Redis server has no password; omit the password, or name the user"},
     Meaning{"invalid password", ErrorCode::AuthFailed, bad_credentials},
     Meaning{"max number of clients", ErrorCode::ServiceUnavailable,
-            "Redis has no connection left (maxclients)"},
-    Meaning{"Script killed by user", ErrorCode::ServiceUnavailable,
-            "somebody killed the script (SCRIPT KILL)"},
+            "Redis has no free connection (maxclients)"},
+    Meaning{"Script killed by user", ErrorCode::ServiceUnavailable, "the script was killed (SCRIPT KILL)"},
     Meaning{"DB index is out of range", ErrorCode::InvalidArgument,
-            "this Redis has no database of that number"},
-    Meaning{"invalid DB index", ErrorCode::InvalidArgument, "this Redis has no database of that number"},
+            "this Redis server has no database with that number"},
+    Meaning{"invalid DB index", ErrorCode::InvalidArgument,
+            "this Redis server has no database with that number"},
     Meaning{"syntax error", ErrorCode::InvalidArgument, bad_request},
     Meaning{"invalid expire time", ErrorCode::InvalidArgument, bad_request},
     Meaning{"wrong number of arguments", ErrorCode::InvalidArgument, bad_request},

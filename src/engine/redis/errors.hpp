@@ -8,7 +8,7 @@
 namespace holdfast::redis {
 
 inline constexpr std::string_view cluster_is_not_supported =
-    "this Redis is a member of a cluster, which Holdfast does not support yet; use a single server";
+    "this Redis server is a member of a cluster, which is not supported; use a single server";
 
 /// What the server said, without what it may quote of the request: a password, a lock id. Requires
 /// is_error(reply).

@@ -32,9 +32,10 @@ std::string without_glob(std::string_view text) {
 
 Result<Layout> Layout::make(std::string_view prefix, std::uint32_t db) {
   if (prefix.find("fence:") != std::string_view::npos || prefix.ends_with("fence")) {
-    return Error(ErrorCode::InvalidArgument,
-                 "the lock prefix \"" + std::string(prefix) +
-                     "\" names fence counters; choose one without `fence:` in it or `fence` at its end");
+    return Error(
+        ErrorCode::InvalidArgument,
+        "the lock prefix \"" + std::string(prefix) +
+            "\" collides with fence counters; choose one without `fence:` in it or `fence` at its end");
   }
   while (prefix.ends_with(':')) prefix.remove_suffix(1);
   if (prefix.size() > longest_prefix) {
@@ -53,11 +54,9 @@ Result<Layout> Layout::make(std::string_view prefix, std::uint32_t db) {
                  fence_head.error().cause());
   }
   if (core::uncertain_code_point(*fence_head)) {
-    return Error(
-        ErrorCode::InvalidArgument,
-        "the lock prefix cannot be normalised with certainty: it contains a character that is not in "
-        "Unicode " +
-            std::string(core::unicode_version()) + "; choose another prefix");
+    return Error(ErrorCode::InvalidArgument,
+                 "invalid lock prefix: it contains a character that is not in Unicode " +
+                     std::string(core::unicode_version()) + "; choose another prefix");
   }
   layout.fence_head_ = *std::move(fence_head);
   layout.index_prefix_ = layout.head_ + std::string(id_mark);
@@ -79,8 +78,8 @@ Result<std::string> Layout::lock_key(const LockKey& key) const {
   if (is_reserved(key.str())) [[unlikely]] {
     return Error(
         ErrorCode::InvalidArgument,
-        "the key is one of the names that locks are kept under in Redis (`id:` and 22 characters, `" +
-            fence_head_ + "` and anything); choose another");
+        "invalid key: it collides with a name that Holdfast uses in Redis (`id:` and 22 characters, `" +
+            fence_head_ + "` and any text); choose another key");
   }
   return core::storage_key_of_normalised(head_, key.str(), name_limit, reserve);
 }

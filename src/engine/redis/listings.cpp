@@ -29,7 +29,7 @@ Status NameScan::take(const redisReply& reply, std::uint64_t connection, const N
   if (is_error(reply)) return error_of(reply);
   const auto parts = elements_of(reply);
   if (parts.size() != 2 || parts[0]->type != REDIS_REPLY_STRING || parts[1]->type != REDIS_REPLY_ARRAY) {
-    return Error(ErrorCode::Internal, "Redis answered SCAN with something else");
+    return Error(ErrorCode::Internal, "unexpected reply of Redis to SCAN");
   }
   // What was found, here and before, is there, or was: only the way through the rest is lost.
   for (const auto* key : elements_of(*parts[1])) {
@@ -64,7 +64,7 @@ LockListing::LockListing(const Layout& layout, const ListRequest& request)
 Result<LockListing> LockListing::start(const Layout& layout, const ListRequest& request) {
   const auto key = request.cursor.empty() ? std::nullopt : std::optional(LockKey::stored(request.cursor));
   if (key && (!*key || (*key)->str() != request.cursor)) {
-    return Error(ErrorCode::InvalidArgument, "the cursor is not one of this listing; start without one");
+    return Error(ErrorCode::InvalidArgument, "the cursor is not from this list; start without a cursor");
   }
   return LockListing(layout, request);
 }

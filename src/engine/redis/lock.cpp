@@ -207,11 +207,11 @@ void give_back(Shared& shared, const LockKey& key, const LockId& id) {
                [](const Result<ReleaseOutcome>&) {});
 }
 
-constexpr Subscriber::Purpose releases{
-    .wakes = Wakes::one,
-    .unheard =
-        "releases cannot be listened to, so waiters only poll; let the user subscribe to the lock prefix's "
-        "channels"};
+constexpr Subscriber::Purpose releases{.wakes = Wakes::one,
+                                       .unheard =
+                                           "cannot subscribe to releases, so waiters poll; allow the Redis "
+                                           "user to subscribe to the lock prefix's "
+                                           "channels"};
 
 class RedisLockBackend final : public LockBackend {
  public:
@@ -321,10 +321,11 @@ Result<std::string> find_authority(Client& client, const Layout& layout) {
   if (auto made = ask({"SET", key, core::uuid_v4(bytes), "NX"}); !made) return made;
   auto found = ask({"GET", key});
   if (found && found->empty()) {
-    return Error(ErrorCode::ServiceUnavailable,
-                 client.endpoint().name() + ": the key " + key +
-                     ", which identifies this store, is empty or does not stay. If it is empty, delete it; "
-                     "else look for a program that deletes keys, or evictions (maxmemory-policy)");
+    return Error(
+        ErrorCode::ServiceUnavailable,
+        client.endpoint().name() + ": the key " + key +
+            ", which identifies this store, is empty or was deleted. If it is empty, delete it; otherwise "
+            "find the program that deletes keys, or check for evictions (maxmemory-policy)");
   }
   return found;
 }

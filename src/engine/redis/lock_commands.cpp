@@ -57,8 +57,8 @@ Subject subject(const LookupRequest& request) {
 
 Error no_lock_record() {
   return {ErrorCode::Internal,
-          "the value at this lock's key in Redis is no lock record; it is left alone: delete it if nothing "
-          "needs it, or choose another key or prefix"};
+          "the value at this lock's key in Redis is not a valid lock record and was not changed. Delete it "
+          "if no program needs it, or choose another key or prefix"};
 }
 
 /// The error for a reply that is none of an operation's outcomes.
@@ -69,25 +69,23 @@ Error not_an_outcome(const redisReply& reply, std::string_view operation, const 
     if (code == Code::no_record) return no_lock_record();
     if (code == Code::counter_used_up) {
       return Error(ErrorCode::Internal,
-                   "the fence counter is used up; move this lock to a key (or store) with a fresh counter");
+                   "the fence counter is exhausted; use another key or another store for this lock");
     }
     if (code == Code::counter_below_zero) {
-      return Error(
-          ErrorCode::Internal,
-          "the fence counter of this key has an invalid value, below zero; set it to the highest fence that "
-          "was ever granted for the key, or choose another key");
+      return Error(ErrorCode::Internal,
+                   "the fence counter of this key has an invalid value below zero; set it to the highest "
+                   "fence ever granted for the key, or choose another key");
     }
     if (code == Code::id_holds_another) {
-      return Error(ErrorCode::InvalidArgument, "this lock id holds another key; use a new id for each lock");
+      return Error(ErrorCode::InvalidArgument,
+                   "this lock id already holds another key; use a new id for each lock");
     }
     if (code == Code::id_was_released) {
-      return Error(ErrorCode::Internal, "this lock id was released already; use a new id for each lock")
+      return Error(ErrorCode::Internal, "this lock id was already released; use a new id for each lock")
           .with(Effect::id_is_spent);
     }
-    return Error(ErrorCode::Internal,
-                 "Redis answered " + std::string(operation) +
-                     " with something that its script does not say; is there a proxy, or a "
-                     "server that is not Redis, in between?");
+    return Error(ErrorCode::Internal, "unexpected reply of Redis to " + std::string(operation) +
+                                          "; check for a proxy, or a server that is not Redis");
   }();
   return error.about(about.key, about.id);
 }
@@ -161,7 +159,7 @@ Result<AcquireOutcome> acquire_outcome(const redisReply& reply, const AcquireReq
     if (fence && expires_at && parts[3]->type == REDIS_REPLY_STRING) {
       return Error(ErrorCode::Internal,
                    "the key in Redis that identifies this store (PREFIX:fence:PREFIX:) is empty; delete it, "
-                   "and the next acquire makes a new one")
+                   "and the next acquire creates a new one")
           .about(request.key.str(), request.id.str());
     }
   }

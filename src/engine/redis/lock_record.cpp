@@ -13,7 +13,7 @@ using core::JsonScanner;
 using core::JsonToken;
 
 Error bad_field(std::string_view what) {
-  return Error(ErrorCode::Internal, "the value at a lock key in Redis is no lock record",
+  return Error(ErrorCode::Internal, "the value at a lock key in Redis is not a valid lock record",
                "bad field " + std::string(what));
 }
 
@@ -81,7 +81,7 @@ std::optional<Fields> fields_of(std::string_view text) {
 Result<LockRecord> parse_lock_record(std::string_view text) {
   const auto fields = fields_of(text);
   if (!fields) {
-    return Error(ErrorCode::Internal, "the value at a lock key in Redis is no lock record",
+    return Error(ErrorCode::Internal, "the value at a lock key in Redis is not a valid lock record",
                  "not a JSON object");
   }
   const auto& [id, key, fence, acquired_at, expires_at] = *fields;

@@ -22,7 +22,7 @@ Error unusable(const std::filesystem::path& file, const std::string& why_and_wha
 
 Result<std::string> password_in(const std::filesystem::path& file) {
   std::error_code ignored;
-  if (std::filesystem::is_directory(file, ignored)) return unusable(file, "it is a directory; name a file");
+  if (std::filesystem::is_directory(file, ignored)) return unusable(file, "it is a directory; use a file");
   errno = 0;
   std::ifstream input(file, std::ios::binary);
   if (!input && (errno == ENOENT || errno == ENOTDIR)) return unusable(file, "it does not exist");
@@ -33,12 +33,12 @@ Result<std::string> password_in(const std::filesystem::path& file) {
   input.read(buffer.data(), buffer.size());
   if (input.bad()) return os::errno_error("cannot read password_file " + file.string());
   std::string text(buffer.data(), static_cast<std::size_t>(input.gcount()));
-  if (text.size() > longest_file) return unusable(file, "it is larger than 4096 bytes; is it the right one?");
+  if (text.size() > longest_file) return unusable(file, "it is larger than 4096 bytes; check the path");
   if (text.ends_with('\n')) text.pop_back();
   if (text.ends_with('\r')) text.pop_back();
   if (text.empty()) return unusable(file, "it is empty; write the password into it");
   if (text.find_first_of(std::string_view("\n\r\0", 3)) != std::string::npos) {
-    return unusable(file, "it must be the password on one line, and nothing else");
+    return unusable(file, "it must contain only the password, on one line");
   }
   return text;
 }

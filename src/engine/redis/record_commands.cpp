@@ -67,9 +67,8 @@ void add_token(Command& command, const std::optional<FencingToken>& token) {
 
 Error unreadable_record() {
   return {ErrorCode::Internal,
-          "what is stored for this task in Redis is no record (its version, data, expires_at or fence is "
-          "missing or malformed, or its place in the index); it is left alone: look at it with HGETALL, mend "
-          "it, or remove it"};
+          "invalid record of this task in Redis: version, data, expires_at, fence or the index entry is "
+          "missing or malformed. It was not changed; inspect it with HGETALL, then repair or remove it"};
 }
 
 /// The error for a reply that is none of an operation's outcomes.
@@ -80,10 +79,8 @@ Error not_an_outcome(const redisReply& reply, std::string_view operation, std::s
     if (integer_of(parts.empty() ? reply : *parts[0]) == RecordCode::not_a_record) {
       return unreadable_record();
     }
-    return Error(ErrorCode::Internal,
-                 "Redis answered " + std::string(operation) +
-                     " of a record with something that its script does not say; is there a proxy, or a "
-                     "server that is not Redis, in between?");
+    return Error(ErrorCode::Internal, "unexpected reply of Redis to " + std::string(operation) +
+                                          " of a record; check for a proxy, or a server that is not Redis");
   }();
   return error.about(key, {});
 }

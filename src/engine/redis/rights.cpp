@@ -48,22 +48,21 @@ struct Courtesy {
   std::string_view lost;
 };
 constexpr std::string_view unnamed = "connections have no name in CLIENT LIST";
-constexpr std::string_view loading = "a server that is still loading is noticed late";
-constexpr std::string_view piles_up = "subscriptions pile up";
-constexpr std::string_view unseen = "the doctor knows less of the server";
+constexpr std::string_view loading = "a server that is still loading is detected late";
+constexpr std::string_view piles_up = "subscriptions accumulate";
+constexpr std::string_view unseen = "the doctor can check less of the server";
 constexpr std::array courtesies{
-    Courtesy{"PUBLISH", Half::locks, Severity::warning, "a release wakes no waiter, and waiters poll"},
-    Courtesy{"PUBLISH", Half::tasks, Severity::warning, "a changed task wakes no waiter, and waiters poll"},
-    Courtesy{"SUBSCRIBE", Half::locks, Severity::warning, "waiters for a lock are not woken but poll"},
-    Courtesy{"SUBSCRIBE", Half::tasks, Severity::warning, "waiters for a task are not woken but poll"},
+    Courtesy{"PUBLISH", Half::locks, Severity::warning, "a release wakes no waiter; waiters poll"},
+    Courtesy{"PUBLISH", Half::tasks, Severity::warning, "a changed task wakes no waiter; waiters poll"},
+    Courtesy{"SUBSCRIBE", Half::locks, Severity::warning, "waiters for a lock poll"},
+    Courtesy{"SUBSCRIBE", Half::tasks, Severity::warning, "waiters for a task poll"},
     Courtesy{"UNSUBSCRIBE", Half::locks, Severity::warning, piles_up},
     Courtesy{"UNSUBSCRIBE", Half::tasks, Severity::warning, piles_up},
     Courtesy{"HGET", Half::tasks, Severity::warning,
              "expired tasks count against their owner's quota until they are listed"},
     Courtesy{"PEXPIREAT", Half::locks, Severity::warning,
              "locks cannot be renewed while the server is out of memory"},
-    Courtesy{"PTTL", Half::locks, Severity::note,
-             "waiters retry needlessly often beside a lock that lost its expiry"},
+    Courtesy{"PTTL", Half::locks, Severity::note, "waiters retry too often for a lock without expiry"},
     Courtesy{"SCAN", Half::locks, Severity::note, "locks cannot be listed"},
     Courtesy{"SCAN", Half::tasks, Severity::note, "the owners of tasks cannot be listed"},
     Courtesy{"CLIENT SETNAME", Half::locks, Severity::note, unnamed},
@@ -297,8 +296,7 @@ Result<RedisAcl> redis_acl(const RedisOptions& options) {
   if (!tasks) return tasks.error();
   if (redis::as_rule(options.user) != options.user) {
     return Error(ErrorCode::InvalidArgument,
-                 "the name of the user contains a space, a control character or a quote, which an ACL line "
-                 "cannot have");
+                 "invalid user name: an ACL line cannot contain a space, a control character or a quote");
   }
   RedisAcl acl{.user = options.user.empty() ? "USER" : options.user,
                .keys = redis::all_rules({locks->pattern(), tasks->pattern()}),

@@ -73,8 +73,8 @@ struct PutOperation {
     const auto* conflict = outcome ? std::get_if<VersionConflict>(&*outcome) : nullptr;
     if (call.was_repeated() && conflict != nullptr && !is_certain(*conflict)) {
       return Error(ErrorCode::NetworkTimeout,
-                   "the connection broke before the answer came, and the record was written often since: "
-                   "whether this write was one of them is unknown; read the record to see")
+                   "outcome unknown: the connection broke before the reply arrived, and the record was "
+                   "written often since. Read the record to see whether this write succeeded")
           .about(request.key.str(), {});
     }
     return outcome;
@@ -154,8 +154,8 @@ struct ListOperation {
 constexpr Subscriber::Purpose changes_of_records{
     .wakes = Wakes::all,
     .unheard =
-        "changes of tasks cannot be listened to, so whoever waits for one polls; let the user subscribe to "
-        "the task prefix's channels"};
+        "cannot subscribe to task changes, so waiters poll; allow the Redis user to subscribe to the task "
+        "prefix's channels"};
 
 /// What an error of this request names.
 template <class Request>
@@ -275,7 +275,7 @@ Result<Ok> set_clock(Store& store) {
   const auto seconds = parts.size() == 2 ? number_of(*parts[0]) : std::nullopt;
   const auto micros = parts.size() == 2 ? number_of(*parts[1]) : std::nullopt;
   if (!seconds || !micros) {
-    return endpoint.about({ErrorCode::Internal, "the server does not tell the time as Redis does"});
+    return endpoint.about({ErrorCode::Internal, "unexpected reply of the server to TIME"});
   }
   store.clock.learn(*seconds * 1000 + *micros / 1000, sent, BootClock::now());
   return Ok{};

@@ -551,7 +551,7 @@ class Subscriber::ChannelWatch final : public Watch {
     if (!state_->in_own_process()) return woken(false);
     if (woken.is_awaited()) return woken(state_->sleep(place_, look_again_at, deadline, stop));
     if (!state_->begin_wait(place_, look_again_at, deadline, stop, woken)) {
-      woken(Error(ErrorCode::Internal, "cannot start the thread that hears of wake-ups"));
+      woken(Error(ErrorCode::Internal, "cannot start the thread that receives wake-ups"));
     }
   }
   void pass_on() noexcept override {

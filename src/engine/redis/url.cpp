@@ -26,7 +26,7 @@ constexpr std::uint16_t default_port = 6379;
 
 std::string decoded(const std::string& part, std::string_view text) {
   auto plain = core::percent_decoded(text);
-  if (!plain) refuse(part + ": a % must be followed by two hex digits; a % itself is written %25");
+  if (!plain) refuse(part + ": % must be followed by two hex digits; write a plain % as %25");
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; };
   if (std::ranges::any_of(*plain, is_control)) refuse(part + " contains a control character");
   return *std::move(plain);
@@ -57,7 +57,7 @@ std::chrono::milliseconds timeout(const std::string& name, const std::string& te
 
 /// Absolute, so that the URL means the same when it is handed on.
 std::string file(const std::string& name, const std::string& path) {
-  if (path.empty()) refuse(name + " is empty; name a file");
+  if (path.empty()) refuse(name + " is empty; set it to a file");
   std::error_code failed;
   auto absolute = std::filesystem::absolute(path, failed);
   if (failed) refuse(name + " must be an absolute path here (" + failed.message() + ")");
@@ -125,7 +125,7 @@ const Parameter& known_parameter(const std::string& name) {
   const auto found = std::ranges::find(known, name, &Parameter::name);
   if (found != known.end()) return *found;
   if (name == "password") {
-    refuse("a password is no parameter; use password_file=PATH or the variable " +
+    refuse("password is not a parameter; use password_file=PATH or the variable " +
            std::string(redis::password_variable) + ", or write user:password@host");
   }
   const bool could_be_one = !name.empty() && name.size() <= 32 && std::ranges::all_of(name, [](char c) {
@@ -136,8 +136,7 @@ const Parameter& known_parameter(const std::string& name) {
     if (!names.empty()) names += ", ";
     names += parameter.name;
   }
-  refuse("there is no parameter" + (could_be_one ? " \"" + name + "\"" : " of that name") + "; there are " +
-         names);
+  refuse("unknown parameter" + (could_be_one ? " \"" + name + "\"" : "") + "; known are " + names);
 }
 
 /// `seen`: what the part before the query gave already.
@@ -148,7 +147,7 @@ void read_query(std::string_view query, std::set<std::string> seen, RedisOptions
     const auto equals = one.find('=');
     const auto name = decoded("a parameter's name", one.substr(0, equals));
     const auto& parameter = known_parameter(name);
-    if (equals == std::string_view::npos) refuse(name + " has no value; write it with = and one");
+    if (equals == std::string_view::npos) refuse(name + " has no value; write NAME=VALUE");
     if (!seen.insert(name).second) refuse(name + " is given twice");
     if (parameter.only_tls && !options.tls) refuse(name + " is for rediss:// (TLS) only");
     parameter.set(options, decoded(name, one.substr(equals + 1)));
@@ -160,7 +159,7 @@ void read_user(std::string_view text, RedisOptions& options) {
   options.user = decoded("the user", text.substr(0, colon));
   if (colon == std::string_view::npos) return;
   options.password = decoded("the password", text.substr(colon + 1));
-  if (options.password.empty()) refuse("the password is empty; without one leave out the colon too");
+  if (options.password.empty()) refuse("the password is empty; to use none, omit the colon too");
 }
 
 std::string host_name(std::string_view text) {
@@ -182,7 +181,7 @@ std::string ipv6_address(std::string_view text) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F') || c == ':' || c == '.';
   };
   if (address.find(':') == std::string::npos || !std::ranges::all_of(address.substr(0, zone), is_part)) {
-    refuse("what is in brackets must be an IPv6 address");
+    refuse("the address in brackets must be an IPv6 address");
   }
   return address;
 }
@@ -196,7 +195,7 @@ void read_address(std::string_view text, RedisOptions& options) {
     options.host = ipv6_address(text.substr(1, end - 1));
     const auto rest = text.substr(end + 1);
     has_port = rest.starts_with(':');
-    if (!rest.empty() && !has_port) refuse("after the address in brackets comes :PORT, or nothing");
+    if (!rest.empty() && !has_port) refuse("only :PORT may follow the address in brackets");
     port = rest.substr(has_port ? 1 : 0);
   } else {
     const auto colon = text.find(':');
@@ -204,8 +203,8 @@ void read_address(std::string_view text, RedisOptions& options) {
     if (has_port) port = text.substr(colon + 1);
     if (port.find(':') != std::string_view::npos) {
       refuse(
-          "there is more than one colon in the address; an IPv6 address goes in brackets, and a colon in a "
-          "user name is written %3A");
+          "the address has more than one colon; put an IPv6 address in brackets, and write a colon in a user "
+          "name as %3A");
     }
     if (auto name = host_name(text.substr(0, colon)); !name.empty()) options.host = std::move(name);
   }
@@ -239,9 +238,8 @@ void read_unix_part(std::string_view text, RedisOptions& options) {
     text.remove_prefix(2);
     if (!text.starts_with('/')) {
       refuse(
-          "unix: is followed by the path of a socket on this machine, unix:/path or unix:///path; a user "
-          "goes "
-          "into ?user=");
+          "write the path of a local socket after unix:, as unix:/path or unix:///path; pass a user as "
+          "?user=");
     }
   }
   if (!text.starts_with('/')) refuse("the path of the socket must be absolute: unix:/path");
@@ -257,7 +255,8 @@ void check_characters(std::string_view url) {
 
 void find_password(RedisOptions& options) {
   if (!options.password_file.empty()) {
-    if (!options.password.empty()) refuse("it has a password and a password_file; keep one, better the file");
+    if (!options.password.empty())
+      refuse("it has a password and a password_file; keep only one, preferably the file");
     options.password = redis::password_in(options.password_file).value_or_throw();
   } else if (options.password.empty()) {
     options.password = redis::password_in_environment();
@@ -269,7 +268,7 @@ RedisOptions parse(std::string_view url) {
   RedisOptions options;
   options.tls = url.starts_with(tls_scheme);
   const auto scheme = options.tls ? tls_scheme : url.starts_with(plain_scheme) ? plain_scheme : unix_scheme;
-  if (!url.starts_with(scheme)) refuse("it begins with none of redis://, rediss:// and unix:");
+  if (!url.starts_with(scheme)) refuse("it must start with redis://, rediss:// or unix:");
   url.remove_prefix(scheme.size());
   const auto question = url.find('?');
   const auto front = url.substr(0, question);
@@ -281,15 +280,14 @@ RedisOptions parse(std::string_view url) {
     // Before anything is taken for a host or a parameter: it may be the end of a password.
     if (url.rfind('@') != std::string_view::npos && url.rfind('@') > url.find_first_of("/?")) {
       refuse(
-          "there is an @ behind the first / or ?; in a user or password write / as %2F and ? as %3F, "
-          "elsewhere "
-          "write @ as %40");
+          "an @ follows the first / or ?; in a user or password write / as %2F and ? as %3F, elsewhere write "
+          "@ as %40");
     }
     given = read_network_part(front, options);
   }
   read_query(query, std::move(given), options);
   if (options.tls_cert_file.empty() != options.tls_key_file.empty()) {
-    refuse("tls_cert and tls_key belong together; give both or neither");
+    refuse("tls_cert and tls_key belong together; set both or neither");
   }
   find_password(options);
   return options;

@@ -67,8 +67,8 @@ class Access {
         table_(std::make_unique<Table>(database_->connection())),
         file_(file.string()) {
     if (const auto exposure = exposure_of(file); log_ && exposure >= Exposure::to_sticky) {
-      log_->write(LogLevel::warning, "every user can put files into the directory of " + file_ +
-                                         "; use one that only its users can write to");
+      log_->write(LogLevel::warning, "every user can create files in the directory of " + file_ +
+                                         "; use a directory that only the users of the store can write to");
     }
     // Every user of the file may wake and be woken, as with SQLite's own side files.
     const auto trust = os::FileTrust::of(file);

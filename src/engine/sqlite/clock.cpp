@@ -33,7 +33,7 @@ std::int64_t wall_ms() {
 /// over the kernel's.
 Result<bool> is_kernels_own(const char* file) {
   struct statfs system{};
-  if (::statfs(file, &system) != 0) return os::errno_error(std::string("cannot look at ") + file);
+  if (::statfs(file, &system) != 0) return os::errno_error(std::string("cannot inspect ") + file);
   if (system.f_type != PROC_SUPER_MAGIC) return false;
   const auto mounted_over = is_mount_point(file);
   if (!mounted_over) return mounted_over.error();
@@ -49,7 +49,7 @@ Result<TimeNamespace> this_time_namespace() {
   struct stat mine{}, childrens{};
   if (::stat(namespace_file, &mine) != 0) {
     if (errno == ENOENT) return TimeNamespace{};
-    return os::errno_error(std::string("cannot tell which time namespace this is: ") + namespace_file);
+    return os::errno_error(std::string("cannot determine the time namespace: ") + namespace_file);
   }
   if (mine.st_ino == initial_time_namespace)
     return TimeNamespace{.initial = initial_time_namespace, .offset = {}};
@@ -58,8 +58,8 @@ Result<TimeNamespace> this_time_namespace() {
   const auto offset = boot_time_offset(std::string(std::istreambuf_iterator<char>(in), {}));
   if (!offset || ::stat(childrens_namespace_file, &childrens) != 0 || childrens.st_ino != mine.st_ino) {
     return Error(ErrorCode::ServiceUnavailable,
-                 std::string("cannot tell how far the clock of this time namespace is from the kernel's: ") +
-                     offsets_file + " is not about this process; start a new program in the namespace");
+                 std::string("cannot determine the clock offset of this time namespace: ") + offsets_file +
+                     " does not apply to this process; start a new program in the namespace");
   }
   return TimeNamespace{.initial = initial_time_namespace, .offset = *offset};
 }
@@ -80,9 +80,8 @@ Result<Clock> machine_clock() {
   ClockIdentity identity;
   std::ifstream(boot_id_file) >> identity.boot_id;
   if (identity.boot_id.empty()) {
-    return Error(ErrorCode::ServiceUnavailable,
-                 std::string("cannot tell one boot of this machine from another: ") + boot_id_file +
-                     " cannot be read; mount /proc");
+    return Error(ErrorCode::ServiceUnavailable, std::string("cannot determine the boot id: ") + boot_id_file +
+                                                    " cannot be read; mount /proc");
   }
   const auto kernels = is_kernels_own(boot_id_file);
   if (!kernels) return kernels.error();

@@ -34,25 +34,26 @@ ErrorCode code_for(int extended) {
 std::string_view advice_for(int extended) {
   switch (extended & 0xFF) {
     case SQLITE_FULL:
-      return "the disk or quota is full, nothing was changed; make room and try again";
+      return "the disk or quota is full, and nothing was changed; free some space and retry";
     case SQLITE_READONLY:
     case SQLITE_PERM:
     case SQLITE_AUTH:
-      return "it may not be written; check the owner and mode of the file and its directory";
+      return "it is not writable; check the owner and mode of the file and its directory";
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
     case SQLITE_PROTOCOL:
-      return "other users keep it busy; try again";
+      return "other processes keep it busy; retry";
     case SQLITE_IOERR:
-      return "reading or writing it failed; check the disk";
+      return "read or write error; check the disk";
     case SQLITE_CANTOPEN:
-      return "it or a file beside it cannot be opened; check its directory";
+      return "it or a file next to it cannot be opened; check its directory";
     case SQLITE_NOTADB:
-      return "it is not a database, or its beginning is damaged; name another file, or restore this one";
+      return "it is not a database, or its header is damaged; use another file, or restore this one";
     case SQLITE_CORRUPT:
-      return "its contents are damaged; stop its users and restore or move it away";
+      return "its contents are damaged; stop all processes that use it, then restore the file or move it "
+             "away";
     default:
-      return "SQLite failed unexpectedly";
+      return "unexpected SQLite error";
   }
 }
 
@@ -75,16 +76,17 @@ WaitLimit::WaitLimit(BootTime deadline, std::chrono::milliseconds busy_timeout, 
 Error WaitLimit::error(const std::string& file) const {
   if (stopped()) return {ErrorCode::Aborted, "stopped while waiting for " + file};
   if (deadline_passed()) {
-    return {ErrorCode::NetworkTimeout, "the deadline passed while waiting for other users of " + file};
+    return {ErrorCode::NetworkTimeout,
+            "the deadline passed while waiting for other processes that use " + file};
   }
   return {ErrorCode::ServiceUnavailable,
-          "other users kept " + file + " busy for " + std::to_string(busy_timeout_.count()) +
-              " ms; try again, or find out who holds a transaction open on it"};
+          "other processes kept " + file + " busy for " + std::to_string(busy_timeout_.count()) +
+              " ms; retry, or find the process that holds a transaction open on it"};
 }
 
 Error damaged(const Connection& connection, const std::string& what) {
   return {ErrorCode::Internal, "cannot use " + connection.file() + ": " + what +
-                                   "; stop its users and restore the file or move it away"};
+                                   "; stop all processes that use it, then restore the file or move it away"};
 }
 
 Connection::Connection(const std::filesystem::path& file) : file_(file.string()) {
@@ -123,7 +125,7 @@ int Connection::on_busy(void* self, int attempt) noexcept {
 
 void Connection::pause(int attempt) const {
   if (wait_limit_ == nullptr)
-    throw Error(ErrorCode::ServiceUnavailable, "other users keep " + file_ + " busy");
+    throw Error(ErrorCode::ServiceUnavailable, "other processes keep " + file_ + " busy");
   if (wait_limit_->reached()) throw wait_limit_->error(file_);
   std::this_thread::sleep_for(busy_pause(attempt, os::jitter_fraction()));
 }

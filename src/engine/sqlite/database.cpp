@@ -32,7 +32,7 @@ void switch_to_wal(Connection& connection, const WaitLimit& limit) {
       if (connection.text("PRAGMA journal_mode=WAL") == "wal") return;
       throw Error(ErrorCode::ServiceUnavailable,
                   "cannot use " + connection.file() +
-                      ": SQLite cannot keep a write-ahead log there; use a local file system");
+                      ": SQLite cannot use a write-ahead log there; use a local file system");
     } catch (const Error&) {
       const bool busy = (sqlite3_errcode(connection.handle()) & 0xFF) == SQLITE_BUSY;
       if (!busy || limit.reached()) throw;
@@ -81,7 +81,7 @@ void Database::check_opened(const PinnedFile& judged) const {
 
 Error Database::replaced_while_opening() const {
   return {ErrorCode::ServiceUnavailable,
-          "cannot use " + connection_.file() + ": it was moved or replaced while it was being opened"};
+          "cannot use " + connection_.file() + ": it was moved or replaced while it was opened. Retry"};
 }
 
 FileIdentity Database::identity_of_open_file() const {
@@ -137,8 +137,9 @@ Database::Database(const PinnedFile& judged, const std::filesystem::path& file, 
   files_.database_identity = identity_of_open_file();
   const auto log = identity_of(files_.log.c_str()), shared = identity_of(files_.shared_memory.c_str());
   if (!log || !shared) {
-    throw Error(ErrorCode::ServiceUnavailable,
-                "cannot use " + connection_.file() + ": a file beside it was removed while it was opened");
+    throw Error(
+        ErrorCode::ServiceUnavailable,
+        "cannot use " + connection_.file() + ": a file next to it was removed while it was opened. Retry");
   }
   files_.log_identity = *log;
   files_.shared_memory_identity = *shared;
@@ -173,9 +174,9 @@ bool Database::try_join_clock() {
     // boot clock as we do, whatever boot id each of us was shown.
     if (!is_ours && !may_be_ours(current, clock_.identity)) {
       throw Error(ErrorCode::ServiceUnavailable,
-                  "cannot use " + files_.database + ": it is in use under the clock of another boot (" +
+                  "cannot use " + files_.database + ": it is in use on the clock of another boot (" +
                       current.boot_id + "; this is " + clock_.identity.boot_id +
-                      "); stop its users there, or give each its own file");
+                      "); stop the processes that use it there, or use one file per machine");
     }
     if (!clock_lock_->try_lock_shared()) continue;
     if (current_clock(connection_).number == current.number) {
@@ -212,8 +213,8 @@ Database::Place Database::place() const noexcept {
 Error Database::moved() const {
   return {ErrorCode::ServiceUnavailable,
           "cannot use " + files_.database +
-              ": it, its -wal or its -shm file was moved, removed or replaced while it was open, so others "
-              "may use another file under this name; stop all its users, then start again"};
+              ": it, its -wal or its -shm file was moved, removed or replaced while open, so other processes "
+              "may use another file under this name. Stop all processes that use it, then restart them"};
 }
 
 void Database::check_clock(std::int64_t stored) const {
@@ -221,7 +222,7 @@ void Database::check_clock(std::int64_t stored) const {
   throw Error(ErrorCode::ServiceUnavailable,
               "cannot use " + files_.database +
                   ": its leases were moved to another clock since it was opened, by another machine or by an "
-                  "older build in a container; give each its own file, or use one build");
+                  "older version in a container. Use one file per machine, and one version");
 }
 
 void Database::sync_commits(bool full) {

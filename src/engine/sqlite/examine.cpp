@@ -35,38 +35,38 @@ std::string mode_text(mode_t mode) {
 
 Finding directory(const fs::path& file) {
   const auto parent = file.parent_path().string();
-  const std::string move = "use a directory that only the file's users can write to";
+  const std::string move = "use a directory that only the users of the store can write to";
   switch (exposure_of(file)) {
     case Exposure::none:
       break;
     case Exposure::to_group:
       return {Severity::note, "directory",
-              parent + ": its group can replace the file and what lies beside it", "chmod g-w " + parent};
+              parent + ": its group can replace the file and the files next to it", "chmod g-w " + parent};
     case Exposure::to_sticky:
       return {Severity::warning, "directory",
-              parent + ": every user can put files beside it, and thereby keep others from using it", move};
+              parent + ": every user can create files in it and so block the store", move};
     case Exposure::to_everyone:
       return {Severity::problem, "directory",
-              parent + ": every user can replace the file and what lies beside it, and with them all locks",
-              move};
+              parent + ": every user can replace the file and the files next to it, and so all locks", move};
   }
-  return {Severity::ok, "directory", "only the file's users can put files beside it", {}};
+  return {Severity::ok, "directory", "only the users of the store can create files in it", {}};
 }
 
 Finding clock_of(Connection& connection, const ClockIdentity& clock) {
-  const std::string own_boot_id = "this container has a boot id of its own";
+  const std::string own_boot_id = "this container has its own boot id";
   if (!current_clock(connection).is(clock)) {
     return {Severity::note,
             "clock",
-            "the leases run on the clock of another boot" + (clock.is_kernels ? "" : "; " + own_boot_id) +
-                "; the next change moves them to this one, unless others use the file",
+            "leases run on the clock of another boot" + (clock.is_kernels ? "" : "; " + own_boot_id) +
+                "; the next change moves them to this clock, unless other processes use the file",
             {}};
   }
   if (!clock.is_kernels) {
-    return {Severity::note,
-            "clock",
-            own_boot_id + ": when it is started again, locks last and fences leave a gap",
-            {}};
+    return {
+        Severity::note,
+        "clock",
+        own_boot_id + ": after a restart of the container, unexpired locks are kept and fences skip numbers",
+        {}};
   }
   return {Severity::ok, "clock", "leases run on this machine's boot clock", {}};
 }
@@ -75,38 +75,38 @@ Finding permissions(const fs::path& file, mode_t mode) {
   const auto found = "mode " + mode_text(mode);
   if ((mode & S_IWOTH) != 0) {
     return {Severity::warning, "permissions",
-            found + ": every user of this machine can take and end every lock", "chmod o-w " + file.string()};
+            found + ": every user of this machine can acquire and break every lock",
+            "chmod o-w " + file.string()};
   }
   if ((mode & S_IWGRP) != 0) {
     return {Severity::note,
             "permissions",
-            found + ": the users of its group share the locks, and must trust each other",
+            found + ": members of its group share the locks and must trust each other",
             {}};
   }
-  return {Severity::ok, "permissions", found + ": only its owner can write it", {}};
+  return {Severity::ok, "permissions", found + ": only its owner can write to it", {}};
 }
 
 Finding room(const fs::path& file) {
   struct statvfs info{};
-  if (::statvfs(file.c_str(), &info) != 0)
-    return {Severity::note, "disk", "how much room is left cannot be told", {}};
+  if (::statvfs(file.c_str(), &info) != 0) return {Severity::note, "disk", "free space unknown", {}};
   const auto free = static_cast<std::uint64_t>(info.f_bavail) * info.f_frsize;
   const auto found = std::to_string(free / megabyte) + " MB free";
   if (free >= enough_room) return {Severity::ok, "disk", found, {}};
-  return {Severity::warning, "disk", found + ": on a full disk no lock can be taken", "make room"};
+  return {Severity::warning, "disk", found + ": no lock can be acquired when the disk is full",
+          "free some space"};
 }
 
 Finding journal(Connection& connection, const fs::path& file) {
   const auto mode = connection.text("PRAGMA journal_mode");
   if (mode != "wal") {
-    return {Severity::problem, "journal", "the journal is " + mode + ", not a write-ahead log",
+    return {Severity::problem, "journal", "journal mode is " + mode + ", not wal (write-ahead log)",
             "use a local file system"};
   }
   if (log_is_empty(connection) && !was_closed_cleanly(connection)) {
     return {Severity::note, "journal",
-            "the write-ahead log was removed though its last users had not closed the file: their last "
-            "changes are "
-            "lost, and fences will leave a gap",
+            "the write-ahead log was removed before the last process closed the file: its last changes are "
+            "lost, and fences skip numbers",
             "never remove a -wal file by hand"};
   }
   std::error_code missing;
@@ -114,19 +114,18 @@ Finding journal(Connection& connection, const fs::path& file) {
   if (!missing && bytes > long_log) {
     return {Severity::note, "journal",
             "write-ahead log of " + std::to_string(bytes / megabyte) +
-                " MB: something reads the file for very long",
-            "look for a forgotten sqlite3 shell or backup"};
+                " MB: a process has been reading the file for very long",
+            "find a forgotten sqlite3 shell or backup"};
   }
   return {Severity::ok, "journal", "write-ahead log", {}};
 }
 
 Finding integrity(Connection& connection) {
   const auto verdict = connection.text("PRAGMA quick_check(1)");
-  if (verdict == "ok") return {Severity::ok, "integrity", "the file is whole", {}};
+  if (verdict == "ok") return {Severity::ok, "integrity", "no damage found", {}};
   return {Severity::problem, "integrity", "the file is damaged: " + verdict,
-          "stop its users, move it away with all files beside it, and start anew; fences begin again, under "
-          "a new "
-          "authority"};
+          "stop all processes that use it, then move it away with its -wal, -shm and -wake files; a new file "
+          "has a new authority, and fences start again"};
 }
 
 Finding locks(Connection& connection) {
@@ -142,9 +141,9 @@ Finding locks(Connection& connection) {
     }
   } catch (const Error& error) {
     return {Severity::problem, "locks", error.message(),
-            "delete the row with sqlite3, if you know that no process holds that lock"};
+            "delete the row with sqlite3 if no process holds that lock"};
   }
-  return {Severity::ok, "locks", std::to_string(count) + " rows, each a lock", {}};
+  return {Severity::ok, "locks", std::to_string(count) + " lock rows, all valid", {}};
 }
 
 /// A file that is not there: whether this user can create it.
@@ -155,22 +154,21 @@ std::vector<Finding> missing(const fs::path& file) {
     return {
         {Severity::problem, "file",
          file.string() + " does not exist, and this user cannot create it in " + parent.string() + ": " + why,
-         "name a file in a directory that this user can write to"}};
+         "use a file in a directory that this user can write to"}};
   }
   if (const auto taken = check_not_taken_away(file); !taken) {
     return {{Severity::problem, "file", taken.error().message(), {}}};
   }
-  return {{Severity::note, "file", file.string() + " does not exist yet; its first use creates it", {}},
+  return {{Severity::note, "file", file.string() + " does not exist yet; it is created on first use", {}},
           room(parent)};
 }
 
 Finding fences(Connection& connection) {
   const auto last = static_cast<std::uint64_t>(connection.integer("SELECT fence_last FROM meta"));
   const auto found = "the last fence granted is " + std::to_string(last);
-  if (last <= Fence::warn_above)
-    return {Severity::ok, "fences", found + "; one sequence serves all keys", {}};
-  return {Severity::warning, "fences", found + ", near the end of the sequence",
-          "begin a new file before it ends"};
+  if (last <= Fence::warn_above) return {Severity::ok, "fences", found + "; one counter for all keys", {}};
+  return {Severity::warning, "fences", found + ", near the end of the counter",
+          "switch to a new file before it is exhausted"};
 }
 
 }  // namespace
@@ -192,8 +190,8 @@ Result<std::vector<Finding>> examine_file(const fs::path& file) {
     auto& connection = database.connection();
     const Connection::WaitScope waiting(connection, limit);
     return std::vector<Finding>{
-        {Severity::ok, "file", resolved->string() + ", a regular file with one name", {}},
-        {Severity::ok, "file system", "local: locks and shared memory reach every user of the file", {}},
+        {Severity::ok, "file", resolved->string() + ", a regular file without other hard links", {}},
+        {Severity::ok, "file system", "local: file locks and shared memory work between all processes", {}},
         permissions(*resolved, info.st_mode),
         directory(*resolved),
         room(*resolved),

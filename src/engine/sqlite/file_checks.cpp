@@ -85,39 +85,40 @@ Result<fs::path> followed(const fs::path& path, const fs::path& directory) {
   if (!link) return link.error();
   if (!S_ISLNK(link->info().st_mode)) return path;
   struct stat where{};
-  if (::stat(directory.c_str(), &where) != 0) return os::errno_error("cannot look at " + directory.string());
+  if (::stat(directory.c_str(), &where) != 0) return os::errno_error("cannot inspect " + directory.string());
   if (!may_be_followed(link->info(), where)) {
-    return unusable(path, "it is a symbolic link of uid " + std::to_string(link->info().st_uid) +
-                              " in a directory that other users can write to; name the file itself");
+    return unusable(path,
+                    "it is a symbolic link of uid " + std::to_string(link->info().st_uid) +
+                        " in a directory that other users can write to; use the path of the file itself");
   }
   auto target = link->link_target();
   if (!target) return target;
   std::error_code failed;
   *target = directory / *target;  // an absolute one stays as it is
   if (!fs::exists(*target, failed)) {
-    return unusable(path, "it is a symbolic link to nothing; create what it points to, or remove it");
+    return unusable(path, "it is a broken symbolic link; create its target, or remove it");
   }
   return target;
 }
 
 Result<fs::path> resolve_links(const fs::path& file, int links_left) {
   if (file.empty()) return Error(ErrorCode::InvalidArgument, "the path of the database file is empty");
-  if (!file.has_filename()) return unusable(file, "it names a directory; name a file in it");
+  if (!file.has_filename()) return unusable(file, "it is a directory; use a file in it");
   const fs::path directory = file.has_parent_path() ? file.parent_path() : fs::path(".");
-  auto real_directory = canonical(directory, "this directory does not exist; create it, with mode 0700");
+  auto real_directory = canonical(directory, "this directory does not exist; create it with mode 0700");
   if (!real_directory) return real_directory;
 
   const fs::path real = *real_directory / file.filename();
   std::error_code failed;
   if (fs::is_symlink(real, failed)) {
-    if (links_left == 0) return unusable(real, "there are too many symbolic links; name the file itself");
+    if (links_left == 0) return unusable(real, "too many symbolic links; use the path of the file itself");
     auto target = followed(real, *real_directory);
     if (!target) return target;
     if (*target != real) return resolve_links(*target, links_left - 1);
   }
   if (real.native().size() > longest_path) {
     return unusable(real, "the path is longer than " + std::to_string(longest_path) +
-                              " bytes, which SQLite does not open; use a shorter one");
+                              " bytes, more than SQLite can open; use a shorter path");
   }
   return real;
 }
@@ -139,11 +140,10 @@ Status check_not_taken_away(const fs::path& file) {
     const std::string beside = file.string() + suffix;
     // A process that creates the file at this moment makes the others after it: then it is there now.
     if (is_missing(beside) || !is_missing(file.string())) continue;
-    return unusable(
-        file, "it is missing, but " + beside +
-                  " is there: it was moved or removed while it was in use. Put it back; or stop all its "
-                  "users, then remove " +
-                  file.string() + "-wal, -shm and -wake");
+    return unusable(file, "it is missing, but " + beside +
+                              " exists: the database was moved or removed while in use. Restore it; or stop "
+                              "all processes that use it, then remove " +
+                              file.string() + "-wal, -shm and -wake");
   }
   return Ok{};
 }
@@ -153,7 +153,7 @@ Status create_if_missing(const fs::path& file) {
   // mknod, not open: see the header.
   if (::mknod(file.c_str(), S_IFREG | S_IRUSR | S_IWUSR, 0) == 0 || errno == EEXIST) return Ok{};
   return os::errno_error("cannot create " + file.string() +
-                         "; check the owner and mode of its directory, or name another file");
+                         "; check the owner and mode of its directory, or use another file");
 }
 
 Status check_usable(const fs::path& file) {
@@ -163,25 +163,25 @@ Status check_usable(const fs::path& file) {
 
 Status check_usable(const fs::path& file, const PinnedFile& found) {
   const auto& info = found.info();
-  if (S_ISDIR(info.st_mode)) return unusable(file, "it is a directory; name a file in it");
-  if (!S_ISREG(info.st_mode)) return unusable(file, "it is not a regular file; name another");
+  if (S_ISDIR(info.st_mode)) return unusable(file, "it is a directory; use a file in it");
+  if (!S_ISREG(info.st_mode)) return unusable(file, "it is not a regular file; use another path");
   if (info.st_nlink > 1) {
     return unusable(file, "it has " + std::to_string(info.st_nlink) +
-                              " hard links, and users of different names would not see each other's locks; "
-                              "keep one name");
+                              " hard links, and processes that use different names would not see each "
+                              "other's locks; keep one name");
   }
   const auto mount_point = is_mount_point(file);
   if (!mount_point) return mount_point.error();
   if (*mount_point) {
     return unusable(file,
-                    "the file itself is a mount point, and users of the file it hides would not see the same "
-                    "locks; mount its directory instead");
+                    "the file itself is a mount point, and processes that use the hidden file would not see "
+                    "the same locks; mount its directory instead");
   }
   struct statfs system{};
-  if (::statfs(file.c_str(), &system) != 0) return os::errno_error("cannot look at " + file.string());
+  if (::statfs(file.c_str(), &system) != 0) return os::errno_error("cannot inspect " + file.string());
   if (const auto name = unsafe_file_system(static_cast<std::uint64_t>(system.f_type))) {
     return unusable(file, "it is on " + std::string(*name) +
-                              ", where locks and shared memory do not reach every user of the file; use a "
+                              ", where file locks and shared memory do not work between all processes; use a "
                               "local file system");
   }
   if (::faccessat(AT_FDCWD, file.c_str(), R_OK | W_OK, AT_EACCESS) != 0) {
@@ -189,8 +189,8 @@ Status check_usable(const fs::path& file, const PinnedFile& found) {
   }
   const fs::path directory = file.parent_path();
   if (::faccessat(AT_FDCWD, directory.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
-    return os::errno_error("cannot create files beside " + file.string() +
-                           ", as SQLite must; check the owner and mode of its directory");
+    return os::errno_error("cannot create files next to " + file.string() +
+                           ", which SQLite requires; check the owner and mode of its directory");
   }
   return Ok{};
 }
@@ -201,24 +201,23 @@ Status check_neighbours(const fs::path& file) {
   if (trust->anyone_can_write_there && trust->owner != ::geteuid() && trust->owner != 0 &&
       (trust->mode & (S_IWGRP | S_IWOTH)) == 0) {
     return unusable(file,
-                    "it belongs to another user, and every user can put files into its directory; use a "
-                    "directory of your own");
+                    "it belongs to another user, and every user can create files in its directory; use a "
+                    "directory that only you can write to");
   }
   for (const char* suffix : {"-wal", "-shm", "-journal"}) {
     const std::string beside = file.string() + suffix;
     struct stat info{};
     if (::lstat(beside.c_str(), &info) != 0) {
       if (errno == ENOENT) continue;
-      return os::errno_error("cannot look at " + beside);
+      return os::errno_error("cannot inspect " + beside);
     }
     // Removed between the look-up of its name and that of its inode, as a -journal is by a process that
     // creates the file at this moment.
     if (info.st_nlink == 0) continue;
     if (!trust->trusts(info)) {
-      return unusable(
-          file, beside +
-                    " belongs to another user, or is no plain file, and would be taken for its own; find "
-                    "out who put it there, remove it, and use a directory that others cannot write to");
+      return unusable(file, beside +
+                                " belongs to another user, or is not a regular file, and SQLite would trust "
+                                "it. Remove it, and use a directory that other users cannot write to");
     }
   }
   return Ok{};
@@ -238,22 +237,22 @@ Exposure exposure_of(const fs::path& file) {
 Result<bool> is_mount_point(const fs::path& file) {
   struct statx info{};
   if (::statx(AT_FDCWD, file.c_str(), AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, &info) != 0) {
-    return os::errno_error("cannot look at " + file.string());
+    return os::errno_error("cannot inspect " + file.string());
   }
   if ((info.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0) {
     return (info.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
   }
   std::ifstream mounts("/proc/self/mountinfo");  // a kernel before 5.8
-  if (!mounts) return unusable(file, "cannot tell whether it is a mount point; mount /proc");
+  if (!mounts) return unusable(file, "cannot check whether it is a mount point; mount /proc");
   const std::string text(std::istreambuf_iterator<char>(mounts), {});
   return is_listed_mount_point(text, file.string());
 }
 
 Result<PinnedFile> PinnedFile::at(const fs::path& path) {
   const int fd = ::open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0) return os::errno_error("cannot look at " + path.string());
+  if (fd < 0) return os::errno_error("cannot inspect " + path.string());
   PinnedFile pinned(fd, {});
-  if (::fstat(fd, &pinned.info_) != 0) return os::errno_error("cannot look at " + path.string());
+  if (::fstat(fd, &pinned.info_) != 0) return os::errno_error("cannot inspect " + path.string());
   return pinned;
 }
 

@@ -106,12 +106,11 @@ void refuse_two_machines(Connection& connection, const ClockIdentity& ours) {
   const auto current = current_clock(connection);
   if (current.is(ours) || change_of(current, ours, was_seen(connection, ours)) != ClockChange::two_machines)
     return;
-  throw Error(
-      ErrorCode::ServiceUnavailable,
-      "cannot use " + connection.file() + ": it has moved on from this clock (boot " + ours.boot_id +
-          ") to that of another machine (boot " + current.boot_id +
-          "), so two machines use it in turn and could not rely on each other's leases; give each its "
-          "own file");
+  throw Error(ErrorCode::ServiceUnavailable,
+              "cannot use " + connection.file() + ": its leases have moved from this clock (boot " +
+                  ours.boot_id + ") to the clock of another machine (boot " + current.boot_id +
+                  "). Two machines use it in turn, and neither can rely on the other's leases. Use one file "
+                  "per machine");
 }
 
 std::int64_t adopt_clock(Connection& connection, const Clock& clock) {
@@ -168,7 +167,7 @@ void ClockLock::unlock() noexcept {
 
 ClockLock::Others ClockLock::others() const {
   auto lock = one_byte(F_WRLCK);
-  if (::fcntl(fd_, F_OFD_GETLK, &lock) != 0) throw os::errno_error("cannot look at the locks of " + file_);
+  if (::fcntl(fd_, F_OFD_GETLK, &lock) != 0) throw os::errno_error("cannot inspect the locks of " + file_);
   if (lock.l_type == F_UNLCK) return Others::none;
   return lock.l_type == F_RDLCK ? Others::shared : Others::exclusive;
 }

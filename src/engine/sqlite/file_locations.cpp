@@ -23,7 +23,7 @@ constexpr std::size_t longest_group_entry = std::size_t{64} * 1024;
 
 Error unusable_store(const fs::path& where, const std::string& why,
                      ErrorCode code = ErrorCode::ServiceUnavailable) {
-  return {code, "cannot use the machine's store: " + where.string() + " " + why};
+  return {code, "cannot use the store of this machine: " + where.string() + " " + why};
 }
 
 std::optional<gid_t> group_called(const char* name) {
@@ -85,17 +85,16 @@ Status make_directory(const fs::path& directory) {
 
 Status check_access(const fs::path& directory, const struct stat& info) {
   if (::faccessat(AT_FDCWD, directory.c_str(), R_OK | W_OK | X_OK, AT_EACCESS) == 0) return Ok{};
-  if (errno != EACCES) return os::errno_error("cannot look into " + directory.string());
+  if (errno != EACCES) return os::errno_error("cannot access " + directory.string());
   if (!is_shared(info)) {
-    return unusable_store(directory, "is root's alone; to share it, as root: " + how_to_share(directory),
+    return unusable_store(directory, "is for root only. To share it, as root: " + how_to_share(directory),
                           ErrorCode::AuthFailed);
   }
   const auto group = name_of_group(info.st_gid);
   return unusable_store(directory,
                         "is for members of the group " + group +
-                            ", to which this process does not belong; as root: "
-                            "usermod -aG " +
-                            group + " USER, then log in again",
+                            ", and this process is not in it. As root: usermod -aG " + group +
+                            " USER, then log in again",
                         ErrorCode::AuthFailed);
 }
 
@@ -110,16 +109,18 @@ std::string how_to_share(const fs::path& directory) {
 std::optional<std::string> objection_to_directory(const fs::path& directory, const struct stat& info) {
   const auto name = directory.string();
   if (!S_ISDIR(info.st_mode))
-    return "is not a directory; move it away, then, as root: " + how_to_share(directory);
+    return "is not a directory. Move it away, then as root: " + how_to_share(directory);
   if (info.st_uid != 0) {
     return "belongs to uid " + std::to_string(info.st_uid) +
-           ", who could replace the locks of all users; as root: chown root " + name;
+           ", who could replace the locks of all users. As root: chown root " + name;
   }
   if ((info.st_mode & S_IWOTH) != 0) {
-    return "can be written to by every user, who could replace its files; as root: chmod o-w " + name;
+    return "is writable for every user, who could replace its files. As root: chmod o-w " + name;
   }
   if (is_shared(info) && (info.st_mode & S_ISGID) == 0) {
-    return "lets its group write, but new files there would not be its group's; as root: chmod g+s " + name;
+    return "is writable for its group, but new files in it would not belong to that group. As root: chmod "
+           "g+s " +
+           name;
   }
   return std::nullopt;
 }
@@ -130,7 +131,8 @@ std::optional<std::string> objection_to_file(const fs::path& file, const struct 
   if (!is_shared(directory)) return std::nullopt;
   if (info.st_gid == directory.st_gid && (info.st_mode & 0777U) == shared_file_mode) return std::nullopt;
   const auto name = file.string();
-  return "is not shared by the group of its directory, as a file that was not made by --system; as root: "
+  return "is not shared with the group of its directory (it was not created through the URL system:). As "
+         "root: "
          "chgrp " +
          name_of_group(directory.st_gid) + " " + name + "* && chmod 660 " + name + "*";
 }
@@ -139,15 +141,15 @@ Status check_shared_file(const fs::path& file) {
   const auto directory = file.parent_path();
   struct stat info{}, found{};
   if (::lstat(directory.c_str(), &info) != 0) {
-    if (errno != ENOENT) return os::errno_error("cannot look at " + directory.string());
-    return unusable_store(directory, "does not exist; as root: " + how_to_share(directory));
+    if (errno != ENOENT) return os::errno_error("cannot inspect " + directory.string());
+    return unusable_store(directory, "does not exist. As root: " + how_to_share(directory));
   }
   if (const auto objection = objection_to_directory(directory, info))
     return unusable_store(directory, *objection);
   if (const auto accessible = check_access(directory, info); !accessible) return accessible;
   if (::lstat(file.c_str(), &found) != 0) {
     if (errno == ENOENT) return Ok{};
-    return os::errno_error("cannot look at " + file.string());
+    return os::errno_error("cannot inspect " + file.string());
   }
   if (const auto objection = objection_to_file(file, found, info)) return unusable_store(file, *objection);
   return Ok{};
@@ -161,7 +163,7 @@ Status prepare_shared_file(const fs::path& file) {
   }
   if (const auto usable = check_shared_file(file); !usable) return usable;
   if (::lstat(file.c_str(), &info) == 0) return Ok{};
-  if (::lstat(directory.c_str(), &info) != 0) return os::errno_error("cannot look at " + directory.string());
+  if (::lstat(directory.c_str(), &info) != 0) return os::errno_error("cannot inspect " + directory.string());
   const auto made = put_in_place(file, info.st_gid, is_shared(info) ? shared_file_mode : 0600,
                                  [](char* name) { return ::mkostemp(name, O_CLOEXEC); });
   return made ? check_shared_file(file) : made;  // another process may have been first
@@ -187,8 +189,8 @@ Result<std::filesystem::path> default_sqlite_file() {
     const auto home = absolute_path_in("HOME");
     if (home.empty()) {
       return Error(ErrorCode::InvalidArgument,
-                   "there is no default database file: neither XDG_STATE_HOME nor HOME is an absolute path; "
-                   "set one, or name the file");
+                   "no default database file: neither XDG_STATE_HOME nor HOME is an absolute path. Set one "
+                   "of them, or use sqlite:PATH");
     }
     state = home / ".local" / "state";
   }

@@ -251,7 +251,7 @@ class SqliteLockBackend final : public LockBackend {
     if (!request.cursor.empty()) {
       const auto key = LockKey::parse(request.cursor);
       if (!key || key->str() != request.cursor) {
-        throw Error(ErrorCode::InvalidArgument, "the cursor is not one of this listing; start without one");
+        throw Error(ErrorCode::InvalidArgument, "the cursor is not from this list; start without a cursor");
       }
     }
     const auto limit = std::clamp<std::size_t>(request.limit, 1, max_list_limit);

@@ -38,7 +38,7 @@ std::optional<LockRow> read_row(const Connection& connection, const Statement::R
   auto key = LockKey::stored(run.bytes(first));
   auto id = LockId::parse(run.bytes(first + 1));
   auto fence = Fence::of(static_cast<std::uint64_t>(run.integer(first + 2)));
-  if (!key || !id || !fence) throw damaged(connection, "a row of its locks table is not a lock");
+  if (!key || !id || !fence) throw damaged(connection, "invalid row in the locks table");
   return LockRow{.record = {.key = *std::move(key),
                             .id = *id,
                             .fence = *fence,

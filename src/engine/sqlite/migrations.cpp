@@ -73,13 +73,13 @@ std::int64_t version_of(Connection& connection, std::int64_t newest) {
   const auto objects = connection.integer("SELECT count(*) FROM sqlite_schema");
   if (owner == 0 && objects == 0) return 0;
   if (owner != application_id) {
-    throw refusal(connection, "it is a database of another program; name another file");
+    throw refusal(connection, "it is a database of another program; use another file");
   }
   const auto version = connection.integer("PRAGMA user_version");
   if (version < 1 || version > newest) {
     throw refusal(connection, "its format is version " + std::to_string(version) +
-                                  " and this program knows versions 1 to " + std::to_string(newest) +
-                                  "; use a newer holdfast, or another file");
+                                  ", but this program supports versions 1 to " + std::to_string(newest) +
+                                  "; upgrade holdfast, or use another file");
   }
   return version;
 }

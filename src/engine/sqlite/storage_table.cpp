@@ -67,11 +67,11 @@ Guard columns_of(const std::optional<FencingToken>& token) {
 std::optional<FencingToken> read_guard(const Connection& connection, const Statement::Run& run) {
   const bool guarded = !run.is_null(fence_column);
   if (guarded == run.is_null(authority_column) || guarded == run.is_null(lock_key_column)) {
-    throw damaged(connection, "a record is guarded by half a lock");
+    throw damaged(connection, "a record has an incomplete lock binding");
   }
   if (!guarded) return std::nullopt;
   const auto fence = Fence::of(static_cast<std::uint64_t>(run.integer(fence_column)));
-  if (!fence) throw damaged(connection, "a record's fence is none");
+  if (!fence) throw damaged(connection, "a record has an invalid fence");
   return FencingToken{.authority = std::string(run.bytes(authority_column)),
                       .lock_key = std::string(run.bytes(lock_key_column)),
                       .fence = *fence};
@@ -89,7 +89,7 @@ std::optional<core::RecordEntry> read_head(const Connection& connection, const S
                         .expires_at = {}};
   if (!run.is_null(expires_column)) row.expires_at = run.time(expires_column);
   if (run.integer(version_column) < 1 || row.record.incarnation.empty()) {
-    throw damaged(connection, "a row of its records table is not a record");
+    throw damaged(connection, "invalid row in the records table");
   }
   return row;
 }

@@ -30,7 +30,8 @@ Result<Resolution> Resolution::start(const std::string& host, std::uint16_t port
     }).detach();
     return Resolution(std::move(state));
   } catch (const std::system_error& failed) {
-    return Error(ErrorCode::ServiceUnavailable, "no thread to resolve the host name", failed.what());
+    return Error(ErrorCode::ServiceUnavailable, "cannot start a thread to resolve the host name",
+                 failed.what());
   }
 }
 
@@ -54,6 +55,13 @@ std::string address_text(const RedisOptions& options) {
   if (!options.unix_socket.empty()) return options.unix_socket;
   const bool is_ipv6 = options.host.find(':') != std::string::npos;
   return (is_ipv6 ? "[" + options.host + "]" : options.host) + ":" + std::to_string(options.port);
+}
+
+/// "5 s", "0.3 s"
+std::string seconds_text(BootClock::duration length) {
+  const auto tenths = std::chrono::round<std::chrono::duration<std::int64_t, std::deci>>(length).count();
+  const auto fraction = tenths % 10 == 0 ? "" : "." + std::to_string(tenths % 10);
+  return std::to_string(tenths / 10) + fraction + " s";
 }
 
 }  // namespace
@@ -108,28 +116,30 @@ Dialer::Outcome Dialer::fail(const Error& error) const {
   return endpoint_->about(error);
 }
 
-Error Dialer::too_slow() const {
-  const auto& options = endpoint_->options();
-  const auto within = " within " + std::to_string(options.connect_timeout.count()) + " ms (connect_timeout)";
+Error Dialer::no_connection(BootClock::duration waited) const {
+  const bool tls = endpoint_->options().tls;
+  const bool is_limit = waited >= endpoint_->options().connect_timeout;
+  const auto within = " within " + seconds_text(waited) + (is_limit ? " (connect_timeout)" : "");
   if (!resolved_) return {ErrorCode::NetworkTimeout, "the host name was not resolved" + within};
   if (!established_) {
-    return {ErrorCode::NetworkTimeout, (options.tls ? "no TLS connection" : "no connection") + within};
+    return {ErrorCode::NetworkTimeout, (tls ? "no TLS connection" : "no connection") + within};
   }
   return {ErrorCode::NetworkTimeout,
-          "connected, but no answer" + within +
-              (options.tls ? "; the server hangs" : "; the server hangs, or this is a TLS port (rediss://)")};
+          "connected, but the server did not answer" + within +
+              (tls ? ". Check that it is not blocked"
+                   : ". Check that it is not blocked; for a TLS port use rediss://")};
 }
 
 /// A TLS server takes our first command for a bad handshake: it closes, maybe after an alert.
 Error Dialer::not_greeted(const Error& error) const {
   if (answered_ || endpoint_->options().tls) return error;
   return {ErrorCode::ServiceUnavailable,
-          "no Redis answers at this address; if it is a TLS port, use rediss://",
+          "no Redis server answers at this address; for a TLS port use rediss://",
           error.cause().empty() ? error.message() : error.message() + ": " + error.cause()};
 }
 
 Dialer::Outcome Dialer::step(BootTime now) {
-  if (now >= deadline_) return fail(too_slow());
+  if (now >= deadline_) return fail(no_connection(endpoint_->options().connect_timeout));
   using Stage = Result<Blocked> (Dialer::*)(BootTime);
   for (const Stage stage :
        std::array<Stage, 3>{&Dialer::find_addresses, &Dialer::establish, &Dialer::greet}) {
@@ -216,7 +226,7 @@ Result<Dialer::Blocked> Dialer::greet(BootTime) {
       if (!ready) return ready.error();
       ready_ = *ready;
       if (ready_ && reader_.has_more()) {
-        return Error(ErrorCode::Internal, "the server answers more than was asked");
+        return Error(ErrorCode::Internal, "the server sent more replies than requests");
       }
       continue;
     }

@@ -113,6 +113,8 @@ class Dialer {
 
   [[nodiscard]] BootTime began() const noexcept { return began_; }
   [[nodiscard]] Outcome step(BootTime now);
+  /// The error of a caller that waited so long for the connection: names the step that it got stuck at.
+  [[nodiscard]] Error no_connection(BootClock::duration waited) const;
   /// When to step though nothing came: to try another address, or to fail for being too slow.
   [[nodiscard]] BootTime deadline() const noexcept {
     return addresses_.empty() ? deadline_ : std::min(deadline_, address_until_);
@@ -124,7 +126,6 @@ class Dialer {
   Result<Blocked> establish(BootTime now);
   Result<Blocked> greet(BootTime now);
   [[nodiscard]] Outcome fail(const Error& error) const;
-  [[nodiscard]] Error too_slow() const;
   /// The error of a connection that ended, or said something strange, before its first answer.
   [[nodiscard]] Error not_greeted(const Error& error) const;
 

@@ -41,7 +41,7 @@ void Handshake::ask(Step step, const Command& command) {
 
 Result<bool> Handshake::on_reply(const redisReply& reply) {
   if (answered_ == waiting_.size())
-    return Error(ErrorCode::Internal, "the server answers more than was asked");
+    return Error(ErrorCode::Internal, "the server sent more replies than requests");
   const Step step = waiting_[answered_++];
   if (auto error = is_error(reply) ? judge_error(step, reply) : judge(step, reply)) return *std::move(error);
   return answered_ == waiting_.size();
@@ -50,7 +50,7 @@ Result<bool> Handshake::on_reply(const redisReply& reply) {
 std::optional<Error> Handshake::judge(Step step, const redisReply& reply) const {
   if (step == Step::mode) return judge_mode(reply);
   if (text_of(reply) == (step == Step::ping ? "PONG" : "OK")) return std::nullopt;
-  return Error(ErrorCode::ServiceUnavailable, "what answers at this address is not a Redis server");
+  return Error(ErrorCode::ServiceUnavailable, "the server at this address is not Redis");
 }
 
 /// Pairs of a name and a value. What is not said is not held against a server: proxies answer less.
@@ -62,7 +62,7 @@ std::optional<Error> Handshake::judge_mode(const redisReply& reply) const {
     if (mode == "cluster") return Error(ErrorCode::InvalidArgument, std::string(cluster_is_not_supported));
     if (mode == "sentinel") {
       return Error(ErrorCode::InvalidArgument,
-                   "this is a Redis Sentinel, which holds no data; use the address of the master that it "
+                   "this is a Redis Sentinel, which stores no data; use the address of the master that it "
                    "watches");
     }
   }
@@ -82,19 +82,19 @@ std::optional<Error> Handshake::judge_error(Step step, const redisReply& reply) 
   if (step == Step::authenticate && !error.transient()) {
     if (user_without_password_) {
       return Error(ErrorCode::AuthFailed,
-                   "the server does not accept this user without a password; name a file that has it "
-                   "(password_file) or set HOLDFAST_REDIS_PASSWORD",
+                   "the server requires a password for this user; use password_file in the URL, or set "
+                   "HOLDFAST_REDIS_PASSWORD",
                    error.cause());
     }
     // An old server without ACLs says ERR to a user name; anyone says ERR when no password is set.
-    return Error(ErrorCode::AuthFailed, "the server refuses " + credentials_, error.cause());
+    return Error(ErrorCode::AuthFailed, "the server rejected " + credentials_, error.cause());
   }
   if (step == Step::select && said.starts_with("NOPERM")) {
-    return Error(ErrorCode::AuthFailed,
-                 "database " + std::to_string(db_) +
-                     " cannot be used: this user may only use database 0; grant it +select, or leave the "
-                     "database out",
-                 error.cause());
+    return Error(
+        ErrorCode::AuthFailed,
+        "database " + std::to_string(db_) +
+            " cannot be used: this user may only use database 0. Grant it +select, or omit the database",
+        error.cause());
   }
   if (step == Step::select && !error.transient()) {
     return Error(error.code(), "database " + std::to_string(db_) + " cannot be used", error.cause());

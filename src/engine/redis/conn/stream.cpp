@@ -83,12 +83,12 @@ Result<std::vector<Address>> resolve(const std::string& host, std::uint16_t port
 Result<std::unique_ptr<Stream>> Stream::connect(const Address& address,
                                                 std::shared_ptr<const TlsContext> tls) {
   const int fd = socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return network_error("no socket could be made", errno);
+  if (fd < 0) return network_error("cannot create a socket", errno);
   std::unique_ptr<Stream> stream(new Stream(fd, std::move(tls)));
   if (address.family() != AF_UNIX) tune_tcp(fd);
   const auto* name = reinterpret_cast<const sockaddr*>(&address.storage);
   if (::connect(fd, name, address.length) != 0 && errno != EINPROGRESS) {
-    return network_error("cannot connect; check the address, and that the server runs", errno,
+    return network_error("cannot connect; check the address, and that the server is running", errno,
                          address.family() == AF_UNIX);
   }
   return stream;
@@ -112,13 +112,13 @@ Result<Stream::Progress> Stream::establish() {
     socklen_t size = sizeof failed;
     getsockopt(fd_, SOL_SOCKET, SO_ERROR, &failed, &size);
     if (failed != 0)
-      return network_error("cannot connect; check the address, and that the server runs", failed);
+      return network_error("cannot connect; check the address, and that the server is running", failed);
     sockaddr_storage peer{};
     socklen_t peer_size = sizeof peer;
     if (getpeername(fd_, reinterpret_cast<sockaddr*>(&peer), &peer_size) != 0) return Progress::wants_write;
     if (is_connected_to_itself(peer, peer_size)) {
       return Error(ErrorCode::ServiceUnavailable,
-                   "cannot connect; check the address, and that the server runs",
+                   "cannot connect; check the address, and that the server is running",
                    "no server listens on this port; the connection reached itself");
     }
     if (!tls_) {

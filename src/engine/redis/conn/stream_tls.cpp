@@ -148,11 +148,11 @@ Result<Stream::Progress> Stream::continue_tls() {
     ERR_clear_error();
     return Error(ErrorCode::AuthFailed,
                  "the server's certificate is not trusted for \"" + tls_->server_name_ +
-                     "\"; name the authority that signed it (tls_ca) or the name it carries "
+                     "\"; set the authority that signed it (tls_ca) or the name in it "
                      "(tls_server_name)",
                  X509_verify_cert_error_string(verdict));
   }
-  return tls_error(result, "the TLS handshake failed; is this a TLS port?");
+  return tls_error(result, "the TLS handshake failed; check that this is a TLS port");
 }
 
 Error Stream::tls_error(int result, std::string what) const {

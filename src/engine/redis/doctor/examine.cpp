@@ -150,7 +150,7 @@ class Observer {
       }
       count.looked_at += scan_step;
       if (progress_ && size && count.looked_at % tell_every == 0) {
-        progress_("looked at " + std::to_string(std::min(count.looked_at, count.keys)) + " of " +
+        progress_("checked " + std::to_string(std::min(count.looked_at, count.keys)) + " of " +
                   std::to_string(count.keys) + " keys for fence counters");
       }
     } while (cursor != "0" && BootClock::now() < give_up_at);

@@ -88,8 +88,8 @@ class Judge {
     findings_.push_back({severity, std::move(topic), std::move(found), std::move(advice)});
   }
   void not_known(std::string topic, const std::string& right) {
-    add(Severity::note, std::move(topic), "not known: this user may not ask",
-        "allow it " + right + " for the time of an examination; locks do not need it");
+    add(Severity::note, std::move(topic), "unknown: this user lacks the right",
+        "grant " + right + " while you run the doctor; locks do not need it");
   }
   [[nodiscard]] std::string info(std::string_view name) const { return field(seen_.info, name); }
   [[nodiscard]] std::string user() const {
@@ -115,7 +115,7 @@ class Judge {
     if (options_.tls) return add(Severity::ok, "connection", there + ", with TLS, its certificate verified");
     if (is_local(options_)) return add(Severity::ok, "connection", there + ", on this machine");
     add(Severity::note, "connection",
-        there + ", without TLS: everything, passwords too, can be read on the way",
+        there + ", without TLS: all traffic, including passwords, is readable on the network",
         "use rediss:// unless you trust the network");
   }
 
@@ -126,8 +126,9 @@ class Judge {
     } else if (is_local(options_)) {
       add(Severity::ok, "access", "no password, on this machine");
     } else {
-      add(Severity::warning, "access", "no password: whoever reaches the server can take and end every lock",
-          "give Holdfast a user of its own (docs/guide/redis.md has the line)");
+      add(Severity::warning, "access",
+          "no password: every client that reaches the server can acquire and break every lock",
+          "create a Redis user for Holdfast (see docs/guide/redis.md)");
     }
     if (seen_.password_file_mode && (*seen_.password_file_mode & 077U) != 0) {
       std::array<char, 8> mode{};
@@ -145,12 +146,12 @@ class Judge {
     const auto name = is_valkey ? "Valkey " + info("valkey_version") : "Redis " + version;
     const auto major = number(version);  // "6.2.1" is read as 6.2
     if (info("redis_mode") == "cluster") {
-      return add(Severity::problem, "server", name + " in cluster mode, which Holdfast does not support yet",
-                 "use a server that is no member of a cluster");
+      return add(Severity::problem, "server", name + " in cluster mode, which is not supported",
+                 "use a server that is not part of a cluster");
     }
     if (info("redis_mode") == "sentinel") {
-      return add(Severity::problem, "server", "this is a Sentinel, which holds no data",
-                 "name the address of the master that it watches");
+      return add(Severity::problem, "server", "this is a Sentinel, which stores no data",
+                 "use the address of the master that it watches");
     }
     if (major < 6.2) {
       return add(Severity::problem, "server", name + " is too old: locks need 6.2 (SET with PXAT)",
@@ -162,15 +163,16 @@ class Judge {
   void role() {
     if (seen_.info.empty()) return not_known("role", "+info");
     if (info("role") == "slave") {
-      return add(Severity::problem, "role",
-                 "a replica of " + info("master_host") + ":" + info("master_port") + ", which takes no locks",
-                 "name the master in the URL");
+      return add(
+          Severity::problem, "role",
+          "a replica of " + info("master_host") + ":" + info("master_port") + ", which cannot grant locks",
+          "use the master in the URL");
     }
     const auto replicas = info("connected_slaves");
     if (replicas.empty() || replicas == "0") return add(Severity::ok, "role", "a master without replicas");
     add(Severity::note, "role",
         "a master with " + replicas +
-            " replica(s): they follow with a delay, so a failover may forget the newest locks and fences",
+            " replica(s): replication is asynchronous, so a failover may lose the newest locks and fences",
         "after a failover, wait for the longest ttl before trusting new locks; see docs/operating/redis.md");
   }
 
@@ -178,7 +180,7 @@ class Judge {
     if (seen_.info.empty()) return not_known("persistence", "+info");
     if (info("aof_last_write_status") == "err" || info("rdb_last_bgsave_status") == "err") {
       add(Severity::problem, "persistence", "the last attempt to save failed",
-          "look at the server's log and disk");
+          "check the server's log and disk");
     }
     constexpr auto advice = "CONFIG SET appendonly yes, and the same in redis.conf";
     if (info("aof_enabled") == "1") {
@@ -187,33 +189,32 @@ class Judge {
         add(Severity::ok, "persistence", "append-only file, synced with every write");
       } else if (sync == "no") {
         add(Severity::warning, "persistence",
-            "append-only file, synced when the system likes: a power cut forgets the newest fences",
+            "append-only file, synced at the kernel's choice: a power failure loses the newest fences",
             "CONFIG SET appendfsync everysec, or always");
       } else {
         add(Severity::note, "persistence",
             "append-only file" + std::string(sync == "everysec" ? ", synced every second" : "") +
-                ": a crash of the server forgets nothing, a power cut may forget the fences of the last "
+                ": a crash of the server loses nothing, a power failure may lose the fences of the last "
                 "second",
-            "CONFIG SET appendfsync always, if that is too much");
+            "CONFIG SET appendfsync always, if you cannot accept that");
       }
       return;
     }
     if (!seen_.save) {
       return add(Severity::warning, "persistence",
-                 "no append-only file: a crash forgets held locks and fences (whether there are snapshots, "
-                 "this user "
-                 "may not ask)",
+                 "no append-only file: a crash loses held locks and fences (this user lacks the right to "
+                 "check for snapshots)",
                  advice);
     }
     if (!seen_.save->empty()) {
       return add(Severity::warning, "persistence",
                  "snapshots only (save " + *seen_.save +
-                     "): a crash forgets the locks and fences since the last one, and fences repeat",
+                     "): a crash loses the locks and fences since the last snapshot, and fences repeat",
                  advice);
     }
     add(Severity::problem, "persistence",
-        "off: a restart forgets every lock, held or not, and every fence; they begin again at 1, below what "
-        "stores have seen",
+        "off: a restart loses every lock and every fence counter; fences start again at 1, below those "
+        "already seen",
         advice);
   }
 
@@ -225,22 +226,21 @@ class Judge {
     constexpr auto advice = "CONFIG SET maxmemory-policy noeviction, and the same in redis.conf";
     if (evicts && limit == 0) {
       return add(Severity::note, "memory",
-                 "no maxmemory; its policy " + policy + " would evict locks if there were one", advice);
+                 "no maxmemory limit; with a limit, the policy " + policy + " would evict locks", advice);
     }
     if (evicts) {
       const bool fences_too = policy.starts_with("allkeys");
       return add(Severity::problem, "memory",
                  "maxmemory-policy " + policy + ": when memory is full, held locks" +
                      (fences_too ? " and fence counters" : "") +
-                     " are thrown away, and two can hold the same lock",
+                     " are evicted, and two processes can hold the same lock",
                  advice);
     }
-    if (limit == 0)
-      return add(Severity::ok, "memory", bytes_text(used) + " used, no limit, nothing is evicted");
-    const auto state = bytes_text(used) + " of " + bytes_text(limit) + " used, nothing is evicted";
+    if (limit == 0) return add(Severity::ok, "memory", bytes_text(used) + " used, no limit, no eviction");
+    const auto state = bytes_text(used) + " of " + bytes_text(limit) + " used, no eviction";
     if (used < 0.9 * limit) return add(Severity::ok, "memory", state);
-    add(Severity::warning, "memory", state + ": when it is full, no lock can be taken",
-        "raise maxmemory, or make room");
+    add(Severity::warning, "memory", state + ": no lock can be acquired when memory is full",
+        "raise maxmemory, or free some memory");
   }
 
   /// The server or its role is the problem, not the right.
@@ -265,55 +265,52 @@ class Judge {
       if (!commands.ends_with(right.command)) commands += (commands.empty() ? "" : ", ") + right.command;
     }
     for (const auto& [failure, commands] : failing) {
-      add(Severity::problem, "rights", std::string(failure) + " (the answer to " + commands + ")",
+      add(Severity::problem, "rights", std::string(failure) + " (reply to " + commands + ")",
           "see what the server's log says");
     }
     if (gaps.empty() && failing.empty())
-      add(Severity::ok, "rights", "user " + user() + " may do all that locks and tasks need");
+      add(Severity::ok, "rights", "user " + user() + " has all rights that locks and tasks need");
   }
 
   void scripts() {
     const auto& failure = seen_.script_failure;
     if (failure.empty()) {
-      return add(Severity::ok, "scripts",
-                 "scripts run, and are sent again to a server that has forgotten them");
+      return add(Severity::ok, "scripts", "scripts run, and are resent to a server that lost them");
     }
     const bool is_told = is_told_elsewhere(failure) || !missing_rights(options_, seen_).empty();
     add(Severity::problem, "scripts", "scripts do not run: " + failure,
-        is_told ? "see above: the server or the rights of its user are the reason"
+        is_told ? "see above: the server or the rights of the user are the cause"
                 : "see what the server's log says");
   }
 
   void wake_ups() {
     if (!seen_.message_reached) {
       return add(Severity::note, "wake-ups",
-                 "not possible with this user's rights: waiters poll, at least every second");
+                 "not available with this user's rights: waiters poll, at least every second");
     }
     if (*seen_.message_reached > 0)
-      return add(Severity::ok, "wake-ups", "a release reaches waiting processes at once");
+      return add(Severity::ok, "wake-ups", "a release wakes waiting processes at once");
     add(Severity::warning, "wake-ups", "a message to our own subscription did not arrive: waiters poll",
-        "a proxy between here and the server may not pass on Pub/Sub; connect directly");
+        "a proxy may drop Pub/Sub messages; connect to the server directly");
   }
 
   void clock() {
     if (!seen_.clock_ahead) {
-      return add(Severity::note, "clock", "not known: the server does not tell the time");
+      return add(Severity::note, "clock", "unknown: the server does not return its time");
     }
     const auto off = std::chrono::abs(*seen_.clock_ahead);
     const auto text = milliseconds_text(off) + " " +
                       (*seen_.clock_ahead < microseconds::zero() ? "behind" : "ahead of") +
-                      " this machine's, give or take " + milliseconds_text(seen_.clock_uncertainty);
+                      " this machine's, +/- " + milliseconds_text(seen_.clock_uncertainty);
     if (off <= std::chrono::seconds(1) + seen_.clock_uncertainty) {
       return add(Severity::ok, "clock", "the server's clock is " + text);
     }
     add(Severity::warning, "clock",
         "the server's clock is " + text +
-            ". Leases run on the server's clock alone, so none is wrong; but the times shown look odd here, "
-            "and "
-            "setting that clock right in one step ends or prolongs every lock, and so does adjusting it by "
-            "more than "
-            "1000 ppm (chrony: set maxslewrate 500)",
-        "let both machines follow a time server that adjusts gradually (chrony, ntpd)");
+            ". Leases run on the server's clock only, so they are correct; but times shown here look wrong. "
+            "Correcting that clock in one step, or by more than 1000 ppm (chrony: set maxslewrate 500), "
+            "shortens or prolongs every lease",
+        "synchronise both machines with a time service that adjusts gradually (chrony, ntpd)");
   }
 
   void round_trips() {
@@ -324,8 +321,8 @@ class Judge {
     const auto text = "min " + milliseconds_text(sorted.front()) + ", median " + milliseconds_text(median) +
                       ", max " + milliseconds_text(sorted.back()) + " of " + std::to_string(sorted.size());
     if (median < std::chrono::milliseconds(50)) return add(Severity::ok, "round trips", text);
-    add(Severity::note, "round trips", text + ": far away, so that taking and releasing a lock is noticed",
-        "use longer ttls (a minute), and a server nearby if there is one");
+    add(Severity::note, "round trips", text + ": high latency, so acquiring and releasing a lock is slow",
+        "use longer ttls (a minute), and a nearby server if possible");
   }
 
   void fences() {
@@ -341,7 +338,7 @@ class Judge {
     if (counters < 1) {
       return add(Severity::ok, "fences",
                  "no fence counter begins with " + prefix() + ":" +
-                     (seen_.has_authority ? "" : "; no lock was ever taken here"));
+                     (seen_.has_authority ? "" : "; no lock was ever acquired here"));
     }
     std::array<char, 32> count{};
     std::snprintf(count.data(), count.size(), "%.0f", counters);
@@ -350,9 +347,9 @@ class Judge {
     if (bytes > 0) {
       text += ", " + bytes_text(bytes) + " (" + bytes_text(seen.bytes_each) + " each)";
     }
-    text += "; those of tasks end after the task, the others stay for ever";
+    text += "; counters of tasks expire after the task, the others are kept forever";
     const auto limit = number(info("maxmemory"));
-    const auto* advice = "use fewer, lasting names for locks: one for a kind of work, not one for each piece";
+    const auto* advice = "use fewer lock keys: one per kind of work, not one per job";
     if (limit > 0 && bytes > 0.1 * limit)
       return add(Severity::warning, "fences", text + ", more than a tenth of maxmemory", advice);
     if (bytes > 100e6) return add(Severity::note, "fences", text, advice);
@@ -376,11 +373,11 @@ class Judge {
       add(Severity::warning, "prefixes",
           "the lock prefix " + shown(other) + " is in use too: the key " + rest + ":x under " + shown(outer) +
               " and the key x under " + shown(inner) + " are one lock",
-          "choose lock prefixes of which none begins with another and a colon");
+          "choose lock prefixes such that none starts with another one and a colon");
     }
     if (named > most_named) {
       add(Severity::warning, "prefixes",
-          "so are " + std::to_string(seen_.nested_prefixes.size() - most_named) + " more that nest with it",
+          "and " + std::to_string(seen_.nested_prefixes.size() - most_named) + " more nested lock prefixes",
           "see docs/guide/redis.md, \"Prefixes\"");
     }
   }

@@ -65,7 +65,7 @@ class ReplyReader {
       if (reader_->len - reader_->pos <= longest_reply) return std::optional<Reply>();
     }
     out_of_step_ = true;
-    return Error(ErrorCode::Internal, "the server's answer is not Redis' protocol",
+    return Error(ErrorCode::Internal, "the server's reply is not in the Redis protocol",
                  reader_->err != 0 ? std::string(reader_->errstr) : std::string());
   }
 
