@@ -1,4 +1,4 @@
-// A lock protects its holder from others; the fence protects the data from a holder that is late.
+// The lock keeps other processes out. The fence protects the data from a late write of a former holder.
 #include <chrono>
 #include <holdfast/holdfast.hpp>
 #include <iostream>
@@ -8,11 +8,11 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Stands for the thing that is written to: a database row, an object store, a device.
+/// Represents the protected data: a database row, an object store, a device.
 class Account {
  public:
-  /// Refuses a write with a lower fence than one it has seen: whoever sends that held the lock before
-  /// somebody else did, and does not know yet that it has lost it.
+  /// Refuses a write whose fence is lower than the highest one seen: its sender is a former holder that has
+  /// not noticed the loss of its lock.
   bool deposit(int amount, holdfast::Fence fence) {
     if (fence < highest_) return false;
     highest_ = fence;
@@ -32,7 +32,7 @@ int main() {
   auto hf = holdfast::open("memory:");
   Account account;
 
-  // The ordinary case: lock, write with the fence, and the guard releases at the end of its scope.
+  // The usual case: lock, write with the fence; the guard releases the lock at the end of its scope.
   holdfast::Fence stale;
   {
     const auto guard = hf.locks().lock("account:7", {.ttl = 30s, .wait = 5s});
@@ -49,7 +49,7 @@ int main() {
         return account.balance();
       });
 
-  // A write of the first holder that was under way all the time arrives at last.
+  // A delayed write of the first holder arrives now.
   const bool accepted = account.deposit(999, stale);
   std::cout << "fence " << stale.to_string()
             << (accepted ? " was accepted!\n" : " came too late and was refused\n");

@@ -1,5 +1,6 @@
-// A lock that is lost says so, before anyone else can hold it. Here the loss is made on purpose: a short ttl
-// and no renewal. In earnest it comes from a suspended machine or an engine that does not answer.
+// A holder is notified of a lost lock before another process can acquire it. This program provokes the loss
+// with a short ttl and no renewal. In production, the cause is a suspended machine or an engine that does not
+// answer.
 #include <chrono>
 #include <future>
 #include <holdfast/holdfast.hpp>
@@ -16,7 +17,7 @@ int main() {
   std::promise<holdfast::LossReason> told;
   guard.on_lost([&](holdfast::LossReason reason) { told.set_value(reason); });
 
-  // Work in steps, and stop when told. A step that writes something passes guard.fence() along.
+  // Work in steps, and stop when the lock is lost. A step that writes must send guard.fence() with the write.
   int steps = 0;
   const std::stop_token lost = guard.lost();
   while (!lost.stop_requested()) {
@@ -26,10 +27,10 @@ int main() {
   std::cout << "lost after " << steps << " steps: " << to_string(told.get_future().get()) << '\n';
   if (guard.still_held() || guard.remaining() > 0ns) return 1;
 
-  // Releasing what one no longer holds is harmless, and says so.
+  // Releasing a lost lock is harmless and returns false.
   if (guard.release()) return 1;
 
-  // With renewal, the default, the same work outlives its ttl.
+  // With renewal (the default), the lock stays held for longer than its ttl.
   auto renewed = hf.locks().lock("report", {.ttl = 300ms, .wait = 5s});
   std::this_thread::sleep_for(900ms);
   std::cout << "renewed: " << (renewed.still_held() ? "still held after three times its ttl" : "lost")

@@ -1,5 +1,5 @@
-// A task outlives its worker: whoever comes next goes on with a higher fence, and the old one's late write
-// bounces off the record.
+// A task outlives its worker: the next worker continues with a higher fence, and the task refuses late writes
+// of the old worker.
 #include <chrono>
 #include <holdfast/holdfast.hpp>
 #include <iostream>
@@ -18,16 +18,16 @@ int main() {
   auto hf = holdfast::open("memory:");
   auto tasks = hf.tasks();
 
-  // Asked for twice under one request key, it is one task.
+  // Two requests with the same request key create one task.
   const holdfast::NewTask request{.method = "reports/make", .ttl = 10min, .request_key = "report-2026-11"};
   const auto task = tasks.create("alice", request);
   if (tasks.create("alice", request).id != task.id) return 1;
 
-  // A worker that is too slow to notice that its lease has run out...
+  // This worker is too slow to notice that its lease has expired.
   auto slow = tasks.claim("alice", task.id, {.ttl = 100ms, .auto_renew = false});
   slow.set_variables(json(R"({"progress": 0.2})"));
 
-  // ...is replaced. The claim alone, before any write, shuts the old one out.
+  // A second worker replaces it. Its claim is enough to keep the old worker out, before it writes anything.
   auto quick = tasks.claim("alice", task.id, {.ttl = 30s, .wait = 10s});
   try {
     slow.complete(json(R"("an outdated report")"));
@@ -37,7 +37,7 @@ int main() {
     if (error.code() != holdfast::ErrorCode::StaleFence) return 1;
   }
 
-  if (quick.stopped().stop_requested()) return 1;  // would say that the lock is lost or the task cancelled
+  if (quick.stopped().stop_requested()) return 1;  // set if the lock is lost or the task cancelled
   quick.complete(json(R"("the report")"));
 
   const auto ended = tasks.wait("alice", task.id, 5s);

@@ -1,5 +1,5 @@
-// Ten thousand sessions on one thread, each a coroutine that waits for its account's lock, changes the
-// account and lets go. None of them blocks the thread, and no update is lost.
+// Ten thousand sessions on one thread. Each is a coroutine that waits for its account's lock, changes the
+// account and releases the lock. None of them blocks the thread, and no update is lost.
 //
 //   example_ten_thousand_coroutines [URL]
 

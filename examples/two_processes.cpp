@@ -1,4 +1,4 @@
-// A lock taken in one process and finished in another: detach here, adopt there, over an SQLite file.
+// One process acquires a lock and detaches it; another adopts and releases it. Both use one SQLite file.
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,8 +19,8 @@ const char* variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-/// The second process. The lock id is what makes a holder, so it travels where others cannot read it: not
-/// on the command line.
+/// The second process. A process that knows the lock id can release the lock, so the id must not be on the
+/// command line, where others can read it.
 int finish_the_job() {
   const auto fence = holdfast::Fence::parse(variable("JOB_FENCE")).value_or_throw();
   auto hf = holdfast::open(variable("JOB_URL"));
@@ -53,7 +53,7 @@ int start_the_job(const std::string& url) {
   auto guard = hf.locks().lock("upload", {.ttl = 10s});
   std::cout << "locked with fence " << guard.fence().to_string() << '\n' << std::flush;
 
-  // From here on nobody renews it: the other process has 10 s to take over.
+  // From here on the lock is not renewed: the other process has 10 s to adopt it.
   const auto detached = guard.detach();
   if (!detached) return 1;
   setenv("JOB_URL", hf.url().c_str(), 1);

@@ -1,4 +1,4 @@
-// Three ways not to get a lock: not to wait, to wait for so long, and to be told to stop waiting.
+// Three attempts that do not get the lock: one without waiting, one that times out, one that is cancelled.
 #include <chrono>
 #include <holdfast/holdfast.hpp>
 #include <iostream>
@@ -12,7 +12,7 @@ int main() {
   auto& locks = hf.locks();
   auto holder = locks.lock("printer", {.ttl = 30s});
 
-  // One attempt: contention is an answer, not an error.
+  // One attempt. A lock that is already held is a result, not an error.
   if (locks.try_lock("printer")) return 1;
   std::cout << "try_lock: taken\n";
 
@@ -24,7 +24,7 @@ int main() {
     std::cout << "lock: " << error.what() << '\n';
   }
 
-  // A waiter that may wait forever, until its stop token says otherwise.
+  // A waiter without a time limit, until its stop token cancels it.
   bool aborted = false;
   {
     std::jthread waiter([&](const std::stop_token& stop) {
@@ -39,7 +39,7 @@ int main() {
   }
   std::cout << "cancelled: " << (aborted ? "yes" : "no") << '\n';
 
-  // And one that gets it: it is woken when the holder lets go.
+  // A waiter that succeeds: it is woken when the holder releases the lock.
   holdfast::Fence next;
   {
     const std::jthread waiter([&] { next = locks.lock("printer", {.wait = 10s}).fence(); });

@@ -7,23 +7,23 @@
 //     await holdfast.withLock('nightly-backup', { waitMs: 60_000 }, async (lock) => backup(lock.fence));
 //     await holdfast.close();
 //
-// As a program it shows what it can do:  holdfast_client.mjs [SOCKET]
+// Run it as a program for a demonstration:  holdfast_client.mjs [SOCKET]
 
 import { spawn } from 'node:child_process';
 import { EventEmitter, once } from 'node:events';
 import { connect } from 'node:net';
 import { fileURLToPath } from 'node:url';
 
-const longestLine = 16 * 1024 * 1024; // that the sidecar takes
+const longestLine = 16 * 1024 * 1024; // the sidecar's limit for one request
 
 const trace = (direction, line) => {
   if (process.env.HOLDFAST_TRACE) console.error(`node   ${direction} ${line}`);
 };
 
-/** Throws RangeError for what the sidecar could not make out: half of a surrogate pair, or too long a line. */
+/** Throws RangeError if the sidecar could not parse the request: half of a surrogate pair, or a line too long. */
 const lineOf = (message) => {
   const line = JSON.stringify(message);
-  // Of surrogates it escapes those without their other half, and a backslash of the text by another.
+  // JSON.stringify escapes a surrogate only if its other half is missing, and doubles a backslash of the text.
   const half = line.includes('\\ud') && /(?<!\\)(?:\\\\)*(\\ud[89a-f]..)/.exec(line);
   if (half) throw new RangeError(`no Unicode text: it contains ${half[1]}, half of a surrogate pair`);
   if (line.length * 3 > longestLine && Buffer.byteLength(line) > longestLine) {
@@ -32,7 +32,7 @@ const lineOf = (message) => {
   return line;
 };
 
-/** What a request was refused with: `code` is the name of the error (NotFound), `number` JSON-RPC's. */
+/** The error of a request: `code` is its name (NotFound), `number` the JSON-RPC error code. */
 export class HoldfastError extends Error {
   constructor(error) {
     super(error.message);
@@ -41,13 +41,13 @@ export class HoldfastError extends Error {
   }
 }
 
-/** The lock was somebody else's, or nobody's, before the work was done. Its fence keeps late writes out. */
+/** The lock was lost before the work was done. Its fence keeps late writes out. */
 export class LockLost extends Error {}
 
 /**
- * One connection. What it holds by lock.lock is released when it ends, however. Emits `lost` when a renewed lock is
- * lost, with { lockId, keyHash, reason }, and when the sidecar has gone, and all of them with it, with
- * { reason: 'disconnected' }.
+ * One connection. The locks that it holds by lock.lock are released when it ends, however it ends. Emits `lost` with
+ * { lockId, keyHash, reason } when a renewed lock is lost, and with { reason: 'disconnected' } when the sidecar is
+ * gone: then all of them are lost.
  */
 export class Holdfast extends EventEmitter {
   #pending = new Map();
@@ -66,11 +66,11 @@ export class Holdfast extends EventEmitter {
     return new Holdfast(socket, socket);
   }
 
-  /** A sidecar of its own; name the backend in the arguments or in $HOLDFAST_URL. */
+  /** Starts a private sidecar. Name the store in the arguments or in $HOLDFAST_URL. */
   static spawn(program = 'holdfast', parameters = ['rpc']) {
-    // Detached: a Ctrl-C is for the program, which may have work to finish under its lock.
+    // Detached: Ctrl-C must reach only the program, which may have work to finish under its lock.
     const child = spawn(program, parameters, { stdio: ['pipe', 'pipe', 'inherit'], detached: true });
-    child.on('error', () => {}); // the end of the input tells
+    child.on('error', () => {}); // the end of the input reports it
     return new Holdfast(child.stdout, child.stdin);
   }
 
@@ -78,7 +78,7 @@ export class Holdfast extends EventEmitter {
     super();
     this.#input = input;
     this.#output = output;
-    for (const stream of [input, output]) stream.on('error', () => {}); // the end of the input tells
+    for (const stream of [input, output]) stream.on('error', () => {}); // the end of the input reports it
     let rest = '';
     input.setEncoding('utf8').on('data', (chunk) => {
       rest += chunk;
@@ -95,11 +95,11 @@ export class Holdfast extends EventEmitter {
     this.on('newListener', (event) => {
       if (event !== 'lost' || this.#subscribed) return;
       this.#subscribed = true;
-      this.call('lock.subscribe').catch(() => {}); // it has gone, which is told as well
+      this.call('lock.subscribe').catch(() => {}); // the sidecar is gone: `lost` is emitted for that, too
     });
   }
 
-  /** The result; rejects with HoldfastError, or RangeError for what cannot be sent. An AbortSignal calls off what waits. */
+  /** Resolves with the result. Rejects with HoldfastError, or RangeError for an invalid request. `signal` cancels. */
   async call(method, params = {}, { signal } = {}) {
     if (this.#gone) throw new Error('the sidecar has gone');
     if (signal?.aborted) throw signal.reason;
@@ -114,7 +114,7 @@ export class Holdfast extends EventEmitter {
   }
 
   /**
-   * Runs `work(lock)` under the lock, which is renewed meanwhile. Pass its `fence` along with writes. Rejects with
+   * Runs `work(lock)` under the lock and renews it meanwhile. Send its `fence` with every write. Rejects with
    * LockLost if the lock was lost before the work was done.
    */
   async withLock(key, options, work) {
@@ -124,7 +124,7 @@ export class Holdfast extends EventEmitter {
     try {
       result = await work(lock);
     } catch (error) {
-      await release().catch(() => {}); // what went wrong in the work says more
+      await release().catch(() => {}); // the error of the work matters more
       throw error;
     }
     const { ok } = await release();
@@ -146,7 +146,7 @@ export class Holdfast extends EventEmitter {
 
   #send(line) {
     trace('->', line);
-    // One write for all that is sent in one go, as by many callers that were answered together.
+    // One write for all requests sent together, for example by callers that were answered together.
     if (this.#unsent === '') queueMicrotask(() => this.#flush());
     this.#unsent += line + '\n';
   }
@@ -165,8 +165,8 @@ export class Holdfast extends EventEmitter {
       return;
     }
     if (message.id === null) {
-      // It could not make out a request (or this is a connection too many). Nobody can tell which, and whatever
-      // else is under way would be answered to nobody: so it has to know that nobody is there.
+      // The sidecar could not parse a request, or has too many connections. It is unknown which request this was,
+      // and the answers to the others would reach no caller. So close the connection.
       this.#gone = true;
       this.#rejectAll(new HoldfastError(message.error));
       this.#input.destroy();

@@ -3,11 +3,11 @@
 
     from holdfast_client import Holdfast
 
-    with Holdfast("/run/user/1000/holdfast.sock") as holdfast:     # or Holdfast() for a sidecar of its own
+    with Holdfast("/run/user/1000/holdfast.sock") as holdfast:     # or Holdfast() for a private sidecar
         with holdfast.lock("nightly-backup", waitMs=60_000) as lock:
             backup(fence=lock["fence"])
 
-As a program it shows what it can do:  holdfast_client.py [SOCKET]
+Run it as a program for a demonstration:  holdfast_client.py [SOCKET]
 """
 
 import concurrent.futures
@@ -23,11 +23,11 @@ import threading
 import traceback
 
 
-LONGEST_LINE = 16 * 1024 * 1024  # that the sidecar takes
+LONGEST_LINE = 16 * 1024 * 1024  # the sidecar's limit for one request
 
 
 class HoldfastError(Exception):
-    """What a request was refused with: `code` is the name of the error (NotFound), `number` JSON-RPC's."""
+    """The error of a request: `code` is its name (NotFound), `number` the JSON-RPC error code."""
 
     def __init__(self, error):
         super().__init__(error["message"])
@@ -36,18 +36,18 @@ class HoldfastError(Exception):
 
 
 class LockLost(Exception):
-    """The lock was somebody else's, or nobody's, before its block ended. Its fence keeps late writes out."""
+    """The lock was lost before its block ended. Its fence keeps late writes out."""
 
 
 class Holdfast:
-    """One connection. Threads may share it. What it holds by `lock` is released when it ends, however.
+    """One connection. Threads may share it. Its locks are released when it ends, however it ends.
 
-    `path`: of a sidecar's socket. Without it, `command` is started: name the backend there or in $HOLDFAST_URL.
-    `on_lost` is called when a renewed lock is lost, with {"lockId", "keyHash", "reason"}, and when the sidecar has
-    gone, and all of them with it, with {"reason": "disconnected"}; on a thread of its own.
+    `path`: the socket of a sidecar. Without it, `command` is started: name the store there or in $HOLDFAST_URL.
+    `on_lost` is called with {"lockId", "keyHash", "reason"} when a renewed lock is lost, and with
+    {"reason": "disconnected"} when the sidecar is gone: then all of them are lost. It runs on a separate thread.
 
-    A child that is forked (multiprocessing's default on Linux) has the connection too, and keeps the locks of a
-    parent that dies: use "spawn", or a connection that is made after the fork.
+    A forked child (multiprocessing's default on Linux) inherits the connection, and keeps the locks of a parent
+    that dies. Use "spawn", or open the connection after the fork.
     """
 
     def __init__(self, path=None, command=("holdfast", "rpc"), on_lost=None):
@@ -65,7 +65,7 @@ class Holdfast:
             self._in = self._socket.makefile("rb")
             self._out = self._socket.makefile("wb")
         else:
-            # In a session of its own: a Ctrl-C is for the program, which may have work to finish under its lock.
+            # In a new session: Ctrl-C must reach only the program, which may have work to finish under its lock.
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
             )
@@ -77,11 +77,11 @@ class Holdfast:
             self.call("lock.subscribe")
 
     def start(self, method, **params):
-        """Sends a request; the answer is in the future that comes back, which only cancel() calls off."""
+        """Sends a request and returns a future for its result. Cancel it with Holdfast.cancel() only."""
         future = concurrent.futures.Future()
         future.id = next(self._ids)
         line = line_of({"jsonrpc": "2.0", "id": future.id, "method": method, "params": params})
-        future.set_running_or_notify_cancel()  # its own cancel() would not reach the sidecar
+        future.set_running_or_notify_cancel()  # Future.cancel() would not reach the sidecar
         self._pending[future.id] = future
         if self._gone:
             self._fail_all(ConnectionError("the sidecar has gone"))
@@ -90,16 +90,16 @@ class Holdfast:
         return future
 
     def call(self, method, **params):
-        """Sends a request and waits for its result. Raises HoldfastError; ValueError for what cannot be sent."""
+        """Sends a request and waits for its result. Raises HoldfastError, or ValueError for an invalid request."""
         return self.start(method, **params).result()
 
     def cancel(self, future):
-        """Calls off what waits: it ends with Aborted, unless it has just got what it waited for."""
+        """Cancels a waiting request: it fails with Aborted, unless it has just succeeded."""
         self._send(line_of({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": future.id}}))
 
     @contextlib.contextmanager
     def lock(self, key, **options):
-        """Waits for the lock, which is renewed until the block ends. Pass its `fence` along with writes.
+        """Waits for the lock and renews it until the block ends. Send its `fence` with every write.
 
         Raises LockLost at the end of the block if the lock was lost meanwhile.
         """
@@ -107,7 +107,7 @@ class Holdfast:
         try:
             yield held
         except BaseException:
-            with contextlib.suppress(ConnectionError, HoldfastError):  # what went wrong in the block says more
+            with contextlib.suppress(ConnectionError, HoldfastError):  # the error of the block matters more
                 self.call("lock.release", lockId=held["lockId"])
             raise
         if not self.call("lock.release", lockId=held["lockId"])["ok"]:
@@ -115,7 +115,7 @@ class Holdfast:
 
     def close(self):
         self._closing = True
-        with contextlib.suppress(OSError):  # it may have gone before
+        with contextlib.suppress(OSError):  # the sidecar may be gone already
             if self._process is None:
                 self._socket.shutdown(socket.SHUT_WR)
             else:
@@ -146,8 +146,8 @@ class Holdfast:
                 self._losses.put(message["params"])
                 continue
             if message["id"] is None:
-                # It could not make out a request (or this is a connection too many). Nobody can tell which, and
-                # whatever else is under way would be answered to nobody: so it has to know that nobody is there.
+                # The sidecar could not parse a request, or has too many connections. It is unknown which request
+                # this was, and the answers to the others would reach no caller. So close the connection.
                 self._gone = True
                 self._fail_all(HoldfastError(message["error"]))
                 self._hang_up()
@@ -170,7 +170,7 @@ class Holdfast:
             try:
                 if loss is not None:
                     self._on_lost(loss)
-            except Exception:  # the next may matter more
+            except Exception:  # the next loss must still be reported
                 traceback.print_exc()
 
     def _hang_up(self):
@@ -187,7 +187,7 @@ class Holdfast:
 
 
 def line_of(message):
-    """Raises ValueError for what is no JSON (NaN), no UTF-8 (half of a surrogate pair) or too long."""
+    """Raises ValueError if it is not valid JSON (NaN), not UTF-8 (half of a surrogate pair) or too long."""
     line = json.dumps(message, ensure_ascii=False, allow_nan=False).encode()
     if len(line) > LONGEST_LINE:
         raise ValueError(f"the request is longer than {LONGEST_LINE} bytes")
@@ -204,7 +204,7 @@ def show(holdfast):
 
     with holdfast.lock("example", ttlMs=10_000) as lock:
         print("locked, with the fence", lock["fence"])
-        waiting = holdfast.start("lock.lock", key="example", waitMs=60_000)  # others may wait meanwhile
+        waiting = holdfast.start("lock.lock", key="example", waitMs=60_000)  # a second request, while the lock is held
         assert holdfast.call("lock.isLocked", key="example") is True
         holdfast.cancel(waiting)
         try:

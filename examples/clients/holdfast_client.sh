@@ -1,27 +1,27 @@
 #!/usr/bin/env bash
-# Locks and tasks for a shell script, through `holdfast rpc`: one sidecar for the whole script, where
-# `holdfast run` would be one for each command. The script holds its locks until it ends, however it ends.
+# Locks and tasks for a shell script, through `holdfast rpc`: one process for the whole script instead of one
+# `holdfast run` per command. The script holds its locks until it ends, however it ends.
 #
-#   source holdfast_client.sh          call METHOD [PARAMS_AS_JSON]    the result is in $result, or it fails
-#   ./holdfast_client.sh               shows what it can do
+#   source holdfast_client.sh          call METHOD [PARAMS_AS_JSON]    sets $result, or fails
+#   ./holdfast_client.sh               a demonstration
 #
-# What the script leaves in the background has copies of the descriptors, and would keep the sidecar and so the
-# locks beyond the script's end, unless it closes them first:
+# A background job inherits the descriptors. It would keep the sidecar, and with it the locks, alive after the
+# script ends. So it must close them first:
 #   { exec {holdfast_in}<&- {holdfast_out}>&-; rsync ...; } &
 set -euo pipefail
 
 coproc HOLDFAST_RPC { exec holdfast rpc; }
-# Copies, which other subshells have too.
+# Copies: subshells inherit these, but not those of a coprocess.
 exec {holdfast_in}<&"${HOLDFAST_RPC[0]}" {holdfast_out}>&"${HOLDFAST_RPC[1]}"
 holdfast_id=0
 
-# call METHOD [PARAMS]: the result in $result, one request at a time. Fails with the error on stderr.
+# call METHOD [PARAMS]: one request at a time. Sets $result, or prints the error to stderr and fails.
 call() {
   local answer params=${2:-}
   holdfast_id=$((holdfast_id + 1))
   printf '{"jsonrpc":"2.0","id":%d,"method":"%s","params":%s}\n' "$holdfast_id" "$1" "${params:-"{}"}" >&"$holdfast_out"
   while IFS= read -r answer <&"$holdfast_in"; do
-    # After lock.subscribe, losses are told in between: {"jsonrpc":"2.0","method":"lock.lost",...}
+    # After lock.subscribe, losses may arrive before the answer: {"jsonrpc":"2.0","method":"lock.lost",...}
     [[ $answer == *'"method":"lock.lost"'* && $answer != *'"id":'* ]] || break
     echo "$answer" >&2
   done
@@ -34,7 +34,7 @@ call() {
   esac
 }
 
-# member NAME: a string out of $result. (With jq: jq -r ".$1" <<<"$result")
+# member NAME: prints a string member of $result. (With jq: jq -r ".$1" <<<"$result")
 member() {
   [[ $result =~ \"$1\":\"([^\"]*)\" ]] && printf '%s' "${BASH_REMATCH[1]}"
 }
@@ -57,7 +57,7 @@ if [[ ${BASH_SOURCE[0]} == "$0" ]]; then
   call task.remove "{$task}"
   ! call task.get "{$task}" 2>/dev/null || exit 1
 
-  exec {holdfast_out}>&-   # the end of its input is the end of the sidecar
+  exec {holdfast_out}>&-   # the sidecar ends when its input ends
   eval "exec ${HOLDFAST_RPC[1]}>&-"
   wait "$HOLDFAST_RPC_PID"
 fi

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Two languages on one sidecar, and one of them dies: prints what goes over the wire (-> to the sidecar, <-
-# from it), with a number in place of each lock id. Fails if it does not happen as it should.
+# A Python and a Node.js worker share one sidecar, and the Python worker dies. Prints the messages (-> to the
+# sidecar, <- from it), with a number in place of each lock id. Fails if a step does not happen.
 #
 #   transcript.sh      with `holdfast`, `python3` and `node` on the PATH
 set -euo pipefail
@@ -18,7 +18,7 @@ trap end EXIT
 export HOLDFAST_URL=sqlite:$work/holdfast.db HOLDFAST_TRACE=1
 log=$work/log
 say() { echo "--- $(date +%T.%3N) $*" >>"$log"; }
-# until_log TEXT: waits until it is in the log.
+# until_log TEXT: waits until the log contains it.
 until_log() {
   local i
   for ((i = 0; i < 400; i++)); do
@@ -28,7 +28,7 @@ until_log() {
   echo "this did not happen: $1" >>"$log"
   return 1
 }
-# show: the log with lock ids numbered: whoever knows one can release the lock.
+# show: prints the log with numbers for lock ids, because a process that knows an id can release the lock.
 show() {
   awk '{
     while (match($0, /"lockId": ?"[A-Za-z0-9_-]+"/)) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// For transcript.sh: waits for the lock `report` and for the task, and finishes what somebody else began.
+// For transcript.sh: waits for the lock `report` and for the task, and finishes the other worker's task.
 //
 //     worker.mjs SOCKET TASK_ID
 

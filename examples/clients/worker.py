@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""For transcript.sh: takes the lock `report`, begins to work on a task, and is never done.
+"""For transcript.sh: acquires the lock `report`, starts to work on a task, and never finishes.
 
     worker.py SOCKET TASK_ID
 """
