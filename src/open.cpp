@@ -6,6 +6,7 @@
 #include <holdfast/open.hpp>
 #include <holdfast/redis.hpp>
 #include <holdfast/sqlite.hpp>
+#include <holdfast/version.hpp>
 #include <mutex>
 
 #include "locks/lock_store.hpp"

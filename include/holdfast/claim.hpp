@@ -1,6 +1,7 @@
 #pragma once
 
 #include <holdfast/done.hpp>
+#include <holdfast/export.hpp>
 #include <holdfast/guard.hpp>
 #include <holdfast/task_types.hpp>
 #include <memory>
@@ -20,7 +21,7 @@ class ClaimedTask;
 /// `stopped()` is triggered when the lock is lost, and when the task ends or disappears by somebody else's
 /// hand: a worker that looks at it from time to time does no useless work. Stop callbacks run on a thread
 /// that may block.
-class Claim {
+class HOLDFAST_EXPORT Claim {
  public:
   Claim() noexcept;
   Claim(Claim&& other) noexcept;

@@ -2,12 +2,13 @@
 
 #include <chrono>
 #include <cstdint>
+#include <holdfast/export.hpp>
 
 namespace holdfast {
 
 /// The machine's CLOCK_BOOTTIME: never set back or forward, and it goes on counting while the machine is
 /// suspended. Every deadline of a holder runs on it, so a laptop that slept does not believe in an old lease.
-struct BootClock {
+struct HOLDFAST_EXPORT BootClock {
   using duration = std::chrono::nanoseconds;
   using rep = duration::rep;
   using period = duration::period;

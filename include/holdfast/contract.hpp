@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <holdfast/done.hpp>
+#include <holdfast/export.hpp>
 #include <holdfast/fence.hpp>
 #include <optional>
 #include <stop_token>
@@ -41,9 +42,9 @@ enum class Activity : std::uint8_t {
 inline constexpr std::size_t activity_count = static_cast<std::size_t>(Activity::reconnect) + 1;
 
 /// "acquire", "break", "list", "cleanup_expired": what it is called on its subject.
-[[nodiscard]] std::string_view to_string(Activity activity) noexcept;
+[[nodiscard]] HOLDFAST_EXPORT std::string_view to_string(Activity activity) noexcept;
 /// "lock", "task" or "connection".
-[[nodiscard]] std::string_view subject_of(Activity activity) noexcept;
+[[nodiscard]] HOLDFAST_EXPORT std::string_view subject_of(Activity activity) noexcept;
 
 /// What a request is about, for those who report it. Views of the request.
 struct RequestSubject {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <holdfast/export.hpp>
 #include <holdfast/result.hpp>
 #include <string>
 #include <string_view>
@@ -17,7 +18,7 @@ enum class Severity : std::uint8_t {
   warning,  ///< will hurt in a foreseeable case, a crash or a busy day
   problem,  ///< hurts now, or breaks a promise in an ordinary event such as a restart
 };
-[[nodiscard]] std::string_view to_string(Severity severity) noexcept;
+[[nodiscard]] HOLDFAST_EXPORT std::string_view to_string(Severity severity) noexcept;
 
 /// One thing that was checked.
 struct Finding {
@@ -33,14 +34,15 @@ using Progress = std::function<void(std::string_view)>;
 /// Examines what is behind a URL for whatever would hurt the locks there. Takes no lock and leaves nothing
 /// behind: what it writes to find out what it may write is deleted, or expires within ten seconds. An Error,
 /// as from open(), if the URL is wrong or there is nobody to examine: unreachable, or refusing us.
-[[nodiscard]] Result<std::vector<Finding>> examine(std::string_view url, const Progress& progress = {});
+[[nodiscard]] HOLDFAST_EXPORT Result<std::vector<Finding>> examine(std::string_view url,
+                                                                   const Progress& progress = {});
 
 /// The same for options.
-[[nodiscard]] Result<std::vector<Finding>> examine_redis(const RedisOptions& options,
-                                                         const Progress& progress = {});
+[[nodiscard]] HOLDFAST_EXPORT Result<std::vector<Finding>> examine_redis(const RedisOptions& options,
+                                                                         const Progress& progress = {});
 
 /// What the ACL of a Redis user must allow for every operation of locks and tasks, and nothing more.
-struct RedisAcl {
+struct HOLDFAST_EXPORT RedisAcl {
   struct Command {
     std::string name;     ///< as ACL SETUSER spells it: `get`, `client|setname`
     Severity severity;    ///< of not having it: a problem, or less for what is only nice to have
@@ -59,9 +61,9 @@ struct RedisAcl {
 /// The ACL for the user, the database and the prefixes of these options. It is derived from the scripts and
 /// commands of this build; no server is asked. InvalidArgument for what open() would refuse, and for a user
 /// whose name no ACL can have.
-[[nodiscard]] Result<RedisAcl> redis_acl(const RedisOptions& options);
+[[nodiscard]] HOLDFAST_EXPORT Result<RedisAcl> redis_acl(const RedisOptions& options);
 
 /// The same for a URL. InvalidArgument if it is not one of a Redis.
-[[nodiscard]] Result<RedisAcl> redis_acl(std::string_view url);
+[[nodiscard]] HOLDFAST_EXPORT Result<RedisAcl> redis_acl(std::string_view url);
 
 }  // namespace holdfast

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <holdfast/export.hpp>
 #include <holdfast/result.hpp>
 #include <memory>
 #include <new>
@@ -53,7 +54,7 @@ struct Slot {
 namespace detail {
 
 /// A piece of work that waits for its turn on this thread.
-class Deferred {
+class HOLDFAST_EXPORT Deferred {
  public:
   Deferred() = default;
   Deferred(const Deferred&) = delete;
@@ -68,7 +69,7 @@ class Deferred {
 
 /// Runs completions of one thread one after another instead of one inside another, so that a chain of any
 /// length needs no more stack than one link.
-class Trampoline {
+class HOLDFAST_EXPORT Trampoline {
  public:
   /// True on a thread where the next completion must be deferred.
   [[nodiscard]] static bool busy() noexcept;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <holdfast/export.hpp>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -37,7 +38,7 @@ enum class ErrorCode : std::uint8_t {
   WrongLock,         ///< the record is guarded by another lock, or the store wants a fence and there is none
 };
 
-[[nodiscard]] std::string_view to_string(ErrorCode code) noexcept;
+[[nodiscard]] HOLDFAST_EXPORT std::string_view to_string(ErrorCode code) noexcept;
 
 /// True for the codes that only operations on tasks and registers give.
 [[nodiscard]] constexpr bool is_task_code(ErrorCode code) noexcept {
@@ -48,11 +49,11 @@ enum class ErrorCode : std::uint8_t {
 /// in std::errc, `code == std::errc::timed_out` and the like are true: NetworkTimeout and AcquisitionTimeout
 /// (timed_out), Aborted (operation_canceled), InvalidArgument (invalid_argument), AuthFailed
 /// (permission_denied), ServiceUnavailable and RateLimited (resource_unavailable_try_again).
-[[nodiscard]] const std::error_category& error_category() noexcept;
-[[nodiscard]] std::error_code make_error_code(ErrorCode code) noexcept;
+[[nodiscard]] HOLDFAST_EXPORT const std::error_category& error_category() noexcept;
+[[nodiscard]] HOLDFAST_EXPORT std::error_code make_error_code(ErrorCode code) noexcept;
 
 /// How JSON-RPC tells of it: -32602 for what the caller can mend, -32603 for the rest.
-[[nodiscard]] int json_rpc_code(ErrorCode code) noexcept;
+[[nodiscard]] HOLDFAST_EXPORT int json_rpc_code(ErrorCode code) noexcept;
 
 /// True for the three codes after which the same call may succeed.
 [[nodiscard]] constexpr bool is_transient(ErrorCode code) noexcept {
@@ -70,7 +71,7 @@ enum class Effect : std::uint8_t {
 
 /// One failure. Cheap to copy and safe to throw (copies share the text). `what()` names the code, what
 /// happened and the cause; it never contains a lock id or a password.
-class Error : public std::exception {
+class HOLDFAST_EXPORT Error : public std::exception {
  public:
   Error(ErrorCode code, std::string message, std::string cause = {});
 

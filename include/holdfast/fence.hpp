@@ -2,6 +2,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <holdfast/export.hpp>
 #include <holdfast/owned.hpp>
 #include <holdfast/result.hpp>
 #include <iosfwd>
@@ -17,7 +18,7 @@ namespace holdfast {
 /// A fencing token: strictly increasing for each lock key. Whoever is written to under a lock keeps the
 /// highest fence seen and refuses a lower one; that is what makes a late write of a former holder harmless.
 /// Fences are ordered alike as values and as their 15-digit strings.
-class Fence {
+class HOLDFAST_EXPORT Fence {
  public:
   static constexpr std::uint64_t warn_above = 90'000'000'000'000;
   static constexpr std::uint64_t max_issued = 900'000'000'000'000;

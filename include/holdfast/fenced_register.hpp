@@ -1,6 +1,7 @@
 #pragma once
 
 #include <holdfast/done.hpp>
+#include <holdfast/export.hpp>
 #include <holdfast/guard.hpp>
 #include <holdfast/storage_backend.hpp>
 #include <memory>
@@ -16,7 +17,7 @@ namespace holdfast {
 /// protects, without a task around it. Never expires; lives in the task store. Cheap to copy. Functions
 /// may be called from any thread. Those without a Done block and throw holdfast::Error; the others are the
 /// same without blocking, as those of Tasks.
-class FencedRegister {
+class HOLDFAST_EXPORT FencedRegister {
  public:
   /// The name is at most 512 bytes of UTF-8: InvalidArgument otherwise.
   FencedRegister(std::shared_ptr<StorageBackend> storage, std::string_view name);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <holdfast/clock.hpp>
 #include <holdfast/done.hpp>
+#include <holdfast/export.hpp>
 #include <holdfast/lock_types.hpp>
 #include <holdfast/owned.hpp>
 #include <holdfast/storage_types.hpp>
@@ -24,7 +25,7 @@ enum class LossReason : std::uint8_t {
   gone,      ///< the engine says that this id does not hold the lock any more
   max_hold,  ///< `LockOptions::max_hold` has passed
 };
-[[nodiscard]] std::string_view to_string(LossReason reason) noexcept;
+[[nodiscard]] HOLDFAST_EXPORT std::string_view to_string(LossReason reason) noexcept;
 
 struct LeaseView;
 
@@ -92,7 +93,7 @@ inline Lease::operator LeaseView() const noexcept {
 /// A holder that stops writing when told, and passes `fence()` along with each write, cannot do harm.
 ///
 /// Threads: const functions may be called from any thread. After fork the child's copy is inert.
-class Guard {
+class HOLDFAST_EXPORT Guard {
  public:
   /// An empty guard.
   Guard() noexcept;

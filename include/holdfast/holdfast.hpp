@@ -9,3 +9,4 @@
 #include <holdfast/locks.hpp>
 #include <holdfast/open.hpp>
 #include <holdfast/tasks.hpp>
+#include <holdfast/version.hpp>

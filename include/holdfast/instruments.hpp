@@ -1,5 +1,6 @@
 #pragma once
 
+#include <holdfast/export.hpp>
 #include <holdfast/log.hpp>
 #include <holdfast/metrics.hpp>
 #include <holdfast/observer.hpp>
@@ -22,6 +23,6 @@ struct Instruments {
 };
 
 /// All of them as one; null if there are none. The log sink is not among them.
-[[nodiscard]] std::shared_ptr<Observer> observer_of(const Instruments& instruments);
+[[nodiscard]] HOLDFAST_EXPORT std::shared_ptr<Observer> observer_of(const Instruments& instruments);
 
 }  // namespace holdfast

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <holdfast/export.hpp>
 #include <holdfast/owned.hpp>
 #include <holdfast/result.hpp>
 #include <optional>
@@ -21,7 +22,7 @@ class JsonView;
 
 /// JSON as text that is known to be valid. members_of and elements_of take it apart; <holdfast/nlohmann.hpp>
 /// converts for those who use that library.
-class Json {
+class HOLDFAST_EXPORT Json {
  public:
   /// null
   Json() = default;
@@ -69,13 +70,13 @@ struct JsonMember {
 };
 /// Returns the members of an object in their order, those with one name all; nothing if it is no object.
 /// Takes one pass, however deep the values are nested.
-[[nodiscard]] std::vector<JsonMember> members_of(const Json& object);
+[[nodiscard]] HOLDFAST_EXPORT std::vector<JsonMember> members_of(const Json& object);
 std::vector<JsonMember> members_of(Json&& object) = delete;
 /// Returns the elements of an array as they are written, likewise.
-[[nodiscard]] std::vector<std::string_view> elements_of(const Json& array);
+[[nodiscard]] HOLDFAST_EXPORT std::vector<std::string_view> elements_of(const Json& array);
 std::vector<std::string_view> elements_of(Json&& array) = delete;
 /// Returns the text of a value that is a string; nothing if it is something else.
-[[nodiscard]] std::optional<std::string> string_in(std::string_view json);
+[[nodiscard]] HOLDFAST_EXPORT std::optional<std::string> string_in(std::string_view json);
 
 template <>
 struct detail::OwnedArgument<JsonView> {

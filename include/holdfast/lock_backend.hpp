@@ -5,6 +5,7 @@
 #include <holdfast/clock.hpp>
 #include <holdfast/contract.hpp>
 #include <holdfast/done.hpp>
+#include <holdfast/export.hpp>
 #include <holdfast/lock_types.hpp>
 #include <memory>
 #include <optional>
@@ -93,7 +94,7 @@ struct LockPage {
 
 /// One waiter's interest in one key, from its creation on: a release after that is not missed, even if it
 /// comes before `wait`. A wake-up is a hint to try again, never a grant. Used by one thread at a time.
-class Watch {
+class HOLDFAST_EXPORT Watch {
  public:
   Watch() = default;
   Watch(const Watch&) = delete;
@@ -235,7 +236,7 @@ struct WatchRequest {
 
 /// Does an engine's I/O on a thread that would sleep otherwise until a descriptor is readable, as a timer's
 /// does.
-class IdleIo {
+class HOLDFAST_EXPORT IdleIo {
  public:
   IdleIo() = default;
   IdleIo(const IdleIo&) = delete;
@@ -269,8 +270,9 @@ class IdleIo {
 ///
 /// Threads. All functions may be called from any thread. No callback runs under a mutex or inside a
 /// transaction. After fork the child's operations fail with ServiceUnavailable.
-class LockBackend : public Contract<AcquireRequest, ReleaseRequest, ExtendRequest, IsLockedRequest,
-                                    LookupRequest, ListRequest, WatchRequest> {
+class HOLDFAST_EXPORT LockBackend
+    : public Contract<AcquireRequest, ReleaseRequest, ExtendRequest, IsLockedRequest, LookupRequest,
+                      ListRequest, WatchRequest> {
  public:
   using Operations = Contract;
 

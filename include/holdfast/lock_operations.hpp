@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <holdfast/export.hpp>
 #include <holdfast/guard.hpp>
 #include <holdfast/lock_backend.hpp>
 #include <holdfast/lock_options.hpp>
@@ -28,7 +29,7 @@ class Key {
   Result<LockKey> key_;
 };
 
-struct Lock {
+struct HOLDFAST_EXPORT Lock {
   using Answer = Guard;
   Key key;
   LockOptions options = {};
@@ -36,72 +37,72 @@ struct Lock {
   std::optional<CounterLifetime> counter_lifetime = std::nullopt;
 };
 
-struct TryLock {
+struct HOLDFAST_EXPORT TryLock {
   using Answer = std::optional<Guard>;
   Key key;
   LockOptions options = {};
 };
 
-struct Adopt {
+struct HOLDFAST_EXPORT Adopt {
   using Answer = std::optional<Guard>;
   Lease lease;
   LockOptions options = {};
 };
 
-struct Acquire {
+struct HOLDFAST_EXPORT Acquire {
   using Answer = Lease;
   Key key;
   LockOptions options = {};
 };
 
-struct Release {
+struct HOLDFAST_EXPORT Release {
   using Answer = bool;
   std::string lock_id;
 };
 
-struct Extend {
+struct HOLDFAST_EXPORT Extend {
   using Answer = std::optional<WallTime>;
   std::string lock_id;
   std::chrono::milliseconds ttl;
 };
 
-struct IsLocked {
+struct HOLDFAST_EXPORT IsLocked {
   using Answer = bool;
   Key key;
 };
 
-struct GetByKey {
+struct HOLDFAST_EXPORT GetByKey {
   using Answer = std::optional<LockInfo>;
   Key key;
 };
 
-struct GetById {
+struct HOLDFAST_EXPORT GetById {
   using Answer = std::optional<LockInfo>;
   std::string lock_id;
 };
 
-struct GetByKeyRaw {
+struct HOLDFAST_EXPORT GetByKeyRaw {
   using Answer = std::optional<LockRecord>;
   Key key;
 };
 
-struct GetByIdRaw {
+struct HOLDFAST_EXPORT GetByIdRaw {
   using Answer = std::optional<LockRecord>;
   std::string lock_id;
 };
 
-struct Owns {
+struct HOLDFAST_EXPORT Owns {
   using Answer = bool;
   Key key;
   std::string lock_id;
 };
 
-struct ListLocksRaw {
+struct HOLDFAST_EXPORT ListLocksRaw {
   using Answer = LockPage;
   ListRequest request;
 };
 
-struct BreakLock {
+struct HOLDFAST_EXPORT BreakLock {
   using Answer = std::optional<LockInfo>;
   Key key;
   std::string reason;

@@ -5,6 +5,7 @@
 #include <compare>
 #include <cstdint>
 #include <holdfast/clock.hpp>
+#include <holdfast/export.hpp>
 #include <holdfast/fence.hpp>
 #include <holdfast/owned.hpp>
 #include <holdfast/result.hpp>
@@ -17,7 +18,7 @@ namespace holdfast {
 
 /// A lock's name: NFC-normalised, non-empty, valid UTF-8, at most 512 bytes after normalisation. Holding
 /// one is the proof of that, so no engine checks again.
-class LockKey {
+class HOLDFAST_EXPORT LockKey {
  public:
   static constexpr std::size_t max_bytes = 512;
   /// InvalidArgument if the text is not such a name, or if its normal form is uncertain: a code point that
@@ -54,7 +55,7 @@ class LockKeyView {
 
 /// Who holds a lock: 16 random bytes as 22 base64url characters. It is a capability: whoever knows it can
 /// release the lock, so it is shown only where a caller asks for raw data.
-class LockId {
+class HOLDFAST_EXPORT LockId {
  public:
   static constexpr std::size_t length = 22;
   /// InvalidArgument unless the text is 22 characters of [A-Za-z0-9_-].
@@ -74,7 +75,7 @@ class LockId {
 };
 
 /// How long a lease lasts: positive whole milliseconds, at most 366 days.
-class Ttl {
+class HOLDFAST_EXPORT Ttl {
  public:
   static constexpr std::chrono::milliseconds longest = std::chrono::days(366);
   /// InvalidArgument outside (0, longest].
@@ -142,8 +143,8 @@ struct LockInfo {
 /// 24 hex digits that stand for a key or lock id in logs and diagnostics (the same ones SyncGuard prints).
 /// Not a cryptographic hash: much about a short input can be computed back from it. It keeps raw ids out of
 /// logs; it does not make them safe to publish.
-[[nodiscard]] std::string key_hash(std::string_view text);
+[[nodiscard]] HOLDFAST_EXPORT std::string key_hash(std::string_view text);
 
-[[nodiscard]] LockInfo sanitised(const LockRecord& record);
+[[nodiscard]] HOLDFAST_EXPORT LockInfo sanitised(const LockRecord& record);
 
 }  // namespace holdfast

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <holdfast/export.hpp>
 #include <holdfast/guard.hpp>
 #include <holdfast/lock_backend.hpp>
 #include <holdfast/lock_operations.hpp>
@@ -37,7 +38,7 @@ struct ListLocks {
 /// yours, until what dropped guards left to the background is done, their releases above all. All functions
 /// may be called from any thread. They block and throw holdfast::Error; `start` is for those who must not
 /// block.
-class Locks {
+class HOLDFAST_EXPORT Locks {
  public:
   /// `log` may be null: then nothing is logged. `observer` may be null; it is told of waits, holds and
   /// renewals (for the operations of the backend itself see with_observer).

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <holdfast/export.hpp>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -9,7 +10,7 @@
 namespace holdfast {
 
 enum class LogLevel : std::uint8_t { debug, warning, error };
-[[nodiscard]] std::string_view to_string(LogLevel level) noexcept;
+[[nodiscard]] HOLDFAST_EXPORT std::string_view to_string(LogLevel level) noexcept;
 
 using LogSink = std::function<void(LogLevel, std::string_view message)>;
 
@@ -17,7 +18,7 @@ using LogSink = std::function<void(LogLevel, std::string_view message)>;
 /// end. Messages carry neither keys nor lock ids. The sink runs on a thread of its own, one message after
 /// another; it may block or throw without disturbing an operation. When it falls far behind, further
 /// messages are dropped and their number is told in the next. Thread-safe.
-class Log {
+class HOLDFAST_EXPORT Log {
  public:
   Log();
   /// Waits until the sink has seen what was written, unless it ends on a thread of the library.

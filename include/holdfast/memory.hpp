@@ -1,5 +1,6 @@
 #pragma once
 
+#include <holdfast/export.hpp>
 #include <holdfast/lock_backend.hpp>
 #include <holdfast/log.hpp>
 #include <holdfast/storage_backend.hpp>
@@ -21,10 +22,11 @@ struct MemoryOptions {
 };
 
 /// Locks of this process alone, gone when the last owner lets go. For tests and for single programs.
-[[nodiscard]] std::shared_ptr<LockBackend> make_memory_lock_backend(const MemoryOptions& options = {},
-                                                                    std::shared_ptr<Log> log = {});
+[[nodiscard]] HOLDFAST_EXPORT std::shared_ptr<LockBackend> make_memory_lock_backend(
+    const MemoryOptions& options = {}, std::shared_ptr<Log> log = {});
 
 /// Tasks of this process alone, likewise. Uses `options.clock`.
-[[nodiscard]] std::shared_ptr<StorageBackend> make_memory_storage_backend(const MemoryOptions& options = {});
+[[nodiscard]] HOLDFAST_EXPORT std::shared_ptr<StorageBackend> make_memory_storage_backend(
+    const MemoryOptions& options = {});
 
 }  // namespace holdfast

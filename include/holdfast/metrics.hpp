@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <holdfast/export.hpp>
 #include <holdfast/observer.hpp>
 #include <memory>
 #include <string>
@@ -9,7 +10,7 @@ namespace holdfast {
 
 /// Counts what it observes, in this process. Nothing but atomic additions on the way of an operation; nothing
 /// here grows with the number of keys. May be shared by any number of engines.
-class Metrics final : public Observer {
+class HOLDFAST_EXPORT Metrics final : public Observer {
  public:
   Metrics();
   ~Metrics() override;

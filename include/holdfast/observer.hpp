@@ -5,6 +5,7 @@
 #include <holdfast/clock.hpp>
 #include <holdfast/contract.hpp>
 #include <holdfast/error.hpp>
+#include <holdfast/export.hpp>
 #include <holdfast/fence.hpp>
 #include <holdfast/lock_backend.hpp>
 #include <holdfast/storage_backend.hpp>
@@ -33,7 +34,7 @@ enum class Reason : std::uint8_t {
 };
 inline constexpr std::size_t reason_count = static_cast<std::size_t>(Reason::max_hold) + 1;
 /// "locked", "not-found", "stale-fence"; empty for none.
-[[nodiscard]] std::string_view to_string(Reason reason) noexcept;
+[[nodiscard]] HOLDFAST_EXPORT std::string_view to_string(Reason reason) noexcept;
 
 /// Something of the caller's that is carried along to the end of what he called; see Tracer::context.
 using TraceContext = std::shared_ptr<const void>;
@@ -66,7 +67,7 @@ struct Occurrence {
 /// It is called in the middle of the work: from any thread, several at once, those that read the server's
 /// answers and renew leases among them, and possibly under a mutex of the library. So it must not block, nor
 /// call the library. What takes longer belongs in a queue; Telemetry has one.
-class Observer {
+class HOLDFAST_EXPORT Observer {
  public:
   Observer() = default;
   Observer(const Observer&) = delete;
@@ -83,13 +84,13 @@ class Observer {
 
 /// One that tells them all, in this order. Null for an empty list; nulls in it are left out. Each is
 /// told its own context.
-[[nodiscard]] std::shared_ptr<Observer> observers(std::vector<std::shared_ptr<Observer>> all);
+[[nodiscard]] HOLDFAST_EXPORT std::shared_ptr<Observer> observers(std::vector<std::shared_ptr<Observer>> all);
 
 /// The same backend, whose operations are told to the observer. Everything else is passed through. With a
 /// null observer, the backend itself.
-[[nodiscard]] std::shared_ptr<LockBackend> with_observer(std::shared_ptr<LockBackend> backend,
-                                                         std::shared_ptr<Observer> observer);
-[[nodiscard]] std::shared_ptr<StorageBackend> with_observer(std::shared_ptr<StorageBackend> backend,
-                                                            std::shared_ptr<Observer> observer);
+[[nodiscard]] HOLDFAST_EXPORT std::shared_ptr<LockBackend> with_observer(std::shared_ptr<LockBackend> backend,
+                                                                         std::shared_ptr<Observer> observer);
+[[nodiscard]] HOLDFAST_EXPORT std::shared_ptr<StorageBackend> with_observer(
+    std::shared_ptr<StorageBackend> backend, std::shared_ptr<Observer> observer);
 
 }  // namespace holdfast

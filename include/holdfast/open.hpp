@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <holdfast/export.hpp>
 #include <holdfast/fenced_register.hpp>
 #include <holdfast/instruments.hpp>
 #include <holdfast/locks.hpp>
@@ -13,7 +14,7 @@
 namespace holdfast {
 
 /// An opened engine. Cheap to copy; copies share it.
-class Holdfast {
+class HOLDFAST_EXPORT Holdfast {
  public:
   [[nodiscard]] const Locks& locks() const noexcept { return locks_; }
   /// The tasks of the same engine, opened when first asked for: throws Error if that fails. The options are
@@ -52,9 +53,9 @@ class Holdfast {
 ///
 /// Anything else, the empty string included, is InvalidArgument. The instruments, if there are any, see
 /// everything that is done through what is returned.
-[[nodiscard]] Holdfast open(std::string_view url, const Instruments& instruments = {});
+[[nodiscard]] HOLDFAST_EXPORT Holdfast open(std::string_view url, const Instruments& instruments = {});
 
 /// "0.1.0"
-[[nodiscard]] std::string_view version() noexcept;
+[[nodiscard]] HOLDFAST_EXPORT std::string_view version() noexcept;
 
 }  // namespace holdfast

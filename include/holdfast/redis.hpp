@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <holdfast/export.hpp>
 #include <holdfast/lock_backend.hpp>
 #include <holdfast/log.hpp>
 #include <holdfast/storage_backend.hpp>
@@ -58,19 +59,19 @@ struct RedisOptions {
 
 /// Options from `redis://`, `rediss://` or `unix:` (docs/reference/urls.md lists every part). InvalidArgument
 /// names the part that is wrong, never the password.
-[[nodiscard]] Result<RedisOptions> parse_redis_url(std::string_view url);
+[[nodiscard]] HOLDFAST_EXPORT Result<RedisOptions> parse_redis_url(std::string_view url);
 
 /// The URL of these options, without the password.
-[[nodiscard]] std::string redis_url(const RedisOptions& options);
+[[nodiscard]] HOLDFAST_EXPORT std::string redis_url(const RedisOptions& options);
 
 /// Locks in a Redis, laid out as SyncGuard lays them out. Connects, authenticates and checks the server at
 /// once: ServiceUnavailable, NetworkTimeout, AuthFailed or InvalidArgument if that fails. `observer` is told
 /// of reconnects only (for operations see with_observer).
-[[nodiscard]] Result<std::shared_ptr<LockBackend>> make_redis_lock_backend(
+[[nodiscard]] HOLDFAST_EXPORT Result<std::shared_ptr<LockBackend>> make_redis_lock_backend(
     const RedisOptions& options, std::shared_ptr<Log> log = {}, std::shared_ptr<Observer> observer = {});
 
 /// Tasks in a Redis, laid out as pmcp-tasks lays them out, over a connection of its own.
-[[nodiscard]] Result<std::shared_ptr<StorageBackend>> make_redis_storage_backend(
+[[nodiscard]] HOLDFAST_EXPORT Result<std::shared_ptr<StorageBackend>> make_redis_storage_backend(
     const RedisOptions& options, std::shared_ptr<Log> log = {}, std::shared_ptr<Observer> observer = {});
 
 }  // namespace holdfast

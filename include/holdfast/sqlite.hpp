@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <holdfast/export.hpp>
 #include <holdfast/lock_backend.hpp>
 #include <holdfast/log.hpp>
 #include <holdfast/storage_backend.hpp>
@@ -22,18 +23,17 @@ struct SqliteOptions {
 /// its directory. Fails at once, naming the file, if it cannot be used safely: ServiceUnavailable (missing
 /// directory, foreign or corrupt file, newer schema, network file system, mount point, several hard links,
 /// side files of another user, another machine's file), AuthFailed (permissions, read-only).
-[[nodiscard]] Result<std::shared_ptr<LockBackend>> make_sqlite_lock_backend(const std::filesystem::path& file,
-                                                                            const SqliteOptions& options = {},
-                                                                            std::shared_ptr<Log> log = {});
+[[nodiscard]] HOLDFAST_EXPORT Result<std::shared_ptr<LockBackend>> make_sqlite_lock_backend(
+    const std::filesystem::path& file, const SqliteOptions& options = {}, std::shared_ptr<Log> log = {});
 
 /// Tasks in such a file, which may be the same one as the locks'. Every change is on disk before it is
 /// answered.
-[[nodiscard]] Result<std::shared_ptr<StorageBackend>> make_sqlite_storage_backend(
+[[nodiscard]] HOLDFAST_EXPORT Result<std::shared_ptr<StorageBackend>> make_sqlite_storage_backend(
     const std::filesystem::path& file, const SqliteOptions& options = {}, std::shared_ptr<Log> log = {});
 
 /// `$XDG_STATE_HOME/holdfast/holdfast.db`, or the same below `~/.local/state`. InvalidArgument if neither
 /// variable is set. Creates nothing.
-[[nodiscard]] Result<std::filesystem::path> default_sqlite_file();
+[[nodiscard]] HOLDFAST_EXPORT Result<std::filesystem::path> default_sqlite_file();
 
 /// Where `system:` keeps the locks of a machine.
 inline constexpr std::string_view system_sqlite_file = "/var/lib/holdfast/holdfast.db";
@@ -44,6 +44,6 @@ inline constexpr std::string_view system_sqlite_file = "/var/lib/holdfast/holdfa
 /// missing directory: for the group `holdfast`, if there is one, else for root alone. ServiceUnavailable if
 /// the directory or the file is not as it should be, AuthFailed if this process may not use it; both say what
 /// to do.
-[[nodiscard]] Result<std::filesystem::path> prepare_system_sqlite_file();
+[[nodiscard]] HOLDFAST_EXPORT Result<std::filesystem::path> prepare_system_sqlite_file();
 
 }  // namespace holdfast

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <holdfast/clock.hpp>
 #include <holdfast/done.hpp>
+#include <holdfast/export.hpp>
 #include <holdfast/lock_backend.hpp>
 #include <holdfast/storage_types.hpp>
 #include <memory>
@@ -258,8 +259,9 @@ struct WatchRecord {
 /// Checks come in this order: absent, fence, version. A refused write changes nothing.
 ///
 /// Threads and fork: as LockBackend.
-class StorageBackend : public Contract<GetRecord, CreateRecord, PutRecord, RemoveRecord, BindRecord,
-                                       RebindRecord, ListRecords, ListOwners, CleanupRecords, WatchRecord> {
+class HOLDFAST_EXPORT StorageBackend
+    : public Contract<GetRecord, CreateRecord, PutRecord, RemoveRecord, BindRecord, RebindRecord, ListRecords,
+                      ListOwners, CleanupRecords, WatchRecord> {
  public:
   using Operations = Contract;
 

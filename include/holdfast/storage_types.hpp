@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <holdfast/clock.hpp>
+#include <holdfast/export.hpp>
 #include <holdfast/fence.hpp>
 #include <holdfast/owned.hpp>
 #include <holdfast/result.hpp>
@@ -13,7 +14,7 @@ namespace holdfast {
 
 /// Where a record is: an owner and a name below it, written `owner:task` and split at the first colon.
 /// Holding one is the proof that both are valid UTF-8, so no engine checks again.
-class RecordKey {
+class HOLDFAST_EXPORT RecordKey {
  public:
   static constexpr std::size_t max_bytes = 1024;
   /// From `owner:task`. InvalidArgument without a colon, over max_bytes, or if it is not UTF-8.
@@ -33,7 +34,7 @@ class RecordKey {
 };
 
 /// What is stored: valid UTF-8, usually a JSON object, and the two times in it that concern the engine.
-class RecordData {
+class HOLDFAST_EXPORT RecordData {
  public:
   static constexpr std::size_t max_bytes = std::size_t{16} * 1024 * 1024;
   /// The times come from the text: `expiresAt` and `task.createdAt`, RFC 3339; absent or unparseable means

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <holdfast/clock.hpp>
+#include <holdfast/export.hpp>
 #include <holdfast/json.hpp>
 #include <holdfast/owned.hpp>
 #include <holdfast/storage_types.hpp>
@@ -17,10 +18,10 @@ namespace holdfast {
 /// three are final. No state moves to itself.
 enum class TaskStatus : std::uint8_t { working, input_required, completed, failed, cancelled };
 
-[[nodiscard]] std::string_view to_string(TaskStatus status) noexcept;
-[[nodiscard]] std::optional<TaskStatus> parse_task_status(std::string_view text) noexcept;
-[[nodiscard]] bool is_final(TaskStatus status) noexcept;
-[[nodiscard]] bool may_become(TaskStatus from, TaskStatus to) noexcept;
+[[nodiscard]] HOLDFAST_EXPORT std::string_view to_string(TaskStatus status) noexcept;
+[[nodiscard]] HOLDFAST_EXPORT std::optional<TaskStatus> parse_task_status(std::string_view text) noexcept;
+[[nodiscard]] HOLDFAST_EXPORT bool is_final(TaskStatus status) noexcept;
+[[nodiscard]] HOLDFAST_EXPORT bool may_become(TaskStatus from, TaskStatus to) noexcept;
 
 /// A task as it was when it was read. Times are by the engine's clock.
 struct Task {
@@ -50,8 +51,8 @@ struct Task {
 
 /// Whose tasks a caller's are: its subject's, else its client's, else its session's, else nobody's in
 /// particular (`local`). Empty counts as absent.
-[[nodiscard]] std::string owner_of(std::string_view subject, std::string_view client_id = {},
-                                   std::string_view session_id = {});
+[[nodiscard]] HOLDFAST_EXPORT std::string owner_of(std::string_view subject, std::string_view client_id = {},
+                                                   std::string_view session_id = {});
 
 // The text in these needs to be valid only until the call returns that takes them. Write them in the call,
 // `tasks.create("alice", {.method = name})`, in a co_await expression too. To keep one, keep its text as

@@ -3,6 +3,7 @@
 #include <functional>
 #include <holdfast/claim.hpp>
 #include <holdfast/done.hpp>
+#include <holdfast/export.hpp>
 #include <holdfast/lock_options.hpp>
 #include <holdfast/locks.hpp>
 #include <holdfast/storage_backend.hpp>
@@ -28,7 +29,7 @@ class TaskStore;
 /// did: then it is ConcurrentChange.
 ///
 /// A NetworkTimeout or ServiceUnavailable from a change means that nobody knows whether it took effect.
-class Tasks {
+class HOLDFAST_EXPORT Tasks {
  public:
   /// `locks` is what `claim` takes its locks from.
   Tasks(std::shared_ptr<StorageBackend> storage, Locks locks, const TaskOptions& options = {});

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <holdfast/export.hpp>
 #include <holdfast/metrics.hpp>
 #include <holdfast/observer.hpp>
 #include <memory>
@@ -14,7 +15,7 @@
 namespace holdfast {
 
 enum class EventResult : std::uint8_t { ok, fail };
-[[nodiscard]] std::string_view to_string(EventResult result) noexcept;
+[[nodiscard]] HOLDFAST_EXPORT std::string_view to_string(EventResult result) noexcept;
 
 /// Something that was done. The names and meanings of the first six members are SyncGuard's; so is_locked
 /// fails if nobody holds the lock, as a lookup that finds nothing does.
@@ -60,7 +61,7 @@ struct TelemetryOptions {
 /// Makes events of what it observes. Keys and lock ids are copied when an operation ends and hashed on the
 /// thread that calls on_event; they are forgotten as soon as it has returned. In a forked child events go
 /// nowhere.
-class Telemetry final : public Observer {
+class HOLDFAST_EXPORT Telemetry final : public Observer {
  public:
   /// `metrics`, which may be null, counts what is dropped.
   explicit Telemetry(TelemetryOptions options, std::shared_ptr<Metrics> metrics = {});
@@ -77,9 +78,9 @@ class Telemetry final : public Observer {
 };
 
 /// with_observer, for a Telemetry with these options.
-[[nodiscard]] std::shared_ptr<LockBackend> with_telemetry(std::shared_ptr<LockBackend> backend,
-                                                          TelemetryOptions options);
-[[nodiscard]] std::shared_ptr<StorageBackend> with_telemetry(std::shared_ptr<StorageBackend> backend,
-                                                             TelemetryOptions options);
+[[nodiscard]] HOLDFAST_EXPORT std::shared_ptr<LockBackend> with_telemetry(
+    std::shared_ptr<LockBackend> backend, TelemetryOptions options);
+[[nodiscard]] HOLDFAST_EXPORT std::shared_ptr<StorageBackend> with_telemetry(
+    std::shared_ptr<StorageBackend> backend, TelemetryOptions options);
 
 }  // namespace holdfast

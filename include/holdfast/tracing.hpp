@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <holdfast/export.hpp>
 #include <holdfast/observer.hpp>
 #include <memory>
 #include <span>
@@ -29,7 +30,7 @@ struct SpanTime {
 enum class SpanStatus : std::uint8_t { ok, error };
 
 /// One span of your tracing system, which began and will end now. It ends in the past, like all of them here.
-class Span {
+class HOLDFAST_EXPORT Span {
  public:
   Span() = default;
   Span(const Span&) = delete;
@@ -55,7 +56,7 @@ struct SpanStart {
 /// nothing else: what begins and ends a lock's spans are the threads that read the server's answers and renew
 /// leases, where nobody else's code belongs. So a span can be no parent of others by being "the current one";
 /// its own parent is found by `context`.
-class Tracer {
+class HOLDFAST_EXPORT Tracer {
  public:
   Tracer() = default;
   Tracer(const Tracer&) = delete;
@@ -74,7 +75,7 @@ class Tracer {
 
 /// Tells the tracer of everything it observes. Beyond `max_queued`, spans are dropped. Its end waits until
 /// the tracer has them all, unless that comes on a thread of the library; see Locks.
-[[nodiscard]] std::shared_ptr<Observer> make_tracing(std::shared_ptr<Tracer> tracer,
-                                                     std::size_t max_queued = 10'000);
+[[nodiscard]] HOLDFAST_EXPORT std::shared_ptr<Observer> make_tracing(std::shared_ptr<Tracer> tracer,
+                                                                     std::size_t max_queued = 10'000);
 
 }  // namespace holdfast
