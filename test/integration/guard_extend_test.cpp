@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "integration/guard_fixture.hpp"
+#include "support/eventually.hpp"
 #include "support/hooked_backend.hpp"
 
 namespace holdfast::test {
@@ -125,6 +126,28 @@ TEST_P(GuardExtend, AFailedDetachLeavesTheGuardAsItWas) {
   wire->plan(Operation::extend, Fault::not_sent);
   EXPECT_THROW((void)guard.detach(), Error);
   EXPECT_TRUE(guard.still_held());
+}
+
+TEST(GuardStop, EndsTheWaitOfABlockingCallAndKeepsTheLockUnlessThatReleasesIt) {
+  const Locks locks(make_memory_lock_backend());
+  auto guard = locks.lock("k", {.ttl = 30s});
+  std::stop_source stop;
+  stop.request_stop();
+  const auto code_of = [](auto call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      return error.code();
+    }
+    return ErrorCode::Internal;
+  };
+  EXPECT_EQ(code_of([&] { guard.extend(60s, stop.get_token()); }), ErrorCode::Aborted);
+  EXPECT_EQ(code_of([&] { (void)guard.detach(stop.get_token()); }), ErrorCode::Aborted);
+  EXPECT_TRUE(guard.still_held());
+  EXPECT_LT(guard.remaining(), 31s);
+  EXPECT_EQ(code_of([&] { guard.release(stop.get_token()); }), ErrorCode::Aborted);
+  EXPECT_FALSE(guard);
+  EXPECT_TRUE(eventually([&] { return !locks.is_locked("k"); })) << "released in the background";
 }
 
 /// A guard whose extends wait at a gate, so that others wait for their turn behind them.

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <holdfast/fence.hpp>
+#include <sstream>
 
 namespace holdfast {
 namespace {
@@ -22,6 +23,15 @@ TEST(Fence, ParsesOnlyItsOwnForm) {
        {"", "42", "0000000000000042", "00000000000004x", "-00000000000042", "+00000000000042"}) {
     EXPECT_EQ(Fence::parse(bad).error().code(), ErrorCode::InvalidArgument) << bad;
   }
+}
+
+TEST(Fence, IsStreamedAsItsFifteenDigits) {
+  std::ostringstream text;
+  text << *Fence::of(42);
+  EXPECT_EQ(text.str(), "000000000000042");
+#ifdef __cpp_lib_format
+  EXPECT_EQ(std::format("{:>17}", *Fence::of(42)), "  000000000000042");
+#endif
 }
 
 }  // namespace

@@ -281,6 +281,22 @@ TEST(LockId, IsTwentyTwoCharactersOfBase64Url) {
   }
 }
 
+TEST(LockKey, AsAnArgumentIsTextThatIsCheckedOrAKeyThatWas) {
+  const std::string decomposed = "e\u0301";
+  const auto composed = LockKey::parse("\u00e9").value_or_throw();
+  EXPECT_EQ(*LockKeyView(decomposed).parse(), composed);
+  EXPECT_EQ(*LockKeyView(std::string_view(decomposed)).parse(), composed);
+  EXPECT_EQ(*LockKeyView("e\u0301").parse(), composed);
+  EXPECT_EQ(*LockKeyView(composed).parse(), composed);
+  EXPECT_EQ(LockKeyView("").parse().error().code(), ErrorCode::InvalidArgument);
+}
+
+TEST(LockId, IsNilUnlessItWasMade) {
+  EXPECT_TRUE(LockId().is_nil());
+  EXPECT_FALSE(LockId::generate().is_nil());
+  EXPECT_FALSE(LockId::parse(LockId().str())) << "no caller can name it";
+}
+
 TEST(LockId, DoesNotRepeat) {
   std::set<std::string> seen;
   for (int i = 0; i < 20'000; ++i) seen.emplace(LockId::generate().str());
