@@ -238,7 +238,8 @@ struct ExtendRequest {
   bool by_idle_io = false;
 };
 
-/// Checks whether the key is held. Read-only.
+/// Checks whether the key is held. Read-only, unless the Redis option `cleanup_in_is_locked` is set: then
+/// expired lock data may be deleted, which does not change the answer.
 struct IsLockedRequest {
   /// True if a live lock has this key.
   using Outcome = bool;
