@@ -16,7 +16,7 @@
 /// operation does and which errors it gives.
 namespace holdfast::operation {
 
-/// Tasks::create.
+/// The operation of Tasks::create.
 struct HOLDFAST_EXPORT CreateTask {
   /// The task.
   using Answer = Task;
@@ -26,7 +26,7 @@ struct HOLDFAST_EXPORT CreateTask {
   detail::Owned<NewTask> task;
 };
 
-/// Tasks::get.
+/// The operation of Tasks::get.
 struct HOLDFAST_EXPORT GetTask {
   /// The task.
   using Answer = Task;
@@ -34,7 +34,7 @@ struct HOLDFAST_EXPORT GetTask {
       id;             ///< id of the task
 };
 
-/// Tasks::list.
+/// The operation of Tasks::list.
 struct HOLDFAST_EXPORT ListTasksOfOwner {
   /// The page.
   using Answer = TaskPage;
@@ -44,7 +44,7 @@ struct HOLDFAST_EXPORT ListTasksOfOwner {
   detail::Owned<ListTasks> what;
 };
 
-/// Tasks::owners.
+/// The operation of Tasks::owners.
 struct HOLDFAST_EXPORT ListOwnersOfTasks {
   /// The page.
   using Answer = OwnerPage;
@@ -52,7 +52,7 @@ struct HOLDFAST_EXPORT ListOwnersOfTasks {
   detail::Owned<ListTaskOwners> what;
 };
 
-/// Tasks::get_result.
+/// The operation of Tasks::get_result.
 struct HOLDFAST_EXPORT GetTaskResult {
   /// The result; empty if the task has none.
   using Answer = std::optional<Json>;
@@ -60,7 +60,7 @@ struct HOLDFAST_EXPORT GetTaskResult {
       id;             ///< id of the task
 };
 
-/// Tasks::update_status, and Tasks::fail.
+/// The operation of Tasks::update_status and Tasks::fail.
 struct HOLDFAST_EXPORT UpdateTaskStatus {
   /// The task after the change.
   using Answer = Task;
@@ -72,7 +72,7 @@ struct HOLDFAST_EXPORT UpdateTaskStatus {
   std::optional<std::string> message = std::nullopt;
 };
 
-/// Tasks::set_variables.
+/// The operation of Tasks::set_variables.
 struct HOLDFAST_EXPORT SetTaskVariables {
   /// The task after the change.
   using Answer = Task;
@@ -82,7 +82,7 @@ struct HOLDFAST_EXPORT SetTaskVariables {
   Json changes;
 };
 
-/// Tasks::set_result.
+/// The operation of Tasks::set_result.
 struct HOLDFAST_EXPORT SetTaskResult {
   /// The task after the change.
   using Answer = Task;
@@ -92,7 +92,8 @@ struct HOLDFAST_EXPORT SetTaskResult {
   Json result;
 };
 
-/// Tasks::complete_with_result and Tasks::fail_with_result: sets result and status in one write.
+/// The operation of Tasks::complete_with_result and Tasks::fail_with_result: sets result and status in one
+/// write.
 struct HOLDFAST_EXPORT EndTask {
   /// The task after the change.
   using Answer = Task;
@@ -106,7 +107,7 @@ struct HOLDFAST_EXPORT EndTask {
   std::optional<std::string> message = std::nullopt;
 };
 
-/// Tasks::cancel.
+/// The operation of Tasks::cancel.
 struct HOLDFAST_EXPORT CancelTask {
   /// The task after the change.
   using Answer = Task;
@@ -116,7 +117,7 @@ struct HOLDFAST_EXPORT CancelTask {
   std::optional<std::string> message = std::nullopt;
 };
 
-/// Tasks::remove.
+/// The operation of Tasks::remove.
 struct HOLDFAST_EXPORT RemoveTask {
   /// False if the task did not exist.
   using Answer = bool;
@@ -124,7 +125,7 @@ struct HOLDFAST_EXPORT RemoveTask {
       id;             ///< id of the task
 };
 
-/// Tasks::bind.
+/// The operation of Tasks::bind.
 struct HOLDFAST_EXPORT BindTask {
   /// The task, with its new binding.
   using Answer = Task;
@@ -134,7 +135,7 @@ struct HOLDFAST_EXPORT BindTask {
   FencingToken token;
 };
 
-/// Tasks::rebind, and Tasks::rebind_from if `from_authority` is set.
+/// The operation of Tasks::rebind, and of Tasks::rebind_from if `from_authority` is set.
 struct HOLDFAST_EXPORT RebindTask {
   /// The task after the operation.
   using Answer = Task;
@@ -146,9 +147,9 @@ struct HOLDFAST_EXPORT RebindTask {
   std::optional<std::string> from_authority = std::nullopt;
 };
 
-/// Tasks::wait. With Tasks::start, `until` runs on a thread of the library that may block, but not for long,
-/// because there are few of them; with Tasks::run, on the calling thread. If it throws an Error, the
-/// operation fails with that Error; any other exception is Internal.
+/// The operation of Tasks::wait. With Tasks::start, `until` runs on a thread of the library that may block,
+/// but not for long, because there are few of them; with Tasks::run, on the calling thread. If it throws an
+/// Error, the operation fails with that Error; any other exception is Internal.
 struct HOLDFAST_EXPORT AwaitTask {
   /// The task; empty after the timeout.
   using Answer = std::optional<Task>;
@@ -160,7 +161,7 @@ struct HOLDFAST_EXPORT AwaitTask {
   std::function<bool(const Task&)> until = {};
 };
 
-/// Tasks::claim.
+/// The operation of Tasks::claim.
 struct HOLDFAST_EXPORT ClaimTask {
   /// The claim.
   using Answer = Claim;
@@ -170,7 +171,7 @@ struct HOLDFAST_EXPORT ClaimTask {
   LockOptions how = {};
 };
 
-/// Tasks::cleanup_expired.
+/// The operation of Tasks::cleanup_expired.
 struct HOLDFAST_EXPORT CleanUpTasks {
   /// How many tasks were deleted.
   using Answer = std::size_t;
