@@ -28,8 +28,9 @@ class ClaimedTask;
 /// @endcode
 ///
 /// *Loss.* stopped() is triggered when the lock is lost, and when the task is finished, removed or expires
-/// through another process or client. A worker that checks it from time to time does no useless work. A claim
-/// whose lock is lost still sends its writes; their fence decides whether they are accepted.
+/// through another process or client, or can no longer be watched. A worker that checks it from time to time
+/// does no useless work. A claim whose lock is lost still sends its writes; their fence decides whether they
+/// are accepted.
 ///
 /// *Errors.* Writes throw NotFound (the task is gone, even if another task has its id), InvalidTransition (it
 /// is final), StaleFence (another worker has claimed it), WrongLock (an operator has bound it to another
@@ -37,6 +38,11 @@ class ClaimedTask;
 /// On an empty claim, all functions but stopped(), `operator bool` and release_in_background() give
 /// InvalidArgument, and so do writes after the lock was released. In a forked child they give
 /// ServiceUnavailable, and the destructor does nothing.
+///
+/// *Without blocking.* The overloads with a Done complete it once, inline or on a thread of the library, with
+/// what the blocking function returns or throws. Text and JSON need to be valid only until the call returns.
+/// The claim may be moved or destroyed meanwhile: its end releases the lock, and a write that is under way is
+/// then accepted or refused by its fence.
 ///
 /// *Lifetime.* Movable; a moved-from claim is empty. It keeps the engine alive. *Cost:* each write is at
 /// least two requests to the engine, one read and one conditional write.
@@ -62,8 +68,8 @@ class HOLDFAST_EXPORT Claim {
   /// Returns the fence, with the lock and the authority that it belongs to.
   [[nodiscard]] FencingToken token() const;
   /// Returns a token that is triggered when the work should stop; see above. Not triggered by this claim's
-  /// own complete(), fail() or release(). Stop callbacks run on a thread that may block. Without a stop state
-  /// if the claim is empty.
+  /// own complete(), fail() or release(). Stop callbacks run on a thread that may block. An empty claim
+  /// returns a token without a stop state.
   [[nodiscard]] std::stop_token stopped() const noexcept;
   /// Returns true if the task was cancelled, as far as is known. No I/O.
   [[nodiscard]] bool cancelled() const;
@@ -96,10 +102,7 @@ class HOLDFAST_EXPORT Claim {
   /// waiting, not the release, which continues in the background.
   bool release(std::stop_token stop = {});
 
-  // The same without blocking: `done` is completed once, inline or on a thread of the library, with what the
-  // blocking function returns or throws. Text and JSON need to be valid only until the call returns. The
-  // claim may be moved or destroyed meanwhile: its end releases the lock, and a write that is under way is
-  // then accepted or refused by its fence.
+  // The same without blocking.
 
   /// Starts update_status() and completes `done` with its result.
   void update_status(TaskStatus status, std::optional<std::string_view> message, std::stop_token stop,

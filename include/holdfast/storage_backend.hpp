@@ -211,7 +211,7 @@ struct RemoveRecord {
 
 /// Binds a record to the token's lock if it is bound to none, raises its fence, and returns it, in one atomic
 /// step. From then on writes with a lower fence are refused. The version does not change. A record of other
-/// software, which has no incarnation of its own, gets one.
+/// software, which is stored without an incarnation, gets one.
 struct BindRecord {
   /// The result.
   using Outcome = BindOutcome;
