@@ -12,60 +12,76 @@
 
 namespace holdfast {
 
-/// Something the library does.
+/// An activity that observers, metrics, telemetry and traces report. See Occurrence.
 enum class Activity : std::uint8_t {
   // The operations of LockBackend.
-  acquire,
-  release,
-  break_lock,  ///< a release by an operator, who takes the lock from its holder
-  extend,
-  is_locked,
-  lookup,
-  list_locks,
+  acquire,     ///< AcquireRequest
+  release,     ///< ReleaseRequest of a holder
+  break_lock,  ///< ReleaseRequest of an operator, who breaks the lock of its holder
+  extend,      ///< ExtendRequest
+  is_locked,   ///< IsLockedRequest
+  lookup,      ///< LookupRequest
+  list_locks,  ///< ListRequest
   // The operations of StorageBackend.
-  get_record,
-  create_record,
-  put_record,
-  remove_record,
-  bind_record,
-  rebind_record,
-  list_records,
-  list_owners,
-  cleanup_records,
-  // What the policies make of them.
-  wait,   ///< for a lock: from the call until it is granted or given up, all attempts together
-  hold,   ///< by a guard: from the grant until it is released, detached or lost
-  renew,  ///< an extend that a guard makes by itself
-  // Of engines with a server.
-  reconnect,  ///< from the loss of a connection until another is made; or one failed attempt to make it
+  get_record,       ///< GetRecord
+  create_record,    ///< CreateRecord
+  put_record,       ///< PutRecord
+  remove_record,    ///< RemoveRecord
+  bind_record,      ///< BindRecord
+  rebind_record,    ///< RebindRecord
+  list_records,     ///< ListRecords
+  list_owners,      ///< ListOwners
+  cleanup_records,  ///< CleanupRecords
+  // What Locks and Guard make of these operations.
+  /// Waiting for a lock: from the call until it is granted or given up, all attempts together.
+  wait,
+  /// Holding a lock with a guard: from the grant until it is released, detached or lost.
+  hold,
+  /// An extend that a guard makes automatically.
+  renew,
+  // Engines with a server.
+  /// Reconnecting: from the loss of a connection until another is made; or one failed attempt to make it.
+  reconnect,
 };
+/// The number of activities: for arrays that are indexed by Activity.
 inline constexpr std::size_t activity_count = static_cast<std::size_t>(Activity::reconnect) + 1;
 
-/// "acquire", "break", "list", "cleanup_expired": what it is called on its subject.
+/// Returns the activity's name on its subject: "acquire", "break", "list", "cleanup_expired". Unique only
+/// together with subject_of(). The view is valid forever.
 [[nodiscard]] HOLDFAST_EXPORT std::string_view to_string(Activity activity) noexcept;
-/// "lock", "task" or "connection".
+/// Returns the kind of object that the activity is about: "lock", "task" or "connection". The view is valid
+/// forever.
 [[nodiscard]] HOLDFAST_EXPORT std::string_view subject_of(Activity activity) noexcept;
 
-/// What a request is about, for those who report it. Views of the request.
+/// The object that a request is about, for decorators that report it. All views point into the request.
 struct RequestSubject {
-  std::string_view key = {};      ///< of the lock, or `owner:task` of the record
-  std::string_view lock_id = {};  ///< a capability: never shown raw unless asked for
+  /// The key of the lock, or `owner:task` of the record; empty if the request names none.
+  std::string_view key = {};
+  /// The lock id. A capability, because its reader can release the lock: never shown raw unless asked for.
+  std::string_view lock_id = {};
+  /// The fence that the request carries, if any.
   std::optional<Fence> fence = std::nullopt;
-  std::string_view broken_because = {};  ///< of a release by an operator
+  /// The operator's reason; empty unless an operator breaks the lock.
+  std::string_view broken_because = {};
 };
 
-/// The operations of an engine, one for each request type. A request states once what the operation is:
+/// The operations of an engine: one virtual function `submit` for each request type. LockBackend and
+/// StorageBackend are contracts. How an engine completes an operation: see <holdfast/done.hpp>. A request
+/// type states once what its operation is:
 ///
-///     struct ExtendRequest {
-///       using Outcome = ExtendOutcome;                       // what it is answered with
-///       static constexpr Activity activity();                // what it is called
-///       RequestSubject subject() const;                      // what it is about
-///       BootTime deadline = never;                           // when it ends with NetworkTimeout
-///       ...
-///     };
+/// @code
+/// struct ExtendRequest {
+///   using Outcome = ExtendOutcome;         // the result of the operation
+///   static constexpr Activity activity();  // its name for observers
+///   RequestSubject subject() const;        // the object that it is about
+///   BootTime deadline = never;             // when the operation ends with NetworkTimeout
+///   // ...
+/// };
+/// @endcode
 ///
 /// Everything between a caller and an engine (blocking, coroutines, completion tokens, observation, test
-/// doubles) is a template over the request and does not name operations.
+/// doubles) is a template over the request and does not name operations. A request without `activity()` is
+/// not observed.
 template <class... Requests>
 class Contract {
  public:
@@ -77,32 +93,49 @@ class Contract {
   void submit() = delete;
 };
 
+/// The contract of one request type and of those that follow it.
 template <class First, class... Rest>
 class Contract<First, Rest...> : public Contract<Rest...> {
  public:
   using Contract<Rest...>::submit;
   /// Starts one operation and completes `done` exactly once: before it returns, or later on another thread.
-  /// If a thread waits for it (`done.is_awaited()`), the engine may use this thread until the answer is
-  /// there.
+  /// The engine owns the request. If a thread waits for the result (`done.is_awaited()`), the engine may use
+  /// this thread until the result is there. `stop` ends the operation early; see LockBackend for what it
+  /// leaves behind.
   virtual void submit(First request, std::stop_token stop, Done<typename First::Outcome> done) = 0;
 };
 
-/// Base of a backend that handles all requests alike: `Derived::intercept(request, stop, done)`, a template,
-/// gets each of them. For decorators and test doubles.
+/// Base of a backend that handles all requests alike: each of them is passed to the template
+/// `Derived::intercept(request, stop, done)`. For decorators and test doubles.
+///
+/// @code
+/// class Slow final : public Intercepting<Slow, LockBackend> {
+///  public:
+///   template <class Request>
+///   void intercept(Request request, std::stop_token stop, Done<typename Request::Outcome> done) {
+///     std::this_thread::sleep_for(std::chrono::milliseconds(5));
+///     inner_->submit(std::move(request), std::move(stop), std::move(done));
+///   }
+///   // ... and the other virtual functions of LockBackend, passed on to inner_
+/// };
+/// @endcode
 template <class Derived, class Backend, class Operations = typename Backend::Operations>
 class Intercepting;
 
+/// The end of the recursion over the request types.
 template <class Derived, class Backend>
 class Intercepting<Derived, Backend, Contract<>> : public Backend {
  public:
   using Backend::submit;
 };
 
+/// Implements `submit` for one request type and inherits it for those that follow.
 template <class Derived, class Backend, class First, class... Rest>
 class Intercepting<Derived, Backend, Contract<First, Rest...>>
     : public Intercepting<Derived, Backend, Contract<Rest...>> {
  public:
   using Intercepting<Derived, Backend, Contract<Rest...>>::submit;
+  /// Passes the request to `Derived::intercept`.
   void submit(First request, std::stop_token stop, Done<typename First::Outcome> done) override {
     static_cast<Derived&>(*this).intercept(std::move(request), std::move(stop), std::move(done));
   }

@@ -10,19 +10,26 @@
 
 namespace holdfast {
 
-/// What is to watch an engine at work; each may be left out. Nothing of it costs anything where it is.
+/// The instruments that observe an engine, for open(). Each is optional, and costs nothing if it is left out.
+///
+/// @code
+/// auto hf = holdfast::open("memory:", {.metrics = std::make_shared<holdfast::Metrics>()});
+/// @endcode
 struct Instruments {
+  /// Counters in this process; may be shared with other engines.
   std::shared_ptr<Metrics> metrics = {};
-  /// With an on_event. What it drops is counted in the metrics.
+  /// An event for each activity, if it has an `on_event`. Events that it drops are counted in `metrics`.
   TelemetryOptions telemetry = {};
+  /// Spans for a tracing system.
   std::shared_ptr<Tracer> tracer = {};
-  /// As Log::set_sink, but in time for what is said while the engine is opened.
+  /// Receives the log messages, as with Log::set_sink, but those during open() too.
   LogSink log_sink = {};
-  /// One of your own.
+  /// Your own observer.
   std::shared_ptr<Observer> observer = {};
 };
 
-/// All of them as one; null if there are none. The log sink is not among them.
+/// Returns one observer that stands for all of these instruments but the log sink; null if there are none.
+/// open() calls it; call it yourself if you construct a backend yourself.
 [[nodiscard]] HOLDFAST_EXPORT std::shared_ptr<Observer> observer_of(const Instruments& instruments);
 
 }  // namespace holdfast

@@ -17,83 +17,109 @@
 
 namespace holdfast {
 
+/// What an engine can do.
 struct Capabilities {
+  /// The engine's name: "memory", "sqlite", "redis". Valid as long as the backend.
   std::string_view backend;
+  /// Whether every grant carries a fence.
   bool supports_fencing = true;
-  /// Operations do their I/O on the thread that starts them (a file): not for a thread that must go on. An
-  /// engine that says false must never keep its caller waiting: the thread that notices losses begins
-  /// renewals.
+  /// Whether operations do their I/O on the thread that starts them (a file): not for a thread that must go
+  /// on. An engine that returns false must never make its caller wait: the thread that detects lost leases
+  /// begins renewals.
   bool blocks = false;
 };
 
-/// What a change must outlive before it is answered.
+/// What a change must survive before it is answered.
 enum class Durability : std::uint8_t {
   process,  ///< the death of any process: enough for a guard, whose lock dies with its machine anyway
-  machine,  ///< a power cut as well: for a lock that outlives the process that took it
+  machine,  ///< a power cut as well: for a lock that outlives the process that acquired it
 };
 
-/// How long the fence counter of a key is needed, for an engine that has one for each key. A task's own lock
+/// How long the fence counter of a key is needed, for an engine with one counter per key. The lock of a task
 /// is needed no longer than the task.
 struct CounterLifetime {
-  /// By the engine's wall clock. Empty: for ever, whatever earlier grants asked for.
+  /// By the engine's wall clock. Empty: forever, whatever earlier grants asked for.
   std::optional<WallTime> until = std::nullopt;
 };
 
+/// The lock was granted.
 struct Granted {
+  /// The fence of this grant.
   Fence fence;
+  /// When the lease expires, by the engine's clock.
   WallTime expires_at = {};
-  /// Whose counter the fence comes from, read in the same atomic step. A store that lost its data is another
-  /// authority from the next grant on, for processes that stay connected too.
+  /// The id of the store that counted the fence, read in the same atomic step. A store that lost its data has
+  /// another authority from the next grant on, for processes that stay connected too.
   std::string authority = {};
-  /// How many replicas acknowledged the grant; empty where the engine has none, or was not asked to wait for
+  /// How many replicas acknowledged the grant; empty if the engine has none, or was not asked to wait for
   /// them.
   std::optional<std::uint32_t> replicas = std::nullopt;
-  /// The request was sent more than once, and a copy of it may still arrive, after the id's release too.
+  /// The request was sent more than once, and a copy of it may still arrive, even after the release of this
+  /// id.
   bool may_be_repeated = false;
 };
 
-/// Somebody else holds the lock: a result, not an error.
+/// Another holder has the lock: a result, not an error.
 struct Refused {
-  /// How long until it expires unless it is renewed or released, by the engine's clock; empty if unknown.
+  /// How long until the lease expires unless it is renewed or released, by the engine's clock; empty if
+  /// unknown.
   std::optional<std::chrono::milliseconds> free_in = std::nullopt;
-  /// Who holds it; empty where the engine does not record holders.
+  /// The holder; empty if the engine does not record holders.
   std::optional<LockHolder> holder = std::nullopt;
 };
 
+/// The result of an AcquireRequest.
 using AcquireOutcome = std::variant<Granted, Refused>;
 
-/// A lock somebody holds: its id, and its key where the caller knows it (that spares an engine the index).
+/// A held lock: its id, and its key if the caller knows it (which saves an engine the lookup in its index).
 struct LockRef {
+  /// The id that the lock was acquired with.
   LockId id;
+  /// The lock's key; empty if unknown.
   std::optional<LockKey> key;
 
+  /// Returns the key and the id for observers. Points into this object.
   [[nodiscard]] RequestSubject subject() const noexcept {
     return {.key = key ? std::string_view(key->str()) : std::string_view(), .lock_id = id.str()};
   }
 };
 
-/// Why release or extend did nothing. Callers see only "not ok"; telemetry tells them apart.
-enum class Absence : std::uint8_t { not_found, expired, other_owner };
+/// Why release or extend did nothing. Callers of Locks see only "not ok"; telemetry distinguishes the cases.
+enum class Absence : std::uint8_t {
+  not_found,   ///< this id holds no lock
+  expired,     ///< this id held the lock, but its lease has expired
+  other_owner  ///< another id holds the lock of this key
+};
 
+/// The lock was released.
 struct Released {};
+/// The result of a ReleaseRequest.
 using ReleaseOutcome = std::variant<Released, Absence>;
 
+/// The lease was extended.
 struct Extended {
+  /// The new expiry, by the engine's clock.
   WallTime expires_at = {};
-  /// The request was sent more than once, and a copy of it may still be carried out, later than others.
+  /// The request was sent more than once, and a copy of it may still be carried out, later than other
+  /// requests.
   bool may_be_repeated = false;
 };
+/// The result of an ExtendRequest.
 using ExtendOutcome = std::variant<Extended, Absence>;
 
+/// The greatest number of locks on one page.
 inline constexpr std::size_t max_list_limit = 1000;
 
+/// One page of the live locks.
 struct LockPage {
+  /// In no particular order.
   std::vector<LockRecord> locks;
-  std::string cursor;  ///< empty on the last page
+  /// The cursor of the next page; empty on the last one.
+  std::string cursor;
 };
 
-/// One waiter's interest in one key, from its creation on: a release after that is not missed, even if it
-/// comes before `wait`. A wake-up is a hint to try again, never a grant. Used by one thread at a time.
+/// One waiter's subscription to the releases of a key, from its creation on: a later release is not missed,
+/// even if it comes before wait(). A wake-up is a hint to retry, never a grant. Used by one thread at a time.
 class HOLDFAST_EXPORT Watch {
  public:
   Watch() = default;
@@ -101,63 +127,83 @@ class HOLDFAST_EXPORT Watch {
   Watch& operator=(const Watch&) = delete;
   virtual ~Watch() = default;
 
-  /// Completes `woken` with true when the key may have become free; with false when it is time to look again,
-  /// at the deadline or after a stop request. An engine that knows several waiters of this key in the process
-  /// may let one of them look again for all; then the others sleep on until they are woken or their deadline
-  /// comes. If a thread waits for `woken`, it sleeps here; otherwise no thread is blocked, and a thread of
-  /// the engine completes it, and it fails at once if no such thread can be started: its caller then has to
-  /// look again by the clock. The watch must live until then, and nothing else is asked of it meanwhile.
+  /// Completes `woken` with true when the key may have become free; with false at `look_again_at`, at the
+  /// deadline or after a stop request, when it is time to check again. An engine that knows several waiters
+  /// of this key in the process may let one of them check for all; then the others sleep until they are woken
+  /// or their deadline comes.
+  ///
+  /// If a thread waits for `woken`, it sleeps in this call. Otherwise no thread is blocked: a thread of the
+  /// engine completes it. If no such thread can be started, it fails at once, and the caller has to poll. The
+  /// watch must live until `woken` is completed, and no other function may be called before.
   virtual void wait(BootTime look_again_at, BootTime deadline, std::stop_token stop, Done<bool> woken) = 0;
 
-  /// Hands a received wake-up to another waiter: for one that was woken and gives up instead of trying.
+  /// Hands a received wake-up to another waiter: for a waiter that was woken and gives up instead of trying.
   virtual void pass_on() noexcept = 0;
 };
 
-/// Take `key` for `id`. The caller makes the id, so that asking again after a lost answer is the same
-/// request and not a competitor's.
+/// Acquires `key` for `id`. The caller generates the id, so that a resent request after a lost answer is
+/// recognised as the same request and not as a competitor's.
 ///
-/// Grants the lock if nobody holds it. Repeated with the same id and key while that lock lives, it
-/// answers as the first time (an extend in between shows in the expiry) and changes nothing, so a retry
-/// after a lost answer cannot lock itself out. An id that holds another key: InvalidArgument.
-/// After a refusal take a new id for the next attempt: where an earlier copy of the request got lost, the
-/// engine sees to it that the old id is never granted anything. An id that was released or broken before:
-/// Internal, with Effect::id_is_spent.
+/// Grants the lock if it is free. Repeated with the same id and key while that lock lives, it gives the first
+/// answer again (an extend in between shows in the expiry) and changes nothing; so a retry after a lost
+/// answer cannot lock itself out. An id that holds another key: InvalidArgument.
+///
+/// After a refusal, use a new id for the next attempt: if an earlier copy of the request got lost, the engine
+/// ensures that the old id is never granted anything. An id that was released or broken before: Internal,
+/// with Effect::id_is_spent.
 struct AcquireRequest {
+  /// The result.
   using Outcome = AcquireOutcome;
+  /// Returns Activity::acquire.
   [[nodiscard]] static constexpr Activity activity() noexcept { return Activity::acquire; }
+  /// Returns key and id for observers. Points into this request.
   [[nodiscard]] RequestSubject subject() const noexcept { return {.key = key.str(), .lock_id = id.str()}; }
 
+  /// A fresh id; see LockId::generate().
   LockId id;
+  /// The key to lock.
   LockKey key;
+  /// How long the lease lasts, from the grant on.
   Ttl ttl;
+  /// What the grant must survive before it is answered.
   Durability durability = Durability::machine;
+  /// When to give up with NetworkTimeout.
   BootTime deadline = never;
-  /// With a grant: the counter may end some time after this, and after the lease. Each grant that says so
-  /// sets it anew. Empty: the counter is left as it is, which is for ever if no grant ever said otherwise.
+  /// With a grant: the fence counter may expire some time after this, and after the lease. Each grant with a
+  /// value sets it anew. Empty: the counter's lifetime is not changed; it is forever if no grant has set one.
   std::optional<CounterLifetime> counter_lifetime = std::nullopt;
 };
 
-/// Frees the lock if this id holds it, and wakes a waiter. With a key, the id is looked for there only.
-/// Sent more than once (`asked_before`, or repeated by the engine after a lost answer) and finding nothing,
-/// it is Released if the request's proof holds, the authority and the fence counter are still the grant's,
-/// and no operator broke the lock; an Absence if one of these is known to fail; else NetworkTimeout:
-/// unknown. An engine whose failures change nothing (SQLite) answers what it finds.
+/// Releases the lock if this id holds it, and wakes a waiter. With a key, only that key is checked for the
+/// id.
+///
+/// A release may be sent more than once: `asked_before`, or resent by the engine after a lost answer. If it
+/// then finds nothing, the outcome is Released if the request's proof holds, the authority and the fence
+/// counter are still the grant's, and no operator broke the lock; an Absence if one of these is known to
+/// fail; otherwise NetworkTimeout: unknown. An engine whose failures change nothing (SQLite) answers what it
+/// finds.
 struct ReleaseRequest {
+  /// The result.
   using Outcome = ReleaseOutcome;
+  /// Returns Activity::release, or Activity::break_lock if an operator breaks the lock.
   [[nodiscard]] Activity activity() const noexcept {
     return broken_because.empty() ? Activity::release : Activity::break_lock;
   }
 
+  /// Returns key, id and reason for observers. Points into this request.
   [[nodiscard]] RequestSubject subject() const noexcept {
     auto about = lock.subject();
     about.broken_because = broken_because;
     return about;
   }
 
+  /// The lock to release.
   LockRef lock;
+  /// What the release must survive before it is answered.
   Durability durability = Durability::machine;
+  /// When to give up with NetworkTimeout.
   BootTime deadline = never;
-  /// Empty for a caller that knows the lock id alone.
+  /// What the holder knows of its grant; empty for a caller that knows the lock id alone.
   std::optional<HolderProof> proof = {};
   /// An earlier release of this id was never answered, so it may have been carried out.
   bool asked_before = false;
@@ -169,73 +215,100 @@ struct ReleaseRequest {
 };
 
 /// Sets the expiry to now + ttl, replacing what was left (longer or shorter), if this id holds the lock.
-/// Never revives one that expired. The fence stays.
+/// Never revives an expired lock. The fence stays.
 struct ExtendRequest {
+  /// The result.
   using Outcome = ExtendOutcome;
+  /// Returns Activity::extend.
   [[nodiscard]] static constexpr Activity activity() noexcept { return Activity::extend; }
+  /// Returns key and id for observers. Points into this request.
   [[nodiscard]] RequestSubject subject() const noexcept { return lock.subject(); }
 
+  /// The lock to extend.
   LockRef lock;
+  /// How long the lease lasts, from now on.
   Ttl ttl;
+  /// What the new expiry must survive before it is answered.
   Durability durability = Durability::machine;
+  /// When to give up with NetworkTimeout.
   BootTime deadline = never;
-  /// This thread calls IdleIo::run_until_readable of the engine next: what it begins before that is sent
-  /// together, and no other thread is woken for it. For renewals, which a timer begins.
+  /// Promises that this thread calls IdleIo::run_until_readable of the engine next. Requests that it begins
+  /// before that are sent together, and no other thread is woken for them. For renewals, which a timer
+  /// begins.
   bool by_idle_io = false;
 };
 
-/// Whether somebody holds the key. Read-only.
+/// Checks whether the key is held. Read-only, unless the Redis option `cleanup_in_is_locked` is set: then
+/// expired lock data may be deleted, which does not change the answer.
 struct IsLockedRequest {
+  /// True if a live lock has this key.
   using Outcome = bool;
+  /// Returns Activity::is_locked.
   [[nodiscard]] static constexpr Activity activity() noexcept { return Activity::is_locked; }
+  /// Returns the key for observers. Points into this request.
   [[nodiscard]] RequestSubject subject() const noexcept { return {.key = key.str()}; }
 
+  /// The key to check.
   LockKey key;
+  /// When to give up with NetworkTimeout.
   BootTime deadline = never;
 };
 
-/// The live lock of a key or of an id, in one atomic step; nothing if there is none.
+/// Reads the live lock of a key or of an id, in one atomic step.
 struct LookupRequest {
+  /// The lock; empty if there is none.
   using Outcome = std::optional<LockRecord>;
+  /// Returns Activity::lookup.
   [[nodiscard]] static constexpr Activity activity() noexcept { return Activity::lookup; }
 
+  /// Returns the key or the id for observers. Points into this request.
   [[nodiscard]] RequestSubject subject() const noexcept {
     if (const auto* id = std::get_if<LockId>(&what)) return {.lock_id = id->str()};
     return {.key = std::get<LockKey>(what).str()};
   }
 
+  /// The key or the id to look up.
   std::variant<LockKey, LockId> what;
+  /// When to give up with NetworkTimeout.
   BootTime deadline = never;
 };
 
-/// The live locks, a page at a time, for operators. A lock held throughout is listed exactly once;
-/// one taken or freed meanwhile may or may not be.
+/// Lists the live locks, one page at a time, for operators. A lock that is held throughout is listed exactly
+/// once; one that is acquired or released meanwhile may or may not be.
 struct ListRequest {
+  /// The page.
   using Outcome = LockPage;
+  /// Returns Activity::list_locks.
   [[nodiscard]] static constexpr Activity activity() noexcept { return Activity::list_locks; }
+  /// Returns an empty subject.
   [[nodiscard]] RequestSubject subject() const noexcept { return {}; }
 
-  /// Empty for the first page, else the cursor of the page before. Opaque; a foreign one is InvalidArgument.
+  /// Empty for the first page, else LockPage::cursor of the page before. Opaque; a foreign cursor is
+  /// InvalidArgument.
   std::string cursor;
-  /// Clamped to 1..max_list_limit.
+  /// The greatest number of locks on the page; clamped to 1..max_list_limit.
   std::size_t limit = 100;
+  /// When to give up with NetworkTimeout.
   BootTime deadline = never;
 };
 
-/// Watch a key for releases. Answered with null by an engine that cannot wake waiters: then they poll. An
+/// Watches a key for releases. The outcome is null for an engine that cannot wake waiters: then they poll. An
 /// engine that must ask a server for it answers when the server did, at the latest at the deadline or a stop
 /// request.
 struct WatchRequest {
+  /// The watch, owned by the caller; may be null.
   using Outcome = std::unique_ptr<Watch>;
   /// An engine whose operations block its caller answers this one without I/O.
   static constexpr bool never_blocks = true;
 
+  /// The key to watch.
   LockKey key;
+  /// When to give up.
   BootTime deadline = never;
 };
 
-/// Does an engine's I/O on a thread that would sleep otherwise until a descriptor is readable, as a timer's
-/// does.
+/// Does an engine's I/O on a thread that would otherwise sleep until a descriptor is readable, such as a
+/// timer thread.
 class HOLDFAST_EXPORT IdleIo {
  public:
   IdleIo() = default;
@@ -243,49 +316,69 @@ class HOLDFAST_EXPORT IdleIo {
   IdleIo& operator=(const IdleIo&) = delete;
   virtual ~IdleIo() = default;
 
-  /// Returns when the descriptor is readable, or as soon as there is nothing left to do here. Blocks in
-  /// nothing but a poll that the descriptor ends, and completes nothing but what was begun with `by_idle_io`
-  /// and what threads wait for: no user code runs here. The engine expects the thread back soon. -1: it does
-  /// not come back.
+  /// Does I/O until the descriptor is readable, or until there is nothing left to do here. Blocks only in a
+  /// poll that the descriptor ends. Completes only operations that were begun with `by_idle_io` and those
+  /// that threads wait for: no user code runs here. The engine expects the thread back soon. -1: the thread
+  /// does not come back.
   virtual void run_until_readable(int descriptor) noexcept = 0;
 };
 
-/// The lock contract. Every engine keeps it; one suite of tests checks them all.
+/// The lock contract: the interface that every lock engine implements. One suite of tests checks all engines
+/// against it. Programs use Locks, which adds retries, waiting and renewal; an engine makes one attempt per
+/// operation. <holdfast/done.hpp> shows how an engine completes an operation.
 ///
-/// Operations make one attempt each; retries, waiting and renewal are policies above. Each completes its
-/// `Done` exactly once with a Result: inline before returning (memory, SQLite) or later from another
-/// thread. Failures are one of the transient codes, AuthFailed, InvalidArgument, Aborted or Internal;
-/// contention and absence are outcomes. A transient failure of a change means *unknown*: it may have taken
-/// effect, unless the error says otherwise (Effect::none). An operation ends with NetworkTimeout at its
-/// request's `deadline` and with Aborted, if it has not begun, when its stop token is triggered.
+/// *Completion.* Each operation completes its Done exactly once with a Result: inline before `submit` returns
+/// (memory, SQLite) or later from another thread (Redis).
 ///
-/// Time. `now` is the engine's clock; the caller's clock is never stored. At its expiry a lock is gone:
+/// *Errors.* A failure is one of the transient codes (ServiceUnavailable, NetworkTimeout, RateLimited),
+/// AuthFailed, InvalidArgument, Aborted or Internal. Contention and absence are outcomes, not errors. A
+/// transient failure of a change means *unknown*: it may have taken effect, unless the error's effect is
+/// Effect::none.
+///
+/// *Deadline and cancellation.* An operation ends with NetworkTimeout at its request's `deadline`. When its
+/// stop token is triggered, it ends with Aborted if it has not begun: then nothing was changed. If its
+/// request was already sent to a server, it ends with NetworkTimeout, because the outcome is unknown.
+///
+/// *Time.* `now` is the engine's clock; the caller's clock is never stored. At its expiry a lock is gone:
 /// others acquire it, and release, extend and lookup find nothing. It is never granted to a second holder
-/// before that. A wall-clock jump neither frees nor prolongs it.
+/// before that. A wall-clock jump neither frees nor prolongs it; on Redis that holds for jumps of this
+/// machine's clock, not of the server's (docs/reference/promises.md).
 ///
-/// Fences. Each grant's fence is higher than all fences granted for that key before, across restarts and
-/// power cuts. Above Fence::max_issued acquire fails with Internal and nothing is held; above
-/// Fence::warn_above each grant logs a warning that names the key's hash only. A counter that has ended
-/// (CounterLifetime) goes on above all it ever granted, with the next request that names a lifetime.
+/// *Fences.* Each grant's fence is higher than all fences granted for that key before, across restarts and
+/// power cuts, as far as the store keeps its data (docs/reference/promises.md). Above Fence::max_issued,
+/// acquire fails with Internal and nothing is held; above Fence::warn_above, each grant logs a warning that
+/// contains the key's hash only. A counter that has expired (CounterLifetime) continues above all fences it
+/// ever granted, with the next request that has a lifetime.
 ///
-/// Threads. All functions may be called from any thread. No callback runs under a mutex or inside a
-/// transaction. After fork the child's operations fail with ServiceUnavailable.
+/// *Threads.* All functions may be called from any thread. No callback runs under a mutex or inside a
+/// transaction. After fork, the child's operations fail with ServiceUnavailable.
+///
+/// @code
+/// auto backend = holdfast::make_memory_lock_backend();
+/// backend->submit(holdfast::IsLockedRequest{.key = holdfast::LockKey::parse("orders:42").value_or_throw()},
+/// {},
+///                 [](holdfast::Result<bool> locked) { /* on any thread; must not block */ });
+/// @endcode
 class HOLDFAST_EXPORT LockBackend
     : public Contract<AcquireRequest, ReleaseRequest, ExtendRequest, IsLockedRequest, LookupRequest,
                       ListRequest, WatchRequest> {
  public:
+  /// The list of request types, for templates over all of them (Intercepting).
   using Operations = Contract;
 
+  /// Returns what the engine can do. Always the same for one object; no I/O.
   [[nodiscard]] virtual Capabilities capabilities() const noexcept = 0;
 
-  /// A stable id of the store that counts the fences: fences of different authorities are never compared.
+  /// Returns a stable id of the store that counts the fences. Fences of different authorities are never
+  /// compared.
   [[nodiscard]] virtual std::string authority() const = 0;
 
-  /// Null if a thread that has nothing else to do cannot help. A decorator that passes on requests with
-  /// `by_idle_io` passes on this, too.
+  /// Returns the engine's IdleIo; null if an idle thread cannot help it. A decorator that passes on requests
+  /// with `by_idle_io` must pass on this too.
   [[nodiscard]] virtual std::shared_ptr<IdleIo> idle_io() { return nullptr; }
 
-  /// Blocks until the operation of this completion is done; an engine may let the thread help with I/O.
+  /// Blocks until the operation of this completion is finished; an engine may let the thread help with I/O.
+  /// The default only sleeps. Required after `submit` with Done::into, if the completion is not finished yet.
   virtual void wait(Completion& completion);
 };
 

@@ -15,265 +15,357 @@
 
 namespace holdfast {
 
-/// A place in an owner's list: records are in order of creation time, then of name, byte by byte.
+/// A place in an owner's list: records are ordered by creation time, then by name, byte by byte.
 struct ListPosition {
+  /// As RecordData::created_at.
   WallTime created_at = {};
+  /// The record's name; may be any bytes.
   std::string task;
+  /// Compares both members.
   friend bool operator==(const ListPosition&, const ListPosition&) = default;
 };
 
-enum class ListOrder : std::uint8_t { oldest_first, newest_first };
+/// The order of a list.
+enum class ListOrder : std::uint8_t {
+  oldest_first,  ///< by ascending ListPosition
+  newest_first   ///< by descending ListPosition
+};
 
+/// The greatest number of records on one page.
 inline constexpr std::size_t max_record_page = 1000;
-/// A page ends early rather than hold more data than this; it holds one record at least.
+/// The greatest amount of data on one page: a page ends early rather than hold more. It holds at least one
+/// record.
 inline constexpr std::size_t max_record_page_bytes = std::size_t{8} * 1024 * 1024;
 
+/// One record of a page.
 struct ListedRecord {
+  /// The record's key.
   RecordKey key;
+  /// The record.
   StoredRecord record;
+  /// Its creation time, which is its place in the list.
   WallTime created_at = {};
 };
 
-/// A live record that cannot be read. It does not keep the others from being listed.
+/// A live record that cannot be read. It does not prevent the others from being listed.
 struct UnreadableRecord {
   /// Its name, which may be any bytes.
   std::string task;
-  /// Internal, or InvalidArgument for a name that no RecordKey has.
+  /// Internal, or InvalidArgument if the name is not valid in a RecordKey.
   Error why;
   /// How many of the page's records come before it.
   std::size_t follows = 0;
 };
 
+/// One page of an owner's records.
 struct RecordPage {
+  /// In the order of the request.
   std::vector<ListedRecord> records;
-  /// Where the next page goes on; empty on the last one.
+  /// Where the next page continues (ListRecords::after); empty on the last page.
   std::optional<ListPosition> next;
   /// In the order of the page.
   std::vector<UnreadableRecord> unreadable = {};
 };
 
+/// One page of the owners of records.
 struct OwnerPage {
-  /// As they stand in a RecordKey.
+  /// From an engine: as in a RecordKey. From Tasks::owners: as the functions of Tasks take them.
   std::vector<std::string> owners;
-  std::string cursor;  ///< empty on the last page
-  /// Tasks::owners: what is stored as an owner and is none. Engines leave it empty.
+  /// The cursor of the next page; empty on the last one.
+  std::string cursor;
+  /// Tasks::owners: stored names that are not valid owners. Engines leave it empty.
   std::vector<std::string> unreadable = {};
 };
 
-// Outcomes. Absence, conflict, a refused fence and a full quota are results, not errors.
+// Outcomes. Absence, a conflict, a refused fence and a reached quota are results, not errors.
 
+/// The record was written.
 struct Written {
+  /// The version that the record has now.
   std::uint64_t version = 0;
+  /// The incarnation of the record; see StoredRecord.
   std::string incarnation;
 };
+/// The record exists already; nothing was created.
 struct AlreadyThere {
+  /// The record that exists.
   StoredRecord record;
 };
+/// The owner has as many live records as the request allows; nothing was created.
 struct QuotaReached {
+  /// How many live records the owner has.
   std::size_t records = 0;
 };
+/// No live record has this key (and this incarnation, if one was given); nothing was changed.
 struct NoRecord {};
+/// The record was removed.
 struct Removed {};
 
+/// The result of CreateRecord.
 using CreateOutcome = std::variant<Written, AlreadyThere, QuotaReached>;
+/// The result of PutRecord.
 using PutOutcome = std::variant<Written, NoRecord, VersionConflict, FenceRefused>;
+/// The result of RemoveRecord.
 using RemoveOutcome = std::variant<Removed, NoRecord, VersionConflict, FenceRefused>;
+/// The result of BindRecord; the record is as it is after the bind.
 using BindOutcome = std::variant<StoredRecord, NoRecord, FenceRefused>;
+/// The result of RebindRecord; the record is as it is after the request.
 using RebindOutcome = std::variant<StoredRecord, NoRecord>;
 
+/// Returns the token's fence, if there is a token.
 [[nodiscard]] inline std::optional<Fence> fence_of(const std::optional<FencingToken>& token) noexcept {
   return token ? std::optional(token->fence) : std::nullopt;
 }
 
-/// The live record, if there is one. Stored data that is not as an engine writes it is Internal, never a
-/// default.
+/// Reads a live record. Stored data that is not as an engine writes it gives Internal, never a default value.
 struct GetRecord {
+  /// The record; empty if there is none.
   using Outcome = std::optional<StoredRecord>;
+  /// Returns Activity::get_record.
   [[nodiscard]] static constexpr Activity activity() noexcept { return Activity::get_record; }
+  /// Returns the key for observers. Points into this request.
   [[nodiscard]] RequestSubject subject() const noexcept { return {.key = key.str()}; }
 
+  /// The record to read.
   RecordKey key;
+  /// When to give up with NetworkTimeout.
   BootTime deadline = never;
 };
 
-/// A new record. Never replaces one.
-///
-/// Creates the record unless it is there, or the owner's quota is reached, in one step whose cost does not
-/// depend on how many records the owner has. AlreadyThere comes before QuotaReached.
+/// Creates a record unless it exists or the owner's quota is reached, in one atomic step. Never replaces a
+/// record. The cost does not depend on how many records the owner has. AlreadyThere has precedence over
+/// QuotaReached.
 struct CreateRecord {
+  /// The result.
   using Outcome = CreateOutcome;
+  /// Returns Activity::create_record.
   [[nodiscard]] static constexpr Activity activity() noexcept { return Activity::create_record; }
+  /// Returns key and fence for observers. Points into this request.
   [[nodiscard]] RequestSubject subject() const noexcept {
     return {.key = key.str(), .fence = fence_of(fence)};
   }
 
+  /// The record to create.
   RecordKey key;
+  /// Its data.
   RecordData data;
-  /// Refuse if the owner has this many live records already; empty: no limit. Exact, whoever else creates.
+  /// Refuse if the owner has this many live records already; empty: no limit. Exact under concurrent creates.
   std::optional<std::size_t> quota = std::nullopt;
-  /// Anything the creator wants to find again with the record, at most 256 bytes of UTF-8: a digest of the
-  /// request, so that the same request made twice can be told from another under the same name.
+  /// A value that the creator wants to find again with the record, at most 256 bytes of UTF-8
+  /// (InvalidArgument otherwise). For example a digest of the request, to distinguish the same request made
+  /// twice from another request under the same name.
   std::string origin = {};
-  /// The lock that guards the record from its beginning.
+  /// Binds the record to this lock from its creation.
   std::optional<FencingToken> fence = std::nullopt;
+  /// When to give up with NetworkTimeout.
   BootTime deadline = never;
 };
 
-/// Writes the record: creates it, or replaces its data, counting its version up.
+/// Writes a record: creates it with version 1, or replaces its data and increments its version.
 struct PutRecord {
+  /// The result.
   using Outcome = PutOutcome;
+  /// Returns Activity::put_record.
   [[nodiscard]] static constexpr Activity activity() noexcept { return Activity::put_record; }
+  /// Returns key and fence for observers. Points into this request.
   [[nodiscard]] RequestSubject subject() const noexcept {
     return {.key = key.str(), .fence = fence_of(fence)};
   }
 
+  /// The record to write.
   RecordKey key;
+  /// The new data; the record's expiry is set anew from it.
   RecordData data;
-  /// Empty: whatever is there, or nothing.
+  /// Write only if the record has this version: otherwise VersionConflict, or NoRecord if it is absent.
+  /// Empty: write whether or not the record exists.
   std::optional<ExpectedVersion> expected = std::nullopt;
+  /// The fence that the write carries; see StorageBackend.
   std::optional<FencingToken> fence = std::nullopt;
-  /// With a fence and nothing expected: write the record if it is absent too. Otherwise no fenced put creates
-  /// one: the record a late writer means is gone.
+  /// With a fence and without `expected`: write the record even if it is absent. By default a fenced put
+  /// never creates a record, because the record that a late writer means is gone: NoRecord.
   bool fenced_may_create = false;
+  /// When to give up with NetworkTimeout.
   BootTime deadline = never;
 };
 
+/// Removes a record.
 struct RemoveRecord {
+  /// The result.
   using Outcome = RemoveOutcome;
+  /// Returns Activity::remove_record.
   [[nodiscard]] static constexpr Activity activity() noexcept { return Activity::remove_record; }
+  /// Returns key and fence for observers. Points into this request.
   [[nodiscard]] RequestSubject subject() const noexcept {
     return {.key = key.str(), .fence = fence_of(fence)};
   }
 
+  /// The record to remove.
   RecordKey key;
+  /// Remove only if the record has this version; empty: any.
   std::optional<ExpectedVersion> expected = std::nullopt;
+  /// The fence that the request carries; see StorageBackend.
   std::optional<FencingToken> fence = std::nullopt;
+  /// When to give up with NetworkTimeout.
   BootTime deadline = never;
 };
 
-/// Take the record under a lock: bind it to the token's lock if it is bound to none, raise its fence, and
-/// answer with it, in one step. From then on a lower fence bounces. Does not change the version. A record of
-/// other software, which has no incarnation of its own, gets one.
+/// Binds a record to the token's lock if it is bound to none, raises its fence, and returns it, in one atomic
+/// step. From then on writes with a lower fence are refused. The version does not change. A record of other
+/// software, which is stored without an incarnation, gets one.
 struct BindRecord {
+  /// The result.
   using Outcome = BindOutcome;
+  /// Returns Activity::bind_record.
   [[nodiscard]] static constexpr Activity activity() noexcept { return Activity::bind_record; }
+  /// Returns key and fence for observers. Points into this request.
   [[nodiscard]] RequestSubject subject() const noexcept { return {.key = key.str(), .fence = fence.fence}; }
 
+  /// The record to bind.
   RecordKey key;
+  /// The lock to bind it to, and its fence.
   FencingToken fence;
   /// Empty: any. Otherwise a record of another incarnation counts as absent: the one that was meant is gone.
   std::string incarnation = {};
+  /// When to give up with NetworkTimeout.
   BootTime deadline = never;
 };
 
-/// An operator's correction: the record is guarded by that token from now on, or by nothing, whatever guarded
-/// it before. Does not change the version.
+/// Binds a record to another lock, or to none, whatever lock guarded it before: a correction by an operator.
+/// The version does not change.
 struct RebindRecord {
+  /// The result.
   using Outcome = RebindOutcome;
+  /// Returns Activity::rebind_record.
   [[nodiscard]] static constexpr Activity activity() noexcept { return Activity::rebind_record; }
+  /// Returns key and fence for observers. Points into this request.
   [[nodiscard]] RequestSubject subject() const noexcept {
     return {.key = key.str(), .fence = fence_of(fence)};
   }
 
+  /// The record to rebind.
   RecordKey key;
+  /// The new lock and its fence; empty: no lock guards the record.
   std::optional<FencingToken> fence = std::nullopt;
-  /// Only if a lock of this authority guards it; else the record is left, and answered, as it is. For an
-  /// authority that is gone: a lock that has been bound since stays.
+  /// Only if a lock of this authority guards the record; otherwise the record is left, and returned, as it
+  /// is. For an authority that is gone: a lock that was bound since then stays.
   std::optional<std::string> from_authority = std::nullopt;
+  /// When to give up with NetworkTimeout.
   BootTime deadline = never;
 };
 
-/// An owner's live records, a page at a time. A record that is there throughout is listed exactly once,
-/// whatever is created and removed meanwhile; one that cannot be read is named in its place. A prefix
-/// without a colon at its end is InvalidArgument.
+/// Lists an owner's live records, one page at a time. A record that exists throughout is listed exactly once,
+/// whatever is created and removed meanwhile; an unreadable one is reported at its place.
 struct ListRecords {
+  /// The page.
   using Outcome = RecordPage;
+  /// Returns Activity::list_records.
   [[nodiscard]] static constexpr Activity activity() noexcept { return Activity::list_records; }
+  /// Returns the prefix for observers. Points into this request.
   [[nodiscard]] RequestSubject subject() const noexcept { return {.key = prefix}; }
 
-  /// An owner's name with a colon behind it.
+  /// An owner's name followed by a colon. Without the colon at its end: InvalidArgument.
   std::string prefix;
-  /// Go on behind this place, whether or not a record is there (any more); empty: from the beginning.
+  /// Continue after this place, whether or not a record is (still) there; empty: from the beginning.
   std::optional<ListPosition> after = std::nullopt;
-  /// Clamped to 1..max_record_page.
+  /// The greatest number of records on the page; clamped to 1..max_record_page.
   std::size_t limit = 50;
+  /// The order of the page.
   ListOrder order = ListOrder::oldest_first;
+  /// When to give up with NetworkTimeout.
   BootTime deadline = never;
 };
 
-/// Whose records there are: for operators.
-///
-/// The owners of records, a page at a time, in no particular order. One that has live records throughout is
-/// listed exactly once; one whose records are all gone may still be.
+/// Lists the owners of records, one page at a time, in no particular order, for operators. An owner that has
+/// live records throughout is listed exactly once; an owner whose records are all gone may still be listed.
 struct ListOwners {
+  /// The page.
   using Outcome = OwnerPage;
+  /// Returns Activity::list_owners.
   [[nodiscard]] static constexpr Activity activity() noexcept { return Activity::list_owners; }
+  /// Returns an empty subject.
   [[nodiscard]] RequestSubject subject() const noexcept { return {}; }
 
-  /// Empty for the first page, else the cursor of the page before. Opaque; a foreign one is InvalidArgument.
+  /// Empty for the first page, else OwnerPage::cursor of the page before. Opaque; a foreign cursor is
+  /// InvalidArgument.
   std::string cursor = {};
-  /// Clamped to 1..max_record_page.
+  /// The greatest number of owners on the page; clamped to 1..max_record_page.
   std::size_t limit = 100;
+  /// When to give up with NetworkTimeout.
   BootTime deadline = never;
 };
 
-/// Deletes what has expired and says how much that was; 0 where the engine does it by itself.
+/// Deletes expired records of all owners; the outcome is their number, 0 if the engine deletes them
+/// automatically.
 struct CleanupRecords {
+  /// How many records were deleted.
   using Outcome = std::size_t;
+  /// Returns Activity::cleanup_records.
   [[nodiscard]] static constexpr Activity activity() noexcept { return Activity::cleanup_records; }
+  /// Returns an empty subject.
   [[nodiscard]] RequestSubject subject() const noexcept { return {}; }
 
+  /// When to give up with NetworkTimeout.
   BootTime deadline = never;
 };
 
-/// Watch a record. Every watch of it is woken by every change after its creation; a wake-up is a hint to
-/// look. Answered with null by an engine that cannot wake: then one polls. Changes by other software, and
-/// expiry, wake no watch.
+/// Watches a record. Every change after the creation of a watch wakes every watch of that record; a wake-up
+/// is a hint to read it again. The outcome is null for an engine that cannot wake: then the caller polls.
+/// Changes by other software, and expiry, wake no watch.
 struct WatchRecord {
+  /// The watch, owned by the caller; may be null.
   using Outcome = std::unique_ptr<Watch>;
   /// An engine whose operations block its caller answers this one without I/O.
   static constexpr bool never_blocks = true;
 
+  /// The record to watch.
   RecordKey key;
+  /// When to give up.
   BootTime deadline = never;
 };
 
-/// The storage contract: versioned records by owner. Every engine keeps it; one suite of tests checks them
-/// all. It knows nothing of what the records mean, apart from the two times in RecordData.
+/// The storage contract: versioned records by owner. The interface that every storage engine implements; one
+/// suite of tests checks all engines against it. It does not interpret records, apart from the two times in
+/// RecordData. Programs use Tasks and FencedRegister.
 ///
-/// Operations complete as those of LockBackend do: exactly once, inline or from another thread; failures are
-/// the same codes. A transient failure of a change means *unknown*: it may have taken effect. An engine that
-/// asks a server again after a lost answer recognises its own change and makes it once. Only if somebody else
-/// undoes it in between (removes what was created, creates again what was removed) is it made again; a remove
-/// that names an incarnation is not.
+/// *Completion, errors, deadline and cancellation* are those of LockBackend. A transient failure of a change
+/// means *unknown*: it may have taken effect. An engine that resends a request to a server after a lost
+/// answer recognises its own change and makes it once. Only if another writer undoes the change in between
+/// (removes what was created, or creates again what was removed) is it made again; a remove with an
+/// incarnation is not.
 ///
-/// Time. `now` is the engine's clock. A record whose expiry has come is absent, for reads, lists, quotas and
-/// every change, to the millisecond. A write sets the expiry anew from its data; data without one never
+/// *Time.* `now` is the engine's clock. An expired record is absent, for reads, lists, quotas and every
+/// change, to the millisecond. A write sets the expiry anew from its data; data without an expiry never
 /// expires.
 ///
-/// Fences. A write may carry a FencingToken. A record that no lock guards is guarded by the token's from then
-/// on; one guarded by the same lock refuses a lower fence than the highest it has seen (equal is allowed) and
-/// remembers a higher one; one guarded by another lock refuses. All in the same atomic step as the write, and
-/// before versions are compared. A write without a token is not checked and leaves the guard as it is.
+/// *Fences.* A write may carry a FencingToken:
+/// - A record that no lock guards is bound to the token's lock from then on.
+/// - A record bound to the same lock refuses a fence lower than the highest it has seen (an equal one is
+///   allowed) and remembers a higher one.
+/// - A record bound to another lock refuses the write.
 ///
-/// Checks come in this order: absent, fence, version. A refused write changes nothing.
+/// All of this happens in the same atomic step as the write, and before versions are compared. A write
+/// without a token is not checked and leaves the binding as it is.
 ///
-/// Threads and fork: as LockBackend.
+/// *Order of checks:* absent, fence, version. A refused write changes nothing.
+///
+/// *Threads and fork:* as LockBackend.
 class HOLDFAST_EXPORT StorageBackend
     : public Contract<GetRecord, CreateRecord, PutRecord, RemoveRecord, BindRecord, RebindRecord, ListRecords,
                       ListOwners, CleanupRecords, WatchRecord> {
  public:
+  /// The list of request types, for templates over all of them (Intercepting).
   using Operations = Contract;
 
+  /// Returns the engine's name, as Capabilities::backend.
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
-  /// As Capabilities::blocks.
+  /// Returns whether operations block the thread that starts them, as Capabilities::blocks.
   [[nodiscard]] virtual bool blocks() const noexcept = 0;
 
-  /// The engine's wall clock as far as this side knows it, without asking a server; for the times in new
-  /// records.
+  /// Returns the engine's wall clock as far as this process knows it, without asking a server. For the times
+  /// in new records.
   [[nodiscard]] virtual WallTime now() const = 0;
 
-  /// As LockBackend::wait.
+  /// Blocks until the operation of this completion is finished, as LockBackend::wait.
   virtual void wait(Completion& completion);
 };
 

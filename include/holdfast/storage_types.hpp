@@ -12,19 +12,26 @@
 
 namespace holdfast {
 
-/// Where a record is: an owner and a name below it, written `owner:task` and split at the first colon.
-/// Holding one is the proof that both are valid UTF-8, so no engine checks again.
+/// The key of a record: an owner and the name of a task, written `owner:task` and split at the first colon.
+/// Its constructor is private: a RecordKey is always valid UTF-8 and at most max_bytes long, so no engine
+/// checks it again.
 class HOLDFAST_EXPORT RecordKey {
  public:
+  /// The greatest length of a key in bytes, the colon included.
   static constexpr std::size_t max_bytes = 1024;
-  /// From `owner:task`. InvalidArgument without a colon, over max_bytes, or if it is not UTF-8.
+  /// Parses `owner:task`. Gives InvalidArgument if there is no colon, if the text is longer than max_bytes,
+  /// or if it is not valid UTF-8.
   [[nodiscard]] static Result<RecordKey> parse(std::string_view text);
-  /// InvalidArgument, as above, and for an owner that contains a colon.
+  /// Joins an owner and a task. Gives InvalidArgument as parse() does, and if the owner contains a colon.
   [[nodiscard]] static Result<RecordKey> of(std::string_view owner, std::string_view task);
 
+  /// Returns `owner:task`.
   [[nodiscard]] const std::string& str() const noexcept { return text_; }
+  /// Returns the text before the first colon. Points into this object.
   [[nodiscard]] std::string_view owner() const noexcept { return std::string_view(text_).substr(0, colon_); }
+  /// Returns the text after the first colon. Points into this object.
   [[nodiscard]] std::string_view task() const noexcept { return std::string_view(text_).substr(colon_ + 1); }
+  /// Compares the texts byte by byte.
   friend bool operator==(const RecordKey&, const RecordKey&) = default;
 
  private:
@@ -33,25 +40,32 @@ class HOLDFAST_EXPORT RecordKey {
   std::size_t colon_;
 };
 
-/// What is stored: valid UTF-8, usually a JSON object, and the two times in it that concern the engine.
+/// The data of a record: valid UTF-8 text, usually a JSON object, with the two times in it that the engine
+/// uses.
 class HOLDFAST_EXPORT RecordData {
  public:
+  /// The greatest length of the text in bytes: 16 MiB.
   static constexpr std::size_t max_bytes = std::size_t{16} * 1024 * 1024;
-  /// The times come from the text: `expiresAt` and `task.createdAt`, RFC 3339; absent or unparseable means
-  /// none. InvalidArgument if it is not UTF-8 or over max_bytes.
+  /// Checks the text and reads the times `expiresAt` and `task.createdAt` (RFC 3339) from it; a time that is
+  /// absent or cannot be parsed counts as none. Gives InvalidArgument if the text is not valid UTF-8 or
+  /// longer than max_bytes. Text that is not JSON is accepted and has no times.
   [[nodiscard]] static Result<RecordData> parse(std::string text);
-  /// Of text that is known to be such, and to contain these times; nobody checks.
+  /// Wraps text without checking it. The text must be valid UTF-8 of at most max_bytes and contain these
+  /// times.
   [[nodiscard]] static RecordData unchecked(std::string text, std::optional<WallTime> expires_at,
                                             WallTime created_at) noexcept {
     return {std::move(text), expires_at, created_at};
   }
 
+  /// Returns the text.
   [[nodiscard]] const std::string& text() const& noexcept { return text_; }
+  /// Moves the text out.
   [[nodiscard]] std::string text() && noexcept { return std::move(text_); }
-  /// By the engine's clock; at that time the record is gone. Empty: never.
+  /// Returns when the record expires, by the engine's clock: from then on it is absent. Empty: never.
   [[nodiscard]] std::optional<WallTime> expires_at() const noexcept { return expires_at_; }
-  /// The place in its owner's list; the epoch if unknown.
+  /// Returns the creation time, which is the record's place in its owner's list; the epoch if unknown.
   [[nodiscard]] WallTime created_at() const noexcept { return created_at_; }
+  /// Compares the text and both times.
   friend bool operator==(const RecordData&, const RecordData&) = default;
 
  private:
@@ -62,26 +76,34 @@ class HOLDFAST_EXPORT RecordData {
   WallTime created_at_;
 };
 
+/// A fence and its origin: which store counted it, for which lock. Fences of another authority or another
+/// lock are never compared with it. Guard::token() returns one.
 struct FencingTokenView;
 
 /// A fence and where it comes from. Fences of another authority or another lock are never compared with it.
 struct FencingToken {
-  /// LockBackend::authority(): the store that counted the fence.
+  /// LockBackend::authority(): the id of the store that counted the fence.
   std::string authority;
-  /// The lock's key, normalised.
+  /// The lock's key, NFC-normalised.
   std::string lock_key;
+  /// The fence.
   Fence fence;
-  /// As an argument.
+  /// Converts to an argument that points into this token.
   operator FencingTokenView() const noexcept;
+  /// Compares all members.
   friend bool operator==(const FencingToken&, const FencingToken&) = default;
 };
 
 /// A FencingToken as an argument: `{.authority = guard.authority(), .lock_key = guard.key(), .fence =
 /// guard.fence()}`, or a FencingToken. The text needs to be valid only until the call returns.
 struct FencingTokenView {
+  /// As FencingToken::authority.
   std::string_view authority;
+  /// As FencingToken::lock_key.
   std::string_view lock_key;
+  /// As FencingToken::fence.
   Fence fence;
+  /// Copies the text.
   explicit operator FencingToken() const {
     return {.authority = std::string(authority), .lock_key = std::string(lock_key), .fence = fence};
   }
@@ -97,42 +119,49 @@ struct detail::OwnedArgument<FencingTokenView> {
   using type = FencingToken;
 };
 
-/// A record as stored.
+/// A record as it was when it was read.
 struct StoredRecord {
+  /// The text that was written.
   std::string data;
   /// 1 when created, and one more with each write of its data.
   std::uint64_t version = 0;
-  /// Tells this record from another that had, or will have, its key: versions start again at 1 after a remove
-  /// or an expiry. Opaque.
+  /// Distinguishes this record from another that had, or will have, its key: versions start again at 1 after
+  /// a remove or an expiry. Opaque.
   std::string incarnation;
-  /// The lock that guards it and the highest fence seen of that; empty if none does.
+  /// The lock that guards the record, with the highest fence seen of that lock; empty if no lock guards it.
   std::optional<FencingToken> bound_to;
-  /// What `CreateRecord::origin` said.
+  /// CreateRecord::origin of the request that created it; empty if it was created by a put.
   std::string origin;
 };
 
-/// What a conditional write expects to find.
+/// The version that a conditional write expects to find.
 struct ExpectedVersion {
+  /// As StoredRecord::version.
   std::uint64_t version = 0;
-  /// Empty: any. Otherwise a record that was removed and created again does not match.
+  /// As StoredRecord::incarnation; empty: any. If it is set, a record that was removed and created again does
+  /// not match.
   std::string incarnation = {};
 };
 
-// Why a write is refused. Results, not errors.
+// Why a write is refused. These are results, not errors.
 
+/// The record has another version than expected.
 struct VersionConflict {
+  /// The version that the write expected.
   std::uint64_t expected = 0;
+  /// The version that the record has.
   std::uint64_t actual = 0;
-  /// It is another record: the one expected is gone, whatever the numbers say.
+  /// True if it is another record: the expected one is gone, whatever the version numbers are.
   bool replaced = false;
 };
-/// The record is bound to a lock whose fence the write does not carry.
+/// The record is bound to a lock, and the fence of the write is lower or belongs to another lock.
 struct FenceRefused {
-  /// StaleFence: it carries an older fence of that lock. WrongLock: it carries the fence of another lock, or
-  /// of a lock in another store.
+  /// StaleFence: the write carries an older fence of that lock. WrongLock: it carries the fence of another
+  /// lock, or of a lock in another store.
   ErrorCode why{};
+  /// The fence that the write carries.
   Fence given;
-  /// The lock that the record is bound to, and the highest fence it has seen.
+  /// The lock that the record is bound to, with the highest fence seen.
   FencingToken bound_to;
 };
 

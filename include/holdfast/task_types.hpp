@@ -14,61 +14,90 @@
 
 namespace holdfast {
 
-/// working → input_required, completed, failed, cancelled; input_required → working and the same; the last
-/// three are final. No state moves to itself.
-enum class TaskStatus : std::uint8_t { working, input_required, completed, failed, cancelled };
+/// The status of a task. `working` and `input_required` can change into each other and into the other three,
+/// which are final. No status changes to itself.
+enum class TaskStatus : std::uint8_t {
+  working,         ///< in progress, or waiting for a worker
+  input_required,  ///< waiting for input of the requester
+  completed,       ///< final: done
+  failed,          ///< final: could not be done
+  cancelled        ///< final: no longer wanted
+};
 
+/// Returns the name as it is stored: "working", "input_required", "completed", "failed", "cancelled". The
+/// view is valid forever.
 [[nodiscard]] HOLDFAST_EXPORT std::string_view to_string(TaskStatus status) noexcept;
+/// Returns the status with this name; empty if there is none.
 [[nodiscard]] HOLDFAST_EXPORT std::optional<TaskStatus> parse_task_status(std::string_view text) noexcept;
+/// Returns true for completed, failed and cancelled: the status and data of such a task cannot be changed.
 [[nodiscard]] HOLDFAST_EXPORT bool is_final(TaskStatus status) noexcept;
+/// Returns true if a task may change from one status to the other.
 [[nodiscard]] HOLDFAST_EXPORT bool may_become(TaskStatus from, TaskStatus to) noexcept;
 
 /// A task as it was when it was read. Times are by the engine's clock.
 struct Task {
+  /// The id: a UUID if the task was created by Tasks.
   std::string id;
+  /// The owner's name, as it was passed to Tasks::create.
   std::string owner;
+  /// The status.
   TaskStatus status = TaskStatus::working;
+  /// The message of the last change of the status, if it had one.
   std::optional<std::string> status_message;
+  /// When the task was created; the epoch if unknown.
   WallTime created_at = {};
+  /// When the task was last changed; the epoch if unknown.
   WallTime last_updated_at = {};
+  /// How long the task lives, from its creation; empty if the record has no ttl.
   std::optional<std::chrono::milliseconds> ttl;
+  /// How often a client should poll the task: a hint for clients, which Tasks itself does not use.
   std::optional<std::chrono::milliseconds> poll_interval;
+  /// When the task expires: from then on it is NotFound. Empty: never.
   std::optional<WallTime> expires_at;
+  /// NewTask::method.
   std::string request_method;
-  /// An object.
+  /// The variables, a JSON object.
   Json variables;
-  /// null until it is set.
+  /// The result; null until it is set.
   Json result;
 
-  /// All of it as it is stored, what a newer writer added included; without what follows.
+  /// The whole record as it is stored, members that a newer writer added included. It does not contain the
+  /// members below.
   Json record;
+  /// 1 when created, and one more with each write of its data; bind and rebind do not change it.
   std::uint64_t version = 0;
-  /// Tells this task from another that had its id before, or gets it later. Opaque.
+  /// Distinguishes this task from another that had its id before, or gets it later. Opaque; see
+  /// Tasks::with_incarnation.
   std::string incarnation;
-  /// The lock that guards it, and the highest fence seen.
+  /// The lock that guards the task, with the highest fence seen; empty if no lock guards it.
   std::optional<FencingToken> bound_to;
 };
 
-/// Whose tasks a caller's are: its subject's, else its client's, else its session's, else nobody's in
-/// particular (`local`). Empty counts as absent.
+/// Returns the owner for a caller: its subject, else its client id, else its session id, else the anonymous
+/// owner `local`. An empty argument counts as absent.
 [[nodiscard]] HOLDFAST_EXPORT std::string owner_of(std::string_view subject, std::string_view client_id = {},
                                                    std::string_view session_id = {});
 
-// The text in these needs to be valid only until the call returns that takes them. Write them in the call,
-// `tasks.create("alice", {.method = name})`, in a co_await expression too. To keep one, keep its text as
-// well.
+// The text in the following structs needs to be valid only until the call that takes them returns. Write
+// them in the call, `tasks.create("alice", {.method = name})`, in a co_await expression too. To keep one,
+// keep its text as well.
 
-/// What a task begins with.
+/// The initial values of a task, for Tasks::create. The text and the JSON need to be valid only until the
+/// call returns.
 struct NewTask {
-  /// What was asked for, in the caller's words ("tools/call").
+  /// What was requested, in the caller's words ("tools/call"): at most 1024 bytes of UTF-8 (InvalidArgument).
   std::string_view method = {};
-  /// Empty: the store's default. Over the store's maximum: TtlTooLong.
+  /// How long the task lives; empty: TaskOptions::default_ttl. Less than 1 ms: InvalidArgument. More than
+  /// TaskOptions::max_ttl: TtlTooLong.
   std::optional<std::chrono::milliseconds> ttl = std::nullopt;
+  /// How often a client should poll; empty: TaskOptions::poll_interval. Negative: InvalidArgument.
   std::optional<std::chrono::milliseconds> poll_interval = std::nullopt;
-  /// An object, or null for none.
+  /// The variables: a JSON object, or null for none. Members that are null are left out. Checked as in
+  /// Tasks::set_variables.
   JsonView variables = {};
-  /// Not empty: the same owner and key give the same task for as long as that lives, however often it is
-  /// asked for; with another method, ttl, poll interval or variables it is RequestKeyConflict.
+  /// Makes `create` repeatable: the same owner and key return the same task as long as it lives, however
+  /// often it is requested. With another method, ttl, poll interval or variables: RequestKeyConflict. At most
+  /// 512 bytes of UTF-8 (InvalidArgument). Empty: every call creates a new task.
   std::string_view request_key = {};
 };
 template <>
@@ -79,11 +108,13 @@ struct detail::MembersOf<NewTask> {
   }
 };
 
+/// Selects a page of an owner's tasks, for Tasks::list.
 struct ListTasks {
-  /// Empty for the first page, else the cursor of the page before. BadCursor if it is neither.
+  /// Empty for the first page, else TaskPage::cursor of the page before; otherwise BadCursor.
   std::string_view cursor = {};
+  /// Only tasks with this status; empty: all.
   std::optional<TaskStatus> status = std::nullopt;
-  /// Clamped to 1..1000.
+  /// The greatest number of tasks on the page; clamped to 1..1000.
   std::size_t limit = 50;
 };
 template <>
@@ -94,12 +125,14 @@ struct detail::MembersOf<ListTasks> {
   }
 };
 
-/// Whose tasks there are: for operators.
+/// Selects a page of the owners that have tasks, for Tasks::owners.
 struct ListTaskOwners {
-  /// Empty for the first page, else the cursor of the page before. Opaque; a foreign one is InvalidArgument.
+  /// Empty for the first page, else OwnerPage::cursor of the page before. Opaque; a foreign cursor is
+  /// InvalidArgument.
   std::string_view cursor = {};
-  /// Clamped to 1..1000.
+  /// The greatest number of owners on the page; clamped to 1..1000.
   std::size_t limit = 100;
+  /// When to give up with NetworkTimeout.
   BootTime deadline = never;
 };
 template <>
@@ -110,30 +143,41 @@ struct detail::MembersOf<ListTaskOwners> {
   }
 };
 
+/// One page of an owner's tasks.
 struct TaskPage {
-  /// Newest first. May be fewer than asked for though there are more: the cursor tells.
+  /// Newest first. It may have fewer tasks than requested although there are more: only the cursor shows
+  /// that.
   std::vector<Task> tasks;
-  std::string cursor;  ///< empty on the last page
-  /// What is stored as a task and cannot be read, and why; `key()` is the task's id. It has a place in the
-  /// list, and is named where that is, whatever the filter.
+  /// The cursor of the next page; empty on the last one.
+  std::string cursor;
+  /// Stored tasks that cannot be read, and why; `key()` of each error is the task's id. Each has its place in
+  /// the list and is reported on the page of that place, whatever the filter.
   std::vector<Error> unreadable = {};
 };
 
-/// Limits and rules of a store. A trivially destructible aggregate.
+/// Limits and rules of a Tasks object. They are checked by this object, not stored: every process should use
+/// the same. A trivially destructible aggregate.
 struct TaskOptions {
-  /// Live tasks of one owner, finished ones included. Zero: no limit.
+  /// Live tasks of one owner, finished ones included; beyond it, `create` fails with QuotaExceeded. Zero: no
+  /// limit.
   std::size_t max_tasks_per_owner = 100;
+  /// The ttl of a task that is created without one.
   std::chrono::milliseconds default_ttl = std::chrono::hours(1);
+  /// The longest ttl; a longer one is TtlTooLong, not clamped.
   std::chrono::milliseconds max_ttl = std::chrono::hours(24);
-  /// Of a task's variables together, as JSON without spaces and needless escapes.
+  /// All variables of a task together, in bytes of JSON without spaces and needless escapes; beyond it,
+  /// TooLarge.
   std::size_t max_variables_bytes = std::size_t{1024} * 1024;
-  /// Containers inside containers, within one variable.
+  /// Nested containers within one variable; beyond it, TooDeep.
   std::size_t max_variable_depth = 10;
+  /// One string in a variable, a variable's name, or a status message, in bytes; beyond it, TooLarge.
   std::size_t max_string_bytes = std::size_t{64} * 1024;
+  /// The poll interval of a task that is created without one.
   std::chrono::milliseconds poll_interval = std::chrono::milliseconds(500);
-  /// Whether the owner may be `local` or empty (which is the same).
+  /// Whether the owner may be `local` or empty (which is the same); otherwise AnonymousOwner.
   bool allow_anonymous = false;
-  /// Refuse every change of a task that carries no fence; creating one needs none.
+  /// Refuses every change of a task that carries no fence, with WrongLock; `cancel` is refused too, because
+  /// it carries none. Creating a task needs no fence; `bind` and `rebind` are not affected.
   bool require_fence = false;
 };
 
