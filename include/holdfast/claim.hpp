@@ -57,9 +57,9 @@ class HOLDFAST_EXPORT Claim {
   /// Releases the lock and leaves the task as it is. Never throws; it may block as Guard's destructor does.
   ~Claim();
 
-  /// Returns false for an empty claim: default-constructed, moved from, or released in the background. It
-  /// stays true after complete(), fail() and release().
-  [[nodiscard]] explicit operator bool() const noexcept { return claimed_ != nullptr; }
+  /// Returns false for an empty claim (default-constructed, moved from, released in the background) and after
+  /// complete(), fail() or release(). Says nothing about loss.
+  [[nodiscard]] explicit operator bool() const noexcept;
 
   /// Returns the task as it was when it was claimed, or last written through this claim. No I/O.
   [[nodiscard]] Task task() const;

@@ -78,6 +78,10 @@ void Claim::release_in_background() noexcept {
   last->dispose_in_background();
 }
 
+Claim::operator bool() const noexcept {
+  return claimed_ != nullptr && (!claimed_->in_own_process() || claimed_->is_held());
+}
+
 std::optional<Error> Claim::unusable() const {
   if (!claimed_) return Error(ErrorCode::InvalidArgument, "this claim is empty: it was moved from");
   if (!claimed_->in_own_process()) return os::used_after_fork();

@@ -33,6 +33,8 @@ class ClaimedTask {
   [[nodiscard]] bool cancelled() const;
   [[nodiscard]] bool gone() const;
   [[nodiscard]] Guard& guard() noexcept { return guard_; }
+  /// False once the lock was released.
+  [[nodiscard]] bool is_held() const noexcept { return held_->is_held(); }
   [[nodiscard]] const std::shared_ptr<TaskStore>& store() const noexcept { return store_; }
   /// False in a forked child, where nothing here may be touched.
   [[nodiscard]] bool in_own_process() const noexcept { return held_->in_own_process(); }

@@ -367,6 +367,7 @@ TEST_P(TasksOn, AClaimGuardsTheTaskFromItsFirstMoment) {
   EXPECT_EQ(code_of([&] { (void)first.set_variables(json(R"({"late":true})")); }), ErrorCode::StaleFence)
       << "shut out by the claim, before the new one's first write";
   EXPECT_EQ(second.complete(json(R"({"by":"second"})"), "done").status, TaskStatus::completed);
+  EXPECT_FALSE(second);
   EXPECT_EQ(code_of([&] { (void)first.complete(json("1")); }), ErrorCode::StaleFence);
   EXPECT_TRUE(first.stopped().stop_requested());
   EXPECT_EQ(store.get_result("alice", id)->str(), R"({"by":"second"})");
@@ -391,7 +392,9 @@ TEST_P(TasksOn, NothingIsWrittenThroughAClaimThatWasReleased) {
   auto store = tasks();
   const auto id = store.create("alice").id;
   auto claim = store.claim("alice", id);
+  EXPECT_TRUE(claim);
   EXPECT_TRUE(claim.release());
+  EXPECT_FALSE(claim);
   EXPECT_EQ(code_of([&] { (void)claim.complete(json("1")); }), ErrorCode::InvalidArgument);
   EXPECT_EQ(store.get("alice", id).version, 1U);
 }
