@@ -8,13 +8,16 @@
 
 namespace holdfast {
 
-/// A duration as people write it: `30` and `0.5` are seconds; `500ms`, `30s`, `5m`, `2h`, `1d` say their
-/// unit. Exact: what is not a whole number of milliseconds is refused, not rounded. Zero is a duration; the
-/// longest is 36525 days. The message of an InvalidArgument goes on after the text it is about: "is not a
-/// duration; …".
+/// Parses a duration as users write it: `30` and `0.5` are seconds; `500ms`, `30s`, `5m`, `2h` and `1d` have
+/// a unit.
+///
+/// Zero is accepted; the longest duration is 36525 days. InvalidArgument for all other texts, and for a
+/// duration that is not a whole number of milliseconds: it is not rounded. The message continues a sentence
+/// that begins with the text: "is not a duration; …".
 [[nodiscard]] HOLDFAST_EXPORT Result<std::chrono::milliseconds> parse_duration(std::string_view text);
 
-/// A text that parse_duration reads as this: `30s`, `1500ms`.
+/// Returns a text that parse_duration() accepts: `30s` for whole seconds, otherwise `1500ms`. The length
+/// must be one that parse_duration() can return.
 [[nodiscard]] HOLDFAST_EXPORT std::string duration_text(std::chrono::milliseconds length);
 
 }  // namespace holdfast

@@ -1,4 +1,7 @@
 #pragma once
 
-/// Marks what a shared library of Holdfast exports. All else is hidden.
+/// @file
+/// The visibility of symbols.
+
+/// Exports a class or function from a shared library of Holdfast. All other symbols are hidden.
 #define HOLDFAST_EXPORT __attribute__((visibility("default")))

@@ -19,48 +19,58 @@ namespace holdfast {
 class HeldLock;
 class LockStore;
 
-/// Why a guard no longer counts as held.
+/// Why a guard was lost.
 enum class LossReason : std::uint8_t {
-  unproven,  ///< the lease could not be renewed in time: the engine did not answer
-  gone,      ///< the engine says that this id does not hold the lock any more
-  max_hold,  ///< `LockOptions::max_hold` has passed
+  unproven,  ///< the lease was not renewed in time: the engine did not answer, or the process was suspended
+  gone,      ///< the engine reports that this lock id no longer holds the lock, for example because it was
+             ///< broken
+  max_hold,  ///< LockOptions::max_hold has passed
 };
+/// Returns the name of the enumerator, such as "unproven". The text is static.
 [[nodiscard]] HOLDFAST_EXPORT std::string_view to_string(LossReason reason) noexcept;
 
 struct LeaseView;
 
-/// One grant of a lock as data: what a process needs to extend, release or adopt the lock. Nothing renews it.
-/// A default-constructed one is empty: it has the nil lock id and stands for no lock.
+/// One grant of a lock as data: what a process needs to extend, release or adopt the lock.
+///
+/// Returned by Guard::detach and Locks::acquire, accepted by Locks::adopt. Nothing renews it. Contains the
+/// secret lock id: see LockId. A default-constructed Lease has the nil lock id and stands for no lock.
 struct Lease {
-  /// Normalised.
+  /// The normalised key.
   std::string key = {};
+  /// The secret id of the grant.
   LockId id = {};
+  /// How long the lease lasts from the grant, or from the last extend.
   std::chrono::milliseconds ttl = {};
+  /// The fencing token of the grant.
   Fence fence = {};
-  /// By the engine's clock.
+  /// When the lease expires, by the engine's clock.
   WallTime expires_at = {};
-  /// The id of the store that counted the fence. Empty, as in a Lease made by hand: that of the store which
-  /// adopts it.
+  /// The id of the store that counted the fence. If it is empty, as in a Lease that you construct, the store
+  /// that adopts the lock is assumed.
   std::string authority = {};
-  /// As Granted::replicas.
+  /// See Granted::replicas.
   std::optional<std::uint32_t> replicas = std::nullopt;
-  /// A copy of its acquire request got lost and may still arrive. The release after an adoption then
-  /// prevents a late grant.
+  /// True if a copy of the acquire request was lost and may still arrive. The release after an adoption then
+  /// prevents that copy from being granted late.
   bool acquire_may_be_repeated = false;
 
+  /// Returns a view of this lease, as an argument. Valid while this object lives.
   operator LeaseView() const noexcept;
 };
 
-/// A Lease as an argument: `{.key = "upload", .id = id, .ttl = 30s, .fence = fence}`, or a Lease. The text
-/// needs to be valid only until the call returns.
+/// A Lease as an argument: a Lease, or `{.key = "upload", .id = id, .ttl = 30s, .fence = fence}`.
+///
+/// A view: its texts must be valid until the call returns.
 struct LeaseView {
-  std::string_view key;
-  LockId id;
-  std::chrono::milliseconds ttl;
-  Fence fence;
-  std::string_view authority = {};
-  bool acquire_may_be_repeated = false;
-  /// Without the expiry, which the engine returns when the lease is adopted.
+  std::string_view key;                  ///< see Lease::key; it need not be normalised
+  LockId id;                             ///< see Lease::id
+  std::chrono::milliseconds ttl;         ///< see Lease::ttl
+  Fence fence;                           ///< see Lease::fence
+  std::string_view authority = {};       ///< see Lease::authority
+  bool acquire_may_be_repeated = false;  ///< see Lease::acquire_may_be_repeated
+  /// Returns a Lease that owns its texts. It has no expiry: the engine returns that when the lease is
+  /// adopted.
   explicit operator Lease() const {
     return {.key = std::string(key),
             .id = id,
@@ -84,91 +94,152 @@ inline Lease::operator LeaseView() const noexcept {
           .acquire_may_be_repeated = acquire_may_be_repeated};
 }
 
-/// A held lock that is renewed while this object lives and released at most once, at its end. Movable; the
-/// moved-from guard is empty: it holds nothing, and release on it does nothing.
+/// A held lock. It renews the lease while this object lives, and releases the lock at most once, in the
+/// destructor at the latest.
 ///
-/// *Loss*. A guard is held while its lease can be proven: from before the answered request was sent, plus
-/// the ttl, minus a little for clock drift, on this machine's CLOCK_BOOTTIME. Shortly before that ends
-/// without a renewal, `lost()` is triggered, then the on_lost callback runs. Once lost, a guard stays lost.
-/// A holder that stops writing when told, and passes `fence()` along with each write, cannot do harm.
+/// @code
+/// auto guard = hf.locks().lock("orders:42");
+/// guard.on_lost([&](holdfast::LossReason) { alarm(); });
+/// while (more_to_do() && !guard.lost().stop_requested()) {
+///   write_next(guard.fence());  // the receiver rejects a fence lower than the highest it has seen
+/// }
+/// if (!guard.release()) {
+///   // the lock was lost: the last writes may have overlapped with another holder
+/// }
+/// @endcode
 ///
-/// Threads: const functions may be called from any thread. After fork the child's copy is inert.
+/// *Ownership.* Movable, not copyable. A moved-from guard is empty, as is a guard after release() or
+/// detach(): it holds no lock.
+///
+/// *Loss.* A guard is held while its lease can be proven to be valid: for the ttl from before the answered
+/// request was sent, minus 1 ms and a thousandth of the ttl for clock drift, on this machine's
+/// CLOCK_BOOTTIME. If that time is about to pass without a renewal, lost() is triggered and then the on_lost
+/// callback runs. If the machine or the process is suspended at that time, both happen when it resumes. Once
+/// lost, a guard stays lost. Holdfast cannot make the holder stop; a holder that stops writing when it is
+/// notified, and passes fence() along with each write, cannot damage
+/// data of a receiver that rejects lower fences.
+///
+/// *Threads.* Const functions may be called from any thread, at the same time. The others must not be called
+/// at the same time as any other function of the same guard. After fork, the child's copy does nothing: its
+/// destructor releases nothing.
+///
+/// *Errors.* On an empty guard, functions throw InvalidArgument unless their comment says otherwise; in a
+/// forked child, ServiceUnavailable. A *system error* is ServiceUnavailable, NetworkTimeout, RateLimited,
+/// AuthFailed, Internal, or Aborted after a stop request.
+///
+/// *Cancellation.* After a stop request, release, extend and detach fail soon: with Aborted if the request
+/// was not sent, otherwise with the engine's error, NetworkTimeout on Redis.
 class HOLDFAST_EXPORT Guard {
  public:
-  /// An empty guard.
+  /// Constructs an empty guard.
   Guard() noexcept;
+  /// Moves the lock into this guard and leaves the other one empty.
   Guard(Guard&&) noexcept;
-  /// Releases what it held before, like the destructor.
+  /// Moves the lock of the other guard into this one. Releases the lock that this guard held before, as the
+  /// destructor does.
   Guard& operator=(Guard&&) noexcept;
-  /// Releases the lock if nobody has. Never throws; a system error goes to on_release_error. Waits for a loss
-  /// callback that runs and for the engine's answer, at most for the dispose_timeout if one was set, and for
-  /// the answer no longer than release() does; on a thread of the library it does not wait.
+  /// Releases the lock, if it was neither released nor detached. Never throws; a system error goes to
+  /// on_release_error.
+  ///
+  /// Blocks until a running loss callback has returned and the engine has answered, but no longer than
+  /// LockOptions::dispose_timeout if that is set, and for the answer no longer than release() does. On a
+  /// thread of the library it does not block; the release then continues in the background.
   ~Guard();
 
-  /// False for an empty or moved-from guard, and after release() or detach(). Says nothing about loss.
+  /// Returns whether the guard is not empty. A lost guard is not empty: see still_held().
   [[nodiscard]] explicit operator bool() const noexcept;
 
-  /// Requires a non-empty guard, as do all functions below but release().
+  /// Returns the normalised key. Valid while this guard holds the lock.
   [[nodiscard]] const std::string& key() const;
+  /// Returns the secret id of the grant: see LockId. Valid while this guard holds the lock.
   [[nodiscard]] const LockId& id() const;
+  /// Returns the fencing token of the grant. Pass it along with each write that the lock protects.
   [[nodiscard]] Fence fence() const;
-  /// The fence, with the key and the authority that it belongs to: what a task or a register checks.
+  /// Returns the fence together with the key and the authority that it belongs to, as tasks and registers
+  /// need it.
   [[nodiscard]] FencingToken token() const;
-  /// The id of the store that counts the fence.
+  /// Returns the id of the store that counted the fence. Valid while this guard holds the lock.
   [[nodiscard]] const std::string& authority() const;
-  /// When the lease ends as of the last answer, on the engine's wall clock.
+  /// Returns when the lease expires according to the last answer, on the engine's wall clock. For display;
+  /// use remaining() for decisions.
   [[nodiscard]] WallTime expires_at() const;
 
-  /// How long the lease can still be proven; zero once lost.
+  /// Returns how long the lease can still be proven; zero for a lost or empty guard. No I/O.
   [[nodiscard]] std::chrono::nanoseconds remaining() const noexcept;
-  /// Whether the lease can be proven at this moment. No I/O.
+  /// Returns whether the lease can be proven at this moment; false for a lost or empty guard. No I/O.
   [[nodiscard]] bool still_held() const noexcept;
-  /// Triggered when the guard is lost, no later than the moment the proof ends; never by a release.
-  /// Stop callbacks registered on it run on a thread that may block.
+  /// Returns a token that is triggered when the guard is lost, before its lease can expire; never by a
+  /// release.
+  ///
+  /// Stop callbacks registered on it run on a thread that may block. The token of an empty guard is never
+  /// triggered.
   [[nodiscard]] std::stop_token lost() const noexcept;
-  /// Empty unless lost.
+  /// Returns why the guard was lost; empty if it was not lost, and for an empty guard.
   [[nodiscard]] std::optional<LossReason> loss_reason() const noexcept;
-  /// Why the last renewal or extend failed; empty if it succeeded, or there was none. Of a guard that is lost
-  /// as `unproven`: why it could not be renewed, unless its process was suspended.
+  /// Returns why the last renewal or extend failed. Empty if it succeeded, if there was none, and for an
+  /// empty guard. After a loss as LossReason::unproven this is why the lease could not be renewed, unless the
+  /// process was suspended.
   [[nodiscard]] std::optional<Error> renewal_error() const;
 
-  /// Runs once, after lost() was triggered, on a thread of its own; at once if the guard is lost already.
-  /// Not called after the guard was released: release() and the destructor wait for one that runs. So it
-  /// must not wait for whoever owns the guard. What it throws is logged.
+  /// Sets the callback that runs once when the guard is lost, after lost() was triggered. Replaces an earlier
+  /// callback that has not run.
+  ///
+  /// It runs on a thread of the library, where it may block; immediately if the guard is lost already. It
+  /// does not run after a release: release() and the destructor wait for a running callback, so the callback
+  /// must not wait for the thread that owns the guard. An exception that it throws is logged.
   void on_lost(std::function<void(LossReason)> callback);
-  /// Gets the system error of a release that nobody could be told of. Default: one line in the log.
+  /// Sets the callback that receives the system error of a release in the destructor or in the background.
+  ///
+  /// Without a callback, a debug message without key and id goes to the log. The callback runs in the
+  /// destructor, or, for a release in the background, on a thread of the library, where it may block. An
+  /// exception that it throws is logged. release() throws its errors and does not call it.
   void on_release_error(std::function<void(const Error&)> callback);
 
-  /// Frees the lock now. True if this id still held it. Throws Error on system errors; then the guard is
-  /// empty all the same and the lock ends with its lease. Later calls return false. Waits for the engine's
-  /// answer until the lease has expired at most, or for a second if that is later.
+  /// Releases the lock and leaves the guard empty. Returns true if this guard still held the lock; false if
+  /// it was lost before, and for an empty guard.
+  ///
+  /// Waits for a running loss callback. Resends an unanswered request once; waits for an answer at most
+  /// until the lease has expired, or for a second if that is later. Throws system errors; NetworkTimeout
+  /// means that the result is unknown. The guard is empty then too, and the lock is free at the latest when
+  /// its lease expires. After a stop request the release continues in the background.
   bool release(std::stop_token stop = {});
-  /// Renews now, for `ttl` from now on and for every renewal after. False if the lock is gone: then the
-  /// guard is lost. Throws Error on system errors: then the lesser of the old and the new lease counts,
-  /// unless the request was certainly not carried out (Effect::none): then nothing has changed. An extend or
-  /// renewal that the engine never answered may reach it late: from then on no more than its ttl can be
-  /// proven at a time, and `remaining()` says so.
+  /// Renews the lease for `ttl` from now on; later renewals use this ttl too. Returns false if the lock is
+  /// gone: then the guard is lost.
+  ///
+  /// Waits for a renewal that is under way, and for the answer at most as long as the lease can be proven.
+  /// Throws InvalidArgument for a ttl outside of 1 ms to 366 days, and system errors. After a system error,
+  /// the shorter of the old and the new lease counts; if the error is Aborted or its Error::effect is
+  /// Effect::none, nothing has changed. A request that was never answered may be carried out late: from then
+  /// on, no more than its ttl can be proven at a time, which remaining() takes into account.
   bool extend(std::chrono::milliseconds ttl, std::stop_token stop = {});
-  /// Lets go without releasing: renews once for the ttl (see extend), durably, and leaves the guard empty.
-  /// Nothing if the lock is gone: then the guard is lost. Throws Error on system errors: then the guard is as
-  /// before.
+  /// Stops holding the lock without releasing it, and returns it as data: for another process to adopt, see
+  /// Locks::adopt. Returns an empty optional if the lock is gone: then the guard is lost.
+  ///
+  /// Renews the lease once for its ttl and durably (Durability::machine), then leaves the guard empty. From
+  /// then on the lease is not renewed. The ttl may be shorter after an unanswered extend: see extend().
+  /// Throws system errors; the guard then still holds the lock, under the rules of extend().
   [[nodiscard]] std::optional<Lease> detach(std::stop_token stop = {});
 
-  // The same without blocking: `done` is completed once, inline or on a thread of the library, with what the
-  // function above returns or throws. The guard may end or move meanwhile.
+  // Without blocking: `done` is called exactly once, before the function returns or on a thread of the
+  // library, with the value or the error of the function above. The guard may be moved or destroyed
+  // meanwhile.
 
-  /// The guard is empty at once. A stop request ends the waiting, not the release: that goes on in the
-  /// background.
+  /// Releases the lock as release() does, without blocking. The guard is empty immediately. A stop request
+  /// cancels the wait, not the release, which continues in the background.
   void release(std::stop_token stop, Done<bool> done);
+  /// Renews the lease as extend() does, without blocking. Errors, those of an empty guard included, go to
+  /// `done`.
   void extend(std::chrono::milliseconds ttl, std::stop_token stop, Done<bool> done);
+  /// Detaches the lock as detach() does, without blocking. The guard is empty when `done` is called with a
+  /// lease. Errors, those of an empty guard included, go to `done`.
   void detach(std::stop_token stop, Done<std::optional<Lease>> done);
 
-  /// Completed with the reason when the guard is lost, at once if it is already; with Aborted when it ends
-  /// before, or on a stop request.
+  /// Calls `done` with the reason when the guard is lost, immediately if it is lost already. Calls it with
+  /// Aborted if the guard is released or detached first, or after a stop request.
   void wait_lost(std::stop_token stop, Done<LossReason> done);
 
-  /// What the destructor does, but in the background: returns at once and leaves the guard empty. It does not
-  /// wait for a loss callback that runs.
+  /// Releases the lock as the destructor does, but in the background: returns immediately and leaves the
+  /// guard empty. Does not wait for a running loss callback. Does nothing on an empty guard.
   void release_in_background() noexcept;
 
  private:

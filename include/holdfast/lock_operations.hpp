@@ -9,104 +9,129 @@
 #include <optional>
 #include <string>
 
-/// The operations of Locks as values, which own their arguments. `Locks::run` blocks until one is done,
-/// `Locks::start` completes a callback, and AsyncLocks completes any token of Asio; each is a template over
-/// these, so that an operation is described once. `Answer` is what it gives. See the functions of Locks for
-/// what they do.
+/// The operations of Locks and Tasks as values that own their arguments.
+///
+/// `Locks::run` blocks until one is done, `Locks::start` calls a callback, and AsyncLocks completes any Asio
+/// completion token. Each is a template over these types, so that an operation is described only once. The
+/// member type `Answer` is the result. The functions of Locks describe what the operations do, how they fail
+/// and what a stop request leaves behind.
+///
+/// @code
+/// hf.locks().start(holdfast::operation::IsLocked{"orders:42"}, {}, [](holdfast::Result<bool> locked) {
+///   if (locked && *locked) show_busy();
+/// });
+/// @endcode
 namespace holdfast::operation {
 
-/// A lock key in an operation: checked and normalised when it is made. An invalid one fails the operation
-/// with InvalidArgument when that is carried out.
+/// A lock key in an operation. It is checked and normalised when it is constructed; an invalid key makes the
+/// operation fail with InvalidArgument when that is run.
 class Key {
  public:
+  /// Checks and normalises a text, or copies a LockKey. Does not fail.
   template <class Text>
     requires std::is_convertible_v<const Text&, LockKeyView>
   Key(const Text& text) : key_(LockKeyView(text).parse()) {}
 
+  /// Returns the key; throws InvalidArgument if it is invalid.
   [[nodiscard]] LockKey value_or_throw() && { return std::move(key_).value_or_throw(); }
 
  private:
   Result<LockKey> key_;
 };
 
+/// The operation of Locks::lock.
 struct HOLDFAST_EXPORT Lock {
-  using Answer = Guard;
-  Key key;
-  LockOptions options = {};
-  /// For policies on top of locks, as AcquireRequest::counter_lifetime.
+  using Answer = Guard;      ///< a guard that is not empty
+  Key key;                   ///< what to lock
+  LockOptions options = {};  ///< how to wait and to hold
+  /// How long the key's fence counter is needed, see AcquireRequest::counter_lifetime. For features that are
+  /// built on locks; leave it empty otherwise.
   std::optional<CounterLifetime> counter_lifetime = std::nullopt;
 };
 
+/// The operation of Locks::try_lock.
 struct HOLDFAST_EXPORT TryLock {
-  using Answer = std::optional<Guard>;
-  Key key;
-  LockOptions options = {};
+  using Answer = std::optional<Guard>;  ///< empty if the lock is held
+  Key key;                              ///< what to lock
+  LockOptions options = {};             ///< how to hold; `wait` and `retries` are not used
 };
 
+/// The operation of Locks::adopt.
 struct HOLDFAST_EXPORT Adopt {
-  using Answer = std::optional<Guard>;
-  Lease lease;
-  LockOptions options = {};
+  using Answer = std::optional<Guard>;  ///< empty if the lock is gone
+  Lease lease;                          ///< the lock to adopt
+  LockOptions options = {};             ///< how to hold; see Locks::adopt for those that are used
 };
 
+/// The operation of Locks::acquire.
 struct HOLDFAST_EXPORT Acquire {
-  using Answer = Lease;
-  Key key;
-  LockOptions options = {};
+  using Answer = Lease;      ///< the grant; nothing renews it
+  Key key;                   ///< what to lock
+  LockOptions options = {};  ///< how to wait
 };
 
+/// The operation of Locks::release.
 struct HOLDFAST_EXPORT Release {
-  using Answer = bool;
-  std::string lock_id;
+  using Answer = bool;  ///< false if the id holds no lock
+  std::string lock_id;  ///< whose lock to release
 };
 
+/// The operation of Locks::extend.
 struct HOLDFAST_EXPORT Extend {
-  using Answer = std::optional<WallTime>;
-  std::string lock_id;
-  std::chrono::milliseconds ttl;
+  using Answer = std::optional<WallTime>;  ///< the new expiry; empty if the id holds no lock
+  std::string lock_id;                     ///< whose lock to extend
+  std::chrono::milliseconds ttl;           ///< the length of the new lease, from now on
 };
 
+/// The operation of Locks::is_locked.
 struct HOLDFAST_EXPORT IsLocked {
-  using Answer = bool;
-  Key key;
+  using Answer = bool;  ///< true if the key is locked
+  Key key;              ///< which key to check
 };
 
+/// The operation of Locks::get_by_key.
 struct HOLDFAST_EXPORT GetByKey {
-  using Answer = std::optional<LockInfo>;
-  Key key;
+  using Answer = std::optional<LockInfo>;  ///< empty if the key is not locked
+  Key key;                                 ///< which key to look up
 };
 
+/// The operation of Locks::get_by_id.
 struct HOLDFAST_EXPORT GetById {
-  using Answer = std::optional<LockInfo>;
-  std::string lock_id;
+  using Answer = std::optional<LockInfo>;  ///< empty if the id holds no lock
+  std::string lock_id;                     ///< which id to look up
 };
 
+/// The operation of Locks::get_by_key_raw.
 struct HOLDFAST_EXPORT GetByKeyRaw {
-  using Answer = std::optional<LockRecord>;
-  Key key;
+  using Answer = std::optional<LockRecord>;  ///< empty if the key is not locked; contains the secret lock id
+  Key key;                                   ///< which key to look up
 };
 
+/// The operation of Locks::get_by_id_raw.
 struct HOLDFAST_EXPORT GetByIdRaw {
-  using Answer = std::optional<LockRecord>;
-  std::string lock_id;
+  using Answer = std::optional<LockRecord>;  ///< empty if the id holds no lock
+  std::string lock_id;                       ///< which id to look up
 };
 
+/// The operation of Locks::owns.
 struct HOLDFAST_EXPORT Owns {
-  using Answer = bool;
-  Key key;
-  std::string lock_id;
+  using Answer = bool;  ///< true if the id holds the key
+  Key key;              ///< which key to check
+  std::string lock_id;  ///< the id that may hold it
 };
 
+/// The operation of Locks::list_raw.
 struct HOLDFAST_EXPORT ListLocksRaw {
-  using Answer = LockPage;
-  ListRequest request;
+  using Answer = LockPage;  ///< one page, with the secret lock ids
+  ListRequest request;      ///< which page; see ListLocks::request
 };
 
+/// The operation of Locks::break_lock.
 struct HOLDFAST_EXPORT BreakLock {
-  using Answer = std::optional<LockInfo>;
-  Key key;
-  std::string reason;
-  /// Only the lock that is held with this fence; empty: whichever is held.
+  using Answer = std::optional<LockInfo>;  ///< the broken lock; empty if none was broken
+  Key key;                                 ///< whose lock to break
+  std::string reason;                      ///< one non-empty line for telemetry and the log
+  /// Breaks the lock only if it is held with this fence. Empty: breaks it in any case.
   std::optional<Fence> held_with = std::nullopt;
 };
 

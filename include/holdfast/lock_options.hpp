@@ -8,35 +8,55 @@
 
 namespace holdfast {
 
-enum class Backoff : std::uint8_t { exponential, fixed };
-enum class Jitter : std::uint8_t { equal, full, none };
+/// How the delay between two retries grows.
+enum class Backoff : std::uint8_t {
+  exponential,  ///< it doubles with each retry, up to LockOptions::max_delay
+  fixed         ///< it is always LockOptions::base_delay
+};
+/// How much of the delay between two retries is random. Randomness spreads waiters that began together.
+enum class Jitter : std::uint8_t {
+  equal,  ///< half of the delay is fixed, half is random
+  full,   ///< the whole delay is random, from zero up
+  none    ///< the delay is used as it is
+};
 
-/// For `LockOptions::wait` and `LockOptions::retries`: no limit.
+/// Disables the time limit of a wait: for LockOptions::wait.
 inline constexpr std::chrono::milliseconds no_time_limit = std::chrono::milliseconds::max();
+/// Disables the limit on retries: for LockOptions::retries.
 inline constexpr std::uint32_t no_retry_limit = std::numeric_limits<std::uint32_t>::max();
 
-/// How to take and keep a lock. A trivially destructible aggregate, so `{.ttl = 30s, .wait = 5s}` works
-/// everywhere, in a co_await expression too.
+/// How to acquire and hold a lock.
+///
+/// A trivially destructible aggregate, so `{.ttl = 30s, .wait = 5s}` can be written in every call, in a
+/// co_await expression too. A negative duration, or a ttl outside of 1 ms to 366 days, is InvalidArgument.
+///
+/// A waiter retries after a delay (`base_delay`, `max_delay`, `backoff`, `jitter`), and also as soon as the
+/// engine reports a release or the holder's lease expires. It gives up when `wait` or `retries` is used up.
 struct LockOptions {
-  /// How long the lock outlives its holder's death. Renewal keeps a living holder's lock for as long as
-  /// it needs.
+  /// The length of the lease: how long the lock outlives a holder that dies. It does not limit the work of a
+  /// living holder, whose guard renews the lease.
   std::chrono::milliseconds ttl = std::chrono::seconds(30);
-  /// Give up after this long: 5 s if not set. Zero makes a single attempt.
+  /// Give up after this time; 5 s if not set. Zero makes a single attempt. See no_time_limit.
   std::optional<std::chrono::milliseconds> wait = std::nullopt;
-  /// Give up after this many retries. If not set: 10, or no limit where `wait` is set. An attempt made
-  /// because of a wake-up, or because the holder's lease ran out, is not a retry.
+  /// Give up after this many retries. If not set: 10, or no limit if `wait` is set. An attempt made because
+  /// of a wake-up, or because the holder's lease expired, is not a retry. See no_retry_limit.
   std::optional<std::uint32_t> retries = std::nullopt;
+  /// The delay before the first retry, before jitter. At least 1 ms and at most 24 hours are used.
   std::chrono::milliseconds base_delay = std::chrono::milliseconds(100);
-  /// Exponential backoff stops growing here.
+  /// Exponential backoff stops growing here. Not used with Backoff::fixed.
   std::chrono::milliseconds max_delay = std::chrono::seconds(1);
+  /// How the delay grows.
   Backoff backoff = Backoff::exponential;
-  /// equal: half the delay fixed, half random. full: all of it random.
+  /// How much of the delay is random.
   Jitter jitter = Jitter::equal;
-  /// Renew every ttl/3 until the guard ends.
+  /// Renew the lease every ttl/3 while the guard lives. If false, the guard is lost shortly before its lease
+  /// expires, unless Guard::extend is called.
   bool auto_renew = true;
-  /// The guard counts as lost after this long, renewed or not. Zero: no limit.
+  /// The guard is lost after this time, renewed or not. Counted from the send of the request that acquired
+  /// or adopted the lock. Zero: no limit.
   std::chrono::milliseconds max_hold = std::chrono::milliseconds(0);
-  /// How long the destructor's release may take. Zero: no limit of its own.
+  /// How long the guard's destructor may wait for a running loss callback and for its release. Zero: no
+  /// limit other than that of Guard::release.
   std::chrono::milliseconds dispose_timeout = std::chrono::milliseconds(0);
 };
 template <>

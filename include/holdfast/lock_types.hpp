@@ -16,19 +16,32 @@
 
 namespace holdfast {
 
-/// A lock's name: NFC-normalised, non-empty, valid UTF-8, at most 512 bytes after normalisation. Holding
-/// one is the proof of that, so no engine checks again.
+/// The name of a lock: non-empty, valid UTF-8, NFC-normalised, at most 512 bytes after normalisation.
+///
+/// An object of this type is always valid, so functions that accept one do not check it again. Parse a key
+/// once if you use it often:
+/// @code
+/// const auto key = holdfast::LockKey::parse("orders:42").value_or_throw();
+/// auto guard = hf.locks().lock(key);
+/// @endcode
 class HOLDFAST_EXPORT LockKey {
  public:
+  /// The longest key, in bytes of its normalised form.
   static constexpr std::size_t max_bytes = 512;
-  /// InvalidArgument if the text is not such a name, or if its normal form is uncertain: a code point that
-  /// this build's Unicode data does not know, where newer data could normalise it otherwise. Costs its length
-  /// at most, and nothing for one that is far too long.
+  /// Checks and normalises a text.
+  ///
+  /// InvalidArgument if the text is empty, too long or not UTF-8, or if its normal form is uncertain: it
+  /// contains a code point that is newer than this build's Unicode data, in a position where newer data could
+  /// normalise it differently and so lock another key. The cost is linear in the length; a text that is far
+  /// too long is rejected without being read.
   [[nodiscard]] static Result<LockKey> parse(std::string_view text);
-  /// For engines: a key as it is found in a store, whether or not parse() would accept it as a new one.
+  /// Returns a key that an engine found in its store. As parse(), but accepts uncertain normal forms: a
+  /// process with newer Unicode data may have written it.
   [[nodiscard]] static Result<LockKey> stored(std::string_view text);
 
+  /// Returns the normalised text. Valid while this object lives and is not assigned to.
   [[nodiscard]] const std::string& str() const noexcept { return text_; }
+  /// Compares the normalised texts.
   friend bool operator==(const LockKey&, const LockKey&) = default;
 
  private:
@@ -36,16 +49,20 @@ class HOLDFAST_EXPORT LockKey {
   std::string text_;
 };
 
-/// A lock key as an argument: text, which the call checks and normalises, or a LockKey, which needs neither.
-/// The text or the LockKey needs to be valid only until the call returns.
+/// A lock key as an argument: a text, which the call checks and normalises, or a LockKey, which needs
+/// neither.
+///
+/// A view: the text or the LockKey must be valid until the call returns. Do not store it.
 class LockKeyView {
  public:
+  /// Refers to a valid key.
   LockKeyView(const LockKey& key) noexcept : key_(&key) {}
+  /// Refers to a text, such as a string literal or a std::string; it is not checked before parse().
   template <class Text>
     requires std::is_convertible_v<const Text&, std::string_view>
   constexpr LockKeyView(const Text& text) noexcept : text_(text) {}
 
-  /// Returns the checked and normalised key; InvalidArgument as LockKey::parse.
+  /// Returns the checked and normalised key, or InvalidArgument as LockKey::parse does.
   [[nodiscard]] Result<LockKey> parse() const { return key_ != nullptr ? *key_ : LockKey::parse(text_); }
 
  private:
@@ -53,35 +70,45 @@ class LockKeyView {
   std::string_view text_ = {};
 };
 
-/// Who holds a lock: 16 random bytes as 22 base64url characters. It is a capability: whoever knows it can
-/// release the lock, so it is shown only where a caller asks for raw data.
+/// The id of one grant of a lock: 16 random bytes as 22 base64url characters.
+///
+/// It is a secret: a process that knows it can release and extend the lock. So messages and logs never
+/// contain it, and only functions with `raw` in their name return the ids of other holders.
 class HOLDFAST_EXPORT LockId {
  public:
+  /// The number of characters.
   static constexpr std::size_t length = 22;
-  /// InvalidArgument unless the text is 22 characters of [A-Za-z0-9_-].
+  /// Checks a text. InvalidArgument unless the text is 22 characters of [A-Za-z0-9_-].
   [[nodiscard]] static Result<LockId> parse(std::string_view text);
-  /// From a buffered CSPRNG: usually no system call. Throws Error(Internal) if the CSPRNG fails.
+  /// Returns a new random id. Uses a buffered CSPRNG, so it usually needs no system call. Throws Internal if
+  /// the kernel returns no random bytes.
   [[nodiscard]] static LockId generate();
 
+  /// Returns the 22 characters. Valid while this object lives and is not assigned to.
   [[nodiscard]] std::string_view str() const noexcept { return {chars_.data(), chars_.size()}; }
+  /// Compares the characters.
   friend bool operator==(const LockId&, const LockId&) = default;
 
-  /// The nil id, 22 zero bytes: it holds no lock and never will. A result that carries no lock has it.
+  /// Constructs the nil id, 22 zero bytes. It never holds a lock; a Lease that stands for no lock has it.
   LockId() = default;
+  /// Returns whether this is the nil id.
   [[nodiscard]] bool is_nil() const noexcept { return *this == LockId(); }
 
  private:
   std::array<char, length> chars_{};
 };
 
-/// How long a lease lasts: positive whole milliseconds, at most 366 days.
+/// The length of a lease: positive whole milliseconds, at most 366 days.
 class HOLDFAST_EXPORT Ttl {
  public:
+  /// The longest lease.
   static constexpr std::chrono::milliseconds longest = std::chrono::days(366);
-  /// InvalidArgument outside (0, longest].
+  /// Checks a length. InvalidArgument unless it is greater than zero and at most `longest`.
   [[nodiscard]] static Result<Ttl> of(std::chrono::milliseconds length);
 
+  /// Returns the length.
   [[nodiscard]] constexpr std::chrono::milliseconds length() const noexcept { return length_; }
+  /// Compares the lengths.
   friend constexpr auto operator<=>(Ttl, Ttl) noexcept = default;
 
  private:
@@ -94,57 +121,63 @@ struct detail::OwnedArgument<LockId> : OwnedAsItIs<LockId> {};
 template <>
 struct detail::OwnedArgument<Ttl> : OwnedAsItIs<Ttl> {};
 
-/// Who holds a lock, as the holder described itself when it acquired it.
+/// The holder of a lock as it described itself when it acquired the lock. For people, not for decisions: the
+/// engine does not verify it.
 struct LockHolder {
-  std::string host;
-  std::int64_t pid = 0;
-  /// The application's own words, such as a job's name; empty if it gave none.
+  std::string host;      ///< the name of its machine
+  std::int64_t pid = 0;  ///< its process id on that machine
+  /// A text of the application, such as the name of a job; empty if it gave none.
   std::string note = {};
+  /// Compares all members.
   friend bool operator==(const LockHolder&, const LockHolder&) = default;
 };
 
-/// A held lock as stored, raw id included. Times are by the engine's clock.
+/// A held lock as it is stored, with its raw key and lock id. Do not log it: see LockId.
 struct LockRecord {
-  LockKey key;
-  LockId id;
-  Fence fence;
-  WallTime acquired_at = {};
-  WallTime expires_at = {};
-  /// How many digits the stored fence has: 15, or 19 where SyncGuard 1.0 wrote it.
+  LockKey key;                ///< the normalised key
+  LockId id;                  ///< the secret id of the grant
+  Fence fence;                ///< the fencing token of the grant
+  WallTime acquired_at = {};  ///< when it was granted, by the engine's clock
+  WallTime expires_at = {};   ///< when its lease expires unless it is extended, by the engine's clock
+  /// How many digits the stored fence has: 15, or 19 if SyncGuard 1.0 wrote it.
   int fence_digits = 15;
-  /// Empty where the engine does not record holders.
+  /// The process that holds it; empty if the engine did not record it.
   std::optional<LockHolder> holder = std::nullopt;
 };
 
-/// What a holder knows of its own grant. It decides a release that was sent more than once and found nothing.
+/// What a holder knows about its own grant, as part of a ReleaseRequest. An engine needs it to answer a
+/// release that was sent more than once and found nothing: the first copy may have released the lock.
 struct HolderProof {
-  Fence fence;
-  std::string authority;
-  BootTime until;     ///< the lease cannot have expired before this
-  bool lost = false;  ///< it was lost before its release
-  /// The lock was held after this: the send of the last acquire or extend that was answered. `never`: less
-  /// than a day ago.
+  Fence fence;            ///< the fencing token of the grant
+  std::string authority;  ///< the store that counted it
+  BootTime until;         ///< the lease cannot have expired before this
+  bool lost = false;      ///< the lock was lost before its release
+  /// The lock was held after this time: the send of the last acquire or extend that was answered. `never`
+  /// stands for less than a day ago.
   BootTime confirmed = never;
 };
 
-/// A held lock as anyone may see it: hashes in place of key and lock id.
+/// A held lock with hashes in place of key and lock id. It can be logged, and gives no power over the lock.
 struct LockInfo {
-  std::string key_hash;
-  std::string lock_id_hash;
-  Fence fence;
-  WallTime acquired_at = {};
-  WallTime expires_at = {};
-  /// How many digits the stored fence has: 15, or 19 where SyncGuard 1.0 wrote it.
+  std::string key_hash;       ///< key_hash() of the normalised key
+  std::string lock_id_hash;   ///< key_hash() of the lock id
+  Fence fence;                ///< the fencing token of the grant
+  WallTime acquired_at = {};  ///< when it was granted, by the engine's clock
+  WallTime expires_at = {};   ///< when its lease expires unless it is extended, by the engine's clock
+  /// How many digits the stored fence has: 15, or 19 if SyncGuard 1.0 wrote it.
   int fence_digits = 15;
-  /// Empty where the engine does not record holders.
+  /// The process that holds it; empty if it is not known.
   std::optional<LockHolder> holder = std::nullopt;
 };
 
-/// 24 hex digits that stand for a key or lock id in logs and diagnostics (the same ones SyncGuard prints).
-/// Not a cryptographic hash: much about a short input can be computed back from it. It keeps raw ids out of
-/// logs; it does not make them safe to publish.
+/// Returns 24 hex digits that stand for a key or a lock id in logs and diagnostics. SyncGuard prints the
+/// same.
+///
+/// Not a cryptographic hash: much of a short input can be computed from its hash. It keeps raw ids out of
+/// logs, but does not make them safe to publish. Text that is not UTF-8 is hashed by its bytes.
 [[nodiscard]] HOLDFAST_EXPORT std::string key_hash(std::string_view text);
 
+/// Returns the record with hashes in place of key and lock id.
 [[nodiscard]] HOLDFAST_EXPORT LockInfo sanitised(const LockRecord& record);
 
 }  // namespace holdfast

@@ -20,47 +20,106 @@ namespace holdfast {
 class LockStore;
 class Observer;
 
-/// Which page of the locks that are held.
+/// Which page of the held locks Locks::list_raw returns.
 struct ListLocks {
-  /// Empty for the first page, else the cursor of the page before. Opaque; a foreign one is InvalidArgument.
+  /// Empty for the first page, otherwise the cursor of the page before. Opaque; a cursor of another list is
+  /// InvalidArgument. The text must be valid until the call returns.
   std::string_view cursor = {};
-  /// Clamped to 1..max_list_limit.
+  /// How many locks a page may have; clamped to 1..max_list_limit.
   std::size_t limit = 100;
+  /// The call fails with NetworkTimeout if it is not answered by then. Not set: the engine's own time limit.
   BootTime deadline = never;
 
+  /// Returns the same as a request to a LockBackend, which owns its cursor.
   [[nodiscard]] ListRequest request() const {
     return {.cursor = std::string(cursor), .limit = limit, .deadline = deadline};
   }
 };
 
-/// The lock policies over one engine: waiting, retrying, guarding, renewing. Cheap to copy; copies share
-/// everything. Guards keep the engine alive, so they may outlive this. The last copy waits, on a thread of
-/// yours, until what dropped guards left to the background is done, their releases above all. All functions
-/// may be called from any thread. They block and throw holdfast::Error; `start` is for those who must not
-/// block.
+/// The locks of one engine: waits for them, retries, renews their leases and releases them.
+///
+/// @code
+/// const holdfast::Locks& locks = hf.locks();
+///
+/// auto guard = locks.lock("orders:42", {.ttl = 30s, .wait = 5s});  // waits; throws if it times out
+///
+/// if (auto guard = locks.try_lock("nightly")) {                    // one attempt
+///   run_nightly_job(guard->fence(), guard->lost());
+/// }
+/// @endcode
+///
+/// *Ownership.* Cheap to copy: copies share everything. A guard keeps the engine alive, so it may outlive all
+/// copies. The destructor of the last copy blocks until the background work of destroyed guards is done, in
+/// particular their releases; on a thread of the library it does not wait.
+///
+/// *Threads.* All functions may be called from any thread. They block and throw holdfast::Error, except
+/// `start`, which does not block.
+///
+/// *Keys and ids.* A key is checked as LockKey::parse does, a lock id as LockId::parse; if one is invalid,
+/// the call throws InvalidArgument before any I/O. The Redis engine also rejects keys that would collide with
+/// its own names. Text arguments must be valid until the call returns.
+///
+/// *Errors.* Contention, and a lock that does not exist, are results. Besides the codes that a function
+/// names, each function that accesses the engine can throw:
+/// - ServiceUnavailable, NetworkTimeout, RateLimited: transient. Whether a change took effect is unknown,
+///   unless Error::effect is Effect::none. ServiceUnavailable also in a forked child;
+/// - AuthFailed: the engine rejects the credentials, or permissions are missing;
+/// - InvalidArgument: an argument is invalid;
+/// - Internal: the engine or the stored data broke a promise, for example an exhausted fence counter;
+/// - Aborted: see below.
+///
+/// *Cancellation.* A stop request makes a blocked call return soon. If its request was not sent yet, the call
+/// throws Aborted and nothing has changed. If it was sent to Redis and not answered, the call throws
+/// NetworkTimeout: whether the change took effect is unknown. lock(), try_lock() and acquire() throw Aborted
+/// in both cases, and release in the background a lock that may have been granted.
+///
+/// *Cost.* Without contention each function is one round trip to Redis or one SQLite transaction; functions
+/// that need two mention it. A call without a deadline fails after RedisOptions::command_timeout, or after
+/// waiting SqliteOptions::busy_timeout for other writers of the file.
 class HOLDFAST_EXPORT Locks {
  public:
-  /// `log` may be null: then nothing is logged. `observer` may be null; it is told of waits, holds and
-  /// renewals (for the operations of the backend itself see with_observer).
+  /// Uses a backend that you constructed; open() does this for you.
+  ///
+  /// `backend` must not be null. If `log` is null, nothing is logged. `observer` may be null; it is notified
+  /// of waits, holds and renewals. To observe the operations of the backend too, wrap it: see with_observer.
   explicit Locks(std::shared_ptr<LockBackend> backend, std::shared_ptr<Log> log = {},
                  std::shared_ptr<Observer> observer = {});
 
-  /// Waits for the lock and guards it. AcquisitionTimeout when the options' patience is used up, the last
-  /// transient error if that is what stood in the way, Aborted when `stop` is triggered.
+  /// Waits for the lock and returns a guard that holds it.
+  ///
+  /// Retries while the lock is held and after transient errors, until `options.wait` or `options.retries` is
+  /// used up; never waits longer than `options.wait`. A single attempt (`options.wait` is zero) takes at most
+  /// the engine's own time limit. A waiter is woken by a release where the engine supports that, and polls
+  /// otherwise.
+  ///
+  /// @throws Error AcquisitionTimeout if the lock was held until the limit; the last transient error if the
+  /// last attempt failed with one; InvalidArgument for invalid options; Internal also if the threads that
+  /// renew leases cannot be started; Aborted after a stop request.
   [[nodiscard]] Guard lock(LockKeyView key, const LockOptions& options = {},
                            std::stop_token stop = {}) const {
     return run(operation::Lock{key, options}, std::move(stop));
   }
 
-  /// One attempt: nothing if somebody else holds the lock. `options.wait` and `retries` are not used.
+  /// Makes one attempt to acquire the lock. Returns an empty optional if the lock is held.
+  ///
+  /// `options.wait` and `options.retries` are not used, and transient errors are not retried. Throws as
+  /// lock(), but never AcquisitionTimeout.
   [[nodiscard]] std::optional<Guard> try_lock(LockKeyView key, const LockOptions& options = {},
                                               std::stop_token stop = {}) const {
     return run(operation::TryLock{key, options}, std::move(stop));
   }
 
-  /// Runs `function(guard)` under the lock, releases, and returns what it returned. If the function throws,
-  /// the lock is released and its exception goes on. Does not report a loss: the function checks
-  /// `guard.still_held()` where that matters.
+  /// Calls `function(guard)` while holding the lock, releases the lock and returns the function's result.
+  ///
+  /// If the function throws, the lock is released and the exception is passed on. A loss is not reported:
+  /// check `guard.still_held()` at the end of the function if it matters. Throws as lock() and
+  /// Guard::release.
+  ///
+  /// @code
+  /// const int total = locks.with_lock("orders:42", {.wait = 5s}, [&](holdfast::Guard& guard) {
+  ///   return add_order(guard.fence());
+  /// });
+  /// @endcode
   template <class F>
     requires std::is_invocable_v<F, Guard&>
   auto with_lock(LockKeyView key, const LockOptions& options, F&& function, std::stop_token stop = {}) const
@@ -76,91 +135,132 @@ class HOLDFAST_EXPORT Locks {
     }
   }
 
-  /// Guards a lock that was detached, here or in another process: extends it first, which proves it.
-  /// Nothing if the lock is gone.
+  /// Returns a guard for a lock that was detached or acquired without a guard, here or in another process.
+  /// Returns an empty optional if that id no longer holds the lock.
+  ///
+  /// Extends the lease by `lease.ttl` first, which proves that the lock is held. The fence and the authority
+  /// are those of `lease`; they are not compared with the store. Of `options`, `auto_renew`, `max_hold` and
+  /// `dispose_timeout` are used, but all are validated. If the call fails, the lock keeps its lease and can
+  /// be adopted again until that expires.
   [[nodiscard]] std::optional<Guard> adopt(const LeaseView& lease, const LockOptions& options = {},
                                            std::stop_token stop = {}) const {
     return run(operation::Adopt{detail::owned(lease), options}, std::move(stop));
   }
 
-  /// Waits for the lock as lock() does, durably, without a guard: it ends when it is released by id or
-  /// when its ttl has passed.
+  /// Waits for the lock as lock() does, and returns it as data, without a guard.
+  ///
+  /// The lease is not renewed: the lock is free when it is released by its id or when the lease expires. The
+  /// grant is durable (Durability::machine): on SQLite it survives a power cut. Throws as lock().
   [[nodiscard]] Lease acquire(LockKeyView key, const LockOptions& options = {},
                               std::stop_token stop = {}) const {
     return run(operation::Acquire{key, options}, std::move(stop));
   }
-  /// By id alone, for locks without a guard. False if that id holds nothing (any more).
+  /// Releases a lock by its id, for locks without a guard. Returns false if that id holds no lock (any more).
+  ///
+  /// NetworkTimeout means that the result is unknown: the lock may have been released.
   bool release(std::string_view lock_id, std::stop_token stop = {}) const {
     return run(operation::Release{std::string(lock_id)}, std::move(stop));
   }
-  /// Releases by id alone without waiting for it: for a lock whose caller has gone, or never got to know of
-  /// it. Resent while it is not answered (on SQLite once), for a minute at most; the last `Locks` of the
-  /// engine waits a second for it. An id that is none is ignored. In a forked child it does nothing.
+  /// Releases a lock by its id and returns immediately: for a lock whose caller has disconnected, or never
+  /// received the id.
+  ///
+  /// The request is resent while it is not answered (on SQLite once), for at most a minute. The last object
+  /// that keeps the engine alive waits at most a second for it. An invalid id is ignored. In a forked child
+  /// the call does nothing.
   void release_in_background(std::string_view lock_id) const noexcept;
-  /// The new expiry, or nothing if that id holds nothing.
+  /// Sets the lease of a lock to `ttl` from now on, longer or shorter than before, and returns the new expiry
+  /// by the engine's clock. Returns an empty optional if that id holds no lock; never revives an expired
+  /// lock.
+  ///
+  /// For locks without a guard; for others use Guard::extend. InvalidArgument for a ttl outside of 1 ms to
+  /// 366 days.
   std::optional<WallTime> extend(std::string_view lock_id, std::chrono::milliseconds ttl,
                                  std::stop_token stop = {}) const {
     return run(operation::Extend{std::string(lock_id), ttl}, std::move(stop));
   }
 
+  /// Returns whether the key is locked at this moment. Read-only, unless RedisOptions::cleanup_in_is_locked
+  /// is set.
   [[nodiscard]] bool is_locked(LockKeyView key, std::stop_token stop = {}) const {
     return run(operation::IsLocked{key}, std::move(stop));
   }
+  /// Returns the lock of this key, with hashes in place of key and lock id; empty if the key is not locked.
   [[nodiscard]] std::optional<LockInfo> get_by_key(LockKeyView key, std::stop_token stop = {}) const {
     return run(operation::GetByKey{key}, std::move(stop));
   }
+  /// Returns the lock that this id holds, with hashes in place of key and lock id; empty if it holds none.
   [[nodiscard]] std::optional<LockInfo> get_by_id(std::string_view lock_id, std::stop_token stop = {}) const {
     return run(operation::GetById{std::string(lock_id)}, std::move(stop));
   }
-  /// With the raw key and lock id. Whoever has the id can release the lock: do not log it.
+  /// Returns the lock of this key with the raw key and lock id; empty if the key is not locked. A process
+  /// that knows the id can release the lock: do not log it.
   [[nodiscard]] std::optional<LockRecord> get_by_key_raw(LockKeyView key, std::stop_token stop = {}) const {
     return run(operation::GetByKeyRaw{key}, std::move(stop));
   }
+  /// Returns the lock that this id holds with the raw key and lock id; empty if it holds none.
   [[nodiscard]] std::optional<LockRecord> get_by_id_raw(std::string_view lock_id,
                                                         std::stop_token stop = {}) const {
     return run(operation::GetByIdRaw{std::string(lock_id)}, std::move(stop));
   }
-  /// Whether that id holds that key. For diagnosis only: it may be untrue a moment later.
+  /// Returns whether this id holds this key. For diagnosis only, never as a guard: the answer may be outdated
+  /// when it arrives.
   [[nodiscard]] bool owns(LockKeyView key, std::string_view lock_id, std::stop_token stop = {}) const {
     return run(operation::Owns{key, std::string(lock_id)}, std::move(stop));
   }
-  /// The live locks with their raw keys and ids, a page at a time.
+  /// Returns one page of the held locks, with their raw keys and ids, for operators.
+  ///
+  /// A lock that is held during the whole listing is listed exactly once; a lock that is acquired or released
+  /// meanwhile may be missing. InvalidArgument for a cursor of another list.
   [[nodiscard]] LockPage list_raw(const ListLocks& what = {}, std::stop_token stop = {}) const {
     return run(operation::ListLocksRaw{what.request()}, std::move(stop));
   }
 
-  /// For operators: takes the lock away from whoever holds it, and says whose it was; nothing if nobody held
-  /// it. The old holder's release and extend find nothing from then on, and the next grant's fence is higher,
-  /// as always; but until its proof ends or a renewal bounces, the old holder believes in its lock, and only
-  /// the fence keeps its writes out. The reason, which must not be empty, goes to telemetry and to the log.
+  /// Breaks the lock of this key, for operators: removes it although its holder did not release it. Returns
+  /// the broken lock; empty if the key was not locked.
+  ///
+  /// From then on the former holder's release and extend find nothing, and the next grant has a higher fence.
+  /// But the former holder is not notified before its next renewal, or before its lease would have expired.
+  /// Until then only the fence protects the data from its writes.
+  ///
+  /// `reason` goes to telemetry and, as a warning with the key's hash, to the log. It must be one non-empty
+  /// line without control characters, otherwise InvalidArgument. Two round trips; a lock that is granted
+  /// between them is not broken.
   std::optional<LockInfo> break_lock(LockKeyView key, std::string_view reason,
                                      std::stop_token stop = {}) const {
     return run(operation::BreakLock{key, std::string(reason)}, std::move(stop));
   }
-  /// The same for the lock that is held with this fence only: for whoever looked at it before deciding. One
-  /// that another has taken since stays.
+  /// Breaks the lock of this key only if it is held with the fence `held_with`: for an operator who inspected
+  /// the lock first. A lock that was granted since is not broken; the result is then empty.
   std::optional<LockInfo> break_lock(LockKeyView key, std::string_view reason, Fence held_with,
                                      std::stop_token stop = {}) const {
     return run(operation::BreakLock{key, std::string(reason), held_with}, std::move(stop));
   }
 
-  /// Runs one of the operations above on this thread; see <holdfast/lock_operations.hpp>.
+  /// Runs an operation on this thread and returns its result. `Operation` is one of namespace
+  /// holdfast::operation in <holdfast/lock_operations.hpp>; the functions above are shorter forms of this.
   template <class Operation>
   typename Operation::Answer run(Operation operation, std::stop_token stop = {}) const;
-  /// The same without blocking, for <holdfast/asio.hpp> and other event loops. `done` is completed exactly
-  /// once with what `run` returns or throws, inline or on a thread of the library, which must not be kept
-  /// waiting. An engine that blocks does so on a thread of a small pool.
+  /// Starts an operation without blocking, for <holdfast/asio.hpp> and other event loops.
+  ///
+  /// `done` is called exactly once, with the value that `run` would return or the error that it would throw,
+  /// either before this function returns or on a thread of the library. It must neither block nor throw: see
+  /// Done. The operation owns its arguments and keeps the engine alive. An engine that blocks
+  /// (Capabilities::blocks) does so on a thread of a small pool.
   template <class Operation>
   void start(Operation operation, std::stop_token stop, Done<typename Operation::Answer> done) const;
 
+  /// Returns the properties of the engine: its name, and whether it has fences and blocks.
   [[nodiscard]] Capabilities capabilities() const noexcept;
+  /// Returns the id of the store that counts the fences. No I/O: a store that lost its data has another
+  /// authority, which is known here after the next grant.
   [[nodiscard]] std::string authority() const;
+  /// Returns the engine itself. Valid while a copy of this object or one of its guards lives.
   [[nodiscard]] LockBackend& backend() const noexcept;
 
  private:
   friend class LockStore;
   class End;
-  std::shared_ptr<End> end_;  ///< of the last copy; the runtime's last owner, if no guard is left
+  std::shared_ptr<End> end_;  ///< shared by all copies; its destructor waits for background work
   std::shared_ptr<LockStore> store_;
 };
 

@@ -8,24 +8,32 @@
 
 namespace holdfast {
 
+/// The properties of the memory engine, at compile time.
 inline constexpr Capabilities memory_capabilities{.backend = "memory", .supports_fencing = true};
 
-/// A wall clock for tests. Called from any thread, often.
+/// A wall clock for tests. Called often, from any thread; must be thread-safe and must not block.
 using MemoryClock = WallTime (*)(void* context);
 
+/// The clock and the fence counter of a memory engine. Only tests need values other than the defaults.
 struct MemoryOptions {
-  /// Null: the wall time at construction, advanced by CLOCK_BOOTTIME.
+  /// The clock of all expiries. Null: the wall time at construction, advanced by CLOCK_BOOTTIME.
   MemoryClock clock = nullptr;
+  /// The argument of every call of `clock`. It must outlive the backend.
   void* clock_context = nullptr;
-  /// The first grant's fence is one higher.
+  /// The fence counter starts here: the first grant has the next higher fence. All keys share one counter.
   std::uint64_t last_fence = 0;
 };
 
-/// Locks of this process alone, gone when the last owner lets go. For tests and for single programs.
+/// Creates a backend that keeps locks in the memory of this process. For tests, and for programs whose locks
+/// exclude only their own threads.
+///
+/// Each backend has its own locks and its own authority; they are gone with its last owner. Operations do no
+/// I/O. `log` may be null.
 [[nodiscard]] HOLDFAST_EXPORT std::shared_ptr<LockBackend> make_memory_lock_backend(
     const MemoryOptions& options = {}, std::shared_ptr<Log> log = {});
 
-/// Tasks of this process alone, likewise. Uses `options.clock`.
+/// Creates a backend that keeps tasks in the memory of this process, gone with its last owner. Of the
+/// options, only the clock is used.
 [[nodiscard]] HOLDFAST_EXPORT std::shared_ptr<StorageBackend> make_memory_storage_backend(
     const MemoryOptions& options = {});
 

@@ -13,20 +13,46 @@
 
 namespace holdfast {
 
-/// An opened engine. Cheap to copy; copies share it.
+/// An opened engine: its locks, tasks and registers. Created by open().
+///
+/// Cheap to copy: copies share the engine, which is closed with the last copy and the last object obtained
+/// from one (Locks, Guard, Tasks, FencedRegister). All functions may be called from any thread.
+///
+/// A forked child must not use an inherited engine: operations fail with ServiceUnavailable, and inherited
+/// guards do nothing. A child that needs locks opens its own engine; an SQLite file that the parent had open
+/// can be opened only after `exec`.
+///
+/// @code
+/// auto hf = holdfast::open("redis://cache.internal");
+/// if (auto guard = hf.locks().try_lock("nightly")) {
+///   auto tasks = hf.tasks();
+///   const auto task = tasks.create("alice", {.method = "reports/make"});
+/// }
+/// @endcode
 class HOLDFAST_EXPORT Holdfast {
  public:
+  /// Returns the locks of this engine. The reference is valid while this object lives; a copy may outlive it.
   [[nodiscard]] const Locks& locks() const noexcept { return locks_; }
-  /// The tasks of the same engine, opened when first asked for: throws Error if that fails. The options are
-  /// those of the object returned; all share one store.
+  /// Returns the tasks of the same engine, under these options.
+  ///
+  /// The first call of tasks(), fenced_register() or fenced_registers() opens the task store, which blocks
+  /// and throws as open() does; a failed call can be retried. Later calls do no I/O. The options apply to the
+  /// returned object only; all returned objects share one store.
   [[nodiscard]] Tasks tasks(const TaskOptions& options = {}) const;
-  /// A value of your own in the same store, guarded by fences.
+  /// Returns a named value in the same store that rejects writes with an outdated fence.
+  ///
+  /// Opens the task store if necessary, see tasks(); does no other I/O. Throws InvalidArgument unless the
+  /// name is 1 to 512 bytes of UTF-8.
   [[nodiscard]] FencedRegister fenced_register(std::string_view name) const;
-  /// FencedRegister::list of that store.
+  /// Lists the registers of this store, one page at a time: see FencedRegister::list.
+  ///
+  /// Opens the task store if necessary, see tasks().
   [[nodiscard]] FencedRegister::Page fenced_registers(std::string_view cursor = {}, std::size_t limit = 100,
                                                       std::stop_token stop = {}) const;
+  /// Returns the log of this engine, for example to set its sink. Valid while a copy of this object lives.
   [[nodiscard]] Log& log() const noexcept { return *log_; }
-  /// The URL it was opened with, made absolute and without a password.
+  /// Returns the URL that this engine was opened with, its path made absolute, without a password. Valid
+  /// while this object lives.
   [[nodiscard]] const std::string& url() const noexcept { return url_; }
 
  private:
@@ -41,21 +67,31 @@ class HOLDFAST_EXPORT Holdfast {
   std::string url_;
 };
 
-/// Opens an engine and checks at once that it can be used; throws Error if not.
+/// Opens an engine and checks immediately that it can be used.
 ///
-///   memory:         locks of this object and its copies, gone with the last one
-///   sqlite:PATH     a file shared by the processes of this machine; its directory must exist
-///   sqlite:         the same in the user's state directory, created (0700) if missing
-///   system:         /var/lib/holdfast/holdfast.db, shared by the users of its directory's group
-///   redis://HOST    a Redis, shared by everybody who reaches it; with user, password, port, database and
-///   rediss://HOST   options in the URL (docs/reference/urls.md). rediss: with TLS
-///   unix:PATH       the same over a Unix socket of this machine
+/// | URL | store |
+/// |---|---|
+/// | `memory:` | in this process; shared by the returned object and its copies, gone with the last one |
+/// | `sqlite:PATH` | a file, shared by the processes of this machine; its directory must exist |
+/// | `sqlite:` | the same in the user's state directory, which is created (0700) if missing |
+/// | `system:` | /var/lib/holdfast/holdfast.db, shared by the users of its directory's group |
+/// | `redis://HOST` | a Redis server, shared by all processes that can reach it |
+/// | `rediss://HOST` | the same with TLS |
+/// | `unix:PATH` | the same over a Unix socket of this machine |
 ///
-/// Anything else, the empty string included, is InvalidArgument. The instruments, if there are any, see
-/// everything that is done through what is returned.
+/// A Redis URL can also contain user, password, port, database and options: see docs/reference/urls.md.
+///
+/// The instruments observe all operations of the returned object and of the objects obtained from it.
+///
+/// Blocks until the engine has answered: for Redis at most for RedisOptions::connect_timeout, for SQLite at
+/// most for SqliteOptions::busy_timeout while other processes keep the file busy.
+///
+/// @throws Error InvalidArgument for any other URL, the empty string included, and for an invalid part of a
+/// Redis URL; otherwise as make_sqlite_lock_backend, prepare_system_sqlite_file and make_redis_lock_backend
+/// fail. The message names the file or the server, never a password.
 [[nodiscard]] HOLDFAST_EXPORT Holdfast open(std::string_view url, const Instruments& instruments = {});
 
-/// "0.1.0"
+/// Returns the version of the linked library, such as "0.1.0". HOLDFAST_VERSION is that of the headers.
 [[nodiscard]] HOLDFAST_EXPORT std::string_view version() noexcept;
 
 }  // namespace holdfast
