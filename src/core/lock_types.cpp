@@ -119,7 +119,8 @@ LockInfo sanitised(const LockRecord& record) {
           .fence = record.fence,
           .acquired_at = record.acquired_at,
           .expires_at = record.expires_at,
-          .fence_digits = record.fence_digits};
+          .fence_digits = record.fence_digits,
+          .holder = record.holder};
 }
 
 }  // namespace holdfast

@@ -303,6 +303,24 @@ TEST(LockId, DoesNotRepeat) {
   EXPECT_EQ(seen.size(), 20'000U);
 }
 
+TEST(LockInfo, HasWhatTheRecordHasButKeyAndId) {
+  const LockRecord record{.key = *LockKey::parse("k"),
+                          .id = LockId::generate(),
+                          .fence = *Fence::of(7),
+                          .acquired_at = WallTime(std::chrono::milliseconds(1)),
+                          .expires_at = WallTime(std::chrono::milliseconds(2)),
+                          .fence_digits = 19,
+                          .holder = LockHolder{.host = "web-3", .pid = 812}};
+  const auto info = sanitised(record);
+  EXPECT_EQ(info.key_hash, key_hash("k"));
+  EXPECT_EQ(info.lock_id_hash, key_hash(record.id.str()));
+  EXPECT_EQ(info.fence, record.fence);
+  EXPECT_EQ(info.acquired_at, record.acquired_at);
+  EXPECT_EQ(info.expires_at, record.expires_at);
+  EXPECT_EQ(info.fence_digits, 19);
+  EXPECT_EQ(info.holder, record.holder);
+}
+
 TEST(Ttl, IsPositiveAndAtMostAYearAndADay) {
   using std::chrono::milliseconds;
   EXPECT_TRUE(Ttl::of(milliseconds(1)));
