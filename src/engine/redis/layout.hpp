@@ -14,8 +14,8 @@ namespace holdfast::redis {
 ///
 ///   lock key       <prefix>:<user key>                   the record
 ///   index key      <prefix>:id:<lock id>                 the lock key; or empty: a tombstone
-///   fence counter  <prefix>:fence:<prefix>:<user key>    for ever
-///   authority      <prefix>:fence:<prefix>:              whose counters these are; for ever
+///   fence counter  <prefix>:fence:<prefix>:<user key>    forever
+///   authority      <prefix>:fence:<prefix>:              id of these counters; forever
 ///   channel        <prefix>:wake:<db>:<lock key>         releases; Pub/Sub knows no databases, so it is
 ///   named
 ///

@@ -251,7 +251,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
 
   void doze(Lock& lock, BootClock::duration at_most) {
     if (idle_waits_.next() == never) return idle_.wait(lock);
-    // In slices, because this clock stands still while the machine is suspended.
+    // Short sleeps, because this clock stands still while the machine is suspended.
     idle_.wait_for(lock, std::min<BootClock::duration>(at_most, std::chrono::seconds(1)));
   }
 
@@ -268,7 +268,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
   /// One sleeper reads the connection for all; the others wait to be poked.
   void pause(Lock& lock, waiting::QueuedWaiter& waiter, BootTime until) {
     if (leading_ || stopping_) {
-      // In slices, because this clock stands still while the machine is suspended.
+      // Short sleeps, because this clock stands still while the machine is suspended.
       waiter.changed.wait_for(
           lock, std::min<BootClock::duration>(until - BootClock::now(), std::chrono::seconds(1)));
       return;
