@@ -23,7 +23,7 @@ class RedisServer {
   struct Options {
     /// Keep data over stop, kill and restart. Off by default: a restart then forgets everything.
     bool persistent = false;
-    /// Also listen for TLS, with a certificate for localhost, 127.0.0.1 and ::1 of a CA of its own.
+    /// Also listen for TLS, with a certificate of its own CA for localhost, 127.0.0.1 and ::1.
     bool tls = false;
     /// The default user's password.
     std::string password = {};
