@@ -1,6 +1,6 @@
-// 10 000 coroutines on one thread, each taking and releasing a lock of its own on a Redis, against eight
-// threads that do the same through the blocking API: pairs a second, in turns, as ratios. And what a
-// coroutine costs while it waits for a lock.
+// 10 000 coroutines on one thread, each acquiring and releasing its own lock on a Redis, against eight
+// threads that do the same through the blocking API: pairs a second, in turns, as ratios. Also the cost of a
+// coroutine that waits for a lock.
 //
 //   asio_coroutines [COROUTINES [SECONDS]]
 
@@ -90,8 +90,8 @@ std::size_t heap_bytes() {
   return now.uordblks + now.hblkhd;
 }
 
-/// Bytes of heap per coroutine that waits for a lock which somebody else holds, and how long it takes until
-/// all have had it.
+/// Bytes of heap per coroutine that waits for a lock with another holder, and how long it takes until all
+/// have held it.
 void print_waiters(const holdfast::Locks& locks, std::size_t count, bool one_key) {
   auto blocking = locks;
   const auto key_of = [&](std::size_t i) { return "held-" + std::to_string(one_key ? 0 : i); };

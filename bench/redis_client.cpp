@@ -103,7 +103,7 @@ double cpu_seconds_of(pid_t process) {
   return (user + kernel) / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
-/// Keeps so many commands in flight and does nothing else: what the server can do.
+/// Only keeps this many commands in flight: the server's limit.
 Rate bare_load(const bench::Server& server, int in_flight, Clock::duration length) {
   bench::Raw raw(server.port());
   const Scripts scripts(raw);
@@ -113,7 +113,7 @@ Rate bare_load(const bench::Server& server, int in_flight, Clock::duration lengt
     bool held;
   };
   std::vector<Slot> slots;
-  static int round = 0;  // what an earlier round still held must not be in the way
+  static int round = 0;  // locks still held by an earlier round must not interfere
   const auto prefix = "bare:" + std::to_string(++round) + ":";
   for (int i = 0; i < in_flight; ++i) {
     slots.push_back({Names(prefix + std::to_string(i)), LockId::generate(), false});
@@ -327,7 +327,7 @@ void compare_handoff(const bench::Server& server) {
               median(paced), median(handed), median(ratio));
 }
 
-/// A thousand threads wait for one key; each holds it and lets go.
+/// A thousand threads wait for one key; each acquires and releases it.
 void herd(const bench::Server& server) {
   constexpr int waiters = 1000;
   const auto backend = open_backend(server);

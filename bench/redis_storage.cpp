@@ -87,7 +87,7 @@ holdfast::RecordPage list(StorageBackend& backend, const std::string& owner, std
   });
 }
 
-/// Keeps `in_flight` chains of operations going; `next` starts one and is told what to call at its end.
+/// Keeps `in_flight` chains of operations going; `next` starts one and gets a function to call at its end.
 double rate(const std::function<void(int chain, std::function<void()> ended)>& next, Clock::duration length) {
   std::atomic<bool> stop = false;
   std::latch all_ended(in_flight);

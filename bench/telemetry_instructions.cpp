@@ -16,8 +16,8 @@ namespace {
 
 using holdfast::LockBackend;
 
-// What is counted is compiled as functions of their own, alike in both builds; inside main it would depend on
-// what else is there.
+// The counted code is compiled as separate functions, alike in both builds; inside main it would depend on
+// the code around it.
 
 /// The engine alone.
 [[gnu::noinline]] void bare_pairs(LockBackend& backend, long pairs) {

@@ -16,12 +16,12 @@ namespace {
 using Findings = std::vector<Finding>;
 namespace fs = std::filesystem;
 
-/// The finding, and then what is found in the file, if its directory exists.
+/// The finding, followed by the findings about the file if its directory exists.
 Result<Findings> with_file(Finding store, const fs::path& file) {
   std::error_code ignored;
   Findings findings{std::move(store)};
   if (!fs::exists(file.parent_path(), ignored)) {
-    // Its first use makes the directories that are missing: in the first one that is there.
+    // The first use creates the missing directories in the nearest one that exists.
     auto there = file.parent_path();
     while (there.has_relative_path() && !fs::exists(there, ignored)) there = there.parent_path();
     if (::faccessat(AT_FDCWD, there.c_str(), W_OK | X_OK, AT_EACCESS) == 0) {

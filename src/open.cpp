@@ -19,8 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Makes the default file's directory and what is missing above it, for the user alone. One that exists is
-/// left as it is.
+/// Creates the default file's directory and its missing parents, accessible to the user alone. Existing
+/// directories are not changed.
 void make_private_directories(const fs::path& directory) {
   if (::mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return;
   if (errno == ENOENT && directory.has_relative_path()) {
@@ -45,7 +45,7 @@ fs::path sqlite_file(std::string_view path) {
 
 }  // namespace
 
-/// Opened by whoever needs it first: a program that only locks pays nothing for it.
+/// Opened on first use, so that a program that only uses locks pays nothing for it.
 class Holdfast::Storage {
  public:
   Storage(OpenStorage open, std::shared_ptr<Observer> observer)

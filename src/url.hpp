@@ -22,7 +22,7 @@ inline constexpr std::string_view system_url = "system:";
   return EngineKind::unknown;
 }
 
-/// Repeats only a scheme, or a path: anything else may be or hold a password.
+/// The message repeats only a scheme or a path: anything else may contain a password.
 [[nodiscard]] inline Error unknown_url(std::string_view url) {
   const std::string known =
       "; use sqlite:PATH, sqlite:, system:, redis://HOST, rediss://HOST, unix:PATH or memory:";

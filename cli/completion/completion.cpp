@@ -148,7 +148,8 @@ std::string fish_script(const std::vector<Level>& levels) {
   std::string script =
       "# holdfast completion for fish: holdfast completion fish | source\ncomplete -c holdfast -f\n";
   for (const auto& level : levels) {
-    // holdfast: no subcommand yet. holdfast lock: `lock` seen, none of its own. holdfast lock show: both.
+    // holdfast: no subcommand yet. holdfast lock: `lock` seen, but no subcommand of it. holdfast lock show:
+    // both.
     std::string condition;
     const auto words_of_path = level.path.substr(std::string("holdfast").size());
     if (words_of_path.empty()) {

@@ -15,7 +15,7 @@ namespace holdfast::cli {
 /// Forwards a command's stdout and stderr to those of this process and keeps their tails, and passes each
 /// line of descriptor 3 to a callback.
 ///
-/// A thread of its own does that. It never blocks on the readers: a full pipe downstream pauses the reading,
+/// A separate thread does that. It never blocks on the readers: a full pipe downstream pauses the reading,
 /// and so the command, as if the command wrote there directly.
 class CommandOutput {
  public:
@@ -40,7 +40,7 @@ class CommandOutput {
   void finish_reading();
   /// Whether forward_rest() has anything to do.
   [[nodiscard]] bool has_rest() const noexcept;
-  /// Waits for the readers, for ever if they do not read.
+  /// Waits for the readers, without a limit if they do not read.
   void forward_rest();
 
   /// The last 4 KiB, at the start of a character if it is UTF-8. After finish_reading().

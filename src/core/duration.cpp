@@ -8,7 +8,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Longer than anybody waits, and far from where nanoseconds overflow 64 bits.
+/// A century: longer than any real wait, and far below where nanoseconds overflow 64 bits.
 constexpr milliseconds longest = std::chrono::days(36525);
 
 struct Unit {
@@ -30,7 +30,7 @@ std::string_view take_digits(std::string_view& text) noexcept {
   return digits;
 }
 
-/// Nothing if it has more than 18 significant digits.
+/// Empty if there are more than 18 significant digits.
 std::optional<std::uint64_t> number(std::string_view digits) noexcept {
   while (!digits.empty() && digits.front() == '0') digits.remove_prefix(1);
   if (digits.size() > 18) return std::nullopt;
@@ -71,8 +71,8 @@ Result<milliseconds> parse_duration(std::string_view text) {
     return refusal("is too long; the longest duration is 36525d");
   }
   while (!fraction.empty() && fraction.back() == '0') fraction.remove_suffix(1);
-  // Nine digits of the longest unit fit 64 bits; a tenth is finer than a millisecond in every unit that
-  // anybody would write it in.
+  // Nine digits of the longest unit fit 64 bits; a tenth digit is finer than a millisecond in every practical
+  // unit.
   std::uint64_t scale = 1;
   for (std::size_t i = 0; i < fraction.size() && i < 9; ++i) scale *= 10;
   const auto part = number(fraction);

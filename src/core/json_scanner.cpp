@@ -30,7 +30,7 @@ constexpr auto is_plain = [] {
 constexpr std::string_view short_escaped = "\"\\\b\f\n\r\t";
 constexpr std::string_view short_letters = "\"\\bfnrt";
 
-/// The code unit of four hexadecimal digits; nothing if they are none.
+/// The code unit that four hexadecimal digits encode; empty if they are not hexadecimal.
 std::optional<std::uint32_t> code_unit(std::string_view digits) {
   constexpr std::size_t length = 4;
   std::uint32_t unit = 0;
@@ -43,9 +43,9 @@ std::optional<std::uint32_t> code_unit(std::string_view digits) {
 
 struct Escape {
   std::uint32_t point = 0;
-  std::size_t length = 0;  ///< as written; 0: it is none
+  std::size_t length = 0;  ///< as written; 0: not a valid escape
 };
-/// The escape at the front of what is in a string.
+/// Decodes the escape at the front of a string's content.
 Escape escape_at(std::string_view text) {
   if (text.size() < 2) return {};
   if (text[1] == '/') return {'/', 2};
@@ -81,14 +81,14 @@ void append_utf8(std::string& text, std::uint32_t point) {
   }
 }
 
-/// How many bytes a code point needs in a JSON string.
+/// Bytes that a code point needs in a JSON string.
 std::size_t spelled_bytes(std::uint32_t point) noexcept {
   if (point >= 0x80) return utf8_bytes(point);
   if (short_escaped.find(static_cast<char>(point)) != std::string_view::npos) return 2;
   return point < 0x20 ? 6 : 1;
 }
 
-/// Whether a number of the grammar is beyond the largest double.
+/// Whether a grammatical number exceeds the largest double.
 bool is_beyond_double(std::string_view number) {
   // value = 0.d1d2d3… times ten to the power of `exponent`, d1 not 0
   constexpr std::int64_t surely_fits = std::numeric_limits<double>::max_exponent10;        // below 1e308
@@ -239,7 +239,7 @@ JsonToken JsonScanner::number() {
 
 JsonToken JsonScanner::string(JsonToken token) {
   text_bytes_ = 0;
-  std::size_t needed_escapes = 0;  // what they add to the text
+  std::size_t needed_escapes = 0;  // bytes that required escapes add to the text
   ++at_;
   for (;;) {
     const auto run = at_;

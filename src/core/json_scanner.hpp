@@ -22,24 +22,24 @@ enum class JsonToken : std::uint8_t {
   error  ///< the text is not JSON; stays
 };
 
-/// What limits are about. Counted without what a writer may add or leave out, spaces and needless escapes, so
-/// that they do not depend on which library wrote the text.
+/// The sizes that limits apply to. Optional spaces and needless escapes are not counted, so a limit does not
+/// depend on which library wrote the text.
 struct JsonMeasure {
   std::size_t nesting = 0;         ///< most containers open at once
   std::size_t longest_string = 0;  ///< bytes of UTF-8, names of members included
   std::size_t compact_bytes = 0;
 };
 
-/// A value as it is written, and its measure.
+/// A value as written, and its measure.
 struct JsonValue {
   std::string_view text;
   JsonMeasure measure;
 };
 
 /// Reads JSON (RFC 8259) token by token and checks it on the way, in one pass. All code of the library that
-/// reads JSON text goes through here. Not recursive: an open container takes a bit. Refused though the
-/// grammar has them: halves of surrogate pairs, which are not text, and numbers beyond the range of a double,
-/// which most readers refuse. Duplicate names are the caller's.
+/// reads JSON text uses it. Not recursive: an open container costs one bit. It rejects two things that the
+/// grammar allows: unpaired surrogates, which are not text, and numbers beyond the range of a double, which
+/// most readers reject. Duplicate names are left to the caller.
 class JsonScanner {
  public:
   /// The text outlives the scanner.
@@ -49,24 +49,24 @@ class JsonScanner {
   [[nodiscard]] JsonToken token() const noexcept { return token_; }
   /// The token as written, a string with its quotes.
   [[nodiscard]] std::string_view literal() const noexcept { return json_.substr(start_, at_ - start_); }
-  /// Of a string or a name: its text, without escapes.
+  /// The text of a string or name, with escapes decoded.
   [[nodiscard]] std::string text() const;
   /// Whether the token is a string or a name with escapes.
   [[nodiscard]] bool has_escapes() const noexcept { return has_escapes_; }
-  /// Of the token: its bytes in compact form.
+  /// Bytes of the token in compact form.
   [[nodiscard]] std::size_t compact_bytes() const noexcept { return token_bytes_; }
 
-  /// Reads one whole value. After an error it is what was read of it.
+  /// Reads one whole value. After an error it returns the part read so far.
   JsonValue take_value();
-  /// Reads what is left of a value whose first token is the current one.
+  /// Reads the rest of a value whose first token is the current one.
   JsonValue finish_value();
-  /// With an object as the current token: calls `member()` for each of its members, when its name is the
-  /// current token. `member` reads the value.
+  /// Requires an object as the current token. Calls `member()` for each member, with its name as the current
+  /// token. `member` reads the value.
   template <class Member>
   void for_each_member(Member member) {
     while (next() == JsonToken::name) member();
   }
-  /// Whether the text was one value, all of which has been read.
+  /// Whether the text was exactly one value, and all of it has been read.
   [[nodiscard]] bool at_end() { return next() == JsonToken::end; }
 
   // After an error.
@@ -85,7 +85,7 @@ class JsonScanner {
   JsonToken word(std::string_view word, JsonToken token);
   JsonToken number();
   JsonToken string(JsonToken token);
-  /// Goes past this one between two tokens, and the space behind it.
+  /// Skips the separator between two tokens, and the space after it.
   void take_separator() noexcept;
   void skip_space() noexcept;
   void skip_digits() noexcept;
@@ -104,15 +104,15 @@ class JsonScanner {
   const char* problem_ = "";
 };
 
-/// Of JSON; of anything else, what can be read of it.
+/// The measure of a JSON text; of invalid JSON, the measure of the part before the error.
 [[nodiscard]] JsonMeasure measure(std::string_view json);
 
-/// Appends a JSON string of this text, which is UTF-8, with those escapes that JSON requires and no others.
+/// Appends UTF-8 text as a JSON string, with only the escapes that JSON requires.
 void append_json_string(std::string& json, std::string_view text);
 [[nodiscard]] std::string json_string(std::string_view text);
 /// The text of a JSON string.
 [[nodiscard]] std::string unescaped(std::string_view json_string);
-/// A number's nearest double; 0 if it is too small for any.
+/// The double nearest to a number; 0 on underflow.
 [[nodiscard]] double nearest_double(std::string_view number) noexcept;
 
 }  // namespace holdfast::core

@@ -4,7 +4,7 @@
 
 namespace holdfast::core {
 
-/// How far past its time a record that is still present counts as live.
+/// A record that is still present counts as live for this long after its expiry.
 inline constexpr std::int64_t time_tolerance_ms = 1000;
 
 /// The one liveness predicate, for a record that is present though the store should have dropped it at its

@@ -10,9 +10,9 @@
 #include "core/liveness.hpp"
 #include "core/repeated_release.hpp"
 
-/// What the operations on locks do with what is stored. An engine finds the lease, asks here, and carries the
-/// decision out, all within one atomic step; the Lua scripts of Redis are a second implementation, held to
-/// the same contract tests.
+/// Decides how each lock operation changes the stored lease. An engine finds the lease, calls a function here
+/// and carries out the decision, all within one atomic step. The Lua scripts of Redis are a second
+/// implementation; the same contract tests check both.
 namespace holdfast::core {
 
 /// A stored lease, live or expired. Its expiry is on the clock that the engine's leases run on, and so is
@@ -33,20 +33,20 @@ struct StoredLease {
   return is_held(there, now) && there->id == id;
 }
 
-/// Store a new lease for the id, with the next fence, in place of what the key and the id have: all of that
-/// has expired.
+/// Store a new lease for the id, with the next fence. It replaces the leases of the key and of the id, which
+/// have expired.
 struct Grant {
   std::chrono::milliseconds expires_at = {};
 };
-/// The id holds the key already: answer with its lease and its fence.
+/// The id already holds the key: return its lease and its fence.
 struct GrantAgain {};
 /// The id holds another key: the answer is id_holds_another_key().
 struct IdInUse {};
 
 using AcquireDecision = std::variant<Grant, GrantAgain, Refused, IdInUse>;
 
-/// `at_key`: what is stored at the requested key. `of_id`: what is stored at another key to which the store's
-/// index of ids leads; such an index may be out of date, the lease itself decides.
+/// `at_key`: the lease at the requested key. `of_id`: the lease at another key, found through the store's
+/// index of ids. That index may be out of date, so the lease itself decides.
 [[nodiscard]] inline AcquireDecision decide_acquire(const AcquireRequest& request,
                                                     const std::optional<StoredLease>& at_key,
                                                     const std::optional<StoredLease>& of_id,
@@ -63,17 +63,17 @@ using AcquireDecision = std::variant<Grant, GrantAgain, Refused, IdInUse>;
   return {ErrorCode::InvalidArgument, "this lock id already holds another key; use a new id for each lock"};
 }
 
-/// There is no lease of this id to release or extend.
+/// This id has no lease to release or extend.
 struct NotHeld {
   Absence why = Absence::not_found;
-  /// Delete the stored lease: it is the id's own, and has expired. One of another id is left to the next
-  /// acquire of its key, so that a request that does not concern it writes nothing.
+  /// Delete the stored lease: it belongs to this id and has expired. A lease of another id is left to the
+  /// next acquire of its key, so that an unrelated request writes nothing.
   bool delete_lease = false;
 };
 
 /// Delete the lease, then wake a waiter.
 struct Release {};
-/// Let the lease expire at this time instead.
+/// Set the lease's expiry to this time.
 struct Extend {
   std::chrono::milliseconds expires_at = {};
 };
@@ -81,7 +81,7 @@ struct Extend {
 using ReleaseDecision = std::variant<Release, NotHeld>;
 using ExtendDecision = std::variant<Extend, NotHeld>;
 
-/// Why `id` cannot release or extend the lease that is stored; nothing if it can.
+/// Why `id` cannot release or extend the stored lease; empty if it can.
 [[nodiscard]] inline std::optional<NotHeld> refuse_holder(const LockId& id,
                                                           const std::optional<StoredLease>& there,
                                                           std::chrono::milliseconds now) noexcept {
@@ -106,12 +106,12 @@ using ExtendDecision = std::variant<Extend, NotHeld>;
   return Extend{.expires_at = now + request.ttl.length()};
 }
 
-/// The outcome of a release that found no lease of its id, for an engine whose answers can get lost.
+/// The outcome of a release that found no lease of its id, for an engine whose answers can be lost.
 [[nodiscard]] inline Result<ReleaseOutcome> answer_absent_release(const ReleaseRequest& request,
                                                                   Absence found,
                                                                   const ReleaseEvidence& evidence,
                                                                   BootTime now) {
-  // A lease that was found expired was not released by an earlier copy.
+  // An earlier copy would have deleted the lease: one found expired was not released by it.
   if (!request.asked_before || found == Absence::expired) return found;
   switch (judge_repeated_release(request.proof, evidence, now)) {
     case RepeatedRelease::done:
@@ -124,7 +124,7 @@ using ExtendDecision = std::variant<Extend, NotHeld>;
   return release_is_unknown();
 }
 
-/// The fence after `last`. Internal when the counter is used up: then nothing may be held.
+/// The fence after `last`. Internal when the counter is exhausted: then no lock may be granted.
 [[nodiscard]] inline Result<Fence> next_fence(std::uint64_t last) {
   if (last >= Fence::max_issued) {
     return Error(ErrorCode::Internal,
@@ -133,7 +133,8 @@ using ExtendDecision = std::variant<Extend, NotHeld>;
   return Fence::of(last + 1);
 }
 
-/// What to log, outside mutexes and transactions, after a grant: nothing while the fence is far from the end.
+/// The warning to log after a grant, outside mutexes and transactions; empty while the fence is far from its
+/// maximum.
 [[nodiscard]] inline std::optional<std::string> high_fence_warning(Fence fence, const LockKey& key) {
   if (fence.value() <= Fence::warn_above) [[likely]]
     return std::nullopt;

@@ -6,8 +6,8 @@
 
 namespace holdfast::core {
 
-/// For tables by lock id. Ids are random, so a few of their bytes are a hash; a caller that chooses ids can
-/// make them collide, and slows down only its own process.
+/// Hash for tables keyed by lock id. Ids are random, so a few of their bytes are a good hash. A caller that
+/// chooses ids can make them collide, but slows down only its own process.
 struct LockIdHash {
   std::size_t operator()(const LockId& id) const noexcept {
     std::size_t hash = 0;

@@ -13,7 +13,7 @@ namespace holdfast {
 
 namespace {
 
-/// As it was given: a text that is far too long is not normalised to learn how long it would be.
+/// Reports the length before normalisation: a text that is far too long is never normalised.
 Error key_too_long(std::size_t bytes) {
   return {ErrorCode::InvalidArgument, "key exceeds maximum length: " + std::to_string(bytes) +
                                           " bytes, at most " + std::to_string(LockKey::max_bytes)};
@@ -88,7 +88,7 @@ Result<Ttl> Ttl::of(std::chrono::milliseconds length) {
 }
 
 std::string key_hash(std::string_view text) {
-  // Not UTF-8: there is no normal form and no UTF-16; the bytes themselves still tell inputs apart.
+  // Text that is not UTF-8 has no normal form and no UTF-16; its bytes still distinguish inputs.
   const auto normalised = core::nfc(text);
   Hash hash;
   if (!normalised) {

@@ -14,12 +14,12 @@ using CodePoint = utf8proc_int32_t;
 
 constexpr auto composed_form = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
 
-/// ASCII is its own normal form, and certain.
+/// ASCII text is in normal form already, in every version of Unicode.
 bool is_ascii(std::string_view text) noexcept {
   return std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
 
-/// Takes a code point off the front; negative if that is not valid UTF-8.
+/// Removes and returns the first code point; negative if it is not valid UTF-8.
 CodePoint take_code_point(std::string_view& text) noexcept {
   CodePoint point = 0;
   const auto length = utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
@@ -29,8 +29,8 @@ CodePoint take_code_point(std::string_view& text) noexcept {
   return point;
 }
 
-/// Canonical order: the marks between two starters by combining class, those of one class as they came.
-/// utf8proc_map would swap neighbours for it, which takes hours for a long run of marks. (std::stable_sort of
+/// Sorts the marks between two starters into canonical order: by combining class, stable within a class.
+/// utf8proc_map swaps neighbours instead, which takes hours for a long run of marks. (std::stable_sort of
 /// libstdc++ 12 does not compile under clang 19 without a warning.)
 void order_marks(std::vector<CodePoint>& points) {
   const auto class_of = [](CodePoint point) { return utf8proc_get_property(point)->combining_class; };
@@ -54,10 +54,10 @@ void order_marks(std::vector<CodePoint>& points) {
 }
 
 enum class Certainty : std::uint8_t {
-  certain,       ///< assigned, or never to be: whatever stands beside it
-  certain_mark,  ///< assigned, and combines with what stands beside it
-  depends,       ///< unassigned: certain unless it stands beside another one or a mark
-  never,         ///< unassigned, where only characters with decompositions are to be expected
+  certain,       ///< assigned, or never to be assigned: certain with any neighbour
+  certain_mark,  ///< assigned, and combines with its neighbours
+  depends,       ///< unassigned: certain unless a neighbour is unassigned too, or a mark
+  never,         ///< unassigned, in a range where only characters with decompositions are expected
 };
 
 bool is_in(CodePoint point, CodePoint first, CodePoint last) noexcept {
@@ -97,7 +97,7 @@ Result<std::string> nfc(std::string_view text) {
       return Error(ErrorCode::InvalidArgument, "the text is not valid UTF-8",
                    utf8proc_errmsg(UTF8PROC_ERROR_INVALIDUTF8));
     }
-    std::array<CodePoint, 32> parts{};  // four are the most there are
+    std::array<CodePoint, 32> parts{};  // a code point decomposes into four at most
     int unused = 0;
     const auto count = utf8proc_decompose_char(point, parts.data(), parts.size(), composed_form, &unused);
     points.insert(points.end(), parts.begin(), parts.begin() + count);

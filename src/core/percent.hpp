@@ -6,7 +6,7 @@
 
 namespace holdfast::core {
 
-/// Undoes percent-encoding (%41 is A; + stays +). Nothing if a % is not followed by two hex digits.
+/// Undoes percent-encoding (%41 is A; + stays +). Empty if a % is not followed by two hex digits.
 [[nodiscard]] std::optional<std::string> percent_decoded(std::string_view text);
 
 /// The text with everything percent-encoded but letters, digits, -._~ and the characters of `also_plain`.

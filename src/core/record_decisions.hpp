@@ -10,18 +10,18 @@
 
 #include "core/liveness.hpp"
 
-/// What the operations on records do with what is stored. An engine finds the record, asks here, and carries
-/// the decision out, all within one atomic step; the Lua scripts of Redis are a second implementation, held
-/// to the same contract tests.
+/// Decides how each operation changes the stored record. An engine finds the record, calls a function here
+/// and carries out the decision, all within one atomic step. The Lua scripts of Redis are a second
+/// implementation; the same contract tests check both.
 namespace holdfast::core {
 
-/// Why a write that carries `token` is refused by a record guarded by `bound_to`; nothing if it may pass.
-/// The token of a write that is carried out is the record's guard from then on. A Lua script implements the
-/// same rule; the same cases test both.
+/// Why a write with `token` is refused by a record that is bound to `bound_to`; empty if it is allowed. The
+/// record is bound to the token of every write that is carried out. A Lua script implements the same rule;
+/// the same cases test both.
 [[nodiscard]] inline std::optional<FenceRefused> refuse_fence(const std::optional<FencingToken>& bound_to,
                                                               const FencingToken& token) {
   if (!bound_to) return std::nullopt;
-  // Fences of different counters have no order.
+  // Fences of different counters cannot be compared.
   if (bound_to->authority != token.authority || bound_to->lock_key != token.lock_key) {
     return FenceRefused{.why = ErrorCode::WrongLock, .given = token.fence, .bound_to = *bound_to};
   }
@@ -31,27 +31,26 @@ namespace holdfast::core {
   return std::nullopt;
 }
 
-/// A record as an engine stores it, live or expired. No decision looks at its data, which an engine may leave
-/// empty.
+/// A stored record, live or expired. No decision reads its data, so an engine may leave that empty.
 struct RecordEntry {
   StoredRecord record;
   WallTime created_at = {};
   std::optional<WallTime> expires_at;
 };
 
-/// Whether the record exists for readers and writers. Null: nothing is stored at the key.
+/// Whether the record exists for readers and writers. Null: the key has no record.
 [[nodiscard]] inline bool is_present(const RecordEntry* there, WallTime now) noexcept {
   return there != nullptr && !(there->expires_at && is_due(*there->expires_at, now));
 }
 
-// The steps that a decision may ask for. What is none of these is the outcome itself.
+// The steps that a decision may request. Any other alternative is the outcome itself.
 
-/// Store this entry in place of what the key has, after adding the data and a new incarnation. The outcome is
-/// Written.
+/// Add the data and a new incarnation to this entry, and store it in place of the key's old entry. The
+/// outcome is Written.
 struct Insert {
   RecordEntry entry;
 };
-/// Replace the record's data with the request's, and these. The outcome is Written.
+/// Replace the record's data with the request's, and its fields with these. The outcome is Written.
 struct Update {
   std::uint64_t version = 0;
   std::optional<WallTime> expires_at;
@@ -75,7 +74,7 @@ using RemoveDecision = std::variant<Remove, NoRecord, VersionConflict, FenceRefu
 using BindDecision = std::variant<SetGuard, Unchanged, NoRecord, FenceRefused>;
 using RebindDecision = std::variant<SetGuard, Unchanged, NoRecord>;
 
-/// The outcome of a decision: what is an outcome already, or what `store(step)` returns for a step.
+/// The outcome of a decision: the alternative itself if it is an outcome, or the result of `store(step)`.
 template <class Outcome, class Decision, class Store>
 [[nodiscard]] Outcome carry_out(Decision decision, Store&& store) {
   return std::visit(
@@ -89,15 +88,15 @@ template <class Outcome, class Decision, class Store>
       decision);
 }
 
-/// Whether `incarnation` means this record; empty: it means any.
+/// Whether `incarnation` names this record; an empty one names any.
 [[nodiscard]] inline bool is_meant(const StoredRecord& there, const std::string& incarnation) noexcept {
   return incarnation.empty() || incarnation == there.incarnation;
 }
 
 using WriteRefusal = std::variant<FenceRefused, VersionConflict>;
 
-/// Why a write to a present record is refused, by its fence first, then by the version it expects. A refused
-/// write leaves the guard as it is, too.
+/// Why a write to a present record is refused: its fence is checked first, then the version it expects. A
+/// refused write does not change the guard either.
 [[nodiscard]] inline std::optional<WriteRefusal> refuse_write(
     const StoredRecord& there, const std::optional<FencingToken>& fence,
     const std::optional<ExpectedVersion>& expected) {
@@ -132,14 +131,14 @@ template <class Decision, class... Refusals>
   return Unchanged{};
 }
 
-/// Whether decide_create depends on how many live records the owner has. Counting is work for an engine, so
-/// it asks first.
+/// Whether decide_create needs the number of the owner's live records. Counting is expensive, so an engine
+/// checks this first.
 [[nodiscard]] inline bool needs_count(const CreateRecord& request, const RecordEntry* there,
                                       WallTime now) noexcept {
   return request.quota && !is_present(there, now);
 }
 
-/// `owners_records`: the owner's live records; any number if needs_count says that it does not matter.
+/// `owners_records`: number of the owner's live records; ignored if needs_count is false.
 [[nodiscard]] inline CreateDecision decide_create(const CreateRecord& request, const RecordEntry* there,
                                                   std::size_t owners_records, WallTime now) {
   if (is_present(there, now)) return Existing{};
@@ -150,7 +149,7 @@ template <class Decision, class... Refusals>
 [[nodiscard]] inline PutDecision decide_put(const PutRecord& request, const RecordEntry* there,
                                             WallTime now) {
   if (!is_present(there, now)) {
-    // A late writer means a record that is gone.
+    // A late writer addresses a record that no longer exists.
     if (request.expected || (request.fence && !request.fenced_may_create)) return NoRecord{};
     return first_version(request.data, request.fence, {});
   }

@@ -9,7 +9,7 @@
 
 namespace holdfast::core {
 
-/// The owner whose records a list's prefix names. InvalidArgument if it is not a name with a colon behind it.
+/// The owner that a list's prefix names. InvalidArgument if the prefix is not a name followed by a colon.
 [[nodiscard]] inline Result<std::string> listed_owner(std::string_view prefix) {
   const auto key = RecordKey::parse(prefix);
   if (!key) {
@@ -23,14 +23,14 @@ namespace holdfast::core {
   return std::string(key->owner());
 }
 
-/// The cursor of a page of owners that ends with this one. Not the bare name: an owner's may be empty, and
-/// that would be no cursor.
+/// The cursor of a page of owners that ends with this one. Not the bare name: an owner's name may be empty,
+/// and an empty cursor means the first page.
 [[nodiscard]] inline std::string cursor_behind(std::string_view owner) {
   return '>' + std::string(owner);
 }
 
-/// The owner that a page of owners begins behind; nothing for the first page. InvalidArgument for what no
-/// page ended with.
+/// The owner after which a page of owners begins; empty for the first page. InvalidArgument if the cursor is
+/// not one that a page ended with.
 [[nodiscard]] inline Result<std::optional<std::string>> owner_before(std::string_view cursor) {
   if (cursor.empty()) return std::optional<std::string>();
   if (!cursor.starts_with('>') || !RecordKey::of(cursor.substr(1), {})) {
@@ -40,7 +40,7 @@ namespace holdfast::core {
   return std::optional(std::string(cursor.substr(1)));
 }
 
-/// Why this cannot be the origin of a record, if it cannot.
+/// Why this is not a valid origin of a record; empty if it is.
 [[nodiscard]] inline std::optional<Error> refuse_origin(std::string_view origin) {
   constexpr std::size_t max_bytes = 256;
   if (origin.size() > max_bytes) {

@@ -11,34 +11,33 @@
 
 namespace holdfast::core {
 
-/// What the store shows after a release that was sent more than once found nothing.
+/// The state of the store after a release that was sent more than once found no lease.
 struct ReleaseEvidence {
-  bool broken = false;         ///< an operator broke the lock of this id
-  std::string_view authority;  ///< whose fence counters are there now; empty: none
-  std::optional<std::uint64_t>
-      counter;  ///< the last fence of the key, 0 if there is none; empty: not asked for
+  bool broken = false;                   ///< an operator broke the lock of this id
+  std::string_view authority;            ///< authority of the present fence counters; empty: none
+  std::optional<std::uint64_t> counter;  ///< the last fence of the key, 0 if there is none; empty: not read
 };
 
 enum class RepeatedRelease : std::uint8_t {
   done,     ///< by an earlier copy
   absent,   ///< the lock was gone before
-  unknown,  ///< one or the other
+  unknown,  ///< either of the two
 };
 
-/// How long the mark of a break lasts at most, apart from what it outlives the lease by: so that breaking
-/// locks of a year does not fill a store.
+/// Longest lifetime of a break's mark, in addition to the time by which it outlives the lease. The limit
+/// keeps breaks of year-long locks from filling a store.
 inline constexpr std::chrono::milliseconds longest_break_mark = std::chrono::hours(24);
 
-/// Whether an earlier copy of a release did it, if a later one found nothing. Each way in which the lock can
-/// have gone without us leaves a trace. It is read after the fact, and later is on the safe side for all of
-/// them:
-/// - it expired: not while the holder's proof holds;
+/// Whether an earlier copy of a release freed the lock, if a later copy found no lease. Every other way for
+/// the lock to disappear leaves a trace. The traces are read afterwards; for all of them, later is the safe
+/// side:
+/// - it expired: impossible while the holder's proof holds;
 /// - an operator broke it: the mark outlives the lease, hence the proof, or lasts a day. One of a break that
-///   came after `confirmed` is there until a day after that at least;
+///   came after `confirmed` exists until a day after that at least;
 /// - the store lost its data: another authority;
 /// - the store went back in time: the counter is below our fence.
-/// A counter above our fence says nothing: a copy that released the lock let the next holder in.
-/// What leaves no trace: a record deleted by hand, and a restored snapshot whose counter has caught up since.
+/// A counter above our fence proves nothing: a copy that released the lock let the next holder in.
+/// Two cases leave no trace: a record deleted by hand, and a restored snapshot whose counter has caught up.
 [[nodiscard]] inline RepeatedRelease judge_repeated_release(const std::optional<HolderProof>& proof,
                                                             const ReleaseEvidence& evidence, BootTime now) {
   if (evidence.broken) return RepeatedRelease::absent;

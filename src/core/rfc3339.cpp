@@ -9,7 +9,7 @@ namespace {
 
 using namespace std::chrono;
 
-/// Reads a text from its beginning. Once something was not as expected, it stays failed.
+/// Reads a text from its beginning. After the first mismatch it stays failed.
 class Scanner {
  public:
   explicit Scanner(std::string_view text) noexcept : rest_(text) {}
@@ -43,7 +43,7 @@ class Scanner {
   bool failed_ = false;
 };
 
-/// What follows the point: at least one digit.
+/// The digits after the point: at least one.
 int fraction_ms(Scanner& scanner) noexcept {
   int ms = scanner.digits(1) * 100;
   for (int worth = 10; scanner.next_is_digit(); worth /= 10) ms += scanner.digits(1) * worth;

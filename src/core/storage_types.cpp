@@ -11,14 +11,14 @@ struct Times {
   std::optional<WallTime> expires_at, created_at;
 };
 
-/// Reads a value; the time that it is, if it is one.
+/// Reads a value; returns it as a time, empty if it is not one.
 std::optional<WallTime> take_time(core::JsonScanner& scanner) {
   if (scanner.next() == core::JsonToken::string) return core::parse_rfc3339(scanner.text());
   scanner.finish_value();
   return std::nullopt;
 }
 
-/// `expiresAt` and `task.createdAt` of a record, none if it is no JSON. Of members with one name the last
+/// `expiresAt` and `task.createdAt` of a record; none if it is not JSON. Of duplicate members the last
 /// counts.
 Times times_in(std::string_view record) {
   Times times;
@@ -82,7 +82,7 @@ Result<RecordData> RecordData::parse(std::string text) {
                                                  " fit");
   }
   if (!core::is_utf8(text)) return not_utf8("a record's data");
-  // Readers of records may pass over a byte order mark.
+  // Readers of records may skip a byte order mark.
   constexpr std::string_view mark = "\xEF\xBB\xBF";
   const auto times = times_in(std::string_view(text).substr(text.starts_with(mark) ? mark.size() : 0));
   return unchecked(std::move(text), times.expires_at, times.created_at.value_or(WallTime{}));

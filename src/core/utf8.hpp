@@ -5,8 +5,8 @@
 
 namespace holdfast::core {
 
-/// Returns how many bytes the code point at the front of the text takes; 0 if the text is empty or does not
-/// begin with valid UTF-8 (no surrogates, no longer form than needed).
+/// Returns the length in bytes of the first code point; 0 if the text is empty or does not begin with valid
+/// UTF-8 (no surrogates, no longer form than needed).
 [[nodiscard]] inline std::size_t code_point_bytes(std::string_view text) noexcept {
   const auto byte = [text](std::size_t i) {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;

@@ -21,7 +21,7 @@ namespace holdfast::core {
   return uuid(random, 4);
 }
 
-/// These bytes of a digest as a version 8 UUID, which means whatever its maker says.
+/// These bytes of a digest as a version 8 UUID, the version for custom formats.
 [[nodiscard]] inline std::string uuid_v8(const std::array<unsigned char, 16>& digest) {
   return uuid(digest, 8);
 }

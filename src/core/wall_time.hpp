@@ -6,7 +6,7 @@
 
 namespace holdfast::core {
 
-// What is stored and sent is a number: milliseconds since the epoch.
+// Times are stored and sent as a number: milliseconds since the epoch.
 
 [[nodiscard]] constexpr std::int64_t to_ms(WallTime time) noexcept {
   return time.time_since_epoch().count();

@@ -14,7 +14,7 @@
 
 namespace holdfast::decorate {
 
-/// Counts, whoever asks when.
+/// Relaxed atomic counter.
 class Counter {
  public:
   void add(std::uint64_t by = 1) noexcept { value_.fetch_add(by, std::memory_order_relaxed); }
@@ -24,14 +24,14 @@ class Counter {
   std::atomic<std::uint64_t> value_{0};
 };
 
-/// How long things took: how many took no longer than each of these bounds, in seconds.
+/// Counts durations by upper bound, in seconds.
 class Histogram {
  public:
   static constexpr std::size_t bounds = 16;
-  /// For operations: from below a round trip on the same machine to a server in trouble.
+  /// For operations: from below a round trip on the same machine up to an overloaded server.
   static constexpr std::array<double, bounds> short_times{
       0.00001, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5};
-  /// For waiting and holding: as long as people have patience.
+  /// For waiting and holding, which may take much longer.
   static constexpr std::array<double, bounds> long_times{0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5,  1,
                                                          2.5,   5,     10,   30,   60,  300,  1800, 7200};
 
@@ -43,7 +43,7 @@ class Histogram {
     nanoseconds_.add(static_cast<std::uint64_t>(std::max<std::int64_t>(time.count(), 0)));
   }
 
-  /// The last bucket is for what took longer than any bound.
+  /// The last bucket counts durations above every bound.
   [[nodiscard]] const std::array<Counter, bounds + 1>& buckets() const noexcept { return buckets_; }
   [[nodiscard]] std::uint64_t nanoseconds() const noexcept { return nanoseconds_.value(); }
 
@@ -54,7 +54,7 @@ class Histogram {
 
 inline constexpr std::size_t error_code_count = static_cast<std::size_t>(ErrorCode::WrongLock) + 1;
 
-/// One kind of thing that an engine does.
+/// The counts of one kind of activity.
 struct ActivityCounts {
   Counter begun;
   Counter ok;
@@ -80,7 +80,7 @@ struct EngineCounts {
   }
 };
 
-/// Whether its times are those of waiting and holding.
+/// Whether its durations need the buckets for waiting and holding.
 [[nodiscard]] constexpr bool takes_long(Activity activity) noexcept {
   return activity == Activity::wait || activity == Activity::hold || activity == Activity::reconnect;
 }
@@ -88,7 +88,7 @@ struct EngineCounts {
   return takes_long(activity) ? Histogram::long_times : Histogram::short_times;
 }
 
-/// The engines there are, by name. They are few: found by looking at each, and never removed.
+/// The known engines, by name. There are few, so lookup is a linear search; none is ever removed.
 class Engines {
  public:
   static constexpr std::size_t most = 8;
@@ -100,7 +100,7 @@ class Engines {
   Engines(const Engines&) = delete;
   Engines& operator=(const Engines&) = delete;
 
-  /// Beyond the limit, and without memory, all are one: "other".
+  /// Beyond the limit, or without memory, all engines share one entry: "other".
   [[nodiscard]] EngineCounts& of(std::string_view name) noexcept {
     for (auto& place : engines_) {
       auto* engine = place.load(std::memory_order_acquire);
@@ -121,7 +121,7 @@ class Engines {
   }
 
  private:
-  /// Whoever settles there first.
+  /// Creates the entry of this place; the first of several racing threads wins.
   static EngineCounts* settle(std::atomic<EngineCounts*>& place, std::string_view name) noexcept {
     try {
       auto fresh = std::make_unique<EngineCounts>(name);
@@ -137,9 +137,9 @@ class Engines {
   EngineCounts other_{"other"};
 };
 
-/// The counts in the Prometheus text format, version 0.0.4. Counters that may be read before they first
-/// count are there from the start, with 0, so that a rate sees their first event; those by reason, and the
-/// times of operations, only once there are some.
+/// The counts in the Prometheus text format, version 0.0.4. Counters are present from the start, with 0, so
+/// that a rate sees their first event. Counters by reason and the durations of operations appear with their
+/// first event.
 [[nodiscard]] std::string prometheus(const Engines& engines, std::uint64_t dropped_events);
 
 }  // namespace holdfast::decorate

@@ -8,8 +8,8 @@
 
 namespace holdfast::decorate {
 
-/// An occurrence on its way to the thread where user code hears of it: what its views showed is copied. The
-/// raw key and lock id end with it; hashing them is left to that thread.
+/// An occurrence queued for the thread that calls user code, with copies of everything that it viewed. The
+/// raw key and lock id are destroyed with it; that thread hashes them.
 struct Noted {
   explicit Noted(const Occurrence& what)
       : occurrence(what),
@@ -30,9 +30,8 @@ struct Noted {
   }
 };
 
-/// What the machine's other clocks show, or showed, at a moment of the boot clock. By their difference now:
-/// two moments converted by one of these are as far apart as they were, however the wall clock was set
-/// between.
+/// Converts moments of the boot clock to the machine's other clocks, by their current difference. Two moments
+/// converted by one object keep their distance, even if the wall clock was set in between.
 class WallTime {
  public:
   [[nodiscard]] std::chrono::system_clock::time_point of(BootTime at) const noexcept {

@@ -14,10 +14,10 @@ struct Audience {
   std::string backend;
 };
 
-/// What an outcome other than the one asked for means: one list for all operations.
+/// The reason of each outcome that is not a success, for all operations.
 struct ReasonOf {
   Reason operator()(const Refused&) const noexcept { return Reason::locked; }
-  /// As SyncGuard tells them apart: another's lock under this name is not the one that was meant.
+  /// The distinction is SyncGuard's: a lock of another id under this name is not the one that was meant.
   Reason operator()(Absence absence) const noexcept {
     return absence == Absence::expired ? Reason::expired : Reason::not_found;
   }
@@ -45,14 +45,14 @@ Reason reason_of(const std::optional<Found>& found) noexcept {
 Reason reason_of(bool locked) noexcept {
   return locked ? Reason::none : Reason::not_found;
 }
-/// Lists and counts, which hold whatever there is.
+/// Lists and counts, which always succeed.
 template <class Page>
   requires std::is_class_v<Page> || std::is_same_v<Page, std::size_t>
 Reason reason_of(const Page&) noexcept {
   return Reason::none;
 }
 
-/// What only the answer tells.
+/// Details that only the answer contains.
 void add_details(const AcquireOutcome& outcome, Occurrence& end) noexcept {
   if (const auto* granted = std::get_if<Granted>(&outcome)) end.fence = granted->fence;
 }
@@ -65,7 +65,7 @@ void add_details(const std::optional<LockRecord>& found, Occurrence& end) noexce
 template <class Outcome>
 void add_details(const Outcome&, Occurrence&) noexcept {}
 
-/// One operation under way. What it is about is copied, because its request goes to the engine.
+/// One pending operation. The names in its request are copied, because the request moves to the engine.
 class Observation {
  public:
   template <class Request>

@@ -113,7 +113,7 @@ class All final : public Observer {
   }
 
  private:
-  /// Each has its own: only who gave it knows what it is.
+  /// One context per observer: only the observer that returned it can interpret it.
   using Contexts = std::vector<TraceContext>;
 
   const std::vector<std::shared_ptr<Observer>> all_;

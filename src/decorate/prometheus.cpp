@@ -18,7 +18,7 @@ using Labels = std::initializer_list<Label>;
 
 std::string seconds(double value) {
   std::array<char, 64> text{};
-  // Fixed: some readers of this format do not know exponents in a bound.
+  // Fixed notation: some readers of this format do not accept exponents in a bound.
   const auto end = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
   return {text.data(), end.ptr};
 }
@@ -103,8 +103,8 @@ void for_each_failure(const ActivityCounts& counts, F&& function) {
   }
 }
 
-/// Begun and not ended. Read in this order, what ends meanwhile cannot make it negative: but for a forked
-/// child, where what the parent began never ends.
+/// Operations begun and not ended. This order of reads keeps the difference from becoming negative when one
+/// ends meanwhile. In a forked child, the parent's pending operations never end.
 std::uint64_t under_way(const ActivityCounts& counts) {
   const auto ended = counts.ok.value() + counts.not_ok();
   const auto begun = counts.begun.value();

@@ -11,16 +11,16 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// A refusal at the holder's expiry (it was renewed, or the next one took over with a lease that ends soon)
-/// is followed by another try at the new expiry, but not at once: an engine that keeps saying "now" must not
-/// be asked in a busy loop. Doubled with each such try until a poll comes first.
+/// After a refusal at the holder's expiry (the lease was renewed, or the next holder has a short one), the
+/// waiter retries at the new expiry, but not before this pause: an engine that keeps reporting "now" must not
+/// cause a busy loop. The pause doubles with each such retry until a poll comes first.
 constexpr auto first_expiry_pause = milliseconds(10);
 
-/// Between attempts that follow one wake-up because the ones before got no answer.
+/// The first pause between attempts after one wake-up, while they get no answer.
 constexpr auto first_wake_pause = milliseconds(100);
 constexpr auto longest_wake_pause = std::chrono::seconds(1);
 
-/// A waiter that polls more often burns a core; one that polls more rarely might as well not.
+/// A waiter that polls more often uses up a core; one that polls more rarely is useless.
 constexpr milliseconds shortest_delay(1);
 constexpr milliseconds longest_delay = std::chrono::hours(24);
 
@@ -70,9 +70,9 @@ AcquireLoop::Action AcquireLoop::resume(const Event& event, BootTime now) {
 }
 
 AcquireLoop::Action AcquireLoop::attempt(BootTime now) {
-  // Half of the lease used up waiting for an answer: what is left to prove would hardly be worth having.
+  // Half of the lease has passed without an answer: too little of it would be left to prove.
   if (id_is_unanswered_ && now - id_first_sent_ >= policy_.ttl.length() / 2) id_is_spent_ = true;
-  // A single attempt is bounded by the engine's own time limit; a waiter's by its patience too.
+  // A single attempt is bounded by the engine's time limit; a waiter's attempt also by its timeout.
   const auto deadline = policy_.wait == milliseconds::zero() ? never : give_up_at_;
   Attempt next{.fresh_id = id_is_spent_, .abandon = id_is_spent_ && id_is_unanswered_, .deadline = deadline};
   if (id_is_spent_) {
@@ -84,7 +84,7 @@ AcquireLoop::Action AcquireLoop::attempt(BootTime now) {
 
 AcquireLoop::Action AcquireLoop::on(const Granted&, BootTime now) {
   if (!policy_.must_prove || now < proof_end(id_first_sent_, policy_.ttl)) return Won{};
-  id_is_unanswered_ = id_is_spent_ = true;  // held, but useless: give it back and ask anew
+  id_is_unanswered_ = id_is_spent_ = true;  // held, but the lease is too short: release it and retry
   last_error_ = Error(ErrorCode::NetworkTimeout,
                       "the reply of the store came too late to prove the lease of " +
                           std::to_string(policy_.ttl.length().count()) + " ms; use a longer ttl");
@@ -108,7 +108,7 @@ AcquireLoop::Action AcquireLoop::on(const Refused& refused, BootTime now) {
 
 AcquireLoop::Action AcquireLoop::on(const Failed& failed, BootTime now) {
   if (!failed.error.transient()) {
-    // An answer that cannot be read may have been a grant.
+    // An unreadable answer may have been a grant.
     const bool may_be_granted =
         failed.error.code() == ErrorCode::Internal && failed.error.effect() != Effect::none;
     return Lost{failed.error, id_is_unanswered_ || may_be_granted};
@@ -116,12 +116,11 @@ AcquireLoop::Action AcquireLoop::on(const Failed& failed, BootTime now) {
   if (failed.error.effect() != Effect::none) {
     id_is_unanswered_ = true;
   } else if (!id_is_unanswered_) {
-    id_is_spent_ = true;  // it holds nothing, and a lease of the next one is proven for longer
+    id_is_spent_ = true;  // this id does not hold the lock; a fresh id's lease is proven for longer
   }
   last_error_ = failed.error;
   expiry_at_ = never;
-  // The lock was said to be free, and still may be: that attempt is repeated soon, however slowly this waiter
-  // polls.
+  // The wake-up reported a free lock, which may still be free: retry soon, even if this waiter polls slowly.
   if (wake_is_unused_) {
     wake_pause_ = std::clamp<BootClock::duration>(wake_pause_ * 2, first_wake_pause, longest_wake_pause);
     expiry_at_ = saturating_add(now, wake_pause_);
@@ -129,9 +128,8 @@ AcquireLoop::Action AcquireLoop::on(const Failed& failed, BootTime now) {
   return wait_or_give_up(now);
 }
 
-/// The id held the lock, and an operator broke it (or it was released) before its answer came. That says
-/// nothing about the lock, so a fresh id is tried at once. An engine that keeps saying so is asked at the
-/// polls' pace.
+/// The id held the lock, and an operator broke it (or it was released) before the answer came. The lock may
+/// be free, so a fresh id is tried at once. If the engine keeps answering so, retries slow down to the polls.
 AcquireLoop::Action AcquireLoop::on(const IdSpent&, BootTime now) {
   id_is_spent_ = true;
   last_error_ = Error(ErrorCode::ServiceUnavailable,
@@ -142,8 +140,8 @@ AcquireLoop::Action AcquireLoop::on(const IdSpent&, BootTime now) {
   return too_late ? give_up(now) : attempt(now);
 }
 
-/// The lock may have been freed between the refusal and the start of the watch: only an attempt after that
-/// makes it safe to sleep.
+/// The lock may have been freed between the refusal and the start of the watch. So one more attempt is needed
+/// before it is safe to sleep.
 AcquireLoop::Action AcquireLoop::on(const Watching&, BootTime now) {
   watching_ = true;
   return now >= give_up_at_ ? give_up(now) : attempt(now);
@@ -172,7 +170,7 @@ AcquireLoop::Action AcquireLoop::on(const Stopped&, BootTime) {
 
 AcquireLoop::Action AcquireLoop::wait_or_give_up(BootTime now) {
   if (now >= give_up_at_ || retries_ >= policy_.retries) return give_up(now);
-  // A wake-up does not put the next poll off: else a busy lock could keep a waiter from ever polling.
+  // A wake-up does not postpone the next poll: otherwise a busy lock could keep a waiter from ever polling.
   if (!poll_is_set_) {
     poll_at_ = now + std::max<BootClock::duration>(next_delay(), shortest_delay);
     poll_is_set_ = true;

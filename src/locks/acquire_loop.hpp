@@ -9,16 +9,16 @@
 
 namespace holdfast::locks {
 
-/// LockOptions for waiting, checked and with their defaults filled in.
+/// The options for waiting, checked and with defaults filled in.
 struct AcquirePolicy {
   Ttl ttl;
-  std::chrono::milliseconds wait;  ///< no_time_limit: for ever
+  std::chrono::milliseconds wait;  ///< no_time_limit: forever
   std::uint32_t retries;           ///< no_retry_limit: any number
   std::chrono::milliseconds base_delay;
   std::chrono::milliseconds max_delay;
   Backoff backoff;
   Jitter jitter;
-  /// Whether a grant is worthless when it comes too late to prove the lease (a guard's is).
+  /// Whether a grant that comes too late to prove the lease is useless (true for a guard).
   bool must_prove;
 
   /// InvalidArgument for a bad ttl or negative durations.
@@ -27,17 +27,17 @@ struct AcquirePolicy {
   [[nodiscard]] static Result<AcquirePolicy> once(const LockOptions& options);
 };
 
-/// Decides what a waiter does next. Pure: no clock, no threads, no I/O, no randomness of its own; so every
-/// path is tested without waiting.
+/// Decides the next step of a waiter. Pure: no clock, threads, I/O or random numbers, so tests cover every
+/// path without waiting.
 ///
-/// Lock ids. A retry after an unanswered attempt uses the same id, because acquire is idempotent per id;
-/// the proof of the lease then runs from that id's first send. Any other attempt takes a fresh id, so that
-/// an attempt that is still under way somewhere can never be mistaken for a later one. An id that is given
-/// up with an unanswered attempt may own the lock: it must be released (`abandon`).
+/// Lock ids. A retry after an unanswered attempt uses the same id, because acquire is idempotent per id; the
+/// proof of the lease then runs from that id's first send. Any other attempt uses a fresh id, so that a
+/// pending attempt can never be mistaken for a later one. An id abandoned after an unanswered attempt may
+/// hold the lock: it must be released (`abandon`).
 class AcquireLoop {
  public:
   struct Attempt {
-    bool fresh_id;      ///< take a new lock id, sent for the first time now
+    bool fresh_id;      ///< use a new lock id, sent for the first time now
     bool abandon;       ///< release the old id in the background first
     BootTime deadline;  ///< for the attempt
   };
@@ -46,7 +46,7 @@ class AcquireLoop {
   };  ///< then resume with Watching
   struct Wait {
     BootTime until;
-    BootTime at_latest;  ///< if another waiter of this process looks for both
+    BootTime at_latest;  ///< latest time if another waiter of this process polls for both
   };
   struct Won {};
   struct Lost {
@@ -64,7 +64,7 @@ class AcquireLoop {
   };
   struct IdSpent {};  ///< the engine never grants this id again, see Effect::id_is_spent
   struct Watching {};
-  struct Woken {};   ///< the watch says that the lock may be free
+  struct Woken {};   ///< the watch reports that the lock may be free
   struct TimeUp {};  ///< Wait::until was reached
   struct Stopped {};
   using Event = std::variant<Granted, Refused, Failed, IdSpent, Watching, Woken, TimeUp, Stopped>;
@@ -102,10 +102,10 @@ class AcquireLoop {
   std::uint32_t retries_ = 0;
   BootTime poll_at_;  ///< the next attempt that counts as a retry
   bool poll_is_set_ = false;
-  BootTime expiry_at_ = never;          ///< when the holder's lease ends as far as known
-  BootClock::duration expiry_pause_{};  ///< how soon such a time may cause another attempt
+  BootTime expiry_at_ = never;          ///< when the holder's lease expires, as far as known
+  BootClock::duration expiry_pause_{};  ///< shortest pause before an attempt at that time
   bool wake_is_unused_ = false;         ///< no attempt was answered since the last wake-up
-  BootClock::duration wake_pause_{};    ///< before the next attempt because of it
+  BootClock::duration wake_pause_{};    ///< pause before the next attempt after that wake-up
   std::optional<Error> last_error_;
 };
 

@@ -37,20 +37,20 @@ Guard::~Guard() {
   if (held_->in_own_process()) {
     held_->dispose();
   } else {
-    // In a forked child the lock is the parent's, and so may be any mutex: forget it, untouched.
+    // In a forked child the lock belongs to the parent, and any mutex may be locked: leak it untouched.
     new std::shared_ptr<HeldLock>(std::move(held_));
   }
 }
 
 void Guard::release_in_background() noexcept {
-  // In a forked child the destructor knows what to do.
+  // In a forked child the destructor handles it.
   if (!held_ || !held_->in_own_process()) return;
   const auto last = std::move(held_);
   last->dispose_in_background();
 }
 
 Guard::operator bool() const noexcept {
-  // One that is being detached without blocking is not emptied by that.
+  // A pending non-blocking detach does not empty the guard.
   return held_ != nullptr && (!held_->in_own_process() || held_->is_held());
 }
 

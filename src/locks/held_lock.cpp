@@ -10,12 +10,13 @@ using std::chrono::milliseconds;
 
 namespace {
 
-/// Engines answer Aborted only to what they have not begun.
+/// Engines return Aborted only for requests that they have not begun.
 bool was_not_begun(const Error& error) {
   return error.code() == ErrorCode::Aborted || error.effect() == Effect::none;
 }
 
-/// So long the release of a lock is tried whose lease ends sooner, or has ended by the holder's clock.
+/// A release is retried for at least this long, even if the lease expires sooner or has expired by the
+/// holder's clock.
 constexpr milliseconds late_release = std::chrono::seconds(1);
 
 }  // namespace
@@ -48,7 +49,7 @@ std::shared_ptr<HeldLock> HeldLock::start(std::shared_ptr<LockStore> store, Gran
     held->store_->start_threads();
     held->store_->threads->timer.schedule(*held, held->lease_.next_tick());
   } catch (...) {
-    held->dispose();  // no thread to watch the lease: better no lock than one that cannot be lost
+    held->dispose();  // no thread to watch the lease: a lock whose loss cannot be reported is not granted
     throw;
   }
   return held;
@@ -57,7 +58,8 @@ std::shared_ptr<HeldLock> HeldLock::start(std::shared_ptr<LockStore> store, Gran
 std::shared_ptr<HeldLock> HeldLock::background_self() {
   struct Counted {
     explicit Counted(Self held) : piece(held->store_->unfinished), self(std::move(held)) {}
-    const runtime::Unfinished::Piece piece;  ///< ends last: by then this owns nothing of the store
+    const runtime::Unfinished::Piece piece;  ///< destroyed last: by then this object owns nothing of the
+                                             ///< store
     const Self self;
   };
   return {std::make_shared<Counted>(shared_self()), this};
@@ -239,7 +241,8 @@ void HeldLock::end_extend(Ttl ttl, const Result<ExtendOutcome>& answer) {
       lease_.extend_granted();
       expires_at_ = extended->expires_at;
       if (purpose == Extending::to_detach && hold_ == Hold::held && !lease_.lost()) {
-        // Here, where no other extend can have begun: one for less, unanswered, would outlive the promise.
+        // Set here, before another extend can begin: an unanswered one with a shorter ttl would outlive the
+        // promise.
         hold_ = Hold::detached;
         store_->threads->timer.cancel(*this);
       }
@@ -262,8 +265,9 @@ runtime::Op<ExtendOutcome> HeldLock::extend_once(runtime::Flow flow, Self self, 
     const std::lock_guard lock(self->mutex_);
     my_turn = self->extending_ == Extending::none;
     if (my_turn) {
-      // Whoever adopts it proves from the ttl, and knows nothing of extends of ours that may come late: those
-      // count that went unanswered until now, while this one waited for its turn.
+      // The adopter proves its lease from this ttl and does not know of our extends that may still arrive. So
+      // the ttl is read at this turn: it then covers the extends that stayed unanswered while this one
+      // waited.
       next = ttl ? self->begin_extend(*ttl, Extending::to_hold)
                  : self->begin_extend(self->lease_.provable_ttl(), Extending::to_detach);
     } else if (stop.stop_requested()) {
@@ -284,7 +288,7 @@ runtime::Op<ExtendOutcome> HeldLock::send_extend(runtime::Flow flow, Self self, 
   try {
     answer = co_await flow.ask(backend, std::move(request), std::move(stop));
   } catch (const std::exception& error) {
-    // Memory ran out, say. It still ends the guard's turn, or every later extend would wait for it for ever.
+    // For example out of memory. The guard's turn must still end, or every later extend would wait forever.
     answer = Error(ErrorCode::Internal, "the extend failed locally", error.what());
   }
   self->end_extend(ttl, *answer);
@@ -295,18 +299,18 @@ void HeldLock::renew(const Self& self) {
   std::variant<ExtendRequest, Absence> next = Absence::not_found;
   {
     const std::lock_guard lock(self->mutex_);
-    // Not if the holder extends by hand meanwhile.
+    // The holder's own extend() may have replaced this renewal.
     if (!self->lease_.renewal_due() || self->extending_ != Extending::none) return;
     next = self->begin_extend(self->lease_.ttl(), Extending::to_hold);
   }
   auto* const request = std::get_if<ExtendRequest>(&next);
-  if (request == nullptr) return;  // there is nothing to renew any more
+  if (request == nullptr) return;  // the lock is no longer held
   const auto& store = *self->store_;
   request->by_idle_io = store.idle_io != nullptr;
   const auto context = self->observed_.context();
   const runtime::CarriedContext carried(context);
   const BootTime begun = self->observed_.renewal_begun();
-  // What went wrong shows in the lease: it tries again until the proof ends, then the holder is told.
+  // Errors show in the lease: it retries until the proof ends, then the holder is notified.
   runtime::Op<ExtendOutcome>::start(
       send_extend(self->background_flow(), self, std::move(*request), {}),
       [self, begun](const Result<ExtendOutcome>& answer) { self->observed_.renewed(begun, answer); });
@@ -371,7 +375,7 @@ runtime::Op<std::optional<Lease>> HeldLock::detach(runtime::Flow flow, Self self
   auto extending = extend_once(flow, self, std::nullopt, std::move(stop));
   const auto answer = (co_await std::move(extending)).value_or_throw();
   const auto* extended = std::get_if<Extended>(&answer);
-  std::function<void(LossReason)> unused;  // end here, see end_hold
+  std::function<void(LossReason)> unused;  // destroyed here, see end_hold
   std::function<void(const Error&)> unused_too;
   {
     const std::lock_guard lock(self->mutex_);
@@ -382,7 +386,7 @@ runtime::Op<std::optional<Lease>> HeldLock::detach(runtime::Flow flow, Self self
   self->observed_.released();
   co_return Lease{.key = self->grant_.key.str(),
                   .id = self->grant_.id,
-                  .ttl = self->lease_.provable_ttl().length(),  // what it was extended by; it changes no more
+                  .ttl = self->lease_.provable_ttl().length(),  // the ttl of the last extend; it is final
                   .fence = self->grant_.fence,
                   .expires_at = extended->expires_at,
                   .authority = self->grant_.authority,
@@ -394,7 +398,7 @@ runtime::Op<LossReason> HeldLock::wait_lost(runtime::Flow flow, Self self, std::
   co_await self->until(
       flow, [&] { return self->lease_.lost() || self->hold_ != Hold::held || stop.stop_requested(); });
   const std::lock_guard lock(self->mutex_);
-  // A guard that was released first stays so: its owner wants to hear no more of it.
+  // A guard that was released first stays released: its owner gets no loss signal.
   if (self->lease_.lost() && self->hold_ == Hold::held) co_return *self->lease_.lost();
   co_return Error(ErrorCode::Aborted, "the wait for the loss of this lock was cancelled")
       .about(self->key(), {});
@@ -406,7 +410,7 @@ bool HeldLock::is_held() const noexcept {
 }
 
 bool HeldLock::end_hold() {
-  std::function<void(LossReason)> unused;  // ends here, not on the thread that drops the last reference
+  std::function<void(LossReason)> unused;  // destroyed here, not on the thread that drops the last reference
   {
     const std::lock_guard lock(mutex_);
     if (hold_ != Hold::held) return false;
@@ -422,7 +426,7 @@ ReleaseRequest HeldLock::release_request(BootTime deadline) const {
   const std::lock_guard lock(mutex_);
   const BootTime now = BootClock::now();
   const BootTime until = lease_.proven_until();
-  // Once the lease has ended there is nothing to free: no thread waits for a silent server any longer.
+  // After the lease has expired there is nothing to release: no thread keeps waiting for a silent server.
   const BootTime at_latest = std::max(lease_.lease_end(), now + late_release);
   return {.lock = {.id = grant_.id, .key = grant_.key},
           .durability = Durability::process,
@@ -441,7 +445,7 @@ runtime::Op<bool> HeldLock::release_now(runtime::Flow flow, Self self, BootTime 
   auto releasing = LockStore::release(flow, self->store_->backend, std::move(loop), std::move(stop));
   const auto answer = co_await std::move(releasing);
   if (!answer) {
-    self->observed_.released();  // as far as its holder is concerned
+    self->observed_.released();  // from its holder's point of view
     co_return answer.error().about(self->key(), self->id().str());
   }
   const bool released = std::holds_alternative<Released>(*answer);
@@ -455,16 +459,15 @@ runtime::Op<bool> HeldLock::release_now(runtime::Flow flow, Self self, BootTime 
 
 runtime::Op<bool> HeldLock::release(runtime::Flow flow, Self self, std::stop_token stop) {
   if (!self->end_hold()) co_return false;
-  self->take_release_error_callback() =
-      nullptr;  // user code: its destructors run here, not where answers come
-  // A loss callback that runs now still uses what its owner may destroy after us.
+  self->take_release_error_callback() = nullptr;  // user code is destroyed here, not where answers come
+  // A loss callback that is running still uses objects that its owner may destroy after this returns.
   if (!flow.blocks() || !runtime::WorkerPool::on_library_thread()) {
     const std::stop_callback wake(stop, [&] { self->tell_change(); });
     co_await self->until(flow, [&] { return self->announcers_ == 0 || stop.stop_requested(); });
   }
   auto releasing = release_now(flow, self, never, stop);
   auto released = co_await std::move(releasing);
-  // Whoever stopped the waiting did not ask to keep the lock.
+  // The stop request ended only the wait: the lock must still be released.
   if (!released && stop.stop_requested()) {
     self->store_->release_in_background(self->release_request(never), locks::ReleaseLoop::For::id_in_doubt);
   }
@@ -492,7 +495,7 @@ void HeldLock::dispose_now(BootTime deadline) noexcept {
   const auto released =
       runtime::Op<bool>::run(release_now(runtime::Flow::blocking(), shared_self(), deadline, {}));
   if (!released) return report(released.error(), std::move(callback));
-  // User code, its destructors included, does not belong on the renewing thread.
+  // User code, including its destructors, must not run on the renewing thread.
   if (callback && runtime::WorkerPool::on_library_thread()) {
     store_->threads->user_code.post([self = background_self(), unused = std::move(callback)] {});
   }
@@ -503,7 +506,7 @@ void HeldLock::dispose_in_background() noexcept {
   if (!end_hold()) return;
   auto callback = take_release_error_callback();
   if (runtime::blocks(*store_->backend) && !callback) {
-    observed_.released();  // nobody will know better
+    observed_.released();  // the true outcome will never be known
     return store_->release_in_background(release_request(deadline), locks::ReleaseLoop::For::holder);
   }
   auto report_to = std::make_shared<std::function<void(const Error&)>>(std::move(callback));
@@ -512,7 +515,7 @@ void HeldLock::dispose_in_background() noexcept {
       release_now(store_->completing(), self, deadline, {}),
       [self, report_to](const Result<bool>& released) mutable {
         if (released && !*report_to) return;
-        // Whichever thread answered runs no user code, nor its destructors.
+        // The thread that delivered the answer must not run user code or its destructors.
         self->store_->threads->user_code.post([self, report_to = std::move(report_to), released] {
           if (!released) self->report(released.error(), std::move(*report_to));
         });

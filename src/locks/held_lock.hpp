@@ -23,10 +23,10 @@ namespace holdfast {
 
 class LockStore;
 
-/// What stands behind a Guard: the lease, its renewal, its loss and its one release.
+/// The state of a Guard: the lease, its renewal, its loss and its one release.
 class HeldLock final : public runtime::Timed {
  public:
-  /// A grant, as the acquire loop got it. `sent` is from before the first send of this id's acquire.
+  /// A grant from the acquire loop. `sent` was read before the first send of this id's acquire.
   struct Grant {
     LockKey key;
     LockId id;
@@ -36,9 +36,8 @@ class HeldLock final : public runtime::Timed {
     Ttl ttl;
     BootTime sent;
     bool acquire_may_be_repeated = false;  ///< see Granted
-    TraceContext context = {};             ///< of whoever waited for it
-    /// Others held it before: an extend of theirs for this ttl, or ours that adopted it, may yet come in
-    /// late.
+    TraceContext context = {};             ///< the waiter's context
+    /// Another holder had it before: its extend for this ttl, or ours that adopted it, may still arrive.
     bool adopted = false;
   };
 
@@ -63,7 +62,7 @@ class HeldLock final : public runtime::Timed {
   void on_lost(std::function<void(LossReason)> callback);
   void on_release_error(std::function<void(const Error&)> callback);
 
-  /// Whether it was neither released nor detached.
+  /// False after a release or a detach.
   [[nodiscard]] bool is_held() const noexcept;
 
   using Self = std::shared_ptr<HeldLock>;
@@ -74,18 +73,17 @@ class HeldLock final : public runtime::Timed {
   static runtime::Op<LossReason> wait_lost(runtime::Flow flow, Self self, std::stop_token stop);
   /// The destructor's release.
   void dispose() noexcept;
-  /// The same without waiting for anything.
+  /// The same without waiting.
   void dispose_in_background() noexcept;
 
   BootTime on_time(BootTime now) override;
 
  private:
   enum class Hold : std::uint8_t { held, ended, detached };
-  /// The extend under way. One that detaches ends the hold with its answer, before another can begin.
+  /// The pending extend. One that detaches ends the hold with its answer, before another can begin.
   enum class Extending : std::uint8_t { none, to_hold, to_detach };
 
-  /// Sends one extend and takes in its answer, after those that others have under way. Without a ttl it
-  /// detaches.
+  /// Waits for pending extends, then sends one and processes its answer. Without a ttl it detaches.
   static runtime::Op<ExtendOutcome> extend_once(runtime::Flow flow, Self self, std::optional<Ttl> ttl,
                                                 std::stop_token stop);
   static runtime::Op<bool> release_now(runtime::Flow flow, Self self, BootTime deadline,
@@ -94,20 +92,21 @@ class HeldLock final : public runtime::Timed {
   [[nodiscard]] std::shared_ptr<HeldLock> shared_self() {
     return std::static_pointer_cast<HeldLock>(shared_from_this());
   }
-  /// The same for what goes on in the background: the last Locks waits until it is dropped.
+  /// The same for background work: the last Locks waits until it is dropped.
   [[nodiscard]] std::shared_ptr<HeldLock> background_self();
-  /// Sends a renewal that is due, and is through when it is answered (an engine that blocks) or sent.
+  /// Sends a renewal that is due. Returns after the answer (an engine that blocks) or after the send.
   static void renew(const Self& self);
-  /// Looks whether the id still holds the lock, without prolonging it.
+  /// Checks that the id still holds the lock, without extending it.
   static void look_up(const Self& self);
   static runtime::Op<Ok> send_look_up(runtime::Flow flow, Self self, LookupRequest request);
   void end_look_up(const Result<std::optional<LockRecord>>& answer);
-  /// For what goes on in the background.
+  /// For background work.
   [[nodiscard]] runtime::Flow background_flow() const;
-  /// Sends what begin_extend gave and takes in its answer.
+  /// Sends the request from begin_extend and processes its answer.
   static runtime::Op<ExtendOutcome> send_extend(runtime::Flow flow, Self self, ExtendRequest request,
                                                 std::stop_token stop);
-  /// What to ask the engine, or why there is nothing to ask any more. Requires that no extend is under way.
+  /// The request for the engine, or why the lock can no longer be extended. Requires that no extend is
+  /// pending.
   std::variant<ExtendRequest, Absence> begin_extend(Ttl ttl, Extending purpose);
   void end_extend(Ttl ttl, const Result<ExtendOutcome>& answer);
   /// Marks the end of the hold; false if it had ended. From then on there are no loss signals.
@@ -116,22 +115,22 @@ class HeldLock final : public runtime::Timed {
   void dispose_now(BootTime deadline) noexcept;
   [[nodiscard]] BootTime dispose_deadline() const noexcept;
 
-  /// Awaits a change until `holds()`, which is called under the mutex, is true; another thread may have
-  /// changed it again by the time the operation goes on. `deadline` counts for a blocking flow only.
+  /// Waits until `holds()`, which is called under the mutex, is true. Another thread may have changed the
+  /// state again when the operation resumes. `deadline` applies to a blocking flow only.
   template <class Holds>
   struct Until;
   template <class Holds>
   [[nodiscard]] Until<Holds> until(const runtime::Flow& flow, Holds holds, BootTime deadline = never);
-  /// An operation in `until`, without a thread.
+  /// An operation that is suspended in `until`.
   struct Waiting {
     std::coroutine_handle<> operation;
     std::function<bool()> holds;
   };
-  /// Ends every `until` whose condition holds. Not under the mutex.
+  /// Resumes every `until` whose condition holds. Must not be called under the mutex.
   void tell_change();
   std::function<void(const Error&)> take_release_error_callback();
   void report(const Error& error, std::function<void(const Error&)> callback) noexcept;
-  /// Tells the holder, on a thread where user code may block. Not under the mutex.
+  /// Notifies the holder, on a thread where user code may block. Must not be called under the mutex.
   void announce_loss();
 
   const std::shared_ptr<LockStore> store_;
@@ -145,12 +144,12 @@ class HeldLock final : public runtime::Timed {
   locks::RenewLoop lease_;
   WallTime expires_at_;
   Hold hold_ = Hold::held;
-  std::uint64_t store_changes_;  ///< of the store, when it was last looked at
+  std::uint64_t store_changes_;  ///< of the store, when last read
   Extending extending_ = Extending::none;
   std::optional<Error> renewal_error_;
   std::function<void(LossReason)> on_lost_;
   std::function<void(const Error&)> on_release_error_;
-  int announcers_ = 0;  ///< threads that tell of the loss now
+  int announcers_ = 0;  ///< threads that are reporting the loss
   std::stop_source loss_;
 };
 

@@ -13,7 +13,7 @@ void LockStore::start_threads() {
 
 namespace {
 
-/// Requests a stop when its time has come.
+/// Requests a stop at a given time.
 class StopLater final : public runtime::Timed {
  public:
   explicit StopLater(std::stop_source stop) : stop_(std::move(stop)) {}
@@ -30,7 +30,7 @@ class StopLater final : public runtime::Timed {
 
 LockStore::~LockStore() {
   if (!process.is_current() || releases_.none()) return;
-  // On a thread of the library it would wait for itself.
+  // A thread of the library would wait for itself.
   if (runtime::WorkerPool::on_library_thread()) {
     resends_end_.request_stop();
     return;
@@ -63,8 +63,8 @@ void LockStore::release_in_background(ReleaseRequest request, locks::ReleaseLoop
   using locks::ReleaseLoop;
   const bool in_doubt = whom == ReleaseLoop::For::id_in_doubt;
   const auto stop = in_doubt ? doubts_end_.get_token() : std::stop_token();
-  // The backend, not this object: the job must not be what keeps its own thread's owner alive. The piece goes
-  // last: whoever waits for it may then end the engine.
+  // Captures the backend, not this object: the job must not keep its own thread's owner alive. The piece is
+  // destroyed last: the destructor that waits for it may then destroy the engine.
   auto end = [piece = releases_.piece(),
               log = in_doubt ? nullptr : log](const Result<ReleaseOutcome>& answer) {
     if (!answer) tell_unreleased(log, answer.error());
@@ -75,8 +75,8 @@ void LockStore::release_in_background(ReleaseRequest request, locks::ReleaseLoop
                 in_doubt ? resends_end_.get_token() : std::stop_token()),
         std::move(end));
   }
-  // An engine that blocks fails without effect, and its pauses would take threads from renewals: a second
-  // request at once is all that it gets.
+  // An engine that blocks fails without effect, and pauses would take threads from renewals. So it gets one
+  // more request at once, and no others.
   threads->blocking.post([end = std::move(end), backend = backend, request = std::move(request),
                           stop]() mutable {
     ReleaseLoop loop(std::move(request), ReleaseLoop::For::holder);

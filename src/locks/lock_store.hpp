@@ -20,8 +20,8 @@
 
 namespace holdfast {
 
-/// What the guards of one engine share. The first thread of each kind that guards need starts with the first
-/// guard: a machine that has no thread left later makes no other thread do its work.
+/// State shared by the guards of one engine. The first thread of each kind that guards need starts with the
+/// first guard. So if the machine has no thread left later, no other thread has to do their work.
 class LockStore {
  public:
   LockStore(std::shared_ptr<LockBackend> engine, std::shared_ptr<Log> sink, std::shared_ptr<Observer> told)
@@ -31,70 +31,68 @@ class LockStore {
         backend_name(backend->capabilities().backend) {}
 
   [[nodiscard]] static Guard guard(std::shared_ptr<HeldLock> held) noexcept { return Guard(std::move(held)); }
-  /// What stands behind them, for policies built on locks.
+  /// The state of a guard, for policies built on locks.
   [[nodiscard]] static std::shared_ptr<HeldLock> held(const Guard& guard) noexcept { return guard.held_; }
   [[nodiscard]] static std::shared_ptr<LockStore> of(const Locks& locks) noexcept { return locks.store_; }
-  /// For an operation that is called here and now.
+  /// For an operation that its caller starts now.
   [[nodiscard]] runtime::Flow completing() const noexcept {
     return runtime::Flow::completing(threads, runtime::CallersContext::of(observer.get()));
   }
 
-  /// Waits for releases in the background; for those of ids in doubt not for long, their leases expire
-  /// anyway.
+  /// Waits for background releases. The wait for ids in doubt is short: their leases expire anyway.
   ~LockStore();
   LockStore(const LockStore&) = delete;
   LockStore& operator=(const LockStore&) = delete;
 
-  /// How long that is.
+  /// The longest wait for ids in doubt.
   static constexpr std::chrono::milliseconds last_doubt_timeout{1000};
 
-  /// Starts the threads, besides the timer's, that no guard can do without. Throws Internal if there are none
-  /// to be had.
+  /// Starts the threads that every guard needs, besides the timer's. Throws Internal if the machine has none.
   void start_threads();
-  /// Releases without a thread that waits for it: a lock whose holder does not, or an id in doubt. The last
-  /// owner of this object waits for it, so a program that ends right after has released its locks.
+  /// Releases in the background a lock whose holder does not wait, or an id in doubt. The last owner of this
+  /// object waits for it, so a program that exits right after has released its locks.
   void release_in_background(ReleaseRequest request, locks::ReleaseLoop::For whom);
-  /// Runs a release to its end.
+  /// Runs a release until its outcome is final.
   static runtime::Op<ReleaseOutcome> release(runtime::Flow flow, std::shared_ptr<LockBackend> backend,
                                              locks::ReleaseLoop loop, std::stop_token stop,
                                              std::stop_token resend_no_more = {});
-  /// A grant came from this authority. If it is another than that of the grant before, the store may have
-  /// lost its data: every guard is renewed at once, and the answers show which locks are gone.
+  /// A grant came from this authority. If the previous grant had another authority, the store may have lost
+  /// its data: every guard is renewed at once, and the answers show which locks are lost.
   void granted_by(const std::string& authority);
-  /// How often that happened.
+  /// The number of such changes.
   [[nodiscard]] std::uint64_t store_changes() const noexcept { return store_changes_.load(); }
-  /// The one line about a release that nobody else can be told of.
+  /// Logs the one line about a release that has no caller to report to.
   static void tell_unreleased(const std::shared_ptr<Log>& log, const Error& error) noexcept;
   void log_debug(std::string message) const noexcept {
     if (log) log->write(LogLevel::debug, std::move(message));
   }
 
-  /// Null: nobody is told of waits, holds and renewals.
+  /// Null: waits, holds and renewals are not observed.
   const std::shared_ptr<Observer> observer;
   const std::shared_ptr<LockBackend> backend;
   const std::shared_ptr<Log> log;
   const std::string_view backend_name;
   const os::ProcessIdentity process;
-  /// Renewals, releases that nobody waits for, and callbacks.
+  /// Renewals, background releases and callbacks.
   const runtime::Unfinished unfinished;
   /// Null: the timer's thread cannot do the I/O of renewals.
   const std::shared_ptr<IdleIo> idle_io = runtime::blocks(*backend) ? nullptr : backend->idle_io();
-  /// Shared with what is built on these locks.
+  /// Shared with the policies built on these locks.
   const std::shared_ptr<runtime::Runtime> threads = std::make_shared<runtime::Runtime>(while_idle(idle_io));
   locks::RenewalCrowd crowd;  ///< the timer's alone
 
  private:
-  /// Releases in the background. None keeps this object.
+  /// Background releases. None keeps this object alive.
   const runtime::Unfinished releases_;
   std::stop_source doubts_end_;   ///< stops those of ids in doubt
-  std::stop_source resends_end_;  ///< lets those under way be answered, and sends no others
+  std::stop_source resends_end_;  ///< lets pending ones be answered, and sends no others
   std::mutex authority_mutex_;
   std::string last_authority_ = backend->authority();
   std::atomic<std::uint64_t> store_changes_ = 0;
 
   static runtime::BootTimer::WhileIdle while_idle(const std::shared_ptr<IdleIo>& io) {
     if (!io) return {};
-    // Weak: the threads may be needed for tasks still when the connection for locks is not.
+    // Weak: tasks may still need the threads when the connection for locks is gone.
     return [weak = std::weak_ptr(io)](int descriptor) {
       if (const auto here = weak.lock()) here->run_until_readable(descriptor);
     };

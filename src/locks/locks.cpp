@@ -21,7 +21,7 @@ bool is_control(unsigned char byte) {
   return byte < 0x20 || byte == 0x7F;
 }
 
-/// One operation of the engine as an operation of its own.
+/// Wraps one engine operation as an Op.
 template <class Request>
 Op<typename Request::Outcome> ask(Flow flow, Store store, Request request, std::stop_token stop) {
   co_return co_await flow.ask(store->backend, std::move(request), std::move(stop));
@@ -155,14 +155,14 @@ Op<LockPage> perform(Flow flow, Store store, operation::ListLocksRaw what, std::
 Op<std::optional<LockInfo>> perform(Flow flow, Store store, operation::BreakLock what, std::stop_token stop) {
   const auto& reason = what.reason;
   if (reason.empty()) throw Error(ErrorCode::InvalidArgument, "the reason for breaking the lock is empty");
-  // In a log, a second line could pass for a message of its own.
+  // In a log, a second line could look like a separate message.
   if (std::ranges::any_of(reason, is_control)) {
     throw Error(ErrorCode::InvalidArgument, "the reason must be one line of text without control characters");
   }
   auto looking = perform(flow, store, operation::GetByKeyRaw{std::move(what.key)}, stop);
   const auto record = (co_await std::move(looking)).value_or_throw();
   if (!record || record->fence != what.held_with.value_or(record->fence)) co_return std::nullopt;
-  // By its id: a lock that another has taken since is not the one that was to be broken.
+  // Released by its id: a lock that another holder has acquired since must not be broken.
   ReleaseRequest request{.lock = {.id = record->id, .key = record->key}, .broken_because = reason};
   auto releasing = ask(flow, store, std::move(request), std::move(stop));
   const auto outcome = (co_await std::move(releasing)).value_or_throw();
@@ -180,7 +180,7 @@ Op<std::optional<LockInfo>> perform(Flow flow, Store store, operation::BreakLock
 class Locks::End {
  public:
   explicit End(std::shared_ptr<LockStore> store) noexcept : store_(std::move(store)) {}
-  /// Not where the background itself works, which would wait for itself.
+  /// A background thread would wait for itself.
   ~End() {
     if (!store_->process.is_current() || runtime::WorkerPool::on_library_thread()) return;
     if (!detail::Trampoline::busy()) store_->unfinished.wait_until_none();

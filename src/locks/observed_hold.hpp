@@ -9,10 +9,10 @@
 
 namespace holdfast::locks {
 
-/// Tells an observer, if there is one, of one hold and its renewals.
+/// Reports one hold and its renewals to an observer, if there is one.
 class ObservedHold {
  public:
-  /// What is held. It and the observer must outlive this.
+  /// The lock that is held. It and the observer must outlive this object.
   struct Subject {
     std::string_view backend;
     const LockKey& key;
@@ -26,14 +26,14 @@ class ObservedHold {
   ObservedHold(const ObservedHold&) = delete;
   ObservedHold& operator=(const ObservedHold&) = delete;
 
-  /// Its end, once: what comes after a loss, the release of what is lost, is not told.
+  /// Reports the end of the hold, once: the release after a loss is not reported.
   void released() noexcept { end(Reason::none); }
   void lost(LossReason reason) noexcept;
 
-  /// A renewal begins: when, for its end.
+  /// Reports that a renewal begins. Returns the time, for the report of its end.
   [[nodiscard]] BootTime renewal_begun() noexcept;
   void renewed(BootTime begun, const Result<ExtendOutcome>& answer) noexcept;
-  /// What a renewal carries along.
+  /// The context that a renewal carries.
   [[nodiscard]] runtime::CallersContext context() const noexcept {
     return {.observer = observer_, .context = subject_.context};
   }

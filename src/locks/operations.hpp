@@ -13,7 +13,7 @@ using runtime::Flow;
 using runtime::Op;
 using Store = std::shared_ptr<LockStore>;
 
-/// What Locks::lock does, for policies on top of locks.
+/// Implements Locks::lock, for policies on top of locks.
 Op<Guard> perform(Flow flow, Store store, operation::Lock what, std::stop_token stop);
 
 }  // namespace holdfast::locks

@@ -8,16 +8,15 @@
 
 namespace holdfast::locks {
 
-/// What becomes of a release whose answer may not come. Pure: it is told answers and times, and says what to
-/// send next. Everything that releases goes through here: a guard, a background release, an attempt to
-/// acquire that was never answered, a lock whose caller has gone.
+/// Decides the retries of a release whose answer may be lost. Pure: its inputs are answers and times, its
+/// output is the next request. Every release uses it: of a guard, in the background, of an acquire attempt
+/// that was never answered, of a lock whose caller is gone.
 ///
-/// - A holder wants to know whether it was still the holder. It asks a second time at once, and says so
-///   (`asked_before`): the engine then judges whether the first request did it.
-/// - Of an id in doubt nothing is known but that it may hold the lock, or may yet, with no caller that could
-/// release
-///   it. Whether it did is of no interest, so a later request is not marked, and "nothing there" is an
-///   answer. Until there is one it asks again, after pauses that double, as long as the lock could last.
+/// - A holder needs to know whether it still held the lock. It resends once, at once, and marks that
+///   (`asked_before`): the engine then decides whether the first request released the lock.
+/// - An id in doubt may hold the lock, or may still get it, and no caller could release it. Whether it held
+///   the lock does not matter, so later requests are not marked, and "absent" is an answer. Until it gets an
+///   answer it resends, after pauses that double, for as long as the lease could last.
 class ReleaseLoop {
  public:
   enum class For : std::uint8_t { holder, id_in_doubt };
@@ -28,10 +27,10 @@ class ReleaseLoop {
   using End = Result<ReleaseOutcome>;
   using Action = std::variant<Send, End>;
 
-  /// The request's deadline is when there is nothing left to release.
+  /// The request's deadline: after it there is nothing left to release.
   ReleaseLoop(ReleaseRequest request, For whom) : request_(std::move(request)), whom_(whom) {}
 
-  /// What to send, first at once.
+  /// The request to send; the first one at once.
   [[nodiscard]] const ReleaseRequest& request() const noexcept { return request_; }
   [[nodiscard]] Action answered(Result<ReleaseOutcome> answer, BootTime now, bool stopped);
 

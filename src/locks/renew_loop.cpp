@@ -13,9 +13,9 @@ using std::chrono::milliseconds;
 constexpr int crowd_size = 256;
 constexpr int most_steps_sooner = 8;
 
-/// At the latest a third of the ttl after it was sent, which leaves two more tries of that length before the
-/// lease ends. On a grid that all guards of this ttl share, so that those that are due at about the same time
-/// are woken for and written to the server together.
+/// At the latest a third of the ttl after the last send: that leaves two more attempts of that length before
+/// the lease expires. All guards of one ttl share a grid of times, so that renewals due at about the same
+/// time share one wake-up and one write to the server.
 BootTime renewal_time(BootTime sent, Ttl ttl, int steps_sooner) {
   const auto period = BootClock::duration(ttl.length()) / 3;
   const auto step = period / std::max<BootClock::rep>(64, period / milliseconds(100));
@@ -59,7 +59,7 @@ Ttl RenewLoop::provable_ttl() const noexcept {
 }
 
 BootTime RenewLoop::lose_at() const noexcept {
-  // What is asked for counts as soon as it is sent, as it does for the proof.
+  // A requested ttl counts from its send, as it does for the proof.
   const Ttl counted = under_way_ ? std::min(provable_ttl(), under_way_->ttl) : provable_ttl();
   return proven_until() - warning_time(counted);
 }

@@ -8,12 +8,12 @@
 
 namespace holdfast::locks {
 
-/// Those guards of an engine that are renewed at the same moment. Thousands, acquired or kept waiting
-/// together, would come to the server together ever after; so all but the first ones are renewed sooner the
-/// next time.
+/// Spreads the guards of an engine that are renewed at the same moment. Thousands that were acquired or
+/// delayed together would otherwise load the server together at every renewal. So all but the first ones are
+/// renewed sooner the next time.
 class RenewalCrowd {
  public:
-  /// By how many steps of its grid the guard that is renewed next, at `now`, comes sooner the next time.
+  /// For the next guard renewed at `now`: by how many grid steps its following renewal comes sooner.
   [[nodiscard]] int next(BootTime now) noexcept;
 
  private:
@@ -21,40 +21,41 @@ class RenewalCrowd {
   int renewed_ = 0;
 };
 
-/// One guard's lease: until when it is proven, when to renew it, when it is lost. Pure: no clock, no
-/// threads, no I/O. Extends, whoever asks for them, never overlap; the caller sees to that.
+/// One guard's lease: until when it is proven, when to renew it, when it is lost. Pure: no clock, no threads,
+/// no I/O. The caller ensures that extends never overlap, the holder's and the renewals alike.
 class RenewLoop {
  public:
-  /// `sent` is from before the first send of the id's acquire. `hold_until`: lost then at the latest.
+  /// `sent` was read before the first send of the id's acquire. `hold_until`: the lock is lost then at the
+  /// latest.
   RenewLoop(Ttl ttl, BootTime sent, bool auto_renew, BootTime hold_until) noexcept;
 
-  /// The moment the holder must have stopped. While an extend is unanswered it is the lesser of the old
-  /// proof and of what that extend would give, because either may be what the engine counts.
+  /// The moment by which the holder must have stopped. While an extend is unanswered it is the earlier of the
+  /// old proof and that extend's, because either may be the one in the engine.
   [[nodiscard]] BootTime proven_until() const noexcept;
-  /// What was granted last, and what renewals ask for.
+  /// The last granted ttl, which renewals request again.
   [[nodiscard]] Ttl ttl() const noexcept { return ttl_; }
-  /// How much of it an answer proves. An extend that was never answered may still be carried out, at any
-  /// time t, and then the lease ends at t plus *its* ttl, whatever was answered before. Everything answered
-  /// before was sent before t. So from the send of an answered extend on, the shortest ttl that was ever
-  /// left unanswered is certain, and no more.
+  /// How much of the ttl an answer proves. An extend that was never answered may still be carried out, at any
+  /// time t. The lease then expires at t plus *its* ttl, whatever was answered before. Everything answered
+  /// before was sent before t. So, counted from the send of an answered extend, only the shortest ttl that
+  /// was ever left unanswered is certain.
   [[nodiscard]] Ttl provable_ttl() const noexcept;
-  /// tick said `extend`, and nothing was sent since.
+  /// tick returned `extend`, and no extend was sent since.
   [[nodiscard]] bool renewal_due() const noexcept { return renewal_due_; }
   [[nodiscard]] std::optional<LossReason> lost() const noexcept { return lost_; }
-  /// Until when the engine keeps the lock as far as is known, however long it may be held.
+  /// When the lease expires in the engine, as far as known, regardless of `hold_until`.
   [[nodiscard]] BootTime lease_end() const noexcept { return proof_end_; }
   /// The send of the last acquire or extend that was answered.
   [[nodiscard]] BootTime confirmed_at() const noexcept { return confirmed_at_; }
 
   enum class Step : std::uint8_t { none, extend, look_up, lose };
-  /// What is due. After `extend` the caller sends one and reports it; after `look_up` it looks whether this
-  /// id still holds the lock and reports that; after `lose` the guard is lost.
+  /// The step that is due. For `extend` the caller sends one and reports it. For `look_up` it checks whether
+  /// this id still holds the lock and reports that. After `lose` the guard is lost.
   [[nodiscard]] Step tick(BootTime now) noexcept;
   /// When to call tick next.
   [[nodiscard]] BootTime next_tick() const noexcept;
 
-  /// The store may have lost its data: whether this lock was among it is found out at once, by a renewal, or
-  /// by a look-up for a guard that is not to be renewed. After a renewal that is under way.
+  /// The store may have lost its data. Checks this lock at once: by a renewal, or by a look-up for a guard
+  /// without renewal. A pending renewal is answered first.
   void check_at_once() noexcept {
     check_wanted_ = true;
     check_at_ = {};
@@ -62,21 +63,22 @@ class RenewLoop {
   /// Each answers the last `look_up`.
   void look_up_found_it() noexcept { looking_up_ = false; }
   void look_up_failed(BootTime now) noexcept;
-  /// Returns true if the guard is lost by this.
+  /// Returns true if that loses the guard.
   bool look_up_found_nothing() noexcept;
 
-  /// The renewal after the one that is due now comes by so many steps of the grid sooner.
+  /// The renewal after the one that is due now comes this many grid steps sooner.
   void renew_sooner(int steps) noexcept { steps_sooner_ = steps; }
 
   void extend_sent(BootTime now, Ttl ttl) noexcept;
   /// Each answers the last extend_sent.
   void extend_granted() noexcept;
-  /// A copy of a request for this ttl may still be carried out: as if it had gone unanswered.
+  /// A copy of a request for this ttl may still be carried out: counts as unanswered.
   void may_be_repeated(Ttl ttl) noexcept;
   void extend_unanswered(BootTime now) noexcept;
-  /// It was not and will never be carried out: all is as before it. A renewal is tried again after a pause.
+  /// The extend was not and never will be carried out: the state before it is restored. A renewal is retried
+  /// after a pause.
   void extend_not_begun(BootTime now) noexcept;
-  /// The engine says that this id holds nothing any more. Returns true if the guard is lost by this.
+  /// The engine answered that this id no longer holds the lock. Returns true if that loses the guard.
   bool extend_found_nothing() noexcept;
 
  private:
@@ -88,7 +90,7 @@ class RenewLoop {
 
   [[nodiscard]] BootTime lose_at() const noexcept;
   [[nodiscard]] bool renews() const noexcept { return auto_renew_ && proof_end_ < hold_until_; }
-  /// When the next renewal or look-up is due; `never` while one is under way.
+  /// When the next renewal or look-up is due; `never` while one is pending.
   [[nodiscard]] BootTime due_at() const noexcept;
   bool found_nothing() noexcept;
 
@@ -99,7 +101,7 @@ class RenewLoop {
   bool auto_renew_;
   bool renewal_due_ = false;
   bool looking_up_ = false;
-  bool check_wanted_ = false;  ///< check_at_once, and nothing was sent since
+  bool check_wanted_ = false;  ///< check_at_once was called, and no request was sent since
   BootTime check_at_;
   BootTime confirmed_at_;
   int steps_sooner_ = 0;

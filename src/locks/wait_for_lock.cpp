@@ -6,7 +6,7 @@
 namespace holdfast::locks {
 namespace {
 
-/// What one waiter knows between the steps of its loop.
+/// A waiter's state between the steps of its loop.
 struct Waiter {
   std::unique_ptr<Watch> watch;
   bool woken = false;  ///< by the watch, and no attempt was answered since
@@ -16,8 +16,8 @@ struct Waiter {
 };
 
 AcquireLoop::Event event_of(const Result<AcquireOutcome>& answer, Waiter& waiter) {
-  // After an error the wake-up that led here may be unused: the attempt was stopped, or out of time, before
-  // it began. Then the next waiter must have it, and one too many does no harm.
+  // After an error the wake-up may be unused: the attempt was stopped or timed out before it began. Then the
+  // next waiter must get the wake-up; one too many is harmless.
   if (!answer && answer.error().effect() == Effect::id_is_spent) return AcquireLoop::IdSpent{};
   if (!answer) return AcquireLoop::Failed{answer.error()};
   waiter.woken = false;
@@ -26,7 +26,7 @@ AcquireLoop::Event event_of(const Result<AcquireOutcome>& answer, Waiter& waiter
   return AcquireLoop::Granted{};
 }
 
-/// Releases an id of which an attempt was never answered: it may hold the lock, or may yet.
+/// Releases an id after an attempt that was never answered: it may hold the lock, or may still get it.
 void give_up(LockStore& store, const LockKey& key, const LockId& id, Ttl ttl) {
   ReleaseRequest request{.lock = {.id = id, .key = key},
                          .durability = Durability::process,
@@ -38,7 +38,7 @@ void give_up(LockStore& store, const LockKey& key, const LockId& id, Ttl ttl) {
 runtime::Op<HeldLock::Grant> run_loop(runtime::Flow flow, std::shared_ptr<LockStore> store, WantedLock wanted,
                                       AcquirePolicy policy, std::stop_token stop, std::uint32_t* attempts) {
   auto& key = wanted.key;
-  // Checked here because the engine's own answer is a transient error, which a waiter would retry.
+  // Checked here because the engine's answer is a transient error, which a waiter would retry.
   if (!store->process.is_current()) co_return os::used_after_fork().about(key.str(), {});
   const auto& backend = store->backend;
   Waiter waiter;
@@ -75,7 +75,7 @@ runtime::Op<HeldLock::Grant> run_loop(runtime::Flow flow, std::shared_ptr<LockSt
     } else if (const auto* lost = std::get_if<AcquireLoop::Lost>(&action)) {
       if (waiter.woken) waiter.watch->pass_on();
       if (lost->abandon) give_up(*store, key, *waiter.id, policy.ttl);
-      // Stopped in the middle of an attempt, an engine may only know that it got no answer.
+      // If an attempt is stopped halfway, the engine may report only that it got no answer.
       if (stop.stop_requested() && lost->error.transient()) {
         co_return Error(ErrorCode::Aborted, "acquiring the lock was stopped", lost->error.what())
             .about(key.str(), {});
@@ -123,7 +123,7 @@ runtime::Op<HeldLock::Grant> run_observed(runtime::Flow flow, std::shared_ptr<Lo
     grant->context = std::move(context);
   } else if (policy.wait == std::chrono::milliseconds::zero() &&
              grant.error().code() == ErrorCode::AcquisitionTimeout) {
-    end.reason = Reason::locked;  // the answer to one attempt is no error
+    end.reason = Reason::locked;  // a refusal of a single attempt is not an error
   } else {
     end.error = grant.error().code();
   }

@@ -11,15 +11,15 @@
 
 namespace holdfast::locks {
 
-/// What every attempt of a waiter asks for.
+/// The request of every attempt of a waiter.
 struct WantedLock {
   LockKey key;
   Durability durability = Durability::machine;
   std::optional<CounterLifetime> counter_lifetime = std::nullopt;
 };
 
-/// Waits for the lock as the policy says. The grant, or AcquisitionTimeout, Aborted or the error that stood
-/// in the way; then nothing is held, or will not be for long (an unanswered attempt is released in the
+/// Waits for the lock as the policy says. Returns the grant, or AcquisitionTimeout, Aborted or the error that
+/// prevented it. After an error no lock is held, or not for long (an unanswered attempt is released in the
 /// background).
 runtime::Op<HeldLock::Grant> wait_for_lock(runtime::Flow flow, std::shared_ptr<LockStore> store,
                                            WantedLock wanted, AcquirePolicy policy, std::stop_token stop);

@@ -24,7 +24,7 @@ void sleep_until(BootTime until, const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     const auto left = until - BootClock::now();
     if (left <= BootClock::duration::zero()) break;
-    // In slices, because this clock stands still while the machine is suspended.
+    // The sleep is divided into short ones, because this clock stands still while the machine is suspended.
     changed.wait_for(lock, stop, std::min<BootClock::duration>(left, std::chrono::seconds(1)),
                      [] { return false; });
   }

@@ -7,8 +7,8 @@
 
 namespace holdfast::os {
 
-/// The wall clock as it was set at construction, advanced by the boot clock: jumps of the wall clock do
-/// not reach it.
+/// The wall clock at construction, advanced by the boot clock: later jumps of the wall clock do not affect
+/// it.
 class WallClock {
  public:
   [[nodiscard]] WallTime now() const noexcept {

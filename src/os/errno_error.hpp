@@ -7,8 +7,8 @@
 
 namespace holdfast::os {
 
-/// The current errno as an Error: AuthFailed for what permissions forbid, RateLimited for a full disk or
-/// quota, else ServiceUnavailable.
+/// The current errno as an Error: AuthFailed for missing permissions, RateLimited for a full disk or quota,
+/// else ServiceUnavailable.
 [[nodiscard]] inline Error errno_error(std::string message) {
   const int number = errno;
   const bool forbidden = number == EACCES || number == EPERM || number == EROFS;

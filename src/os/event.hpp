@@ -2,7 +2,7 @@
 
 namespace holdfast::os {
 
-/// Something a thread can wait for in poll(2) beside its sockets: readable from set() until clear().
+/// An event that a thread can poll(2) for beside its sockets: readable from set() until clear().
 class Event {
  public:
   /// Throws std::system_error if the machine has no descriptor left.

@@ -7,8 +7,8 @@
 
 namespace holdfast::os {
 
-/// Whose files beside a file may be taken for its own. Another user who can create files in the directory
-/// could put a log of his own making there, or a file to be mapped that he then cuts short.
+/// Decides which files beside a database file can be trusted. Another user with write access to the directory
+/// could put a forged log there, or a file to be mapped that is truncated later.
 struct FileTrust {
   uid_t owner = 0;
   gid_t group = 0;
@@ -17,9 +17,9 @@ struct FileTrust {
 
   [[nodiscard]] static Result<FileTrust> of(const std::filesystem::path& file);
 
-  /// Pure. A regular file with one name, of the owner's or root's. Where the file's group shares it: of
-  /// anyone's whose group and mode are the file's, unless anyone at all can create files there. Where every
-  /// user may write the file itself: of anyone's.
+  /// Pure. Trusts a regular file with one name, owned by the file's owner or root. If the file's group shares
+  /// it: any owner's file with the same group and mode, unless every user can create files in the directory.
+  /// If every user may write the file itself: any owner's file.
   [[nodiscard]] bool trusts(const struct stat& beside) const noexcept;
 };
 

@@ -12,12 +12,12 @@
 namespace holdfast::os {
 namespace {
 
-/// One page, zero in a forked child. Never unmapped: guards may ask after static destruction.
+/// One page, zero in a forked child. Never unmapped: guards may read it after static destruction.
 std::atomic<std::uint64_t>& wiped_on_fork() {
   static std::atomic<std::uint64_t>* const cell = [] {
     const auto size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     void* page = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    // Without this page a forked child could release its parent's locks: better not to run at all.
+    // Without this page a forked child could release its parent's locks, so the process must not run.
     if (page == MAP_FAILED || madvise(page, size, MADV_WIPEONFORK) != 0) std::abort();
     return new (page) std::atomic<std::uint64_t>(0);
   }();
@@ -27,7 +27,7 @@ std::atomic<std::uint64_t>& wiped_on_fork() {
 std::uint64_t random_number() noexcept {
   std::uint64_t number = 0;
   while (number == 0) {
-    // 8 bytes always come whole, once the kernel has entropy; until then it waits.
+    // getrandom waits until the kernel has entropy, then returns 8 bytes at once.
     if (getrandom(&number, sizeof number, 0) != sizeof number && errno != EINTR) std::abort();
   }
   return number;

@@ -7,9 +7,9 @@
 
 namespace holdfast::os {
 
-/// A number that stands for this process, without a system call. A forked child gets another, however it was
-/// forked: the number lives in a page that the kernel wipes in the child. Not the pid: in another pid
-/// namespace a child can have its parent's.
+/// A number that identifies this process, without a system call. A forked child gets another one, however it
+/// was forked: the number is in a page that the kernel wipes in the child. The pid would not do: in another
+/// pid namespace a child can have the same pid as its parent.
 [[nodiscard]] std::uint64_t this_process() noexcept;
 
 /// Remembers the process that made it.
@@ -22,7 +22,7 @@ class ProcessIdentity {
   std::uint64_t process_;
 };
 
-/// What an operation answers in a forked child.
+/// The error of every operation in a forked child.
 [[nodiscard]] Error used_after_fork();
 
 }  // namespace holdfast::os

@@ -17,17 +17,17 @@
 namespace holdfast::os {
 namespace {
 
-/// OpenSSL cleans nothing up at the end of the process. A thread of ours that drops the last reference to an
-/// engine is joined by nobody: it may still end, and OpenSSL free what it keeps for that thread, while the
-/// exit handlers run and free it too. Here, because every program that uses the library links this file.
+/// Turns off OpenSSL's cleanup at process exit. A library thread that drops the last reference to an engine
+/// is detached: when it exits, OpenSSL frees its data for that thread, possibly while the exit handlers free
+/// the same data. It is done here because every program that uses the library links this file.
 [[maybe_unused]] const int openssl_stays = OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
 
-/// A thread's share of random bytes. Used bytes are erased at once, so that a memory dump does not show
-/// ids that were handed out. Trivially destructible, so that a static object's destructor may still use it.
+/// A thread's buffer of random bytes. Used bytes are erased at once, so that a memory dump does not show ids
+/// that were handed out. Trivially destructible, so that a static object's destructor may still use it.
 class Buffer {
  public:
   void take(std::span<unsigned char> out) {
-    if (!process_.is_current()) {  // forked: the parent hands out the same bytes
+    if (!process_.is_current()) {  // forked: the parent has the same bytes
       explicit_bzero(bytes_.data(), bytes_.size());
       used_ = bytes_.size();
       process_ = ProcessIdentity();
@@ -44,8 +44,8 @@ class Buffer {
 
  private:
   void refill() {
-    // The kernel's generator, not OpenSSL's, which is seeded from it: ADR 9. Waits on a machine that is just
-    // booting until there is entropy. A signal may cut a long read short.
+    // The kernel's generator, not OpenSSL's, which is seeded from it: ADR 9. On a machine that is just
+    // booting it waits for entropy. A signal may interrupt a long read.
     for (std::size_t got = 0; got < bytes_.size();) {
       const auto n = getrandom(bytes_.data() + got, bytes_.size() - got, 0);
       if (n >= 0) {
@@ -71,7 +71,7 @@ void random_bytes(std::span<unsigned char> out) {
 
 std::uint64_t jitter_bits() {
   thread_local std::uint64_t state = [] {
-    // Without entropy, which needs a machine that is just booting, a poor seed will do.
+    // Without entropy, on a machine that is just booting, a weak seed is enough.
     std::uint64_t seed = static_cast<std::uint64_t>(BootClock::now().time_since_epoch().count());
     [[maybe_unused]] const auto got = getrandom(&seed, sizeof seed, GRND_NONBLOCK);
     return seed;

@@ -9,8 +9,8 @@
 
 namespace holdfast::os {
 
-/// CSPRNG bytes, each handed out once. Buffered per thread, so most calls make no system call; a forked
-/// child never sees its parent's buffer. Throws Error(Internal) if the kernel has none (a seccomp filter).
+/// CSPRNG bytes, each handed out once. Buffered per thread, so most calls make no system call; a forked child
+/// never sees its parent's buffer. Throws Error(Internal) if the kernel refuses (a seccomp filter).
 void random_bytes(std::span<unsigned char> out);
 
 /// A fast generator for jitter, seeded by the kernel. Not for secrets.
@@ -19,11 +19,11 @@ void random_bytes(std::span<unsigned char> out);
 /// Uniform in [0, 1).
 [[nodiscard]] double jitter_fraction();
 
-/// A name for one life of a record, never given twice. Throws as random_bytes.
+/// A unique id for one incarnation of a record. Throws as random_bytes.
 [[nodiscard]] std::string new_incarnation();
 
-/// Hashes texts for tables whose keys strangers choose. Its keys are random, once per process: without
-/// knowing them one cannot make texts that collide, as one can for std::hash, whose seed is a constant. Not a
+/// Hashes texts for tables whose keys untrusted callers choose. Its keys are random, once per process: an
+/// attacker without them cannot construct collisions, unlike for std::hash, whose seed is a constant. Not a
 /// cryptographic hash: it must not leave the process.
 class TextHash {
  public:
@@ -38,7 +38,8 @@ class TextHash {
     std::uint64_t hash = keys_[1];
     for (; left > 16; at += 16, left -= 16) hash = fold(load(at) ^ keys_[0], load(at + 8) ^ hash);
     hash = fold(first(at, left) ^ keys_[0], last(at, left) ^ hash);
-    // The length last, where what it is mixed with is not known: earlier, a text could make up for it.
+    // The length comes last, when the value it is mixed with is unknown: earlier, a text could compensate for
+    // it.
     return fold(hash ^ text.size(), keys_[2]);
   }
 
@@ -47,7 +48,7 @@ class TextHash {
   struct Random {};
   explicit TextHash(Random);
 
-  /// Both halves of the product: each bit of it depends on many of either factor.
+  /// Uses both halves of the product: each of its bits depends on many bits of both factors.
   static std::uint64_t fold(std::uint64_t a, std::uint64_t b) noexcept {
     __extension__ using Wide = unsigned __int128;
     const Wide product = static_cast<Wide>(a) * b;

@@ -4,22 +4,21 @@
 
 namespace holdfast::runtime {
 
-/// What an observer's `context` returned where an operation was called, for what the operation does
-/// elsewhere.
+/// The result of the observer's `context` at the call of an operation, for its work on other threads.
 struct CallersContext {
   const Observer* observer = nullptr;
   TraceContext context = {};
 
-  /// Asks `observer`, which may be null. See context_of_caller.
+  /// Calls `observer`, which may be null. See context_of_caller.
   [[nodiscard]] static CallersContext of(Observer* observer) noexcept;
 };
 
-/// The context of whoever called the operation that this thread works on; null where nobody knows. The
-/// observer itself is asked on a thread of the caller's only, and not while that runs a completion: it is
-/// user code, and the thread may be the one that reads everyone's answers.
+/// The caller's context for the operation that this thread works on; null if unknown. The observer itself is
+/// called only on a caller's thread, and not while that runs a completion: it is user code, and the thread
+/// may be the one that reads all answers.
 [[nodiscard]] TraceContext context_of_caller(Observer& observer) noexcept;
 
-/// While it lives, `context_of_caller` gives this thread what was carried here. `carried` must outlive it.
+/// While it lives, `context_of_caller` returns `carried` on this thread. `carried` must outlive it.
 class CarriedContext {
  public:
   explicit CarriedContext(const CallersContext& carried) noexcept;

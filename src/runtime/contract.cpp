@@ -4,7 +4,7 @@
 namespace holdfast {
 namespace {
 
-/// What a completion on this thread deferred may be what finishes the one that is waited for.
+/// Work that this thread deferred may be what finishes the completion that is waited for.
 void wait_here(Completion& completion) {
   detail::Trampoline::drain();
   completion.wait();

@@ -13,26 +13,26 @@
 
 namespace holdfast::runtime {
 
-/// Hands things over to a thread of its own, where user code receives them, one after another. It may block
-/// or throw without disturbing those who hand over: they never wait for it, and when it falls too far behind,
-/// what comes is dropped and the number told with the next that is not. Thread-safe.
+/// Delivers items to user code on a dedicated thread, one after another. User code may block or throw without
+/// affecting the senders, which never wait for it. When it falls too far behind, new items are dropped; the
+/// next delivered item carries their number. Thread-safe.
 template <class Item>
 class Courier {
  public:
   using Receive = std::function<void(Item& item, std::size_t dropped_before)>;
 
-  /// `most`: may be on their way at once.
+  /// `most`: items that may be queued at once.
   Courier(std::size_t most, Receive receive) : state_(std::make_shared<State>(most, std::move(receive))) {}
 
-  /// Waits until everything is received, unless it is called from a thread of the library.
+  /// Waits until every item is received, unless it runs on a thread of the library.
   ~Courier() {
-    // In a forked child it may be in the middle of a change by a thread that is not here: leave it alone.
+    // In a forked child, a thread of the parent may have been changing the state: leak it untouched.
     if (!thread_.in_own_process()) new std::shared_ptr<State>(std::move(state_));
   }
   Courier(const Courier&) = delete;
   Courier& operator=(const Courier&) = delete;
 
-  /// False if it was dropped; in a forked child it always is.
+  /// False if the item was dropped; in a forked child it always is.
   bool hand_over(Item item) noexcept {
     if (!thread_.in_own_process()) return false;
     if (state_->on_the_way.fetch_add(1) >= state_->most || !add(item)) {
@@ -43,12 +43,12 @@ class Courier {
     return true;
   }
 
-  /// Waits until what was handed over before is received. On a thread of the library it does nothing.
+  /// Waits until all items handed over before are received. On a thread of the library it does nothing.
   void flush() {
     if (WorkerPool::on_library_thread() || !thread_.in_own_process()) return;
     {
-      // Nothing was ever handed over. And a thread that starts for this is not at once free for what comes
-      // next, which would be dropped.
+      // No item was ever handed over. A thread started for this would not be free at once for the next item,
+      // which would be dropped.
       const std::lock_guard lock(state_->mutex);
       if (!state_->has_thread) return;
     }
@@ -69,10 +69,10 @@ class Courier {
     std::mutex mutex;
     std::vector<Item> waiting;
     bool has_thread = false;
-    bool fetched = false;     ///< a job is posted that will take what waits
+    bool fetched = false;     ///< a job is posted that will take the waiting items
     std::vector<Item> taken;  ///< of the thread alone
 
-    /// Takes what waits now and no more, so that a flush behind it gets its turn.
+    /// Takes only the items that wait now, so that a flush queued behind it gets its turn.
     void deliver() noexcept {
       {
         const std::lock_guard lock(mutex);
@@ -81,10 +81,10 @@ class Courier {
       }
       for (auto& next : taken) {
         {
-          Item item = std::move(next);  // ends before the next is received
+          Item item = std::move(next);  // destroyed before the next is received
           try {
             receive(item, dropped.exchange(0));
-          } catch (...) {  // NOLINT(bugprone-empty-catch): its failure has nowhere else to go
+          } catch (...) {  // NOLINT(bugprone-empty-catch): there is no other place to report it
           }
         }
         on_the_way.fetch_sub(1);
@@ -105,12 +105,12 @@ class Courier {
       }
       if (!state_->fetched) state_->waiting.pop_back();
       return state_->fetched;
-    } catch (...) {  // out of memory: the item is lost, what it tells of is not
+    } catch (...) {  // out of memory: only the report is lost, not the event
       return false;
     }
   }
 
-  /// Never on this thread, as `post` would where the machine has no thread to give.
+  /// Never runs on this thread, unlike `post` on a machine without a free thread.
   bool fetch() {
     auto job = [state = state_] { state->deliver(); };
     if (state_->has_thread) {

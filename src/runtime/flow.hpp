@@ -29,35 +29,35 @@ namespace holdfast::runtime {
   return backend.blocks();
 }
 
-/// Whether an engine that blocks answers this request without I/O all the same.
+/// Whether even an engine that blocks answers this request without I/O.
 template <class Request>
 inline constexpr bool never_blocks = requires { Request::never_blocks; };
 
-/// How an operation waits for its steps; that is all in which the blocking API and the other differ.
+/// How an operation waits for its steps: the only difference between the blocking and the asynchronous API.
 ///
 /// Blocking: each step waits on the thread that runs the operation (which may do the engine's I/O meanwhile),
-/// so the operation never suspends. Completing: no thread waits; a step suspends the operation, which goes on
-/// on the thread that ends the step: of the engine's I/O, or of a pool. So between two steps it
-/// must not block nor run user code.
+/// so the operation never suspends. Completing: no thread waits; a step suspends the operation, which resumes
+/// on the thread that ends the step: of the engine's I/O, or of a pool. So between two steps it must neither
+/// block nor run user code.
 class Flow {
  public:
   static Flow blocking() noexcept { return {nullptr, {}}; }
-  /// `context`: of whoever called, for steps that other threads begin.
+  /// `context`: the caller's, for steps that other threads begin.
   static Flow completing(std::shared_ptr<Runtime> runtime, CallersContext context = {}) noexcept {
     return {std::move(runtime), std::move(context)};
   }
   [[nodiscard]] bool blocks() const noexcept { return runtime_ == nullptr; }
 
-  /// One operation of a contract: gives its Result. The request's deadline and `stop` count also while there
-  /// is no thread to begin on. The request must live until then: it is moved, or copied, when it is
-  /// submitted.
+  /// Submits one operation of a contract and returns its Result. The request's deadline and `stop` also apply
+  /// while it waits for a thread to begin on. The request must live until it is submitted: then it is moved
+  /// or copied.
   template <class Backend, class Request>
   [[nodiscard]] auto ask(const std::shared_ptr<Backend>& backend, Request&& request,
                          std::stop_token stop) const {
     return Ask<Backend, Request&&>{*this, backend, std::forward<Request>(request), std::move(stop), {}};
   }
 
-  /// Gives what Watch::wait answers. An absent watch, null, sleeps until it is time to look again.
+  /// Returns the result of Watch::wait. A null watch sleeps until `look_again_at`.
   [[nodiscard]] auto wait(Watch* watch, BootTime look_again_at, BootTime deadline,
                           std::stop_token stop) const {
     return Wait(*this, watch, look_again_at, deadline, std::move(stop));
@@ -66,15 +66,15 @@ class Flow {
     return wait(nullptr, at, at, std::move(stop));
   }
 
-  /// Goes on on a thread for user code; a blocking flow is on one already.
+  /// Resumes on a thread for user code; a blocking flow is on one already.
   [[nodiscard]] auto leave_io_thread() const { return Hop{*this}; }
 
  private:
   Flow(std::shared_ptr<Runtime> runtime, CallersContext context) noexcept
       : runtime_(std::move(runtime)), context_(std::move(context)) {}
 
-  /// What completes inside `begin` completes after it: the operation that goes on may end, and take with it
-  /// whatever `begin` still stands on.
+  /// A completion inside `begin` is deferred until after it: the resumed operation may end, and destroy
+  /// objects that `begin` still uses.
   template <class Begin>
   static void defer_completions(Begin&& begin) {
     if (detail::Trampoline::busy()) return begin();
@@ -102,8 +102,8 @@ class Flow {
         operation.resume();
       };
       const BootTime deadline = request.deadline;
-      // The answer may come, and the operation end, on another thread before `submit` has returned: what it
-      // works with is not in the operation's frame any more then.
+      // The answer may come, and the operation end, on another thread before `submit` returns. So everything
+      // that `submit` uses is kept outside the operation's frame.
       auto work = [keep = backend, context = flow.context_, this, end] {
         std::remove_cvref_t<Request> sent = std::forward<Request>(request);
         auto stopped = stop;
@@ -113,12 +113,12 @@ class Flow {
         });
       };
       constexpr auto limited = WorkerPool::Priority::limited;
-      // In a forked child there is no pool any more, and the engine says so.
+      // In a forked child there is no pool; the engine returns the error.
       if (never_blocks<std::remove_cvref_t<Request>> || !runtime::blocks(*backend) ||
           flow.runtime_->blocking.runs_here(limited) || !flow.runtime_->in_own_process()) {
         return work();
       }
-      // Kept, because the pool's last owner may be the operation itself.
+      // Kept alive here, because the operation may be the pool's last owner.
       const auto threads = flow.runtime_;
       if (threads->blocking.try_post(work, limited)) return;
       Turn::wait(threads, deadline, stop, std::move(work), [end](Error why) {
@@ -163,7 +163,7 @@ class Flow {
     }
 
    private:
-    /// The engine has no thread to be woken by, so this looks again by the clock.
+    /// No thread of the engine could wake this wait, so it polls by the clock.
     [[nodiscard]] BootTime look_without_wake_ups() const noexcept {
       return std::min({look_again_at_, deadline_, BootClock::now() + std::chrono::seconds(1)});
     }

@@ -46,7 +46,7 @@ struct Message {
   std::string text;
 };
 
-/// The sink as it is set. Shared with the thread that calls it, which may outlive the Log.
+/// The current sink. Shared with the thread that calls it, which may outlive the Log.
 class Sink {
  public:
   void set(LogSink sink) {
@@ -83,7 +83,7 @@ class Log::Impl {
   static void tell_of(std::size_t dropped, Sink& sink) noexcept {
     try {
       sink.call(LogLevel::warning, std::to_string(dropped) + " log messages were dropped");
-    } catch (...) {  // NOLINT(bugprone-empty-catch): the message behind it is still to come
+    } catch (...) {  // NOLINT(bugprone-empty-catch): the messages after it must still be delivered
     }
   }
 };

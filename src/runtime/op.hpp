@@ -12,10 +12,10 @@ namespace holdfast::runtime {
 
 /// One operation of a policy, written once: a coroutine that ends with a Result<T>. An Error thrown in it is
 /// its result, so `value_or_throw` works inside as it does outside. It begins when it is awaited, run or
-/// started, on that thread, and goes on where its last step ended (see Flow).
+/// started, on that thread, and resumes on the thread that ended its last step (see Flow).
 ///
-/// Its parameters must be values or owned by somebody who outlives it: a caller that only starts it is gone
-/// before it ends. g++ 12 destroys aggregates with destructors twice that are made inside a co_await
+/// Its parameters must be values, or owned by an object that outlives it: a caller that only starts it is
+/// gone before it ends. g++ 12 destroys aggregates with destructors twice that are made inside a co_await
 /// expression (docs/adr/0006-arguments-are-views.md): give such arguments a name first.
 template <class T>
 class [[nodiscard]] Op {
@@ -35,14 +35,14 @@ class [[nodiscard]] Op {
     return *std::move(op.handle_.promise().result_);
   }
 
-  /// Completes `done` once it has ended, with nothing of the operation left: its frame goes first.
+  /// Completes `done` after the operation has ended and its frame is destroyed.
   static void start(Op op, Done<T> done) {
     const auto handle = std::exchange(op.handle_, nullptr);
     handle.promise().done_.emplace(std::move(done));
     handle.resume();
   }
 
-  /// Awaited by another operation. One that ends at once does not deepen the stack.
+  /// Awaits it from another operation. An operation that ends at once does not deepen the stack.
   auto operator co_await() && noexcept { return Awaiter{handle_}; }
 
  private:
@@ -53,7 +53,7 @@ class [[nodiscard]] Op {
       auto& promise = inner.promise();
       promise.outer_ = outer;
       inner.resume();
-      // Whoever comes second goes on with the outer one: we, because the inner one has ended, or its end.
+      // This function races with the end of the inner operation. The second of the two resumes the outer one.
       return !promise.one_of_two_.exchange(true, std::memory_order_acq_rel);
     }
     [[nodiscard]] Result<T> await_resume() { return *std::move(inner.promise().result_); }

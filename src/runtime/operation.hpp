@@ -7,7 +7,7 @@
 
 namespace holdfast::runtime {
 
-/// Why an operation must not begin: its caller has stopped or its time is over.
+/// Why an operation must not begin: it was stopped, or its deadline has passed.
 [[nodiscard]] inline std::optional<Error> refuse_before_start(BootTime deadline,
                                                               const std::stop_token& stop) {
   if (stop.stop_requested()) return Error(ErrorCode::Aborted, "the caller stopped the operation");

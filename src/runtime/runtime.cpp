@@ -8,11 +8,12 @@
 #include <vector>
 
 namespace holdfast::runtime {
-/// Shared with the job that runs them, which may be the last owner of the pool it runs in.
+/// Shared with the job that runs them, which may be the last owner of its own pool.
 class Runtime::Continuations {
  public:
   static void add(const std::shared_ptr<Continuations>& self, WorkerPool& pool, std::function<void()> next) {
-    // The job is posted under the mutex: it cannot take `next`, which may own the pool, before that is done.
+    // The job is posted under the mutex, so that it cannot take `next`, which may own the pool, before the
+    // post has returned.
     const std::lock_guard lock(self->mutex_);
     self->waiting_.push_back(std::move(next));
     if (!std::exchange(self->posted_, true)) pool.post([self] { self->run(); });
@@ -20,7 +21,7 @@ class Runtime::Continuations {
 
  private:
   void run() {
-    // Until nothing waits: a second job would run beside this one.
+    // Runs until none waits: a second job would run concurrently with this one.
     for (;;) {
       std::vector<std::function<void()>> taken;
       {
@@ -35,19 +36,19 @@ class Runtime::Continuations {
 
   std::mutex mutex_;
   std::vector<std::function<void()>> waiting_;
-  bool posted_ = false;  ///< a job that will take what waits
+  bool posted_ = false;  ///< a job is posted that will run the waiting ones
 };
 
-/// Owns itself until its time has come; only the timer's thread ends it, so a stop request that comes at the
-/// same moment finds nothing to race with.
+/// Owns itself until its time has come. Only the timer's thread ends it, so a simultaneous stop request
+/// cannot race with that.
 class Runtime::Sleep final : public Timed {
  public:
   Sleep(Runtime& runtime, Done<bool> done) : runtime_(runtime), done_(std::move(done)) {}
 
   void start(BootTime at, const std::stop_token& stop) {
     const std::lock_guard lock(starting_);
-    // First, because they throw if there is no thread to be had: then nothing may be left that calls back
-    // an operation that has gone on. After it there is one, so a stop request, which must not throw, finds
+    // These come first, because they throw if the machine has no thread: then no callback may remain for an
+    // operation that has gone on. After them a thread exists, so a stop request, which must not throw, finds
     // it.
     runtime_.prepare_to_go_on();
     runtime_.timer.schedule(*this, std::min(at, never - BootClock::duration(1)));
@@ -70,7 +71,7 @@ class Runtime::Sleep final : public Timed {
  private:
   Runtime& runtime_;  ///< the operation that sleeps owns it
   Done<bool> done_;
-  std::mutex starting_;  ///< until `start` is through with it
+  std::mutex starting_;  ///< held until `start` has finished
   std::shared_ptr<Sleep> self_;
   std::optional<std::stop_callback<std::function<void()>>> on_stop_;
 };

@@ -93,7 +93,7 @@ class BootTimer::State {
       {
         const std::lock_guard lock(mutex_);
         if (stopping_) return;
-        armed_at_ = never;  // whatever is armed from here on counts anew
+        armed_at_ = never;  // every arm() from here on sets the timer again
       }
       const BootTime next = on_due_(BootClock::now());
       const std::lock_guard lock(mutex_);
@@ -119,7 +119,7 @@ BootTimer::~BootTimer() {
   if (state_->in_own_process()) {
     state_->stop();
   } else {
-    // The thread is not in this process, and may hold the mutex: leave it all alone.
+    // The thread is not in this process, and may hold the mutex: leak the state untouched.
     new std::shared_ptr<State>(std::move(state_));
   }
 }
@@ -134,7 +134,7 @@ class TimerQueue::State {
     if (at == never) return cancel(target);
     const std::lock_guard lock(mutex_);
     if (target.scheduled_at_ == at) return;
-    timer_->arm(at);  // first, because it throws if there is no thread to be had
+    timer_->arm(at);  // first, because it throws if the machine has no thread
     put(target, at);
   }
 
@@ -188,7 +188,7 @@ class TimerQueue::State {
       }
       const BootTime next = target->on_time(now);
       const std::lock_guard lock(mutex_);
-      // Unless somebody scheduled it meanwhile, who knew better.
+      // Unless schedule() was called meanwhile: that time is newer.
       if (target->scheduled_at_ == never && next != never) put(*target, next);
     }
   }
@@ -219,7 +219,7 @@ class TimerQueue::State {
     target.scheduled_at_ = never;
   }
 
-  /// Then the thread's idle work gets its turn, which may be to send what the jobs have begun.
+  /// After this many, the thread's idle work gets its turn: it may have to send what the jobs have begun.
   static constexpr int jobs_in_a_row = 64;
 
   const os::ProcessIdentity process_;

@@ -11,8 +11,8 @@ namespace holdfast::runtime {
 class BootTimer {
  public:
   using OnDue = std::function<BootTime(BootTime now)>;
-  /// Something else for the thread to do until the descriptor is readable: then it must return. It may return
-  /// sooner. -1: the thread ends.
+  /// Work for the thread until the descriptor is readable: then it must return. It may return sooner. -1: the
+  /// thread ends.
   using WhileIdle = std::function<void(int descriptor)>;
 
   explicit BootTimer(OnDue on_due, WhileIdle while_idle = {});
@@ -22,8 +22,8 @@ class BootTimer {
   BootTimer(const BootTimer&) = delete;
   BootTimer& operator=(const BootTimer&) = delete;
 
-  /// Makes sure the callback runs at `at` or earlier. Starts the thread on first use; throws Error(Internal)
-  /// if the machine has no descriptor or thread left.
+  /// Ensures that the callback runs at `at` or earlier. Starts the thread on first use; throws
+  /// Error(Internal) if the machine has no descriptor or thread left.
   void arm(BootTime at);
 
  private:
@@ -31,7 +31,7 @@ class BootTimer {
   std::shared_ptr<State> state_;
 };
 
-/// Something with a moment at which it wants to be called.
+/// An object that a TimerQueue calls at a scheduled time.
 class Timed : public std::enable_shared_from_this<Timed> {
  public:
   virtual ~Timed() = default;
@@ -47,8 +47,8 @@ class Timed : public std::enable_shared_from_this<Timed> {
   BootTime scheduled_at_ = never;  ///< the timer's, under its mutex
 };
 
-/// One thread that calls all of them at their times. Scheduling costs no system call unless it is for
-/// earlier than anything scheduled.
+/// One thread that calls every Timed object at its time. Scheduling needs a system call only if the new time
+/// is the earliest of all.
 class TimerQueue {
  public:
   explicit TimerQueue(BootTimer::WhileIdle while_idle = {});
@@ -56,19 +56,19 @@ class TimerQueue {
   TimerQueue(const TimerQueue&) = delete;
   TimerQueue& operator=(const TimerQueue&) = delete;
 
-  /// Replaces the target's former time. The target is not kept alive.
+  /// Replaces the target's previous time. The target is not kept alive.
   void schedule(Timed& target, BootTime at);
-  /// A call under way on another thread may still finish after this.
+  /// A call that is running on another thread may still finish after this.
   void cancel(Timed& target) noexcept;
 
-  /// Calls everything that is scheduled now, whatever its time.
+  /// Calls every scheduled target now, regardless of its time.
   void call_all_now();
 
-  /// For `on_time` alone: runs `job`, which must not block, on the timer's thread when nothing is due. So
-  /// however many jobs there are, none makes a call late by more than its own time.
+  /// For `on_time` alone: runs `job`, which must not block, on the timer's thread when nothing is due. So,
+  /// however many jobs there are, a call is delayed at most by the duration of one job.
   void after_due(std::function<void()> job);
 
-  /// True on the thread of any of them, where no operation may go on: its end may be user code.
+  /// True on the thread of any TimerQueue. No operation may resume there: its end may be user code.
   [[nodiscard]] static bool on_timers_thread() noexcept;
 
  private:

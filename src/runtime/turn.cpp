@@ -28,7 +28,7 @@ Turn::~Turn() {
 void Turn::start(BootTime deadline) {
   if (deadline == never && !stop_.stop_possible()) return;
   const std::lock_guard lock(starting_);
-  // First, because they throw if there is no thread to be had; a stop request must not.
+  // These come first, because they throw if the machine has no thread; a stop request must not throw.
   runtime_->prepare_to_go_on();
   runtime_->timer.schedule(*this, std::min(deadline, never - BootClock::duration(1)));
   if (stop_.stop_possible()) on_stop_.emplace(stop_, Wake{this});

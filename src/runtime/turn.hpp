@@ -15,9 +15,9 @@ namespace holdfast::runtime {
 
 class Runtime;
 
-/// A step's wait for a thread, when all that may block do. It ends once, whoever comes first: a thread takes
-/// it, its time is up, or it is stopped. As with a sleep, a stop request ends nothing itself, it makes it
-/// time.
+/// A step that waits for a thread while all threads that may block are blocked. It ends once, by the first of
+/// three events: a thread becomes free, the deadline passes, or a stop is requested. As with a sleep, a stop
+/// request fires the timer now.
 class Turn final : public Timed {
  public:
   using Begin = std::function<void()>;
@@ -41,15 +41,15 @@ class Turn final : public Timed {
 
   void start(BootTime deadline);
   void take();
-  /// True for the first to ask, who alone goes on with what is in here.
+  /// True for the first caller only: it alone may continue with the members.
   [[nodiscard]] bool ends_now();
 
-  /// A thread of the pool may be the last to hold this.
+  /// A thread of the pool may be the last owner of this object.
   const std::shared_ptr<Runtime> runtime_;
   const std::stop_token stop_;
   Begin begin_;
   Refuse refuse_;
-  std::mutex starting_;  ///< until `start` is through with it
+  std::mutex starting_;  ///< held until `start` has finished
   std::atomic<bool> ended_ = false;
   std::optional<std::stop_callback<Wake>> on_stop_;
 };

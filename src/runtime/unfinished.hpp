@@ -6,11 +6,10 @@
 
 namespace holdfast::runtime {
 
-/// Counts what is under way in the background, on whichever thread it will end, for one who waits until
-/// nothing is.
+/// Counts pending background work, on whichever thread it ends, so that an owner can wait for all of it.
 class Unfinished {
  public:
-  /// One piece of it.
+  /// One piece of pending work.
   class Piece {
    public:
     explicit Piece(const Unfinished& all) noexcept : count_(all.count_) { count_->fetch_add(1); }
@@ -21,7 +20,7 @@ class Unfinished {
     Piece& operator=(const Piece&) = delete;
 
    private:
-    const std::shared_ptr<std::atomic<std::size_t>> count_;  ///< whoever waits may be gone at once
+    const std::shared_ptr<std::atomic<std::size_t>> count_;  ///< may outlive the waiter
   };
 
   /// For jobs, which must be copyable.

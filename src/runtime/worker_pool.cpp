@@ -85,22 +85,20 @@ class WorkerPool::State {
   [[nodiscard]] bool in_own_process() const noexcept { return process_.is_current(); }
 
  private:
-  /// How many threads may run jobs of that kind at once, with the threads that there are.
+  /// How many of the current threads may run jobs of that priority at once.
   [[nodiscard]] std::size_t may_take(Priority priority) const noexcept {
     if (priority == Priority::first) return threads_.size();
-    if (closing_)
-      return max_limited_;  // all that was posted is finished, by threads that are joined elsewhere
+    if (closing_) return max_limited_;  // every posted job is finished by threads that are joined elsewhere
     return std::min(max_limited_, threads_.size() - std::min(threads_.size(), kept_free_));
   }
 
-  /// Whether there is a thread that has nothing to do, or will have none before it gets the next job, which
-  /// may take it.
+  /// Whether the job finds a thread that is idle, or will be idle before its next job; starts one if needed.
   bool start_if_none_is_idle(const std::shared_ptr<State>& self, Priority priority) {
     if (priority == Priority::first) return idle_ > ready() || start_another(self);
     const auto limited = limited_running_ + limited_.size();
     if (limited >= max_limited_) return false;
     if (may_take(priority) > limited && idle_ > ready()) return true;
-    // Before one for the job those that are kept free.
+    // The threads that are kept free start before one for the job.
     while (threads_.size() < kept_free_) {
       if (!start_another(self)) return false;
     }
@@ -115,7 +113,7 @@ class WorkerPool::State {
       threads_.push_back(os::start_thread([self] { self->work(); }));
       has_thread_.store(true, std::memory_order_release);
       return true;
-    } catch (const std::system_error&) {  // no thread to be had: those that run must do
+    } catch (const std::system_error&) {  // no further thread: the running ones must do
       return false;
     }
   }
@@ -143,15 +141,15 @@ class WorkerPool::State {
       lock.unlock();
       job_of_this_thread = {.pool = this, .priority = priority};
       job();
-      job = nullptr;  // what it owned goes before the mutex is taken again
+      job = nullptr;  // its captures are destroyed before the mutex is locked again
       job_of_this_thread = {};
       lock.lock();
       if (priority == Priority::limited) --limited_running_;
     }
   }
 
-  /// False if the thread is to end. One idle thread is the next to work; the others are spare, and end when
-  /// that was enough for a while.
+  /// False if the thread should end. One idle thread takes the next job; the others are spare, and end after
+  /// a while without work.
   bool wait_for_job(std::unique_lock<std::mutex>& lock) {
     ++idle_;
     bool stays = true;
@@ -198,7 +196,7 @@ WorkerPool::~WorkerPool() {
   if (state_->in_own_process()) {
     state_->finish();
   } else {
-    // The threads are not in this process, and a mutex may be held by one of them: leave it all alone.
+    // The threads are not in this process, and one of them may hold the mutex: leak the state untouched.
     new std::shared_ptr<State>(std::move(state_));
   }
 }

@@ -8,9 +8,9 @@
 
 namespace holdfast::runtime {
 
-/// Background threads, started when there is work and none is idle, up to a limit. All but one end again when
-/// they have been idle for a while. They block all signals, so that the program's own threads get them. Jobs
-/// must not throw.
+/// Background threads, started when there is work and none is idle, up to a limit. All but one end after
+/// being idle for a while. They block all signals, so that the program's own threads get them. Jobs must not
+/// throw.
 class WorkerPool {
  public:
   enum class Priority : std::uint8_t {
@@ -21,20 +21,20 @@ class WorkerPool {
   explicit WorkerPool(std::size_t max_threads) : WorkerPool(max_threads, max_threads) {}
   WorkerPool(std::size_t max_threads, std::size_t max_limited, std::size_t kept_free = 0,
              std::chrono::milliseconds longest_idle = std::chrono::seconds(10));
-  /// Finishes what was posted and waits for it; on one of the pool's own threads it does not wait. In a
-  /// forked child it does nothing.
+  /// Waits until all posted jobs are finished; on one of the pool's own threads it does not wait. In a forked
+  /// child it does nothing.
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  /// Runs the job on one of the threads; on the calling thread only if the machine has no thread to give
-  /// and the pool has none yet that this job may take.
+  /// Runs the job on one of the threads; on the calling thread only if the machine has no free thread and the
+  /// pool has none yet that this job may use.
   /// In a forked child the job is dropped.
   void post(std::function<void()> job, Priority priority = Priority::first);
-  /// Sees to it that there is a thread, so that no job is ever run by the thread that posts it. False if
-  /// there is none to be had. Costs one load once there is one.
+  /// Ensures that the pool has a thread, so that no job runs on the thread that posts it. False if the
+  /// machine has none. Costs one load once the pool has a thread.
   [[nodiscard]] bool ensure_thread();
-  /// For a job that may take long: false, and nothing was done, if there is no thread for it at once.
+  /// For a job that may take long: returns false, and does nothing, if no thread is free at once.
   [[nodiscard]] bool try_post(std::function<void()> job, Priority priority = Priority::first);
   [[nodiscard]] bool in_own_process() const noexcept;
   /// True inside a job of this pool that has this priority.

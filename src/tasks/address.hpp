@@ -7,23 +7,24 @@
 
 namespace holdfast::tasks {
 
-/// Nobody in particular.
+/// The owner of tasks that name no owner.
 inline constexpr std::string_view anonymous_owner = "local";
 
 /// Empty means anonymous. AnonymousOwner if that is not allowed.
 [[nodiscard]] Result<std::string> checked_owner(std::string_view owner, bool allow_anonymous);
 
-/// How an owner is called in a record's key. A colon would end the name there, and owner `a` with task `b:c`
-/// would be owner `a:b` with task `c`; so it is written %3A, and % is %25, in owners that contain a colon or
-/// one of these two. All others stay as they are, and where other software looks for them. Two owners never
-/// have one name: encoded ones contain %3A or %25, the others do not.
+/// An owner's name in a record's key. A colon would end the name there: owner `a` with task `b:c` would have
+/// the key of owner `a:b` with task `c`. So in owners that contain a colon, %3A or %25, a colon is written
+/// %3A and a % is written %25. All other owners are unchanged, so other software finds their records. Two
+/// owners never share a name: encoded ones contain %3A or %25, the others do not.
 [[nodiscard]] std::string stored_owner(std::string_view owner);
-/// Under which registers are stored: no owner's name, for one that contains %25 has no other %.
+/// The name under which registers are stored. It is no owner's name: in an encoded name every % begins %3A or
+/// %25.
 inline constexpr std::string_view owner_of_registers = "%register%25";
-/// Whose name that is; nothing if it is no owner's, as that of registers.
+/// The owner with this name; empty if it is not an owner's name, such as that of registers.
 [[nodiscard]] std::optional<std::string> owner_stored_as(std::string_view stored);
 
-/// The lock of a task: `task:` and its record's key; or a digest of that where it would be too long.
+/// The lock key of a task: `task:` and its record's key; or a digest of that if it would be too long.
 [[nodiscard]] std::string lock_key_of(const RecordKey& key);
 
 /// A task of an owner, both checked.

@@ -14,14 +14,14 @@
 
 namespace holdfast::tasks {
 
-/// One call of an operation on a store: how it waits, what stops it, and what its writes carry. A value, so
+/// One call of an operation on a store: how it waits, its stop token and the fence of its writes. A value, so
 /// that the operation owns it.
 struct Call {
   runtime::Flow flow;
   std::shared_ptr<TaskStore> store;
   std::stop_token stop;
   std::optional<FencingToken> fence;
-  /// Of the one task that is meant, though another may have its id by now; empty: whichever is there.
+  /// Names the one task that is meant, though another may have its id by now; empty: any task with the id.
   std::string incarnation;
 
   template <class Request>
@@ -35,7 +35,7 @@ T run(runtime::Op<T> operation) {
   return runtime::Op<T>::run(std::move(operation)).value_or_throw();
 }
 
-/// In a forked child, where nothing would ever go on with it, it is not begun.
+/// Not begun in a forked child, where no thread would ever resume it.
 template <class T>
 void start(const runtime::Runtime& threads, runtime::Op<T> operation, Done<T> done) {
   if (!threads.in_own_process()) return done(os::used_after_fork());

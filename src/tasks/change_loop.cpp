@@ -25,7 +25,7 @@ Result<TaskRecord> record_of(const std::optional<StoredRecord>& stored, std::str
   if (!stored) return no_such_task(id);
   auto record = TaskRecord::parse(stored->data, id);
   if (!record) return record.error();
-  // The key says whose it is; a record that says otherwise was put there by mistake.
+  // The key names the owner; a record with another owner was put there by mistake.
   if (record->owner() != owner) return no_such_task(id);
   return record;
 }
@@ -34,12 +34,11 @@ ChangeLoop::Action ChangeLoop::resume(const Result<std::optional<StoredRecord>>&
   if (!answer) return Finished{answer.error()};
   auto record = record_of(*answer, id_, owner_);
   if (!record) return Finished{record.error()};
-  // The task that was meant is gone, and another has its id: whatever was decided was decided about the
-  // other.
+  // The task that was meant is gone and another has its id: the caller's decision was about the old one.
   if (!is_same_incarnation(incarnation_, (*answer)->incarnation)) return Finished{no_such_task(id_)};
   incarnation_ = (*answer)->incarnation;
-  // The engine will check it again. But a late worker must learn that it is late, not that the task it has
-  // lost was ended by the other one.
+  // The engine will check it again. But a late worker must learn that its fence is stale, not that the new
+  // worker has ended the task.
   if (const auto refused = fence_ ? core::refuse_fence((*answer)->bound_to, *fence_) : std::nullopt) {
     return Finished{refusal(*refused, "the task " + id_)};
   }

@@ -10,16 +10,16 @@
 
 namespace holdfast::tasks {
 
-/// What a change does to a record.
+/// A change of a record.
 struct Change {
-  /// Edits the record, or says why it cannot.
+  /// Edits the record, or returns why it cannot.
   std::function<Status(TaskRecord&)> apply;
-  /// Asked when somebody else wrote between our read and our write: whether the change still means the same.
-  /// Empty: always.
+  /// Called when another writer wrote between our read and our write: whether the change still means the
+  /// same. Empty: always.
   std::function<bool(const TaskRecord& as_first_read, const TaskRecord& now)> still_meant = {};
 };
 
-/// Read, change, write if nobody else wrote meanwhile, else again: the decisions, without I/O.
+/// Optimistic read-change-write, retried after a conflict with another writer. Decides only; no I/O.
 class ChangeLoop {
  public:
   struct Read {};
@@ -32,12 +32,12 @@ class ChangeLoop {
   };
   using Action = std::variant<Read, Write, Finished>;
 
-  /// A race is lost only if somebody else's write succeeds, so this many in a row mean that this task is
-  /// written to by very many at once.
+  /// A race is lost only if another writer succeeds, so this many losses in a row mean that very many write
+  /// to this task at once.
   static constexpr int max_attempts = 50;
 
-  /// `fence` is what every write will carry. `incarnation` is that of the one task that is meant, though
-  /// another may have its id by now; empty: whichever is there.
+  /// Every write carries `fence`. `incarnation` names the one task that is meant, though another may have its
+  /// id by now; empty: any task with the id.
   ChangeLoop(std::string id, std::string owner, Change change, std::optional<FencingToken> fence,
              std::string incarnation)
       : id_(std::move(id)),
@@ -56,18 +56,18 @@ class ChangeLoop {
   std::optional<FencingToken> fence_;
   std::string incarnation_;
   int attempts_ = 0;
-  std::optional<TaskRecord> first_;  ///< where `still_meant` asks for it
+  std::optional<TaskRecord> first_;  ///< kept if `still_meant` needs it
   Task edited_;                      ///< as it will be if the write succeeds
 };
 
-/// The incarnation, or nothing if it is that of a record of other software, which does not last: the digest
-/// of what it held when it was read. It may have been written to since, and may have got one of its own.
+/// The incarnation; empty if it is that of a record of other software, which does not last: it is a digest of
+/// the data that was read. Since then the record may have been written, and may have got a real incarnation.
 [[nodiscard]] std::string lasting_incarnation(std::string_view incarnation);
-/// Whether a record is the one that an incarnation, or an empty text for any, names. One of other software
-/// has none of its own yet (see StoredRecord): it names no record for good.
+/// Whether an incarnation names this record; an empty one names any. A record of other software has no
+/// lasting incarnation yet (see StoredRecord), so that one identifies no record.
 [[nodiscard]] bool is_same_incarnation(std::string_view meant, std::string_view there) noexcept;
 
-/// The record as a task, if it is one and this owner's.
+/// The record as a task, if it is a task of this owner.
 [[nodiscard]] Result<TaskRecord> record_of(const std::optional<StoredRecord>& stored, std::string_view id,
                                            std::string_view owner);
 

@@ -73,7 +73,7 @@ Change to_status(const std::string& id, TaskStatus status, std::optional<std::st
   }};
 }
 
-/// The record that an operation on guards answered with, as a task.
+/// The record that a bind or rebind returned, as a task.
 template <class Outcome>
 Result<Task> task_of(const Outcome& outcome, const Address& task) {
   const auto* stored = std::get_if<StoredRecord>(&outcome);
@@ -154,8 +154,8 @@ Op<Task> perform(Call call, operation::CancelTask what) {
   co_return co_await change(std::move(call), std::move(task), std::move(edit));
 }
 
-/// Of the record that is there now, by its incarnation: should the request have to be repeated after a lost
-/// answer, it must not remove a successor. One that cannot be read has none, and is removed as it is.
+/// Removes the current record by its incarnation: if the request is resent after a lost answer, it must not
+/// remove a successor. An unreadable record has no incarnation and is removed without it.
 Op<bool> perform(Call call, operation::RemoveTask what) {
   const auto task = address(call, what.owner, std::move(what.id));
   require_fence(call);

@@ -66,13 +66,13 @@ Claim::~Claim() {
   if (claimed_->in_own_process()) {
     claimed_->dispose();
   } else {
-    // In a forked child the claim is the parent's, and so may be any mutex: forget it, untouched.
+    // In a forked child the claim belongs to the parent, and any mutex may be locked: leak it untouched.
     new std::shared_ptr<ClaimedTask>(std::move(claimed_));
   }
 }
 
 void Claim::release_in_background() noexcept {
-  // In a forked child the destructor knows what to do.
+  // In a forked child the destructor handles it.
   if (!claimed_ || !claimed_->in_own_process()) return;
   const auto last = std::move(claimed_);
   last->dispose_in_background();

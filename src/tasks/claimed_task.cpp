@@ -14,7 +14,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-/// Whether the error says that the task is somebody else's, or over.
+/// Whether the error means that the task has another worker, or is final.
 bool is_refusal(const Error& error) {
   switch (error.code()) {
     case ErrorCode::NotFound:
@@ -46,7 +46,7 @@ Claim ClaimedTask::start(Guard guard, std::shared_ptr<TaskStore> store, FencingT
   auto watching = self->call(Flow::completing(self->store_->threads), watched->unwatch.get_token());
   Op<Ok>::start(watch(std::move(watching), watched, self->task()),
                 [watched, store = self->store_](const Result<Ok>& ended) {
-                  // No thread for its timer, say: a worker that cannot be told must not go on.
+                  // For example no thread for its timer: a worker that cannot be notified must not continue.
                   if (!ended) store->threads->user_code.post([watched] { stop_worker(*watched); });
                 });
   return Claim(std::move(self));
@@ -64,10 +64,10 @@ Op<Ok> ClaimedTask::watch(tasks::Call call, std::shared_ptr<Watched> watched, Ta
       is_cancelled = *ended && (*ended)->status == TaskStatus::cancelled;
       break;
     }
-    // Or another has its id by now: the call names the incarnation.
+    // Also if another task has its id by now: the call names the incarnation.
     is_gone = ended.error().code() == ErrorCode::NotFound;
     if (is_gone) break;
-    // The store is away for the moment. Whether the lock is lost over that is the guard's to say.
+    // The store is unreachable for now. The guard decides whether that loses the lock.
     constexpr milliseconds try_again(500);
     (void)co_await call.flow.sleep_until(BootClock::now() + try_again, call.stop);
   }
@@ -76,7 +76,7 @@ Op<Ok> ClaimedTask::watch(tasks::Call call, std::shared_ptr<Watched> watched, Ta
     watched->cancelled = is_cancelled;
     watched->gone = watched->gone || is_gone;
     watched->over = true;
-    if (watched->ending > 0) co_return Ok{};  // it may be the worker's own doing; `end` will know
+    if (watched->ending > 0) co_return Ok{};  // it may be the worker's own write; `end` will decide
   }
   co_await call.flow.leave_io_thread();
   stop_worker(*watched);
@@ -124,7 +124,7 @@ Op<Task> ClaimedTask::write(Flow flow, Self self, Write what, std::stop_token st
     if (task.error().code() == ErrorCode::NotFound) self->watched_->gone = true;
     co_return task.error();
   }
-  // Of two writes at once the later one counts, whichever answer came first.
+  // Of two concurrent writes the later one counts, whichever answer came first.
   if (self->watched_->task.version < task->version) self->watched_->task = *task;
   co_return std::move(task);
 }
@@ -137,8 +137,8 @@ Op<Task> ClaimedTask::end(Flow flow, Self self, Write what, std::stop_token stop
   }
   auto task = co_await write(flow, self, std::move(what), stop);
   if (!task) {
-    // What the watching operation kept silent about, taking it for our doing, was not. And a write that was
-    // refused tells as much as that would.
+    // The watching operation took the end for our own write and did not report it, but our write failed. A
+    // refused write proves as much.
     bool stops = false;
     {
       const std::lock_guard lock(watched.mutex);
@@ -151,8 +151,7 @@ Op<Task> ClaimedTask::end(Flow flow, Self self, Write what, std::stop_token stop
     co_return task.error();
   }
   self->unwatch();
-  // The task has ended, which is what the caller wants to know. Should this fail, the lock ends with its
-  // lease.
+  // The caller only needs to know that the task has ended. If this release fails, the lock's lease expires.
   (void)co_await HeldLock::release(flow, self->held_, stop);
   co_return std::move(task);
 }
@@ -184,21 +183,21 @@ Op<Claim> tasks::claim(Call call, Locks locks, operation::ClaimTask what) {
   const auto& [owner, id, how] = what;
   const auto task = Address::of(owner, id, call.store->options.allow_anonymous);
   if (!task) co_return task.error();
-  // Before the lock, which one may have to wait for, is taken for a task that is not there or is over.
+  // Read first, so that the claim does not wait for the lock of a task that is absent or final.
   operation::GetTask get{owner, id};
   const auto now = co_await perform(call, std::move(get));
   if (!now) co_return now.error();
   if (is_final(now->status)) co_return is_over(id, now->status);
-  // The lock is the task's, and its counter is not needed when that is gone.
+  // The lock belongs to the task: its fence counter is not needed after the task is gone.
   CounterLifetime as_the_task{.until = now->expires_at};
   operation::Lock wanted{.key = lock_key_of(task->key), .options = how, .counter_lifetime = as_the_task};
   auto locking = locks::perform(call.flow, LockStore::of(locks), std::move(wanted), call.stop);
   auto guard = co_await std::move(locking);
   if (!guard) co_return guard.error();
-  // What was read is what is meant. Another task may have got its id while the lock was waited for.
+  // The claim means the task that was read. Another task may have got its id while this waited for the lock.
   call.incarnation = now->incarnation;
   auto fence = guard->token();
-  // Raises the fence and reads in one step: whoever held the lock before writes no more from here on.
+  // Raises the fence and reads in one step: from here on, earlier holders of the lock cannot write.
   operation::BindTask bind{owner, id, fence};
   auto claimed = co_await perform(call, std::move(bind));
   if (claimed && is_final(claimed->status)) claimed = is_over(id, claimed->status);

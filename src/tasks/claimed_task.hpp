@@ -13,12 +13,12 @@
 
 namespace holdfast {
 
-/// What stands behind a Claim: the lock, what its writes carry, and an operation, without a thread, that
-/// watches for the task's end by somebody else's hand.
+/// The state of a Claim: the lock, the fence of its writes, and an operation, without a thread, that watches
+/// whether another writer ends the task.
 class ClaimedTask {
  public:
   using Self = std::shared_ptr<ClaimedTask>;
-  /// One change of the task as it was last known.
+  /// One change of the last known task.
   using Write = std::function<runtime::Op<Task>(tasks::Call, Task)>;
 
   [[nodiscard]] static Claim start(Guard guard, std::shared_ptr<TaskStore> store, FencingToken fence,
@@ -41,10 +41,10 @@ class ClaimedTask {
 
   /// A write that leaves the task running.
   static runtime::Op<Task> write(runtime::Flow flow, Self self, Write what, std::stop_token stop);
-  /// A write that ends it, and with it the claim.
+  /// A write that ends the task, and with it the claim.
   static runtime::Op<Task> end(runtime::Flow flow, Self self, Write what, std::stop_token stop);
   static runtime::Op<bool> release(runtime::Flow flow, Self self, std::stop_token stop);
-  /// The destructor's release; and the same without waiting for anything.
+  /// The destructor's release; and the same without waiting.
   void dispose() noexcept;
   void dispose_in_background() noexcept;
 
@@ -54,15 +54,15 @@ class ClaimedTask {
     std::mutex mutex;
     Task task;
     bool cancelled = false;
-    bool gone = false;  ///< it is not there any more, though another may have its id
-    bool over = false;  ///< the watching operation has seen the end, and is gone
-    int ending = 0;     ///< ends under way by our own hand: no reason to stop the worker, if all goes well
-    bool released = false;  ///< the claim has ended: nobody is to be stopped any more
+    bool gone = false;      ///< the task no longer exists, though another may have its id
+    bool over = false;      ///< the watching operation has seen the end, and has ended
+    int ending = 0;         ///< our own pending ends: if they succeed, no reason to stop the worker
+    bool released = false;  ///< the claim has ended: there is no worker to stop
     std::stop_source stop;
     std::stop_source unwatch;
 
-    /// Weak: whoever drops the last reference while this runs leaves the end to it, instead of waiting for
-    /// the user's callbacks in the destructor.
+    /// Weak: if the last other reference is dropped while this runs, this destroys the state, so that no
+    /// destructor waits for the user's callbacks.
     struct StopOnLoss {
       std::weak_ptr<Watched> watched;
       void operator()() const {
@@ -77,13 +77,13 @@ class ClaimedTask {
   static void stop_worker(Watched& watched);
 
   [[nodiscard]] tasks::Call call(runtime::Flow flow, std::stop_token stop) const;
-  /// No longer watched, and stopped() is not triggered any more.
+  /// Ends the watch: stopped() is not triggered afterwards.
   void unwatch() noexcept;
 
   const std::shared_ptr<TaskStore> store_;
   const FencingToken fence_;
   const std::shared_ptr<Watched> watched_;
-  /// Operations use this one: the guard is the user's, who may move or release it at any time.
+  /// Operations use this one: the user may move or release the guard at any time.
   const std::shared_ptr<HeldLock> held_;
   Guard guard_;
 };

@@ -20,8 +20,8 @@ using std::chrono::milliseconds;
 constexpr std::size_t max_request_key_bytes = 512;
 constexpr std::size_t max_method_bytes = 1024;
 
-/// A task that was asked for under a request key is called after it: whoever asks again finds it by its name,
-/// in the same step that would create it, and no second entry has to live and die with it.
+/// The id of a task with a request key is derived from that key. A repeated request finds the task by its id,
+/// in the same step that would create it, and no second entry has to be kept in step with it.
 Result<std::string> task_id(const std::string& owner, std::string_view request_key) {
   std::array<unsigned char, 16> bytes{};
   if (request_key.empty()) {
@@ -35,7 +35,7 @@ Result<std::string> task_id(const std::string& owner, std::string_view request_k
   return core::uuid_v8(bytes);
 }
 
-/// The same for the same request, whatever the order of its variables, and another for any other.
+/// Equal for equal requests, whatever the order of their variables; different for different ones.
 Result<std::string> digest_of(const NewTask& task, milliseconds ttl, milliseconds poll_interval,
                               const Members& variables) {
   const auto request = "{\"method\":" + json_string(task.method) +
@@ -77,7 +77,7 @@ Result<Members> first_variables(const NewTask& task, const TaskOptions& options)
   auto variables = checked_variables(Json(task.variables), options);
   if (!variables) return variables.error();
   Members kept;
-  kept.merge(*variables);  // null is how a variable is deleted, so none begins with it
+  kept.merge(*variables);  // null deletes a variable, so a new task has none that is null
   if (auto checked = check_size(kept, options); !checked) return checked.error();
   return kept;
 }

@@ -10,10 +10,10 @@
 
 namespace holdfast::tasks {
 
-/// The creation of one task: its request, and what the answer means. No I/O.
+/// The creation of one task: builds the request, interprets the answer. No I/O.
 class Creation {
  public:
-  /// InvalidArgument, TooLarge, TooDeep or TtlTooLong for a task that this store does not take.
+  /// InvalidArgument, TooLarge, TooDeep or TtlTooLong for a task that this store does not accept.
   [[nodiscard]] static Result<Creation> prepare(const std::string& owner, const NewTask& task,
                                                 const TaskOptions& options, WallTime now);
 
@@ -30,7 +30,7 @@ class Creation {
         request_key_(std::move(request_key)) {}
 
   RecordKey key_;
-  Task task_;  ///< as it will be, but for its version
+  Task task_;  ///< as it will be stored, except its version
   std::string origin_;
   std::size_t quota_;
   std::string request_key_;

@@ -28,7 +28,7 @@ RecordKey key_of(std::string_view name) {
   return RecordKey::of(register_owner, name).value_or_throw();
 }
 
-/// As a JSON string: so no text can be taken for a record with an expiry.
+/// Stored as a JSON string, so that no text can be mistaken for a record with an expiry.
 RecordData wrapped(std::string_view text) {
   return RecordData::parse(Json::string(text).value_or_throw().str()).value_or_throw();
 }

@@ -24,7 +24,7 @@ struct Decimal {
   friend bool operator==(const Decimal&, const Decimal&) = default;
 };
 
-/// Of a JSON number; nothing if its exponent is beyond counting.
+/// The value of a JSON number; empty if its exponent overflows.
 std::optional<Decimal> decimal_of(std::string_view number) {
   Decimal value{.negative = number.starts_with('-'), .digits = {}};
   if (value.negative) number.remove_prefix(1);
@@ -61,8 +61,8 @@ bool is_of_64_bits(std::string_view integer) {
   return fits(std::int64_t{}) || fits(std::uint64_t{});
 }
 
-/// Where a double is exact, as the JSON library writes that, which is how digests were made from the
-/// beginning; else by its exact value.
+/// If a double is exact, as the JSON library writes it, because existing digests were made so; else the exact
+/// value.
 std::string canonical_number(std::string_view literal) {
   if (literal == "-0") return "0";
   if (is_of_64_bits(literal)) return std::string(literal);
@@ -116,8 +116,8 @@ void sort_members(std::string& out, OpenObject object) {
   }
   const auto name = &OpenObject::Member::name;
   if (std::ranges::adjacent_find(members, std::greater_equal(), name) == members.end()) return;
-  // Of equal names in the order in which they stand. (Not std::stable_sort: that of libstdc++ 12 does not
-  // compile under clang 19 without a warning.)
+  // Equal names keep their order. (Not std::stable_sort: that of libstdc++ 12 does not compile under clang 19
+  // without a warning.)
   std::ranges::sort(members, [](const OpenObject::Member& a, const OpenObject::Member& b) {
     const auto order = a.name <=> b.name;
     return order != 0 ? order < 0 : a.begin < b.begin;

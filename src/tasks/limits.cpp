@@ -5,8 +5,8 @@
 namespace holdfast::tasks {
 namespace {
 
-/// A change may have so many times the bytes that all variables may have together: it may delete some, and
-/// `"n":null` is longer than the shortest variable. A larger one can be made in two.
+/// A change may have this many times the bytes that all variables may have together: it may delete some, and
+/// `"n":null` is longer than the shortest variable. A larger change can be split in two.
 constexpr std::size_t change_to_variables = 2;
 
 Error too_large(const std::string& what, std::size_t bytes, std::size_t limit) {
@@ -31,7 +31,7 @@ Result<Members> checked_variables(const Json& changes, const TaskOptions& option
   if (!changes.is_object()) {
     return Error(ErrorCode::InvalidArgument, "variables must be a JSON object of names and values");
   }
-  // Before anything that costs more than a look at each byte.
+  // Checked before anything that costs more than one pass over the bytes.
   if (const auto bytes = core::measure(changes.str()).compact_bytes;
       bytes / change_to_variables > options.max_variables_bytes) {
     return too_large("the variables of one change are", bytes,

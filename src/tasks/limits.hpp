@@ -8,20 +8,20 @@
 
 namespace holdfast::tasks {
 
-/// How deep a result may be nested: the JSON parser of pmcp-tasks refuses a record with more than 128.
+/// Deepest nesting of a result: the JSON parser of pmcp-tasks rejects a record with more than 128 levels.
 inline constexpr std::size_t max_result_nesting = 100;
 
-/// How many containers are open at once, at most.
+/// The deepest nesting of containers.
 [[nodiscard]] std::size_t nesting(std::string_view json);
 
 /// TooDeep for a result that may not be stored.
 [[nodiscard]] Status check_result(const Json& result);
 
-/// The changes of variables that this object is, if it is one (InvalidArgument) and they may be made
-/// (TooDeep, TooLarge). Values are compact (json_forms.hpp).
+/// Parses an object as changes of variables. InvalidArgument if it is not an object; TooDeep or TooLarge if
+/// the changes exceed a limit. Values are compact (json_forms.hpp).
 [[nodiscard]] Result<Members> checked_variables(const Json& changes, const TaskOptions& options);
 
-/// TooLarge if they are too many together.
+/// TooLarge if the variables together exceed the limit.
 [[nodiscard]] Status check_size(const Members& variables, const TaskOptions& options);
 
 }  // namespace holdfast::tasks

@@ -11,8 +11,8 @@
 namespace holdfast::tasks {
 namespace {
 
-/// Tells a cursor of ours from anything else, not an honest caller from a dishonest one: all it could gain is
-/// another page of its own tasks.
+/// Detects text that is not a cursor of ours. It does not stop forgery: a forger gains only another page of
+/// its own tasks.
 constexpr std::size_t check_bytes = 6;
 
 Error unreadable_task(const UnreadableRecord& record) {
@@ -63,7 +63,7 @@ ListLoop::Action ListLoop::start() {
 }
 
 ListRecords ListLoop::next_request(std::optional<ListPosition> after) const {
-  // A filter drops most records, as a rule: ask for many at once, so that it stays one or two round trips.
+  // A filter usually drops most records: read many at once, so that one or two round trips suffice.
   constexpr std::size_t filtered_page = 500;
   return {.prefix = stored_owner_ + ':',
           .after = std::move(after),
@@ -94,7 +94,7 @@ ListLoop::Action ListLoop::resume(const Result<RecordPage>& answer) {
         record->task(listed.record.version, listed.record.incarnation, listed.record.bound_to));
     const bool last_one = i + 1 == answer->records.size() && !answer->next;
     if (page_.tasks.size() == what_.limit && !last_one) {
-      // What cannot be read behind this one is named by the next page.
+      // Unreadable records after this one are reported by the next page.
       return finished(ListPosition{.created_at = listed.created_at, .task = std::string(listed.key.task())});
     }
   }

@@ -8,13 +8,13 @@
 
 namespace holdfast::tasks {
 
-/// A place in an owner's list, as text for callers: printable, opaque, and of that owner only.
+/// A position in an owner's list, as text for callers: printable, opaque, and valid for that owner only.
 [[nodiscard]] Result<std::string> cursor_at(const ListPosition& position, std::string_view stored_owner);
 
 /// BadCursor if it is not one that `cursor_at` made for this owner.
 [[nodiscard]] Result<ListPosition> position_of(std::string_view cursor, std::string_view stored_owner);
 
-/// A page of an owner's tasks: which pages of records to ask for, and what to take from them.
+/// Builds a page of an owner's tasks: decides which pages of records to read, and which records to use.
 class ListLoop {
  public:
   struct Finished {
@@ -22,7 +22,7 @@ class ListLoop {
   };
   using Action = std::variant<ListRecords, Finished>;
 
-  /// With a filter a page may come to its end without being full; whoever wants more goes on with its cursor.
+  /// With a filter a page may end before it is full; the caller continues with its cursor.
   static constexpr std::size_t max_records_looked_at = 10'000;
 
   /// The cursor needs to be valid only until `start` has returned.

@@ -7,7 +7,7 @@
 namespace holdfast::tasks {
 namespace {
 
-/// With the bytes of its name in compact form; reads the value.
+/// Reads the value; takes the bytes of its name in compact form.
 Members::Member take_member(core::JsonScanner& scanner, std::string name, std::size_t name_bytes) {
   const auto value = scanner.take_value();
   return {.name = std::move(name),

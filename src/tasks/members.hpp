@@ -16,8 +16,8 @@ namespace holdfast::tasks {
 
 using core::json_string;
 
-/// The members of a JSON object, their values left as the text they are: nothing of what is not looked at is
-/// spelt anew, numbers of any size included, and no object is too wide or too deep to be passed on.
+/// The members of a JSON object, with their values kept as text. Values that are not read are never
+/// rewritten, whatever the size of their numbers, and an object of any width or depth can be passed on.
 class Members {
  public:
   struct Member {
@@ -28,10 +28,10 @@ class Members {
   };
 
   Members() = default;
-  /// Requires an object. Of members with one name the last counts, at the place of the first.
+  /// Requires an object. Of duplicate names the last value counts, at the place of the first.
   [[nodiscard]] static Members of(const Json& object);
-  /// The same of an object that is the scanner's current token; reads to its end. Where `nested(name)` is
-  /// true it has read the value, which is left out here.
+  /// The same for an object that is the scanner's current token; reads to its end. If `nested(name)` returns
+  /// true, it has read that value, which is left out here.
   [[nodiscard]] static Members read(core::JsonScanner& scanner,
                                     const std::function<bool(std::string_view)>& nested = {});
 
@@ -39,13 +39,13 @@ class Members {
   [[nodiscard]] const std::string* find(std::string_view name) const;
   /// The text of a value that is a string; null if there is none, or it is something else.
   [[nodiscard]] std::optional<std::string> string(std::string_view name) const;
-  /// At the place of the one with that name, or at the end. `value` is valid JSON.
+  /// Replaces the member with that name, or appends one. `value` is valid JSON.
   void set(std::string_view name, std::string value);
   void erase(std::string_view name);
   /// Sets them all; null erases.
   void merge(const Members& changes);
 
-  /// Those that were erased too, with empty values.
+  /// Includes erased members, with empty values.
   [[nodiscard]] const std::vector<Member>& all() const noexcept { return members_; }
 
   /// As an object; those named in `first` before the others.
@@ -61,14 +61,14 @@ class Members {
   [[nodiscard]] auto name_at() const {
     return [this](std::uint32_t at) -> std::string_view { return members_[at].name; };
   }
-  /// Of this name, among the first `known` places.
+  /// The place of this name among the first `known` places.
   [[nodiscard]] std::optional<std::size_t> place_of(std::string_view name, std::size_t known) const;
   /// Sets members, each name once.
   void put(std::vector<Member> changes);
 
   std::vector<Member> members_;
-  /// Sorted by name, each name once. Not hashed: names come from callers, who could choose such as collide in
-  /// any hash they know.
+  /// Sorted by name, each name once. Not hashed: callers choose the names, and could make them collide in any
+  /// known hash.
   Places by_name_;
 };
 

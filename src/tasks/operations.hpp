@@ -10,7 +10,7 @@
 
 namespace holdfast::tasks {
 
-// What Tasks promises, operation by operation; see there. Arguments are as the caller gave them, unchecked.
+// The operations of Tasks; see there for their contracts. Arguments are the caller's, unchecked.
 
 [[nodiscard]] runtime::Op<Task> perform(Call call, operation::CreateTask what);
 [[nodiscard]] runtime::Op<Task> perform(Call call, operation::GetTask what);
@@ -29,10 +29,10 @@ namespace holdfast::tasks {
 [[nodiscard]] runtime::Op<std::optional<Task>> perform(Call call, operation::AwaitTask what);
 [[nodiscard]] runtime::Op<Claim> claim(Call call, Locks locks, operation::ClaimTask what);
 
-/// What a wait waits for.
+/// The condition of a wait.
 struct Until {
   std::function<bool(const Task&)> is_so;
-  /// Then it does not run on a thread that others wait for.
+  /// If true, it does not run on a thread that others wait for.
   bool is_user_code = false;
 };
 [[nodiscard]] runtime::Op<std::optional<Task>> wait_until(Call call, std::string owner, std::string id,

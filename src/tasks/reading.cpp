@@ -25,7 +25,7 @@ Op<Task> perform(Call call, operation::GetTask what) {
 
 Op<TaskPage> perform(Call call, operation::ListTasksOfOwner what) {
   const auto checked = checked_owner(what.owner, call.store->options.allow_anonymous).value_or_throw();
-  // Any name will do: it is the owner that must be valid.
+  // The name is arbitrary: only the owner must be valid.
   (void)RecordKey::of(stored_owner(checked), "").value_or_throw();
   ListLoop loop(checked, stored_owner(checked), what.what);
   auto action = loop.start();

@@ -22,7 +22,7 @@ Error no_record(std::string_view id, const std::string& why) {
       .about(id, {});
 }
 
-/// An object, an empty one for null; nothing if the value is something else.
+/// Reads an object; null counts as an empty one. Returns no value for anything else.
 std::optional<Members> take_object(core::JsonScanner& scanner) {
   if (scanner.next() == core::JsonToken::object) return Members::read(scanner);
   const bool is_null = scanner.token() == core::JsonToken::null;
@@ -33,8 +33,8 @@ std::optional<Members> take_object(core::JsonScanner& scanner) {
 std::optional<milliseconds> duration_in(const Members& members, std::string_view name) {
   const auto* value = members.find(name);
   if (value == nullptr) return std::nullopt;
-  // Another writer's number may have any form; what is no whole count of milliseconds of sensible size counts
-  // as absent, and stays as it is in the record.
+  // Another writer's number may have any form. A value that is not a whole number of milliseconds within
+  // range counts as absent, and stays in the record unchanged.
   std::int64_t count = 0;
   const auto* end = value->data() + value->size();
   const auto [at, failed] = std::from_chars(value->data(), end, count);

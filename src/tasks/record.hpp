@@ -9,8 +9,8 @@
 
 namespace holdfast::tasks {
 
-/// A task's record: the JSON that is stored. What a newer writer added to it stays, and so does the spelling
-/// of what is not changed.
+/// A task's record: the JSON that is stored. Members that a newer writer added are kept, and unchanged values
+/// keep their spelling.
 class TaskRecord {
  public:
   struct Beginning {
@@ -37,7 +37,7 @@ class TaskRecord {
   /// Never earlier than it was.
   void touch(WallTime now);
 
-  /// Its members in the documented order, unknown ones behind them.
+  /// Its members in the documented order, followed by unknown ones.
   [[nodiscard]] std::string text() const { return text(variables_.text()); }
   [[nodiscard]] Task task(std::uint64_t version, std::string incarnation,
                           std::optional<FencingToken> bound_to) const;

@@ -7,11 +7,11 @@
 
 namespace holdfast::tasks {
 
-// The outcomes of the storage contract that end an operation, as errors that say what to do. `what` names
-// what was to be written: "the task 4f…".
+// Converts outcomes of the storage contract that end an operation to errors with advice. `what` names the
+// record to be written: "the task 4f…".
 
 [[nodiscard]] Error refusal(const FenceRefused& refused, std::string_view what);
-/// Throws that of an outcome that is one of those two.
+/// Throws the error if the outcome is one of those two.
 template <class Outcome>
 void throw_if_refused(const Outcome& outcome, std::string_view what) {
   if (const auto* refused = std::get_if<FenceRefused>(&outcome)) throw refusal(*refused, what);

@@ -8,9 +8,9 @@
 
 namespace holdfast {
 
-/// What the copies of one register share.
+/// State shared by the copies of one register.
 struct FencedRegister::Place {
-  /// Throws InvalidArgument if the name is not one of a register.
+  /// Throws InvalidArgument if the name is not valid for a register.
   Place(std::shared_ptr<StorageBackend> in, std::shared_ptr<runtime::Runtime> on, std::string_view name);
 
   const std::shared_ptr<StorageBackend> storage;

@@ -10,7 +10,7 @@
 
 namespace holdfast {
 
-/// What the copies of one Tasks share.
+/// State shared by the copies of one Tasks.
 class TaskStore {
  public:
   TaskStore(std::shared_ptr<StorageBackend> engine, const TaskOptions& rules,
@@ -20,7 +20,7 @@ class TaskStore {
         observer(std::move(traced)),
         threads(std::move(of_locks)) {}
 
-  /// For an operation that is called here and now.
+  /// For an operation that its caller starts now.
   [[nodiscard]] runtime::Flow completing() const noexcept {
     return runtime::Flow::completing(threads, runtime::CallersContext::of(observer.get()));
   }

@@ -70,7 +70,7 @@ std::optional<Task> Tasks::wait(std::string_view owner, std::string_view id,
                                 std::stop_token stop) const {
   operation::AwaitTask what{std::string(owner), std::string(id), timeout, {}};
   if (!until) return run(std::move(what), std::move(stop));
-  // What the user's function throws is the user's: it goes through as it is, though an Op knows only Errors.
+  // An exception of the user's function is passed on unchanged, although an Op carries only Errors.
   std::exception_ptr thrown;
   what.until = [&thrown, &until](const Task& task) {
     try {

@@ -7,11 +7,11 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Where changes wake us: for those of other software, for expiry, and for a wake-up that got lost.
+/// Poll interval if changes wake us: for changes by other software, expiry and lost wake-ups.
 constexpr milliseconds look_again_woken(1000);
-/// Where nothing does.
+/// Poll interval without wake-ups.
 constexpr milliseconds look_again_polling(200);
-/// A store that is away for a while does not end a wait, one that stays away does.
+/// A wait survives a store that is unreachable for up to this long.
 constexpr milliseconds longest_absence = std::chrono::minutes(1);
 
 /// `what` is its caller's.
@@ -52,7 +52,7 @@ runtime::Op<std::optional<Task>> look_until(const WaitForTask& what) {
 runtime::Op<std::optional<Task>> wait_for_task(WaitForTask what) {
   auto looking = look_until(what);
   auto ended = co_await std::move(looking);
-  // The predicate ends with this operation, and that is user code too.
+  // The predicate is destroyed with this operation, and its destructor is user code too.
   if (what.until.is_user_code) co_await what.flow.leave_io_thread();
   co_return ended;
 }

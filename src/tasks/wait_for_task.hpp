@@ -22,9 +22,9 @@ struct WaitForTask {
   std::stop_token stop;
 };
 
-/// Reads the task, with `get`, until `until` says yes to it; nothing if the deadline comes first. Aborted on
-/// a stop request. Transient errors of `get` are waited out, until the deadline or for a minute; its other
-/// errors go on to the caller.
+/// Reads the task with `get` until `until` accepts it; empty if the deadline comes first. Aborted on a stop
+/// request. Transient errors of `get` are retried until the deadline or for a minute; other errors are
+/// returned.
 [[nodiscard]] runtime::Op<std::optional<Task>> wait_for_task(WaitForTask what);
 
 }  // namespace holdfast::tasks

@@ -47,14 +47,14 @@ void WakeListener::begin_wait(Waiter& waiter, BootTime look_again_at, BootTime d
                               const std::lock_guard lock(mutex_);
                               leave(waiter);
                             }
-                            // Whoever waited tries after this, if at all: so it has seen what is there now.
+                            // The waiter tries after this, if at all, so it sees the present state.
                             waiter.seen = word.changes.load();
                             done(std::move(answer));
                           });
   std::unique_lock lock(mutex_);
   enter(waiter);
   auto& queue = waiter.channel_->second.queue;
-  // What changed before we listened, nobody tells.
+  // A change from before we listened is not announced.
   if (word.changes.load() != waiter.seen) queue.wake(waiter.queued_);
   const auto ended = queue.begin(waiter.queued_, std::move(wait));
   lock.unlock();

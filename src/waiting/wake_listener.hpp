@@ -18,17 +18,17 @@
 
 namespace holdfast::waiting {
 
-/// Waits on a WakeTable for which no thread sleeps: one thread listens for all of this process.
+/// Waits on a WakeTable without a sleeping thread per wait: one thread listens for the whole process.
 ///
 /// Protocol. A listener is counted before its waiter compares the key's word with what it saw when it began
-/// to watch. A releaser changes the word, then looks whether anybody listens. So either the waiter sees that
-/// the word has changed, or the releaser tells: it counts the key's slot, then its word's news, then rings
-/// the bell, in this order; the thread reads them in the opposite order, and sleeps only if the bell has not
-/// changed since. A thread that is busy needs no system call of the releaser.
+/// to watch. A releaser changes the word, then reads the number of listeners. So either the waiter sees the
+/// changed word, or the releaser notifies: it increments the key's slot, then its word's `news`, then the
+/// `bell`, in this order. The thread reads them in the opposite order, and sleeps only if `bell` has not
+/// changed since. If the thread is awake, the releaser needs no system call.
 ///
-/// A count tells how often, not for which of the keys that share the slot: so the first waiter of each of
-/// them is woken, as many times, and some look for nothing. A process that is killed stays counted, which
-/// only costs later releases a little.
+/// A slot counts releases for all keys that share it. So the first waiters of each of these keys are woken,
+/// as many as there were releases, and some retry in vain. A killed process stays counted as a listener,
+/// which only makes later releases slightly slower.
 class WakeListener : public std::enable_shared_from_this<WakeListener> {
   /// The waiters of one key.
   struct Channel {
@@ -36,13 +36,13 @@ class WakeListener : public std::enable_shared_from_this<WakeListener> {
     WakeQueue queue;
     std::uint32_t seen;  ///< of its slot's count
   };
-  /// By word and hash, so that those of a word are beside each other.
+  /// Ordered by word and hash, so that channels of one word are adjacent.
   using Channels = std::map<std::pair<std::size_t, std::uint64_t>, Channel>;
 
  public:
   explicit WakeListener(std::shared_ptr<MappedWakeWords> words);
 
-  /// Who waits: for which key, since when in the order of all, and what it saw.
+  /// One waiter: its key, its place in the order of arrival, and the word's last value it saw.
   class Waiter {
    public:
     Waiter(WakeListener& listener, WakeWords::Place its_place, Wakes its_wakes) noexcept
@@ -53,7 +53,7 @@ class WakeListener : public std::enable_shared_from_this<WakeListener> {
 
     const WakeWords::Place place;
     const Wakes wakes;
-    std::uint32_t seen;  ///< of its word, when it last had reason to try
+    std::uint32_t seen;  ///< its word's value at its last reason to try
 
    private:
     friend class WakeListener;
@@ -68,25 +68,25 @@ class WakeListener : public std::enable_shared_from_this<WakeListener> {
   /// Completes `woken` on the thread, or inline. Requires `start`. The waiter must live until then.
   void begin_wait(Waiter& waiter, BootTime look_again_at, BootTime deadline, const std::stop_token& stop,
                   Done<bool> woken);
-  /// Ends the thread; requires that nobody waits. On a thread of the library it does not wait for it.
+  /// Ends the thread; requires that there are no waiters. On a thread of the library it does not join it.
   void stop();
   [[nodiscard]] bool in_own_process() const noexcept { return process_.is_current(); }
 
-  /// For releasers: tells the listeners of all processes.
+  /// For releasers: notifies the listeners of all processes.
   static void tell(const MappedWakeWords& words, WakeWords::Place place) noexcept;
 
  private:
   void enter(Waiter& waiter);
   void leave(Waiter& waiter);
   void run();
-  /// Wakes those for whom there is news.
+  /// Wakes the waiters whose slots have changed.
   void hear();
   /// Ends the thread's sleep.
   void rouse() noexcept;
 
   const os::ProcessIdentity process_;
   const std::shared_ptr<MappedWakeWords> words_;
-  /// Tells our thread from those of other processes that sleep on the same bell.
+  /// Distinguishes our thread from those of other processes that sleep on the same `bell`.
   const std::uint32_t own_mask_;
   std::atomic<std::uint64_t> last_number_ = 0;
 

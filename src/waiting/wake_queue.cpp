@@ -11,8 +11,8 @@ std::unique_ptr<IdleWait> IdleWaits::make(BootTime look_again_at, BootTime deadl
                                           const std::stop_token& stop, Done<bool> done) {
   std::unique_ptr<IdleWait> wait(new IdleWait(look_again_at, deadline, stop, std::move(done)));
   if (stop.stop_possible()) {
-    // Before the wait begins: afterwards it may end, and be gone, at any moment. A request that comes in
-    // between finds nothing to end, and `begin` finds the request.
+    // Registered before the wait begins: afterwards it may end and be destroyed at any moment. A request that
+    // comes in between finds no wait to end, and `begin` finds the request.
     wait->on_stop_.emplace(stop, [this, raw = wait.get()] {
       const std::lock_guard lock(mutex_);
       if (raw->waiter_ != nullptr) end(*raw, false);
@@ -103,12 +103,12 @@ void WakeQueue::wake(std::size_t reasons) {
     for (auto& [number, waiter] : waiters_) wake(waiter);
     return;
   }
-  // One whose wait has just ended may get the next reason too, before it tries: it passes that on.
+  // A waiter whose wait has just ended may get the next reason too, before it tries: it passes that on.
   for (; reasons > 0 && !not_woken_.empty(); --reasons) wake(*not_woken_.begin()->second);
 }
 
 void WakeQueue::wake(QueuedWaiter& waiter) {
-  looked_at_ = BootClock::now();  // it tries, or passes it on to one that does
+  looked_at_ = BootClock::now();  // it tries, or passes the wake-up on to a waiter that does
   if (waiter.idle) return idle_waits_.end(*waiter.idle, true);
   if (!std::exchange(waiter.woken, true)) not_woken_.erase(waiter.number);
   waiter.poke();
@@ -126,7 +126,7 @@ void WakeQueue::set_silent(bool silent) {
 }
 
 void WakeQueue::begin_pause(QueuedWaiter& waiter, BootTime began, BootTime look_again_at, BootTime deadline) {
-  looked_at_ = std::max(looked_at_, began);  // whoever waits has just been refused
+  looked_at_ = std::max(looked_at_, began);  // the waiter has just been refused
   if (look_again_at >= deadline) return;
   waiter.pause = std::max(look_again_at - began, BootClock::duration::zero());
   pauses_.emplace(std::pair(waiter.pause, waiter.number), &waiter);
@@ -143,7 +143,7 @@ void WakeQueue::end_pause(QueuedWaiter& waiter) {
 BootTime WakeQueue::look_at(const QueuedWaiter& waiter, BootTime began, BootTime look_again_at) const {
   if (silent_ || wakes_ == Wakes::all || waiter.first_since <= began) return look_again_at;
   BootTime at = never;
-  // Whoever becomes the first while it sleeps begins its pause anew: the lock has just been taken.
+  // A waiter that becomes the first while it sleeps restarts its pause: the lock has just been acquired.
   if (waiter.first_since != never) at = saturating_add(waiter.first_since, look_again_at - began);
   if (!pauses_.empty() && pauses_.begin()->second == &waiter) {
     at = std::min(at, saturating_add(looked_at_, waiter.pause));
@@ -167,7 +167,7 @@ bool WakeQueue::sleep(Lock& lock, Place place, BootTime look_again_at, BootTime 
                       const std::stop_token& stop, const Pause& pause) {
   QueuedWaiter& waiter = place->second;
   const BootTime began = BootClock::now();
-  // The callback needs the mutex: so it is made and ended without it.
+  // The callback locks the mutex, so it is constructed and destroyed without it.
   lock.unlock();
   std::optional<std::stop_callback<std::function<void()>>> interrupt;
   if (stop.stop_possible()) {

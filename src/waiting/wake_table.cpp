@@ -17,8 +17,8 @@
 namespace holdfast::waiting {
 namespace {
 
-/// Btrfs would write each changed page of a file to a new place, for which a full disk has no room: the same
-/// SIGBUS. Only a file that is still empty can be told not to; other file systems do not know the flag.
+/// Btrfs writes each changed page of a file to a new place, which fails on a full disk: the same SIGBUS. The
+/// flag against that can be set only on an empty file; other file systems do not support it.
 void do_not_copy_on_write(int fd) noexcept {
   int attributes = 0;
   if (ioctl(fd, FS_IOC_GETFLAGS, &attributes) != 0) return;
@@ -35,7 +35,7 @@ class WakeTable::KeyWatch final : public Watch {
 
   void wait(BootTime look_again_at, BootTime deadline, std::stop_token stop, Done<bool> woken) override {
     auto& listener = *table_->listener_;
-    // A thread that waits anyway sleeps on the word itself, in a forked child too.
+    // A thread that blocks anyway sleeps on the word itself, even in a forked child.
     if (woken.is_awaited()) return woken(sleep_until(std::min(look_again_at, deadline), stop));
     if (!listener.in_own_process()) return woken(false);
     if (!listener.start())
@@ -52,8 +52,8 @@ class WakeTable::KeyWatch final : public Watch {
 
   /// True if woken.
   bool sleep_until(BootTime until, const std::stop_token& stop) {
-    // Changing the word before waking also reaches a thread that is only about to sleep. Others who sleep
-    // here wake for nothing and look again.
+    // Changing the word before waking also reaches a thread that is only about to sleep. Other sleepers on
+    // this word wake up needlessly and retry.
     const std::stop_callback interrupt(stop, [this] { table_->wake_sleepers(waiter_.place, INT_MAX); });
     while (!stop.stop_requested()) {
       const auto left = until - BootClock::now();
@@ -90,7 +90,7 @@ WakeTable::~WakeTable() {
   if (listener_->in_own_process()) {
     listener_->stop();
   } else {
-    // The thread is not in this process, and may hold the mutex: leave it all alone.
+    // The thread is not in this process, and may hold the mutex: leak the listener untouched.
     new std::shared_ptr<WakeListener>(std::move(listener_));
   }
 }
@@ -124,7 +124,7 @@ Result<std::shared_ptr<WakeTable>> WakeTable::in_file(const std::filesystem::pat
   }
   // Real blocks, because touching a hole of a mapped file on a full disk kills the process (SIGBUS). A file
   // system that copies on write may need more even then; see above.
-  // It never shrinks the file, so processes that start together do no harm to each other.
+  // It never shrinks the file, so processes that start together do not disturb each other.
   int failed = posix_fallocate(fd, 0, sizeof(WakeWords));
   void* memory = MAP_FAILED;
   if (failed == 0) {

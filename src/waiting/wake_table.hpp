@@ -13,26 +13,26 @@
 
 namespace holdfast::waiting {
 
-/// Futex words on which waiters for a key sleep, in this process or (in a mapped file) in every process
-/// that maps the same file. A key is hashed to a word and to one bit of that word's wake mask.
+/// Futex words on which waiters for a key sleep, in this process or (in a mapped file) in every process that
+/// maps the same file. A key is hashed to a word and to one bit of that word's wake mask.
 ///
-/// Protocol. A waiter reads the word, then tries to take the lock, then sleeps unless the word has changed.
-/// A releaser makes the release visible, then changes the word, then wakes one sleeper of that mask. So a
-/// release after the waiter's attempt always reaches it: the word changed after it was read. A sleeper is
-/// counted before the kernel compares the word, and the releaser looks at the count after it changed the
-/// word; so a release that sees no sleepers needs no system call (a killed sleeper stays counted, which
-/// only costs later releases that call). Two keys that
+/// Protocol. A waiter reads the word, then tries to acquire the lock, then sleeps unless the word has
+/// changed. A releaser makes the release visible, then changes the word, then wakes one sleeper of that mask.
+/// So a release after the waiter's attempt always reaches it: the word changed after it was read. A sleeper
+/// is counted before the kernel compares the word, and the releaser reads the count after it changed the
+/// word; so a release that sees no sleepers needs no system call (a killed sleeper stays counted, which only
+/// costs later releases that call). Two keys that
 /// share word and mask can take each other's wake-up (1 in 32768), and a waiter can be killed between being
-/// woken and trying; so callers re-check after a while even if nobody wakes them.
+/// woken and trying; so callers also re-check after a while without a wake-up.
 ///
-/// Waits without a thread are WakeListener's. A release wakes one of them in each process, beside the one
-/// sleeper: only they know who of them waits longest, and none can starve the others.
+/// WakeListener implements waits without a thread. A release wakes one of them in each process, in addition
+/// to one sleeper: only they know which of them waits longest, and none can starve the others.
 class WakeTable : public std::enable_shared_from_this<WakeTable> {
  public:
   static std::shared_ptr<WakeTable> in_process();
   /// Maps the file, creating it for the users of the file it lies beside if missing. ServiceUnavailable,
-  /// RateLimited (disk full) or AuthFailed if that fails; AuthFailed too if it is not to be trusted: whoever
-  /// can cut a mapped file short can end every process that maps it (SIGBUS).
+  /// RateLimited (disk full) or AuthFailed if that fails; AuthFailed too if the file cannot be trusted: a
+  /// user that can truncate a mapped file can kill every process that maps it (SIGBUS).
   static Result<std::shared_ptr<WakeTable>> in_file(const std::filesystem::path& file,
                                                     const os::FileTrust& beside);
 
@@ -42,9 +42,9 @@ class WakeTable : public std::enable_shared_from_this<WakeTable> {
 
   /// Wakes the sleeper of this key that has waited longest.
   void wake_one(std::string_view key) noexcept;
-  /// Wakes every sleeper of this key: for news that concern all of them.
+  /// Wakes every sleeper of this key: for changes that concern all of them.
   void wake_all(std::string_view key) noexcept;
-  /// Watches from now on. Whom the key's news concern must be the same as in wake_one and wake_all.
+  /// Watches from now on. Whether changes concern one or all must match the calls of wake_one and wake_all.
   [[nodiscard]] std::unique_ptr<Watch> watch(std::string_view key, Wakes wakes);
 
  private:

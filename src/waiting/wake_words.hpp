@@ -10,23 +10,23 @@
 
 namespace holdfast::waiting {
 
-/// What a WakeTable keeps in memory, which may be a file that processes of other builds map too: all of it is
-/// zero at first, and what is new goes to the end. A process that knows only the beginning wakes sleepers and
-/// tells listeners nothing.
+/// The memory layout of a WakeTable, which may be a file that processes of other builds map too. It is zero
+/// at first, and new fields go to the end. A process that knows only the beginning wakes sleepers, but does
+/// not notify listeners.
 struct WakeWords {
   static constexpr std::size_t word_count = 1024;
   static constexpr std::size_t keys_per_word = 32;
 
-  /// On which threads sleep.
+  /// The word that threads sleep on.
   struct Word {
     std::atomic<std::uint32_t> changes;
     std::atomic<std::uint32_t> sleepers;
   };
   std::array<Word, word_count> words;
 
-  /// For the threads that listen for whole processes. Only kept up to date while there is one.
+  /// For the threads that listen for whole processes. Updated only while there is one.
   std::atomic<std::uint32_t> listeners;
-  std::atomic<std::uint32_t> bell;  ///< on which they sleep
+  std::atomic<std::uint32_t> bell;  ///< the word they sleep on
   std::atomic<std::uint32_t> bell_sleepers;
   std::array<std::uint32_t, 13> reserved;
   std::array<std::atomic<std::uint32_t>, word_count> news;  ///< changed after one of its `counts` was

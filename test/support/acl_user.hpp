@@ -13,12 +13,12 @@ namespace holdfast::test {
 /// themselves.
 [[nodiscard]] std::vector<std::string> words_of(const std::string& line);
 
-/// A user of the server who may do what these rules say, added to what RedisAcl::line says for the options,
-/// or taken away from it (`-get`); and the options to connect as that user.
+/// Creates a user of the server with the rights of RedisAcl::line for the options, plus or minus (`-get`)
+/// these rules. Returns the options to connect as that user.
 [[nodiscard]] RedisOptions acl_user(const RedisServer& server, RedisOptions options,
                                     const std::vector<std::string>& more_rules = {});
 
-/// What the server refused to users for want of a right, since it started.
+/// The commands that the server refused for missing rights since it started.
 [[nodiscard]] std::string acl_refusals(const RedisServer& server);
 
 }  // namespace holdfast::test

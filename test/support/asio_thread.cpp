@@ -6,7 +6,7 @@ AsioThread::AsioThread() : thread_([context = context_] { context->run(); }) {}
 
 AsioThread::~AsioThread() {
   if (!in_own_process()) {
-    // Nothing of it is usable: the thread is the parent's.
+    // In a forked child the thread is the parent's: leak it untouched.
     new std::thread(std::move(thread_));
     new std::shared_ptr<asio::io_context>(std::move(context_));
     return;

@@ -20,7 +20,7 @@ namespace holdfast::test {
 class AsioThread {
  public:
   AsioThread();
-  /// Waits until all that is pending has completed, unless it is on that thread.
+  /// Waits until all pending operations have completed, unless it runs on that thread.
   ~AsioThread();
   AsioThread(const AsioThread&) = delete;
   AsioThread& operator=(const AsioThread&) = delete;
@@ -31,8 +31,8 @@ class AsioThread {
   /// False in a forked child, where the thread is not.
   [[nodiscard]] bool in_own_process() const noexcept { return process_.is_current(); }
 
-  /// Begins an operation, `begin(token)`, and returns what it completes with; throws its error. A stop
-  /// request is a signal on its cancellation slot.
+  /// Begins an operation, `begin(token)`, and returns its result; throws its error. A stop request is a
+  /// signal on its cancellation slot.
   template <class Begin>
   auto await(const std::stop_token& stop, Begin begin) {
     using T = decltype(begin(asio::use_future).get());

@@ -14,7 +14,7 @@ namespace holdfast::test {
 /// A wait without a thread, and how it ended.
 class BegunWait {
  public:
-  /// `on_end` runs in the completion, before anybody sees the end.
+  /// `on_end` runs in the completion, before the end is visible to other threads.
   explicit BegunWait(Watch& watch, BootTime look_again_at = never, BootTime deadline = never,
                      std::stop_token stop = {}, std::function<void(bool)> on_end = {})
       : end_(std::make_shared<End>()) {
@@ -28,12 +28,12 @@ class BegunWait {
                });
   }
 
-  /// Nothing if it has not ended.
+  /// Empty if it has not ended.
   [[nodiscard]] std::optional<bool> ended() const {
     const std::lock_guard lock(end_->mutex);
     return end_->woken;
   }
-  /// Waits for its end, but not for ever.
+  /// Waits for its end, for a limited time.
   [[nodiscard]] std::optional<bool> end() const {
     std::unique_lock lock(end_->mutex);
     end_->changed.wait_for(lock, std::chrono::seconds(20), [&] { return end_->woken.has_value(); });

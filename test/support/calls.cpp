@@ -12,8 +12,8 @@ std::optional<LockKey> maybe_key(const std::optional<std::string>& text) {
   return text ? std::optional(key(*text)) : std::nullopt;
 }
 
-/// What a holder remembers of its grants, so that its releases carry a proof. Where answers get lost, a
-/// release without one may end as unknown.
+/// A holder's record of its grants, so that its releases carry a proof. If answers are lost, the outcome of a
+/// release without a proof may be unknown.
 class Holder {
  public:
   void granted(const LockId& id, std::string_view key, const Granted& granted, BootTime until) {
@@ -96,7 +96,7 @@ std::optional<Absence> release(LockBackend& backend, const LockId& id, std::opti
   auto result = try_release(
       backend,
       {.lock = {.id = id, .key = maybe_key(name)}, .durability = Durability::process, .proof = proof});
-  // Unknown to an engine that is given the bare id; but the test knows that this id holds nothing.
+  // The outcome is unknown to an engine that gets only the id; but the test knows that this id holds no lock.
   if (!result && !proof && result.error().code() == ErrorCode::NetworkTimeout) return Absence::not_found;
   const auto outcome = std::move(result).value_or_throw();
   const auto* absence = std::get_if<Absence>(&outcome);

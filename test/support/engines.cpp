@@ -72,7 +72,7 @@ class SqliteWorld final : public WorldOf<Backend> {
   TempDir dir_;
 };
 
-/// Every client but the first is in a process of its own.
+/// Every client except the first runs in a separate process.
 class SqliteProcessesWorld final : public LockWorld {
  public:
   std::shared_ptr<LockBackend> open() override {
@@ -122,7 +122,7 @@ class SqliteHandClockWorld final : public StorageWorld {
   HandClock clock_;
 };
 
-/// A server for each test, so that nothing of another is seen; each client has connections of its own.
+/// One server per test, so that tests do not see each other's data; each client has its own connections.
 template <class Backend>
 class RedisWorld final : public WorldOf<Backend> {
  public:
@@ -140,8 +140,8 @@ class RedisWorld final : public WorldOf<Backend> {
   Way way_;
 };
 
-/// The same over a Unix socket, as a user who has the rights that `doctor --acl` prints and no other. What
-/// that user is refused fails the test, also where Holdfast puts up with it.
+/// The same over a Unix socket, as a user with exactly the rights that `doctor --acl` prints. A refused
+/// command fails the test, even if Holdfast tolerates the refusal.
 template <class Backend>
 class RedisUserWorld final : public WorldOf<Backend> {
  public:
@@ -167,9 +167,9 @@ class TroubledRedisWorld final : public WorldOf<Backend> {
 
   std::shared_ptr<Backend> open() override {
     auto options = redis_.tcp();
-    // On a loaded machine a server may need seconds to start, and is not there for long.
+    // On a loaded machine a server may need seconds to start, and be unreachable for that time.
     options.command_timeout = std::chrono::seconds(30);
-    for (;;) {  // opening, unlike what follows, does not try again
+    for (;;) {  // opening, unlike later operations, does not retry
       if (auto made = make_redis<Backend>(options)) return *std::move(made);
     }
   }
@@ -191,7 +191,7 @@ class TelemetryWorld final : public WorldOf<Backend> {
   std::unique_ptr<WorldOf<Backend>> inner_;
 };
 
-/// Another engine's world, every client of which is asked through Asio.
+/// Another engine's world, all of whose clients are called through Asio.
 template <class Backend>
 class AsioWorld final : public WorldOf<Backend> {
  public:
@@ -235,7 +235,7 @@ EngineOf<Backend> troubled_redis_engine(std::string name, const RedisServer::Opt
           .asks_again = true};
 }
 
-/// What locks and tasks both run on.
+/// The variants for both locks and tasks.
 template <class Backend>
 std::vector<EngineOf<Backend>> common_engines() {
   using Variant = EngineOf<Backend>;

@@ -13,8 +13,8 @@
 
 namespace holdfast::test {
 
-/// A server on loopback that breaks the protocol on purpose. It understands commands as a Redis does, and
-/// answers each with whatever bytes its script says, however wrong they are.
+/// A server on loopback that breaks the protocol on purpose. It parses commands like Redis, and answers each
+/// with the bytes that its script returns, however wrong they are.
 class FakeRedis {
  public:
   using Words = std::vector<std::string>;
@@ -26,7 +26,7 @@ class FakeRedis {
   /// Called for each command that came, from the thread of its connection: guard what it shares.
   using Script = std::function<Answer(const Words& command)>;
 
-  /// `greeting` is said to whoever connects, before they ask.
+  /// `greeting` is sent to every client on connect, before its first command.
   explicit FakeRedis(Script script, std::string greeting = {});
   ~FakeRedis();
   FakeRedis(const FakeRedis&) = delete;
@@ -37,8 +37,8 @@ class FakeRedis {
   /// The commands that came so far, of all connections.
   [[nodiscard]] std::vector<Words> heard() const;
 
-  /// What a healthy server says to the commands that open a connection, and +OK to any other. A script for
-  /// the rest can end with it.
+  /// The answers of a healthy server to the commands that open a connection, and +OK to any other. A script
+  /// can use it for the commands that it does not handle.
   [[nodiscard]] static Answer politely(const Words& command);
   [[nodiscard]] static std::string bulk(const std::string& text);
 

@@ -10,7 +10,7 @@
 
 namespace holdfast::test {
 
-/// An engine whose wire is bad: each planned fault strikes one operation of its kind, in order.
+/// An engine with a faulty connection: each planned fault affects one operation of its kind, in order.
 class FaultyBackend final : public Intercepting<FaultyBackend, LockBackend> {
  public:
   enum class Operation { acquire, release, extend };
@@ -26,7 +26,7 @@ class FaultyBackend final : public Intercepting<FaultyBackend, LockBackend> {
   explicit FaultyBackend(std::shared_ptr<LockBackend> inner);
 
   void plan(Operation operation, Fault fault, int times = 1);
-  /// How often the operation was called, struck or not.
+  /// How often the operation was called, with or without a fault.
   [[nodiscard]] int calls(Operation operation) const;
   /// When it was called first, or the epoch.
   [[nodiscard]] BootTime first_call(Operation operation) const;

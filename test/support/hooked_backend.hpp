@@ -15,8 +15,8 @@ class HookedBackend final : public Intercepting<HookedBackend, LockBackend> {
   using Hook = std::function<void(std::function<void()> send)>;
 
   struct Options {
-    bool blocks = false;  ///< says so
-    bool deaf = false;    ///< what is sent cannot be stopped any more
+    bool blocks = false;  ///< reported in its capabilities
+    bool deaf = false;    ///< a sent operation can no longer be stopped
   };
   HookedBackend(std::shared_ptr<LockBackend> inner, Hook hook)
       : HookedBackend(std::move(inner), std::move(hook), Options{}) {}

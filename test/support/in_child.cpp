@@ -25,9 +25,9 @@ bool is_asleep(const std::filesystem::path& thread) {
 }
 
 /// The sanitizers' allocators, unlike the C library's, are not made for fork: a thread that allocates at that
-/// moment, as one does while it starts, leaves them locked in the child for ever.
+/// moment, as one does while it starts, leaves them locked in the child forever.
 void wait_until_other_threads_sleep() {
-  // Not gettid(): in a pid namespace of its own a thread is called otherwise than in /proc.
+  // Not gettid(): in another pid namespace it differs from the thread's number in /proc.
   const auto self = std::filesystem::read_symlink("/proc/thread-self").filename();
   for (int calm = 0; calm < 5; std::this_thread::sleep_for(std::chrono::milliseconds(2))) {
     bool all_asleep = true;

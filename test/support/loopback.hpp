@@ -31,12 +31,12 @@ class Socket {
   int fd_ = -1;
 };
 
-/// A port of 127.0.0.1 that was free a moment ago, below the kernel's ephemeral range: one from there would
-/// be given to anybody's connection while a server is down for a restart.
+/// A port of 127.0.0.1 that was free a moment ago, below the kernel's ephemeral range: the kernel could give
+/// a port from that range to any connection while a server restarts.
 [[nodiscard]] std::uint16_t free_loopback_port();
 /// Throws std::runtime_error.
 [[nodiscard]] Socket listen_on_loopback(std::uint16_t port);
-/// Not open if nobody listens there.
+/// Not open if there is no listener.
 [[nodiscard]] Socket connect_to_loopback(std::uint16_t port);
 /// Not open if there is none to accept.
 [[nodiscard]] Socket accept_from(const Socket& listener);

@@ -91,7 +91,7 @@ class PeerWatch final : public Watch {
 
  private:
   bool sleep_until(BootTime deadline, const std::stop_token& stop) {
-    // The peer knows nothing of our stop token: ask in slices.
+    // The peer does not see our stop token: use repeated short waits.
     while (!stop.stop_requested() && BootClock::now() < deadline) {
       const auto slice = std::min(deadline, BootClock::now() + std::chrono::milliseconds(20));
       if (line_->ask({{"op", "wait"}, {"watch", number_}, {"until", peer::to_json(slice)}}).at("woken"))

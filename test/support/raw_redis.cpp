@@ -6,7 +6,7 @@
 namespace holdfast::test {
 namespace {
 
-/// Nothing a test asks for takes that long; a test that waits for ever says less than one that fails.
+/// No command of a test takes that long; a test that fails is more useful than one that hangs.
 constexpr timeval connect_timeout{.tv_sec = 30, .tv_usec = 0};
 
 std::string describe(const redisReply& reply) {

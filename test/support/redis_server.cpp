@@ -57,7 +57,7 @@ pid_t spawn(const fs::path& file, const fs::path& config, const fs::path& log) {
   ::_exit(125);
 }
 
-/// What a PING at the socket is answered; nothing if nobody does.
+/// The answer to a PING at the socket; empty if there is none.
 std::optional<std::string> ping(const std::string& unix_socket) {
   try {
     RedisOptions where;
@@ -86,7 +86,7 @@ RedisServer::RedisServer(Options options) : options_(std::move(options)) {
     if (options_.tls) tls_port_ = free_loopback_port();
     write_config();
     if (launch(Until::ready)) return;
-    // Somebody was faster with that port; anything else will not get better.
+    // Another process took the port first, which a retry solves; other errors are permanent.
     if (log().find("Address already in use") == std::string::npos) break;
   }
   throw std::runtime_error("redis-server does not start:\n" + log());
@@ -147,7 +147,7 @@ void RedisServer::write_config() const {
   config << "bind 127.0.0.1 -::1\nport " << port_ << "\nunixsocket " << (directory_ / "redis.sock").string()
          << "\ndir "
          << directory_.path().string()
-         // Tests of half-built states need DEBUG; nobody but this machine's loopback reaches the server.
+         // Tests of half-built states need DEBUG; the server is reachable only on this machine's loopback.
          << "\nenable-debug-command yes\nsave \"\"\n"
          // What is written survives SIGKILL without fsync; only a power cut would need it.
          << "appendfsync no\nappendonly " << (options_.persistent ? "yes" : "no") << "\n";

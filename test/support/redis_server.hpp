@@ -17,13 +17,13 @@ namespace holdfast::test {
 
 /// A real redis-server of one test: loopback TCP, a Unix socket and, if asked for, TLS; everything it writes
 /// is in a temporary directory. It dies with this object, and with the thread that started it, even when that
-/// is killed. Functions throw std::runtime_error, with the server's log, if the server does not do as told.
+/// is killed. Functions throw std::runtime_error, with the server's log, if the server does not obey.
 class RedisServer {
  public:
   struct Options {
     /// Keep data over stop, kill and restart. Off by default: a restart then forgets everything.
     bool persistent = false;
-    /// Also listen for TLS, with a certificate for localhost, 127.0.0.1 and ::1 of a CA of its own.
+    /// Also listen for TLS, with a certificate of its own CA for localhost, 127.0.0.1 and ::1.
     bool tls = false;
     /// The default user's password.
     std::string password = {};
@@ -60,7 +60,7 @@ class RedisServer {
   [[nodiscard]] CertificateAuthority::Issued client_certificate() const;
   [[nodiscard]] std::string log() const;
 
-  /// A connection of its own, to give it commands behind the back of what is tested.
+  /// A separate connection, for commands that bypass the code under test.
   [[nodiscard]] RawRedis raw() const { return RawRedis(unix_socket()); }
 
   /// Ends it as an operator would (SIGTERM; a persistent one saves), or with SIGKILL.
@@ -77,7 +77,7 @@ class RedisServer {
   /// seconds. Leaves keys named `ballast:…` behind.
   void restart_into_loading();
 
-  /// Stops it in its tracks: the kernel still accepts connections and bytes, nobody answers.
+  /// Suspends the server: the kernel still accepts connections and bytes, but no answer comes.
   void pause();
   void resume();
 

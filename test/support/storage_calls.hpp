@@ -36,12 +36,12 @@ Result<typename Request::Outcome> call(StorageBackend& backend, Request request,
 /// Null if the engine cannot wake waiters.
 std::unique_ptr<Watch> watch_of(StorageBackend& backend, const RecordKey& key);
 
-/// An engine asked again because an answer was lost, and was refused: it cannot tell whether its first copy
-/// was carried out and somebody else came after it.
+/// An engine resent a request after a lost answer, and was refused: it cannot know whether its first copy was
+/// carried out and another writer came after it.
 bool is_unknown(const Error& error);
 
-/// The outcome of any request. Asks again for one that is unknown: as long as nobody else writes, the refusal
-/// was right.
+/// The outcome of any request. Retries an unknown one: as long as there is no other writer, the refusal was
+/// right.
 template <class Request>
 auto outcome(StorageBackend& backend, const Request& request) {
   auto result = call(backend, request);
@@ -52,11 +52,11 @@ auto outcome(StorageBackend& backend, const Request& request) {
 }
 
 std::optional<StoredRecord> get(StorageBackend& backend, std::string_view key);
-/// Creates it; it must not be there.
+/// Creates the record, which must be absent.
 Written create(StorageBackend& backend, std::string_view key, std::string text = "{}");
-/// Writes it, whatever is there.
+/// Writes the record, whether it exists or not.
 Written put(StorageBackend& backend, std::string_view key, std::string text = "{}");
-/// False if there was nothing to remove.
+/// False if the record was absent.
 bool remove(StorageBackend& backend, std::string_view key);
 /// The names of an owner's records, all pages.
 std::vector<std::string> tasks_of(StorageBackend& backend, std::string_view owner,

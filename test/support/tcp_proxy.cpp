@@ -43,7 +43,7 @@ struct Chunk {
 /// One direction of one connection: from its source's socket, through here, to the other's.
 struct Flow {
   std::deque<Chunk> waiting;
-  bool ended = false;   // the source said so
+  bool ended = false;   // the source sent its end
   bool closed = false;  // and we have passed it on
   [[nodiscard]] std::size_t size() const {
     std::size_t bytes = 0;
@@ -102,7 +102,7 @@ struct TcpProxy::State {
     added.server = std::move(server);
   }
 
-  /// Takes in what a source has to say.
+  /// Reads from a source.
   void read(Connection& connection, Way way) {
     std::array<char, 65536> buffer{};
     const auto n = ::recv(connection.source(way).fd(), buffer.data(), buffer.size(), MSG_DONTWAIT);
@@ -127,15 +127,15 @@ struct TcpProxy::State {
     }
   }
 
-  /// The source was reset. So is the other side, unless what the source said before is still in here: then
-  /// that is delivered in its own time, and answers to it are dropped.
+  /// The source was reset. The other side is reset too, unless bytes of the source are still queued here:
+  /// then those are delivered in their own time, and the answers are dropped.
   static void leave(Connection& connection, Way way) {
     connection.flow(way).ended = true;
     connection.source(way).reset();
     if (connection.flow(way).waiting.empty() || !connection.sink(way).is_open()) connection.end(Ending::rst);
   }
 
-  /// Passes on what is due.
+  /// Passes on the bytes that are due.
   void write(Connection& connection, Way way) {
     auto& flow = connection.flow(way);
     auto& now_doing = fault(way);
@@ -183,7 +183,7 @@ struct TcpProxy::State {
     connections.remove_if([](const Connection& connection) { return connection.over; });
   }
 
-  /// When something that waits is due; nothing if only a socket can bring news.
+  /// When queued bytes are due; empty if only a socket event can bring work.
   [[nodiscard]] std::optional<Clock::time_point> next_due() {
     std::optional<Clock::time_point> first;
     for (auto& connection : connections) {
@@ -242,7 +242,7 @@ void TcpProxy::work(State& state) {
     timespec timeout{.tv_sec = 0, .tv_nsec = 0};
     const auto due = state.next_due();
     if (due) {
-      // A sink that takes no more is tried again every millisecond.
+      // A sink without room is retried every millisecond.
       const auto wait = std::max<Clock::duration>(*due - Clock::now(), Clock::duration::zero());
       const auto ns = wait == Clock::duration::zero() ? 1'000'000 : std::chrono::nanoseconds(wait).count();
       timeout = {.tv_sec = ns / 1'000'000'000, .tv_nsec = ns % 1'000'000'000};

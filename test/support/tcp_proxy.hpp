@@ -31,21 +31,21 @@ class TcpProxy {
 
   /// Ends all faults. What was held is delivered now, even if its sender has gone.
   void forward();
-  /// Keeps what comes: the delayed request, or an answer that takes its time.
+  /// Holds incoming bytes: a delayed request or answer.
   void hold(Way way);
-  /// Drops what comes: a black hole in one direction.
+  /// Drops incoming bytes: a black hole in one direction.
   void swallow(Way way);
   void delay(Way way, std::chrono::microseconds by);
-  /// One byte at a time, each in a packet of its own.
+  /// One byte at a time, each in a separate packet.
   void drip(Way way);
   /// Lets so many more bytes pass, then ends that connection, both sides. Once.
   void cut_after(Way way, std::size_t bytes, Ending ending = Ending::rst);
   /// Ends all connections now, both sides.
   void cut(Ending ending = Ending::rst);
-  /// Says "no more" that way on all connections; the other way stays open.
+  /// Sends end of stream that way on all connections; the other way stays open.
   void half_close(Way way);
-  /// The connections that there are pass on nothing any more, neither bytes nor their end: their peers are
-  /// not told. Later ones are served.
+  /// Existing connections pass on neither bytes nor their end: their peers are not notified. Later ones are
+  /// served.
   void silence();
   /// Later connections go to this server.
   void lead_to(std::uint16_t server_port);
@@ -60,7 +60,7 @@ class TcpProxy {
   [[nodiscard]] std::size_t held(Way way);
 
  private:
-  struct State;  // all that the proxy's thread works on; nobody else touches it
+  struct State;  // the state of the proxy's thread; no other thread uses it
   void order(const std::function<void(State&)>& what);
   template <class T>
   T ask(const std::function<T(State&)>& what);

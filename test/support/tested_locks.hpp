@@ -11,7 +11,7 @@
 #include "support/asio_thread.hpp"
 
 /// Locks and guards for tests that hold through whichever facade they are used. The calls are those of Locks
-/// and Guard; through the one for Asio, a thread waits for what an io_context's thread is told.
+/// and Guard; through the Asio facade, a thread waits for the completion on an io_context's thread.
 namespace holdfast::test {
 
 /// A way to use locks.

@@ -7,7 +7,7 @@
 
 namespace holdfast::test {
 
-/// A server with which something goes wrong all the time: what an engine should not let its users notice.
+/// A server with constant faults, which an engine should hide from its users.
 class TroubledRedis {
  public:
   using Trouble = void (*)(RedisServer& server);

@@ -25,15 +25,15 @@ class MemoryLockBackend final : public LockBackend {
  public:
   MemoryLockBackend(const MemoryOptions& options, std::shared_ptr<Log> log)
       : options_(options), log_(std::move(log)), last_fence_(options.last_fence) {
-    // 88 random bits in 15 characters: a std::string of that length needs no memory of its own, and each
-    // grant carries a copy.
+    // 88 random bits in 15 characters: a std::string of that length needs no allocation, and each grant
+    // carries a copy.
     std::array<unsigned char, 11> bytes{};
     os::random_bytes(bytes);
     authority_ = core::base64url(bytes);
   }
 
   ~MemoryLockBackend() override {
-    // In a forked child another thread may have been changing this when it was copied: leave it alone.
+    // In a forked child, a thread of the parent may have been changing this: leak it untouched.
     if (!process_.is_current()) static_cast<void>(shards_.release());
   }
 
@@ -73,15 +73,15 @@ class MemoryLockBackend final : public LockBackend {
 
   using KeysById = std::unordered_map<LockId, std::string, core::LockIdHash>;
 
-  /// A table that keeps the memory of one removed entry for the next: a lock that is taken and released again
-  /// and again allocates nothing.
+  /// A table that reuses the memory of one removed entry for the next: acquiring and releasing one lock
+  /// repeatedly allocates nothing.
   template <class Map>
   struct Table {
     using Key = typename Map::key_type;
     using Value = typename Map::mapped_type;
     Map entries;
 
-    /// Requires that the key is not there.
+    /// Requires that the key is absent.
     typename Map::iterator add(const Key& key, const Value& value) {
       if (!spare_) return entries.emplace(key, value).first;
       spare_.key() = key;
@@ -150,8 +150,8 @@ class MemoryLockBackend final : public LockBackend {
     shard.locks.remove(at);
   }
 
-  /// Deletes the expired locks of a shard each time it has doubled: keys that are used once do not pile up,
-  /// and the cost per acquire stays constant.
+  /// Deletes the expired locks of a shard each time it has doubled: keys that are used once do not
+  /// accumulate, and the cost per acquire stays constant.
   void sweep(KeyShard& shard, std::chrono::milliseconds now) {
     auto& locks = shard.locks.entries;
     if (locks.size() < shard.sweep_at) return;
@@ -200,7 +200,7 @@ class MemoryLockBackend final : public LockBackend {
     return false;
   }
 
-  /// Nothing if the id is entered under another key: see holds_another_key.
+  /// Empty if the id's entry names another key: see holds_another_key.
   std::optional<Result<AcquireOutcome>> try_acquire(const AcquireRequest& request) {
     auto& shard = key_shard(request.key.str());
     const std::lock_guard lock(shard.mutex);

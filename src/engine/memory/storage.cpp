@@ -35,14 +35,15 @@ class RecordTable {
     return at == owner->second.records.end() ? nullptr : &at->second;
   }
 
-  /// How many live records this owner has. Below `limit` expired ones may be among them: they are deleted, by
-  /// their time, only where they matter, so that the cost does not depend on the live ones.
+  /// The number of this owner's live records. A result below `limit` may include expired ones: they are
+  /// deleted, oldest expiry first, only if the limit would be reached. So the cost does not depend on the
+  /// live ones.
   std::size_t count(std::string_view owner, std::size_t limit, WallTime now) {
     if (size_of(owner) >= limit) remove_expired(now);
     return size_of(owner);
   }
 
-  /// In place of what the key has.
+  /// Replaces the key's record, if there is one.
   void insert(const RecordKey& key, RecordEntry entry, WallTime now) {
     sweep_if_grown(now);
     erase(key);
@@ -110,8 +111,7 @@ class RecordTable {
     return page;
   }
 
-  /// Adds owners to the page, by name, from behind `after` on, until the page is full. True if there are
-  /// more.
+  /// Adds owners to the page, by name, after `after`, until the page is full. True if there are more.
   bool add_owners(const std::optional<std::string>& after, std::size_t limit, OwnerPage& page) const {
     for (auto at = after ? owners_.upper_bound(*after) : owners_.begin(); at != owners_.end(); ++at) {
       if (page.owners.size() == limit) return true;
@@ -148,7 +148,7 @@ class RecordTable {
     --size_;
   }
 
-  /// Each time the table has doubled, so that records that are used once do not pile up.
+  /// Sweeps each time the table has doubled, so that records that are used once do not accumulate.
   void sweep_if_grown(WallTime now) {
     if (size_ < sweep_at_) return;
     remove_expired(now);
@@ -161,7 +161,7 @@ class RecordTable {
   std::size_t sweep_at_ = 64;
 };
 
-/// Carries out what core decides about one record.
+/// Carries out core's decision about one record.
 class RecordChange {
  public:
   RecordChange(RecordTable& table, const RecordKey& key, WallTime now)
@@ -173,7 +173,8 @@ class RecordChange {
   /// For Insert and Update.
   void use(RecordData& data) noexcept { data_ = &data; }
 
-  /// The owner's live records: see RecordTable::count. May delete the record, if it has expired.
+  /// The number of the owner's live records: see RecordTable::count. May delete this record, if it has
+  /// expired.
   std::size_t count(std::size_t limit) {
     const auto count = table_.count(key_.owner(), limit, now_);
     there_ = table_.find(key_);
@@ -226,7 +227,7 @@ class MemoryStorageBackend final : public StorageBackend {
   explicit MemoryStorageBackend(const MemoryOptions& options) : options_(options) {}
 
   ~MemoryStorageBackend() override {
-    // In a forked child another thread may have been changing this when it was copied: leave it alone.
+    // In a forked child, a thread of the parent may have been changing this: leak it untouched.
     if (!process_.is_current()) static_cast<void>(shards_.release());
   }
 
@@ -289,8 +290,8 @@ class MemoryStorageBackend final : public StorageBackend {
     }());
   }
 
-  /// By shard, and by name in each: a page visits no more owners than it shows, and its last one determines
-  /// the shard of the next page.
+  /// Sorted by shard, then by name: a page visits no more owners than it shows, and its last owner determines
+  /// where the next page begins.
   void submit(ListOwners request, std::stop_token stop, Done<OwnerPage> done) override {
     done([&]() -> Result<OwnerPage> {
       if (auto refused = refuse_early(request.deadline, stop)) return *refused;

@@ -12,10 +12,10 @@
 
 namespace holdfast::redis {
 
-/// An operation that is one script: `command(shared, by)` is how it is asked, `outcome(shared, answer, call)`
-/// what an answer means. One that takes more than one script has `goes_on(outcome)`: true if that was not the
-/// end, and the command is another now. `Shared` is what the operations of a backend have in common, a
-/// `client` at least; they may outlive the backend that began them.
+/// An operation that is one script. `command(shared, by)` builds its command; `outcome(shared, answer, call)`
+/// interprets the answer. An operation of several scripts has `goes_on(outcome)`: true if another command
+/// must follow. `Shared` is the state shared by a backend's operations, at least a `client`; operations may
+/// outlive the backend that began them.
 template <class Shared, class Operation>
 class ScriptCall final : public Call {
  public:
@@ -24,10 +24,10 @@ class ScriptCall final : public Call {
     awaited = done_.is_awaited();
   }
 
-  /// What ends it early, however often it has to be asked.
+  /// Ends the operation early, also between resends.
   std::stop_token stop;
 
-  /// Tells the caller at once if it cannot be asked; returns whether it can.
+  /// Completes at once with an error if the command cannot be built; returns whether it can.
   bool prepare() {
     auto command = operation_.command(*shared_, By::sha);
     if (!command) {
@@ -45,7 +45,7 @@ class ScriptCall final : public Call {
     if constexpr (requires { operation_.goes_on(outcome); }) {
       if (operation_.goes_on(outcome)) return ask_again(std::move(self), By::sha);
     }
-    // What the server refuses its user is for its operator, who may have several servers.
+    // A missing right concerns the operator, who may have several servers: name this one.
     if (answer && !outcome && outcome.error().code() == ErrorCode::AuthFailed) {
       return done_(shared_->client->endpoint().about(outcome.error()));
     }
@@ -63,7 +63,7 @@ class ScriptCall final : public Call {
   Done<typename Operation::Outcome> done_;
 };
 
-/// How long an operation may take. Never longer than the command timeout.
+/// The time limits of an operation. Never longer than the command timeout.
 struct Waiting {
   BootTime deadline = never;
   BootClock::duration patience;  ///< see Call
@@ -84,8 +84,8 @@ void start_script(const std::shared_ptr<Shared>& shared, Operation operation, co
   client.send(std::move(call), stop);
 }
 
-/// A page of a listing, which takes one command after another. `Listing` is such a machine as LockListing;
-/// `Shared` what the operations of a backend have in common, a `client` at least.
+/// A page of a listing, which sends one command after another. `Listing` is a state machine such as
+/// LockListing; `Shared` is the state shared by a backend's operations, at least a `client`.
 template <class Shared, class Listing>
 class ListingCall final : public Call {
  public:
@@ -117,7 +117,7 @@ class ListingCall final : public Call {
     client.send(std::move(self), stop_);
   }
 
-  /// A long listing may take long; none of its commands may.
+  /// A listing may take long; each of its commands may not.
   void set_deadline() { deadline = std::min(end_, saturating_add(BootClock::now(), command_timeout())); }
   [[nodiscard]] BootClock::duration command_timeout() const {
     return shared_->client->endpoint().options().command_timeout;

@@ -15,23 +15,23 @@ namespace holdfast::redis {
 namespace {
 
 constexpr std::size_t read_size = std::size_t{64} << 10;
-/// A peer that sends without end must not keep the leader from deadlines.
+/// A peer that sends endlessly must not keep the leader from checking deadlines.
 constexpr int most_reads = 16;
-/// One write takes at most about this much, so that a long queue does not become one huge buffer.
+/// One write is at most about this long, so that a long queue does not become one huge buffer.
 constexpr std::size_t write_size = std::size_t{256} << 10;
 constexpr std::size_t completions_per_write = 32;
-/// So many, and a guest looks whether it is called.
+/// After this many completions, a guest checks whether it is called.
 constexpr std::size_t completions_per_call = 256;
 constexpr std::size_t most_guest_descriptors = 2;
 constexpr BootClock::duration longest_patience = std::chrono::hours(1);
-/// poll's clock stands still while the machine is suspended; sleeping in slices bounds how late a deadline is
-/// noticed after it wakes.
+/// poll's clock stands still while the machine is suspended; short sleeps bound how late a deadline is
+/// noticed after resume.
 constexpr BootClock::duration longest_sleep = std::chrono::seconds(1);
-/// A connection that was not used for this long may have been closed meanwhile: a look costs a system call
-/// then, and not with every call. What is written to a closed one is accepted all the same, and its answer
+/// A connection that was idle for this long may have been closed: only then a check costs a system call, not
+/// with every call. Without it, the kernel accepts a write to a closed connection, and the outcome is
 /// unknown.
 constexpr BootClock::duration look_after_idle = std::chrono::milliseconds(100);
-/// A replica that is met so much later than the last is another story.
+/// A replica found this much later than the last one is a new failover.
 constexpr BootClock::duration one_failover = std::chrono::seconds(10);
 
 timespec time_until(BootTime at, BootTime now) {
@@ -40,8 +40,7 @@ timespec time_until(BootTime at, BootTime now) {
   return {.tv_sec = whole.count(), .tv_nsec = (left - whole).count()};
 }
 
-/// What was written may have been carried out, whatever keeps us from asking again: that is a transient
-/// error.
+/// A written command may have been carried out, whatever prevents the resend: so the error is transient.
 Error unknown_because(const Error& error) {
   if (error.transient()) return error;
   return {ErrorCode::ServiceUnavailable, error.message(), error.cause()};
@@ -65,8 +64,8 @@ Client::Client(std::shared_ptr<const Endpoint> endpoint)
     : endpoint_(std::move(endpoint)), buffer_(read_size) {}
 
 std::shared_ptr<Client> Client::make(std::shared_ptr<const Endpoint> endpoint) {
-  // A forked child leaves its copy alone: another thread may have been changing it when it was copied, and
-  // the socket is the parent's.
+  // A forked child leaks its copy untouched: a thread of the parent may have been changing it, and the socket
+  // is the parent's.
   return {new Client(std::move(endpoint)), [](Client* client) {
             if (client->process_.is_current()) delete client;
           }};
@@ -79,8 +78,8 @@ Client::~Client() {
 void Client::close() {
   if (!process_.is_current()) return;
   Lock lock(mutex_);
-  if (i_lead()) return;  // the background leader goes on until all are told; it owns us meanwhile
-  // The guest may be this thread, or one that ends.
+  if (i_lead()) return;  // the background leader owns us, and continues until all calls are completed
+  // The guest may be this thread, or one that is ending.
   guest_expected_ = false;
   wake_guest_ = nullptr;
   appoint(lock);
@@ -92,8 +91,8 @@ bool Client::i_lead() const noexcept {
 }
 
 void Client::send(std::unique_ptr<Call> call, const std::stop_token& stop) {
-  // Its completion may be user code: not for a thread that leads as a guest, nor for one that happens to
-  // leave when there is no thread to be had.
+  // Its completion may be user code: it must run neither on a guest, nor on a thread that stops leading when
+  // the machine has no thread left.
   if (!call->awaited && !call->by_idle_io && !background_leader_.ensure_thread()) {
     auto& refused = *call;
     return refused.finish(
@@ -101,7 +100,7 @@ void Client::send(std::unique_ptr<Call> call, const std::stop_token& stop) {
         Error(ErrorCode::ServiceUnavailable, "cannot start the thread that waits for the server's reply"));
   }
   if (stop.stop_possible()) call->on_stop_.emplace(stop, Call::OnStop{this, call.get()});
-  call->sent_ = false;  // what was sent before this, and answered, is settled
+  call->sent_ = false;  // a copy from before this send was answered
   Lock lock(mutex_);
   look_at_ = std::min(look_at_, call->stopped_ ? BootTime{} : call->deadline);
   const bool awaited = call->awaited;
@@ -109,14 +108,14 @@ void Client::send(std::unique_ptr<Call> call, const std::stop_token& stop) {
   unsent_.push_back(std::move(call));
   if (!awaited) ++unawaited_;
   if (by_idle_io) ++by_idle_io_;
-  if (i_lead()) return;  // from a completion: written with the others, when all completions have run
+  if (i_lead()) return;  // called in a completion: written with the others after all completions have run
   if (by_idle_io) {
     guest_expected_ = true;
     return;
   }
   flush(lock);
   if (leading_) {
-    // Its poll was set before this call's deadline was known. Sooner deadlines are rare.
+    // The leader's poll was set before this call's deadline was known. Earlier deadlines are rare.
     if (look_at_ < planned_wake_ || guest_must_leave()) wake_leader();
   } else {
     appoint(lock);
@@ -142,10 +141,10 @@ Result<Reply> Client::call_bytes(std::string bytes, BootTime deadline, bool fail
 void Client::wait(Completion& completion) {
   detail::Trampoline::drain();
   if (completion.finished()) return;
-  const auto self = shared_from_this();  // a completion that we run may drop the last owner
+  const auto self = shared_from_this();  // a completion run here may drop the last owner
   Lock lock(mutex_);
   while (!completion.finished()) {
-    // A completion that blocks runs on the leader itself: then it goes on leading, one level deeper.
+    // A blocking completion runs on the leader itself, which then continues to lead, one level deeper.
     if (!leading_ || i_lead()) {
       lead(lock, [&] { return completion.finished(); });
       break;
@@ -174,7 +173,7 @@ bool Client::lead_as_guest(std::span<pollfd> called_by, BootTime until, os::Even
   const bool comes_back = !called_by.empty();
   if (leading_) {
     if (comes_back) wake_guest_ = wake;
-    if (!unsent_.empty()) wake_leader();  // it writes what we have sent
+    if (!unsent_.empty()) wake_leader();  // the leader writes what we queued
     return false;
   }
   if (comes_back) {
@@ -185,13 +184,13 @@ bool Client::lead_as_guest(std::span<pollfd> called_by, BootTime until, os::Even
     lead(lock, [&] {
       if (by_idle_io_ == 0 || guest_must_leave()) return true;
       if (until != never && BootClock::now() >= until) guest_called_ = true;
-      // Called away, it still ends some of what was answered: or, where more falls due all the time than it
-      // gets through with, it would only ever send.
+      // A guest that is called away still completes some answered calls. Otherwise, if work falls due faster
+      // than it is done, the guest would only send and never complete.
       return guest_called_ && (finished_.empty() || std::exchange(last_turn, true));
     });
     guest_ = {};
     guest_until_ = never;
-    // It comes back, so no other thread has to be woken, or started, for what is its own.
+    // The guest comes back, so no other thread has to be woken or started for its calls.
     guest_expected_ = guest_called_;
   }
   const bool led = comes_back && unawaited_ == by_idle_io_;
@@ -203,8 +202,8 @@ bool Client::guest_must_leave() const noexcept {
   return !guest_.empty() && unawaited_ > by_idle_io_;
 }
 
-/// Finds somebody to lead if somebody must. Whoever stops leading or waiting calls it, so that a thread that
-/// was nudged but is done already passes the turn on.
+/// Appoints a leader if one is needed. Every thread that stops leading or waiting calls it, so that a thread
+/// that was nudged but has already finished passes the turn on.
 void Client::appoint(Lock& lock) {
   if (leading_) return;
   if (!followers_.empty()) return followers_.front()->nudge();
@@ -217,9 +216,9 @@ void Client::appoint(Lock& lock) {
     if (guest_expected_) return;
   }
   background_ = true;
-  // Without the mutex: where there is no thread to be had, the job runs here and now. Then nothing is under
-  // way but what a guest began that does not come back: every other call that no thread waits for has seen to
-  // it that there is one.
+  // Without the mutex: if the machine has no thread, the job runs here at once. Then the only pending calls
+  // are those of a guest that does not come back: every other call without a waiting thread has ensured that
+  // a thread exists.
   lock.unlock();
   background_leader_.post([self = shared_from_this()] { self->lead_in_background(); });
   lock.lock();
@@ -232,8 +231,8 @@ void Client::lead_in_background() {
   appoint(lock);
 }
 
-/// noexcept: a leader that dies of, say, a failed allocation would leave calls behind that point to its
-/// stack.
+/// noexcept: a leader that unwound, after a failed allocation for example, would leave calls behind that
+/// point to its stack.
 template <class Until>
 void Client::lead(Lock& lock, Until&& until) noexcept {
   const bool nested = leading_;
@@ -249,8 +248,8 @@ void Client::turn(Lock& lock) {
   if (!finished_.empty()) return run_finished(lock);
   const BootTime now = BootClock::now();
   if (now >= look_at_) {
-    // Answers first: if this thread is late itself, or none led for a while, they lie here unread. The
-    // connection that brought them is not dead, nor its calls unanswered.
+    // Reads answers first: if this thread is late, or no thread led for a while, they are still unread. Their
+    // connection is not dead, and their calls are not unanswered.
     if (connection_) poll_once(lock, now);
     inspect(lock, now);
   }
@@ -263,11 +262,12 @@ void Client::turn(Lock& lock) {
 }
 
 void Client::run_finished(Lock& lock) {
-  // Whoever leads: an operation that ends here may be the last owner of something whose end would otherwise
-  // wait for threads that wait for this one.
+  // Marks any leader as a library thread: an operation that ends here may be the last owner of an object
+  // whose destructor would otherwise wait for threads that wait for this one.
   const runtime::LibraryThread mark;
   for (std::size_t told = 0; !finished_.empty(); ++told) {
-    // What completions sent goes out while the next ones run, so that the server does not idle meanwhile.
+    // Commands sent by completions are written while the next completions run, so that the server does not
+    // idle.
     if (told % completions_per_write == completions_per_write - 1) flush(lock);
     if (!guest_.empty() && told == completions_per_call) return void(look_for_guest_call());
     Finished next = std::move(finished_.front());
@@ -340,7 +340,7 @@ void Client::flush(Lock& lock) {
       if (unsent_.empty() || demoted_) break;
       const BootTime now = BootClock::now();
       if (sent_.empty() && now - wrote_at_ >= look_after_idle && !connection_->stream->is_quiet()) {
-        connection_->stream->shut_down();  // the leader deals with it
+        connection_->stream->shut_down();  // the leader handles it
         break;
       }
       wrote_at_ = now;
@@ -353,7 +353,7 @@ void Client::flush(Lock& lock) {
         call->connection_ = connections_;
         const auto patience = call->patience;
         look_at_ = std::min(look_at_, saturating_add(now, patience));
-        // Before the write: the reply may be read before we are back.
+        // Queued before the write: the reply may be read before the write returns.
         sent_.push_back({std::move(call), now, patience, first_byte});
       }
     }
@@ -362,7 +362,7 @@ void Client::flush(Lock& lock) {
     const auto count = stream.write(std::string_view(out_).substr(written_));
     lock.lock();
     if (!count) {
-      stream.shut_down();  // the leader sees it, reads what is still there, and deals with it
+      stream.shut_down();  // the leader sees it, reads the remaining bytes and handles it
       break;
     }
     written_ += *count;
@@ -377,7 +377,7 @@ void Client::flush(Lock& lock) {
   if (!usable_) writer_left_.notify_all();
 }
 
-/// Without the lock: the connection is the leader's to read. Returns how it broke, if it did.
+/// Called without the lock: only the leader reads the connection. Returns the error if the connection broke.
 std::optional<Error> Client::read_replies() {
   auto& [stream, reader] = *connection_;
   std::optional<Error> broken;
@@ -388,7 +388,7 @@ std::optional<Error> Client::read_replies() {
       break;
     }
     reader.feed({buffer_.data(), *count});
-    // Nothing at all: TLS may have half a record and wait for the rest, which poll tells.
+    // No bytes: TLS may have half a record and wait for the rest, which poll reports.
     if (*count == 0 || (*count < buffer_.size() && !stream->has_more())) break;
   }
   for (;;) {
@@ -418,8 +418,8 @@ void Client::on_reply(Reply reply) {
   answered_ = true;
   backoff_.reset();
   if (is_from_replica(*reply) && !demoted_) {
-    // Its address stands for another server by now, or will soon: behind a name, a virtual address or a proxy
-    // that only a new connection finds. What this one has not been asked yet waits for that.
+    // The address leads to another server by now, or will soon: a name, a virtual address or a proxy, which
+    // only a new connection follows. Commands that were not written yet wait for that connection.
     demoted_ = error_of(*reply);
     endpoint_->note_demotion();
   }
@@ -430,7 +430,7 @@ void Client::on_reply(Reply reply) {
 
 void Client::dial(Lock& lock, BootTime now) {
   if (unsent_.empty()) {
-    // Whoever wanted a connection has given up waiting for it, before the attempt did.
+    // All calls that wanted a connection have timed out before the attempt did.
     if (dialer_ && lost_at_) endpoint_->tell_of_reconnect(dialer_->began(), now, ErrorCode::NetworkTimeout);
     return dialer_.reset();
   }
@@ -459,7 +459,7 @@ void Client::dial(Lock& lock, BootTime now) {
   last_error_ = error;
   if (lost_at_) endpoint_->tell_of_reconnect(began, now, error.code());
   redial_at_ = now + backoff_.next(os::jitter_fraction());
-  // What another attempt cannot mend (a wrong password) ends all; the rest ends those who asked for that.
+  // A permanent error (a wrong password) ends all calls; any other error ends only those with `fail_fast`.
   for (auto& call : unsent_) {
     if (error.transient() && !call->fail_fast) continue;
     const auto reason = call->was_sent() ? unknown_because(error) : error;
@@ -471,7 +471,7 @@ void Client::dial(Lock& lock, BootTime now) {
 void Client::break_connection(Lock& lock, const Error& why, BootTime now) {
   usable_ = false;
   writer_left_.wait(lock,
-                    [this] { return !writing_; });  // or it would write to whatever gets the descriptor next
+                    [this] { return !writing_; });  // or it would write to the next owner of the descriptor
   connection_.reset();
   out_.clear();
   written_ = 0;
@@ -488,7 +488,7 @@ void Client::break_connection(Lock& lock, const Error& why, BootTime now) {
     call.sent_ = false;
     if (sent.first_byte < accepted) {
       call.sent_before_ = true;
-      // One whose patience is shorter than the way to the server must not break every connection.
+      // A call whose patience is shorter than a round trip must not break every connection.
       call.patience = std::min(call.patience * 2, longest_patience);
     }
     unsent_.push_front(std::move(sent.call));
@@ -501,7 +501,7 @@ BootClock::duration Client::pause_before_redial(BootTime now) {
     if (now - std::exchange(demoted_at_, now) > one_failover) replica_backoff_.reset();
     return replica_backoff_.next(os::jitter_fraction());
   }
-  // One that never answered may be a server that drops what it does not like: not again at once.
+  // A connection that never answered may be to a server that drops what it rejects: do not retry at once.
   return answered_ ? BootClock::duration::zero() : backoff_.next(os::jitter_fraction());
 }
 
@@ -517,8 +517,7 @@ Error Client::unanswered(const Call& call) const {
           endpoint_->name() + (call.was_sent() ? ": no reply in time" : ": not sent in time")};
 }
 
-/// Ends the calls whose time is up, gives up a connection that owes an answer for too long, and finds out
-/// when to look again.
+/// Ends the calls that timed out, gives up a connection whose answer is overdue, and computes the next check.
 void Client::inspect(Lock& lock, BootTime now) {
   look_at_ = never;
   const auto is_over = [&](const Call& call) { return call.stopped_ || call.deadline <= now; };

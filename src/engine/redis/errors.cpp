@@ -23,7 +23,7 @@ constexpr std::string_view bad_credentials = "Redis rejected the user or passwor
 constexpr std::string_view bad_request = "Redis rejected the arguments of a command";
 constexpr std::string_view wrong_type = "WRONGTYPE", readonly = "READONLY", master_down = "MASTERDOWN";
 
-/// Replies whose first word says it all.
+/// Replies that are recognised by their first word.
 constexpr std::array by_word = {
     Meaning{"NOAUTH", ErrorCode::AuthFailed,
             "Redis requires a password; use password_file in the URL, or set "
@@ -54,7 +54,7 @@ constexpr std::array by_word = {
     Meaning{"OOM", ErrorCode::RateLimited, "Redis is out of memory (maxmemory)", true},
 };
 
-/// Replies of the general kind, `ERR ...`, told apart by their text.
+/// General replies, `ERR ...`, which are recognised by their text.
 constexpr std::array by_text = {
     Meaning{"The user executing the script can't", ErrorCode::AuthFailed, no_permission},
     Meaning{"AUTH <password> called without any password", ErrorCode::AuthFailed,

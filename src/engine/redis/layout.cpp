@@ -12,13 +12,13 @@ namespace {
 
 constexpr std::size_t name_limit = 1000;
 constexpr std::string_view id_mark = "id:";
-/// Room for what is derived from a name: ":id:" and a lock id.
+/// Room for derived names: ":id:" and a lock id.
 constexpr std::size_t reserve = 1 + id_mark.size() + LockId::length;
 
-/// A longer prefix would have its index keys hashed, and scripts could not tell one from another's id.
+/// With a longer prefix, index keys would be hashed, and scripts could not derive them from ids.
 constexpr std::size_t longest_prefix = name_limit - 2 * reserve;
 
-/// A pattern that matches this text and nothing else.
+/// A pattern that matches only this text.
 std::string without_glob(std::string_view text) {
   std::string escaped;
   for (const char c : text) {
@@ -45,9 +45,9 @@ Result<Layout> Layout::make(std::string_view prefix, std::uint32_t db) {
   }
   Layout layout;
   if (!prefix.empty()) layout.head_ = std::string(prefix) + ':';
-  // A fence key is made from the lock key as if that were a user key, so the prefix in its middle is
-  // normalised where the one in front is not. What follows the colon is normalised already, and nothing
-  // composes with a colon: the whole's normal form is that of its two sides.
+  // A fence key is built from the lock key as if that were a user key, so the prefix in its middle is
+  // normalised, while the leading one is not. The part after the colon is already normalised, and no
+  // character composes with a colon: so the normal form of the whole is that of its two parts.
   auto fence_head = core::nfc("fence:" + layout.head_);
   if (!fence_head) {
     return Error(ErrorCode::InvalidArgument, "the lock prefix is not valid UTF-8",
@@ -137,7 +137,7 @@ Result<StorageLayout> StorageLayout::make(std::string_view prefix, std::uint32_t
 std::optional<std::string_view> StorageLayout::owner_of_index(std::string_view name) const {
   if (!name.starts_with(index_)) return std::nullopt;
   name.remove_prefix(index_.size());
-  // What another prefix, one that begins with ours, puts there has a colon in it.
+  // A name of another prefix that begins with ours has a colon in it.
   if (!RecordKey::of(name, {})) return std::nullopt;
   return name;
 }

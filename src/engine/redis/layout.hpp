@@ -10,12 +10,12 @@
 
 namespace holdfast::redis {
 
-/// Which names a lock has in Redis: the documented ones, shared with SyncGuard byte for byte.
+/// The names of a lock in Redis: the documented ones, shared with SyncGuard byte for byte.
 ///
 ///   lock key       <prefix>:<user key>                   the record
 ///   index key      <prefix>:id:<lock id>                 the lock key; or empty: a tombstone
-///   fence counter  <prefix>:fence:<prefix>:<user key>    for ever
-///   authority      <prefix>:fence:<prefix>:              whose counters these are; for ever
+///   fence counter  <prefix>:fence:<prefix>:<user key>    forever
+///   authority      <prefix>:fence:<prefix>:              id of these counters; forever
 ///   channel        <prefix>:wake:<db>:<lock key>         releases; Pub/Sub knows no databases, so it is
 ///   named
 ///
@@ -23,20 +23,20 @@ namespace holdfast::redis {
 class Layout {
  public:
   /// InvalidArgument for a prefix under which a lock key could be mistaken for a fence counter, that leaves
-  /// no room for keys, or that is not UTF-8. Colons at its end are dropped.
+  /// no room for keys, or that is not UTF-8. Trailing colons are dropped.
   [[nodiscard]] static Result<Layout> make(std::string_view prefix, std::uint32_t db);
 
-  /// InvalidArgument for the user keys that would land on an index key or on a fence counter; only those.
+  /// InvalidArgument only for user keys whose name would be that of an index key or a fence counter.
   [[nodiscard]] Result<std::string> lock_key(const LockKey& key) const;
   [[nodiscard]] Result<std::string> fence_key(std::string_view lock_key) const;
   [[nodiscard]] std::string index_key(const LockId& id) const;
   [[nodiscard]] std::string channel(std::string_view lock_key) const;
 
-  /// Without colons at its end.
+  /// Without trailing colons.
   [[nodiscard]] std::string_view prefix() const noexcept {
     return std::string_view(head_).substr(0, head_.empty() ? 0 : head_.size() - 1);
   }
-  /// What every index key, and every channel, has before the lock id, and before the lock key.
+  /// The part of every index key before the lock id, and of every channel before the lock key.
   [[nodiscard]] const std::string& index_prefix() const noexcept { return index_prefix_; }
   [[nodiscard]] const std::string& channel_prefix() const noexcept { return channel_prefix_; }
   [[nodiscard]] const std::string& authority_key() const noexcept { return authority_key_; }
@@ -45,9 +45,10 @@ class Layout {
   [[nodiscard]] const std::string& pattern() const noexcept { return pattern_; }
   /// One that matches the channel of every lock, in every database.
   [[nodiscard]] const std::string& channel_pattern() const noexcept { return channel_pattern_; }
-  /// What a lock key has after the prefix: the user key, or its hash. Nothing if no lock key is named so.
+  /// The part of a lock key after the prefix: the user key, or its hash. Empty if this is not the name of a
+  /// lock key.
   [[nodiscard]] std::optional<std::string_view> after_prefix(std::string_view name) const;
-  /// The name of which `after_prefix` answered this.
+  /// The name for which `after_prefix` returned this.
   [[nodiscard]] std::string named(std::string_view after_prefix) const;
 
  private:
@@ -59,21 +60,21 @@ class Layout {
   std::string index_prefix_, channel_prefix_, authority_key_, pattern_, channel_pattern_;
 };
 
-/// Which names a record has in Redis: the documented ones, shared with pmcp-tasks byte for byte.
+/// The names of a record in Redis: the documented ones, shared with pmcp-tasks byte for byte.
 ///
 ///   record    <prefix>:tasks:<owner>:<task>           a hash
 ///   index     <prefix>:idx:<owner>                    a sorted set: tasks by creation time
 ///   channel   <prefix>:changed:<db>:<owner>:<task>    changes; Pub/Sub knows no databases, so it is named
 ///
-/// An owner has no colon in it, so no two records have one name.
+/// An owner contains no colon, so no two records share a name.
 class StorageLayout {
  public:
   static constexpr std::size_t longest_prefix = 256;
-  /// InvalidArgument for a prefix that is empty, too long, not UTF-8, or has control characters in it.
+  /// InvalidArgument for a prefix that is empty, too long, not UTF-8, or contains control characters.
   [[nodiscard]] static Result<StorageLayout> make(std::string_view prefix, std::uint32_t db);
 
   [[nodiscard]] std::string record(const RecordKey& key) const { return tasks_ + key.str(); }
-  /// What the names of an owner's records have before the task.
+  /// The part of the names of an owner's records before the task.
   [[nodiscard]] std::string record_prefix(std::string_view owner) const {
     return std::string(tasks_).append(owner).append(":");
   }
@@ -86,7 +87,7 @@ class StorageLayout {
   [[nodiscard]] const std::string& channel_pattern() const noexcept { return channel_pattern_; }
   /// A SCAN pattern that matches every index, and others.
   [[nodiscard]] const std::string& index_pattern() const noexcept { return index_pattern_; }
-  /// Whose index is named so; nothing if nobody's is.
+  /// The owner of the index with this name; empty if it is not the name of an index.
   [[nodiscard]] std::optional<std::string_view> owner_of_index(std::string_view name) const;
 
  private:
@@ -98,8 +99,8 @@ class StorageLayout {
 // A colon joins a lock prefix and a user key, so prefixes nest: the key `b:x` under `a` and the key `x` under
 // `a:b` have one name in Redis, `a:b:x`, and are one lock.
 
-/// The lock prefix whose fence counter or authority has this name; nothing if it is not the name of one. A
-/// prefix that is in use has at least one such name, for ever.
+/// The lock prefix whose fence counter or authority has this name; empty if it is neither. A prefix that was
+/// ever used has at least one such name, forever.
 [[nodiscard]] std::optional<std::string> prefix_of_counter(std::string_view name);
 
 /// Whether one of two different prefixes contains the other's names.

@@ -11,7 +11,7 @@ namespace holdfast::redis {
 namespace {
 
 constexpr std::string_view beginning = "0";
-/// How many buckets a SCAN step looks at: some tenths of a millisecond of the server's time.
+/// How many buckets a SCAN step visits: some tenths of a millisecond of the server's time.
 constexpr std::string_view scan_step = "1000";
 
 }  // namespace
@@ -31,7 +31,7 @@ Status NameScan::take(const redisReply& reply, std::uint64_t connection, const N
   if (parts.size() != 2 || parts[0]->type != REDIS_REPLY_STRING || parts[1]->type != REDIS_REPLY_ARRAY) {
     return Error(ErrorCode::Internal, "unexpected reply of Redis to SCAN");
   }
-  // What was found, here and before, is there, or was: only the way through the rest is lost.
+  // The names found so far exist, or existed: only the position of the scan is lost.
   for (const auto* key : elements_of(*parts[1])) {
     if (const auto name = name_of(text_of(*key))) consider(*name);
   }

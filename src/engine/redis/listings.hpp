@@ -19,38 +19,37 @@
 
 namespace holdfast::redis {
 
-/// The first names, in the order of their bytes, behind a place, of those that keys have: send `command`,
-/// `take` its reply, until there is no command; then `names`.
+/// Finds the first names of keys after a position, in byte order: send `command`, `take` its reply, until
+/// there is no command; then read `names`.
 ///
-/// SCAN finds every key that is there throughout at least once, in no order, and its cursors cannot be kept
-/// apart from what was seen. So whoever lists a page scans all names and keeps the first of those that come
-/// behind the page before. That makes each name appear once over all pages, in bounded memory, at the cost of
-/// a scan per page: meant for operators.
+/// SCAN returns every key that exists throughout at least once, in no order, and its cursor does not say
+/// which names were seen. So each page scans all names and keeps the first ones that come after the previous
+/// page. So each name appears once over all pages, in bounded memory, at the cost of one scan per page: meant
+/// for operators.
 ///
-/// A scan cursor counts buckets of one server process's table, whose order is drawn when it starts. On
-/// another connection there may be another process, where going on would miss names: then the scan begins
-/// again.
+/// A scan cursor counts buckets of one server process's table, whose order is random per process. Another
+/// connection may lead to another process, where continuing would miss names: then the scan restarts.
 class NameScan {
  public:
   struct What {
     std::string pattern;               ///< of the keys
     std::string_view type;             ///< as SCAN's TYPE
-    std::optional<std::string> after;  ///< behind this name
+    std::optional<std::string> after;  ///< after this name
     std::size_t limit = 0;             ///< clamped to 1..most
     std::size_t most = 0;
   };
   explicit NameScan(What what);
 
-  /// What a key is called in the list; nothing if it does not belong there.
+  /// A key's name in the list; empty if the key does not belong there.
   using NameOf = std::function<std::optional<std::string_view>(std::string_view key)>;
 
   [[nodiscard]] bool is_done() const noexcept { return done_; }
   [[nodiscard]] std::optional<std::string> command() const;
-  /// `connection`: which one the reply came on.
+  /// `connection`: the number of the connection that the reply came on.
   [[nodiscard]] Status take(const redisReply& reply, std::uint64_t connection, const NameOf& name_of);
 
   [[nodiscard]] const std::set<std::string, std::less<>>& names() const noexcept { return window_; }
-  /// Whether there are names behind those.
+  /// Whether there are names after those.
   [[nodiscard]] bool more() const noexcept { return more_; }
 
  private:
@@ -59,13 +58,13 @@ class NameScan {
   What what_;
   std::string cursor_ = "0";
   std::uint64_t connection_ = 0;
-  std::set<std::string, std::less<>> window_;  // the first `limit` names behind `after`, so far
+  std::set<std::string, std::less<>> window_;  // the first `limit` names after `after`, so far
   bool more_ = false;
   bool done_ = false;
 };
 
-/// One page of LockBackend::list as a machine: send `command`, `take` its reply, until there is no command;
-/// then `page`. A page is shorter than the limit where names turn out to be no lock's.
+/// One page of LockBackend::list as a state machine: send `command`, `take` its reply, until there is no
+/// command; then read `page`. A page is shorter than the limit if some names turn out not to be locks.
 class LockListing {
  public:
   using Page = LockPage;
@@ -74,7 +73,7 @@ class LockListing {
   [[nodiscard]] static Result<LockListing> start(const Layout& layout, const ListRequest& request);
 
   [[nodiscard]] std::optional<std::string> command(By by) const;
-  /// `connection`: see NameScan. A NOSCRIPT reply is not to be taken: send `command(By::text)`.
+  /// `connection`: see NameScan. Do not pass a NOSCRIPT reply: send `command(By::text)`.
   [[nodiscard]] Status take(const redisReply& reply, std::uint64_t connection);
   [[nodiscard]] LockPage page() &&;
 
@@ -90,9 +89,8 @@ class LockListing {
   LockPage page_;
 };
 
-/// One page of ListOwners as a machine, as LockListing is. Owners are those who have an
-/// index: it is there as long as one of their records is, whoever wrote it, and may be there for a while
-/// longer.
+/// One page of ListOwners as a state machine, like LockListing. Owners are found by their indexes: an index
+/// exists as long as one of the owner's records does, by any writer, and may exist for a while longer.
 class OwnerListing {
  public:
   using Page = OwnerPage;

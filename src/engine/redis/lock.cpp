@@ -23,7 +23,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Whose fence counters the store has, as the last grant said.
+/// The authority of the store's fence counters, according to the last grant.
 class LastAuthority {
  public:
   void set(const std::string& now) {
@@ -40,7 +40,7 @@ class LastAuthority {
   std::string text_;
 };
 
-/// What the operations under way share; they may outlive the backend that began them.
+/// State shared by pending operations, which may outlive the backend that began them.
 struct Shared : std::enable_shared_from_this<Shared> {
   Shared(std::shared_ptr<const Endpoint> at, std::shared_ptr<Client> with, Layout names,
          std::shared_ptr<Log> sink)
@@ -55,10 +55,10 @@ struct Shared : std::enable_shared_from_this<Shared> {
   std::atomic<BootClock::rep> cleanup_again_at = 0;
 };
 
-/// Releases in the background what an id may come to hold though its caller will not know.
+/// Releases an id in the background that may still get the lock after its caller has stopped.
 void give_back(Shared& shared, const LockKey& key, const LockId& id);
 
-/// What each operation is: `command` is how it is asked, `outcome` what an answer means.
+/// The operations: `command` builds the request, `outcome` interprets the answer.
 struct AcquireOperation {
   using Outcome = AcquireOutcome;
   AcquireRequest request;
@@ -68,14 +68,14 @@ struct AcquireOperation {
   }
   Result<Outcome> outcome(Shared& shared, const Result<Reply>& answer, const Call& call) const {
     if (answer) shared.unanswered.answered();
-    // One copy may have been answered and another still be on its way.
+    // One copy may have been answered while another is still pending.
     if ((!answer && call.was_sent()) || call.was_repeated())
       shared.unanswered.add(request.id, BootClock::now());
     if (!answer) return answer.error().about(request.key.str(), request.id.str());
     auto outcome = acquire_outcome(**answer, request);
     auto* granted = outcome ? std::get_if<Granted>(&*outcome) : nullptr;
-    // The caller takes this for the end of the id; the other copy may still be granted. After a transient
-    // error the caller asks again with the same id, or releases it.
+    // The caller will not use the id again, but the other copy may still be granted. After a transient error
+    // the caller retries with the same id, or releases it.
     const bool id_ends = granted == nullptr && (outcome || !outcome.error().transient());
     if (call.was_repeated() && id_ends) give_back(shared, request.key, request.id);
     if (granted == nullptr) return outcome;
@@ -90,8 +90,8 @@ struct AcquireOperation {
   }
 };
 
-/// A second script follows where the first was sent more than once and found nothing: it asks for what shows
-/// whether an earlier copy did it. That it comes later does no harm, see core::judge_repeated_release.
+/// A second script follows if the first was sent more than once and found no lease: it reads the evidence
+/// whether an earlier copy released the lock. Its delay is harmless, see core::judge_repeated_release.
 struct ReleaseOperation {
   using Outcome = ReleaseOutcome;
   ReleaseRequest request;
@@ -111,7 +111,7 @@ struct ReleaseOperation {
     auto outcome = release_outcome(**answer, lock);
     const auto* absence = outcome ? std::get_if<Absence>(&*outcome) : nullptr;
     const bool repeated = call.was_repeated() || request.asked_before;
-    // One that was found expired was not released by any copy.
+    // A lease that was found expired was not released by any copy.
     if (repeated && absence != nullptr && *absence != Absence::expired) found = *absence;
     needs_evidence = found.has_value();
     return outcome;
@@ -122,7 +122,7 @@ struct ReleaseOperation {
   [[nodiscard]] Result<Outcome> judge(const redisReply& reply) const {
     const auto evidence = release_evidence(reply, request.lock);
     if (!evidence) return evidence.error();
-    // The mark is what a break leaves: an earlier copy of this one did it.
+    // A break leaves the mark: an earlier copy of this request broke the lock.
     if (is_break()) return evidence->broken ? Outcome(Released{}) : Outcome(*found);
     switch (core::judge_repeated_release(request.proof, *evidence, BootClock::now())) {
       case core::RepeatedRelease::done:
@@ -153,7 +153,7 @@ struct ExtendOperation {
       return call.was_sent() ? error : error.with(Effect::none);
     }
     auto outcome = extend_outcome(**answer, lock);
-    // Of a call that was repeated, another copy may have been carried out, or may be yet.
+    // If the call was resent, another copy may have been carried out, or may still be.
     if (!outcome && !call.was_repeated() && refused_before_writing(**answer)) {
       return outcome.error().with(Effect::none);
     }
@@ -190,7 +190,7 @@ struct LookupOperation {
   }
 };
 
-/// Nobody waits for it, and how it ends is of no interest.
+/// A background operation whose outcome is ignored.
 struct CleanupOperation {
   using Outcome = Ok;
   LockKey key;
@@ -232,8 +232,8 @@ class RedisLockBackend final : public LockBackend {
   }
 
   void submit(ExtendRequest request, std::stop_token stop, Done<ExtendOutcome> done) override {
-    // A renewal cannot wait for a connection that may be dead until the lease has ended. Below the lower
-    // limit a busy machine would be taken for a dead one.
+    // A renewal must not wait for a dead connection until the lease has expired. Below the lower limit a busy
+    // machine would be mistaken for a dead one.
     const auto sixth = std::max<BootClock::duration>(request.ttl.length() / 6, milliseconds(20));
     const bool by_idle_io = request.by_idle_io;
     start(ExtendOperation{std::move(request)}, std::min(patience(), sixth), stop, std::move(done),
@@ -258,7 +258,7 @@ class RedisLockBackend final : public LockBackend {
 
   void submit(WatchRequest request, std::stop_token stop, Done<std::unique_ptr<Watch>> done) override {
     const auto lock_key = shared_->layout.lock_key(request.key);
-    // A key without a name in Redis: the attempts to acquire it report why.
+    // This key has no valid name in Redis: the attempts to acquire it report why.
     if (!process_.is_current() || !lock_key) return done(std::unique_ptr<Watch>());
     subscriber_.watch(shared_->layout.channel(*lock_key), request.deadline, stop, std::move(done));
   }
@@ -277,8 +277,8 @@ class RedisLockBackend final : public LockBackend {
                  std::move(done));
   }
 
-  /// At most one a second, sent before the question it goes with, so that the answer is not delayed by much
-  /// and, being about what ended seconds ago, not changed.
+  /// At most one cleanup a second, sent before the request it accompanies. It hardly delays that answer, and
+  /// does not change it: it deletes only locks that expired seconds ago.
   void clean_up(const LockKey& key) {
     if (!options().cleanup_in_is_locked || !process_.is_current()) return;
     const auto now = BootClock::now();
@@ -304,8 +304,8 @@ class RedisLockBackend final : public LockBackend {
   Subscriber subscriber_;
 };
 
-/// The id of the store that counts the fences, made by whoever comes first. It lives and dies with the
-/// counters, so a store that lost them is another authority.
+/// The id of the store that counts the fences, created by the first client. It is stored with the counters,
+/// so a store that lost them gets another authority.
 Result<std::string> find_authority(Client& client, const Layout& layout) {
   const auto deadline = saturating_add(BootClock::now(), client.endpoint().options().connect_timeout);
   const auto ask = [&](Command command) -> Result<std::string> {

@@ -13,7 +13,7 @@
 namespace holdfast::redis {
 namespace {
 
-/// Computed when first used: OpenSSL may not be ready, nor a failure be caught, before main.
+/// Computed on first use: before main, OpenSSL may not be ready, and an exception could not be caught.
 struct Scripts {
   Script acquire{embedded::acquire_lua};
   Script release{embedded::release_lua};
@@ -27,11 +27,11 @@ struct Scripts {
   Script records{embedded::records_lua};
 };
 const Scripts& scripts() {
-  static const auto& all = *new Scripts;  // never ends: threads may still use it while the process exits
+  static const auto& all = *new Scripts;  // never destroyed: threads may still use it while the process exits
   return all;
 }
 
-/// The codes that scripts answer with in place of an outcome; see their headers.
+/// The codes that scripts return in place of an outcome; see their headers.
 enum Code : std::int8_t {
   no_record = -3,
   counter_used_up = -4,
@@ -40,7 +40,7 @@ enum Code : std::int8_t {
   counter_below_zero = -7,
 };
 
-/// What an operation was about, for its error.
+/// The key and lock id of an operation, for its error.
 struct Subject {
   std::string_view key, id;
 };
@@ -61,7 +61,7 @@ Error no_lock_record() {
           "if no program needs it, or choose another key or prefix"};
 }
 
-/// The error for a reply that is none of an operation's outcomes.
+/// The error for a reply that is not an outcome of the operation.
 Error not_an_outcome(const redisReply& reply, std::string_view operation, const Subject& about) {
   const auto error = [&] {
     if (is_error(reply)) return error_of(reply, about.key);
@@ -98,7 +98,7 @@ std::optional<Absence> absence_of(const redisReply& reply) {
   return std::nullopt;
 }
 
-/// A call about the lock that an id holds: the index key, and the lock key where it is known.
+/// A call about the lock that an id holds: the index key, and the lock key if it is known.
 Result<Command> call_on_held(const Layout& layout, const Script& script, const LockRef& lock, By by,
                              std::size_t arguments) {
   if (!lock.key) {
@@ -113,7 +113,7 @@ Result<Command> call_on_held(const Layout& layout, const Script& script, const L
   return command;
 }
 
-/// A call about whatever is at a lock key.
+/// A call about the value at a lock key.
 Result<Command> call_on_key(const Layout& layout, const Script& script, const LockKey& key, By by,
                             std::size_t arguments) {
   const auto lock_key = layout.lock_key(key);
@@ -164,10 +164,10 @@ Result<AcquireOutcome> acquire_outcome(const redisReply& reply, const AcquireReq
     }
   }
   const auto left = integer_of(reply);
-  // The time left of a record whose expiresAtMs is beyond what an integer can hold.
+  // The remaining time of a record whose expiresAtMs overflows an integer.
   if (left && *left < Code::counter_below_zero)
     return no_lock_record().about(request.key.str(), request.id.str());
-  if (left == 0) return Refused{};  // as the documented script refuses: until when is not known
+  if (left == 0) return Refused{};  // the documented script refuses so: the remaining time is unknown
   if (left && *left > 0) return Refused{.free_in = std::chrono::milliseconds(*left)};
   return not_an_outcome(reply, "acquire", subject(request));
 }
@@ -210,7 +210,7 @@ Result<core::ReleaseEvidence> release_evidence(const redisReply& reply, const Lo
   if (!broken) return not_an_outcome(reply, "release", subject(lock));
   core::ReleaseEvidence evidence{.broken = *broken == 1, .authority = text_of(*parts[1]), .counter = {}};
   if (lock.key) {
-    // What is no number counts as a counter that was lost.
+    // A counter that is not a number counts as lost.
     const auto text = text_of(*parts[2]);
     (void)std::from_chars(text.data(), text.data() + text.size(), evidence.counter.emplace(0));
   }
@@ -283,7 +283,7 @@ Result<std::vector<LockRecord>> records_outcome(const redisReply& reply, const L
     if (texts[i]->type != REDIS_REPLY_STRING) continue;
     auto record = parse_lock_record(text_of(*texts[i]));
     if (!record) continue;
-    // Another prefix may begin with this one; a lock of that has its key field say another lock key.
+    // Another prefix may begin with this one; the key field of its locks yields another lock key.
     const auto lock_key = layout.lock_key(record->key);
     if (lock_key && *lock_key == lock_keys[i]) records.push_back(*std::move(record));
   }

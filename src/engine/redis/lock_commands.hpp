@@ -15,23 +15,23 @@
 
 namespace holdfast::redis {
 
-/// How long a request whose connection was given up may still reach the server: the connection was closed
-/// abortively, so nothing that lies in the network or in the server's kernel is delivered after this. So long
-/// the release of an unanswered acquire keeps that acquire from being granted after all, and so long the mark
-/// of a break outlives the lease.
+/// How long a request may still reach the server after its connection was given up: the connection was reset,
+/// so bytes in the network or in the server's kernel are not delivered after this. For this long, the release
+/// of an unanswered acquire keeps that acquire from being granted, and the mark of a break outlives the
+/// lease.
 inline constexpr std::chrono::milliseconds request_may_be_late = std::chrono::seconds(60);
 
 enum class Release : std::uint8_t {
   plain,
-  /// For an id whose acquire was ever left without an answer: leaves a tombstone.
+  /// For an id with an unanswered acquire: leaves a tombstone.
   for_good,
   /// By an operator: leaves a mark.
   by_force,
 };
 
-// Each operation of the lock contract, as the bytes of a command and the meaning of its reply. A command is
-// refused with InvalidArgument for a key that is reserved; a reply that is an error, or not as the script
-// makes it, is an Error that carries the request's key and lock id.
+// Each operation of the lock contract: builds its command and interprets its reply. A command is refused with
+// InvalidArgument for a reserved key. An error reply, or one that the script cannot return, becomes an Error
+// that carries the request's key and lock id.
 
 [[nodiscard]] Result<std::string> acquire_command(const Layout& layout, const AcquireRequest& request, By by);
 [[nodiscard]] Result<AcquireOutcome> acquire_outcome(const redisReply& reply, const AcquireRequest& request);
@@ -40,7 +40,7 @@ enum class Release : std::uint8_t {
                                                   By by);
 [[nodiscard]] Result<ReleaseOutcome> release_outcome(const redisReply& reply, const LockRef& lock);
 
-/// Asks what shows whether a release that was sent more than once did its work.
+/// Reads the evidence whether a release that was sent more than once released the lock.
 [[nodiscard]] Result<std::string> release_evidence_command(const Layout& layout, const LockRef& lock, By by);
 /// Refers to the reply.
 [[nodiscard]] Result<core::ReleaseEvidence> release_evidence(const redisReply& reply, const LockRef& lock);
@@ -55,7 +55,7 @@ enum class Release : std::uint8_t {
 [[nodiscard]] Result<std::optional<LockRecord>> lookup_outcome(const redisReply& reply,
                                                                const LookupRequest& request);
 
-/// Deletes what a lock left behind if it ended more than two seconds ago; its reply is of no interest.
+/// Deletes the remains of a lock that expired more than two seconds ago; its reply is ignored.
 [[nodiscard]] Result<std::string> cleanup_command(const Layout& layout, const LockKey& key, By by);
 
 /// The records at these lock keys (the names in Redis).

@@ -17,7 +17,7 @@ Error bad_field(std::string_view what) {
                "bad field " + std::string(what));
 }
 
-/// Of 15 digits, or of 19, as SyncGuard 1.0 writes them.
+/// Accepts 15 digits, or 19 as SyncGuard 1.0 writes them.
 std::optional<Fence> fence_of(std::string_view text) {
   constexpr std::size_t old_digits = 19;
   if (text.size() != old_digits) {
@@ -31,7 +31,7 @@ std::optional<Fence> fence_of(std::string_view text) {
   return *fence;
 }
 
-/// The last member of each name counts; empty if it is of another kind.
+/// The last member of each name counts; empty if it has another type.
 struct Fields {
   std::optional<std::string> id, key, fence;
   std::optional<WallTime> acquired_at, expires_at;
@@ -52,7 +52,7 @@ std::optional<WallTime> take_time(JsonScanner& scanner) {
   return core::from_ms(static_cast<std::int64_t>(value));
 }
 
-/// Nothing if the text is no JSON object.
+/// Empty if the text is not a JSON object.
 std::optional<Fields> fields_of(std::string_view text) {
   Fields fields;
   JsonScanner scanner(text);

@@ -6,7 +6,7 @@
 
 namespace holdfast::redis {
 
-/// A lock record as it is stored. Internal if it is not one, to the last field.
+/// Parses a stored lock record. Internal if any field is missing or invalid.
 [[nodiscard]] Result<LockRecord> parse_lock_record(std::string_view text);
 
 /// A normalised user key as a JSON string, quotes included.

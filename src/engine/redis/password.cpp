@@ -10,7 +10,7 @@
 namespace holdfast::redis {
 namespace {
 
-/// Nobody's password is longer; a file that is was named by mistake.
+/// No password is longer; a longer file was named by mistake.
 constexpr std::size_t longest_file = 4096;
 
 Error unusable(const std::filesystem::path& file, const std::string& why_and_what_to_do) {

@@ -6,11 +6,11 @@
 
 namespace holdfast::redis {
 
-/// Where a password is looked for when the URL has none.
+/// The environment variable for the password if the URL has none.
 inline constexpr const char* password_variable = "HOLDFAST_REDIS_PASSWORD";
 
-/// The one line of the file, its end dropped. Errors name the file and never what is in it: InvalidArgument
-/// if it is not one line, else what keeps us from reading it.
+/// The one line of the file, without its line end. Errors name the file, never its content: InvalidArgument
+/// if it is not one line, else the read error.
 [[nodiscard]] Result<std::string> password_in(const std::filesystem::path& file);
 
 /// Empty if there is none.

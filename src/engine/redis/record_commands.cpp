@@ -13,7 +13,7 @@
 namespace holdfast::redis {
 namespace {
 
-/// Computed when first used: OpenSSL may not be ready, nor a failure be caught, before main.
+/// Computed on first use: before main, OpenSSL may not be ready, and an exception could not be caught.
 struct RecordScripts {
   Script get{embedded::task_get_lua};
   Script create{embedded::task_create_lua};
@@ -26,11 +26,11 @@ struct RecordScripts {
 };
 const RecordScripts& record_scripts() {
   static const auto& all =
-      *new RecordScripts;  // never ends: threads may still use it while the process exits
+      *new RecordScripts;  // never destroyed: threads may still use it while the process exits
   return all;
 }
 
-/// What scripts answer with in place of success; see their headers.
+/// The codes that scripts return in place of success; see their headers.
 enum RecordCode : std::int8_t {
   conflict_of_put = 0,
   nothing_there = -1,
@@ -48,12 +48,12 @@ constexpr std::size_t record_parts = 7;
 
 std::string expires_at_text(const RecordData& data) {
   if (!data.expires_at()) return {};
-  // Rounded up: whoever goes by it alone (another reader) does not lose the record's last second.
+  // Rounded up: a reader that uses this field alone does not lose the record's last second.
   return std::to_string((core::to_ms(*data.expires_at()) + 999) / 1000);
 }
 
 std::string dropped_at_text(const RecordData& data) {
-  // Redis drops a key after the millisecond that it was told; the record is gone when that one begins.
+  // Redis drops a key after the millisecond of its PXAT; the record must be gone when that one begins.
   return data.expires_at() ? std::to_string(core::to_ms(*data.expires_at()) - 1) : std::string();
 }
 
@@ -71,7 +71,7 @@ Error unreadable_record() {
           "missing or malformed. It was not changed; inspect it with HGETALL, then repair or remove it"};
 }
 
-/// The error for a reply that is none of an operation's outcomes.
+/// The error for a reply that is not an outcome of the operation.
 Error not_an_outcome(const redisReply& reply, std::string_view operation, std::string_view key) {
   const auto error = [&] {
     if (is_error(reply)) return error_of(reply, key);
@@ -101,7 +101,7 @@ std::optional<FencingToken> token_of(const redisReply& authority, const redisRep
                       .fence = *parsed};
 }
 
-/// Nothing if it is not as the scripts make it.
+/// Empty if no script returns such parts.
 std::optional<StoredRecord> record_of(Parts parts) {
   if (parts.size() != record_parts) return std::nullopt;
   const auto version = version_of(*parts[0]);
@@ -119,7 +119,7 @@ std::optional<StoredRecord> record_of(Parts parts) {
   return record;
 }
 
-/// FenceRefused, in any outcome that has it; nothing if the reply is another answer.
+/// FenceRefused, for any outcome type that has it; empty if the reply is something else.
 template <class Outcome>
 std::optional<Outcome> refusal_by_guard(Parts parts, const FencingToken& given) {
   if (parts.empty()) return std::nullopt;
@@ -140,8 +140,8 @@ std::optional<Outcome> refusal_by_guard(Parts parts, const FencingToken& given) 
   return std::nullopt;
 }
 
-/// A record of other software has no incarnation of its own, only a digest that changes with its data: if its
-/// version did too, it is most likely the same one.
+/// A record of other software has only a digest as incarnation, which changes with its data: if its version
+/// changed too, it is most likely the same record.
 bool is_digest(const std::string& incarnation) {
   return incarnation.starts_with('~');
 }
@@ -231,7 +231,7 @@ Result<PutOutcome> put_outcome(const redisReply& reply, const PutRecord& request
     if (auto refused = refusal_by_guard<PutOutcome>(parts, *request.fence)) return *std::move(refused);
   }
   if (code && *code >= 0) {
-    // The version; before it, if one was expected, whether it was that.
+    // The version; before it, if one was expected, whether it matched.
     const auto written = request.expected ? (code == 1 ? parts.subspan(1) : Parts()) : parts;
     if (written.size() == 2 && written[1]->type == REDIS_REPLY_STRING) {
       if (const auto version = version_of(*written[0])) {

@@ -12,13 +12,13 @@
 
 namespace holdfast::redis {
 
-// Each operation of the storage contract, as the bytes of a command and the meaning of its reply. A reply
-// that is an error, or not as the script makes it, is an Error that carries the request's key.
+// Each operation of the storage contract: builds its command and interprets its reply. An error reply, or one
+// that the script cannot return, becomes an Error that carries the request's key.
 //
-// `id` names a change: its copies, sent again after a lost answer, carry the same. 22 characters of
+// `id` identifies a change: copies that are resent after a lost answer carry the same id. 22 characters of
 // base64url.
 
-/// Of how many of its last writes a record knows the ids (parts/task_write.lua).
+/// A record keeps the ids of this many of its last writes (parts/task_write.lua).
 inline constexpr std::uint64_t remembered_writes = 8;
 
 [[nodiscard]] std::string get_command(const StorageLayout& layout, const GetRecord& request, By by);
@@ -28,7 +28,7 @@ inline constexpr std::uint64_t remembered_writes = 8;
                                          const std::string& id, By by);
 [[nodiscard]] Result<CreateOutcome> create_outcome(const redisReply& reply, const CreateRecord& request,
                                                    const std::string& id);
-/// The server's time that an answer to create names; nothing if it is an error.
+/// The server's time in an answer to create; empty for an error.
 [[nodiscard]] std::optional<std::int64_t> server_time_of(const redisReply& reply);
 
 [[nodiscard]] std::string put_command(const StorageLayout& layout, const PutRecord& request,

@@ -12,7 +12,7 @@ namespace holdfast {
 namespace redis {
 namespace {
 
-/// What a script is for: locks, or tasks, "cannot be …" without what it calls.
+/// The purpose of a script: locks, or tasks, "cannot be …" without the commands that it calls.
 struct ScriptPurpose {
   std::string_view script;
   Half half;
@@ -39,8 +39,8 @@ constexpr std::array script_purposes{
     ScriptPurpose{"task_remove", Half::tasks, "removed"},
 };
 
-/// What a half can do without, and what is lost then: what scripts only call by redis.pcall there, and what
-/// C++ code can be refused.
+/// A command that a half can do without, and what is lost then: scripts of that half call it only by
+/// redis.pcall, or C++ code tolerates the refusal.
 struct Courtesy {
   std::string_view command;
   Half half;
@@ -144,7 +144,7 @@ std::optional<CommandRight::Without> without_in_scripts(std::string_view command
   return CommandRight::Without{.severity = Severity::problem, .lost = cannot_be(half, is_affected)};
 }
 
-/// Several losses in one text, each said once.
+/// Several losses in one text, each mentioned once.
 std::string joined(const std::vector<std::string>& losses) {
   std::vector<std::string_view> said;
   std::string text;
@@ -175,7 +175,7 @@ CommandRight right_to(std::string_view command) {
   return right;
 }
 
-/// A right that nothing works without.
+/// A right that everything depends on.
 CommandRight right_to_all(std::string_view command) {
   auto right = right_to(command);
   for (const auto half : halves) {
@@ -185,15 +185,15 @@ CommandRight right_to_all(std::string_view command) {
   return right;
 }
 
-/// For a word of ACL SETUSER. It cannot contain white space, and a quote cannot be written so that redis-cli
-/// and a shell read it alike: in a pattern, any character may stand there.
+/// The pattern as a word of ACL SETUSER. White space is not possible there, and redis-cli and a shell read
+/// quotes differently: such characters are replaced by the wildcard for any character.
 std::string as_rule(std::string pattern) {
   std::ranges::replace_if(
       pattern, [](char c) { return (c >= '\0' && c <= ' ') || c == '\'' || c == '\x7F'; }, '?');
   return pattern;
 }
 
-/// Redis refuses a pattern beside one that covers everything, as that of an empty prefix does.
+/// Redis rejects a pattern beside one that matches everything, such as that of an empty prefix.
 std::vector<std::string> all_rules(const std::vector<std::string>& patterns) {
   if (std::ranges::find(patterns, "*") != patterns.end()) return {"*"};
   std::vector<std::string> rules;
@@ -258,7 +258,7 @@ std::vector<CommandRight> command_rights(std::uint32_t db) {
   for (const auto& sent : sent_commands) {
     switch (sent.right) {
       case SentCommand::Right::needed:
-        // Those that scripts call too are needed for what those do, and to open the same half.
+        // Commands that scripts call too are needed both for those scripts and to open the same half.
         rights.try_emplace(sent.name, right_to_all(sent.name));
         break;
       case SentCommand::Right::if_not_db_0:

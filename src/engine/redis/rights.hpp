@@ -11,11 +11,11 @@
 
 namespace holdfast::redis {
 
-/// The two halves of a store. Each has a prefix of its own, and so its own keys and channels.
+/// The two halves of a store. Each has its own prefix, and so its own keys and channels.
 enum class Half : std::uint8_t { locks, tasks };
 inline constexpr std::array halves{Half::locks, Half::tasks};
 
-/// What a user must be allowed to do.
+/// A right that a user needs.
 struct CommandRight {
   enum class On : std::uint8_t { keys, channels, nothing };
   struct Without {
@@ -25,7 +25,7 @@ struct CommandRight {
 
   std::string name;  ///< as it is sent: `GET`, `CLIENT SETNAME`
   On on = On::nothing;
-  /// By Half: what is lost there without the right. Nothing if that half does not use the command.
+  /// By Half: the loss without the right. Empty if that half does not use the command.
   std::array<std::optional<Without>, halves.size()> without = {};
 
   [[nodiscard]] const std::optional<Without>& in(Half half) const {
@@ -37,11 +37,11 @@ struct CommandRight {
   [[nodiscard]] std::string acl_name() const;
 };
 
-/// Every command that a user of this database needs the right to, by name. Derived: from the text of the
+/// Every command that a user of this database needs the right to, by name. Derived from the text of the
 /// scripts and from `sent_commands`.
 [[nodiscard]] std::vector<CommandRight> command_rights(std::uint32_t db);
 
-/// What is lost in a half of a user that may use none of these commands there, in one text.
+/// The loss in a half if the user may use none of these commands there, in one text.
 [[nodiscard]] CommandRight::Without without_all(std::span<const CommandRight* const> commands, Half half);
 
 }  // namespace holdfast::redis

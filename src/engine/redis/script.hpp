@@ -8,9 +8,10 @@
 
 namespace holdfast::redis {
 
-/// A Lua script and the name under which a server keeps it: EVALSHA sends 40 characters in place of the text.
+/// A Lua script and its SHA-1, under which a server caches it: EVALSHA sends 40 characters in place of the
+/// text.
 struct Script {
-  /// The text must outlive the script; it is one of those embedded in the library.
+  /// The text must outlive the script; it is embedded in the library.
   explicit Script(std::string_view lua);
 
   std::string_view text;
@@ -20,7 +21,7 @@ struct Script {
 /// How a script is named to the server: by its SHA-1, or, after NOSCRIPT, by its text.
 enum class By : std::uint8_t { sha, text };
 
-/// The beginning of a script's call; so many keys and then so many arguments are to be added.
+/// The beginning of a script's call; add this many keys, then this many arguments.
 [[nodiscard]] Command call_script(const Script& script, By by, std::size_t keys, std::size_t arguments);
 
 }  // namespace holdfast::redis

@@ -8,10 +8,10 @@
 
 namespace holdfast::redis {
 
-/// What time it is on the server, as far as its answers tell. An answer that says `server_ms` bounds how far
-/// its clock is ahead of ours: it was made after the question was sent and before the answer came. Within the
-/// bounds the estimate stays, so that slow answers do not make it jump; outside, it moves to the nearer one:
-/// so it follows a clock that is set. Thread-safe.
+/// Estimates the server's time from its answers. An answer with `server_ms` bounds how far the server's clock
+/// is ahead of ours: the time was read after the request was sent and before the answer came. An estimate
+/// within the bounds is kept, so that slow answers do not make it jump. Otherwise it moves to the nearer
+/// bound, so it follows a clock that is set. Thread-safe.
 class ServerClock {
  public:
   void learn(std::int64_t server_ms, BootTime sent, BootTime received) noexcept {
@@ -21,7 +21,7 @@ class ServerClock {
     const auto lowest = earliest - received.time_since_epoch().count();
     const auto highest = std::max(lowest, at_most - sent.time_since_epoch().count());
     auto ahead = ahead_.load(std::memory_order_relaxed);
-    // The first answer sets it: the clocks have nothing to do with each other.
+    // The first answer sets the estimate: the clocks are unrelated.
     while (
         !ahead_.compare_exchange_weak(ahead, std::clamp(ahead, lowest, highest), std::memory_order_relaxed)) {
     }

@@ -19,7 +19,7 @@ namespace holdfast {
 namespace redis {
 namespace {
 
-/// What the operations under way share; they may outlive the backend that began them.
+/// State shared by pending operations, which may outlive the backend that began them.
 struct Store {
   std::shared_ptr<const Endpoint> endpoint;
   std::shared_ptr<Client> client;
@@ -28,7 +28,7 @@ struct Store {
   ServerClock clock = {};
 };
 
-// What each operation is: see ScriptCall. A command here never fails to be made.
+// The operations: see ScriptCall. Building a command never fails here.
 
 struct GetOperation {
   using Outcome = std::optional<StoredRecord>;
@@ -81,8 +81,8 @@ struct PutOperation {
   }
 
  private:
-  /// Whether an earlier copy cannot have been the write that the conflict is about: the script would have
-  /// recognised it among the last few. Where the record was replaced, what was meant is gone in any case.
+  /// Whether the conflicting write cannot be an earlier copy of this one: the script would have recognised it
+  /// among the last few. If the record was replaced, the one that was meant is gone in any case.
   [[nodiscard]] static bool is_certain(const VersionConflict& conflict) {
     return conflict.replaced || conflict.actual <= conflict.expected + remembered_writes;
   }
@@ -98,13 +98,13 @@ struct RemoveOperation {
   Result<Outcome> outcome(Store&, const Result<Reply>& answer, const Call& call) const {
     if (!answer) return answer.error().about(request.key.str(), {});
     auto outcome = remove_outcome(**answer, request);
-    // Asked again because the first answer was lost, it finds nothing: then the first one did it.
+    // A resend after a lost answer that finds no record: the first request removed it.
     if (outcome && call.was_repeated() && std::holds_alternative<NoRecord>(*outcome)) return Removed{};
     return outcome;
   }
 };
 
-/// Doing it twice is doing it once, so no refusal needs a second thought.
+/// Idempotent, so a refusal after a resend needs no special case.
 struct GuardOperation {
   using Outcome = BindOutcome;
   BindRecord request;
@@ -143,7 +143,7 @@ struct ListOperation {
     if (!answer) return answer.error().about(request.prefix, {});
     return list_outcome(**answer, request);
   }
-  /// The script met so many dead members of the index that it stopped: they are gone now.
+  /// The script stopped after many dead members of the index; it has removed them.
   bool goes_on(const Result<Outcome>& page) {
     if (!page || !page->records.empty() || !page->unreadable.empty() || !page->next) return false;
     request.after = page->next;
@@ -157,7 +157,7 @@ constexpr Subscriber::Purpose changes_of_records{
         "cannot subscribe to task changes, so waiters poll; allow the Redis user to subscribe to the task "
         "prefix's channels"};
 
-/// What an error of this request names.
+/// The name that an error of this request carries.
 template <class Request>
 const std::string& subject_of(const Request& request) {
   return request.key.str();
@@ -210,7 +210,7 @@ class RedisStorageBackend final : public StorageBackend {
     start_listing(store_, *std::move(listing), request.deadline, stop, std::move(done));
   }
 
-  /// Redis drops records by itself; lists and full quotas clean the index.
+  /// Redis drops expired records; lists and full quotas clean the index.
   void submit(CleanupRecords request, std::stop_token stop, Done<std::size_t> done) override {
     if (auto early = refuse_early(request.deadline, stop)) return done(*std::move(early));
     done(std::size_t{0});

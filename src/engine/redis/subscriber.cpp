@@ -28,11 +28,11 @@ namespace {
 using std::chrono::milliseconds;
 using waiting::WakeQueue;
 
-/// A channel nobody watches any more stays subscribed for this long: who waits for a key often does so again.
+/// A channel without watches stays subscribed for this long: a key is often waited for again.
 constexpr BootClock::duration linger = std::chrono::seconds(1);
-/// How long `watch` waits for the server's confirmation before it goes on without.
+/// How long `watch` waits for the server's confirmation before it continues without.
 constexpr milliseconds longest_confirmation = std::chrono::seconds(1);
-/// After so much silence the server is asked something, or less if its time to answer is less.
+/// The server is probed after this much silence, or sooner if the command timeout is shorter.
 constexpr milliseconds longest_silence = std::chrono::seconds(1);
 
 thread_local const Client* guest_of = nullptr;
@@ -52,10 +52,10 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
       waiters.set_silent(true);
     }
     WakeQueue waiters;        ///< silent until it is confirmed
-    WakeQueue arrivals;       ///< who waits, without a thread, for it to be settled
-    std::uint64_t asked = 0;  ///< the number of the SUBSCRIBE that stands for it; 0: none yet
+    WakeQueue arrivals;       ///< waits without a thread, until it is settled
+    std::uint64_t asked = 0;  ///< the number of its SUBSCRIBE; 0: none yet
     bool confirmed = false;
-    bool missed = false;  ///< something may have been, since a waiter last tried
+    bool missed = false;  ///< a message may have been missed since a waiter last tried
     bool refused = false;
     BootTime unwatched_since = never;
 
@@ -69,7 +69,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
   };
 
   Place enter(const std::string& channel, BootTime deadline, const std::stop_token& stop) {
-    // Made and ended without the mutex, which it needs.
+    // Constructed and destroyed without the mutex, which it locks.
     const std::stop_callback interrupt(stop, [this] {
       const std::lock_guard lock(mutex_);
       settled_.notify_all();
@@ -84,7 +84,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
     return place;
   }
 
-  /// The same without waiting here; `entered` gets the place.
+  /// The same without blocking; `entered` gets the place.
   template <class Entered>
   void begin_enter(const std::string& channel, BootTime deadline, const std::stop_token& stop,
                    Entered entered) {
@@ -124,12 +124,12 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
     unwatched_.emplace_back(topic.unwatched_since, place.topic->first);
   }
 
-  /// noexcept: whoever waits is known to others by its address.
+  /// noexcept: other threads hold the address of a waiter.
   bool sleep(Place place, BootTime look_again_at, BootTime deadline, const std::stop_token& stop) noexcept {
     Lock lock(mutex_);
     auto& topic = place.topic->second;
     const auto asleep = sleepers_.insert(sleepers_.end(), &place.waiter->second);
-    // The thread makes way: a message that we read ourselves needs to wake nobody.
+    // The subscriber's thread stops reading: a message that a sleeper reads itself needs no further wake-up.
     if (thread_polls_) rouse_thread();
     const bool woken = topic.waiters.sleep(
         lock, place.waiter, look_again_at, deadline, stop,
@@ -139,7 +139,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
     return woken;
   }
 
-  /// False, with nothing done, if there is no thread that would end the wait.
+  /// Returns false, and does nothing, if there is no thread that would end the wait.
   bool begin_wait(Place place, BootTime look_again_at, BootTime deadline, const std::stop_token& stop,
                   Done<bool>& woken) {
     {
@@ -196,7 +196,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
         {longest_confirmation, endpoint_->options().command_timeout, deadline - BootClock::now()});
   }
 
-  /// False if the machine has no thread to give: then sleepers read the connection, and nobody else does.
+  /// False if the machine has no thread left: then only sleepers read the connection.
   bool start_thread() {
     try {
       if (!thread_.joinable()) thread_ = os::start_thread([self = shared_from_this()] { self->run(); });
@@ -206,7 +206,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
     }
   }
 
-  /// The thread: completes idle waits, and reads the connection while nobody sleeps who could.
+  /// The thread: completes idle waits, and reads the connection while no sleeper can.
   void run() {
     const runtime::LibraryThread mark;
     guest_of = client_.get();
@@ -233,7 +233,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
     leave_client(lock);
   }
 
-  /// Others do the I/O of what this thread has sent.
+  /// Leaves the I/O of this thread's calls to others.
   void leave_client(Lock& lock) {
     if (!client_) return;
     lock.unlock();
@@ -251,11 +251,11 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
 
   void doze(Lock& lock, BootClock::duration at_most) {
     if (idle_waits_.next() == never) return idle_.wait(lock);
-    // In slices, because this clock stands still while the machine is suspended.
+    // Short sleeps, because this clock stands still while the machine is suspended.
     idle_.wait_for(lock, std::min<BootClock::duration>(at_most, std::chrono::seconds(1)));
   }
 
-  /// There is something for the thread to do.
+  /// Wakes the thread: it has work to do.
   void rouse_thread() noexcept {
     if (!std::exchange(thread_asleep_, false)) return;
     if (thread_polls_) {
@@ -268,7 +268,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
   /// One sleeper reads the connection for all; the others wait to be poked.
   void pause(Lock& lock, waiting::QueuedWaiter& waiter, BootTime until) {
     if (leading_ || stopping_) {
-      // In slices, because this clock stands still while the machine is suspended.
+      // Short sleeps, because this clock stands still while the machine is suspended.
       waiter.changed.wait_for(
           lock, std::min<BootClock::duration>(until - BootClock::now(), std::chrono::seconds(1)));
       return;
@@ -289,7 +289,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
     }
   }
 
-  /// What there is to do for the connection, then one sleep, then what came.
+  /// Serves the connection, sleeps once, then processes the input.
   void turn(Lock& lock, BootTime until) {
     const BootTime now = BootClock::now();
     if (connection_ && demotions_ != endpoint_->demotions()) lose();
@@ -308,7 +308,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
     const bool lends = thread_polls_ && client_;
     lock.unlock();
     if (!lends || !client_->lead_as_guest(polled, idle ? never : saturating_add(now, nap), &wake_)) {
-      // Not the time that the client took meanwhile.
+      // Without the time that the client used meanwhile.
       const auto left = std::max<BootClock::rep>((nap - (BootClock::now() - now)).count(), 0);
       const timespec timeout{.tv_sec = 0, .tv_nsec = left};
       ppoll(polled, 2, idle ? nullptr : &timeout, nullptr);
@@ -320,12 +320,12 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
     if (polled[1].revents != 0) {
       receive();
     } else if (!unanswered_.empty() && BootClock::now() >= answer_due()) {
-      lose();  // looked for an answer just now: it is not only unread
+      lose();  // the input was read just now: the answer is missing, not unread
     }
   }
 
-  /// Until when to sleep if nothing happens: the next attempt to connect, the time to forget a channel, or to
-  /// doubt the connection.
+  /// How long to sleep if nothing happens: until the next attempt to connect, the time to drop a channel, or
+  /// the time to probe or give up the connection.
   std::chrono::nanoseconds nap(BootTime now) const {
     BootClock::duration nap = milliseconds(500);
     if (!connection_ && !dialer_) nap = std::min(nap, redial_at_ - now);
@@ -340,7 +340,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
     return std::max(quiet_since_, unanswered_.front().asked_at) + endpoint_->options().command_timeout;
   }
 
-  /// Subscribes what is new and unsubscribes what nobody has watched for a while.
+  /// Subscribes new channels, and unsubscribes channels that were not watched for a while.
   void ask(BootTime now) {
     forget(now);
     if (!connection_) return;
@@ -354,12 +354,12 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
     write();
   }
 
-  /// A subscription is silent while nothing happens, and when its connection is dead. So it is asked for once
-  /// more, which changes nothing, takes no further right and must be answered.
+  /// A subscription is silent while nothing happens, and also when its connection is dead. So a channel is
+  /// subscribed again, which changes nothing, needs no further right and must be answered.
   void probe(BootTime now) {
     const auto heard = std::ranges::find_if(topics_, [](const auto& one) { return one.second.confirmed; });
     if (heard == topics_.end()) {
-      quiet_since_ = now;  // nothing could have been heard
+      quiet_since_ = now;  // no message could have arrived
     } else {
       say({"SUBSCRIBE", heard->first}, {});
     }
@@ -370,7 +370,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
       const auto& [since, channel] = unwatched_.front();
       if (now - since < linger) return;
       const auto topic = topics_.find(channel);
-      // Else it was watched since; left once more, it stands in the queue once more.
+      // Otherwise it was watched since; if it was left again, the queue has another entry for it.
       if (topic == topics_.end() || topic->second.unwatched_since != since) continue;
       if (topic->second.asked != 0) say({"UNSUBSCRIBE", topic->first}, {});
       topics_.erase(topic);
@@ -431,7 +431,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
       const auto count = connection_->stream->read(bytes);
       if (!count) return lose();
       connection_->reader.feed({bytes.data(), *count});
-      if (*count == 0) break;  // TLS may have half a record and wait for the rest, which poll tells
+      if (*count == 0) break;  // TLS may have half a record and wait for the rest, which poll reports
       quiet_since_ = BootClock::now();
     } while (connection_->stream->has_more());
     for (;;) {
@@ -443,7 +443,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
     }
   }
 
-  /// False if it makes no sense.
+  /// False if the reply is unexpected.
   bool hear(const redisReply& reply) {
     const auto parts = elements_of(reply);
     if (parts.size() == 3 && text_of(*parts[0]) == "message") {
@@ -466,7 +466,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
 
   void confirm(std::string_view channel, std::uint64_t number) {
     const auto topic = topics_.find(channel);
-    // One that was dropped and came back since waits for its own confirmation.
+    // A topic that was dropped and added again since waits for its own confirmation.
     if (topic == topics_.end() || topic->second.asked != number) return;
     topic->second.confirmed = true;
     topic->second.waiters.set_silent(false);
@@ -516,23 +516,23 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
   std::mutex mutex_;
   waiting::IdleWaits idle_waits_{mutex_, [this] { rouse_thread(); }};
   Topics topics_;
-  std::vector<std::string> unasked_;  ///< topics that came since there is a connection, not subscribed yet
-  std::deque<std::pair<BootTime, std::string>> unwatched_;  ///< topics that were left by all, and when
+  std::vector<std::string> unasked_;  ///< topics added since the connection was made, not subscribed yet
+  std::deque<std::pair<BootTime, std::string>> unwatched_;  ///< topics without watches, and since when
   std::condition_variable settled_;                         ///< some topic was confirmed or refused
   bool stopping_ = false;
   std::thread thread_;
-  bool leading_ = false;       ///< somebody reads the connection
+  bool leading_ = false;       ///< a thread reads the connection
   bool thread_polls_ = false;  ///< the thread does
   bool thread_asleep_ = false;
   std::condition_variable idle_;
   std::list<waiting::QueuedWaiter*> sleepers_;
 
-  // Of whoever leads.
+  // Used by the leader only.
   std::optional<Connection> connection_;
   std::string out_;
   std::deque<Question> unanswered_;  ///< in order
-  BootTime quiet_since_{};           ///< when anything last came, or could first have come
-  std::uint64_t demotions_ = 0;      ///< that the endpoint knew of when it was dialled
+  BootTime quiet_since_{};           ///< when input last came, or could first have come
+  std::uint64_t demotions_ = 0;      ///< the endpoint's count when it was dialled
   std::uint64_t last_asked_ = 0;
   std::optional<Dialer> dialer_;
   BootTime redial_at_{};
@@ -565,7 +565,7 @@ class Subscriber::ChannelWatch final : public Watch {
 
 Subscriber::Subscriber(std::shared_ptr<const Endpoint> endpoint, std::shared_ptr<Log> log,
                        const Purpose& purpose, std::shared_ptr<Client> client)
-    // A forked child leaves its copy alone: the thread is not there, the socket is the parent's.
+    // A forked child leaks its copy untouched: the thread does not exist there, the socket is the parent's.
     : state_(new State(std::move(endpoint), std::move(log), purpose, std::move(client)), [](State* state) {
         if (state->in_own_process()) delete state;
       }) {}

@@ -12,11 +12,11 @@
 
 namespace holdfast::redis {
 
-/// The lock ids of which some copy of an acquire was never answered. Such a copy may still be in the server's
-/// input when the id is released, and would then be granted without a holder for its whole ttl; so the
-/// release of such an id leaves a tombstone. Thread-safe; costs one load while it is empty.
+/// The lock ids with an acquire of which some copy was never answered. Such a copy may still be in the
+/// server's input when the id is released, and would then be granted without a holder for its whole ttl. So
+/// the release of such an id leaves a tombstone. Thread-safe; costs one load while it is empty.
 ///
-/// When is an id forgotten? A server that stands still may have the copy in its input for any time; one that
+/// When is an id forgotten? A stopped server may keep the copy in its input for any time; a server that
 /// answers reads its input. So once the server has answered anything `request_may_be_late` after the copy was
 /// given up, the copy was carried out or is lost.
 class UnansweredAcquires {
@@ -25,13 +25,13 @@ class UnansweredAcquires {
 
   void add(const LockId& id, BootTime now) {
     const std::lock_guard lock(mutex_);
-    // The oldest goes first if there are too many: it is the least likely to arrive.
+    // If there are too many, the oldest is dropped: it is the least likely to arrive.
     if (by_age_.size() == most) forget_oldest();
     by_age_.push_back({id, now});
     last_[id] = now;
     count_ = by_age_.size();
   }
-  /// The server answered something.
+  /// Called after any answer of the server.
   void answered() {
     if (count_.load() == 0) return;
     answered(BootClock::now());
@@ -55,7 +55,7 @@ class UnansweredAcquires {
 
   void forget_oldest() {
     const auto& [id, at] = by_age_.front();
-    // A later copy of the same id has an entry of its own.
+    // A later copy of the same id has its own entry.
     if (const auto entry = last_.find(id); entry != last_.end() && entry->second == at) last_.erase(entry);
     by_age_.pop_front();
   }

@@ -11,8 +11,8 @@
 #include "engine/redis/password.hpp"
 
 // A password may stand in a URL, and a URL may be mistyped so that part of the password ends up where the
-// host, the path or a parameter should be. So no message repeats anything that was given, but the names of
-// parameters we know (or that could be one), and values only of parameters that we know.
+// host, the path or a parameter should be. So messages repeat only the names of parameters that we know (or
+// that could be one), and the values of parameters that we know.
 
 namespace holdfast {
 namespace {
@@ -32,7 +32,7 @@ std::string decoded(const std::string& part, std::string_view text) {
   return *std::move(plain);
 }
 
-/// Digits and nothing else, up to `highest`.
+/// Only digits, up to `highest`.
 std::uint32_t number(const std::string& part, std::string_view text, std::uint32_t lowest,
                      std::uint32_t highest) {
   std::uint32_t value = 0;
@@ -55,7 +55,7 @@ std::chrono::milliseconds timeout(const std::string& name, const std::string& te
   return *length;
 }
 
-/// Absolute, so that the URL means the same when it is handed on.
+/// Made absolute, so that the URL means the same in another working directory.
 std::string file(const std::string& name, const std::string& path) {
   if (path.empty()) refuse(name + " is empty; set it to a file");
   std::error_code failed;
@@ -65,7 +65,7 @@ std::string file(const std::string& name, const std::string& path) {
 }
 
 std::string client_name(const std::string& text) {
-  // What CLIENT SETNAME takes.
+  // The characters that CLIENT SETNAME accepts.
   if (!std::ranges::all_of(text, [](char c) { return c > ' ' && c <= '~'; })) {
     refuse("name must be printable ASCII without spaces");
   }
@@ -78,7 +78,7 @@ bool boolean(const std::string& name, const std::string& text) {
   refuse(name + " must be true or false");
 }
 
-/// One parameter of the query: how it gets into the options, and its text when it is there.
+/// One parameter of the query: how to set the option from it, and its text if the option is set.
 struct Parameter {
   std::string name;
   void (*set)(RedisOptions& options, const std::string& value);
@@ -139,7 +139,7 @@ const Parameter& known_parameter(const std::string& name) {
   refuse("unknown parameter" + (could_be_one ? " \"" + name + "\"" : "") + "; known are " + names);
 }
 
-/// `seen`: what the part before the query gave already.
+/// `seen`: the parameters that the part before the query has set.
 void read_query(std::string_view query, std::set<std::string> seen, RedisOptions& options) {
   while (!query.empty()) {
     const auto one = query.substr(0, query.find('&'));
@@ -214,7 +214,8 @@ void read_address(std::string_view text, RedisOptions& options) {
   }
 }
 
-/// What comes before the query of redis:// and rediss://. The names of the parameters that are given by it.
+/// Reads the part before the query of redis:// and rediss://. Returns the names of the parameters that it
+/// sets.
 std::set<std::string> read_network_part(std::string_view text, RedisOptions& options) {
   std::set<std::string> given;
   const auto slash = text.find('/');
@@ -277,7 +278,7 @@ RedisOptions parse(std::string_view url) {
   if (scheme == unix_scheme) {
     read_unix_part(front, options);
   } else {
-    // Before anything is taken for a host or a parameter: it may be the end of a password.
+    // Checked before any part is used as a host or a parameter: it may be the end of a password.
     if (url.rfind('@') != std::string_view::npos && url.rfind('@') > url.find_first_of("/?")) {
       refuse(
           "an @ follows the first / or ?; in a user or password write / as %2F and ? as %3F, elsewhere write "
@@ -294,7 +295,7 @@ RedisOptions parse(std::string_view url) {
 }
 
 std::string unix_part(const RedisOptions& options) {
-  // A path of two slashes must not be taken for the empty host of unix:///path.
+  // A path with two leading slashes must not be read as the empty host of unix:///path.
   const auto* slashes = options.unix_socket.starts_with("//") ? "//" : "";
   return std::string(unix_scheme) + slashes + core::percent_encoded(options.unix_socket, "/");
 }

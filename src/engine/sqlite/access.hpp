@@ -11,7 +11,7 @@
 namespace holdfast::sqlite {
 
 /// Lets one thread at a time use the connection. (Not std::timed_mutex: ThreadSanitizer of g++ 12 does not
-/// know its timed wait.)
+/// support its timed wait.)
 class ConnectionMutex {
  public:
   class Lock {
@@ -25,7 +25,7 @@ class ConnectionMutex {
     ConnectionMutex& mutex_;
   };
 
-  /// Throws when the limit is reached, before anything has begun.
+  /// Throws when the limit is reached, before the operation has begun.
   [[nodiscard]] Lock lock(const WaitLimit& limit, const std::string& file) {
     constexpr std::chrono::nanoseconds check_limit_every = std::chrono::milliseconds(20);
     if (limit.stopped() || limit.deadline_passed()) throw limit.error(file);
@@ -52,9 +52,9 @@ class ConnectionMutex {
   bool locked_ = false;
 };
 
-/// What both backends do alike with a file: one thread at a time uses the connection, an exception becomes a
-/// result, waiters sleep on the file beside it, and a forked child leaves the file alone. `Table` is the SQL,
-/// made from a Connection.
+/// The common part of both backends: one thread at a time uses the connection, an exception becomes a result,
+/// waiters sleep on the file beside the database, and a forked child does not touch the file. `Table` is the
+/// SQL, constructed from a Connection.
 template <class Table>
 class Access {
  public:
@@ -82,7 +82,7 @@ class Access {
 
   ~Access() {
     if (process_.is_current()) return;
-    // Closing would act on the parent's files: leave the child's copy alone.
+    // Closing would act on the parent's files: leak the child's copy untouched.
     static_cast<void>(table_.release());
     static_cast<void>(database_.release());
   }
@@ -94,8 +94,9 @@ class Access {
     std::string key, id;
   };
 
-  /// Runs one operation while no other thread uses the connection, and returns what it throws as its result.
-  /// Only the operation may use database() and table(). It is run again if the disk was full.
+  /// Runs one operation while no other thread uses the connection, and returns a thrown Error as its result.
+  /// Only the operation may use database() and table(). If the disk was full, it is retried after the log was
+  /// copied.
   template <class T, class Body>
   Result<T> operate(BootTime deadline, std::stop_token stop, const ErrorContext& about, Body body) {
     if (!process_.is_current()) return os::used_after_fork().about(about.key, about.id);
@@ -106,7 +107,7 @@ class Access {
       try {
         return T(body());
       } catch (const Error& error) {
-        // A full disk has no room for a longer log, but a log that is copied starts again from its beginning.
+        // A full disk has no room for a longer log, but a copied log starts again from its beginning.
         if (error.code() != ErrorCode::RateLimited || !database_->copy_log()) throw;
       }
       return T(body());
@@ -123,7 +124,7 @@ class Access {
   [[nodiscard]] const Clock& clock() const noexcept { return clock_; }
   [[nodiscard]] const std::string& file() const noexcept { return file_; }
   [[nodiscard]] Log* log() const noexcept { return log_.get(); }
-  /// Null if there is none, or not for this process: then waiters poll.
+  /// Null if there is none, or it is not usable in this process: then waiters poll.
   [[nodiscard]] waiting::WakeTable* wake() const noexcept {
     return process_.is_current() ? wake_.get() : nullptr;
   }
@@ -140,7 +141,7 @@ class Access {
   const os::ProcessIdentity process_;
 };
 
-/// Opens a backend that is made as an Access is.
+/// Opens a backend that is constructed like an Access.
 template <class Backend, class Contract>
 Result<std::shared_ptr<Contract>> open_backend(const std::filesystem::path& file,
                                                const SqliteOptions& options, std::shared_ptr<Log> log,
@@ -152,7 +153,7 @@ Result<std::shared_ptr<Contract>> open_backend(const std::filesystem::path& file
     return std::shared_ptr<Contract>(
         std::make_shared<Backend>(*resolved, options, std::move(log), std::move(clock), limit));
   } catch (const Error& error) {
-    // A file that is damaged when it is opened has broken no promise yet: it is only unusable.
+    // A file that is damaged when it is opened has broken no promise yet: it is merely unusable.
     if (error.code() != ErrorCode::Internal) return error;
     return Error(ErrorCode::ServiceUnavailable, error.message(), error.cause());
   } catch (const std::exception& error) {

@@ -21,7 +21,7 @@ constexpr const char* namespace_file = "/proc/self/ns/time";
 constexpr const char* childrens_namespace_file = "/proc/self/ns/time_for_children";
 constexpr const char* offsets_file = "/proc/self/timens_offsets";
 /// The inode of the initial time namespace: TIME_NS_INIT_INO in newer kernels' linux/nsfs.h, the same since
-/// there are any.
+/// time namespaces exist.
 constexpr ino_t initial_time_namespace = 0xEFFFFFFAU;
 
 std::int64_t wall_ms() {
@@ -29,8 +29,8 @@ std::int64_t wall_ms() {
   return std::chrono::floor<std::chrono::milliseconds>(since_epoch).count();
 }
 
-/// A container manager that gives each container a boot id of its own (systemd-nspawn, LXC) mounts a file
-/// over the kernel's.
+/// A container manager that gives each container its own boot id (systemd-nspawn, LXC) mounts a file over the
+/// kernel's.
 Result<bool> is_kernels_own(const char* file) {
   struct statfs system{};
   if (::statfs(file, &system) != 0) return os::errno_error(std::string("cannot inspect ") + file);

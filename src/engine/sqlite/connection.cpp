@@ -26,7 +26,7 @@ ErrorCode code_for(int extended) {
     case SQLITE_CANTOPEN:
     case SQLITE_NOMEM:
       return ErrorCode::ServiceUnavailable;
-    default:  // SQLITE_CORRUPT, SQLITE_NOTADB, and what only a mistake of ours could cause
+    default:  // SQLITE_CORRUPT, SQLITE_NOTADB, and errors that only a bug of ours could cause
       return ErrorCode::Internal;
   }
 }
@@ -91,7 +91,7 @@ Error damaged(const Connection& connection, const std::string& what) {
 
 Connection::Connection(const std::filesystem::path& file) : file_(file.string()) {
   sqlite3* opened = nullptr;
-  // NOFOLLOW: the path was resolved; a link now would be another file than the one that was checked.
+  // NOFOLLOW: the path was resolved; a link now would lead to another file than the checked one.
   const int result = sqlite3_open_v2(
       file_.c_str(), &opened, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, "unix");
   handle_.reset(opened);
@@ -114,7 +114,8 @@ Error Connection::error(int result) const {
 int Connection::on_busy(void* self, int attempt) noexcept {
   const auto* limit = static_cast<const Connection*>(self)->wait_limit_;
   if (limit == nullptr || limit->reached()) return 0;
-  // The first time another writer may just have committed while we began (BUSY_SNAPSHOT): no reason to wait.
+  // At the first attempt, another writer may have committed while we began (BUSY_SNAPSHOT): no reason to
+  // wait.
   if (attempt == 0) {
     sched_yield();
   } else {

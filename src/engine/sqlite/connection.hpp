@@ -23,12 +23,12 @@ namespace holdfast::sqlite {
 /// Inside this engine failures are thrown as holdfast::Error, so that leaving a scope rolls back; the
 /// backend's operations catch them and return them as values.
 
-/// How long to pause before the next attempt to lock the file; `random` is from 0 to 1.
+/// The pause before the next attempt to lock the file; `random` is from 0 to 1.
 ///
 /// A pause is random and about as long as a few transactions: a writer that retries at random does not
 /// starve, where SQLite's own backoff, which grows with the time waited, starves it for seconds. Pauses grow
-/// only after more than busy writers ever cause (some 50 ms: then a transaction is kept open), so that
-/// waiting costs hardly any processor time.
+/// only after a longer wait than busy writers ever cause (some 50 ms: then some transaction stays open), so
+/// that waiting costs hardly any processor time.
 [[nodiscard]] std::chrono::nanoseconds busy_pause(int attempt, double random) noexcept;
 
 /// How long one operation may wait for other users of the file.
@@ -68,7 +68,7 @@ class Connection {
   [[nodiscard]] std::int64_t integer(const char* sql);
   [[nodiscard]] std::string text(const char* sql);
 
-  /// Lets other users of the file go on for a moment; throws if the current limit is reached. `attempt`
+  /// Pauses so that other users of the file can proceed; throws if the current limit is reached. `attempt`
   /// counts from 0.
   void pause(int attempt) const;
 

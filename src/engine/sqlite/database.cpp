@@ -12,8 +12,8 @@
 namespace holdfast::sqlite {
 namespace {
 
-/// Small pages: a commit writes whole ones, and a lock changes about 200 bytes on each of three. It makes the
-/// log a quarter as long as SQLite's default would; the time per commit is the same within noise.
+/// Small pages: a commit writes whole ones, and a lock changes about 200 bytes on each of three. The log is a
+/// quarter as long as with SQLite's default; the time per commit is the same within noise.
 constexpr int page_bytes = 1024;
 /// The commit that brings the log to this many pages (8 MiB) copies it into the file: two waits for the disk,
 /// so not often.
@@ -24,7 +24,7 @@ void throw_if_failed(const Status& status) {
   if (!status.ok()) throw status.error();
 }
 
-/// Needs the file alone for a moment. SQLite does not always call the busy handler then (two readers would
+/// Needs exclusive access for a moment. SQLite does not always call the busy handler then (two readers would
 /// wait for each other), so this retries.
 void switch_to_wal(Connection& connection, const WaitLimit& limit) {
   while (true) {
@@ -70,8 +70,8 @@ void Database::check_opened(const PinnedFile& judged) const {
   const bool others_write_there =
       ::stat(std::filesystem::path(path).parent_path().c_str(), &directory) != 0 ||
       (directory.st_mode & (S_IWGRP | S_IWOTH)) != 0;
-  // SQLite compares its file with what the path leads to at that moment, so the path must lead to the judged
-  // file then. A user who exchanges files there all the time has to be lucky in every look.
+  // SQLite compares its file with the path's file at that moment, so the path must lead to the checked file
+  // then. An attacker that keeps swapping files would have to win the race in every check.
   for (int looks = others_write_there ? 16 : 1; looks > 0; --looks) {
     int moved = 1;
     sqlite3_file_control(connection_.handle(), "main", SQLITE_FCNTL_HAS_MOVED, &moved);
@@ -85,7 +85,7 @@ Error Database::replaced_while_opening() const {
 }
 
 FileIdentity Database::identity_of_open_file() const {
-  // Looked up by name: SQLite knows whether the name still leads to the file it has open.
+  // Looked up by name: SQLite checks whether the name still leads to its open file.
   const auto identity = identity_of(connection_.file().c_str());
   int moved = 1;
   sqlite3_file_control(connection_.handle(), "main", SQLITE_FCNTL_HAS_MOVED, &moved);
@@ -113,11 +113,11 @@ Database::Database(const PinnedFile& judged, const std::filesystem::path& file, 
   connection_.execute("PRAGMA trusted_schema=OFF");
   connection_.execute(("PRAGMA page_size=" + std::to_string(page_bytes)).c_str());  // of a new file only
   refuse_others(connection_, migrations());
-  // Until ~Database has looked at the files: a log that another user put there would be copied as well.
+  // Off until ~Database has checked the files: otherwise a log put there by another user would be copied too.
   connection_.copy_log_on_close(false);
   switch_to_wal(connection_, limit);
-  // New tables that only the log has would need room in the file when the log is copied, and a full disk has
-  // none: then the first holder could not renew. Costs three waits for the disk, once in the life of a file.
+  // New tables that exist only in the log need room in the file when the log is copied. On a full disk there
+  // is none, and the first holder could not renew. Copying now costs three waits for the disk, once per file.
   if (migrate(connection_, migrations())) static_cast<void>(copy_log());
   checkpoint_at_ = checkpoint_after_frames;
   sqlite3_wal_hook(
@@ -155,7 +155,7 @@ Database::~Database() {
     sync_commits(false);  // SQLite syncs when it copies the log
     mark_closed_cleanly(connection_, is_unmoved);
   } catch (const Error&) {
-    // As if it had been killed: the next user leaves a gap in the fences at worst.
+    // Same as after a kill: at worst the next user leaves a gap in the fences.
   }
   connection_.copy_log_on_close(is_unmoved());
 }
@@ -163,15 +163,15 @@ Database::~Database() {
 bool Database::try_join_clock() {
   if (clock_number_ != 0) return true;
   for (int attempt = 0;; connection_.pause(attempt++)) {
-    // In this order: a process that has the lock now uses the clock that is read next, or a later one of this
-    // kernel.
+    // The order matters: a process that has the lock now uses the clock that is read next, or a later one of
+    // this kernel.
     const auto others = clock_lock_->others();
     const auto current = current_clock(connection_);
     const bool is_ours = current.is(clock_.identity);
     if (!is_ours && others == ClockLock::Others::none) return false;
     if (others == ClockLock::Others::exclusive) continue;  // a clock is being adopted
-    // Locks of files do not reach beyond the kernel. So a process that uses the file's clock reads the same
-    // boot clock as we do, whatever boot id each of us was shown.
+    // File locks do not reach beyond the kernel. So a process that uses the file's clock reads the same boot
+    // clock as this one, whatever boot id each of them sees.
     if (!is_ours && !may_be_ours(current, clock_.identity)) {
       throw Error(ErrorCode::ServiceUnavailable,
                   "cannot use " + files_.database + ": it is in use on the clock of another boot (" +
@@ -233,7 +233,7 @@ void Database::sync_commits(bool full) {
 }
 
 Database::View::View(Database& database) : database_(database) {
-  // Without a clock there is no lock yet, and no need to keep writers out.
+  // A file without a clock has no locks yet: there is no need to exclude writers.
   if (database_.try_join_clock() || current_clock(database_.connection_).number == 0) return;
   database_.begin_.execute();
   computed_ = true;
@@ -255,16 +255,16 @@ Database::Change::Change(Database& database, Durability durability)
     : Change(database.join_or_adopt_clock(), durability, OnAnyClock()) {}
 
 Database::Change::Change(Database& database, Durability durability, OnAnyClock) : database_(database) {
-  // The first change waits for the disk whatever it is. What we have read so far may have been recovered
-  // from the log of a process that was killed after it wrote and before it synced; granting fences that
-  // such a log reserved, and then losing the log, would repeat them. A sync reaches all of the log.
+  // The first change always waits for the disk. The data read so far may come from the log of a process that
+  // was killed after a write and before its sync. If fences reserved in that log were granted and the log
+  // then lost, the fences would repeat. A sync covers the whole log.
   database_.sync_commits(durability == Durability::machine || !database_.synced_once_);
   database_.begin_.execute();
   place_ = database_.place();
   if (database_.synced_once_) return;
   try {
     ends_clean_state_ = was_closed_cleanly(database_.connection_);
-    // The log of users that were killed was removed: what they granted since it was last copied is not known.
+    // The log of killed users was removed: the fences granted since its last copy are unknown.
     if (!ends_clean_state_ && log_is_empty(database_.connection_)) skip_lost_fences(database_.connection_);
   } catch (...) {
     database_.roll_back();
@@ -273,19 +273,19 @@ Database::Change::Change(Database& database, Durability durability, OnAnyClock) 
 }
 
 void Database::Change::commit() {
-  // Without its -shm this process does not see what others wrote to the log, and would overwrite it. Looking
-  // again costs nothing beside a sync, and such a transaction may have been long. What remains:
-  // docs/internals/sqlite.md, "One lock domain".
+  // Without its -shm this process does not see what others wrote to the log, and would overwrite it. Another
+  // check costs nothing compared to a sync, and such a transaction may have been long. For the remaining
+  // window see docs/internals/sqlite.md, "One lock domain".
   if (database_.full_) place_ = std::max(place_, database_.place());
   check_unmoved();
   // SQLite drops an update that changes no byte, and a commit without a change syncs nothing: an extend
-  // within the same millisecond as the one before would be answered while that one is still in memory. So
+  // within the same millisecond as the previous one would be answered while that one is still in memory. So
   // every commit that must be on disk changes a counter.
   if (database_.full_) database_.count_synced_commit_->execute();
   bool copy_at_once = false;
   if (ends_clean_state_) {
-    // A log that is not empty was about to be copied when its process was killed, or is kept by another
-    // program: then the new state can reach the file only through it.
+    // A log that is not empty was about to be copied when its process was killed, or another program keeps it
+    // open: then the new state can reach the file only through the log.
     copy_at_once = !log_is_empty(database_.connection_);
     mark_in_use(database_.connection_);
   }
@@ -304,25 +304,25 @@ void Database::Change::keep_what_was_found() {
 }
 
 bool Database::copy_log() noexcept {
-  const bool is_open = !files_.database.empty();  // the constructor copies before it knows them
+  const bool is_open = !files_.database.empty();  // the constructor copies before it has set them
   if (is_open && place() != Place::same) return false;
   const WaitLimit limit(never, checkpoint_timeout, {});
   const Connection::WaitScope waiting(connection_, limit);
   int frames = 0, copied = 0;
   sqlite3_wal_checkpoint_v2(connection_.handle(), "main", SQLITE_CHECKPOINT_RESTART, &frames, &copied);
-  // Whether the log can also begin anew is another matter.
+  // Whether the log can restart from its beginning does not matter here.
   return frames >= 0 && copied >= frames;
 }
 
 void Database::checkpoint_if_due() noexcept {
-  // SQLite's own checkpoints never keep writers out. With several busy ones the log is then never copied
-  // completely, so it never starts again from its beginning: it grew by 40 MiB a second, and past the limit
-  // every commit tried, and waited for the disk. RESTART keeps writers out for as long as it takes. If a long
-  // reader prevents it, the next attempt comes as many frames later.
+  // SQLite's own checkpoints never exclude writers. With several busy writers the log is then never copied
+  // completely, so it never restarts from its beginning: it grew by 40 MiB a second, and past the limit every
+  // commit tried a copy and waited for the disk. RESTART excludes writers until the copy is complete. If a
+  // long reader prevents it, the next attempt comes as many frames later.
   if (log_frames_ < checkpoint_after_frames) checkpoint_at_ = checkpoint_after_frames;
   if (log_frames_ < checkpoint_at_) return;
   checkpoint_at_ = log_frames_ + checkpoint_after_frames;
-  // The change is committed, whatever happens here; a failing disk shows in the next one.
+  // The change is committed, whatever happens here; a disk failure will show in the next one.
   static_cast<void>(copy_log());
 }
 
@@ -335,7 +335,7 @@ void Database::roll_back() noexcept {
   try {
     rollback_.execute();
   } catch (const Error&) {
-    // SQLite has rolled back by itself, or will when the file is next used.
+    // SQLite has rolled back automatically, or will when the file is next used.
   }
 }
 

@@ -13,8 +13,8 @@
 
 namespace holdfast::sqlite {
 
-/// A checked, migrated file. Its deadlines run on this machine's clock, or will from the first change on. Not
-/// thread-safe. Functions throw holdfast::Error.
+/// A checked, migrated file. Its deadlines run on this machine's clock, at the latest from the first change
+/// on. Not thread-safe. Functions throw holdfast::Error.
 class Database {
  public:
   /// `file` is resolved; it is created if missing.
@@ -26,8 +26,8 @@ class Database {
   [[nodiscard]] Connection& connection() noexcept { return connection_; }
   [[nodiscard]] const std::string& authority() const noexcept { return authority_; }
 
-  /// Where the path leads now: to the open files, or to others or none, whose users do not see the locks in
-  /// these. `unknown`: it cannot be followed at the moment.
+  /// Where the path leads now: to the open files, or to others or none; users of those do not see the locks
+  /// in the open files. `unknown`: the path cannot be followed at the moment.
   enum class Place : std::uint8_t { same, unknown, another };
   [[nodiscard]] Place place() const noexcept;
   [[nodiscard]] Error moved() const;
@@ -36,12 +36,13 @@ class Database {
   /// transaction, with `meta.clock` as read there.
   void check_clock(std::int64_t stored) const;
 
-  /// Copies the log into the file, as far as other users allow, without waiting long for them. True if all of
-  /// it is copied and on disk. Copies nothing once the files were moved.
+  /// Copies the log into the file, as far as other users allow, without waiting long for them. True if the
+  /// whole log is copied and on disk. Copies nothing after the files were moved.
   [[nodiscard]] bool copy_log() noexcept;
 
-  /// A scope for reading. In it the locks are as they will be once their deadlines run on our clock: if they
-  /// do not yet, that is computed and rolled back, since reading moves no file to another clock.
+  /// A scope for reading. It shows the locks with deadlines on our clock. If the file's deadlines run on
+  /// another clock, the conversion is computed and rolled back, because reading does not move a file to
+  /// another clock.
   class View {
    public:
     explicit View(Database& database);
@@ -63,14 +64,14 @@ class Database {
     Change(const Change&) = delete;
     Change& operator=(const Change&) = delete;
 
-    /// Where the path led when this transaction began.
+    /// The place when this transaction began.
     [[nodiscard]] Place place() const noexcept { return place_; }
-    /// Throws moved() unless that is the same place: before an answer that rests on what the file says.
+    /// Throws moved() unless that is `same`. Call it before an answer that depends on the file's content.
     void check_unmoved() const;
     /// Throws moved(), and commits nothing, if the files were moved.
     void commit();
-    /// Returns once what this transaction found is on disk: for an answer that rests on that, without a
-    /// change. See the constructor for why it might not be.
+    /// Returns once the data that this transaction read is on disk: for an answer that depends on it, without
+    /// a change. See the constructor for why it might not be on disk.
     void keep_what_was_found();
 
    private:
@@ -84,25 +85,25 @@ class Database {
   };
 
  private:
-  /// The database file and the two files beside it that belong to it while it is open anywhere.
+  /// The database file and its two side files, which exist while it is open anywhere.
   struct Files {
     std::string database, log, shared_memory;
     FileIdentity database_identity, log_identity, shared_memory_identity;
   };
 
   Database(const PinnedFile& judged, const std::filesystem::path& file, Clock clock, const WaitLimit& limit);
-  /// Creates it if it is missing, and judges it.
+  /// Creates the file if it is missing, and checks it.
   [[nodiscard]] static PinnedFile prepared(const std::filesystem::path& file);
-  /// Throws unless SQLite has the judged file open, not another that had its name for a moment.
+  /// Throws unless SQLite has the checked file open, not another that had its name for a moment.
   void check_opened(const PinnedFile& judged) const;
   [[nodiscard]] Error replaced_while_opening() const;
   [[nodiscard]] FileIdentity identity_of_open_file() const;
   void roll_back() noexcept;
   void sync_commits(bool full);
   void checkpoint_if_due() noexcept;
-  /// True if the file's deadlines run on our clock; then they do as long as this lives.
+  /// True if the file's deadlines run on our clock; then they keep doing so as long as this object lives.
   [[nodiscard]] bool try_join_clock();
-  /// Returns once they do: adopts our clock if no process uses the file under another.
+  /// Returns once they run on our clock: adopts it if no process uses the file under another clock.
   Database& join_or_adopt_clock();
 
   Connection connection_;

@@ -146,7 +146,7 @@ Finding locks(Connection& connection) {
   return {Severity::ok, "locks", std::to_string(count) + " lock rows, all valid", {}};
 }
 
-/// A file that is not there: whether this user can create it.
+/// For a missing file: whether this user can create it.
 std::vector<Finding> missing(const fs::path& file) {
   const auto parent = file.parent_path();
   if (::faccessat(AT_FDCWD, parent.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
@@ -202,7 +202,7 @@ Result<std::vector<Finding>> examine_file(const fs::path& file) {
         locks(connection),
     };
   } catch (const Error& error) {
-    // As when it is opened: what is damaged cannot be used.
+    // As in opening: a damaged file is unusable.
     if (error.code() != ErrorCode::Internal) return error;
     return Error(ErrorCode::ServiceUnavailable, error.message(), error.cause());
   }

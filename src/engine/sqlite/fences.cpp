@@ -5,8 +5,7 @@
 namespace holdfast::sqlite {
 namespace {
 
-/// SQLite's own open file: another descriptor of the database, once closed, would take SQLite's locks with
-/// it.
+/// SQLite's own open file: closing another descriptor of the database would drop SQLite's locks.
 sqlite3_file* open_file_of(const Connection& connection, int which = SQLITE_FCNTL_FILE_POINTER) {
   sqlite3_file* file = nullptr;
   sqlite3_file_control(connection.handle(), "main", which, static_cast<void*>(&file));
@@ -18,8 +17,8 @@ void set_state(Connection& connection, std::string_view state) {
   Statement(connection, "UPDATE closing SET state = ?1").execute(state);
 }
 
-/// Writes the state over the other one where it lies in the file, on the page of its one row. Requires an
-/// empty log: then the file is what SQLite reads.
+/// Overwrites the state in the file, on the page of its one row. Requires an empty log: then SQLite reads the
+/// file itself.
 void overwrite_state_in_place(Connection& connection) {
   auto* const file = open_file_of(connection);
   const auto bytes_per_page = connection.integer("PRAGMA page_size");
@@ -30,7 +29,7 @@ void overwrite_state_in_place(Connection& connection) {
       result != SQLITE_OK) {
     throw connection.error(result);
   }
-  // Every copy: bytes of the page that its row left behind count for nothing.
+  // Overwrites every copy: stale bytes on the page are ignored by SQLite.
   for (auto at = page.find(closed_cleanly); at != std::string::npos; at = page.find(closed_cleanly, at + 1)) {
     const int result =
         file->pMethods->xWrite(file, open_or_killed.data(), static_cast<int>(open_or_killed.size()),
@@ -77,15 +76,16 @@ void mark_in_use(Connection& connection) {
 
 void mark_closed_cleanly(Connection& connection, const std::function<bool()>& is_unmoved) noexcept {
   try {
-    // Already marked; or the log of a file in use is empty, so it was removed.
+    // It is already marked; or the log of a file in use is empty, so it was removed.
     if (was_closed_cleanly(connection) || log_is_empty(connection)) return;
-    // As SQLite itself finds out whether this is the last connection: no other can be opened in between.
+    // SQLite itself determines in this way whether this is the last connection: no other can be opened in
+    // between.
     auto* const file = open_file_of(connection);
     if (file->pMethods->xLock(file, SQLITE_LOCK_EXCLUSIVE) != SQLITE_OK) return;
     if (!is_unmoved()) return;  // under the lock: no other process can open the file now
     set_state(connection, closed_cleanly);
   } catch (const Error&) {
-    // Then the file stays marked as in use, and the next user leaves a gap in the fences at worst.
+    // Then the file stays marked as in use; at worst the next user leaves a gap in the fences.
   }
 }
 

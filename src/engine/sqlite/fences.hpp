@@ -14,10 +14,10 @@ namespace holdfast::sqlite {
 /// The file's fence sequence.
 ///
 /// `last` may be lost with the tail of the write-ahead log in a power cut, `reserved` never: a commit that
-/// raises it is on disk before it is answered. Every fence granted is at most `reserved`, so a sequence that
-/// goes on from `reserved` after a power cut never repeats one. Nor is a fence granted above `in_file`, up to
-/// which the reserve was copied from the log into the database file: so a sequence that goes on from what
-/// that file says never repeats one either, even if the log was removed.
+/// raises it is on disk before it is answered. Every granted fence is at most `reserved`, so a sequence that
+/// continues from `reserved` after a power cut never repeats one. No fence is granted above `in_file` either,
+/// up to which the reserve was copied from the log into the database file. So a sequence that continues from
+/// that file's value never repeats one, even if the log was removed.
 struct FenceSequence {
   std::uint64_t last = 0;
   std::uint64_t reserved = 0;
@@ -29,7 +29,7 @@ struct FenceSequence {
 /// millisecond against the seconds it takes to use it up) and each reboot loses at most one block: at a
 /// reboot a second, 285 years' worth.
 inline constexpr std::uint64_t fence_block = 100'000;
-/// How often to try to copy the log while a long reader keeps it from being copied.
+/// How often to retry the copy of the log while a long reader prevents it.
 inline constexpr std::uint64_t grants_between_copies = 1'000;
 
 enum class FenceReserve : std::uint8_t {
@@ -43,7 +43,7 @@ struct FenceGrant {
   FenceReserve reserve = FenceReserve::enough;
 };
 
-/// Internal if the sequence is used up.
+/// Internal if the sequence is exhausted.
 [[nodiscard]] inline Result<FenceGrant> next_fence(const FenceSequence& now) {
   const auto fence = core::next_fence(now.last);
   if (!fence) return fence.error();
@@ -54,13 +54,13 @@ struct FenceGrant {
   return FenceGrant{*fence, half_used || copy_due ? FenceReserve::low : FenceReserve::enough};
 }
 
-/// With a whole block ahead. What raises the reserve must be on disk before it is used.
+/// The sequence with a whole block in reserve. The raised reserve must be on disk before it is used.
 [[nodiscard]] inline FenceSequence with_full_reserve(FenceSequence now) noexcept {
   now.reserved = std::max(now.reserved, std::min(now.last + fence_block, Fence::max_issued));
   return now;
 }
 
-/// After a reboot, or without the log.
+/// The sequence after a reboot, or without the log.
 [[nodiscard]] inline FenceSequence without_lost_tail(FenceSequence now) noexcept {
   const auto high = std::max(now.last, now.reserved);
   return {.last = high, .reserved = high, .in_file = now.in_file};
@@ -70,29 +70,29 @@ struct FenceGrant {
 // the last copy are in the log alone, and an operator may remove the log of a file that is not in use: see "A
 // missing log" in docs/internals/sqlite.md.
 
-/// The states of a file. Of equal length, since the second is written over the first in place.
+/// The states of a file. They have equal length, because the second overwrites the first in place.
 inline constexpr std::string_view closed_cleanly = "closed cleanly";
 inline constexpr std::string_view open_or_killed = "open or killed";
 static_assert(closed_cleanly.size() == open_or_killed.size());
 
 [[nodiscard]] bool was_closed_cleanly(Connection& connection);
 
-/// Whether the log is empty. Inside a transaction that will change the file and has not yet: then no commit
-/// was written to it since the last user closed the file, or since it was removed.
+/// Whether the log is empty. Call it inside a transaction that will change the file but has not yet. An empty
+/// log means that no commit was written to it since the last user closed the file, or since it was removed.
 [[nodiscard]] bool log_is_empty(const Connection& connection);
 
-/// Continues the fences above all that may have been granted. Inside a transaction.
+/// Continues the fences above all that may have been granted. Requires a transaction.
 void skip_lost_fences(Connection& connection);
 
 /// Marks the file itself as in use, without waiting for the disk: for the first change after a clean close,
-/// before its commit. The mark outlives every process, and after a power cut the fences go on from the
+/// before its commit. The mark outlives every process, and after a power cut the fences continue from the
 /// reserve anyway.
 void mark_in_use(Connection& connection);
 
 /// Marks the file as closed cleanly, just before the connection is closed, if no other is open in any
 /// process. The mark reaches the file when SQLite, closing it, copies the log. Requires synchronous=NORMAL;
-/// adds no wait for the disk. `is_unmoved`: whether the connection has the files at their paths open, asked
-/// once no other process can open the file.
+/// adds no wait for the disk. `is_unmoved`: whether the connection's open files are the ones at their paths;
+/// called once no other process can open the file.
 void mark_closed_cleanly(Connection& connection, const std::function<bool()>& is_unmoved) noexcept;
 
 }  // namespace holdfast::sqlite

@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// SQLite's unix VFS refuses longer names, with the suffix of a side file included.
+/// SQLite's unix VFS rejects longer names, including the suffix of a side file.
 constexpr std::size_t longest_path = 500;
 
 Error unusable(const fs::path& file, const std::string& why_and_what_to_do) {
@@ -65,21 +65,21 @@ struct Registry {
   std::vector<OpenEntry> entries;
 };
 
-/// Never destroyed: backends in static storage may end later.
+/// Never destroyed: backends in static storage may be destroyed later.
 Registry& registry() {
   static auto* const instance = new Registry;
   return *instance;
 }
 
-/// As the kernel's protected_symlinks, but in every directory that others can write to, not in sticky ones
-/// alone. Several names: another user may have linked to root's link.
+/// Like the kernel's protected_symlinks, but for every directory that others can write to, not only sticky
+/// ones. A link with several names is refused: another user may have hard-linked root's link.
 bool may_be_followed(const struct stat& link, const struct stat& directory) {
   if ((directory.st_mode & (S_IWGRP | S_IWOTH)) == 0) return true;
   const bool is_trusted = link.st_uid == ::geteuid() || link.st_uid == 0 || link.st_uid == directory.st_uid;
   return is_trusted && link.st_nlink == 1;
 }
 
-/// Where a link leads, as it was when it was judged: another user may exchange it at any moment.
+/// The target of a link at the time of its check: another user may replace the link at any moment.
 Result<fs::path> followed(const fs::path& path, const fs::path& directory) {
   const auto link = PinnedFile::at(path);
   if (!link) return link.error();
@@ -138,7 +138,7 @@ Status check_not_taken_away(const fs::path& file) {
   if (!is_missing(file.string())) return Ok{};
   for (const char* suffix : {"-wal", "-shm"}) {
     const std::string beside = file.string() + suffix;
-    // A process that creates the file at this moment makes the others after it: then it is there now.
+    // A process that is creating the file makes its side files after it: then the file exists now.
     if (is_missing(beside) || !is_missing(file.string())) continue;
     return unusable(file, "it is missing, but " + beside +
                               " exists: the database was moved or removed while in use. Restore it; or stop "
@@ -211,8 +211,8 @@ Status check_neighbours(const fs::path& file) {
       if (errno == ENOENT) continue;
       return os::errno_error("cannot inspect " + beside);
     }
-    // Removed between the look-up of its name and that of its inode, as a -journal is by a process that
-    // creates the file at this moment.
+    // Removed between the lookups of its name and its inode, like the -journal of a process that is creating
+    // the file.
     if (info.st_nlink == 0) continue;
     if (!trust->trusts(info)) {
       return unusable(file, beside +

@@ -15,56 +15,56 @@ namespace holdfast::sqlite {
 // None of these functions opens the database file: closing any descriptor of it would drop the locks that
 // SQLite holds on it for the whole process.
 
-/// The file's one true name, so that all processes agree on the names derived from it (-wal, -shm, -wake):
-/// absolute and without symbolic links. The file itself may be missing, its directory not. Refuses a link
-/// that another user may have put there, to lead this process to a file of its own.
+/// The file's canonical name, so that all processes derive the same names from it (-wal, -shm, -wake):
+/// absolute and without symbolic links. The file itself may be missing, its directory must exist. Refuses a
+/// link that another user may have put there to redirect this process.
 [[nodiscard]] Result<std::filesystem::path> resolve(const std::filesystem::path& file);
 
-/// Refuses a file that is missing though its -wal or -shm is there: it was moved or removed while a process
-/// had it open, or after one was killed. A new one would be another store, with fences that begin again,
-/// beside holders that do not know yet.
+/// Refuses a missing file whose -wal or -shm exists: it was moved or removed while a process had it open, or
+/// after one was killed. A new file would be another store with restarted fences, while holders of the old
+/// one may still be unaware.
 [[nodiscard]] Status check_not_taken_away(const std::filesystem::path& file);
 
-/// Creates the file, empty and 0600, unless it exists or was taken away. `file` is resolved.
+/// Creates the file, empty and 0600, unless it exists or was moved or removed. `file` is resolved.
 [[nodiscard]] Status create_if_missing(const std::filesystem::path& file);
 
-/// Refuses what could give two processes different ideas of one file: anything but a regular file, a mount
-/// point, several hard links, a file system that other machines share. Also what we may not write to.
+/// Refuses files that two processes could see differently: anything but a regular file, a mount point,
+/// several hard links, a file system that other machines share. Refuses files without write permission too.
 [[nodiscard]] Status check_usable(const std::filesystem::path& file);
-/// The same of a file that was found under that name, whatever the name leads to by now.
+/// The same for a file that was found under that name, whatever the name leads to by now.
 class PinnedFile;
 [[nodiscard]] Status check_usable(const std::filesystem::path& file, const PinnedFile& found);
 
-/// Refuses files beside the database that another user may have put there (os::FileTrust): SQLite would take
-/// them, with all their content, for its own. Not -wake, which its user checks.
+/// Refuses side files that another user may have put there (os::FileTrust): SQLite would trust their content.
+/// The -wake file is not checked here; WakeTable checks it.
 [[nodiscard]] Status check_neighbours(const std::filesystem::path& file);
 
-/// Who else can put files beside the database, or replace it.
+/// Which other users can put files beside the database, or replace it.
 enum class Exposure : std::uint8_t {
   none,
-  to_group,   ///< the directory's group, though the file is not theirs
-  to_sticky,  ///< every user, but an existing file stays its owner's
+  to_group,   ///< the directory's group, though it does not share the file
+  to_sticky,  ///< every user, but only its owner can replace a file
   to_everyone,
 };
 [[nodiscard]] Exposure exposure_of(const std::filesystem::path& file);
 
-/// Whether something is mounted at this very path: a file can be mounted over a file.
+/// Whether this exact path is a mount point: a file can be mounted over a file.
 [[nodiscard]] Result<bool> is_mount_point(const std::filesystem::path& file);
 
-/// Which file a path leads to.
+/// Identifies the file that a path leads to.
 struct FileIdentity {
   dev_t device = 0;
   ino_t inode = 0;
   friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
 };
-/// Nothing if the path leads nowhere, or cannot be followed; errno says which.
+/// Empty if the path leads nowhere or cannot be followed; errno distinguishes these.
 [[nodiscard]] std::optional<FileIdentity> identity_of(const char* path) noexcept;
 
-/// What a path led to once. What is judged of it holds, whatever the path leads to later: its inode's number
-/// is not given to another meanwhile. SQLite's locks do not depend on its descriptor (O_PATH).
+/// The file that a path led to at one time. Checks of it stay valid, whatever the path leads to later: its
+/// inode number is not reused meanwhile. Its descriptor (O_PATH) does not affect SQLite's locks.
 class PinnedFile {
  public:
-  /// Follows no symbolic link in the last place: that is what is pinned then.
+  /// Does not follow a symbolic link in the last component: the link itself is pinned then.
   [[nodiscard]] static Result<PinnedFile> at(const std::filesystem::path& path);
   ~PinnedFile();
   PinnedFile(PinnedFile&& other) noexcept : fd_(std::exchange(other.fd_, -1)), info_(other.info_) {}
@@ -76,7 +76,7 @@ class PinnedFile {
   }
   /// Whether the path, and not a link there, leads to it now.
   [[nodiscard]] bool is_at(const char* path) const noexcept;
-  /// Of a symbolic link.
+  /// The target of a symbolic link.
   [[nodiscard]] Result<std::filesystem::path> link_target() const;
 
  private:
@@ -86,7 +86,7 @@ class PinnedFile {
 };
 
 /// The name of a file system type (statfs' f_type) on which SQLite's locks or shared memory do not reach
-/// every process that can see the file; nothing for one that is fine.
+/// every process that can see the file; empty for a safe one.
 [[nodiscard]] std::optional<std::string_view> unsafe_file_system(std::uint64_t type) noexcept;
 
 /// Whether a path is one of the mount points in the text of /proc/self/mountinfo.
@@ -94,10 +94,10 @@ class PinnedFile {
 
 /// Records, while it lives, that this process has a file open in SQLite.
 ///
-/// A forked child inherits SQLite's list of the locks on that file but not the locks. A connection that it
-/// opened would find the locks in the list and take none; then the parent, closing last as far as the kernel
-/// knows, deletes the write-ahead log under the child, and what the child writes is lost. So a child must not
-/// open a file that was open when it was forked.
+/// A forked child inherits SQLite's list of the locks on that file but not the locks. A connection opened by
+/// the child would find the locks in the list and not acquire them. Then the parent, the last user as far as
+/// the kernel knows, deletes the write-ahead log on close, and the child's writes are lost. So a child must
+/// not open a file that was open when it was forked.
 class OpenFile {
  public:
   explicit OpenFile(FileIdentity file);

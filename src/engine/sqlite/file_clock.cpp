@@ -14,18 +14,18 @@ bool was_seen(Connection& connection, const ClockIdentity& clock) {
   return select.run(std::string_view(clock.boot_id), clock.time_namespace).next();
 }
 
-/// Every lock lasts for its whole ttl from now on: the holders may well be alive, their deadlines mean
-/// nothing here, and the wall clock may have jumped since.
+/// Every lock lasts for its whole ttl from now on: the holders may be alive, their deadlines are meaningless
+/// on this clock, and the wall clock may have jumped since.
 void prolong_locks(Connection& connection, const Clock& clock) {
   Statement(connection, "UPDATE locks SET deadline_ms = ?2 + ttl_ms, expires_at_ms = ?1 + ttl_ms")
       .execute(clock.wall_ms(), clock.boot_ms());
 }
 
-/// The holders may be alive, and it is not known whether the kernel is the one they acquired their locks
-/// under. What is left of a lock if it is can be read from the boot clock; what is left if it is not, from
-/// the wall clock, unless that has jumped. So a lock keeps its deadline where the boot clock reads a time
-/// within the lease and the wall clock agrees or gives it up; it lasts for its whole ttl where only the wall
-/// clock, or both with different results, leave something of it; and it is gone where neither does.
+/// The holders may be alive, and it is unknown whether they acquired their locks under this kernel. If they
+/// did, the boot clock gives the rest of a lease; if not, the wall clock does, unless it has jumped. So a
+/// lock keeps its deadline if the boot clock is within the lease and the wall clock agrees or has it expired.
+/// A lock lasts for its whole ttl if only the wall clock leaves a rest, or both leave different ones. A lock
+/// is gone if neither leaves a rest.
 void keep_locks(Connection& connection, const Clock& clock) {
   const std::string keeps_deadline =
       "(?2 >= deadline_ms - ttl_ms AND ?2 < deadline_ms AND"
@@ -39,11 +39,12 @@ void keep_locks(Connection& connection, const Clock& clock) {
       .execute(wall, boot);
 }
 
-/// After a reboot. Guards died with it; the locks that outlive one have what the wall clock leaves them.
+/// After a reboot. The locks of guards are gone; durable locks keep the rest of their lease by the wall
+/// clock.
 void restamp_locks(Connection& connection, const Clock& clock) {
   const auto wall = clock.wall_ms(), boot = clock.boot_ms();
   Statement(connection, "DELETE FROM locks WHERE durable = 0 OR expires_at_ms <= ?1").execute(wall);
-  // A wall clock that was set back in between must not prolong: never more than the ttl.
+  // A wall clock that was set back in between must not extend a lease: never more than the ttl.
   Statement(connection,
             "UPDATE locks SET deadline_ms = ?2 + min(expires_at_ms - ?1, ttl_ms), "
             "expires_at_ms = ?1 + min(expires_at_ms - ?1, ttl_ms)")
@@ -52,7 +53,7 @@ void restamp_locks(Connection& connection, const Clock& clock) {
 
 std::int64_t enter(Connection& connection, const Clock& clock) {
   const auto& identity = clock.identity;
-  // A clock that comes back gets another number: a process that left the file under it must notice the
+  // A clock that returns gets another number: a process that used the file under it before must notice the
   // change.
   Statement(connection,
             "INSERT OR REPLACE INTO clocks (boot_id, time_namespace, adopted_at_ms, is_kernels) "
@@ -61,12 +62,12 @@ std::int64_t enter(Connection& connection, const Clock& clock) {
                std::int64_t{identity.is_kernels});
   const std::int64_t number = sqlite3_last_insert_rowid(connection.handle());
   Statement(connection, "UPDATE meta SET clock = ?1").execute(number);
-  // A container gets a new boot id each time it starts: which ones were seen before means nothing.
+  // A container gets a new boot id each time it starts: its old ids are meaningless.
   Statement(connection, "DELETE FROM clocks WHERE is_kernels = 0 AND clock <> ?1").execute(number);
   return number;
 }
 
-/// Far behind the end of any log.
+/// An offset far beyond the end of any log.
 struct flock one_byte(short type) {
   struct flock lock{};
   lock.l_type = type;

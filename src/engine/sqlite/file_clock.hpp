@@ -14,7 +14,7 @@ struct FileClock {
   std::int64_t number = 0;  ///< 0: none yet
   std::string boot_id;
   std::int64_t time_namespace = 0;
-  std::optional<bool> is_kernels;  ///< as in ClockIdentity; nothing if an older build wrote it
+  std::optional<bool> is_kernels;  ///< as in ClockIdentity; empty if an older build wrote it
 
   [[nodiscard]] bool is(const ClockIdentity& clock) const {
     return number != 0 && boot_id == clock.boot_id && time_namespace == clock.time_namespace;
@@ -26,38 +26,38 @@ struct FileClock {
 
 /// Why a file's clock is not ours.
 enum class ClockChange : std::uint8_t {
-  first,      ///< the file has had none
-  reboot,     ///< of the kernel: every process that held a lock is dead
-  container,  ///< at least one boot id is a container's own: holders may be alive, the kernel may be another
-  time_namespace,  ///< an older build used the file in a time namespace of its own: holders may be alive
+  first,           ///< the file has had none
+  reboot,          ///< of the kernel: every process that held a lock is dead
+  container,       ///< at least one boot id is a container's: holders may be alive, the kernel may be another
+  time_namespace,  ///< an older build used the file in its own time namespace: holders may be alive
   two_machines,    ///< both kernels are alive
 };
 /// Pure. `seen`: whether the file was used under our clock before.
 [[nodiscard]] ClockChange change_of(const FileClock& current, const ClockIdentity& ours, bool seen);
 
-/// Whether a process on this kernel that uses the file's clock proves that it is our clock under another
-/// name. Not if both names are kernels' own: then an unknown kind of file system shows us another machine's
+/// Whether a process on this kernel that uses the file's clock proves that it is our clock under another boot
+/// id. False if both ids are kernels' own: then an unknown kind of file system shows us another machine's
 /// locks.
 [[nodiscard]] bool may_be_ours(const FileClock& current, const ClockIdentity& ours);
 
 /// Throws ServiceUnavailable if two machines use the file in turn: neither can rely on the other's deadlines.
 void refuse_two_machines(Connection& connection, const ClockIdentity& ours);
 
-/// Makes the file's deadlines run on `clock`, and returns the number by which the file knows it. Does nothing
-/// if they do. Inside a transaction, while no process uses the file under another clock.
+/// Makes the file's deadlines run on `clock`, and returns that clock's number in the file. Does nothing if
+/// they already do. Requires a transaction, and that no process uses the file under another clock.
 ///
-/// After a reboot the locks of guards are dropped and what is left of the others is restamped from the wall
-/// clock, never to more than the ttl. Where holders may be alive, each lock gets its whole ttl, unless it has
-/// expired. Where the kernel may be another, the fences go on above the durable mark.
+/// After a reboot the locks of guards are dropped, and the rest of the others is restamped from the wall
+/// clock, never to more than the ttl. If holders may be alive, each lock gets its whole ttl, unless it has
+/// expired. If the kernel may be another, the fences continue above the durable mark.
 [[nodiscard]] std::int64_t adopt_clock(Connection& connection, const Clock& clock);
 
-/// A lock that processes of this kernel share while they use a file under its present clock, and that one
-/// takes exclusively to adopt another clock.
+/// A lock that processes of this kernel share while they use a file under its present clock. A process
+/// acquires it exclusively to adopt another clock.
 ///
 /// It is a lock on one byte of the -wal file, which exists as long as the database is open anywhere and on
 /// which SQLite itself holds no locks. It belongs to the open file (F_OFD_SETLK): two connections of one
-/// process have one each, and it ends with the connection. It survives in a forked child that does not exec:
-/// that only shows for longer that the file is in use on this kernel.
+/// process have one each, and closing the connection releases it. It survives in a forked child that does not
+/// exec: the file then only appears in use on this kernel for longer.
 class ClockLock {
  public:
   /// Throws holdfast::Error if the file cannot be opened.

@@ -47,19 +47,20 @@ bool is_shared(const struct stat& directory) noexcept {
   return (directory.st_mode & S_IWGRP) != 0;
 }
 
-/// EEXIST, and `to` left alone, if something is there.
+/// EEXIST, without changing `to`, if `to` exists.
 int rename_unless_taken(const fs::path& from, const fs::path& to) noexcept {
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
   if (errno != EINVAL) return errno;
-  // A file system that cannot. An empty directory may be replaced by ours; a file has two names for a moment.
+  // For a file system without RENAME_NOREPLACE. Ours may replace an empty directory; a file has two names for
+  // a moment.
   struct stat info{};
   if (::lstat(from.c_str(), &info) != 0) return errno;
   if (S_ISDIR(info.st_mode)) return ::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
   return ::link(from.c_str(), to.c_str()) == 0 && ::unlink(from.c_str()) == 0 ? 0 : errno;
 }
 
-/// Under its own name only once owner, group and mode are right: another process may come at any moment. All
-/// three by descriptor: by name, a user who can write there could make root change any file.
+/// Gets its final name only after owner, group and mode are set: another process may open it at any moment.
+/// All three are set by descriptor: by name, a user with write access there could make root change any file.
 template <class Make>
 Status put_in_place(const fs::path& target, gid_t group, mode_t mode, const Make& make) {
   std::string name = target.string() + "-XXXXXX";
@@ -166,7 +167,7 @@ Status prepare_shared_file(const fs::path& file) {
   if (::lstat(directory.c_str(), &info) != 0) return os::errno_error("cannot inspect " + directory.string());
   const auto made = put_in_place(file, info.st_gid, is_shared(info) ? shared_file_mode : 0600,
                                  [](char* name) { return ::mkostemp(name, O_CLOEXEC); });
-  return made ? check_shared_file(file) : made;  // another process may have been first
+  return made ? check_shared_file(file) : made;  // another process may have created it first
 }
 
 }  // namespace holdfast::sqlite
@@ -174,7 +175,7 @@ Status prepare_shared_file(const fs::path& file) {
 namespace holdfast {
 namespace {
 
-/// Nothing unless absolute: the XDG specification says that a relative one is to be ignored.
+/// Empty unless absolute: the XDG specification requires relative paths to be ignored.
 std::filesystem::path absolute_path_in(const char* variable) {
   const char* value = std::getenv(variable);
   std::filesystem::path path(value == nullptr ? "" : value);

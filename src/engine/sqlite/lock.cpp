@@ -11,8 +11,8 @@ namespace {
 
 using LockAccess = Access<LockTable>;
 
-/// Every so many grants one visits that many other rows and deletes the expired ones: two rows for each
-/// grant, at a quarter of what two rows each time would cost.
+/// One grant in this many visits other rows and deletes the expired ones: two rows per grant on average, at a
+/// quarter of the cost of two rows each time.
 constexpr std::uint64_t grants_between_sweeps = 8;
 constexpr std::size_t rows_per_sweep = 16;
 /// An attempt number with a long pause.
@@ -22,7 +22,7 @@ LockAccess::ErrorContext context_of(const LockRef& lock) {
   return {.key = lock.key ? lock.key->str() : std::string(), .id = std::string(lock.id.str())};
 }
 
-/// What follows once the transaction is over and the connection is free.
+/// Work to do after the transaction, when the connection is free.
 struct AfterCommit {
   std::optional<LockKey> freed;
   std::optional<std::string> warning;
@@ -45,7 +45,7 @@ class SqliteLockBackend final : public LockBackend {
       while (!outcome) {
         reserve_fences();
         outcome = try_acquire(request, after, Reserve::use_up);
-        // The log could not be copied: another user copies it at this moment, or reads the file for long.
+        // The log could not be copied: another user is copying it, or is reading the file for long.
         if (!outcome) database().connection().pause(late_attempt);
       }
       return *std::move(outcome);
@@ -123,10 +123,10 @@ class SqliteLockBackend final : public LockBackend {
     row.durable = row.durable || durability == Durability::machine;
   }
 
-  /// What to do when few fences are left in reserve.
+  /// What to do when the reserve of fences is low.
   enum class Reserve : std::uint8_t { keep_up, use_up };
 
-  /// Nothing if more fences are to be reserved first.
+  /// Empty if more fences must be reserved first.
   std::optional<AcquireOutcome> try_acquire(const AcquireRequest& request, AfterCommit& after,
                                             Reserve reserve) {
     Database::Change change(database(), request.durability);
@@ -158,7 +158,7 @@ class SqliteLockBackend final : public LockBackend {
     row.record.acquired_at = row.record.expires_at - request.ttl.length();
     table().insert(row);
     table().set_last_fence(next->fence);
-    // Each grant adds one row at most, so the expired rows of keys that are used once do not pile up.
+    // Each grant adds one row at most, so the expired rows of keys that are used once do not accumulate.
     if (next->fence.value() % grants_between_sweeps == 0) {
       table().remove_expired(request.id, clock().boot_ms(), rows_per_sweep);
     }
@@ -167,7 +167,7 @@ class SqliteLockBackend final : public LockBackend {
     return Granted{.fence = row.record.fence, .expires_at = row.record.expires_at, .authority = authority_};
   }
 
-  /// A fence may be granted once the reserve it comes from is in the database file itself, on disk.
+  /// A fence may be granted only after its reserve is in the database file itself, on disk.
   void reserve_fences() {
     std::uint64_t reserved = 0;
     {
@@ -184,8 +184,8 @@ class SqliteLockBackend final : public LockBackend {
     change.commit();
   }
 
-  /// The first answer again. The caller lost it, so the lock may be less durable than requested: the process
-  /// that wrote it may have died before it synced.
+  /// Repeats the first answer. The caller lost it, so the lock may be less durable than requested: the
+  /// process that wrote it may have died before its sync.
   Granted grant_again(Database::Change& change, LockRow held, Durability durability) {
     if (durability == Durability::machine) {
       held.durable = true;
@@ -230,8 +230,8 @@ class SqliteLockBackend final : public LockBackend {
     return Extended{.expires_at = row->record.expires_at};
   }
 
-  /// Whether the open file is no longer the one under its name. Then its locks exclude no new process, and
-  /// are lost for their holders: waiting for the file to come back would only delay the notification.
+  /// Whether the open file is no longer the one at its path. Then its locks exclude no new process, and are
+  /// lost for their holders: waiting for the file to come back would only delay the notification.
   bool is_gone(Database::Place place, AfterCommit& after) {
     if (place != Database::Place::another) return false;
     after.warning = database().moved().message();

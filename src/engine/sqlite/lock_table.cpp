@@ -32,7 +32,7 @@ constexpr const char* delete_expired_locks =
     "(SELECT key FROM (SELECT key FROM locks WHERE id > ?1 ORDER BY id LIMIT ?3)"
     " UNION ALL SELECT key FROM (SELECT key FROM locks ORDER BY id LIMIT ?3))";
 
-/// The row whose columns begin at `first`; nothing where the join found none.
+/// The row whose columns begin at `first`; empty if the join found none.
 std::optional<LockRow> read_row(const Connection& connection, const Statement::Run& run, int first) {
   if (run.is_null(first)) return std::nullopt;
   auto key = LockKey::stored(run.bytes(first));

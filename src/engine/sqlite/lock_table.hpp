@@ -22,7 +22,7 @@ class LockTable {
  public:
   explicit LockTable(Connection& connection);
 
-  /// What an acquire depends on, in one statement.
+  /// Everything an acquire depends on, read by one statement.
   struct View {
     std::int64_t clock = 0;
     FenceSequence fences;
@@ -50,8 +50,8 @@ class LockTable {
   /// Deadline, ttl, expiry and durability of the row at that key.
   void restamp(const LockRow& row) const;
   void remove(const LockKey& key) const;
-  /// Deletes the expired ones among that many rows that follow an id in the order of ids, and among as many
-  /// first ones, which hardly any id precedes. Ids are random, so these are random rows.
+  /// Deletes the expired rows among the given number of rows after an id, in the order of ids, and among as
+  /// many first rows, which hardly any id precedes. Ids are random, so these are random rows.
   void remove_expired(const LockId& after, std::int64_t now_ms, std::size_t rows) const;
   void set_last_fence(Fence fence) const;
   void set_reserved(std::uint64_t fence) const;

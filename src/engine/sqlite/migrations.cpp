@@ -30,8 +30,8 @@ void add_records(Connection& connection) {
 
 void add_closing(Connection& connection) {
   connection.execute(std::string(closing_sql).c_str());
-  // The authority of a new file and its first block of fences reach the disk together. Of an older file only
-  // the log may know what was reserved: the first grant copies it.
+  // The authority of a new file and its first block of fences reach the disk together. For an older file, the
+  // reserve may be in the log only: the first grant copies the log.
   const bool is_new = connection.integer("PRAGMA user_version") == 0;
   const auto block = static_cast<std::int64_t>(is_new ? fence_block : 0);
   if (is_new) Statement(connection, "UPDATE meta SET fence_reserved = ?1").execute(block);
@@ -47,7 +47,7 @@ Error refusal(const Connection& connection, const std::string& why_and_what_to_d
   return {ErrorCode::ServiceUnavailable, "cannot use " + connection.file() + ": " + why_and_what_to_do};
 }
 
-/// A transaction that leaves nothing behind unless committed.
+/// A transaction that is rolled back unless committed.
 class Transaction {
  public:
   Transaction(Connection& connection, const char* begin) : connection_(connection) {
@@ -66,8 +66,9 @@ class Transaction {
   Connection& connection_;
 };
 
-/// The version of a file of ours; 0 for an empty one. Throws for another program's. Inside a transaction:
-/// otherwise a file that is created meanwhile has no owner in the first query and tables in the next.
+/// The version of a Holdfast file; 0 for an empty one. Throws for another program's file. Requires a
+/// transaction: otherwise a file that is created meanwhile has no application id in the first query and
+/// tables in the next.
 std::int64_t version_of(Connection& connection, std::int64_t newest) {
   const auto owner = connection.integer("PRAGMA application_id");
   const auto objects = connection.integer("SELECT count(*) FROM sqlite_schema");
@@ -103,7 +104,7 @@ bool migrate(Connection& connection, std::span<const Migration> steps) {
   }
   connection.execute("PRAGMA synchronous=FULL");
   Transaction transaction(connection, "BEGIN EXCLUSIVE");
-  const auto version = version_of(connection, newest);  // another process may have been faster
+  const auto version = version_of(connection, newest);  // another process may have migrated it first
   for (const auto& step : steps) {
     if (step.version > version) step.apply(connection);
   }

@@ -12,20 +12,21 @@
 namespace holdfast::sqlite {
 namespace {
 
-/// What a record's watchers sleep on. Locks share the file, and a release wakes only one: so this must be no
-/// lock's key, which is UTF-8.
+/// The wake key of a record's watchers. Locks share the wake file, and a release wakes only one sleeper: so
+/// this must not be a lock's key, which is UTF-8.
 std::string wake_key(const RecordKey& key) {
   return '\xFF' + key.str();
 }
 
-/// Each create deletes some rows that expired long ago, of any owner, so that they do not pile up. Not
-/// earlier: a wall clock that is wrong for a moment must hide records, not destroy them.
+/// Each create deletes some rows that expired long ago, of any owner, so that they do not accumulate. The
+/// delay matters: a wall clock that is wrong for a moment must hide records, not destroy them.
 constexpr std::chrono::hours delete_after(24);
 constexpr std::size_t deletes_per_create = 2;
 /// One transaction of a cleanup; other writers may commit in between.
 constexpr std::size_t cleanup_batch = 500;
 
-/// A transaction that is answered from disk: what it changed, or, if it changed nothing, what it found.
+/// A transaction that is answered after its data is on disk: its changes, or, without a change, the data that
+/// it read.
 class RecordTransaction {
  public:
   explicit RecordTransaction(Database& database) : change_(database, Durability::machine) {
@@ -49,7 +50,7 @@ const core::RecordEntry* address_of(const std::optional<core::RecordEntry>& entr
   return entry ? &*entry : nullptr;
 }
 
-/// Carries out what core decides about one record, inside a transaction.
+/// Carries out core's decision about one record, inside a transaction.
 class RecordChange {
  public:
   RecordChange(RecordTransaction& transaction, const StorageTable& table, const RecordKey& key,
@@ -62,8 +63,9 @@ class RecordChange {
   /// For Insert and Update.
   void use(const RecordData& data) noexcept { data_ = &data; }
 
-  /// How many live records the owner has. Below `limit` expired ones may be among them: they are deleted, by
-  /// their time, only where they matter, so that a create costs the same however many live ones there are.
+  /// The number of the owner's live records. A result below `limit` may include expired ones: they are
+  /// deleted, oldest expiry first, only if the limit would be reached. So a create costs the same for any
+  /// number of live ones.
   std::size_t count(std::size_t limit) {
     const auto records = table_.count(key_.owner());
     if (records < limit || table_.remove_expired(key_.owner(), now_) == 0) return records;
@@ -246,8 +248,8 @@ class SqliteStorageBackend final : public StorageBackend {
     return std::move(found.row);
   }
 
-  /// Runs one change of a record, and wakes the record's watchers if there was one. `find` reads as much of
-  /// the record as the outcome needs; `decide` returns a decision of core.
+  /// Runs one change of a record, and wakes the record's watchers if it changed. `find` reads as much of the
+  /// record as the outcome needs; `decide` returns a decision of core.
   template <class Outcome, class Request, class Decide>
   Result<Outcome> change(const Request& request, std::stop_token stop, StorageTable::Find find,
                          Decide decide) {

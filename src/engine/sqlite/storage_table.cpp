@@ -6,7 +6,7 @@
 namespace holdfast::sqlite {
 namespace {
 
-/// What every select begins with; `length(data)` is known without reading the data.
+/// The first columns of every select; `length(data)` is known without reading the data.
 constexpr std::string_view head_columns =
     "SELECT meta.clock, task, created_at_ms, expires_at_ms, version, incarnation, origin, fence, "
     "fence_authority, fence_key, length(data)";
@@ -30,7 +30,7 @@ std::string select_one(std::string_view more_columns) {
          " FROM meta LEFT JOIN records ON owner = ?1 AND task = ?2";
 }
 
-/// `meta` is one row by its key, so the order is the index's and nothing is sorted.
+/// `meta` is one row by its key, so the index gives the order without a sort.
 std::string select_records(std::string_view comparison, std::string_view direction) {
   return std::string(head_columns) + ", data FROM meta CROSS JOIN records WHERE meta.one = 1 AND owner = ?1" +
          " AND (created_at_ms, task) " + std::string(comparison) +
@@ -77,7 +77,7 @@ std::optional<FencingToken> read_guard(const Connection& connection, const State
                       .fence = *fence};
 }
 
-/// The row that the run is at, without its data; nothing where the join found none.
+/// The run's current row, without its data; empty if the join found none.
 std::optional<core::RecordEntry> read_head(const Connection& connection, const Statement::Run& run) {
   if (run.is_null(task_column)) return std::nullopt;
   core::RecordEntry row{.record = {.data = {},
@@ -130,7 +130,7 @@ StorageTable::Found StorageTable::find_head(const RecordKey& key) const {
 
 StorageTable::Page StorageTable::page(const PageRequest& request) const {
   const bool ascending = request.order == ListOrder::oldest_first;
-  // No record is before the first or behind the second: times are those of RFC 3339.
+  // No record is before the first or after the second: times are those of RFC 3339.
   const auto beginning = ascending ? WallTime::min() : WallTime::max();
   const auto after = request.after.value_or(ListPosition{.created_at = beginning, .task = {}});
   Page result;

@@ -41,10 +41,10 @@ class StorageTable {
   };
   [[nodiscard]] Page page(const PageRequest& request) const;
 
-  /// The first owners, by name, of rows that are live or not; behind that one if it is given.
+  /// The first owners of rows, live or not, by name; after the given owner, if any.
   [[nodiscard]] std::vector<std::string> owners(const std::optional<std::string>& after,
                                                 std::size_t limit) const;
-  /// How many rows the owner has, live or not.
+  /// The number of the owner's rows, live or not.
   [[nodiscard]] std::size_t count(std::string_view owner) const;
   [[nodiscard]] std::int64_t clock() const;
 
@@ -52,7 +52,7 @@ class StorageTable {
   void update(const RecordKey& key, const core::Update& update, std::string_view data) const;
   void set_guard(const RecordKey& key, const std::optional<FencingToken>& token) const;
   void remove(const RecordKey& key) const;
-  /// Those that expired by then; how many that were.
+  /// Deletes rows that expired by then; returns their number.
   [[nodiscard]] std::size_t remove_expired(std::string_view owner, WallTime by) const;
   /// Of all owners, at most `limit`, the oldest first.
   [[nodiscard]] std::size_t remove_expired(WallTime by, std::size_t limit) const;

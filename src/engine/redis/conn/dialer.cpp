@@ -130,7 +130,7 @@ Error Dialer::no_connection(BootClock::duration waited) const {
                    : ". Check that it is not blocked; for a TLS port use rediss://")};
 }
 
-/// A TLS server takes our first command for a bad handshake: it closes, maybe after an alert.
+/// A TLS server sees our first command as a bad handshake: it closes, maybe after an alert.
 Error Dialer::not_greeted(const Error& error) const {
   if (answered_ || endpoint_->options().tls) return error;
   return {ErrorCode::ServiceUnavailable,
@@ -188,7 +188,7 @@ Result<Dialer::Blocked> Dialer::establish(BootTime now) {
         continue;
       }
       stream_ = *std::move(begun);
-      // An address that does not answer leaves time for those behind it.
+      // An address that does not answer leaves time for the next ones.
       address_until_ = now + (deadline_ - now) / static_cast<BootClock::rep>(addresses_.size() + 1);
     } else if (now >= address_until_ && !addresses_.empty()) {
       stream_.reset();

@@ -18,8 +18,8 @@
 
 namespace holdfast::redis {
 
-/// How long to wait before connecting again: doubling, with jitter so that a thousand clients of a server
-/// that restarts do not come back in the same millisecond.
+/// Pauses between attempts to connect. They double, with jitter, so that a thousand clients of a restarted
+/// server do not reconnect in the same millisecond.
 class Backoff {
  public:
   using duration = std::chrono::nanoseconds;
@@ -38,8 +38,8 @@ class Backoff {
   duration delay_ = shortest;
 };
 
-/// A host name on its way to being addresses. Asking name servers blocks, so a thread of its own does it; one
-/// that is given up on ends by itself, later.
+/// A pending resolution of a host name. Name servers are queried on a separate thread, because that blocks;
+/// an abandoned query ends later, on its thread.
 class Resolution {
  public:
   /// ServiceUnavailable if the machine has no thread or descriptor left.
@@ -57,10 +57,11 @@ class Resolution {
   std::shared_ptr<State> state_;
 };
 
-/// A server and how to be accepted there. Shared by all connections to it.
+/// A server and the credentials for it. Shared by all connections to it.
 class Endpoint {
  public:
-  /// InvalidArgument if the TLS files cannot be used. `observer`, which may be null, is told of reconnects.
+  /// InvalidArgument if the TLS files cannot be used. `observer`, which may be null, is notified of
+  /// reconnects.
   [[nodiscard]] static Result<std::shared_ptr<const Endpoint>> from(const RedisOptions& options,
                                                                     std::shared_ptr<Observer> observer = {},
                                                                     Servers servers = Servers::standalone);
@@ -70,13 +71,14 @@ class Endpoint {
   [[nodiscard]] Servers servers() const noexcept { return servers_; }
   /// "redis at localhost:6379": for messages.
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
-  /// The error, saying which server it is about.
+  /// The error, with the server's name added.
   [[nodiscard]] Error about(const Error& error) const;
-  /// A connection that was lost at `since` was replaced; or an attempt that began then failed by this error.
+  /// Reports that a connection lost at `since` was replaced, or that an attempt begun then failed with this
+  /// error.
   void tell_of_reconnect(BootTime since, BootTime now,
                          std::optional<ErrorCode> failed = std::nullopt) const noexcept;
 
-  /// A connection met a replica where the master should be, so the others should not stay with it either.
+  /// A connection found a replica in place of the master, so the other connections should leave it too.
   void note_demotion() const noexcept { demotions_.fetch_add(1, std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t demotions() const noexcept {
     return demotions_.load(std::memory_order_relaxed);
@@ -99,8 +101,8 @@ struct Connection {
   ReplyReader reader;
 };
 
-/// Makes one connection: resolve, connect (each address in turn), TLS, handshake. Never blocks; `step` goes
-/// on as far as it can and says what to poll for.
+/// Makes one connection: resolve, connect (each address in turn), TLS, handshake. Never blocks; `step`
+/// proceeds as far as it can and returns what to poll for.
 class Dialer {
  public:
   struct Waiting {
@@ -113,20 +115,20 @@ class Dialer {
 
   [[nodiscard]] BootTime began() const noexcept { return began_; }
   [[nodiscard]] Outcome step(BootTime now);
-  /// The error of a caller that waited so long for the connection: names the step that it got stuck at.
+  /// The error for a caller that waited this long for the connection: names the step that did not finish.
   [[nodiscard]] Error no_connection(BootClock::duration waited) const;
-  /// When to step though nothing came: to try another address, or to fail for being too slow.
+  /// When to call step without input: to try another address, or to time out.
   [[nodiscard]] BootTime deadline() const noexcept {
     return addresses_.empty() ? deadline_ : std::min(deadline_, address_until_);
   }
 
  private:
-  using Blocked = std::optional<Waiting>;  ///< nothing: go on
+  using Blocked = std::optional<Waiting>;  ///< empty: continue
   Result<Blocked> find_addresses(BootTime now);
   Result<Blocked> establish(BootTime now);
   Result<Blocked> greet(BootTime now);
   [[nodiscard]] Outcome fail(const Error& error) const;
-  /// The error of a connection that ended, or said something strange, before its first answer.
+  /// The error for a connection that ended, or sent something unexpected, before its first answer.
   [[nodiscard]] Error not_greeted(const Error& error) const;
 
   std::shared_ptr<const Endpoint> endpoint_;
@@ -140,7 +142,7 @@ class Dialer {
   bool established_ = false;
   Handshake handshake_;
   std::size_t greeted_ = 0;  ///< bytes of its request that are written
-  bool answered_ = false;    ///< something of it
+  bool answered_ = false;    ///< at least once
   ReplyReader reader_;
   bool ready_ = false;
 };

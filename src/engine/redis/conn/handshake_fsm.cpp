@@ -6,7 +6,7 @@ namespace holdfast::redis {
 
 namespace {
 
-/// Who it is and where the password came from, never the password.
+/// The user, and the source of the password, never the password itself.
 std::string describe_credentials(const RedisOptions& options) {
   auto text = options.user.empty() ? std::string("this password for the default user")
                                    : "the user " + options.user + " or its password";
@@ -26,11 +26,11 @@ Handshake::Handshake(const RedisOptions& options, Servers servers)
   } else if (!options.password.empty()) {
     ask(Step::authenticate, {"AUTH", options.password});
   }
-  // Permitted to every user. RESP2 is what the connection speaks already.
+  // Permitted to every user. The connection uses RESP2 already.
   ask(Step::mode, {"HELLO", "2"});
   if (!options.client_name.empty()) ask(Step::name, {"CLIENT SETNAME", options.client_name});
   if (options.db != 0) ask(Step::select, {"SELECT", std::to_string(options.db)});
-  // The others are answered by a server that cannot serve yet (LOADING) or now (BUSY).
+  // A server that cannot serve yet (LOADING) or now (BUSY) answers the other commands, but not this one.
   ask(Step::ping, {"PING"});
 }
 
@@ -53,7 +53,7 @@ std::optional<Error> Handshake::judge(Step step, const redisReply& reply) const 
   return Error(ErrorCode::ServiceUnavailable, "the server at this address is not Redis");
 }
 
-/// Pairs of a name and a value. What is not said is not held against a server: proxies answer less.
+/// The reply is pairs of a name and a value. Missing pairs are accepted: proxies answer less.
 std::optional<Error> Handshake::judge_mode(const redisReply& reply) const {
   const auto parts = elements_of(reply);
   for (std::size_t i = 0; servers_ != Servers::any && i + 1 < parts.size(); i += 2) {
@@ -72,8 +72,8 @@ std::optional<Error> Handshake::judge_mode(const redisReply& reply) const {
 std::optional<Error> Handshake::judge_error(Step step, const redisReply& reply) const {
   auto error = error_of(reply);
   const auto said = text_of(reply);
-  // A name is a courtesy, and a user without the right to ask PING may still take locks; a server that
-  // refuses writes (MISCONF) still answers questions; a proxy may not know HELLO.
+  // The name is optional, and a user without the right to PING may still acquire locks; a server that refuses
+  // writes (MISCONF) still answers reads; a proxy may not support HELLO.
   const bool only_a_courtesy =
       ((step == Step::mode || step == Step::name || step == Step::ping) && said.starts_with("NOPERM")) ||
       (step == Step::ping && said.starts_with("MISCONF")) ||
@@ -86,7 +86,8 @@ std::optional<Error> Handshake::judge_error(Step step, const redisReply& reply) 
                    "HOLDFAST_REDIS_PASSWORD",
                    error.cause());
     }
-    // An old server without ACLs says ERR to a user name; anyone says ERR when no password is set.
+    // An old server without ACLs answers ERR to a user name; every server answers ERR when no password is
+    // set.
     return Error(ErrorCode::AuthFailed, "the server rejected " + credentials_, error.cause());
   }
   if (step == Step::select && said.starts_with("NOPERM")) {

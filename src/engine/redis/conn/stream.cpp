@@ -16,9 +16,10 @@
 namespace holdfast::redis {
 namespace {
 
-/// What went wrong with a connection that was under way or made.
+/// The error of a connection that is pending or established.
 Error network_error(std::string what, int number, bool file_permissions = false) {
-  // ETIMEDOUT is the kernel's: the peer's machine is silent. Of a TCP connection EPERM is a firewall's word.
+  // ETIMEDOUT is the kernel's: the peer's machine is silent. For a TCP connection, EPERM comes from a
+  // firewall.
   const auto code = number == ETIMEDOUT ? ErrorCode::NetworkTimeout
                     : file_permissions && (number == EACCES || number == EPERM)
                         ? ErrorCode::AuthFailed
@@ -31,11 +32,11 @@ void set_option(int fd, int level, int option, int value) noexcept {
 }
 
 constexpr int keepalive_idle_s = 15, keepalive_interval_s = 5, keepalive_probes = 3;
-/// Bytes that the peer's machine has not confirmed for this long end the connection: as long as keepalive
-/// takes where nothing is sent.
+/// The connection ends if the peer's machine does not confirm bytes for this long: the same time as keepalive
+/// needs on an idle connection.
 constexpr int user_timeout_ms = 1000 * (keepalive_idle_s + keepalive_interval_s * keepalive_probes);
 
-/// Small requests go out at once, and a peer that vanished is noticed whether or not anything is sent.
+/// Small requests are sent at once, and a peer that vanished is noticed even on an idle connection.
 void tune_tcp(int fd) noexcept {
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -99,7 +100,7 @@ Stream::~Stream() {
   if (!politely_) {
     const linger at_once{.l_onoff = 1, .l_linger = 0};
     setsockopt(fd_, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-    // Closing is not enough where a forked child has the descriptor too.
+    // Closing is not enough if a forked child has the descriptor too.
     const sockaddr nowhere{.sa_family = AF_UNSPEC, .sa_data = {}};
     [[maybe_unused]] const int reset = ::connect(fd_, &nowhere, sizeof nowhere);
   }
@@ -131,9 +132,9 @@ Result<Stream::Progress> Stream::establish() {
   return stage_ == Stage::handshaking ? continue_tls() : Progress::done;
 }
 
-/// A connection to a port of this machine in the kernel's ephemeral range, where no server listens, may get
-/// that very port as its own: TCP then connects it to itself, and every request comes back as its answer. It
-/// would also keep the server from its port.
+/// A connection to a local port in the kernel's ephemeral range, where no server listens, may get that same
+/// port as its local port. TCP then connects it to itself, and every request comes back as its answer. It
+/// would also block the server's port.
 bool Stream::is_connected_to_itself(const sockaddr_storage& peer, socklen_t peer_size) const noexcept {
   sockaddr_storage own{};
   socklen_t own_size = sizeof own;

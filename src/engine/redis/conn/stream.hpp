@@ -25,8 +25,8 @@ struct Address {
 };
 
 [[nodiscard]] Result<Address> unix_address(const std::string& path);
-/// The host's addresses, in the order to try them. Asks name servers, so it may block for long, unless
-/// `numeric_only`: then anything but an IP address is an error.
+/// The host's addresses, in the order to try them. Queries name servers, so it may block for long. With
+/// `numeric_only` it does not, and anything but an IP address is an error.
 [[nodiscard]] Result<std::vector<Address>> resolve(const std::string& host, std::uint16_t port,
                                                    bool numeric_only);
 
@@ -46,11 +46,11 @@ class TlsContext {
   std::string server_name_;
 };
 
-/// A byte stream to a server, TCP or Unix, with TLS or without. Nothing here blocks. One thread may read
-/// while another writes; whoever destroys it makes sure that no one does either.
+/// A byte stream to a server, TCP or Unix, with TLS or without. No function blocks. One thread may read while
+/// another writes; the owner must ensure that neither happens during destruction.
 ///
-/// Ends abortively (a reset, not a polite close), unless `close_politely` was called: what was written on a
-/// stream that we gave up should not be carried out later if that can be helped.
+/// Closes with a reset unless `close_politely` was called: bytes written to an abandoned stream should not be
+/// carried out later if that can be prevented.
 class Stream {
  public:
   /// What to poll for before trying again.
@@ -63,22 +63,22 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  /// Goes on with connecting and the TLS handshake, until done.
+  /// Continues connecting and the TLS handshake, until done.
   [[nodiscard]] Result<Progress> establish();
 
-  /// How many bytes came; none if there is nothing yet. An end of file is an error.
+  /// The number of bytes read; 0 if none have arrived yet. End of file is an error.
   [[nodiscard]] Result<std::size_t> read(std::span<char> into);
   /// True if more may be read without polling first.
   [[nodiscard]] bool has_more() const;
-  /// How many bytes went; none if there is no room yet.
+  /// The number of bytes written; 0 if there is no room yet.
   [[nodiscard]] Result<std::size_t> write(std::string_view bytes);
 
-  /// Whether nothing is there to be read, not even the end. For a connection that owes no answer: anything
-  /// that came means that it cannot be used any more.
+  /// Whether there is nothing to read, not even end of file. For a connection without pending answers: any
+  /// input means that it is no longer usable.
   [[nodiscard]] bool is_quiet() const;
 
   [[nodiscard]] int descriptor() const noexcept { return fd_; }
-  /// Lets a thread that polls it see its end.
+  /// Makes a thread that polls the stream see end of file.
   void shut_down() noexcept;
   void close_politely() noexcept { politely_ = true; }
 
@@ -95,7 +95,7 @@ class Stream {
   bool politely_ = false;
   Stage stage_ = Stage::connecting;
   std::shared_ptr<const TlsContext> tls_;
-  mutable std::mutex tls_mutex_;  ///< a TLS session, unlike a socket, is not for two threads
+  mutable std::mutex tls_mutex_;  ///< two threads may not use a TLS session at once, unlike a socket
   ssl_st* session_ = nullptr;
 };
 

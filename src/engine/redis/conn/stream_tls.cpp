@@ -15,7 +15,7 @@
 namespace holdfast::redis {
 namespace {
 
-/// The oldest complaint of this thread's queue, which says most; the queue is empty afterwards.
+/// The oldest error of this thread's queue, which is the most specific; clears the queue.
 std::string openssl_reason() {
   const auto number = ERR_get_error();
   ERR_clear_error();
@@ -86,7 +86,7 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::load(const RedisOptions& o
   };
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
   SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-  SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION);  // so that a write never waits for something to read
+  SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION);  // so that a write never waits for input
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
   if (options.tls_ca_file.empty()) {
     SSL_CTX_set_default_verify_paths(context);
@@ -114,7 +114,7 @@ Result<Stream::Progress> Stream::begin_tls() {
     BIO_free(bio);
     return Error(ErrorCode::Internal, "TLS cannot be used", openssl_reason());
   }
-  BIO_set_data(bio, &fd_);  // the session, and so its BIO, ends before us
+  BIO_set_data(bio, &fd_);  // the session, and so its BIO, is destroyed before this object
   BIO_set_init(bio, 1);
   SSL_set_bio(session_, bio, bio);
   const auto& name = tls_->server_name_;

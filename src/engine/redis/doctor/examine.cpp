@@ -19,8 +19,8 @@ constexpr int pings = 20;
 constexpr int clock_samples = 5;
 constexpr std::size_t memory_samples = 20;
 constexpr std::uint64_t scan_step = 1000;
-/// A database of a hundred million keys would take minutes; what was seen by then is a fair sample, for SCAN
-/// visits keys in no order of theirs.
+/// A database of a hundred million keys would take minutes. The keys seen by then are a fair sample, because
+/// SCAN visits keys in random order.
 constexpr auto scan_at_most = std::chrono::seconds(10);
 constexpr std::uint64_t tell_every = 200 * scan_step;
 
@@ -37,7 +37,7 @@ class Observer {
 
   Observations look() {
     about_the_server();
-    if (is_sentinel()) return std::move(seen_);  // it knows none of the rest
+    if (is_sentinel()) return std::move(seen_);  // a Sentinel supports none of the rest
     seen_.rights = trial_.all();
     seen_.message_reached = trial_.message_reached();
     scripts();
@@ -76,8 +76,8 @@ class Observer {
     return found != seen_.rights.end() && found->is_there();
   }
 
-  /// Scripts that matter, and change nothing: the release of a lock that nobody holds, and a look at a task
-  /// that nobody has.
+  /// Runs typical scripts that change nothing: the release of a lock that is not held, and the read of a task
+  /// that does not exist.
   void scripts() {
     const LockRef nobodys{.id = trial_.lock_id(), .key = std::nullopt};
     run([&](By by) { return release_command(layout_, nobodys, Release::plain, by).value_or_throw(); });
@@ -101,7 +101,7 @@ class Observer {
     }
   }
 
-  /// The sample with the shortest way there and back is the best one.
+  /// The sample with the shortest round trip is the most precise.
   void clock() {
     if (!may("TIME")) return;
     for (int i = 0; i < clock_samples; ++i) {
@@ -129,7 +129,8 @@ class Observer {
     if (!may("SCAN")) return;
     FenceCount count{.keys = static_cast<std::uint64_t>(size.value_or(0))};
     std::vector<std::string> samples;
-    // The widest prefix around ours, to find its counters too: SyncGuard's processes leave no authority.
+    // The outermost prefix that contains ours, to find its counters too: SyncGuard's processes leave no
+    // authority.
     const auto pattern = outer.size() < 2 ? layout_.pattern() : pattern_of(outer[outer.size() - 2]);
     std::string cursor = "0";
     const auto give_up_at = BootClock::now() + scan_at_most;
@@ -142,7 +143,7 @@ class Observer {
         const auto text = text_of(*name);
         const auto prefix = prefix_of_counter(text);
         if (prefix && prefixes_nest(*prefix, layout_.prefix())) seen_.nested_prefixes.insert(*prefix);
-        // Longer than the common start: that alone is the authority.
+        // A counter's name is longer than the common beginning: that alone is the authority's name.
         if (!text.starts_with(layout_.authority_key()) || text.size() == layout_.authority_key().size())
           continue;
         ++count.counters;
@@ -161,7 +162,7 @@ class Observer {
     seen_.fences = count;
   }
 
-  /// By their authorities, as far as we may read those.
+  /// Found by their authorities, as far as we may read those.
   void look_for(const std::vector<std::string>& prefixes) {
     for (const auto& prefix : prefixes) {
       const auto layout = Layout::make(prefix, options_.db);

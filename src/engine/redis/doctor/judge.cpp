@@ -69,7 +69,7 @@ class Judge {
     connection();
     access();
     server();
-    if (info("redis_mode") == "sentinel") return std::move(findings_);  // the rest would be about no data
+    if (info("redis_mode") == "sentinel") return std::move(findings_);  // a Sentinel has no data to check
     role();
     persistence();
     memory();
@@ -96,13 +96,13 @@ class Judge {
     if (!seen_.user.empty()) return seen_.user;
     return options_.user.empty() ? "default" : options_.user;
   }
-  /// As it stands in front of every key: without colons at its end.
+  /// As it precedes every key: without trailing colons.
   [[nodiscard]] std::string prefix() const {
     auto text = options_.lock_prefix;
     while (text.ends_with(':')) text.pop_back();
     return text;
   }
-  /// What to give the user, in words that a server takes.
+  /// The rule to grant to the user, in the server's syntax.
   [[nodiscard]] std::string grant(const std::string& rule) const {
     return "ACL SETUSER " + user() + " " + rule;
   }
@@ -243,7 +243,7 @@ class Judge {
         "raise maxmemory, or free some memory");
   }
 
-  /// The server or its role is the problem, not the right.
+  /// Another finding reports the server or its role as the problem; the right is not.
   static bool is_told_elsewhere(std::string_view failure) {
     return failure.starts_with("READONLY") || failure.starts_with("MOVED") ||
            failure.starts_with("CLUSTERDOWN");
@@ -258,7 +258,7 @@ class Judge {
       add(Severity::note, "rights", std::to_string(gaps.size()) + " rights are missing in all",
           "`holdfast doctor --acl` prints one line that grants all of them");
     }
-    std::map<std::string_view, std::string> failing;  // what the server said, and to what
+    std::map<std::string_view, std::string> failing;  // the server's error, by command
     for (const auto& right : seen_.rights) {
       if (right.failure.empty() || is_told_elsewhere(right.failure)) continue;
       auto& commands = failing[right.failure];

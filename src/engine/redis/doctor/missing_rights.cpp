@@ -6,7 +6,7 @@
 namespace holdfast::redis {
 namespace {
 
-/// What was refused for the same reason.
+/// The commands that were refused for one reason.
 struct Refusal {
   Right::Missing missing;
   std::string rule;
@@ -88,7 +88,7 @@ class Refusals {
     return gap;
   }
 
-  /// Whether no command that was tried on keys of that half, and is permitted itself, was let through.
+  /// Whether every command tried on keys of that half was refused, of those that the user may run.
   [[nodiscard]] bool is_whole(const Refusal& refusal) const {
     return std::ranges::none_of(seen_.rights, [&](const Right& right) {
       const auto known = std::ranges::find(known_, right.command, &CommandRight::name);

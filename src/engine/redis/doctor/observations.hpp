@@ -22,7 +22,7 @@ namespace holdfast::redis {
 using Info = std::map<std::string, std::string, std::less<>>;
 [[nodiscard]] Info parse_info(std::string_view text);
 
-/// What a user must be allowed to do, and whether this one is.
+/// A right that a user needs, and whether this user has it.
 struct Right {
   enum class Missing : std::uint8_t {
     none,
@@ -33,7 +33,7 @@ struct Right {
   std::string command;                      ///< as CommandRight names it
   std::optional<Half> half = std::nullopt;  ///< whose keys or channels it was tried on
   Missing missing = Missing::none;
-  /// What the server said instead of doing it, if that was not about rights.
+  /// The server's error, if it was not about rights.
   std::string failure = {};
 
   [[nodiscard]] bool is_there() const noexcept { return missing == Missing::none && failure.empty(); }
@@ -46,19 +46,19 @@ struct FenceCount {
   double bytes_each = 0;        ///< of a sample; 0: not known
 };
 
-/// What was seen of a server. What we may not ask, or the server does not know, is absent.
+/// The observations of a server. Values that we may not read, or that the server does not have, are absent.
 struct Observations {
-  /// Empty if we may not ask.
+  /// Empty if we may not read it.
   Info info = {};
   std::optional<std::string> save = std::nullopt;         ///< CONFIG GET save
   std::optional<std::string> appendfsync = std::nullopt;  ///< CONFIG GET appendfsync
   std::string user = {};                                  ///< ACL WHOAMI; empty: not known
   std::vector<Right> rights = {};
   std::vector<std::chrono::nanoseconds> round_trips = {};
-  /// The server's clock minus ours, give or take.
+  /// The server's clock minus ours, approximately.
   std::optional<std::chrono::microseconds> clock_ahead = std::nullopt;
   std::chrono::microseconds clock_uncertainty{};
-  /// What the server said to one of our scripts, by name and by text; empty if it ran.
+  /// The server's error for one of our scripts, sent by digest and by text; empty if it ran.
   std::string script_failure = {};
   /// How many subscribers a message to our own subscription reached.
   std::optional<std::int64_t> message_reached = std::nullopt;
@@ -66,30 +66,30 @@ struct Observations {
   bool has_authority = false;
   /// Other lock prefixes in use, of which one begins with the other and a colon.
   std::set<std::string> nested_prefixes = {};
-  /// Whether all names were looked at for those.
+  /// Whether all names were checked for those.
   bool prefixes_known = false;
   /// The mode of the password file, if there is one.
   std::optional<unsigned> password_file_mode = std::nullopt;
 };
 
-/// Asks a server everything that `judge` wants to know. What it is refused is part of the answer; an Error
-/// means that nobody answers any more.
+/// Collects everything that `judge` needs from a server. Refusals are part of the observations; an Error
+/// means that the server no longer answers.
 [[nodiscard]] Result<Observations> observe(const std::shared_ptr<const Endpoint>& endpoint,
                                            const Layout& layout, const StorageLayout& tasks,
                                            const Progress& progress);
 
 /// One rule that an ACL lacks: a command, a pattern of keys or a pattern of channels.
 struct MissingRight {
-  std::string rule;  ///< what ACL SETUSER takes: `+get`, `~syncguard:*`, `&pmcp:changed:*`
+  std::string rule;  ///< for ACL SETUSER: `+get`, `~syncguard:*`, `&pmcp:changed:*`
   Severity severity = Severity::ok;
   std::string what;  ///< what the user cannot do: "may not get"
   std::string lost;  ///< what does not work, or works worse
 };
 
-/// By what was tried. Pure; each rule once.
+/// Derived from the tried rights. Pure; each rule once.
 [[nodiscard]] std::vector<MissingRight> missing_rights(const RedisOptions& options, const Observations& seen);
 
-/// What the observations mean for locks. Pure; every topic is mentioned, in a fixed order.
+/// The findings from the observations. Pure; covers every topic, in a fixed order.
 [[nodiscard]] std::vector<Finding> judge(const RedisOptions& options, const Observations& seen);
 
 }  // namespace holdfast::redis

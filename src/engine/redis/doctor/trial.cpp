@@ -7,22 +7,22 @@
 namespace holdfast::redis {
 namespace {
 
-/// How long what is written outlives an examination that breaks off.
+/// Lifetime of trial keys that an interrupted examination leaves behind.
 constexpr auto trial_life_ms = "10000";
-/// No command that a script calls needs more, the key included.
+/// No command that a script calls needs more arguments, including the key.
 constexpr std::size_t most_arguments = 5;
 
 bool has(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-/// The command exists, and we may use it: it is only our arguments that it cannot use.
+/// The command exists, and we may use it: only our arguments are invalid.
 bool is_about_arguments(std::string_view error) {
   return error.starts_with("WRONGTYPE") ||
          (error.starts_with("ERR ") && !error.starts_with("ERR unknown command"));
 }
 
-/// What an answer says about the right to ask.
+/// Derives the right from the answer.
 Right right_by(const CommandRight& command, std::optional<Half> half, const redisReply& reply) {
   Right right{.command = command.name, .half = half};
   if (!is_error(reply)) return right;
@@ -53,7 +53,7 @@ RightsTrial::RightsTrial(const std::shared_ptr<const Endpoint>& endpoint, Line& 
   const auto lock = locks.lock_key(key).value_or_throw();
   keys_[index_of(Half::locks)] = {lock, locks.index_key(id_), locks.fence_key(lock).value_or_throw()};
   channels_[index_of(Half::locks)] = locks.channel(lock);
-  // The index of an owner that is called as the lock: nobody has a task under it.
+  // The index of an owner named after the random lock: no task exists under it.
   const auto owner = "holdfast-doctor-" + std::string(id_.str());
   keys_[index_of(Half::tasks)] = {tasks.record(task_), tasks.index(owner)};
   channels_[index_of(Half::tasks)] = tasks.channel(task_);
@@ -80,8 +80,7 @@ std::vector<Right> RightsTrial::all() {
       }
     }
   }
-  // Whatever was tried is gone then, also what a command made of arguments that it should not have been able
-  // to use.
+  // Deletes every trial key, including any that a command created from arguments meant to be invalid.
   for (const auto half : halves) {
     for (const auto& key : keys_[index_of(half)]) {
       if (may("DEL", half)) (void)line_.ask(Command::begin_trial("DEL", 1).add(key));
@@ -105,12 +104,12 @@ std::optional<Right> RightsTrial::on_keys(const CommandRight& right, Half half) 
   return tried;
 }
 
-/// `arguments`: how many the command takes at least; raised where the server says that those are too few. No
-/// reply if it cannot be tried without doing harm.
+/// `arguments`: the least number that the command accepts; raised if the server reports too few. No reply if
+/// the command cannot be tried safely.
 Reply RightsTrial::on_key(const CommandRight& right, const std::string& key, std::size_t& arguments) {
   if (right.name == "SET") return line_.ask({"SET", key, "x", "PX", "0"});  // no such expiry
   if (right.name == "INCR") {
-    // On what is no number. Without that it would start a counter.
+    // INCR on a value that is not a number. On an absent key it would start a counter.
     if (is_error(*line_.ask({"SET", key, "x", "PX", trial_life_ms}))) return {};
     return line_.ask(Command::begin_trial("INCR", 1).add(key));
   }
@@ -141,7 +140,7 @@ std::optional<Right> RightsTrial::on_nothing(const CommandRight& right) {
     return tried(line_.ask({"CLIENT SETNAME", endpoint_->options().client_name}));
   }
   if (right.name == "UNSUBSCRIBE") {
-    // On a line of its own: on the listener's, messages are still to come.
+    // On a separate connection: the listener's still has to receive messages.
     return tried(Line(endpoint_).ask({"UNSUBSCRIBE", channels_[index_of(Half::locks)]}));
   }
   return std::nullopt;

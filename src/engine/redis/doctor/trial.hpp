@@ -14,7 +14,7 @@
 
 namespace holdfast::redis {
 
-/// A line to a server for questions, one at a time.
+/// A connection for one command at a time.
 class Line {
  public:
   explicit Line(const std::shared_ptr<const Endpoint>& endpoint) : client_(Client::make(endpoint)) {}
@@ -22,7 +22,7 @@ class Line {
   Line(const Line&) = delete;
   Line& operator=(const Line&) = delete;
 
-  /// The answer, errors of the server's included. Throws Error if there is none.
+  /// The reply, which may be an error reply. Throws Error if there is none.
   Reply ask_bytes(std::string bytes) {
     const auto& options = client_->endpoint().options();
     const auto deadline =
@@ -35,29 +35,28 @@ class Line {
   std::shared_ptr<Client> client_;
 };
 
-/// Tries the rights that a user needs, each by the command itself. ACL DRYRUN and ACL GETUSER would take
-/// rights that a user who lacks others does not have either, and are not in Redis 6.2.
+/// Tries the rights that a user needs, each with the command itself. ACL DRYRUN and ACL GETUSER would need
+/// rights that such a user lacks too, and Redis 6.2 does not have DRYRUN.
 ///
-/// The names are those of a lock and a task that nobody has. A server looks at the rights before it looks at
-/// the arguments, so commands are given arguments that they cannot use (the key once more, in the place of a
-/// number) or that find nothing. Only INCR takes a value to refuse: that is deleted, or expires within ten
-/// seconds.
+/// The names are those of a lock and a task that do not exist. A server checks rights before arguments, so
+/// commands get invalid arguments (the key again, in place of a number) or ones that match nothing. Only INCR
+/// needs a stored value to fail on: that is deleted, or expires within ten seconds.
 class RightsTrial {
  public:
   RightsTrial(const std::shared_ptr<const Endpoint>& endpoint, Line& line, const Layout& locks,
               const StorageLayout& tasks);
 
-  /// In the order of `command_rights`. INFO, DBSIZE and SELECT are not tried: what else is asked shows them.
+  /// In the order of `command_rights`. INFO, DBSIZE and SELECT are not tried: other observations show them.
   [[nodiscard]] std::vector<Right> all();
   /// How many subscribers a message to our own subscription reached, if we may subscribe and publish.
   [[nodiscard]] std::optional<std::int64_t> message_reached() const noexcept { return reached_; }
 
-  /// The lock and the task that nobody has.
+  /// The lock and the task that do not exist.
   [[nodiscard]] const LockId& lock_id() const noexcept { return id_; }
   [[nodiscard]] const RecordKey& task() const noexcept { return task_; }
 
  private:
-  /// On a key of each kind: the first refusal counts. Nothing if it cannot be tried.
+  /// Tries a key of each kind: the first refusal counts. Empty if it cannot be tried.
   [[nodiscard]] std::optional<Right> on_keys(const CommandRight& right, Half half);
   [[nodiscard]] Reply on_key(const CommandRight& right, const std::string& key, std::size_t& arguments);
   [[nodiscard]] Right on_channel(const CommandRight& right, Half half);

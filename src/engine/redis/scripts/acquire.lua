@@ -2,12 +2,12 @@
 --
 -- KEYS[1] lock key    KEYS[2] index key of the id    KEYS[3] fence counter    KEYS[4] authority
 -- ARGV[1] lock id     ARGV[2] ttl in ms              ARGV[3] user key as a JSON string
--- ARGV[4] until when the counter is needed, in ms; '': for ever; left out: the counter's end stays as it is
+-- ARGV[4] until when the counter is needed, in ms; '': forever; omitted: the counter's expiry is not changed
 --
--- returns {1, fence, expiresAtMs, authority}   granted; or held by this id already: the first answer again
---         n > 0                     held by another, for n ms more unless it is renewed
---         -3                        the value at the lock key is no lock record
---         -4                        the fence counter is used up
+-- returns {1, fence, expiresAtMs, authority}   granted; or already held by this id: repeats the first answer
+--         n > 0                     held by another id; the lease expires in n ms unless it is renewed
+--         -3                        the value at the lock key is not a lock record
+--         -4                        the fence counter is exhausted
 --         -5                        the id holds another key
 --         -6                        the id was released or broken: its release overtook this request
 --         -7                        the fence counter is below zero

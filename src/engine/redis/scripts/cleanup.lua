@@ -1,8 +1,8 @@
--- Deletes a lock's record and index if it ended more than 2000 ms ago and Redis did not drop it. Never a fence.
+-- Deletes a lock's record and index if it expired over 2000 ms ago and Redis did not drop it. Never a fence.
 --
--- KEYS[1] lock key    ARGV[1] what an index key has before the id
+-- KEYS[1] lock key    ARGV[1] the part of an index key before the id
 --
--- returns 1 deleted   0 nothing to delete   -3 the value at the lock key is no lock record
+-- returns 1 deleted   0 nothing to delete   -3 the value at the lock key is not a lock record
 local record = redis.call('GET', KEYS[1])
 if not record then return 0 end
 -- include read_record

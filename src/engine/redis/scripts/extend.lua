@@ -1,10 +1,10 @@
--- Sets the end of an id's lock to now + ttl, earlier or later than it was.
+-- Sets the expiry of an id's lock to now + ttl, earlier or later than before.
 --
--- KEYS[1] index key of the id    KEYS[2] lock key, where the caller knows it: then only there
+-- KEYS[1] index key of the id    KEYS[2] lock key, if the caller knows it: then only there
 -- ARGV[1] lock id                ARGV[2] ttl in ms
 --
 -- returns {1, expiresAtMs}   extended
---         0 another owner   -1 nothing there   -2 expired   -3 no lock record there
+--         0 another owner   -1 absent   -2 expired   -3 not a lock record
 -- include find_held
 local until_ms = now + ARGV[2]
 local at = string.format('%d', until_ms)

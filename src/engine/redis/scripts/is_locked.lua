@@ -1,8 +1,8 @@
--- Whether somebody holds a key. Changes nothing.
+-- Whether a key is locked. Changes nothing.
 --
 -- KEYS[1] lock key
 --
--- returns 1 yes   0 no   -3 the value at the lock key is no lock record
+-- returns 1 yes   0 no   -3 the value at the lock key is not a lock record
 local record = redis.call('GET', KEYS[1])
 if not record then return 0 end
 -- include read_record

@@ -3,8 +3,8 @@
 -- KEYS[1] lock key; or, with ARGV[1], the index key of that id
 -- ARGV[1] lock id, or nothing
 --
--- returns the record's JSON; nil if there is none that lives (with an id: and is that id's);
---         -3 if the value at the lock key is no lock record
+-- returns the record's JSON; nil if there is no live one (with an id: or it is another id's);
+--         -3 if the value at the lock key is not a lock record
 local index, lock_key, record
 if ARGV[1] then
   -- include indexed_lock

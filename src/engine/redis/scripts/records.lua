@@ -2,7 +2,7 @@
 --
 -- KEYS lock keys
 --
--- returns, for each key in turn, the record's JSON; nil where no lock lives
+-- returns, for each key in turn, the record's JSON; nil if there is no live lock
 -- include server_time
 local records = {}
 for i, key in ipairs(KEYS) do

@@ -1,7 +1,7 @@
--- Frees the lock of an id, and says so on its channel.
+-- Releases the lock of an id, and publishes that on its channel.
 --
--- KEYS[1] index key of the id    KEYS[2] lock key, where the caller knows it: then only there
--- ARGV[1] lock id                ARGV[2] what a channel's name has before the lock key
+-- KEYS[1] index key of the id    KEYS[2] lock key, if the caller knows it: then only there
+-- ARGV[1] lock id                ARGV[2] the part of a channel's name before the lock key
 --
--- returns 1 released   0 another owner   -1 nothing there   -2 expired   -3 no lock record there
+-- returns 1 released   0 another owner   -1 absent   -2 expired   -3 not a lock record
 -- include release_held

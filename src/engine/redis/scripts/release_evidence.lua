@@ -1,6 +1,6 @@
--- What shows whether a release that was sent more than once did its work. Changes nothing.
+-- The evidence whether a release that was sent more than once released the lock. Changes nothing.
 --
--- KEYS[1] index key of the id    KEYS[2] authority    KEYS[3] fence counter, where the key is known
+-- KEYS[1] index key of the id    KEYS[2] authority    KEYS[3] fence counter, if the key is known
 --
 -- returns {1 or 0: the lock was broken by an operator, authority or '', counter or ''}
 local counter = KEYS[3] and redis.call('GET', KEYS[3]) or ''

@@ -1,10 +1,10 @@
--- Frees the lock of an id as release does, and keeps a late acquire of that id from being granted: for an id
--- whose acquire was never answered and may be under way still.
+-- Releases the lock of an id like release, and keeps a late acquire of that id from being granted: for an id
+-- whose acquire was never answered and may still be pending.
 --
 -- KEYS, ARGV[1], ARGV[2] and returns as release    ARGV[3] for how long, in ms
 --
--- Whatever was found, the index key becomes a tombstone (an empty value, which no lock key is), unless
--- the id holds another lock, whose index it is. The mark of a break is a tombstone too, and says more: it stays.
+-- In every case the index key becomes a tombstone (an empty value, which is never a lock key), unless the id
+-- holds another lock, whose index it is. The mark of a break is a more specific tombstone: it is kept.
 local function release()
   -- include release_held
 end

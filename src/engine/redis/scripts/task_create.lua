@@ -1,16 +1,16 @@
--- Creates a record unless it is there or the owner has its fill.
+-- Creates a record unless it exists or the owner has reached its quota.
 --
 -- KEYS[1] the record's hash    KEYS[2] the owner's index
 -- ARGV[1] data    ARGV[2] expires_at in seconds, or ''    ARGV[3] task    ARGV[4] score
--- ARGV[5] when Redis shall drop it, in ms    ARGV[6] the request's id, which becomes the incarnation
+-- ARGV[5] when Redis must drop it, in ms    ARGV[6] the request's id, which becomes the incarnation
 -- ARGV[7] channel    ARGV[8] how many records the owner may have, '' for any number
--- ARGV[9] what a record's key has before the task    ARGV[10] origin
+-- ARGV[9] the part of a record's key before the task    ARGV[10] origin
 -- ARGV[11..13] authority, lock key and fence of the token; '' for none
 --
 -- returns {1, now}                  created, by this copy of the request or an earlier one
---         {0, now, version, data, incarnation, origin, fence, authority, lock key}   it is there
+--         {0, now, version, data, incarnation, origin, fence, authority, lock key}   it exists
 --         {-5, now, records}        the owner has that many
---         {-3, now}                 what is there is no record; it is left alone
+--         {-3, now}                 the value is not a record; it is not changed
 -- now is the server's time in ms. The keys of the owner's other records are made from ARGV[9] when the index is
 -- swept: on a cluster they would have to be in one slot.
 local key, index, data, expires_at, task, score = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3], ARGV[4]

@@ -2,8 +2,8 @@
 --
 -- KEYS[1] the record's hash
 --
--- returns {version, data, incarnation, origin, fence, authority, lock key}, nil for what it does not have;
---         nil if there is none; -3 if what is there is no record
+-- returns {version, data, incarnation, origin, fence, authority, lock key}, nil for absent fields;
+--         nil if there is none; -3 if the value is not a record
 local key = KEYS[1]
 -- include task_read
 if state == 'bad' then return -3 end

@@ -1,7 +1,7 @@
--- A page of an owner's records, and on the way the end of what is dead in the index.
+-- A page of an owner's records; removes dead members of the index on the way.
 --
 -- KEYS[1] the owner's index
--- ARGV[1] what a record's key has before the task    ARGV[2] '1': newest first
+-- ARGV[1] the part of a record's key before the task    ARGV[2] '1': newest first
 -- ARGV[3] how many records at most    ARGV[4] how many bytes of data at most, beyond the first record
 -- ARGV[5], ARGV[6] score and task to go on behind; or neither
 --

@@ -1,15 +1,15 @@
--- Writes a record, whatever is there.
+-- Writes a record, whatever its version.
 --
 -- KEYS[1] the record's hash    KEYS[2] the owner's index
 -- ARGV[1] data    ARGV[2] expires_at in seconds, or ''    ARGV[3] task    ARGV[4] score
--- ARGV[5] when Redis shall drop it, in ms    ARGV[6] the request's id    ARGV[7] channel
+-- ARGV[5] when Redis must drop it, in ms    ARGV[6] the request's id    ARGV[7] channel
 -- ARGV[8] '1': also if there is none
 -- ARGV[9..11] authority, lock key and fence of the token; '' for none
 --
 -- returns {version, incarnation}   written, by this copy of the request or an earlier one
 --         {-1, 0}                  there is none
 --         {-2, highest}, {-4, authority, lock key, fence}   refused by the record's guard
---         {-3, 0}                  what is there is no record; it is left alone
+--         {-3, 0}                  the value is not a record; it is not changed
 local key, index, data, expires_at, task, score = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local until_ms, id, channel, may_create = ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 local authority, fence_key, fence = ARGV[9], ARGV[10], ARGV[11]

@@ -1,16 +1,16 @@
--- Writes a record if it is there and as expected.
+-- Writes a record if it exists and has the expected version.
 --
 -- KEYS[1] the record's hash    KEYS[2] the owner's index
 -- ARGV[1] data    ARGV[2] expected version    ARGV[3] expires_at in seconds, or ''    ARGV[4] task
 -- ARGV[5] score   ARGV[6] expected incarnation, '' for any
--- ARGV[7] when Redis shall drop it, in ms    ARGV[8] the request's id    ARGV[9] channel
+-- ARGV[7] when Redis must drop it, in ms    ARGV[8] the request's id    ARGV[9] channel
 -- ARGV[10..12] authority, lock key and fence of the token; '' for none
 --
 -- returns {1, version, incarnation}   written, by this copy of the request or an earlier one
 --         {0, version, incarnation}   it is another version, or another record
 --         {-1, 0}                     there is none
 --         {-2, highest}, {-4, authority, lock key, fence}   refused by the record's guard
---         {-3, 0}                     what is there is no record; it is left alone
+--         {-3, 0}                     the value is not a record; it is not changed
 local key, index, data, expires_at, task, score = KEYS[1], KEYS[2], ARGV[1], ARGV[3], ARGV[4], ARGV[5]
 local until_ms, id, channel = ARGV[7], ARGV[8], ARGV[9]
 local authority, fence_key, fence = ARGV[10], ARGV[11], ARGV[12]

@@ -4,7 +4,7 @@
 -- ARGV[1] channel    ARGV[2..4] authority, lock key and fence of the token; '' for none
 -- ARGV[5] the authority of the guard that is to be replaced; nothing: of any, and where there is none
 --
--- returns as task_get, the guard as it is now. One that is not whole is no obstacle here.
+-- returns as task_get, the guard as it is now. An incomplete guard is replaced too.
 local key, channel, authority, fence_key, fence = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 -- include server_time
 -- include task_fields

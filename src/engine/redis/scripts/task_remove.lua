@@ -9,7 +9,7 @@
 --         0   there is none
 --         {-5, version, incarnation}   it is another version, or another record
 --         {-2, highest}, {-4, authority, lock key, fence}   refused by the record's guard
---         {-3, 0}   what is there is no record, and something was expected of it; else it is removed too
+--         {-3, 0}   the value is not a record, and a version was expected; else it is removed too
 local key, index, task, channel = KEYS[1], KEYS[2], ARGV[1], ARGV[4]
 local authority, fence_key, fence = ARGV[5], ARGV[6], ARGV[7]
 -- include task_read

@@ -10,15 +10,15 @@
 
 namespace holdfast::redis {
 
-/// A command that C++ code sends. There is no other way to send one than by its name here (see Command), so
-/// that the rights a user needs are known; what scripts call is read from their text.
+/// A command that C++ code sends. Only commands listed here can be sent (see Command), so that the rights a
+/// user needs are known; the commands of scripts are read from their text.
 struct SentCommand {
   enum class Right : std::uint8_t {
     every_user,    ///< the server grants it to every user
     needed,        ///< in the ACL of Holdfast's user
     if_not_db_0,   ///< the same, where another database than 0 is used
-    nice_to_have,  ///< in the ACL: what works worse without it is said in rights.cpp
-    to_examine,    ///< shows more of the server than its user need see; only the doctor tries it
+    nice_to_have,  ///< in the ACL: rights.cpp describes what works worse without it
+    to_examine,    ///< reveals more of the server than its user needs; only the doctor tries it
   };
   std::string_view name;
   Right right;
@@ -46,7 +46,7 @@ inline constexpr std::array sent_commands{
     SentCommand{"UNSUBSCRIBE", SentCommand::Right::nice_to_have},
 };
 
-/// The name of a command that C++ code sends, checked when it is compiled.
+/// The name of a command that C++ code sends, checked at compile time.
 class CommandName {
  public:
   consteval CommandName(const char* name) : name_(name) {
@@ -60,7 +60,7 @@ class CommandName {
   std::string_view name_;
 };
 
-/// One command in the bytes that go to the server (RESP: an array of bulk strings, so any byte is safe).
+/// One command, encoded for the server (RESP: an array of bulk strings, so any byte is safe).
 class Command {
  public:
   /// A command and its arguments: `{"GET", key}`, `{"CLIENT SETNAME", name}`.
@@ -69,12 +69,12 @@ class Command {
     (add(arguments), ...);
   }
 
-  /// The beginning of one; so many arguments are to be added.
+  /// The beginning of a command; add this many arguments.
   [[nodiscard]] static Command begin(CommandName name, std::size_t arguments) {
     return {name.str(), arguments};
   }
-  /// The same for a name that is not known before run time: of a command that scripts call, to try whether
-  /// its user has the right to it.
+  /// The same for a name known only at run time: a command that scripts call, to try whether the user has the
+  /// right to it.
   [[nodiscard]] static Command begin_trial(std::string_view name, std::size_t arguments) {
     return {name, arguments};
   }
@@ -89,7 +89,7 @@ class Command {
   [[nodiscard]] std::string bytes() && noexcept { return std::move(bytes_); }
 
  private:
-  /// So that most commands are built in one piece of memory.
+  /// Chosen so that most commands need a single allocation.
   static constexpr std::size_t usual_argument = 48;
 
   /// A name has one word, or two: a command and its subcommand.

@@ -14,7 +14,7 @@
 
 namespace holdfast::redis {
 
-/// One answer of the server, as hiredis' reader makes it.
+/// One reply of the server, as hiredis' reader builds it.
 struct FreeReply {
   void operator()(redisReply* reply) const noexcept { freeReplyObject(reply); }
 };
@@ -42,7 +42,7 @@ using Reply = std::unique_ptr<redisReply, FreeReply>;
   return {reply.element, static_cast<std::size_t>(reply.elements)};
 }
 
-/// Bytes in, replies out: hiredis' reader, which does no I/O. Once it has failed the stream is out of step
+/// Parses bytes into replies: hiredis' reader, which does no I/O. After a failure the stream is out of sync
 /// and must be closed.
 class ReplyReader {
  public:
@@ -54,10 +54,10 @@ class ReplyReader {
     if (redisReaderFeed(reader_.get(), bytes.data(), bytes.size()) != REDIS_OK) out_of_step_ = true;
   }
 
-  /// True if there are bytes that no reply was made of yet.
+  /// True if there are unparsed bytes.
   [[nodiscard]] bool has_more() const noexcept { return reader_->pos < reader_->len; }
 
-  /// The next whole reply; nothing if more bytes are needed. Internal if the bytes are not Redis' protocol.
+  /// The next whole reply; empty if more bytes are needed. Internal if the bytes are not Redis' protocol.
   [[nodiscard]] Result<std::optional<Reply>> next() {
     void* reply = nullptr;
     if (!out_of_step_ && redisReaderGetReply(reader_.get(), &reply) == REDIS_OK) {
@@ -70,7 +70,7 @@ class ReplyReader {
   }
 
  private:
-  /// Far above what any of our commands can be answered with: a server that sends more is not one.
+  /// Far above the longest reply to any of our commands: a peer that sends more is not Redis.
   static constexpr std::size_t longest_reply = std::size_t{256} << 20;
 
   struct Free {

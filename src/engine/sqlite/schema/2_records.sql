@@ -21,8 +21,8 @@ CREATE INDEX records_in_order ON records (owner, created_at_ms, task);
 CREATE INDEX records_by_owners_expiry ON records (owner, expires_at_ms) WHERE expires_at_ms IS NOT NULL;
 CREATE INDEX records_by_expiry ON records (expires_at_ms) WHERE expires_at_ms IS NOT NULL;
 
--- How many rows each owner has, so that nobody counts them. Triggers, so that whoever changes the table by
--- hand cannot make it wrong.
+-- The number of rows of each owner, so that no query counts them. Triggers keep it right even when the
+-- table is changed by hand.
 CREATE TABLE owners (
   owner   BLOB    PRIMARY KEY,
   records INTEGER NOT NULL

@@ -1,4 +1,4 @@
--- authority: whose fence counters these are. Made if it is missing, as after a FLUSHALL.
+-- authority: the id of these fence counters. Created if it is missing, as after a FLUSHALL.
 -- KEYS[4] its key    ARGV[1] a lock id of this request's own    time: of the server
 local authority = redis.call('GET', KEYS[4])
 if not authority then

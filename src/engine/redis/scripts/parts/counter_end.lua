@@ -1,6 +1,6 @@
--- Sets the end of the counter (KEYS[3]) in the step that counted it to `count`: a day after ARGV[4] ('': never) and
--- after the lease. A counter that is behind the clock, counted in seconds since 2025, goes on from there; and none
--- ends before the clock is a day ahead of it. So one that has ended goes on above all it ever granted.
+-- Sets the expiry of the counter (KEYS[3]) in the step that raised it to `count`: a day after ARGV[4] ('': never)
+-- and after the lease. A counter below the clock, in seconds since 2025, continues from the clock; and none expires
+-- before the clock is a day ahead of it. So a counter that has expired continues above all it ever granted.
 count = math.max(count, time[1] - 1735689600)
 if ARGV[4] == '' then
   redis.call('SET', KEYS[3], string.format('%d', count))

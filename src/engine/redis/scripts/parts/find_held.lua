@@ -1,6 +1,6 @@
 -- The lock that an id holds: lock_key, record and its parts, now; and what its index is. Ends the script with
---   0 another owner   -1 nothing there   -2 expired, and deleted   -3 no lock record there
--- KEYS[1] index key of the id    KEYS[2] lock key, where the caller knows it: then only there
+--   0 another owner   -1 absent   -2 expired, and deleted   -3 not a lock record
+-- KEYS[1] index key of the id    KEYS[2] lock key, if the caller knows it: then only there
 -- ARGV[1] lock id
 local index, lock_key, record = KEYS[2], KEYS[2], nil
 if lock_key then

@@ -1,9 +1,9 @@
--- By the index of an id, sets index, its value; lock_key; record, the value there. No record: the id holds nothing.
+-- By the index of an id, sets index, its value; lock_key; record, the value there. No record: the id has no lock.
 -- KEYS[1] index key of the id    ARGV[1] lock id
 --
--- An index is the lock key. SyncGuard 1.0 stores the user key, without the prefix. What does not begin with the
--- prefix is that for certain, and is not read as it is: it is none of our keys, and a user may have no right to it.
--- What does begin with it may be either; then the one counts whose record names the id.
+-- An index holds the lock key; that of SyncGuard 1.0 holds the user key, without the prefix. A value that does not
+-- begin with the prefix is certainly a user key, and no key is read by that name: it is not ours, and a user may
+-- have no right to it. A value that begins with the prefix may be either; the one whose record names the id counts.
 index = redis.call('GET', KEYS[1])
 lock_key = index
 if index and index ~= '' and index ~= '\255' then -- no tombstone, nor the mark of a break

@@ -3,7 +3,7 @@
 --
 -- Holdfast writes lock id, expiry and fence first, so they are found at fixed places, and nothing a key
 -- contains can come before them or be taken for them. (A 13-digit expiry: from 2001 to 2286.) Cutting
--- strings there takes a fifth of decoding the whole. Anybody else's record is decoded: SyncGuard's cjson
+-- strings there takes a fifth of decoding the whole. Other records are decoded: SyncGuard's cjson
 -- shuffles the fields.
 local owner, expires, own_form, data
 if string.sub(record, 1, 11) == '{"lockId":"' and string.sub(record, 34, 49) == '","expiresAtMs":'

@@ -1,4 +1,4 @@
 -- Releases the lock that find_held found; ends the script with 1.
--- ARGV[2] what a channel's name has before the lock key
+-- ARGV[2] the part of a channel's name before the lock key
 -- include find_held
 -- include free_held

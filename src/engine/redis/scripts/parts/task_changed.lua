@@ -1,2 +1,2 @@
--- Tells the watchers. pcall: a user without rights to the channel writes all the same, and watchers poll.
+-- Notifies the watchers. pcall: a user without rights to the channel can still write; watchers poll.
 redis.pcall('PUBLISH', channel, '1')

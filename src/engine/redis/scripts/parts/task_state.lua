@@ -1,9 +1,9 @@
 -- state: what `fields`, read from `key`, amount to at `now`; and version.
---   'absent'    nothing is there
---   'expired'   there, but its time has come: counts as absent (Redis drops it by itself unless it lost its TTL)
---   'bad'       there, but it has no version or no data, or not as anybody writes them
+--   'absent'    the key does not exist
+--   'expired'   counts as absent (Redis drops it unless it lost its TTL)
+--   'bad'       its version or data is missing or invalid
 --   'live'
--- A version that a number in Lua cannot count on from is bad too.
+-- A version that a Lua number cannot increment exactly is bad too.
 local state, version = 'live', nil
 if fields[3] and string.find(fields[3], '^%-?%d+$') and fields[3] * 1000 <= now then
   state = 'expired'
