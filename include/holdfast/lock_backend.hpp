@@ -64,8 +64,8 @@ struct Refused {
   /// How long until the lease expires unless it is renewed or released, by the engine's clock; empty if
   /// unknown.
   std::optional<std::chrono::milliseconds> free_in = std::nullopt;
-  /// The holder; empty if the engine does not record holders.
-  std::optional<LockHolder> holder = std::nullopt;
+  /// The holder; null if the engine does not record holders.
+  std::shared_ptr<const LockHolder> holder = nullptr;
 };
 
 /// The result of an AcquireRequest.

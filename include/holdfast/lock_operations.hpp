@@ -23,20 +23,25 @@
 /// @endcode
 namespace holdfast::operation {
 
-/// A lock key in an operation. It is checked and normalised when it is constructed; an invalid key makes the
-/// operation fail with InvalidArgument when that is run.
+/// A lock key in an operation: a text, or a copy of a LockKey. A text is checked and normalised when the
+/// operation is run; an invalid one makes it fail with InvalidArgument.
 class Key {
  public:
-  /// Checks and normalises a text, or copies a LockKey. Does not fail.
+  /// Copies a text or a LockKey. Does not fail.
   template <class Text>
     requires std::is_convertible_v<const Text&, LockKeyView>
-  Key(const Text& text) : key_(LockKeyView(text).parse()) {}
+  Key(const Text& text) : Key(LockKeyView(text)) {}
+  /// Copies what the view refers to.
+  Key(LockKeyView view) : text_(view.text_), is_checked_(view.is_checked_) {}
 
   /// Returns the key; throws InvalidArgument if it is invalid.
-  [[nodiscard]] LockKey value_or_throw() && { return std::move(key_).value_or_throw(); }
+  [[nodiscard]] LockKey value_or_throw() && {
+    return is_checked_ ? LockKey(std::move(text_)) : LockKey::parse(text_).value_or_throw();
+  }
 
  private:
-  Result<LockKey> key_;
+  std::string text_;
+  bool is_checked_;
 };
 
 /// The operation of Locks::lock.

@@ -16,6 +16,10 @@
 
 namespace holdfast {
 
+namespace operation {
+class Key;
+}
+
 /// The name of a lock: non-empty, valid UTF-8, NFC-normalised, at most 512 bytes after normalisation.
 ///
 /// An object of this type is always valid, so functions that accept one do not check it again. Parse a key
@@ -45,6 +49,8 @@ class HOLDFAST_EXPORT LockKey {
   friend bool operator==(const LockKey&, const LockKey&) = default;
 
  private:
+  friend class LockKeyView;
+  friend class operation::Key;
   explicit LockKey(std::string text) noexcept : text_(std::move(text)) {}
   std::string text_;
 };
@@ -56,18 +62,21 @@ class HOLDFAST_EXPORT LockKey {
 class LockKeyView {
  public:
   /// Refers to a valid key.
-  LockKeyView(const LockKey& key) noexcept : key_(&key) {}
+  LockKeyView(const LockKey& key) noexcept : text_(key.str()), is_checked_(true) {}
   /// Refers to a text, such as a string literal or a std::string; it is not checked before parse().
   template <class Text>
     requires std::is_convertible_v<const Text&, std::string_view>
   constexpr LockKeyView(const Text& text) noexcept : text_(text) {}
 
   /// Returns the checked and normalised key, or InvalidArgument as LockKey::parse does.
-  [[nodiscard]] Result<LockKey> parse() const { return key_ != nullptr ? *key_ : LockKey::parse(text_); }
+  [[nodiscard]] Result<LockKey> parse() const {
+    return is_checked_ ? LockKey(std::string(text_)) : LockKey::parse(text_);
+  }
 
  private:
-  const LockKey* key_ = nullptr;
+  friend class operation::Key;
   std::string_view text_ = {};
+  bool is_checked_ = false;  ///< it is the text of a LockKey
 };
 
 /// The id of one grant of a lock: 16 random bytes as 22 base64url characters.
