@@ -46,7 +46,7 @@ fs::path sqlite_file(std::string_view path) {
 }  // namespace
 
 /// Opened on first use, so that a program that only uses locks pays nothing for it.
-class Holdfast::Storage {
+class [[gnu::visibility("hidden")]] Holdfast::Storage {
  public:
   Storage(OpenStorage open, std::shared_ptr<Observer> observer)
       : open_(std::move(open)), observer_(std::move(observer)) {}

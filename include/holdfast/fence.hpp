@@ -50,7 +50,7 @@ class HOLDFAST_EXPORT Fence {
   /// Compares the values.
   friend constexpr auto operator<=>(Fence, Fence) noexcept = default;
   /// Writes to_string().
-  friend std::ostream& operator<<(std::ostream& out, Fence fence);
+  friend HOLDFAST_EXPORT std::ostream& operator<<(std::ostream& out, Fence fence);
 
  private:
   explicit constexpr Fence(std::uint64_t value) noexcept : value_(value) {}

@@ -2,7 +2,7 @@
 
 namespace holdfast {
 
-struct Error::Detail {
+struct [[gnu::visibility("hidden")]] Error::Detail {
   ErrorCode code;
   std::string message, cause, key, lock_id, from, to, what;
   Effect effect = Effect::unknown;

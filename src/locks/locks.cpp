@@ -177,7 +177,7 @@ Op<std::optional<LockInfo>> perform(Flow flow, Store store, operation::BreakLock
 
 }  // namespace locks
 
-class Locks::End {
+class [[gnu::visibility("hidden")]] Locks::End {
  public:
   explicit End(std::shared_ptr<LockStore> store) noexcept : store_(std::move(store)) {}
   /// A background thread would wait for itself.

@@ -71,7 +71,7 @@ class Sink {
 
 }  // namespace
 
-class Log::Impl {
+class [[gnu::visibility("hidden")]] Log::Impl {
  public:
   const std::shared_ptr<Sink> sink = std::make_shared<Sink>();
   runtime::Courier<Message> courier{max_queued, [sink = sink](Message& message, std::size_t dropped) {

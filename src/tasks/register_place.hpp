@@ -9,7 +9,7 @@
 namespace holdfast {
 
 /// State shared by the copies of one register.
-struct FencedRegister::Place {
+struct [[gnu::visibility("hidden")]] FencedRegister::Place {
   /// Throws InvalidArgument if the name is not valid for a register.
   Place(std::shared_ptr<StorageBackend> in, std::shared_ptr<runtime::Runtime> on, std::string_view name);
 
