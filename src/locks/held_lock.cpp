@@ -21,7 +21,7 @@ constexpr milliseconds late_release = std::chrono::seconds(1);
 
 }  // namespace
 
-HeldLock::HeldLock(std::shared_ptr<LockStore> store, Grant grant, const LockOptions& options)
+HeldLock::HeldLock(std::shared_ptr<LockStore> store, Grant&& grant, const LockOptions& options)
     : store_(std::move(store)),
       grant_(std::move(grant)),
       dispose_timeout_(options.dispose_timeout),
@@ -42,7 +42,7 @@ HeldLock::~HeldLock() {
   store_->threads->timer.cancel(*this);
 }
 
-std::shared_ptr<HeldLock> HeldLock::start(std::shared_ptr<LockStore> store, Grant grant,
+std::shared_ptr<HeldLock> HeldLock::start(std::shared_ptr<LockStore> store, Grant&& grant,
                                           const LockOptions& options) {
   auto held = std::make_shared<HeldLock>(std::move(store), std::move(grant), options);
   try {

@@ -41,9 +41,9 @@ class HeldLock final : public runtime::Timed {
     bool adopted = false;
   };
 
-  static std::shared_ptr<HeldLock> start(std::shared_ptr<LockStore> store, Grant grant,
+  static std::shared_ptr<HeldLock> start(std::shared_ptr<LockStore> store, Grant&& grant,
                                          const LockOptions& options);
-  HeldLock(std::shared_ptr<LockStore> store, Grant grant, const LockOptions& options);
+  HeldLock(std::shared_ptr<LockStore> store, Grant&& grant, const LockOptions& options);
   ~HeldLock() override;
 
   [[nodiscard]] const std::string& key() const noexcept { return grant_.key.str(); }

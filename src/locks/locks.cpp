@@ -27,7 +27,7 @@ Op<typename Request::Outcome> ask(Flow flow, Store store, Request request, std::
   co_return co_await flow.ask(store->backend, std::move(request), std::move(stop));
 }
 
-Guard guarded(const Store& store, HeldLock::Grant grant, const LockOptions& options) {
+Guard guarded(const Store& store, HeldLock::Grant&& grant, const LockOptions& options) {
   return LockStore::guard(HeldLock::start(store, std::move(grant), options));
 }
 
