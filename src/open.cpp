@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <functional>
 #include <holdfast/memory.hpp>
 #include <holdfast/open.hpp>
 #include <holdfast/redis.hpp>
@@ -11,6 +12,7 @@
 
 #include "locks/lock_store.hpp"
 #include "os/errno_error.hpp"
+#include "runtime/own_thread.hpp"
 #include "tasks/register_place.hpp"
 #include "url.hpp"
 
@@ -43,10 +45,10 @@ fs::path sqlite_file(std::string_view path) {
   return file;
 }
 
-}  // namespace
+using OpenStorage = std::function<Result<std::shared_ptr<StorageBackend>>()>;
 
 /// Opened on first use, so that a program that only uses locks pays nothing for it.
-class [[gnu::visibility("hidden")]] Holdfast::Storage {
+class Storage {
  public:
   Storage(OpenStorage open, std::shared_ptr<Observer> observer)
       : open_(std::move(open)), observer_(std::move(observer)) {}
@@ -64,40 +66,75 @@ class [[gnu::visibility("hidden")]] Holdfast::Storage {
   std::shared_ptr<StorageBackend> opened_;
 };
 
-Holdfast::Holdfast(std::shared_ptr<LockBackend> backend, OpenStorage open_storage, std::shared_ptr<Log> log,
-                   std::shared_ptr<Observer> observer, std::string url)
-    : log_(std::move(log)),
-      locks_(with_observer(std::move(backend), observer), log_, observer),
-      storage_(std::make_shared<Storage>(std::move(open_storage), observer)),
-      url_(std::move(url)) {}
+Error is_empty() {
+  return {ErrorCode::InvalidArgument, "this Holdfast is empty: open a store first"};
+}
+
+}  // namespace
+
+/// What the copies of one Holdfast share.
+struct Holdfast::Opened {
+  Opened(std::shared_ptr<LockBackend> backend, OpenStorage open_storage, std::shared_ptr<Log> sink,
+         const std::shared_ptr<Observer>& observer, std::string shown)
+      : log(std::move(sink)),
+        locks(with_observer(std::move(backend), observer), log, observer),
+        storage(std::make_shared<Storage>(std::move(open_storage), observer)),
+        url(std::move(shown)) {}
+
+  const std::shared_ptr<Log> log;
+  const Locks locks;
+  const std::shared_ptr<Storage> storage;
+  const std::string url;
+};
+
+Holdfast::Holdfast(std::shared_ptr<const Opened> opened) noexcept : opened_(std::move(opened)) {}
+
+const Holdfast::Opened& Holdfast::opened() const {
+  if (!opened_) throw is_empty();
+  return *opened_;
+}
+
+const Locks& Holdfast::locks() const {
+  return opened().locks;
+}
+Log& Holdfast::log() const {
+  return *opened().log;
+}
+const std::string& Holdfast::url() const {
+  return opened().url;
+}
 
 Tasks Holdfast::tasks(const TaskOptions& options) const {
-  return {storage_->get(), locks_, options};
+  return {opened().storage->get(), opened().locks, options};
 }
 
 FencedRegister Holdfast::fenced_register(std::string_view name) const {
-  return FencedRegister(
-      std::make_shared<const FencedRegister::Place>(storage_->get(), LockStore::of(locks_)->threads, name));
+  return FencedRegister(std::make_shared<const FencedRegister::Place>(
+      opened().storage->get(), LockStore::of(opened().locks)->threads, name));
 }
 
 FencedRegister::Page Holdfast::fenced_registers(std::string_view cursor, std::size_t limit,
                                                 std::stop_token stop) const {
-  return FencedRegister::list(storage_->get(), cursor, limit, std::move(stop));
+  return FencedRegister::list(opened().storage->get(), cursor, limit, std::move(stop));
 }
 
 Holdfast open(std::string_view url, const Instruments& instruments) {
   auto log = std::make_shared<Log>();
   if (instruments.log_sink) log->set_sink(instruments.log_sink);
   const auto observer = observer_of(instruments);
-  const auto in_sqlite_file = [&](const fs::path& file, std::string shown) -> Holdfast {
-    return {make_sqlite_lock_backend(file, {}, log).value_or_throw(),
-            [file, log] { return make_sqlite_storage_backend(file, {}, log); }, log, observer,
-            std::move(shown)};
+  const auto opened = [&](std::shared_ptr<LockBackend> backend, OpenStorage open_storage, std::string shown) {
+    return Holdfast(std::make_shared<const Holdfast::Opened>(std::move(backend), std::move(open_storage), log,
+                                                             observer, std::move(shown)));
+  };
+  const auto in_sqlite_file = [&](const fs::path& file, std::string shown) {
+    return opened(
+        make_sqlite_lock_backend(file, {}, log).value_or_throw(),
+        [file, log] { return make_sqlite_storage_backend(file, {}, log); }, std::move(shown));
   };
   switch (engine_of(url)) {
     case EngineKind::memory:
-      return {make_memory_lock_backend({}, log), [] { return make_memory_storage_backend(); }, log, observer,
-              std::string(url)};
+      return opened(
+          make_memory_lock_backend({}, log), [] { return make_memory_storage_backend(); }, std::string(url));
     case EngineKind::sqlite: {
       const auto file = sqlite_file(url.substr(sqlite_scheme.size()));
       return in_sqlite_file(file, std::string(sqlite_scheme) + file.string());
@@ -106,14 +143,62 @@ Holdfast open(std::string_view url, const Instruments& instruments) {
       return in_sqlite_file(prepare_system_sqlite_file().value_or_throw(), std::string(url));
     case EngineKind::redis: {
       const auto options = parse_redis_url(url).value_or_throw();
-      return {make_redis_lock_backend(options, log, observer).value_or_throw(),
-              [options, log, observer] { return make_redis_storage_backend(options, log, observer); }, log,
-              observer, redis_url(options)};
+      return opened(
+          make_redis_lock_backend(options, log, observer).value_or_throw(),
+          [options, log, observer] { return make_redis_storage_backend(options, log, observer); },
+          redis_url(options));
     }
     case EngineKind::unknown:
       break;
   }
   throw unknown_url(url);
+}
+
+namespace {
+
+// The functions above as operations, which own their arguments and turn what is thrown into a result.
+
+runtime::Op<Holdfast> opening(std::string url, Instruments instruments) {
+  co_return open(url, instruments);
+}
+runtime::Op<Ok> opening_storage(std::shared_ptr<Storage> storage) {
+  (void)storage->get();
+  co_return Ok{};
+}
+runtime::Op<Tasks> tasks_of(Holdfast holdfast, TaskOptions options) {
+  co_return holdfast.tasks(options);
+}
+runtime::Op<FencedRegister> register_of(Holdfast holdfast, std::string name) {
+  co_return holdfast.fenced_register(name);
+}
+
+/// Runs `operation` when the storage is open. The thread that opens it has nothing but the storage: the
+/// locks, whose last owner waits for releases, go with the operation when that is stopped.
+template <class T>
+void run_when_open(const std::shared_ptr<Storage>& storage, std::stop_token stop, runtime::Op<T> operation,
+                   Done<T> done) {
+  runtime::OwnThread<Ok>::start(
+      opening_storage(storage), std::move(stop),
+      [operation = std::move(operation), done = std::move(done)](const Status& opened) mutable {
+        done(opened ? runtime::Op<T>::run(std::move(operation)) : Result<T>(opened.error()));
+      });
+}
+
+}  // namespace
+
+void open(std::string url, Instruments instruments, std::stop_token stop, Done<Holdfast> done) {
+  runtime::OwnThread<Holdfast>::start(opening(std::move(url), std::move(instruments)), std::move(stop),
+                                      std::move(done));
+}
+
+void Holdfast::tasks(const TaskOptions& options, std::stop_token stop, Done<Tasks> done) const {
+  if (!opened_) return done(is_empty());
+  run_when_open(opened_->storage, std::move(stop), tasks_of(*this, options), std::move(done));
+}
+
+void Holdfast::fenced_register(std::string_view name, std::stop_token stop, Done<FencedRegister> done) const {
+  if (!opened_) return done(is_empty());
+  run_when_open(opened_->storage, std::move(stop), register_of(*this, std::string(name)), std::move(done));
 }
 
 std::string_view version() noexcept {

@@ -121,6 +121,10 @@ class HOLDFAST_EXPORT Claim {
   /// which continues in the background.
   void release(std::stop_token stop, Done<bool> done);
 
+  /// Completes `done` when stopped() is triggered, immediately if it already is. Fails with Aborted when the
+  /// claim ends first, and on a stop request, which leaves the claim as it is.
+  void wait_stopped(std::stop_token stop, Done<Ok> done) const;
+
   /// Releases the lock in the background: returns at once and leaves the claim empty. Does nothing for an
   /// empty claim.
   void release_in_background() noexcept;

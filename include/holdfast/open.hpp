@@ -1,6 +1,6 @@
 #pragma once
 
-#include <functional>
+#include <holdfast/done.hpp>
 #include <holdfast/export.hpp>
 #include <holdfast/fenced_register.hpp>
 #include <holdfast/instruments.hpp>
@@ -8,6 +8,7 @@
 #include <holdfast/log.hpp>
 #include <holdfast/tasks.hpp>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <string_view>
 
@@ -17,6 +18,10 @@ namespace holdfast {
 ///
 /// Cheap to copy: copies share the engine, which is closed with the last copy and the last object obtained
 /// from one (Locks, Guard, Tasks, FencedRegister). All functions may be called from any thread.
+///
+/// *Without blocking.* The overloads with a Done complete it once, inline or on a thread of the library, with
+/// what the blocking function returns or throws. On a stop request they complete with Aborted at once, on the
+/// thread that requests it; a task store that is still being opened then serves the next call.
 ///
 /// A forked child must not use an inherited engine: operations fail with ServiceUnavailable, and inherited
 /// guards do nothing. A child that needs locks opens its own engine; an SQLite file that the parent had open
@@ -31,40 +36,46 @@ namespace holdfast {
 /// @endcode
 class HOLDFAST_EXPORT Holdfast {
  public:
+  /// Creates an empty object, without an engine. All its functions but `operator bool` throw InvalidArgument,
+  /// or complete with it.
+  Holdfast() noexcept = default;
+  /// Returns false for an empty object.
+  [[nodiscard]] explicit operator bool() const noexcept { return opened_ != nullptr; }
+
   /// Returns the locks of this engine. The reference is valid while this object lives; a copy may outlive it.
-  [[nodiscard]] const Locks& locks() const noexcept { return locks_; }
+  [[nodiscard]] const Locks& locks() const;
   /// Returns the tasks of the same engine, under these options.
   ///
   /// The first call of tasks(), fenced_register() or fenced_registers() opens the task store, which blocks
   /// and throws as open() does; a failed call can be retried. Later calls do no I/O. The options apply to the
   /// returned object only; all returned objects share one store.
   [[nodiscard]] Tasks tasks(const TaskOptions& options = {}) const;
+  /// Starts tasks() and completes `done` with its result. The task store is opened on a thread of its own.
+  void tasks(const TaskOptions& options, std::stop_token stop, Done<Tasks> done) const;
   /// Returns a named value in the same store that rejects writes with an outdated fence.
   ///
   /// Opens the task store if necessary, see tasks(); does no other I/O. Throws InvalidArgument unless the
   /// name is 1 to 512 bytes of UTF-8.
   [[nodiscard]] FencedRegister fenced_register(std::string_view name) const;
+  /// Starts fenced_register() and completes `done` with its result, as tasks() does.
+  void fenced_register(std::string_view name, std::stop_token stop, Done<FencedRegister> done) const;
   /// Lists the registers of this store, one page at a time: see FencedRegister::list.
   ///
   /// Opens the task store if necessary, see tasks().
   [[nodiscard]] FencedRegister::Page fenced_registers(std::string_view cursor = {}, std::size_t limit = 100,
                                                       std::stop_token stop = {}) const;
   /// Returns the log of this engine, for example to set its sink. Valid while a copy of this object lives.
-  [[nodiscard]] Log& log() const noexcept { return *log_; }
+  [[nodiscard]] Log& log() const;
   /// Returns the URL that this engine was opened with, its path made absolute, without a password. Valid
   /// while this object lives.
-  [[nodiscard]] const std::string& url() const noexcept { return url_; }
+  [[nodiscard]] const std::string& url() const;
 
  private:
   friend Holdfast open(std::string_view url, const Instruments& instruments);
-  class Storage;
-  using OpenStorage = std::function<Result<std::shared_ptr<StorageBackend>>()>;
-  Holdfast(std::shared_ptr<LockBackend> backend, OpenStorage open_storage, std::shared_ptr<Log> log,
-           std::shared_ptr<Observer> observer, std::string url);
-  std::shared_ptr<Log> log_;
-  Locks locks_;
-  std::shared_ptr<Storage> storage_;
-  std::string url_;
+  struct Opened;
+  explicit Holdfast(std::shared_ptr<const Opened> opened) noexcept;
+  [[nodiscard]] const Opened& opened() const;
+  std::shared_ptr<const Opened> opened_;
 };
 
 /// Opens an engine and checks immediately that it can be used.
@@ -90,6 +101,13 @@ class HOLDFAST_EXPORT Holdfast {
 /// Redis URL; otherwise as make_sqlite_lock_backend, prepare_system_sqlite_file and make_redis_lock_backend
 /// fail. The message names the file or the server, never a password.
 [[nodiscard]] HOLDFAST_EXPORT Holdfast open(std::string_view url, const Instruments& instruments = {});
+/// Opens an engine without blocking, for <holdfast/asio.hpp> and other event loops.
+///
+/// Completes `done` once, on a thread of the library, with what `open` returns or throws. On a stop request
+/// it completes with Aborted at once, on the thread that requests it; a connection or file that is still
+/// being opened is closed in the background. Each call uses a thread until the engine has answered.
+HOLDFAST_EXPORT void open(std::string url, Instruments instruments, std::stop_token stop,
+                          Done<Holdfast> done);
 
 /// Returns the version of the linked library, such as "0.1.0". HOLDFAST_VERSION is that of the headers.
 [[nodiscard]] HOLDFAST_EXPORT std::string_view version() noexcept;

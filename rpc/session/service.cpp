@@ -7,13 +7,6 @@
 #include <asio/use_awaitable.hpp>
 
 namespace holdfast::rpc {
-namespace {
-
-asio::awaitable<std::optional<Tasks>> opened(Holdfast holdfast, TaskOptions options) {
-  co_return holdfast.tasks(options);
-}
-
-}  // namespace
 
 Service::Service(asio::any_io_executor executor, Holdfast holdfast, const TaskOptions& task_options,
                  std::span<const Method> methods)
@@ -30,11 +23,10 @@ const Method* Service::find_method(std::string_view name) const noexcept {
 
 asio::awaitable<AsyncTasks> Service::tasks() {
   if (!tasks_) {
-    auto tasks = co_await asio::co_spawn(blocking_, opened(holdfast_, task_options_), asio::use_awaitable);
-    // Another request may have opened one meanwhile: both are the same store.
-    tasks_.emplace(executor_, *std::move(tasks));
+    // Another request may open one meanwhile: both are the same store.
+    tasks_ = co_await async_tasks(executor_, holdfast_, task_options_);
   }
-  co_return *tasks_;
+  co_return tasks_;
 }
 
 template <class Request>

@@ -8,7 +8,6 @@
 #include <holdfast/json.hpp>
 #include <holdfast/open.hpp>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string_view>
 
@@ -79,8 +78,8 @@ class Service {
   TaskOptions task_options_;
   std::span<const Method> methods_;
   AsyncLocks locks_;
-  std::optional<AsyncTasks> tasks_;
-  asio::thread_pool blocking_{1};  ///< opening an engine blocks, and so do the operations of some engines
+  AsyncTasks tasks_;               ///< empty until it is used
+  asio::thread_pool blocking_{1};  ///< the operations of some engines block
 };
 
 }  // namespace holdfast::rpc

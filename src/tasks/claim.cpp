@@ -173,4 +173,9 @@ void Claim::release(std::stop_token stop, Done<bool> done) {
   Op<bool>::start(ClaimedTask::release(completing(claimed_), claimed_, std::move(stop)), std::move(done));
 }
 
+void Claim::wait_stopped(std::stop_token stop, Done<Ok> done) const {
+  if (auto why = unusable()) return done(*std::move(why));
+  Op<Ok>::start(claimed_->wait_stopped(std::move(stop)), std::move(done));
+}
+
 }  // namespace holdfast

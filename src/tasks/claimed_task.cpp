@@ -1,6 +1,7 @@
 #include "tasks/claimed_task.hpp"
 
 #include "locks/operations.hpp"
+#include "runtime/first_stop.hpp"
 #include "tasks/address.hpp"
 #include "tasks/change_loop.hpp"
 #include "tasks/operations.hpp"
@@ -159,6 +160,13 @@ Op<Task> ClaimedTask::end(Flow flow, Self self, Write what, std::stop_token stop
 Op<bool> ClaimedTask::release(Flow flow, Self self, std::stop_token stop) {
   self->unwatch();
   co_return co_await HeldLock::release(std::move(flow), self->held_, std::move(stop));
+}
+
+Op<Ok> ClaimedTask::wait_stopped(std::shared_ptr<Watched> watched, std::stop_token stop) {
+  runtime::FirstStop first(watched->stop.get_token(), watched->unwatch.get_token(), std::move(stop));
+  co_await first;
+  if (watched->stop.stop_requested()) co_return Ok{};
+  co_return Error(ErrorCode::Aborted, "the claim or the wait ended before the task was stopped");
 }
 
 void ClaimedTask::unwatch() noexcept {

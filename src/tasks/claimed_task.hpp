@@ -44,6 +44,11 @@ class ClaimedTask {
   /// A write that ends the task, and with it the claim.
   static runtime::Op<Task> end(runtime::Flow flow, Self self, Write what, std::stop_token stop);
   static runtime::Op<bool> release(runtime::Flow flow, Self self, std::stop_token stop);
+  /// Ends when stopped() is triggered; with Aborted when the claim ends before, or on a stop request. Does
+  /// not keep the claim.
+  [[nodiscard]] runtime::Op<Ok> wait_stopped(std::stop_token stop) const {
+    return wait_stopped(watched_, std::move(stop));
+  }
   /// The destructor's release; and the same without waiting.
   void dispose() noexcept;
   void dispose_in_background() noexcept;
@@ -73,6 +78,7 @@ class ClaimedTask {
   };
 
   static runtime::Op<Ok> watch(tasks::Call call, std::shared_ptr<Watched> watched, Task claimed);
+  static runtime::Op<Ok> wait_stopped(std::shared_ptr<Watched> watched, std::stop_token stop);
   /// Runs the user's stop callbacks, on this thread; not if the claim has ended.
   static void stop_worker(Watched& watched);
 

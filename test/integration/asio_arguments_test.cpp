@@ -198,11 +198,11 @@ TEST_P(AsioArguments, AreWrittenInEveryCallOnTasks) {
 // A closure cannot be made safe, but refused.
 [[maybe_unused]] const auto owning = [of = std::string()](const Task&) { return of.empty(); };
 using Owning = std::remove_const_t<decltype(owning)>;
-static_assert(detail::closure_survives<const Owning&, asio::use_awaitable_t<>>);
-static_assert(detail::closure_survives<Owning, asio::use_future_t<>>);
-static_assert(detail::closure_survives<std::function<bool(const Task&)>, asio::use_awaitable_t<>>);
+static_assert(detail::survives_co_await<const Owning&, asio::use_awaitable_t<>>);
+static_assert(detail::survives_co_await<Owning, asio::use_future_t<>>);
+static_assert(detail::survives_co_await<std::function<bool(const Task&)>, asio::use_awaitable_t<>>);
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
-static_assert(!detail::closure_survives<Owning, asio::use_awaitable_t<>>);
+static_assert(!detail::survives_co_await<Owning, asio::use_awaitable_t<>>);
 #endif
 
 awaitable<void> every_call_on_claims(AsyncTasks on) {

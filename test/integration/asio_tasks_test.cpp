@@ -25,6 +25,7 @@ namespace holdfast::test {
 namespace {
 
 using asio::awaitable;
+using namespace asio::experimental::awaitable_operators;
 using namespace std::chrono_literals;
 
 Json parsed_json(std::string_view text) {
@@ -241,7 +242,6 @@ TEST_P(AsioTasks, ACancelledClaimIsEitherMadeOrHoldsNothing) {
 TEST_P(AsioTasks, AWaitBesideATimerEndsWithIt) {
   const auto id = blocking->create("alice").id;
   run([](AsyncTasks& on, std::string task) -> awaitable<void> {
-    using namespace asio::experimental::awaitable_operators;
     asio::steady_timer timer(co_await asio::this_coro::executor, 20ms);
     const auto first = co_await (on.wait("alice", task) || timer.async_wait(asio::use_awaitable));
     EXPECT_EQ(first.index(), 1U);
@@ -335,6 +335,83 @@ TEST_P(AsioTasks, AStoppedWorkersCallbackMayBlockWithoutHoldingUpTheOthers) {
   EXPECT_EQ(tasks->get("alice", first, asio::use_future).get().status, TaskStatus::cancelled);
   blocked = AsyncClaim();  // does not wait for it
   go_on.count_down();
+}
+
+awaitable<void> sleep_for(std::chrono::milliseconds time) {
+  asio::steady_timer timer(co_await asio::this_coro::executor, time);
+  co_await timer.async_wait(asio::use_awaitable);
+}
+
+TEST_P(AsioTasks, AWorkerStopsWhenItsTaskIsCancelled) {
+  const auto id = blocking->create("alice").id;
+  run([](AsyncTasks& on, std::string task) -> awaitable<void> {
+    auto claim = co_await on.claim("alice", task);
+    co_await on.cancel("alice", task);
+    const auto ended = co_await (sleep_for(1h) || claim.wait_stopped());
+    EXPECT_EQ(ended.index(), 1U);
+    EXPECT_TRUE(claim.cancelled());
+    EXPECT_TRUE(co_await claim.wait_stopped(as_result)) << "stopped already";
+  }(*tasks, id));
+}
+
+TEST_P(AsioTasks, AWorkerStopsWhenItsLockIsLost) {
+  const auto id = blocking->create("alice").id;
+  run([](AsyncTasks& on, std::string task) -> awaitable<void> {
+    auto claim = co_await on.claim("alice", task, {.ttl = 1s, .max_hold = 50ms});
+    const auto ended = co_await (sleep_for(1h) || claim.wait_stopped());
+    EXPECT_EQ(ended.index(), 1U);
+    EXPECT_EQ(claim.guard().loss_reason(), LossReason::max_hold);
+  }(*tasks, id));
+}
+
+TEST_P(AsioTasks, WorkThatIsDoneEndsTheWaitAndLeavesTheClaim) {
+  const auto id = blocking->create("alice").id;
+  run([](AsyncTasks& on, std::string task) -> awaitable<void> {
+    auto claim = co_await on.claim("alice", task);
+    const auto ended = co_await (sleep_for(1ms) || claim.wait_stopped());
+    EXPECT_EQ(ended.index(), 0U);
+    EXPECT_EQ((co_await claim.complete(parsed_json("1"))).status, TaskStatus::completed);
+  }(*tasks, id));
+}
+
+TEST_P(AsioTasks, AWaitForAStopEndsWithItsClaim) {
+  const auto next = [&] {
+    return tasks->claim("alice", blocking->create("alice").id, {}, asio::use_future).get();
+  };
+  const auto ended = [](auto& wait) { return wait.get().error().code(); };
+  auto released = next();
+  auto first = released.wait_stopped(as_result(asio::use_future));
+  EXPECT_TRUE(released.release(asio::use_future).get());
+  EXPECT_EQ(ended(first), ErrorCode::Aborted);
+  auto completed = next();
+  auto second = completed.wait_stopped(as_result(asio::use_future));
+  (void)completed.complete(parsed_json("1"), {}, asio::use_future).get();
+  EXPECT_EQ(ended(second), ErrorCode::Aborted);
+  std::optional dropped = next();
+  auto third = dropped->wait_stopped(as_result(asio::use_future));
+  dropped.reset();
+  EXPECT_EQ(ended(third), ErrorCode::Aborted);
+}
+
+/// Any of the three may end the wait, and what it stands on goes at the same moment.
+TEST_P(AsioTasks, AStopASignalAndTheEndOfTheClaimMayComeTogether) {
+  for (int round = 0; round < 20; ++round) {
+    const auto id = blocking->create("alice").id;
+    std::optional claim = blocking->claim("alice", id);
+    std::promise<std::optional<ErrorCode>> done;
+    std::stop_source stop;
+    claim->wait_stopped(stop.get_token(), [&](const Status& status) {
+      done.set_value(status ? std::nullopt : std::optional(status.error().code()));
+    });
+    std::thread canceller([&] { (void)blocking->cancel("alice", id); });
+    std::thread stopper([&] {
+      if (round % 2 == 0) stop.request_stop();
+    });
+    claim.reset();
+    canceller.join();
+    stopper.join();
+    EXPECT_EQ(done.get_future().get().value_or(ErrorCode::Aborted), ErrorCode::Aborted);
+  }
 }
 
 TEST_P(AsioTasks, TheDestructorReleasesInTheBackground) {

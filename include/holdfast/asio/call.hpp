@@ -41,8 +41,8 @@
 namespace holdfast {
 namespace detail {
 
-/// What an execution context owes: the calls whose handlers are still to be posted to it. When it is
-/// destroyed first, they are told, so that an answer that comes later finds nobody instead of freed memory.
+/// The calls whose handlers are still to be posted to an execution context. When the context is destroyed
+/// first, they are abandoned, so that an answer that comes later does not touch freed memory.
 class PendingCalls {
  public:
   class Call {
@@ -51,7 +51,8 @@ class PendingCalls {
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
     virtual ~Call() = default;
-    /// The context is going: stops the operation and destroys the handler. Not under the mutex.
+    /// Stops the operation and destroys the handler, because the context is being destroyed. Not under the
+    /// mutex.
     virtual void abandon() noexcept = 0;
   };
   using List = std::list<std::shared_ptr<Call>>;
@@ -60,16 +61,17 @@ class PendingCalls {
     return asio::use_service<Service>(context).calls;
   }
 
-  /// Where the call stands in the list; nothing if the context is going already.
+  /// Returns the call's place in the list; nothing if the context is already being destroyed.
   [[nodiscard]] std::optional<List::iterator> enter(std::shared_ptr<Call> call) {
     const std::lock_guard lock(mutex_);
     if (closed_) return std::nullopt;
     return calls_.insert(calls_.end(), std::move(call));
   }
 
-  /// Runs `post`, which posts the handler, unless the context is gone: it cannot go meanwhile. Whatever the
-  /// call has of the context, executors above all, must be gone when `post` returns. Not under the mutex: an
-  /// executor that is shut down destroys what it is given at once, and that may own further calls.
+  /// Runs `post`, which posts the handler, unless the context is gone; the context is not destroyed
+  /// meanwhile. All that the call has of the context, executors above all, must be destroyed when `post`
+  /// returns. Not under the mutex: an executor that is shut down destroys what is posted at once, and that
+  /// may own further calls.
   template <class Post>
   void leave(List::iterator place, Post&& post) {
     std::shared_ptr<Call> last;
@@ -145,6 +147,16 @@ struct HandOver {
   static T of(T value) { return value; }
 };
 
+/// What the handler of an operation takes whose result is a T. An Ok says nothing, so it is left out.
+template <class T>
+struct CompletionSignature {
+  using type = void(std::exception_ptr, T);
+};
+template <>
+struct CompletionSignature<Ok> {
+  using type = void(std::exception_ptr);
+};
+
 /// One call under way, from its initiation to the post of its handler.
 template <class Raw, class Convert, class Handler, class Executor>
 class AsioCall final : public PendingCalls::Call {
@@ -164,8 +176,9 @@ class AsioCall final : public PendingCalls::Call {
     call->place_ = *place;
     auto slot = asio::get_associated_cancellation_slot(call->ends_->handler);
     if (slot.is_connected()) {
-      slot.assign([stop = call->stop_](asio::cancellation_type type) mutable {
-        if (type != asio::cancellation_type::none) stop.request_stop();
+      slot.assign([stop = call->stop_](asio::cancellation_type type) {
+        // A copy: the operation may end inside, and its handler clear the slot that owns this function.
+        if (type != asio::cancellation_type::none) std::stop_source(stop).request_stop();
       });
     }
     begin(call->stop_.get_token(),
@@ -178,7 +191,7 @@ class AsioCall final : public PendingCalls::Call {
   }
 
  private:
-  /// What belongs to the context's side: gone when the handler was posted, or with the context.
+  /// What belongs to the context: destroyed when the handler was posted, or with the context.
   struct Ends {
     Ends(Handler h, Convert c, const Executor& executor)
         : handler(std::move(h)), convert(std::move(c)), work(executor) {}
@@ -194,17 +207,20 @@ class AsioCall final : public PendingCalls::Call {
 
     void operator()() {
       asio::get_associated_cancellation_slot(handler).clear();
-      if (result) {
-        std::move(handler)(std::exception_ptr(), HandOver<Value>::of(*std::move(result)));
+      auto failed = result ? std::exception_ptr() : std::make_exception_ptr(result.error());
+      if constexpr (std::is_same_v<Received, Ok>) {
+        std::move(handler)(std::move(failed));
+      } else if (result) {
+        std::move(handler)(std::move(failed), HandOver<Value>::of(*std::move(result)));
       } else {
-        std::move(handler)(std::make_exception_ptr(result.error()), Received());
+        std::move(handler)(std::move(failed), Received());
       }
     }
   };
 
-  /// Whoever asked to stop is told so, also where the engine, with the request on its way, can only say that
-  /// it does not know.
-  Error told(const Error& error) const {
+  /// Aborted after a stop request, even if the engine, with the request already sent, can only report that
+  /// the outcome is unknown.
+  Error reported(const Error& error) const {
     if (!error.transient() || !stop_.stop_requested()) return error;
     return Error(ErrorCode::Aborted, "the caller stopped the operation; it may have taken effect",
                  error.what())
@@ -217,7 +233,7 @@ class AsioCall final : public PendingCalls::Call {
       ends_.reset();
       // Converted here: one that is posted and never run must end as a Value does, which does not block.
       auto value =
-          result ? Result<Value>(ends.convert(*std::move(result))) : Result<Value>(told(result.error()));
+          result ? Result<Value>(ends.convert(*std::move(result))) : Result<Value>(reported(result.error()));
       // Always posted: a handler must not run on the thread that brings the answer.
       asio::post(ends.work.get_executor(), Arrival{std::move(ends.handler), std::move(value)});
     });
@@ -229,8 +245,8 @@ class AsioCall final : public PendingCalls::Call {
   std::optional<Ends> ends_;
 };
 
-/// A function that a thread of the library calls once, at some time, and that runs on an executor then; not
-/// at all if that executor's context is gone by then.
+/// A function that a thread of the library calls at most once, and that then runs on an executor; not at all
+/// if that executor's context is destroyed first.
 template <class F>
 class PostedLater {
  public:
@@ -287,14 +303,24 @@ inline constexpr bool safe_to_await_with = std::is_trivially_destructible_v<T>;
 template <class Signature>
 inline constexpr bool safe_to_await_with<std::function<Signature>> = true;
 
-/// Whether a function object given as F&& may be awaited with this token. g++ 12 destroys a closure twice
-/// that is made in a co_await expression and has captures with destructors.
-template <class F, class Token>
-inline constexpr bool closure_survives = true;
+/// Whether an operation with this token is awaited in the expression that calls it: the token is
+/// `asio::use_awaitable`, or an adapter around it (`as_result`, `as_tuple`, `bind_cancellation_slot`, …).
+template <class Token>
+inline constexpr bool is_awaited = false;
+template <class Executor>
+inline constexpr bool is_awaited<asio::use_awaitable_t<Executor>> = true;
+template <template <class...> class Adapter, class Inner, class... Others>
+inline constexpr bool is_awaited<Adapter<Inner, Others...>> = is_awaited<Inner>;
+
+/// Whether an argument given as T&& may be passed with this token. g++ 12 destroys a closure or an aggregate
+/// twice that is made in a co_await expression and has captures or members with destructors.
+template <class T, class Token>
+inline constexpr bool survives_co_await = true;
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
-template <class F, class Executor>
-inline constexpr bool closure_survives<F, asio::use_awaitable_t<Executor>> =
-    std::is_lvalue_reference_v<F> || safe_to_await_with<std::remove_cvref_t<F>>;
+template <class T, class Token>
+  requires(is_awaited<Token>)
+inline constexpr bool survives_co_await<T, Token> =
+    std::is_lvalue_reference_v<T> || safe_to_await_with<std::remove_cvref_t<T>>;
 #endif
 
 template <class Signature>
@@ -313,21 +339,32 @@ auto with_arguments(On on, Operation operation, const Arguments&... arguments) {
 
 }  // namespace detail
 
-/// Turns one operation in completion style into one for any completion token: callback, `asio::use_future`,
-/// `co_await` with `asio::use_awaitable`. `begin(std::stop_token, Done<Raw>)` starts it; the token's
-/// signature is `void(std::exception_ptr, T)`, where T is what `convert(Raw)` returns and the exception is a
-/// holdfast::Error.
+/// Turns an operation in completion style into one for any completion token: a callback, `asio::use_future`,
+/// `co_await` with `asio::use_awaitable` or `as_result`, and every other that Asio has. All asynchronous
+/// functions of this library are made of it.
 ///
-/// The handler is posted to its associated executor (`executor` if it has none), never called before this
-/// returns nor on a thread of the library. A signal on its cancellation slot, of whatever type, triggers the
-/// stop token: the operation ends with Aborted, unless it has come too far for that; a change that was on its
-/// way may have taken effect. If the executor's context is destroyed first, the operation is stopped and the
-/// handler destroyed.
+/// `begin(std::stop_token, Done<Raw>)` starts the operation; `convert(Raw)`, which must not throw, makes the
+/// value T for the handler.
+///
+/// *Completion*. `void(std::exception_ptr, T)`, or `void(std::exception_ptr)` if T is Ok. If the operation
+/// fails, the exception is a holdfast::Error and T is default-constructed.
+///
+/// *Executor*. The handler is posted to its associated executor, or to `executor` if it has none. It is never
+/// called inside this function nor on a thread of the library. Until then the executor has work. The
+/// handler's associated allocator is not used: the handler is posted from a thread of the library, where an
+/// allocator of yours may not be called.
+///
+/// *Cancellation*. A signal of any type on the handler's cancellation slot triggers the stop token. The
+/// operation then fails with Aborted, unless it is too late to stop it. A change that was already sent may
+/// have taken effect.
+///
+/// *Lifetime*. If the context of the handler's executor is destroyed first, the operation is stopped and the
+/// handler is destroyed, not called.
 template <class Raw, class Begin, class Token, class Convert>
 auto async_call(const asio::any_io_executor& executor, Begin begin, Token&& token, Convert convert) {
   using Value = std::invoke_result_t<Convert&, Raw>;
   using T = decltype(detail::HandOver<Value>::of(std::declval<Value>()));
-  return asio::async_initiate<Token, void(std::exception_ptr, T)>(
+  return asio::async_initiate<Token, typename detail::CompletionSignature<T>::type>(
       [executor](auto handler, Begin start, Convert last) {
         const auto at = asio::get_associated_executor(handler, executor);
         using Call =
@@ -337,6 +374,7 @@ auto async_call(const asio::any_io_executor& executor, Begin begin, Token&& toke
       token, std::move(begin), std::move(convert));
 }
 
+/// Passes the value on as it is.
 template <class T, class Begin, class Token>
 auto async_call(const asio::any_io_executor& executor, Begin begin, Token&& token) {
   return async_call<T>(executor, std::move(begin), std::forward<Token>(token), [](T value) { return value; });

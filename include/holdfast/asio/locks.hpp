@@ -8,8 +8,8 @@
 namespace holdfast {
 namespace detail {
 
-/// A lock on its way to whoever asked for it. Nobody else knows its id, so if it never arrives it is
-/// released, in the background.
+/// A lock that was granted and has not reached its handler. Nothing else knows its id, so if it never
+/// arrives it is released in the background.
 class LockInTransit {
  public:
   LockInTransit(Locks locks, Lease lock) : locks_(std::move(locks)), lock_(std::move(lock)) {}
@@ -36,20 +36,33 @@ struct HandOver<LockInTransit> {
 
 }  // namespace detail
 
-/// A Guard for coroutines and callbacks: the same lock, renewed and guarded in the same way. What asks the
-/// engine takes a completion token and completes on the handler's executor, by default the one that made the
-/// guard. The destructor never blocks: it releases in the background.
+/// A Guard for coroutines and callbacks: the same lock, renewed and guarded in the same way. Movable; a
+/// moved-from guard is empty. The destructor never blocks: it releases the lock in the background.
+///
+/// *Asynchronous functions* take a completion token as their last argument, by default
+/// `asio::use_awaitable`, and complete with `void(std::exception_ptr, T)`. The T is named in each comment; on
+/// an error it is default-constructed. The exception is a holdfast::Error. The handler is posted to its
+/// associated executor, or to the guard's: that of the AsyncLocks which made it. Cancellation and lifetimes
+/// as in async_call. A guard must not end or move between the call of such a function and the start of the
+/// operation, which `asio::use_awaitable` and `deferred` delay until the result is awaited.
+///
+/// *Errors* of all of them: Aborted when cancelled, InvalidArgument if the guard is empty, and those of the
+/// engine: ServiceUnavailable, NetworkTimeout, RateLimited, AuthFailed, Internal.
+///
+/// *Threads*: as Guard; const functions may be called from any thread.
 class AsyncGuard {
  public:
   using executor_type = asio::any_io_executor;
 
-  /// An empty guard.
+  /// Makes an empty guard.
   AsyncGuard() noexcept = default;
+  /// Makes a guard from one of the blocking API.
   AsyncGuard(asio::any_io_executor executor, Guard guard) noexcept
       : executor_(std::move(executor)), guard_(std::move(guard)) {}
-  // The other one is empty then, but still knows where to complete.
+  /// Leaves the other guard empty, with its executor.
   AsyncGuard(AsyncGuard&& other) noexcept
       : executor_(other.get_executor()), guard_(std::move(other.guard_)) {}
+  /// Releases the lock that it held before, in the background.
   AsyncGuard& operator=(AsyncGuard&& other) noexcept {
     if (this != &other) {
       guard_.release_in_background();
@@ -58,11 +71,13 @@ class AsyncGuard {
     }
     return *this;
   }
+  /// Releases the lock in the background. The last Locks of the engine waits for that.
   ~AsyncGuard() { guard_.release_in_background(); }
 
+  /// Returns the executor that handlers without one of their own are posted to.
   [[nodiscard]] executor_type get_executor() const { return executor_; }
 
-  // As those of Guard.
+  // As the functions of Guard. None does I/O.
   [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(guard_); }
   [[nodiscard]] const std::string& key() const { return guard_.key(); }
   [[nodiscard]] const LockId& id() const { return guard_.id(); }
@@ -75,20 +90,22 @@ class AsyncGuard {
   [[nodiscard]] std::stop_token lost() const noexcept { return guard_.lost(); }
   [[nodiscard]] std::optional<LossReason> loss_reason() const noexcept { return guard_.loss_reason(); }
 
-  /// Posts `callback(reason)` to the guard's executor when the lock is lost. It may arrive after the guard
-  /// has ended. It does not keep the executor's context from running out of work.
+  /// Posts `callback(reason)` to the guard's executor when the lock is lost. The callback may run after the
+  /// guard has ended. It does not count as work of the executor's context.
   template <class F>
   void on_lost(F callback) {
     auto later = std::make_shared<detail::PostedLater<F>>(executor_, std::move(callback));
     guard_.on_lost([later = std::move(later)](LossReason reason) { (*later)(reason); });
   }
-  /// Runs on a thread of its own, as Guard's does.
+  /// Sets what is called when a background release fails, on a thread of the library that may block.
   void on_release_error(std::function<void(const Error&)> callback) {
     guard_.on_release_error(std::move(callback));
   }
 
-  /// LossReason, when the lock is lost; Aborted when the guard ends before. Made for
-  /// `co_await (work() || guard.wait_lost())`. The guard may end or move once it is waited for.
+  /// Waits until the lock is lost, for `co_await (work() || guard.wait_lost())`. T: LossReason.
+  ///
+  /// Fails with Aborted if the guard ends first. Once the operation has started, the guard may end or move.
+  /// Cancellation ends the wait and leaves the lock as it is.
   template <class Token = asio::use_awaitable_t<>>
   auto wait_lost(Token&& token = {}) {
     return async_call<LossReason>(
@@ -99,7 +116,10 @@ class AsyncGuard {
         std::forward<Token>(token));
   }
 
-  /// bool: whether this id still held it. The guard is empty from the start.
+  /// Releases the lock. T: bool, true if it was still held; false for an empty guard.
+  ///
+  /// The guard is empty when this function returns, and may end. If the operation is cancelled, fails or is
+  /// never started, the lock is released in the background.
   template <class Token = asio::use_awaitable_t<>>
   auto release(Token&& token = {}) {
     const auto executor = executor_;  // the guard takes its own along
@@ -113,7 +133,10 @@ class AsyncGuard {
         std::forward<Token>(token));
   }
 
-  /// bool: false if the lock is gone; then the guard is lost. The guard must live until it completes.
+  /// Renews the lock now, for `ttl` from now on and with every renewal after. T: bool, false if the lock is
+  /// gone; the guard is lost then.
+  ///
+  /// If it fails or is cancelled, the new ttl may or may not have been set: `remaining()` counts the shorter.
   template <class Token = asio::use_awaitable_t<>>
   auto extend(std::chrono::milliseconds ttl, Token&& token = {}) {
     return async_call<bool>(
@@ -124,8 +147,11 @@ class AsyncGuard {
         std::forward<Token>(token));
   }
 
-  /// std::optional<Lease>: nothing if the lock is gone. The guard must live until it completes. If the
-  /// handler is destroyed instead of called, the lock may be detached, and ends with its ttl.
+  /// Renews the lock once, durably, and leaves it held without a guard, to be adopted or released by id.
+  /// T: std::optional<Lease>, empty if the lock is gone; the guard is lost then.
+  ///
+  /// If it fails or is cancelled, the guard still holds the lock. If the handler is destroyed instead of
+  /// called, the lock may be detached: it then expires with its ttl.
   template <class Token = asio::use_awaitable_t<>>
   auto detach(Token&& token = {}) {
     return async_call<std::optional<Lease>>(
@@ -136,7 +162,7 @@ class AsyncGuard {
         std::forward<Token>(token));
   }
 
-  /// The guard itself, for code that blocks; this one is empty then.
+  /// Returns the guard for code that blocks, and leaves this one empty.
   [[nodiscard]] Guard into_guard() && noexcept { return std::move(guard_); }
 
  private:
@@ -144,10 +170,26 @@ class AsyncGuard {
   Guard guard_;
 };
 
-/// Locks for coroutines and callbacks: every operation of Locks, with any completion token
-/// (`asio::use_awaitable` if none is given), completed on the handler's executor. No call blocks; an engine
-/// that does (SQLite) has a small pool for it. A cancelled operation ends with Aborted and holds nothing.
-/// Errors are holdfast::Error. Cheap to copy. May be called from any thread.
+/// Locks for coroutines and callbacks: every operation of Locks for any completion token. No function blocks;
+/// an engine that does (SQLite) has a small thread pool. Cheap to copy; copies share the engine. All
+/// functions may be called from any thread. This object may end while operations are under way.
+///
+/// *Completion*. The last argument is a completion token, by default `asio::use_awaitable`. The signature is
+/// `void(std::exception_ptr, T)`; the T is named in each comment. On an error the exception is a
+/// holdfast::Error and T is default-constructed: an empty guard, an empty optional. `as_result` turns both
+/// into a Result<T>.
+///
+/// *Executor*. The handler is posted to its associated executor, or to the one of this object.
+///
+/// *Arguments*. They are copied: what they view must be valid only until the function returns.
+///
+/// *Cancellation*. A signal of any type ends an operation with Aborted at any point, and no lock is held.
+/// What a cancelled change leaves behind is in its comment. If the context of the handler's executor is
+/// destroyed first, a lock that was on its way to the handler is released.
+///
+/// *Errors* of all of them: InvalidArgument (a key, lock id or option; nothing was sent), Aborted, and those
+/// of the engine: ServiceUnavailable, NetworkTimeout (whether a change took effect is unknown), RateLimited,
+/// AuthFailed, Internal. Further ones are in the comments.
 class AsyncLocks {
   // What callers write in a co_await expression; see detail::safe_to_await_with.
   static_assert(detail::safe_to_await_with<LockOptions> && detail::safe_to_await_with<LeaseView> &&
@@ -158,27 +200,37 @@ class AsyncLocks {
 
   AsyncLocks(asio::any_io_executor executor, Locks locks)
       : executor_(std::move(executor)), locks_(std::move(locks)) {}
+  /// Returns the executor that handlers without one of their own are posted to.
   [[nodiscard]] executor_type get_executor() const { return executor_; }
-  [[nodiscard]] Locks& blocking() noexcept { return locks_; }
+  /// Returns the same locks for code that blocks.
+  [[nodiscard]] const Locks& blocking() const noexcept { return locks_; }
 
-  /// AsyncGuard
+  /// Waits for the lock and guards it. T: AsyncGuard.
+  ///
+  /// AcquisitionTimeout when the options' patience is used up. Cancelled while it waits or while the request
+  /// is on its way, it holds nothing: a grant that still arrives is released in the background.
   template <class Token = asio::use_awaitable_t<>>
-  auto lock(LockKeyView key, const LockOptions& options = {}, Token&& token = {}) {
+  auto lock(LockKeyView key, const LockOptions& options = {}, Token&& token = {}) const {
     return call(operation::Lock{key, options}, std::forward<Token>(token));
   }
-  /// std::optional<AsyncGuard>
+  /// Tries once to take the lock, without waiting. T: std::optional<AsyncGuard>, empty if another holder has
+  /// it. Cancellation as with `lock`.
   template <class Token = asio::use_awaitable_t<>>
-  auto try_lock(LockKeyView key, const LockOptions& options = {}, Token&& token = {}) {
+  auto try_lock(LockKeyView key, const LockOptions& options = {}, Token&& token = {}) const {
     return call(operation::TryLock{key, options}, std::forward<Token>(token));
   }
-  /// std::optional<AsyncGuard>
+  /// Extends a lock that was detached, here or in another process, and guards it. T:
+  /// std::optional<AsyncGuard>, empty if the lock is gone. Cancelled, the lease may have been extended once.
   template <class Token = asio::use_awaitable_t<>>
-  auto adopt(const LeaseView& lease, const LockOptions& options = {}, Token&& token = {}) {
+  auto adopt(const LeaseView& lease, const LockOptions& options = {}, Token&& token = {}) const {
     return call(operation::Adopt{detail::owned(lease), options}, std::forward<Token>(token));
   }
-  /// Lease. It is released if the handler is destroyed instead of called.
+  /// Waits for the lock as `lock` does, durably and without a guard. T: Lease.
+  ///
+  /// The lock is held until it is released by id or expires. It is released in the background if the handler
+  /// is destroyed instead of called. Cancellation and AcquisitionTimeout as with `lock`.
   template <class Token = asio::use_awaitable_t<>>
-  auto acquire(LockKeyView key, const LockOptions& options = {}, Token&& token = {}) {
+  auto acquire(LockKeyView key, const LockOptions& options = {}, Token&& token = {}) const {
     using InTransit = detail::LockInTransit;
     // In transit from the engine's answer on: the handler's context may be gone when it comes.
     return async_call<InTransit>(
@@ -193,60 +245,67 @@ class AsyncLocks {
         },
         std::forward<Token>(token));
   }
-  /// bool
+  /// Releases a lock without a guard. T: bool, false if that id holds no lock. Cancelled, the lock may be
+  /// released.
   template <class Token = asio::use_awaitable_t<>>
-  auto release(std::string_view lock_id, Token&& token = {}) {
+  auto release(std::string_view lock_id, Token&& token = {}) const {
     return call(operation::Release{std::string(lock_id)}, std::forward<Token>(token));
   }
-  /// std::optional<WallTime>: the new expiry
+  /// Extends a lock without a guard to `ttl` from now. T: std::optional<WallTime>, the new expiry, empty if
+  /// that id holds no lock. Cancelled, the lock may be extended.
   template <class Token = asio::use_awaitable_t<>>
-  auto extend(std::string_view lock_id, std::chrono::milliseconds ttl, Token&& token = {}) {
+  auto extend(std::string_view lock_id, std::chrono::milliseconds ttl, Token&& token = {}) const {
     return call(operation::Extend{std::string(lock_id), ttl}, std::forward<Token>(token));
   }
-  /// bool
+  /// Checks whether the key is locked now. T: bool.
   template <class Token = asio::use_awaitable_t<>>
-  auto is_locked(LockKeyView key, Token&& token = {}) {
+  auto is_locked(LockKeyView key, Token&& token = {}) const {
     return call(operation::IsLocked{key}, std::forward<Token>(token));
   }
-  /// std::optional<LockInfo>
+  /// Looks up the lock of a key, with hashes in place of its key and id. T: std::optional<LockInfo>, empty if
+  /// there is none.
   template <class Token = asio::use_awaitable_t<>>
-  auto get_by_key(LockKeyView key, Token&& token = {}) {
+  auto get_by_key(LockKeyView key, Token&& token = {}) const {
     return call(operation::GetByKey{key}, std::forward<Token>(token));
   }
-  /// std::optional<LockInfo>
+  /// Looks up the lock of an id, with hashes in place of its key and id. T: std::optional<LockInfo>, empty if
+  /// there is none.
   template <class Token = asio::use_awaitable_t<>>
-  auto get_by_id(std::string_view lock_id, Token&& token = {}) {
+  auto get_by_id(std::string_view lock_id, Token&& token = {}) const {
     return call(operation::GetById{std::string(lock_id)}, std::forward<Token>(token));
   }
-  /// std::optional<LockRecord>
+  /// Looks up the lock of a key, with its raw key and id. Do not log the id: it is all that a release needs.
+  /// T: std::optional<LockRecord>, empty if there is none.
   template <class Token = asio::use_awaitable_t<>>
-  auto get_by_key_raw(LockKeyView key, Token&& token = {}) {
+  auto get_by_key_raw(LockKeyView key, Token&& token = {}) const {
     return call(operation::GetByKeyRaw{key}, std::forward<Token>(token));
   }
-  /// std::optional<LockRecord>
+  /// Looks up the lock of an id, with its raw key and id. T: std::optional<LockRecord>, empty if there is
+  /// none.
   template <class Token = asio::use_awaitable_t<>>
-  auto get_by_id_raw(std::string_view lock_id, Token&& token = {}) {
+  auto get_by_id_raw(std::string_view lock_id, Token&& token = {}) const {
     return call(operation::GetByIdRaw{std::string(lock_id)}, std::forward<Token>(token));
   }
-  /// bool
+  /// Checks whether that id holds that key, for diagnosis: it may be untrue a moment later. T: bool.
   template <class Token = asio::use_awaitable_t<>>
-  auto owns(LockKeyView key, std::string_view lock_id, Token&& token = {}) {
+  auto owns(LockKeyView key, std::string_view lock_id, Token&& token = {}) const {
     return call(operation::Owns{key, std::string(lock_id)}, std::forward<Token>(token));
   }
-  /// LockPage
+  /// Lists the live locks with their raw keys and ids, a page at a time. T: LockPage.
   template <class Token = asio::use_awaitable_t<>>
-  auto list_raw(const ListLocks& what = {}, Token&& token = {}) {
+  auto list_raw(const ListLocks& what = {}, Token&& token = {}) const {
     return call(operation::ListLocksRaw{what.request()}, std::forward<Token>(token));
   }
-  /// std::optional<LockInfo>: whose it was
+  /// Breaks the lock of a key, for operators; see Locks::break_lock. T: std::optional<LockInfo>, the lock
+  /// that was broken, empty if there was none. Cancelled, the lock may be broken.
   template <class Token = asio::use_awaitable_t<>>
     requires(!std::is_same_v<std::remove_cvref_t<Token>, Fence>)
-  auto break_lock(LockKeyView key, std::string_view reason, Token&& token = {}) {
+  auto break_lock(LockKeyView key, std::string_view reason, Token&& token = {}) const {
     return call(operation::BreakLock{key, std::string(reason)}, std::forward<Token>(token));
   }
-  /// std::optional<LockInfo>: whose it was; only the lock that is held with this fence
+  /// Breaks the lock of a key only if it is held with this fence. T and cancellation as above.
   template <class Token = asio::use_awaitable_t<>>
-  auto break_lock(LockKeyView key, std::string_view reason, Fence held_with, Token&& token = {}) {
+  auto break_lock(LockKeyView key, std::string_view reason, Fence held_with, Token&& token = {}) const {
     return call(operation::BreakLock{key, std::string(reason), held_with}, std::forward<Token>(token));
   }
 
@@ -254,7 +313,7 @@ class AsyncLocks {
   [[nodiscard]] std::string authority() const { return locks_.authority(); }
 
  private:
-  /// What a coroutine gets in place of what the blocking function returns.
+  /// What a handler gets in place of what the blocking function returns.
   struct Convert {
     asio::any_io_executor executor;
     AsyncGuard operator()(Guard guard) const { return {executor, std::move(guard)}; }
@@ -269,7 +328,7 @@ class AsyncLocks {
   };
 
   template <class Operation, class Token>
-  auto call(Operation operation, Token&& token) {
+  auto call(Operation operation, Token&& token) const {
     using Answer = typename Operation::Answer;
     return async_call<Answer>(
         executor_,

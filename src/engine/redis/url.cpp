@@ -89,7 +89,8 @@ struct Parameter {
 const std::vector<Parameter>& parameters() {
   using Options = RedisOptions;
   using Text = const std::string;
-  static const std::vector<Parameter> table{
+  // Never ends: a thread may still open a store while the process exits.
+  static const auto& table = *new std::vector<Parameter>{
       {"db", [](Options& o, Text& v) { o.db = database(v); },
        [](const Options& o) { return std::to_string(o.db); }},
       {"user", [](Options& o, Text& v) { o.user = v; }, [](const Options& o) { return o.user; }},
