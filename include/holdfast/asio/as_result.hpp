@@ -19,6 +19,7 @@ template <class Token>
 class AsResult {
  public:
   constexpr AsResult() = default;
+  /// Adapts `inner`.
   constexpr explicit AsResult(Token inner) : token(std::move(inner)) {}
 
   /// Adapts another token.
@@ -27,7 +28,7 @@ class AsResult {
     return AsResult<std::decay_t<Other>>(std::forward<Other>(other));
   }
 
-  Token token;
+  Token token;  ///< receives the Result
 };
 
 /// Completes an operation of this library with a Result in place of an exception:
@@ -86,6 +87,8 @@ struct ResultSignature<void(std::exception_ptr)> {
 }  // namespace detail
 }  // namespace holdfast
 
+/// @cond INTERNAL
+
 /// As that of `asio::as_tuple`: begins with the adapted token's own handler, in a ResultHandler.
 template <class Token, class Signature>
 class asio::async_result<holdfast::AsResult<Token>, Signature>
@@ -118,3 +121,5 @@ struct asio::associator<Associator, holdfast::detail::ResultHandler<Handler>, De
     return Associator<Handler, Default>::get(adapter.handler, otherwise);
   }
 };
+
+/// @endcond

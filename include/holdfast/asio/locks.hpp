@@ -52,6 +52,7 @@ struct HandOver<LockInTransit> {
 /// *Threads*: as Guard; const functions may be called from any thread.
 class AsyncGuard {
  public:
+  /// The type of the executor.
   using executor_type = asio::any_io_executor;
 
   /// Makes an empty guard.
@@ -78,16 +79,27 @@ class AsyncGuard {
   [[nodiscard]] executor_type get_executor() const { return executor_; }
 
   // As the functions of Guard. None does I/O.
+  /// Returns false for an empty guard, as Guard's.
   [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(guard_); }
+  /// Returns the lock's key.
   [[nodiscard]] const std::string& key() const { return guard_.key(); }
+  /// Returns the lock id, a secret.
   [[nodiscard]] const LockId& id() const { return guard_.id(); }
+  /// Returns the fence of the grant.
   [[nodiscard]] Fence fence() const { return guard_.fence(); }
+  /// Returns the fence with the key and the authority that it belongs to.
   [[nodiscard]] FencingToken token() const { return guard_.token(); }
+  /// Returns the id of the store that counted the fence.
   [[nodiscard]] const std::string& authority() const { return guard_.authority(); }
+  /// Returns when the lease expires, by the engine's clock.
   [[nodiscard]] WallTime expires_at() const { return guard_.expires_at(); }
+  /// Returns how long the lease can still be proven; zero once lost.
   [[nodiscard]] std::chrono::nanoseconds remaining() const noexcept { return guard_.remaining(); }
+  /// Returns whether the lease can be proven now.
   [[nodiscard]] bool still_held() const noexcept { return guard_.still_held(); }
+  /// Returns a token that is triggered when the lock is lost.
   [[nodiscard]] std::stop_token lost() const noexcept { return guard_.lost(); }
+  /// Returns why the lock was lost; empty unless it was.
   [[nodiscard]] std::optional<LossReason> loss_reason() const noexcept { return guard_.loss_reason(); }
 
   /// Posts `callback(reason)` to the guard's executor when the lock is lost. The callback may run after the
@@ -196,8 +208,10 @@ class AsyncLocks {
                 detail::safe_to_await_with<ListLocks> && detail::safe_to_await_with<Fence>);
 
  public:
+  /// The type of the executor.
   using executor_type = asio::any_io_executor;
 
+  /// Wraps `locks`; handlers without an executor are posted to `executor`.
   AsyncLocks(asio::any_io_executor executor, Locks locks)
       : executor_(std::move(executor)), locks_(std::move(locks)) {}
   /// Returns the executor that handlers without one of their own are posted to.
@@ -309,7 +323,9 @@ class AsyncLocks {
     return call(operation::BreakLock{key, std::string(reason), held_with}, std::forward<Token>(token));
   }
 
+  /// Returns what the engine can do.
   [[nodiscard]] Capabilities capabilities() const noexcept { return locks_.capabilities(); }
+  /// Returns the id of the store that counts the fences.
   [[nodiscard]] std::string authority() const { return locks_.authority(); }
 
  private:

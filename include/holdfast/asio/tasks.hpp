@@ -33,6 +33,7 @@ namespace holdfast {
 /// *Threads*: const functions may be called from any thread.
 class AsyncClaim {
  public:
+  /// The type of the executor.
   using executor_type = asio::any_io_executor;
 
   /// Makes an empty claim.
@@ -59,12 +60,19 @@ class AsyncClaim {
   [[nodiscard]] executor_type get_executor() const { return executor_; }
 
   // As the functions of Claim. None does I/O.
+  /// Returns false for an empty claim, as Claim's.
   [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(claim_); }
+  /// Returns the task as it was claimed, or last written through this claim.
   [[nodiscard]] Task task() const { return claim_.task(); }
+  /// Returns the fence that the writes carry.
   [[nodiscard]] Fence fence() const { return claim_.fence(); }
+  /// Returns the fence with the lock and the authority that it belongs to.
   [[nodiscard]] FencingToken token() const { return claim_.token(); }
+  /// Returns a token that is triggered when the work is no longer wanted.
   [[nodiscard]] std::stop_token stopped() const noexcept { return claim_.stopped(); }
+  /// Returns whether the task was cancelled, as far as this process knows.
   [[nodiscard]] bool cancelled() const { return claim_.cancelled(); }
+  /// Returns whether the task was removed or has expired, as far as this process knows.
   [[nodiscard]] bool gone() const { return claim_.gone(); }
   /// Returns the task's lock, to look at.
   [[nodiscard]] const Guard& guard() { return claim_.guard(); }
@@ -179,14 +187,17 @@ class AsyncTasks {
                 detail::safe_to_await_with<std::optional<FencingTokenView>>);
 
  public:
+  /// The type of the executor.
   using executor_type = asio::any_io_executor;
 
   /// Makes an empty one: its operations complete with InvalidArgument, its other functions throw it.
   AsyncTasks() noexcept = default;
+  /// Wraps `tasks`; handlers without an executor are posted to `executor`.
   AsyncTasks(asio::any_io_executor executor, Tasks tasks)
       : executor_(std::move(executor)), tasks_(std::move(tasks)) {}
   /// Returns the executor that handlers without one of their own are posted to.
   [[nodiscard]] executor_type get_executor() const { return executor_; }
+  /// Returns false if it is empty: default-constructed.
   [[nodiscard]] explicit operator bool() const noexcept { return tasks_.has_value(); }
   /// Returns the same tasks for code that blocks.
   [[nodiscard]] const Tasks& blocking() const {
@@ -346,13 +357,16 @@ class AsyncTasks {
   [[nodiscard]] AsyncTasks with_fence(const FencingTokenView& token) const {
     return {executor_, blocking().with_fence(token)};
   }
+  /// Returns the same store whose writes carry the fence of this guard.
   [[nodiscard]] AsyncTasks with_fence(const AsyncGuard& guard) const { return with_fence(guard.token()); }
+  /// Returns the token that the writes carry; empty if they carry none.
   [[nodiscard]] const std::optional<FencingToken>& token() const { return blocking().token(); }
 
   /// Returns the same store, whose every operation on one task means the one of this incarnation; see Tasks.
   [[nodiscard]] AsyncTasks with_incarnation(std::string_view incarnation) const {
     return {executor_, blocking().with_incarnation(incarnation)};
   }
+  /// Returns the incarnation that operations are limited to; empty: any.
   [[nodiscard]] const std::string& incarnation() const { return blocking().incarnation(); }
 
  private:
@@ -396,15 +410,19 @@ class AsyncTasks {
 /// AuthFailed, Internal. Further ones are in the comments.
 class AsyncRegister {
  public:
+  /// The type of the executor.
   using executor_type = asio::any_io_executor;
+  /// A register's value.
   using Value = FencedRegister::Value;
 
   /// Makes an empty one: its operations complete with InvalidArgument, `blocking` throws it.
   AsyncRegister() noexcept = default;
+  /// Wraps a register; handlers without an executor are posted to `executor`.
   AsyncRegister(asio::any_io_executor executor, FencedRegister fenced)
       : executor_(std::move(executor)), register_(std::move(fenced)) {}
   /// Returns the executor that handlers without one of their own are posted to.
   [[nodiscard]] executor_type get_executor() const { return executor_; }
+  /// Returns false if it is empty: default-constructed.
   [[nodiscard]] explicit operator bool() const noexcept { return register_.has_value(); }
   /// Returns the same register for code that blocks.
   [[nodiscard]] const FencedRegister& blocking() const {
