@@ -97,7 +97,8 @@ class HOLDFAST_EXPORT Claim {
   /// complete() does.
   Task fail_with_result(JsonView result, std::optional<std::string_view> message = {},
                         std::stop_token stop = {});
-  /// Releases the lock and leaves the task as it is. Returns false if the lock was lost or released before.
+  /// Releases the lock and leaves the task as it is. Returns false if the store had no lock of this claim any
+  /// more.
   /// Throws the errors of Guard::release; the lock then expires with its lease. A stop request ends the
   /// waiting, not the release, which continues in the background.
   bool release(std::stop_token stop = {});

@@ -116,7 +116,8 @@ class HOLDFAST_EXPORT Error : public std::exception {
   [[nodiscard]] const std::string& message() const noexcept;
   /// Returns the engine's own message (of errno, SQLite or the server); empty if there is none.
   [[nodiscard]] const std::string& cause() const noexcept;
-  /// Returns the key, or the task id, of the failed operation; empty if it has none.
+  /// Returns the lock key or the task id of the failed operation (of a claim: the key of the task's lock);
+  /// empty if it has none.
   [[nodiscard]] const std::string& key() const noexcept;
   /// Returns the lock id of the failed operation; empty if it has none. Do not log it: see LockId.
   [[nodiscard]] const std::string& lock_id() const noexcept;

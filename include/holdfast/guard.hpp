@@ -103,9 +103,8 @@ inline Lease::operator LeaseView() const noexcept {
 /// while (more_to_do() && !guard.lost().stop_requested()) {
 ///   write_next(guard.fence());  // the receiver rejects a fence lower than the highest it has seen
 /// }
-/// if (!guard.release()) {
-///   // the lock was lost: the last writes may have overlapped with another holder
-/// }
+/// const bool all_the_time = guard.still_held();  // false: writes may have overlapped with another holder
+/// guard.release();
 /// @endcode
 ///
 /// *Ownership.* Movable, not copyable. A moved-from guard is empty, as is a guard after release() or
@@ -195,8 +194,11 @@ class HOLDFAST_EXPORT Guard {
   /// exception that it throws is logged. release() throws its errors and does not call it.
   void on_release_error(std::function<void(const Error&)> callback);
 
-  /// Releases the lock and leaves the guard empty. Returns true if this guard still held the lock; false if
-  /// it was lost before, and for an empty guard.
+  /// Releases the lock and leaves the guard empty. Returns true if the store still had the lock for this
+  /// guard; false if it had expired, was broken or acquired by another holder, and for an empty guard.
+  ///
+  /// The store may still have a lock that this guard had to give up as lost: to learn of a loss, look at
+  /// still_held() or loss_reason() before.
   ///
   /// Waits for a running loss callback. Resends an unanswered request once; waits for an answer at most
   /// until the lease has expired, or for a second if that is later. Throws system errors; NetworkTimeout

@@ -74,7 +74,7 @@ class HOLDFAST_EXPORT Holdfast {
   friend Holdfast open(std::string_view url, const Instruments& instruments);
   struct Opened;
   explicit Holdfast(std::shared_ptr<const Opened> opened) noexcept;
-  [[nodiscard]] const Opened& opened() const;
+  [[nodiscard, gnu::visibility("hidden")]] const Opened& opened() const;
   std::shared_ptr<const Opened> opened_;
 };
 

@@ -56,9 +56,9 @@ struct Task {
   std::optional<WallTime> expires_at;
   /// NewTask::method.
   std::string request_method;
-  /// The variables, a JSON object.
+  /// The variables, a JSON object, without spaces between its members.
   Json variables;
-  /// The result; null until it is set.
+  /// The result as it was written; null until it is set.
   Json result;
 
   /// The whole record as it is stored, members that a newer writer added included. It does not contain the

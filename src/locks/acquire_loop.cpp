@@ -97,6 +97,7 @@ AcquireLoop::Action AcquireLoop::on(const Refused& refused, BootTime now) {
   wake_is_unused_ = false;
   wake_pause_ = {};
   last_error_.reset();
+  was_refused_ = true;
   expiry_at_ = never;
   if (refused.free_in) {
     expiry_at_ = saturating_add(now, std::max(*refused.free_in, milliseconds(1)));
@@ -118,7 +119,12 @@ AcquireLoop::Action AcquireLoop::on(const Failed& failed, BootTime now) {
   } else if (!id_is_unanswered_) {
     id_is_spent_ = true;  // this id does not hold the lock; a fresh id's lease is proven for longer
   }
-  last_error_ = failed.error;
+  // An attempt that came too late to be made says nothing about the lock: what the one before it found
+  // counts.
+  const bool was_made = failed.error.code() != ErrorCode::NetworkTimeout ||
+                        failed.error.effect() != Effect::none || now < give_up_at_;
+  if (was_made || !was_refused_) last_error_ = failed.error;
+  was_refused_ = was_refused_ && !was_made;
   expiry_at_ = never;
   // The wake-up reported a free lock, which may still be free: retry soon, even if this waiter polls slowly.
   if (wake_is_unused_) {

@@ -107,6 +107,7 @@ class AcquireLoop {
   bool wake_is_unused_ = false;         ///< no attempt was answered since the last wake-up
   BootClock::duration wake_pause_{};    ///< pause before the next attempt after that wake-up
   std::optional<Error> last_error_;
+  bool was_refused_ = false;  ///< the last attempt that was made found the lock held
 };
 
 }  // namespace holdfast::locks

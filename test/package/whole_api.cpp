@@ -67,7 +67,14 @@ void refer_to_engines() {
   refer(&examine, &examine_redis, &RedisAcl::line);
   refer<Result<RedisAcl> (*)(const RedisOptions&)>(&redis_acl);
   refer<Result<RedisAcl> (*)(std::string_view)>(&redis_acl);
-  refer(&holdfast::open, &Holdfast::tasks, &Holdfast::fenced_register, &Holdfast::fenced_registers);
+  refer<Holdfast (*)(std::string_view, const Instruments&)>(&holdfast::open);
+  refer<void (*)(std::string, Instruments, std::stop_token, Done<Holdfast>)>(&holdfast::open);
+  refer<Tasks (Holdfast::*)(const TaskOptions&) const>(&Holdfast::tasks);
+  refer<void (Holdfast::*)(const TaskOptions&, std::stop_token, Done<Tasks>) const>(&Holdfast::tasks);
+  refer<FencedRegister (Holdfast::*)(std::string_view) const>(&Holdfast::fenced_register);
+  refer<void (Holdfast::*)(std::string_view, std::stop_token, Done<FencedRegister>) const>(
+      &Holdfast::fenced_register);
+  refer(&Holdfast::fenced_registers, &Holdfast::locks, &Holdfast::log, &Holdfast::url);
   refer(&Log::set_sink, &Log::write, &Log::flush);
 }
 
@@ -112,7 +119,7 @@ void refer_to_tasks() {
 
   using Message = std::optional<std::string_view>;
   refer(&Claim::task, &Claim::fence, &Claim::token, &Claim::stopped, &Claim::cancelled, &Claim::gone,
-        &Claim::guard, &Claim::release_in_background, &Claim::operator bool);
+        &Claim::guard, &Claim::wait_stopped, &Claim::release_in_background, &Claim::operator bool);
   refer<Task (Claim::*)(TaskStatus, Message, std::stop_token)>(&Claim::update_status);
   refer<void (Claim::*)(TaskStatus, Message, std::stop_token, Done<Task>)>(&Claim::update_status);
   refer<Task (Claim::*)(JsonView, std::stop_token)>(&Claim::set_variables);

@@ -71,6 +71,21 @@ TEST(AcquireLoop, AnIdThatIsSpentIsReplacedAtOnceAndCountsAsNoRetry) {
   EXPECT_TRUE(d.then(Loop::Granted{}, 1ms).is<Loop::Won>());
 }
 
+TEST(AcquireLoop, AnAttemptThatCameTooLateToBeMadeDoesNotHideThatTheLockIsHeld) {
+  const auto too_late =
+      Error(ErrorCode::NetworkTimeout, "the deadline passed before the operation started").with(Effect::none);
+  Driven held({.wait = 50ms});
+  EXPECT_EQ(held.into_sleep().wait().then(Loop::Failed{too_late}, 60ms).error(),
+            ErrorCode::AcquisitionTimeout);
+  Driven unknown({.wait = 50ms});
+  EXPECT_EQ(unknown.then(Loop::Failed{too_late}, 60ms).error(), ErrorCode::NetworkTimeout)
+      << "no attempt was made at all";
+  Driven unanswered({.wait = 50ms});
+  const Error lost(ErrorCode::NetworkTimeout, "no answer");
+  EXPECT_EQ(unanswered.into_sleep().wait().then(Loop::Failed{lost}, 60ms).error(), ErrorCode::NetworkTimeout)
+      << "this attempt was made, and nothing is known of it";
+}
+
 TEST(AcquireLoop, AnIdThatIsSpentIsReplacedForASingleAttemptToo) {
   Driven d({.wait = 0ms});
   EXPECT_TRUE(d.then(Loop::IdSpent{}, 1ms).is<Loop::Attempt>());

@@ -271,6 +271,8 @@ class PostedLater {
 
  private:
   struct Ends {
+    // Not an aggregate: clang before 16 cannot construct one in place.
+    Ends(const asio::any_io_executor& e, F f) : executor(e), function(std::move(f)) {}
     asio::any_io_executor executor;
     F function;
   };
