@@ -272,7 +272,7 @@ class PostedLater {
  private:
   struct Ends {
     // Not an aggregate: clang before 16 cannot construct one in place.
-    Ends(const asio::any_io_executor& e, F f) : executor(e), function(std::move(f)) {}
+    Ends(asio::any_io_executor e, F f) : executor(std::move(e)), function(std::move(f)) {}
     asio::any_io_executor executor;
     F function;
   };
