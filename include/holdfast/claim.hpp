@@ -76,8 +76,12 @@ class HOLDFAST_EXPORT Claim {
   /// Returns true if the task no longer exists, as far as is known: it was removed, or has expired. Another
   /// task may have its id. No I/O.
   [[nodiscard]] bool gone() const;
-  /// Returns the guard of the task's lock. Releasing it ends the claim. The reference is valid as long as the
-  /// claim is not released in the background, assigned to or destroyed.
+  /// Returns the guard of the task's lock, to look at. The reference is valid as long as the claim is not
+  /// released in the background, assigned to or destroyed.
+  ///
+  /// End a claim by its own functions: a guard that is released or detached directly ends the claim's writes,
+  /// but the claim is still notified of the task's end, and wait_stopped() waits until the claim is
+  /// destroyed.
   [[nodiscard]] Guard& guard();
 
   /// Changes the status and returns the task. Without a message the old one is removed. A final status

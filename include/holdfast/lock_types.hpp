@@ -22,8 +22,8 @@ class Key;
 
 /// The name of a lock: non-empty, valid UTF-8, NFC-normalised, at most 512 bytes after normalisation.
 ///
-/// An object of this type is always valid, so functions that accept one do not check it again. Parse a key
-/// once if you use it often:
+/// An object of this type is valid unless it was moved from, so functions that accept one do not check it
+/// again. Parse a key once if you use it often:
 /// @code
 /// const auto key = holdfast::LockKey::parse("orders:42").value_or_throw();
 /// auto guard = hf.locks().lock(key);
@@ -62,7 +62,7 @@ class HOLDFAST_EXPORT LockKey {
 class LockKeyView {
  public:
   /// Refers to a valid key.
-  LockKeyView(const LockKey& key) noexcept : text_(key.str()), is_checked_(true) {}
+  LockKeyView(const LockKey& key) noexcept : text_(key.str()), is_checked_(!text_.empty()) {}
   /// Refers to a text, such as a string literal or a std::string; it is not checked before parse().
   template <class Text>
     requires std::is_convertible_v<const Text&, std::string_view>
@@ -76,7 +76,7 @@ class LockKeyView {
  private:
   friend class operation::Key;
   std::string_view text_ = {};
-  bool is_checked_ = false;  ///< it is the text of a LockKey
+  bool is_checked_ = false;  ///< it is the text of a LockKey that was not moved from
 };
 
 /// The id of one grant of a lock: 16 random bytes as 22 base64url characters.

@@ -62,9 +62,11 @@ class Category final : public std::error_category {
  public:
   [[nodiscard]] const char* name() const noexcept override { return "holdfast"; }
   [[nodiscard]] std::string message(int code) const override {
+    if (!is_known(code)) return "unknown error " + std::to_string(code);
     return std::string(to_string(static_cast<ErrorCode>(code)));
   }
   [[nodiscard]] std::error_condition default_error_condition(int code) const noexcept override {
+    if (!is_known(code)) return {code, *this};
     switch (static_cast<ErrorCode>(code)) {
       case ErrorCode::NetworkTimeout:
       case ErrorCode::AcquisitionTimeout:
@@ -81,6 +83,12 @@ class Category final : public std::error_category {
       default:
         return {code, *this};
     }
+  }
+
+ private:
+  /// A std::error_code can be made of any number.
+  [[nodiscard]] static bool is_known(int code) noexcept {
+    return code > 0 && code <= static_cast<int>(ErrorCode::WrongLock);
   }
 };
 

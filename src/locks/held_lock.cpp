@@ -470,6 +470,8 @@ runtime::Op<bool> HeldLock::release(runtime::Flow flow, Self self, std::stop_tok
   // The stop request ended only the wait: the lock must still be released.
   if (!released && stop.stop_requested()) {
     self->store_->release_in_background(self->release_request(never), locks::ReleaseLoop::For::id_in_doubt);
+    // Whatever the engine knows of the request that was stopped: the release will be carried out.
+    co_return released.error().with(Effect::unknown);
   }
   co_return released;
 }

@@ -179,7 +179,7 @@ TEST_P(StorageVersions, OfConcurrentConditionalWritersEachWinsItsOwnVersions) {
   constexpr int writers = 4, writes = 15;
   std::vector<std::jthread> threads;
   for (int i = 0; i < writers; ++i) {
-    threads.emplace_back([this, client = i % 2 == 0 ? mine : theirs] {
+    threads.emplace_back([client = i % 2 == 0 ? mine : theirs] {
       for (int done = 0; done < writes;) {
         const auto seen = get(*client, "o:t");
         const auto answer =

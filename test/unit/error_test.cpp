@@ -54,6 +54,14 @@ TEST(ErrorCode, EqualsTheConditionOfTheStandardLibraryThatMeansTheSame) {
   EXPECT_FALSE(make_error_code(ErrorCode::NotFound) == std::errc::no_such_file_or_directory);
 }
 
+TEST(ErrorCode, ANumberThatIsNoneIsNotTakenForAnother) {
+  for (const int number : {0, -1, 256 + static_cast<int>(ErrorCode::NetworkTimeout)}) {
+    const std::error_code made(number, error_category());
+    EXPECT_EQ(made.message(), "unknown error " + std::to_string(number));
+    EXPECT_FALSE(made == std::errc::timed_out);
+  }
+}
+
 TEST(Error, CarriesItsCodeToCallersOfStdErrorCode) {
   const Error error(ErrorCode::StaleFence, "too late");
   EXPECT_EQ(error.std_code(), ErrorCode::StaleFence);

@@ -289,6 +289,11 @@ TEST(LockKey, AsAnArgumentIsTextThatIsCheckedOrAKeyThatWas) {
   EXPECT_EQ(*LockKeyView("e\u0301").parse(), composed);
   EXPECT_EQ(*LockKeyView(composed).parse(), composed);
   EXPECT_EQ(LockKeyView("").parse().error().code(), ErrorCode::InvalidArgument);
+  auto moved_from = composed;
+  const auto moved = std::move(moved_from);
+  EXPECT_EQ(LockKeyView(moved).parse()->str(), composed.str());
+  // NOLINTNEXTLINE(bugprone-use-after-move): it must not pass for a key.
+  EXPECT_EQ(LockKeyView(moved_from).parse().error().code(), ErrorCode::InvalidArgument);
 }
 
 TEST(LockId, IsNilUnlessItWasMade) {
