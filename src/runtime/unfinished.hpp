@@ -26,7 +26,8 @@ class Unfinished {
   /// For jobs, which must be copyable.
   [[nodiscard]] std::shared_ptr<const Piece> piece() const { return std::make_shared<const Piece>(*this); }
 
-  [[nodiscard]] bool none() const noexcept { return count_->load() == 0; }
+  [[nodiscard]] std::size_t count() const noexcept { return count_->load(); }
+  [[nodiscard]] bool none() const noexcept { return count() == 0; }
   void wait_until_none() const noexcept {
     while (const auto left = count_->load()) count_->wait(left);
   }

@@ -73,7 +73,7 @@ Op<std::optional<Task>> wait_until(Call call, std::string owner, std::string id,
   if (!task) co_return task.error();
   const auto deadline = saturating_add(BootClock::now(), timeout);
   WaitForTask what{.flow = call.flow,
-                   .storage = call.store->storage,
+                   .store = call.store,
                    .key = std::move(task->key),
                    .get = [&call, &owner, &id] { return perform(call, operation::GetTask{owner, id}); },
                    .until = std::move(until),

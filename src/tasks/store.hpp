@@ -7,6 +7,7 @@
 
 #include "runtime/flow.hpp"
 #include "runtime/runtime.hpp"
+#include "runtime/unfinished.hpp"
 
 namespace holdfast {
 
@@ -29,6 +30,7 @@ class TaskStore {
   const TaskOptions options;
   const std::shared_ptr<Observer> observer;  ///< may be null
   const std::shared_ptr<runtime::Runtime> threads;
+  const runtime::Unfinished waiters;  ///< for tasks, claims included
 };
 
 }  // namespace holdfast

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "os/random.hpp"
+
 namespace holdfast::tasks {
 namespace {
 
@@ -11,15 +13,19 @@ using std::chrono::milliseconds;
 constexpr milliseconds look_again_woken(1000);
 /// Poll interval without wake-ups.
 constexpr milliseconds look_again_polling(200);
+/// Of all waiters together, one reads its task this often.
+constexpr milliseconds between_looks(5);
+constexpr milliseconds longest_look_again = std::chrono::seconds(30);
 /// A wait survives a store that is unreachable for up to this long.
 constexpr milliseconds longest_absence = std::chrono::minutes(1);
 
 /// `what` is its caller's.
 runtime::Op<std::optional<Task>> look_until(const WaitForTask& what) {
-  const auto& [flow, storage, key, get, until, deadline, stop] = what;
+  const auto& [flow, store, key, get, until, deadline, stop] = what;
+  const runtime::Unfinished::Piece waiter(store->waiters);
   // The watch comes before the first look, so that no change falls between them.
   WatchRecord request{.key = key, .deadline = deadline};
-  auto watching = co_await flow.ask(storage, std::move(request), stop);
+  auto watching = co_await flow.ask(store->storage, std::move(request), stop);
   const auto watch = watching ? *std::move(watching) : nullptr;
   std::optional<BootTime> away_since;
   for (;;) {
@@ -42,12 +48,22 @@ runtime::Op<std::optional<Task>> look_until(const WaitForTask& what) {
     }
     const auto now = BootClock::now();
     if (now >= deadline) co_return std::nullopt;
-    const auto look_again = std::min(deadline, now + (watch ? look_again_woken : look_again_polling));
+    const auto pause = look_again_after(store->waiters.count(), watch != nullptr, os::jitter_fraction());
+    const auto look_again = std::min(deadline, now + pause);
     (void)co_await flow.wait(watch.get(), look_again, look_again, stop);
   }
 }
 
 }  // namespace
+
+milliseconds look_again_after(std::size_t waiters, bool are_woken, double random) noexcept {
+  const auto alone = are_woken ? look_again_woken : look_again_polling;
+  const auto most = static_cast<std::size_t>(longest_look_again / between_looks);
+  const auto shared = between_looks * static_cast<milliseconds::rep>(std::min(waiters, most));
+  const auto longest = std::max(alone, shared);
+  return longest -
+         milliseconds(static_cast<milliseconds::rep>(static_cast<double>(longest.count()) * random / 4));
+}
 
 runtime::Op<std::optional<Task>> wait_for_task(WaitForTask what) {
   auto looking = look_until(what);

@@ -13,13 +13,14 @@ using runtime::Op;
 
 /// Waits for a task that `get` reads.
 Result<std::optional<Task>> wait_for(std::function<Result<Task>()> get, BootTime deadline) {
-  WaitForTask what{.flow = Flow::blocking(),
-                   .storage = make_memory_storage_backend(),
-                   .key = RecordKey::of("alice", "7").value_or_throw(),
-                   .get = [get = std::move(get)]() -> Op<Task> { co_return get(); },
-                   .until = {.is_so = [](const Task& task) { return is_final(task.status); }},
-                   .deadline = deadline,
-                   .stop = {}};
+  WaitForTask what{
+      .flow = Flow::blocking(),
+      .store = std::make_shared<TaskStore>(make_memory_storage_backend(), TaskOptions{}, nullptr, nullptr),
+      .key = RecordKey::of("alice", "7").value_or_throw(),
+      .get = [get = std::move(get)]() -> Op<Task> { co_return get(); },
+      .until = {.is_so = [](const Task& task) { return is_final(task.status); }},
+      .deadline = deadline,
+      .stop = {}};
   return Op<std::optional<Task>>::run(wait_for_task(std::move(what)));
 }
 
