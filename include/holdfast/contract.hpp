@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <holdfast/done.hpp>
@@ -46,12 +47,40 @@ enum class Activity : std::uint8_t {
 /// The number of activities: for arrays that are indexed by Activity.
 inline constexpr std::size_t activity_count = static_cast<std::size_t>(Activity::reconnect) + 1;
 
+namespace detail {
+
+/// The subject and the name of an activity.
+struct ActivityName {
+  std::string_view subject, name;
+};
+/// In the order of Activity.
+inline constexpr std::array<ActivityName, activity_count> activity_names{{
+    {"lock", "acquire"},   {"lock", "release"}, {"lock", "break"},       {"lock", "extend"},
+    {"lock", "is_locked"}, {"lock", "lookup"},  {"lock", "list"},        {"task", "get"},
+    {"task", "create"},    {"task", "put"},     {"task", "remove"},      {"task", "bind"},
+    {"task", "rebind"},    {"task", "list"},    {"task", "list_owners"}, {"task", "cleanup_expired"},
+    {"lock", "wait"},      {"lock", "hold"},    {"lock", "renew"},       {"connection", "reconnect"},
+}};
+static_assert(activity_names.back().name == "reconnect", "an activity has no name");
+
+/// A number that is no activity has empty names.
+[[nodiscard]] constexpr ActivityName name_of(Activity activity) noexcept {
+  const auto index = static_cast<std::size_t>(activity);
+  return index < activity_count ? activity_names[index] : ActivityName{};
+}
+
+}  // namespace detail
+
 /// Returns the activity's name on its subject: "acquire", "break", "list", "cleanup_expired". Unique only
 /// together with subject_of(). The view is valid forever.
-[[nodiscard]] HOLDFAST_EXPORT std::string_view to_string(Activity activity) noexcept;
+[[nodiscard]] constexpr std::string_view to_string(Activity activity) noexcept {
+  return detail::name_of(activity).name;
+}
 /// Returns the kind of object that the activity is about: "lock", "task" or "connection". The view is valid
 /// forever.
-[[nodiscard]] HOLDFAST_EXPORT std::string_view subject_of(Activity activity) noexcept;
+[[nodiscard]] constexpr std::string_view subject_of(Activity activity) noexcept {
+  return detail::name_of(activity).subject;
+}
 
 /// The object that a request is about, for decorators that report it. All views point into the request.
 struct RequestSubject {

@@ -4,56 +4,6 @@
 
 namespace holdfast {
 
-std::string_view to_string(Activity activity) noexcept {
-  switch (activity) {
-    case Activity::acquire:
-      return "acquire";
-    case Activity::release:
-      return "release";
-    case Activity::break_lock:
-      return "break";
-    case Activity::extend:
-      return "extend";
-    case Activity::is_locked:
-      return "is_locked";
-    case Activity::lookup:
-      return "lookup";
-    case Activity::list_locks:
-    case Activity::list_records:
-      return "list";
-    case Activity::get_record:
-      return "get";
-    case Activity::create_record:
-      return "create";
-    case Activity::put_record:
-      return "put";
-    case Activity::remove_record:
-      return "remove";
-    case Activity::bind_record:
-      return "bind";
-    case Activity::rebind_record:
-      return "rebind";
-    case Activity::list_owners:
-      return "list_owners";
-    case Activity::cleanup_records:
-      return "cleanup_expired";
-    case Activity::wait:
-      return "wait";
-    case Activity::hold:
-      return "hold";
-    case Activity::renew:
-      return "renew";
-    case Activity::reconnect:
-      return "reconnect";
-  }
-  return "";
-}
-
-std::string_view subject_of(Activity activity) noexcept {
-  if (activity == Activity::reconnect) return "connection";
-  return activity >= Activity::get_record && activity <= Activity::cleanup_records ? "task" : "lock";
-}
-
 std::string_view to_string(Reason reason) noexcept {
   switch (reason) {
     case Reason::none:
