@@ -8,6 +8,8 @@
 #include <optional>
 #include <utility>
 
+#include "runtime/frame_memory.hpp"
+
 namespace holdfast::runtime {
 
 /// One operation of a policy, written once: a coroutine that ends with a Result<T>. An Error thrown in it is
@@ -66,6 +68,9 @@ class [[nodiscard]] Op {
 template <class T>
 class Op<T>::promise_type {
  public:
+  static void* operator new(std::size_t size) { return allocate_frame(size); }
+  static void operator delete(void* frame, std::size_t size) noexcept { free_frame(frame, size); }
+
   Op get_return_object() noexcept { return Op(Handle::from_promise(*this)); }
   std::suspend_always initial_suspend() noexcept { return {}; }
   auto final_suspend() noexcept { return End{}; }
