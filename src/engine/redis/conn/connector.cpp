@@ -16,6 +16,7 @@ Connector::Outcome Connector::step(BootTime now, bool wanted) {
       report(fsm_.abandoned(), now);
       return {};
     case ReconnectFsm::Next::begin:
+      demotions_ = endpoint_->demotions();
       dialer_.emplace(endpoint_, now);
       break;
     case ReconnectFsm::Next::go_on:

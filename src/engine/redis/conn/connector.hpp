@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <holdfast/clock.hpp>
 #include <memory>
 #include <optional>
@@ -29,6 +30,8 @@ class Connector {
 
   void answered() noexcept { fsm_.answered(); }
   void lost(const Error& why, BootTime now, bool demoted = false);
+  /// Whether another connection found a replica since this one began to be made: its server may be that one.
+  [[nodiscard]] bool outdated() const noexcept { return demotions_ != endpoint_->demotions(); }
   /// For a call that ends while there is no connection: why there is none, if that is known.
   [[nodiscard]] std::optional<Error> no_connection(BootTime now) const;
 
@@ -40,6 +43,7 @@ class Connector {
   ReconnectFsm fsm_;
   std::optional<Dialer> dialer_;
   Dialer::Waiting waiting_ = for_time;
+  std::uint64_t demotions_ = 0;  ///< the endpoint's count when the last attempt began
 };
 
 }  // namespace holdfast::redis
