@@ -8,6 +8,7 @@
 #include <ranges>
 #include <utility>
 
+#include "engine/redis/conn/fence_floor.hpp"
 #include "engine/redis/errors.hpp"
 #include "os/random.hpp"
 
@@ -253,6 +254,10 @@ void Client::turn(Lock& lock) {
     if (connection_) poll_once(lock, now);
     inspect(lock, now);
   }
+  if (connection_ && master_switched(now, false)) {
+    break_connection(lock, {ErrorCode::ServiceUnavailable, "the sentinels made another server the master"},
+                     now);
+  }
   if (connection_) {
     flush(lock);
   } else {
@@ -293,12 +298,14 @@ void Client::end(std::unique_ptr<Call> call, Result<Reply> answer) {
 }
 
 void Client::poll_once(Lock& lock, BootTime now) {
-  std::array<pollfd, 2 + most_guest_descriptors> polled{};
+  std::array<pollfd, 3 + most_guest_descriptors> polled{};
   polled[0] = {.fd = wake_.descriptor(), .events = POLLIN, .revents = 0};
   polled[1] = {.fd = -1, .events = 0, .revents = 0};
   const std::span guest = guest_;
-  std::ranges::copy(guest, polled.begin() + 2);
-  BootTime until = std::min(look_at_, guest_until_);
+  const auto watched = endpoint_->watch_master(now, false);
+  polled[2] = {.fd = watched.descriptor, .events = watched.events, .revents = 0};
+  std::ranges::copy(guest, polled.begin() + 3);
+  BootTime until = std::min({look_at_, guest_until_, watched.until});
   if (connection_) {
     polled[1].fd = connection_->stream->descriptor();
     polled[1].events = static_cast<short>(out_of_room_ ? POLLIN | POLLOUT : POLLIN);
@@ -314,8 +321,9 @@ void Client::poll_once(Lock& lock, BootTime now) {
   planned_wake_ = until;
   polling_ = true;
   lock.unlock();
-  ppoll(polled.data(), 2 + guest.size(), &timeout, nullptr);
+  ppoll(polled.data(), 3 + guest.size(), &timeout, nullptr);
   if (polled[0].revents != 0) wake_.clear();
+  if (polled[2].revents != 0) (void)endpoint_->watch_master(BootClock::now(), true);
   const bool may_write = connected && (polled[1].revents & POLLOUT) != 0;
   const bool may_read = connected && (polled[1].revents & ~POLLOUT) != 0;
   const auto broken = may_read ? read_replies() : std::nullopt;
@@ -323,7 +331,7 @@ void Client::poll_once(Lock& lock, BootTime now) {
   polling_ = false;
   woken_ = false;
   for (std::size_t i = 0; i < guest.size(); ++i) {
-    guest[i].revents = polled[2 + i].revents;
+    guest[i].revents = polled[3 + i].revents;
     if (guest[i].revents != 0) guest_called_ = true;
   }
   if (may_write) out_of_room_ = false;  // the next turn writes
@@ -339,7 +347,8 @@ void Client::flush(Lock& lock) {
       written_ = 0;
       if (unsent_.empty() || demoted_) break;
       const BootTime now = BootClock::now();
-      if (sent_.empty() && now - wrote_at_ >= look_after_idle && !connection_->stream->is_quiet()) {
+      if (sent_.empty() && now - wrote_at_ >= look_after_idle &&
+          (!connection_->stream->is_quiet() || master_switched(now, true))) {
         connection_->stream->shut_down();  // the leader handles it
         break;
       }
@@ -347,6 +356,9 @@ void Client::flush(Lock& lock) {
       while (!unsent_.empty() && out_.size() < write_size) {
         auto call = std::move(unsent_.front());
         unsent_.pop_front();
+        if (call->fence_floor_at != std::string::npos) {
+          write_fence_floor(call->bytes, call->fence_floor_at, connection_->fence_floor);
+        }
         out_ += call->bytes;
         const auto first_byte = std::exchange(queued_bytes_, queued_bytes_ + call->bytes.size());
         call->sent_ = true;
@@ -379,7 +391,8 @@ void Client::flush(Lock& lock) {
 
 /// Called without the lock: only the leader reads the connection. Returns the error if the connection broke.
 std::optional<Error> Client::read_replies() {
-  auto& [stream, reader] = *connection_;
+  auto& stream = connection_->stream;
+  auto& reader = connection_->reader;
   std::optional<Error> broken;
   for (int reads = 0; reads < most_reads; ++reads) {
     const auto count = stream->read(buffer_);
@@ -503,6 +516,11 @@ BootClock::duration Client::pause_before_redial(BootTime now) {
   }
   // A connection that never answered may be to a server that drops what it rejects: do not retry at once.
   return answered_ ? BootClock::duration::zero() : backoff_.next(os::jitter_fraction());
+}
+
+bool Client::master_switched(BootTime now, bool look) const {
+  if (look) (void)endpoint_->watch_master(now, true);
+  return connection_->switches != endpoint_->switches();
 }
 
 Error Client::unanswered(const Call& call) const {

@@ -38,6 +38,9 @@ class Call {
   virtual ~Call() = default;
 
   std::string bytes;
+  /// Where the fence floor of the connection that it is written to stands in `bytes`, as 15 digits; npos:
+  /// nowhere. A copy on another connection has that one's floor.
+  std::size_t fence_floor_at = std::string::npos;
   /// Ends with NetworkTimeout (or the error that prevented a connection) at this time.
   BootTime deadline = never;
   /// If the call is unanswered for this long after the last answer to any call, the connection is given up
@@ -152,6 +155,9 @@ class Client final : public IdleIo, public std::enable_shared_from_this<Client> 
   void break_connection(Lock& lock, const Error& why, BootTime now);
   void on_reply(Reply reply);
   [[nodiscard]] BootClock::duration pause_before_redial(BootTime now);
+  /// Whether the sentinels have named another master since the connection was dialled; `look`: reads what
+  /// they sent while no thread polled.
+  [[nodiscard]] bool master_switched(BootTime now, bool look) const;
   void on_stop() noexcept;
   void wake_leader() noexcept;
   /// Whether a guest leads while there are calls that it must not complete.
