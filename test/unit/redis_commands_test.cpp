@@ -41,8 +41,7 @@ TEST_F(RedisCommands, CarryKeysAndArgumentsAsTheScriptsWantThem) {
   using namespace embedded;
   EXPECT_EQ(arguments_of(*acquire_command(layout, acquire, By::sha)),
             (Words{"EVALSHA", sha(acquire_lua), "4", "p:k", "p:id:AAAAAAAAAAAAAAAAAAAAAA", "p:fence:p:k",
-                   "p:fence:p:", "AAAAAAAAAAAAAAAAAAAAAA", "500", "\"k\"",
-                   "000000000000000"}));
+                   "p:fence:p:", "AAAAAAAAAAAAAAAAAAAAAA", "500", "\"k\"", "000000000000000"}));
   EXPECT_EQ(arguments_of(*release_command(layout, by_key, Release::plain, By::sha)),
             (Words{"EVALSHA", sha(release_lua), "2", "p:id:AAAAAAAAAAAAAAAAAAAAAA", "p:k",
                    "AAAAAAAAAAAAAAAAAAAAAA", "p:wake:0:"}));
