@@ -48,9 +48,10 @@ RedisSentinels::RedisSentinels(Options options) : options_(std::move(options)) {
   const std::string name(service);
   for (std::size_t i = 0; i < sentinel_count; ++i) {
     RedisServer::Options one{.password = options_.sentinel_password, .sentinel = true};
-    one.config = {"sentinel monitor " + name + " 127.0.0.1 " + std::to_string(port_of(*servers_.front())) + " 2",
-                  "sentinel down-after-milliseconds " + name + " " + std::to_string(options_.down_after.count()),
-                  "sentinel failover-timeout " + name + " 3000", "sentinel parallel-syncs " + name + " 5"};
+    one.config = {
+        "sentinel monitor " + name + " 127.0.0.1 " + std::to_string(port_of(*servers_.front())) + " 2",
+        "sentinel down-after-milliseconds " + name + " " + std::to_string(options_.down_after.count()),
+        "sentinel failover-timeout " + name + " 3000", "sentinel parallel-syncs " + name + " 5"};
     if (!password.empty()) one.config.push_back("sentinel auth-pass " + name + " " + password);
     if (!options_.sentinel_password.empty())
       one.config.push_back("sentinel sentinel-pass " + options_.sentinel_password);
@@ -87,7 +88,8 @@ void RedisSentinels::set_periods(const std::vector<std::string>& names_and_milli
 
 RedisOptions RedisSentinels::client() const {
   RedisOptions options;
-  for (const auto& one : sentinels_) options.sentinels.push_back({.host = "127.0.0.1", .port = port_of(*one)});
+  for (const auto& one : sentinels_)
+    options.sentinels.push_back({.host = "127.0.0.1", .port = port_of(*one)});
   options.sentinel_service = service;
   options.sentinel_password = options_.sentinel_password;
   options.password = options_.password;

@@ -36,7 +36,8 @@ TEST(RedisDiscovery, ReadsAddressAndEpochFromOneAnswer) {
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->master, (NamedMaster{.address = {.host = "10.0.0.1", .port = 6380}, .epoch = 7}));
   EXPECT_FALSE(answer->is_down);
-  EXPECT_FALSE(answer_with(sentinel_fields("s_down,master,disconnected"))->is_down) << "one sentinel's opinion";
+  EXPECT_FALSE(answer_with(sentinel_fields("s_down,master,disconnected"))->is_down)
+      << "one sentinel's opinion";
   EXPECT_TRUE(answer_with(sentinel_fields("s_down,o_down,master"))->is_down);
 }
 

@@ -27,8 +27,9 @@ Endpoint::Endpoint(RedisOptions options, std::shared_ptr<const TlsContext> tls,
 Result<std::shared_ptr<const Endpoint>> Endpoint::from(const RedisOptions& options,
                                                        std::shared_ptr<Observer> observer, Servers servers) {
   if (!options.sentinels.empty() && options.sentinel_service.empty()) {
-    return Error(ErrorCode::InvalidArgument,
-                 "cannot use these sentinels: the service is missing. Set the name of the master that they watch");
+    return Error(
+        ErrorCode::InvalidArgument,
+        "cannot use these sentinels: the service is missing. Set the name of the master that they watch");
   }
   std::shared_ptr<const TlsContext> tls;
   if (options.tls) {
@@ -86,7 +87,6 @@ void Endpoint::tell_of_reconnect(BootTime since, BootTime now,
                     .ended = now,
                     .error = failed});
 }
-
 
 Dialer::Dialer(std::shared_ptr<const Endpoint> endpoint, BootTime now)
     : endpoint_(std::move(endpoint)), began_(now), switches_(endpoint_->switches()) {
@@ -148,9 +148,9 @@ std::optional<Dialer::Outcome> Dialer::advance(Outcome outcome, BootTime now) {
     const auto failed = begin(discovery_->on_master_failed(std::get<Error>(outcome), now), now);
     return failed ? std::optional<Outcome>(*failed) : std::nullopt;
   }
-  const auto answer = made != nullptr
-                          ? read_sentinel_answer(*server_->answers().front(), endpoint_->options().sentinel_service)
-                          : Result<SentinelAnswer>(std::get<Error>(outcome));
+  const auto answer = made != nullptr ? read_sentinel_answer(*server_->answers().front(),
+                                                             endpoint_->options().sentinel_service)
+                                      : Result<SentinelAnswer>(std::get<Error>(outcome));
   if (answer && !is_error(*server_->answers().back())) subscription_.emplace(std::move(*made));
   const auto next = endpoint_->watch()->with_memory(
       [&](SentinelMemory& memory) { return discovery_->on_answer(memory, answer, now); });

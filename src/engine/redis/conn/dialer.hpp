@@ -19,8 +19,8 @@ namespace holdfast::redis {
 /// A server, or the sentinels that lead to it, and the credentials. Shared by all connections to it.
 class Endpoint {
  public:
-  /// InvalidArgument if the TLS files cannot be used, or if sentinels are named without a service. `observer`, which may be null, is notified of
-  /// reconnects.
+  /// InvalidArgument if the TLS files cannot be used, or if sentinels are named without a service.
+  /// `observer`, which may be null, is notified of reconnects.
   [[nodiscard]] static Result<std::shared_ptr<const Endpoint>> from(const RedisOptions& options,
                                                                     std::shared_ptr<Observer> observer = {},
                                                                     Servers servers = Servers::standalone);

@@ -29,8 +29,8 @@ bool has_flag(std::string_view flags, std::string_view flag) {
 /// In these states of a failover the sentinel still shows the old address with the old epoch. In any other,
 /// and in states that are not known here, the epoch may be the new one.
 bool shows_one_configuration(std::string_view failover_state) {
-  static constexpr std::array<std::string_view, 5> before_promotion{
-      "none", "wait_start", "select_slave", "send_slaveof_noone", "wait_promotion"};
+  static constexpr std::array<std::string_view, 5> before_promotion{"none", "wait_start", "select_slave",
+                                                                    "send_slaveof_noone", "wait_promotion"};
   return std::ranges::find(before_promotion, failover_state) != before_promotion.end();
 }
 
@@ -44,8 +44,8 @@ std::string to_text(const RedisAddress& address) {
 Result<SentinelAnswer> read_sentinel_answer(const redisReply& reply, std::string_view service) {
   if (is_error(reply)) {
     if (text_of(reply).find("No such master") != std::string_view::npos) {
-      return Error(ErrorCode::InvalidArgument,
-                   "knows no service \"" + std::string(service) + "\"; check the URL against `sentinel monitor`");
+      return Error(ErrorCode::InvalidArgument, "knows no service \"" + std::string(service) +
+                                                   "\"; check the URL against `sentinel monitor`");
     }
     auto error = error_of(reply);
     if (text_of(reply).starts_with("NOPERM")) {
@@ -152,10 +152,10 @@ Discovery::Action Discovery::on_answer(SentinelMemory& memory, const Result<Sent
   }
   const auto& master = answer->master;
   if (!memory.is_current(master)) {
-    note(where, {ErrorCode::ServiceUnavailable,
-                 "names a former master (epoch " + std::to_string(master.epoch) + ", known is " +
-                     std::to_string(memory.newest()->epoch) +
-                     "). If the sentinels were created anew, restart this process"});
+    note(where,
+         {ErrorCode::ServiceUnavailable, "names a former master (epoch " + std::to_string(master.epoch) +
+                                             ", known is " + std::to_string(memory.newest()->epoch) +
+                                             "). If the sentinels were created anew, restart this process"});
     return next(now);
   }
   memory.answered(sentinel);
@@ -170,7 +170,8 @@ Discovery::Action Discovery::on_answer(SentinelMemory& memory, const Result<Sent
 
 Discovery::Action Discovery::on_master_failed(const Error& error, BootTime now) {
   note("master " + to_text(tried_->address), error);
-  if (!error.transient()) return Error(error.code(), "the sentinels lead to a master that cannot be used. " + reasons_);
+  if (!error.transient())
+    return Error(error.code(), "the sentinels lead to a master that cannot be used. " + reasons_);
   return next(now);
 }
 

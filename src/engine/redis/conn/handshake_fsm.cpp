@@ -73,9 +73,10 @@ std::optional<Error> Handshake::judge_kind(std::string_view mode, std::string_vi
   }
   if (mode == "cluster") return Error(ErrorCode::InvalidArgument, std::string(cluster_is_not_supported));
   if (mode == "sentinel") {
-    return Error(ErrorCode::InvalidArgument,
-                 "this is a Redis Sentinel, which stores no data; use redis+sentinel://HOST/SERVICE to find the "
-                 "master that it watches");
+    return Error(
+        ErrorCode::InvalidArgument,
+        "this is a Redis Sentinel, which stores no data; use redis+sentinel://HOST/SERVICE to find the "
+        "master that it watches");
   }
   // Every user may send HELLO, unlike ROLE.
   if (servers_ == Servers::master && !role.empty() && role != "master") {
@@ -102,8 +103,8 @@ std::optional<Error> Handshake::judge_error(Step step, const redisReply& reply) 
   if (only_a_courtesy) return std::nullopt;
   if (step == Step::authenticate && !error.transient()) {
     if (user_without_password_) {
-      return Error(ErrorCode::AuthFailed, "the server requires a password for this user; " + where_to_put_it(),
-                   error.cause());
+      return Error(ErrorCode::AuthFailed,
+                   "the server requires a password for this user; " + where_to_put_it(), error.cause());
     }
     // An old server without ACLs answers ERR to a user name; every server answers ERR when no password is
     // set.

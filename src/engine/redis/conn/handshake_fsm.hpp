@@ -32,7 +32,8 @@ class Handshake {
   [[nodiscard]] const std::string& request() const noexcept { return request_; }
   /// True when all replies are in and the connection can be used. An error ends it: AuthFailed for wrong
   /// credentials, InvalidArgument for a server of a kind that cannot be used, ServiceUnavailable for a
-  /// service that is not Redis and for a replica in place of a master, else the server's error (LOADING, BUSY, no such database, ...).
+  /// service that is not Redis and for a replica in place of a master, else the server's error (LOADING,
+  /// BUSY, no such database, ...).
   [[nodiscard]] Result<bool> on_reply(const redisReply& reply);
 
  private:

@@ -83,10 +83,9 @@ void MasterWatch::dial(BootTime now) {
     return;
   }
   auto* const made = std::get_if<Connection>(&outcome);
-  const auto answer =
-      made != nullptr
-          ? read_sentinel_answer(*dialer_->answers().front(), endpoint_.options().sentinel_service)
-          : Result<SentinelAnswer>(std::get<Error>(outcome));
+  const auto answer = made != nullptr ? read_sentinel_answer(*dialer_->answers().front(),
+                                                             endpoint_.options().sentinel_service)
+                                      : Result<SentinelAnswer>(std::get<Error>(outcome));
   const bool subscribed = made != nullptr && !is_error(*dialer_->answers().back());
   dialer_.reset();
   if (!answer || !subscribed || !memory_.is_current(answer->master)) {
@@ -129,8 +128,8 @@ void MasterWatch::hear(const redisReply& reply) {
   const auto text = text_of(*parts[2]);
   if (!text.starts_with(service + " ")) return;
   const auto& newest = memory_.newest();
-  const bool known = newest && text.ends_with(" " + newest->address.host + " " +
-                                              std::to_string(newest->address.port));
+  const bool known =
+      newest && text.ends_with(" " + newest->address.host + " " + std::to_string(newest->address.port));
   if (!known) ++switches_;
 }
 

@@ -65,8 +65,8 @@ class MasterWatch {
   std::atomic<std::uint64_t> switches_ = 0;
   std::atomic<std::uint64_t> epoch_ = 0;
   std::optional<Connection> subscription_;
-  BootTime heard_at_{};            ///< when input last came, or was last asked for
-  std::optional<BootTime> due_;    ///< when the answer to a probe must have come
+  BootTime heard_at_{};          ///< when input last came, or was last asked for
+  std::optional<BootTime> due_;  ///< when the answer to a probe must have come
   std::optional<ServerDialer> dialer_;
   ServerDialer::Waiting dial_wait_{};
   std::size_t next_sentinel_ = 0;  ///< in the memory's order

@@ -92,8 +92,8 @@ Error ServerDialer::not_greeted(const Error& error) const {
 ServerDialer::Outcome ServerDialer::step(BootTime now) {
   if (now >= deadline_) return no_connection(deadline_ - began_);
   using Stage = Result<Blocked> (ServerDialer::*)(BootTime);
-  for (const Stage stage : std::array<Stage, 3>{&ServerDialer::find_addresses, &ServerDialer::establish,
-                                                &ServerDialer::greet}) {
+  for (const Stage stage :
+       std::array<Stage, 3>{&ServerDialer::find_addresses, &ServerDialer::establish, &ServerDialer::greet}) {
     const auto blocked = (this->*stage)(now);
     if (!blocked) return blocked.error();
     if (*blocked) return **blocked;
