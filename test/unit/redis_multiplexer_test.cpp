@@ -131,6 +131,16 @@ TEST(RedisMultiplexer, WhatWasNotAnsweredIsSentAgainFirstAndInOrder) {
   EXPECT_EQ(calls.write(), "bcd");
 }
 
+TEST(RedisMultiplexer, EachCopyOfACallCarriesTheFenceFloorOfItsConnection) {
+  Calls calls;
+  calls.queue("acquire 000000000000000 k").fence_floor_at = 8;
+  EXPECT_EQ(calls.write(), "acquire 000000000000000 k");
+  calls.mux.disconnected();
+  calls.mux.connected(calls.now, 7'000'000'000);
+  calls.queue("release k");
+  EXPECT_EQ(calls.write(), "acquire 000007000000000 krelease k");
+}
+
 TEST(RedisMultiplexer, OnlyACallOfWhichAByteWasAcceptedIsRepeated) {
   Calls calls;
   const auto& whole = calls.queue("aa");

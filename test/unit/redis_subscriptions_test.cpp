@@ -19,6 +19,7 @@ namespace holdfast::redis {
 namespace {
 
 using namespace std::chrono_literals;
+using test::bulk;
 using test::reply_of;
 using test::Seeded;
 
@@ -35,9 +36,6 @@ struct CountingWaiters {
 using Counted = Subscriptions<CountingWaiters>;
 using Heard = Counted::Heard;
 
-std::string bulk(std::string_view text) {
-  return "$" + std::to_string(text.size()) + "\r\n" + std::string(text) + "\r\n";
-}
 std::string said(std::string_view kind, std::string_view channel) {
   return "*3\r\n" + bulk(kind) + bulk(channel) + (kind == "message" ? bulk("x") : ":1\r\n");
 }

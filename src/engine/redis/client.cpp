@@ -213,6 +213,10 @@ void Client::turn(Lock& lock) {
     if (connection_) poll_once(lock, now);
     inspect(lock, now);
   }
+  if (connection_ && master_switched(now, false)) {
+    break_connection(lock, {ErrorCode::ServiceUnavailable, "the sentinels made another server the master"},
+                     now);
+  }
   if (connection_) {
     flush(lock);
   } else {
@@ -246,12 +250,14 @@ void Client::run_finished(Lock& lock) {
 }
 
 void Client::poll_once(Lock& lock, BootTime now) {
-  std::array<pollfd, 2 + most_guest_descriptors> polled{};
+  std::array<pollfd, 3 + most_guest_descriptors> polled{};
   polled[0] = {.fd = wake_.descriptor(), .events = POLLIN, .revents = 0};
   polled[1] = {.fd = -1, .events = 0, .revents = 0};
   const auto called_by = guest_ != nullptr ? guest_->called_by : std::span<pollfd>();
-  std::ranges::copy(called_by, polled.begin() + 2);
-  BootTime until = calls_.look_at();
+  const auto watched = endpoint_->watch_master(now, false);
+  polled[2] = {.fd = watched.descriptor, .events = watched.events, .revents = 0};
+  std::ranges::copy(called_by, polled.begin() + 3);
+  BootTime until = std::min(calls_.look_at(), watched.until);
   if (guest_ != nullptr) until = std::min(until, guest_->until);
   if (connection_) {
     polled[1].fd = connection_->stream->descriptor();
@@ -266,8 +272,9 @@ void Client::poll_once(Lock& lock, BootTime now) {
   planned_wake_ = until;
   polling_ = true;
   lock.unlock();
-  ppoll(polled.data(), 2 + called_by.size(), &timeout, nullptr);
+  ppoll(polled.data(), 3 + called_by.size(), &timeout, nullptr);
   if (polled[0].revents != 0) wake_.clear();
+  if (polled[2].revents != 0) (void)endpoint_->watch_master(BootClock::now(), true);
   const bool may_write = connected && (polled[1].revents & POLLOUT) != 0;
   const bool may_read = connected && (polled[1].revents & ~POLLOUT) != 0;
   const auto broken = may_read ? read_replies() : std::nullopt;
@@ -275,7 +282,7 @@ void Client::poll_once(Lock& lock, BootTime now) {
   polling_ = false;
   woken_ = false;
   for (std::size_t i = 0; i < called_by.size(); ++i) {
-    called_by[i].revents = polled[2 + i].revents;
+    called_by[i].revents = polled[3 + i].revents;
     if (called_by[i].revents != 0) guest_->called = true;
   }
   if (may_write) calls_.has_room();  // the next turn writes
@@ -288,7 +295,7 @@ void Client::flush(Lock& lock) {
   Stream& stream = *connection_->stream;
   while (usable_ && calls_.has_output()) {
     const BootTime now = BootClock::now();
-    if (calls_.was_idle(now) && !stream.is_quiet()) {
+    if (calls_.was_idle(now) && (!stream.is_quiet() || master_switched(now, true))) {
       stream.shut_down();  // the leader handles it
       break;
     }
@@ -309,7 +316,8 @@ void Client::flush(Lock& lock) {
 
 /// Called without the lock: only the leader reads the connection. Returns the error if the connection broke.
 std::optional<Error> Client::read_replies() {
-  auto& [stream, reader] = *connection_;
+  auto& stream = connection_->stream;
+  auto& reader = connection_->reader;
   std::optional<Error> broken;
   for (int reads = 0; reads < most_reads; ++reads) {
     const auto count = stream->read(buffer_);
@@ -345,7 +353,7 @@ void Client::dial(Lock& lock, BootTime now) {
   if (auto* made = std::get_if<Connection>(&outcome)) {
     connection_.emplace(std::move(*made));
     usable_ = true;
-    calls_.connected(now);
+    calls_.connected(now, connection_->fence_floor);
     flush(lock);
   } else if (const auto* error = std::get_if<Error>(&outcome)) {
     calls_.cannot_connect(*error);
@@ -359,6 +367,11 @@ void Client::break_connection(Lock& lock, const Error& why, BootTime now) {
   connection_.reset();
   connector_.lost(why, now, calls_.demoted());
   calls_.disconnected();
+}
+
+bool Client::master_switched(BootTime now, bool look) const {
+  if (look) (void)endpoint_->watch_master(now, true);
+  return connection_->switches != endpoint_->switches();
 }
 
 /// Ends the calls that timed out, and gives up a connection whose answer is overdue.

@@ -91,6 +91,9 @@ class Client final : public IdleIo, public std::enable_shared_from_this<Client> 
   void poll_once(Lock& lock, BootTime now);
   void inspect(Lock& lock, BootTime now);
   void break_connection(Lock& lock, const Error& why, BootTime now);
+  /// Whether the sentinels have named another master since the connection was dialled; `look`: reads what
+  /// they sent while no thread polled.
+  [[nodiscard]] bool master_switched(BootTime now, bool look) const;
   void wake_leader() noexcept;
   /// Whether a guest leads while there are calls that it must not complete.
   [[nodiscard]] bool guest_must_leave() const noexcept;

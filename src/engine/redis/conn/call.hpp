@@ -25,6 +25,9 @@ class Call {
   virtual ~Call() = default;
 
   std::string bytes;
+  /// Where the fence floor of the connection that it is written to stands in `bytes`, as 15 digits; npos:
+  /// nowhere. A copy on another connection has that one's floor.
+  std::size_t fence_floor_at = std::string::npos;
   /// Ends with NetworkTimeout (or the error that prevented a connection) at this time.
   BootTime deadline = never;
   /// If the call is unanswered for this long after the last answer to any call, the connection is given up

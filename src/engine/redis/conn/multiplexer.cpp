@@ -4,6 +4,7 @@
 #include <ranges>
 #include <utility>
 
+#include "engine/redis/conn/fence_floor.hpp"
 #include "engine/redis/errors.hpp"
 
 namespace holdfast::redis {
@@ -34,8 +35,9 @@ void Multiplexer::stop(Call& call) noexcept {
   look_at_ = BootTime{};
 }
 
-void Multiplexer::connected(BootTime now) noexcept {
+void Multiplexer::connected(BootTime now, std::uint64_t fence_floor) noexcept {
   ++connections_;
+  fence_floor_ = fence_floor;
   answered_ = false;
   wrote_at_ = now;
 }
@@ -96,6 +98,9 @@ std::string_view Multiplexer::output(BootTime now) {
 
 /// The one place where a call's bytes become output: the last moment to change them for this connection.
 void Multiplexer::put(std::unique_ptr<Call> call, BootTime now) {
+  if (call->fence_floor_at != std::string::npos) {
+    write_fence_floor(call->bytes, call->fence_floor_at, fence_floor_);
+  }
   out_ += call->bytes;
   const auto first_byte = std::exchange(queued_bytes_, queued_bytes_ + call->bytes.size());
   call->sent_ = true;

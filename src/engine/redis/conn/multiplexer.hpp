@@ -36,8 +36,8 @@ class Multiplexer {
   /// The call's owner stopped it; `inspect` ends it. Also for a call that has ended already.
   void stop(Call& call) noexcept;
 
-  /// There is a new connection. Requires that there is none.
-  void connected(BootTime now) noexcept;
+  /// There is a new connection, to a server with this fence floor. Requires that there is none.
+  void connected(BootTime now, std::uint64_t fence_floor = 0) noexcept;
   /// The connection is gone. Its unanswered calls are queued again, before all others and in their order. A
   /// call counts as repeated only if the connection had accepted a byte of it.
   void disconnected();
@@ -109,6 +109,7 @@ class Multiplexer {
 
   // Of the current connection.
   std::uint64_t connections_ = 0;     ///< number of connections so far, including this one
+  std::uint64_t fence_floor_ = 0;     ///< for the calls that are written to it
   std::optional<Error> demoted_;      ///< its server is a replica
   bool answered_ = false;             ///< at least one call
   BootTime answered_at_{};            ///< the last time, on any connection
