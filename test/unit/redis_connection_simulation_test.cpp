@@ -46,6 +46,7 @@ class SimulatedNetwork {
   /// What the network knows of a call that has not ended.
   struct Live {
     SimulatedCall* call;
+    BootClock::duration patience;
     bool stopped = false;
     bool accepted_before = false;  ///< a byte of it, by a connection that broke
   };
@@ -98,7 +99,7 @@ class SimulatedNetwork {
     call->deadline = chance(3) ? now_ + milliseconds(random_.below(400)) : now_ + 20s;
     call->patience = milliseconds(20 + random_.below(300));
     call->fail_fast = chance(10);
-    live_.emplace(number, Live{.call = call.get()});
+    live_.emplace(number, Live{.call = call.get(), .patience = call->patience});
     mux_.queue(std::move(call));
   }
 
@@ -148,6 +149,8 @@ class SimulatedNetwork {
       const auto size = live.call->bytes.size();
       ASSERT_LE(size, left) << "a call is written whole";
       left -= size;
+      EXPECT_EQ(live.call->patience, live.patience);
+      EXPECT_EQ(live.call->connection(), connections_);
       wire_.push_back({number, composed_, composed_ + size, now_, live.call->patience});
       composed_ += size;
     }
@@ -210,13 +213,17 @@ class SimulatedNetwork {
       attempt_failed_ = error.code();
       mux_.cannot_connect(error);
       finish();
+      for (const auto& [number, live] : live_)
+        EXPECT_TRUE(error.transient() && !live.call->fail_fast) << number;
       attempt_failed_.reset();
       return;
     }
     (void)reconnect_.connected();
     EXPECT_FALSE(reconnect_.last_error());
     connected_ = true;
+    ++connections_;
     mux_.connected(now_);
+    EXPECT_FALSE(mux_.demoted());
   }
 
   void break_connection() {
@@ -225,7 +232,10 @@ class SimulatedNetwork {
     for (const auto& sent : wire_) {
       if (sent.number <= last_answered() || sent.first_byte >= accepted_) continue;
       // The server reads it, wholly or not, now or after what the next connection brings.
-      if (const auto at = live_.find(sent.number); at != live_.end()) at->second.accepted_before = true;
+      const auto at = live_.find(sent.number);
+      if (at == live_.end()) continue;
+      at->second.accepted_before = true;
+      at->second.patience *= 2;
     }
     mux_.disconnected();
     reconnect_.lost({ErrorCode::ServiceUnavailable, "broken"}, now_, is_replica_, 0.5);
@@ -244,22 +254,31 @@ class SimulatedNetwork {
 
   void pass_time() {
     now_ += milliseconds(random_.below(calm_ ? 500 : 10));
-    if (now_ < mux_.look_at()) return check_deadlines();
-    if (chance(4)) answer();  // the owner reads before it looks
-    look();
+    if (now_ < mux_.look_at()) {
+      EXPECT_FALSE(is_overdue());
+    } else {
+      if (chance(4)) answer();  // the owner reads before it looks
+      look();
+    }
     check_deadlines();
   }
 
-  void look() {
-    bool overdue = false;
+  /// Whether an answer is missing for longer than its call's patience.
+  [[nodiscard]] bool is_overdue() const {
     for (std::size_t i = answered_; i < wire_.size(); ++i) {
-      overdue |= std::max(wire_[i].at, answered_at_) + wire_[i].patience <= now_;
+      if (std::max(wire_[i].at, answered_at_) + wire_[i].patience <= now_) return true;
     }
+    return false;
+  }
+
+  void look() {
+    const bool overdue = is_overdue();
     std::optional<Error> why;
     if (!connected_) why = reconnect_.last_error();
     const bool suspect = mux_.inspect(now_, why);
     EXPECT_EQ(suspect, overdue);
     finish();
+    for (const auto& [number, live] : live_) EXPECT_FALSE(live.stopped) << number;
     if (suspect) break_connection();
   }
 
@@ -320,6 +339,7 @@ class SimulatedNetwork {
 
   // The current connection.
   bool connected_ = false;
+  std::uint64_t connections_ = 0;  ///< this one included
   bool is_replica_ = false;
   bool writing_ = false;
   std::string_view output_;

@@ -210,6 +210,7 @@ TEST(RedisMultiplexer, AnAnswerThatIsOverdueCondemnsTheConnection) {
   calls.queue("a").patience = 100ms;
   calls.queue("b").patience = 100ms;
   calls.write();
+  EXPECT_EQ(calls.mux.look_at(), calls.now + 100ms);
   calls.now += 99ms;
   EXPECT_FALSE(calls.mux.inspect(calls.now, {}));
   EXPECT_FALSE(calls.reply({"+1\r\n"}));

@@ -63,11 +63,9 @@ void Client::close() {
   Lock lock(mutex_);
   if (leadership_.led_by_this_thread())
     return;  // the background leader owns us, and continues until all calls are completed
-  // The guest may be this thread, or one that is ending.
-  guest_expected_ = false;
-  wake_guest_ = nullptr;
+  unattended_.guest_is_not_coming();  // it may be this thread, or one that is ending
   appoint(lock);
-  drained_.wait(lock, [this] { return unawaited_ == 0; });
+  drained_.wait(lock, [this] { return !unattended_.any(); });
 }
 
 void Client::send(std::unique_ptr<Call> call, const std::stop_token& stop) {
@@ -81,24 +79,19 @@ void Client::send(std::unique_ptr<Call> call, const std::stop_token& stop) {
   }
   if (stop.stop_possible()) call->on_stop_.emplace(stop, Call::OnStop{this, call.get()});
   Lock lock(mutex_);
-  const bool awaited = call->awaited;
   const bool by_idle_io = call->by_idle_io;
+  unattended_.queued(*call);
   calls_.queue(std::move(call));
-  if (!awaited) ++unawaited_;
-  if (by_idle_io) ++by_idle_io_;
-  if (leadership_.led_by_this_thread())
-    return;  // called in a completion: written with the others after all completions have run
-  if (by_idle_io) {
-    guest_expected_ = true;
-    return;
-  }
+  // In a completion: written with the others after all completions have run.
+  if (leadership_.led_by_this_thread()) return;
+  if (by_idle_io) return unattended_.guest_comes();
   flush(lock);
   if (leadership_.led()) {
     // The leader's poll was set before this call's deadline was known. Earlier deadlines are rare.
-    if (calls_.look_at() < planned_wake_ || guest_must_leave()) wake_leader();
-  } else {
-    appoint(lock);
+    const bool guest_must_leave = guest_ != nullptr && unattended_.any_of_others();
+    if (calls_.look_at() < planned_wake_ || guest_must_leave) wake_leader();
   }
+  appoint(lock);
 }
 
 Result<Reply> Client::call(Command command, BootTime deadline, bool fail_fast) {
@@ -122,17 +115,15 @@ void Client::wait(Completion& completion) {
   if (completion.finished()) return;
   const auto self = shared_from_this();  // a completion run here may drop the last owner
   Lock lock(mutex_);
-  {
+  while (!completion.finished()) {
     // A blocking completion runs on the leader itself, which then continues to lead inside its turn.
-    decltype(leadership_)::Following following(leadership_, completion);
-    while (!completion.finished()) {
-      following.step([&] { turn(lock); },
-                     [&] {
-                       lock.unlock();
-                       completion.wait_for_news();
-                       lock.lock();
-                     });
-    }
+    leadership_.step(
+        completion, [&] { turn(lock); },
+        [&] {
+          lock.unlock();
+          completion.wait_for_news();
+          lock.lock();
+        });
   }
   appoint(lock);
 }
@@ -146,19 +137,21 @@ bool Client::lead_as_guest(std::span<pollfd> called_by, BootTime until, os::Even
   if (!process_.is_current()) return false;
   const auto self = shared_from_this();  // a completion may drop the last owner
   Lock lock(mutex_);
-  guest_expected_ = false;
-  wake_guest_ = nullptr;
-  if (by_idle_io_ == 0) return false;
+  unattended_.guest_is_not_coming();
+  if (!unattended_.any_of_guests()) return false;
   const bool comes_back = !called_by.empty();
   if (leadership_.led()) {
-    if (comes_back) wake_guest_ = wake;
+    if (comes_back && wake != nullptr) {
+      wake_guest_ = wake;
+      unattended_.guest_stands_by();
+    }
     if (calls_.has_unsent()) wake_leader();  // the leader writes what we queued
     return false;
   }
   if (comes_back) {
     Guest guest{.called_by = called_by, .until = until};
     guest_ = &guest;
-    for (bool last_turn = false; by_idle_io_ != 0 && !guest_must_leave();) {
+    for (bool last_turn = false; unattended_.any_of_guests() && !unattended_.any_of_others();) {
       if (until != never && BootClock::now() >= until) guest.called = true;
       // A guest that is called away still completes some answered calls. Otherwise, if work falls due faster
       // than it is done, the guest would only send and never complete.
@@ -166,29 +159,20 @@ bool Client::lead_as_guest(std::span<pollfd> called_by, BootTime until, os::Even
       leadership_.lead([&] { turn(lock); });
     }
     guest_ = nullptr;
-    // The guest comes back, so no other thread has to be woken or started for its calls.
-    guest_expected_ = guest.called;
+    // It comes back, so no other thread has to be woken or started for its calls.
+    if (guest.called) unattended_.guest_comes();
   }
-  const bool led = comes_back && unawaited_ == by_idle_io_;
+  const bool led = comes_back && !unattended_.any_of_others();
   appoint(lock);
   return led;
 }
 
-bool Client::guest_must_leave() const noexcept {
-  return guest_ != nullptr && unawaited_ > by_idle_io_;
-}
-
 /// Finds a leader if one is needed.
 void Client::appoint(Lock& lock) {
-  if (leadership_.appoint() || unawaited_ == 0 || background_) return;
-  if (unawaited_ == by_idle_io_) {
-    if (wake_guest_ != nullptr) {
-      guest_expected_ = true;
-      std::exchange(wake_guest_, nullptr)->set();
-    }
-    if (guest_expected_) return;
-  }
-  background_ = true;
+  if (leadership_.appoint()) return;
+  const auto leader = unattended_.appoint();
+  if (leader == UnattendedCalls::Leader::guest) wake_guest_->set();
+  if (leader != UnattendedCalls::Leader::background) return;
   // Without the mutex: if the machine has no thread, the job runs here at once. Then the only pending calls
   // are those of a guest that does not come back: every other call without a waiting thread has ensured that
   // a thread exists.
@@ -199,8 +183,8 @@ void Client::appoint(Lock& lock) {
 
 void Client::lead_in_background() {
   Lock lock(mutex_);
-  background_ = false;
-  while (!leadership_.led() && unawaited_ != 0) leadership_.lead([&] { turn(lock); });
+  unattended_.background_arrived();
+  while (!leadership_.led() && unattended_.any()) leadership_.lead([&] { turn(lock); });
   appoint(lock);
 }
 
@@ -244,8 +228,8 @@ void Client::run_finished(Lock& lock) {
     auto& call = *next.call;
     call.finish(std::move(next.call), std::move(next.answer));
     lock.lock();
-    if (by_idle_io) --by_idle_io_;
-    if (!awaited && --unawaited_ == 0) drained_.notify_all();
+    unattended_.completed(awaited, by_idle_io);
+    if (!awaited && !unattended_.any()) drained_.notify_all();
   }
 }
 

@@ -20,6 +20,7 @@
 #include "engine/redis/conn/dialer.hpp"
 #include "engine/redis/conn/leadership.hpp"
 #include "engine/redis/conn/multiplexer.hpp"
+#include "engine/redis/conn/unattended_calls.hpp"
 #include "engine/redis/wire/command.hpp"
 #include "os/event.hpp"
 #include "os/process.hpp"
@@ -71,7 +72,6 @@ class Client final : public IdleIo, public std::enable_shared_from_this<Client> 
  private:
   friend struct Call::OnStop;
   using Lock = std::unique_lock<std::mutex>;
-  /// The leader, if it is a guest.
   struct Guest {
     std::span<pollfd> called_by;
     BootTime until;
@@ -95,9 +95,6 @@ class Client final : public IdleIo, public std::enable_shared_from_this<Client> 
   /// they sent while no thread polled.
   [[nodiscard]] bool master_switched(BootTime now, bool look) const;
   void wake_leader() noexcept;
-  /// Whether a guest leads while there are calls that it must not complete.
-  [[nodiscard]] bool guest_must_leave() const noexcept;
-
   void on_stop(Call& call) noexcept;
   void lead_in_background();
 
@@ -112,18 +109,15 @@ class Client final : public IdleIo, public std::enable_shared_from_this<Client> 
   bool usable_ = false;                   ///< false while it is being given up
   bool writing_ = false;                  ///< by some thread, outside the mutex
   std::condition_variable writer_left_;
-  std::size_t unawaited_ = 0;   ///< uncompleted calls without a waiting thread
-  std::size_t by_idle_io_ = 0;  ///< of those, the ones that a guest completes
-  std::condition_variable drained_;
+  UnattendedCalls unattended_;
+  std::condition_variable drained_;  ///< of those
 
   Leadership<Completion, &Completion::nudge> leadership_;
-  bool polling_ = false;           ///< the leader sleeps, or is about to: only `wake_` reaches it
-  bool woken_ = false;             ///< by `wake_`, from this sleep
-  BootTime planned_wake_ = never;  ///< at the latest
-  bool background_ = false;        ///< the background thread will lead soon, if no other does
-  Guest* guest_ = nullptr;
-  bool guest_expected_ = false;      ///< an idle thread will lead soon, if no other does
-  os::Event* wake_guest_ = nullptr;  ///< of a guest that comes if this is set
+  bool polling_ = false;             ///< the leader sleeps, or is about to: only `wake_` reaches it
+  bool woken_ = false;               ///< by `wake_`, from this sleep
+  BootTime planned_wake_ = never;    ///< at the latest
+  Guest* guest_ = nullptr;           ///< the leader, if it is one
+  os::Event* wake_guest_ = nullptr;  ///< of the guest that stands by
 
   // Of the leader alone.
   std::vector<char> buffer_;

@@ -118,24 +118,20 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
   /// noexcept: other threads hold the address of a waiter.
   bool sleep(Place place, BootTime look_again_at, BootTime deadline, const std::stop_token& stop) noexcept {
     Lock lock(mutex_);
-    bool woken = false;
-    {
-      decltype(leadership_)::Following following(leadership_, place.waiter->second);
-      // The subscriber's thread stops reading: a message that a sleeper reads itself needs no further
-      // wake-up.
-      if (thread_polls_) rouse_thread();
-      const auto pause = [&](Lock& held, waiting::QueuedWaiter& waiter, BootTime until) {
-        following.step(
-            [&] {
-              waiter.polls = &wake_;
-              turn(held, until);
-              waiter.polls = nullptr;
-            },
-            [&] { waiter.changed.wait_for(held, short_of(until - BootClock::now())); });
-      };
-      woken =
-          place.topic->second.waiters.queue.sleep(lock, place.waiter, look_again_at, deadline, stop, pause);
-    }
+    // The subscriber's thread stops reading: a message that a sleeper reads itself needs no further wake-up.
+    if (thread_polls_) rouse_thread();
+    const auto pause = [&](Lock& held, waiting::QueuedWaiter& waiter, BootTime until) {
+      leadership_.step(
+          waiter,
+          [&] {
+            waiter.polls = &wake_;
+            turn(held, until);
+            waiter.polls = nullptr;
+          },
+          [&] { waiter.changed.wait_for(held, short_of(until - BootClock::now())); });
+    };
+    const bool woken =
+        place.topic->second.waiters.queue.sleep(lock, place.waiter, look_again_at, deadline, stop, pause);
     appoint();
     return woken;
   }

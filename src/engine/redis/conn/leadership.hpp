@@ -6,11 +6,11 @@
 
 namespace holdfast::redis {
 
-/// Which thread does the I/O of a connection: one at a time, the leader. Threads that wait for something from
-/// the connection join as followers. A follower leads when no other thread does, so that what it waits for
-/// costs no switch of threads; otherwise it sleeps until it has what it waits for or is nudged to lead.
+/// Which thread does the I/O of a connection: one at a time, the leader. A thread that waits for something
+/// from the connection leads when no other thread does, so that what it waits for costs no switch of threads.
+/// Otherwise it follows: it sleeps until it has what it waits for, or is nudged to lead.
 ///
-/// Every thread that stops leading or following calls `appoint`. So a follower that was nudged, but needs
+/// Every thread that stops leading or waiting calls `appoint`. So a follower that was nudged, but needs
 /// nothing more, passes the turn on. If there is no follower, the owner has to find a thread.
 ///
 /// All functions require the owner's mutex, which turns and sleeps may unlock.
@@ -32,30 +32,14 @@ class Leadership {
     if (!is_inner) leader_ = {};
   }
 
-  /// A thread that waits, from its construction to its destruction.
-  class Following {
-   public:
-    Following(Leadership& leadership, Follower& follower) : leadership_(leadership), follower_(follower) {
-      leadership_.followers_.push_back(&follower_);
-    }
-    ~Following() {
-      auto& all = leadership_.followers_;
-      all.erase(std::ranges::find(all, &follower_));
-    }
-    Following(const Following&) = delete;
-    Following& operator=(const Following&) = delete;
-
-    /// Leads for one turn; or sleeps, if another thread leads.
-    template <class Turn, class Sleep>
-    void step(Turn&& turn, Sleep&& sleep) {
-      if (leadership_.led() && !leadership_.led_by_this_thread()) return sleep();
-      leadership_.lead(turn);
-    }
-
-   private:
-    Leadership& leadership_;
-    Follower& follower_;
-  };
+  /// For a thread that waits: leads for one turn; or sleeps, if another thread leads.
+  template <class Turn, class Sleep>
+  void step(Follower& follower, Turn&& turn, Sleep&& sleep) noexcept {
+    if (!led() || led_by_this_thread()) return lead(turn);
+    followers_.push_back(&follower);
+    sleep();
+    followers_.erase(std::ranges::find(followers_, &follower));
+  }
 
   /// Returns false if there is neither a leader nor a follower that could become one.
   bool appoint() noexcept {

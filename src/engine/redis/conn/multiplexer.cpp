@@ -13,8 +13,6 @@ namespace {
 /// One write is at most about this long, so that a long queue does not become one huge buffer.
 constexpr std::size_t write_size = std::size_t{256} << 10;
 constexpr BootClock::duration longest_patience = std::chrono::hours(1);
-/// Only after this much idle time a check for a closed connection is worth a system call.
-constexpr BootClock::duration look_after_idle = std::chrono::milliseconds(100);
 
 /// A written command may have been carried out, whatever prevents the resend: so the error is transient.
 Error unknown_because(const Error& error) {
@@ -68,18 +66,10 @@ void Multiplexer::disconnected() {
 void Multiplexer::cannot_connect(const Error& error) {
   for (auto& call : unsent_) {
     if (error.transient() && !call->fail_fast) continue;
-    const auto reason = call->was_sent() ? unknown_because(error) : error;
-    end(std::move(call), reason);
+    auto reason = call->was_sent() ? unknown_because(error) : error;
+    end(std::move(call), std::move(reason));
   }
   std::erase(unsent_, nullptr);
-}
-
-bool Multiplexer::has_output() const noexcept {
-  return !out_of_room_ && (written_ < out_.size() || (!unsent_.empty() && !demoted_));
-}
-
-bool Multiplexer::was_idle(BootTime now) const noexcept {
-  return written_ == out_.size() && sent_.empty() && now - wrote_at_ >= look_after_idle;
 }
 
 std::string_view Multiplexer::output(BootTime now) {
@@ -88,16 +78,15 @@ std::string_view Multiplexer::output(BootTime now) {
     written_ = 0;
     wrote_at_ = now;
     while (!unsent_.empty() && out_.size() < write_size) {
-      auto call = std::move(unsent_.front());
+      put(std::move(unsent_.front()), now);
       unsent_.pop_front();
-      put(std::move(call), now);
     }
   }
   return std::string_view(out_).substr(written_);
 }
 
 /// The one place where a call's bytes become output: the last moment to change them for this connection.
-void Multiplexer::put(std::unique_ptr<Call> call, BootTime now) {
+void Multiplexer::put(std::unique_ptr<Call>&& call, BootTime now) {
   if (call->fence_floor_at != std::string::npos) {
     write_fence_floor(call->bytes, call->fence_floor_at, fence_floor_);
   }
@@ -111,12 +100,6 @@ void Multiplexer::put(std::unique_ptr<Call> call, BootTime now) {
   sent_.push_back({std::move(call), now, patience, first_byte});
 }
 
-void Multiplexer::accepted(std::size_t count) noexcept {
-  written_ += count;
-  accepted_bytes_ += count;
-  out_of_room_ = count == 0;
-}
-
 std::optional<Error> Multiplexer::take(std::span<Reply> replies, BootTime now) {
   if (!replies.empty()) answered_at_ = now;
   for (auto& reply : replies) {
@@ -125,9 +108,8 @@ std::optional<Error> Multiplexer::take(std::span<Reply> replies, BootTime now) {
     // The address leads to another server by now, or will soon: a name, a virtual address or a proxy, which
     // only a new connection follows. Calls that were not written yet wait for that connection.
     if (!demoted_ && is_from_replica(*reply)) demoted_ = error_of(*reply);
-    auto call = std::move(sent_.front().call);
+    if (auto& call = sent_.front().call) end(std::move(call), std::move(reply));
     sent_.pop_front();
-    if (call) end(std::move(call), std::move(reply));
   }
   return sent_.empty() ? demoted_ : std::nullopt;
 }
@@ -152,8 +134,8 @@ void Multiplexer::end_if_due(std::unique_ptr<Call>& call, BootTime now,
     look_at_ = std::min(look_at_, at);
     return;
   }
-  const auto error = unanswered(*call, no_connection);
-  end(std::move(call), error);
+  auto error = unanswered(*call, no_connection);
+  end(std::move(call), std::move(error));
 }
 
 BootTime Multiplexer::due(const Call& call) noexcept {
@@ -174,14 +156,8 @@ BootTime Multiplexer::suspect_at(const Sent& sent) const noexcept {
   return saturating_add(std::max(sent.at, answered_at_), sent.patience);
 }
 
-void Multiplexer::end(std::unique_ptr<Call> call, Result<Reply> answer) {
+void Multiplexer::end(std::unique_ptr<Call>&& call, Result<Reply>&& answer) {
   finished_.push_back({std::move(call), std::move(answer)});
-}
-
-Multiplexer::Finished Multiplexer::take_finished() {
-  Finished first = std::move(finished_.front());
-  finished_.pop_front();
-  return first;
 }
 
 }  // namespace holdfast::redis

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -10,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "engine/redis/conn/call.hpp"
 
@@ -46,16 +48,24 @@ class Multiplexer {
   void cannot_connect(const Error& error);
 
   /// Whether `output` has bytes to write now. Requires a connection.
-  [[nodiscard]] bool has_output() const noexcept;
+  [[nodiscard]] bool has_output() const noexcept {
+    return !out_of_room_ && (written_ < out_.size() || (!unsent_.empty() && !demoted_));
+  }
   /// Whether the connection was idle for so long that the peer may have closed it. Then its owner should
   /// check before it writes: the kernel accepts a write to a closed connection, and the outcome is unknown.
-  [[nodiscard]] bool was_idle(BootTime now) const noexcept;
+  [[nodiscard]] bool was_idle(BootTime now) const noexcept {
+    return written_ == out_.size() && sent_.empty() && now - wrote_at_ >= look_after_idle;
+  }
   /// The bytes to write next. They stay valid, and must not be asked for again, until `accepted` or
   /// `disconnected`; calls may be queued and end meanwhile. Requires has_output().
   [[nodiscard]] std::string_view output(BootTime now);
   /// The connection accepted this many bytes of `output`. None: it has no room, so there is no output until
   /// `has_room`.
-  void accepted(std::size_t count) noexcept;
+  void accepted(std::size_t count) noexcept {
+    written_ += count;
+    accepted_bytes_ += count;
+    out_of_room_ = count == 0;
+  }
   [[nodiscard]] bool out_of_room() const noexcept { return out_of_room_; }
   void has_room() noexcept { out_of_room_ = false; }
 
@@ -81,9 +91,16 @@ class Multiplexer {
 
   [[nodiscard]] bool has_finished() const noexcept { return !finished_.empty(); }
   /// In the order of their ends. Requires has_finished().
-  [[nodiscard]] Finished take_finished();
+  [[nodiscard]] Finished take_finished() {
+    Finished first = std::move(finished_.front());
+    finished_.pop_front();
+    return first;
+  }
 
  private:
+  /// Only after this much idle time a check for a closed connection is worth a system call.
+  static constexpr BootClock::duration look_after_idle = std::chrono::milliseconds(100);
+
   struct Sent {
     std::unique_ptr<Call> call;  ///< null: it ended before its reply came
     BootTime at;
@@ -91,8 +108,8 @@ class Multiplexer {
     std::uint64_t first_byte;  ///< its place among the bytes of this connection
   };
 
-  void put(std::unique_ptr<Call> call, BootTime now);
-  void end(std::unique_ptr<Call> call, Result<Reply> answer);
+  void put(std::unique_ptr<Call>&& call, BootTime now);
+  void end(std::unique_ptr<Call>&& call, Result<Reply>&& answer);
   void end_if_due(std::unique_ptr<Call>& call, BootTime now, const std::optional<Error>& no_connection);
   /// When it ends without a reply.
   [[nodiscard]] static BootTime due(const Call& call) noexcept;
