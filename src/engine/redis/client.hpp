@@ -38,6 +38,8 @@ class Call {
   virtual ~Call() = default;
 
   std::string bytes;
+  /// The key in `bytes` that decides which node of a cluster serves it, see RoutedCommand.
+  std::uint32_t key_at = 0, key_size = 0;
   /// Ends with NetworkTimeout (or the error that prevented a connection) at this time.
   BootTime deadline = never;
   /// If the call is unanswered for this long after the last answer to any call, the connection is given up
@@ -62,6 +64,12 @@ class Call {
   [[nodiscard]] std::uint64_t connection() const noexcept { return connection_; }
 
  protected:
+  /// Sets the command that it sends next.
+  void carry(RoutedCommand command) noexcept {
+    bytes = std::move(command.bytes);
+    key_at = command.key_at;
+    key_size = command.key_size;
+  }
   /// Called at its end, exactly once, on the thread that leads the I/O, outside all mutexes. A transient
   /// error means that it is unknown whether the command was carried out, unless `was_sent` is false. The call
   /// owns itself now, and may be sent again.

@@ -30,7 +30,7 @@ std::string without_glob(std::string_view text) {
 
 }  // namespace
 
-Result<Layout> Layout::make(std::string_view prefix, std::uint32_t db) {
+Result<Layout> Layout::make(std::string_view prefix, std::uint32_t db, Channels channels) {
   if (prefix.find("fence:") != std::string_view::npos || prefix.ends_with("fence")) {
     return Error(
         ErrorCode::InvalidArgument,
@@ -60,9 +60,10 @@ Result<Layout> Layout::make(std::string_view prefix, std::uint32_t db) {
   }
   layout.fence_head_ = *std::move(fence_head);
   layout.index_prefix_ = layout.head_ + std::string(id_mark);
-  const auto channels = std::string(prefix) + ":wake:";
-  layout.channel_prefix_ = channels + std::to_string(db) + ':';
-  layout.channel_pattern_ = without_glob(channels) + '*';
+  layout.channels_ = channels;
+  const auto wake = std::string(prefix) + ":wake:";
+  layout.channel_prefix_ = wake + std::to_string(db) + ':';
+  layout.channel_pattern_ = without_glob(channels == Channels::sharded ? layout.head_ : wake) + '*';
   layout.authority_key_ = layout.head_ + layout.fence_head_;
   layout.pattern_ = without_glob(layout.head_) + '*';
   return layout;
@@ -96,6 +97,7 @@ std::string Layout::index_key(const LockId& id) const {
 }
 
 std::string Layout::channel(std::string_view lock_key) const {
+  if (channels_ == Channels::sharded) return std::string(lock_key);
   return std::string(channel_prefix_).append(lock_key);
 }
 

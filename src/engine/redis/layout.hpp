@@ -10,6 +10,10 @@
 
 namespace holdfast::redis {
 
+/// How wake-ups are published: PUBLISH, which reaches every node of a cluster, or SPUBLISH, which reaches the
+/// shard of the channel.
+enum class Channels : std::uint8_t { global, sharded };
+
 /// The names of a lock in Redis: the documented ones, shared with SyncGuard byte for byte.
 ///
 ///   lock key       <prefix>:<user key>                   the record
@@ -19,23 +23,29 @@ namespace holdfast::redis {
 ///   channel        <prefix>:wake:<db>:<lock key>         releases; Pub/Sub knows no databases, so it is
 ///   named
 ///
-/// A name that would be too long ends in a hash instead.
+/// A name that would be too long ends in a hash instead. The native layout uses the lock key, the index key
+/// (for hints), the authority's (for its marker) and the channel: see LockLayout.
 class Layout {
  public:
   /// InvalidArgument for a prefix under which a lock key could be mistaken for a fence counter, that leaves
   /// no room for keys, or that is not UTF-8. Trailing colons are dropped.
-  [[nodiscard]] static Result<Layout> make(std::string_view prefix, std::uint32_t db);
+  [[nodiscard]] static Result<Layout> make(std::string_view prefix, std::uint32_t db,
+                                           Channels channels = Channels::global);
 
   /// InvalidArgument only for user keys whose name would be that of an index key or a fence counter.
   [[nodiscard]] Result<std::string> lock_key(const LockKey& key) const;
   [[nodiscard]] Result<std::string> fence_key(std::string_view lock_key) const;
   [[nodiscard]] std::string index_key(const LockId& id) const;
+  /// A sharded channel has the name of its lock key, and so its slot, whatever that name contains.
   [[nodiscard]] std::string channel(std::string_view lock_key) const;
+  [[nodiscard]] Channels channels() const noexcept { return channels_; }
 
   /// Without trailing colons.
   [[nodiscard]] std::string_view prefix() const noexcept {
     return std::string_view(head_).substr(0, head_.empty() ? 0 : head_.size() - 1);
   }
+  /// How many bytes of a lock key come before the user key, or its hash.
+  [[nodiscard]] std::size_t prefix_bytes() const noexcept { return head_.size(); }
   /// The part of every index key before the lock id, and of every channel before the lock key.
   [[nodiscard]] const std::string& index_prefix() const noexcept { return index_prefix_; }
   [[nodiscard]] const std::string& channel_prefix() const noexcept { return channel_prefix_; }
@@ -58,6 +68,7 @@ class Layout {
   std::string head_;        // the prefix with its colon; empty if the prefix is
   std::string fence_head_;  // the part of a user key that would put its lock key among the fence counters
   std::string index_prefix_, channel_prefix_, authority_key_, pattern_, channel_pattern_;
+  Channels channels_ = Channels::global;
 };
 
 /// The names of a record in Redis: the documented ones, shared with pmcp-tasks byte for byte.

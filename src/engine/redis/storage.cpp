@@ -34,7 +34,7 @@ struct GetOperation {
   using Outcome = std::optional<StoredRecord>;
   GetRecord request;
 
-  Result<std::string> command(const Store& store, By by) const {
+  Result<RoutedCommand> command(const Store& store, By by) const {
     return get_command(store.layout, request, by);
   }
   Result<Outcome> outcome(Store&, const Result<Reply>& answer, const Call&) const {
@@ -49,7 +49,7 @@ struct CreateOperation {
   std::string id = os::new_incarnation();
   BootTime begun = BootClock::now();
 
-  Result<std::string> command(const Store& store, By by) const {
+  Result<RoutedCommand> command(const Store& store, By by) const {
     return create_command(store.layout, request, id, by);
   }
   Result<Outcome> outcome(Store& store, const Result<Reply>& answer, const Call&) const {
@@ -64,7 +64,7 @@ struct PutOperation {
   PutRecord request;
   std::string id = os::new_incarnation();
 
-  Result<std::string> command(const Store& store, By by) const {
+  Result<RoutedCommand> command(const Store& store, By by) const {
     return put_command(store.layout, request, id, by);
   }
   Result<Outcome> outcome(Store&, const Result<Reply>& answer, const Call& call) const {
@@ -92,7 +92,7 @@ struct RemoveOperation {
   using Outcome = RemoveOutcome;
   RemoveRecord request;
 
-  Result<std::string> command(const Store& store, By by) const {
+  Result<RoutedCommand> command(const Store& store, By by) const {
     return remove_command(store.layout, request, by);
   }
   Result<Outcome> outcome(Store&, const Result<Reply>& answer, const Call& call) const {
@@ -110,7 +110,7 @@ struct GuardOperation {
   BindRecord request;
   std::string id = os::new_incarnation();
 
-  Result<std::string> command(const Store& store, By by) const {
+  Result<RoutedCommand> command(const Store& store, By by) const {
     return guard_command(store.layout, request, id, by);
   }
   Result<Outcome> outcome(Store&, const Result<Reply>& answer, const Call&) const {
@@ -123,7 +123,7 @@ struct RebindOperation {
   using Outcome = RebindOutcome;
   RebindRecord request;
 
-  Result<std::string> command(const Store& store, By by) const {
+  Result<RoutedCommand> command(const Store& store, By by) const {
     return rebind_command(store.layout, request, by);
   }
   Result<Outcome> outcome(Store&, const Result<Reply>& answer, const Call&) const {
@@ -136,7 +136,7 @@ struct ListOperation {
   using Outcome = RecordPage;
   ListRecords request;
 
-  Result<std::string> command(const Store& store, By by) const {
+  Result<RoutedCommand> command(const Store& store, By by) const {
     return list_command(store.layout, request, by);
   }
   Result<Outcome> outcome(Store&, const Result<Reply>& answer, const Call&) const {

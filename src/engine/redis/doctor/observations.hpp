@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "engine/redis/client.hpp"
-#include "engine/redis/layout.hpp"
+#include "engine/redis/lock_layout.hpp"
 #include "engine/redis/rights.hpp"
 
 namespace holdfast::redis {
@@ -75,7 +75,7 @@ struct Observations {
 /// Collects everything that `judge` needs from a server. Refusals are part of the observations; an Error
 /// means that the server no longer answers.
 [[nodiscard]] Result<Observations> observe(const std::shared_ptr<const Endpoint>& endpoint,
-                                           const Layout& layout, const StorageLayout& tasks,
+                                           const LockLayout& layout, const StorageLayout& tasks,
                                            const Progress& progress);
 
 /// One rule that an ACL lacks: a command, a pattern of keys or a pattern of channels.

@@ -60,6 +60,17 @@ class CommandName {
   std::string_view name_;
 };
 
+/// An encoded command, and the key in it that decides which node of a cluster serves it.
+struct RoutedCommand {
+  std::string bytes;
+  std::uint32_t key_at = 0;    ///< where the key begins in `bytes`
+  std::uint32_t key_size = 0;  ///< 0: it has no key; any node serves it, or each one (SCAN)
+
+  [[nodiscard]] std::string_view key() const noexcept {
+    return std::string_view(bytes).substr(key_at, key_size);
+  }
+};
+
 /// One command, encoded for the server (RESP: an array of bulk strings, so any byte is safe).
 class Command {
  public:
@@ -85,6 +96,19 @@ class Command {
     return *this;
   }
 
+  /// Adds a key. The first one decides the slot: all keys of a command must share it.
+  Command& add_key(std::string_view key) {
+    if (key_size_ != 0) return add(key);
+    add_count('$', key.size());
+    key_at_ = static_cast<std::uint32_t>(bytes_.size());
+    key_size_ = static_cast<std::uint32_t>(key.size());
+    bytes_.append(key).append("\r\n");
+    return *this;
+  }
+
+  [[nodiscard]] RoutedCommand routed() && noexcept {
+    return {.bytes = std::move(bytes_), .key_at = key_at_, .key_size = key_size_};
+  }
   [[nodiscard]] const std::string& bytes() const& noexcept { return bytes_; }
   [[nodiscard]] std::string bytes() && noexcept { return std::move(bytes_); }
 
@@ -113,6 +137,7 @@ class Command {
     bytes_.append(line.data(), end);
   }
   std::string bytes_;
+  std::uint32_t key_at_ = 0, key_size_ = 0;
 };
 
 }  // namespace holdfast::redis
