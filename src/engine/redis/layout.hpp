@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <holdfast/lock_types.hpp>
+#include <holdfast/redis.hpp>
 #include <holdfast/storage_types.hpp>
 #include <optional>
 #include <string>
@@ -77,20 +78,32 @@ class Layout {
 ///   index     <prefix>:idx:<owner>                    a sorted set: tasks by creation time
 ///   channel   <prefix>:changed:<db>:<owner>:<task>    changes; Pub/Sub knows no databases, so it is named
 ///
-/// An owner contains no colon, so no two records share a name.
+/// In the native layout all keys of an owner are in one slot of a cluster. The tag is a hash of the owner,
+/// whose own name may be empty or contain braces:
+///
+///   record    <prefix>:{<tag>}:task:<owner>:<task>
+///   index     <prefix>:{<tag>}:idx:<owner>
+///   marker    <prefix>:layout                         "native": no store of the documented layout opens it
+///
+/// An owner contains no colon, so no two records share a name. `<prefix>:{<tag>}:` leaves room for more.
 class StorageLayout {
  public:
   static constexpr std::size_t longest_prefix = 256;
-  /// InvalidArgument for a prefix that is empty, too long, not UTF-8, or contains control characters.
-  [[nodiscard]] static Result<StorageLayout> make(std::string_view prefix, std::uint32_t db);
+  /// InvalidArgument for a prefix that is empty, too long, not UTF-8, or contains control characters; in the
+  /// native layout also for one with a `{` that does not begin a tag, which would scatter an owner's keys.
+  [[nodiscard]] static Result<StorageLayout> make(std::string_view prefix, std::uint32_t db,
+                                                  RedisLayout layout = RedisLayout::documented,
+                                                  Channels channels = Channels::global);
 
-  [[nodiscard]] std::string record(const RecordKey& key) const { return tasks_ + key.str(); }
+  [[nodiscard]] RedisLayout layout() const noexcept { return layout_; }
+  [[nodiscard]] std::string record(const RecordKey& key) const;
   /// The part of the names of an owner's records before the task.
-  [[nodiscard]] std::string record_prefix(std::string_view owner) const {
-    return std::string(tasks_).append(owner).append(":");
-  }
-  [[nodiscard]] std::string index(std::string_view owner) const { return std::string(index_).append(owner); }
-  [[nodiscard]] std::string channel(const RecordKey& key) const { return changed_ + key.str(); }
+  [[nodiscard]] std::string record_prefix(std::string_view owner) const;
+  [[nodiscard]] std::string index(std::string_view owner) const;
+  /// A sharded channel has the name of its record, and so its slot.
+  [[nodiscard]] std::string channel(const RecordKey& key) const;
+  [[nodiscard]] Channels channels() const noexcept { return channels_; }
+  [[nodiscard]] const std::string& marker() const noexcept { return marker_; }
 
   /// Patterns, for ACLs, that match every name of a record, and the channel of every record in every
   /// database.
@@ -103,8 +116,14 @@ class StorageLayout {
 
  private:
   StorageLayout() = default;
-  std::string tasks_, index_, changed_;  ///< up to the owner
-  std::string index_pattern_, pattern_, channel_pattern_;
+  /// In the native layout: the part of the names of an owner's keys before their kind.
+  [[nodiscard]] std::string tagged(std::string_view owner) const;
+
+  RedisLayout layout_ = RedisLayout::documented;
+  Channels channels_ = Channels::global;
+  std::string head_;                     ///< the prefix and a colon
+  std::string tasks_, index_, changed_;  ///< up to the owner; in the native layout, behind the tag
+  std::string index_pattern_, pattern_, channel_pattern_, marker_;
 };
 
 // A colon joins a lock prefix and a user key, so prefixes nest: the key `b:x` under `a` and the key `x` under

@@ -10,6 +10,7 @@
 #include "engine/redis/errors.hpp"
 #include "engine/redis/listings.hpp"
 #include "engine/redis/lock_layout.hpp"
+#include "engine/redis/lock_replies.hpp"
 #include "engine/redis/subscriber.hpp"
 #include "engine/redis/unanswered_acquires.hpp"
 #include "os/process.hpp"
@@ -83,28 +84,44 @@ void give_back(Shared& shared, const LockKey& key, const LockId& id);
 /// The operations: `command` builds the request, `outcome` interprets the answer.
 ///
 /// Where ids are found by hint, the grant of a lock that outlives its process is followed by its hint. If
-/// that fails, so does the acquire: its caller retries with the same id, or releases it by its key.
+/// that fails, so does the acquire: its caller retries with the same id, or releases it by its key. A hint
+/// that is there shows whether the id holds another key: then the grant is undone.
 struct AcquireOperation {
   using Outcome = AcquireOutcome;
+  enum class Step : std::uint8_t { acquire, new_hint, read_hint, verify, undo, next_hint };
+
   AcquireRequest request;
-  std::optional<Granted> hinting = {};  ///< the grant, while its hint is written
-  bool more = false;                    ///< another command must follow
+  Step step = Step::acquire;
+  std::optional<Granted> grant = {};  ///< after the first step
+  std::string other_name = {};        ///< of the lock that the hint led to
+  bool more = false;                  ///< another command must follow
 
   Result<RoutedCommand> command(const Shared& shared, By by) const {
-    if (!hinting) return shared.layout->acquire(request, 0, by);
-    const auto lock_key = shared.layout->names().lock_key(request.key);
-    return shared.layout->write_hint(request.id, *lock_key, request.ttl);
+    const auto& layout = *shared.layout;
+    switch (step) {
+      case Step::acquire:
+        break;
+      case Step::new_hint:
+        return layout.write_hint(request.id, name(shared), request.ttl, Hint::if_absent);
+      case Step::read_hint:
+        return layout.read_hint(request.id);
+      case Step::verify:
+        return layout.lookup({.what = request.id}, other_name, by);
+      case Step::undo:
+        return layout.release({.id = request.id, .key = request.key}, {}, Release::plain, by);
+      case Step::next_hint:
+        return layout.write_hint(request.id, name(shared), request.ttl, Hint::in_any_case);
+    }
+    return layout.acquire(request, 0, by);
   }
+
   Result<Outcome> outcome(Shared& shared, const Result<Reply>& answer, const Call& call) {
     if (answer) shared.unanswered.answered();
     // One copy may have been answered while another is still pending.
-    if ((!answer && call.was_sent() && !hinting) || call.was_repeated())
+    if ((!answer && call.was_sent() && step == Step::acquire) || call.was_repeated())
       shared.unanswered.add(request.id, BootClock::now());
     if (!answer) return answer.error().about(request.key.str(), request.id.str());
-    if (hinting) {
-      if (is_error(**answer)) return error_of(**answer).about(request.key.str(), request.id.str());
-      return *std::move(hinting);
-    }
+    if (step != Step::acquire) return take_hint_step(shared, **answer);
     auto outcome = shared.layout->acquired(**answer, request);
     auto* granted = outcome ? std::get_if<Granted>(&*outcome) : nullptr;
     // The caller will not use the id again, but the other copy may still be granted. After a transient error
@@ -119,11 +136,49 @@ struct AcquireOperation {
         shared.log->write(LogLevel::warning, *std::move(warning));
       }
     }
-    if (request.durability == Durability::machine && shared.layout->finds_ids_by_hint()) hinting = *granted;
-    more = hinting.has_value();
+    if (request.durability == Durability::machine && shared.layout->finds_ids_by_hint()) {
+      grant = *granted;
+      go_on(Step::new_hint);
+    }
     return outcome;
   }
   [[nodiscard]] bool goes_on(const Result<Outcome>&) { return std::exchange(more, false); }
+
+ private:
+  void go_on(Step next) {
+    step = next;
+    more = true;
+  }
+  [[nodiscard]] std::string name(const Shared& shared) const {
+    return shared.layout->names().lock_key(request.key).value_or_throw();
+  }
+
+  Result<Outcome> take_hint_step(const Shared& shared, const redisReply& reply) {
+    if (is_error(reply)) return error_of(reply).about(request.key.str(), request.id.str());
+    switch (step) {
+      case Step::new_hint:
+        if (reply.type == REDIS_REPLY_NIL) go_on(Step::read_hint);
+        break;
+      case Step::read_hint: {
+        auto found = shared.layout->hint(reply, request.id);
+        if (!found) return found.error();
+        other_name = *std::move(found);
+        go_on(other_name.empty() || other_name == name(shared) ? Step::next_hint : Step::verify);
+        break;
+      }
+      case Step::verify: {
+        const auto record = shared.layout->looked_up(reply, {.what = request.id}, other_name);
+        go_on(record && *record ? Step::undo : Step::next_hint);
+        break;
+      }
+      case Step::undo:
+        return id_holds_another_key().about(request.key.str(), request.id.str());
+      case Step::acquire:
+      case Step::next_hint:
+        break;
+    }
+    return *grant;
+  }
 };
 
 /// A second script follows if the first was sent more than once and found no lease: it reads the evidence
@@ -212,7 +267,7 @@ struct ExtendOperation {
     if (reads_hint(shared)) return shared.layout->read_hint(lock.id);
     if (!hinting) return shared.layout->extend(lock, at.name(), request.ttl, by);
     const auto name = lock.key ? shared.layout->names().lock_key(*lock.key).value_or_throw() : at.name();
-    return shared.layout->write_hint(lock.id, name, request.ttl);
+    return shared.layout->write_hint(lock.id, name, request.ttl, Hint::in_any_case);
   }
   Result<Outcome> outcome(Shared& shared, const Result<Reply>& answer, const Call& call) {
     const auto& lock = request.lock;

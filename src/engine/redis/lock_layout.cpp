@@ -34,10 +34,11 @@ Result<std::string> LockLayout::hint(const redisReply& reply, const LockId& id) 
   return names_.after_prefix(name) ? std::string(name) : std::string();
 }
 
-Result<RoutedCommand> LockLayout::write_hint(const LockId& id, std::string_view lock_key, Ttl ttl) const {
+RoutedCommand LockLayout::write_hint(const LockId& id, std::string_view lock_key, Ttl ttl, Hint how) const {
   const auto lasts = ttl.length() + request_may_be_late;
-  auto command = Command::begin("SET", 4);
+  auto command = Command::begin("SET", how == Hint::if_absent ? 5 : 4);
   command.add_key(names_.index_key(id)).add(lock_key).add("PX").add(std::to_string(lasts.count()));
+  if (how == Hint::if_absent) command.add("NX");
   return std::move(command).routed();
 }
 

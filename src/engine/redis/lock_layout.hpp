@@ -19,6 +19,9 @@
 
 namespace holdfast::redis {
 
+/// Whether a hint replaces one that is there.
+enum class Hint : std::uint8_t { if_absent, in_any_case };
+
 /// How locks are kept in Redis: their names, the scripts that change them, the meaning of the replies, and
 /// how they are listed. Has no state and does no I/O; the engine sends the commands.
 ///
@@ -97,7 +100,9 @@ class LockLayout {
   /// The name of the lock; empty if there is no hint.
   [[nodiscard]] Result<std::string> hint(const redisReply& reply, const LockId& id) const;
   /// A hint outlives its lease somewhat: the two may be on different servers.
-  [[nodiscard]] Result<RoutedCommand> write_hint(const LockId& id, std::string_view lock_key, Ttl ttl) const;
+  /// Its reply is nil if there is one, and it was not to be replaced.
+  [[nodiscard]] RoutedCommand write_hint(const LockId& id, std::string_view lock_key, Ttl ttl,
+                                         Hint how) const;
   [[nodiscard]] RoutedCommand drop_hint(const LockId& id) const;
 
   /// Explains an error if its cause is that the prefix is used with the other layout.

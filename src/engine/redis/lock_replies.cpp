@@ -16,6 +16,10 @@ LockSubject subject_of(const LookupRequest& request) {
   return {.key = {}, .id = std::get<LockId>(request.what).str()};
 }
 
+Error id_holds_another_key() {
+  return {ErrorCode::InvalidArgument, "this lock id already holds another key; use a new id for each lock"};
+}
+
 Error no_lock_record() {
   return {ErrorCode::Internal,
           "the value at this lock's key in Redis is not a valid lock record and was not changed. Delete it "
@@ -36,10 +40,7 @@ Error not_an_outcome(const redisReply& reply, std::string_view operation, const 
                    "the fence counter of this key has an invalid value below zero; set it to the highest "
                    "fence ever granted for the key, or choose another key");
     }
-    if (code == LockCode::id_holds_another) {
-      return Error(ErrorCode::InvalidArgument,
-                   "this lock id already holds another key; use a new id for each lock");
-    }
+    if (code == LockCode::id_holds_another) return id_holds_another_key();
     if (code == LockCode::id_was_released) {
       return Error(ErrorCode::Internal, "this lock id was already released; use a new id for each lock")
           .with(Effect::id_is_spent);

@@ -27,6 +27,9 @@ struct LockSubject {
 [[nodiscard]] LockSubject subject_of(const LockRef& lock);
 [[nodiscard]] LockSubject subject_of(const LookupRequest& request);
 
+/// The error for a lock id that is to acquire a second key.
+[[nodiscard]] Error id_holds_another_key();
+
 /// The error for a value at a lock key that is not a lock.
 [[nodiscard]] Error no_lock_record();
 

@@ -66,7 +66,7 @@ class NativeLayout final : public LockLayout {
   Result<AcquireOutcome> acquired(const redisReply& reply, const AcquireRequest& request) const override {
     const auto state =
         reply.type == REDIS_REPLY_STRING ? NativeState::parse(text_of(reply)) : std::nullopt;
-    const auto fence = state && state->holder && state->holder->id == request.id.str()
+    const auto fence = state && state->counter != 0 && state->holder && state->holder->id == request.id.str()
                            ? std::optional(Fence::of(state->counter))
                            : std::nullopt;
     if (fence && *fence) {
@@ -86,12 +86,13 @@ class NativeLayout final : public LockLayout {
     const auto& script = how == Release::plain      ? native_scripts().release
                          : how == Release::for_good ? native_scripts().release_for_good
                                                     : native_scripts().release_by_force;
+    const bool is_sharded = names().channels() == Channels::sharded;
     const std::size_t more = how == Release::plain ? 0 : how == Release::for_good ? 1 : 2;
-    auto command = call_script(script, by, 1, 3 + more);
+    auto command = call_script(script, by, 1, 2 + more + (is_sharded ? 1 : 0));
     command.add_key(*lock_key).add(lock.id.str()).add(names().channel(*lock_key));
-    command.add(names().channels() == Channels::sharded ? "s" : "");
     if (how != Release::plain) command.add(std::to_string(request_may_be_late.count()));
     if (how == Release::by_force) command.add(std::to_string(core::longest_break_mark.count()));
+    if (is_sharded) command.add("s");
     return std::move(command).routed();
   }
 

@@ -39,6 +39,7 @@ std::optional<NativeState> NativeState::parse(std::string_view bytes) {
 
 std::string NativeState::key_part(std::string_view lock_key, std::size_t prefix_size, const LockKey& key) {
   const auto& text = key.str();
+  // A hash has 22 bytes; no key of 22 bytes is hashed, because every prefix leaves room for it.
   const bool is_plain = lock_key.size() == prefix_size + text.size();
   std::string part{'\0', '\0'};
   if (!is_plain) return part + text;
@@ -49,7 +50,7 @@ std::string NativeState::key_part(std::string_view lock_key, std::size_t prefix_
 
 std::optional<LockRecord> native_record(std::string_view bytes, std::string_view lock_key) {
   const auto state = NativeState::parse(bytes);
-  if (!state || !state->holder || state->holder->key_size > lock_key.size()) return std::nullopt;
+  if (!state || !state->holder || state->counter == 0 || state->holder->key_size > lock_key.size()) return std::nullopt;
   const auto& holder = *state->holder;
   const auto key_text = holder.key_size == 0 ? bytes.substr(NativeState::held_size)
                                              : lock_key.substr(lock_key.size() - holder.key_size);

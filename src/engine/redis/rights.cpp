@@ -325,7 +325,7 @@ std::string RedisAcl::line() const {
 Result<RedisAcl> redis_acl(const RedisOptions& options) {
   const auto locks = redis::LockLayout::make(options);
   if (!locks) return locks.error();
-  const auto tasks = redis::StorageLayout::make(options.task_prefix, options.db);
+  const auto tasks = redis::StorageLayout::make(options.task_prefix, options.db, redis::layout_of(options));
   if (!tasks) return tasks.error();
   if (redis::as_rule(options.user) != options.user) {
     return Error(ErrorCode::InvalidArgument,

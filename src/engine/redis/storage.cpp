@@ -6,7 +6,7 @@
 #include "engine/redis/calls.hpp"
 #include "engine/redis/client.hpp"
 #include "engine/redis/errors.hpp"
-#include "engine/redis/layout.hpp"
+#include "engine/redis/lock_layout.hpp"
 #include "engine/redis/listings.hpp"
 #include "engine/redis/record_commands.hpp"
 #include "engine/redis/server_clock.hpp"
@@ -151,6 +151,8 @@ struct ListOperation {
   }
 };
 
+constexpr std::string_view native_mark = "native";
+
 constexpr Subscriber::Purpose changes_of_records{
     .wakes = Wakes::all,
     .unheard =
@@ -281,13 +283,41 @@ Result<Ok> set_clock(Store& store) {
   return Ok{};
 }
 
+/// Refuses a prefix that is used with the other layout: its tasks would not be seen. A store of the documented
+/// layout leaves no mark, as pmcp-tasks does not.
+Result<Ok> check_layout(Store& store) {
+  const auto& endpoint = *store.endpoint;
+  const auto deadline = saturating_add(BootClock::now(), endpoint.options().connect_timeout);
+  const auto ask = [&](Command command) -> Result<std::string> {
+    auto answer = store.client->call(std::move(command), deadline, true);
+    if (!answer) return answer.error();
+    if (is_error(**answer)) return endpoint.about(error_of(**answer));
+    return std::string(text_of(**answer));
+  };
+  const bool is_native = store.layout.layout() == RedisLayout::native;
+  auto found = ask({"GET", store.layout.marker()});
+  if (!found) return found.error();
+  if (!found->empty() && (*found == native_mark) != is_native) {
+    return endpoint.about({ErrorCode::InvalidArgument,
+                           "the task prefix \"" + endpoint.options().task_prefix + "\" is used with layout=" +
+                               std::string(is_native ? "documented" : native_mark) +
+                               "; use that layout, or another task_prefix"});
+  }
+  if (found->empty() && is_native) {
+    if (const auto marked = ask({"SET", store.layout.marker(), native_mark, "NX"}); !marked) {
+      return marked.error();
+    }
+  }
+  return Ok{};
+}
+
 }  // namespace
 }  // namespace redis
 
 Result<std::shared_ptr<StorageBackend>> make_redis_storage_backend(const RedisOptions& options,
                                                                    std::shared_ptr<Log> log,
                                                                    std::shared_ptr<Observer> observer) {
-  auto layout = redis::StorageLayout::make(options.task_prefix, options.db);
+  auto layout = redis::StorageLayout::make(options.task_prefix, options.db, redis::layout_of(options));
   if (!layout) return layout.error();
   auto endpoint = redis::Endpoint::from(options, std::move(observer));
   if (!endpoint) return endpoint.error();
@@ -295,6 +325,7 @@ Result<std::shared_ptr<StorageBackend>> make_redis_storage_backend(const RedisOp
   auto store = std::make_shared<redis::Store>(*std::move(endpoint), std::move(client), *std::move(layout),
                                               std::move(log));
   if (const auto set = redis::set_clock(*store); !set) return set.error();
+  if (const auto checked = redis::check_layout(*store); !checked) return checked.error();
   return std::shared_ptr<StorageBackend>(std::make_shared<redis::RedisStorageBackend>(std::move(store)));
 }
 

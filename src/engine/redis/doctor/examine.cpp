@@ -122,7 +122,9 @@ class Observer {
 
   void fences() {
     const auto authority = line_.ask({"GET", layout_.authority_key()});
-    seen_.has_authority = !is_error(*authority) && authority->type != REDIS_REPLY_NIL;
+    const bool documented = authority->type == REDIS_REPLY_STRING, native = is_wrong_type(*authority);
+    seen_.has_authority = is_native() ? native : documented;
+    seen_.other_layout = is_native() ? documented : native;
     const auto outer = outer_prefixes(layout_.prefix());
     look_for(outer);
     const auto size = integer_of(*line_.ask({"DBSIZE"}));
@@ -143,9 +145,7 @@ class Observer {
         const auto text = text_of(*name);
         const auto prefix = prefix_of_counter(text);
         if (prefix && prefixes_nest(*prefix, layout_.prefix())) seen_.nested_prefixes.insert(*prefix);
-        // A counter's name is longer than the common beginning: that alone is the authority's name.
-        if (!text.starts_with(layout_.authority_key()) || text.size() == layout_.authority_key().size())
-          continue;
+        if (!is_counter(text)) continue;
         ++count.counters;
         if (samples.size() < memory_samples) samples.emplace_back(text);
       }
@@ -168,8 +168,17 @@ class Observer {
       const auto layout = Layout::make(prefix, options_.db);
       if (!layout) continue;
       const auto authority = line_.ask({"GET", layout->authority_key()});
-      if (authority->type == REDIS_REPLY_STRING) seen_.nested_prefixes.insert(prefix);
+      if (authority->type == REDIS_REPLY_STRING || is_wrong_type(*authority)) {
+        seen_.nested_prefixes.insert(prefix);
+      }
     }
+  }
+
+  [[nodiscard]] bool is_native() const { return layout_of(options_) == RedisLayout::native; }
+  [[nodiscard]] bool is_counter(std::string_view name) const {
+    if (is_native()) return layout_.after_prefix(name).has_value();
+    // A counter's name is longer than the common beginning: that alone is the authority's name.
+    return name.starts_with(layout_.authority_key()) && name.size() > layout_.authority_key().size();
   }
 
   [[nodiscard]] std::string pattern_of(const std::string& prefix) const {
@@ -216,7 +225,7 @@ namespace holdfast {
 Result<std::vector<Finding>> examine_redis(const RedisOptions& options, const Progress& progress) {
   const auto layout = redis::LockLayout::make(options);
   if (!layout) return layout.error();
-  const auto tasks = redis::StorageLayout::make(options.task_prefix, options.db);
+  const auto tasks = redis::StorageLayout::make(options.task_prefix, options.db, redis::layout_of(options));
   if (!tasks) return tasks.error();
   const auto endpoint = redis::Endpoint::from(options, {}, redis::Servers::any);
   if (!endpoint) return endpoint.error();

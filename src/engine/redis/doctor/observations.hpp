@@ -64,6 +64,8 @@ struct Observations {
   std::optional<std::int64_t> message_reached = std::nullopt;
   std::optional<FenceCount> fences = std::nullopt;
   bool has_authority = false;
+  /// The lock prefix is used with another layout than the options name.
+  bool other_layout = false;
   /// Other lock prefixes in use, of which one begins with the other and a colon.
   std::set<std::string> nested_prefixes = {};
   /// Whether all names were checked for those.

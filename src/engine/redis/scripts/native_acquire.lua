@@ -29,12 +29,10 @@ else
   return -3
 end
 
-local floor = tonumber(ARGV[4])
-local before = count
-if count < floor then count = floor end
-count = count + 1
+local unused, floor = state and count == 0, ARGV[4] + 0
+count = (count < floor and floor or count) + 1
 if count > 900000000000000 then return -4 end
-if flags ~= 0 or before == 0 or ARGV[5] then
+if flags ~= 0 or unused or ARGV[5] then
   local fields = redis.call('HMGET', KEYS[1], ARGV[1], 'x', 'e')
   if fields[1] then return -6 end
   local sweep_at, ends = fields[2], fields[3]
@@ -43,9 +41,9 @@ if flags ~= 0 or before == 0 or ARGV[5] then
   flags = (dead and 1 or 0) + (ends and 2 or 0)
 end
 state = struct.pack('>BI7c8I6I6', flags, count, authority, now + ARGV[2], now) .. ARGV[1] .. ARGV[3]
-if #state == 52 then
-  redis.call('HSET', KEYS[1], 's', state)
-else
-  redis.call('HSET', KEYS[1], 's', string.sub(state, 1, 52), 'u', string.sub(state, 53))
+if #state > 52 then
+  redis.call('HSET', KEYS[1], 'u', string.sub(state, 53))
+  state = string.sub(state, 1, 52)
 end
+redis.call('HSET', KEYS[1], 's', state)
 return state

@@ -11,7 +11,7 @@ if #state ~= 16 and #state ~= 52 then return -3 end
 -- include native_sweep
 local flags = string.byte(state)
 local swept = flags % 2 == 1 and not dead
-local expired = #state == 52 and struct.unpack('>I6', state, 17) < now - 2000
+local expired = #state == 52 and struct.unpack('>I6', state, 17) + 2001 <= now
 if not swept and not expired then return 0 end
 if expired then state = string.sub(state, 1, 16) end
 state = string.char(swept and flags - 1 or flags) .. string.sub(state, 2)
