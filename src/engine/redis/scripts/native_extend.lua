@@ -1,0 +1,20 @@
+-- Sets the expiry of an id's lock to now + ttl, earlier or later than before.
+--
+-- KEYS[1] lock key    ARGV[1] lock id    ARGV[2] ttl in ms
+--
+-- returns {1, expiresAtMs}   extended
+--         0 another owner   -1 absent   -2 expired   -3 not a lock
+-- include native_held
+local until_ms = math.floor(now) + ARGV[2]
+if string.byte(state) % 4 >= 2 then
+  -- The key expires as a whole: never before a day after its lease.
+  local ends = redis.call('HGET', KEYS[1], 'e')
+  if ends and ends - 86400000 < until_ms then
+    local at = string.format('%d', until_ms + 86400000)
+    redis.call('PEXPIREAT', KEYS[1], at)
+    redis.call('HSET', KEYS[1], 'e', at)
+  end
+end
+state = string.sub(state, 1, 16) .. struct.pack('>I6', until_ms) .. string.sub(state, 23)
+-- include native_keep
+return {1, until_ms}
