@@ -42,9 +42,14 @@ enum class Activity : std::uint8_t {
   // Engines with a server.
   /// Reconnecting: from the loss of a connection until another is made; or one failed attempt to make it.
   reconnect,
+  /// A grant showed that the server lost writes: the fence counter of the key was below a fence that this
+  /// client was granted before, or the whole store was replaced. A moment, without a beginning.
+  fence_regression,
+  /// The server's clock jumped against this machine's by more than a second. A moment, without a beginning.
+  clock_jump,
 };
 /// The number of activities: for arrays that are indexed by Activity.
-inline constexpr std::size_t activity_count = static_cast<std::size_t>(Activity::reconnect) + 1;
+inline constexpr std::size_t activity_count = static_cast<std::size_t>(Activity::clock_jump) + 1;
 
 /// Returns the activity's name on its subject: "acquire", "break", "list", "cleanup_expired". Unique only
 /// together with subject_of(). The view is valid forever.

@@ -45,12 +45,16 @@ std::string_view to_string(Activity activity) noexcept {
       return "renew";
     case Activity::reconnect:
       return "reconnect";
+    case Activity::fence_regression:
+      return "fence_regression";
+    case Activity::clock_jump:
+      return "clock_jump";
   }
   return "";
 }
 
 std::string_view subject_of(Activity activity) noexcept {
-  if (activity == Activity::reconnect) return "connection";
+  if (activity == Activity::reconnect || activity == Activity::clock_jump) return "connection";
   return activity >= Activity::get_record && activity <= Activity::cleanup_records ? "task" : "lock";
 }
 

@@ -41,7 +41,7 @@ TEST_F(RedisCommands, CarryKeysAndArgumentsAsTheScriptsWantThem) {
   using namespace embedded;
   EXPECT_EQ(arguments_of(*acquire_command(layout, acquire, By::sha)),
             (Words{"EVALSHA", sha(acquire_lua), "4", "p:k", "p:id:AAAAAAAAAAAAAAAAAAAAAA", "p:fence:p:k",
-                   "p:fence:p:", "AAAAAAAAAAAAAAAAAAAAAA", "500", "\"k\"", "000000000000000"}));
+                   "p:fence:p:", "AAAAAAAAAAAAAAAAAAAAAA", "500", "\"k\"", "000000000000000", "0"}));
   EXPECT_EQ(arguments_of(*release_command(layout, by_key, Release::plain, By::sha)),
             (Words{"EVALSHA", sha(release_lua), "2", "p:id:AAAAAAAAAAAAAAAAAAAAAA", "p:k",
                    "AAAAAAAAAAAAAAAAAAAAAA", "p:wake:0:"}));
@@ -78,7 +78,7 @@ TEST_F(RedisCommands, AnAcquireSaysNothingOfTheCountersEndUnlessItIsAsked) {
     request.counter_lifetime = lifetime;
     return arguments_of(*acquire_command(layout, request, By::sha)).back();
   };
-  EXPECT_EQ(last(std::nullopt), "000000000000000") << "the floor alone";
+  EXPECT_EQ(last(std::nullopt), "0") << "the remembered fence";
   EXPECT_EQ(last(CounterLifetime{.until = test::from_ms(1'900'000'000'000)}), "1900000000000");
   EXPECT_EQ(last(CounterLifetime{}), "") << "for ever";
 }
@@ -87,18 +87,37 @@ TEST_F(RedisCommands, TheFenceFloorOfAnAcquireIsFoundAndReplaced) {
   for (const auto& lifetime : {std::optional<CounterLifetime>(), std::optional(CounterLifetime{}),
                                std::optional(CounterLifetime{.until = test::from_ms(1'900'000'000'000)})}) {
     for (const auto by : {By::sha, By::text}) {
-      auto request = acquire;
-      request.counter_lifetime = lifetime;
-      auto bytes = *acquire_command(layout, request, by);
-      auto expected = arguments_of(bytes);
-      write_fence_floor(bytes, fence_floor_at(bytes, request), fence_floor_of(87'654));
-      auto& floor = expected.at(expected.size() - (lifetime ? 2 : 1));
-      EXPECT_EQ(floor, no_fence_floor);
-      floor = "087654000000000";
-      EXPECT_EQ(arguments_of(bytes), expected);
-      write_fence_floor(bytes, fence_floor_at(bytes, request), 0);
-      EXPECT_EQ(bytes, *acquire_command(layout, request, by)) << "a copy for a server without an epoch";
+      for (const std::uint64_t remembered : {0ULL, 7ULL, 123'456'789'012'345ULL}) {
+        auto request = acquire;
+        request.counter_lifetime = lifetime;
+        auto bytes = *acquire_command(layout, request, by, remembered);
+        auto expected = arguments_of(bytes);
+        write_fence_floor(bytes, fence_floor_at(bytes, request, remembered), fence_floor_of(87'654));
+        const auto place = expected.size() - (lifetime ? 3 : 2);
+        EXPECT_EQ(expected.at(place), no_fence_floor);
+        EXPECT_EQ(expected.at(place + 1), std::to_string(remembered));
+        expected.at(place) = "087654000000000";
+        EXPECT_EQ(arguments_of(bytes), expected);
+        write_fence_floor(bytes, fence_floor_at(bytes, request, remembered), 0);
+        EXPECT_EQ(bytes, *acquire_command(layout, request, by, remembered))
+            << "for a server without an epoch";
+      }
     }
+  }
+}
+
+TEST_F(RedisCommands, AGrantSaysWhetherItIsRepeatedAndWhetherItsCounterWasLow) {
+  const auto details = [](const std::string& bytes) { return grant_details(*test::reply_of(bytes)); };
+  const std::string grant = ":1\r\n$15\r\n000000000000007\r\n:1900000000000\r\n$1\r\nu\r\n";
+  EXPECT_FALSE(details("*4\r\n" + grant).repeated);
+  EXPECT_EQ(details("*4\r\n" + grant).low_counter, std::nullopt);
+  EXPECT_TRUE(details("*5\r\n" + grant + ":-1\r\n").repeated);
+  EXPECT_EQ(details("*5\r\n" + grant + ":-1\r\n").low_counter, std::nullopt);
+  EXPECT_FALSE(details("*5\r\n" + grant + ":0\r\n").repeated);
+  EXPECT_EQ(details("*5\r\n" + grant + ":0\r\n").low_counter, 0U);
+  for (const auto* last : {":-1\r\n", ":5\r\n"}) {
+    const auto outcome = acquire_outcome(*test::reply_of("*5\r\n" + grant + last), acquire).value_or_throw();
+    EXPECT_EQ(std::get<Granted>(outcome).fence, *Fence::parse("000000000000007"));
   }
 }
 

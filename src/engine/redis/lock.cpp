@@ -5,12 +5,17 @@
 #include "core/lock_decisions.hpp"
 #include "core/repeated_release.hpp"
 #include "core/uuid.hpp"
+#include "core/wall_time.hpp"
+#include "engine/redis/acknowledged.hpp"
 #include "engine/redis/calls.hpp"
 #include "engine/redis/client.hpp"
+#include "engine/redis/clock_jumps.hpp"
 #include "engine/redis/errors.hpp"
+#include "engine/redis/incidents.hpp"
 #include "engine/redis/layout.hpp"
 #include "engine/redis/listings.hpp"
 #include "engine/redis/lock_commands.hpp"
+#include "engine/redis/remembered_fences.hpp"
 #include "engine/redis/subscriber.hpp"
 #include "engine/redis/unanswered_acquires.hpp"
 #include "os/process.hpp"
@@ -43,8 +48,23 @@ class LastAuthority {
 /// State shared by pending operations, which may outlive the backend that began them.
 struct Shared : std::enable_shared_from_this<Shared> {
   Shared(std::shared_ptr<const Endpoint> at, std::shared_ptr<Client> with, Layout names,
-         std::shared_ptr<Log> sink)
-      : endpoint(std::move(at)), client(std::move(with)), layout(std::move(names)), log(std::move(sink)) {}
+         std::shared_ptr<Log> sink, std::shared_ptr<Observer> observer)
+      : endpoint(std::move(at)),
+        client(std::move(with)),
+        layout(std::move(names)),
+        log(std::move(sink)),
+        incidents(log, std::move(observer)) {}
+
+  /// An answer contains the server's time. `of_waits`: it came over the client of operations that wait for
+  /// replicas, which numbers its connections separately.
+  void learn_time(WallTime server, BootTime sent, const Call& call, bool of_waits) {
+    // Threads that bring answers at the same time do not wait for each other: one of them is enough.
+    const std::unique_lock lock(clock_mutex, std::try_to_lock);
+    if (!lock) return;
+    const auto jump =
+        clocks[of_waits ? 1 : 0].learn(core::to_ms(server), sent, BootClock::now(), call.connection());
+    if (jump) incidents.clock_jumped(*jump);
+  }
 
   std::shared_ptr<const Endpoint> endpoint;
   std::shared_ptr<Client> client;
@@ -52,6 +72,10 @@ struct Shared : std::enable_shared_from_this<Shared> {
   std::shared_ptr<Log> log;
   UnansweredAcquires unanswered = {};
   LastAuthority authority = {};
+  RememberedFences fences = RememberedFences();
+  Incidents incidents;
+  std::mutex clock_mutex = {};
+  std::array<ClockJumps, 2> clocks = {};
   std::atomic<BootClock::rep> cleanup_again_at = 0;
 };
 
@@ -62,14 +86,18 @@ void give_back(Shared& shared, const LockKey& key, const LockId& id);
 struct AcquireOperation {
   using Outcome = AcquireOutcome;
   AcquireRequest request;
+  bool waits_for_replicas = false;
+  std::uint64_t remembered = 0;  ///< the highest fence of the key that this client was granted before
+  BootTime began = BootClock::now();
+  GrantDetails details = {};
 
   Result<std::string> command(const Shared& shared, By by) const {
-    return acquire_command(shared.layout, request, by);
+    return acquire_command(shared.layout, request, by, remembered);
   }
   [[nodiscard]] std::size_t fence_floor_at(std::string_view bytes) const {
-    return redis::fence_floor_at(bytes, request);
+    return redis::fence_floor_at(bytes, request, remembered);
   }
-  Result<Outcome> outcome(Shared& shared, const Result<Reply>& answer, const Call& call) const {
+  Result<Outcome> outcome(Shared& shared, const Result<Reply>& answer, const Call& call) {
     if (answer) shared.unanswered.answered();
     // One copy may have been answered while another is still pending.
     if ((!answer && call.was_sent()) || call.was_repeated())
@@ -83,6 +111,8 @@ struct AcquireOperation {
     if (call.was_repeated() && id_ends) give_back(shared, request.key, request.id);
     if (granted == nullptr) return outcome;
     granted->may_be_repeated = shared.unanswered.contains(request.id);
+    details = grant_details(**answer);
+    observe(shared, *granted, call);
     shared.authority.set(granted->authority);
     if (shared.log) {
       if (auto warning = core::high_fence_warning(granted->fence, request.key)) {
@@ -90,6 +120,47 @@ struct AcquireOperation {
       }
     }
     return outcome;
+  }
+
+  /// Notices lost writes and jumps of the clock.
+  void observe(Shared& shared, const Granted& granted, const Call& call) const {
+    const auto store = shared.fences.granted(request.key.str(), granted.fence.value(), granted.authority);
+    if (store == RememberedFences::Store::replaced) {
+      shared.incidents.store_replaced(request.key, granted.fence);
+    } else if (details.low_counter && *details.low_counter < remembered) {
+      shared.incidents.fence_regressed(request.key, *details.low_counter, remembered, granted.fence);
+    }
+    // The expiry of a lock that was already held was counted at another time.
+    if (!details.repeated) {
+      shared.learn_time(granted.expires_at - request.ttl.length(), began, call, waits_for_replicas);
+    }
+  }
+
+  // See Acknowledged.
+  static bool must_be_acknowledged(const Outcome& outcome) {
+    return std::holds_alternative<Granted>(outcome);
+  }
+  [[nodiscard]] bool has_written() const { return !details.repeated; }
+  static Outcome acknowledged(Outcome outcome, const ReplicaWait& wait) {
+    std::get<Granted>(outcome).replicas = wait.acknowledged();
+    return outcome;
+  }
+  [[nodiscard]] Error unacknowledged(const ReplicaWait& wait) const {
+    return Error(ErrorCode::ServiceUnavailable,
+                 "the lock was not granted: " + wait.shortage() +
+                     " (min_replicas, replica_timeout). Check the server's replicas")
+        .with(Effect::id_is_spent)
+        .about(request.key.str(), request.id.str());
+  }
+  Result<std::string> undo(const Shared& shared, By by) const {
+    // For good: the caller may have the id in doubt, and a late copy of this release must not meet a new
+    // grant of the id.
+    return release_command(shared.layout, {.id = request.id, .key = request.key}, Release::for_good, by);
+  }
+  [[nodiscard]] Error undone(Shared& shared, const Result<Reply>& answer, const Error& error) const {
+    const LockRef lock{.id = request.id, .key = request.key};
+    if (!answer || !release_outcome(**answer, lock)) give_back(shared, request.key, request.id);
+    return error;
   }
 };
 
@@ -145,11 +216,13 @@ struct ReleaseOperation {
 struct ExtendOperation {
   using Outcome = ExtendOutcome;
   ExtendRequest request;
+  bool waits_for_replicas = false;
+  BootTime began = BootClock::now();
 
   Result<std::string> command(const Shared& shared, By by) const {
     return extend_command(shared.layout, request.lock, request.ttl, by);
   }
-  Result<Outcome> outcome(Shared&, const Result<Reply>& answer, const Call& call) const {
+  Result<Outcome> outcome(Shared& shared, const Result<Reply>& answer, const Call& call) const {
     const auto& lock = request.lock;
     if (!answer) {
       const auto error = answer.error().about(lock.key ? lock.key->str() : "", lock.id.str());
@@ -162,8 +235,23 @@ struct ExtendOperation {
     }
     if (auto* extended = outcome ? std::get_if<Extended>(&*outcome) : nullptr; extended != nullptr) {
       extended->may_be_repeated = call.was_repeated();
+      shared.learn_time(extended->expires_at - request.ttl.length(), began, call, waits_for_replicas);
     }
     return outcome;
+  }
+
+  // See Acknowledged. Nothing is undone: the lease may last longer than its holder can prove.
+  static bool must_be_acknowledged(const Outcome& outcome) {
+    return std::holds_alternative<Extended>(outcome);
+  }
+  static bool has_written() { return true; }
+  static Outcome acknowledged(Outcome outcome, const ReplicaWait&) { return outcome; }
+  [[nodiscard]] Error unacknowledged(const ReplicaWait& wait) const {
+    const auto& lock = request.lock;
+    return Error(ErrorCode::ServiceUnavailable,
+                 "the lease was not extended for certain: " + wait.shortage() +
+                     " (min_replicas, replica_timeout). Check the server's replicas")
+        .about(lock.key ? lock.key->str() : "", lock.id.str());
   }
 };
 
@@ -221,13 +309,22 @@ class RedisLockBackend final : public LockBackend {
   explicit RedisLockBackend(std::shared_ptr<Shared> shared)
       : shared_(std::move(shared)), subscriber_(shared_->endpoint, shared_->log, releases) {}
 
-  ~RedisLockBackend() override { shared_->client->close(); }
+  ~RedisLockBackend() override {
+    if (waits_) waits_->client->close();
+    shared_->client->close();
+  }
 
   [[nodiscard]] Capabilities capabilities() const noexcept override { return redis_capabilities; }
   [[nodiscard]] std::string authority() const override { return shared_->authority.get(); }
 
   void submit(AcquireRequest request, std::stop_token stop, Done<AcquireOutcome> done) override {
-    start(AcquireOperation{std::move(request)}, patience(), stop, std::move(done));
+    if (options().fence_floor_clock && !request.counter_lifetime)
+      request.counter_lifetime = CounterLifetime{};
+    const auto replicas = request.min_replicas.value_or(options().min_replicas);
+    const auto remembered = shared_->fences.of(request.key.str());
+    AcquireOperation operation{
+        .request = std::move(request), .waits_for_replicas = replicas > 0, .remembered = remembered};
+    start_change(std::move(operation), replicas, patience(), stop, std::move(done));
   }
 
   void submit(ReleaseRequest request, std::stop_token stop, Done<ReleaseOutcome> done) override {
@@ -239,8 +336,10 @@ class RedisLockBackend final : public LockBackend {
     // machine would be mistaken for a dead one.
     const auto sixth = std::max<BootClock::duration>(request.ttl.length() / 6, milliseconds(20));
     const bool by_idle_io = request.by_idle_io;
-    start(ExtendOperation{std::move(request)}, std::min(patience(), sixth), stop, std::move(done),
-          by_idle_io);
+    const auto replicas = request.min_replicas.value_or(options().min_replicas);
+    ExtendOperation operation{.request = std::move(request), .waits_for_replicas = replicas > 0};
+    start_change(std::move(operation), replicas, std::min(patience(), sixth), stop, std::move(done),
+                 by_idle_io);
   }
 
   void submit(IsLockedRequest request, std::stop_token stop, Done<bool> done) override {
@@ -280,6 +379,29 @@ class RedisLockBackend final : public LockBackend {
                  std::move(done));
   }
 
+  /// A change that this many replicas must acknowledge.
+  template <class Operation>
+  void start_change(Operation operation, std::uint32_t replicas, BootClock::duration patience,
+                    const std::stop_token& stop, Done<typename Operation::Outcome> done,
+                    bool by_idle_io = false) {
+    if (replicas == 0) return start(std::move(operation), patience, stop, std::move(done), by_idle_io);
+    if (auto early = refuse_early(operation.request.deadline, stop)) return done(*std::move(early));
+    const auto deadline = operation.request.deadline;
+    // A call may wait behind the WAIT of another one, and then for its own.
+    const auto timeout = options().replica_timeout;
+    start_acknowledged(waits(), std::move(operation), ReplicaWait(replicas, timeout),
+                       {.deadline = deadline, .patience = patience + timeout}, stop, std::move(done));
+  }
+
+  /// Connects when it is first needed.
+  [[nodiscard]] const std::shared_ptr<Acknowledging<Shared>>& waits() {
+    const std::lock_guard lock(waits_mutex_);
+    if (!waits_) {
+      waits_ = std::make_shared<Acknowledging<Shared>>(shared_, Client::make(shared_->endpoint));
+    }
+    return waits_;
+  }
+
   /// At most one cleanup a second, sent before the request it accompanies. It hardly delays that answer, and
   /// does not change it: it deletes only locks that expired seconds ago.
   void clean_up(const LockKey& key) {
@@ -304,6 +426,8 @@ class RedisLockBackend final : public LockBackend {
 
   const std::shared_ptr<Shared> shared_;
   const os::ProcessIdentity process_;
+  std::mutex waits_mutex_;
+  std::shared_ptr<Acknowledging<Shared>> waits_;  ///< set once
   Subscriber subscriber_;
 };
 
@@ -341,13 +465,13 @@ Result<std::shared_ptr<LockBackend>> make_redis_lock_backend(const RedisOptions&
                                                              std::shared_ptr<Observer> observer) {
   auto layout = redis::Layout::make(options.lock_prefix, options.db);
   if (!layout) return layout.error();
-  auto endpoint = redis::Endpoint::from(options, std::move(observer));
+  auto endpoint = redis::Endpoint::from(options, observer);
   if (!endpoint) return endpoint.error();
   auto client = redis::Client::make(*endpoint);
   auto authority = redis::find_authority(*client, *layout);
   if (!authority) return authority.error();
   auto shared = std::make_shared<redis::Shared>(*std::move(endpoint), std::move(client), *std::move(layout),
-                                                std::move(log));
+                                                std::move(log), std::move(observer));
   shared->authority.set(*authority);
   return std::shared_ptr<LockBackend>(std::make_shared<redis::RedisLockBackend>(std::move(shared)));
 }

@@ -134,36 +134,47 @@ Result<std::string> bytes_of(Result<Command> command) {
 
 }  // namespace
 
-Result<std::string> acquire_command(const Layout& layout, const AcquireRequest& request, By by) {
+Result<std::string> acquire_command(const Layout& layout, const AcquireRequest& request, By by,
+                                    std::uint64_t remembered) {
   const auto about = subject(request);
   const auto lock_key = layout.lock_key(request.key);
   if (!lock_key) return lock_key.error().about(about.key, about.id);
   const auto fence_key = layout.fence_key(*lock_key);
   if (!fence_key) return fence_key.error().about(about.key, about.id);
   const auto& lifetime = request.counter_lifetime;
-  auto command = call_script(scripts().acquire, by, 4, lifetime ? 5 : 4);
+  auto command = call_script(scripts().acquire, by, 4, lifetime ? 6 : 5);
   command.add(*lock_key).add(layout.index_key(request.id)).add(*fence_key).add(layout.authority_key());
   command.add(request.id.str())
       .add(std::to_string(request.ttl.length().count()))
       .add(json_string(request.key))
-      .add(no_fence_floor);
+      .add(no_fence_floor)
+      .add(std::to_string(remembered));
   if (lifetime) command.add(lifetime_text(*lifetime));
   return std::move(command).bytes();
 }
 
-std::size_t fence_floor_at(std::string_view command, const AcquireRequest& request) {
+std::size_t fence_floor_at(std::string_view command, const AcquireRequest& request,
+                           std::uint64_t remembered) {
   constexpr std::size_t line_end = 2;
-  std::size_t behind = no_fence_floor.size() + line_end;
-  if (request.counter_lifetime) {
-    const auto size = lifetime_text(*request.counter_lifetime).size();
-    behind += 1 + std::to_string(size).size() + line_end + size + line_end;  // $13 and the 13 digits
-  }
+  const auto length = [](const std::string& argument) {  // "$13", the 13 digits, and two line ends
+    return 1 + std::to_string(argument.size()).size() + line_end + argument.size() + line_end;
+  };
+  std::size_t behind = no_fence_floor.size() + line_end + length(std::to_string(remembered));
+  if (request.counter_lifetime) behind += length(lifetime_text(*request.counter_lifetime));
   return command.size() - behind;
+}
+
+GrantDetails grant_details(const redisReply& reply) {
+  const auto parts = elements_of(reply);
+  const auto last = parts.size() == 5 ? integer_of(*parts[4]) : std::nullopt;
+  if (!last) return {};
+  if (*last < 0) return {.repeated = true};
+  return {.low_counter = static_cast<std::uint64_t>(*last)};
 }
 
 Result<AcquireOutcome> acquire_outcome(const redisReply& reply, const AcquireRequest& request) {
   const auto parts = elements_of(reply);
-  if (parts.size() == 4 && integer_of(*parts[0]) == 1) {
+  if ((parts.size() == 4 || parts.size() == 5) && integer_of(*parts[0]) == 1) {
     const auto fence = Fence::parse(text_of(*parts[1]));
     const auto expires_at = integer_of(*parts[2]);
     const auto authority = text_of(*parts[3]);

@@ -34,11 +34,21 @@ enum class Release : std::uint8_t {
 // InvalidArgument for a reserved key. An error reply, or one that the script cannot return, becomes an Error
 // that carries the request's key and lock id.
 
-/// Its fence floor is 0: a connection has the real one, and writes it at `fence_floor_at`.
-[[nodiscard]] Result<std::string> acquire_command(const Layout& layout, const AcquireRequest& request, By by);
-/// The position of the floor's 15 digits in the command that `acquire_command` made for the request.
-[[nodiscard]] std::size_t fence_floor_at(std::string_view command, const AcquireRequest& request);
+/// The floor of its epoch is 0: a connection has the real one, and writes it at `fence_floor_at`.
+/// `remembered`: the fence is above this one too.
+[[nodiscard]] Result<std::string> acquire_command(const Layout& layout, const AcquireRequest& request, By by,
+                                                  std::uint64_t remembered = 0);
+/// The position of the 15 digits of the epoch's floor in the command that `acquire_command` made from these.
+[[nodiscard]] std::size_t fence_floor_at(std::string_view command, const AcquireRequest& request,
+                                         std::uint64_t remembered = 0);
 [[nodiscard]] Result<AcquireOutcome> acquire_outcome(const redisReply& reply, const AcquireRequest& request);
+/// What a reply that grants a lock says beyond its outcome.
+struct GrantDetails {
+  bool repeated = false;  ///< the id held the lock already: the script has written nothing
+  /// The fence counter before the grant, if it was below one of the floors.
+  std::optional<std::uint64_t> low_counter = std::nullopt;
+};
+[[nodiscard]] GrantDetails grant_details(const redisReply& reply);
 
 [[nodiscard]] Result<std::string> release_command(const Layout& layout, const LockRef& lock, Release how,
                                                   By by);

@@ -2,10 +2,13 @@
 --
 -- KEYS[1] lock key    KEYS[2] index key of the id    KEYS[3] fence counter    KEYS[4] authority
 -- ARGV[1] lock id     ARGV[2] ttl in ms              ARGV[3] user key as a JSON string
--- ARGV[4] floor of the fence, 15 digits: the fence is above it (docs/internals/redis.md)
--- ARGV[5] until when the counter is needed, in ms; '': forever; omitted: the counter's expiry is not changed
+-- ARGV[4] floor of the epoch, 15 digits             ARGV[5] highest fence that the client remembers; 0: none
+--         The fence is above both (docs/internals/redis.md).
+-- ARGV[6] until when the counter is needed, in ms; '': forever; omitted: the counter's expiry is not changed
 --
--- returns {1, fence, expiresAtMs, authority}   granted; or already held by this id: repeats the first answer
+-- returns {1, fence, expiresAtMs, authority}   granted
+--         {1, fence, expiresAtMs, authority, n}   granted; the counter was n, below one of the floors
+--         {1, fence, expiresAtMs, authority, -1}   already held by this id: repeats the first answer
 --         n > 0                     held by another id; the lease expires in n ms unless it is renewed
 --         -3                        the value at the lock key is not a lock record
 --         -4                        the fence counter is exhausted
@@ -31,7 +34,7 @@ if record then
   if live then
     if owner == ARGV[1] then
       -- include authority
-      return {1, own_form and string.sub(record, 73, 87) or data.fence, expires, authority}
+      return {1, own_form and string.sub(record, 73, 87) or data.fence, expires, authority, -1}
     end
     local left = expires - now
     if left <= 0 then
@@ -46,17 +49,19 @@ if record then
 end
 
 local count = redis.call('INCR', KEYS[3])
-if count > 900000000000000 then return -4 end
+local floor, least = tonumber(ARGV[4]), tonumber(ARGV[5])
+if least < floor then least = floor end
+if count > 900000000000000 or least >= 900000000000000 then return -4 end
 if count < 1 then
   redis.call('SET', KEYS[3], string.format('%d', count - 1)) -- must not count up to fences that were granted
   return -7
 end
 local expires = now + ARGV[2]
-local floor = tonumber(ARGV[4])
-if ARGV[5] then
+local before = count <= least and count - 1 or nil
+if ARGV[6] then
   -- include counter_end
-elseif count <= floor then
-  count = floor + 1
+elseif before then
+  count = least + 1
   redis.call('SET', KEYS[3], string.format('%d', count), 'KEEPTTL')
 end
 -- include authority
@@ -85,4 +90,4 @@ if not redis.call('SET', KEYS[2], KEYS[1], 'PXAT', gone_at, 'NX') then
 end
 redis.call('SET', KEYS[1], '{"lockId":"' .. ARGV[1] .. '","expiresAtMs":' .. at .. ',"fence":"' .. fence
   .. '","acquiredAtMs":' .. string.format('%d', now) .. ',"key":' .. ARGV[3] .. '}', 'PXAT', gone_at)
-return {1, fence, expires, authority}
+return {1, fence, expires, authority, before}
