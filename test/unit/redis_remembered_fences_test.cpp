@@ -11,14 +11,14 @@
 namespace holdfast::redis {
 namespace {
 
-using Store = RememberedFences::Store;
+using Authority = RememberedFences::Authority;
 
 TEST(RememberedFences, TheHighestFenceOfAKeyIsRemembered) {
   RememberedFences fences;
   EXPECT_EQ(fences.of("k"), 0U);
-  EXPECT_EQ(fences.granted("k", 7, "a"), Store::same);
-  EXPECT_EQ(fences.granted("other", 3, "a"), Store::same);
-  EXPECT_EQ(fences.granted("k", 5, "a"), Store::same) << "an answer that was overtaken";
+  EXPECT_EQ(fences.granted("k", 7, "a"), Authority::same);
+  EXPECT_EQ(fences.granted("other", 3, "a"), Authority::same);
+  EXPECT_EQ(fences.granted("k", 5, "a"), Authority::same) << "an answer that was overtaken";
   EXPECT_EQ(fences.of("k"), 7U);
   EXPECT_EQ(fences.of("other"), 3U);
 }
@@ -34,14 +34,25 @@ TEST(RememberedFences, TheKeyWhoseGrantIsLongestAgoIsForgottenFirst) {
   EXPECT_EQ(fences.of("c"), 4U);
 }
 
-TEST(RememberedFences, FencesOfAnotherAuthorityAreForgotten) {
+TEST(RememberedFences, AStoreThatWasReplacedIsReportedOnceAndItsFencesAreNotCompared) {
   RememberedFences fences;
   fences.granted("k", 700, "a");
   fences.granted("l", 800, "a");
-  EXPECT_EQ(fences.granted("k", 1, "b"), Store::replaced);
+  EXPECT_EQ(fences.granted("k", 1, "b"), Authority::replaced);
   EXPECT_EQ(fences.of("k"), 1U);
-  EXPECT_EQ(fences.of("l"), 0U) << "the other store's fences are not compared with this one's";
-  EXPECT_EQ(fences.granted("l", 1, "b"), Store::same) << "reported once";
+  EXPECT_EQ(fences.granted("l", 801, "b"), Authority::also_replaced);
+  EXPECT_EQ(fences.granted("new", 1, "b"), Authority::same);
+  EXPECT_EQ(fences.granted("k", 2, "b"), Authority::same);
+  EXPECT_EQ(fences.granted("k", 1, "c"), Authority::replaced) << "once more";
+}
+
+TEST(RememberedFences, KeysMayHaveAuthoritiesOfTheirOwn) {
+  RememberedFences fences;
+  EXPECT_EQ(fences.granted("k", 1, "a"), Authority::same);
+  EXPECT_EQ(fences.granted("l", 1, "b"), Authority::same);
+  EXPECT_EQ(fences.granted("k", 2, "a"), Authority::same);
+  EXPECT_EQ(fences.granted("l", 1, "c"), Authority::replaced);
+  EXPECT_EQ(fences.granted("k", 1, "d"), Authority::replaced);
 }
 
 TEST(RememberedFences, ManyGrantsAreRememberedAsAPlainMapWould) {

@@ -21,7 +21,7 @@ struct Acknowledging {
 };
 
 /// A change, and after it a WAIT on the same connection. `Operation` is that of a script, and has:
-/// - `must_be_acknowledged(outcome)`: false if nothing was changed;
+/// - `must_be_acknowledged(outcome)`, of its last outcome if it goes on: false if nothing was changed;
 /// - `has_written()`: false if its last script only found what an earlier one had written. Then WAIT may
 ///   count replicas that do not have it, so it is not sent;
 /// - `acknowledged(outcome, wait)`: the outcome of a change that enough replicas have acknowledged;
@@ -61,7 +61,16 @@ class Acknowledged {
 
   Result<Outcome> outcome(Acknowledging<Shared>& with, const Result<Reply>& answer, const Call& call) {
     const auto step = std::exchange(step_, Step::change);
-    if (step == Step::change) return change_answered(operation_.outcome(*with.base, answer, call), call);
+    if (step == Step::change) {
+      auto outcome = operation_.outcome(*with.base, answer, call);
+      if constexpr (requires { operation_.goes_on(outcome); }) {
+        if (operation_.goes_on(outcome)) {
+          next(Step::change);
+          return outcome;
+        }
+      }
+      return change_answered(std::move(outcome), call);
+    }
     if constexpr (can_undo) {
       if (step == Step::undo) return operation_.undone(*with.base, answer, *error_);
     }

@@ -124,10 +124,11 @@ struct AcquireOperation {
 
   /// Notices lost writes and jumps of the clock.
   void observe(Shared& shared, const Granted& granted, const Call& call) const {
-    const auto store = shared.fences.granted(request.key.str(), granted.fence.value(), granted.authority);
-    if (store == RememberedFences::Store::replaced) {
+    using Authority = RememberedFences::Authority;
+    const auto authority = shared.fences.granted(request.key.str(), granted.fence.value(), granted.authority);
+    if (authority == Authority::replaced) {
       shared.incidents.store_replaced(request.key, granted.fence);
-    } else if (details.low_counter && *details.low_counter < remembered) {
+    } else if (authority == Authority::same && details.low_counter && *details.low_counter < remembered) {
       shared.incidents.fence_regressed(request.key, *details.low_counter, remembered, granted.fence);
     }
     // The expiry of a lock that was already held was counted at another time.
@@ -318,6 +319,8 @@ class RedisLockBackend final : public LockBackend {
   [[nodiscard]] std::string authority() const override { return shared_->authority.get(); }
 
   void submit(AcquireRequest request, std::stop_token stop, Done<AcquireOutcome> done) override {
+    // Before the mutex below, which a thread of the parent may have held when this process was forked.
+    if (auto early = refuse_early(request.deadline, stop)) return done(*std::move(early));
     if (options().fence_floor_clock && !request.counter_lifetime)
       request.counter_lifetime = CounterLifetime{};
     const auto replicas = request.min_replicas.value_or(options().min_replicas);
