@@ -37,7 +37,8 @@ Op<Guard> perform(Flow flow, Store store, operation::Lock what, std::stop_token 
   const auto policy = AcquirePolicy::from(what.options).value_or_throw();
   WantedLock wanted{.key = std::move(what.key).value_or_throw(),
                     .durability = Durability::process,
-                    .counter_lifetime = what.counter_lifetime};
+                    .counter_lifetime = what.counter_lifetime,
+                    .min_replicas = what.options.min_replicas};
   auto waiting = wait_for_lock(flow, store, std::move(wanted), policy, std::move(stop));
   auto grant = co_await std::move(waiting);
   co_return guarded(store, std::move(grant).value_or_throw(), what.options);
@@ -45,7 +46,9 @@ Op<Guard> perform(Flow flow, Store store, operation::Lock what, std::stop_token 
 
 Op<std::optional<Guard>> perform(Flow flow, Store store, operation::TryLock what, std::stop_token stop) {
   const auto policy = AcquirePolicy::once(what.options).value_or_throw();
-  WantedLock wanted{.key = std::move(what.key).value_or_throw(), .durability = Durability::process};
+  WantedLock wanted{.key = std::move(what.key).value_or_throw(),
+                    .durability = Durability::process,
+                    .min_replicas = what.options.min_replicas};
   auto waiting = wait_for_lock(flow, store, std::move(wanted), policy, std::move(stop));
   auto grant = co_await std::move(waiting);
   if (!grant && grant.error().code() == ErrorCode::AcquisitionTimeout) co_return std::nullopt;
@@ -59,7 +62,10 @@ Op<std::optional<Guard>> perform(Flow flow, Store store, operation::Adopt what, 
   const auto ttl = Ttl::of(lease.ttl).value_or_throw();
   auto context = runtime::CallersContext::of(store->observer.get()).context;
   const BootTime sent = BootClock::now();
-  ExtendRequest request{.lock = {.id = lease.id, .key = key}, .ttl = ttl, .durability = Durability::process};
+  ExtendRequest request{.lock = {.id = lease.id, .key = key},
+                        .ttl = ttl,
+                        .durability = Durability::process,
+                        .min_replicas = what.options.min_replicas};
   auto extending = ask(flow, store, std::move(request), std::move(stop));
   const auto answer = (co_await std::move(extending)).value_or_throw();
   const auto* extended = std::get_if<Extended>(&answer);
@@ -87,7 +93,9 @@ Op<std::optional<Guard>> perform(Flow flow, Store store, operation::Adopt what, 
 Op<Lease> perform(Flow flow, Store store, operation::Acquire what, std::stop_token stop) {
   auto policy = AcquirePolicy::from(what.options).value_or_throw();
   policy.must_prove = false;
-  WantedLock wanted{.key = std::move(what.key).value_or_throw(), .durability = Durability::machine};
+  WantedLock wanted{.key = std::move(what.key).value_or_throw(),
+                    .durability = Durability::machine,
+                    .min_replicas = what.options.min_replicas};
   auto waiting = wait_for_lock(flow, store, std::move(wanted), policy, std::move(stop));
   auto grant = (co_await std::move(waiting)).value_or_throw();
   co_return Lease{.key = grant.key.str(),
@@ -96,6 +104,7 @@ Op<Lease> perform(Flow flow, Store store, operation::Acquire what, std::stop_tok
                   .fence = grant.fence,
                   .expires_at = grant.expires_at,
                   .authority = std::move(grant.authority),
+                  .replicas = grant.replicas,
                   .acquire_may_be_repeated = grant.acquire_may_be_repeated};
 }
 

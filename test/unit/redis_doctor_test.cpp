@@ -192,6 +192,28 @@ TEST(RedisDoctor, AFullMemoryIsAWarning) {
   EXPECT_EQ(one("memory", seen).severity, Severity::ok);
 }
 
+TEST(RedisDoctor, AFenceAboveItsCounterIsAProblem) {
+  auto seen = healthy();
+  seen.held = {.checked = 12, .above_counter = 0};
+  EXPECT_EQ(one("fences", seen).severity, Severity::ok);
+  seen.held.above_counter = 3;
+  const auto found = about("fences", seen);
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].severity, Severity::problem);
+  EXPECT_NE(found[0].found.find("3 of 12 held locks"), std::string::npos) << found[0].found;
+}
+
+TEST(RedisDoctor, FewerReplicasThanTheUrlAsksForAreAProblem) {
+  auto seen = healthy();
+  RedisOptions options;
+  options.min_replicas = 2;
+  EXPECT_EQ(one("role", seen, options).severity, Severity::problem);
+  seen.info["connected_slaves"] = "1";
+  EXPECT_NE(one("role", seen, options).found.find("1 replica(s), but the URL asks for 2"), std::string::npos);
+  seen.info["connected_slaves"] = "2";
+  EXPECT_EQ(one("role", seen, options).severity, Severity::note);
+}
+
 /// Takes a right away, in one half or in both.
 void lose(Observations& seen, const std::string& command, Right::Missing missing,
           std::optional<Half> half = std::nullopt) {

@@ -3,10 +3,12 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "engine/redis/doctor/trial.hpp"
 #include "engine/redis/errors.hpp"
 #include "engine/redis/lock_layout.hpp"
+#include "engine/redis/lock_record.hpp"
 #include "engine/redis/record_commands.hpp"
 
 namespace holdfast::redis {
@@ -17,6 +19,7 @@ using std::chrono::microseconds;
 constexpr int pings = 20;
 constexpr int clock_samples = 5;
 constexpr std::size_t memory_samples = 20;
+constexpr std::size_t most_held = 200;
 constexpr std::uint64_t scan_step = 1000;
 /// A database of a hundred million keys would take minutes. The keys seen by then are a fair sample, because
 /// SCAN visits keys in random order.
@@ -130,7 +133,7 @@ class Observer {
     const auto size = integer_of(*line_.ask({"DBSIZE"}));
     if (!may("SCAN")) return;
     FenceCount count{.keys = static_cast<std::uint64_t>(size.value_or(0))};
-    std::vector<std::string> samples;
+    std::vector<std::string> samples, held;
     // The outermost prefix that contains ours, to find its counters too: SyncGuard's processes leave no
     // authority.
     const auto pattern = outer.size() < 2 ? layout_.pattern() : pattern_of(outer[outer.size() - 2]);
@@ -145,6 +148,7 @@ class Observer {
         const auto text = text_of(*name);
         const auto prefix = prefix_of_counter(text);
         if (prefix && prefixes_nest(*prefix, layout_.prefix())) seen_.nested_prefixes.insert(*prefix);
+        if (!is_native() && held.size() < most_held && layout_.after_prefix(text)) held.emplace_back(text);
         if (!is_counter(text)) continue;
         ++count.counters;
         if (samples.size() < memory_samples) samples.emplace_back(text);
@@ -156,10 +160,32 @@ class Observer {
       }
     } while (cursor != "0" && BootClock::now() < give_up_at);
     seen_.prefixes_known = cursor == "0";
+    compare_with_counters(held);
     if (!size) return;
     if (cursor == "0") count.looked_at = std::max(count.looked_at, count.keys);
     weigh(samples, count);
     seen_.fences = count;
+  }
+
+  /// The counter is read after the record. A lock that is granted in between makes the counter higher, and a
+  /// counter is never lowered, so a lower one has lost writes.
+  void compare_with_counters(const std::vector<std::string>& lock_keys) {
+    for (const auto& name : lock_keys) {
+      const auto fence_key = layout_.fence_key(name);
+      const auto reply = line_.ask({"GET", name});
+      if (!fence_key || reply->type != REDIS_REPLY_STRING) continue;
+      const auto record = parse_lock_record(text_of(*reply));
+      if (!record) continue;
+      // Otherwise the name is one below a nested prefix, and its counter has another name.
+      if (const auto own = layout_.lock_key(record->key); !own || *own != name) continue;
+      const auto counter = line_.ask({"GET", *fence_key});
+      if (is_error(*counter)) continue;
+      std::uint64_t value = 0;
+      const auto text = text_of(*counter);
+      (void)std::from_chars(text.data(), text.data() + text.size(), value);
+      ++seen_.held.checked;
+      if (record->fence.value() > value) ++seen_.held.above_counter;
+    }
   }
 
   /// Found by their authorities, as far as we may read those.

@@ -170,6 +170,13 @@ class Judge {
           "use the master in the URL");
     }
     const auto replicas = info("connected_slaves");
+    if (number(replicas) < options_.min_replicas) {
+      return add(Severity::problem, "role",
+                 "a master with " + (replicas.empty() ? "0" : replicas) +
+                     " replica(s), but the URL asks for " + std::to_string(options_.min_replicas) +
+                     " (min_replicas): no lock can be acquired",
+                 "start the replicas, or lower min_replicas");
+    }
     if (replicas.empty() || replicas == "0") return add(Severity::ok, "role", "a master without replicas");
     add(Severity::note, "role",
         "a master with " + replicas +
@@ -340,6 +347,13 @@ class Judge {
   }
 
   void fences() {
+    if (const auto& held = seen_.held; held.above_counter > 0) {
+      add(Severity::problem, "fences",
+          std::to_string(held.above_counter) + " of " + std::to_string(held.checked) +
+              " held locks that were checked have a fence above the counter of their key: the server lost "
+              "writes, and the next grant may repeat a fence",
+          "see docs/operating/lost-data.md; fence_floor=clock in the URL prevents most repetitions");
+    }
     if (!seen_.fences) {
       return not_known("fences", "+scan +dbsize");
     }

@@ -6,7 +6,9 @@
 -- ARGV[4] the fence is above this, 15 digits
 -- ARGV[5] until when the counter is needed, in ms; '': forever; omitted: the counter's expiry is not changed
 --
--- returns the state of the lock, 52 bytes: granted, or already held by this id
+-- returns the state of the lock, 52 bytes: granted
+--         {state, n}   granted; the counter was n, below the floor
+--         {state}      already held by this id
 --         n > 0   held by another id; the lease expires in n ms unless it is renewed
 --         -3      the value at the lock key is not a lock
 --         -4      the fence counter is exhausted
@@ -20,7 +22,7 @@ if not state then
 elseif #state == 52 then
   flags, count, authority, expires = struct.unpack('>BI7c8I6', state)
   if now < expires then
-    if string.sub(state, 29, 50) == ARGV[1] then return state end
+    if string.sub(state, 29, 50) == ARGV[1] then return {state} end
     return expires - now + 0.9995 -- rounded up
   end
 elseif #state == 16 then
@@ -30,7 +32,8 @@ else
 end
 
 local unused, floor = state and count == 0, ARGV[4] + 0
-count = (count < floor and floor or count) + 1
+local before = count < floor and count
+count = (before and floor or count) + 1
 if count > 900000000000000 then return -4 end
 if flags ~= 0 or unused or ARGV[5] then
   local fields = redis.call('HMGET', KEYS[1], ARGV[1], 'x', 'e')
@@ -46,4 +49,4 @@ if #state > 52 then
   state = string.sub(state, 1, 52)
 end
 redis.call('HSET', KEYS[1], 's', state)
-return state
+return before and {state, before} or state
