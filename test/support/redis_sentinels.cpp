@@ -57,8 +57,10 @@ RedisSentinels::RedisSentinels(Options options) : options_(std::move(options)) {
       one.config.push_back("sentinel sentinel-pass " + options_.sentinel_password);
     sentinels_.push_back(start(std::move(one)));
   }
-  set_periods({"publish-period", "50", "info-period", "100", "ping-period", "100"});
+  set_periods({"publish-period", "50", "info-period", "300", "ping-period", "200", "tilt-period", "500"});
   settle();
+  // A promoted replica is made a replica again by sentinels that hear of it only four periods later.
+  set_periods({"publish-period", "500"});
   if (!options_.hurry) set_periods({"publish-period", "2000", "info-period", "10000", "ping-period", "1000"});
 }
 
@@ -154,12 +156,16 @@ std::uint64_t RedisSentinels::epoch() const {
   return highest;
 }
 
-void RedisSentinels::start_failover() {
-  wait("no planned failover begins", [&] {
-    for (const auto& one : sentinels_) {
-      if (redis::text_of(*one->raw().command({"SENTINEL", "FAILOVER", service})) == "OK") return true;
+void RedisSentinels::fail_over() {
+  const auto former = master();
+  const auto& leader = sentinels_.front();
+  auto again_at = std::chrono::steady_clock::now();
+  wait("no planned failover succeeds", [&] {
+    if (std::chrono::steady_clock::now() >= again_at) {
+      (void)leader->raw().command({"SENTINEL", "FAILOVER", service});
+      again_at += 2s;  // it is given up if no replica was heard of lately
     }
-    return false;
+    return master() != former;
   });
 }
 
