@@ -17,7 +17,8 @@ inline constexpr std::string_view system_url = "system:";
   if (url == "memory:") return EngineKind::memory;
   if (url == system_url) return EngineKind::system;
   if (url.starts_with(sqlite_scheme)) return EngineKind::sqlite;
-  if (url.starts_with("redis:") || url.starts_with("rediss:") || url.starts_with("unix:"))
+  if (url.starts_with("redis:") || url.starts_with("rediss:") || url.starts_with("redis+cluster:") ||
+      url.starts_with("rediss+cluster:") || url.starts_with("unix:"))
     return EngineKind::redis;
   return EngineKind::unknown;
 }
@@ -25,7 +26,8 @@ inline constexpr std::string_view system_url = "system:";
 /// The message repeats only a scheme or a path: anything else may contain a password.
 [[nodiscard]] inline Error unknown_url(std::string_view url) {
   const std::string known =
-      "; use sqlite:PATH, sqlite:, system:, redis://HOST, rediss://HOST, unix:PATH or memory:";
+      "; use sqlite:PATH, sqlite:, system:, redis://HOST, rediss://HOST, redis+cluster://HOST,HOST, "
+      "rediss+cluster://HOST,HOST, unix:PATH or memory:";
   if ((url.starts_with('/') || url.starts_with("./") || url.starts_with("../")) &&
       url.find('@') == std::string_view::npos) {
     return {ErrorCode::InvalidArgument,

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace holdfast {
 
@@ -16,6 +17,27 @@ class Observer;
 
 /// The properties of the Redis engine, at compile time.
 inline constexpr Capabilities redis_capabilities{.backend = "redis", .supports_fencing = true};
+
+/// A host name or IP address, and a port.
+struct RedisAddress {
+  /// A host name, an IPv4 address, or an IPv6 address without brackets.
+  std::string host = {};
+  /// The TCP port. 0 only where a port may be omitted.
+  std::uint16_t port = 6379;
+  /// Compares both parts.
+  [[nodiscard]] bool operator==(const RedisAddress&) const = default;
+};
+
+/// The address at which this machine reaches a node of a cluster that announces another one: behind NAT, a
+/// tunnel or a container's port mapping.
+struct RedisAnnouncement {
+  /// The address that the cluster announces. Port 0: every port of that host.
+  RedisAddress announced = {};
+  /// The address to connect to. Port 0: the announced port.
+  RedisAddress reached_at = {};
+  /// Compares both addresses.
+  [[nodiscard]] bool operator==(const RedisAnnouncement&) const = default;
+};
 
 /// The address of a Redis server, the credentials for it, the time limits and the key prefixes.
 ///
@@ -27,6 +49,11 @@ struct RedisOptions {
   std::uint16_t port = 6379;
   /// If not empty: the path of a Unix socket, used instead of host and port.
   std::string unix_socket = {};
+  /// Not empty: a Redis Cluster, and some of its nodes, of which one must be reachable when the store is
+  /// opened. The others are found there. `host`, `port` and `unix_socket` are not used, and `db` must be 0.
+  std::vector<RedisAddress> cluster_nodes = {};
+  /// Where to reach nodes of the cluster whose announced addresses do not work here.
+  std::vector<RedisAnnouncement> cluster_connect_to = {};
 
   /// The ACL user. Empty: the server's default user.
   std::string user = {};
@@ -70,7 +97,8 @@ struct RedisOptions {
   bool cleanup_in_is_locked = false;
 };
 
-/// Parses a URL that begins with `redis://`, `rediss://` or `unix:`. docs/reference/urls.md describes its
+/// Parses a URL that begins with `redis://`, `rediss://`, `redis+cluster://`, `rediss+cluster://` or `unix:`.
+/// docs/reference/urls.md describes its
 /// parts.
 ///
 /// If the URL contains no password, it is read from the file of the parameter `password_file`, or else from
@@ -91,7 +119,8 @@ struct RedisOptions {
 ///
 /// ServiceUnavailable, NetworkTimeout or RateLimited if the server cannot be reached or used now; AuthFailed
 /// if it rejects the credentials, or if its certificate is not trusted; InvalidArgument for invalid options,
-/// and for a server in cluster or Sentinel mode; Internal for an unexpected answer.
+/// for a Sentinel, for a member of a cluster without `cluster_nodes`, and for a cluster with a prefix without
+/// a hash tag; Internal for an unexpected answer.
 [[nodiscard]] HOLDFAST_EXPORT Result<std::shared_ptr<LockBackend>> make_redis_lock_backend(
     const RedisOptions& options, std::shared_ptr<Log> log = {}, std::shared_ptr<Observer> observer = {});
 

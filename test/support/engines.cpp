@@ -15,6 +15,7 @@
 #include "support/asio_backend.hpp"
 #include "support/instrumented.hpp"
 #include "support/peer.hpp"
+#include "support/redis_cluster.hpp"
 #include "support/redis_server.hpp"
 #include "support/temp_dir.hpp"
 #include "support/troubled_redis.hpp"
@@ -159,6 +160,21 @@ class RedisUserWorld final : public WorldOf<Backend> {
   RedisOptions options_ = server_.unix_socket();
 };
 
+/// One cluster for all tests of the process, which takes a second to start; each test has its own prefix.
+template <class Backend>
+class RedisClusterWorld final : public WorldOf<Backend> {
+ public:
+  std::shared_ptr<Backend> open() override {
+    static RedisCluster cluster;
+    auto options = cluster.options();
+    options.lock_prefix = options.task_prefix = prefix_;
+    return make_redis<Backend>(options).value_or_throw();
+  }
+
+ private:
+  std::string prefix_ = "{" + private_prefix() + "}";
+};
+
 template <class Backend>
 class TroubledRedisWorld final : public WorldOf<Backend> {
  public:
@@ -250,6 +266,7 @@ std::vector<EngineOf<Backend>> common_engines() {
       redis,
       redis_engine<RedisUserWorld, Backend>("redis_unix"),
       redis_engine<RedisWorld, Backend>("redis_tls", &RedisServer::tls, true),
+      redis_engine<RedisClusterWorld, Backend>("redis_cluster"),
       troubled_redis_engine<Backend>("redis_disturbed", {}, TroubledRedis::disturb, milliseconds(3)),
       troubled_redis_engine<Backend>("redis_restarting", {.persistent = true}, TroubledRedis::restart,
                                      milliseconds(150)),

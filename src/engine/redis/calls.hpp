@@ -35,6 +35,7 @@ class ScriptCall final : public Call {
       return false;
     }
     bytes = *std::move(command);
+    find_fence_floor();
     return true;
   }
 
@@ -54,8 +55,15 @@ class ScriptCall final : public Call {
 
   void ask_again(std::unique_ptr<Call> self, By by) {
     bytes = *operation_.command(*shared_, by);
+    find_fence_floor();
     auto& client = *shared_->client;
     client.send(std::move(self), stop);
+  }
+
+  void find_fence_floor() {
+    if constexpr (requires { operation_.fence_floor_at(bytes); }) {
+      fence_floor_at = operation_.fence_floor_at(bytes);
+    }
   }
 
   std::shared_ptr<Shared> shared_;
@@ -98,6 +106,7 @@ class ListingCall final : public Call {
         done_(std::move(done)) {
     awaited = done_.is_awaited();
     bytes = *listing_.command(By::sha);
+    master = listing_.master();
     patience = command_timeout();
     set_deadline();
   }
@@ -112,6 +121,7 @@ class ListingCall final : public Call {
     auto next = listing_.command(unknown_script ? By::text : By::sha);
     if (!next) return done_(std::move(listing_).page());
     bytes = *std::move(next);
+    master = listing_.master();
     set_deadline();
     auto& client = *shared_->client;
     client.send(std::move(self), stop_);

@@ -34,6 +34,9 @@ constexpr BootClock::duration look_after_idle = std::chrono::milliseconds(100);
 /// A replica found this much later than the last one is a new failover.
 constexpr BootClock::duration one_failover = std::chrono::seconds(10);
 
+/// The command that the server needs before each call whose slot is on its way to it.
+constexpr std::string_view asking_bytes = "*1\r\n$6\r\nASKING\r\n";
+
 timespec time_until(BootTime at, BootTime now) {
   const auto left = std::clamp<BootClock::duration>(at - now, BootClock::duration::zero(), longest_sleep);
   const auto whole = std::chrono::floor<std::chrono::seconds>(left);
@@ -45,13 +48,6 @@ Error unknown_because(const Error& error) {
   if (error.transient()) return error;
   return {ErrorCode::ServiceUnavailable, error.message(), error.cause()};
 }
-
-/// A call that a thread waits for.
-struct BlockingCall final : Call {
-  explicit BlockingCall(Slot<Reply>& slot) : done(Done<Reply>::into(slot)) { awaited = true; }
-  void finish(std::unique_ptr<Call>, Result<Reply> answer) override { done(std::move(answer)); }
-  Done<Reply> done;
-};
 
 }  // namespace
 
@@ -120,22 +116,6 @@ void Client::send(std::unique_ptr<Call> call, const std::stop_token& stop) {
   } else {
     appoint(lock);
   }
-}
-
-Result<Reply> Client::call(Command command, BootTime deadline, bool fail_fast) {
-  return call_bytes(std::move(command).bytes(), deadline, fail_fast);
-}
-
-Result<Reply> Client::call_bytes(std::string bytes, BootTime deadline, bool fail_fast) {
-  Slot<Reply> slot;
-  auto call = std::make_unique<BlockingCall>(slot);
-  call->bytes = std::move(bytes);
-  call->deadline = deadline;
-  call->patience = endpoint_->options().command_timeout;
-  call->fail_fast = fail_fast;
-  send(std::move(call), {});
-  wait(slot.completion);
-  return *std::move(slot.result);
 }
 
 void Client::wait(Completion& completion) {
@@ -347,6 +327,11 @@ void Client::flush(Lock& lock) {
       while (!unsent_.empty() && out_.size() < write_size) {
         auto call = std::move(unsent_.front());
         unsent_.pop_front();
+        if (call->asking) {
+          out_ += asking_bytes;
+          sent_.push_back({nullptr, now, call->patience,
+                           std::exchange(queued_bytes_, queued_bytes_ + asking_bytes.size())});
+        }
         out_ += call->bytes;
         const auto first_byte = std::exchange(queued_bytes_, queued_bytes_ + call->bytes.size());
         call->sent_ = true;

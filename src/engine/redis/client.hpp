@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "engine/redis/conn/dialer.hpp"
+#include "engine/redis/transport.hpp"
 #include "engine/redis/wire/command.hpp"
 #include "os/event.hpp"
 #include "os/process.hpp"
@@ -51,6 +52,12 @@ class Call {
   /// calls without a waiting thread. All guests of one client must be of one kind: each completes calls that
   /// another has sent.
   bool by_idle_io = false;
+  /// Where `bytes` has the 15 digits of the fence floor, which a Router sets; npos: nowhere.
+  std::size_t fence_floor_at = std::string::npos;
+  /// For a Router: the master to send it to (Transport::masters). Empty: the one of its key.
+  std::optional<std::uint32_t> master = {};
+  /// Written behind an ASKING, whose answer is dropped: its slot is on its way to this node.
+  bool asking = false;
 
   /// Whether an earlier copy may have reached the server, or may still reach it. A copy counts once a
   /// connection accepted a byte of it.
@@ -69,6 +76,7 @@ class Call {
 
  private:
   friend class Client;
+  friend class Router;
   struct OnStop {
     Client* client;
     Call* call;
@@ -77,6 +85,7 @@ class Call {
   bool sent_ = false;         ///< written, or about to be, to the current connection
   bool sent_before_ = false;  ///< written, wholly or in part, to a connection that broke
   std::uint64_t connection_ = 0;
+  void* delivery_ = nullptr;  ///< the Router's, while it completes this call
   std::atomic<bool> stopped_ = false;
   std::optional<std::stop_callback<OnStop>> on_stop_;
 };
@@ -97,19 +106,16 @@ class Call {
 /// until their deadlines. Placeholders keep the order when a call ends before its reply. An unexpected reply,
 /// or bytes that are not a reply, break the connection. If the server turns out to be a replica, the
 /// connection is closed after the pending answers.
-class Client final : public IdleIo, public std::enable_shared_from_this<Client> {
+class Client final : public Transport, public std::enable_shared_from_this<Client> {
  public:
   /// Connects on first use.
   [[nodiscard]] static std::shared_ptr<Client> make(std::shared_ptr<const Endpoint> endpoint);
   ~Client() override;
 
   /// A stop request ends the call: with Aborted if it was never written, else with NetworkTimeout.
-  void send(std::unique_ptr<Call> call, const std::stop_token& stop);
+  void send(std::unique_ptr<Call> call, const std::stop_token& stop) override;
   /// Returns when the completion is finished; does the I/O meanwhile if no other thread does.
-  void wait(Completion& completion);
-  /// One command, blocking.
-  [[nodiscard]] Result<Reply> call(Command command, BootTime deadline, bool fail_fast = false);
-  [[nodiscard]] Result<Reply> call_bytes(std::string bytes, BootTime deadline, bool fail_fast = false);
+  void wait(Completion& completion) override;
   void run_until_readable(int descriptor) noexcept override;
   /// For a thread that sends calls `by_idle_io`, in place of its next sleep: does their I/O until one of
   /// these descriptors is ready or the time has come. False if there is no I/O to do, or if another thread
@@ -117,9 +123,11 @@ class Client final : public IdleIo, public std::enable_shared_from_this<Client> 
   /// not come back; `wake` must live until then.
   bool lead_as_guest(std::span<pollfd> called_by, BootTime until, os::Event* wake) noexcept;
   /// Waits until everything sent has ended, unless called from a completion.
-  void close();
+  void close() override;
+  /// Ends the leader's poll: a completion that it waits for was finished by another thread.
+  void wake() noexcept { wake_.set(); }
 
-  [[nodiscard]] const Endpoint& endpoint() const noexcept { return *endpoint_; }
+  [[nodiscard]] const Endpoint& endpoint() const noexcept override { return *endpoint_; }
 
  private:
   friend struct Call::OnStop;

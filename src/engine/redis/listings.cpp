@@ -38,7 +38,7 @@ Status NameScan::take(const redisReply& reply, std::uint64_t connection, const N
   const bool goes_on = cursor_ == beginning || connection == connection_;
   connection_ = connection;
   cursor_ = goes_on ? text_of(*parts[0]) : beginning;
-  done_ = goes_on && cursor_ == beginning;
+  if (goes_on && cursor_ == beginning) done_ = ++scanned_ >= what_.masters.size();
   return Ok{};
 }
 
@@ -53,20 +53,22 @@ void NameScan::consider(std::string_view name) {
   window_.emplace(name);
 }
 
-LockListing::LockListing(const Layout& layout, const ListRequest& request)
+LockListing::LockListing(const Layout& layout, const ListRequest& request, std::vector<std::uint32_t> masters)
     : layout_(&layout),
       scan_({.pattern = layout.pattern(),
              .type = "string",
              .after = request.cursor.empty() ? std::nullopt : std::optional(request.cursor),
              .limit = request.limit,
-             .most = max_list_limit}) {}
+             .most = max_list_limit,
+             .masters = std::move(masters)}) {}
 
-Result<LockListing> LockListing::start(const Layout& layout, const ListRequest& request) {
+Result<LockListing> LockListing::start(const Layout& layout, const ListRequest& request,
+                                       std::vector<std::uint32_t> masters) {
   const auto key = request.cursor.empty() ? std::nullopt : std::optional(LockKey::stored(request.cursor));
   if (key && (!*key || (*key)->str() != request.cursor)) {
     return Error(ErrorCode::InvalidArgument, "the cursor is not from this list; start without a cursor");
   }
-  return LockListing(layout, request);
+  return LockListing(layout, request, std::move(masters));
 }
 
 std::optional<std::string> LockListing::command(By by) const {
@@ -103,14 +105,16 @@ LockPage LockListing::page() && {
   return std::move(page_);
 }
 
-Result<OwnerListing> OwnerListing::start(const StorageLayout& layout, const ListOwners& request) {
+Result<OwnerListing> OwnerListing::start(const StorageLayout& layout, const ListOwners& request,
+                                         std::vector<std::uint32_t> masters) {
   auto after = core::owner_before(request.cursor);
   if (!after) return after.error();
   return OwnerListing(layout, NameScan({.pattern = layout.index_pattern(),
                                         .type = "zset",
                                         .after = *std::move(after),
                                         .limit = request.limit,
-                                        .most = max_record_page}));
+                                        .most = max_record_page,
+                                        .masters = std::move(masters)}));
 }
 
 Status OwnerListing::take(const redisReply& reply, std::uint64_t connection) {

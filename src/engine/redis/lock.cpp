@@ -11,6 +11,7 @@
 #include "engine/redis/layout.hpp"
 #include "engine/redis/listings.hpp"
 #include "engine/redis/lock_commands.hpp"
+#include "engine/redis/router.hpp"
 #include "engine/redis/subscriber.hpp"
 #include "engine/redis/unanswered_acquires.hpp"
 #include "os/process.hpp"
@@ -42,12 +43,12 @@ class LastAuthority {
 
 /// State shared by pending operations, which may outlive the backend that began them.
 struct Shared : std::enable_shared_from_this<Shared> {
-  Shared(std::shared_ptr<const Endpoint> at, std::shared_ptr<Client> with, Layout names,
+  Shared(std::shared_ptr<const Endpoint> at, std::shared_ptr<Transport> with, Layout names,
          std::shared_ptr<Log> sink)
       : endpoint(std::move(at)), client(std::move(with)), layout(std::move(names)), log(std::move(sink)) {}
 
   std::shared_ptr<const Endpoint> endpoint;
-  std::shared_ptr<Client> client;
+  std::shared_ptr<Transport> client;
   Layout layout;
   std::shared_ptr<Log> log;
   UnansweredAcquires unanswered = {};
@@ -65,6 +66,9 @@ struct AcquireOperation {
 
   Result<std::string> command(const Shared& shared, By by) const {
     return acquire_command(shared.layout, request, by);
+  }
+  [[nodiscard]] std::size_t fence_floor_at(std::string_view bytes) const {
+    return redis::fence_floor_at(bytes, request);
   }
   Result<Outcome> outcome(Shared& shared, const Result<Reply>& answer, const Call& call) const {
     if (answer) shared.unanswered.answered();
@@ -215,8 +219,9 @@ constexpr Subscriber::Purpose releases{.wakes = Wakes::one,
 
 class RedisLockBackend final : public LockBackend {
  public:
-  explicit RedisLockBackend(std::shared_ptr<Shared> shared)
-      : shared_(std::move(shared)), subscriber_(shared_->endpoint, shared_->log, releases) {}
+  RedisLockBackend(std::shared_ptr<Shared> shared, PickEndpoint where_to_listen)
+      : shared_(std::move(shared)),
+        subscriber_(shared_->endpoint, shared_->log, releases, nullptr, std::move(where_to_listen)) {}
 
   ~RedisLockBackend() override { shared_->client->close(); }
 
@@ -251,7 +256,7 @@ class RedisLockBackend final : public LockBackend {
 
   void submit(ListRequest request, std::stop_token stop, Done<LockPage> done) override {
     if (auto early = refuse_early(request.deadline, stop)) return done(*std::move(early));
-    auto listing = LockListing::start(shared_->layout, request);
+    auto listing = LockListing::start(shared_->layout, request, shared_->client->masters());
     if (!listing) return done(listing.error());
     start_listing(shared_, *std::move(listing), request.deadline, stop, std::move(done));
   }
@@ -306,7 +311,7 @@ class RedisLockBackend final : public LockBackend {
 
 /// The id of the store that counts the fences, created by the first client. It is stored with the counters,
 /// so a store that lost them gets another authority.
-Result<std::string> find_authority(Client& client, const Layout& layout) {
+Result<std::string> find_authority(Transport& client, const Layout& layout) {
   const auto deadline = saturating_add(BootClock::now(), client.endpoint().options().connect_timeout);
   const auto ask = [&](Command command) -> Result<std::string> {
     auto answer = client.call(std::move(command), deadline, true);
@@ -338,15 +343,15 @@ Result<std::shared_ptr<LockBackend>> make_redis_lock_backend(const RedisOptions&
                                                              std::shared_ptr<Observer> observer) {
   auto layout = redis::Layout::make(options.lock_prefix, options.db);
   if (!layout) return layout.error();
-  auto endpoint = redis::Endpoint::from(options, std::move(observer));
-  if (!endpoint) return endpoint.error();
-  auto client = redis::Client::make(*endpoint);
-  auto authority = redis::find_authority(*client, *layout);
+  auto way = redis::open_transport(options, "lock_prefix", layout->prefix(), log, std::move(observer));
+  if (!way) return way.error();
+  auto authority = redis::find_authority(*way->transport, *layout);
   if (!authority) return authority.error();
-  auto shared = std::make_shared<redis::Shared>(*std::move(endpoint), std::move(client), *std::move(layout),
-                                                std::move(log));
+  auto shared = std::make_shared<redis::Shared>(std::move(way->endpoint), std::move(way->transport),
+                                                *std::move(layout), std::move(log));
   shared->authority.set(*authority);
-  return std::shared_ptr<LockBackend>(std::make_shared<redis::RedisLockBackend>(std::move(shared)));
+  return std::shared_ptr<LockBackend>(
+      std::make_shared<redis::RedisLockBackend>(std::move(shared), std::move(way->where_to_listen)));
 }
 
 }  // namespace holdfast

@@ -90,6 +90,13 @@ Error not_an_outcome(const redisReply& reply, std::string_view operation, const 
   return error.about(about.key, about.id);
 }
 
+/// The fence floor on one server: none.
+constexpr std::string_view no_floor = "000000000000000";
+
+std::string counter_end(const CounterLifetime& lifetime) {
+  return lifetime.until ? std::to_string(core::to_ms(*lifetime.until)) : std::string();
+}
+
 std::optional<Absence> absence_of(const redisReply& reply) {
   const auto code = integer_of(reply);
   if (code == 0) return Absence::other_owner;
@@ -137,13 +144,25 @@ Result<std::string> acquire_command(const Layout& layout, const AcquireRequest& 
   const auto fence_key = layout.fence_key(*lock_key);
   if (!fence_key) return fence_key.error().about(about.key, about.id);
   const auto& lifetime = request.counter_lifetime;
-  auto command = call_script(scripts().acquire, by, 4, lifetime ? 4 : 3);
+  auto command = call_script(scripts().acquire, by, 4, lifetime ? 5 : 4);
   command.add(*lock_key).add(layout.index_key(request.id)).add(*fence_key).add(layout.authority_key());
   command.add(request.id.str())
       .add(std::to_string(request.ttl.length().count()))
-      .add(json_string(request.key));
-  if (lifetime) command.add(lifetime->until ? std::to_string(core::to_ms(*lifetime->until)) : std::string());
+      .add(json_string(request.key))
+      .add(no_floor);
+  if (lifetime) command.add(counter_end(*lifetime));
   return std::move(command).bytes();
+}
+
+std::size_t fence_floor_at(std::string_view bytes, const AcquireRequest& request) {
+  // From the end: the floor is the last argument but for the counter's lifetime.
+  constexpr std::string_view end_of_argument = "\r\n";
+  auto behind = no_floor.size() + end_of_argument.size();
+  if (const auto& lifetime = request.counter_lifetime) {
+    const auto text = counter_end(*lifetime);
+    behind += 1 + std::to_string(text.size()).size() + text.size() + 2 * end_of_argument.size();
+  }
+  return bytes.size() - behind;
 }
 
 Result<AcquireOutcome> acquire_outcome(const redisReply& reply, const AcquireRequest& request) {

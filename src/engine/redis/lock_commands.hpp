@@ -34,6 +34,8 @@ enum class Release : std::uint8_t {
 // that carries the request's key and lock id.
 
 [[nodiscard]] Result<std::string> acquire_command(const Layout& layout, const AcquireRequest& request, By by);
+/// Where the bytes of an acquire have the digits of its fence floor.
+[[nodiscard]] std::size_t fence_floor_at(std::string_view bytes, const AcquireRequest& request);
 [[nodiscard]] Result<AcquireOutcome> acquire_outcome(const redisReply& reply, const AcquireRequest& request);
 
 [[nodiscard]] Result<std::string> release_command(const Layout& layout, const LockRef& lock, Release how,

@@ -250,7 +250,7 @@ std::string CommandRight::acl_name() const {
   return text;
 }
 
-std::vector<CommandRight> command_rights(std::uint32_t db) {
+std::vector<CommandRight> command_rights(std::uint32_t db, bool cluster) {
   std::map<std::string_view, CommandRight> rights;
   for (const auto& called : embedded::script_commands) {
     rights.try_emplace(called.command, right_to(called.command));
@@ -263,6 +263,9 @@ std::vector<CommandRight> command_rights(std::uint32_t db) {
         break;
       case SentCommand::Right::if_not_db_0:
         if (db != 0) rights.try_emplace(sent.name, right_to_all(sent.name));
+        break;
+      case SentCommand::Right::in_cluster:
+        if (cluster) rights.try_emplace(sent.name, right_to_all(sent.name));
         break;
       case SentCommand::Right::nice_to_have:
         rights.try_emplace(sent.name, right_to(sent.name));
@@ -302,7 +305,7 @@ Result<RedisAcl> redis_acl(const RedisOptions& options) {
                .keys = redis::all_rules({locks->pattern(), tasks->pattern()}),
                .channels = redis::all_rules({locks->channel_pattern(), tasks->channel_pattern()}),
                .commands = {}};
-  for (const auto& right : redis::command_rights(options.db)) {
+  for (const auto& right : redis::command_rights(options.db, !options.cluster_nodes.empty())) {
     auto without = right.in_all();
     acl.commands.push_back(
         {.name = right.acl_name(), .severity = without.severity, .without = std::move(without.lost)});

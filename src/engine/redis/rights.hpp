@@ -37,9 +37,9 @@ struct CommandRight {
   [[nodiscard]] std::string acl_name() const;
 };
 
-/// Every command that a user of this database needs the right to, by name. Derived from the text of the
+/// Every command that a user of this database, or of a cluster, needs the right to, by name. Derived from the text of the
 /// scripts and from `sent_commands`.
-[[nodiscard]] std::vector<CommandRight> command_rights(std::uint32_t db);
+[[nodiscard]] std::vector<CommandRight> command_rights(std::uint32_t db, bool cluster = false);
 
 /// The loss in a half if the user may use none of these commands there, in one text.
 [[nodiscard]] CommandRight::Without without_all(std::span<const CommandRight* const> commands, Half half);

@@ -9,6 +9,7 @@
 #include "engine/redis/layout.hpp"
 #include "engine/redis/listings.hpp"
 #include "engine/redis/record_commands.hpp"
+#include "engine/redis/router.hpp"
 #include "engine/redis/server_clock.hpp"
 #include "engine/redis/subscriber.hpp"
 #include "os/process.hpp"
@@ -22,9 +23,12 @@ namespace {
 /// State shared by pending operations, which may outlive the backend that began them.
 struct Store {
   std::shared_ptr<const Endpoint> endpoint;
-  std::shared_ptr<Client> client;
+  std::shared_ptr<Transport> client;
   StorageLayout layout;
   std::shared_ptr<Log> log;
+  /// The client of one server, whose I/O the subscriber's thread may do.
+  std::shared_ptr<Client> single = {};
+  PickEndpoint where_to_listen = {};
   ServerClock clock = {};
 };
 
@@ -205,7 +209,7 @@ class RedisStorageBackend final : public StorageBackend {
 
   void submit(ListOwners request, std::stop_token stop, Done<OwnerPage> done) override {
     if (auto early = refuse_early(request.deadline, stop)) return done(*std::move(early));
-    auto listing = OwnerListing::start(store_->layout, request);
+    auto listing = OwnerListing::start(store_->layout, request, store_->client->masters());
     if (!listing) return done(listing.error());
     start_listing(store_, *std::move(listing), request.deadline, stop, std::move(done));
   }
@@ -230,7 +234,8 @@ class RedisStorageBackend final : public StorageBackend {
     if (const auto early = refuse_early(deadline, stop)) {
       return done(early->about(subject_of(operation.request), {}));
     }
-    const bool by_idle_io = !done.is_awaited() && Subscriber::lends_this_thread_to(*store_->client);
+    const bool by_idle_io =
+        !done.is_awaited() && store_->single && Subscriber::lends_this_thread_to(*store_->single);
     start_script(store_, std::move(operation),
                  {.deadline = deadline,
                   .patience = store_->endpoint->options().command_timeout,
@@ -240,7 +245,8 @@ class RedisStorageBackend final : public StorageBackend {
 
   [[nodiscard]] Subscriber& subscriber() {
     std::call_once(listening_, [this] {
-      subscriber_.emplace(store_->endpoint, store_->log, changes_of_records, store_->client);
+      subscriber_.emplace(store_->endpoint, store_->log, changes_of_records, store_->single,
+                          store_->where_to_listen);
     });
     return *subscriber_;
   }
@@ -289,11 +295,11 @@ Result<std::shared_ptr<StorageBackend>> make_redis_storage_backend(const RedisOp
                                                                    std::shared_ptr<Observer> observer) {
   auto layout = redis::StorageLayout::make(options.task_prefix, options.db);
   if (!layout) return layout.error();
-  auto endpoint = redis::Endpoint::from(options, std::move(observer));
-  if (!endpoint) return endpoint.error();
-  auto client = redis::Client::make(*endpoint);
-  auto store = std::make_shared<redis::Store>(*std::move(endpoint), std::move(client), *std::move(layout),
-                                              std::move(log));
+  auto way = redis::open_transport(options, "task_prefix", options.task_prefix, log, std::move(observer));
+  if (!way) return way.error();
+  auto store = std::make_shared<redis::Store>(std::move(way->endpoint), std::move(way->transport),
+                                              *std::move(layout), std::move(log), std::move(way->single),
+                                              std::move(way->where_to_listen));
   if (const auto set = redis::set_clock(*store); !set) return set.error();
   return std::shared_ptr<StorageBackend>(std::make_shared<redis::RedisStorageBackend>(std::move(store)));
 }

@@ -43,8 +43,12 @@ thread_local const Client* guest_of = nullptr;
 class Subscriber::State : public std::enable_shared_from_this<State> {
  public:
   State(std::shared_ptr<const Endpoint> endpoint, std::shared_ptr<Log> log, const Purpose& purpose,
-        std::shared_ptr<Client> client)
-      : endpoint_(std::move(endpoint)), log_(std::move(log)), purpose_(purpose), client_(std::move(client)) {}
+        std::shared_ptr<Client> client, PickEndpoint pick)
+      : endpoint_(std::move(endpoint)),
+        log_(std::move(log)),
+        purpose_(purpose),
+        client_(std::move(client)),
+        pick_(std::move(pick)) {}
 
   struct Topic {
     Topic(Wakes wakes, waiting::IdleWaits& idle_waits)
@@ -403,7 +407,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
     if (!dialer_) {
       if (now < redial_at_) return;
       demotions_ = endpoint_->demotions();
-      dialer_.emplace(endpoint_, now);
+      dialer_.emplace(pick_ ? pick_() : endpoint_, now);
     }
     auto outcome = dialer_->step(now);
     if (const auto* waiting = std::get_if<Dialer::Waiting>(&outcome)) {
@@ -510,6 +514,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
   const std::shared_ptr<Log> log_;
   const Purpose purpose_;
   const std::shared_ptr<Client> client_;  ///< may be null
+  const PickEndpoint pick_;               ///< may be null
   const os::ProcessIdentity process_;
   os::Event wake_;
 
@@ -564,9 +569,10 @@ class Subscriber::ChannelWatch final : public Watch {
 };
 
 Subscriber::Subscriber(std::shared_ptr<const Endpoint> endpoint, std::shared_ptr<Log> log,
-                       const Purpose& purpose, std::shared_ptr<Client> client)
+                       const Purpose& purpose, std::shared_ptr<Client> client, PickEndpoint pick)
     // A forked child leaks its copy untouched: the thread does not exist there, the socket is the parent's.
-    : state_(new State(std::move(endpoint), std::move(log), purpose, std::move(client)), [](State* state) {
+    : state_(new State(std::move(endpoint), std::move(log), purpose, std::move(client), std::move(pick)),
+             [](State* state) {
         if (state->in_own_process()) delete state;
       }) {}
 

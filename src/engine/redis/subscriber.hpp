@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <holdfast/lock_backend.hpp>
 #include <holdfast/log.hpp>
 #include <memory>
@@ -13,6 +14,9 @@
 namespace holdfast::redis {
 
 using waiting::Wakes;
+
+/// Names the server for the next connection, where several can serve it.
+using PickEndpoint = std::function<std::shared_ptr<const Endpoint>()>;
 
 /// The waiters for channels in this process. All waiters share one connection, made for the first; those of
 /// one channel share its subscription. One of the sleeping threads reads the connection, so that a message
@@ -41,9 +45,10 @@ class Subscriber {
     std::string_view unheard;
   };
   /// `client`, if not null: the subscriber's thread does the I/O of its own calls through it when possible,
-  /// so that a waiter that polls needs no further thread (see Call::by_idle_io).
+  /// so that a waiter that polls needs no further thread (see Call::by_idle_io). `pick`, if not null, is
+  /// called before every attempt to connect; `endpoint` then only has the options and a name for messages.
   Subscriber(std::shared_ptr<const Endpoint> endpoint, std::shared_ptr<Log> log, const Purpose& purpose,
-             std::shared_ptr<Client> client = nullptr);
+             std::shared_ptr<Client> client = nullptr, PickEndpoint pick = nullptr);
   /// Requires that no watch is left. On a thread of the library it does not join its own thread. In a forked
   /// child it does nothing.
   ~Subscriber();

@@ -18,6 +18,7 @@ namespace holdfast {
 namespace {
 
 constexpr std::string_view plain_scheme = "redis://", tls_scheme = "rediss://", unix_scheme = "unix:";
+constexpr std::string_view cluster_scheme = "redis+cluster://", tls_cluster_scheme = "rediss+cluster://";
 constexpr std::uint16_t default_port = 6379;
 
 [[noreturn]] void refuse(const std::string& what) {
@@ -78,12 +79,111 @@ bool boolean(const std::string& name, const std::string& text) {
   refuse(name + " must be true or false");
 }
 
+std::string host_name(std::string_view text) {
+  auto name = decoded("the host", text);
+  const auto is_plain = [](char c) {
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '.' || c == '_';
+  };
+  if (!std::ranges::all_of(name, is_plain) || name.size() > 253) {
+    refuse("the host must be a name, an IPv4 address, or an IPv6 address in brackets");
+  }
+  return name;
+}
+
+std::string ipv6_address(std::string_view text) {
+  auto address = decoded("the address in brackets", text);
+  const auto zone = address.find('%');  // written %25: fe80::1%25eth0
+  const auto is_part = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F') || c == ':' || c == '.';
+  };
+  if (address.find(':') == std::string::npos || !std::ranges::all_of(address.substr(0, zone), is_part)) {
+    refuse("the address in brackets must be an IPv6 address");
+  }
+  return address;
+}
+
+/// HOST[:PORT]. An empty host stays empty.
+RedisAddress address(std::string_view text, std::uint16_t port_if_omitted) {
+  RedisAddress read{.host = {}, .port = port_if_omitted};
+  std::string_view port;
+  bool has_port = false;
+  if (text.starts_with('[')) {
+    const auto end = text.find(']');
+    if (end == std::string_view::npos) refuse("the bracket of an IPv6 address is not closed");
+    read.host = ipv6_address(text.substr(1, end - 1));
+    const auto rest = text.substr(end + 1);
+    has_port = rest.starts_with(':');
+    if (!rest.empty() && !has_port) refuse("only :PORT may follow the address in brackets");
+    port = rest.substr(has_port ? 1 : 0);
+  } else {
+    const auto colon = text.find(':');
+    has_port = colon != std::string_view::npos;
+    if (has_port) port = text.substr(colon + 1);
+    if (port.find(':') != std::string_view::npos) {
+      refuse(
+          "the address has more than one colon; put an IPv6 address in brackets, and write a colon in a user "
+          "name as %3A");
+    }
+    read.host = host_name(text.substr(0, colon));
+  }
+  if (has_port) {
+    read.port =
+        static_cast<std::uint16_t>(number("the port", port, 1, std::numeric_limits<std::uint16_t>::max()));
+  }
+  return read;
+}
+
+/// `port_to_omit`: 0 if none is the default.
+std::string address_text(const RedisAddress& address, std::uint16_t port_to_omit) {
+  const bool is_ipv6 = address.host.find(':') != std::string::npos;
+  auto text =
+      is_ipv6 ? "[" + core::percent_encoded(address.host, ":") + "]" : core::percent_encoded(address.host);
+  if (address.port != port_to_omit) text += ":" + std::to_string(address.port);
+  return text;
+}
+
+/// The parts between commas.
+std::vector<std::string_view> listed(std::string_view text) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const auto comma = text.find(',');
+    parts.push_back(text.substr(0, comma));
+    if (comma == std::string_view::npos) return parts;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+std::vector<RedisAnnouncement> announcements(const std::string& text) {
+  std::vector<RedisAnnouncement> read;
+  for (const auto one : listed(text)) {
+    const auto equals = one.find('=');
+    if (equals == std::string_view::npos) refuse("connect_to must be ANNOUNCED=REACHED_AT, separated by commas");
+    const RedisAnnouncement pair{.announced = address(one.substr(0, equals), 0),
+                                 .reached_at = address(one.substr(equals + 1), 0)};
+    if (pair.announced.host.empty() || pair.reached_at.host.empty()) {
+      refuse("connect_to needs a host on both sides of each =");
+    }
+    read.push_back(pair);
+  }
+  return read;
+}
+
+std::string announcements_text(const std::vector<RedisAnnouncement>& all) {
+  std::string text;
+  for (const auto& one : all) {
+    text += (text.empty() ? "" : ",") + address_text(one.announced, 0) + "=" + address_text(one.reached_at, 0);
+  }
+  return text;
+}
+
 /// One parameter of the query: how to set the option from it, and its text if the option is set.
 struct Parameter {
   std::string name;
   void (*set)(RedisOptions& options, const std::string& value);
   std::string (*get)(const RedisOptions& options);
   bool only_tls = false;
+  bool only_cluster = false;
 };
 
 const std::vector<Parameter>& parameters() {
@@ -109,6 +209,8 @@ const std::vector<Parameter>& parameters() {
       {"cleanup_in_is_locked",
        [](Options& o, Text& v) { o.cleanup_in_is_locked = boolean("cleanup_in_is_locked", v); },
        [](const Options& o) { return std::string(o.cleanup_in_is_locked ? "true" : "false"); }},
+      {"connect_to", [](Options& o, Text& v) { o.cluster_connect_to = announcements(v); },
+       [](const Options& o) { return announcements_text(o.cluster_connect_to); }, false, true},
       {"tls_ca", [](Options& o, Text& v) { o.tls_ca_file = file("tls_ca", v); },
        [](const Options& o) { return o.tls_ca_file; }, true},
       {"tls_cert", [](Options& o, Text& v) { o.tls_cert_file = file("tls_cert", v); },
@@ -151,6 +253,7 @@ void read_query(std::string_view query, std::set<std::string> seen, RedisOptions
     if (equals == std::string_view::npos) refuse(name + " has no value; write NAME=VALUE");
     if (!seen.insert(name).second) refuse(name + " is given twice");
     if (parameter.only_tls && !options.tls) refuse(name + " is for rediss:// (TLS) only");
+    if (parameter.only_cluster && options.cluster_nodes.empty()) refuse(name + " is for redis+cluster:// only");
     parameter.set(options, decoded(name, one.substr(equals + 1)));
   }
 }
@@ -163,61 +266,8 @@ void read_user(std::string_view text, RedisOptions& options) {
   if (options.password.empty()) refuse("the password is empty; to use none, omit the colon too");
 }
 
-std::string host_name(std::string_view text) {
-  auto name = decoded("the host", text);
-  const auto is_plain = [](char c) {
-    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '.' || c == '_';
-  };
-  if (!std::ranges::all_of(name, is_plain) || name.size() > 253) {
-    refuse("the host must be a name, an IPv4 address, or an IPv6 address in brackets");
-  }
-  return name;
-}
-
-std::string ipv6_address(std::string_view text) {
-  auto address = decoded("the address in brackets", text);
-  const auto zone = address.find('%');  // written %25: fe80::1%25eth0
-  const auto is_part = [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F') || c == ':' || c == '.';
-  };
-  if (address.find(':') == std::string::npos || !std::ranges::all_of(address.substr(0, zone), is_part)) {
-    refuse("the address in brackets must be an IPv6 address");
-  }
-  return address;
-}
-
-void read_address(std::string_view text, RedisOptions& options) {
-  std::string_view port;
-  bool has_port = false;
-  if (text.starts_with('[')) {
-    const auto end = text.find(']');
-    if (end == std::string_view::npos) refuse("the bracket of an IPv6 address is not closed");
-    options.host = ipv6_address(text.substr(1, end - 1));
-    const auto rest = text.substr(end + 1);
-    has_port = rest.starts_with(':');
-    if (!rest.empty() && !has_port) refuse("only :PORT may follow the address in brackets");
-    port = rest.substr(has_port ? 1 : 0);
-  } else {
-    const auto colon = text.find(':');
-    has_port = colon != std::string_view::npos;
-    if (has_port) port = text.substr(colon + 1);
-    if (port.find(':') != std::string_view::npos) {
-      refuse(
-          "the address has more than one colon; put an IPv6 address in brackets, and write a colon in a user "
-          "name as %3A");
-    }
-    if (auto name = host_name(text.substr(0, colon)); !name.empty()) options.host = std::move(name);
-  }
-  if (has_port) {
-    options.port =
-        static_cast<std::uint16_t>(number("the port", port, 1, std::numeric_limits<std::uint16_t>::max()));
-  }
-}
-
-/// Reads the part before the query of redis:// and rediss://. Returns the names of the parameters that it
-/// sets.
-std::set<std::string> read_network_part(std::string_view text, RedisOptions& options) {
+/// Reads the part before the query of all but unix:. Returns the names of the parameters that it sets.
+std::set<std::string> read_network_part(std::string_view text, bool is_cluster, RedisOptions& options) {
   std::set<std::string> given;
   const auto slash = text.find('/');
   auto authority = text.substr(0, slash);
@@ -226,7 +276,17 @@ std::set<std::string> read_network_part(std::string_view text, RedisOptions& opt
     read_user(authority.substr(0, at), options);
     authority.remove_prefix(at + 1);
   }
-  read_address(authority, options);
+  if (is_cluster) {
+    for (const auto one : listed(authority)) {
+      auto node = address(one, default_port);
+      if (node.host.empty()) refuse("name at least one node of the cluster: redis+cluster://HOST[:PORT],...");
+      options.cluster_nodes.push_back(std::move(node));
+    }
+  } else {
+    auto server = address(authority, default_port);
+    if (!server.host.empty()) options.host = std::move(server.host);
+    options.port = server.port;
+  }
   if (!options.user.empty()) given.insert("user");
   if (!path.empty()) {
     options.db = database(decoded("the database", path));
@@ -268,15 +328,20 @@ void find_password(RedisOptions& options) {
 RedisOptions parse(std::string_view url) {
   check_characters(url);
   RedisOptions options;
-  options.tls = url.starts_with(tls_scheme);
-  const auto scheme = options.tls ? tls_scheme : url.starts_with(plain_scheme) ? plain_scheme : unix_scheme;
-  if (!url.starts_with(scheme)) refuse("it must start with redis://, rediss:// or unix:");
-  url.remove_prefix(scheme.size());
+  constexpr std::array schemes{plain_scheme, tls_scheme, cluster_scheme, tls_cluster_scheme, unix_scheme};
+  const auto* const scheme =
+      std::ranges::find_if(schemes, [&](std::string_view one) { return url.starts_with(one); });
+  if (scheme == schemes.end()) {
+    refuse("it must start with redis://, rediss://, redis+cluster://, rediss+cluster:// or unix:");
+  }
+  options.tls = *scheme == tls_scheme || *scheme == tls_cluster_scheme;
+  const bool is_cluster = *scheme == cluster_scheme || *scheme == tls_cluster_scheme;
+  url.remove_prefix(scheme->size());
   const auto question = url.find('?');
   const auto front = url.substr(0, question);
   const auto query = question == std::string_view::npos ? std::string_view() : url.substr(question + 1);
   std::set<std::string> given;
-  if (scheme == unix_scheme) {
+  if (*scheme == unix_scheme) {
     read_unix_part(front, options);
   } else {
     // Checked before any part is used as a host or a parameter: it may be the end of a password.
@@ -285,9 +350,10 @@ RedisOptions parse(std::string_view url) {
           "an @ follows the first / or ?; in a user or password write / as %2F and ? as %3F, elsewhere write "
           "@ as %40");
     }
-    given = read_network_part(front, options);
+    given = read_network_part(front, is_cluster, options);
   }
   read_query(query, std::move(given), options);
+  if (is_cluster && options.db != 0) refuse("a cluster has only database 0; omit the database");
   if (options.tls_cert_file.empty() != options.tls_key_file.empty()) {
     refuse("tls_cert and tls_key belong together; set both or neither");
   }
@@ -302,12 +368,16 @@ std::string unix_part(const RedisOptions& options) {
 }
 
 std::string network_part(const RedisOptions& options) {
-  std::string text(options.tls ? tls_scheme : plain_scheme);
+  const bool is_cluster = !options.cluster_nodes.empty();
+  std::string text(is_cluster    ? (options.tls ? tls_cluster_scheme : cluster_scheme)
+                   : options.tls ? tls_scheme
+                                 : plain_scheme);
   if (!options.user.empty()) text += core::percent_encoded(options.user) + "@";
-  const bool is_ipv6 = options.host.find(':') != std::string::npos;
-  text +=
-      is_ipv6 ? "[" + core::percent_encoded(options.host, ":") + "]" : core::percent_encoded(options.host);
-  if (options.port != default_port) text += ":" + std::to_string(options.port);
+  if (!is_cluster) text += address_text({.host = options.host, .port = options.port}, default_port);
+  for (const auto& node : options.cluster_nodes) {
+    if (&node != &options.cluster_nodes.front()) text += ",";
+    text += address_text(node, default_port);
+  }
   if (options.db != 0) text += "/" + std::to_string(options.db);
   return text;
 }
@@ -330,7 +400,7 @@ std::string redis_url(const RedisOptions& options) {
     if (!is_unix && (parameter.name == "db" || parameter.name == "user")) continue;
     const auto value = parameter.get(options);
     if (value == parameter.get(RedisOptions())) continue;
-    url += separator + parameter.name + "=" + core::percent_encoded(value, "/:");
+    url += separator + parameter.name + "=" + core::percent_encoded(value, "/:=,");
     separator = '&';
   }
   return url;

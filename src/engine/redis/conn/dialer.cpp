@@ -51,10 +51,19 @@ Result<std::vector<Address>> Resolution::take() {
 
 namespace {
 
-std::string address_text(const RedisOptions& options) {
-  if (!options.unix_socket.empty()) return options.unix_socket;
-  const bool is_ipv6 = options.host.find(':') != std::string::npos;
-  return (is_ipv6 ? "[" + options.host + "]" : options.host) + ":" + std::to_string(options.port);
+std::string address_text(const std::string& host, std::uint16_t port) {
+  const bool is_ipv6 = host.find(':') != std::string::npos;
+  return (is_ipv6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+std::string place_text(const RedisOptions& options) {
+  if (!options.unix_socket.empty()) return "redis at " + options.unix_socket;
+  if (options.cluster_nodes.empty()) return "redis at " + address_text(options.host, options.port);
+  std::string nodes;
+  for (const auto& node : options.cluster_nodes) {
+    nodes += (nodes.empty() ? "" : ",") + address_text(node.host, node.port);
+  }
+  return "redis cluster at " + nodes;
 }
 
 /// "5 s", "0.3 s"
@@ -70,7 +79,7 @@ Endpoint::Endpoint(RedisOptions options, std::shared_ptr<const TlsContext> tls,
                    std::shared_ptr<Observer> observer, Servers servers)
     : options_(std::move(options)),
       tls_(std::move(tls)),
-      name_("redis at " + address_text(options_)),
+      name_(place_text(options_)),
       observer_(std::move(observer)),
       servers_(servers) {}
 

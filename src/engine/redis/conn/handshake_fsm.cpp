@@ -59,7 +59,13 @@ std::optional<Error> Handshake::judge_mode(const redisReply& reply) const {
   for (std::size_t i = 0; servers_ != Servers::any && i + 1 < parts.size(); i += 2) {
     if (text_of(*parts[i]) != "mode") continue;
     const auto mode = text_of(*parts[i + 1]);
-    if (mode == "cluster") return Error(ErrorCode::InvalidArgument, std::string(cluster_is_not_supported));
+    if (mode == "cluster" && servers_ != Servers::cluster) {
+      return Error(ErrorCode::InvalidArgument, std::string(is_in_cluster));
+    }
+    if (mode == "standalone" && servers_ == Servers::cluster) {
+      return Error(ErrorCode::InvalidArgument,
+                   "this Redis server is not a member of a cluster; use redis://HOST");
+    }
     if (mode == "sentinel") {
       return Error(ErrorCode::InvalidArgument,
                    "this is a Redis Sentinel, which stores no data; use the address of the master that it "

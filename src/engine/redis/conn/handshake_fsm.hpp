@@ -15,6 +15,7 @@ namespace holdfast::redis {
 /// Which kinds of server are accepted.
 enum class Servers : std::uint8_t {
   standalone,  ///< those that can hold locks: neither a Sentinel nor a member of a cluster
+  cluster,     ///< members of a cluster
   any,         ///< for the doctor, which examines them
 };
 

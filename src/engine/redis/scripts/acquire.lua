@@ -2,7 +2,9 @@
 --
 -- KEYS[1] lock key    KEYS[2] index key of the id    KEYS[3] fence counter    KEYS[4] authority
 -- ARGV[1] lock id     ARGV[2] ttl in ms              ARGV[3] user key as a JSON string
--- ARGV[4] until when the counter is needed, in ms; '': forever; omitted: the counter's expiry is not changed
+-- ARGV[4] fence floor, 15 digits: the fence is higher. A failover may have lost the counter's last steps, but not
+--         the epoch that this comes from
+-- ARGV[5] until when the counter is needed, in ms; '': forever; omitted: the counter's expiry is not changed
 --
 -- returns {1, fence, expiresAtMs, authority}   granted; or already held by this id: repeats the first answer
 --         n > 0                     held by another id; the lease expires in n ms unless it is renewed
@@ -50,8 +52,12 @@ if count < 1 then
   redis.call('SET', KEYS[3], string.format('%d', count - 1)) -- must not count up to fences that were granted
   return -7
 end
+if ARGV[4] ~= '000000000000000' and count <= tonumber(ARGV[4]) then
+  count = ARGV[4] + 1
+  redis.call('SET', KEYS[3], string.format('%d', count), 'KEEPTTL')
+end
 local expires = now + ARGV[2]
-if ARGV[4] then
+if ARGV[5] then
   -- include counter_end
 end
 -- include authority
