@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 #include <stdexcept>
+#include <thread>
 
 #include "support/eventually.hpp"
 #include "support/loopback.hpp"
@@ -38,7 +39,7 @@ bool has_slot(const std::vector<std::string>& node, std::uint16_t slot) {
 
 }  // namespace
 
-RedisCluster::RedisCluster(const Options& options) {
+RedisCluster::RedisCluster(const Options& options) : node_timeout_(options.node_timeout) {
   const std::size_t count = options.replicas ? 2 * masters : masters;
   std::vector<std::uint16_t> bus_ports;
   for (std::size_t i = 0; i < count; ++i) {
@@ -142,8 +143,12 @@ bool RedisCluster::is_master(std::size_t index) {
 }
 
 void RedisCluster::fail_over_to(std::size_t replica) {
+  // A master votes for the replicas of one master no more often than this, and an election that fails keeps
+  // the old master from serving for seconds.
+  std::this_thread::sleep_until(last_failover_ + 2 * node_timeout_ + std::chrono::milliseconds(100));
   nodes_.at(replica)->raw().text({"CLUSTER", "FAILOVER"});
   await("a failover is done", [&] { return is_master(replica); });
+  last_failover_ = std::chrono::steady_clock::now();
 }
 
 void RedisCluster::wait_until_ok(std::size_t according_to) {

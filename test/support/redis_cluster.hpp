@@ -67,6 +67,8 @@ class RedisCluster {
 
   std::vector<std::unique_ptr<RedisServer>> nodes_;
   std::vector<std::string> ids_;
+  std::chrono::milliseconds node_timeout_;
+  std::chrono::steady_clock::time_point last_failover_{};
 };
 
 }  // namespace holdfast::test
