@@ -18,26 +18,18 @@ constexpr BootClock::duration map_is_fresh = std::chrono::seconds(5);
 constexpr BootClock::duration map_is_stale = std::chrono::seconds(10);
 /// How long one node may take to answer with its map before the next is asked.
 constexpr BootClock::duration map_timeout = std::chrono::seconds(1);
-/// A node that is being connected to for longer counts as lost, so that the map is read again.
-constexpr milliseconds longest_dial = std::chrono::seconds(1);
 /// How soon a stop request ends a call that waits for the pilot.
 constexpr BootClock::duration look_for_stops = milliseconds(50);
 constexpr std::size_t floor_digits = 15;
 
 std::atomic<std::uint64_t> routers = 0;
 
-/// The options for one node.
-RedisOptions node_options(const RedisOptions& cluster, const RedisAddress& address,
-                          const std::string& announced_host) {
-  auto options = cluster;
-  options.cluster_nodes.clear();
-  options.cluster_connect_to.clear();
-  options.host = address.host;
-  options.port = address.port;
-  // A certificate names the node as the cluster does, not the tunnel's end.
-  if (options.tls_server_name.empty()) options.tls_server_name = announced_host;
-  options.connect_timeout = std::min(options.connect_timeout, longest_dial);
-  return options;
+/// The error of a call whose deadline comes after this redirection.
+Error why_on_its_way(Redirection::Kind kind, const redisReply& reply) {
+  if (kind != Redirection::Kind::moved && kind != Redirection::Kind::ask) return error_of(reply);
+  return {ErrorCode::ServiceUnavailable,
+          "the nodes of the Redis cluster do not agree which of them has this key; check CLUSTER NODES of each",
+          std::string(server_text(reply))};
 }
 
 }  // namespace
@@ -158,7 +150,7 @@ Result<Ok> Router::read_first_map() {
     }
     if (node == nullptr) return Error(ErrorCode::InvalidArgument, "the TLS files cannot be used");
     const auto asked_at = BootClock::now();
-    const auto map = read_map(*node);
+    const auto map = read_slot_map(*node->client, node->address, options_);
     if (map) {
       const Lock lock(mutex_);
       use(lock, *map, asked_at);
@@ -168,17 +160,6 @@ Result<Ok> Router::read_first_map() {
     if (!last->transient()) break;
   }
   return *last;
-}
-
-Result<SlotMap> Router::read_map(Node& node) const {
-  const auto deadline = saturating_add(BootClock::now(), options_.connect_timeout);
-  const auto ranges = node.client->call({"CLUSTER SLOTS"}, deadline, true);
-  if (!ranges) return ranges.error();
-  const auto nodes = node.client->call({"CLUSTER NODES"}, deadline, true);
-  if (!nodes) return nodes.error();
-  auto map = SlotMap::from(**nodes, **ranges, node.address, options_.cluster_connect_to);
-  if (!map) return node.endpoint->about(map.error());
-  return map;
 }
 
 Router::Node* Router::node_at(const Lock&, const RedisAddress& address, const std::string& announced_host) {
@@ -354,7 +335,7 @@ void Router::ended(std::unique_ptr<RoutedCall> call, Result<Reply> answer) {
     // A part of a script may have been carried out; any other refused copy was not.
     if (redirection.kind == Redirection::Kind::script_cut) call->sent_before_ = true;
     call->sent_ = false;
-    call->last_error_ = node.endpoint->about(error_of(**answer));
+    call->last_error_ = node.endpoint->about(why_on_its_way(redirection.kind, **answer));
     if (redirection.kind == Redirection::Kind::moved) {
       const Lock lock(mutex_);
       Node* owner = node_at(lock,
@@ -581,37 +562,6 @@ void Router::take_map(const Lock& lock, BootTime now) {
     if (map) return refresh_.succeeded(use(lock, *map, asked_at_), now, os::jitter_fraction());
   }
   refresh_.failed(now, nodes_.size(), os::jitter_fraction());
-}
-
-Result<OpenedTransport> open_transport(const RedisOptions& options, std::string_view option,
-                                       std::string_view prefix, std::shared_ptr<Log> log,
-                                       std::shared_ptr<Observer> observer) {
-  OpenedTransport opened;
-  if (options.cluster_nodes.empty()) {
-    auto endpoint = Endpoint::from(options, std::move(observer));
-    if (!endpoint) return endpoint.error();
-    opened.endpoint = *std::move(endpoint);
-    opened.single = Client::make(opened.endpoint);
-    opened.transport = opened.single;
-    return opened;
-  }
-  if (!has_hash_tag(prefix)) {
-    return Error(ErrorCode::InvalidArgument,
-                 "the " + std::string(option) + " \"" + std::string(prefix) +
-                     "\" cannot be used on a Redis cluster: each operation uses several keys, which would be in "
-                     "several slots. Use a prefix with a hash tag, which keeps them in one slot: " +
-                     std::string(option) + "={" + std::string(prefix) + "}");
-  }
-  auto router = Router::open(options, prefix, std::move(log), std::move(observer));
-  if (!router) return router.error();
-  opened.endpoint = (*router)->shared_endpoint();
-  // A weak reference: the subscriber may outlive the last operation.
-  opened.where_to_listen = [weak = std::weak_ptr(*router), fallback = opened.endpoint] {
-    const auto alive = weak.lock();
-    return alive ? alive->any_endpoint() : fallback;
-  };
-  opened.transport = *std::move(router);
-  return opened;
 }
 
 }  // namespace holdfast::redis

@@ -73,8 +73,6 @@ class Router final : public Transport, public std::enable_shared_from_this<Route
          std::shared_ptr<Log> log, std::shared_ptr<Observer> observer);
 
   [[nodiscard]] Result<Ok> read_first_map();
-  [[nodiscard]] Result<SlotMap> read_map(Node& node) const;
-
   /// Null if the node's options cannot be used.
   Node* node_at(const Lock& lock, const RedisAddress& address, const std::string& announced_host);
   bool use(const Lock& lock, const SlotMap& map, BootTime asked_at);
@@ -135,18 +133,5 @@ class Router final : public Transport, public std::enable_shared_from_this<Route
 
   runtime::WorkerPool pilot_{1};
 };
-
-/// The way to the data of one half of a store, as its options describe it.
-struct OpenedTransport {
-  std::shared_ptr<const Endpoint> endpoint;
-  std::shared_ptr<Transport> transport;
-  std::shared_ptr<Client> single;  ///< the same, if it is one server
-  std::function<std::shared_ptr<const Endpoint>()> where_to_listen;  ///< null: at `endpoint`
-};
-/// One server connects on first use, a cluster at once. InvalidArgument if a cluster cannot keep all keys of
-/// this prefix in one slot; `option` is its name.
-[[nodiscard]] Result<OpenedTransport> open_transport(const RedisOptions& options, std::string_view option,
-                                                     std::string_view prefix, std::shared_ptr<Log> log,
-                                                     std::shared_ptr<Observer> observer);
 
 }  // namespace holdfast::redis

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "engine/redis/client.hpp"
+#include "engine/redis/router.hpp"
 
 namespace holdfast::redis {
 namespace {
@@ -30,6 +31,51 @@ Result<Reply> Transport::call_bytes(std::string bytes, BootTime deadline, bool f
   send(std::move(call), {});
   wait(slot.completion);
   return *std::move(slot.result);
+}
+
+std::optional<Error> refuse_prefix(std::string_view option, std::string_view prefix) {
+  if (has_hash_tag(prefix)) return std::nullopt;
+  return Error(ErrorCode::InvalidArgument,
+               "the " + std::string(option) + " \"" + std::string(prefix) +
+                   "\" cannot be used on a Redis cluster: each operation uses several keys, which would be in "
+                   "several slots. Use a prefix with a hash tag, which keeps them in one slot: " +
+                   std::string(option) + "={" + std::string(prefix) + "}");
+}
+
+Result<SlotMap> read_slot_map(Transport& node, const RedisAddress& asked, const RedisOptions& options) {
+  const auto deadline = saturating_add(BootClock::now(), options.connect_timeout);
+  const auto ranges = node.call({"CLUSTER SLOTS"}, deadline, true);
+  if (!ranges) return ranges.error();
+  const auto nodes = node.call({"CLUSTER NODES"}, deadline, true);
+  if (!nodes) return nodes.error();
+  auto map = SlotMap::from(**nodes, **ranges, asked, options.cluster_connect_to);
+  if (!map) return node.endpoint().about(map.error());
+  return map;
+}
+
+Result<OpenedTransport> open_transport(const RedisOptions& options, std::string_view option,
+                                       std::string_view prefix, std::shared_ptr<Log> log,
+                                       std::shared_ptr<Observer> observer) {
+  OpenedTransport opened;
+  if (options.cluster_nodes.empty()) {
+    auto endpoint = Endpoint::from(options, std::move(observer));
+    if (!endpoint) return endpoint.error();
+    opened.endpoint = *std::move(endpoint);
+    opened.single = Client::make(opened.endpoint);
+    opened.transport = opened.single;
+    return opened;
+  }
+  if (auto refused = refuse_prefix(option, prefix)) return *std::move(refused);
+  auto router = Router::open(options, prefix, std::move(log), std::move(observer));
+  if (!router) return router.error();
+  opened.endpoint = (*router)->shared_endpoint();
+  // A weak reference: the subscriber may outlive the last operation.
+  opened.where_to_listen = [weak = std::weak_ptr(*router), fallback = opened.endpoint] {
+    const auto alive = weak.lock();
+    return alive ? alive->any_endpoint() : fallback;
+  };
+  opened.transport = *std::move(router);
+  return opened;
 }
 
 }  // namespace holdfast::redis

@@ -1,21 +1,27 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <holdfast/clock.hpp>
 #include <holdfast/done.hpp>
 #include <holdfast/lock_backend.hpp>
+#include <holdfast/log.hpp>
+#include <holdfast/redis.hpp>
 #include <memory>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/redis/conn/dialer.hpp"
+#include "engine/redis/conn/slot_map.hpp"
 #include "engine/redis/wire/command.hpp"
 #include "engine/redis/wire/reply.hpp"
 
 namespace holdfast::redis {
 
 class Call;
+class Client;
 
 /// The way to a store's data: the connection to one server (Client), or to the masters of a cluster (Router).
 class Transport : public IdleIo {
@@ -37,5 +43,24 @@ class Transport : public IdleIo {
   [[nodiscard]] Result<Reply> call(Command command, BootTime deadline, bool fail_fast = false);
   [[nodiscard]] Result<Reply> call_bytes(std::string bytes, BootTime deadline, bool fail_fast = false);
 };
+
+/// The way to the data of one half of a store, as its options describe it.
+struct OpenedTransport {
+  std::shared_ptr<const Endpoint> endpoint;
+  std::shared_ptr<Transport> transport;
+  std::shared_ptr<Client> single;  ///< the same, if it is one server
+  std::function<std::shared_ptr<const Endpoint>()> where_to_listen;  ///< null: at `endpoint`
+};
+/// One server connects on first use, a cluster at once. InvalidArgument if a cluster cannot keep all keys of
+/// this prefix in one slot; `option` is its name.
+[[nodiscard]] Result<OpenedTransport> open_transport(const RedisOptions& options, std::string_view option,
+                                                     std::string_view prefix, std::shared_ptr<Log> log,
+                                                     std::shared_ptr<Observer> observer);
+
+/// InvalidArgument, with an explanation, if the keys of this prefix are in several slots of a cluster.
+[[nodiscard]] std::optional<Error> refuse_prefix(std::string_view option, std::string_view prefix);
+
+/// The map that a node of a cluster has, blocking. `options` are the cluster's.
+[[nodiscard]] Result<SlotMap> read_slot_map(Transport& node, const RedisAddress& asked, const RedisOptions& options);
 
 }  // namespace holdfast::redis

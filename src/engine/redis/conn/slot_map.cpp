@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <limits>
 #include <map>
 
@@ -10,6 +11,9 @@
 
 namespace holdfast::redis {
 namespace {
+
+/// A node that is being connected to for longer counts as lost, so that the map is read again.
+constexpr std::chrono::milliseconds longest_dial = std::chrono::seconds(1);
 
 Error not_a_map(std::string_view command) {
   return {ErrorCode::Internal, "unexpected reply of Redis to " + std::string(command) +
@@ -51,14 +55,16 @@ std::optional<RedisAddress> address_in(std::string_view text) {
 
 /// One line of CLUSTER NODES.
 struct NodeLine {
-  std::string_view id, address, flags, epoch, ranges;
+  std::string_view id, address, flags, master, epoch, ranges;
 };
 NodeLine split(std::string_view line) {
   NodeLine node;
   node.id = take_until(line, ' ');
   node.address = take_until(line, ' ');
   node.flags = take_until(line, ' ');
-  for (int skipped = 0; skipped < 3; ++skipped) take_until(line, ' ');  // master, ping, pong
+  node.master = take_until(line, ' ');
+  take_until(line, ' ');  // when it was last pinged
+  take_until(line, ' ');  // when it last answered
   node.epoch = take_until(line, ' ');
   take_until(line, ' ');  // the state of its link
   node.ranges = line;
@@ -102,6 +108,19 @@ RedisAddress reached_at(const RedisAddress& announced, const std::string& asked_
   return {.host = announced.host.empty() ? asked_host : announced.host, .port = announced.port};
 }
 
+RedisOptions node_options(const RedisOptions& cluster, const RedisAddress& address,
+                          const std::string& announced_host) {
+  auto options = cluster;
+  options.cluster_nodes.clear();
+  options.cluster_connect_to.clear();
+  options.host = address.host;
+  options.port = address.port;
+  // A certificate names the node as the cluster does, not the tunnel's end.
+  if (options.tls_server_name.empty()) options.tls_server_name = announced_host;
+  options.connect_timeout = std::min(options.connect_timeout, longest_dial);
+  return options;
+}
+
 Result<SlotMap> SlotMap::from(const redisReply& nodes, const redisReply& ranges, const RedisAddress& asked,
                               std::span<const RedisAnnouncement> connect_to) {
   if (is_error(nodes)) return error_of(nodes);
@@ -109,6 +128,7 @@ Result<SlotMap> SlotMap::from(const redisReply& nodes, const redisReply& ranges,
   if (!endpoints) return endpoints.error();
   SlotMap map;
   auto text = text_of(nodes);
+  std::vector<std::string_view> followed;  ///< by a replica: the id of its master
   if (text.empty()) return not_a_map("CLUSTER NODES");
   while (!text.empty()) {
     const auto node = split(take_until(text, '\n'));
@@ -122,6 +142,7 @@ Result<SlotMap> SlotMap::from(const redisReply& nodes, const redisReply& ranges,
     const auto address = reached_at(*announced, asked.host, connect_to);
     if (!has_flag(node.flags, "master")) {
       if (address.port != 0) map.replicas_.push_back(address);
+      if (!has_flag(node.flags, "fail")) followed.push_back(node.master);
       continue;
     }
     if (node.ranges.empty() || node.ranges.starts_with('[')) continue;
@@ -129,7 +150,8 @@ Result<SlotMap> SlotMap::from(const redisReply& nodes, const redisReply& ranges,
     map.masters_.push_back({.id = std::string(node.id),
                             .announced = *announced,
                             .address = address,
-                            .config_epoch = *epoch});
+                            .config_epoch = *epoch,
+                            .replicas = 0});
     for (auto rest = node.ranges; !rest.empty();) {
       auto range = take_until(rest, ' ');
       if (range.starts_with('[')) continue;  // a slot on its way: its owner has it still
@@ -138,6 +160,9 @@ Result<SlotMap> SlotMap::from(const redisReply& nodes, const redisReply& ranges,
       if (!first || !last || *last < *first) return not_a_map("CLUSTER NODES");
       std::fill(map.owners_.begin() + *first, map.owners_.begin() + *last + 1, index);
     }
+  }
+  for (auto& master : map.masters_) {
+    master.replicas = static_cast<std::size_t>(std::ranges::count(followed, master.id));
   }
   return map;
 }

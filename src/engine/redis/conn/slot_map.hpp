@@ -22,6 +22,7 @@ struct ClusterMaster {
   RedisAddress address{};    ///< where to reach it from here
   /// Rises with every promotion, and with every slot that it takes over: by a majority's vote in a failover.
   std::uint64_t config_epoch = 0;
+  std::size_t replicas = 0;  ///< that are not considered failed
 };
 
 /// Which master has which slot, as one node of a cluster sees it. Pure.
@@ -58,5 +59,9 @@ class SlotMap {
 /// The address to use for an announced one. An empty host is the host that was asked.
 [[nodiscard]] RedisAddress reached_at(const RedisAddress& announced, const std::string& asked_host,
                                       std::span<const RedisAnnouncement> connect_to);
+
+/// The options for one node of a cluster, which is announced under this host.
+[[nodiscard]] RedisOptions node_options(const RedisOptions& cluster, const RedisAddress& address,
+                                        const std::string& announced_host);
 
 }  // namespace holdfast::redis

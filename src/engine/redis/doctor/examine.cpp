@@ -202,7 +202,9 @@ class Observer {
 Result<Observations> observe(const std::shared_ptr<const Endpoint>& endpoint, const Layout& layout,
                              const StorageLayout& tasks, const Progress& progress) {
   try {
-    return Observer(endpoint, layout, tasks, progress).look();
+    auto seen = Observer(endpoint, layout, tasks, progress).look();
+    seen.in_cluster = endpoint->servers() == Servers::cluster;
+    return seen;
   } catch (const Error& error) {
     return error;
   }
@@ -217,6 +219,7 @@ Result<std::vector<Finding>> examine_redis(const RedisOptions& options, const Pr
   if (!layout) return layout.error();
   const auto tasks = redis::StorageLayout::make(options.task_prefix, options.db);
   if (!tasks) return tasks.error();
+  if (!options.cluster_nodes.empty()) return redis::examine_cluster(options, *layout, *tasks, progress);
   const auto endpoint = redis::Endpoint::from(options, {}, redis::Servers::any);
   if (!endpoint) return endpoint.error();
   const auto seen = redis::observe(*endpoint, *layout, *tasks, progress);

@@ -48,6 +48,8 @@ struct FenceCount {
 
 /// The observations of a server. Values that we may not read, or that the server does not have, are absent.
 struct Observations {
+  /// The server was examined as a member of a cluster.
+  bool in_cluster = false;
   /// Empty if we may not read it.
   Info info = {};
   std::optional<std::string> save = std::nullopt;         ///< CONFIG GET save
@@ -77,6 +79,24 @@ struct Observations {
 [[nodiscard]] Result<Observations> observe(const std::shared_ptr<const Endpoint>& endpoint,
                                            const Layout& layout, const StorageLayout& tasks,
                                            const Progress& progress);
+
+/// A cluster as one of its nodes sees it.
+struct ObservedCluster {
+  struct Master {
+    std::string name;  ///< host and port
+    std::uint64_t config_epoch = 0;
+    std::size_t replicas = 0;
+  };
+  std::vector<Master> masters = {};
+  std::size_t slots_without_owner = 0;
+};
+
+/// The findings about the cluster as a whole. Pure.
+[[nodiscard]] std::vector<Finding> judge_cluster(const ObservedCluster& seen);
+
+/// Examines every master of a cluster. The findings of each name it.
+[[nodiscard]] Result<std::vector<Finding>> examine_cluster(const RedisOptions& options, const Layout& layout,
+                                                           const StorageLayout& tasks, const Progress& progress);
 
 /// One rule that an ACL lacks: a command, a pattern of keys or a pattern of channels.
 struct MissingRight {

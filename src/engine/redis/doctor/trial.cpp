@@ -66,7 +66,8 @@ std::vector<Right> RightsTrial::all() {
       return right.command == command && right.half == half && right.is_there();
     });
   };
-  for (const auto& right : command_rights(endpoint_->options().db)) {
+  const bool cluster = endpoint_->servers() == Servers::cluster;
+  for (const auto& right : command_rights(endpoint_->options().db, cluster)) {
     if (right.on == CommandRight::On::nothing) {
       if (auto tried = on_nothing(right)) rights.push_back(*std::move(tried));
       continue;
@@ -135,6 +136,9 @@ std::optional<Right> RightsTrial::on_nothing(const CommandRight& right) {
   if (right.name == "EVALSHA") return tried(line_.ask({"EVALSHA", std::string(40, '0'), "0"}));
   if (right.name == "SCAN") return tried(line_.ask({"SCAN", "0", "COUNT", "1"}));
   if (right.name == "TIME") return tried(line_.ask({"TIME"}));
+  if (right.name == "ASKING") return tried(line_.ask({"ASKING"}));
+  if (right.name == "CLUSTER NODES") return tried(line_.ask({"CLUSTER NODES"}));
+  if (right.name == "CLUSTER SLOTS") return tried(line_.ask({"CLUSTER SLOTS"}));
   if (right.name == "PING") return tried(line_.ask({"PING"}));
   if (right.name == "CLIENT SETNAME") {
     return tried(line_.ask({"CLIENT SETNAME", endpoint_->options().client_name}));
