@@ -22,7 +22,9 @@ class ClusterFaults : public testing::Test {
   void SetUp() override {
     if (const auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
   }
-  void start(bool replicas) { cluster.emplace(RedisCluster::Options{.replicas = replicas, .node_timeout = 500ms}); }
+  void start(bool replicas) {
+    cluster.emplace(RedisCluster::Options{.replicas = replicas, .node_timeout = 500ms});
+  }
 
   [[nodiscard]] std::shared_ptr<LockBackend> open() const {
     auto options = cluster->options();
@@ -121,9 +123,7 @@ TEST_F(ClusterFaults, AFailoverThatLostGrantsRepeatsNoFence) {
   const auto epoch_1 = grant();
   EXPECT_EQ(epoch_1, (owner + 1) * 1'000'000'000 + 1) << "the floor is the owner's config epoch";
   auto& replica = cluster->node(owner + RedisCluster::masters);
-  ASSERT_TRUE(eventually([&] {
-    return cluster->node(owner).raw().integer({"WAIT", "1", "100"}) == 1;
-  }));
+  ASSERT_TRUE(eventually([&] { return cluster->node(owner).raw().integer({"WAIT", "1", "100"}) == 1; }));
   replica.pause();
   std::uint64_t lost = 0;
   for (int i = 0; i < 5; ++i) lost = grant();
@@ -238,15 +238,16 @@ TEST_F(ClusterFaults, AWaiterIsWokenByAReleaseAtAnotherNode) {
   std::jthread holder([&] {
     EXPECT_TRUE(eventually([&] {
       for (std::size_t i = 0; i < cluster->size(); ++i) {
-        if (cluster->node(i).raw().text({"PUBSUB", "CHANNELS"}).find("wake") != std::string::npos) return true;
+        if (cluster->node(i).raw().text({"PUBSUB", "CHANNELS"}).find("wake") != std::string::npos)
+          return true;
       }
       return false;
     }));
     EXPECT_EQ(release(*backend, own, "k"), std::nullopt);
   });
   const BootTime before = BootClock::now();
-  const auto guard = Locks(backend).lock(
-      "k", {.wait = 60s, .base_delay = 40s, .max_delay = 40s, .jitter = Jitter::none});
+  const auto guard =
+      Locks(backend).lock("k", {.wait = 60s, .base_delay = 40s, .max_delay = 40s, .jitter = Jitter::none});
   EXPECT_LT(BootClock::now() - before, 20s);
 }
 

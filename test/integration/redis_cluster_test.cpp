@@ -39,11 +39,13 @@ class FakeCluster {
     where.lock_prefix = where.task_prefix = "{p}";
     return where;
   }
-  [[nodiscard]] std::uint16_t port(std::size_t node) const { return node == 0 ? first_.port() : second_.port(); }
+  [[nodiscard]] std::uint16_t port(std::size_t node) const {
+    return node == 0 ? first_.port() : second_.port();
+  }
   /// "MOVED 1 127.0.0.1:port" for the slot of {p}.
   [[nodiscard]] std::string redirect(const std::string& word, std::size_t node) const {
-    return "-" + word + " " + std::to_string(redis::slot_of("p")) + " 127.0.0.1:" + std::to_string(port(node)) +
-           "\r\n";
+    return "-" + word + " " + std::to_string(redis::slot_of("p")) +
+           " 127.0.0.1:" + std::to_string(port(node)) + "\r\n";
   }
   std::atomic<std::size_t> owner = 0;
 
@@ -174,7 +176,8 @@ TEST(RedisCluster, APrefixWithoutATagIsRefusedWithAnExplanation) {
   EXPECT_EQ(refused.error().code(), ErrorCode::InvalidArgument);
   EXPECT_NE(refused.error().message().find("lock_prefix={syncguard}"), std::string::npos);
   options.task_prefix = "pmcp";
-  EXPECT_NE(make_redis_storage_backend(options).error().message().find("task_prefix={pmcp}"), std::string::npos);
+  EXPECT_NE(make_redis_storage_backend(options).error().message().find("task_prefix={pmcp}"),
+            std::string::npos);
 }
 
 TEST(RedisCluster, ASingleServerIsNoCluster) {
@@ -292,7 +295,8 @@ TEST_F(RedisRouter, ManyThreadsFindTheirAnswersWhileSlotsMove) {
     for (int i = 0; i < 4; ++i) {
       threads.emplace_back([&, i](const std::stop_token& stop) {
         for (int n = i; !stop.stop_requested(); ++n) {
-          const auto answer = router->call({"GET", keys[static_cast<std::size_t>(n) % 2]}, BootClock::now() + 10s);
+          const auto answer =
+              router->call({"GET", keys[static_cast<std::size_t>(n) % 2]}, BootClock::now() + 10s);
           ++(answer && !redis::is_error(**answer) ? answered : failed);
         }
       });

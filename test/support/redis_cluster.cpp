@@ -45,18 +45,19 @@ RedisCluster::RedisCluster(const Options& options) : node_timeout_(options.node_
   for (std::size_t i = 0; i < count; ++i) {
     bus_ports.push_back(free_loopback_port());
     auto config = options.config;
-    config.insert(config.end(), {"cluster-enabled yes", "cluster-config-file nodes.conf",
-                                 "cluster-port " + number(bus_ports.back()),
-                                 "cluster-node-timeout " + number(options.node_timeout.count()),
-                                 "cluster-replica-validity-factor 0", "repl-diskless-sync-delay 0",
-                                 "repl-ping-replica-period 1"});
+    config.insert(
+        config.end(),
+        {"cluster-enabled yes", "cluster-config-file nodes.conf", "cluster-port " + number(bus_ports.back()),
+         "cluster-node-timeout " + number(options.node_timeout.count()), "cluster-replica-validity-factor 0",
+         "repl-diskless-sync-delay 0", "repl-ping-replica-period 1"});
     nodes_.push_back(std::make_unique<RedisServer>(RedisServer::Options{.config = config}));
     auto raw = nodes_.back()->raw();
     ids_.push_back(raw.text({"CLUSTER", "MYID"}));
     if (i >= masters) continue;
     // Otherwise all epochs are 0, and the nodes settle that between themselves for seconds.
     raw.text({"CLUSTER", "SET-CONFIG-EPOCH", number(i + 1)});
-    raw.text({"CLUSTER", "ADDSLOTSRANGE", number(slots * i / masters), number(slots * (i + 1) / masters - 1)});
+    raw.text(
+        {"CLUSTER", "ADDSLOTSRANGE", number(slots * i / masters), number(slots * (i + 1) / masters - 1)});
   }
   // Each pair, so that none has to hear of another by gossip.
   for (std::size_t i = 0; i < count; ++i) {
@@ -73,8 +74,9 @@ RedisCluster::RedisCluster(const Options& options) : node_timeout_(options.node_
       });
     });
     raw.text({"CLUSTER", "REPLICATE", master});
-    await("a replica is connected",
-          [&] { return raw.text({"INFO", "replication"}).find("master_link_status:up") != std::string::npos; });
+    await("a replica is connected", [&] {
+      return raw.text({"INFO", "replication"}).find("master_link_status:up") != std::string::npos;
+    });
   }
   for (std::size_t i = 0; i < count; ++i) {
     wait_until_ok(i);
@@ -124,8 +126,8 @@ void RedisCluster::move_keys(std::uint16_t slot, std::size_t from, std::size_t t
   auto raw = nodes_[from]->raw();
   for (;;) {
     const auto keys = raw.command({"CLUSTER", "GETKEYSINSLOT", number(slot), "100"});
-    std::vector<std::string> migrate{"MIGRATE", "127.0.0.1", number(nodes_[to]->port()), "", "0",
-                                     "5000",    "REPLACE",   "KEYS"};
+    std::vector<std::string> migrate{"MIGRATE", "127.0.0.1", number(nodes_[to]->port()), "", "0", "5000",
+                                     "REPLACE", "KEYS"};
     for (const auto* key : redis::elements_of(*keys)) migrate.emplace_back(redis::text_of(*key));
     if (migrate.back() == "KEYS") return;
     raw.text(migrate);

@@ -13,8 +13,8 @@
 namespace holdfast::test {
 
 /// A real Redis Cluster on loopback: three masters with a third of the slots each, and a replica of each on
-/// request. The config epochs of the masters are 1, 2, 3. Ready for writes when it is made; stopped with this object. Functions throw std::runtime_error if
-/// the cluster does not obey in time.
+/// request. The config epochs of the masters are 1, 2, 3. Ready for writes when it is made; stopped with this
+/// object. Functions throw std::runtime_error if the cluster does not obey in time.
 class RedisCluster {
  public:
   static constexpr std::size_t masters = 3;

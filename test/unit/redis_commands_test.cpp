@@ -41,7 +41,7 @@ TEST_F(RedisCommands, CarryKeysAndArgumentsAsTheScriptsWantThem) {
   using namespace embedded;
   EXPECT_EQ(arguments_of(*acquire_command(layout, acquire, By::sha)),
             (Words{"EVALSHA", sha(acquire_lua), "4", "p:k", "p:id:AAAAAAAAAAAAAAAAAAAAAA", "p:fence:p:k",
-                   "p:fence:p:", "AAAAAAAAAAAAAAAAAAAAAA", "500", "\"k\""}));
+                   "p:fence:p:", "AAAAAAAAAAAAAAAAAAAAAA", "500", "\"k\"", "000000000000000"}));
   EXPECT_EQ(arguments_of(*release_command(layout, by_key, Release::plain, By::sha)),
             (Words{"EVALSHA", sha(release_lua), "2", "p:id:AAAAAAAAAAAAAAAAAAAAAA", "p:k",
                    "AAAAAAAAAAAAAAAAAAAAAA", "p:wake:0:"}));
@@ -78,9 +78,23 @@ TEST_F(RedisCommands, AnAcquireSaysNothingOfTheCountersEndUnlessItIsAsked) {
     request.counter_lifetime = lifetime;
     return arguments_of(*acquire_command(layout, request, By::sha)).back();
   };
-  EXPECT_EQ(last(std::nullopt), "\"k\"") << "as the documented script takes it";
+  EXPECT_EQ(last(std::nullopt), "000000000000000") << "the fence floor";
   EXPECT_EQ(last(CounterLifetime{.until = test::from_ms(1'900'000'000'000)}), "1900000000000");
   EXPECT_EQ(last(CounterLifetime{}), "") << "for ever";
+}
+
+TEST_F(RedisCommands, TheFenceFloorOfAnAcquireIsFound) {
+  for (const auto& lifetime : {std::optional<CounterLifetime>(), std::optional(CounterLifetime{}),
+                               std::optional(CounterLifetime{.until = test::from_ms(1'900'000'000'000)})}) {
+    auto request = acquire;
+    request.counter_lifetime = lifetime;
+    for (const auto by : {By::sha, By::text}) {
+      auto bytes = *acquire_command(layout, request, by);
+      bytes.replace(fence_floor_at(bytes, request), 15, "000123456789012");
+      const auto words = arguments_of(bytes);
+      EXPECT_EQ(words[words.size() - (lifetime ? 2 : 1)], "000123456789012");
+    }
+  }
 }
 
 TEST_F(RedisCommands, ByTextDifferOnlyInHowTheScriptIsNamed) {

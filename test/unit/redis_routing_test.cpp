@@ -42,8 +42,9 @@ TEST(Redirections, AreReadFromErrors) {
 }
 
 TEST(Redirections, AnythingElseIsAnAnswer) {
-  for (const auto* error : {"MOVED", "MOVED 1", "MOVED x h:1", "MOVED 16384 h:1", "MOVED 1 h:0", "MOVED 1 h:65536",
-                            "MOVED 1 h", "ASK 1 h:1x", "WRONGTYPE x", "ERR MOVED 1 h:1", "OOM x"}) {
+  for (const auto* error :
+       {"MOVED", "MOVED 1", "MOVED x h:1", "MOVED 16384 h:1", "MOVED 1 h:0", "MOVED 1 h:65536", "MOVED 1 h",
+        "ASK 1 h:1x", "WRONGTYPE x", "ERR MOVED 1 h:1", "OOM x"}) {
     EXPECT_EQ(redirected(error).kind, Kind::none) << error;
   }
   EXPECT_EQ(redirection_of(*reply_of("+MOVED 1 h:1\r\n")).kind, Kind::none);
@@ -211,8 +212,8 @@ class Simulation {
     bool down = false;
     std::uint64_t epoch = 0;
     BootTime deposed_at{};
-    std::array<std::size_t, slots> view{};            ///< whom it considers the owner
-    std::array<std::uint64_t, slots> counter{};       ///< as far as its data goes
+    std::array<std::size_t, slots> view{};       ///< whom it considers the owner
+    std::array<std::uint64_t, slots> counter{};  ///< as far as its data goes
   };
   struct SimulatedCall {
     std::size_t slot;
@@ -251,7 +252,8 @@ class Simulation {
         if (now_ - target.deposed_at < 2 * stale || moving_.contains(slot)) return;
         auto& old = nodes_[owner_[slot]];
         target.epoch = ++last_epoch_;
-        target.counter[slot] = old.counter[slot] - std::min<std::uint64_t>(old.counter[slot], random_.below(4));
+        target.counter[slot] =
+            old.counter[slot] - std::min<std::uint64_t>(old.counter[slot], random_.below(4));
         old.deposed_at = now_;
         old.down = random_.below(2) == 0;  // else it answers on, until it hears of it
         owner_[slot] = to;
@@ -323,10 +325,8 @@ class Simulation {
       return;
     }
     ++redirections;
-    if (said.kind == Kind::moved) {
-      map_owner_[call.slot] = said.address.port - 1U;
-      refresh_.wish(map_owner_[call.slot]);
-    }
+    // Only a map names an owner together with its epoch: a MOVED alone does not change it for other calls.
+    if (said.kind == Kind::moved) refresh_.wish(said.address.port - 1U);
     if (const auto* to = std::get_if<CallRoute::SendTo>(&step)) {
       call.at = to->announced.port - 1U;
       call.asking = to->asking;

@@ -96,10 +96,11 @@ TEST(SlotMap, UsesTheAddressThatTheClusterPrefers) {
   const auto nodes = line(id_a, "10.0.0.1:7000@17000,name-a", "myself,master", 1, "0-1") +
                      line(id_b, "10.0.0.2:7001@17001,name-b", "master", 2, "2-3") +
                      line(id_c, ":7002@17002", "master", 3, "4");
-  const auto ranges = "*3\r\n" + range(0, 1, bulk("name-a"), 7443, id_a) + range(2, 3, "$-1\r\n", 7001, id_b) +
-                      range(4, 4, bulk("?"), 7002, id_c);
+  const auto ranges = "*3\r\n" + range(0, 1, bulk("name-a"), 7443, id_a) +
+                      range(2, 3, "$-1\r\n", 7001, id_b) + range(4, 4, bulk("?"), 7002, id_c);
   const auto map = map_of(nodes, ranges).value_or_throw();
-  EXPECT_EQ(map.owner(0)->address, (RedisAddress{"name-a", 7443})) << "a name, and the port for this connection";
+  EXPECT_EQ(map.owner(0)->address, (RedisAddress{"name-a", 7443}))
+      << "a name, and the port for this connection";
   EXPECT_EQ(map.owner(2)->address, (RedisAddress{"asked", 7001})) << "null: the host that was asked";
   EXPECT_EQ(map.owner(4)->address, (RedisAddress{"asked", 7002})) << "a node without a name";
 }

@@ -375,7 +375,8 @@ TEST_F(RedisUrl, OptionsPrintedAndReadAgainAreTheSameButForThePassword) {
       options.port = server.port;
     } else {
       for (auto n = 1 + random.below(3); n > 0; --n) options.cluster_nodes.push_back(address(1));
-      for (auto n = random.below(3); n > 0; --n) options.cluster_connect_to.push_back({address(0), address(0)});
+      for (auto n = random.below(3); n > 0; --n)
+        options.cluster_connect_to.push_back({address(0), address(0)});
     }
     options.user = text(any);
     options.password = "secret" + text(any);
@@ -413,8 +414,7 @@ TEST_F(RedisUrl, AnUrlIsPrintedWithoutWhatIsTheDefault) {
 
 TEST_F(RedisUrl, NamesTheNodesOfACluster) {
   const auto options = parsed("redis+cluster://app:s3cret@a,b:7001,[::1]:7002/?lock_prefix={x}");
-  EXPECT_EQ(options.cluster_nodes,
-            (std::vector<RedisAddress>{{"a", 6379}, {"b", 7001}, {"::1", 7002}}));
+  EXPECT_EQ(options.cluster_nodes, (std::vector<RedisAddress>{{"a", 6379}, {"b", 7001}, {"::1", 7002}}));
   EXPECT_EQ(options.user, "app");
   EXPECT_EQ(options.password, "s3cret");
   EXPECT_EQ(options.lock_prefix, "{x}");
@@ -424,7 +424,8 @@ TEST_F(RedisUrl, NamesTheNodesOfACluster) {
   EXPECT_EQ(parsed("redis+cluster://a/0").db, 0U);
   const auto mapped = parsed("redis+cluster://a?connect_to=10.0.0.1:7000=localhost:17000,node-b=[::1]");
   EXPECT_EQ(mapped.cluster_connect_to,
-            (std::vector<RedisAnnouncement>{{{"10.0.0.1", 7000}, {"localhost", 17000}}, {{"node-b", 0}, {"::1", 0}}}));
+            (std::vector<RedisAnnouncement>{{{"10.0.0.1", 7000}, {"localhost", 17000}},
+                                            {{"node-b", 0}, {"::1", 0}}}));
   EXPECT_EQ(redis_url(mapped), "redis+cluster://a?connect_to=10.0.0.1:7000=localhost:17000,node-b=%5B::1%5D");
   for (const auto& [url, said] : std::vector<std::pair<std::string, std::string>>{
            {"redis+cluster://", "at least one node"},

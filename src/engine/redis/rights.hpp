@@ -37,8 +37,8 @@ struct CommandRight {
   [[nodiscard]] std::string acl_name() const;
 };
 
-/// Every command that a user of this database, or of a cluster, needs the right to, by name. Derived from the text of the
-/// scripts and from `sent_commands`.
+/// Every command that a user of this database, or of a cluster, needs the right to, by name. Derived from the
+/// text of the scripts and from `sent_commands`.
 [[nodiscard]] std::vector<CommandRight> command_rights(std::uint32_t db, bool cluster = false);
 
 /// The loss in a half if the user may use none of these commands there, in one text.

@@ -27,9 +27,10 @@ std::atomic<std::uint64_t> routers = 0;
 /// The error of a call whose deadline comes after this redirection.
 Error why_on_its_way(Redirection::Kind kind, const redisReply& reply) {
   if (kind != Redirection::Kind::moved && kind != Redirection::Kind::ask) return error_of(reply);
-  return {ErrorCode::ServiceUnavailable,
-          "the nodes of the Redis cluster do not agree which of them has this key; check CLUSTER NODES of each",
-          std::string(server_text(reply))};
+  return {
+      ErrorCode::ServiceUnavailable,
+      "the nodes of the Redis cluster do not agree which of them has this key; check CLUSTER NODES of each",
+      std::string(server_text(reply))};
 }
 
 }  // namespace
@@ -95,7 +96,7 @@ class Router::RoutedCall final : public Call {
 /// Half of a question for the map.
 class Router::MapCall final : public Call {
  public:
-  MapCall(std::weak_ptr<Router> router, std::uint64_t question, std::optional<Result<Reply>> Router::*part)
+  MapCall(std::weak_ptr<Router> router, std::uint64_t question, std::optional<Result<Reply>> Router::* part)
       : router_(std::move(router)), question_(question), part_(part) {}
 
  private:
@@ -110,11 +111,12 @@ class Router::MapCall final : public Call {
 
   std::weak_ptr<Router> router_;
   std::uint64_t question_;
-  std::optional<Result<Reply>> Router::*part_;
+  std::optional<Result<Reply>> Router::* part_;
 };
 
-Router::Router(const RedisOptions& options, std::string_view home_key, std::shared_ptr<const Endpoint> endpoint,
-               std::shared_ptr<Log> log, std::shared_ptr<Observer> observer)
+Router::Router(const RedisOptions& options, std::string_view home_key,
+               std::shared_ptr<const Endpoint> endpoint, std::shared_ptr<Log> log,
+               std::shared_ptr<Observer> observer)
     : options_(options),
       endpoint_(std::move(endpoint)),
       log_(std::move(log)),
@@ -219,8 +221,7 @@ std::shared_ptr<const Endpoint> Router::any_endpoint() const {
 
 std::shared_ptr<Router::Waiter> Router::waiter_of_this_thread() {
   thread_local std::vector<std::shared_ptr<Waiter>> waiters;
-  const auto found =
-      std::ranges::find(waiters, number_, [](const auto& waiter) { return waiter->router; });
+  const auto found = std::ranges::find(waiters, number_, [](const auto& waiter) { return waiter->router; });
   if (found != waiters.end()) return *found;
   // Those of routers that are gone.
   std::erase_if(waiters, [](const auto& waiter) {
@@ -337,12 +338,12 @@ void Router::ended(std::unique_ptr<RoutedCall> call, Result<Reply> answer) {
     call->sent_ = false;
     call->last_error_ = node.endpoint->about(why_on_its_way(redirection.kind, **answer));
     if (redirection.kind == Redirection::Kind::moved) {
+      // The new owner knows best. Until its map is here the slot stays as it is for other calls: one that
+      // carries an epoch must not meet an owner whose epoch is not known yet.
       const Lock lock(mutex_);
-      Node* owner = node_at(lock,
-                            reached_at(redirection.address, node.address.host, options_.cluster_connect_to),
-                            redirection.address.host);
-      if (owner != nullptr) owners_[redirection.slot] = owner;
-      want_map(lock, owner);
+      want_map(lock,
+               node_at(lock, reached_at(redirection.address, node.address.host, options_.cluster_connect_to),
+                       redirection.address.host));
     }
     return follow(std::move(call), step, node);
   }
@@ -518,10 +519,9 @@ void Router::pilot() {
 /// A parked call whose time has come.
 void Router::go_on(std::unique_ptr<RoutedCall> call) {
   if (call->stop_.stop_requested()) {
-    const auto stopped =
-        call->was_sent()
-            ? Error(ErrorCode::NetworkTimeout, endpoint_->name() + ": stopped before the reply arrived")
-            : Error(ErrorCode::Aborted, "the caller stopped the operation");
+    const auto stopped = call->was_sent() ? Error(ErrorCode::NetworkTimeout,
+                                                  endpoint_->name() + ": stopped before the reply arrived")
+                                          : Error(ErrorCode::Aborted, "the caller stopped the operation");
     return deliver(std::move(call), stopped);
   }
   if (call->deadline > BootClock::now()) return start(std::move(call));
@@ -538,7 +538,7 @@ void Router::ask_for_map(Lock& lock, Node& node) {
   slots_reply_.reset();
   lock.unlock();
   // Without a waiting thread: leading here would run completions of others, which may wait for this thread.
-  const auto ask = [&](Command command, std::optional<Result<Reply>> Router::*part) {
+  const auto ask = [&](Command command, std::optional<Result<Reply>> Router::* part) {
     auto call = std::make_unique<MapCall>(weak_from_this(), question, part);
     call->bytes = std::move(command).bytes();
     call->deadline = asked_at_ + map_timeout;

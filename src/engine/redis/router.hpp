@@ -45,7 +45,8 @@ class Router final : public Transport, public std::enable_shared_from_this<Route
   /// Connects to the first reachable of `options.cluster_nodes` and reads the map there. Commands without a
   /// key go to the owner of `home_key`. Errors are those of a connection; InvalidArgument if none of the
   /// nodes is a member of a cluster.
-  [[nodiscard]] static Result<std::shared_ptr<Router>> open(const RedisOptions& options, std::string_view home_key,
+  [[nodiscard]] static Result<std::shared_ptr<Router>> open(const RedisOptions& options,
+                                                            std::string_view home_key,
                                                             std::shared_ptr<Log> log,
                                                             std::shared_ptr<Observer> observer);
   ~Router() override;

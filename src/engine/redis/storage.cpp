@@ -297,9 +297,9 @@ Result<std::shared_ptr<StorageBackend>> make_redis_storage_backend(const RedisOp
   if (!layout) return layout.error();
   auto way = redis::open_transport(options, "task_prefix", options.task_prefix, log, std::move(observer));
   if (!way) return way.error();
-  auto store = std::make_shared<redis::Store>(std::move(way->endpoint), std::move(way->transport),
-                                              *std::move(layout), std::move(log), std::move(way->single),
-                                              std::move(way->where_to_listen));
+  auto store =
+      std::make_shared<redis::Store>(std::move(way->endpoint), std::move(way->transport), *std::move(layout),
+                                     std::move(log), std::move(way->single), std::move(way->where_to_listen));
   if (const auto set = redis::set_clock(*store); !set) return set.error();
   return std::shared_ptr<StorageBackend>(std::make_shared<redis::RedisStorageBackend>(std::move(store)));
 }

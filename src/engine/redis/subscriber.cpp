@@ -573,8 +573,8 @@ Subscriber::Subscriber(std::shared_ptr<const Endpoint> endpoint, std::shared_ptr
     // A forked child leaks its copy untouched: the thread does not exist there, the socket is the parent's.
     : state_(new State(std::move(endpoint), std::move(log), purpose, std::move(client), std::move(pick)),
              [](State* state) {
-        if (state->in_own_process()) delete state;
-      }) {}
+               if (state->in_own_process()) delete state;
+             }) {}
 
 bool Subscriber::lends_this_thread_to(const Client& client) noexcept {
   return guest_of == &client;

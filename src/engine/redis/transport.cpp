@@ -35,11 +35,12 @@ Result<Reply> Transport::call_bytes(std::string bytes, BootTime deadline, bool f
 
 std::optional<Error> refuse_prefix(std::string_view option, std::string_view prefix) {
   if (has_hash_tag(prefix)) return std::nullopt;
-  return Error(ErrorCode::InvalidArgument,
-               "the " + std::string(option) + " \"" + std::string(prefix) +
-                   "\" cannot be used on a Redis cluster: each operation uses several keys, which would be in "
-                   "several slots. Use a prefix with a hash tag, which keeps them in one slot: " +
-                   std::string(option) + "={" + std::string(prefix) + "}");
+  return Error(
+      ErrorCode::InvalidArgument,
+      "the " + std::string(option) + " \"" + std::string(prefix) +
+          "\" cannot be used on a Redis cluster: each operation uses several keys, which would be in "
+          "several slots. Use a prefix with a hash tag, which keeps them in one slot: " +
+          std::string(option) + "={" + std::string(prefix) + "}");
 }
 
 Result<SlotMap> read_slot_map(Transport& node, const RedisAddress& asked, const RedisOptions& options) {

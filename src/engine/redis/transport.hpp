@@ -48,7 +48,7 @@ class Transport : public IdleIo {
 struct OpenedTransport {
   std::shared_ptr<const Endpoint> endpoint;
   std::shared_ptr<Transport> transport;
-  std::shared_ptr<Client> single;  ///< the same, if it is one server
+  std::shared_ptr<Client> single;                                    ///< the same, if it is one server
   std::function<std::shared_ptr<const Endpoint>()> where_to_listen;  ///< null: at `endpoint`
 };
 /// One server connects on first use, a cluster at once. InvalidArgument if a cluster cannot keep all keys of
@@ -61,6 +61,7 @@ struct OpenedTransport {
 [[nodiscard]] std::optional<Error> refuse_prefix(std::string_view option, std::string_view prefix);
 
 /// The map that a node of a cluster has, blocking. `options` are the cluster's.
-[[nodiscard]] Result<SlotMap> read_slot_map(Transport& node, const RedisAddress& asked, const RedisOptions& options);
+[[nodiscard]] Result<SlotMap> read_slot_map(Transport& node, const RedisAddress& asked,
+                                            const RedisOptions& options);
 
 }  // namespace holdfast::redis

@@ -158,7 +158,8 @@ std::vector<RedisAnnouncement> announcements(const std::string& text) {
   std::vector<RedisAnnouncement> read;
   for (const auto one : listed(text)) {
     const auto equals = one.find('=');
-    if (equals == std::string_view::npos) refuse("connect_to must be ANNOUNCED=REACHED_AT, separated by commas");
+    if (equals == std::string_view::npos)
+      refuse("connect_to must be ANNOUNCED=REACHED_AT, separated by commas");
     const RedisAnnouncement pair{.announced = address(one.substr(0, equals), 0),
                                  .reached_at = address(one.substr(equals + 1), 0)};
     if (pair.announced.host.empty() || pair.reached_at.host.empty()) {
@@ -172,7 +173,8 @@ std::vector<RedisAnnouncement> announcements(const std::string& text) {
 std::string announcements_text(const std::vector<RedisAnnouncement>& all) {
   std::string text;
   for (const auto& one : all) {
-    text += (text.empty() ? "" : ",") + address_text(one.announced, 0) + "=" + address_text(one.reached_at, 0);
+    text +=
+        (text.empty() ? "" : ",") + address_text(one.announced, 0) + "=" + address_text(one.reached_at, 0);
   }
   return text;
 }
@@ -253,7 +255,8 @@ void read_query(std::string_view query, std::set<std::string> seen, RedisOptions
     if (equals == std::string_view::npos) refuse(name + " has no value; write NAME=VALUE");
     if (!seen.insert(name).second) refuse(name + " is given twice");
     if (parameter.only_tls && !options.tls) refuse(name + " is for rediss:// (TLS) only");
-    if (parameter.only_cluster && options.cluster_nodes.empty()) refuse(name + " is for redis+cluster:// only");
+    if (parameter.only_cluster && options.cluster_nodes.empty())
+      refuse(name + " is for redis+cluster:// only");
     parameter.set(options, decoded(name, one.substr(equals + 1)));
   }
 }

@@ -25,8 +25,8 @@ struct Redirection {
     down,  ///< the cluster does not serve this slot at the moment
   };
   Kind kind = Kind::none;
-  std::uint16_t slot = 0;    ///< for moved and ask
-  RedisAddress address{};    ///< for moved and ask, as announced; an empty host is the host that was asked
+  std::uint16_t slot = 0;  ///< for moved and ask
+  RedisAddress address{};  ///< for moved and ask, as announced; an empty host is the host that was asked
 };
 [[nodiscard]] Redirection redirection_of(const redisReply& reply);
 
@@ -93,8 +93,8 @@ class MapRefresh {
  private:
   [[nodiscard]] BootClock::duration pause(double random) noexcept;
 
-  Ticket wished_ = 0;    ///< the highest ticket
-  Ticket asked_ = 0;     ///< the ticket of the question under way, or of the last one
+  Ticket wished_ = 0;  ///< the highest ticket
+  Ticket asked_ = 0;   ///< the ticket of the question under way, or of the last one
   Ticket answered_ = 0;
   bool asking_ = false;
   std::size_t preferred_ = no_preference;

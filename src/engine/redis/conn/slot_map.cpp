@@ -103,7 +103,8 @@ RedisAddress reached_at(const RedisAddress& announced, const std::string& asked_
   for (const auto& one : connect_to) {
     if (one.announced.host != announced.host) continue;
     if (one.announced.port != 0 && one.announced.port != announced.port) continue;
-    return {.host = one.reached_at.host, .port = one.reached_at.port != 0 ? one.reached_at.port : announced.port};
+    return {.host = one.reached_at.host,
+            .port = one.reached_at.port != 0 ? one.reached_at.port : announced.port};
   }
   return {.host = announced.host.empty() ? asked_host : announced.host, .port = announced.port};
 }

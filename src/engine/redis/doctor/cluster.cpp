@@ -2,10 +2,10 @@
 #include <array>
 #include <string_view>
 
+#include "engine/redis/client.hpp"
 #include "engine/redis/conn/routing_fsm.hpp"
 #include "engine/redis/conn/slot_map.hpp"
 #include "engine/redis/doctor/observations.hpp"
-#include "engine/redis/client.hpp"
 #include "engine/redis/transport.hpp"
 
 namespace holdfast::redis {
@@ -54,7 +54,8 @@ std::vector<Finding> judge_cluster(const ObservedCluster& seen) {
     highest = std::max(highest, master.config_epoch);
   }
   if (!alone.empty()) {
-    add(Severity::warning, "without a replica: " + alone + ". If it fails, its locks are unavailable until it returns",
+    add(Severity::warning,
+        "without a replica: " + alone + ". If it fails, its locks are unavailable until it returns",
         "redis-cli --cluster add-node NEW_HOST:PORT HOST:PORT --cluster-slave");
   }
   if (highest > highest_epoch) {
@@ -71,8 +72,9 @@ std::vector<Finding> judge_cluster(const ObservedCluster& seen) {
 
 Result<std::vector<Finding>> examine_cluster(const RedisOptions& options, const Layout& layout,
                                              const StorageLayout& tasks, const Progress& progress) {
-  for (const auto& [option, prefix] : {std::pair<std::string_view, std::string_view>("lock_prefix", layout.prefix()),
-                                       {"task_prefix", options.task_prefix}}) {
+  for (const auto& [option, prefix] :
+       {std::pair<std::string_view, std::string_view>("lock_prefix", layout.prefix()),
+        {"task_prefix", options.task_prefix}}) {
     if (auto refused = refuse_prefix(option, prefix)) return *std::move(refused);
   }
   const auto map = first_map(options);
@@ -90,12 +92,14 @@ Result<std::vector<Finding>> examine_cluster(const RedisOptions& options, const 
     if (!endpoint) return endpoint.error();
     const auto seen = observe(*endpoint, layout, tasks, progress);
     if (!seen) {
-      findings.push_back({Severity::problem, "server", seen.error().message(), "start it, or fail over to its replica"});
+      findings.push_back(
+          {Severity::problem, "server", seen.error().message(), "start it, or fail over to its replica"});
       continue;
     }
     const bool is_owner = map->owner(slot_of(layout.prefix())) == &master;
     for (auto& finding : judge(node, *seen)) {
-      if (!is_owner && std::ranges::find(topics_of_the_owner, finding.topic) != topics_of_the_owner.end()) continue;
+      if (!is_owner && std::ranges::find(topics_of_the_owner, finding.topic) != topics_of_the_owner.end())
+        continue;
       finding.found = node_name(master.announced) + ": " + finding.found;
       findings.push_back(std::move(finding));
     }

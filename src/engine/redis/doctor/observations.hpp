@@ -96,7 +96,8 @@ struct ObservedCluster {
 
 /// Examines every master of a cluster. The findings of each name it.
 [[nodiscard]] Result<std::vector<Finding>> examine_cluster(const RedisOptions& options, const Layout& layout,
-                                                           const StorageLayout& tasks, const Progress& progress);
+                                                           const StorageLayout& tasks,
+                                                           const Progress& progress);
 
 /// One rule that an ACL lacks: a command, a pattern of keys or a pattern of channels.
 struct MissingRight {
