@@ -127,6 +127,14 @@ TEST_F(RedisCommands, AnEpochThatIsTooHighHasNoFloor) {
   EXPECT_EQ(fence_floor_of(~std::uint64_t{0}), 0U);
 }
 
+TEST_F(RedisCommands, ARememberedFenceDoesNotRaiseTheFencesOfADeposedMaster) {
+  EXPECT_EQ(fence_floor_of(7, 0), 7'000'000'000U);
+  EXPECT_EQ(fence_floor_of(7, 7'000'000'012U), 7'000'000'012U);
+  EXPECT_EQ(fence_floor_of(7, 6'000'000'012U), 7'000'000'000U);
+  EXPECT_EQ(fence_floor_of(7, 8'000'000'012U), 7'000'000'000U) << "of its successor";
+  EXPECT_EQ(fence_floor_of(90'001, 12), 12U) << "an epoch that is not applied";
+}
+
 TEST_F(RedisCommands, ByTextDifferOnlyInHowTheScriptIsNamed) {
   auto by_text = arguments_of(*acquire_command(layout, acquire, 0, By::text));
   EXPECT_EQ(by_text[0], "EVAL");
@@ -140,14 +148,14 @@ TEST_F(RedisCommands, NoScriptContainsAKeyOrAnId) {
   const auto other =
       AcquireRequest{.id = LockId::generate(), .key = key("quite-another"), .ttl = ttl(milliseconds(9))};
   EXPECT_EQ(arguments_of(*acquire_command(layout, acquire, 0, By::text))[1],
-            arguments_of(*acquire_command(layout, other, By::text))[1]);
+            arguments_of(*acquire_command(layout, other, 0, By::text))[1]);
 }
 
 TEST_F(RedisCommands, AReservedKeyIsInvalidArgumentInEveryOperation) {
   const auto reserved = key("fence:p:k");
   const LockRef lock{.id = id, .key = reserved};
   for (const auto& command :
-       {acquire_command(layout, {.id = id, .key = reserved, .ttl = ttl(milliseconds(1))}, By::sha),
+       {acquire_command(layout, {.id = id, .key = reserved, .ttl = ttl(milliseconds(1))}, 0, By::sha),
         release_command(layout, lock, Release::plain, By::sha),
         extend_command(layout, lock, ttl(milliseconds(1)), By::sha),
         is_locked_command(layout, reserved, By::sha), lookup_command(layout, {.what = reserved}, By::sha),

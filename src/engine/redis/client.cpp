@@ -27,13 +27,6 @@ timespec time_until(BootTime at, BootTime now) {
   return {.tv_sec = whole.count(), .tv_nsec = (left - whole).count()};
 }
 
-/// A call that a thread waits for.
-struct BlockingCall final : Call {
-  explicit BlockingCall(Slot<Reply>& slot) : done(Done<Reply>::into(slot)) { awaited = true; }
-  void finish(std::unique_ptr<Call>, Result<Reply> answer) override { done(std::move(answer)); }
-  Done<Reply> done;
-};
-
 }  // namespace
 
 void Call::OnStop::operator()() const noexcept {
@@ -92,22 +85,6 @@ void Client::send(std::unique_ptr<Call> call, const std::stop_token& stop) {
     if (calls_.look_at() < planned_wake_ || guest_must_leave) wake_leader();
   }
   appoint(lock);
-}
-
-Result<Reply> Client::call(Command command, BootTime deadline, bool fail_fast) {
-  return call_bytes(std::move(command).bytes(), deadline, fail_fast);
-}
-
-Result<Reply> Client::call_bytes(std::string bytes, BootTime deadline, bool fail_fast) {
-  Slot<Reply> slot;
-  auto call = std::make_unique<BlockingCall>(slot);
-  call->bytes = std::move(bytes);
-  call->deadline = deadline;
-  call->patience = endpoint_->options().command_timeout;
-  call->fail_fast = fail_fast;
-  send(std::move(call), {});
-  wait(slot.completion);
-  return *std::move(slot.result);
 }
 
 void Client::wait(Completion& completion) {

@@ -17,6 +17,7 @@
 #include "engine/redis/lock_replies.hpp"
 #include "engine/redis/remembered_fences.hpp"
 #include "engine/redis/subscriber.hpp"
+#include "engine/redis/transport.hpp"
 #include "engine/redis/unanswered_acquires.hpp"
 #include "os/process.hpp"
 #include "os/random.hpp"
@@ -47,7 +48,7 @@ class LastAuthority {
 
 /// State shared by pending operations, which may outlive the backend that began them.
 struct Shared : std::enable_shared_from_this<Shared> {
-  Shared(std::shared_ptr<const Endpoint> at, std::shared_ptr<Client> with,
+  Shared(std::shared_ptr<const Endpoint> at, std::shared_ptr<Transport> with,
          std::shared_ptr<const LockLayout> how, std::shared_ptr<Log> sink, std::shared_ptr<Observer> observer)
       : endpoint(std::move(at)),
         client(std::move(with)),
@@ -67,7 +68,7 @@ struct Shared : std::enable_shared_from_this<Shared> {
   }
 
   std::shared_ptr<const Endpoint> endpoint;
-  std::shared_ptr<Client> client;
+  std::shared_ptr<Transport> client;
   std::shared_ptr<const LockLayout> layout;
   std::shared_ptr<Log> log;
   UnansweredAcquires unanswered = {};
@@ -79,6 +80,11 @@ struct Shared : std::enable_shared_from_this<Shared> {
   std::atomic<BootClock::rep> cleanup_again_at = 0;
   std::atomic<bool> warned_of_epoch = false;
 };
+
+/// WAIT counts the replicas of one node, behind a write of the same connection; a call may be redirected.
+Error no_replicas_on_cluster() {
+  return {ErrorCode::InvalidArgument, "min_replicas is not supported on a Redis cluster; omit it"};
+}
 
 /// Once, because the epoch only rises.
 void warn_of_high_epoch(Shared& shared) {
@@ -486,8 +492,9 @@ constexpr Subscriber::Purpose releases{.wakes = Wakes::one,
 
 class RedisLockBackend final : public LockBackend {
  public:
-  explicit RedisLockBackend(std::shared_ptr<Shared> shared)
-      : shared_(std::move(shared)), subscriber_(shared_->endpoint, shared_->log, releases) {}
+  RedisLockBackend(std::shared_ptr<Shared> shared, PickEndpoint where_to_listen)
+      : shared_(std::move(shared)),
+        subscriber_(shared_->endpoint, shared_->log, releases, nullptr, std::move(where_to_listen)) {}
 
   ~RedisLockBackend() override {
     if (waits_) waits_->client->close();
@@ -539,7 +546,7 @@ class RedisLockBackend final : public LockBackend {
 
   void submit(ListRequest request, std::stop_token stop, Done<LockPage> done) override {
     if (auto early = refuse_early(request.deadline, stop)) return done(*std::move(early));
-    auto listing = LockListing::start(*shared_->layout, request);
+    auto listing = LockListing::start(*shared_->layout, request, shared_->client->masters());
     if (!listing) return done(listing.error());
     start_listing(shared_, *std::move(listing), request.deadline, stop, std::move(done));
   }
@@ -573,6 +580,7 @@ class RedisLockBackend final : public LockBackend {
                     bool by_idle_io = false) {
     if (replicas == 0) return start(std::move(operation), patience, stop, std::move(done), by_idle_io);
     if (auto early = refuse_early(operation.request.deadline, stop)) return done(*std::move(early));
+    if (!options().cluster_nodes.empty()) return done(no_replicas_on_cluster());
     const auto deadline = operation.request.deadline;
     // A call may wait behind the WAIT of another one, and then for its own.
     const auto timeout = options().replica_timeout;
@@ -620,10 +628,10 @@ class RedisLockBackend final : public LockBackend {
 
 /// The id of the store, created by the first client. It is stored with the counters, so a store that lost
 /// them gets another one.
-Result<std::string> find_store_id(Client& client, const LockLayout& layout) {
+Result<std::string> find_store_id(Transport& client, const LockLayout& layout) {
   const auto deadline = saturating_add(BootClock::now(), client.endpoint().options().connect_timeout);
   const auto ask = [&](RoutedCommand command) -> Result<std::string> {
-    auto answer = client.call_bytes(std::move(command.bytes), deadline, true);
+    auto answer = client.call_routed(std::move(command), deadline, true);
     if (!answer) return answer.error();
     if (is_error(**answer)) return client.endpoint().about(layout.explained(**answer, error_of(**answer)));
     return std::string(text_of(**answer));
@@ -655,15 +663,16 @@ Result<std::shared_ptr<LockBackend>> make_redis_lock_backend(const RedisOptions&
                                                              std::shared_ptr<Observer> observer) {
   auto layout = redis::LockLayout::make(options);
   if (!layout) return layout.error();
-  auto endpoint = redis::Endpoint::from(options, observer);
-  if (!endpoint) return endpoint.error();
-  auto client = redis::Client::make(*endpoint);
-  auto authority = redis::find_store_id(*client, **layout);
+  if (options.min_replicas > 0 && !options.cluster_nodes.empty()) return redis::no_replicas_on_cluster();
+  auto way = redis::open_transport(options, "lock_prefix", (*layout)->names().prefix(), log, observer);
+  if (!way) return way.error();
+  auto authority = redis::find_store_id(*way->transport, **layout);
   if (!authority) return authority.error();
-  auto shared = std::make_shared<redis::Shared>(*std::move(endpoint), std::move(client), *std::move(layout),
-                                                std::move(log), std::move(observer));
+  auto shared = std::make_shared<redis::Shared>(std::move(way->endpoint), std::move(way->transport),
+                                                *std::move(layout), std::move(log), std::move(observer));
   shared->authority.set(*authority);
-  return std::shared_ptr<LockBackend>(std::make_shared<redis::RedisLockBackend>(std::move(shared)));
+  return std::shared_ptr<LockBackend>(
+      std::make_shared<redis::RedisLockBackend>(std::move(shared), std::move(way->where_to_listen)));
 }
 
 }  // namespace holdfast

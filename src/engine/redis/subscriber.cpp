@@ -36,8 +36,12 @@ thread_local const Client* guest_of = nullptr;
 class Subscriber::State : public std::enable_shared_from_this<State> {
  public:
   State(std::shared_ptr<const Endpoint> endpoint, std::shared_ptr<Log> log, const Purpose& purpose,
-        std::shared_ptr<Client> client)
-      : endpoint_(std::move(endpoint)), log_(std::move(log)), purpose_(purpose), client_(std::move(client)) {}
+        std::shared_ptr<Client> client, PickEndpoint pick)
+      : endpoint_(std::move(endpoint)),
+        log_(std::move(log)),
+        purpose_(purpose),
+        client_(std::move(client)),
+        connector_(endpoint_, ReconnectFsm::AfterAnswers::pause, std::move(pick)) {}
 
   struct Waiters {
     Waiters(Wakes wakes, waiting::IdleWaits& idle_waits, std::condition_variable& any_settled)
@@ -382,7 +386,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
 
   // Used by the leader only, except `topics_`.
   Topics topics_{endpoint_->options().command_timeout};
-  Connector connector_{endpoint_, ReconnectFsm::AfterAnswers::pause};
+  Connector connector_;
   std::optional<Connection> connection_;
   bool reported_ = false;  ///< that the server refuses subscriptions
 };
@@ -410,11 +414,12 @@ class Subscriber::ChannelWatch final : public Watch {
 };
 
 Subscriber::Subscriber(std::shared_ptr<const Endpoint> endpoint, std::shared_ptr<Log> log,
-                       const Purpose& purpose, std::shared_ptr<Client> client)
+                       const Purpose& purpose, std::shared_ptr<Client> client, PickEndpoint pick)
     // A forked child leaks its copy untouched: the thread does not exist there, the socket is the parent's.
-    : state_(new State(std::move(endpoint), std::move(log), purpose, std::move(client)), [](State* state) {
-        if (state->in_own_process()) delete state;
-      }) {}
+    : state_(new State(std::move(endpoint), std::move(log), purpose, std::move(client), std::move(pick)),
+             [](State* state) {
+               if (state->in_own_process()) delete state;
+             }) {}
 
 bool Subscriber::lends_this_thread_to(const Client& client) noexcept {
   return guest_of == &client;

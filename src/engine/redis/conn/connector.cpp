@@ -20,7 +20,7 @@ Connector::Outcome Connector::step(BootTime now, bool wanted) {
       return {};
     case ReconnectFsm::Next::begin:
       demotions_ = endpoint_->demotions();
-      dialer_.emplace(endpoint_, now);
+      dialer_.emplace(pick_ ? pick_() : endpoint_, now);
       break;
     case ReconnectFsm::Next::go_on:
       break;

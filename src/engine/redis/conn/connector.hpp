@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <holdfast/clock.hpp>
 #include <memory>
 #include <optional>
@@ -11,6 +12,9 @@
 
 namespace holdfast::redis {
 
+/// Names the server for the next connection, where several can serve it.
+using PickEndpoint = std::function<std::shared_ptr<const Endpoint>()>;
+
 /// Makes one connection after another: dials when ReconnectFsm says so, and reports to the endpoint's
 /// observer.
 class Connector {
@@ -18,8 +22,11 @@ class Connector {
   /// Nothing yet, a new connection, or why the attempt failed.
   using Outcome = std::variant<std::monostate, Connection, Error>;
 
-  Connector(std::shared_ptr<const Endpoint> endpoint, ReconnectFsm::AfterAnswers after_answers) noexcept
-      : endpoint_(std::move(endpoint)), fsm_(after_answers) {}
+  /// `pick`, if not null, is called before every attempt to connect; `endpoint` then only has the options and
+  /// a name for messages.
+  Connector(std::shared_ptr<const Endpoint> endpoint, ReconnectFsm::AfterAnswers after_answers,
+            PickEndpoint pick = nullptr) noexcept
+      : endpoint_(std::move(endpoint)), pick_(std::move(pick)), fsm_(after_answers) {}
 
   /// Proceeds as far as possible without blocking. Requires that there is no connection.
   [[nodiscard]] Outcome step(BootTime now, bool wanted);
@@ -40,6 +47,7 @@ class Connector {
   void report(const std::optional<ReconnectFsm::Report>& report, BootTime now) const noexcept;
 
   const std::shared_ptr<const Endpoint> endpoint_;
+  const PickEndpoint pick_;  ///< may be null
   ReconnectFsm fsm_;
   std::optional<Dialer> dialer_;
   Dialer::Waiting waiting_ = for_time;

@@ -10,7 +10,12 @@ namespace {
 std::string name_of(const RedisOptions& options) {
   if (!options.unix_socket.empty()) return "redis at " + options.unix_socket;
   if (!options.sentinels.empty()) return "redis service " + options.sentinel_service;
-  return "redis at " + to_text({.host = options.host, .port = options.port});
+  if (options.cluster_nodes.empty()) {
+    return "redis at " + to_text({.host = options.host, .port = options.port});
+  }
+  std::string nodes;
+  for (const auto& node : options.cluster_nodes) nodes += (nodes.empty() ? "" : ",") + to_text(node);
+  return "redis cluster at " + nodes;
 }
 
 }  // namespace
