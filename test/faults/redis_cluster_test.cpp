@@ -43,9 +43,9 @@ class ClusterFaults : public testing::Test {
 };
 
 /// Threads that acquire and release a few locks for as long as this lives, and what they saw.
-class Load {
+class ClusterLoad {
  public:
-  explicit Load(const std::function<std::shared_ptr<LockBackend>()>& open) {
+  explicit ClusterLoad(const std::function<std::shared_ptr<LockBackend>()>& open) {
     for (int backend = 0; backend < 2; ++backend) {
       auto shared = open();
       for (int thread = 0; thread < 2; ++thread) {
@@ -154,7 +154,7 @@ TEST_F(ClusterFaults, AFailoverThatLostGrantsRepeatsNoFenceInTheNativeLayout) {
 TEST_F(ClusterFaults, AKilledMasterUnderLoadIsReplaced) {
   start(true);
   const auto owner = cluster->owner_of_key(prefix);
-  Load load([&] { return open(); });
+  ClusterLoad load([&] { return open(); });
   ASSERT_TRUE(load.goes_on(200));
   cluster->node(owner).kill();
   ASSERT_TRUE(eventually([&] { return cluster->is_master(owner + RedisCluster::masters); }, 30s));
@@ -168,7 +168,7 @@ TEST_F(ClusterFaults, AKilledMasterUnderLoadIsReplaced) {
 TEST_F(ClusterFaults, AMasterThatWasStoppedAndDeposedGrantsNothingTwice) {
   start(true);
   const auto owner = cluster->owner_of_key(prefix);
-  Load load([&] { return open(); });
+  ClusterLoad load([&] { return open(); });
   ASSERT_TRUE(load.goes_on(200));
   cluster->node(owner).pause();
   ASSERT_TRUE(eventually([&] { return cluster->is_master(owner + RedisCluster::masters); }, 30s));
@@ -186,7 +186,7 @@ TEST_F(ClusterFaults, PlannedFailoversAreNotSeenByUsers) {
   start(true);
   const auto owner = cluster->owner_of_key(prefix);
   const auto replica = owner + RedisCluster::masters;
-  Load load([&] { return open(); });
+  ClusterLoad load([&] { return open(); });
   ASSERT_TRUE(load.goes_on(100));
   cluster->fail_over_to(replica);
   EXPECT_TRUE(load.goes_on(100));
@@ -209,7 +209,7 @@ void ClusterFaults::move_slots_back_and_forth() {
   const auto slot = cluster->slot_of(prefix);
   const auto owner = cluster->owner_of(slot);
   const auto other = (owner + 1) % RedisCluster::masters;
-  Load load([&] { return open(); });
+  ClusterLoad load([&] { return open(); });
   ASSERT_TRUE(load.goes_on(100));
   for (int round = 0; round < 10; ++round) {
     cluster->migrate(slot, owner, other);
