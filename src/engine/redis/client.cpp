@@ -448,7 +448,9 @@ void Client::dial(Lock& lock, BootTime now) {
     return dialer_.reset();
   }
   if (!dialer_) {
-    if (now < redial_at_) return;
+    // A switch is what the pause is for: then there is a master to be found.
+    if (now < redial_at_ && dialled_switches_ == endpoint_->switches()) return;
+    dialled_switches_ = endpoint_->switches();
     dialer_.emplace(endpoint_, now);
   }
   auto outcome = dialer_->step(now);

@@ -214,6 +214,7 @@ class Client final : public IdleIo, public std::enable_shared_from_this<Client> 
   std::optional<Dialer> dialer_;
   Dialer::Waiting dial_wait_{};
   BootTime redial_at_{};
+  std::uint64_t dialled_switches_ = 0;  ///< the endpoint's count when it was last dialled
   Backoff backoff_;
   Backoff replica_backoff_;          ///< a replica answers, which resets the other one
   BootTime demoted_at_{};            ///< when one was last left

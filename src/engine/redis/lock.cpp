@@ -77,7 +77,18 @@ struct Shared : std::enable_shared_from_this<Shared> {
   std::mutex clock_mutex = {};
   std::array<ClockJumps, 2> clocks = {};
   std::atomic<BootClock::rep> cleanup_again_at = 0;
+  std::atomic<bool> warned_of_epoch = false;
 };
+
+/// Once, because the epoch only rises.
+void warn_of_high_epoch(Shared& shared) {
+  const auto* const watch = shared.endpoint->watch();
+  if (watch == nullptr || watch->epoch() <= highest_epoch || shared.warned_of_epoch.exchange(true)) return;
+  shared.log->write(LogLevel::warning,
+                    shared.endpoint->name() + ": the sentinels' epoch " + std::to_string(watch->epoch()) +
+                        " is above " + std::to_string(highest_epoch) +
+                        " and not applied: a failover may repeat fences. See `holdfast doctor`");
+}
 
 /// Releases an id in the background that may still get the lock after its caller has stopped.
 void give_back(Shared& shared, const LockKey& key, const LockId& id);
@@ -115,6 +126,7 @@ struct AcquireOperation {
     observe(shared, *granted, call);
     shared.authority.set(granted->authority);
     if (shared.log) {
+      warn_of_high_epoch(shared);
       if (auto warning = core::high_fence_warning(granted->fence, request.key)) {
         shared.log->write(LogLevel::warning, *std::move(warning));
       }

@@ -31,7 +31,8 @@ class Observer {
  public:
   Observer(const std::shared_ptr<const Endpoint>& endpoint, const Layout& layout, const StorageLayout& tasks,
            const Progress& progress)
-      : options_(endpoint->options()),
+      : endpoint_(endpoint),
+        options_(endpoint->options()),
         layout_(layout),
         tasks_(tasks),
         progress_(progress),
@@ -47,6 +48,7 @@ class Observer {
     round_trips();
     clock();
     fences();
+    sentinels();
     return std::move(seen_);
   }
 
@@ -121,6 +123,14 @@ class Observer {
       seen_.clock_ahead = server - here;
       seen_.clock_uncertainty = half;
     }
+  }
+
+  void sentinels() {
+    if (options_.sentinels.empty()) return;
+    seen_.sentinels.all = ask_sentinels(options_);
+    seen_.sentinels.master =
+        endpoint_->watch()->with_memory([](const SentinelMemory& memory) { return memory.newest(); });
+    seen_.sentinels.min_replicas = config("min-replicas-to-write");
   }
 
   void fences() {
@@ -203,9 +213,20 @@ class Observer {
     return layout ? layout->pattern() : layout_.pattern();
   }
 
+  void look_at_counter(const std::string& name) {
+    const auto reply = line_.ask({"GET", name});
+    const auto text = text_of(*reply);
+    std::uint64_t value = 0;
+    if (is_error(*reply) || std::from_chars(text.data(), text.data() + text.size(), value).ec != std::errc())
+      return;
+    auto& highest = seen_.sentinels.highest_counter;
+    highest = std::max(highest.value_or(0), value);
+  }
+
   void weigh(const std::vector<std::string>& samples, FenceCount& count) {
     std::int64_t bytes = 0, weighed = 0;
     for (const auto& name : samples) {
+      look_at_counter(name);
       const auto size_of_one = integer_of(*line_.ask({"MEMORY USAGE", name}));
       if (!size_of_one) continue;
       bytes += *size_of_one;
@@ -214,6 +235,7 @@ class Observer {
     if (weighed > 0) count.bytes_each = static_cast<double>(bytes) / static_cast<double>(weighed);
   }
 
+  const std::shared_ptr<const Endpoint>& endpoint_;
   const RedisOptions& options_;
   const Layout& layout_;
   const StorageLayout& tasks_;
@@ -247,7 +269,12 @@ Result<std::vector<Finding>> examine_redis(const RedisOptions& options, const Pr
   if (!endpoint) return endpoint.error();
   const auto seen = redis::observe(*endpoint, *layout, *tasks, progress);
   if (!seen) return seen.error();
-  return redis::judge(options, *seen);
+  auto judged = options;
+  if (seen->sentinels.master) {
+    judged.host = seen->sentinels.master->address.host;
+    judged.port = seen->sentinels.master->address.port;
+  }
+  return redis::judge(judged, *seen);
 }
 
 }  // namespace holdfast

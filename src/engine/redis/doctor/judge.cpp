@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cstdio>
+#include <iterator>
 #include <map>
 
 namespace holdfast::redis {
@@ -67,6 +68,7 @@ class Judge {
 
   std::vector<Finding> all() && {
     connection();
+    std::ranges::move(judge_sentinels(options_, seen_.sentinels), std::back_inserter(findings_));
     access();
     server();
     if (info("redis_mode") == "sentinel") return std::move(findings_);  // a Sentinel has no data to check
@@ -178,7 +180,8 @@ class Judge {
     if (replicas.empty() || replicas == "0") return add(Severity::ok, "role", "a master without replicas");
     add(Severity::note, "role",
         "a master with " + replicas +
-            " replica(s): replication is asynchronous, so a failover may lose the newest locks and fences",
+            " replica(s): replication is asynchronous, so a failover may lose the " +
+            (options_.sentinels.empty() ? "newest locks and fences" : "newest locks (fences stay in order)"),
         "after a failover, wait for the longest ttl before trusting new locks; see docs/operating/redis.md");
   }
 

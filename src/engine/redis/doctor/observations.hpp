@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engine/redis/client.hpp"
+#include "engine/redis/doctor/sentinels.hpp"
 #include "engine/redis/layout.hpp"
 #include "engine/redis/rights.hpp"
 
@@ -75,6 +76,7 @@ struct Observations {
   std::set<std::string> nested_prefixes = {};
   /// Whether all names were checked for those.
   bool prefixes_known = false;
+  SentinelObservations sentinels = {};
   /// The mode of the password file, if there is one.
   std::optional<unsigned> password_file_mode = std::nullopt;
 };
