@@ -71,17 +71,16 @@ Op<std::optional<Guard>> perform(Flow flow, Store store, operation::Adopt what, 
     if (!record || record->id != lease.id) co_return std::nullopt;
     authority = record->authority;
   }
-  HeldLock::Grant grant{
-      .key = key,
-      .id = lease.id,
-      .fence = lease.fence,
-      .authority = std::move(authority),
-      .expires_at = extended->expires_at,
-      .ttl = ttl,
-      .sent = sent,
-      .acquire_may_be_repeated = lease.acquire_may_be_repeated,
-      .context = std::move(context),
-      .adopted = true};
+  HeldLock::Grant grant{.key = key,
+                        .id = lease.id,
+                        .fence = lease.fence,
+                        .authority = std::move(authority),
+                        .expires_at = extended->expires_at,
+                        .ttl = ttl,
+                        .sent = sent,
+                        .acquire_may_be_repeated = lease.acquire_may_be_repeated,
+                        .context = std::move(context),
+                        .adopted = true};
   co_return std::optional(guarded(store, std::move(grant), what.options));
 }
 

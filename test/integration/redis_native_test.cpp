@@ -35,9 +35,7 @@ class RedisNative : public testing::Test {
   std::string state(const std::string& name = "p:k") { return locks->raw.text({"HGET", name, "s"}); }
   std::int64_t fields(const std::string& name = "p:k") { return locks->raw.integer({"HLEN", name}); }
   std::int64_t ends_at(const std::string& name = "p:k") { return locks->raw.integer({"PEXPIRETIME", name}); }
-  bool knows(const LockId& of) {
-    return locks->raw.integer({"HEXISTS", "p:k", std::string(of.str())}) == 1;
-  }
+  bool knows(const LockId& of) { return locks->raw.integer({"HEXISTS", "p:k", std::string(of.str())}) == 1; }
   void count_from(std::uint64_t counter) {
     std::string bytes(NativeState::idle_size, '\0');
     for (std::size_t i = 0; i < 7; ++i) bytes[7 - i] = static_cast<char>(counter >> (8 * i) & 0xFFU);
@@ -160,6 +158,42 @@ TEST_F(RedisNative, AnExpiredLockOfAnotherIsNotReleasedByItsKey) {
   EXPECT_EQ(locks->release(id, "k"), Absence::not_found);
   EXPECT_EQ(state(), before);
   EXPECT_EQ(locks->release(other, "k"), Absence::expired);
+}
+
+TEST_F(RedisNative, AProvenReleaseFreesItsOwnLockOnlyAndAnswersAsAPlainOne) {
+  EXPECT_EQ(locks->release(id, "k", Release::proven), Absence::not_found);
+  ASSERT_TRUE(locks->acquire(other, "k"));
+  const auto before = state();
+  EXPECT_EQ(locks->release(id, "k", Release::proven), Absence::other_owner);
+  EXPECT_EQ(state(), before);
+  EXPECT_FALSE(locks->release(other, "k", Release::proven));
+  EXPECT_EQ(state(), before.substr(0, NativeState::idle_size));
+  EXPECT_EQ(locks->release(other, "k", Release::proven), Absence::not_found);
+  // It does not look at the clock: no other id was granted the lock since.
+  ASSERT_TRUE(locks->acquire(id, "k", 1ms));
+  while (*locks->try_is_locked("k")) continue;
+  EXPECT_FALSE(locks->release(id, "k", Release::proven));
+}
+
+TEST_F(RedisNative, AReleaseThatReliedOnAProofIsNotOkIfTheProofEndedMeanwhile) {
+  const auto backend = make_redis_lock_backend(options()).value_or_throw();
+  ASSERT_TRUE(acquire(*backend, id, "k"));
+  const auto granted = locks->acquire(id, "k");
+  ReleaseRequest request{
+      .lock = {.id = id, .key = key("k")},
+      .proof = HolderProof{
+          .fence = granted->fence, .authority = granted->authority, .until = BootClock::now() + 50ms}};
+  // The server keeps the request until the proof has ended.
+  locks->raw.text({"CLIENT", "PAUSE", "200", "ALL"});
+  const auto late = try_release(*backend, request).value_or_throw();
+  EXPECT_EQ(std::get<Absence>(late), Absence::expired);
+  const auto next = acquire(*backend, other, "k");
+  ASSERT_TRUE(next) << "it is free all the same";
+  request.lock.id = other;
+  request.proof =
+      HolderProof{.fence = next->fence, .authority = next->authority, .until = BootClock::now() + 60s};
+  const auto in_time = try_release(*backend, request).value_or_throw();
+  EXPECT_TRUE(std::holds_alternative<Released>(in_time));
 }
 
 TEST_F(RedisNative, ExtendMovesTheExpiryAndNothingElse) {
@@ -381,7 +415,7 @@ TEST_F(RedisNative, AReleaseIsPublished) {
   auto listener = server->raw();
   listener.send({"SUBSCRIBE", "p:wake:0:p:k"});
   static_cast<void>(listener.receive());
-  for (const auto how : {Release::plain, Release::for_good, Release::by_force}) {
+  for (const auto how : {Release::plain, Release::proven, Release::for_good, Release::by_force}) {
     const auto holder = LockId::generate();
     ASSERT_TRUE(locks->acquire(holder, "k"));
     ASSERT_FALSE(locks->release(holder, "k", how));
@@ -468,10 +502,9 @@ TEST_F(RedisNative, AGrantHasTheAuthorityOfItsKeyAndTheStoreAnotherThatLasts) {
 
 TEST_F(RedisNative, ScriptsHaveTheNamesThatTheServerGivesThem) {
   using namespace redis::embedded;
-  for (const auto text :
-       {native_open_lua, native_acquire_lua, native_release_lua, native_release_for_good_lua, native_break_lua,
-        native_release_evidence_lua, native_extend_lua, native_lookup_lua, native_cleanup_lua,
-        native_records_lua}) {
+  for (const auto text : {native_open_lua, native_acquire_lua, native_release_lua, native_release_proven_lua,
+                          native_release_for_good_lua, native_break_lua, native_release_evidence_lua,
+                          native_extend_lua, native_lookup_lua, native_cleanup_lua, native_records_lua}) {
     EXPECT_EQ(locks->raw.text({"SCRIPT", "LOAD", std::string(text)}), redis::Script(text).sha1);
   }
 }

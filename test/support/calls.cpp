@@ -67,8 +67,8 @@ Ttl ttl(milliseconds length) {
 
 namespace {
 
-/// Tests may name a lock by its id alone, which an engine need support only for locks that outlive their process.
-/// A file supports it in any case, and would be synced with each call.
+/// Tests may name a lock by its id alone, which an engine need support only for locks that outlive their
+/// process. A file supports it in any case, and would be synced with each call.
 Durability durability_on(const LockBackend& backend) {
   return backend.capabilities().blocks ? Durability::process : Durability::machine;
 }
@@ -86,8 +86,8 @@ Result<AcquireOutcome> try_acquire(LockBackend& backend, AcquireRequest request,
 
 Result<AcquireOutcome> try_acquire(LockBackend& backend, const LockId& id, std::string_view name,
                                    milliseconds length) {
-  return try_acquire(
-      backend, {.id = id, .key = key(name), .ttl = ttl(length), .durability = durability_on(backend)});
+  return try_acquire(backend,
+                     {.id = id, .key = key(name), .ttl = ttl(length), .durability = durability_on(backend)});
 }
 
 std::optional<Granted> acquire(LockBackend& backend, const LockId& id, std::string_view name,

@@ -19,8 +19,7 @@ std::vector<std::string> arguments_of(const redis::RoutedCommand& command);
 /// The lock scripts on a real server, without the engine's connection: command, reply, outcome.
 class RedisLocks {
  public:
-  RedisLocks(const RedisOptions& where, std::string_view prefix,
-             RedisLayout how = RedisLayout::documented);
+  RedisLocks(const RedisOptions& where, std::string_view prefix, RedisLayout how = RedisLayout::documented);
 
   /// From now on the scripts run as they are, but for TIME, which says this: the only way to be at the edge
   /// of a millisecond on purpose.

@@ -376,7 +376,8 @@ TEST_F(RedisUrl, OptionsPrintedAndReadAgainAreTheSameButForThePassword) {
     options.connect_timeout = std::chrono::milliseconds(1 + random.below(100000));
     options.command_timeout = std::chrono::milliseconds(1 + random.below(100000));
     options.cleanup_in_is_locked = random.below(2) == 0;
-    if (random.below(2) == 0) options.layout = random.below(2) == 0 ? RedisLayout::native : RedisLayout::documented;
+    if (random.below(2) == 0)
+      options.layout = random.below(2) == 0 ? RedisLayout::native : RedisLayout::documented;
     if (options.tls) {
       options.tls_server_name = text(any);
       if (random.below(2) == 0) options.tls_ca_file = "/" + text("ab%&=? ");

@@ -12,8 +12,8 @@ class DocumentedLayout final : public LockLayout {
 
   RoutedCommand read_store_id(std::string_view) const override {
     auto command = Command::begin("GET", 1);
-  command.add_key(names().authority_key());
-  return std::move(command).routed();
+    command.add_key(names().authority_key());
+    return std::move(command).routed();
   }
   std::optional<RoutedCommand> create_store_id(std::string_view new_id) const override {
     auto command = Command::begin("SET", 3);
@@ -34,6 +34,7 @@ class DocumentedLayout final : public LockLayout {
   Result<ReleaseOutcome> released(const redisReply& reply, const LockRef& lock) const override {
     return with_explanation(reply, release_outcome(reply, lock));
   }
+  bool relies_on_proofs() const noexcept override { return false; }
   Result<RoutedCommand> release_evidence(const LockRef& lock, std::string_view, By by) const override {
     return release_evidence_command(names(), lock, by);
   }
@@ -75,8 +76,9 @@ class DocumentedLayout final : public LockLayout {
   Error explained(const redisReply& reply, Error error) const override {
     if (!is_wrong_type(reply)) return error;
     return Error(error.code(),
-                 error.message() + ". If other programs use this prefix with layout=native, use that, or "
-                                   "another lock_prefix",
+                 error.message() +
+                     ". If other programs use this prefix with layout=native, use that, or "
+                     "another lock_prefix",
                  error.cause())
         .about(error.key(), error.lock_id());
   }

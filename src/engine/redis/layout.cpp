@@ -149,8 +149,9 @@ Result<StorageLayout> StorageLayout::make(std::string_view prefix, std::uint32_t
   if (std::ranges::any_of(prefix, is_control)) return refused("contains a control character");
   const bool is_native = layout == RedisLayout::native;
   if (is_native && !has_no_open_tag(prefix)) {
-    return refused("contains a { without a } that ends a tag: on a cluster, the keys of an owner would be in "
-                   "different slots. Close the brace behind at least one character, or omit it");
+    return refused(
+        "contains a { without a } that ends a tag: on a cluster, the keys of an owner would be in "
+        "different slots. Close the brace behind at least one character, or omit it");
   }
   StorageLayout made;
   made.layout_ = layout;

@@ -23,6 +23,8 @@ inline constexpr std::chrono::milliseconds request_may_be_late = std::chrono::se
 
 enum class Release : std::uint8_t {
   plain,
+  /// By a holder whose proof holds, on a layout that relies on it (LockLayout::relies_on_proofs).
+  proven,
   /// For an id with an unanswered acquire: leaves a tombstone.
   for_good,
   /// By an operator: leaves a mark.
@@ -33,15 +35,17 @@ enum class Release : std::uint8_t {
 // InvalidArgument for a reserved key. An error reply, or one that the script cannot return, becomes an Error
 // that carries the request's key and lock id.
 
-[[nodiscard]] Result<RoutedCommand> acquire_command(const Layout& layout, const AcquireRequest& request, By by);
+[[nodiscard]] Result<RoutedCommand> acquire_command(const Layout& layout, const AcquireRequest& request,
+                                                    By by);
 [[nodiscard]] Result<AcquireOutcome> acquire_outcome(const redisReply& reply, const AcquireRequest& request);
 
 [[nodiscard]] Result<RoutedCommand> release_command(const Layout& layout, const LockRef& lock, Release how,
-                                                  By by);
+                                                    By by);
 [[nodiscard]] Result<ReleaseOutcome> release_outcome(const redisReply& reply, const LockRef& lock);
 
 /// Reads the evidence whether a release that was sent more than once released the lock.
-[[nodiscard]] Result<RoutedCommand> release_evidence_command(const Layout& layout, const LockRef& lock, By by);
+[[nodiscard]] Result<RoutedCommand> release_evidence_command(const Layout& layout, const LockRef& lock,
+                                                             By by);
 [[nodiscard]] Result<core::ReleaseEvidence> release_evidence(const redisReply& reply, const LockRef& lock);
 
 [[nodiscard]] Result<RoutedCommand> extend_command(const Layout& layout, const LockRef& lock, Ttl ttl, By by);

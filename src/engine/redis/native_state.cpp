@@ -50,7 +50,8 @@ std::string NativeState::key_part(std::string_view lock_key, std::size_t prefix_
 
 std::optional<LockRecord> native_record(std::string_view bytes, std::string_view lock_key) {
   const auto state = NativeState::parse(bytes);
-  if (!state || !state->holder || state->counter == 0 || state->holder->key_size > lock_key.size()) return std::nullopt;
+  if (!state || !state->holder || state->counter == 0 || state->holder->key_size > lock_key.size())
+    return std::nullopt;
   const auto& holder = *state->holder;
   const auto key_text = holder.key_size == 0 ? bytes.substr(NativeState::held_size)
                                              : lock_key.substr(lock_key.size() - holder.key_size);

@@ -175,7 +175,7 @@ Result<std::optional<StoredRecord>> get_outcome(const redisReply& reply, const R
 }
 
 RoutedCommand create_command(const StorageLayout& layout, const CreateRecord& request, const std::string& id,
-                           By by) {
+                             By by) {
   const auto& key = request.key;
   auto command = call_script(record_scripts().create, by, 2, 13);
   command.add_key(layout.record(key)).add_key(layout.index(key.owner()));
@@ -208,7 +208,8 @@ std::optional<std::int64_t> server_time_of(const redisReply& reply) {
   return parts.size() < 2 ? std::nullopt : integer_of(*parts[1]);
 }
 
-RoutedCommand put_command(const StorageLayout& layout, const PutRecord& request, const std::string& id, By by) {
+RoutedCommand put_command(const StorageLayout& layout, const PutRecord& request, const std::string& id,
+                          By by) {
   const auto& key = request.key;
   const auto& data = request.data;
   auto command = request.expected ? call_script(record_scripts().put_if_version, by, 2, 12)
@@ -271,7 +272,7 @@ Result<RemoveOutcome> remove_outcome(const redisReply& reply, const RemoveRecord
 }
 
 RoutedCommand guard_command(const StorageLayout& layout, const BindRecord& request, const std::string& id,
-                          By by) {
+                            By by) {
   auto command = call_script(record_scripts().bind, by, 1, 6);
   command.add_key(layout.record(request.key)).add(layout.channel(request.key));
   add_token(command, request.fence);

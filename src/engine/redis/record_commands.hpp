@@ -25,21 +25,21 @@ inline constexpr std::uint64_t remembered_writes = 8;
 [[nodiscard]] Result<std::optional<StoredRecord>> get_outcome(const redisReply& reply, const RecordKey& key);
 
 [[nodiscard]] RoutedCommand create_command(const StorageLayout& layout, const CreateRecord& request,
-                                         const std::string& id, By by);
+                                           const std::string& id, By by);
 [[nodiscard]] Result<CreateOutcome> create_outcome(const redisReply& reply, const CreateRecord& request,
                                                    const std::string& id);
 /// The server's time in an answer to create; empty for an error.
 [[nodiscard]] std::optional<std::int64_t> server_time_of(const redisReply& reply);
 
 [[nodiscard]] RoutedCommand put_command(const StorageLayout& layout, const PutRecord& request,
-                                      const std::string& id, By by);
+                                        const std::string& id, By by);
 [[nodiscard]] Result<PutOutcome> put_outcome(const redisReply& reply, const PutRecord& request);
 
 [[nodiscard]] RoutedCommand remove_command(const StorageLayout& layout, const RemoveRecord& request, By by);
 [[nodiscard]] Result<RemoveOutcome> remove_outcome(const redisReply& reply, const RemoveRecord& request);
 
 [[nodiscard]] RoutedCommand guard_command(const StorageLayout& layout, const BindRecord& request,
-                                        const std::string& id, By by);
+                                          const std::string& id, By by);
 [[nodiscard]] Result<BindOutcome> guard_outcome(const redisReply& reply, const BindRecord& request);
 
 [[nodiscard]] RoutedCommand rebind_command(const StorageLayout& layout, const RebindRecord& request, By by);

@@ -33,6 +33,7 @@ constexpr std::array script_purposes{
     ScriptPurpose{"native_acquire", Half::locks, "acquired"},
     ScriptPurpose{"native_extend", Half::locks, "extended"},
     ScriptPurpose{"native_release", Half::locks, "released"},
+    ScriptPurpose{"native_release_proven", Half::locks, "released"},
     ScriptPurpose{"native_release_for_good", Half::locks, "released"},
     ScriptPurpose{"native_release_evidence", Half::locks, "released"},
     ScriptPurpose{"native_break", Half::locks, "broken"},
@@ -71,6 +72,7 @@ constexpr std::array courtesies{
     Courtesy{"PUBLISH", Half::locks, Severity::warning, "a release wakes no waiter; waiters poll"},
     Courtesy{"PUBLISH", Half::tasks, Severity::warning, "a changed task wakes no waiter; waiters poll"},
     Courtesy{"SPUBLISH", Half::locks, Severity::warning, "a release wakes no waiter; waiters poll"},
+    Courtesy{"SPUBLISH", Half::tasks, Severity::warning, "a changed task wakes no waiter; waiters poll"},
     Courtesy{"SUBSCRIBE", Half::locks, Severity::warning, "waiters for a lock poll"},
     Courtesy{"SUBSCRIBE", Half::tasks, Severity::warning, "waiters for a task poll"},
     Courtesy{"UNSUBSCRIBE", Half::locks, Severity::warning, piles_up},
@@ -108,15 +110,16 @@ constexpr const Courtesy* courtesy_of(std::string_view command, Half half) {
 constexpr bool is_needed(std::string_view command, Half half, RedisLayout layout) {
   return std::ranges::any_of(embedded::script_commands, [&](const auto& called) {
     const auto* purpose = purpose_of(called.script);
-    return called.command == command && !called.may_fail && purpose->half == half && is_used(*purpose, layout);
+    return called.command == command && !called.may_fail && purpose->half == half &&
+           is_used(*purpose, layout);
   });
 }
 
 /// Whether some script of a store of this layout calls the command. SPUBLISH is for clusters.
 constexpr bool is_called(std::string_view command, RedisLayout layout) {
   return command != "SPUBLISH" && std::ranges::any_of(embedded::script_commands, [&](const auto& called) {
-    return called.command == command && is_used(*purpose_of(called.script), layout);
-  });
+           return called.command == command && is_used(*purpose_of(called.script), layout);
+         });
 }
 
 static_assert(std::ranges::all_of(embedded::script_commands,

@@ -6,8 +6,8 @@
 #include "engine/redis/calls.hpp"
 #include "engine/redis/client.hpp"
 #include "engine/redis/errors.hpp"
-#include "engine/redis/lock_layout.hpp"
 #include "engine/redis/listings.hpp"
+#include "engine/redis/lock_layout.hpp"
 #include "engine/redis/record_commands.hpp"
 #include "engine/redis/server_clock.hpp"
 #include "engine/redis/subscriber.hpp"
@@ -283,8 +283,8 @@ Result<Ok> set_clock(Store& store) {
   return Ok{};
 }
 
-/// Refuses a prefix that is used with the other layout: its tasks would not be seen. A store of the documented
-/// layout leaves no mark, as pmcp-tasks does not.
+/// Refuses a prefix that is used with the other layout: its tasks would not be seen. A store of the
+/// documented layout leaves no mark, as pmcp-tasks does not.
 Result<Ok> check_layout(Store& store) {
   const auto& endpoint = *store.endpoint;
   const auto deadline = saturating_add(BootClock::now(), endpoint.options().connect_timeout);

@@ -281,7 +281,8 @@ class Judge {
               "; locks cannot be acquired",
           "use that layout in the URL, or another lock_prefix");
     } else if (is_native) {
-      add(Severity::ok, "layout", "native: one key per lock; SyncGuard and pmcp-tasks cannot share this store");
+      add(Severity::ok, "layout",
+          "native: one key per lock; SyncGuard and pmcp-tasks cannot share this store");
     }
   }
 

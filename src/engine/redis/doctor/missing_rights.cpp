@@ -27,7 +27,10 @@ std::string enumerated(const std::vector<std::string>& words) {
 class Refusals {
  public:
   Refusals(const RedisOptions& options, const Observations& seen)
-      : acl_(redis_acl(options).value_or_throw()), known_(command_rights(options)), options_(options), seen_(seen) {
+      : acl_(redis_acl(options).value_or_throw()),
+        known_(command_rights(options)),
+        options_(options),
+        seen_(seen) {
     for (const auto& right : seen.rights) add(right);
   }
 

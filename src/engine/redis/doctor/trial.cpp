@@ -43,8 +43,8 @@ std::size_t index_of(Half half) {
 
 }  // namespace
 
-RightsTrial::RightsTrial(const std::shared_ptr<const Endpoint>& endpoint, Line& line, const LockLayout& layout,
-                         const StorageLayout& tasks)
+RightsTrial::RightsTrial(const std::shared_ptr<const Endpoint>& endpoint, Line& line,
+                         const LockLayout& layout, const StorageLayout& tasks)
     : endpoint_(endpoint),
       line_(line),
       listener_(endpoint),
