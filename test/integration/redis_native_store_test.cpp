@@ -48,9 +48,11 @@ TEST_F(RedisNativeStore, AUserWithThePrintedRightsIsRefusedNothing) {
   EXPECT_TRUE(watch_of(*backend, key("k")));
   EXPECT_FALSE(release(*backend, id));
   const auto doubtful = LockId::generate();
-  EXPECT_TRUE(try_release(
+  const auto unknown = try_release(
       *backend,
-      {.lock = {.id = doubtful, .key = key("k")}, .asked_before = true, .acquire_may_be_repeated = true}));
+      {.lock = {.id = doubtful, .key = key("k")}, .asked_before = true, .acquire_may_be_repeated = true});
+  EXPECT_EQ(unknown.error().code(), ErrorCode::NetworkTimeout)
+      << "the evidence was read, and decides nothing";
   EXPECT_FALSE(try_acquire(*backend, doubtful, "k"));
   const auto broken = LockId::generate();
   ASSERT_TRUE(acquire(*backend, broken, "k"));
