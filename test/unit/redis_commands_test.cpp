@@ -140,14 +140,14 @@ TEST_F(RedisCommands, NoScriptContainsAKeyOrAnId) {
   const auto other =
       AcquireRequest{.id = LockId::generate(), .key = key("quite-another"), .ttl = ttl(milliseconds(9))};
   EXPECT_EQ(arguments_of(*acquire_command(layout, acquire, 0, By::text))[1],
-            arguments_of(*acquire_command(layout, other, By::text))[1]);
+            arguments_of(*acquire_command(layout, other, 0, By::text))[1]);
 }
 
 TEST_F(RedisCommands, AReservedKeyIsInvalidArgumentInEveryOperation) {
   const auto reserved = key("fence:p:k");
   const LockRef lock{.id = id, .key = reserved};
   for (const auto& command :
-       {acquire_command(layout, {.id = id, .key = reserved, .ttl = ttl(milliseconds(1))}, By::sha),
+       {acquire_command(layout, {.id = id, .key = reserved, .ttl = ttl(milliseconds(1))}, 0, By::sha),
         release_command(layout, lock, Release::plain, By::sha),
         extend_command(layout, lock, ttl(milliseconds(1)), By::sha),
         is_locked_command(layout, reserved, By::sha), lookup_command(layout, {.what = reserved}, By::sha),
