@@ -40,6 +40,9 @@ struct RedisOptions {
   /// The name of the connections in CLIENT LIST (CLIENT SETNAME), without spaces and control characters.
   /// Empty: no name.
   std::string client_name = "holdfast";
+  /// The label that open() gives to the locks it acquires, as LockOptions::holder. Empty: the default. A
+  /// backend that you construct yourself does not use it: pass the label to Locks.
+  std::string holder = {};
 
   /// Connect with TLS. The server's certificate and its name are always verified.
   bool tls = false;

@@ -35,8 +35,9 @@ class HeldLock final : public runtime::Timed {
     WallTime expires_at;
     Ttl ttl;
     BootTime sent;
-    bool acquire_may_be_repeated = false;  ///< see Granted
-    TraceContext context = {};             ///< the waiter's context
+    bool acquire_may_be_repeated = false;                ///< see Granted
+    TraceContext context = {};                           ///< the waiter's context
+    std::shared_ptr<const LockHolder> holder = nullptr;  ///< the label of this grant
     /// Another holder had it before: its extend for this ttl, or ours that adopted it, may still arrive.
     bool adopted = false;
   };

@@ -109,11 +109,13 @@ Result<ExtendOutcome> try_extend(LockBackend& backend, ExtendRequest request, st
 }
 
 std::variant<Extended, Absence> extend(LockBackend& backend, const LockId& id,
-                                       std::optional<std::string> name, milliseconds length) {
+                                       std::optional<std::string> name, milliseconds length,
+                                       std::optional<std::shared_ptr<const LockHolder>> new_holder) {
   const BootTime sent = BootClock::now();
   auto outcome = try_extend(backend, {.lock = {.id = id, .key = maybe_key(name)},
                                       .ttl = ttl(length),
-                                      .durability = Durability::process})
+                                      .durability = Durability::process,
+                                      .new_holder = std::move(new_holder)})
                      .value_or_throw();
   if (std::holds_alternative<Extended>(outcome)) holder().extended(id, sent + length);
   return outcome;

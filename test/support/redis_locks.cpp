@@ -77,7 +77,7 @@ std::optional<Absence> RedisLocks::release(const LockId& id, std::optional<std::
 Result<ExtendOutcome> RedisLocks::try_extend(const LockId& id, std::optional<std::string> name,
                                              milliseconds length) {
   const auto lock = ref(id, name);
-  const auto command = extend_command(layout, lock, ttl(length), By::text);
+  const auto command = extend_command(layout, ExtendRequest{.lock = lock, .ttl = ttl(length)}, By::text);
   if (!command) return command.error();
   return redis::extend_outcome(*ask(*command), lock);
 }

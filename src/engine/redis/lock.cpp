@@ -144,7 +144,7 @@ struct ExtendOperation {
   ExtendRequest request;
 
   Result<std::string> command(const Shared& shared, By by) const {
-    return extend_command(shared.layout, request.lock, request.ttl, by);
+    return extend_command(shared.layout, request, by);
   }
   Result<Outcome> outcome(Shared&, const Result<Reply>& answer, const Call& call) const {
     const auto& lock = request.lock;

@@ -45,7 +45,7 @@ enum class Release : std::uint8_t {
 /// Refers to the reply.
 [[nodiscard]] Result<core::ReleaseEvidence> release_evidence(const redisReply& reply, const LockRef& lock);
 
-[[nodiscard]] Result<std::string> extend_command(const Layout& layout, const LockRef& lock, Ttl ttl, By by);
+[[nodiscard]] Result<std::string> extend_command(const Layout& layout, const ExtendRequest& request, By by);
 [[nodiscard]] Result<ExtendOutcome> extend_outcome(const redisReply& reply, const LockRef& lock);
 
 [[nodiscard]] Result<std::string> is_locked_command(const Layout& layout, const LockKey& key, By by);

@@ -72,6 +72,12 @@ std::string client_name(const std::string& text) {
   return text;
 }
 
+std::string label(const std::string& text) {
+  const auto checked = LockHolder::from_setting(text);
+  if (!checked) refuse("holder: " + checked.error().message());
+  return text;
+}
+
 bool boolean(const std::string& name, const std::string& text) {
   if (text == "true" || text == "1") return true;
   if (text == "false" || text == "0") return false;
@@ -102,6 +108,7 @@ const std::vector<Parameter>& parameters() {
        [](const Options& o) { return o.task_prefix; }},
       {"name", [](Options& o, Text& v) { o.client_name = client_name(v); },
        [](const Options& o) { return o.client_name; }},
+      {"holder", [](Options& o, Text& v) { o.holder = label(v); }, [](const Options& o) { return o.holder; }},
       {"connect_timeout", [](Options& o, Text& v) { o.connect_timeout = timeout("connect_timeout", v); },
        [](const Options& o) { return duration_text(o.connect_timeout); }},
       {"command_timeout", [](Options& o, Text& v) { o.command_timeout = timeout("command_timeout", v); },
