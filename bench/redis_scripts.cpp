@@ -110,10 +110,15 @@ Contestant ours(Subject& server, bool by_text) {
   const auto extend = all.script("extend");
   const auto lookup = all.script("lookup");
   all.acquire = [=](const Lock& lock) {
-    return acquire +
-           Arguments{
-               "4",     lock.lock_key, lock.index_key,           lock.fence_key, "syncguard:fence:syncguard:",
-               lock.id, ttl,           '"' + lock.user_key + '"'};
+    return acquire + Arguments{"4",
+                               lock.lock_key,
+                               lock.index_key,
+                               lock.fence_key,
+                               "syncguard:fence:syncguard:",
+                               lock.id,
+                               ttl,
+                               '"' + lock.user_key + '"',
+                               "000000000000000"};
   };
   all.release = [=](const Lock& lock) {
     return release + Arguments{"2", lock.index_key, lock.lock_key, lock.id, "syncguard:wake:0:"};

@@ -78,6 +78,16 @@ std::shared_ptr<const LockHolder> label_of(const Instruments& instruments, const
                                      : LockHolder::of_this_process(instruments.program);
 }
 
+/// The label as the name of a connection: printable ASCII without spaces.
+std::string connection_name(const LockHolder& holder) {
+  std::string name;
+  for (const char c : holder.str()) {
+    const auto byte = static_cast<unsigned char>(c);
+    if ((byte & 0xC0U) != 0x80U) name += c > ' ' && c <= '~' ? c : '_';  // one for each character
+  }
+  return name;
+}
+
 Error is_empty() {
   return {ErrorCode::InvalidArgument, "this Holdfast is empty: open a store first"};
 }
@@ -161,12 +171,14 @@ Holdfast open(std::string_view url, const Instruments& instruments) {
     case EngineKind::system:
       return in_sqlite_file(prepare_system_sqlite_file().value_or_throw(), std::string(given.url));
     case EngineKind::redis: {
-      const auto options = parse_redis_url(given.url).value_or_throw();
+      auto options = parse_redis_url(given.url).value_or_throw();
+      auto shown = redis_url(options);
       auto holder = label_of(instruments, options.holder);
+      if (!options.client_name && holder) options.client_name = connection_name(*holder);
       return opened(
           make_redis_lock_backend(options, log, observer).value_or_throw(),
           [options, log, observer] { return make_redis_storage_backend(options, log, observer); },
-          std::move(holder), redis_url(options));
+          std::move(holder), std::move(shown));
     }
     case EngineKind::unknown:
       break;

@@ -21,8 +21,10 @@ inline constexpr std::string_view system_url = "system:";
   if (url == "memory:") return EngineKind::memory;
   if (url == system_url) return EngineKind::system;
   if (url.starts_with(sqlite_scheme)) return EngineKind::sqlite;
-  if (url.starts_with("redis:") || url.starts_with("rediss:") || url.starts_with("unix:"))
-    return EngineKind::redis;
+  for (const std::string_view scheme :
+       {"redis:", "rediss:", "redis+sentinel:", "rediss+sentinel:", "unix:"}) {
+    if (url.starts_with(scheme)) return EngineKind::redis;
+  }
   return EngineKind::unknown;
 }
 
@@ -53,7 +55,8 @@ struct LabelledUrl {
 /// The message repeats only a scheme or a path: anything else may contain a password.
 [[nodiscard]] inline Error unknown_url(std::string_view url) {
   const std::string known =
-      "; use sqlite:PATH, sqlite:, system:, redis://HOST, rediss://HOST, unix:PATH or memory:";
+      "; use sqlite:PATH, sqlite:, system:, redis://HOST, rediss://HOST, "
+      "redis+sentinel://HOST,HOST/SERVICE, unix:PATH or memory:";
   if ((url.starts_with('/') || url.starts_with("./") || url.starts_with("../")) &&
       url.find('@') == std::string_view::npos) {
     return {ErrorCode::InvalidArgument,

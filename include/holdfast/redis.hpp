@@ -7,8 +7,10 @@
 #include <holdfast/log.hpp>
 #include <holdfast/storage_backend.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace holdfast {
 
@@ -16,6 +18,17 @@ class Observer;
 
 /// The properties of the Redis engine, at compile time.
 inline constexpr Capabilities redis_capabilities{.backend = "redis", .supports_fencing = true};
+
+/// The network address of a server.
+struct RedisAddress {
+  /// A host name, an IPv4 address, or an IPv6 address without brackets.
+  std::string host = "127.0.0.1";
+  /// The TCP port.
+  std::uint16_t port = 6379;
+
+  /// Compares host and port as text: two names of one machine differ.
+  friend bool operator==(const RedisAddress&, const RedisAddress&) = default;
+};
 
 /// The address of a Redis server, the credentials for it, the time limits and the key prefixes.
 ///
@@ -28,6 +41,18 @@ struct RedisOptions {
   /// If not empty: the path of a Unix socket, used instead of host and port.
   std::string unix_socket = {};
 
+  /// If not empty: the sentinels to ask for the address of the master, which is used instead of host and
+  /// port. The order is only that of the first attempt.
+  std::vector<RedisAddress> sentinels = {};
+  /// The name under which the sentinels watch the master. Required with `sentinels`.
+  std::string sentinel_service = {};
+  /// The ACL user at the sentinels, whose users are not those of the master. Empty: their default user.
+  std::string sentinel_user = {};
+  /// The password of that user. Empty: no authentication at the sentinels.
+  std::string sentinel_password = {};
+  /// The file that parse_redis_url() read `sentinel_password` from, as `password_file`.
+  std::string sentinel_password_file = {};
+
   /// The ACL user. Empty: the server's default user.
   std::string user = {};
   /// The password of the user. Empty: no authentication.
@@ -37,14 +62,15 @@ struct RedisOptions {
   std::string password_file = {};
   /// The number of the database.
   std::uint32_t db = 0;
-  /// The name of the connections in CLIENT LIST (CLIENT SETNAME), without spaces and control characters.
-  /// Empty: no name.
-  std::string client_name = "holdfast";
+  /// The name of the connections in CLIENT LIST (CLIENT SETNAME), without spaces and control characters. An
+  /// empty text: no name. Not set: open() uses the label of its locks, with _ in place of each character that
+  /// a name cannot have; otherwise `holdfast`. A server that refuses the name is used without one.
+  std::optional<std::string> client_name = std::nullopt;
   /// The label that open() gives to the locks it acquires, as LockOptions::holder. Empty: the default. A
   /// backend that you construct yourself does not use it: pass the label to Locks.
   std::string holder = {};
 
-  /// Connect with TLS. The server's certificate and its name are always verified.
+  /// Connect with TLS, to the sentinels too. The server's certificate and its name are always verified.
   bool tls = false;
   /// A PEM file with the certificates to trust. Empty: the system's certificate authorities. A self-signed
   /// server is trusted only if its certificate is in this file.
@@ -54,7 +80,7 @@ struct RedisOptions {
   std::string tls_cert_file = {};
   /// The private key of the client certificate as a PEM file.
   std::string tls_key_file = {};
-  /// The name that the server's certificate must contain. Empty: the host.
+  /// The name that the server's certificate must contain, that of each sentinel too. Empty: the host.
   std::string tls_server_name = {};
 
   /// The time limit for resolving, connecting, TLS and authentication together.
@@ -73,17 +99,18 @@ struct RedisOptions {
   bool cleanup_in_is_locked = false;
 };
 
-/// Parses a URL that begins with `redis://`, `rediss://` or `unix:`. docs/reference/urls.md describes its
-/// parts.
+/// Parses a URL that begins with `redis://`, `rediss://`, `redis+sentinel://`, `rediss+sentinel://` or
+/// `unix:`. docs/reference/urls.md describes its parts.
 ///
 /// If the URL contains no password, it is read from the file of the parameter `password_file`, or else from
-/// the environment variable HOLDFAST_REDIS_PASSWORD. Does not connect.
+/// the environment variable HOLDFAST_REDIS_PASSWORD. The password for sentinels is read from the file of
+/// `sentinel_password_file`, or else from HOLDFAST_SENTINEL_PASSWORD. Does not connect.
 ///
 /// InvalidArgument if a part is invalid, or if the password file is missing or malformed; AuthFailed or
 /// ServiceUnavailable if that file cannot be read. The message names the part, never the password.
 [[nodiscard]] HOLDFAST_EXPORT Result<RedisOptions> parse_redis_url(std::string_view url);
 
-/// Returns the URL of these options, without the password. Parts with their default value are omitted.
+/// Returns the URL of these options, without the passwords. Parts with their default value are omitted.
 [[nodiscard]] HOLDFAST_EXPORT std::string redis_url(const RedisOptions& options);
 
 /// Opens a backend that keeps locks in Redis, in the layout of SyncGuard: processes of both share locks.
@@ -94,7 +121,11 @@ struct RedisOptions {
 ///
 /// ServiceUnavailable, NetworkTimeout or RateLimited if the server cannot be reached or used now; AuthFailed
 /// if it rejects the credentials, or if its certificate is not trusted; InvalidArgument for invalid options,
-/// and for a server in cluster or Sentinel mode; Internal for an unexpected answer.
+/// for a server in cluster mode, for a Sentinel in place of a server, and for a service that no sentinel
+/// knows; Internal for an unexpected answer.
+///
+/// With `options.sentinels` it follows the master through failovers: the fencing tokens of a new master rank
+/// above all that an earlier one granted. What a failover may lose: docs/guide/sentinel.md.
 [[nodiscard]] HOLDFAST_EXPORT Result<std::shared_ptr<LockBackend>> make_redis_lock_backend(
     const RedisOptions& options, std::shared_ptr<Log> log = {}, std::shared_ptr<Observer> observer = {});
 

@@ -120,7 +120,8 @@ judge() {
     *) [[ ! $what =~ ^\<(sys/(socket|un)|netinet/.*|arpa/.*|netdb)\.h\>$ ]] || why="sockets are engine/redis/conn/stream's" ;;
   esac
   case $file in
-    src/*_loop.* | src/*_fsm.* | src/*/wire/* | src/*/topology/* | src/*/*_commands.* | src/*/listings.* | src/*/layout.*)
+    src/*_loop.* | src/*_fsm.* | src/*/wire/* | src/*/topology/* | src/*/*_commands.* | src/*/listings.* | src/*/layout.* | \
+      src/*/conn/@(backoff|call|multiplexer|subscriptions|unattended_calls).*)
       [[ ! $what =~ $blocking && ! $what =~ ^\"(os|runtime|waiting)/ ]] || why="a pure machine: no threads, no clock, no I/O"
       ;;
   esac
@@ -174,7 +175,8 @@ done
 while IFS= read -r hit; do
   complain "$hit: pure code asks for the time or waits"
 done < <(find src \( -path "src/core/*" -o -name '*_loop.*' -o -name '*_fsm.*' -o -path '*/wire/*' -o -path '*/topology/*' \
-  -o -name '*_commands.*' -o -name 'listings.*' -o -name 'layout.*' \) -type f \
+  -o -name '*_commands.*' -o -name 'listings.*' -o -name 'layout.*' -o -path '*/conn/backoff.*' -o -path '*/conn/call.*' \
+  -o -path '*/conn/multiplexer.*' -o -path '*/conn/subscriptions.*' -o -path '*/conn/unattended_calls.*' \) -type f \
   -exec grep -HnE '::now\(|\bclock_gettime\(|\bsleep_(for|until)\(|\bstd::j?thread\b' {} +)
 
 # A decision sees the requests and outcomes of the contracts, not a backend.

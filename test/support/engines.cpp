@@ -15,6 +15,7 @@
 #include "support/asio_backend.hpp"
 #include "support/instrumented.hpp"
 #include "support/peer.hpp"
+#include "support/redis_sentinels.hpp"
 #include "support/redis_server.hpp"
 #include "support/temp_dir.hpp"
 #include "support/troubled_redis.hpp"
@@ -159,6 +160,21 @@ class RedisUserWorld final : public WorldOf<Backend> {
   RedisOptions options_ = server_.unix_socket();
 };
 
+/// One set of servers for all tests of a process, each with a prefix of its own: it takes a second to start.
+template <class Backend>
+class RedisSentinelWorld final : public WorldOf<Backend> {
+ public:
+  std::shared_ptr<Backend> open() override {
+    static const RedisSentinels servers;
+    auto options = servers.client();
+    options.lock_prefix = options.task_prefix = prefix_;
+    return make_redis<Backend>(options).value_or_throw();
+  }
+
+ private:
+  std::string prefix_ = private_prefix();
+};
+
 template <class Backend>
 class TroubledRedisWorld final : public WorldOf<Backend> {
  public:
@@ -250,6 +266,7 @@ std::vector<EngineOf<Backend>> common_engines() {
       redis,
       redis_engine<RedisUserWorld, Backend>("redis_unix"),
       redis_engine<RedisWorld, Backend>("redis_tls", &RedisServer::tls, true),
+      redis_engine<RedisSentinelWorld, Backend>("redis_sentinel"),
       troubled_redis_engine<Backend>("redis_disturbed", {}, TroubledRedis::disturb, milliseconds(3)),
       troubled_redis_engine<Backend>("redis_restarting", {.persistent = true}, TroubledRedis::restart,
                                      milliseconds(150)),

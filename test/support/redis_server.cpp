@@ -37,10 +37,10 @@ std::optional<fs::path> find_server() {
 }
 
 /// A child that runs `file config`, its output going to `log`.
-pid_t spawn(const fs::path& file, const fs::path& config, const fs::path& log) {
+pid_t spawn(const fs::path& file, const fs::path& config, const fs::path& log, bool sentinel) {
   const pid_t parent = ::getpid();
-  std::string program = file.string(), argument = config.string();
-  char* const argv[] = {program.data(), argument.data(), nullptr};
+  std::string program = file.string(), argument = config.string(), mode = "--sentinel";
+  char* const argv[] = {program.data(), argument.data(), sentinel ? mode.data() : nullptr, nullptr};
   const pid_t pid = ::fork();
   if (pid != 0) return pid;
   // From here on only what is safe after fork in a process with threads.
@@ -145,12 +145,13 @@ std::string RedisServer::log() const {
 void RedisServer::write_config() const {
   std::ofstream config(directory_ / "redis.conf");
   config << "bind 127.0.0.1 -::1\nport " << port_ << "\nunixsocket " << (directory_ / "redis.sock").string()
-         << "\ndir "
-         << directory_.path().string()
-         // Tests of half-built states need DEBUG; the server is reachable only on this machine's loopback.
-         << "\nenable-debug-command yes\nsave \"\"\n"
-         // What is written survives SIGKILL without fsync; only a power cut would need it.
-         << "appendfsync no\nappendonly " << (options_.persistent ? "yes" : "no") << "\n";
+         << "\ndir " << directory_.path().string() << "\n";
+  if (!options_.sentinel) {
+    // Tests of half-built states need DEBUG; the server is reachable only on this machine's loopback.
+    config << "enable-debug-command yes\nsave \"\"\n"
+           // What is written survives SIGKILL without fsync; only a power cut would need it.
+           << "appendfsync no\nappendonly " << (options_.persistent ? "yes" : "no") << "\n";
+  }
   if (!options_.password.empty()) config << "requirepass " << options_.password << "\n";
   if (options_.tls) {
     config << "tls-port " << tls_port_ << "\ntls-cert-file " << (directory_ / "server.crt").string()
@@ -164,7 +165,7 @@ bool RedisServer::launch(Until until) {
   const auto program = find_server();
   if (!program) throw std::runtime_error("there is no redis-server on the PATH");
   fs::remove(directory_ / "redis.sock");
-  pid_ = spawn(*program, directory_ / "redis.conf", directory_ / "log");
+  pid_ = spawn(*program, directory_ / "redis.conf", directory_ / "log", options_.sentinel);
   if (pid_ < 0) throw std::runtime_error("cannot fork");
   // The answer must come by the Unix socket: another test's server may have the TCP port. Redis makes that
   // socket after it has all its ports.

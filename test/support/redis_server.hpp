@@ -29,6 +29,8 @@ class RedisServer {
     std::string password = {};
     /// More lines of redis.conf: `user alice on >secret ~* &* +@all`, `maxmemory 3mb`, …
     std::vector<std::string> config = {};
+    /// A Sentinel; what it watches is in `config`.
+    bool sentinel = false;
   };
   enum class Until : std::uint8_t {
     ready,      ///< it answers PING
@@ -66,6 +68,7 @@ class RedisServer {
   /// Ends it as an operator would (SIGTERM; a persistent one saves), or with SIGKILL.
   void stop();
   void kill();
+  [[nodiscard]] bool is_running() const { return pid_ > 0; }
   /// After stop or kill: starts it again where it was.
   void start(Until until = Until::ready);
   void restart() {

@@ -3,6 +3,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "engine/redis/wire/reply.hpp"
 
@@ -18,6 +19,11 @@ inline redis::Reply reply_of(const std::string& bytes) {
     throw std::runtime_error("not a whole reply");
   }
   return redis::Reply(static_cast<redisReply*>(parsed));
+}
+
+/// The bytes of a bulk string.
+inline std::string bulk(std::string_view text) {
+  return "$" + std::to_string(text.size()) + "\r\n" + std::string(text) + "\r\n";
 }
 
 }  // namespace holdfast::test

@@ -41,7 +41,7 @@ TEST_F(RedisCommands, CarryKeysAndArgumentsAsTheScriptsWantThem) {
   using namespace embedded;
   EXPECT_EQ(arguments_of(*acquire_command(layout, acquire, By::sha)),
             (Words{"EVALSHA", sha(acquire_lua), "4", "p:k", "p:id:AAAAAAAAAAAAAAAAAAAAAA", "p:fence:p:k",
-                   "p:fence:p:", "AAAAAAAAAAAAAAAAAAAAAA", "500", "\"k\""}));
+                   "p:fence:p:", "AAAAAAAAAAAAAAAAAAAAAA", "500", "\"k\"", "000000000000000"}));
   EXPECT_EQ(arguments_of(*release_command(layout, by_key, Release::plain, By::sha)),
             (Words{"EVALSHA", sha(release_lua), "2", "p:id:AAAAAAAAAAAAAAAAAAAAAA", "p:k",
                    "AAAAAAAAAAAAAAAAAAAAAA", "p:wake:0:"}));
@@ -79,7 +79,7 @@ TEST_F(RedisCommands, AnAcquireSaysNothingOfTheCountersEndUnlessItIsAsked) {
     request.counter_lifetime = lifetime;
     return arguments_of(*acquire_command(layout, request, By::sha)).back();
   };
-  EXPECT_EQ(last(std::nullopt), "\"k\"") << "as the documented script takes it";
+  EXPECT_EQ(last(std::nullopt), "000000000000000") << "the floor alone";
   EXPECT_EQ(last(CounterLifetime{.until = test::from_ms(1'900'000'000'000)}), "1900000000000");
   EXPECT_EQ(last(CounterLifetime{}), "") << "for ever";
 }
@@ -88,7 +88,8 @@ TEST_F(RedisCommands, TheLabelOfTheHolderFollowsTheKeyInTheRecord) {
   const auto label = LockHolder::from_setting("al\"ice\n").value_or_throw();
   auto request = acquire;
   request.holder = label;
-  EXPECT_EQ(arguments_of(*acquire_command(layout, request, By::sha)).back(), R"("k","holder":"al\"ice\n")");
+  const auto words = arguments_of(*acquire_command(layout, request, By::sha));
+  EXPECT_EQ(words.at(words.size() - 2), R"("k","holder":"al\"ice\n")");
   ExtendRequest extend{.lock = by_id, .ttl = ttl(milliseconds(700)), .new_holder = label};
   EXPECT_EQ(arguments_of(*extend_command(layout, extend, By::sha)).back(), R"(,"holder":"al\"ice\n")");
   extend.new_holder = nullptr;
@@ -111,6 +112,32 @@ TEST_F(RedisCommands, ARefusalMayNameTheHolder) {
     ASSERT_FALSE(outcome) << odd;
     EXPECT_EQ(outcome.error().code(), ErrorCode::Internal);
   }
+}
+
+TEST_F(RedisCommands, TheFenceFloorOfAnAcquireIsFoundAndReplaced) {
+  for (const auto& lifetime : {std::optional<CounterLifetime>(), std::optional(CounterLifetime{}),
+                               std::optional(CounterLifetime{.until = test::from_ms(1'900'000'000'000)})}) {
+    for (const auto by : {By::sha, By::text}) {
+      auto request = acquire;
+      request.counter_lifetime = lifetime;
+      auto bytes = *acquire_command(layout, request, by);
+      auto expected = arguments_of(bytes);
+      write_fence_floor(bytes, fence_floor_at(bytes, request), fence_floor_of(87'654));
+      auto& floor = expected.at(expected.size() - (lifetime ? 2 : 1));
+      EXPECT_EQ(floor, no_fence_floor);
+      floor = "087654000000000";
+      EXPECT_EQ(arguments_of(bytes), expected);
+      write_fence_floor(bytes, fence_floor_at(bytes, request), 0);
+      EXPECT_EQ(bytes, *acquire_command(layout, request, by)) << "a copy for a server without an epoch";
+    }
+  }
+}
+
+TEST_F(RedisCommands, AnEpochThatIsTooHighHasNoFloor) {
+  EXPECT_EQ(fence_floor_of(0), 0U);
+  EXPECT_EQ(fence_floor_of(90'000), 90'000'000'000'000U);
+  EXPECT_EQ(fence_floor_of(90'001), 0U);
+  EXPECT_EQ(fence_floor_of(~std::uint64_t{0}), 0U);
 }
 
 TEST_F(RedisCommands, ByTextDifferOnlyInHowTheScriptIsNamed) {

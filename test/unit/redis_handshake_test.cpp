@@ -51,6 +51,31 @@ TEST(RedisHandshake, BelievesNobodyWhoDoesNotAnswerAsRedisDoes) {
   }
 }
 
+TEST(RedisHandshake, AReplicaInPlaceOfTheMasterIsLeftForNow) {
+  const auto as = [](const std::string& role) {
+    return "*4\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$" + std::to_string(role.size()) + "\r\n" +
+           role + "\r\n";
+  };
+  const auto refused = end_with(with(0, as("replica")), {}, Servers::master);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::ServiceUnavailable);
+  EXPECT_TRUE(end_with(with(0, as("master")), {}, Servers::master));
+  EXPECT_TRUE(end_with(with(0, as("replica")))) << "one fixed address: its errors show it";
+  EXPECT_TRUE(end_with(with(0, mode("standalone")), {}, Servers::master)) << "a proxy may not know";
+}
+
+TEST(RedisHandshake, ASentinelIsASentinelAndHasCredentialsOfItsOwn) {
+  EXPECT_TRUE(end_with(with(0, mode("sentinel")), {}, Servers::sentinel));
+  const auto server = end_with(with(0, mode("standalone")), {}, Servers::sentinel);
+  ASSERT_FALSE(server);
+  EXPECT_EQ(server.error().code(), ErrorCode::InvalidArgument);
+  const auto locked = end_with({"-NOAUTH HELLO must be called with the client already authenticated\r\n"}, {},
+                               Servers::sentinel);
+  ASSERT_FALSE(locked);
+  EXPECT_EQ(locked.error().code(), ErrorCode::AuthFailed);
+  EXPECT_NE(locked.error().message().find("HOLDFAST_SENTINEL_PASSWORD"), std::string::npos);
+}
+
 TEST(RedisHandshake, ExplainsServersThatCannotHoldLocks) {
   for (const auto& [name, word] : {std::pair("cluster", "cluster"), std::pair("sentinel", "Sentinel")}) {
     const auto refused = end_with(with(0, mode(name)));
@@ -64,7 +89,7 @@ TEST(RedisHandshake, ExplainsServersThatCannotHoldLocks) {
 TEST(RedisHandshake, DoesWithoutWhatIsOnlyGoodToKnow) {
   for (const auto& replies :
        {with(0, "-ERR unknown command 'HELLO'\r\n"), with(0, "-NOPERM no\r\n"), with(0, "+OK\r\n"),
-        with(1, "-NOPERM no\r\n"), with(2, "-NOPERM no\r\n"), with(2, "-MISCONF cannot save\r\n")}) {
+        with(1, "-NOPERM no\r\n"), with(1, "-ERR Client names cannot contain spaces\r\n"), with(2, "-NOPERM no\r\n"), with(2, "-MISCONF cannot save\r\n")}) {
     const auto ready = end_with(replies);
     ASSERT_TRUE(ready) << ready.error().what();
     EXPECT_TRUE(*ready);

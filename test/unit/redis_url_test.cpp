@@ -54,7 +54,8 @@ TEST_F(RedisUrl, AHostIsEnough) {
   EXPECT_EQ(options.password, "");
   EXPECT_FALSE(options.tls);
   EXPECT_EQ(options.lock_prefix, "syncguard");
-  EXPECT_EQ(options.client_name, "holdfast");
+  EXPECT_EQ(options.client_name, std::nullopt);
+  EXPECT_EQ(options.holder, "");
   EXPECT_EQ(options.connect_timeout, 5s);
   EXPECT_EQ(options.command_timeout, 5s);
   EXPECT_FALSE(options.cleanup_in_is_locked);
@@ -145,6 +146,9 @@ TEST_F(RedisUrl, EveryParameterArrives) {
   EXPECT_TRUE(options.cleanup_in_is_locked);
   EXPECT_FALSE(parsed("redis://h?cleanup_in_is_locked=0").cleanup_in_is_locked);
   EXPECT_EQ(parsed("redis://h?name=").client_name, "");
+  EXPECT_EQ(parsed("redis://h?holder=caf%C3%A9%20bar").holder, "caf\u00e9 bar");
+  EXPECT_EQ(redis_url(parsed("redis://h?holder=caf%C3%A9%20bar")), "redis://h?holder=caf%C3%A9%20bar");
+  EXPECT_EQ(parsed("redis://h?holder=none").holder, "none");
 }
 
 TEST_F(RedisUrl, ThePasswordComesFromTheUrlElseTheFileElseTheEnvironment) {
@@ -182,6 +186,35 @@ TEST_F(RedisUrl, APasswordFileIsOneLine) {
     EXPECT_EQ(result.error().code(), ErrorCode::InvalidArgument);
     EXPECT_NE(result.error().message().find(wrong.string()), std::string::npos) << result.error().what();
   }
+}
+
+TEST_F(RedisUrl, SentinelsAreAListAndLeadToAService) {
+  const auto options = parsed("redis+sentinel://app:s3cret@s1,s2:26380,[::1]:7/orders/3?sentinel_user=watch");
+  EXPECT_EQ(options.sentinels, (std::vector<RedisAddress>{{"s1", 26379}, {"s2", 26380}, {"::1", 7}}));
+  EXPECT_EQ(options.sentinel_service, "orders");
+  EXPECT_EQ(options.db, 3U);
+  EXPECT_EQ(options.user, "app");
+  EXPECT_EQ(options.password, "s3cret");
+  EXPECT_EQ(options.sentinel_user, "watch");
+  EXPECT_EQ(options.sentinel_password, "") << "the master's credentials are not sent to sentinels";
+  EXPECT_FALSE(options.tls);
+  EXPECT_TRUE(parsed("rediss+sentinel://s/m").tls);
+  EXPECT_EQ(parsed("redis+sentinel://s/my%2Fmaster").sentinel_service, "my/master");
+  EXPECT_EQ(redis_url(parsed("redis+sentinel://s/m")), "redis+sentinel://s/m");
+  EXPECT_EQ(redis_url(options), "redis+sentinel://app@s1,s2:26380,[::1]:7/orders/3?sentinel_user=watch");
+}
+
+TEST_F(RedisUrl, TheSentinelsPasswordComesFromItsFileElseTheEnvironment) {
+  const auto file = write("from-file\n");
+  ::setenv("HOLDFAST_SENTINEL_PASSWORD", "from-environment", 1);
+  EXPECT_EQ(parsed("redis+sentinel://s/m").sentinel_password, "from-environment");
+  EXPECT_EQ(parsed("redis+sentinel://s/m").password, "");
+  EXPECT_EQ(parsed("redis+sentinel://s/m?sentinel_password_file=" + file).sentinel_password, "from-file");
+  EXPECT_EQ(parsed("redis://s").sentinel_password, "");
+  ::unsetenv("HOLDFAST_SENTINEL_PASSWORD");
+  const auto missing = parse_redis_url("redis+sentinel://s/m?sentinel_password_file=/missing");
+  ASSERT_FALSE(missing);
+  EXPECT_NE(missing.error().message().find("sentinel_password_file /missing"), std::string::npos);
 }
 
 TEST_F(RedisUrl, NamesOfFilesBecomeAbsolute) {
@@ -272,6 +305,20 @@ TEST_F(RedisUrl, WhatIsWrongIsRefusedAndNamed) {
       {"redis://u%00@h", "the user contains a control"},
       {"redis://u:p%0@h", "the password: %"},
       {"redis://u:p%00w@h", "the password contains a control"},
+      {"redis+sentinel://s", "the service is missing"},
+      {"redis+sentinel://s/", "the service is missing"},
+      {"redis+sentinel:///m", "a host is missing"},
+      {"redis+sentinel://s,/m", "a host is missing"},
+      {"redis+sentinel://,s/m", "a host is missing"},
+      {"redis+sentinel://:1/m", "a host is missing"},
+      {"redis+sentinel://s,s/m", "twice"},
+      {"redis+sentinel://s,t:x/m", "the port"},
+      {"redis+sentinel://s/m/x", "the database"},
+      {"redis+sentinel://s/m/1?db=1", "db is given twice"},
+      {"redis+sentinel://s/m?sentinel_password=x", "sentinel_password_file"},
+      {"redis://s,t", "the host"},
+      {"redis://h?sentinel_user=x", "redis+sentinel://"},
+      {"unix:/s?sentinel_password_file=/x", "redis+sentinel://"},
       {"unix:", "absolute"},
       {"unix:run/s", "absolute"},
       {"unix://run/s", "unix:/path"},
@@ -305,6 +352,10 @@ TEST_F(RedisUrl, NoErrorContainsThePasswordHoweverTheUrlIsMistyped) {
                                 "redis:u:sesame@h",
                                 "rediss//u:sesame@h",
                                 "unix://u:sesame@/s",
+                                "redis+sentinel://u:sesame@s",
+                                "redis+sentinel://u:sesame,s/m",
+                                "redis+sentinel://u:pw@s:sesame/m",
+                                "redis+sentinel://s/m?sentinel_password=sesame",
                                 "unix:u:sesame@/s",
                                 "redis://h?password=sesame",
                                 "redis://h?PASSWORD=sesame",
@@ -327,10 +378,15 @@ void expect_same(const RedisOptions& a, const RedisOptions& b, const std::string
   EXPECT_EQ(a.host, b.host) << where;
   EXPECT_EQ(a.port, b.port) << where;
   EXPECT_EQ(a.unix_socket, b.unix_socket) << where;
+  EXPECT_EQ(a.sentinels, b.sentinels) << where;
+  EXPECT_EQ(a.sentinel_service, b.sentinel_service) << where;
+  EXPECT_EQ(a.sentinel_user, b.sentinel_user) << where;
+  EXPECT_EQ(a.sentinel_password_file, b.sentinel_password_file) << where;
   EXPECT_EQ(a.user, b.user) << where;
   EXPECT_EQ(a.password_file, b.password_file) << where;
   EXPECT_EQ(a.db, b.db) << where;
   EXPECT_EQ(a.client_name, b.client_name) << where;
+  EXPECT_EQ(a.holder, b.holder) << where;
   EXPECT_EQ(a.tls, b.tls) << where;
   EXPECT_EQ(a.tls_ca_file, b.tls_ca_file) << where;
   EXPECT_EQ(a.tls_cert_file, b.tls_cert_file) << where;
@@ -355,6 +411,15 @@ TEST_F(RedisUrl, OptionsPrintedAndReadAgainAreTheSameButForThePassword) {
     RedisOptions options;
     if (random.below(3) == 0) {
       options.unix_socket = "/" + text(any);
+    } else if (random.below(3) == 0) {
+      options.tls = random.below(2) == 0;
+      for (std::uint16_t port = 1; port < 4; ++port) {
+        options.sentinels.push_back({random.pick(std::vector<std::string>{"s", "10.0.0.1", "::1"}), port});
+      }
+      options.sentinel_service = "m" + text(any);
+      options.sentinel_user = text(any);
+      options.sentinel_password = "secret";
+      if (random.below(2) == 0) options.sentinel_password_file = password_file;
     } else {
       options.tls = random.below(2) == 0;
       options.host =
@@ -397,10 +462,43 @@ TEST_F(RedisUrl, AnUrlIsPrintedWithoutWhatIsTheDefault) {
 
 TEST_F(RedisUrl, AnyBytesAreReadOrRefusedAndNothingElse) {
   test::Seeded random;
-  const std::vector<std::string> pieces{
-      "redis://", "rediss://", "unix:", "/", "//", "@",   ":",    "?",  "&",  "=",  "%",    "%2",
-      "%41",      "[",         "]",     "#", ".",  "h",   "6379", "db", "0",  "99", "user", "name",
-      "tls_ca",   "tls_key",   "\xff",  " ", "+",  "::1", "%00",  "-1", "1s", "\0x"};
+  const std::vector<std::string> pieces{"redis://",
+                                        "rediss://",
+                                        "unix:",
+                                        "/",
+                                        "//",
+                                        "@",
+                                        ":",
+                                        "?",
+                                        "&",
+                                        "=",
+                                        "%",
+                                        "%2",
+                                        "%41",
+                                        "[",
+                                        "]",
+                                        "#",
+                                        ".",
+                                        "h",
+                                        "6379",
+                                        "db",
+                                        "0",
+                                        "99",
+                                        "user",
+                                        "name",
+                                        ",",
+                                        "redis+sentinel://",
+                                        "sentinel_user",
+                                        "tls_ca",
+                                        "tls_key",
+                                        "\xff",
+                                        " ",
+                                        "+",
+                                        "::1",
+                                        "%00",
+                                        "-1",
+                                        "1s",
+                                        "\0x"};
   std::size_t read = 0;
   for (int i = 0; i < 50000; ++i) {
     std::string url = random.below(4) == 0 ? "" : "redis://";

@@ -34,7 +34,7 @@ class ScriptCall final : public Call {
       done_(command.error());
       return false;
     }
-    bytes = *std::move(command);
+    set_bytes(*std::move(command));
     return true;
   }
 
@@ -52,8 +52,16 @@ class ScriptCall final : public Call {
     done_(std::move(outcome));
   }
 
+  /// An operation that grants a fence has `fence_floor_at(bytes)`.
+  void set_bytes(std::string command) {
+    bytes = std::move(command);
+    if constexpr (requires { operation_.fence_floor_at(bytes); }) {
+      fence_floor_at = operation_.fence_floor_at(bytes);
+    }
+  }
+
   void ask_again(std::unique_ptr<Call> self, By by) {
-    bytes = *operation_.command(*shared_, by);
+    set_bytes(*operation_.command(*shared_, by));
     auto& client = *shared_->client;
     client.send(std::move(self), stop);
   }

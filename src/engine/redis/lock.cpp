@@ -66,6 +66,9 @@ struct AcquireOperation {
   Result<std::string> command(const Shared& shared, By by) const {
     return acquire_command(shared.layout, request, by);
   }
+  [[nodiscard]] std::size_t fence_floor_at(std::string_view bytes) const {
+    return redis::fence_floor_at(bytes, request);
+  }
   Result<Outcome> outcome(Shared& shared, const Result<Reply>& answer, const Call& call) const {
     if (answer) shared.unanswered.answered();
     // One copy may have been answered while another is still pending.

@@ -133,6 +133,10 @@ Result<Command> call_on_key(const Layout& layout, const Script& script, const Lo
   return command;
 }
 
+std::string lifetime_text(const CounterLifetime& lifetime) {
+  return lifetime.until ? std::to_string(core::to_ms(*lifetime.until)) : std::string();
+}
+
 Result<std::string> bytes_of(Result<Command> command) {
   if (!command) return command.error();
   return (*std::move(command)).bytes();
@@ -147,13 +151,24 @@ Result<std::string> acquire_command(const Layout& layout, const AcquireRequest& 
   const auto fence_key = layout.fence_key(*lock_key);
   if (!fence_key) return fence_key.error().about(about.key, about.id);
   const auto& lifetime = request.counter_lifetime;
-  auto command = call_script(scripts().acquire, by, 4, lifetime ? 4 : 3);
+  auto command = call_script(scripts().acquire, by, 4, lifetime ? 5 : 4);
   command.add(*lock_key).add(layout.index_key(request.id)).add(*fence_key).add(layout.authority_key());
   command.add(request.id.str())
       .add(std::to_string(request.ttl.length().count()))
-      .add(json_string(request.key) + holder_field(request.holder.get()));
-  if (lifetime) command.add(lifetime->until ? std::to_string(core::to_ms(*lifetime->until)) : std::string());
+      .add(json_string(request.key) + holder_field(request.holder.get()))
+      .add(no_fence_floor);
+  if (lifetime) command.add(lifetime_text(*lifetime));
   return std::move(command).bytes();
+}
+
+std::size_t fence_floor_at(std::string_view command, const AcquireRequest& request) {
+  constexpr std::size_t line_end = 2;
+  std::size_t behind = no_fence_floor.size() + line_end;
+  if (request.counter_lifetime) {
+    const auto size = lifetime_text(*request.counter_lifetime).size();
+    behind += 1 + std::to_string(size).size() + line_end + size + line_end;  // $13 and the 13 digits
+  }
+  return command.size() - behind;
 }
 
 Result<AcquireOutcome> acquire_outcome(const redisReply& reply, const AcquireRequest& request) {

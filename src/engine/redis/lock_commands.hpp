@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/repeated_release.hpp"
+#include "engine/redis/conn/fence_floor.hpp"
 #include "engine/redis/layout.hpp"
 #include "engine/redis/script.hpp"
 
@@ -33,7 +34,10 @@ enum class Release : std::uint8_t {
 // InvalidArgument for a reserved key. An error reply, or one that the script cannot return, becomes an Error
 // that carries the request's key and lock id.
 
+/// Its fence floor is 0: a connection has the real one, and writes it at `fence_floor_at`.
 [[nodiscard]] Result<std::string> acquire_command(const Layout& layout, const AcquireRequest& request, By by);
+/// The position of the floor's 15 digits in the command that `acquire_command` made for the request.
+[[nodiscard]] std::size_t fence_floor_at(std::string_view command, const AcquireRequest& request);
 [[nodiscard]] Result<AcquireOutcome> acquire_outcome(const redisReply& reply, const AcquireRequest& request);
 
 [[nodiscard]] Result<std::string> release_command(const Layout& layout, const LockRef& lock, Release how,

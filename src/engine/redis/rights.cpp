@@ -268,6 +268,7 @@ std::vector<CommandRight> command_rights(std::uint32_t db) {
         rights.try_emplace(sent.name, right_to(sent.name));
         break;
       case SentCommand::Right::every_user:
+      case SentCommand::Right::of_sentinels:
       case SentCommand::Right::to_examine:
         break;
     }

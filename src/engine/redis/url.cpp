@@ -17,8 +17,26 @@
 namespace holdfast {
 namespace {
 
-constexpr std::string_view plain_scheme = "redis://", tls_scheme = "rediss://", unix_scheme = "unix:";
-constexpr std::uint16_t default_port = 6379;
+/// What a URL names, by its scheme.
+enum class Names : std::uint8_t { server, sentinels, socket };
+struct Scheme {
+  std::string_view text;
+  Names names;
+  bool tls = false;
+};
+constexpr std::array schemes{
+    Scheme{"redis://", Names::server},
+    Scheme{"rediss://", Names::server, true},
+    Scheme{"redis+sentinel://", Names::sentinels},
+    Scheme{"rediss+sentinel://", Names::sentinels, true},
+    Scheme{"unix:", Names::socket},
+};
+constexpr std::uint16_t default_port = 6379, default_sentinel_port = 26379;
+
+Names named_by(const RedisOptions& options) {
+  if (!options.unix_socket.empty()) return Names::socket;
+  return options.sentinels.empty() ? Names::server : Names::sentinels;
+}
 
 [[noreturn]] void refuse(const std::string& what) {
   throw Error(ErrorCode::InvalidArgument, "cannot use this Redis URL: " + what);
@@ -86,10 +104,11 @@ bool boolean(const std::string& name, const std::string& text) {
 
 /// One parameter of the query: how to set the option from it, and its text if the option is set.
 struct Parameter {
+  enum class Only : std::uint8_t { never, tls, sentinels };
   std::string name;
   void (*set)(RedisOptions& options, const std::string& value);
   std::string (*get)(const RedisOptions& options);
-  bool only_tls = false;
+  Only only = Only::never;  ///< the URLs that may have it
 };
 
 const std::vector<Parameter>& parameters() {
@@ -107,7 +126,7 @@ const std::vector<Parameter>& parameters() {
       {"task_prefix", [](Options& o, Text& v) { o.task_prefix = v; },
        [](const Options& o) { return o.task_prefix; }},
       {"name", [](Options& o, Text& v) { o.client_name = client_name(v); },
-       [](const Options& o) { return o.client_name; }},
+       [](const Options& o) { return o.client_name.value_or("holdfast"); }},
       {"holder", [](Options& o, Text& v) { o.holder = label(v); }, [](const Options& o) { return o.holder; }},
       {"connect_timeout", [](Options& o, Text& v) { o.connect_timeout = timeout("connect_timeout", v); },
        [](const Options& o) { return duration_text(o.connect_timeout); }},
@@ -117,13 +136,18 @@ const std::vector<Parameter>& parameters() {
        [](Options& o, Text& v) { o.cleanup_in_is_locked = boolean("cleanup_in_is_locked", v); },
        [](const Options& o) { return std::string(o.cleanup_in_is_locked ? "true" : "false"); }},
       {"tls_ca", [](Options& o, Text& v) { o.tls_ca_file = file("tls_ca", v); },
-       [](const Options& o) { return o.tls_ca_file; }, true},
+       [](const Options& o) { return o.tls_ca_file; }, Parameter::Only::tls},
       {"tls_cert", [](Options& o, Text& v) { o.tls_cert_file = file("tls_cert", v); },
-       [](const Options& o) { return o.tls_cert_file; }, true},
+       [](const Options& o) { return o.tls_cert_file; }, Parameter::Only::tls},
       {"tls_key", [](Options& o, Text& v) { o.tls_key_file = file("tls_key", v); },
-       [](const Options& o) { return o.tls_key_file; }, true},
+       [](const Options& o) { return o.tls_key_file; }, Parameter::Only::tls},
       {"tls_server_name", [](Options& o, Text& v) { o.tls_server_name = v; },
-       [](const Options& o) { return o.tls_server_name; }, true},
+       [](const Options& o) { return o.tls_server_name; }, Parameter::Only::tls},
+      {"sentinel_user", [](Options& o, Text& v) { o.sentinel_user = v; },
+       [](const Options& o) { return o.sentinel_user; }, Parameter::Only::sentinels},
+      {"sentinel_password_file",
+       [](Options& o, Text& v) { o.sentinel_password_file = file("sentinel_password_file", v); },
+       [](const Options& o) { return o.sentinel_password_file; }, Parameter::Only::sentinels},
   };
   return table;
 }
@@ -135,6 +159,10 @@ const Parameter& known_parameter(const std::string& name) {
   if (name == "password") {
     refuse("password is not a parameter; use password_file=PATH or the variable " +
            std::string(redis::password_variable) + ", or write user:password@host");
+  }
+  if (name == "sentinel_password") {
+    refuse("sentinel_password is not a parameter; use sentinel_password_file=PATH or the variable " +
+           std::string(redis::sentinel_password_variable));
   }
   const bool could_be_one = !name.empty() && name.size() <= 32 && std::ranges::all_of(name, [](char c) {
     return (c >= 'a' && c <= 'z') || c == '_';
@@ -157,7 +185,9 @@ void read_query(std::string_view query, std::set<std::string> seen, RedisOptions
     const auto& parameter = known_parameter(name);
     if (equals == std::string_view::npos) refuse(name + " has no value; write NAME=VALUE");
     if (!seen.insert(name).second) refuse(name + " is given twice");
-    if (parameter.only_tls && !options.tls) refuse(name + " is for rediss:// (TLS) only");
+    if (parameter.only == Parameter::Only::tls && !options.tls) refuse(name + " is for rediss:// (TLS) only");
+    if (parameter.only == Parameter::Only::sentinels && options.sentinels.empty())
+      refuse(name + " is for redis+sentinel:// and rediss+sentinel:// only");
     parameter.set(options, decoded(name, one.substr(equals + 1)));
   }
 }
@@ -194,13 +224,14 @@ std::string ipv6_address(std::string_view text) {
   return address;
 }
 
-void read_address(std::string_view text, RedisOptions& options) {
+/// Parts that are missing have the values of `address`.
+RedisAddress read_address(std::string_view text, RedisAddress address) {
   std::string_view port;
   bool has_port = false;
   if (text.starts_with('[')) {
     const auto end = text.find(']');
     if (end == std::string_view::npos) refuse("the bracket of an IPv6 address is not closed");
-    options.host = ipv6_address(text.substr(1, end - 1));
+    address.host = ipv6_address(text.substr(1, end - 1));
     const auto rest = text.substr(end + 1);
     has_port = rest.starts_with(':');
     if (!rest.empty() && !has_port) refuse("only :PORT may follow the address in brackets");
@@ -214,26 +245,60 @@ void read_address(std::string_view text, RedisOptions& options) {
           "the address has more than one colon; put an IPv6 address in brackets, and write a colon in a user "
           "name as %3A");
     }
-    if (auto name = host_name(text.substr(0, colon)); !name.empty()) options.host = std::move(name);
+    if (auto name = host_name(text.substr(0, colon)); !name.empty()) address.host = std::move(name);
   }
   if (has_port) {
-    options.port =
+    address.port =
         static_cast<std::uint16_t>(number("the port", port, 1, std::numeric_limits<std::uint16_t>::max()));
   }
+  return address;
 }
 
-/// Reads the part before the query of redis:// and rediss://. Returns the names of the parameters that it
-/// sets.
-std::set<std::string> read_network_part(std::string_view text, RedisOptions& options) {
+/// Addresses that are separated by commas; each names its host.
+std::vector<RedisAddress> read_addresses(std::string_view text, std::uint16_t port) {
+  std::vector<RedisAddress> addresses;
+  for (bool more = true; more;) {
+    const auto comma = text.find(',');
+    more = comma != std::string_view::npos;
+    auto address = read_address(text.substr(0, comma), {.host = {}, .port = port});
+    if (address.host.empty()) refuse("a host is missing; write HOST[:PORT],HOST[:PORT],...");
+    if (std::ranges::find(addresses, address) != addresses.end()) refuse("a host is given twice");
+    addresses.push_back(std::move(address));
+    if (more) text.remove_prefix(comma + 1);
+  }
+  return addresses;
+}
+
+/// Reads SERVICE[/DB] into the service, and returns the rest.
+std::string_view read_service(std::string_view path, RedisOptions& options) {
+  const auto slash = path.find('/');
+  options.sentinel_service = decoded("the service", path.substr(0, slash));
+  if (options.sentinel_service.empty()) {
+    refuse(
+        "the service is missing; write redis+sentinel://HOST,HOST/SERVICE, with the name in `sentinel "
+        "monitor SERVICE ...`");
+  }
+  return slash == std::string_view::npos ? std::string_view() : path.substr(slash + 1);
+}
+
+/// Reads the part before the query, except that of unix:. Returns the names of the parameters that it sets.
+std::set<std::string> read_network_part(std::string_view text, Names names, RedisOptions& options) {
   std::set<std::string> given;
   const auto slash = text.find('/');
   auto authority = text.substr(0, slash);
-  const auto path = slash == std::string_view::npos ? std::string_view() : text.substr(slash + 1);
+  auto path = slash == std::string_view::npos ? std::string_view() : text.substr(slash + 1);
   if (const auto at = authority.rfind('@'); at != std::string_view::npos) {
     read_user(authority.substr(0, at), options);
     authority.remove_prefix(at + 1);
   }
-  read_address(authority, options);
+  if (names == Names::sentinels) {
+    options.sentinels = read_addresses(authority, default_sentinel_port);
+    path = read_service(path, options);
+  } else {
+    const auto address = read_address(authority, {.host = options.host, .port = options.port});
+    options.host = address.host;
+    options.port = address.port;
+  }
   if (!options.user.empty()) given.insert("user");
   if (!path.empty()) {
     options.db = database(decoded("the database", path));
@@ -262,7 +327,7 @@ void check_characters(std::string_view url) {
   if (url.find('#') != std::string_view::npos) refuse("it contains a #; write it as %23");
 }
 
-void find_password(RedisOptions& options) {
+void find_passwords(RedisOptions& options) {
   if (!options.password_file.empty()) {
     if (!options.password.empty())
       refuse("it has a password and a password_file; keep only one, preferably the file");
@@ -270,20 +335,28 @@ void find_password(RedisOptions& options) {
   } else if (options.password.empty()) {
     options.password = redis::password_in_environment();
   }
+  if (options.sentinels.empty()) return;
+  const auto& file = options.sentinel_password_file;
+  options.sentinel_password = file.empty()
+                                  ? redis::password_in_environment(redis::sentinel_password_variable)
+                                  : redis::password_in(file, "sentinel_password_file").value_or_throw();
 }
 
 RedisOptions parse(std::string_view url) {
   check_characters(url);
   RedisOptions options;
-  options.tls = url.starts_with(tls_scheme);
-  const auto scheme = options.tls ? tls_scheme : url.starts_with(plain_scheme) ? plain_scheme : unix_scheme;
-  if (!url.starts_with(scheme)) refuse("it must start with redis://, rediss:// or unix:");
-  url.remove_prefix(scheme.size());
+  const auto* const scheme =
+      std::ranges::find_if(schemes, [&](const Scheme& one) { return url.starts_with(one.text); });
+  if (scheme == schemes.end()) {
+    refuse("it must start with redis://, rediss://, redis+sentinel://, rediss+sentinel:// or unix:");
+  }
+  options.tls = scheme->tls;
+  url.remove_prefix(scheme->text.size());
   const auto question = url.find('?');
   const auto front = url.substr(0, question);
   const auto query = question == std::string_view::npos ? std::string_view() : url.substr(question + 1);
   std::set<std::string> given;
-  if (scheme == unix_scheme) {
+  if (scheme->names == Names::socket) {
     read_unix_part(front, options);
   } else {
     // Checked before any part is used as a host or a parameter: it may be the end of a password.
@@ -292,29 +365,44 @@ RedisOptions parse(std::string_view url) {
           "an @ follows the first / or ?; in a user or password write / as %2F and ? as %3F, elsewhere write "
           "@ as %40");
     }
-    given = read_network_part(front, options);
+    given = read_network_part(front, scheme->names, options);
   }
   read_query(query, std::move(given), options);
   if (options.tls_cert_file.empty() != options.tls_key_file.empty()) {
     refuse("tls_cert and tls_key belong together; set both or neither");
   }
-  find_password(options);
+  find_passwords(options);
   return options;
 }
 
 std::string unix_part(const RedisOptions& options) {
   // A path with two leading slashes must not be read as the empty host of unix:///path.
   const auto* slashes = options.unix_socket.starts_with("//") ? "//" : "";
-  return std::string(unix_scheme) + slashes + core::percent_encoded(options.unix_socket, "/");
+  return "unix:" + std::string(slashes) + core::percent_encoded(options.unix_socket, "/");
+}
+
+std::string address_part(const RedisAddress& address, std::uint16_t usual_port) {
+  const bool is_ipv6 = address.host.find(':') != std::string::npos;
+  auto text =
+      is_ipv6 ? "[" + core::percent_encoded(address.host, ":") + "]" : core::percent_encoded(address.host);
+  if (address.port != usual_port) text += ":" + std::to_string(address.port);
+  return text;
 }
 
 std::string network_part(const RedisOptions& options) {
-  std::string text(options.tls ? tls_scheme : plain_scheme);
+  const auto* const scheme = std::ranges::find_if(
+      schemes, [&](const Scheme& one) { return one.names == named_by(options) && one.tls == options.tls; });
+  std::string text(scheme->text);
   if (!options.user.empty()) text += core::percent_encoded(options.user) + "@";
-  const bool is_ipv6 = options.host.find(':') != std::string::npos;
-  text +=
-      is_ipv6 ? "[" + core::percent_encoded(options.host, ":") + "]" : core::percent_encoded(options.host);
-  if (options.port != default_port) text += ":" + std::to_string(options.port);
+  if (options.sentinels.empty()) {
+    text += address_part({.host = options.host, .port = options.port}, default_port);
+  } else {
+    for (const auto& sentinel : options.sentinels) {
+      if (&sentinel != &options.sentinels.front()) text += ",";
+      text += address_part(sentinel, default_sentinel_port);
+    }
+    text += "/" + core::percent_encoded(options.sentinel_service);
+  }
   if (options.db != 0) text += "/" + std::to_string(options.db);
   return text;
 }
@@ -330,7 +418,7 @@ Result<RedisOptions> parse_redis_url(std::string_view url) {
 }
 
 std::string redis_url(const RedisOptions& options) {
-  const bool is_unix = !options.unix_socket.empty();
+  const bool is_unix = named_by(options) == Names::socket;
   auto url = is_unix ? unix_part(options) : network_part(options);
   char separator = '?';
   for (const auto& parameter : parameters()) {

@@ -1,75 +1,46 @@
 #pragma once
 
-#include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <deque>
 #include <holdfast/clock.hpp>
 #include <holdfast/observer.hpp>
 #include <memory>
 #include <optional>
 #include <string>
-#include <variant>
-#include <vector>
 
+#include "engine/redis/conn/backoff.hpp"
+#include "engine/redis/conn/discovery_fsm.hpp"
 #include "engine/redis/conn/handshake_fsm.hpp"
+#include "engine/redis/conn/master_watch.hpp"
+#include "engine/redis/conn/server_dialer.hpp"
 #include "engine/redis/conn/stream.hpp"
-#include "engine/redis/wire/reply.hpp"
 
 namespace holdfast::redis {
 
-/// Pauses between attempts to connect. They double, with jitter, so that a thousand clients of a restarted
-/// server do not reconnect in the same millisecond.
-class Backoff {
- public:
-  using duration = std::chrono::nanoseconds;
-
-  /// `random` is in [0, 1).
-  [[nodiscard]] duration next(double random) noexcept {
-    const auto half = delay_ / 2;
-    delay_ = std::min(delay_ * 2, longest);
-    return half + duration(static_cast<duration::rep>(static_cast<double>(half.count()) * random));
-  }
-  void reset() noexcept { delay_ = shortest; }
-
- private:
-  static constexpr duration shortest = std::chrono::milliseconds(10);
-  static constexpr duration longest = std::chrono::milliseconds(500);
-  duration delay_ = shortest;
-};
-
-/// A pending resolution of a host name. Name servers are queried on a separate thread, because that blocks;
-/// an abandoned query ends later, on its thread.
-class Resolution {
- public:
-  /// ServiceUnavailable if the machine has no thread or descriptor left.
-  [[nodiscard]] static Result<Resolution> start(const std::string& host, std::uint16_t port);
-
-  /// Readable when it has ended.
-  [[nodiscard]] int descriptor() const noexcept;
-  [[nodiscard]] bool ended() const;
-  /// Requires ended().
-  [[nodiscard]] Result<std::vector<Address>> take();
-
- private:
-  struct State;
-  explicit Resolution(std::shared_ptr<State> state) noexcept : state_(std::move(state)) {}
-  std::shared_ptr<State> state_;
-};
-
-/// A server and the credentials for it. Shared by all connections to it.
+/// A server, or the sentinels that lead to it, and the credentials. Shared by all connections to it.
 class Endpoint {
  public:
-  /// InvalidArgument if the TLS files cannot be used. `observer`, which may be null, is notified of
-  /// reconnects.
+  /// InvalidArgument if the TLS files cannot be used, or if sentinels are named without a service.
+  /// `observer`, which may be null, is notified of reconnects.
   [[nodiscard]] static Result<std::shared_ptr<const Endpoint>> from(const RedisOptions& options,
                                                                     std::shared_ptr<Observer> observer = {},
                                                                     Servers servers = Servers::standalone);
 
   [[nodiscard]] const RedisOptions& options() const noexcept { return options_; }
-  [[nodiscard]] const std::shared_ptr<const TlsContext>& tls() const noexcept { return tls_; }
   [[nodiscard]] Servers servers() const noexcept { return servers_; }
-  /// "redis at localhost:6379": for messages.
+  /// The server to connect to: the one of the options, a master that sentinels named, a sentinel.
+  [[nodiscard]] Target server() const;
+  [[nodiscard]] Target master(const RedisAddress& address) const;
+  [[nodiscard]] Target sentinel(std::size_t number) const;
+  /// Null without sentinels.
+  [[nodiscard]] MasterWatch* watch() const noexcept { return watch_.get(); }
+  /// See MasterWatch::step.
+  MasterWatch::Plan watch_master(BootTime now, bool ready) const {
+    return watch_ ? watch_->step(now, ready) : MasterWatch::Plan{};
+  }
+  /// See MasterWatch::switches.
+  [[nodiscard]] std::uint64_t switches() const noexcept { return watch_ ? watch_->switches() : 0; }
+
+  /// "redis at localhost:6379", "redis service mymaster": for messages.
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   /// The error, with the server's name added.
   [[nodiscard]] Error about(const Error& error) const;
@@ -81,10 +52,11 @@ class Endpoint {
   /// A connection found a replica in place of the master, so the other connections should leave it too.
   void note_demotion() const noexcept { demotions_.fetch_add(1, std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t demotions() const noexcept {
-    return demotions_.load(std::memory_order_relaxed);
+    return demotions_.load(std::memory_order_relaxed) + switches();
   }
 
  private:
+  [[nodiscard]] Target at(const RedisAddress& address, Servers servers) const;
   Endpoint(RedisOptions options, std::shared_ptr<const TlsContext> tls, std::shared_ptr<Observer> observer,
            Servers servers);
   RedisOptions options_;
@@ -92,24 +64,16 @@ class Endpoint {
   std::string name_;
   std::shared_ptr<Observer> observer_;
   Servers servers_;
+  std::unique_ptr<MasterWatch> watch_;
   mutable std::atomic<std::uint64_t> demotions_ = 0;
 };
 
-/// An open, authenticated connection.
-struct Connection {
-  std::unique_ptr<Stream> stream;
-  ReplyReader reader;
-};
-
-/// Makes one connection: resolve, connect (each address in turn), TLS, handshake. Never blocks; `step`
+/// Makes one connection: to the server, or to the master that the sentinels name. Never blocks; `step`
 /// proceeds as far as it can and returns what to poll for.
 class Dialer {
  public:
-  struct Waiting {
-    int descriptor;
-    short events;
-  };
-  using Outcome = std::variant<Waiting, Connection, Error>;
+  using Waiting = ServerDialer::Waiting;
+  using Outcome = ServerDialer::Outcome;
 
   Dialer(std::shared_ptr<const Endpoint> endpoint, BootTime now);
 
@@ -118,33 +82,22 @@ class Dialer {
   /// The error for a caller that waited this long for the connection: names the step that did not finish.
   [[nodiscard]] Error no_connection(BootClock::duration waited) const;
   /// When to call step without input: to try another address, or to time out.
-  [[nodiscard]] BootTime deadline() const noexcept {
-    return addresses_.empty() ? deadline_ : std::min(deadline_, address_until_);
-  }
+  [[nodiscard]] BootTime deadline() const noexcept { return server_->deadline(); }
 
  private:
-  using Blocked = std::optional<Waiting>;  ///< empty: continue
-  Result<Blocked> find_addresses(BootTime now);
-  Result<Blocked> establish(BootTime now);
-  Result<Blocked> greet(BootTime now);
-  [[nodiscard]] Outcome fail(const Error& error) const;
-  /// The error for a connection that ended, or sent something unexpected, before its first answer.
-  [[nodiscard]] Error not_greeted(const Error& error) const;
+  /// Begins what the discovery asks for; its error ends the attempt.
+  std::optional<Error> begin(const Discovery::Action& action, BootTime now);
+  /// Passes the end of a step on to the discovery: the next step, or the end.
+  [[nodiscard]] std::optional<Outcome> advance(Outcome outcome, BootTime now);
 
   std::shared_ptr<const Endpoint> endpoint_;
   const BootTime began_;
-  BootTime deadline_;
-  std::optional<Resolution> resolution_;
-  bool resolved_ = false;
-  std::deque<Address> addresses_;  ///< not tried yet
-  std::unique_ptr<Stream> stream_;
-  BootTime address_until_ = never;  ///< for the address that is being tried
-  bool established_ = false;
-  Handshake handshake_;
-  std::size_t greeted_ = 0;  ///< bytes of its request that are written
-  bool answered_ = false;    ///< at least once
-  ReplyReader reader_;
-  bool ready_ = false;
+  const std::uint64_t switches_;
+  std::optional<Discovery> discovery_;  ///< with sentinels
+  std::optional<NamedMaster> master_;   ///< being dialled; empty: a sentinel is
+  std::string step_name_;               ///< "sentinel h:26379: ", for errors
+  std::optional<Connection> subscription_;
+  std::optional<ServerDialer> server_;
 };
 
 }  // namespace holdfast::redis

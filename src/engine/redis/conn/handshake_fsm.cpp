@@ -28,7 +28,8 @@ Handshake::Handshake(const RedisOptions& options, Servers servers)
   }
   // Permitted to every user. The connection uses RESP2 already.
   ask(Step::mode, {"HELLO", "2"});
-  if (!options.client_name.empty()) ask(Step::name, {"CLIENT SETNAME", options.client_name});
+  const auto name = options.client_name.value_or("holdfast");
+  if (!name.empty()) ask(Step::name, {"CLIENT SETNAME", name});
   if (options.db != 0) ask(Step::select, {"SELECT", std::to_string(options.db)});
   // A server that cannot serve yet (LOADING) or now (BUSY) answers the other commands, but not this one.
   ask(Step::ping, {"PING"});
@@ -55,18 +56,40 @@ std::optional<Error> Handshake::judge(Step step, const redisReply& reply) const 
 
 /// The reply is pairs of a name and a value. Missing pairs are accepted: proxies answer less.
 std::optional<Error> Handshake::judge_mode(const redisReply& reply) const {
+  std::string_view mode, role;
   const auto parts = elements_of(reply);
-  for (std::size_t i = 0; servers_ != Servers::any && i + 1 < parts.size(); i += 2) {
-    if (text_of(*parts[i]) != "mode") continue;
-    const auto mode = text_of(*parts[i + 1]);
-    if (mode == "cluster") return Error(ErrorCode::InvalidArgument, std::string(cluster_is_not_supported));
-    if (mode == "sentinel") {
-      return Error(ErrorCode::InvalidArgument,
-                   "this is a Redis Sentinel, which stores no data; use the address of the master that it "
-                   "watches");
-    }
+  for (std::size_t i = 0; i + 1 < parts.size(); i += 2) {
+    if (text_of(*parts[i]) == "mode") mode = text_of(*parts[i + 1]);
+    if (text_of(*parts[i]) == "role") role = text_of(*parts[i + 1]);
+  }
+  return judge_kind(mode, role);
+}
+
+std::optional<Error> Handshake::judge_kind(std::string_view mode, std::string_view role) const {
+  if (servers_ == Servers::any) return std::nullopt;
+  if (servers_ == Servers::sentinel) {
+    if (mode.empty() || mode == "sentinel") return std::nullopt;
+    return Error(ErrorCode::InvalidArgument,
+                 "this Redis server is not a Sentinel; use redis:// for a server without sentinels");
+  }
+  if (mode == "cluster") return Error(ErrorCode::InvalidArgument, std::string(cluster_is_not_supported));
+  if (mode == "sentinel") {
+    return Error(
+        ErrorCode::InvalidArgument,
+        "this is a Redis Sentinel, which stores no data; use redis+sentinel://HOST/SERVICE to find the "
+        "master that it watches");
+  }
+  // Every user may send HELLO, unlike ROLE.
+  if (servers_ == Servers::master && !role.empty() && role != "master") {
+    return Error(ErrorCode::ServiceUnavailable, "this server is a replica; the failover has not ended");
   }
   return std::nullopt;
+}
+
+std::string Handshake::where_to_put_it() const {
+  return servers_ == Servers::sentinel
+             ? "use sentinel_password_file in the URL, or set HOLDFAST_SENTINEL_PASSWORD"
+             : "use password_file in the URL, or set HOLDFAST_REDIS_PASSWORD";
 }
 
 std::optional<Error> Handshake::judge_error(Step step, const redisReply& reply) const {
@@ -75,16 +98,14 @@ std::optional<Error> Handshake::judge_error(Step step, const redisReply& reply) 
   // The name is optional, and a user without the right to PING may still acquire locks; a server that refuses
   // writes (MISCONF) still answers reads; a proxy may not support HELLO.
   const bool only_a_courtesy =
-      ((step == Step::mode || step == Step::name || step == Step::ping) && said.starts_with("NOPERM")) ||
+      step == Step::name || ((step == Step::mode || step == Step::ping) && said.starts_with("NOPERM")) ||
       (step == Step::ping && said.starts_with("MISCONF")) ||
       (step == Step::mode && error.code() != ErrorCode::AuthFailed && !error.transient());
   if (only_a_courtesy) return std::nullopt;
   if (step == Step::authenticate && !error.transient()) {
     if (user_without_password_) {
       return Error(ErrorCode::AuthFailed,
-                   "the server requires a password for this user; use password_file in the URL, or set "
-                   "HOLDFAST_REDIS_PASSWORD",
-                   error.cause());
+                   "the server requires a password for this user; " + where_to_put_it(), error.cause());
     }
     // An old server without ACLs answers ERR to a user name; every server answers ERR when no password is
     // set.
@@ -99,6 +120,9 @@ std::optional<Error> Handshake::judge_error(Step step, const redisReply& reply) 
   }
   if (step == Step::select && !error.transient()) {
     return Error(error.code(), "database " + std::to_string(db_) + " cannot be used", error.cause());
+  }
+  if (servers_ == Servers::sentinel && said.starts_with("NOAUTH")) {
+    return Error(error.code(), "requires a password of its own; " + where_to_put_it(), error.cause());
   }
   return error;
 }

@@ -35,6 +35,8 @@ class TlsContext {
  public:
   /// InvalidArgument names the file that cannot be used.
   [[nodiscard]] static Result<std::shared_ptr<const TlsContext>> load(const RedisOptions& options);
+  /// The same certificates and rules, for a server that must prove this name.
+  [[nodiscard]] std::shared_ptr<const TlsContext> named(std::string server_name) const;
   ~TlsContext();
   TlsContext(const TlsContext&) = delete;
   TlsContext& operator=(const TlsContext&) = delete;

@@ -74,6 +74,11 @@ TlsContext::~TlsContext() {
   SSL_CTX_free(context_);
 }
 
+std::shared_ptr<const TlsContext> TlsContext::named(std::string server_name) const {
+  SSL_CTX_up_ref(context_);
+  return std::shared_ptr<const TlsContext>(new TlsContext(context_, std::move(server_name)));
+}
+
 Result<std::shared_ptr<const TlsContext>> TlsContext::load(const RedisOptions& options) {
   ERR_clear_error();
   SSL_CTX* context = SSL_CTX_new(TLS_client_method());

@@ -137,7 +137,7 @@ std::optional<Right> RightsTrial::on_nothing(const CommandRight& right) {
   if (right.name == "TIME") return tried(line_.ask({"TIME"}));
   if (right.name == "PING") return tried(line_.ask({"PING"}));
   if (right.name == "CLIENT SETNAME") {
-    return tried(line_.ask({"CLIENT SETNAME", endpoint_->options().client_name}));
+    return tried(line_.ask({"CLIENT SETNAME", endpoint_->options().client_name.value_or("holdfast")}));
   }
   if (right.name == "UNSUBSCRIBE") {
     // On a separate connection: the listener's still has to receive messages.

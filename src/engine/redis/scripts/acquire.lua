@@ -3,7 +3,8 @@
 -- KEYS[1] lock key    KEYS[2] index key of the id    KEYS[3] fence counter    KEYS[4] authority
 -- ARGV[1] lock id     ARGV[2] ttl in ms
 -- ARGV[3] user key as a JSON string; with a label of the holder, followed by ,"holder": and the label as another
--- ARGV[4] until when the counter is needed, in ms; '': forever; omitted: the counter's expiry is not changed
+-- ARGV[4] floor of the fence, 15 digits: the fence is above it (docs/internals/redis.md)
+-- ARGV[5] until when the counter is needed, in ms; '': forever; omitted: the counter's expiry is not changed
 --
 -- returns {1, fence, expiresAtMs, authority}   granted; or already held by this id: repeats the first answer
 --         n > 0                     held by another id; the lease expires in n ms unless it is renewed
@@ -59,8 +60,12 @@ if count < 1 then
   return -7
 end
 local expires = now + ARGV[2]
-if ARGV[4] then
+local floor = tonumber(ARGV[4])
+if ARGV[5] then
   -- include counter_end
+elseif count <= floor then
+  count = floor + 1
+  redis.call('SET', KEYS[3], string.format('%d', count), 'KEEPTTL')
 end
 -- include authority
 local fence = string.format('%015d', count)

@@ -18,6 +18,7 @@ struct SentCommand {
     needed,        ///< in the ACL of Holdfast's user
     if_not_db_0,   ///< the same, where another database than 0 is used
     nice_to_have,  ///< in the ACL: rights.cpp describes what works worse without it
+    of_sentinels,  ///< sent to sentinels, as a user of theirs
     to_examine,    ///< reveals more of the server than its user needs; only the doctor tries it
   };
   std::string_view name;
@@ -40,6 +41,8 @@ inline constexpr std::array sent_commands{
     SentCommand{"PUBLISH", SentCommand::Right::nice_to_have},
     SentCommand{"SCAN", SentCommand::Right::nice_to_have},
     SentCommand{"SELECT", SentCommand::Right::if_not_db_0},
+    SentCommand{"SENTINEL CKQUORUM", SentCommand::Right::of_sentinels},
+    SentCommand{"SENTINEL MASTER", SentCommand::Right::of_sentinels},
     SentCommand{"SET", SentCommand::Right::needed},
     SentCommand{"SUBSCRIBE", SentCommand::Right::nice_to_have},
     SentCommand{"TIME", SentCommand::Right::needed},

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <holdfast/clock.hpp>
+#include <holdfast/result.hpp>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+
+#include "engine/redis/wire/reply.hpp"
+
+namespace holdfast::redis {
+
+class Client;
+
+/// One pending command. Every command that is sent through a Client must be safe to repeat: when a connection
+/// breaks, unanswered commands are resent on the next.
+class Call {
+ public:
+  Call() = default;
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+  virtual ~Call() = default;
+
+  std::string bytes;
+  /// Where the fence floor of the connection that it is written to stands in `bytes`, as 15 digits; npos:
+  /// nowhere. A copy on another connection has that one's floor.
+  std::size_t fence_floor_at = std::string::npos;
+  /// Ends with NetworkTimeout (or the error that prevented a connection) at this time.
+  BootTime deadline = never;
+  /// If the call is unanswered for this long after the last answer to any call, the connection is given up
+  /// and the call resent on a new one.
+  BootClock::duration patience = std::chrono::seconds(5);
+  /// A thread will call Client::wait for it: no other thread needs to do its I/O.
+  bool awaited = false;
+  /// The first failure to connect ends it.
+  bool fail_fast = false;
+  /// The sending thread leads as a guest next, and writes the call then if no other thread leads. Only for
+  /// calls without a waiting thread. All guests of one client must be of one kind: each completes calls that
+  /// another has sent.
+  bool by_idle_io = false;
+
+  /// Whether an earlier copy may have reached the server, or may still reach it. A copy counts once a
+  /// connection accepted a byte of it.
+  [[nodiscard]] bool was_repeated() const noexcept { return sent_before_; }
+  /// False if no connection accepted a byte of it, or ever will.
+  [[nodiscard]] bool was_sent() const noexcept { return sent_ || sent_before_; }
+  /// Number of the client's connection that it was last written to: the one that answered, if any did.
+  /// Answers on another connection may be void: the server may have been restarted in between.
+  [[nodiscard]] std::uint64_t connection() const noexcept { return connection_; }
+
+ protected:
+  /// Called at its end, exactly once, on the thread that leads the I/O, outside all mutexes. A transient
+  /// error means that it is unknown whether the command was carried out, unless `was_sent` is false. The call
+  /// owns itself now, and may be sent again.
+  virtual void finish(std::unique_ptr<Call> self, Result<Reply> answer) = 0;
+
+ private:
+  friend class Client;
+  friend class Multiplexer;
+  struct OnStop {
+    Client* client;
+    Call* call;
+    void operator()() const noexcept;
+  };
+  bool sent_ = false;         ///< written, or about to be, to the current connection
+  bool sent_before_ = false;  ///< written, wholly or in part, to a connection that broke
+  bool stopped_ = false;
+  std::uint64_t connection_ = 0;
+  std::optional<std::stop_callback<OnStop>> on_stop_;
+};
+
+}  // namespace holdfast::redis

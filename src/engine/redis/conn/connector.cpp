@@ -1,0 +1,54 @@
+#include "engine/redis/conn/connector.hpp"
+
+#include <utility>
+
+#include "os/random.hpp"
+
+namespace holdfast::redis {
+
+Connector::Outcome Connector::step(BootTime now, bool wanted) {
+  waiting_ = for_time;
+  switch (fsm_.next(now, wanted)) {
+    case ReconnectFsm::Next::wait:
+      return {};
+    case ReconnectFsm::Next::abandon:
+      dialer_.reset();
+      report(fsm_.abandoned(), now);
+      return {};
+    case ReconnectFsm::Next::begin:
+      demotions_ = endpoint_->demotions();
+      dialer_.emplace(endpoint_, now);
+      break;
+    case ReconnectFsm::Next::go_on:
+      break;
+  }
+  auto outcome = dialer_->step(now);
+  if (const auto* waiting = std::get_if<Dialer::Waiting>(&outcome)) {
+    waiting_ = *waiting;
+    return {};
+  }
+  dialer_.reset();
+  if (auto* made = std::get_if<Connection>(&outcome)) {
+    report(fsm_.connected(), now);
+    return std::move(*made);
+  }
+  auto& error = std::get<Error>(outcome);
+  report(fsm_.failed(error, now, os::jitter_fraction()), now);
+  return std::move(error);
+}
+
+void Connector::lost(const Error& why, BootTime now, bool demoted) {
+  fsm_.lost(endpoint_->about(why), now, demoted, os::jitter_fraction());
+}
+
+std::optional<Error> Connector::no_connection(BootTime now) const {
+  if (fsm_.last_error()) return fsm_.last_error();
+  if (dialer_) return endpoint_->about(dialer_->no_connection(now - dialer_->began()));
+  return std::nullopt;
+}
+
+void Connector::report(const std::optional<ReconnectFsm::Report>& report, BootTime now) const noexcept {
+  if (report) endpoint_->tell_of_reconnect(report->since, now, report->failed);
+}
+
+}  // namespace holdfast::redis

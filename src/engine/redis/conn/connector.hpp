@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <holdfast/clock.hpp>
+#include <memory>
+#include <optional>
+#include <variant>
+
+#include "engine/redis/conn/dialer.hpp"
+#include "engine/redis/conn/reconnect_fsm.hpp"
+
+namespace holdfast::redis {
+
+/// Makes one connection after another: dials when ReconnectFsm says so, and reports to the endpoint's
+/// observer.
+class Connector {
+ public:
+  /// Nothing yet, a new connection, or why the attempt failed.
+  using Outcome = std::variant<std::monostate, Connection, Error>;
+
+  Connector(std::shared_ptr<const Endpoint> endpoint, ReconnectFsm::AfterAnswers after_answers) noexcept
+      : endpoint_(std::move(endpoint)), fsm_(after_answers) {}
+
+  /// Proceeds as far as possible without blocking. Requires that there is no connection.
+  [[nodiscard]] Outcome step(BootTime now, bool wanted);
+  /// What to poll for before the next step; no descriptor (-1) if only the time matters.
+  [[nodiscard]] Dialer::Waiting waiting() const noexcept { return waiting_; }
+  /// When to step without input, if a connection is wanted.
+  [[nodiscard]] BootTime step_at() const noexcept { return dialer_ ? dialer_->deadline() : fsm_.dial_at(); }
+
+  void answered() noexcept { fsm_.answered(); }
+  void lost(const Error& why, BootTime now, bool demoted = false);
+  /// Whether another connection found a replica since this one began to be made: its server may be that one.
+  [[nodiscard]] bool outdated() const noexcept { return demotions_ != endpoint_->demotions(); }
+  /// For a call that ends while there is no connection: why there is none, if that is known.
+  [[nodiscard]] std::optional<Error> no_connection(BootTime now) const;
+
+ private:
+  static constexpr Dialer::Waiting for_time{.descriptor = -1, .events = 0};
+  void report(const std::optional<ReconnectFsm::Report>& report, BootTime now) const noexcept;
+
+  const std::shared_ptr<const Endpoint> endpoint_;
+  ReconnectFsm fsm_;
+  std::optional<Dialer> dialer_;
+  Dialer::Waiting waiting_ = for_time;
+  std::uint64_t demotions_ = 0;  ///< the endpoint's count when the last attempt began
+};
+
+}  // namespace holdfast::redis

@@ -1,0 +1,178 @@
+#include "engine/redis/conn/discovery_fsm.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <numeric>
+
+#include "engine/redis/errors.hpp"
+#include "engine/redis/wire/reply.hpp"
+
+namespace holdfast::redis {
+namespace {
+
+template <class Number>
+bool read_number(std::string_view text, Number& number) {
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return !text.empty() && failed == std::errc() && end == text.data() + text.size();
+}
+
+bool has_flag(std::string_view flags, std::string_view flag) {
+  while (!flags.empty()) {
+    const auto one = flags.substr(0, flags.find(','));
+    if (one == flag) return true;
+    flags.remove_prefix(std::min(flags.size(), one.size() + 1));
+  }
+  return false;
+}
+
+/// In these states of a failover the sentinel still shows the old address with the old epoch. In any other,
+/// and in states that are not known here, the epoch may be the new one.
+bool shows_one_configuration(std::string_view failover_state) {
+  static constexpr std::array<std::string_view, 5> before_promotion{"none", "wait_start", "select_slave",
+                                                                    "send_slaveof_noone", "wait_promotion"};
+  return std::ranges::find(before_promotion, failover_state) != before_promotion.end();
+}
+
+}  // namespace
+
+std::string to_text(const RedisAddress& address) {
+  const bool is_ipv6 = address.host.find(':') != std::string::npos;
+  return (is_ipv6 ? "[" + address.host + "]" : address.host) + ":" + std::to_string(address.port);
+}
+
+Result<SentinelAnswer> read_sentinel_answer(const redisReply& reply, std::string_view service) {
+  if (is_error(reply)) {
+    if (text_of(reply).find("No such master") != std::string_view::npos) {
+      return Error(ErrorCode::InvalidArgument, "knows no service \"" + std::string(service) +
+                                                   "\"; check the URL against `sentinel monitor`");
+    }
+    auto error = error_of(reply);
+    if (text_of(reply).starts_with("NOPERM")) {
+      return Error(ErrorCode::AuthFailed, "its user may not ask for the master; grant +sentinel|master",
+                   error.cause());
+    }
+    return error;
+  }
+  const auto parts = elements_of(reply);
+  std::string_view host, port, flags, epoch, failover_state;
+  for (std::size_t i = 0; i + 1 < parts.size(); i += 2) {
+    const auto name = text_of(*parts[i]), value = text_of(*parts[i + 1]);
+    if (name == "ip") host = value;
+    if (name == "port") port = value;
+    if (name == "flags") flags = value;
+    if (name == "config-epoch") epoch = value;
+    if (name == "failover-state") failover_state = value;
+  }
+  SentinelAnswer answer;
+  answer.master.address.host = host;
+  if (host.empty() || !read_number(port, answer.master.address.port) ||
+      !read_number(epoch, answer.master.epoch)) {
+    return Error(ErrorCode::ServiceUnavailable, "does not answer as a Sentinel does");
+  }
+  if (has_flag(flags, "failover_in_progress") && !shows_one_configuration(failover_state)) {
+    return Error(ErrorCode::ServiceUnavailable, "has not finished a failover");
+  }
+  answer.is_down = has_flag(flags, "o_down");
+  return answer;
+}
+
+SentinelMemory::SentinelMemory(std::size_t sentinels) : order_(sentinels) {
+  std::iota(order_.begin(), order_.end(), std::size_t{0});
+}
+
+void SentinelMemory::answered(std::size_t sentinel) {
+  const auto found = std::ranges::find(order_, sentinel);
+  std::rotate(order_.begin(), found, found + 1);
+}
+
+bool SentinelMemory::is_current(const NamedMaster& master) const noexcept {
+  return !newest_ || master.epoch >= newest_->epoch;
+}
+
+void SentinelMemory::used(const NamedMaster& master) {
+  if (is_current(master)) newest_ = master;
+}
+
+Discovery::Discovery(const RedisOptions& options, const SentinelMemory& memory, BootTime deadline)
+    : options_(options), order_(memory.order()), deadline_(deadline) {}
+
+BootTime Discovery::share_of(BootTime now, std::size_t steps) const noexcept {
+  return now + (deadline_ - now) / static_cast<BootClock::rep>(steps);
+}
+
+void Discovery::note(const std::string& where, const Error& error) {
+  reasons_ += (reasons_.empty() ? "" : "; ") + where + ": " + error.message();
+  if (!error.cause().empty()) reasons_ += " (" + error.cause() + ")";
+  if (error.transient()) {
+    any_transient_ = true;
+  } else {
+    permanent_ = error.code();
+  }
+}
+
+/// Permanent only if no step can end otherwise next time.
+Error Discovery::failure() const {
+  const auto code = permanent_ && !any_transient_ ? *permanent_ : ErrorCode::ServiceUnavailable;
+  return {code, "the sentinels lead to no usable master. " + reasons_};
+}
+
+bool Discovery::has_untried_master() const noexcept {
+  return best_ && (!tried_ || (best_->master != *tried_ && best_->master.epoch >= tried_->epoch));
+}
+
+Discovery::Action Discovery::start(BootTime now) {
+  return next(now);
+}
+
+Discovery::Action Discovery::next(BootTime now) {
+  const auto left = order_.size() - asked_;
+  // After a master that could not be used, every further answer may be the one that names its successor.
+  const bool enough = named_ > order_.size() / 2 || (tried_ && has_untried_master());
+  if (left > 0 && !(enough && has_untried_master() && !best_->is_down)) {
+    return Ask{.sentinel = order_[asked_], .until = share_of(now, left + 1)};
+  }
+  if (!has_untried_master()) return failure();
+  if (best_->is_down) {
+    note(to_text(best_->master.address),
+         {ErrorCode::ServiceUnavailable, "the sentinels agree that this master is down"});
+    return failure();
+  }
+  tried_ = best_->master;
+  return Dial{.master = *tried_, .until = share_of(now, left + 1)};
+}
+
+Discovery::Action Discovery::on_answer(SentinelMemory& memory, const Result<SentinelAnswer>& answer,
+                                       BootTime now) {
+  const auto sentinel = order_[asked_++];
+  const auto where = "sentinel " + to_text(options_.sentinels[sentinel]);
+  if (!answer) {
+    note(where, answer.error());
+    return next(now);
+  }
+  const auto& master = answer->master;
+  if (!memory.is_current(master)) {
+    note(where,
+         {ErrorCode::ServiceUnavailable, "names a former master (epoch " + std::to_string(master.epoch) +
+                                             ", known is " + std::to_string(memory.newest()->epoch) +
+                                             "). If the sentinels were created anew, restart this process"});
+    return next(now);
+  }
+  memory.answered(sentinel);
+  ++named_;
+  if (!best_ || master.epoch > best_->master.epoch) {
+    best_ = *answer;
+  } else if (master == best_->master) {
+    best_->is_down |= answer->is_down;
+  }
+  return next(now);
+}
+
+Discovery::Action Discovery::on_master_failed(const Error& error, BootTime now) {
+  note("master " + to_text(tried_->address), error);
+  if (!error.transient())
+    return Error(error.code(), "the sentinels lead to a master that cannot be used. " + reasons_);
+  return next(now);
+}
+
+}  // namespace holdfast::redis

@@ -1,0 +1,142 @@
+#include "engine/redis/conn/master_watch.hpp"
+
+#include <poll.h>
+
+#include <array>
+
+#include "engine/redis/conn/dialer.hpp"
+#include "engine/redis/wire/command.hpp"
+#include "os/random.hpp"
+
+namespace holdfast::redis {
+namespace {
+
+constexpr const char* switch_channel = "+switch-master";
+/// A subscription is silent while nothing happens, and also when its connection is dead.
+constexpr BootClock::duration probe_after = std::chrono::seconds(2);
+constexpr BootClock::duration longest_probe = std::chrono::seconds(2);
+
+}  // namespace
+
+MasterWatch::MasterWatch(const Endpoint& endpoint)
+    : endpoint_(endpoint), memory_(endpoint.options().sentinels.size()) {}
+
+std::string MasterWatch::question(const std::string& service) {
+  return Command("SENTINEL MASTER", service).bytes() + Command("SUBSCRIBE", switch_channel).bytes();
+}
+
+void MasterWatch::used(const NamedMaster& master, std::optional<Connection> subscription, BootTime now) {
+  const std::lock_guard lock(mutex_);
+  memory_.used(master);
+  epoch_ = memory_.newest()->epoch;
+  if (!subscription) return;
+  dialer_.reset();
+  subscription_ = std::move(subscription);
+  heard_at_ = now;
+  due_.reset();
+  backoff_.reset();
+  (void)read();  // messages that came with the answer
+}
+
+MasterWatch::Plan MasterWatch::step(BootTime now, bool ready) {
+  const std::lock_guard lock(mutex_);
+  if (subscription_ && ready) {
+    if (read()) {
+      due_.reset();
+      heard_at_ = now;
+    } else {
+      lose(now);
+    }
+  }
+  if (subscription_ && due_ && now >= *due_) lose(now);
+  if (subscription_ && !due_ && now >= heard_at_ + probe_after) {
+    if (!subscription_->stream->write(Command("PING").bytes())) {
+      lose(now);
+    } else {
+      due_ = now + longest_probe;
+    }
+  }
+  if (!subscription_) dial(now);
+  if (subscription_) {
+    return {.descriptor = subscription_->stream->descriptor(),
+            .events = POLLIN,
+            .until = due_ ? *due_ : heard_at_ + probe_after};
+  }
+  if (dialer_) {
+    return {.descriptor = dial_wait_.descriptor, .events = dial_wait_.events, .until = dialer_->deadline()};
+  }
+  return {.until = memory_.newest() ? redial_at_ : never};
+}
+
+/// Makes the subscription again after it was lost. The first one comes with the first connection.
+void MasterWatch::dial(BootTime now) {
+  if (!memory_.newest() || (!dialer_ && now < redial_at_)) return;
+  if (!dialer_) {
+    const auto& order = memory_.order();
+    const auto& options = endpoint_.options();
+    dialer_.emplace(endpoint_.sentinel(order[next_sentinel_++ % order.size()]), now,
+                    saturating_add(now, options.connect_timeout / static_cast<int>(order.size() + 1)));
+  }
+  auto outcome = dialer_->step(now);
+  if (const auto* waiting = std::get_if<ServerDialer::Waiting>(&outcome)) {
+    dial_wait_ = *waiting;
+    return;
+  }
+  auto* const made = std::get_if<Connection>(&outcome);
+  const auto answer = made != nullptr ? read_sentinel_answer(*dialer_->answers().front(),
+                                                             endpoint_.options().sentinel_service)
+                                      : Result<SentinelAnswer>(std::get<Error>(outcome));
+  const bool subscribed = made != nullptr && !is_error(*dialer_->answers().back());
+  dialer_.reset();
+  if (!answer || !subscribed || !memory_.is_current(answer->master)) {
+    redial_at_ = now + backoff_.next(os::jitter_fraction());
+    return;
+  }
+  // A switch that was missed.
+  if (answer->master.epoch > memory_.newest()->epoch) ++switches_;
+  subscription_.emplace(std::move(*made));
+  heard_at_ = now;
+  due_.reset();
+  backoff_.reset();
+  if (!read()) lose(now);
+}
+
+/// False if the connection is of no use any more.
+bool MasterWatch::read() {
+  std::array<char, 4096> bytes;
+  auto& stream = subscription_->stream;
+  auto& reader = subscription_->reader;
+  for (;;) {
+    const auto count = stream->read(bytes);
+    if (!count) return false;
+    reader.feed({bytes.data(), *count});
+    for (;;) {
+      const auto reply = reader.next();
+      if (!reply) return false;
+      if (!*reply) break;
+      hear(***reply);
+    }
+    if (*count < bytes.size() && !stream->has_more()) return true;
+  }
+}
+
+void MasterWatch::hear(const redisReply& reply) {
+  const auto parts = elements_of(reply);
+  if (parts.size() != 3 || text_of(*parts[0]) != "message" || text_of(*parts[1]) != switch_channel) return;
+  // "service old-host old-port new-host new-port". The service may contain spaces.
+  const auto& service = endpoint_.options().sentinel_service;
+  const auto text = text_of(*parts[2]);
+  if (!text.starts_with(service + " ")) return;
+  const auto& newest = memory_.newest();
+  const bool known =
+      newest && text.ends_with(" " + newest->address.host + " " + std::to_string(newest->address.port));
+  if (!known) ++switches_;
+}
+
+void MasterWatch::lose(BootTime now) {
+  subscription_.reset();
+  due_.reset();
+  redial_at_ = now + backoff_.next(os::jitter_fraction());
+}
+
+}  // namespace holdfast::redis

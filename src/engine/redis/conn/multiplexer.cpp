@@ -1,0 +1,163 @@
+#include "engine/redis/conn/multiplexer.hpp"
+
+#include <algorithm>
+#include <ranges>
+#include <utility>
+
+#include "engine/redis/conn/fence_floor.hpp"
+#include "engine/redis/errors.hpp"
+
+namespace holdfast::redis {
+namespace {
+
+/// One write is at most about this long, so that a long queue does not become one huge buffer.
+constexpr std::size_t write_size = std::size_t{256} << 10;
+constexpr BootClock::duration longest_patience = std::chrono::hours(1);
+
+/// A written command may have been carried out, whatever prevents the resend: so the error is transient.
+Error unknown_because(const Error& error) {
+  if (error.transient()) return error;
+  return {ErrorCode::ServiceUnavailable, error.message(), error.cause()};
+}
+
+}  // namespace
+
+void Multiplexer::queue(std::unique_ptr<Call> call) {
+  call->sent_ = false;  // a copy from before was answered
+  look_at_ = std::min(look_at_, due(*call));
+  unsent_.push_back(std::move(call));
+}
+
+void Multiplexer::stop(Call& call) noexcept {
+  call.stopped_ = true;
+  look_at_ = BootTime{};
+}
+
+void Multiplexer::connected(BootTime now, std::uint64_t fence_floor) noexcept {
+  ++connections_;
+  fence_floor_ = fence_floor;
+  answered_ = false;
+  wrote_at_ = now;
+}
+
+void Multiplexer::disconnected() {
+  out_.clear();
+  written_ = 0;
+  out_of_room_ = false;
+  queued_bytes_ = 0;
+  demoted_.reset();
+  const auto accepted = std::exchange(accepted_bytes_, 0);
+  for (auto& sent : std::views::reverse(sent_)) {
+    if (!sent.call) continue;
+    Call& call = *sent.call;
+    call.sent_ = false;
+    if (sent.first_byte < accepted) {
+      call.sent_before_ = true;
+      // A call whose patience is shorter than a round trip must not break every connection.
+      call.patience = std::min(call.patience * 2, longest_patience);
+    }
+    unsent_.push_front(std::move(sent.call));
+  }
+  sent_.clear();
+  look_at_ = never;
+  for (const auto& call : unsent_) look_at_ = std::min(look_at_, due(*call));
+}
+
+void Multiplexer::cannot_connect(const Error& error) {
+  for (auto& call : unsent_) {
+    if (error.transient() && !call->fail_fast) continue;
+    auto reason = call->was_sent() ? unknown_because(error) : error;
+    end(std::move(call), std::move(reason));
+  }
+  std::erase(unsent_, nullptr);
+}
+
+std::string_view Multiplexer::output(BootTime now) {
+  if (written_ == out_.size()) {
+    out_.clear();
+    written_ = 0;
+    wrote_at_ = now;
+    while (!unsent_.empty() && out_.size() < write_size) {
+      put(std::move(unsent_.front()), now);
+      unsent_.pop_front();
+    }
+  }
+  return std::string_view(out_).substr(written_);
+}
+
+/// The one place where a call's bytes become output: the last moment to change them for this connection.
+void Multiplexer::put(std::unique_ptr<Call>&& call, BootTime now) {
+  if (call->fence_floor_at != std::string::npos) {
+    write_fence_floor(call->bytes, call->fence_floor_at, fence_floor_);
+  }
+  out_ += call->bytes;
+  const auto first_byte = std::exchange(queued_bytes_, queued_bytes_ + call->bytes.size());
+  call->sent_ = true;
+  call->connection_ = connections_;
+  const auto patience = call->patience;
+  look_at_ = std::min(look_at_, saturating_add(now, patience));
+  // Before the write: the reply may be read before the write returns.
+  sent_.push_back({std::move(call), now, patience, first_byte});
+}
+
+std::optional<Error> Multiplexer::take(std::span<Reply> replies, BootTime now) {
+  if (!replies.empty()) answered_at_ = now;
+  for (auto& reply : replies) {
+    if (sent_.empty()) return Error(ErrorCode::Internal, "the server sent more replies than requests");
+    answered_ = true;
+    // The address leads to another server by now, or will soon: a name, a virtual address or a proxy, which
+    // only a new connection follows. Calls that were not written yet wait for that connection.
+    if (!demoted_ && is_from_replica(*reply)) demoted_ = error_of(*reply);
+    if (auto& call = sent_.front().call) end(std::move(call), std::move(reply));
+    sent_.pop_front();
+  }
+  return sent_.empty() ? demoted_ : std::nullopt;
+}
+
+bool Multiplexer::inspect(BootTime now, const std::optional<Error>& no_connection) {
+  look_at_ = never;
+  bool suspect = false;
+  for (auto& sent : sent_) {
+    const BootTime give_up_at = suspect_at(sent);
+    suspect |= give_up_at <= now;
+    look_at_ = std::min(look_at_, give_up_at);
+    if (sent.call) end_if_due(sent.call, now, no_connection);
+  }
+  for (auto& call : unsent_) end_if_due(call, now, no_connection);
+  std::erase(unsent_, nullptr);
+  return suspect;
+}
+
+void Multiplexer::end_if_due(std::unique_ptr<Call>& call, BootTime now,
+                             const std::optional<Error>& no_connection) {
+  if (const auto at = due(*call); at > now) {
+    look_at_ = std::min(look_at_, at);
+    return;
+  }
+  auto error = unanswered(*call, no_connection);
+  end(std::move(call), std::move(error));
+}
+
+BootTime Multiplexer::due(const Call& call) noexcept {
+  return call.stopped_ ? BootTime{} : call.deadline;
+}
+
+Error Multiplexer::unanswered(const Call& call, const std::optional<Error>& no_connection) const {
+  if (call.stopped_) {
+    return call.was_sent() ? Error(ErrorCode::NetworkTimeout, server_ + ": stopped before the reply arrived")
+                           : Error(ErrorCode::Aborted, "the caller stopped the operation");
+  }
+  if (no_connection) return call.was_sent() ? unknown_because(*no_connection) : *no_connection;
+  return {ErrorCode::NetworkTimeout,
+          server_ + (call.was_sent() ? ": no reply in time" : ": not sent in time")};
+}
+
+BootTime Multiplexer::suspect_at(const Sent& sent) const noexcept {
+  return saturating_add(std::max(sent.at, answered_at_), sent.patience);
+}
+
+void Multiplexer::end(std::unique_ptr<Call>&& call, Result<Reply>&& answer) {
+  finished_.push_back({std::move(call), std::move(answer)});
+}
+
+}  // namespace holdfast::redis

@@ -1,0 +1,215 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <holdfast/clock.hpp>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/redis/wire/command.hpp"
+#include "engine/redis/wire/reply.hpp"
+
+namespace holdfast::redis {
+
+/// The subscriptions of one connection: what to send, what each reply means, and when silence is suspicious.
+/// It gets events and times; it has no mutex, no clock and no I/O.
+///
+/// `Waiters` wait for the messages of one channel. They have three functions:
+/// - `set_silent(silent)`: whether messages may be missed, because the subscription is not confirmed. True at
+///   first.
+/// - `wake()`: a message arrived, or one may have been missed.
+/// - `settle()`: the server has confirmed or refused the subscription.
+template <class Waiters>
+class Subscriptions {
+ public:
+  class Topic {
+   public:
+    template <class... Arguments>
+    explicit Topic(Arguments&&... arguments) : waiters(std::forward<Arguments>(arguments)...) {}
+
+    Waiters waiters;
+
+    /// Whether the server has confirmed or refused it, on this connection.
+    [[nodiscard]] bool settled() const noexcept { return confirmed_ || refused_; }
+    /// Its waiters begin to rely on it. If it is not confirmed yet, they miss messages until it is.
+    void begin_use() noexcept { missed_ |= !confirmed_; }
+
+   private:
+    friend class Subscriptions;
+    std::uint64_t asked_ = 0;  ///< the number of its SUBSCRIBE; 0: none yet
+    bool confirmed_ = false;
+    bool missed_ = false;  ///< a message may have been missed since a waiter last tried
+    bool refused_ = false;
+    BootTime unwatched_since_ = never;
+  };
+  using Topics = std::map<std::string, Topic, std::less<>>;
+  using Place = typename Topics::iterator;
+
+  /// What a reply was.
+  enum class Heard : std::uint8_t {
+    message,
+    answer,
+    refusal,     ///< the reply is an error
+    unexpected,  ///< the connection must be given up
+  };
+
+  explicit Subscriptions(std::chrono::milliseconds command_timeout) noexcept
+      : command_timeout_(command_timeout) {}
+
+  [[nodiscard]] bool empty() const noexcept { return topics_.empty(); }
+
+  /// The topic of the channel, and whether it is new. It stays until a while after `unwatch`. A new one
+  /// constructs its waiters from the arguments.
+  template <class... Arguments>
+  std::pair<Place, bool> watch(const std::string& channel, Arguments&&... arguments) {
+    const auto [topic, is_new] = topics_.try_emplace(channel, std::forward<Arguments>(arguments)...);
+    topic->second.unwatched_since_ = never;
+    if (is_new && connected_) unasked_.push_back(channel);
+    return {topic, is_new};
+  }
+  /// No waiter is left.
+  void unwatch(Place topic, BootTime now) {
+    topic->second.unwatched_since_ = now;
+    unwatched_.emplace_back(now, topic->first);
+  }
+
+  /// There is a new connection. Requires that there is none.
+  void connected(BootTime now) {
+    connected_ = true;
+    quiet_since_ = now;
+    for (const auto& [channel, topic] : topics_) unasked_.push_back(channel);
+  }
+  /// The connection is gone: all are subscribed anew on the next one, and each confirmation then counts as a
+  /// message.
+  void disconnected() {
+    connected_ = false;
+    out_.clear();
+    unasked_.clear();
+    unanswered_.clear();
+    for (auto& [channel, topic] : topics_) {
+      topic.asked_ = 0;
+      topic.confirmed_ = topic.refused_ = false;
+      topic.missed_ = true;
+      topic.waiters.set_silent(true);
+    }
+  }
+
+  /// Subscribes new topics, drops those that were not watched for a while, and probes a silent connection.
+  void ask(BootTime now) {
+    drop_unwatched(now);
+    for (const auto& channel : std::exchange(unasked_, {})) {
+      const auto topic = topics_.find(channel);
+      if (topic == topics_.end() || topic->second.asked_ != 0) continue;
+      topic->second.asked_ = ++last_asked_;
+      say({"SUBSCRIBE", channel}, {.number = last_asked_, .channel = channel, .asked_at = now});
+    }
+    if (connected_ && unanswered_.empty() && now >= due()) probe(now);
+  }
+
+  /// The bytes to write next; none if it is empty.
+  [[nodiscard]] std::string_view output() const noexcept { return out_; }
+  void accepted(std::size_t count) { out_.erase(0, count); }
+
+  /// Input arrived: the connection lives.
+  void received(BootTime now) noexcept { quiet_since_ = now; }
+  [[nodiscard]] Heard take(const redisReply& reply) {
+    const auto parts = elements_of(reply);
+    if (parts.size() == 3 && text_of(*parts[0]) == "message") {
+      const auto topic = topics_.find(text_of(*parts[1]));
+      if (topic != topics_.end()) topic->second.waiters.wake();
+      return Heard::message;
+    }
+    if (unanswered_.empty()) return Heard::unexpected;
+    const auto question = std::move(unanswered_.front());
+    unanswered_.pop_front();
+    if (is_error(reply)) {
+      settle(question, false);
+      return Heard::refusal;
+    }
+    if (parts.size() != 3) return Heard::unexpected;
+    if (text_of(*parts[0]) == "subscribe") settle(question, true);
+    return Heard::answer;
+  }
+
+  /// When to `ask` without an event, or to check `overdue`. Requires a connection.
+  [[nodiscard]] BootTime due() const noexcept {
+    if (unanswered_.empty()) return quiet_since_ + std::min(longest_silence, command_timeout_);
+    return std::max(quiet_since_, unanswered_.front().asked_at) + command_timeout_;
+  }
+  /// Whether an answer is missing for so long that the connection must be given up. Its owner should read the
+  /// connection first: an answer that is unread is not missing.
+  [[nodiscard]] bool overdue(BootTime now) const noexcept { return !unanswered_.empty() && now >= due(); }
+
+ private:
+  /// A topic without watches stays subscribed for this long: a key is often waited for again.
+  static constexpr BootClock::duration linger = std::chrono::seconds(1);
+  /// The server is probed after this much silence, or sooner if the command timeout is shorter.
+  static constexpr std::chrono::milliseconds longest_silence = std::chrono::seconds(1);
+
+  /// A command that was sent.
+  struct Question {
+    std::uint64_t number = 0;  ///< of a topic's first SUBSCRIBE; 0 for the rest
+    std::string channel = {};
+    BootTime asked_at;
+  };
+
+  void say(const Command& command, Question question) {
+    out_ += command.bytes();
+    unanswered_.push_back(std::move(question));
+  }
+
+  void drop_unwatched(BootTime now) {
+    for (; !unwatched_.empty(); unwatched_.pop_front()) {
+      const auto& [since, channel] = unwatched_.front();
+      if (now - since < linger) return;
+      const auto topic = topics_.find(channel);
+      // Otherwise it was watched since; if it was left again, the queue has another entry for it.
+      if (topic == topics_.end() || topic->second.unwatched_since_ != since) continue;
+      if (topic->second.asked_ != 0) say({"UNSUBSCRIBE", channel}, {.asked_at = now});
+      topics_.erase(topic);
+    }
+  }
+
+  /// A subscription is silent while nothing happens, and also when its connection is dead. So a channel is
+  /// subscribed again, which changes nothing, needs no further right and must be answered.
+  void probe(BootTime now) {
+    const auto heard = std::ranges::find_if(topics_, [](const auto& one) { return one.second.confirmed_; });
+    if (heard == topics_.end()) {
+      quiet_since_ = now;  // no message could have arrived
+    } else {
+      say({"SUBSCRIBE", heard->first}, {.asked_at = now});
+    }
+  }
+
+  void settle(const Question& question, bool confirmed) {
+    const auto at = topics_.find(question.channel);
+    // A topic that was dropped and added again since waits for its own answer. A probe has no number.
+    if (question.number == 0 || at == topics_.end() || at->second.asked_ != question.number) return;
+    auto& topic = at->second;
+    (confirmed ? topic.confirmed_ : topic.refused_) = true;
+    if (confirmed) {
+      topic.waiters.set_silent(false);
+      if (std::exchange(topic.missed_, false)) topic.waiters.wake();
+    }
+    topic.waiters.settle();
+  }
+
+  const std::chrono::milliseconds command_timeout_;
+  Topics topics_;
+  bool connected_ = false;
+  std::vector<std::string> unasked_;  ///< topics that this connection was not asked for yet
+  std::deque<std::pair<BootTime, std::string>> unwatched_;  ///< topics without watches, and since when
+  std::string out_;
+  std::deque<Question> unanswered_;  ///< in order
+  BootTime quiet_since_{};           ///< when input last came, or could first have come
+  std::uint64_t last_asked_ = 0;
+};
+
+}  // namespace holdfast::redis

@@ -1,0 +1,382 @@
+// Subscriptions of one connection: events and times in, bytes and wake-ups out.
+
+#include "engine/redis/conn/subscriptions.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "support/replies.hpp"
+#include "support/seeded.hpp"
+
+namespace holdfast::redis {
+namespace {
+
+using namespace std::chrono_literals;
+using test::bulk;
+using test::reply_of;
+using test::Seeded;
+
+/// Counts what it is told.
+struct CountingWaiters {
+  bool silent = true;
+  int woken = 0;
+  int settled = 0;
+  void wake() { ++woken; }
+  void set_silent(bool now_silent) { silent = now_silent; }
+  void settle() { ++settled; }
+};
+
+using Counted = Subscriptions<CountingWaiters>;
+using Heard = Counted::Heard;
+
+std::string said(std::string_view kind, std::string_view channel) {
+  return "*3\r\n" + bulk(kind) + bulk(channel) + (kind == "message" ? bulk("x") : ":1\r\n");
+}
+const std::string denied = "-NOPERM no permissions to access a channel\r\n";
+
+/// Subscriptions, a connection that accepts everything, and a clock that the test sets.
+struct Channels {
+  Counted topics{500ms};
+  BootTime now{1h};
+
+  Channels() { topics.connected(now); }
+  CountingWaiters& watch(const std::string& channel) { return topics.watch(channel).first->second.waiters; }
+  /// What is sent now: its words.
+  std::vector<std::string> ask() {
+    topics.ask(now);
+    std::vector<std::string> words;
+    ReplyReader reader;
+    reader.feed(topics.output());
+    topics.accepted(topics.output().size());
+    for (;;) {
+      const auto command = reader.next().value_or_throw();
+      if (!command) return words;
+      std::string text;
+      for (const auto* word : elements_of(**command))
+        text += (text.empty() ? "" : " ") + std::string(text_of(*word));
+      words.push_back(text);
+    }
+  }
+  Heard hear(const std::string& bytes) {
+    topics.received(now);
+    return topics.take(*reply_of(bytes));
+  }
+};
+
+using Words = std::vector<std::string>;
+
+TEST(RedisSubscriptions, AChannelIsSubscribedOnceAndItsMessagesWake) {
+  Channels channels;
+  auto& a = channels.watch("a");
+  channels.watch("a");
+  EXPECT_EQ(channels.ask(), (Words{"SUBSCRIBE a"}));
+  EXPECT_EQ(channels.ask(), Words{});
+  EXPECT_TRUE(a.silent);
+  EXPECT_EQ(channels.hear(said("subscribe", "a")), Heard::answer);
+  EXPECT_FALSE(a.silent);
+  EXPECT_EQ(a.settled, 1);
+  EXPECT_EQ(a.woken, 0) << "it was confirmed before it was used";
+  EXPECT_EQ(channels.hear(said("message", "a")), Heard::message);
+  EXPECT_EQ(channels.hear(said("message", "unknown")), Heard::message);
+  EXPECT_EQ(a.woken, 1);
+}
+
+TEST(RedisSubscriptions, AWatchThatDoesNotWaitForTheConfirmationIsWokenByIt) {
+  Channels channels;
+  const auto topic = channels.topics.watch("a").first;
+  channels.ask();
+  topic->second.begin_use();
+  EXPECT_EQ(channels.hear(said("subscribe", "a")), Heard::answer);
+  EXPECT_EQ(topic->second.waiters.woken, 1);
+  topic->second.begin_use();
+  EXPECT_EQ(channels.hear(said("message", "a")), Heard::message);
+  EXPECT_EQ(topic->second.waiters.woken, 2);
+}
+
+TEST(RedisSubscriptions, ARefusalSettlesItAndLeavesItSilent) {
+  Channels channels;
+  const auto topic = channels.topics.watch("a").first;
+  channels.ask();
+  EXPECT_EQ(channels.hear(denied), Heard::refusal);
+  EXPECT_TRUE(topic->second.settled());
+  EXPECT_TRUE(topic->second.waiters.silent);
+  EXPECT_EQ(topic->second.waiters.settled, 1);
+}
+
+TEST(RedisSubscriptions, WhatWasNotAskedForIsUnexpected) {
+  Channels channels;
+  EXPECT_EQ(channels.hear(said("subscribe", "a")), Heard::unexpected);
+  EXPECT_EQ(channels.hear("+PONG\r\n"), Heard::unexpected);
+  channels.watch("a");
+  channels.ask();
+  EXPECT_EQ(channels.hear("+OK\r\n"), Heard::unexpected);
+}
+
+TEST(RedisSubscriptions, AfterALossAllAreSubscribedAnewAndWoken) {
+  Channels channels;
+  auto& a = channels.watch("a");
+  auto& b = channels.watch("b");
+  channels.ask();
+  EXPECT_EQ(channels.hear(said("subscribe", "a")), Heard::answer);
+  channels.topics.disconnected();
+  EXPECT_TRUE(a.silent);
+  EXPECT_EQ(channels.ask(), Words{}) << "there is no connection";
+  channels.topics.connected(channels.now);
+  EXPECT_EQ(channels.ask(), (Words{"SUBSCRIBE a", "SUBSCRIBE b"}));
+  EXPECT_EQ(channels.hear(said("subscribe", "a")), Heard::answer);
+  EXPECT_EQ(channels.hear(said("subscribe", "b")), Heard::answer);
+  EXPECT_EQ(a.woken, 1);
+  EXPECT_EQ(b.woken, 1);
+}
+
+TEST(RedisSubscriptions, ARefusedChannelIsAskedForAgainOnTheNextConnection) {
+  Channels channels;
+  const auto topic = channels.topics.watch("a").first;
+  channels.ask();
+  EXPECT_EQ(channels.hear(denied), Heard::refusal);
+  channels.topics.disconnected();
+  EXPECT_FALSE(topic->second.settled());
+  channels.topics.connected(channels.now);
+  EXPECT_EQ(channels.ask(), (Words{"SUBSCRIBE a"}));
+}
+
+TEST(RedisSubscriptions, AChannelWithoutWatchesIsKeptForAWhile) {
+  Channels channels;
+  const auto topic = channels.topics.watch("a").first;
+  channels.ask();
+  EXPECT_EQ(channels.hear(said("subscribe", "a")), Heard::answer);
+  channels.topics.unwatch(topic, channels.now);
+  channels.now += 400ms;
+  EXPECT_EQ(channels.ask(), Words{});
+  EXPECT_FALSE(channels.topics.watch("a").second) << "it is still there";
+  channels.topics.unwatch(topic, channels.now);
+  channels.now += 900ms;
+  EXPECT_EQ(channels.hear(said("message", "other")), Heard::message);  // not silent
+  EXPECT_EQ(channels.ask(), Words{}) << "the time runs from the last watch";
+  channels.now += 100ms;
+  EXPECT_EQ(channels.ask(), (Words{"UNSUBSCRIBE a"}));
+  EXPECT_TRUE(channels.topics.empty());
+}
+
+TEST(RedisSubscriptions, ATopicThatWasDroppedAndAddedAgainWaitsForItsOwnConfirmation) {
+  Channels channels;
+  const auto topic = channels.topics.watch("a").first;
+  channels.ask();
+  channels.topics.unwatch(topic, channels.now);
+  channels.now += 1s;
+  EXPECT_EQ(channels.ask(), (Words{"UNSUBSCRIBE a"}));
+  const auto again = channels.topics.watch("a").first;
+  EXPECT_EQ(channels.ask(), (Words{"SUBSCRIBE a"}));
+  EXPECT_EQ(channels.hear(said("subscribe", "a")), Heard::answer);
+  EXPECT_FALSE(again->second.settled()) << "that was the first one's";
+  EXPECT_EQ(channels.hear(said("unsubscribe", "a")), Heard::answer);
+  EXPECT_FALSE(again->second.settled());
+  EXPECT_EQ(channels.hear(said("subscribe", "a")), Heard::answer);
+  EXPECT_TRUE(again->second.settled());
+}
+
+TEST(RedisSubscriptions, ASilentConnectionIsProbedAndGivenUpWithoutAnAnswer) {
+  Channels channels;
+  auto& a = channels.watch("a");
+  channels.ask();
+  EXPECT_EQ(channels.hear(said("subscribe", "a")), Heard::answer);
+  EXPECT_EQ(channels.topics.due(), channels.now + 500ms) << "the command timeout is less than a second";
+  channels.now += 500ms;
+  EXPECT_FALSE(channels.topics.overdue(channels.now)) << "no answer is due";
+  EXPECT_EQ(channels.ask(), (Words{"SUBSCRIBE a"}));
+  EXPECT_EQ(channels.ask(), Words{}) << "one probe at a time";
+  channels.now += 499ms;
+  EXPECT_FALSE(channels.topics.overdue(channels.now));
+  EXPECT_EQ(channels.topics.due(), channels.now + 1ms);
+  EXPECT_TRUE(channels.topics.overdue(channels.now + 1ms));
+  EXPECT_EQ(channels.hear(said("subscribe", "a")), Heard::answer);
+  EXPECT_FALSE(channels.topics.overdue(channels.now + 1h));
+  EXPECT_EQ(a.settled, 1);
+  EXPECT_EQ(a.woken, 0) << "a probe is no message";
+}
+
+TEST(RedisSubscriptions, AnyInputPostponesTheProbe) {
+  Channels channels;
+  channels.watch("a");
+  channels.ask();
+  EXPECT_EQ(channels.hear(said("subscribe", "a")), Heard::answer);
+  channels.now += 400ms;
+  EXPECT_EQ(channels.hear(said("message", "a")), Heard::message);
+  channels.now += 499ms;
+  EXPECT_EQ(channels.ask(), Words{});
+  channels.now += 1ms;
+  EXPECT_EQ(channels.ask(), (Words{"SUBSCRIBE a"}));
+}
+
+TEST(RedisSubscriptions, WithoutAConfirmedChannelThereIsNothingToProbe) {
+  Channels channels;
+  channels.watch("a");
+  channels.ask();
+  EXPECT_EQ(channels.hear(denied), Heard::refusal);
+  channels.now += 1h;
+  EXPECT_EQ(channels.ask(), Words{});
+  EXPECT_EQ(channels.topics.due(), channels.now + 500ms);
+}
+
+TEST(RedisSubscriptions, APartOfAWriteIsContinued) {
+  Channels channels;
+  channels.watch("a");
+  channels.topics.ask(channels.now);
+  const std::string all(channels.topics.output());
+  channels.topics.accepted(3);
+  EXPECT_EQ(channels.topics.output(), all.substr(3));
+  channels.topics.disconnected();
+  EXPECT_TRUE(channels.topics.output().empty());
+}
+
+/// A server under random watches, messages, refusals, losses and times. Waiters that are not silent must be
+/// subscribed at the server, and a message that could not reach them must have woken them since.
+class SimulatedChannels {
+ public:
+  explicit SimulatedChannels(Seeded& random) : random_(random) {}
+
+  void step() {
+    switch (random_.below(8)) {
+      case 0:
+        watch();
+        break;
+      case 1:
+        unwatch();
+        break;
+      case 2:
+        topics_.ask(now_);
+        break;
+      case 3:
+        write();
+        break;
+      case 4:
+        answer();
+        break;
+      case 5:
+        publish();
+        break;
+      case 6:
+        now_ += std::chrono::milliseconds(random_.below(100));
+        // Its owner reads before it gives up.
+        if (connected_ && replies_.empty() && topics_.overdue(now_)) lose();
+        break;
+      default:
+        if (!connected_) {
+          connected_ = true;
+          topics_.connected(now_);
+        } else if (random_.below(50) == 0) {
+          lose();
+        }
+    }
+  }
+  [[nodiscard]] std::size_t heard() const noexcept { return heard_; }
+  [[nodiscard]] std::size_t made_up_for() const noexcept { return made_up_for_; }
+
+ private:
+  struct Watched {
+    Counted::Place place;
+    std::optional<int> missed = {};  ///< a message, when it had been woken this often
+  };
+
+  std::string channel() { return std::string(1, static_cast<char>('a' + random_.below(4))); }
+
+  void watch() {
+    const auto name = channel();
+    const auto place = topics_.watch(name).first;
+    if (watched_.emplace(name, Watched{.place = place}).second) place->second.begin_use();
+  }
+  void unwatch() {
+    const auto at = watched_.find(channel());
+    if (at == watched_.end()) return;
+    topics_.unwatch(at->second.place, now_);
+    watched_.erase(at);
+  }
+  void write() {
+    if (!connected_ || topics_.output().empty()) return;
+    const auto count = 1 + random_.below(topics_.output().size());
+    server_.feed(topics_.output().substr(0, count));
+    topics_.accepted(count);
+    for (;;) {
+      const auto command = server_.next().value_or_throw();
+      if (!command) return;
+      const auto words = elements_of(**command);
+      const std::string name(text_of(*words[1]));
+      if (text_of(*words[0]) == "UNSUBSCRIBE") {
+        subscribed_.erase(name);
+        replies_.push_back(said("unsubscribe", name));
+      } else if (random_.below(20) == 0 && !subscribed_.contains(name)) {
+        replies_.push_back(denied);
+      } else {
+        subscribed_.insert(name);
+        replies_.push_back(said("subscribe", name));
+      }
+    }
+  }
+  void answer() {
+    if (!connected_ || replies_.empty()) return;
+    topics_.received(now_);
+    EXPECT_NE(topics_.take(*reply_of(replies_.front())), Heard::unexpected);
+    replies_.pop_front();
+    for (auto& [name, one] : watched_) {
+      const auto& waiters = one.place->second.waiters;
+      if (waiters.silent) continue;
+      EXPECT_TRUE(subscribed_.contains(name)) << name;
+      if (const auto missed = std::exchange(one.missed, std::nullopt)) {
+        EXPECT_GT(waiters.woken, *missed) << "woken when the channel is heard again";
+        ++made_up_for_;
+      }
+    }
+  }
+  void publish() {
+    const auto name = channel();
+    const auto at = watched_.find(name);
+    const bool is_heard = connected_ && subscribed_.contains(name);
+    if (is_heard) replies_.push_back(said("message", name));
+    if (at == watched_.end()) return;
+    const auto& waiters = at->second.place->second.waiters;
+    if (is_heard) {
+      ++heard_;
+    } else {
+      EXPECT_TRUE(waiters.silent) << "they rely on a message that cannot arrive";
+      at->second.missed = waiters.woken;
+    }
+  }
+  void lose() {
+    connected_ = false;
+    topics_.disconnected();
+    subscribed_.clear();
+    replies_.clear();
+    server_ = ReplyReader();
+    for (const auto& [name, one] : watched_) EXPECT_TRUE(one.place->second.waiters.silent);
+  }
+
+  Seeded& random_;
+  Counted topics_{500ms};
+  BootTime now_{1h};
+  bool connected_ = false;
+  std::map<std::string, Watched> watched_;
+  ReplyReader server_;
+  std::set<std::string> subscribed_;
+  std::deque<std::string> replies_;
+  std::size_t heard_ = 0;
+  std::size_t made_up_for_ = 0;
+};
+
+TEST(RedisSubscriptions, WaitersNeverRelyOnAChannelThatTheServerDoesNotHave) {
+  Seeded random;
+  SCOPED_TRACE(random.seed());
+  SimulatedChannels channels(random);
+  for (int i = 0; i < 200'000 && !HasFailure(); ++i) channels.step();
+  EXPECT_GT(channels.heard(), 1'000U);
+  EXPECT_GT(channels.made_up_for(), 100U);
+}
+
+}  // namespace
+}  // namespace holdfast::redis
