@@ -27,6 +27,9 @@ struct Capabilities {
   /// on. An engine that returns false must never make its caller wait: the thread that detects lost leases
   /// begins renewals.
   bool blocks = false;
+  /// Whether each key has a fence counter with an authority of its own. Then grants of different keys have
+  /// different authorities (Granted::authority), and LockBackend::authority() only identifies the store.
+  bool authority_per_key = false;
 };
 
 /// What a change must survive before it is answered.
@@ -72,6 +75,8 @@ struct Refused {
 using AcquireOutcome = std::variant<Granted, Refused>;
 
 /// A held lock: its id, and its key if the caller knows it (which saves an engine the lookup in its index).
+/// Without the key, an engine may find only locks whose last acquire or extend had Durability::machine: the
+/// holder of another one knows its key.
 struct LockRef {
   /// The id that the lock was acquired with.
   LockId id;

@@ -186,6 +186,9 @@ struct LockRecord {
   int fence_digits = 15;
   /// The label of its holder; empty if it has none.
   std::optional<LockHolder> holder = std::nullopt;
+  /// The id of the counter that granted the fence, where each key has its own
+  /// (Capabilities::authority_per_key); else empty: LockBackend::authority() is the one of all.
+  std::string authority = {};
 };
 
 /// What a holder knows about its own grant, as part of a ReleaseRequest. An engine needs it to answer a

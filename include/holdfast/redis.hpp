@@ -30,6 +30,12 @@ struct RedisAddress {
   friend bool operator==(const RedisAddress&, const RedisAddress&) = default;
 };
 
+/// How locks and tasks are kept in Redis. docs/reference/urls.md describes both.
+enum class RedisLayout : std::uint8_t {
+  documented,  ///< as SyncGuard and pmcp-tasks do, whose processes share locks and tasks
+  native,      ///< one key per lock, for Holdfast only: less memory and server time, and fit for a cluster
+};
+
 /// The address of a Redis server, the credentials for it, the time limits and the key prefixes.
 ///
 /// parse_redis_url() makes these options from a URL.
@@ -94,6 +100,9 @@ struct RedisOptions {
   std::string lock_prefix = "syncguard";
   /// The prefix of all keys of tasks: 1 to 256 bytes of UTF-8 without control characters.
   std::string task_prefix = "pmcp";
+  /// How locks and tasks are kept. All programs that share a prefix must use the same layout; a store refuses
+  /// the other one. Empty: documented.
+  std::optional<RedisLayout> layout = std::nullopt;
   /// Whether Locks::is_locked may delete lock data that expired more than two seconds ago. It never deletes a
   /// fence, and the answer does not depend on it.
   bool cleanup_in_is_locked = false;
@@ -113,7 +122,7 @@ struct RedisOptions {
 /// Returns the URL of these options, without the passwords. Parts with their default value are omitted.
 [[nodiscard]] HOLDFAST_EXPORT std::string redis_url(const RedisOptions& options);
 
-/// Opens a backend that keeps locks in Redis, in the layout of SyncGuard: processes of both share locks.
+/// Opens a backend that keeps locks in Redis. In the documented layout processes of SyncGuard share them.
 ///
 /// Connects, authenticates and checks the server, within `options.connect_timeout`. Later it reconnects
 /// automatically. `log` and `observer` may be null; the observer is notified of reconnects only (to observe
@@ -129,7 +138,8 @@ struct RedisOptions {
 [[nodiscard]] HOLDFAST_EXPORT Result<std::shared_ptr<LockBackend>> make_redis_lock_backend(
     const RedisOptions& options, std::shared_ptr<Log> log = {}, std::shared_ptr<Observer> observer = {});
 
-/// Opens a backend that keeps tasks in Redis, in the layout of pmcp-tasks, with a separate connection.
+/// Opens a backend that keeps tasks in Redis, with a separate connection. In the documented layout processes
+/// of pmcp-tasks share them.
 /// Connects and fails as make_redis_lock_backend() does.
 [[nodiscard]] HOLDFAST_EXPORT Result<std::shared_ptr<StorageBackend>> make_redis_storage_backend(
     const RedisOptions& options, std::shared_ptr<Log> log = {}, std::shared_ptr<Observer> observer = {});

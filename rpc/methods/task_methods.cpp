@@ -49,7 +49,9 @@ asio::awaitable<std::optional<FencingToken>> fencing_token(const MethodCall& cal
     throw Error(ErrorCode::StaleFence,
                 "this lock id holds no lock: released or expired. Nothing was written");
   }
-  co_return FencingToken{.authority = locks.authority(), .lock_key = lock->key.str(), .fence = lock->fence};
+  co_return FencingToken{.authority = lock->authority.empty() ? locks.authority() : lock->authority,
+                         .lock_key = lock->key.str(),
+                         .fence = lock->fence};
 }
 
 /// The task that a request names, and the store as it has to be used for that task.

@@ -7,14 +7,14 @@
 #include <holdfast/error.hpp>
 #include <holdfast/lock_types.hpp>
 #include <optional>
-#include <string_view>
+#include <string>
 
 namespace holdfast::core {
 
 /// The state of the store after a release that was sent more than once found no lease.
 struct ReleaseEvidence {
   bool broken = false;                   ///< an operator broke the lock of this id
-  std::string_view authority;            ///< authority of the present fence counters; empty: none
+  std::string authority;                 ///< authority of the present fence counters; empty: none
   std::optional<std::uint64_t> counter;  ///< the last fence of the key, 0 if there is none; empty: not read
 };
 

@@ -75,18 +75,24 @@ Op<std::optional<Guard>> perform(Flow flow, Store store, operation::Adopt what, 
   const auto answer = (co_await std::move(extending)).value_or_throw();
   const auto* extended = std::get_if<Extended>(&answer);
   if (extended == nullptr) co_return std::nullopt;
-  HeldLock::Grant grant{
-      .key = key,
-      .id = lease.id,
-      .fence = lease.fence,
-      .authority = lease.authority.empty() ? store->backend->authority() : std::string(lease.authority),
-      .expires_at = extended->expires_at,
-      .ttl = ttl,
-      .sent = sent,
-      .acquire_may_be_repeated = lease.acquire_may_be_repeated,
-      .context = std::move(context),
-      .holder = std::move(holder),
-      .adopted = true};
+  auto authority = lease.authority.empty() ? store->backend->authority() : lease.authority;
+  if (lease.authority.empty() && store->backend->capabilities().authority_per_key) {
+    auto looking = ask(flow, store, LookupRequest{.what = key}, std::stop_token());
+    const auto record = (co_await std::move(looking)).value_or_throw();
+    if (!record || record->id != lease.id) co_return std::nullopt;
+    authority = record->authority;
+  }
+  HeldLock::Grant grant{.key = key,
+                        .id = lease.id,
+                        .fence = lease.fence,
+                        .authority = std::move(authority),
+                        .expires_at = extended->expires_at,
+                        .ttl = ttl,
+                        .sent = sent,
+                        .acquire_may_be_repeated = lease.acquire_may_be_repeated,
+                        .context = std::move(context),
+                        .holder = std::move(holder),
+                        .adopted = true};
   co_return std::optional(guarded(store, std::move(grant), options));
 }
 

@@ -89,7 +89,8 @@ runtime::Op<HeldLock::Grant> run_loop(runtime::Flow flow, std::shared_ptr<LockSt
           .about(key.str(), {})
           .held_by(why.holder());
     } else {
-      store->granted_by(waiter.granted->authority);
+      // One authority per key says nothing of the store.
+      if (!backend->capabilities().authority_per_key) store->granted_by(waiter.granted->authority);
       co_return HeldLock::Grant{.key = std::move(key),
                                 .id = *waiter.id,
                                 .fence = waiter.granted->fence,

@@ -158,9 +158,9 @@ TEST_F(RedisListing, ALockHeldThroughoutIsListedOnceWhileOthersComeAndGo) {
 }
 
 TEST_F(RedisListing, AForeignCursorIsInvalidArgument) {
-  const auto layout = redis::Layout::make("p", 0).value_or_throw();
+  const auto layout = redis::documented_layout(redis::Layout::make("p", 0).value_or_throw());
   for (const auto& cursor : Names{"\xff\xfe", "e\u0301", std::string(513, 'x')}) {
-    const auto listing = redis::LockListing::start(layout, {.cursor = cursor});
+    const auto listing = redis::LockListing::start(*layout, {.cursor = cursor});
     ASSERT_FALSE(listing);
     EXPECT_EQ(listing.error().code(), ErrorCode::InvalidArgument);
   }

@@ -128,17 +128,20 @@ template <class Backend>
 class RedisWorld final : public WorldOf<Backend> {
  public:
   using Way = RedisOptions (RedisServer::*)() const;
-  RedisWorld(Way way, bool tls) : server_({.tls = tls}), way_(way) {}
+  RedisWorld(Way way, bool tls, RedisLayout layout = RedisLayout::documented)
+      : server_({.tls = tls}), way_(way), layout_(layout) {}
 
   std::shared_ptr<Backend> open() override {
     auto options = (server_.*way_)();
     options.lock_prefix = options.task_prefix = "contract";
+    options.layout = layout_;
     return make_redis<Backend>(options).value_or_throw();
   }
 
  private:
   RedisServer server_;
   Way way_;
+  RedisLayout layout_;
 };
 
 /// The same over a Unix socket, as a user with exactly the rights that `doctor --acl` prints. A refused
@@ -264,6 +267,7 @@ std::vector<EngineOf<Backend>> common_engines() {
       memory,
       sqlite,
       redis,
+      redis_engine<RedisWorld, Backend>("redis_native", &RedisServer::tcp, false, RedisLayout::native),
       redis_engine<RedisUserWorld, Backend>("redis_unix"),
       redis_engine<RedisWorld, Backend>("redis_tls", &RedisServer::tls, true),
       redis_engine<RedisSentinelWorld, Backend>("redis_sentinel"),

@@ -35,8 +35,20 @@ std::vector<std::string> arguments_of(const std::string& bytes) {
   return arguments;
 }
 
-RedisLocks::RedisLocks(const RedisOptions& where, std::string_view prefix)
-    : raw(where), layout(redis::Layout::make(prefix, where.db).value_or_throw()) {}
+std::vector<std::string> arguments_of(const redis::RoutedCommand& command) {
+  return arguments_of(command.bytes);
+}
+
+RedisLocks::RedisLocks(const RedisOptions& where, std::string_view prefix, RedisLayout how)
+    : raw(where),
+      layout(redis::Layout::make(prefix, where.db).value_or_throw()),
+      locks(how == RedisLayout::native ? redis::native_layout(layout) : redis::documented_layout(layout)) {}
+
+std::string RedisLocks::found_at(const LockId& id, bool key_is_known) {
+  if (key_is_known || !locks->finds_ids_by_hint()) return {};
+  auto name = locks->hint(*ask(locks->read_hint(id)), id).value_or_throw();
+  return name.empty() ? layout.named("there-is-no-hint") : name;
+}
 
 redis::Reply RedisLocks::ask(const std::string& bytes) {
   auto arguments = arguments_of(bytes);
@@ -45,11 +57,11 @@ redis::Reply RedisLocks::ask(const std::string& bytes) {
 }
 
 Result<AcquireOutcome> RedisLocks::try_acquire(const LockId& id, std::string_view name, milliseconds length,
-                                               std::optional<CounterLifetime> counter) {
+                                               std::optional<CounterLifetime> counter, std::uint64_t floor) {
   const AcquireRequest request{.id = id, .key = key(name), .ttl = ttl(length), .counter_lifetime = counter};
-  const auto command = acquire_command(layout, request, By::text);
+  const auto command = locks->acquire(request, floor, By::text);
   if (!command) return command.error();
-  return redis::acquire_outcome(*ask(*command), request);
+  return locks->acquired(*ask(*command), request);
 }
 
 std::optional<Granted> RedisLocks::acquire(const LockId& id, std::string_view name, milliseconds length,
@@ -62,9 +74,9 @@ std::optional<Granted> RedisLocks::acquire(const LockId& id, std::string_view na
 Result<ReleaseOutcome> RedisLocks::try_release(const LockId& id, std::optional<std::string> name,
                                                redis::Release how) {
   const auto lock = ref(id, name);
-  const auto command = release_command(layout, lock, how, By::text);
+  const auto command = locks->release(lock, found_at(id, name.has_value()), how, By::text);
   if (!command) return command.error();
-  return redis::release_outcome(*ask(*command), lock);
+  return locks->released(*ask(*command), lock);
 }
 
 std::optional<Absence> RedisLocks::release(const LockId& id, std::optional<std::string> name,
@@ -77,31 +89,43 @@ std::optional<Absence> RedisLocks::release(const LockId& id, std::optional<std::
 Result<ExtendOutcome> RedisLocks::try_extend(const LockId& id, std::optional<std::string> name,
                                              milliseconds length) {
   const auto lock = ref(id, name);
-  const auto command = extend_command(layout, ExtendRequest{.lock = lock, .ttl = ttl(length)}, By::text);
+  const auto command =
+      locks->extend({.lock = lock, .ttl = ttl(length)}, found_at(id, name.has_value()), By::text);
   if (!command) return command.error();
-  return redis::extend_outcome(*ask(*command), lock);
+  return locks->extended(*ask(*command), lock);
 }
 
 Result<bool> RedisLocks::try_is_locked(std::string_view name) {
-  const auto command = is_locked_command(layout, key(name), By::text);
+  const auto command = locks->is_locked(key(name), By::text);
   if (!command) return command.error();
-  return redis::is_locked_outcome(*ask(*command), key(name));
+  return locks->was_locked(*ask(*command), key(name));
 }
 
 Result<std::optional<LockRecord>> RedisLocks::try_lookup(std::string_view name) {
   const LookupRequest request{.what = key(name)};
-  const auto command = lookup_command(layout, request, By::text);
+  const auto command = locks->lookup(request, {}, By::text);
   if (!command) return command.error();
-  return redis::lookup_outcome(*ask(*command), request);
+  return locks->looked_up(*ask(*command), request, {});
 }
 
 Result<std::optional<LockRecord>> RedisLocks::try_lookup(const LockId& id) {
   const LookupRequest request{.what = id};
-  return redis::lookup_outcome(*ask(lookup_command(layout, request, By::text).value_or_throw()), request);
+  const auto name = found_at(id, false);
+  return locks->looked_up(*ask(locks->lookup(request, name, By::text).value_or_throw()), request, name);
+}
+
+Result<core::ReleaseEvidence> RedisLocks::evidence(const LockId& id, std::string_view name) {
+  const auto lock = ref(id, std::string(name));
+  const auto frozen_ms = std::exchange(frozen_ms_, std::nullopt);  // the script does not ask for the time
+  const auto restore = [&](auto result) {
+    frozen_ms_ = frozen_ms;
+    return result;
+  };
+  return restore(locks->evidence(*ask(locks->release_evidence(lock, {}, By::text).value_or_throw()), lock));
 }
 
 std::int64_t RedisLocks::cleanup(std::string_view name) {
-  const auto reply = ask(cleanup_command(layout, key(name), By::text).value_or_throw());
+  const auto reply = ask(locks->cleanup(key(name), By::text).value_or_throw());
   const auto code = redis::integer_of(*reply);
   if (!code) throw std::runtime_error("cleanup: " + std::string(redis::text_of(*reply)));
   return *code;
@@ -109,7 +133,7 @@ std::int64_t RedisLocks::cleanup(std::string_view name) {
 
 LockPage RedisLocks::page(std::string cursor, std::size_t limit) {
   auto listing =
-      redis::LockListing::start(layout, {.cursor = std::move(cursor), .limit = limit}).value_or_throw();
+      redis::LockListing::start(*locks, {.cursor = std::move(cursor), .limit = limit}).value_or_throw();
   while (const auto command = listing.command(By::text)) {
     static_cast<void>(listing.take(*ask(*command), 1).value_or_throw());
   }

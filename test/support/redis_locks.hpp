@@ -7,28 +7,30 @@
 #include <vector>
 
 #include "engine/redis/layout.hpp"
-#include "engine/redis/lock_commands.hpp"
+#include "engine/redis/lock_layout.hpp"
 #include "support/raw_redis.hpp"
 
 namespace holdfast::test {
 
 /// The arguments of a command, read back from its bytes by hiredis.
 std::vector<std::string> arguments_of(const std::string& bytes);
+std::vector<std::string> arguments_of(const redis::RoutedCommand& command);
 
 /// The lock scripts on a real server, without the engine's connection: command, reply, outcome.
 class RedisLocks {
  public:
-  RedisLocks(const RedisOptions& where, std::string_view prefix);
+  RedisLocks(const RedisOptions& where, std::string_view prefix, RedisLayout how = RedisLayout::documented);
 
   /// From now on the scripts run as they are, but for TIME, which says this: the only way to be at the edge
   /// of a millisecond on purpose.
   void freeze(std::int64_t now_ms) { frozen_ms_ = now_ms; }
 
   redis::Reply ask(const std::string& bytes);
+  redis::Reply ask(const redis::RoutedCommand& command) { return ask(command.bytes); }
 
   Result<AcquireOutcome> try_acquire(const LockId& id, std::string_view key,
                                      std::chrono::milliseconds length = std::chrono::seconds(60),
-                                     std::optional<CounterLifetime> counter = {});
+                                     std::optional<CounterLifetime> counter = {}, std::uint64_t floor = 0);
   /// The grant, or nothing if refused.
   std::optional<Granted> acquire(const LockId& id, std::string_view key,
                                  std::chrono::milliseconds length = std::chrono::seconds(60),
@@ -43,6 +45,7 @@ class RedisLocks {
   Result<bool> try_is_locked(std::string_view key);
   Result<std::optional<LockRecord>> try_lookup(std::string_view key);
   Result<std::optional<LockRecord>> try_lookup(const LockId& id);
+  Result<core::ReleaseEvidence> evidence(const LockId& id, std::string_view key);
   std::int64_t cleanup(std::string_view key);
   LockPage page(std::string cursor, std::size_t limit);
 
@@ -53,8 +56,12 @@ class RedisLocks {
 
   RawRedis raw;
   const redis::Layout layout;
+  const std::shared_ptr<const redis::LockLayout> locks;
 
  private:
+  /// The hint for a lock id without a key, where the layout needs one.
+  std::string found_at(const LockId& id, bool key_is_known);
+
   std::optional<std::int64_t> frozen_ms_;
 };
 

@@ -39,7 +39,7 @@ TEST_F(RedisCommands, AScriptIsNamedByTheSha1OfItsText) {
 
 TEST_F(RedisCommands, CarryKeysAndArgumentsAsTheScriptsWantThem) {
   using namespace embedded;
-  EXPECT_EQ(arguments_of(*acquire_command(layout, acquire, By::sha)),
+  EXPECT_EQ(arguments_of(*acquire_command(layout, acquire, 0, By::sha)),
             (Words{"EVALSHA", sha(acquire_lua), "4", "p:k", "p:id:AAAAAAAAAAAAAAAAAAAAAA", "p:fence:p:k",
                    "p:fence:p:", "AAAAAAAAAAAAAAAAAAAAAA", "500", "\"k\"", "000000000000000"}));
   EXPECT_EQ(arguments_of(*release_command(layout, by_key, Release::plain, By::sha)),
@@ -77,7 +77,7 @@ TEST_F(RedisCommands, AnAcquireSaysNothingOfTheCountersEndUnlessItIsAsked) {
   const auto last = [&](std::optional<CounterLifetime> lifetime) {
     auto request = acquire;
     request.counter_lifetime = lifetime;
-    return arguments_of(*acquire_command(layout, request, By::sha)).back();
+    return arguments_of(*acquire_command(layout, request, 0, By::sha)).back();
   };
   EXPECT_EQ(last(std::nullopt), "000000000000000") << "the floor alone";
   EXPECT_EQ(last(CounterLifetime{.until = test::from_ms(1'900'000'000'000)}), "1900000000000");
@@ -114,21 +114,21 @@ TEST_F(RedisCommands, ARefusalMayNameTheHolder) {
   }
 }
 
-TEST_F(RedisCommands, TheFenceFloorOfAnAcquireIsFoundAndReplaced) {
+TEST_F(RedisCommands, TheFenceFloorOfAnAcquireIsFoundAndRaised) {
   for (const auto& lifetime : {std::optional<CounterLifetime>(), std::optional(CounterLifetime{}),
                                std::optional(CounterLifetime{.until = test::from_ms(1'900'000'000'000)})}) {
     for (const auto by : {By::sha, By::text}) {
       auto request = acquire;
       request.counter_lifetime = lifetime;
-      auto bytes = *acquire_command(layout, request, by);
-      auto expected = arguments_of(bytes);
-      write_fence_floor(bytes, fence_floor_at(bytes, request), fence_floor_of(87'654));
+      auto command = *acquire_command(layout, request, 0, by);
+      auto expected = arguments_of(command);
+      raise_fence_floor(command.bytes, command.fence_floor_at, fence_floor_of(87'654));
       auto& floor = expected.at(expected.size() - (lifetime ? 2 : 1));
-      EXPECT_EQ(floor, no_fence_floor);
+      EXPECT_EQ(floor, "000000000000000");
       floor = "087654000000000";
-      EXPECT_EQ(arguments_of(bytes), expected);
-      write_fence_floor(bytes, fence_floor_at(bytes, request), 0);
-      EXPECT_EQ(bytes, *acquire_command(layout, request, by)) << "a copy for a server without an epoch";
+      EXPECT_EQ(arguments_of(command), expected);
+      raise_fence_floor(command.bytes, command.fence_floor_at, fence_floor_of(9));
+      EXPECT_EQ(arguments_of(command), expected) << "a higher floor stays";
     }
   }
 }
@@ -141,18 +141,18 @@ TEST_F(RedisCommands, AnEpochThatIsTooHighHasNoFloor) {
 }
 
 TEST_F(RedisCommands, ByTextDifferOnlyInHowTheScriptIsNamed) {
-  auto by_text = arguments_of(*acquire_command(layout, acquire, By::text));
+  auto by_text = arguments_of(*acquire_command(layout, acquire, 0, By::text));
   EXPECT_EQ(by_text[0], "EVAL");
   EXPECT_EQ(by_text[1], embedded::acquire_lua);
   by_text[0] = "EVALSHA";
   by_text[1] = sha(embedded::acquire_lua);
-  EXPECT_EQ(by_text, arguments_of(*acquire_command(layout, acquire, By::sha)));
+  EXPECT_EQ(by_text, arguments_of(*acquire_command(layout, acquire, 0, By::sha)));
 }
 
 TEST_F(RedisCommands, NoScriptContainsAKeyOrAnId) {
   const auto other =
       AcquireRequest{.id = LockId::generate(), .key = key("quite-another"), .ttl = ttl(milliseconds(9))};
-  EXPECT_EQ(arguments_of(*acquire_command(layout, acquire, By::text))[1],
+  EXPECT_EQ(arguments_of(*acquire_command(layout, acquire, 0, By::text))[1],
             arguments_of(*acquire_command(layout, other, By::text))[1]);
 }
 

@@ -18,7 +18,7 @@ Observations healthy() {
   seen.save = "";
   seen.appendfsync = "always";
   seen.user = "default";
-  for (const auto& right : command_rights(0)) {
+  for (const auto& right : command_rights({})) {
     if (right.on == CommandRight::On::nothing) seen.rights.push_back({.command = right.name});
     for (const auto half : halves) {
       if (right.on != CommandRight::On::nothing && right.in(half)) {

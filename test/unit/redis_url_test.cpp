@@ -59,6 +59,7 @@ TEST_F(RedisUrl, AHostIsEnough) {
   EXPECT_EQ(options.connect_timeout, 5s);
   EXPECT_EQ(options.command_timeout, 5s);
   EXPECT_FALSE(options.cleanup_in_is_locked);
+  EXPECT_FALSE(options.layout);
 }
 
 TEST_F(RedisUrl, WithoutAHostItIsThisMachine) {
@@ -145,6 +146,8 @@ TEST_F(RedisUrl, EveryParameterArrives) {
   EXPECT_EQ(options.client_name, "worker-7");
   EXPECT_TRUE(options.cleanup_in_is_locked);
   EXPECT_FALSE(parsed("redis://h?cleanup_in_is_locked=0").cleanup_in_is_locked);
+  EXPECT_EQ(parsed("redis://h?layout=native").layout, RedisLayout::native);
+  EXPECT_EQ(parsed("redis://h?layout=documented").layout, RedisLayout::documented);
   EXPECT_EQ(parsed("redis://h?name=").client_name, "");
   EXPECT_EQ(parsed("redis://h?holder=caf%C3%A9%20bar").holder, "caf\u00e9 bar");
   EXPECT_EQ(redis_url(parsed("redis://h?holder=caf%C3%A9%20bar")), "redis://h?holder=caf%C3%A9%20bar");
@@ -291,6 +294,8 @@ TEST_F(RedisUrl, WhatIsWrongIsRefusedAndNamed) {
       {"redis://h?command_timeout=soon", "command_timeout is not a duration"},
       {"redis://h?command_timeout=0.0001", "command_timeout is not a whole number"},
       {"redis://h?command_timeout=40000d", "command_timeout is too long"},
+      {"redis://h?layout=own", "documented or native"},
+      {"redis://h?layout=", "documented or native"},
       {"redis://h?cleanup_in_is_locked=yes", "true or false"},
       {"redis://h?cleanup_in_is_locked=", "true or false"},
       {"redis://h?tls_ca=/x", "rediss://"},
@@ -396,6 +401,7 @@ void expect_same(const RedisOptions& a, const RedisOptions& b, const std::string
   EXPECT_EQ(a.command_timeout, b.command_timeout) << where;
   EXPECT_EQ(a.lock_prefix, b.lock_prefix) << where;
   EXPECT_EQ(a.cleanup_in_is_locked, b.cleanup_in_is_locked) << where;
+  EXPECT_EQ(a.layout, b.layout) << where;
 }
 
 TEST_F(RedisUrl, OptionsPrintedAndReadAgainAreTheSameButForThePassword) {
@@ -435,6 +441,8 @@ TEST_F(RedisUrl, OptionsPrintedAndReadAgainAreTheSameButForThePassword) {
     options.connect_timeout = std::chrono::milliseconds(1 + random.below(100000));
     options.command_timeout = std::chrono::milliseconds(1 + random.below(100000));
     options.cleanup_in_is_locked = random.below(2) == 0;
+    if (random.below(2) == 0)
+      options.layout = random.below(2) == 0 ? RedisLayout::native : RedisLayout::documented;
     if (options.tls) {
       options.tls_server_name = text(any);
       if (random.below(2) == 0) options.tls_ca_file = "/" + text("ab%&=? ");

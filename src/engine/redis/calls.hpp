@@ -34,7 +34,7 @@ class ScriptCall final : public Call {
       done_(command.error());
       return false;
     }
-    set_bytes(*std::move(command));
+    carry(*std::move(command));
     return true;
   }
 
@@ -52,16 +52,8 @@ class ScriptCall final : public Call {
     done_(std::move(outcome));
   }
 
-  /// An operation that grants a fence has `fence_floor_at(bytes)`.
-  void set_bytes(std::string command) {
-    bytes = std::move(command);
-    if constexpr (requires { operation_.fence_floor_at(bytes); }) {
-      fence_floor_at = operation_.fence_floor_at(bytes);
-    }
-  }
-
   void ask_again(std::unique_ptr<Call> self, By by) {
-    set_bytes(*operation_.command(*shared_, by));
+    carry(*operation_.command(*shared_, by));
     auto& client = *shared_->client;
     client.send(std::move(self), stop);
   }
@@ -105,7 +97,7 @@ class ListingCall final : public Call {
         stop_(std::move(stop)),
         done_(std::move(done)) {
     awaited = done_.is_awaited();
-    bytes = *listing_.command(By::sha);
+    carry(*listing_.command(By::sha));
     patience = command_timeout();
     set_deadline();
   }
@@ -119,7 +111,7 @@ class ListingCall final : public Call {
     }
     auto next = listing_.command(unknown_script ? By::text : By::sha);
     if (!next) return done_(std::move(listing_).page());
-    bytes = *std::move(next);
+    carry(*std::move(next));
     set_deadline();
     auto& client = *shared_->client;
     client.send(std::move(self), stop_);

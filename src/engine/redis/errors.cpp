@@ -134,6 +134,12 @@ bool refused_before_writing(const redisReply& reply) noexcept {
   return meaning != nullptr && meaning->before_writing;
 }
 
+bool is_wrong_type(const redisReply& reply) noexcept {
+  if (!is_error(reply)) return false;
+  const auto* meaning = meaning_of(text_of(reply));
+  return meaning != nullptr && meaning->mark == wrong_type;
+}
+
 bool is_noscript(const redisReply& reply) noexcept {
   return is_error(reply) && text_of(reply).starts_with("NOSCRIPT");
 }

@@ -29,6 +29,8 @@ inline constexpr std::string_view cluster_is_not_supported =
 
 /// Whether the server lacks the script that EVALSHA named (a restart, SCRIPT FLUSH, a failover): sending the
 /// same request as EVAL works, and loads the script.
+/// The value at a key has another type than the command needs.
+[[nodiscard]] bool is_wrong_type(const redisReply& reply) noexcept;
 [[nodiscard]] bool is_noscript(const redisReply& reply) noexcept;
 
 }  // namespace holdfast::redis

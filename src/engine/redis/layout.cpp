@@ -28,9 +28,30 @@ std::string without_glob(std::string_view text) {
   return escaped;
 }
 
+constexpr std::size_t tag_size = 16;
+
+/// 16 hex digits: FNV-1a. Two owners may share a tag, and then a slot.
+std::string tag_of(std::string_view owner) {
+  std::uint64_t hash = 14695981039346656037U;
+  for (const char c : owner) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string tag(tag_size, '0');
+  for (auto at = tag.rbegin(); at != tag.rend(); ++at, hash >>= 4U) *at = digits[hash & 0x0FU];
+  return tag;
+}
+
+/// Whether a tag behind this text would be the tag of the whole, or the text has one. A cluster takes what is
+/// between the first { and the next }, or the whole name if that is nothing.
+bool has_no_open_tag(std::string_view text) {
+  const auto open = text.find('{');
+  if (open == std::string_view::npos) return true;
+  const auto close = text.find('}', open);
+  return close != std::string_view::npos && close > open + 1;
+}
+
 }  // namespace
 
-Result<Layout> Layout::make(std::string_view prefix, std::uint32_t db) {
+Result<Layout> Layout::make(std::string_view prefix, std::uint32_t db, Channels channels) {
   if (prefix.find("fence:") != std::string_view::npos || prefix.ends_with("fence")) {
     return Error(
         ErrorCode::InvalidArgument,
@@ -60,9 +81,10 @@ Result<Layout> Layout::make(std::string_view prefix, std::uint32_t db) {
   }
   layout.fence_head_ = *std::move(fence_head);
   layout.index_prefix_ = layout.head_ + std::string(id_mark);
-  const auto channels = std::string(prefix) + ":wake:";
-  layout.channel_prefix_ = channels + std::to_string(db) + ':';
-  layout.channel_pattern_ = without_glob(channels) + '*';
+  layout.channels_ = channels;
+  const auto wake = std::string(prefix) + ":wake:";
+  layout.channel_prefix_ = wake + std::to_string(db) + ':';
+  layout.channel_pattern_ = without_glob(channels == Channels::sharded ? layout.head_ : wake) + '*';
   layout.authority_key_ = layout.head_ + layout.fence_head_;
   layout.pattern_ = without_glob(layout.head_) + '*';
   return layout;
@@ -96,6 +118,7 @@ std::string Layout::index_key(const LockId& id) const {
 }
 
 std::string Layout::channel(std::string_view lock_key) const {
+  if (channels_ == Channels::sharded) return std::string(lock_key);
   return std::string(channel_prefix_).append(lock_key);
 }
 
@@ -111,7 +134,8 @@ std::string Layout::named(std::string_view after_prefix) const {
   return std::string(head_).append(after_prefix);
 }
 
-Result<StorageLayout> StorageLayout::make(std::string_view prefix, std::uint32_t db) {
+Result<StorageLayout> StorageLayout::make(std::string_view prefix, std::uint32_t db, RedisLayout layout,
+                                          Channels channels) {
   const auto refused = [](const std::string& why) {
     return Error(ErrorCode::InvalidArgument, "the task prefix " + why);
   };
@@ -123,22 +147,59 @@ Result<StorageLayout> StorageLayout::make(std::string_view prefix, std::uint32_t
   if (!core::is_utf8(prefix)) return refused("is not valid UTF-8");
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; };
   if (std::ranges::any_of(prefix, is_control)) return refused("contains a control character");
-  StorageLayout layout;
-  layout.tasks_ = std::string(prefix) + ":tasks:";
-  layout.index_ = std::string(prefix) + ":idx:";
-  const auto channels = std::string(prefix) + ":changed:";
-  layout.changed_ = channels + std::to_string(db) + ":";
-  layout.channel_pattern_ = without_glob(channels) + '*';
-  layout.pattern_ = without_glob(prefix) + ":*";
-  layout.index_pattern_ = without_glob(layout.index_) + '*';
-  return layout;
+  const bool is_native = layout == RedisLayout::native;
+  if (is_native && !has_no_open_tag(prefix)) {
+    return refused(
+        "contains a { without a } that ends a tag: on a cluster, the keys of an owner would be in "
+        "different slots. Close the brace behind at least one character, or omit it");
+  }
+  StorageLayout made;
+  made.layout_ = layout;
+  made.channels_ = channels;
+  made.head_ = std::string(prefix) + ':';
+  made.tasks_ = is_native ? "task:" : made.head_ + "tasks:";
+  made.index_ = is_native ? "idx:" : made.head_ + "idx:";
+  const auto changed = made.head_ + "changed:";
+  made.changed_ = changed + std::to_string(db) + ":";
+  made.pattern_ = without_glob(made.head_) + '*';
+  made.channel_pattern_ = channels == Channels::sharded ? made.pattern_ : without_glob(changed) + '*';
+  made.index_pattern_ = is_native ? without_glob(made.head_) + "{*}:idx:*" : without_glob(made.index_) + '*';
+  made.marker_ = made.head_ + "layout";
+  return made;
+}
+
+std::string StorageLayout::tagged(std::string_view owner) const {
+  if (layout_ == RedisLayout::documented) return {};
+  return std::string(head_).append("{").append(tag_of(owner)).append("}:");
+}
+
+std::string StorageLayout::record(const RecordKey& key) const {
+  return tagged(key.owner()).append(tasks_).append(key.str());
+}
+
+std::string StorageLayout::record_prefix(std::string_view owner) const {
+  return tagged(owner).append(tasks_).append(owner).append(":");
+}
+
+std::string StorageLayout::index(std::string_view owner) const {
+  return tagged(owner).append(index_).append(owner);
+}
+
+std::string StorageLayout::channel(const RecordKey& key) const {
+  return channels_ == Channels::sharded ? record(key) : changed_ + key.str();
 }
 
 std::optional<std::string_view> StorageLayout::owner_of_index(std::string_view name) const {
+  const auto whole = name;
+  if (layout_ == RedisLayout::native) {
+    const auto tag = head_.size() + tag_size + 3;  // with its braces and the colon
+    if (!name.starts_with(head_) || name.size() < tag) return std::nullopt;
+    name.remove_prefix(tag);
+  }
   if (!name.starts_with(index_)) return std::nullopt;
   name.remove_prefix(index_.size());
-  // A name of another prefix that begins with ours has a colon in it.
-  if (!RecordKey::of(name, {})) return std::nullopt;
+  // A name of another prefix that begins with ours has a colon in it, or another tag.
+  if (!RecordKey::of(name, {}) || index(name) != whole) return std::nullopt;
   return name;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <holdfast/lock_types.hpp>
+#include <holdfast/redis.hpp>
 #include <holdfast/storage_types.hpp>
 #include <optional>
 #include <string>
@@ -9,6 +10,10 @@
 #include <vector>
 
 namespace holdfast::redis {
+
+/// How wake-ups are published: PUBLISH, which reaches every node of a cluster, or SPUBLISH, which reaches the
+/// shard of the channel.
+enum class Channels : std::uint8_t { global, sharded };
 
 /// The names of a lock in Redis: the documented ones, shared with SyncGuard byte for byte.
 ///
@@ -19,23 +24,29 @@ namespace holdfast::redis {
 ///   channel        <prefix>:wake:<db>:<lock key>         releases; Pub/Sub knows no databases, so it is
 ///   named
 ///
-/// A name that would be too long ends in a hash instead.
+/// A name that would be too long ends in a hash instead. The native layout uses the lock key, the index key
+/// (for hints), the authority's (for its marker) and the channel: see LockLayout.
 class Layout {
  public:
   /// InvalidArgument for a prefix under which a lock key could be mistaken for a fence counter, that leaves
   /// no room for keys, or that is not UTF-8. Trailing colons are dropped.
-  [[nodiscard]] static Result<Layout> make(std::string_view prefix, std::uint32_t db);
+  [[nodiscard]] static Result<Layout> make(std::string_view prefix, std::uint32_t db,
+                                           Channels channels = Channels::global);
 
   /// InvalidArgument only for user keys whose name would be that of an index key or a fence counter.
   [[nodiscard]] Result<std::string> lock_key(const LockKey& key) const;
   [[nodiscard]] Result<std::string> fence_key(std::string_view lock_key) const;
   [[nodiscard]] std::string index_key(const LockId& id) const;
+  /// A sharded channel has the name of its lock key, and so its slot, whatever that name contains.
   [[nodiscard]] std::string channel(std::string_view lock_key) const;
+  [[nodiscard]] Channels channels() const noexcept { return channels_; }
 
   /// Without trailing colons.
   [[nodiscard]] std::string_view prefix() const noexcept {
     return std::string_view(head_).substr(0, head_.empty() ? 0 : head_.size() - 1);
   }
+  /// How many bytes of a lock key come before the user key, or its hash.
+  [[nodiscard]] std::size_t prefix_bytes() const noexcept { return head_.size(); }
   /// The part of every index key before the lock id, and of every channel before the lock key.
   [[nodiscard]] const std::string& index_prefix() const noexcept { return index_prefix_; }
   [[nodiscard]] const std::string& channel_prefix() const noexcept { return channel_prefix_; }
@@ -58,6 +69,7 @@ class Layout {
   std::string head_;        // the prefix with its colon; empty if the prefix is
   std::string fence_head_;  // the part of a user key that would put its lock key among the fence counters
   std::string index_prefix_, channel_prefix_, authority_key_, pattern_, channel_pattern_;
+  Channels channels_ = Channels::global;
 };
 
 /// The names of a record in Redis: the documented ones, shared with pmcp-tasks byte for byte.
@@ -66,20 +78,32 @@ class Layout {
 ///   index     <prefix>:idx:<owner>                    a sorted set: tasks by creation time
 ///   channel   <prefix>:changed:<db>:<owner>:<task>    changes; Pub/Sub knows no databases, so it is named
 ///
-/// An owner contains no colon, so no two records share a name.
+/// In the native layout all keys of an owner are in one slot of a cluster. The tag is a hash of the owner,
+/// whose own name may be empty or contain braces:
+///
+///   record    <prefix>:{<tag>}:task:<owner>:<task>
+///   index     <prefix>:{<tag>}:idx:<owner>
+///   marker    <prefix>:layout                         "native": no store of the documented layout opens it
+///
+/// An owner contains no colon, so no two records share a name. `<prefix>:{<tag>}:` leaves room for more.
 class StorageLayout {
  public:
   static constexpr std::size_t longest_prefix = 256;
-  /// InvalidArgument for a prefix that is empty, too long, not UTF-8, or contains control characters.
-  [[nodiscard]] static Result<StorageLayout> make(std::string_view prefix, std::uint32_t db);
+  /// InvalidArgument for a prefix that is empty, too long, not UTF-8, or contains control characters; in the
+  /// native layout also for one with a `{` that does not begin a tag, which would scatter an owner's keys.
+  [[nodiscard]] static Result<StorageLayout> make(std::string_view prefix, std::uint32_t db,
+                                                  RedisLayout layout = RedisLayout::documented,
+                                                  Channels channels = Channels::global);
 
-  [[nodiscard]] std::string record(const RecordKey& key) const { return tasks_ + key.str(); }
+  [[nodiscard]] RedisLayout layout() const noexcept { return layout_; }
+  [[nodiscard]] std::string record(const RecordKey& key) const;
   /// The part of the names of an owner's records before the task.
-  [[nodiscard]] std::string record_prefix(std::string_view owner) const {
-    return std::string(tasks_).append(owner).append(":");
-  }
-  [[nodiscard]] std::string index(std::string_view owner) const { return std::string(index_).append(owner); }
-  [[nodiscard]] std::string channel(const RecordKey& key) const { return changed_ + key.str(); }
+  [[nodiscard]] std::string record_prefix(std::string_view owner) const;
+  [[nodiscard]] std::string index(std::string_view owner) const;
+  /// A sharded channel has the name of its record, and so its slot.
+  [[nodiscard]] std::string channel(const RecordKey& key) const;
+  [[nodiscard]] Channels channels() const noexcept { return channels_; }
+  [[nodiscard]] const std::string& marker() const noexcept { return marker_; }
 
   /// Patterns, for ACLs, that match every name of a record, and the channel of every record in every
   /// database.
@@ -92,8 +116,14 @@ class StorageLayout {
 
  private:
   StorageLayout() = default;
-  std::string tasks_, index_, changed_;  ///< up to the owner
-  std::string index_pattern_, pattern_, channel_pattern_;
+  /// In the native layout: the part of the names of an owner's keys before their kind.
+  [[nodiscard]] std::string tagged(std::string_view owner) const;
+
+  RedisLayout layout_ = RedisLayout::documented;
+  Channels channels_ = Channels::global;
+  std::string head_;                     ///< the prefix and a colon
+  std::string tasks_, index_, changed_;  ///< up to the owner; in the native layout, behind the tag
+  std::string index_pattern_, pattern_, channel_pattern_, marker_;
 };
 
 // A colon joins a lock prefix and a user key, so prefixes nest: the key `b:x` under `a` and the key `x` under

@@ -20,9 +20,9 @@ NameScan::NameScan(What what) : what_(std::move(what)) {
   what_.limit = std::clamp<std::size_t>(what_.limit, 1, what_.most);
 }
 
-std::optional<std::string> NameScan::command() const {
+std::optional<RoutedCommand> NameScan::command() const {
   if (done_) return std::nullopt;
-  return Command("SCAN", cursor_, "MATCH", what_.pattern, "COUNT", scan_step, "TYPE", what_.type).bytes();
+  return Command("SCAN", cursor_, "MATCH", what_.pattern, "COUNT", scan_step, "TYPE", what_.type).routed();
 }
 
 Status NameScan::take(const redisReply& reply, std::uint64_t connection, const NameOf& name_of) {
@@ -53,15 +53,15 @@ void NameScan::consider(std::string_view name) {
   window_.emplace(name);
 }
 
-LockListing::LockListing(const Layout& layout, const ListRequest& request)
+LockListing::LockListing(const LockLayout& layout, const ListRequest& request)
     : layout_(&layout),
-      scan_({.pattern = layout.pattern(),
-             .type = "string",
+      scan_({.pattern = layout.names().pattern(),
+             .type = layout.type(),
              .after = request.cursor.empty() ? std::nullopt : std::optional(request.cursor),
              .limit = request.limit,
              .most = max_list_limit}) {}
 
-Result<LockListing> LockListing::start(const Layout& layout, const ListRequest& request) {
+Result<LockListing> LockListing::start(const LockLayout& layout, const ListRequest& request) {
   const auto key = request.cursor.empty() ? std::nullopt : std::optional(LockKey::stored(request.cursor));
   if (key && (!*key || (*key)->str() != request.cursor)) {
     return Error(ErrorCode::InvalidArgument, "the cursor is not from this list; start without a cursor");
@@ -69,12 +69,12 @@ Result<LockListing> LockListing::start(const Layout& layout, const ListRequest& 
   return LockListing(layout, request);
 }
 
-std::optional<std::string> LockListing::command(By by) const {
+std::optional<RoutedCommand> LockListing::command(By by) const {
   switch (step_) {
     case Step::scanning:
       return scan_.command();
     case Step::reading:
-      return records_command(lock_keys_, by);
+      return layout_->records(lock_keys_, by);
     case Step::done:
       return std::nullopt;
   }
@@ -83,7 +83,7 @@ std::optional<std::string> LockListing::command(By by) const {
 
 Status LockListing::take(const redisReply& reply, std::uint64_t connection) {
   if (step_ == Step::scanning) return take_names(reply, connection);
-  auto records = records_outcome(reply, *layout_, lock_keys_);
+  auto records = layout_->listed(reply, lock_keys_);
   if (!records) return records.error();
   page_.locks = *std::move(records);
   step_ = Step::done;
@@ -91,9 +91,9 @@ Status LockListing::take(const redisReply& reply, std::uint64_t connection) {
 }
 
 Status LockListing::take_names(const redisReply& reply, std::uint64_t connection) {
-  const auto name_of = [this](std::string_view key) { return layout_->after_prefix(key); };
+  const auto name_of = [this](std::string_view key) { return layout_->names().after_prefix(key); };
   if (auto taken = scan_.take(reply, connection, name_of); !taken || !scan_.is_done()) return taken;
-  for (const auto& name : scan_.names()) lock_keys_.push_back(layout_->named(name));
+  for (const auto& name : scan_.names()) lock_keys_.push_back(layout_->names().named(name));
   if (scan_.more()) page_.cursor = *scan_.names().rbegin();
   step_ = lock_keys_.empty() ? Step::done : Step::reading;
   return Ok{};

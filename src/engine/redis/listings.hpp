@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "engine/redis/layout.hpp"
-#include "engine/redis/lock_commands.hpp"
+#include "engine/redis/lock_layout.hpp"
 #include "engine/redis/script.hpp"
 
 namespace holdfast::redis {
@@ -44,7 +44,7 @@ class NameScan {
   using NameOf = std::function<std::optional<std::string_view>(std::string_view key)>;
 
   [[nodiscard]] bool is_done() const noexcept { return done_; }
-  [[nodiscard]] std::optional<std::string> command() const;
+  [[nodiscard]] std::optional<RoutedCommand> command() const;
   /// `connection`: the number of the connection that the reply came on.
   [[nodiscard]] Status take(const redisReply& reply, std::uint64_t connection, const NameOf& name_of);
 
@@ -70,19 +70,19 @@ class LockListing {
   using Page = LockPage;
 
   /// `layout` must outlive the listing. InvalidArgument for a cursor that no page ended with.
-  [[nodiscard]] static Result<LockListing> start(const Layout& layout, const ListRequest& request);
+  [[nodiscard]] static Result<LockListing> start(const LockLayout& layout, const ListRequest& request);
 
-  [[nodiscard]] std::optional<std::string> command(By by) const;
+  [[nodiscard]] std::optional<RoutedCommand> command(By by) const;
   /// `connection`: see NameScan. Do not pass a NOSCRIPT reply: send `command(By::text)`.
   [[nodiscard]] Status take(const redisReply& reply, std::uint64_t connection);
   [[nodiscard]] LockPage page() &&;
 
  private:
   enum class Step : std::uint8_t { scanning, reading, done };
-  LockListing(const Layout& layout, const ListRequest& request);
+  LockListing(const LockLayout& layout, const ListRequest& request);
   [[nodiscard]] Status take_names(const redisReply& reply, std::uint64_t connection);
 
-  const Layout* layout_;
+  const LockLayout* layout_;
   NameScan scan_;
   Step step_ = Step::scanning;
   std::vector<std::string> lock_keys_;
@@ -98,7 +98,7 @@ class OwnerListing {
   /// `layout` must outlive the listing. InvalidArgument for a cursor that no page ended with.
   [[nodiscard]] static Result<OwnerListing> start(const StorageLayout& layout, const ListOwners& request);
 
-  [[nodiscard]] std::optional<std::string> command(By) const { return scan_.command(); }
+  [[nodiscard]] std::optional<RoutedCommand> command(By) const { return scan_.command(); }
   /// `connection`: see NameScan.
   [[nodiscard]] Status take(const redisReply& reply, std::uint64_t connection);
   [[nodiscard]] OwnerPage page() &&;

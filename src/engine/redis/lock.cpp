@@ -8,9 +8,9 @@
 #include "engine/redis/calls.hpp"
 #include "engine/redis/client.hpp"
 #include "engine/redis/errors.hpp"
-#include "engine/redis/layout.hpp"
 #include "engine/redis/listings.hpp"
-#include "engine/redis/lock_commands.hpp"
+#include "engine/redis/lock_layout.hpp"
+#include "engine/redis/lock_replies.hpp"
 #include "engine/redis/subscriber.hpp"
 #include "engine/redis/unanswered_acquires.hpp"
 #include "os/process.hpp"
@@ -42,40 +42,87 @@ class LastAuthority {
 
 /// State shared by pending operations, which may outlive the backend that began them.
 struct Shared : std::enable_shared_from_this<Shared> {
-  Shared(std::shared_ptr<const Endpoint> at, std::shared_ptr<Client> with, Layout names,
-         std::shared_ptr<Log> sink)
-      : endpoint(std::move(at)), client(std::move(with)), layout(std::move(names)), log(std::move(sink)) {}
+  Shared(std::shared_ptr<const Endpoint> at, std::shared_ptr<Client> with,
+         std::shared_ptr<const LockLayout> how, std::shared_ptr<Log> sink)
+      : endpoint(std::move(at)), client(std::move(with)), layout(std::move(how)), log(std::move(sink)) {}
 
   std::shared_ptr<const Endpoint> endpoint;
   std::shared_ptr<Client> client;
-  Layout layout;
+  std::shared_ptr<const LockLayout> layout;
   std::shared_ptr<Log> log;
   UnansweredAcquires unanswered = {};
   LastAuthority authority = {};
   std::atomic<BootClock::rep> cleanup_again_at = 0;
 };
 
+/// The name of the lock in Redis that an operation is about, on a layout that finds ids by hint: for a
+/// request that knows only the lock id, its first command reads the hint.
+class FoundByHint {
+ public:
+  /// Whether the next command must read the hint.
+  [[nodiscard]] bool is_next(const Shared& shared, bool key_is_known) const {
+    return !key_is_known && !read_ && shared.layout->finds_ids_by_hint();
+  }
+  /// The reply to that command: whether there is a hint.
+  [[nodiscard]] Result<bool> take(const Shared& shared, const redisReply& reply, const LockId& id) {
+    read_ = true;
+    auto name = shared.layout->hint(reply, id);
+    if (!name) return name.error();
+    name_ = *std::move(name);
+    return !name_.empty();
+  }
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+
+ private:
+  bool read_ = false;
+  std::string name_;
+};
+
 /// Releases an id in the background that may still get the lock after its caller has stopped.
 void give_back(Shared& shared, const LockKey& key, const LockId& id);
 
 /// The operations: `command` builds the request, `outcome` interprets the answer.
+///
+/// Where ids are found by hint, the grant of a lock that outlives its process is followed by its hint. If
+/// that fails, so does the acquire: its caller retries with the same id, or releases it by its key. A hint
+/// that is there shows whether the id holds another key: then the grant is undone.
 struct AcquireOperation {
   using Outcome = AcquireOutcome;
-  AcquireRequest request;
+  enum class Step : std::uint8_t { acquire, new_hint, read_hint, verify, undo, next_hint };
 
-  Result<std::string> command(const Shared& shared, By by) const {
-    return acquire_command(shared.layout, request, by);
+  AcquireRequest request;
+  Step step = Step::acquire;
+  std::optional<Granted> grant = {};  ///< after the first step
+  std::string other_name = {};        ///< of the lock that the hint led to
+  bool more = false;                  ///< another command must follow
+
+  Result<RoutedCommand> command(const Shared& shared, By by) const {
+    const auto& layout = *shared.layout;
+    switch (step) {
+      case Step::acquire:
+        break;
+      case Step::new_hint:
+        return layout.write_hint(request.id, name(shared), request.ttl, Hint::if_absent);
+      case Step::read_hint:
+        return layout.read_hint(request.id);
+      case Step::verify:
+        return layout.lookup({.what = request.id}, other_name, by);
+      case Step::undo:
+        return layout.release({.id = request.id, .key = request.key}, {}, Release::plain, by);
+      case Step::next_hint:
+        return layout.write_hint(request.id, name(shared), request.ttl, Hint::in_any_case);
+    }
+    return layout.acquire(request, 0, by);
   }
-  [[nodiscard]] std::size_t fence_floor_at(std::string_view bytes) const {
-    return redis::fence_floor_at(bytes, request);
-  }
-  Result<Outcome> outcome(Shared& shared, const Result<Reply>& answer, const Call& call) const {
+
+  Result<Outcome> outcome(Shared& shared, const Result<Reply>& answer, const Call& call) {
     if (answer) shared.unanswered.answered();
     // One copy may have been answered while another is still pending.
-    if ((!answer && call.was_sent()) || call.was_repeated())
+    if ((!answer && call.was_sent() && step == Step::acquire) || call.was_repeated())
       shared.unanswered.add(request.id, BootClock::now());
     if (!answer) return answer.error().about(request.key.str(), request.id.str());
-    auto outcome = acquire_outcome(**answer, request);
+    if (step != Step::acquire) return take_hint_step(shared, **answer);
+    auto outcome = shared.layout->acquired(**answer, request);
     auto* granted = outcome ? std::get_if<Granted>(&*outcome) : nullptr;
     // The caller will not use the id again, but the other copy may still be granted. After a transient error
     // the caller retries with the same id, or releases it.
@@ -83,13 +130,54 @@ struct AcquireOperation {
     if (call.was_repeated() && id_ends) give_back(shared, request.key, request.id);
     if (granted == nullptr) return outcome;
     granted->may_be_repeated = shared.unanswered.contains(request.id);
-    shared.authority.set(granted->authority);
+    if (!shared.layout->authority_per_key()) shared.authority.set(granted->authority);
     if (shared.log) {
       if (auto warning = core::high_fence_warning(granted->fence, request.key)) {
         shared.log->write(LogLevel::warning, *std::move(warning));
       }
     }
+    if (request.durability == Durability::machine && shared.layout->finds_ids_by_hint()) {
+      grant = *granted;
+      go_on(Step::new_hint);
+    }
     return outcome;
+  }
+  [[nodiscard]] bool goes_on(const Result<Outcome>&) { return std::exchange(more, false); }
+
+ private:
+  void go_on(Step next) {
+    step = next;
+    more = true;
+  }
+  [[nodiscard]] std::string name(const Shared& shared) const {
+    return shared.layout->names().lock_key(request.key).value_or_throw();
+  }
+
+  Result<Outcome> take_hint_step(const Shared& shared, const redisReply& reply) {
+    if (is_error(reply)) return error_of(reply).about(request.key.str(), request.id.str());
+    switch (step) {
+      case Step::new_hint:
+        if (reply.type == REDIS_REPLY_NIL) go_on(Step::read_hint);
+        break;
+      case Step::read_hint: {
+        auto found = shared.layout->hint(reply, request.id);
+        if (!found) return found.error();
+        other_name = *std::move(found);
+        go_on(other_name.empty() || other_name == name(shared) ? Step::next_hint : Step::verify);
+        break;
+      }
+      case Step::verify: {
+        const auto record = shared.layout->looked_up(reply, {.what = request.id}, other_name);
+        go_on(record && *record ? Step::undo : Step::next_hint);
+        break;
+      }
+      case Step::undo:
+        return id_holds_another_key().about(request.key.str(), request.id.str());
+      case Step::acquire:
+      case Step::next_hint:
+        break;
+    }
+    return *grant;
   }
 };
 
@@ -98,72 +186,126 @@ struct AcquireOperation {
 struct ReleaseOperation {
   using Outcome = ReleaseOutcome;
   ReleaseRequest request;
+  FoundByHint at = {};
   std::optional<Absence> found = {};  ///< by the first script, if there is a second
+  bool more = false;                  ///< another command must follow
 
-  Result<std::string> command(const Shared& shared, By by) const {
-    if (found) return release_evidence_command(shared.layout, request.lock, by);
+  Result<RoutedCommand> command(const Shared& shared, By by) const {
+    const auto& layout = *shared.layout;
+    if (reads_hint(shared)) return layout.read_hint(request.lock.id);
+    if (found) return layout.release_evidence(request.lock, at.name(), by);
     const bool in_doubt = request.acquire_may_be_repeated || shared.unanswered.contains(request.lock.id);
     const auto how = is_break() ? Release::by_force : in_doubt ? Release::for_good : Release::plain;
-    return release_command(shared.layout, request.lock, how, by);
+    return layout.release(request.lock, at.name(), how, by);
   }
   Result<Outcome> outcome(Shared& shared, const Result<Reply>& answer, const Call& call) {
     const auto& lock = request.lock;
     if (!answer) return answer.error().about(lock.key ? lock.key->str() : "", lock.id.str());
     shared.unanswered.answered();
-    if (found) return judge(**answer);
-    auto outcome = release_outcome(**answer, lock);
+    if (reads_hint(shared)) return take_hint(shared, **answer);
+    if (found) return judge(shared, **answer);
+    auto outcome = shared.layout->released(**answer, lock);
     const auto* absence = outcome ? std::get_if<Absence>(&*outcome) : nullptr;
     const bool repeated = call.was_repeated() || request.asked_before;
     // A lease that was found expired was not released by any copy.
     if (repeated && absence != nullptr && *absence != Absence::expired) found = *absence;
-    needs_evidence = found.has_value();
+    more = found.has_value();
+    if (outcome && absence == nullptr && !at.name().empty()) drop_hint(shared, lock.id);
     return outcome;
   }
-  [[nodiscard]] bool goes_on(const Result<Outcome>&) { return std::exchange(needs_evidence, false); }
+  [[nodiscard]] bool goes_on(const Result<Outcome>&) { return std::exchange(more, false); }
 
   [[nodiscard]] bool is_break() const noexcept { return !request.broken_because.empty(); }
-  [[nodiscard]] Result<Outcome> judge(const redisReply& reply) const {
-    const auto evidence = release_evidence(reply, request.lock);
+
+ private:
+  [[nodiscard]] bool reads_hint(const Shared& shared) const {
+    return at.is_next(shared, request.lock.key.has_value());
+  }
+  [[nodiscard]] Result<Outcome> take_hint(const Shared& shared, const redisReply& reply) {
+    const auto there = at.take(shared, reply, request.lock.id);
+    if (!there) return there.error();
+    more = *there;
+    // Without a hint there is nothing to release, and no trace of an earlier release.
+    if (!*there && request.asked_before) return decide({});
+    return Absence::not_found;
+  }
+  [[nodiscard]] Result<Outcome> judge(const Shared& shared, const redisReply& reply) const {
+    const auto evidence = shared.layout->evidence(reply, request.lock);
     if (!evidence) return evidence.error();
+    return decide(*evidence);
+  }
+  [[nodiscard]] Result<Outcome> decide(const core::ReleaseEvidence& evidence) const {
+    const auto absence = found.value_or(Absence::not_found);
     // A break leaves the mark: an earlier copy of this request broke the lock.
-    if (is_break()) return evidence->broken ? Outcome(Released{}) : Outcome(*found);
-    switch (core::judge_repeated_release(request.proof, *evidence, BootClock::now())) {
+    if (is_break()) return evidence.broken ? Outcome(Released{}) : Outcome(absence);
+    switch (core::judge_repeated_release(request.proof, evidence, BootClock::now())) {
       case core::RepeatedRelease::done:
         return Released{};
       case core::RepeatedRelease::absent:
-        return *found;
+        return absence;
       case core::RepeatedRelease::unknown:
         break;
     }
     return core::release_is_unknown().about(request.lock.key ? request.lock.key->str() : "",
                                             request.lock.id.str());
   }
-
-  bool needs_evidence = false;  ///< `found` was just set
+  /// In the background; a hint that stays expires with the lease that it was written for.
+  static void drop_hint(Shared& shared, const LockId& id);
 };
 
+/// Where ids are found by hint, the hint of a lock that outlives its process is written anew, so that it
+/// lasts as long as the lease.
 struct ExtendOperation {
   using Outcome = ExtendOutcome;
   ExtendRequest request;
+  FoundByHint at = {};
+  std::optional<Extended> hinting = {};  ///< the new expiry, while the hint is written
+  bool more = false;                     ///< another command must follow
 
-  Result<std::string> command(const Shared& shared, By by) const {
-    return extend_command(shared.layout, request, by);
-  }
-  Result<Outcome> outcome(Shared&, const Result<Reply>& answer, const Call& call) const {
+  Result<RoutedCommand> command(const Shared& shared, By by) const {
     const auto& lock = request.lock;
+    if (reads_hint(shared)) return shared.layout->read_hint(lock.id);
+    if (!hinting) return shared.layout->extend(request, at.name(), by);
+    const auto name = lock.key ? shared.layout->names().lock_key(*lock.key).value_or_throw() : at.name();
+    return shared.layout->write_hint(lock.id, name, request.ttl, Hint::in_any_case);
+  }
+  Result<Outcome> outcome(Shared& shared, const Result<Reply>& answer, const Call& call) {
+    const auto& lock = request.lock;
+    const auto about = [&](const Error& error) {
+      return error.about(lock.key ? lock.key->str() : "", lock.id.str());
+    };
     if (!answer) {
-      const auto error = answer.error().about(lock.key ? lock.key->str() : "", lock.id.str());
-      return call.was_sent() ? error : error.with(Effect::none);
+      const bool nothing_changed = !call.was_sent() || reads_hint(shared);
+      return nothing_changed ? about(answer.error()).with(Effect::none) : about(answer.error());
     }
-    auto outcome = extend_outcome(**answer, lock);
+    if (reads_hint(shared)) {
+      const auto there = at.take(shared, **answer, lock.id);
+      if (!there) return about(there.error()).with(Effect::none);
+      more = *there;
+      return Absence::not_found;
+    }
+    if (hinting) {
+      if (is_error(**answer)) return about(error_of(**answer));
+      return *hinting;
+    }
+    auto outcome = shared.layout->extended(**answer, lock);
     // If the call was resent, another copy may have been carried out, or may still be.
     if (!outcome && !call.was_repeated() && refused_before_writing(**answer)) {
       return outcome.error().with(Effect::none);
     }
     if (auto* extended = outcome ? std::get_if<Extended>(&*outcome) : nullptr; extended != nullptr) {
       extended->may_be_repeated = call.was_repeated();
+      if (request.durability == Durability::machine && shared.layout->finds_ids_by_hint())
+        hinting = *extended;
+      more = hinting.has_value();
     }
     return outcome;
+  }
+  [[nodiscard]] bool goes_on(const Result<Outcome>&) { return std::exchange(more, false); }
+
+ private:
+  [[nodiscard]] bool reads_hint(const Shared& shared) const {
+    return at.is_next(shared, request.lock.key.has_value());
   }
 };
 
@@ -171,25 +313,38 @@ struct IsLockedOperation {
   using Outcome = bool;
   IsLockedRequest request;
 
-  Result<std::string> command(const Shared& shared, By by) const {
-    return is_locked_command(shared.layout, request.key, by);
+  Result<RoutedCommand> command(const Shared& shared, By by) const {
+    return shared.layout->is_locked(request.key, by);
   }
-  Result<Outcome> outcome(Shared&, const Result<Reply>& answer, const Call&) const {
+  Result<Outcome> outcome(Shared& shared, const Result<Reply>& answer, const Call&) const {
     if (!answer) return answer.error().about(request.key.str(), {});
-    return is_locked_outcome(**answer, request.key);
+    return shared.layout->was_locked(**answer, request.key);
   }
 };
 
 struct LookupOperation {
   using Outcome = std::optional<LockRecord>;
   LookupRequest request;
+  FoundByHint at = {};
+  bool more = false;  ///< another command must follow
 
-  Result<std::string> command(const Shared& shared, By by) const {
-    return lookup_command(shared.layout, request, by);
+  Result<RoutedCommand> command(const Shared& shared, By by) const {
+    if (reads_hint(shared)) return shared.layout->read_hint(std::get<LockId>(request.what));
+    return shared.layout->lookup(request, at.name(), by);
   }
-  Result<Outcome> outcome(Shared&, const Result<Reply>& answer, const Call&) const {
+  Result<Outcome> outcome(Shared& shared, const Result<Reply>& answer, const Call&) {
     if (!answer) return answer.error();
-    return lookup_outcome(**answer, request);
+    if (!reads_hint(shared)) return shared.layout->looked_up(**answer, request, at.name());
+    const auto there = at.take(shared, **answer, std::get<LockId>(request.what));
+    if (!there) return there.error();
+    more = *there;
+    return Outcome();
+  }
+  [[nodiscard]] bool goes_on(const Result<Outcome>&) { return std::exchange(more, false); }
+
+ private:
+  [[nodiscard]] bool reads_hint(const Shared& shared) const {
+    return at.is_next(shared, std::holds_alternative<LockKey>(request.what));
   }
 };
 
@@ -198,11 +353,23 @@ struct CleanupOperation {
   using Outcome = Ok;
   LockKey key;
 
-  Result<std::string> command(const Shared& shared, By by) const {
-    return cleanup_command(shared.layout, key, by);
-  }
+  Result<RoutedCommand> command(const Shared& shared, By by) const { return shared.layout->cleanup(key, by); }
   Result<Outcome> outcome(Shared&, const Result<Reply>&, const Call&) const { return Ok{}; }
 };
+
+/// The same.
+struct DropHintOperation {
+  using Outcome = Ok;
+  LockId id;
+
+  Result<RoutedCommand> command(const Shared& shared, By) const { return shared.layout->drop_hint(id); }
+  Result<Outcome> outcome(Shared&, const Result<Reply>&, const Call&) const { return Ok{}; }
+};
+
+void ReleaseOperation::drop_hint(Shared& shared, const LockId& id) {
+  start_script(shared.shared_from_this(), DropHintOperation{id},
+               {.patience = shared.endpoint->options().command_timeout}, {}, [](const Result<Ok>&) {});
+}
 
 void give_back(Shared& shared, const LockKey& key, const LockId& id) {
   start_script(shared.shared_from_this(), ReleaseOperation{{.lock = {.id = id, .key = key}}},
@@ -223,7 +390,11 @@ class RedisLockBackend final : public LockBackend {
 
   ~RedisLockBackend() override { shared_->client->close(); }
 
-  [[nodiscard]] Capabilities capabilities() const noexcept override { return redis_capabilities; }
+  [[nodiscard]] Capabilities capabilities() const noexcept override {
+    auto capabilities = redis_capabilities;
+    capabilities.authority_per_key = shared_->layout->authority_per_key();
+    return capabilities;
+  }
   [[nodiscard]] std::string authority() const override { return shared_->authority.get(); }
 
   void submit(AcquireRequest request, std::stop_token stop, Done<AcquireOutcome> done) override {
@@ -254,16 +425,17 @@ class RedisLockBackend final : public LockBackend {
 
   void submit(ListRequest request, std::stop_token stop, Done<LockPage> done) override {
     if (auto early = refuse_early(request.deadline, stop)) return done(*std::move(early));
-    auto listing = LockListing::start(shared_->layout, request);
+    auto listing = LockListing::start(*shared_->layout, request);
     if (!listing) return done(listing.error());
     start_listing(shared_, *std::move(listing), request.deadline, stop, std::move(done));
   }
 
   void submit(WatchRequest request, std::stop_token stop, Done<std::unique_ptr<Watch>> done) override {
-    const auto lock_key = shared_->layout.lock_key(request.key);
+    const auto& names = shared_->layout->names();
+    const auto lock_key = names.lock_key(request.key);
     // This key has no valid name in Redis: the attempts to acquire it report why.
     if (!process_.is_current() || !lock_key) return done(std::unique_ptr<Watch>());
-    subscriber_.watch(shared_->layout.channel(*lock_key), request.deadline, stop, std::move(done));
+    subscriber_.watch(names.channel(*lock_key), request.deadline, stop, std::move(done));
   }
 
   [[nodiscard]] std::shared_ptr<IdleIo> idle_io() override { return shared_->client; }
@@ -307,26 +479,29 @@ class RedisLockBackend final : public LockBackend {
   Subscriber subscriber_;
 };
 
-/// The id of the store that counts the fences, created by the first client. It is stored with the counters,
-/// so a store that lost them gets another authority.
-Result<std::string> find_authority(Client& client, const Layout& layout) {
+/// The id of the store, created by the first client. It is stored with the counters, so a store that lost
+/// them gets another one.
+Result<std::string> find_store_id(Client& client, const LockLayout& layout) {
   const auto deadline = saturating_add(BootClock::now(), client.endpoint().options().connect_timeout);
-  const auto ask = [&](Command command) -> Result<std::string> {
-    auto answer = client.call(std::move(command), deadline, true);
+  const auto ask = [&](RoutedCommand command) -> Result<std::string> {
+    auto answer = client.call_bytes(std::move(command.bytes), deadline, true);
     if (!answer) return answer.error();
-    if (is_error(**answer)) return client.endpoint().about(error_of(**answer));
+    if (is_error(**answer)) return client.endpoint().about(layout.explained(**answer, error_of(**answer)));
     return std::string(text_of(**answer));
   };
-  const auto& key = layout.authority_key();
-  if (auto found = ask({"GET", key}); !found || !found->empty()) return found;
   std::array<unsigned char, 16> bytes{};
   os::random_bytes(bytes);
-  if (auto made = ask({"SET", key, core::uuid_v4(bytes), "NX"}); !made) return made;
-  auto found = ask({"GET", key});
+  const auto new_id = core::uuid_v4(bytes);
+  auto found = ask(layout.read_store_id(new_id));
+  if (!found || !found->empty()) return found;
+  if (auto create = layout.create_store_id(new_id)) {
+    if (auto made = ask(*std::move(create)); !made) return made;
+    found = ask(layout.read_store_id(new_id));
+  }
   if (found && found->empty()) {
     return Error(
         ErrorCode::ServiceUnavailable,
-        client.endpoint().name() + ": the key " + key +
+        client.endpoint().name() + ": the key " + layout.names().authority_key() +
             ", which identifies this store, is empty or was deleted. If it is empty, delete it; otherwise "
             "find the program that deletes keys, or check for evictions (maxmemory-policy)");
   }
@@ -339,12 +514,12 @@ Result<std::string> find_authority(Client& client, const Layout& layout) {
 Result<std::shared_ptr<LockBackend>> make_redis_lock_backend(const RedisOptions& options,
                                                              std::shared_ptr<Log> log,
                                                              std::shared_ptr<Observer> observer) {
-  auto layout = redis::Layout::make(options.lock_prefix, options.db);
+  auto layout = redis::LockLayout::make(options);
   if (!layout) return layout.error();
   auto endpoint = redis::Endpoint::from(options, std::move(observer));
   if (!endpoint) return endpoint.error();
   auto client = redis::Client::make(*endpoint);
-  auto authority = redis::find_authority(*client, *layout);
+  auto authority = redis::find_store_id(*client, **layout);
   if (!authority) return authority.error();
   auto shared = std::make_shared<redis::Shared>(*std::move(endpoint), std::move(client), *std::move(layout),
                                                 std::move(log));

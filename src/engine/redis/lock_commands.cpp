@@ -7,6 +7,7 @@
 #include "embedded/scripts.hpp"
 #include "engine/redis/errors.hpp"
 #include "engine/redis/lock_record.hpp"
+#include "engine/redis/lock_replies.hpp"
 #include "engine/redis/wire/command.hpp"
 #include "engine/redis/wire/reply.hpp"
 
@@ -31,73 +32,6 @@ const Scripts& scripts() {
   return all;
 }
 
-/// The codes that scripts return in place of an outcome; see their headers.
-enum Code : std::int8_t {
-  no_record = -3,
-  counter_used_up = -4,
-  id_holds_another = -5,
-  id_was_released = -6,
-  counter_below_zero = -7,
-};
-
-/// The key and lock id of an operation, for its error.
-struct Subject {
-  std::string_view key, id;
-};
-Subject subject(const AcquireRequest& request) {
-  return {.key = request.key.str(), .id = request.id.str()};
-}
-Subject subject(const LockRef& lock) {
-  return {.key = lock.key ? std::string_view(lock.key->str()) : std::string_view(), .id = lock.id.str()};
-}
-Subject subject(const LookupRequest& request) {
-  if (const auto* key = std::get_if<LockKey>(&request.what)) return {.key = key->str(), .id = {}};
-  return {.key = {}, .id = std::get<LockId>(request.what).str()};
-}
-
-Error no_lock_record() {
-  return {ErrorCode::Internal,
-          "the value at this lock's key in Redis is not a valid lock record and was not changed. Delete it "
-          "if no program needs it, or choose another key or prefix"};
-}
-
-/// The error for a reply that is not an outcome of the operation.
-Error not_an_outcome(const redisReply& reply, std::string_view operation, const Subject& about) {
-  const auto error = [&] {
-    if (is_error(reply)) return error_of(reply, about.key);
-    const auto code = integer_of(reply);
-    if (code == Code::no_record) return no_lock_record();
-    if (code == Code::counter_used_up) {
-      return Error(ErrorCode::Internal,
-                   "the fence counter is exhausted; use another key or another store for this lock");
-    }
-    if (code == Code::counter_below_zero) {
-      return Error(ErrorCode::Internal,
-                   "the fence counter of this key has an invalid value below zero; set it to the highest "
-                   "fence ever granted for the key, or choose another key");
-    }
-    if (code == Code::id_holds_another) {
-      return Error(ErrorCode::InvalidArgument,
-                   "this lock id already holds another key; use a new id for each lock");
-    }
-    if (code == Code::id_was_released) {
-      return Error(ErrorCode::Internal, "this lock id was already released; use a new id for each lock")
-          .with(Effect::id_is_spent);
-    }
-    return Error(ErrorCode::Internal, "unexpected reply of Redis to " + std::string(operation) +
-                                          "; check for a proxy, or a server that is not Redis");
-  }();
-  return error.about(about.key, about.id);
-}
-
-std::optional<Absence> absence_of(const redisReply& reply) {
-  const auto code = integer_of(reply);
-  if (code == 0) return Absence::other_owner;
-  if (code == -1) return Absence::not_found;
-  if (code == -2) return Absence::expired;
-  return std::nullopt;
-}
-
 /// A refusal with the label of the holder: `n,"holder":"..."}`. Empty if the text is another.
 std::optional<Refused> labelled_refusal(std::string_view text) {
   std::int64_t left = 0;
@@ -113,13 +47,13 @@ Result<Command> call_on_held(const Layout& layout, const Script& script, const L
                              std::size_t arguments) {
   if (!lock.key) {
     auto command = call_script(script, by, 1, 1 + arguments);
-    command.add(layout.index_key(lock.id)).add(lock.id.str());
+    command.add_key(layout.index_key(lock.id)).add(lock.id.str());
     return command;
   }
   const auto lock_key = layout.lock_key(*lock.key);
   if (!lock_key) return lock_key.error().about(lock.key->str(), lock.id.str());
   auto command = call_script(script, by, 2, 1 + arguments);
-  command.add(layout.index_key(lock.id)).add(*lock_key).add(lock.id.str());
+  command.add_key(layout.index_key(lock.id)).add_key(*lock_key).add(lock.id.str());
   return command;
 }
 
@@ -129,46 +63,36 @@ Result<Command> call_on_key(const Layout& layout, const Script& script, const Lo
   const auto lock_key = layout.lock_key(key);
   if (!lock_key) return lock_key.error().about(key.str(), {});
   auto command = call_script(script, by, 1, arguments);
-  command.add(*lock_key);
+  command.add_key(*lock_key);
   return command;
 }
 
-std::string lifetime_text(const CounterLifetime& lifetime) {
-  return lifetime.until ? std::to_string(core::to_ms(*lifetime.until)) : std::string();
-}
-
-Result<std::string> bytes_of(Result<Command> command) {
+Result<RoutedCommand> routed(Result<Command> command) {
   if (!command) return command.error();
-  return (*std::move(command)).bytes();
+  return (*std::move(command)).routed();
 }
 
 }  // namespace
 
-Result<std::string> acquire_command(const Layout& layout, const AcquireRequest& request, By by) {
-  const auto about = subject(request);
+Result<RoutedCommand> acquire_command(const Layout& layout, const AcquireRequest& request,
+                                      std::uint64_t floor, By by) {
+  const auto about = subject_of(request);
   const auto lock_key = layout.lock_key(request.key);
   if (!lock_key) return lock_key.error().about(about.key, about.id);
   const auto fence_key = layout.fence_key(*lock_key);
   if (!fence_key) return fence_key.error().about(about.key, about.id);
   const auto& lifetime = request.counter_lifetime;
   auto command = call_script(scripts().acquire, by, 4, lifetime ? 5 : 4);
-  command.add(*lock_key).add(layout.index_key(request.id)).add(*fence_key).add(layout.authority_key());
+  command.add_key(*lock_key)
+      .add_key(layout.index_key(request.id))
+      .add_key(*fence_key)
+      .add_key(layout.authority_key());
   command.add(request.id.str())
       .add(std::to_string(request.ttl.length().count()))
       .add(json_string(request.key) + holder_field(request.holder.get()))
-      .add(no_fence_floor);
-  if (lifetime) command.add(lifetime_text(*lifetime));
-  return std::move(command).bytes();
-}
-
-std::size_t fence_floor_at(std::string_view command, const AcquireRequest& request) {
-  constexpr std::size_t line_end = 2;
-  std::size_t behind = no_fence_floor.size() + line_end;
-  if (request.counter_lifetime) {
-    const auto size = lifetime_text(*request.counter_lifetime).size();
-    behind += 1 + std::to_string(size).size() + line_end + size + line_end;  // $13 and the 13 digits
-  }
-  return command.size() - behind;
+      .add_fence_floor(floor);
+  if (lifetime) command.add(lifetime->until ? std::to_string(core::to_ms(*lifetime->until)) : std::string());
+  return std::move(command).routed();
 }
 
 Result<AcquireOutcome> acquire_outcome(const redisReply& reply, const AcquireRequest& request) {
@@ -193,14 +117,14 @@ Result<AcquireOutcome> acquire_outcome(const redisReply& reply, const AcquireReq
   }
   const auto left = integer_of(reply);
   // The remaining time of a record whose expiresAtMs overflows an integer.
-  if (left && *left < Code::counter_below_zero)
+  if (left && *left < LockCode::counter_below_zero)
     return no_lock_record().about(request.key.str(), request.id.str());
   if (left == 0) return Refused{};  // the documented script refuses so: the remaining time is unknown
   if (left && *left > 0) return Refused{.free_in = std::chrono::milliseconds(*left)};
-  return not_an_outcome(reply, "acquire", subject(request));
+  return not_an_outcome(reply, "acquire", subject_of(request));
 }
 
-Result<std::string> release_command(const Layout& layout, const LockRef& lock, Release how, By by) {
+Result<RoutedCommand> release_command(const Layout& layout, const LockRef& lock, Release how, By by) {
   const auto& script = how == Release::plain      ? scripts().release
                        : how == Release::for_good ? scripts().release_for_good
                                                   : scripts().release_by_force;
@@ -210,33 +134,34 @@ Result<std::string> release_command(const Layout& layout, const LockRef& lock, R
   command->add(layout.channel_prefix());
   if (how != Release::plain) command->add(std::to_string(request_may_be_late.count()));
   if (how == Release::by_force) command->add(std::to_string(core::longest_break_mark.count()));
-  return (*std::move(command)).bytes();
+  return (*std::move(command)).routed();
 }
 
 Result<ReleaseOutcome> release_outcome(const redisReply& reply, const LockRef& lock) {
   if (integer_of(reply) == 1) return Released{};
   if (const auto absence = absence_of(reply)) return *absence;
-  return not_an_outcome(reply, "release", subject(lock));
+  return not_an_outcome(reply, "release", subject_of(lock));
 }
 
-Result<std::string> release_evidence_command(const Layout& layout, const LockRef& lock, By by) {
+Result<RoutedCommand> release_evidence_command(const Layout& layout, const LockRef& lock, By by) {
   auto command = call_script(scripts().release_evidence, by, lock.key ? 3 : 2, 0);
-  command.add(layout.index_key(lock.id)).add(layout.authority_key());
+  command.add_key(layout.index_key(lock.id)).add_key(layout.authority_key());
   if (lock.key) {
     const auto lock_key = layout.lock_key(*lock.key);
     if (!lock_key) return lock_key.error().about(lock.key->str(), lock.id.str());
     const auto fence_key = layout.fence_key(*lock_key);
     if (!fence_key) return fence_key.error().about(lock.key->str(), lock.id.str());
-    command.add(*fence_key);
+    command.add_key(*fence_key);
   }
-  return std::move(command).bytes();
+  return std::move(command).routed();
 }
 
 Result<core::ReleaseEvidence> release_evidence(const redisReply& reply, const LockRef& lock) {
   const auto parts = elements_of(reply);
   const auto broken = parts.size() == 3 ? integer_of(*parts[0]) : std::nullopt;
-  if (!broken) return not_an_outcome(reply, "release", subject(lock));
-  core::ReleaseEvidence evidence{.broken = *broken == 1, .authority = text_of(*parts[1]), .counter = {}};
+  if (!broken) return not_an_outcome(reply, "release", subject_of(lock));
+  core::ReleaseEvidence evidence{
+      .broken = *broken == 1, .authority = std::string(text_of(*parts[1])), .counter = {}};
   if (lock.key) {
     // A counter that is not a number counts as lost.
     const auto text = text_of(*parts[2]);
@@ -245,12 +170,12 @@ Result<core::ReleaseEvidence> release_evidence(const redisReply& reply, const Lo
   return evidence;
 }
 
-Result<std::string> extend_command(const Layout& layout, const ExtendRequest& request, By by) {
+Result<RoutedCommand> extend_command(const Layout& layout, const ExtendRequest& request, By by) {
   const auto& holder = request.new_holder;
   auto command = call_on_held(layout, scripts().extend, request.lock, by, holder ? 2 : 1);
   if (command) command->add(std::to_string(request.ttl.length().count()));
   if (command && holder) command->add(holder_field(holder->get()));
-  return bytes_of(std::move(command));
+  return routed(std::move(command));
 }
 
 Result<ExtendOutcome> extend_outcome(const redisReply& reply, const LockRef& lock) {
@@ -260,11 +185,11 @@ Result<ExtendOutcome> extend_outcome(const redisReply& reply, const LockRef& loc
     if (expires_at) return Extended{.expires_at = core::from_ms(*expires_at)};
   }
   if (const auto absence = absence_of(reply)) return *absence;
-  return not_an_outcome(reply, "extend", subject(lock));
+  return not_an_outcome(reply, "extend", subject_of(lock));
 }
 
-Result<std::string> is_locked_command(const Layout& layout, const LockKey& key, By by) {
-  return bytes_of(call_on_key(layout, scripts().is_locked, key, by, 0));
+Result<RoutedCommand> is_locked_command(const Layout& layout, const LockKey& key, By by) {
+  return routed(call_on_key(layout, scripts().is_locked, key, by, 0));
 }
 
 Result<bool> is_locked_outcome(const redisReply& reply, const LockKey& key) {
@@ -273,35 +198,35 @@ Result<bool> is_locked_outcome(const redisReply& reply, const LockKey& key) {
   return not_an_outcome(reply, "is_locked", {.key = key.str(), .id = {}});
 }
 
-Result<std::string> lookup_command(const Layout& layout, const LookupRequest& request, By by) {
+Result<RoutedCommand> lookup_command(const Layout& layout, const LookupRequest& request, By by) {
   if (const auto* key = std::get_if<LockKey>(&request.what)) {
-    return bytes_of(call_on_key(layout, scripts().lookup, *key, by, 0));
+    return routed(call_on_key(layout, scripts().lookup, *key, by, 0));
   }
   const auto& id = std::get<LockId>(request.what);
   auto command = call_script(scripts().lookup, by, 1, 1);
-  command.add(layout.index_key(id)).add(id.str());
-  return std::move(command).bytes();
+  command.add_key(layout.index_key(id)).add(id.str());
+  return std::move(command).routed();
 }
 
 Result<std::optional<LockRecord>> lookup_outcome(const redisReply& reply, const LookupRequest& request) {
   if (reply.type == REDIS_REPLY_NIL) return std::nullopt;
-  const auto about = subject(request);
+  const auto about = subject_of(request);
   if (reply.type != REDIS_REPLY_STRING) return not_an_outcome(reply, "lookup", about);
   auto record = parse_lock_record(text_of(reply));
   if (!record) return record.error().about(about.key, about.id);
   return *std::move(record);
 }
 
-Result<std::string> cleanup_command(const Layout& layout, const LockKey& key, By by) {
+Result<RoutedCommand> cleanup_command(const Layout& layout, const LockKey& key, By by) {
   auto command = call_on_key(layout, scripts().cleanup, key, by, 1);
   if (command) command->add(layout.index_prefix());
-  return bytes_of(std::move(command));
+  return routed(std::move(command));
 }
 
-std::string records_command(std::span<const std::string> lock_keys, By by) {
+RoutedCommand records_command(std::span<const std::string> lock_keys, By by) {
   auto command = call_script(scripts().records, by, lock_keys.size(), 0);
-  for (const auto& lock_key : lock_keys) command.add(lock_key);
-  return std::move(command).bytes();
+  for (const auto& lock_key : lock_keys) command.add_key(lock_key);
+  return std::move(command).routed();
 }
 
 Result<std::vector<LockRecord>> records_outcome(const redisReply& reply, const Layout& layout,

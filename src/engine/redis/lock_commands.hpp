@@ -34,36 +34,34 @@ enum class Release : std::uint8_t {
 // InvalidArgument for a reserved key. An error reply, or one that the script cannot return, becomes an Error
 // that carries the request's key and lock id.
 
-/// Its fence floor is 0: a connection has the real one, and writes it at `fence_floor_at`.
-[[nodiscard]] Result<std::string> acquire_command(const Layout& layout, const AcquireRequest& request, By by);
-/// The position of the floor's 15 digits in the command that `acquire_command` made for the request.
-[[nodiscard]] std::size_t fence_floor_at(std::string_view command, const AcquireRequest& request);
+[[nodiscard]] Result<RoutedCommand> acquire_command(const Layout& layout, const AcquireRequest& request,
+                                                    std::uint64_t floor, By by);
 [[nodiscard]] Result<AcquireOutcome> acquire_outcome(const redisReply& reply, const AcquireRequest& request);
 
-[[nodiscard]] Result<std::string> release_command(const Layout& layout, const LockRef& lock, Release how,
-                                                  By by);
+[[nodiscard]] Result<RoutedCommand> release_command(const Layout& layout, const LockRef& lock, Release how,
+                                                    By by);
 [[nodiscard]] Result<ReleaseOutcome> release_outcome(const redisReply& reply, const LockRef& lock);
 
 /// Reads the evidence whether a release that was sent more than once released the lock.
-[[nodiscard]] Result<std::string> release_evidence_command(const Layout& layout, const LockRef& lock, By by);
-/// Refers to the reply.
+[[nodiscard]] Result<RoutedCommand> release_evidence_command(const Layout& layout, const LockRef& lock,
+                                                             By by);
 [[nodiscard]] Result<core::ReleaseEvidence> release_evidence(const redisReply& reply, const LockRef& lock);
 
-[[nodiscard]] Result<std::string> extend_command(const Layout& layout, const ExtendRequest& request, By by);
+[[nodiscard]] Result<RoutedCommand> extend_command(const Layout& layout, const ExtendRequest& request, By by);
 [[nodiscard]] Result<ExtendOutcome> extend_outcome(const redisReply& reply, const LockRef& lock);
 
-[[nodiscard]] Result<std::string> is_locked_command(const Layout& layout, const LockKey& key, By by);
+[[nodiscard]] Result<RoutedCommand> is_locked_command(const Layout& layout, const LockKey& key, By by);
 [[nodiscard]] Result<bool> is_locked_outcome(const redisReply& reply, const LockKey& key);
 
-[[nodiscard]] Result<std::string> lookup_command(const Layout& layout, const LookupRequest& request, By by);
+[[nodiscard]] Result<RoutedCommand> lookup_command(const Layout& layout, const LookupRequest& request, By by);
 [[nodiscard]] Result<std::optional<LockRecord>> lookup_outcome(const redisReply& reply,
                                                                const LookupRequest& request);
 
 /// Deletes the remains of a lock that expired more than two seconds ago; its reply is ignored.
-[[nodiscard]] Result<std::string> cleanup_command(const Layout& layout, const LockKey& key, By by);
+[[nodiscard]] Result<RoutedCommand> cleanup_command(const Layout& layout, const LockKey& key, By by);
 
 /// The records at these lock keys (the names in Redis).
-[[nodiscard]] std::string records_command(std::span<const std::string> lock_keys, By by);
+[[nodiscard]] RoutedCommand records_command(std::span<const std::string> lock_keys, By by);
 /// The live locks among them that belong to this layout's prefix, in that order.
 [[nodiscard]] Result<std::vector<LockRecord>> records_outcome(const redisReply& reply, const Layout& layout,
                                                               std::span<const std::string> lock_keys);

@@ -162,10 +162,10 @@ std::string_view owner_of(const ListRecords& request) {
 
 }  // namespace
 
-std::string get_command(const StorageLayout& layout, const GetRecord& request, By by) {
+RoutedCommand get_command(const StorageLayout& layout, const GetRecord& request, By by) {
   auto command = call_script(record_scripts().get, by, 1, 0);
-  command.add(layout.record(request.key));
-  return std::move(command).bytes();
+  command.add_key(layout.record(request.key));
+  return std::move(command).routed();
 }
 
 Result<std::optional<StoredRecord>> get_outcome(const redisReply& reply, const RecordKey& key) {
@@ -174,11 +174,11 @@ Result<std::optional<StoredRecord>> get_outcome(const redisReply& reply, const R
   return not_an_outcome(reply, "get", key.str());
 }
 
-std::string create_command(const StorageLayout& layout, const CreateRecord& request, const std::string& id,
-                           By by) {
+RoutedCommand create_command(const StorageLayout& layout, const CreateRecord& request, const std::string& id,
+                             By by) {
   const auto& key = request.key;
   auto command = call_script(record_scripts().create, by, 2, 13);
-  command.add(layout.record(key)).add(layout.index(key.owner()));
+  command.add_key(layout.record(key)).add_key(layout.index(key.owner()));
   command.add(request.data.text()).add(expires_at_text(request.data)).add(key.task());
   command.add(std::to_string(core::to_ms(request.data.created_at())))
       .add(dropped_at_text(request.data))
@@ -186,7 +186,7 @@ std::string create_command(const StorageLayout& layout, const CreateRecord& requ
   command.add(layout.channel(key)).add(request.quota ? std::to_string(*request.quota) : std::string());
   command.add(layout.record_prefix(key.owner())).add(request.origin);
   add_token(command, request.fence);
-  return std::move(command).bytes();
+  return std::move(command).routed();
 }
 
 Result<CreateOutcome> create_outcome(const redisReply& reply, const CreateRecord& request,
@@ -208,19 +208,20 @@ std::optional<std::int64_t> server_time_of(const redisReply& reply) {
   return parts.size() < 2 ? std::nullopt : integer_of(*parts[1]);
 }
 
-std::string put_command(const StorageLayout& layout, const PutRecord& request, const std::string& id, By by) {
+RoutedCommand put_command(const StorageLayout& layout, const PutRecord& request, const std::string& id,
+                          By by) {
   const auto& key = request.key;
   const auto& data = request.data;
   auto command = request.expected ? call_script(record_scripts().put_if_version, by, 2, 12)
                                   : call_script(record_scripts().put, by, 2, 11);
-  command.add(layout.record(key)).add(layout.index(key.owner())).add(data.text());
+  command.add_key(layout.record(key)).add_key(layout.index(key.owner())).add(data.text());
   if (request.expected) command.add(std::to_string(request.expected->version));
   command.add(expires_at_text(data)).add(key.task()).add(std::to_string(core::to_ms(data.created_at())));
   if (request.expected) command.add(request.expected->incarnation);
   command.add(dropped_at_text(data)).add(id).add(layout.channel(key));
   if (!request.expected) command.add(!request.fence || request.fenced_may_create ? "1" : "");
   add_token(command, request.fence);
-  return std::move(command).bytes();
+  return std::move(command).routed();
 }
 
 Result<PutOutcome> put_outcome(const redisReply& reply, const PutRecord& request) {
@@ -245,15 +246,15 @@ Result<PutOutcome> put_outcome(const redisReply& reply, const PutRecord& request
   return not_an_outcome(reply, "put", request.key.str());
 }
 
-std::string remove_command(const StorageLayout& layout, const RemoveRecord& request, By by) {
+RoutedCommand remove_command(const StorageLayout& layout, const RemoveRecord& request, By by) {
   const auto& key = request.key;
   const auto& expected = request.expected;
   auto command = call_script(record_scripts().remove, by, 2, 7);
-  command.add(layout.record(key)).add(layout.index(key.owner())).add(key.task());
+  command.add_key(layout.record(key)).add_key(layout.index(key.owner())).add(key.task());
   command.add(expected ? std::to_string(expected->version) : std::string());
   command.add(expected ? expected->incarnation : std::string()).add(layout.channel(key));
   add_token(command, request.fence);
-  return std::move(command).bytes();
+  return std::move(command).routed();
 }
 
 Result<RemoveOutcome> remove_outcome(const redisReply& reply, const RemoveRecord& request) {
@@ -270,13 +271,13 @@ Result<RemoveOutcome> remove_outcome(const redisReply& reply, const RemoveRecord
   return not_an_outcome(reply, "remove", request.key.str());
 }
 
-std::string guard_command(const StorageLayout& layout, const BindRecord& request, const std::string& id,
-                          By by) {
+RoutedCommand guard_command(const StorageLayout& layout, const BindRecord& request, const std::string& id,
+                            By by) {
   auto command = call_script(record_scripts().bind, by, 1, 6);
-  command.add(layout.record(request.key)).add(layout.channel(request.key));
+  command.add_key(layout.record(request.key)).add(layout.channel(request.key));
   add_token(command, request.fence);
   command.add(request.incarnation).add(id);
-  return std::move(command).bytes();
+  return std::move(command).routed();
 }
 
 Result<BindOutcome> guard_outcome(const redisReply& reply, const BindRecord& request) {
@@ -287,12 +288,12 @@ Result<BindOutcome> guard_outcome(const redisReply& reply, const BindRecord& req
   return not_an_outcome(reply, "bind", request.key.str());
 }
 
-std::string rebind_command(const StorageLayout& layout, const RebindRecord& request, By by) {
+RoutedCommand rebind_command(const StorageLayout& layout, const RebindRecord& request, By by) {
   auto command = call_script(record_scripts().rebind, by, 1, request.from_authority ? 5 : 4);
-  command.add(layout.record(request.key)).add(layout.channel(request.key));
+  command.add_key(layout.record(request.key)).add(layout.channel(request.key));
   add_token(command, request.fence);
   if (request.from_authority) command.add(*request.from_authority);
-  return std::move(command).bytes();
+  return std::move(command).routed();
 }
 
 Result<RebindOutcome> rebind_outcome(const redisReply& reply, const RebindRecord& request) {
@@ -301,16 +302,16 @@ Result<RebindOutcome> rebind_outcome(const redisReply& reply, const RebindRecord
   return not_an_outcome(reply, "rebind", request.key.str());
 }
 
-std::string list_command(const StorageLayout& layout, const ListRecords& request, By by) {
+RoutedCommand list_command(const StorageLayout& layout, const ListRecords& request, By by) {
   const auto limit = std::clamp<std::size_t>(request.limit, 1, max_record_page);
   const auto owner = owner_of(request);
   auto command = call_script(record_scripts().list, by, 1, request.after ? 6 : 4);
-  command.add(layout.index(owner)).add(layout.record_prefix(owner));
+  command.add_key(layout.index(owner)).add(layout.record_prefix(owner));
   command.add(request.order == ListOrder::newest_first ? "1" : "0").add(std::to_string(limit));
   command.add(std::to_string(max_record_page_bytes));
   if (request.after)
     command.add(std::to_string(core::to_ms(request.after->created_at))).add(request.after->task);
-  return std::move(command).bytes();
+  return std::move(command).routed();
 }
 
 namespace {

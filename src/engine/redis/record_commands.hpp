@@ -21,32 +21,32 @@ namespace holdfast::redis {
 /// A record keeps the ids of this many of its last writes (parts/task_write.lua).
 inline constexpr std::uint64_t remembered_writes = 8;
 
-[[nodiscard]] std::string get_command(const StorageLayout& layout, const GetRecord& request, By by);
+[[nodiscard]] RoutedCommand get_command(const StorageLayout& layout, const GetRecord& request, By by);
 [[nodiscard]] Result<std::optional<StoredRecord>> get_outcome(const redisReply& reply, const RecordKey& key);
 
-[[nodiscard]] std::string create_command(const StorageLayout& layout, const CreateRecord& request,
-                                         const std::string& id, By by);
+[[nodiscard]] RoutedCommand create_command(const StorageLayout& layout, const CreateRecord& request,
+                                           const std::string& id, By by);
 [[nodiscard]] Result<CreateOutcome> create_outcome(const redisReply& reply, const CreateRecord& request,
                                                    const std::string& id);
 /// The server's time in an answer to create; empty for an error.
 [[nodiscard]] std::optional<std::int64_t> server_time_of(const redisReply& reply);
 
-[[nodiscard]] std::string put_command(const StorageLayout& layout, const PutRecord& request,
-                                      const std::string& id, By by);
+[[nodiscard]] RoutedCommand put_command(const StorageLayout& layout, const PutRecord& request,
+                                        const std::string& id, By by);
 [[nodiscard]] Result<PutOutcome> put_outcome(const redisReply& reply, const PutRecord& request);
 
-[[nodiscard]] std::string remove_command(const StorageLayout& layout, const RemoveRecord& request, By by);
+[[nodiscard]] RoutedCommand remove_command(const StorageLayout& layout, const RemoveRecord& request, By by);
 [[nodiscard]] Result<RemoveOutcome> remove_outcome(const redisReply& reply, const RemoveRecord& request);
 
-[[nodiscard]] std::string guard_command(const StorageLayout& layout, const BindRecord& request,
-                                        const std::string& id, By by);
+[[nodiscard]] RoutedCommand guard_command(const StorageLayout& layout, const BindRecord& request,
+                                          const std::string& id, By by);
 [[nodiscard]] Result<BindOutcome> guard_outcome(const redisReply& reply, const BindRecord& request);
 
-[[nodiscard]] std::string rebind_command(const StorageLayout& layout, const RebindRecord& request, By by);
+[[nodiscard]] RoutedCommand rebind_command(const StorageLayout& layout, const RebindRecord& request, By by);
 [[nodiscard]] Result<RebindOutcome> rebind_outcome(const redisReply& reply, const RebindRecord& request);
 
 /// `request.prefix` without its colon is the owner.
-[[nodiscard]] std::string list_command(const StorageLayout& layout, const ListRecords& request, By by);
+[[nodiscard]] RoutedCommand list_command(const StorageLayout& layout, const ListRecords& request, By by);
 [[nodiscard]] Result<RecordPage> list_outcome(const redisReply& reply, const ListRecords& request);
 
 }  // namespace holdfast::redis

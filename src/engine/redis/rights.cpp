@@ -5,7 +5,7 @@
 #include <map>
 
 #include "embedded/scripts.hpp"
-#include "engine/redis/layout.hpp"
+#include "engine/redis/lock_layout.hpp"
 #include "engine/redis/wire/command.hpp"
 
 namespace holdfast {
@@ -29,6 +29,16 @@ constexpr std::array script_purposes{
     ScriptPurpose{"lookup", Half::locks, "looked up"},
     ScriptPurpose{"cleanup", Half::locks, "cleaned up"},
     ScriptPurpose{"records", Half::locks, "listed"},
+    ScriptPurpose{"native_open", Half::locks, "opened"},
+    ScriptPurpose{"native_acquire", Half::locks, "acquired"},
+    ScriptPurpose{"native_extend", Half::locks, "extended"},
+    ScriptPurpose{"native_release", Half::locks, "released"},
+    ScriptPurpose{"native_release_for_good", Half::locks, "released"},
+    ScriptPurpose{"native_release_evidence", Half::locks, "released"},
+    ScriptPurpose{"native_break", Half::locks, "broken"},
+    ScriptPurpose{"native_lookup", Half::locks, "looked up"},
+    ScriptPurpose{"native_cleanup", Half::locks, "cleaned up"},
+    ScriptPurpose{"native_records", Half::locks, "listed"},
     ScriptPurpose{"task_create", Half::tasks, "created"},
     ScriptPurpose{"task_get", Half::tasks, "read"},
     ScriptPurpose{"task_put", Half::tasks, "changed"},
@@ -38,6 +48,12 @@ constexpr std::array script_purposes{
     ScriptPurpose{"task_list", Half::tasks, "listed"},
     ScriptPurpose{"task_remove", Half::tasks, "removed"},
 };
+
+/// Whether a store of this layout uses the script.
+constexpr bool is_used(const ScriptPurpose& purpose, RedisLayout layout) {
+  const bool is_native = purpose.script.starts_with("native_");
+  return purpose.half == Half::tasks || is_native == (layout == RedisLayout::native);
+}
 
 /// A command that a half can do without, and what is lost then: scripts of that half call it only by
 /// redis.pcall, or C++ code tolerates the refusal.
@@ -54,6 +70,7 @@ constexpr std::string_view unseen = "the doctor can check less of the server";
 constexpr std::array courtesies{
     Courtesy{"PUBLISH", Half::locks, Severity::warning, "a release wakes no waiter; waiters poll"},
     Courtesy{"PUBLISH", Half::tasks, Severity::warning, "a changed task wakes no waiter; waiters poll"},
+    Courtesy{"SPUBLISH", Half::locks, Severity::warning, "a release wakes no waiter; waiters poll"},
     Courtesy{"SUBSCRIBE", Half::locks, Severity::warning, "waiters for a lock poll"},
     Courtesy{"SUBSCRIBE", Half::tasks, Severity::warning, "waiters for a task poll"},
     Courtesy{"UNSUBSCRIBE", Half::locks, Severity::warning, piles_up},
@@ -87,11 +104,20 @@ constexpr const Courtesy* courtesy_of(std::string_view command, Half half) {
   return nullptr;
 }
 
-/// Whether a script of this half fails without the right to the command.
-constexpr bool is_needed(std::string_view command, Half half) {
+/// Whether a script of this half fails without the right to the command, in a store of this layout.
+constexpr bool is_needed(std::string_view command, Half half, RedisLayout layout) {
   return std::ranges::any_of(embedded::script_commands, [&](const auto& called) {
-    return called.command == command && !called.may_fail && purpose_of(called.script)->half == half;
+    const auto* purpose = purpose_of(called.script);
+    return called.command == command && !called.may_fail && purpose->half == half &&
+           is_used(*purpose, layout);
   });
+}
+
+/// Whether some script of a store of this layout calls the command. SPUBLISH is for clusters.
+constexpr bool is_called(std::string_view command, RedisLayout layout) {
+  return command != "SPUBLISH" && std::ranges::any_of(embedded::script_commands, [&](const auto& called) {
+           return called.command == command && is_used(*purpose_of(called.script), layout);
+         });
 }
 
 static_assert(std::ranges::all_of(embedded::script_commands,
@@ -99,9 +125,11 @@ static_assert(std::ranges::all_of(embedded::script_commands,
               "a script is missing in script_purposes");
 static_assert(std::ranges::all_of(embedded::script_commands,
                                   [](const auto& called) {
-                                    const auto half = purpose_of(called.script)->half;
-                                    return is_needed(called.command, half) ||
-                                           courtesy_of(called.command, half) != nullptr;
+                                    const auto& purpose = *purpose_of(called.script);
+                                    return !called.may_fail ||
+                                           courtesy_of(called.command, purpose.half) != nullptr ||
+                                           is_needed(called.command, purpose.half, RedisLayout::documented) ||
+                                           is_needed(called.command, purpose.half, RedisLayout::native);
                                   }),
               "a command that scripts call by redis.pcall alone is missing in courtesies");
 static_assert(std::ranges::all_of(sent_commands,
@@ -113,13 +141,13 @@ static_assert(std::ranges::all_of(sent_commands,
               "a command that is nice to have is missing in courtesies");
 
 /// "locks cannot be acquired, extended or released".
-std::string cannot_be(Half half, const auto& is_affected) {
+std::string cannot_be(Half half, RedisLayout layout, const auto& is_affected) {
   std::vector<std::string_view> all, affected;
   const auto add = [](std::vector<std::string_view>& words, std::string_view word) {
     if (std::ranges::find(words, word) == words.end()) words.push_back(word);
   };
   for (const auto& purpose : script_purposes) {
-    if (purpose.half != half) continue;
+    if (purpose.half != half || !is_used(purpose, layout)) continue;
     add(all, purpose.done);
     if (is_affected(purpose.script)) add(affected, purpose.done);
   }
@@ -138,10 +166,11 @@ bool fails_without(std::string_view script, std::string_view command) {
   });
 }
 
-std::optional<CommandRight::Without> without_in_scripts(std::string_view command, Half half) {
-  if (!is_needed(command, half)) return std::nullopt;
+std::optional<CommandRight::Without> without_in_scripts(std::string_view command, Half half,
+                                                        RedisLayout layout) {
+  if (!is_needed(command, half, layout)) return std::nullopt;
   const auto is_affected = [&](std::string_view script) { return fails_without(script, command); };
-  return CommandRight::Without{.severity = Severity::problem, .lost = cannot_be(half, is_affected)};
+  return CommandRight::Without{.severity = Severity::problem, .lost = cannot_be(half, layout, is_affected)};
 }
 
 /// Several losses in one text, each mentioned once.
@@ -164,11 +193,11 @@ CommandRight::On used_on(std::string_view command) {
   return by_scripts && command != "TIME" ? CommandRight::On::keys : CommandRight::On::nothing;
 }
 
-CommandRight right_to(std::string_view command) {
+CommandRight right_to(std::string_view command, RedisLayout layout) {
   CommandRight right{.name = std::string(command), .on = used_on(command)};
   for (const auto half : halves) {
     auto& without = right.without[static_cast<std::size_t>(half)];
-    without = without_in_scripts(command, half);
+    without = without_in_scripts(command, half, layout);
     const auto* courtesy = courtesy_of(command, half);
     if (!without && courtesy != nullptr) without = {courtesy->severity, std::string(courtesy->lost)};
   }
@@ -176,11 +205,11 @@ CommandRight right_to(std::string_view command) {
 }
 
 /// A right that everything depends on.
-CommandRight right_to_all(std::string_view command) {
-  auto right = right_to(command);
+CommandRight right_to_all(std::string_view command, RedisLayout layout) {
+  auto right = right_to(command, layout);
   for (const auto half : halves) {
     auto& without = right.without[static_cast<std::size_t>(half)];
-    if (!without) without = {Severity::problem, cannot_be(half, [](auto) { return true; })};
+    if (!without) without = {Severity::problem, cannot_be(half, layout, [](auto) { return true; })};
   }
   return right;
 }
@@ -212,17 +241,19 @@ std::string quoted(const std::string& word) {
 
 }  // namespace
 
-CommandRight::Without without_all(std::span<const CommandRight* const> commands, Half half) {
+CommandRight::Without without_all(std::span<const CommandRight* const> commands, Half half,
+                                  const RedisOptions& options) {
+  const auto layout = layout_of(options);
   CommandRight::Without whole{.severity = Severity::ok, .lost = {}};
   std::vector<std::string> losses;
   for (const auto* command : commands) {
     const auto& without = command->in(half);
     if (!without) continue;
     whole.severity = std::max(whole.severity, without->severity);
-    if (!is_needed(command->name, half)) losses.push_back(without->lost);
+    if (!is_needed(command->name, half, layout)) losses.push_back(without->lost);
   }
   if (whole.severity == Severity::problem) {
-    losses.insert(losses.begin(), cannot_be(half, [&](std::string_view script) {
+    losses.insert(losses.begin(), cannot_be(half, layout, [&](std::string_view script) {
                     return std::ranges::any_of(commands, [&](const CommandRight* command) {
                       return fails_without(script, command->name);
                     });
@@ -250,22 +281,25 @@ std::string CommandRight::acl_name() const {
   return text;
 }
 
-std::vector<CommandRight> command_rights(std::uint32_t db) {
+std::vector<CommandRight> command_rights(const RedisOptions& options) {
+  const auto layout = layout_of(options);
   std::map<std::string_view, CommandRight> rights;
   for (const auto& called : embedded::script_commands) {
-    rights.try_emplace(called.command, right_to(called.command));
+    if (is_called(called.command, layout)) {
+      rights.try_emplace(called.command, right_to(called.command, layout));
+    }
   }
   for (const auto& sent : sent_commands) {
     switch (sent.right) {
       case SentCommand::Right::needed:
         // Commands that scripts call too are needed both for those scripts and to open the same half.
-        rights.try_emplace(sent.name, right_to_all(sent.name));
+        rights.try_emplace(sent.name, right_to_all(sent.name, layout));
         break;
       case SentCommand::Right::if_not_db_0:
-        if (db != 0) rights.try_emplace(sent.name, right_to_all(sent.name));
+        if (options.db != 0) rights.try_emplace(sent.name, right_to_all(sent.name, layout));
         break;
       case SentCommand::Right::nice_to_have:
-        rights.try_emplace(sent.name, right_to(sent.name));
+        rights.try_emplace(sent.name, right_to(sent.name, layout));
         break;
       case SentCommand::Right::every_user:
       case SentCommand::Right::of_sentinels:
@@ -291,19 +325,19 @@ std::string RedisAcl::line() const {
 }
 
 Result<RedisAcl> redis_acl(const RedisOptions& options) {
-  const auto locks = redis::Layout::make(options.lock_prefix, options.db);
+  const auto locks = redis::LockLayout::make(options);
   if (!locks) return locks.error();
-  const auto tasks = redis::StorageLayout::make(options.task_prefix, options.db);
+  const auto tasks = redis::StorageLayout::make(options.task_prefix, options.db, redis::layout_of(options));
   if (!tasks) return tasks.error();
   if (redis::as_rule(options.user) != options.user) {
     return Error(ErrorCode::InvalidArgument,
                  "invalid user name: an ACL line cannot contain a space, a control character or a quote");
   }
   RedisAcl acl{.user = options.user.empty() ? "USER" : options.user,
-               .keys = redis::all_rules({locks->pattern(), tasks->pattern()}),
-               .channels = redis::all_rules({locks->channel_pattern(), tasks->channel_pattern()}),
+               .keys = redis::all_rules({(*locks)->names().pattern(), tasks->pattern()}),
+               .channels = redis::all_rules({(*locks)->names().channel_pattern(), tasks->channel_pattern()}),
                .commands = {}};
-  for (const auto& right : redis::command_rights(options.db)) {
+  for (const auto& right : redis::command_rights(options)) {
     auto without = right.in_all();
     acl.commands.push_back(
         {.name = right.acl_name(), .severity = without.severity, .without = std::move(without.lost)});

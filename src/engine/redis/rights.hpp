@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <holdfast/doctor.hpp>
+#include <holdfast/redis.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -37,11 +38,12 @@ struct CommandRight {
   [[nodiscard]] std::string acl_name() const;
 };
 
-/// Every command that a user of this database needs the right to, by name. Derived from the text of the
-/// scripts and from `sent_commands`.
-[[nodiscard]] std::vector<CommandRight> command_rights(std::uint32_t db);
+/// Every command that a user of a store with these options needs the right to, by name. Derived from the text
+/// of the scripts and from `sent_commands`.
+[[nodiscard]] std::vector<CommandRight> command_rights(const RedisOptions& options);
 
 /// The loss in a half if the user may use none of these commands there, in one text.
-[[nodiscard]] CommandRight::Without without_all(std::span<const CommandRight* const> commands, Half half);
+[[nodiscard]] CommandRight::Without without_all(std::span<const CommandRight* const> commands, Half half,
+                                                const RedisOptions& options);
 
 }  // namespace holdfast::redis

@@ -6,8 +6,8 @@
 #include "engine/redis/calls.hpp"
 #include "engine/redis/client.hpp"
 #include "engine/redis/errors.hpp"
-#include "engine/redis/layout.hpp"
 #include "engine/redis/listings.hpp"
+#include "engine/redis/lock_layout.hpp"
 #include "engine/redis/record_commands.hpp"
 #include "engine/redis/server_clock.hpp"
 #include "engine/redis/subscriber.hpp"
@@ -34,7 +34,7 @@ struct GetOperation {
   using Outcome = std::optional<StoredRecord>;
   GetRecord request;
 
-  Result<std::string> command(const Store& store, By by) const {
+  Result<RoutedCommand> command(const Store& store, By by) const {
     return get_command(store.layout, request, by);
   }
   Result<Outcome> outcome(Store&, const Result<Reply>& answer, const Call&) const {
@@ -49,7 +49,7 @@ struct CreateOperation {
   std::string id = os::new_incarnation();
   BootTime begun = BootClock::now();
 
-  Result<std::string> command(const Store& store, By by) const {
+  Result<RoutedCommand> command(const Store& store, By by) const {
     return create_command(store.layout, request, id, by);
   }
   Result<Outcome> outcome(Store& store, const Result<Reply>& answer, const Call&) const {
@@ -64,7 +64,7 @@ struct PutOperation {
   PutRecord request;
   std::string id = os::new_incarnation();
 
-  Result<std::string> command(const Store& store, By by) const {
+  Result<RoutedCommand> command(const Store& store, By by) const {
     return put_command(store.layout, request, id, by);
   }
   Result<Outcome> outcome(Store&, const Result<Reply>& answer, const Call& call) const {
@@ -92,7 +92,7 @@ struct RemoveOperation {
   using Outcome = RemoveOutcome;
   RemoveRecord request;
 
-  Result<std::string> command(const Store& store, By by) const {
+  Result<RoutedCommand> command(const Store& store, By by) const {
     return remove_command(store.layout, request, by);
   }
   Result<Outcome> outcome(Store&, const Result<Reply>& answer, const Call& call) const {
@@ -110,7 +110,7 @@ struct GuardOperation {
   BindRecord request;
   std::string id = os::new_incarnation();
 
-  Result<std::string> command(const Store& store, By by) const {
+  Result<RoutedCommand> command(const Store& store, By by) const {
     return guard_command(store.layout, request, id, by);
   }
   Result<Outcome> outcome(Store&, const Result<Reply>& answer, const Call&) const {
@@ -123,7 +123,7 @@ struct RebindOperation {
   using Outcome = RebindOutcome;
   RebindRecord request;
 
-  Result<std::string> command(const Store& store, By by) const {
+  Result<RoutedCommand> command(const Store& store, By by) const {
     return rebind_command(store.layout, request, by);
   }
   Result<Outcome> outcome(Store&, const Result<Reply>& answer, const Call&) const {
@@ -136,7 +136,7 @@ struct ListOperation {
   using Outcome = RecordPage;
   ListRecords request;
 
-  Result<std::string> command(const Store& store, By by) const {
+  Result<RoutedCommand> command(const Store& store, By by) const {
     return list_command(store.layout, request, by);
   }
   Result<Outcome> outcome(Store&, const Result<Reply>& answer, const Call&) const {
@@ -150,6 +150,8 @@ struct ListOperation {
     return true;
   }
 };
+
+constexpr std::string_view native_mark = "native";
 
 constexpr Subscriber::Purpose changes_of_records{
     .wakes = Wakes::all,
@@ -281,13 +283,41 @@ Result<Ok> set_clock(Store& store) {
   return Ok{};
 }
 
+/// Refuses a prefix that is used with the other layout: its tasks would not be seen. A store of the
+/// documented layout leaves no mark, as pmcp-tasks does not.
+Result<Ok> check_layout(Store& store) {
+  const auto& endpoint = *store.endpoint;
+  const auto deadline = saturating_add(BootClock::now(), endpoint.options().connect_timeout);
+  const auto ask = [&](Command command) -> Result<std::string> {
+    auto answer = store.client->call(std::move(command), deadline, true);
+    if (!answer) return answer.error();
+    if (is_error(**answer)) return endpoint.about(error_of(**answer));
+    return std::string(text_of(**answer));
+  };
+  const bool is_native = store.layout.layout() == RedisLayout::native;
+  auto found = ask({"GET", store.layout.marker()});
+  if (!found) return found.error();
+  if (!found->empty() && (*found == native_mark) != is_native) {
+    return endpoint.about({ErrorCode::InvalidArgument,
+                           "the task prefix \"" + endpoint.options().task_prefix + "\" is used with layout=" +
+                               std::string(is_native ? "documented" : native_mark) +
+                               "; use that layout, or another task_prefix"});
+  }
+  if (found->empty() && is_native) {
+    if (const auto marked = ask({"SET", store.layout.marker(), native_mark, "NX"}); !marked) {
+      return marked.error();
+    }
+  }
+  return Ok{};
+}
+
 }  // namespace
 }  // namespace redis
 
 Result<std::shared_ptr<StorageBackend>> make_redis_storage_backend(const RedisOptions& options,
                                                                    std::shared_ptr<Log> log,
                                                                    std::shared_ptr<Observer> observer) {
-  auto layout = redis::StorageLayout::make(options.task_prefix, options.db);
+  auto layout = redis::StorageLayout::make(options.task_prefix, options.db, redis::layout_of(options));
   if (!layout) return layout.error();
   auto endpoint = redis::Endpoint::from(options, std::move(observer));
   if (!endpoint) return endpoint.error();
@@ -295,6 +325,7 @@ Result<std::shared_ptr<StorageBackend>> make_redis_storage_backend(const RedisOp
   auto store = std::make_shared<redis::Store>(*std::move(endpoint), std::move(client), *std::move(layout),
                                               std::move(log));
   if (const auto set = redis::set_clock(*store); !set) return set.error();
+  if (const auto checked = redis::check_layout(*store); !checked) return checked.error();
   return std::shared_ptr<StorageBackend>(std::make_shared<redis::RedisStorageBackend>(std::move(store)));
 }
 

@@ -96,6 +96,17 @@ std::string label(const std::string& text) {
   return text;
 }
 
+RedisLayout layout(const std::string& text) {
+  if (text == "documented") return RedisLayout::documented;
+  if (text == "native") return RedisLayout::native;
+  refuse("layout must be documented or native");
+}
+
+std::string layout_text(const std::optional<RedisLayout>& layout) {
+  if (!layout) return {};
+  return *layout == RedisLayout::native ? "native" : "documented";
+}
+
 bool boolean(const std::string& name, const std::string& text) {
   if (text == "true" || text == "1") return true;
   if (text == "false" || text == "0") return false;
@@ -132,6 +143,8 @@ const std::vector<Parameter>& parameters() {
        [](const Options& o) { return duration_text(o.connect_timeout); }},
       {"command_timeout", [](Options& o, Text& v) { o.command_timeout = timeout("command_timeout", v); },
        [](const Options& o) { return duration_text(o.command_timeout); }},
+      {"layout", [](Options& o, Text& v) { o.layout = layout(v); },
+       [](const Options& o) { return layout_text(o.layout); }},
       {"cleanup_in_is_locked",
        [](Options& o, Text& v) { o.cleanup_in_is_locked = boolean("cleanup_in_is_locked", v); },
        [](const Options& o) { return std::string(o.cleanup_in_is_locked ? "true" : "false"); }},

@@ -8,7 +8,9 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <utility>
 
+#include "engine/redis/wire/command.hpp"
 #include "engine/redis/wire/reply.hpp"
 
 namespace holdfast::redis {
@@ -25,8 +27,10 @@ class Call {
   virtual ~Call() = default;
 
   std::string bytes;
-  /// Where the fence floor of the connection that it is written to stands in `bytes`, as 15 digits; npos:
-  /// nowhere. A copy on another connection has that one's floor.
+  /// The key in `bytes` that decides which node of a cluster serves it, see RoutedCommand.
+  std::uint32_t key_at = 0, key_size = 0;
+  /// Where its fence floor stands in `bytes`, as 15 digits; npos: nowhere. The connection that it is written
+  /// to raises it to its own.
   std::size_t fence_floor_at = std::string::npos;
   /// Ends with NetworkTimeout (or the error that prevented a connection) at this time.
   BootTime deadline = never;
@@ -52,6 +56,13 @@ class Call {
   [[nodiscard]] std::uint64_t connection() const noexcept { return connection_; }
 
  protected:
+  /// Sets the command that it sends next.
+  void carry(RoutedCommand command) noexcept {
+    bytes = std::move(command.bytes);
+    key_at = command.key_at;
+    key_size = command.key_size;
+    fence_floor_at = command.fence_floor_at;
+  }
   /// Called at its end, exactly once, on the thread that leads the I/O, outside all mutexes. A transient
   /// error means that it is unknown whether the command was carried out, unless `was_sent` is false. The call
   /// owns itself now, and may be sent again.

@@ -5,10 +5,10 @@
 #include <string>
 #include <string_view>
 
+#include "engine/redis/wire/command.hpp"
+
 namespace holdfast::redis {
 
-/// The floor of a connection whose server has no epoch, as a command carries it.
-inline constexpr std::string_view no_fence_floor = "000000000000000";
 /// More grants of one key than there are in an epoch.
 inline constexpr std::uint64_t fences_per_epoch = 1'000'000'000;
 /// The highest epoch whose floor is applied: the fences above it stay below the warning level.
@@ -21,11 +21,12 @@ inline constexpr std::uint64_t highest_epoch = 90'000;
   return epoch <= highest_epoch ? epoch * fences_per_epoch : 0;
 }
 
-/// Replaces the 15 digits at this position of a command.
-inline void write_fence_floor(std::string& command, std::size_t at, std::uint64_t floor) noexcept {
-  for (std::size_t i = no_fence_floor.size(); i-- > 0; floor /= 10) {
-    command[at + i] = static_cast<char>('0' + floor % 10);
-  }
+/// Raises the floor at this position of a command; a higher one stays. A call that is sent again keeps the
+/// highest floor of its connections: an endpoint never goes back to an older epoch.
+inline void raise_fence_floor(std::string& command, std::size_t at, std::uint64_t floor) noexcept {
+  const auto digits = fifteen_digits(floor);
+  const auto current = std::string_view(command).substr(at, digits.size());
+  if (std::string_view(digits.data(), digits.size()) > current) std::ranges::copy(digits, &command[at]);
 }
 
 }  // namespace holdfast::redis

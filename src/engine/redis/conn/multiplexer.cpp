@@ -88,7 +88,7 @@ std::string_view Multiplexer::output(BootTime now) {
 /// The one place where a call's bytes become output: the last moment to change them for this connection.
 void Multiplexer::put(std::unique_ptr<Call>&& call, BootTime now) {
   if (call->fence_floor_at != std::string::npos) {
-    write_fence_floor(call->bytes, call->fence_floor_at, fence_floor_);
+    raise_fence_floor(call->bytes, call->fence_floor_at, fence_floor_);
   }
   out_ += call->bytes;
   const auto first_byte = std::exchange(queued_bytes_, queued_bytes_ + call->bytes.size());

@@ -6,8 +6,7 @@
 
 #include "engine/redis/doctor/trial.hpp"
 #include "engine/redis/errors.hpp"
-#include "engine/redis/layout.hpp"
-#include "engine/redis/lock_commands.hpp"
+#include "engine/redis/lock_layout.hpp"
 #include "engine/redis/record_commands.hpp"
 
 namespace holdfast::redis {
@@ -26,14 +25,15 @@ constexpr std::uint64_t tell_every = 200 * scan_step;
 
 class Observer {
  public:
-  Observer(const std::shared_ptr<const Endpoint>& endpoint, const Layout& layout, const StorageLayout& tasks,
-           const Progress& progress)
+  Observer(const std::shared_ptr<const Endpoint>& endpoint, const LockLayout& locks,
+           const StorageLayout& tasks, const Progress& progress)
       : options_(endpoint->options()),
-        layout_(layout),
+        locks_(locks),
+        layout_(locks.names()),
         tasks_(tasks),
         progress_(progress),
         line_(endpoint),
-        trial_(endpoint, line_, layout, tasks) {}
+        trial_(endpoint, line_, locks, tasks) {}
 
   Observations look() {
     about_the_server();
@@ -79,9 +79,9 @@ class Observer {
   /// Runs typical scripts that change nothing: the release of a lock that is not held, and the read of a task
   /// that does not exist.
   void scripts() {
-    const LockRef nobodys{.id = trial_.lock_id(), .key = std::nullopt};
-    run([&](By by) { return release_command(layout_, nobodys, Release::plain, by).value_or_throw(); });
-    run([&](By by) { return get_command(tasks_, {.key = trial_.task()}, by); });
+    const LockRef not_held{.id = trial_.lock_id(), .key = trial_.lock_key()};
+    run([&](By by) { return locks_.release(not_held, {}, Release::plain, by).value_or_throw().bytes; });
+    run([&](By by) { return get_command(tasks_, {.key = trial_.task()}, by).bytes; });
   }
   void run(const auto& script) {
     auto reply = line_.ask_bytes(script(By::sha));
@@ -122,7 +122,9 @@ class Observer {
 
   void fences() {
     const auto authority = line_.ask({"GET", layout_.authority_key()});
-    seen_.has_authority = !is_error(*authority) && authority->type != REDIS_REPLY_NIL;
+    const bool documented = authority->type == REDIS_REPLY_STRING, native = is_wrong_type(*authority);
+    seen_.has_authority = is_native() ? native : documented;
+    seen_.other_layout = is_native() ? documented : native;
     const auto outer = outer_prefixes(layout_.prefix());
     look_for(outer);
     const auto size = integer_of(*line_.ask({"DBSIZE"}));
@@ -143,9 +145,7 @@ class Observer {
         const auto text = text_of(*name);
         const auto prefix = prefix_of_counter(text);
         if (prefix && prefixes_nest(*prefix, layout_.prefix())) seen_.nested_prefixes.insert(*prefix);
-        // A counter's name is longer than the common beginning: that alone is the authority's name.
-        if (!text.starts_with(layout_.authority_key()) || text.size() == layout_.authority_key().size())
-          continue;
+        if (!is_counter(text)) continue;
         ++count.counters;
         if (samples.size() < memory_samples) samples.emplace_back(text);
       }
@@ -168,8 +168,17 @@ class Observer {
       const auto layout = Layout::make(prefix, options_.db);
       if (!layout) continue;
       const auto authority = line_.ask({"GET", layout->authority_key()});
-      if (authority->type == REDIS_REPLY_STRING) seen_.nested_prefixes.insert(prefix);
+      if (authority->type == REDIS_REPLY_STRING || is_wrong_type(*authority)) {
+        seen_.nested_prefixes.insert(prefix);
+      }
     }
+  }
+
+  [[nodiscard]] bool is_native() const { return layout_of(options_) == RedisLayout::native; }
+  [[nodiscard]] bool is_counter(std::string_view name) const {
+    if (is_native()) return layout_.after_prefix(name).has_value();
+    // A counter's name is longer than the common beginning: that alone is the authority's name.
+    return name.starts_with(layout_.authority_key()) && name.size() > layout_.authority_key().size();
   }
 
   [[nodiscard]] std::string pattern_of(const std::string& prefix) const {
@@ -189,6 +198,7 @@ class Observer {
   }
 
   const RedisOptions& options_;
+  const LockLayout& locks_;
   const Layout& layout_;
   const StorageLayout& tasks_;
   const Progress& progress_;
@@ -199,7 +209,7 @@ class Observer {
 
 }  // namespace
 
-Result<Observations> observe(const std::shared_ptr<const Endpoint>& endpoint, const Layout& layout,
+Result<Observations> observe(const std::shared_ptr<const Endpoint>& endpoint, const LockLayout& layout,
                              const StorageLayout& tasks, const Progress& progress) {
   try {
     return Observer(endpoint, layout, tasks, progress).look();
@@ -213,13 +223,13 @@ Result<Observations> observe(const std::shared_ptr<const Endpoint>& endpoint, co
 namespace holdfast {
 
 Result<std::vector<Finding>> examine_redis(const RedisOptions& options, const Progress& progress) {
-  const auto layout = redis::Layout::make(options.lock_prefix, options.db);
+  const auto layout = redis::LockLayout::make(options);
   if (!layout) return layout.error();
-  const auto tasks = redis::StorageLayout::make(options.task_prefix, options.db);
+  const auto tasks = redis::StorageLayout::make(options.task_prefix, options.db, redis::layout_of(options));
   if (!tasks) return tasks.error();
   const auto endpoint = redis::Endpoint::from(options, {}, redis::Servers::any);
   if (!endpoint) return endpoint.error();
-  const auto seen = redis::observe(*endpoint, *layout, *tasks, progress);
+  const auto seen = redis::observe(*endpoint, **layout, *tasks, progress);
   if (!seen) return seen.error();
   return redis::judge(options, *seen);
 }

@@ -74,6 +74,7 @@ class Judge {
     persistence();
     memory();
     rights();
+    layout();
     scripts();
     wake_ups();
     clock();
@@ -270,6 +271,19 @@ class Judge {
     }
     if (gaps.empty() && failing.empty())
       add(Severity::ok, "rights", "user " + user() + " has all rights that locks and tasks need");
+  }
+
+  void layout() {
+    const bool is_native = layout_of(options_) == RedisLayout::native;
+    if (seen_.other_layout) {
+      add(Severity::problem, "layout",
+          "the lock prefix " + prefix() + " is used with layout=" + (is_native ? "documented" : "native") +
+              "; locks cannot be acquired",
+          "use that layout in the URL, or another lock_prefix");
+    } else if (is_native) {
+      add(Severity::ok, "layout",
+          "native: one key per lock; SyncGuard and pmcp-tasks cannot share this store");
+    }
   }
 
   void scripts() {

@@ -27,7 +27,10 @@ std::string enumerated(const std::vector<std::string>& words) {
 class Refusals {
  public:
   Refusals(const RedisOptions& options, const Observations& seen)
-      : acl_(redis_acl(options).value_or_throw()), known_(command_rights(options.db)), seen_(seen) {
+      : acl_(redis_acl(options).value_or_throw()),
+        known_(command_rights(options)),
+        options_(options),
+        seen_(seen) {
     for (const auto& right : seen.rights) add(right);
   }
 
@@ -64,7 +67,7 @@ class Refusals {
     names.reserve(refusal.commands.size());
     for (const auto* command : refusal.commands) names.push_back(command->acl_name());
     auto without =
-        refusal.half ? without_all(refusal.commands, *refusal.half) : refusal.commands[0]->in_all();
+        refusal.half ? without_all(refusal.commands, *refusal.half, options_) : refusal.commands[0]->in_all();
     gap.severity = without.severity;
     gap.lost = std::move(without.lost);
     const auto pattern = refusal.rule.substr(1);
@@ -99,6 +102,7 @@ class Refusals {
 
   RedisAcl acl_;
   std::vector<CommandRight> known_;
+  const RedisOptions& options_;
   const Observations& seen_;
   std::vector<Refusal> all_;
 };

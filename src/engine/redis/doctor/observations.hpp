@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "engine/redis/client.hpp"
-#include "engine/redis/layout.hpp"
+#include "engine/redis/lock_layout.hpp"
 #include "engine/redis/rights.hpp"
 
 namespace holdfast::redis {
@@ -64,6 +64,8 @@ struct Observations {
   std::optional<std::int64_t> message_reached = std::nullopt;
   std::optional<FenceCount> fences = std::nullopt;
   bool has_authority = false;
+  /// The lock prefix is used with another layout than the options name.
+  bool other_layout = false;
   /// Other lock prefixes in use, of which one begins with the other and a colon.
   std::set<std::string> nested_prefixes = {};
   /// Whether all names were checked for those.
@@ -75,7 +77,7 @@ struct Observations {
 /// Collects everything that `judge` needs from a server. Refusals are part of the observations; an Error
 /// means that the server no longer answers.
 [[nodiscard]] Result<Observations> observe(const std::shared_ptr<const Endpoint>& endpoint,
-                                           const Layout& layout, const StorageLayout& tasks,
+                                           const LockLayout& layout, const StorageLayout& tasks,
                                            const Progress& progress);
 
 /// One rule that an ACL lacks: a command, a pattern of keys or a pattern of channels.

@@ -43,15 +43,18 @@ std::size_t index_of(Half half) {
 
 }  // namespace
 
-RightsTrial::RightsTrial(const std::shared_ptr<const Endpoint>& endpoint, Line& line, const Layout& locks,
-                         const StorageLayout& tasks)
+RightsTrial::RightsTrial(const std::shared_ptr<const Endpoint>& endpoint, Line& line,
+                         const LockLayout& layout, const StorageLayout& tasks)
     : endpoint_(endpoint),
       line_(line),
       listener_(endpoint),
       task_(RecordKey::of("holdfast-doctor", id_.str()).value_or_throw()) {
-  const auto key = LockKey::parse("holdfast-doctor:" + std::string(id_.str())).value_or_throw();
-  const auto lock = locks.lock_key(key).value_or_throw();
-  keys_[index_of(Half::locks)] = {lock, locks.index_key(id_), locks.fence_key(lock).value_or_throw()};
+  const auto& locks = layout.names();
+  const auto lock = locks.lock_key(key_).value_or_throw();
+  keys_[index_of(Half::locks)] = {lock, locks.index_key(id_)};
+  if (!layout.authority_per_key()) {
+    keys_[index_of(Half::locks)].push_back(locks.fence_key(lock).value_or_throw());
+  }
   channels_[index_of(Half::locks)] = locks.channel(lock);
   // The index of an owner named after the random lock: no task exists under it.
   const auto owner = "holdfast-doctor-" + std::string(id_.str());
@@ -66,7 +69,7 @@ std::vector<Right> RightsTrial::all() {
       return right.command == command && right.half == half && right.is_there();
     });
   };
-  for (const auto& right : command_rights(endpoint_->options().db)) {
+  for (const auto& right : command_rights(endpoint_->options())) {
     if (right.on == CommandRight::On::nothing) {
       if (auto tried = on_nothing(right)) rights.push_back(*std::move(tried));
       continue;

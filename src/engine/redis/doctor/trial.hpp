@@ -10,7 +10,7 @@
 
 #include "engine/redis/client.hpp"
 #include "engine/redis/doctor/observations.hpp"
-#include "engine/redis/layout.hpp"
+#include "engine/redis/lock_layout.hpp"
 
 namespace holdfast::redis {
 
@@ -43,7 +43,7 @@ class Line {
 /// needs a stored value to fail on: that is deleted, or expires within ten seconds.
 class RightsTrial {
  public:
-  RightsTrial(const std::shared_ptr<const Endpoint>& endpoint, Line& line, const Layout& locks,
+  RightsTrial(const std::shared_ptr<const Endpoint>& endpoint, Line& line, const LockLayout& locks,
               const StorageLayout& tasks);
 
   /// In the order of `command_rights`. INFO, DBSIZE and SELECT are not tried: other observations show them.
@@ -53,6 +53,7 @@ class RightsTrial {
 
   /// The lock and the task that do not exist.
   [[nodiscard]] const LockId& lock_id() const noexcept { return id_; }
+  [[nodiscard]] const LockKey& lock_key() const noexcept { return key_; }
   [[nodiscard]] const RecordKey& task() const noexcept { return task_; }
 
  private:
@@ -66,6 +67,7 @@ class RightsTrial {
   Line& line_;
   Line listener_;
   LockId id_ = LockId::generate();
+  LockKey key_ = LockKey::parse("holdfast-doctor:" + std::string(id_.str())).value_or_throw();
   RecordKey task_;
   std::array<std::vector<std::string>, halves.size()> keys_;  ///< by Half: one of each kind
   std::array<std::string, halves.size()> channels_;

@@ -63,6 +63,26 @@ class CommandName {
   std::string_view name_;
 };
 
+/// A number as a command carries a fence floor. Requires that it has at most 15 digits.
+[[nodiscard]] constexpr std::array<char, 15> fifteen_digits(std::uint64_t number) noexcept {
+  std::array<char, 15> digits{};
+  for (std::size_t i = digits.size(); i-- > 0; number /= 10) digits[i] = static_cast<char>('0' + number % 10);
+  return digits;
+}
+
+/// An encoded command, and the key in it that decides which node of a cluster serves it.
+struct RoutedCommand {
+  std::string bytes;
+  std::uint32_t key_at = 0;    ///< where the key begins in `bytes`
+  std::uint32_t key_size = 0;  ///< 0: it has no key; any node serves it, or each one (SCAN)
+  /// Where its fence floor stands, as 15 digits; npos: it has none.
+  std::size_t fence_floor_at = std::string::npos;
+
+  [[nodiscard]] std::string_view key() const noexcept {
+    return std::string_view(bytes).substr(key_at, key_size);
+  }
+};
+
 /// One command, encoded for the server (RESP: an array of bulk strings, so any byte is safe).
 class Command {
  public:
@@ -88,6 +108,31 @@ class Command {
     return *this;
   }
 
+  /// Adds a key. The first one decides the slot: all keys of a command must share it.
+  Command& add_key(std::string_view key) {
+    if (key_size_ != 0) return add(key);
+    add_count('$', key.size());
+    key_at_ = static_cast<std::uint32_t>(bytes_.size());
+    key_size_ = static_cast<std::uint32_t>(key.size());
+    bytes_.append(key).append("\r\n");
+    return *this;
+  }
+
+  /// Adds a fence floor. The connection that the command is written to may raise it.
+  Command& add_fence_floor(std::uint64_t floor) {
+    const auto digits = fifteen_digits(floor);
+    add_count('$', digits.size());
+    fence_floor_at_ = bytes_.size();
+    bytes_.append(digits.data(), digits.size()).append("\r\n");
+    return *this;
+  }
+
+  [[nodiscard]] RoutedCommand routed() && noexcept {
+    return {.bytes = std::move(bytes_),
+            .key_at = key_at_,
+            .key_size = key_size_,
+            .fence_floor_at = fence_floor_at_};
+  }
   [[nodiscard]] const std::string& bytes() const& noexcept { return bytes_; }
   [[nodiscard]] std::string bytes() && noexcept { return std::move(bytes_); }
 
@@ -116,6 +161,8 @@ class Command {
     bytes_.append(line.data(), end);
   }
   std::string bytes_;
+  std::uint32_t key_at_ = 0, key_size_ = 0;
+  std::size_t fence_floor_at_ = std::string::npos;
 };
 
 }  // namespace holdfast::redis

@@ -1,0 +1,51 @@
+#include "engine/redis/lock_layout.hpp"
+
+#include "engine/redis/errors.hpp"
+#include "engine/redis/wire/reply.hpp"
+
+namespace holdfast::redis {
+
+RedisLayout layout_of(const RedisOptions& options) noexcept {
+  return options.layout.value_or(RedisLayout::documented);
+}
+
+Result<std::shared_ptr<const LockLayout>> LockLayout::make(const RedisOptions& options) {
+  auto names = Layout::make(options.lock_prefix, options.db);
+  if (!names) return names.error();
+  switch (layout_of(options)) {
+    case RedisLayout::native:
+      return native_layout(*std::move(names));
+    case RedisLayout::documented:
+      break;
+  }
+  return documented_layout(*std::move(names));
+}
+
+RoutedCommand LockLayout::read_hint(const LockId& id) const {
+  auto command = Command::begin("GET", 1);
+  command.add_key(names_.index_key(id));
+  return std::move(command).routed();
+}
+
+Result<std::string> LockLayout::hint(const redisReply& reply, const LockId& id) const {
+  if (is_error(reply)) return error_of(reply).about({}, id.str());
+  const auto name = text_of(reply);
+  // A name outside the prefix is not ours, and the user may have no right to it.
+  return names_.after_prefix(name) ? std::string(name) : std::string();
+}
+
+RoutedCommand LockLayout::write_hint(const LockId& id, std::string_view lock_key, Ttl ttl, Hint how) const {
+  const auto lasts = ttl.length() + request_may_be_late;
+  auto command = Command::begin("SET", how == Hint::if_absent ? 5 : 4);
+  command.add_key(names_.index_key(id)).add(lock_key).add("PX").add(std::to_string(lasts.count()));
+  if (how == Hint::if_absent) command.add("NX");
+  return std::move(command).routed();
+}
+
+RoutedCommand LockLayout::drop_hint(const LockId& id) const {
+  auto command = Command::begin("SET", 4);  // for a millisecond: no further right is needed
+  command.add_key(names_.index_key(id)).add("").add("PX").add("1");
+  return std::move(command).routed();
+}
+
+}  // namespace holdfast::redis

@@ -1,0 +1,124 @@
+#pragma once
+
+#include <hiredis/hiredis.h>
+
+#include <cstdint>
+#include <holdfast/lock_backend.hpp>
+#include <holdfast/redis.hpp>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/repeated_release.hpp"
+#include "engine/redis/layout.hpp"
+#include "engine/redis/lock_commands.hpp"
+#include "engine/redis/script.hpp"
+
+namespace holdfast::redis {
+
+/// Whether a hint replaces one that is there.
+enum class Hint : std::uint8_t { if_absent, in_any_case };
+
+/// How locks are kept in Redis: their names, the scripts that change them, the meaning of the replies, and
+/// how they are listed. Has no state and does no I/O; the engine sends the commands.
+///
+/// Each pair of functions is one operation of the lock contract: the first builds its command, the second
+/// interprets the reply. A command is refused with InvalidArgument for a reserved key. An error reply, or
+/// one that the script cannot return, becomes an Error that carries the request's key and lock id.
+///
+/// `found_at` is the name of the lock in Redis, for a request that knows only the lock id on a layout that
+/// `finds_ids_by_hint`; else it is empty.
+class LockLayout {
+ public:
+  /// The layout that the options name. InvalidArgument for an invalid prefix.
+  [[nodiscard]] static Result<std::shared_ptr<const LockLayout>> make(const RedisOptions& options);
+
+  LockLayout(const LockLayout&) = delete;
+  LockLayout& operator=(const LockLayout&) = delete;
+  virtual ~LockLayout() = default;
+
+  [[nodiscard]] const Layout& names() const noexcept { return names_; }
+
+  /// The id of the store (LockBackend::authority): reads it, or creates it from this one. Two commands, of
+  /// which the second is needed if the first found none; then the first again. The same if there is only one.
+  [[nodiscard]] virtual RoutedCommand read_store_id(std::string_view new_id) const = 0;
+  [[nodiscard]] virtual std::optional<RoutedCommand> create_store_id(std::string_view new_id) const = 0;
+  /// Whether each key has an authority of its own (Capabilities::authority_per_key).
+  [[nodiscard]] virtual bool authority_per_key() const noexcept = 0;
+
+  /// `floor`: the fence is above this.
+  [[nodiscard]] virtual Result<RoutedCommand> acquire(const AcquireRequest& request, std::uint64_t floor,
+                                                      By by) const = 0;
+  [[nodiscard]] virtual Result<AcquireOutcome> acquired(const redisReply& reply,
+                                                        const AcquireRequest& request) const = 0;
+
+  [[nodiscard]] virtual Result<RoutedCommand> release(const LockRef& lock, std::string_view found_at,
+                                                      Release how, By by) const = 0;
+  [[nodiscard]] virtual Result<ReleaseOutcome> released(const redisReply& reply,
+                                                        const LockRef& lock) const = 0;
+
+  /// Reads the evidence whether a release that was sent more than once released the lock.
+  [[nodiscard]] virtual Result<RoutedCommand> release_evidence(const LockRef& lock, std::string_view found_at,
+                                                               By by) const = 0;
+  [[nodiscard]] virtual Result<core::ReleaseEvidence> evidence(const redisReply& reply,
+                                                               const LockRef& lock) const = 0;
+
+  [[nodiscard]] virtual Result<RoutedCommand> extend(const ExtendRequest& request, std::string_view found_at,
+                                                     By by) const = 0;
+  [[nodiscard]] virtual Result<ExtendOutcome> extended(const redisReply& reply,
+                                                       const LockRef& lock) const = 0;
+
+  [[nodiscard]] virtual Result<RoutedCommand> is_locked(const LockKey& key, By by) const = 0;
+  [[nodiscard]] virtual Result<bool> was_locked(const redisReply& reply, const LockKey& key) const = 0;
+
+  [[nodiscard]] virtual Result<RoutedCommand> lookup(const LookupRequest& request, std::string_view found_at,
+                                                     By by) const = 0;
+  [[nodiscard]] virtual Result<std::optional<LockRecord>> looked_up(const redisReply& reply,
+                                                                    const LookupRequest& request,
+                                                                    std::string_view found_at) const = 0;
+
+  /// Removes what is left of a lock that expired more than two seconds ago; its reply is ignored.
+  [[nodiscard]] virtual Result<RoutedCommand> cleanup(const LockKey& key, By by) const = 0;
+
+  /// The type of the value at a lock key, as SCAN names it.
+  [[nodiscard]] virtual std::string_view type() const noexcept = 0;
+  /// Reads the locks at these lock keys (the names in Redis). On a cluster, all must be in one slot.
+  [[nodiscard]] virtual RoutedCommand records(std::span<const std::string> lock_keys, By by) const = 0;
+  /// The live locks among them that belong to this prefix, in that order.
+  [[nodiscard]] virtual Result<std::vector<LockRecord>> listed(
+      const redisReply& reply, std::span<const std::string> lock_keys) const = 0;
+
+  /// Whether a lock id alone does not lead a script to its lock, because the two may be in different slots of
+  /// a cluster. Then the engine keeps a hint, `read_hint` finds the name of the lock, and the script that is
+  /// sent there verifies it. A hint is written only for locks that outlive their process
+  /// (Durability::machine): their id travels alone.
+  [[nodiscard]] virtual bool finds_ids_by_hint() const noexcept = 0;
+  [[nodiscard]] RoutedCommand read_hint(const LockId& id) const;
+  /// The name of the lock; empty if there is no hint.
+  [[nodiscard]] Result<std::string> hint(const redisReply& reply, const LockId& id) const;
+  /// A hint outlives its lease somewhat: the two may be on different servers.
+  /// Its reply is nil if there is one, and it was not to be replaced.
+  [[nodiscard]] RoutedCommand write_hint(const LockId& id, std::string_view lock_key, Ttl ttl,
+                                         Hint how) const;
+  [[nodiscard]] RoutedCommand drop_hint(const LockId& id) const;
+
+  /// Explains an error if its cause is that the prefix is used with the other layout.
+  [[nodiscard]] virtual Error explained(const redisReply& reply, Error error) const = 0;
+
+ protected:
+  explicit LockLayout(Layout names) : names_(std::move(names)) {}
+
+ private:
+  const Layout names_;
+};
+
+/// The layout that the options name, or the default of their topology.
+[[nodiscard]] RedisLayout layout_of(const RedisOptions& options) noexcept;
+
+[[nodiscard]] std::shared_ptr<const LockLayout> documented_layout(Layout names);
+[[nodiscard]] std::shared_ptr<const LockLayout> native_layout(Layout names);
+
+}  // namespace holdfast::redis

@@ -1,0 +1,62 @@
+#include "engine/redis/lock_replies.hpp"
+
+#include "engine/redis/errors.hpp"
+#include "engine/redis/wire/reply.hpp"
+
+namespace holdfast::redis {
+
+LockSubject subject_of(const AcquireRequest& request) {
+  return {.key = request.key.str(), .id = request.id.str()};
+}
+LockSubject subject_of(const LockRef& lock) {
+  return {.key = lock.key ? std::string_view(lock.key->str()) : std::string_view(), .id = lock.id.str()};
+}
+LockSubject subject_of(const LookupRequest& request) {
+  if (const auto* key = std::get_if<LockKey>(&request.what)) return {.key = key->str(), .id = {}};
+  return {.key = {}, .id = std::get<LockId>(request.what).str()};
+}
+
+Error id_holds_another_key() {
+  return {ErrorCode::InvalidArgument, "this lock id already holds another key; use a new id for each lock"};
+}
+
+Error no_lock_record() {
+  return {ErrorCode::Internal,
+          "the value at this lock's key in Redis is not a valid lock record and was not changed. Delete it "
+          "if no program needs it, or choose another key or prefix"};
+}
+
+Error not_an_outcome(const redisReply& reply, std::string_view operation, const LockSubject& about) {
+  const auto error = [&] {
+    if (is_error(reply)) return error_of(reply, about.key);
+    const auto code = integer_of(reply);
+    if (code == LockCode::no_record) return no_lock_record();
+    if (code == LockCode::counter_used_up) {
+      return Error(ErrorCode::Internal,
+                   "the fence counter is exhausted; use another key or another store for this lock");
+    }
+    if (code == LockCode::counter_below_zero) {
+      return Error(ErrorCode::Internal,
+                   "the fence counter of this key has an invalid value below zero; set it to the highest "
+                   "fence ever granted for the key, or choose another key");
+    }
+    if (code == LockCode::id_holds_another) return id_holds_another_key();
+    if (code == LockCode::id_was_released) {
+      return Error(ErrorCode::Internal, "this lock id was already released; use a new id for each lock")
+          .with(Effect::id_is_spent);
+    }
+    return Error(ErrorCode::Internal, "unexpected reply of Redis to " + std::string(operation) +
+                                          "; check for a proxy, or a server that is not Redis");
+  }();
+  return error.about(about.key, about.id);
+}
+
+std::optional<Absence> absence_of(const redisReply& reply) {
+  const auto code = integer_of(reply);
+  if (code == 0) return Absence::other_owner;
+  if (code == -1) return Absence::not_found;
+  if (code == -2) return Absence::expired;
+  return std::nullopt;
+}
+
+}  // namespace holdfast::redis

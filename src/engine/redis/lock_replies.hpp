@@ -1,0 +1,43 @@
+#pragma once
+
+#include <hiredis/hiredis.h>
+
+#include <cstdint>
+#include <holdfast/lock_backend.hpp>
+#include <optional>
+#include <string_view>
+
+namespace holdfast::redis {
+
+// What the lock scripts of every layout return in place of an outcome.
+
+enum LockCode : std::int8_t {
+  no_record = -3,
+  counter_used_up = -4,
+  id_holds_another = -5,
+  id_was_released = -6,
+  counter_below_zero = -7,
+};
+
+/// The key and lock id of an operation, for its error. Refers to the request.
+struct LockSubject {
+  std::string_view key, id;
+};
+[[nodiscard]] LockSubject subject_of(const AcquireRequest& request);
+[[nodiscard]] LockSubject subject_of(const LockRef& lock);
+[[nodiscard]] LockSubject subject_of(const LookupRequest& request);
+
+/// The error for a lock id that is to acquire a second key.
+[[nodiscard]] Error id_holds_another_key();
+
+/// The error for a value at a lock key that is not a lock.
+[[nodiscard]] Error no_lock_record();
+
+/// The error for a reply that is not an outcome of the operation.
+[[nodiscard]] Error not_an_outcome(const redisReply& reply, std::string_view operation,
+                                   const LockSubject& about);
+
+/// The absence that a release or an extend returned; empty if it returned something else.
+[[nodiscard]] std::optional<Absence> absence_of(const redisReply& reply);
+
+}  // namespace holdfast::redis

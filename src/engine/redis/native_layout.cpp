@@ -1,0 +1,244 @@
+#include <array>
+#include <cstdio>
+
+#include "core/wall_time.hpp"
+#include "embedded/scripts.hpp"
+#include "engine/redis/errors.hpp"
+#include "engine/redis/lock_layout.hpp"
+#include "engine/redis/lock_replies.hpp"
+#include "engine/redis/native_state.hpp"
+#include "engine/redis/wire/reply.hpp"
+
+namespace holdfast::redis {
+namespace {
+
+/// Computed on first use: before main, OpenSSL may not be ready, and an exception could not be caught.
+struct NativeScripts {
+  Script open{embedded::native_open_lua};
+  Script acquire{embedded::native_acquire_lua};
+  Script release{embedded::native_release_lua};
+  Script release_for_good{embedded::native_release_for_good_lua};
+  Script release_by_force{embedded::native_break_lua};
+  Script release_evidence{embedded::native_release_evidence_lua};
+  Script extend{embedded::native_extend_lua};
+  Script lookup{embedded::native_lookup_lua};
+  Script cleanup{embedded::native_cleanup_lua};
+  Script records{embedded::native_records_lua};
+};
+const NativeScripts& native_scripts() {
+  static const auto& all =
+      *new NativeScripts;  // never destroyed: threads may still use it while the process exits
+  return all;
+}
+
+/// One hash per lock; every script touches one key. See docs/internals/redis-native.md.
+class NativeLayout final : public LockLayout {
+ public:
+  explicit NativeLayout(Layout names) : LockLayout(std::move(names)) {}
+
+  RoutedCommand read_store_id(std::string_view new_id) const override {
+    auto command = call_script(native_scripts().open, By::text, 1, 1);
+    command.add_key(names().authority_key()).add(new_id);
+    return std::move(command).routed();
+  }
+  std::optional<RoutedCommand> create_store_id(std::string_view) const override { return std::nullopt; }
+  bool authority_per_key() const noexcept override { return true; }
+
+  Result<RoutedCommand> acquire(const AcquireRequest& request, std::uint64_t floor, By by) const override {
+    const auto lock_key = names().lock_key(request.key);
+    if (!lock_key) return lock_key.error().about(request.key.str(), request.id.str());
+    const auto& lifetime = request.counter_lifetime;
+    auto command = call_script(native_scripts().acquire, by, 1, lifetime ? 5 : 4);
+    command.add_key(*lock_key).add(request.id.str()).add(std::to_string(request.ttl.length().count()));
+    command.add(NativeState::key_part(*lock_key, names().prefix_bytes(), request.key, request.holder.get()));
+    command.add_fence_floor(floor);
+    if (lifetime)
+      command.add(lifetime->until ? std::to_string(core::to_ms(*lifetime->until)) : std::string());
+    return std::move(command).routed();
+  }
+
+  Result<AcquireOutcome> acquired(const redisReply& reply, const AcquireRequest& request) const override {
+    const auto state = reply.type == REDIS_REPLY_STRING ? NativeState::parse(text_of(reply)) : std::nullopt;
+    const auto fence = state && state->counter != 0 && state->holder && state->holder->id == request.id.str()
+                           ? std::optional(Fence::of(state->counter))
+                           : std::nullopt;
+    if (fence && *fence) {
+      return Granted{.fence = **fence,
+                     .expires_at = core::from_ms(state->holder->expires_ms),
+                     .authority = state->authority};
+    }
+    if (reply.type == REDIS_REPLY_STRING) {
+      if (auto labelled = native_refusal(text_of(reply))) return *std::move(labelled);
+    }
+    const auto left = integer_of(reply);
+    if (left && *left > 0) return Refused{.free_in = std::chrono::milliseconds(*left)};
+    return refused(reply, "acquire", subject_of(request));
+  }
+
+  Result<RoutedCommand> release(const LockRef& lock, std::string_view found_at, Release how,
+                                By by) const override {
+    const auto lock_key = name_of(lock, found_at);
+    if (!lock_key) return lock_key.error();
+    const auto& script = how == Release::plain      ? native_scripts().release
+                         : how == Release::for_good ? native_scripts().release_for_good
+                                                    : native_scripts().release_by_force;
+    const bool is_sharded = names().channels() == Channels::sharded;
+    const std::size_t more = how == Release::plain ? 0 : how == Release::for_good ? 1 : 2;
+    auto command = call_script(script, by, 1, 2 + more + (is_sharded ? 1 : 0));
+    command.add_key(*lock_key).add(lock.id.str()).add(names().channel(*lock_key));
+    if (how != Release::plain) command.add(std::to_string(request_may_be_late.count()));
+    if (how == Release::by_force) command.add(std::to_string(core::longest_break_mark.count()));
+    if (is_sharded) command.add("s");
+    return std::move(command).routed();
+  }
+
+  Result<ReleaseOutcome> released(const redisReply& reply, const LockRef& lock) const override {
+    if (integer_of(reply) == 1) return Released{};
+    if (const auto absence = absence_of(reply)) return *absence;
+    return refused(reply, "release", subject_of(lock));
+  }
+
+  Result<RoutedCommand> release_evidence(const LockRef& lock, std::string_view found_at,
+                                         By by) const override {
+    const auto lock_key = name_of(lock, found_at);
+    if (!lock_key) return lock_key.error();
+    auto command = call_script(native_scripts().release_evidence, by, 1, 1);
+    command.add_key(*lock_key).add(lock.id.str());
+    return std::move(command).routed();
+  }
+
+  Result<core::ReleaseEvidence> evidence(const redisReply& reply, const LockRef& lock) const override {
+    const auto parts = elements_of(reply);
+    const auto broken = parts.size() == 2 ? integer_of(*parts[0]) : std::nullopt;
+    if (!broken) return refused(reply, "release", subject_of(lock));
+    core::ReleaseEvidence evidence{.broken = *broken == 1, .authority = {}, .counter = 0};
+    // A counter that cannot be read counts as lost.
+    if (auto state = NativeState::parse(text_of(*parts[1]))) {
+      evidence.authority = std::move(state->authority);
+      evidence.counter = state->counter;
+    }
+    return evidence;
+  }
+
+  Result<RoutedCommand> extend(const ExtendRequest& request, std::string_view found_at,
+                               By by) const override {
+    const auto lock_key = name_of(request.lock, found_at);
+    if (!lock_key) return lock_key.error();
+    const auto& label = request.new_holder;
+    auto command = call_script(native_scripts().extend, by, 1, label ? 3 : 2);
+    command.add_key(*lock_key).add(request.lock.id.str()).add(std::to_string(request.ttl.length().count()));
+    if (label) command.add(*label ? (*label)->str() : std::string());
+    return std::move(command).routed();
+  }
+
+  Result<ExtendOutcome> extended(const redisReply& reply, const LockRef& lock) const override {
+    const auto parts = elements_of(reply);
+    if (parts.size() == 2 && integer_of(*parts[0]) == 1) {
+      const auto expires_at = integer_of(*parts[1]);
+      if (expires_at) return Extended{.expires_at = core::from_ms(*expires_at)};
+    }
+    if (const auto absence = absence_of(reply)) return *absence;
+    return refused(reply, "extend", subject_of(lock));
+  }
+
+  Result<RoutedCommand> is_locked(const LockKey& key, By by) const override {
+    return on_key(native_scripts().lookup, key, by);
+  }
+  Result<bool> was_locked(const redisReply& reply, const LockKey& key) const override {
+    if (reply.type == REDIS_REPLY_NIL) return false;
+    if (reply.type == REDIS_REPLY_STRING) return true;
+    return refused(reply, "is_locked", {.key = key.str(), .id = {}});
+  }
+
+  Result<RoutedCommand> lookup(const LookupRequest& request, std::string_view found_at,
+                               By by) const override {
+    if (const auto* key = std::get_if<LockKey>(&request.what)) {
+      return on_key(native_scripts().lookup, *key, by);
+    }
+    auto command = call_script(native_scripts().lookup, by, 1, 0);
+    command.add_key(found_at);
+    return std::move(command).routed();
+  }
+
+  Result<std::optional<LockRecord>> looked_up(const redisReply& reply, const LookupRequest& request,
+                                              std::string_view found_at) const override {
+    if (reply.type == REDIS_REPLY_NIL) return std::nullopt;
+    const auto about = subject_of(request);
+    if (reply.type != REDIS_REPLY_STRING) return refused(reply, "lookup", about);
+    const auto* key = std::get_if<LockKey>(&request.what);
+    auto record =
+        native_record(text_of(reply), key != nullptr ? names().lock_key(*key).value_or_throw() : found_at);
+    if (!record) return no_lock_record().about(about.key, about.id);
+    // The hint may be of an earlier time: the lock has the last word.
+    if (key == nullptr && record->id != std::get<LockId>(request.what)) return std::nullopt;
+    return record;
+  }
+
+  Result<RoutedCommand> cleanup(const LockKey& key, By by) const override {
+    return on_key(native_scripts().cleanup, key, by);
+  }
+
+  std::string_view type() const noexcept override { return "hash"; }
+
+  RoutedCommand records(std::span<const std::string> lock_keys, By by) const override {
+    auto command = call_script(native_scripts().records, by, lock_keys.size(), 0);
+    for (const auto& lock_key : lock_keys) command.add_key(lock_key);
+    return std::move(command).routed();
+  }
+
+  Result<std::vector<LockRecord>> listed(const redisReply& reply,
+                                         std::span<const std::string> lock_keys) const override {
+    const auto states = elements_of(reply);
+    if (is_error(reply) || states.size() != lock_keys.size()) return refused(reply, "list", {});
+    std::vector<LockRecord> records;
+    for (std::size_t i = 0; i < states.size(); ++i) {
+      auto record = native_record(text_of(*states[i]), lock_keys[i]);
+      if (!record) continue;
+      // Another prefix may begin with this one; the user keys of its locks yield other lock keys.
+      const auto lock_key = names().lock_key(record->key);
+      if (lock_key && *lock_key == lock_keys[i]) records.push_back(*std::move(record));
+    }
+    return records;
+  }
+
+  bool finds_ids_by_hint() const noexcept override { return true; }
+
+  Error explained(const redisReply& reply, Error error) const override {
+    if (!is_wrong_type(reply)) return error;
+    return Error(error.code(),
+                 "the lock prefix \"" + std::string(names().prefix()) +
+                     "\" is used with layout=documented, or by SyncGuard; use that layout, or another "
+                     "lock_prefix for layout=native",
+                 error.cause())
+        .about(error.key(), error.lock_id());
+  }
+
+ private:
+  [[nodiscard]] Error refused(const redisReply& reply, std::string_view operation,
+                              const LockSubject& about) const {
+    return explained(reply, not_an_outcome(reply, operation, about));
+  }
+
+  [[nodiscard]] Result<std::string> name_of(const LockRef& lock, std::string_view found_at) const {
+    if (!lock.key) return std::string(found_at);
+    auto lock_key = names().lock_key(*lock.key);
+    if (!lock_key) return lock_key.error().about(lock.key->str(), lock.id.str());
+    return lock_key;
+  }
+
+  [[nodiscard]] Result<RoutedCommand> on_key(const Script& script, const LockKey& key, By by) const {
+    const auto lock_key = names().lock_key(key);
+    if (!lock_key) return lock_key.error().about(key.str(), {});
+    auto command = call_script(script, by, 1, 0);
+    command.add_key(*lock_key);
+    return std::move(command).routed();
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<const LockLayout> native_layout(Layout names) {
+  return std::make_shared<NativeLayout>(std::move(names));
+}
+
+}  // namespace holdfast::redis

@@ -1,0 +1,16 @@
+-- Releases the lock of an id like native_release, and keeps a late acquire of that id from being granted: for an id
+-- whose acquire was never answered and may still be pending.
+--
+-- KEYS, ARGV[1], ARGV[2] and returns as native_release    ARGV[3] for how long, in ms
+-- ARGV[4] if the channel is a sharded one
+local sharded = ARGV[4]
+local function release()
+  -- include native_held
+  -- include native_free
+end
+local code = release()
+if code == -3 then return code end
+-- include native_time
+local kind, bury_until = 't', now + ARGV[3]
+-- include native_bury
+return code
