@@ -34,9 +34,9 @@ class HolderLabels : public testing::TestWithParam<LockEngine> {
 };
 
 TEST_P(HolderLabels, AreShownByEveryLook) {
-  const auto guard = alices->lock("k");
+  const auto lease = alices->acquire("k", {.ttl = 60s});
   EXPECT_EQ(bobs->get_by_key("k")->holder, *label("alice@web-3:812 make"));
-  EXPECT_EQ(bobs->get_by_id(guard.id().str())->holder, *label("alice@web-3:812 make"));
+  EXPECT_EQ(bobs->get_by_id(lease.id.str())->holder, *label("alice@web-3:812 make"));
   EXPECT_EQ(bobs->list_raw().locks.at(0).holder, *label("alice@web-3:812 make"));
 }
 

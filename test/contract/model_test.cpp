@@ -81,11 +81,7 @@ TEST_P(EveryEngine, AgreesWithAPlainModelUnderRandomOperations) {
       case 1: {  // acquire
         const bool brief = random.below(20) == 0;
         const auto& label = random.pick(labels);
-        const auto result = try_acquire(client, {.id = id,
-                                                 .key = test::key(key),
-                                                 .ttl = ttl(brief ? 2ms : 60'000ms),
-                                                 .durability = Durability::process,
-                                                 .holder = label});
+        const auto result = try_acquire(client, id, key, brief ? 2ms : 60'000ms, label);
         if (at == model.held.end() && holds_any) {
           ASSERT_FALSE(result);
           EXPECT_EQ(result.error().code(), ErrorCode::InvalidArgument);

@@ -85,9 +85,12 @@ Result<AcquireOutcome> try_acquire(LockBackend& backend, AcquireRequest request,
 }
 
 Result<AcquireOutcome> try_acquire(LockBackend& backend, const LockId& id, std::string_view name,
-                                   milliseconds length) {
-  return try_acquire(backend,
-                     {.id = id, .key = key(name), .ttl = ttl(length), .durability = durability_on(backend)});
+                                   milliseconds length, std::shared_ptr<const LockHolder> label) {
+  return try_acquire(backend, {.id = id,
+                               .key = key(name),
+                               .ttl = ttl(length),
+                               .durability = durability_on(backend),
+                               .holder = std::move(label)});
 }
 
 std::optional<Granted> acquire(LockBackend& backend, const LockId& id, std::string_view name,

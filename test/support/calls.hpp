@@ -19,7 +19,8 @@ Ttl ttl(milliseconds length);
 
 Result<AcquireOutcome> try_acquire(LockBackend& backend, AcquireRequest request, std::stop_token stop = {});
 Result<AcquireOutcome> try_acquire(LockBackend& backend, const LockId& id, std::string_view key,
-                                   milliseconds length = 60s);
+                                   milliseconds length = 60s,
+                                   std::shared_ptr<const LockHolder> holder = nullptr);
 /// The grant, or nothing if refused.
 std::optional<Granted> acquire(LockBackend& backend, const LockId& id, std::string_view key,
                                milliseconds length = 60s);

@@ -88,7 +88,7 @@ TEST_F(RedisCommands, TheLabelOfTheHolderFollowsTheKeyInTheRecord) {
   const auto label = LockHolder::from_setting("al\"ice\n").value_or_throw();
   auto request = acquire;
   request.holder = label;
-  const auto words = arguments_of(*acquire_command(layout, request, By::sha));
+  const auto words = arguments_of(*acquire_command(layout, request, 0, By::sha));
   EXPECT_EQ(words.at(words.size() - 2), R"("k","holder":"al\"ice\n")");
   ExtendRequest extend{.lock = by_id, .ttl = ttl(milliseconds(700)), .new_holder = label};
   EXPECT_EQ(arguments_of(*extend_command(layout, extend, By::sha)).back(), R"(,"holder":"al\"ice\n")");
@@ -153,14 +153,14 @@ TEST_F(RedisCommands, NoScriptContainsAKeyOrAnId) {
   const auto other =
       AcquireRequest{.id = LockId::generate(), .key = key("quite-another"), .ttl = ttl(milliseconds(9))};
   EXPECT_EQ(arguments_of(*acquire_command(layout, acquire, 0, By::text))[1],
-            arguments_of(*acquire_command(layout, other, By::text))[1]);
+            arguments_of(*acquire_command(layout, other, 0, By::text))[1]);
 }
 
 TEST_F(RedisCommands, AReservedKeyIsInvalidArgumentInEveryOperation) {
   const auto reserved = key("fence:p:k");
   const LockRef lock{.id = id, .key = reserved};
   for (const auto& command :
-       {acquire_command(layout, {.id = id, .key = reserved, .ttl = ttl(milliseconds(1))}, By::sha),
+       {acquire_command(layout, {.id = id, .key = reserved, .ttl = ttl(milliseconds(1))}, 0, By::sha),
         release_command(layout, lock, Release::plain, By::sha),
         extend_command(layout, ExtendRequest{.lock = lock, .ttl = ttl(milliseconds(1))}, By::sha),
         is_locked_command(layout, reserved, By::sha), lookup_command(layout, {.what = reserved}, By::sha),
