@@ -42,10 +42,12 @@ struct AcquireOptions {
 /// Prints the id alone unless on a terminal, as `task create` does: `id=$(holdfast lock acquire k)`.
 void print_acquired(const Context& context, const AcquireOptions& options, const Lease& lock) {
   if (context.json) {
-    print_json({{"lockId", lock.id.str()},
-                {"fence", lock.fence.to_string()},
-                {"expiresAtMs", lock.expires_at.time_since_epoch().count()},
-                {"key", lock.key}});
+    nlohmann::ordered_json acquired{{"lockId", lock.id.str()},
+                                    {"fence", lock.fence.to_string()},
+                                    {"expiresAtMs", lock.expires_at.time_since_epoch().count()},
+                                    {"key", lock.key}};
+    if (lock.replicas) acquired["replicas"] = *lock.replicas;
+    print_json(acquired);
     return;
   }
   if (options.wait.quiet || isatty(STDOUT_FILENO) != 1) {

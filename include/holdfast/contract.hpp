@@ -46,9 +46,14 @@ enum class Activity : std::uint8_t {
   // Engines with a server.
   /// Reconnecting: from the loss of a connection until another is made; or one failed attempt to make it.
   reconnect,
+  /// A grant showed that the server lost writes: the fence counter of the key was below a fence that this
+  /// client was granted before, or the whole store was replaced. A moment, without a beginning.
+  fence_regression,
+  /// The server's clock jumped against this machine's by more than a second. A moment, without a beginning.
+  clock_jump,
 };
 /// The number of activities: for arrays that are indexed by Activity.
-inline constexpr std::size_t activity_count = static_cast<std::size_t>(Activity::reconnect) + 1;
+inline constexpr std::size_t activity_count = static_cast<std::size_t>(Activity::clock_jump) + 1;
 
 namespace detail {
 
@@ -58,13 +63,30 @@ struct ActivityName {
 };
 /// In the order of Activity.
 inline constexpr std::array<ActivityName, activity_count> activity_names{{
-    {"lock", "acquire"},   {"lock", "release"}, {"lock", "break"},       {"lock", "extend"},
-    {"lock", "is_locked"}, {"lock", "lookup"},  {"lock", "list"},        {"task", "get"},
-    {"task", "create"},    {"task", "put"},     {"task", "remove"},      {"task", "bind"},
-    {"task", "rebind"},    {"task", "list"},    {"task", "list_owners"}, {"task", "cleanup_expired"},
-    {"lock", "wait"},      {"lock", "hold"},    {"lock", "renew"},       {"connection", "reconnect"},
+    {"lock", "acquire"},
+    {"lock", "release"},
+    {"lock", "break"},
+    {"lock", "extend"},
+    {"lock", "is_locked"},
+    {"lock", "lookup"},
+    {"lock", "list"},
+    {"task", "get"},
+    {"task", "create"},
+    {"task", "put"},
+    {"task", "remove"},
+    {"task", "bind"},
+    {"task", "rebind"},
+    {"task", "list"},
+    {"task", "list_owners"},
+    {"task", "cleanup_expired"},
+    {"lock", "wait"},
+    {"lock", "hold"},
+    {"lock", "renew"},
+    {"connection", "reconnect"},
+    {"lock", "fence_regression"},
+    {"connection", "clock_jump"},
 }};
-static_assert(activity_names.back().name == "reconnect", "an activity has no name");
+static_assert(activity_names.back().name == "clock_jump", "an activity has no name");
 
 /// A number that is no activity has empty names.
 [[nodiscard]] constexpr ActivityName name_of(Activity activity) noexcept {

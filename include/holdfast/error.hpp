@@ -78,9 +78,8 @@ enum class Effect : std::uint8_t {
   unknown,
   /// The change was not carried out and will not be.
   none,
-  /// An acquire failed because its lock id was released or broken before. The id is never granted again; use
-  /// a
-  /// new one.
+  /// An acquire failed, and its lock id must not be used again: it was released or broken before, or the
+  /// engine has granted it and taken it back (LockOptions::min_replicas). Use a new one.
   id_is_spent,
 };
 

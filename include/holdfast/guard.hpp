@@ -159,6 +159,8 @@ class HOLDFAST_EXPORT Guard {
   [[nodiscard]] FencingToken token() const;
   /// Returns the id of the store that counted the fence. Valid while this guard holds the lock.
   [[nodiscard]] const std::string& authority() const;
+  /// Returns how many replicas acknowledged the grant; empty if none were asked for, and for an adopted lock.
+  [[nodiscard]] std::optional<std::uint32_t> replicas() const;
   /// Returns when the lease expires according to the last answer, on the engine's wall clock. For display;
   /// use remaining() for decisions.
   [[nodiscard]] WallTime expires_at() const;

@@ -155,7 +155,7 @@ class HOLDFAST_EXPORT Watch {
 ///
 /// After a refusal, use a new id for the next attempt: if an earlier copy of the request got lost, the engine
 /// ensures that the old id is never granted anything. An id that was released or broken before: Internal,
-/// with Effect::id_is_spent.
+/// with Effect::id_is_spent. Any error with that effect: use a new id too.
 struct AcquireRequest {
   /// The result.
   using Outcome = AcquireOutcome;
@@ -179,6 +179,10 @@ struct AcquireRequest {
   /// With a grant: the fence counter may expire some time after this, and after the lease. Each grant with a
   /// value sets it anew. Empty: the counter's lifetime is not changed; it is forever if no grant has set one.
   std::optional<CounterLifetime> counter_lifetime = std::nullopt;
+  /// How many replicas must acknowledge the grant; empty: as many as the engine was opened with. If fewer do
+  /// in time, the engine releases the lock and fails with ServiceUnavailable and Effect::id_is_spent. An
+  /// engine without replicas: InvalidArgument for more than 0.
+  std::optional<std::uint32_t> min_replicas = std::nullopt;
   /// The label to store with the lock; null: none. A repeated request does not change the label.
   std::shared_ptr<const LockHolder> holder = nullptr;
 };
@@ -249,6 +253,10 @@ struct ExtendRequest {
   /// before that are sent together, and no other thread is woken for them. For renewals, which a timer
   /// begins.
   bool by_idle_io = false;
+  /// How many replicas must acknowledge the new expiry; empty: as many as the engine was opened with. If
+  /// fewer do in time: ServiceUnavailable, although the engine may have the new expiry. An engine without
+  /// replicas: InvalidArgument for more than 0.
+  std::optional<std::uint32_t> min_replicas = std::nullopt;
   /// Replaces the label of the lock's holder, for a lock that is adopted; a null pointer removes it. Empty:
   /// the label stays.
   std::optional<std::shared_ptr<const LockHolder>> new_holder = std::nullopt;

@@ -60,6 +60,11 @@ struct LockOptions {
   /// How long the guard's destructor may wait for a running loss callback and for its release. Zero: no
   /// limit other than that of Guard::release.
   std::chrono::milliseconds dispose_timeout = std::chrono::milliseconds(0);
+  /// How many replicas of the server must acknowledge the grant and each renewal. If not set: what the
+  /// store was opened with (RedisOptions::min_replicas). A grant that too few acknowledge is taken back and
+  /// retried; a renewal that too few acknowledge does not count. More than 0 is InvalidArgument on an engine
+  /// without replicas. Fewer than all replicas promise nothing after a failover: another one may be promoted.
+  std::optional<std::uint32_t> min_replicas = std::nullopt;
   /// The label that is stored with the lock and says who holds it; see LockHolder. Empty: the label of the
   /// opened store. `none`: no label. InvalidArgument if it is longer than 256 bytes or not UTF-8. The text
   /// must be valid until the call returns.

@@ -106,6 +106,17 @@ struct RedisOptions {
   /// Whether Locks::is_locked may delete lock data that expired more than two seconds ago. It never deletes a
   /// fence, and the answer does not depend on it.
   bool cleanup_in_is_locked = false;
+
+  /// How many replicas must acknowledge each grant and renewal of a lock, unless LockOptions::min_replicas
+  /// says otherwise. 0: none, they are not asked.
+  std::uint32_t min_replicas = 0;
+  /// How long to wait for these replicas. Use less than `command_timeout`, which limits the whole operation,
+  /// and much less than the ttl of the locks.
+  std::chrono::milliseconds replica_timeout = std::chrono::seconds(1);
+  /// Whether every fence is at least the number of seconds since 2025-01-01, by the server's clock. So a
+  /// server that lost its newest writes, or all of them, does not repeat the fences of a key that is granted
+  /// less than once per second on average.
+  bool fence_floor_clock = false;
 };
 
 /// Parses a URL that begins with `redis://`, `rediss://`, `redis+sentinel://`, `rediss+sentinel://` or
@@ -125,8 +136,8 @@ struct RedisOptions {
 /// Opens a backend that keeps locks in Redis. In the documented layout processes of SyncGuard share them.
 ///
 /// Connects, authenticates and checks the server, within `options.connect_timeout`. Later it reconnects
-/// automatically. `log` and `observer` may be null; the observer is notified of reconnects only (to observe
-/// operations, see with_observer).
+/// automatically. `log` and `observer` may be null; the observer is notified of reconnects, fence regressions
+/// and clock jumps only (to observe operations, see with_observer).
 ///
 /// ServiceUnavailable, NetworkTimeout or RateLimited if the server cannot be reached or used now; AuthFailed
 /// if it rejects the credentials, or if its certificate is not trusted; InvalidArgument for invalid options,

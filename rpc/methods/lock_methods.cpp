@@ -16,13 +16,14 @@ Json ok(bool done) {
   return Json::unchecked(done ? R"({"ok":true})" : R"({"ok":false})");
 }
 
-Json granted(std::string_view lock_id, Fence fence, WallTime expires_at) {
+Json granted(std::string_view lock_id, Fence fence, WallTime expires_at,
+             std::optional<std::uint32_t> replicas) {
   // By hand, as the answer that is asked for most: neither text has anything to escape.
   std::string text = R"({"ok":true,"lockId":")";
   text.append(lock_id).append(R"(","fence":")").append(fence.to_string());
-  text.append(R"(","expiresAtMs":)")
-      .append(std::to_string(expires_at.time_since_epoch().count()))
-      .append("}");
+  text.append(R"(","expiresAtMs":)").append(std::to_string(expires_at.time_since_epoch().count()));
+  if (replicas) text.append(R"(,"replicas":)").append(std::to_string(*replicas));
+  text.append("}");
   return Json::unchecked(std::move(text));
 }
 
@@ -84,7 +85,7 @@ asio::awaitable<Json> acquire(MethodCall call) {
   if (!lock) co_return refusal("locked", holder);
   // The session releases the lock if its id does not reach the client: nothing else could.
   call.request->lock_id = lock->id.str();
-  co_return granted(call.request->lock_id, lock->fence, lock->expires_at);
+  co_return granted(call.request->lock_id, lock->fence, lock->expires_at, lock->replicas);
 }
 
 asio::awaitable<Json> wait_for_lock(MethodCall call) {
@@ -95,7 +96,7 @@ asio::awaitable<Json> wait_for_lock(MethodCall call) {
   options.holder = label;
   const auto key = call.params.text("key");
   auto guard = co_await session.service().locks().lock(key, options);
-  auto result = granted(std::string(guard.id().str()), guard.fence(), guard.expires_at());
+  auto result = granted(std::string(guard.id().str()), guard.fence(), guard.expires_at(), guard.replicas());
   session.held().add(std::move(guard));
   co_return result;
 }

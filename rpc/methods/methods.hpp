@@ -17,7 +17,8 @@ namespace holdfast::rpc {
 [[nodiscard]] Json ok(bool done);
 // Shared by the methods that acquire a lock: lock.acquire, lock.lock and task.claim.
 /// {"ok":true,"lockId":...,"fence":...,"expiresAtMs":...}
-[[nodiscard]] Json granted(std::string_view lock_id, Fence fence, WallTime expires_at);
+[[nodiscard]] Json granted(std::string_view lock_id, Fence fence, WallTime expires_at,
+                           std::optional<std::uint32_t> replicas);
 /// ttlMs, waitMs, retries and maxHoldMs; the defaults for those that are absent.
 [[nodiscard]] LockOptions lock_options(const Params& params);
 /// For LockOptions::holder: the parameter `holder`, or the label of the client's process.

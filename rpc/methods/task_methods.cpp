@@ -256,7 +256,7 @@ asio::awaitable<Json> claim(MethodCall call) {
   const auto task = claimed.task();
   AsyncGuard guard(session.service().executor(), std::move(claimed.guard()));
   JsonObject result;
-  const auto lock = granted(guard.id().str(), guard.fence(), guard.expires_at());
+  const auto lock = granted(guard.id().str(), guard.fence(), guard.expires_at(), guard.replicas());
   for (const auto& [name, value] : members_of(lock)) result.add(name, value);
   result.add("task", to_json(task).str());
   HeldLocks::ClaimedTask claimed_task{

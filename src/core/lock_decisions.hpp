@@ -33,6 +33,13 @@ struct StoredLease {
   return is_held(there, now) && there->id == id;
 }
 
+/// The answer of an engine without replicas to a request that wants some to acknowledge it.
+[[nodiscard]] inline std::optional<Error> refuse_replicas(std::optional<std::uint32_t> min_replicas) {
+  if (min_replicas.value_or(0) == 0) return std::nullopt;
+  return Error(ErrorCode::InvalidArgument,
+               "min_replicas: this engine has no replicas to acknowledge a lock. Use Redis, or 0");
+}
+
 /// Store a new lease for the id, with the next fence. It replaces the leases of the key and of the id, which
 /// have expired.
 struct Grant {

@@ -180,6 +180,12 @@ void write_times(Page& page, const Engines& engines, Activity activity) {
   });
 }
 
+void write_count(Page& page, const Engines& engines, Activity activity) {
+  engines.for_each([&](const EngineCounts& engine) {
+    page.sample({{"backend", engine.name}}, engine.of(activity).ok.value());
+  });
+}
+
 void write_locks(Page& page, const Engines& engines) {
   page.family("holdfast_lock_waits_total", "counter", "Waits for a lock.");
   write_results(page, engines, Activity::wait);
@@ -214,6 +220,11 @@ std::string prometheus(const Engines& engines, std::uint64_t dropped_events) {
   write_locks(page, engines);
   page.family("holdfast_reconnects_total", "counter", "Reconnects, successful and failed.");
   write_results(page, engines, Activity::reconnect);
+  page.family("holdfast_fence_regressions_total", "counter",
+              "Grants that showed that the server had lost fences.");
+  write_count(page, engines, Activity::fence_regression);
+  page.family("holdfast_clock_jumps_total", "counter", "Jumps of the server's clock.");
+  write_count(page, engines, Activity::clock_jump);
   page.family("holdfast_telemetry_events_dropped_total", "counter",
               "Telemetry events dropped because too many were waiting.");
   page.sample({}, dropped_events);

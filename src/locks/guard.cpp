@@ -83,6 +83,9 @@ FencingToken Guard::token() const {
 const std::string& Guard::authority() const {
   return held().authority();
 }
+std::optional<std::uint32_t> Guard::replicas() const {
+  return held().replicas();
+}
 WallTime Guard::expires_at() const {
   return held().expires_at();
 }

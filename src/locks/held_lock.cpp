@@ -25,6 +25,7 @@ HeldLock::HeldLock(std::shared_ptr<LockStore> store, Grant&& grant, const LockOp
     : store_(std::move(store)),
       grant_(std::move(grant)),
       dispose_timeout_(options.dispose_timeout),
+      min_replicas_(options.min_replicas),
       observed_(store_->observer.get(), {.backend = store_->backend_name,
                                          .key = grant_.key,
                                          .id = grant_.id,
@@ -224,7 +225,8 @@ std::variant<ExtendRequest, Absence> HeldLock::begin_extend(Ttl ttl, Extending p
       .lock = {.id = grant_.id, .key = grant_.key},
       .ttl = ttl,
       .durability = purpose == Extending::to_detach ? Durability::machine : Durability::process,
-      .deadline = lease_.proven_until()};
+      .deadline = lease_.proven_until(),
+      .min_replicas = min_replicas_};
 }
 
 void HeldLock::end_extend(Ttl ttl, const Result<ExtendOutcome>& answer) {
@@ -391,6 +393,7 @@ runtime::Op<std::optional<Lease>> HeldLock::detach(runtime::Flow flow, Self self
                   .fence = self->grant_.fence,
                   .expires_at = extended->expires_at,
                   .authority = self->grant_.authority,
+                  .replicas = self->grant_.replicas,
                   .acquire_may_be_repeated = self->grant_.acquire_may_be_repeated};
 }
 

@@ -35,9 +35,10 @@ class HeldLock final : public runtime::Timed {
     WallTime expires_at;
     Ttl ttl;
     BootTime sent;
-    bool acquire_may_be_repeated = false;                ///< see Granted
-    TraceContext context = {};                           ///< the waiter's context
-    std::shared_ptr<const LockHolder> holder = nullptr;  ///< the label of this grant
+    bool acquire_may_be_repeated = false;                  ///< see Granted
+    std::optional<std::uint32_t> replicas = std::nullopt;  ///< see Granted
+    TraceContext context = {};                             ///< the waiter's context
+    std::shared_ptr<const LockHolder> holder = nullptr;    ///< the label of this grant
     /// Another holder had it before: its extend for this ttl, or ours that adopted it, may still arrive.
     bool adopted = false;
   };
@@ -51,6 +52,7 @@ class HeldLock final : public runtime::Timed {
   [[nodiscard]] const LockId& id() const noexcept { return grant_.id; }
   [[nodiscard]] Fence fence() const noexcept { return grant_.fence; }
   [[nodiscard]] const std::string& authority() const noexcept { return grant_.authority; }
+  [[nodiscard]] std::optional<std::uint32_t> replicas() const noexcept { return grant_.replicas; }
   [[nodiscard]] WallTime expires_at() const;
   [[nodiscard]] std::chrono::nanoseconds remaining() const noexcept;
   [[nodiscard]] std::stop_token lost() const noexcept { return loss_.get_token(); }
@@ -137,6 +139,7 @@ class HeldLock final : public runtime::Timed {
   const std::shared_ptr<LockStore> store_;
   const Grant grant_;
   const std::chrono::milliseconds dispose_timeout_;
+  const std::optional<std::uint32_t> min_replicas_;
   locks::ObservedHold observed_;
 
   mutable std::mutex mutex_;

@@ -40,6 +40,7 @@ Op<Guard> perform(Flow flow, Store store, operation::Lock what, std::stop_token 
   WantedLock wanted{.key = std::move(what.key).value_or_throw(),
                     .durability = Durability::process,
                     .counter_lifetime = what.counter_lifetime,
+                    .min_replicas = options.min_replicas,
                     .holder = store->label(options.holder)};
   auto waiting = wait_for_lock(flow, store, std::move(wanted), policy, std::move(stop));
   auto grant = co_await std::move(waiting);
@@ -51,6 +52,7 @@ Op<std::optional<Guard>> perform(Flow flow, Store store, operation::TryLock what
   const auto policy = AcquirePolicy::once(options).value_or_throw();
   WantedLock wanted{.key = std::move(what.key).value_or_throw(),
                     .durability = Durability::process,
+                    .min_replicas = options.min_replicas,
                     .holder = store->label(options.holder)};
   auto waiting = wait_for_lock(flow, store, std::move(wanted), policy, std::move(stop));
   auto grant = co_await std::move(waiting);
@@ -70,6 +72,7 @@ Op<std::optional<Guard>> perform(Flow flow, Store store, operation::Adopt what, 
   ExtendRequest request{.lock = {.id = lease.id, .key = key},
                         .ttl = ttl,
                         .durability = Durability::process,
+                        .min_replicas = options.min_replicas,
                         .new_holder = holder};
   auto extending = ask(flow, store, std::move(request), std::move(stop));
   const auto answer = (co_await std::move(extending)).value_or_throw();
@@ -102,6 +105,7 @@ Op<Lease> perform(Flow flow, Store store, operation::Acquire what, std::stop_tok
   policy.must_prove = false;
   WantedLock wanted{.key = std::move(what.key).value_or_throw(),
                     .durability = Durability::machine,
+                    .min_replicas = options.min_replicas,
                     .holder = store->label(options.holder)};
   auto waiting = wait_for_lock(flow, store, std::move(wanted), policy, std::move(stop));
   auto grant = (co_await std::move(waiting)).value_or_throw();
@@ -111,6 +115,7 @@ Op<Lease> perform(Flow flow, Store store, operation::Acquire what, std::stop_tok
                   .fence = grant.fence,
                   .expires_at = grant.expires_at,
                   .authority = std::move(grant.authority),
+                  .replicas = grant.replicas,
                   .acquire_may_be_repeated = grant.acquire_may_be_repeated};
 }
 

@@ -18,7 +18,9 @@ struct Waiter {
 AcquireLoop::Event event_of(const Result<AcquireOutcome>& answer, Waiter& waiter) {
   // After an error the wake-up may be unused: the attempt was stopped or timed out before it began. Then the
   // next waiter must get the wake-up; one too many is harmless.
-  if (!answer && answer.error().effect() == Effect::id_is_spent) return AcquireLoop::IdSpent{};
+  if (!answer && answer.error().effect() == Effect::id_is_spent && !answer.error().transient()) {
+    return AcquireLoop::IdSpent{};
+  }
   if (!answer) return AcquireLoop::Failed{answer.error()};
   waiter.woken = false;
   if (const auto* refused = std::get_if<Refused>(&*answer)) {
@@ -61,6 +63,7 @@ runtime::Op<HeldLock::Grant> run_loop(runtime::Flow flow, std::shared_ptr<LockSt
                              .durability = wanted.durability,
                              .deadline = attempt->deadline,
                              .counter_lifetime = wanted.counter_lifetime,
+                             .min_replicas = wanted.min_replicas,
                              .holder = wanted.holder};
       const auto answer = co_await flow.ask(backend, std::move(request), stop);
       event = event_of(answer, waiter);
@@ -99,6 +102,7 @@ runtime::Op<HeldLock::Grant> run_loop(runtime::Flow flow, std::shared_ptr<LockSt
                                 .ttl = policy.ttl,
                                 .sent = waiter.first_sent,
                                 .acquire_may_be_repeated = waiter.granted->may_be_repeated,
+                                .replicas = waiter.granted->replicas,
                                 .holder = std::move(wanted.holder)};
     }
     action = loop.resume(event, BootClock::now());

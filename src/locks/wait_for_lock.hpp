@@ -16,6 +16,7 @@ struct WantedLock {
   LockKey key;
   Durability durability = Durability::machine;
   std::optional<CounterLifetime> counter_lifetime = std::nullopt;
+  std::optional<std::uint32_t> min_replicas = std::nullopt;
   std::shared_ptr<const LockHolder> holder = nullptr;  ///< the label of the grant
 };
 

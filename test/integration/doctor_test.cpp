@@ -8,6 +8,7 @@
 #include <holdfast/holdfast.hpp>
 #include <holdfast/redis.hpp>
 
+#include "support/calls.hpp"
 #include "support/fake_redis.hpp"
 #include "support/redis_server.hpp"
 #include "support/tcp_proxy.hpp"
@@ -104,6 +105,17 @@ TEST_F(Doctor, CountsFenceCountersAndWhatTheyCost) {
   for (int i = 0; i < 100; ++i) raw.text({"SET", "other:fence:other:key" + std::to_string(i), "1"});
   const auto findings = examined(server.tcp());
   EXPECT_NE(all_of(findings).find("2500 fence counter(s)"), std::string::npos) << all_of(findings);
+}
+
+TEST_F(Doctor, FindsACounterThatWentBack) {
+  const RedisServer server;
+  const auto backend = make_redis_lock_backend(server.tcp()).value_or_throw();
+  for (const auto* name : {"k", "l", "nested:m"}) ASSERT_TRUE(acquire(*backend, LockId::generate(), name));
+  EXPECT_EQ(worst_of(examined(server.tcp()), "fences"), Severity::ok);
+  server.raw().text({"SET", "syncguard:fence:syncguard:k", "0"});
+  const auto findings = examined(server.tcp());
+  EXPECT_EQ(worst_of(findings, "fences"), Severity::problem);
+  EXPECT_NE(all_of(findings).find("1 of 3 held locks"), std::string::npos) << all_of(findings);
 }
 
 TEST_F(Doctor, CountsOnlyTheKeysOfItsPrefix) {

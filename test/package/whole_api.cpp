@@ -100,10 +100,10 @@ void refer_to_locks() {
                       GetByKeyRaw, GetByIdRaw, Owns, ListLocksRaw, BreakLock>();
   refer(&Locks::release_in_background, &Locks::capabilities, &Locks::authority, &Locks::holder,
         &Locks::backend);
-  refer(&Guard::key, &Guard::id, &Guard::fence, &Guard::token, &Guard::authority, &Guard::expires_at,
-        &Guard::remaining, &Guard::still_held, &Guard::lost, &Guard::loss_reason, &Guard::renewal_error,
-        &Guard::on_lost, &Guard::on_release_error, &Guard::wait_lost, &Guard::release_in_background,
-        &Guard::operator bool);
+  refer(&Guard::key, &Guard::id, &Guard::fence, &Guard::token, &Guard::authority, &Guard::replicas,
+        &Guard::expires_at, &Guard::remaining, &Guard::still_held, &Guard::lost, &Guard::loss_reason,
+        &Guard::renewal_error, &Guard::on_lost, &Guard::on_release_error, &Guard::wait_lost,
+        &Guard::release_in_background, &Guard::operator bool);
   using std::chrono::milliseconds;
   refer<bool (Guard::*)(std::stop_token)>(&Guard::release);
   refer<void (Guard::*)(std::stop_token, Done<bool>)>(&Guard::release);

@@ -57,9 +57,9 @@ RedisSentinels::RedisSentinels(Options options) : options_(std::move(options)) {
       one.config.push_back("sentinel sentinel-pass " + options_.sentinel_password);
     sentinels_.push_back(start(std::move(one)));
   }
-  set_periods({"publish-period", "50", "info-period", "100", "ping-period", "100"});
+  set_periods({"publish-period", "50", "info-period", "300", "ping-period", "200", "tilt-period", "500"});
+  wait("the servers do not settle", [&] { return is_settled(); });
   settle();
-  if (!options_.hurry) set_periods({"publish-period", "2000", "info-period", "10000", "ping-period", "1000"});
 }
 
 std::unique_ptr<RedisServer> RedisSentinels::start(RedisServer::Options options) {
@@ -83,7 +83,9 @@ std::uint16_t RedisSentinels::port_of(const RedisServer& server) const {
 void RedisSentinels::set_periods(const std::vector<std::string>& names_and_milliseconds) {
   std::vector<std::string> command{"SENTINEL", "DEBUG"};
   command.insert(command.end(), names_and_milliseconds.begin(), names_and_milliseconds.end());
-  for (const auto& one : sentinels_) (void)one->raw().command(command);
+  for (const auto& one : sentinels_) {
+    if (one->is_running()) (void)one->raw().command(command);
+  }
 }
 
 RedisOptions RedisSentinels::client() const {
@@ -154,12 +156,16 @@ std::uint64_t RedisSentinels::epoch() const {
   return highest;
 }
 
-void RedisSentinels::start_failover() {
-  wait("no planned failover begins", [&] {
-    for (const auto& one : sentinels_) {
-      if (redis::text_of(*one->raw().command({"SENTINEL", "FAILOVER", service})) == "OK") return true;
+void RedisSentinels::fail_over() {
+  const auto former = master();
+  const auto& leader = sentinels_.front();
+  auto again_at = std::chrono::steady_clock::now();
+  wait("no planned failover succeeds", [&] {
+    if (std::chrono::steady_clock::now() >= again_at) {
+      (void)leader->raw().command({"SENTINEL", "FAILOVER", service});
+      again_at += 2s;  // it is given up if no replica was heard of lately
     }
-    return false;
+    return master() != former;
   });
 }
 
@@ -192,7 +198,11 @@ bool RedisSentinels::is_settled() const {
 }
 
 void RedisSentinels::settle() {
+  // Not less: a promoted replica is made a replica again by sentinels that hear of it only four of these
+  // periods later.
+  set_periods({"publish-period", "500", "info-period", "300", "ping-period", "200"});
   wait("the servers do not settle", [&] { return is_settled(); });
+  if (!options_.hurry) set_periods({"publish-period", "2000", "info-period", "10000", "ping-period", "1000"});
 }
 
 }  // namespace holdfast::test

@@ -52,8 +52,8 @@ class RedisSentinels {
   [[nodiscard]] RedisServer& sentinel(std::size_t number) { return *sentinels_.at(number); }
   [[nodiscard]] std::size_t size() const { return servers_.size(); }
 
-  /// An operator's planned failover. Returns when it has begun.
-  void start_failover();
+  /// An operator's planned failover.
+  void fail_over();
   /// Returns the master's number when it is not `former`, and the replicas follow it.
   std::size_t wait_for_another_master(std::size_t former);
   /// Returns when every server that runs is the master or its replica, connected, and all sentinels know it.

@@ -199,6 +199,7 @@ void RedisServer::end(int signal) {
   ::kill(pid_, SIGCONT);  // a paused one would keep a SIGTERM for later
   ::waitpid(pid_, nullptr, 0);
   pid_ = -1;
+  paused_ = false;
 }
 
 void RedisServer::stop() {
@@ -225,10 +226,12 @@ void RedisServer::restart_into_loading() {
 void RedisServer::pause() {
   ::kill(pid_, SIGSTOP);
   ::waitpid(pid_, nullptr, WUNTRACED);
+  paused_ = true;
 }
 
 void RedisServer::resume() {
   ::kill(pid_, SIGCONT);
+  paused_ = false;
 }
 
 std::string redis_missing() {

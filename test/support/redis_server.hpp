@@ -68,7 +68,8 @@ class RedisServer {
   /// Ends it as an operator would (SIGTERM; a persistent one saves), or with SIGKILL.
   void stop();
   void kill();
-  [[nodiscard]] bool is_running() const { return pid_ > 0; }
+  /// Neither stopped nor paused.
+  [[nodiscard]] bool is_running() const { return pid_ > 0 && !paused_; }
   /// After stop or kill: starts it again where it was.
   void start(Until until = Until::ready);
   void restart() {
@@ -96,6 +97,7 @@ class RedisServer {
   std::uint16_t port_ = 0;
   std::uint16_t tls_port_ = 0;
   pid_t pid_ = -1;
+  bool paused_ = false;
 };
 
 /// Why there can be no RedisServer here; empty if there can. Under HOLDFAST_REQUIRE_ALL=1 a reason is thrown:

@@ -92,6 +92,17 @@ TEST(AcquireLoop, AnIdThatIsSpentIsReplacedForASingleAttemptToo) {
   EXPECT_EQ(d.then(Loop::IdSpent{}).error(), ErrorCode::ServiceUnavailable);
 }
 
+TEST(AcquireLoop, AGrantThatTheEngineTookBackIsRetriedWithAFreshIdAfterAPause) {
+  const Loop::Failed taken_back{
+      Error(ErrorCode::ServiceUnavailable, "0 of 1 replica").with(Effect::id_is_spent)};
+  Driven d({.retries = 1, .jitter = Jitter::none});
+  EXPECT_EQ(d.then(taken_back).delay(), 100ms);
+  ASSERT_TRUE(d.wait().is<Loop::Attempt>());
+  EXPECT_TRUE(d.is<Loop::Attempt>()->fresh_id);
+  EXPECT_FALSE(d.is<Loop::Attempt>()->abandon) << "the engine releases it";
+  EXPECT_EQ(d.then(taken_back).error(), ErrorCode::ServiceUnavailable);
+}
+
 TEST(AcquireLoop, AnEngineThatFindsEveryIdSpentIsNotAskedInABusyLoop) {
   Driven d({.retries = 1, .jitter = Jitter::none});
   EXPECT_TRUE(d.then(Loop::IdSpent{}).is<Loop::Attempt>());

@@ -115,6 +115,8 @@ TEST(Metrics, TellLossesRenewalsAndReconnects) {
   unanswered.error = ErrorCode::ServiceUnavailable;
   metrics.ended(unanswered);
   metrics.ended(occurrence(Activity::reconnect));
+  for (int i = 0; i < 2; ++i) metrics.ended(occurrence(Activity::fence_regression));
+  for (int i = 0; i < 3; ++i) metrics.ended(occurrence(Activity::clock_jump));
   metrics.count_dropped_events(7);
   const auto seen = page(metrics);
   EXPECT_EQ(seen.value("holdfast_lock_losses_total{backend=\"memory\",reason=\"unproven\"}"), 1);
@@ -125,6 +127,8 @@ TEST(Metrics, TellLossesRenewalsAndReconnects) {
       seen.value("holdfast_lock_renewal_failures_total{backend=\"memory\",reason=\"ServiceUnavailable\"}"),
       1);
   EXPECT_EQ(seen.value("holdfast_reconnects_total{backend=\"memory\",result=\"ok\"}"), 1);
+  EXPECT_EQ(seen.value("holdfast_fence_regressions_total{backend=\"memory\"}"), 2);
+  EXPECT_EQ(seen.value("holdfast_clock_jumps_total{backend=\"memory\"}"), 3);
   EXPECT_EQ(seen.value("holdfast_telemetry_events_dropped_total"), 7);
 }
 

@@ -118,18 +118,36 @@ TEST_F(RedisCommands, TheFenceFloorOfAnAcquireIsFoundAndRaised) {
   for (const auto& lifetime : {std::optional<CounterLifetime>(), std::optional(CounterLifetime{}),
                                std::optional(CounterLifetime{.until = test::from_ms(1'900'000'000'000)})}) {
     for (const auto by : {By::sha, By::text}) {
-      auto request = acquire;
-      request.counter_lifetime = lifetime;
-      auto command = *acquire_command(layout, request, 0, by);
-      auto expected = arguments_of(command);
-      raise_fence_floor(command.bytes, command.fence_floor_at, fence_floor_of(87'654));
-      auto& floor = expected.at(expected.size() - (lifetime ? 2 : 1));
-      EXPECT_EQ(floor, "000000000000000");
-      floor = "087654000000000";
-      EXPECT_EQ(arguments_of(command), expected);
-      raise_fence_floor(command.bytes, command.fence_floor_at, fence_floor_of(9));
-      EXPECT_EQ(arguments_of(command), expected) << "a higher floor stays";
+      for (const std::uint64_t remembered : {0ULL, 7ULL, 1'234'567'890'123ULL}) {
+        auto request = acquire;
+        request.counter_lifetime = lifetime;
+        auto command = *acquire_command(layout, request, remembered, by);
+        auto expected = arguments_of(command);
+        raise_fence_floor(command.bytes, command.fence_floor_at, fence_floor_of(87'654));
+        auto& floor = expected.at(expected.size() - (lifetime ? 2 : 1));
+        EXPECT_EQ(std::stoull(floor), remembered);
+        EXPECT_EQ(floor.size(), 15U);
+        floor = "087654000000000";
+        EXPECT_EQ(arguments_of(command), expected);
+        raise_fence_floor(command.bytes, command.fence_floor_at, fence_floor_of(9));
+        EXPECT_EQ(arguments_of(command), expected) << "a higher floor stays";
+      }
     }
+  }
+}
+
+TEST_F(RedisCommands, AGrantSaysWhetherItIsRepeatedAndWhetherItsCounterWasLow) {
+  const auto details = [](const std::string& bytes) { return grant_details(*test::reply_of(bytes)); };
+  const std::string grant = ":1\r\n$15\r\n000000000000007\r\n:1900000000000\r\n$1\r\nu\r\n";
+  EXPECT_FALSE(details("*4\r\n" + grant).repeated);
+  EXPECT_EQ(details("*4\r\n" + grant).low_counter, std::nullopt);
+  EXPECT_TRUE(details("*5\r\n" + grant + ":-1\r\n").repeated);
+  EXPECT_EQ(details("*5\r\n" + grant + ":-1\r\n").low_counter, std::nullopt);
+  EXPECT_FALSE(details("*5\r\n" + grant + ":0\r\n").repeated);
+  EXPECT_EQ(details("*5\r\n" + grant + ":0\r\n").low_counter, 0U);
+  for (const auto* last : {":-1\r\n", ":5\r\n"}) {
+    const auto outcome = acquire_outcome(*test::reply_of("*5\r\n" + grant + last), acquire).value_or_throw();
+    EXPECT_EQ(std::get<Granted>(outcome).fence, *Fence::parse("000000000000007"));
   }
 }
 

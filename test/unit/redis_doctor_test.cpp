@@ -192,6 +192,28 @@ TEST(RedisDoctor, AFullMemoryIsAWarning) {
   EXPECT_EQ(one("memory", seen).severity, Severity::ok);
 }
 
+TEST(RedisDoctor, AFenceAboveItsCounterIsAProblem) {
+  auto seen = healthy();
+  seen.held = {.checked = 12, .above_counter = 0};
+  EXPECT_EQ(one("fences", seen).severity, Severity::ok);
+  seen.held.above_counter = 3;
+  const auto found = about("fences", seen);
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].severity, Severity::problem);
+  EXPECT_NE(found[0].found.find("3 of 12 held locks"), std::string::npos) << found[0].found;
+}
+
+TEST(RedisDoctor, FewerReplicasThanTheUrlAsksForAreAProblem) {
+  auto seen = healthy();
+  RedisOptions options;
+  options.min_replicas = 2;
+  EXPECT_EQ(one("role", seen, options).severity, Severity::problem);
+  seen.info["connected_slaves"] = "1";
+  EXPECT_NE(one("role", seen, options).found.find("1 replica(s), but the URL asks for 2"), std::string::npos);
+  seen.info["connected_slaves"] = "2";
+  EXPECT_EQ(one("role", seen, options).severity, Severity::note);
+}
+
 /// Takes a right away, in one half or in both.
 void lose(Observations& seen, const std::string& command, Right::Missing missing,
           std::optional<Half> half = std::nullopt) {
@@ -260,6 +282,67 @@ TEST(RedisDoctor, AWriteThatFailsForAnotherReasonIsAProblem) {
     if (!right.failure.empty()) right.failure = "READONLY You can't write against a read only replica.";
   }
   EXPECT_EQ(one("rights", seen).severity, Severity::ok) << "told as its role";
+}
+
+/// A service of three sentinels, at epoch 2.
+struct WatchedService {
+  WatchedService() {
+    for (const auto* host : {"s1", "s2", "s3"}) {
+      options.sentinels.push_back({.host = host, .port = 26379});
+      seen.sentinels.all.push_back({.address = std::string(host) + ":26379",
+                                    .answer = SentinelAnswer{.master = master},
+                                    .quorum = "OK 3 usable Sentinels."});
+    }
+    options.sentinel_service = "orders";
+    seen.sentinels.master = master;
+    seen.sentinels.min_replicas = "1";
+    seen.sentinels.highest_counter = 2'000'000'017;
+  }
+  [[nodiscard]] Finding finding() const { return one("sentinels", seen, options); }
+
+  NamedMaster master{.address = {.host = "m", .port = 6379}, .epoch = 2};
+  RedisOptions options;
+  Observations seen = healthy();
+};
+
+TEST(RedisDoctor, SentinelsThatAgreeAreFine) {
+  const WatchedService service;
+  EXPECT_EQ(service.finding().severity, Severity::ok) << service.finding().found;
+  EXPECT_TRUE(about("sentinels", healthy()).empty()) << "a server without sentinels";
+}
+
+TEST(RedisDoctor, NamesSentinelsThatCannotBeUsedOrDisagree) {
+  WatchedService unreachable;
+  unreachable.seen.sentinels.all[1].answer = Error(ErrorCode::ServiceUnavailable, "refused");
+  EXPECT_EQ(unreachable.finding().severity, Severity::warning);
+  EXPECT_TRUE(mentions(unreachable.finding().found, "s2:26379"));
+  WatchedService torn;
+  torn.seen.sentinels.all[2].answer->master.epoch = 1;
+  EXPECT_EQ(torn.finding().severity, Severity::problem);
+  EXPECT_TRUE(mentions(torn.finding().found, "m:6379 (epoch 1), m:6379 (epoch 2)"));
+  WatchedService few;
+  few.seen.sentinels.all[0].quorum = "NOQUORUM 1 usable Sentinels.";
+  EXPECT_EQ(few.finding().severity, Severity::problem);
+  EXPECT_TRUE(mentions(few.finding().found, "NOQUORUM"));
+}
+
+TEST(RedisDoctor, ComparesTheEpochWithTheCounters) {
+  WatchedService forgetful;
+  forgetful.seen.sentinels.highest_counter = 3'000'000'000;
+  EXPECT_EQ(forgetful.finding().severity, Severity::warning);
+  EXPECT_TRUE(mentions(forgetful.finding().found, "3000000000"));
+  forgetful.seen.sentinels.highest_counter = 2'999'999'999;
+  EXPECT_EQ(forgetful.finding().severity, Severity::ok);
+  WatchedService exhausted;
+  exhausted.seen.sentinels.master->epoch = 90'001;
+  EXPECT_EQ(exhausted.finding().severity, Severity::problem);
+}
+
+TEST(RedisDoctor, AdvisesReplicasThatMustFollow) {
+  WatchedService service;
+  service.seen.sentinels.min_replicas = "0";
+  EXPECT_EQ(service.finding().severity, Severity::note);
+  EXPECT_TRUE(mentions(service.finding().advice, "min-replicas-to-write 1"));
 }
 
 TEST(RedisDoctor, OfASentinelOnlyThatItIsOneIsSaid) {

@@ -128,5 +128,13 @@ TEST(RedisReconnect, ALossIsReportedWhenItIsReplacedAndSoIsEachFailedAttempt) {
   EXPECT_EQ(fsm.connected(), (Report{noon + 1s, std::nullopt}));
 }
 
+TEST(RedisReconnect, APauseEndsWhenThereIsAnotherServerToBeFound) {
+  auto fsm = connected();
+  fsm.lost(Error(ErrorCode::ServiceUnavailable, "cut"), noon, true, 0.5);
+  EXPECT_EQ(fsm.next(noon, true), Next::wait);
+  fsm.end_pause();
+  EXPECT_EQ(fsm.next(noon, true), Next::begin);
+}
+
 }  // namespace
 }  // namespace holdfast::redis

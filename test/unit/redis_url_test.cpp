@@ -60,6 +60,9 @@ TEST_F(RedisUrl, AHostIsEnough) {
   EXPECT_EQ(options.command_timeout, 5s);
   EXPECT_FALSE(options.cleanup_in_is_locked);
   EXPECT_FALSE(options.layout);
+  EXPECT_EQ(options.min_replicas, 0U);
+  EXPECT_EQ(options.replica_timeout, 1s);
+  EXPECT_FALSE(options.fence_floor_clock);
 }
 
 TEST_F(RedisUrl, WithoutAHostItIsThisMachine) {
@@ -148,6 +151,11 @@ TEST_F(RedisUrl, EveryParameterArrives) {
   EXPECT_FALSE(parsed("redis://h?cleanup_in_is_locked=0").cleanup_in_is_locked);
   EXPECT_EQ(parsed("redis://h?layout=native").layout, RedisLayout::native);
   EXPECT_EQ(parsed("redis://h?layout=documented").layout, RedisLayout::documented);
+  const auto replicas = parsed("redis://h?min_replicas=2&replica_timeout=250ms&fence_floor=clock");
+  EXPECT_EQ(replicas.min_replicas, 2U);
+  EXPECT_EQ(replicas.replica_timeout, 250ms);
+  EXPECT_TRUE(replicas.fence_floor_clock);
+  EXPECT_FALSE(parsed("redis://h?fence_floor=none").fence_floor_clock);
   EXPECT_EQ(parsed("redis://h?name=").client_name, "");
   EXPECT_EQ(parsed("redis://h?holder=caf%C3%A9%20bar").holder, "caf\u00e9 bar");
   EXPECT_EQ(redis_url(parsed("redis://h?holder=caf%C3%A9%20bar")), "redis://h?holder=caf%C3%A9%20bar");
@@ -298,6 +306,10 @@ TEST_F(RedisUrl, WhatIsWrongIsRefusedAndNamed) {
       {"redis://h?layout=", "documented or native"},
       {"redis://h?cleanup_in_is_locked=yes", "true or false"},
       {"redis://h?cleanup_in_is_locked=", "true or false"},
+      {"redis://h?min_replicas=-1", "min_replicas must be a number from 0 to 1000"},
+      {"redis://h?min_replicas=1001", "min_replicas must be a number from 0 to 1000"},
+      {"redis://h?replica_timeout=0", "more than zero"},
+      {"redis://h?fence_floor=yes", "clock or none"},
       {"redis://h?tls_ca=/x", "rediss://"},
       {"unix:/s?tls_ca=/x", "rediss://"},
       {"rediss://h?tls_cert=/x", "both or neither"},
@@ -402,6 +414,9 @@ void expect_same(const RedisOptions& a, const RedisOptions& b, const std::string
   EXPECT_EQ(a.lock_prefix, b.lock_prefix) << where;
   EXPECT_EQ(a.cleanup_in_is_locked, b.cleanup_in_is_locked) << where;
   EXPECT_EQ(a.layout, b.layout) << where;
+  EXPECT_EQ(a.min_replicas, b.min_replicas) << where;
+  EXPECT_EQ(a.replica_timeout, b.replica_timeout) << where;
+  EXPECT_EQ(a.fence_floor_clock, b.fence_floor_clock) << where;
 }
 
 TEST_F(RedisUrl, OptionsPrintedAndReadAgainAreTheSameButForThePassword) {
@@ -443,6 +458,9 @@ TEST_F(RedisUrl, OptionsPrintedAndReadAgainAreTheSameButForThePassword) {
     options.cleanup_in_is_locked = random.below(2) == 0;
     if (random.below(2) == 0)
       options.layout = random.below(2) == 0 ? RedisLayout::native : RedisLayout::documented;
+    options.min_replicas = static_cast<std::uint32_t>(random.below(4));
+    options.replica_timeout = std::chrono::milliseconds(1 + random.below(100'000));
+    options.fence_floor_clock = random.below(2) == 0;
     if (options.tls) {
       options.tls_server_name = text(any);
       if (random.below(2) == 0) options.tls_ca_file = "/" + text("ab%&=? ");

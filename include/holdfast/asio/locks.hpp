@@ -91,6 +91,8 @@ class AsyncGuard {
   [[nodiscard]] FencingToken token() const { return guard_.token(); }
   /// Returns the id of the store that counted the fence.
   [[nodiscard]] const std::string& authority() const { return guard_.authority(); }
+  /// Returns how many replicas acknowledged the grant; empty if none were asked for.
+  [[nodiscard]] std::optional<std::uint32_t> replicas() const { return guard_.replicas(); }
   /// Returns when the lease expires, by the engine's clock.
   [[nodiscard]] WallTime expires_at() const { return guard_.expires_at(); }
   /// Returns how long the lease can still be proven; zero once lost.

@@ -41,12 +41,14 @@ class MemoryLockBackend final : public LockBackend {
   [[nodiscard]] std::string authority() const override { return authority_; }
 
   void submit(AcquireRequest request, std::stop_token stop, Done<AcquireOutcome> done) override {
+    if (auto refused = core::refuse_replicas(request.min_replicas)) return done(*std::move(refused));
     operate(request, stop, done, [&] { return acquire_now(request); });
   }
   void submit(ReleaseRequest request, std::stop_token stop, Done<ReleaseOutcome> done) override {
     operate(request, stop, done, [&] { return release_now(request); });
   }
   void submit(ExtendRequest request, std::stop_token stop, Done<ExtendOutcome> done) override {
+    if (auto refused = core::refuse_replicas(request.min_replicas)) return done(*std::move(refused));
     operate(request, stop, done, [&] { return extend_now(request); });
   }
   void submit(IsLockedRequest request, std::stop_token stop, Done<bool> done) override {

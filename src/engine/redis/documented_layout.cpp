@@ -28,6 +28,7 @@ class DocumentedLayout final : public LockLayout {
   Result<AcquireOutcome> acquired(const redisReply& reply, const AcquireRequest& request) const override {
     return with_explanation(reply, acquire_outcome(reply, request));
   }
+  GrantDetails grant_details(const redisReply& reply) const override { return redis::grant_details(reply); }
   Result<RoutedCommand> release(const LockRef& lock, std::string_view, Release how, By by) const override {
     return release_command(names(), lock, how, by);
   }

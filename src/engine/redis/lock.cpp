@@ -5,12 +5,17 @@
 #include "core/lock_decisions.hpp"
 #include "core/repeated_release.hpp"
 #include "core/uuid.hpp"
+#include "core/wall_time.hpp"
+#include "engine/redis/acknowledged.hpp"
 #include "engine/redis/calls.hpp"
 #include "engine/redis/client.hpp"
+#include "engine/redis/clock_jumps.hpp"
 #include "engine/redis/errors.hpp"
+#include "engine/redis/incidents.hpp"
 #include "engine/redis/listings.hpp"
 #include "engine/redis/lock_layout.hpp"
 #include "engine/redis/lock_replies.hpp"
+#include "engine/redis/remembered_fences.hpp"
 #include "engine/redis/subscriber.hpp"
 #include "engine/redis/unanswered_acquires.hpp"
 #include "os/process.hpp"
@@ -43,8 +48,23 @@ class LastAuthority {
 /// State shared by pending operations, which may outlive the backend that began them.
 struct Shared : std::enable_shared_from_this<Shared> {
   Shared(std::shared_ptr<const Endpoint> at, std::shared_ptr<Client> with,
-         std::shared_ptr<const LockLayout> how, std::shared_ptr<Log> sink)
-      : endpoint(std::move(at)), client(std::move(with)), layout(std::move(how)), log(std::move(sink)) {}
+         std::shared_ptr<const LockLayout> how, std::shared_ptr<Log> sink, std::shared_ptr<Observer> observer)
+      : endpoint(std::move(at)),
+        client(std::move(with)),
+        layout(std::move(how)),
+        log(std::move(sink)),
+        incidents(log, std::move(observer)) {}
+
+  /// An answer contains the server's time. `of_waits`: it came over the client of operations that wait for
+  /// replicas, which numbers its connections separately.
+  void learn_time(WallTime server, BootTime sent, const Call& call, bool of_waits) {
+    // Threads that bring answers at the same time do not wait for each other: one of them is enough.
+    const std::unique_lock lock(clock_mutex, std::try_to_lock);
+    if (!lock) return;
+    const auto jump =
+        clocks[of_waits ? 1 : 0].learn(core::to_ms(server), sent, BootClock::now(), call.connection());
+    if (jump) incidents.clock_jumped(*jump);
+  }
 
   std::shared_ptr<const Endpoint> endpoint;
   std::shared_ptr<Client> client;
@@ -52,8 +72,23 @@ struct Shared : std::enable_shared_from_this<Shared> {
   std::shared_ptr<Log> log;
   UnansweredAcquires unanswered = {};
   LastAuthority authority = {};
+  RememberedFences fences = RememberedFences();
+  Incidents incidents;
+  std::mutex clock_mutex = {};
+  std::array<ClockJumps, 2> clocks = {};
   std::atomic<BootClock::rep> cleanup_again_at = 0;
+  std::atomic<bool> warned_of_epoch = false;
 };
+
+/// Once, because the epoch only rises.
+void warn_of_high_epoch(Shared& shared) {
+  const auto* const watch = shared.endpoint->watch();
+  if (watch == nullptr || watch->epoch() <= highest_epoch || shared.warned_of_epoch.exchange(true)) return;
+  shared.log->write(LogLevel::warning,
+                    shared.endpoint->name() + ": the sentinels' epoch " + std::to_string(watch->epoch()) +
+                        " is above " + std::to_string(highest_epoch) +
+                        " and not applied: a failover may repeat fences. See `holdfast doctor`");
+}
 
 /// The name of the lock in Redis that an operation is about, on a layout that finds ids by hint: for a
 /// request that knows only the lock id, its first command reads the hint.
@@ -95,6 +130,10 @@ struct AcquireOperation {
   std::optional<Granted> grant = {};  ///< after the first step
   std::string other_name = {};        ///< of the lock that the hint led to
   bool more = false;                  ///< another command must follow
+  bool waits_for_replicas = false;
+  std::uint64_t remembered = 0;  ///< the highest fence of the key that this client was granted before
+  BootTime began = BootClock::now();
+  GrantDetails details = {};
 
   Result<RoutedCommand> command(const Shared& shared, By by) const {
     const auto& layout = *shared.layout;
@@ -112,7 +151,7 @@ struct AcquireOperation {
       case Step::next_hint:
         return layout.write_hint(request.id, name(shared), request.ttl, Hint::in_any_case);
     }
-    return layout.acquire(request, 0, by);
+    return layout.acquire(request, remembered, by);
   }
 
   Result<Outcome> outcome(Shared& shared, const Result<Reply>& answer, const Call& call) {
@@ -130,8 +169,11 @@ struct AcquireOperation {
     if (call.was_repeated() && id_ends) give_back(shared, request.key, request.id);
     if (granted == nullptr) return outcome;
     granted->may_be_repeated = shared.unanswered.contains(request.id);
+    details = shared.layout->grant_details(**answer);
+    observe(shared, *granted, call);
     if (!shared.layout->authority_per_key()) shared.authority.set(granted->authority);
     if (shared.log) {
+      warn_of_high_epoch(shared);
       if (auto warning = core::high_fence_warning(granted->fence, request.key)) {
         shared.log->write(LogLevel::warning, *std::move(warning));
       }
@@ -144,7 +186,49 @@ struct AcquireOperation {
   }
   [[nodiscard]] bool goes_on(const Result<Outcome>&) { return std::exchange(more, false); }
 
+  // See Acknowledged.
+  static bool must_be_acknowledged(const Outcome& outcome) {
+    return std::holds_alternative<Granted>(outcome);
+  }
+  [[nodiscard]] bool has_written() const { return !details.repeated; }
+  static Outcome acknowledged(Outcome outcome, const ReplicaWait& wait) {
+    std::get<Granted>(outcome).replicas = wait.acknowledged();
+    return outcome;
+  }
+  [[nodiscard]] Error unacknowledged(const ReplicaWait& wait) const {
+    return Error(ErrorCode::ServiceUnavailable,
+                 "the lock was not granted: " + wait.shortage() +
+                     " (min_replicas, replica_timeout). Check the server's replicas")
+        .with(Effect::id_is_spent)
+        .about(request.key.str(), request.id.str());
+  }
+  Result<RoutedCommand> undo(const Shared& shared, By by) const {
+    // For good: the caller may have the id in doubt, and a late copy of this release must not meet a new
+    // grant of the id.
+    return shared.layout->release({.id = request.id, .key = request.key}, {}, Release::for_good, by);
+  }
+  [[nodiscard]] Error undone(Shared& shared, const Result<Reply>& answer, const Error& error) const {
+    const LockRef lock{.id = request.id, .key = request.key};
+    if (!answer || !shared.layout->released(**answer, lock)) give_back(shared, request.key, request.id);
+    return error;
+  }
+
  private:
+  /// Notices lost writes and jumps of the clock.
+  void observe(Shared& shared, const Granted& granted, const Call& call) const {
+    using Authority = RememberedFences::Authority;
+    const auto authority = shared.fences.granted(request.key.str(), granted.fence.value(), granted.authority);
+    if (authority == Authority::replaced) {
+      shared.incidents.store_replaced(request.key, granted.fence);
+    } else if (authority == Authority::same && details.low_counter && *details.low_counter < remembered) {
+      shared.incidents.fence_regressed(request.key, *details.low_counter, remembered, granted.fence);
+    }
+    // The expiry of a lock that was already held was counted at another time.
+    if (!details.repeated) {
+      shared.learn_time(granted.expires_at - request.ttl.length(), began, call, waits_for_replicas);
+    }
+  }
+
   void go_on(Step next) {
     step = next;
     more = true;
@@ -261,6 +345,8 @@ struct ExtendOperation {
   FoundByHint at = {};
   std::optional<Extended> hinting = {};  ///< the new expiry, while the hint is written
   bool more = false;                     ///< another command must follow
+  bool waits_for_replicas = false;
+  BootTime began = BootClock::now();
 
   Result<RoutedCommand> command(const Shared& shared, By by) const {
     const auto& lock = request.lock;
@@ -295,6 +381,7 @@ struct ExtendOperation {
     }
     if (auto* extended = outcome ? std::get_if<Extended>(&*outcome) : nullptr; extended != nullptr) {
       extended->may_be_repeated = call.was_repeated();
+      shared.learn_time(extended->expires_at - request.ttl.length(), began, call, waits_for_replicas);
       if (request.durability == Durability::machine && shared.layout->finds_ids_by_hint())
         hinting = *extended;
       more = hinting.has_value();
@@ -302,6 +389,20 @@ struct ExtendOperation {
     return outcome;
   }
   [[nodiscard]] bool goes_on(const Result<Outcome>&) { return std::exchange(more, false); }
+
+  // See Acknowledged. Nothing is undone: the lease may last longer than its holder can prove.
+  static bool must_be_acknowledged(const Outcome& outcome) {
+    return std::holds_alternative<Extended>(outcome);
+  }
+  static bool has_written() { return true; }
+  static Outcome acknowledged(Outcome outcome, const ReplicaWait&) { return outcome; }
+  [[nodiscard]] Error unacknowledged(const ReplicaWait& wait) const {
+    const auto& lock = request.lock;
+    return Error(ErrorCode::ServiceUnavailable,
+                 "the lease was not extended for certain: " + wait.shortage() +
+                     " (min_replicas, replica_timeout). Check the server's replicas")
+        .about(lock.key ? lock.key->str() : "", lock.id.str());
+  }
 
  private:
   [[nodiscard]] bool reads_hint(const Shared& shared) const {
@@ -388,7 +489,10 @@ class RedisLockBackend final : public LockBackend {
   explicit RedisLockBackend(std::shared_ptr<Shared> shared)
       : shared_(std::move(shared)), subscriber_(shared_->endpoint, shared_->log, releases) {}
 
-  ~RedisLockBackend() override { shared_->client->close(); }
+  ~RedisLockBackend() override {
+    if (waits_) waits_->client->close();
+    shared_->client->close();
+  }
 
   [[nodiscard]] Capabilities capabilities() const noexcept override {
     auto capabilities = redis_capabilities;
@@ -398,7 +502,15 @@ class RedisLockBackend final : public LockBackend {
   [[nodiscard]] std::string authority() const override { return shared_->authority.get(); }
 
   void submit(AcquireRequest request, std::stop_token stop, Done<AcquireOutcome> done) override {
-    start(AcquireOperation{std::move(request)}, patience(), stop, std::move(done));
+    // Before the mutex below, which a thread of the parent may have held when this process was forked.
+    if (auto early = refuse_early(request.deadline, stop)) return done(*std::move(early));
+    if (options().fence_floor_clock && !request.counter_lifetime)
+      request.counter_lifetime = CounterLifetime{};
+    const auto replicas = request.min_replicas.value_or(options().min_replicas);
+    const auto remembered = shared_->fences.of(request.key.str());
+    AcquireOperation operation{
+        .request = std::move(request), .waits_for_replicas = replicas > 0, .remembered = remembered};
+    start_change(std::move(operation), replicas, patience(), stop, std::move(done));
   }
 
   void submit(ReleaseRequest request, std::stop_token stop, Done<ReleaseOutcome> done) override {
@@ -410,8 +522,10 @@ class RedisLockBackend final : public LockBackend {
     // machine would be mistaken for a dead one.
     const auto sixth = std::max<BootClock::duration>(request.ttl.length() / 6, milliseconds(20));
     const bool by_idle_io = request.by_idle_io;
-    start(ExtendOperation{std::move(request)}, std::min(patience(), sixth), stop, std::move(done),
-          by_idle_io);
+    const auto replicas = request.min_replicas.value_or(options().min_replicas);
+    ExtendOperation operation{.request = std::move(request), .waits_for_replicas = replicas > 0};
+    start_change(std::move(operation), replicas, std::min(patience(), sixth), stop, std::move(done),
+                 by_idle_io);
   }
 
   void submit(IsLockedRequest request, std::stop_token stop, Done<bool> done) override {
@@ -452,6 +566,29 @@ class RedisLockBackend final : public LockBackend {
                  std::move(done));
   }
 
+  /// A change that this many replicas must acknowledge.
+  template <class Operation>
+  void start_change(Operation operation, std::uint32_t replicas, BootClock::duration patience,
+                    const std::stop_token& stop, Done<typename Operation::Outcome> done,
+                    bool by_idle_io = false) {
+    if (replicas == 0) return start(std::move(operation), patience, stop, std::move(done), by_idle_io);
+    if (auto early = refuse_early(operation.request.deadline, stop)) return done(*std::move(early));
+    const auto deadline = operation.request.deadline;
+    // A call may wait behind the WAIT of another one, and then for its own.
+    const auto timeout = options().replica_timeout;
+    start_acknowledged(waits(), std::move(operation), ReplicaWait(replicas, timeout),
+                       {.deadline = deadline, .patience = patience + timeout}, stop, std::move(done));
+  }
+
+  /// Connects when it is first needed.
+  [[nodiscard]] const std::shared_ptr<Acknowledging<Shared>>& waits() {
+    const std::lock_guard lock(waits_mutex_);
+    if (!waits_) {
+      waits_ = std::make_shared<Acknowledging<Shared>>(shared_, Client::make(shared_->endpoint));
+    }
+    return waits_;
+  }
+
   /// At most one cleanup a second, sent before the request it accompanies. It hardly delays that answer, and
   /// does not change it: it deletes only locks that expired seconds ago.
   void clean_up(const LockKey& key) {
@@ -476,6 +613,8 @@ class RedisLockBackend final : public LockBackend {
 
   const std::shared_ptr<Shared> shared_;
   const os::ProcessIdentity process_;
+  std::mutex waits_mutex_;
+  std::shared_ptr<Acknowledging<Shared>> waits_;  ///< set once
   Subscriber subscriber_;
 };
 
@@ -516,13 +655,13 @@ Result<std::shared_ptr<LockBackend>> make_redis_lock_backend(const RedisOptions&
                                                              std::shared_ptr<Observer> observer) {
   auto layout = redis::LockLayout::make(options);
   if (!layout) return layout.error();
-  auto endpoint = redis::Endpoint::from(options, std::move(observer));
+  auto endpoint = redis::Endpoint::from(options, observer);
   if (!endpoint) return endpoint.error();
   auto client = redis::Client::make(*endpoint);
   auto authority = redis::find_store_id(*client, **layout);
   if (!authority) return authority.error();
   auto shared = std::make_shared<redis::Shared>(*std::move(endpoint), std::move(client), *std::move(layout),
-                                                std::move(log));
+                                                std::move(log), std::move(observer));
   shared->authority.set(*authority);
   return std::shared_ptr<LockBackend>(std::make_shared<redis::RedisLockBackend>(std::move(shared)));
 }

@@ -95,9 +95,17 @@ Result<RoutedCommand> acquire_command(const Layout& layout, const AcquireRequest
   return std::move(command).routed();
 }
 
+GrantDetails grant_details(const redisReply& reply) {
+  const auto parts = elements_of(reply);
+  const auto last = parts.size() == 5 ? integer_of(*parts[4]) : std::nullopt;
+  if (!last) return {};
+  if (*last < 0) return {.repeated = true};
+  return {.low_counter = static_cast<std::uint64_t>(*last)};
+}
+
 Result<AcquireOutcome> acquire_outcome(const redisReply& reply, const AcquireRequest& request) {
   const auto parts = elements_of(reply);
-  if (parts.size() == 4 && integer_of(*parts[0]) == 1) {
+  if ((parts.size() == 4 || parts.size() == 5) && integer_of(*parts[0]) == 1) {
     const auto fence = Fence::parse(text_of(*parts[1]));
     const auto expires_at = integer_of(*parts[2]);
     const auto authority = text_of(*parts[3]);

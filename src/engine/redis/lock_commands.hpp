@@ -34,9 +34,17 @@ enum class Release : std::uint8_t {
 // InvalidArgument for a reserved key. An error reply, or one that the script cannot return, becomes an Error
 // that carries the request's key and lock id.
 
+/// `floor`: the fence is above this one; the connection may raise it.
 [[nodiscard]] Result<RoutedCommand> acquire_command(const Layout& layout, const AcquireRequest& request,
                                                     std::uint64_t floor, By by);
 [[nodiscard]] Result<AcquireOutcome> acquire_outcome(const redisReply& reply, const AcquireRequest& request);
+/// What a reply that grants a lock says beyond its outcome.
+struct GrantDetails {
+  bool repeated = false;  ///< the id held the lock already: the script has written nothing
+  /// The fence counter before the grant, if it was below one of the floors.
+  std::optional<std::uint64_t> low_counter = std::nullopt;
+};
+[[nodiscard]] GrantDetails grant_details(const redisReply& reply);
 
 [[nodiscard]] Result<RoutedCommand> release_command(const Layout& layout, const LockRef& lock, Release how,
                                                     By by);

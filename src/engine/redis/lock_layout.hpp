@@ -55,6 +55,9 @@ class LockLayout {
   [[nodiscard]] virtual Result<AcquireOutcome> acquired(const redisReply& reply,
                                                         const AcquireRequest& request) const = 0;
 
+  /// Requires that `reply` granted a lock.
+  [[nodiscard]] virtual GrantDetails grant_details(const redisReply& reply) const = 0;
+
   [[nodiscard]] virtual Result<RoutedCommand> release(const LockRef& lock, std::string_view found_at,
                                                       Release how, By by) const = 0;
   [[nodiscard]] virtual Result<ReleaseOutcome> released(const redisReply& reply,

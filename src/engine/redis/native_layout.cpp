@@ -58,7 +58,9 @@ class NativeLayout final : public LockLayout {
   }
 
   Result<AcquireOutcome> acquired(const redisReply& reply, const AcquireRequest& request) const override {
-    const auto state = reply.type == REDIS_REPLY_STRING ? NativeState::parse(text_of(reply)) : std::nullopt;
+    const auto parts = elements_of(reply);
+    const auto& granted = parts.empty() ? reply : *parts[0];
+    const auto state = NativeState::parse(text_of(granted));
     const auto fence = state && state->counter != 0 && state->holder && state->holder->id == request.id.str()
                            ? std::optional(Fence::of(state->counter))
                            : std::nullopt;
@@ -73,6 +75,14 @@ class NativeLayout final : public LockLayout {
     const auto left = integer_of(reply);
     if (left && *left > 0) return Refused{.free_in = std::chrono::milliseconds(*left)};
     return refused(reply, "acquire", subject_of(request));
+  }
+
+  GrantDetails grant_details(const redisReply& reply) const override {
+    const auto parts = elements_of(reply);
+    if (parts.empty()) return {};
+    const auto before = parts.size() == 2 ? integer_of(*parts[1]) : std::nullopt;
+    if (!before) return {.repeated = true};
+    return {.low_counter = static_cast<std::uint64_t>(*before)};
   }
 
   Result<RoutedCommand> release(const LockRef& lock, std::string_view found_at, Release how,

@@ -87,6 +87,7 @@ constexpr std::array courtesies{
     Courtesy{"PING", Half::locks, Severity::note, loading},
     Courtesy{"PING", Half::tasks, Severity::note, loading},
     Courtesy{"INFO", Half::locks, Severity::note, unseen},
+    Courtesy{"WAIT", Half::locks, Severity::note, "no replica can acknowledge a lock (min_replicas)"},
     Courtesy{"DBSIZE", Half::locks, Severity::note, "the doctor does not count fence counters"},
 };
 

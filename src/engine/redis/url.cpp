@@ -113,6 +113,14 @@ bool boolean(const std::string& name, const std::string& text) {
   refuse(name + " must be true or false");
 }
 
+constexpr std::uint32_t most_replicas = 1000;
+
+bool floor_is_clock(const std::string& text) {
+  if (text == "clock") return true;
+  if (text == "none") return false;
+  refuse("fence_floor must be clock or none");
+}
+
 /// One parameter of the query: how to set the option from it, and its text if the option is set.
 struct Parameter {
   enum class Only : std::uint8_t { never, tls, sentinels };
@@ -148,6 +156,13 @@ const std::vector<Parameter>& parameters() {
       {"cleanup_in_is_locked",
        [](Options& o, Text& v) { o.cleanup_in_is_locked = boolean("cleanup_in_is_locked", v); },
        [](const Options& o) { return std::string(o.cleanup_in_is_locked ? "true" : "false"); }},
+      {"min_replicas",
+       [](Options& o, Text& v) { o.min_replicas = number("min_replicas", v, 0, most_replicas); },
+       [](const Options& o) { return std::to_string(o.min_replicas); }},
+      {"replica_timeout", [](Options& o, Text& v) { o.replica_timeout = timeout("replica_timeout", v); },
+       [](const Options& o) { return duration_text(o.replica_timeout); }},
+      {"fence_floor", [](Options& o, Text& v) { o.fence_floor_clock = floor_is_clock(v); },
+       [](const Options& o) { return std::string(o.fence_floor_clock ? "clock" : "none"); }},
       {"tls_ca", [](Options& o, Text& v) { o.tls_ca_file = file("tls_ca", v); },
        [](const Options& o) { return o.tls_ca_file; }, Parameter::Only::tls},
       {"tls_cert", [](Options& o, Text& v) { o.tls_cert_file = file("tls_cert", v); },

@@ -39,6 +39,7 @@ class SqliteLockBackend final : public LockBackend {
   std::string authority() const override { return authority_; }
 
   void submit(AcquireRequest request, std::stop_token stop, Done<AcquireOutcome> done) override {
+    if (auto refused = core::refuse_replicas(request.min_replicas)) return done(*std::move(refused));
     const LockAccess::ErrorContext about{.key = request.key.str(), .id = std::string(request.id.str())};
     done(operate<AcquireOutcome>(request.deadline, std::move(stop), about, [&](AfterCommit& after) {
       auto outcome = try_acquire(request, after, Reserve::keep_up);
@@ -58,6 +59,7 @@ class SqliteLockBackend final : public LockBackend {
   }
 
   void submit(ExtendRequest request, std::stop_token stop, Done<ExtendOutcome> done) override {
+    if (auto refused = core::refuse_replicas(request.min_replicas)) return done(*std::move(refused));
     done(operate<ExtendOutcome>(request.deadline, std::move(stop), context_of(request.lock),
                                 [&](AfterCommit& after) { return try_extend(request, after); }));
   }

@@ -8,6 +8,9 @@ namespace holdfast::redis {
 
 Connector::Outcome Connector::step(BootTime now, bool wanted) {
   waiting_ = for_time;
+  // A switch is what the pause is for: now there is a master to be found.
+  if (const auto switches = endpoint_->switches(); std::exchange(switches_, switches) != switches)
+    fsm_.end_pause();
   switch (fsm_.next(now, wanted)) {
     case ReconnectFsm::Next::wait:
       return {};

@@ -44,6 +44,7 @@ class Connector {
   std::optional<Dialer> dialer_;
   Dialer::Waiting waiting_ = for_time;
   std::uint64_t demotions_ = 0;  ///< the endpoint's count when the last attempt began
+  std::uint64_t switches_ = 0;   ///< the endpoint's count at the last step
 };
 
 }  // namespace holdfast::redis

@@ -125,6 +125,10 @@ Error Dialer::no_connection(BootClock::duration waited) const {
 }
 
 Dialer::Outcome Dialer::step(BootTime now) {
+  // A master that was paused accepts connections, and does not answer.
+  if (master_ && switches_ != endpoint_->switches()) {
+    return endpoint_->about({ErrorCode::ServiceUnavailable, "the sentinels made another server the master"});
+  }
   for (;;) {
     auto outcome = server_->step(now);
     if (std::holds_alternative<Waiting>(outcome)) return outcome;

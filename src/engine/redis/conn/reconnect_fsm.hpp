@@ -34,6 +34,8 @@ class ReconnectFsm {
 
   /// What to do while there is no connection. `wanted`: something is to be sent.
   [[nodiscard]] Next next(BootTime now, bool wanted) noexcept;
+  /// The next attempt need not wait any longer.
+  void end_pause() noexcept { dial_at_ = BootTime{}; }
   /// No attempt begins before this.
   [[nodiscard]] BootTime dial_at() const noexcept { return dial_at_; }
 

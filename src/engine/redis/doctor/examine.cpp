@@ -3,10 +3,12 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "engine/redis/doctor/trial.hpp"
 #include "engine/redis/errors.hpp"
 #include "engine/redis/lock_layout.hpp"
+#include "engine/redis/lock_record.hpp"
 #include "engine/redis/record_commands.hpp"
 
 namespace holdfast::redis {
@@ -17,6 +19,7 @@ using std::chrono::microseconds;
 constexpr int pings = 20;
 constexpr int clock_samples = 5;
 constexpr std::size_t memory_samples = 20;
+constexpr std::size_t most_held = 200;
 constexpr std::uint64_t scan_step = 1000;
 /// A database of a hundred million keys would take minutes. The keys seen by then are a fair sample, because
 /// SCAN visits keys in random order.
@@ -27,7 +30,8 @@ class Observer {
  public:
   Observer(const std::shared_ptr<const Endpoint>& endpoint, const LockLayout& locks,
            const StorageLayout& tasks, const Progress& progress)
-      : options_(endpoint->options()),
+      : endpoint_(endpoint),
+        options_(endpoint->options()),
         locks_(locks),
         layout_(locks.names()),
         tasks_(tasks),
@@ -44,6 +48,7 @@ class Observer {
     round_trips();
     clock();
     fences();
+    sentinels();
     return std::move(seen_);
   }
 
@@ -120,6 +125,14 @@ class Observer {
     }
   }
 
+  void sentinels() {
+    if (options_.sentinels.empty()) return;
+    seen_.sentinels.all = ask_sentinels(options_);
+    seen_.sentinels.master =
+        endpoint_->watch()->with_memory([](const SentinelMemory& memory) { return memory.newest(); });
+    seen_.sentinels.min_replicas = config("min-replicas-to-write");
+  }
+
   void fences() {
     const auto authority = line_.ask({"GET", layout_.authority_key()});
     const bool documented = authority->type == REDIS_REPLY_STRING, native = is_wrong_type(*authority);
@@ -130,7 +143,7 @@ class Observer {
     const auto size = integer_of(*line_.ask({"DBSIZE"}));
     if (!may("SCAN")) return;
     FenceCount count{.keys = static_cast<std::uint64_t>(size.value_or(0))};
-    std::vector<std::string> samples;
+    std::vector<std::string> samples, held;
     // The outermost prefix that contains ours, to find its counters too: SyncGuard's processes leave no
     // authority.
     const auto pattern = outer.size() < 2 ? layout_.pattern() : pattern_of(outer[outer.size() - 2]);
@@ -145,6 +158,7 @@ class Observer {
         const auto text = text_of(*name);
         const auto prefix = prefix_of_counter(text);
         if (prefix && prefixes_nest(*prefix, layout_.prefix())) seen_.nested_prefixes.insert(*prefix);
+        if (!is_native() && held.size() < most_held && layout_.after_prefix(text)) held.emplace_back(text);
         if (!is_counter(text)) continue;
         ++count.counters;
         if (samples.size() < memory_samples) samples.emplace_back(text);
@@ -156,10 +170,32 @@ class Observer {
       }
     } while (cursor != "0" && BootClock::now() < give_up_at);
     seen_.prefixes_known = cursor == "0";
+    compare_with_counters(held);
     if (!size) return;
     if (cursor == "0") count.looked_at = std::max(count.looked_at, count.keys);
     weigh(samples, count);
     seen_.fences = count;
+  }
+
+  /// The counter is read after the record. A lock that is granted in between makes the counter higher, and a
+  /// counter is never lowered, so a lower one has lost writes.
+  void compare_with_counters(const std::vector<std::string>& lock_keys) {
+    for (const auto& name : lock_keys) {
+      const auto fence_key = layout_.fence_key(name);
+      const auto reply = line_.ask({"GET", name});
+      if (!fence_key || reply->type != REDIS_REPLY_STRING) continue;
+      const auto record = parse_lock_record(text_of(*reply));
+      if (!record) continue;
+      // Otherwise the name is one below a nested prefix, and its counter has another name.
+      if (const auto own = layout_.lock_key(record->key); !own || *own != name) continue;
+      const auto counter = line_.ask({"GET", *fence_key});
+      if (is_error(*counter)) continue;
+      std::uint64_t value = 0;
+      const auto text = text_of(*counter);
+      (void)std::from_chars(text.data(), text.data() + text.size(), value);
+      ++seen_.held.checked;
+      if (record->fence.value() > value) ++seen_.held.above_counter;
+    }
   }
 
   /// Found by their authorities, as far as we may read those.
@@ -186,9 +222,20 @@ class Observer {
     return layout ? layout->pattern() : layout_.pattern();
   }
 
+  void look_at_counter(const std::string& name) {
+    const auto reply = line_.ask({"GET", name});
+    const auto text = text_of(*reply);
+    std::uint64_t value = 0;
+    if (is_error(*reply) || std::from_chars(text.data(), text.data() + text.size(), value).ec != std::errc())
+      return;
+    auto& highest = seen_.sentinels.highest_counter;
+    highest = std::max(highest.value_or(0), value);
+  }
+
   void weigh(const std::vector<std::string>& samples, FenceCount& count) {
     std::int64_t bytes = 0, weighed = 0;
     for (const auto& name : samples) {
+      look_at_counter(name);
       const auto size_of_one = integer_of(*line_.ask({"MEMORY USAGE", name}));
       if (!size_of_one) continue;
       bytes += *size_of_one;
@@ -197,6 +244,7 @@ class Observer {
     if (weighed > 0) count.bytes_each = static_cast<double>(bytes) / static_cast<double>(weighed);
   }
 
+  const std::shared_ptr<const Endpoint>& endpoint_;
   const RedisOptions& options_;
   const LockLayout& locks_;
   const Layout& layout_;
@@ -231,7 +279,12 @@ Result<std::vector<Finding>> examine_redis(const RedisOptions& options, const Pr
   if (!endpoint) return endpoint.error();
   const auto seen = redis::observe(*endpoint, **layout, *tasks, progress);
   if (!seen) return seen.error();
-  return redis::judge(options, *seen);
+  auto judged = options;
+  if (seen->sentinels.master) {
+    judged.host = seen->sentinels.master->address.host;
+    judged.port = seen->sentinels.master->address.port;
+  }
+  return redis::judge(judged, *seen);
 }
 
 }  // namespace holdfast

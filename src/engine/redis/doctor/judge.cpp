@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cstdio>
+#include <iterator>
 #include <map>
 
 namespace holdfast::redis {
@@ -67,6 +68,7 @@ class Judge {
 
   std::vector<Finding> all() && {
     connection();
+    std::ranges::move(judge_sentinels(options_, seen_.sentinels), std::back_inserter(findings_));
     access();
     server();
     if (info("redis_mode") == "sentinel") return std::move(findings_);  // a Sentinel has no data to check
@@ -170,10 +172,18 @@ class Judge {
           "use the master in the URL");
     }
     const auto replicas = info("connected_slaves");
+    if (number(replicas) < options_.min_replicas) {
+      return add(Severity::problem, "role",
+                 "a master with " + (replicas.empty() ? "0" : replicas) +
+                     " replica(s), but the URL asks for " + std::to_string(options_.min_replicas) +
+                     " (min_replicas): no lock can be acquired",
+                 "start the replicas, or lower min_replicas");
+    }
     if (replicas.empty() || replicas == "0") return add(Severity::ok, "role", "a master without replicas");
     add(Severity::note, "role",
         "a master with " + replicas +
-            " replica(s): replication is asynchronous, so a failover may lose the newest locks and fences",
+            " replica(s): replication is asynchronous, so a failover may lose the " +
+            (options_.sentinels.empty() ? "newest locks and fences" : "newest locks (fences stay in order)"),
         "after a failover, wait for the longest ttl before trusting new locks; see docs/operating/redis.md");
   }
 
@@ -340,6 +350,13 @@ class Judge {
   }
 
   void fences() {
+    if (const auto& held = seen_.held; held.above_counter > 0) {
+      add(Severity::problem, "fences",
+          std::to_string(held.above_counter) + " of " + std::to_string(held.checked) +
+              " held locks that were checked have a fence above the counter of their key: the server lost "
+              "writes, and the next grant may repeat a fence",
+          "see docs/operating/lost-data.md; fence_floor=clock in the URL prevents most repetitions");
+    }
     if (!seen_.fences) {
       return not_known("fences", "+scan +dbsize");
     }

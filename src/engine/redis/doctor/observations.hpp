@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engine/redis/client.hpp"
+#include "engine/redis/doctor/sentinels.hpp"
 #include "engine/redis/lock_layout.hpp"
 #include "engine/redis/rights.hpp"
 
@@ -46,6 +47,12 @@ struct FenceCount {
   double bytes_each = 0;        ///< of a sample; 0: not known
 };
 
+/// Held locks, and those of them whose fence is above their key's counter: the counter went back.
+struct HeldFences {
+  std::uint64_t checked = 0;
+  std::uint64_t above_counter = 0;
+};
+
 /// The observations of a server. Values that we may not read, or that the server does not have, are absent.
 struct Observations {
   /// Empty if we may not read it.
@@ -63,6 +70,7 @@ struct Observations {
   /// How many subscribers a message to our own subscription reached.
   std::optional<std::int64_t> message_reached = std::nullopt;
   std::optional<FenceCount> fences = std::nullopt;
+  HeldFences held = {};
   bool has_authority = false;
   /// The lock prefix is used with another layout than the options name.
   bool other_layout = false;
@@ -70,6 +78,7 @@ struct Observations {
   std::set<std::string> nested_prefixes = {};
   /// Whether all names were checked for those.
   bool prefixes_known = false;
+  SentinelObservations sentinels = {};
   /// The mode of the password file, if there is one.
   std::optional<unsigned> password_file_mode = std::nullopt;
 };

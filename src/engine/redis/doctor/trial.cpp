@@ -138,6 +138,7 @@ std::optional<Right> RightsTrial::on_nothing(const CommandRight& right) {
   if (right.name == "EVALSHA") return tried(line_.ask({"EVALSHA", std::string(40, '0'), "0"}));
   if (right.name == "SCAN") return tried(line_.ask({"SCAN", "0", "COUNT", "1"}));
   if (right.name == "TIME") return tried(line_.ask({"TIME"}));
+  if (right.name == "WAIT") return tried(line_.ask({"WAIT", "0", "1"}));
   if (right.name == "PING") return tried(line_.ask({"PING"}));
   if (right.name == "CLIENT SETNAME") {
     return tried(line_.ask({"CLIENT SETNAME", endpoint_->options().client_name.value_or("holdfast")}));

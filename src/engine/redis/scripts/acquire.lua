@@ -6,7 +6,9 @@
 -- ARGV[4] floor of the fence, 15 digits: the fence is above it (docs/internals/redis.md)
 -- ARGV[5] until when the counter is needed, in ms; '': forever; omitted: the counter's expiry is not changed
 --
--- returns {1, fence, expiresAtMs, authority}   granted; or already held by this id: repeats the first answer
+-- returns {1, fence, expiresAtMs, authority}   granted
+--         {1, fence, expiresAtMs, authority, n}   granted; the counter was n, below the floor
+--         {1, fence, expiresAtMs, authority, -1}   already held by this id: repeats the first answer
 --         n > 0                     held by another id; the lease expires in n ms unless it is renewed
 --         'n,"holder":"..."}'       the same, if that lock has a label
 --         -3                        the value at the lock key is not a lock record
@@ -34,7 +36,7 @@ if record then
   if live then
     if owner == ARGV[1] then
       -- include authority
-      return {1, own_form and string.sub(record, 73, 87) or data.fence, expires, authority}
+      return {1, own_form and string.sub(record, 73, 87) or data.fence, expires, authority, -1}
     end
     local left = expires - now
     if left <= 0 then
@@ -54,16 +56,17 @@ if record then
 end
 
 local count = redis.call('INCR', KEYS[3])
-if count > 900000000000000 then return -4 end
+local floor = tonumber(ARGV[4])
+if count > 900000000000000 or floor >= 900000000000000 then return -4 end
 if count < 1 then
   redis.call('SET', KEYS[3], string.format('%d', count - 1)) -- must not count up to fences that were granted
   return -7
 end
 local expires = now + ARGV[2]
-local floor = tonumber(ARGV[4])
+local before = count <= floor and count - 1 or nil
 if ARGV[5] then
   -- include counter_end
-elseif count <= floor then
+elseif before then
   count = floor + 1
   redis.call('SET', KEYS[3], string.format('%d', count), 'KEEPTTL')
 end
@@ -93,4 +96,4 @@ if not redis.call('SET', KEYS[2], KEYS[1], 'PXAT', gone_at, 'NX') then
 end
 redis.call('SET', KEYS[1], '{"lockId":"' .. ARGV[1] .. '","expiresAtMs":' .. at .. ',"fence":"' .. fence
   .. '","acquiredAtMs":' .. string.format('%d', now) .. ',"key":' .. ARGV[3] .. '}', 'PXAT', gone_at)
-return {1, fence, expires, authority}
+return {1, fence, expires, authority, before}

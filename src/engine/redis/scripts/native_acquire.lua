@@ -7,7 +7,9 @@
 -- ARGV[4] the fence is above this, 15 digits
 -- ARGV[5] until when the counter is needed, in ms; '': forever; omitted: the counter's expiry is not changed
 --
--- returns the state of the lock, 52 bytes: granted, or already held by this id
+-- returns the state of the lock, 52 bytes: granted
+--         {state, n}   granted; the counter was n, below the floor
+--         {state}      already held by this id
 --         n > 0   held by another id; the lease expires in n ms unless it is renewed. If that lock has a label, a text:
 --                 n, a space, the last two bytes of its state, and field u
 --         -3      the value at the lock key is not a lock
@@ -22,7 +24,7 @@ if not state then
 elseif #state == 52 then
   flags, count, authority, expires = struct.unpack('>BI7c8I6', state)
   if now < expires then
-    if string.sub(state, 29, 50) == ARGV[1] then return state end
+    if string.sub(state, 29, 50) == ARGV[1] then return {state} end
     local left = expires - now + 0.9995 -- rounded up
     if string.byte(state, 51) < 128 then return left end
     return string.format('%d ', left) .. string.sub(state, 51) .. (redis.call('HGET', KEYS[1], 'u') or '')
@@ -34,7 +36,8 @@ else
 end
 
 local unused, floor = state and count == 0, ARGV[4] + 0
-count = (count < floor and floor or count) + 1
+local before = count < floor and count
+count = (before and floor or count) + 1
 if count > 900000000000000 then return -4 end
 if flags ~= 0 or unused or ARGV[5] then
   local fields = redis.call('HMGET', KEYS[1], ARGV[1], 'x', 'e')
@@ -52,4 +55,4 @@ if #state > 52 then
 else
   redis.call('HSET', KEYS[1], 's', state)
 end
-return state
+return before and {state, before} or state

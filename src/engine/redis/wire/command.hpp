@@ -47,6 +47,7 @@ inline constexpr std::array sent_commands{
     SentCommand{"SUBSCRIBE", SentCommand::Right::nice_to_have},
     SentCommand{"TIME", SentCommand::Right::needed},
     SentCommand{"UNSUBSCRIBE", SentCommand::Right::nice_to_have},
+    SentCommand{"WAIT", SentCommand::Right::nice_to_have},
 };
 
 /// The name of a command that C++ code sends, checked at compile time.
