@@ -256,7 +256,9 @@ asio::awaitable<Json> rebind(MethodCall call) {
 asio::awaitable<Json> claim(MethodCall call) {
   auto& session = *call.session;
   session.held().check_room();
-  const auto how = lock_options(call.params);
+  auto how = lock_options(call.params);
+  const auto label = holder_of(call);
+  how.holder = label;
   auto target = co_await target_of(call);
   auto claiming = co_await target.tasks.claim(target.owner, target.id, how);
   auto claimed = std::move(claiming).into_claim();

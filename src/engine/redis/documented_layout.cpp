@@ -42,8 +42,8 @@ class DocumentedLayout final : public LockLayout {
   Result<core::ReleaseEvidence> evidence(const redisReply& reply, const LockRef& lock) const override {
     return redis::release_evidence(reply, lock);
   }
-  Result<RoutedCommand> extend(const LockRef& lock, std::string_view, Ttl ttl, By by) const override {
-    return extend_command(names(), lock, ttl, by);
+  Result<RoutedCommand> extend(const ExtendRequest& request, std::string_view, By by) const override {
+    return extend_command(names(), request, by);
   }
   Result<ExtendOutcome> extended(const redisReply& reply, const LockRef& lock) const override {
     return with_explanation(reply, extend_outcome(reply, lock));

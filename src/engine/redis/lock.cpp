@@ -363,7 +363,7 @@ struct ExtendOperation {
   Result<RoutedCommand> command(const Shared& shared, By by) const {
     const auto& lock = request.lock;
     if (reads_hint(shared)) return shared.layout->read_hint(lock.id);
-    if (!hinting) return shared.layout->extend(lock, at.name(), request.ttl, by);
+    if (!hinting) return shared.layout->extend(request, at.name(), by);
     const auto name = lock.key ? shared.layout->names().lock_key(*lock.key).value_or_throw() : at.name();
     return shared.layout->write_hint(lock.id, name, request.ttl, Hint::in_any_case);
   }

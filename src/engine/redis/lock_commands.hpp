@@ -57,7 +57,7 @@ struct GrantDetails {
                                                              By by);
 [[nodiscard]] Result<core::ReleaseEvidence> release_evidence(const redisReply& reply, const LockRef& lock);
 
-[[nodiscard]] Result<RoutedCommand> extend_command(const Layout& layout, const LockRef& lock, Ttl ttl, By by);
+[[nodiscard]] Result<RoutedCommand> extend_command(const Layout& layout, const ExtendRequest& request, By by);
 [[nodiscard]] Result<ExtendOutcome> extend_outcome(const redisReply& reply, const LockRef& lock);
 
 [[nodiscard]] Result<RoutedCommand> is_locked_command(const Layout& layout, const LockKey& key, By by);

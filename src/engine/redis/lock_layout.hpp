@@ -72,7 +72,7 @@ class LockLayout {
   [[nodiscard]] virtual Result<core::ReleaseEvidence> evidence(const redisReply& reply,
                                                                const LockRef& lock) const = 0;
 
-  [[nodiscard]] virtual Result<RoutedCommand> extend(const LockRef& lock, std::string_view found_at, Ttl ttl,
+  [[nodiscard]] virtual Result<RoutedCommand> extend(const ExtendRequest& request, std::string_view found_at,
                                                      By by) const = 0;
   [[nodiscard]] virtual Result<ExtendOutcome> extended(const redisReply& reply,
                                                        const LockRef& lock) const = 0;

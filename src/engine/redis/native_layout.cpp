@@ -51,7 +51,7 @@ class NativeLayout final : public LockLayout {
     const auto& lifetime = request.counter_lifetime;
     auto command = call_script(native_scripts().acquire, by, 1, lifetime ? 5 : 4);
     command.add_key(*lock_key).add(request.id.str()).add(std::to_string(request.ttl.length().count()));
-    command.add(NativeState::key_part(*lock_key, names().prefix_bytes(), request.key));
+    command.add(NativeState::key_part(*lock_key, names().prefix_bytes(), request.key, request.holder.get()));
     command.add_fence_floor(floor);
     if (lifetime)
       command.add(lifetime->until ? std::to_string(core::to_ms(*lifetime->until)) : std::string());
@@ -69,6 +69,9 @@ class NativeLayout final : public LockLayout {
       return Granted{.fence = **fence,
                      .expires_at = core::from_ms(state->holder->expires_ms),
                      .authority = state->authority};
+    }
+    if (reply.type == REDIS_REPLY_STRING) {
+      if (auto labelled = native_refusal(text_of(reply))) return *std::move(labelled);
     }
     const auto left = integer_of(reply);
     if (left && *left > 0) return Refused{.free_in = std::chrono::milliseconds(*left)};
@@ -129,12 +132,14 @@ class NativeLayout final : public LockLayout {
     return evidence;
   }
 
-  Result<RoutedCommand> extend(const LockRef& lock, std::string_view found_at, Ttl ttl,
+  Result<RoutedCommand> extend(const ExtendRequest& request, std::string_view found_at,
                                By by) const override {
-    const auto lock_key = name_of(lock, found_at);
+    const auto lock_key = name_of(request.lock, found_at);
     if (!lock_key) return lock_key.error();
-    auto command = call_script(native_scripts().extend, by, 1, 2);
-    command.add_key(*lock_key).add(lock.id.str()).add(std::to_string(ttl.length().count()));
+    const auto& label = request.new_holder;
+    auto command = call_script(native_scripts().extend, by, 1, label ? 3 : 2);
+    command.add_key(*lock_key).add(request.lock.id.str()).add(std::to_string(request.ttl.length().count()));
+    if (label) command.add(*label ? (*label)->str() : std::string());
     return std::move(command).routed();
   }
 
