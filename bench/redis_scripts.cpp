@@ -101,7 +101,8 @@ Contestant documented(Subject& server, bool by_text) {
   return all;
 }
 
-Contestant ours(Subject& server, bool by_text) {
+/// `label`: the holder's, as a JSON field behind the key; may be empty.
+Contestant ours(Subject& server, bool by_text, const std::string& label = {}) {
   Contestant all;
   all.by_text = by_text;
   for (const auto* name : {"acquire", "release", "extend", "lookup"}) {
@@ -120,7 +121,7 @@ Contestant ours(Subject& server, bool by_text) {
                                "syncguard:fence:syncguard:",
                                lock.id,
                                ttl,
-                               '"' + lock.user_key + '"',
+                               '"' + lock.user_key + '"' + label,
                                "000000000000000"};
   };
   all.release = [=](const Lock& lock) {
@@ -133,22 +134,23 @@ Contestant ours(Subject& server, bool by_text) {
   return all;
 }
 
-Contestant native(Subject& server, bool by_text) {
+/// `label`: the holder's; may be empty.
+Contestant native(Subject& server, bool by_text, const std::string& label = {}) {
   Contestant all;
   all.by_text = by_text;
   all.prefix = "holdfasts";
   all.found = all.granted = "";
-  for (const auto* name : {"acquire", "release", "extend", "lookup"}) {
+  for (const auto* name : {"acquire", "release_proven", "extend", "lookup"}) {
     const auto text = bench::text_of(path(HOLDFAST_SCRIPTS) / ("native_" + std::string(name) + ".lua"));
     all.names[name] = by_text ? text : server.call({"SCRIPT", "LOAD", text});
   }
   const auto acquire = all.script("acquire");
-  const auto release = all.script("release");
+  const auto release = all.script("release_proven");  // as every guard releases
   const auto extend = all.script("extend");
   const auto lookup = all.script("lookup");
   all.acquire = [=](const Lock& lock) {
-    const std::string key_size{'\0', static_cast<char>(lock.user_key.size())};
-    return acquire + Arguments{"1", lock.lock_key, lock.id, ttl, key_size, "000000000000000"};
+    const std::string key_size{label.empty() ? '\0' : '\x80', static_cast<char>(lock.user_key.size())};
+    return acquire + Arguments{"1", lock.lock_key, lock.id, ttl, key_size + label, "000000000000000"};
   };
   all.release = [=](const Lock& lock) {
     return release + Arguments{"1", lock.lock_key, lock.id, "holdfasts:wake:0:" + lock.lock_key};
@@ -206,9 +208,13 @@ int main(int argc, char** argv) {
   try {
     const bench::Server redis(26380);
     Subject server(redis.port());
-    const std::vector<Contestant> contestants = {documented(server, false), ours(server, false),
-                                                 native(server, false), documented(server, true),
-                                                 ours(server, true)};
+    const std::vector<Contestant> contestants = {documented(server, false),
+                                                 ours(server, false),
+                                                 native(server, false),
+                                                 documented(server, true),
+                                                 ours(server, true),
+                                                 ours(server, false, R"(,"holder":"alice@web-3:812 make")"),
+                                                 native(server, false, "alice@web-3:812 make")};
     std::map<std::string, std::vector<std::vector<double>>> usec;  // scenario: contestant: round
 
     for (int round = -10; round < rounds; ++round) {  // the first ones warm up
@@ -243,8 +249,9 @@ int main(int argc, char** argv) {
         "server time per call in us, median of %d interleaved rounds of %d calls;\n"
         "times faster: median of the rounds' own ratios\n\n",
         rounds, per_round);
-    std::printf("%-14s %12s %10s %14s %10s %14s %18s %16s\n", "", "documented", "holdfast", "times faster",
-                "native", "of documented", "documented, EVAL", "holdfast, EVAL");
+    std::printf("%-14s %12s %10s %14s %10s %14s %18s %16s %16s %16s\n", "", "documented", "holdfast",
+                "times faster", "native", "of documented", "documented, EVAL", "holdfast, EVAL",
+                "holdfast, label", "native, label");
     const auto ratio = [](const std::vector<double>& above, const std::vector<double>& below) {
       std::vector<double> ratios;
       for (std::size_t i = 0; i < above.size(); ++i) ratios.push_back(above[i] / below[i]);
@@ -252,9 +259,10 @@ int main(int argc, char** argv) {
     };
     for (const auto* scenario : {"acquire", "refused", "extend", "lookup", "release", "pair"}) {
       const auto& rows = usec.at(scenario);
-      std::printf("%-14s %12.2f %10.2f %13.2fx %10.2f %14.3f %18.2f %16.2f\n", scenario, median(rows[0]),
-                  median(rows[1]), ratio(rows[0], rows[1]), median(rows[2]), ratio(rows[2], rows[0]),
-                  median(rows[3]), median(rows[4]));
+      std::printf("%-14s %12.2f %10.2f %13.2fx %10.2f %14.3f %18.2f %16.2f %16.2f %16.2f\n", scenario,
+                  median(rows[0]), median(rows[1]), ratio(rows[0], rows[1]), median(rows[2]),
+                  ratio(rows[2], rows[0]), median(rows[3]), median(rows[4]), median(rows[5]),
+                  median(rows[6]));
     }
     std::printf("\nbytes of a lock, by the memory of 100,000\n");
     const auto [documented_held, documented_idle] = bytes_of(server, contestants[0]);

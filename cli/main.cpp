@@ -52,8 +52,8 @@ void set_up(CLI::App& app, Context& context) {
       app.add_option(
              "--url", context.url,
              "The store of locks and tasks: sqlite:PATH, sqlite: (in your state directory), system:,\n"
-             "redis://HOST, rediss://HOST (TLS), unix:SOCKET or memory: (default $HOLDFAST_URL, then "
-             "sqlite:)")
+             "redis://HOST, rediss://HOST (TLS), redis+sentinel://HOST,HOST/SERVICE, unix:SOCKET or memory:\n"
+             "(default $HOLDFAST_URL, then sqlite:)")
           ->type_name("URL")
           ->check([](const std::string& given) {
             return given.empty() ? "is empty; use sqlite:, sqlite:PATH or redis://HOST" : "";
@@ -62,9 +62,17 @@ void set_up(CLI::App& app, Context& context) {
                "Same as --url system: the store of this machine, " + std::string(system_sqlite_file) +
                    ",\nfor root and the members of its directory's group")
       ->excludes(url);
+  app.add_option(
+         "--holder", context.holder,
+         "Label stored with the locks that are acquired: it tells people who holds them. none: no label\n"
+         "(default $HOLDFAST_HOLDER, then USER@HOST:PID PROGRAM)")
+      ->type_name("LABEL")
+      ->check([](const std::string& given) {
+        const auto checked = LockHolder::from_setting(given);
+        return checked ? std::string() : checked.error().message();
+      });
   app.add_flag("--json", context.json, "Print results as JSON, one object per line");
-  app.fallthrough();  // subcommands inherit it: --url, --system and --json may come anywhere before the
-                      // command
+  app.fallthrough();  // subcommands inherit it: the options above may come anywhere before the command
   app.require_subcommand(1);
   app.footer(
       "Examples:\n"

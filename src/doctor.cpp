@@ -81,7 +81,10 @@ std::string_view to_string(Severity severity) noexcept {
   return "problem";
 }
 
-Result<std::vector<Finding>> examine(std::string_view url, const Progress& progress) {
+Result<std::vector<Finding>> examine(std::string_view labelled, const Progress& progress) {
+  const auto split = split_holder(labelled);
+  if (!split) return split.error();
+  const auto url = split->url;
   switch (engine_of(url)) {
     case EngineKind::memory:
       return std::vector<Finding>{

@@ -1,6 +1,7 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <holdfast/memory.hpp>
@@ -66,6 +67,27 @@ class Storage {
   std::shared_ptr<StorageBackend> opened_;
 };
 
+/// The label of the locks of a store: the first of these settings that is there. Throws InvalidArgument.
+std::shared_ptr<const LockHolder> label_of(const Instruments& instruments, const std::string& in_url) {
+  const char* in_environment = std::getenv("HOLDFAST_HOLDER");
+  for (const std::string_view setting : {std::string_view(instruments.holder), std::string_view(in_url),
+                                         std::string_view(in_environment != nullptr ? in_environment : "")}) {
+    if (!setting.empty()) return LockHolder::from_setting(setting).value_or_throw();
+  }
+  return instruments.program.empty() ? LockHolder::of_this_process()
+                                     : LockHolder::of_this_process(instruments.program);
+}
+
+/// The label as the name of a connection: printable ASCII without spaces.
+std::string connection_name(const LockHolder& holder) {
+  std::string name;
+  for (const char c : holder.str()) {
+    const auto byte = static_cast<unsigned char>(c);
+    if ((byte & 0xC0U) != 0x80U) name += c > ' ' && c <= '~' ? c : '_';  // one for each character
+  }
+  return name;
+}
+
 Error is_empty() {
   return {ErrorCode::InvalidArgument, "this Holdfast is empty: open a store first"};
 }
@@ -75,9 +97,10 @@ Error is_empty() {
 /// What the copies of one Holdfast share.
 struct Holdfast::Opened {
   Opened(std::shared_ptr<LockBackend> backend, OpenStorage open_storage, std::shared_ptr<Log> sink,
-         const std::shared_ptr<Observer>& observer, std::string shown)
+         const std::shared_ptr<Observer>& observer, std::shared_ptr<const LockHolder> holder,
+         std::string shown)
       : log(std::move(sink)),
-        locks(with_observer(std::move(backend), observer), log, observer),
+        locks(with_observer(std::move(backend), observer), log, observer, std::move(holder)),
         storage(std::make_shared<Storage>(std::move(open_storage), observer)),
         url(std::move(shown)) {}
 
@@ -119,39 +142,48 @@ FencedRegister::Page Holdfast::fenced_registers(std::string_view cursor, std::si
 }
 
 Holdfast open(std::string_view url, const Instruments& instruments) {
+  const auto given = split_holder(url).value_or_throw();
   auto log = std::make_shared<Log>();
   if (instruments.log_sink) log->set_sink(instruments.log_sink);
   const auto observer = observer_of(instruments);
-  const auto opened = [&](std::shared_ptr<LockBackend> backend, OpenStorage open_storage, std::string shown) {
+  const auto opened = [&](std::shared_ptr<LockBackend> backend, OpenStorage open_storage,
+                          std::shared_ptr<const LockHolder> holder, std::string shown) {
+    if (!given.holder.empty()) shown += "?holder=" + core::percent_encoded(given.holder, "/:@");
     return Holdfast(std::make_shared<const Holdfast::Opened>(std::move(backend), std::move(open_storage), log,
-                                                             observer, std::move(shown)));
+                                                             observer, std::move(holder), std::move(shown)));
   };
   const auto in_sqlite_file = [&](const fs::path& file, std::string shown) {
+    auto holder = label_of(instruments, given.holder);  // before the file is opened: it may be invalid
     return opened(
         make_sqlite_lock_backend(file, {}, log).value_or_throw(),
-        [file, log] { return make_sqlite_storage_backend(file, {}, log); }, std::move(shown));
+        [file, log] { return make_sqlite_storage_backend(file, {}, log); }, std::move(holder),
+        std::move(shown));
   };
-  switch (engine_of(url)) {
+  switch (engine_of(given.url)) {
     case EngineKind::memory:
       return opened(
-          make_memory_lock_backend({}, log), [] { return make_memory_storage_backend(); }, std::string(url));
+          make_memory_lock_backend({}, log), [] { return make_memory_storage_backend(); },
+          label_of(instruments, given.holder), std::string(given.url));
     case EngineKind::sqlite: {
-      const auto file = sqlite_file(url.substr(sqlite_scheme.size()));
+      const auto file = sqlite_file(given.url.substr(sqlite_scheme.size()));
       return in_sqlite_file(file, std::string(sqlite_scheme) + file.string());
     }
     case EngineKind::system:
-      return in_sqlite_file(prepare_system_sqlite_file().value_or_throw(), std::string(url));
+      return in_sqlite_file(prepare_system_sqlite_file().value_or_throw(), std::string(given.url));
     case EngineKind::redis: {
-      const auto options = parse_redis_url(url).value_or_throw();
+      auto options = parse_redis_url(given.url).value_or_throw();
+      auto shown = redis_url(options);
+      auto holder = label_of(instruments, options.holder);
+      if (!options.client_name && holder) options.client_name = connection_name(*holder);
       return opened(
           make_redis_lock_backend(options, log, observer).value_or_throw(),
           [options, log, observer] { return make_redis_storage_backend(options, log, observer); },
-          redis_url(options));
+          std::move(holder), std::move(shown));
     }
     case EngineKind::unknown:
       break;
   }
-  throw unknown_url(url);
+  throw unknown_url(given.url);
 }
 
 namespace {

@@ -2,8 +2,12 @@
 
 #include <cstdint>
 #include <holdfast/error.hpp>
+#include <holdfast/result.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
+
+#include "core/percent.hpp"
 
 namespace holdfast {
 
@@ -22,6 +26,30 @@ inline constexpr std::string_view system_url = "system:";
     if (url.starts_with(scheme)) return EngineKind::redis;
   }
   return EngineKind::unknown;
+}
+
+/// A URL without its label, and the label.
+struct LabelledUrl {
+  std::string_view url;
+  std::string holder = {};  ///< as LockOptions::holder; empty if there is none
+};
+
+/// Takes `?holder=LABEL` off the end of a URL. Leaves the URLs of Redis as they are: their parser knows all
+/// their parameters. Those of the other engines have no other parameter, and the name of a file may contain a
+/// question mark.
+[[nodiscard]] inline Result<LabelledUrl> split_holder(std::string_view url) {
+  constexpr std::string_view parameter = "?holder=";
+  const auto at = url.rfind(parameter);
+  if (at == std::string_view::npos || engine_of(url) == EngineKind::redis) return LabelledUrl{url};
+  auto holder = core::percent_decoded(url.substr(at + parameter.size()));
+  if (!holder) {
+    return Error(ErrorCode::InvalidArgument,
+                 "cannot use this URL: holder: % must be followed by two hex digits; write a plain % as %25");
+  }
+  if (holder->empty()) {
+    return Error(ErrorCode::InvalidArgument, "cannot use this URL: holder is empty; write none for no label");
+  }
+  return LabelledUrl{url.substr(0, at), *std::move(holder)};
 }
 
 /// The message repeats only a scheme or a path: anything else may contain a password.

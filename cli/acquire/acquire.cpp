@@ -124,6 +124,7 @@ LockWording LockWording::lock(const std::string& key) {
           .noun = "the lock " + name,
           .running = "under the lock " + name,
           .held = name + " is already held",
+          .held_by = name + " is held by ",
           .held_by_run = name +
                          " is already held by the `holdfast run` that started this command; waiting would "
                          "never end. Run the command directly, or use another key"};
@@ -136,24 +137,34 @@ LockWording LockWording::task(const std::string& id, const std::string& key) {
           .noun = name,
           .running = "as " + name,
           .held = name + " is already claimed",
+          .held_by = name + " is claimed by ",
           .held_by_run = name +
                          " is the task that this command runs as; waiting would never end. Run the command "
                          "directly, or as another task"};
 }
 
-std::string not_acquired_message(const Locks& locks, const LockWording& wording, milliseconds waited,
-                                 const std::stop_token& stop) {
-  std::string message = wording.held;
+AcquireRefusal refusal_of(const Locks& locks, const LockWording& wording, milliseconds waited,
+                          const std::stop_token& stop) {
+  AcquireRefusal refusal{.message = wording.held, .holder = {}};
+  auto& [message, holder] = refusal;
   try {
-    if (const auto holder = locks.get_by_key(wording.key, stop)) {
-      message += " (lease " + describe(time_until(holder->expires_at)) + ")";
+    if (const auto held = locks.get_by_key(wording.key, stop)) {
+      if (held->holder) {
+        holder = held->holder->str();
+        message = wording.held_by + printable(holder);
+      }
+      message += " (lease " + describe(time_until(held->expires_at)) + ")";
     }
   } catch (const Error&) {  // the message does without
   }
-  if (waited > milliseconds::zero()) {
-    return message + "; gave up after " + describe(waited) + ". Use -w DURATION to wait longer";
-  }
-  return message + ". Omit -n to wait, or use -w DURATION";
+  message += waited > milliseconds::zero()
+                 ? "; gave up after " + describe(waited) + ". Use -w DURATION to wait longer"
+                 : ". Omit -n to wait, or use -w DURATION";
+  return refusal;
+}
+
+std::string name_with_holder(const std::string& name, const Error& held) {
+  return held.holder().empty() ? name : name + ", held by " + printable(held.holder()) + ",";
 }
 
 bool held_by_enclosing_run(const Locks& locks, const std::string& key, const std::stop_token& stop) {

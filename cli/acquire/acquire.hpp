@@ -101,6 +101,7 @@ struct LockWording {
   std::string noun;         ///< the lock "k", or the task "x"
   std::string running;      ///< a command runs: under the lock "k", or as the task "x"
   std::string held;         ///< why it was not acquired
+  std::string held_by;      ///< the same, followed by the label of the holder
   std::string held_by_run;  ///< why it is not waited for: an enclosing `holdfast run` holds it
 };
 
@@ -127,9 +128,15 @@ auto wait_while_reachable(std::chrono::milliseconds limit, const Attempt& attemp
   }
 }
 
-/// Explains why a lock was not acquired, and what to do.
-[[nodiscard]] std::string not_acquired_message(const Locks& locks, const LockWording& wording,
-                                               std::chrono::milliseconds waited, const std::stop_token& stop);
+/// Why a lock was not acquired.
+struct AcquireRefusal {
+  std::string message;  ///< explains it, and what to do
+  std::string holder;   ///< the label of the holder, as it is stored; empty if it has none
+};
+[[nodiscard]] AcquireRefusal refusal_of(const Locks& locks, const LockWording& wording,
+                                        std::chrono::milliseconds waited, const std::stop_token& stop);
+/// `name`, and the label of its holder if the error has one.
+[[nodiscard]] std::string name_with_holder(const std::string& name, const Error& held);
 
 /// Whether an enclosing `holdfast run` (named by HOLDFAST_CHAIN) holds the key: then waiting for it would
 /// never end, because it waits for this process.
@@ -141,8 +148,8 @@ template <class T>
 struct Acquired {
   /// May come with a signal: then it is to be released.
   std::optional<T> lock = {};
-  /// Another holder has it; explains that.
-  std::optional<std::string> refusal = {};
+  /// Another holder has it.
+  std::optional<AcquireRefusal> refusal = {};
   /// A signal ended the wait.
   std::optional<int> signal = {};
 };
@@ -158,21 +165,25 @@ auto acquire(const Locks& locks, const LockWording& wording, std::chrono::millis
   using Result = Acquired<std::invoke_result_t<Attempt, milliseconds, std::stop_token>>;
   const auto stop = waiting.stop();
   const auto acquire_or_refuse = [&]() -> Result {
+    auto name = wording.name;
     try {
       return {.lock = attempt(milliseconds::zero(), stop)};
     } catch (const Error& error) {
       if (error.code() != ErrorCode::AcquisitionTimeout) throw;
+      name = name_with_holder(name, error);
     }
-    if (held_by_enclosing_run(locks, wording.key, stop)) return {.refusal = wording.held_by_run};
+    if (held_by_enclosing_run(locks, wording.key, stop)) {
+      return {.refusal = AcquireRefusal{.message = wording.held_by_run, .holder = {}}};
+    }
     if (limit > milliseconds::zero()) {
-      waiting.begin_waiting(wording.name);
+      waiting.begin_waiting(std::move(name));
       try {
         return {.lock = wait_while_reachable(limit, [&](milliseconds wait) { return attempt(wait, stop); })};
       } catch (const Error& error) {
         if (error.code() != ErrorCode::AcquisitionTimeout) throw;
       }
     }
-    return {.refusal = not_acquired_message(locks, wording, limit, stop)};
+    return {.refusal = refusal_of(locks, wording, limit, stop)};
   };
   try {
     waiting.begin_attempts();

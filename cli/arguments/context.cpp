@@ -85,7 +85,14 @@ Holdfast open_store(const Context& context) {
   const auto directory = std::filesystem::path(system_sqlite_file).parent_path();
   std::error_code ignored;
   const bool may_create = url == "system:" && !std::filesystem::exists(directory, ignored);
-  Holdfast holdfast = open(url);
+  Instruments instruments;
+  instruments.holder = context.holder;
+  // People want to know what runs under the lock. The base name only: arguments may contain passwords.
+  if (!context.command.empty()) {
+    const auto& command = context.command.front();
+    instruments.program = command.substr(command.rfind('/') + 1);
+  }
+  Holdfast holdfast = open(url, instruments);
   if (may_create) {
     const auto mode = std::filesystem::status(directory, ignored).permissions();
     const bool is_shared = (mode & std::filesystem::perms::group_write) != std::filesystem::perms::none;

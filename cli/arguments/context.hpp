@@ -35,6 +35,8 @@ struct Context {
   /// --system: `system:` as the URL.
   bool system = false;
   bool json = false;
+  /// --holder; empty if it is not given.
+  std::string holder;
   /// For `run` and `task run`: the command and its arguments, as typed.
   std::vector<std::string> command;
   /// For `task` and its subcommands.

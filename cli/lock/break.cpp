@@ -40,8 +40,9 @@ int not_held_so(const Context& context, const std::string& key, const std::optio
 
 /// Shows the lock and asks.
 bool confirm_break(const std::string& key, const LockInfo& held) {
-  complain(quote(key) + " has been held since " + iso_time(held.acquired_at) + " with the fence " +
-           held.fence.to_string() + "; lock id hash " + held.lock_id_hash);
+  complain(quote(key) + " has been held " + (held.holder ? "by " + printable(held.holder->str()) + " " : "") +
+           "since " + iso_time(held.acquired_at) + " with the fence " + held.fence.to_string() +
+           "; lock id hash " + held.lock_id_hash);
   complain("its lease expires in " + describe(time_until(held.expires_at)) +
            " unless the holder renews it. After the break the lock is free at once. The holder may continue "
            "until it notices: only fence checks reject its writes");

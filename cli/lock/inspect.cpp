@@ -20,22 +20,19 @@ struct ShowOptions {
   bool raw = false;
 };
 
-void print_lock(const Context& context, const LockRecord& record, bool raw) {
+/// `with_key`: the user knows the key, or may see it.
+void print_lock(const Context& context, const LockRecord& record, bool with_key, bool raw) {
   const auto info = sanitised(record);
   if (context.json) {
     auto object = rpc::to_json(info);
-    if (raw) {
-      object["key"] = record.key.str();
-      object["lockId"] = record.id.str();
-    }
+    if (with_key) object["key"] = record.key.str();
+    if (raw) object["lockId"] = record.id.str();
     print_json(object);
     return;
   }
   auto fields = fields_of(info);
-  if (raw) {
-    fields[0] = {"key", record.key.str()};
-    fields[1] = {"lockId", std::string(record.id.str())};
-  }
+  if (with_key) fields[0] = {"key", record.key.str()};
+  if (raw) fields[1] = {"lockId", std::string(record.id.str())};
   print_fields(fields);
 }
 
@@ -55,7 +52,7 @@ int show(const Context& context, const ShowOptions& options) {
     record = open_store(context).locks().get_by_key_raw(key.str());
   }
   if (record) {
-    print_lock(context, *record, options.raw);
+    print_lock(context, *record, options.raw || options.key, options.raw);
     return exit_ok;
   }
   print_json_or_complain(context.json, {{"ok", false}, {"reason", "not-found"}}, what);
@@ -64,7 +61,7 @@ int show(const Context& context, const ShowOptions& options) {
 
 int list(const Context& context, bool raw) {
   Holdfast holdfast = open_store(context);
-  LongTable table({"KEY", "FENCE", "LEFT", "ACQUIRED", raw ? "LOCK ID" : "LOCK ID HASH"});
+  LongTable table({"KEY", "FENCE", "LEFT", "HOLDER", "ACQUIRED", raw ? "LOCK ID" : "LOCK ID HASH"});
   // Large pages: on Redis each costs a scan of all keys.
   std::string cursor;
   bool any = false;
@@ -82,7 +79,8 @@ int list(const Context& context, bool raw) {
         print_json(object);
       } else {
         table.add({printable(record.key.str()), info.fence.to_string(), describe(time_until(info.expires_at)),
-                   iso_time(info.acquired_at), raw ? std::string(record.id.str()) : info.lock_id_hash});
+                   info.holder ? printable(info.holder->str()) : "-", iso_time(info.acquired_at),
+                   raw ? std::string(record.id.str()) : info.lock_id_hash});
       }
     }
     cursor = page.cursor;
@@ -104,17 +102,19 @@ Fields fields_of(const LockInfo& info) {
                 {"fence", info.fence.to_string()},
                 {"acquired", iso_time(info.acquired_at)},
                 {"expires", expiry(info.expires_at)}};
+  if (info.holder) fields.emplace_back("holder", info.holder->str());
   if (is_of_syncguard_1(info))
     fields.emplace_back("written by", "SyncGuard 1.0, which writes fences of 19 digits");
   return fields;
 }
 
 void add_lock_show(Command lock, Context& context) {
-  auto command = lock.add_command("show", "Show whether a lock is held, its fence and its expiry");
+  auto command = lock.add_command("show", "Show whether a lock is held, by whom, its fence and its expiry");
   auto options = std::make_shared<ShowOptions>();
   command.add_option("KEY", options->key, "Lock key");
   options->id.add_to(command, "--id");
-  command.add_flag("--raw", options->raw, "Show the key and the lock id, not their hashes");
+  command.add_flag("--raw", options->raw,
+                   "Show the lock id, and the key of a lock found by --id, not their hashes");
   command.footer(
       "Exit: 0 held; 1 not held. --raw shows the lock id: it is enough to release the lock, so treat it as "
       "a\n"
@@ -131,7 +131,9 @@ void add_lock_list(Command lock, Context& context) {
   auto raw = std::make_shared<bool>(false);
   command.add_flag("--raw", *raw, "Show the lock ids, not their hashes");
   command.footer(
-      "Lists all locks of the store, with their keys in plain text. A lock id is enough to release its "
+      "Lists all locks of the store, with their keys in plain text. HOLDER is the label that the holder "
+      "chose:\n"
+      "information for people, which is not verified. A lock id is enough to release its "
       "lock:\n"
       "ids are shown only with --raw. A lock that is acquired or released during the listing may or may not "
       "appear.\n"

@@ -85,7 +85,9 @@ int acquire_detached(const Context& context, const AcquireOptions& options) {
     return exit_signal_base + *acquired.signal;
   }
   if (acquired.refusal) {
-    print_json_or_complain(context.json, {{"ok", false}, {"reason", "locked"}}, *acquired.refusal);
+    nlohmann::ordered_json object{{"ok", false}, {"reason", "locked"}};
+    if (!acquired.refusal->holder.empty()) object["holder"] = acquired.refusal->holder;
+    print_json_or_complain(context.json, object, acquired.refusal->message);
     return options.wait.conflict_exit_code;
   }
   try {

@@ -50,7 +50,7 @@ class Run {
     if (acquired.signal) return exit_signal_base + *acquired.signal;
     if (acquired.refusal) {
       if (!options_.wait.quiet) {
-        report_.report(to_string(ErrorCode::AcquisitionTimeout), *acquired.refusal);
+        report_.report(to_string(ErrorCode::AcquisitionTimeout), acquired.refusal->message);
       }
       return options_.wait.conflict_exit_code;
     }

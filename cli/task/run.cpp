@@ -140,7 +140,7 @@ class TaskRun {
       return exit_signal_base + *acquired.signal;
     }
     if (acquired.refusal) {
-      report.report(to_string(ErrorCode::AcquisitionTimeout), *acquired.refusal);
+      report.report(to_string(ErrorCode::AcquisitionTimeout), acquired.refusal->message);
       return options_.wait.conflict_exit_code;
     }
     claim = *std::move(acquired.lock);

@@ -20,23 +20,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// The length of the well-formed, printable UTF-8 sequence at the front; 0 if there is none.
-std::size_t printable_prefix(std::string_view text) noexcept {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  if (lead < 0x80) return lead >= 0x20 && lead != 0x7F ? 1 : 0;
-  const std::size_t length = lead >= 0xF0 && lead < 0xF5   ? 4
-                             : lead >= 0xE0 && lead < 0xF0 ? 3
-                             : lead >= 0xC2 && lead < 0xE0 ? 2
-                                                           : 0;
-  if (length == 0 || text.size() < length) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
-  if (lead == 0xC2 && byte(1) < 0xA0) return 0;  // C1 controls: some terminals obey them
-  return rpc::bidi_control(text) > 0 ? 0 : length;
-}
-
 WallTime wall_clock() {
   return std::chrono::floor<milliseconds>(std::chrono::system_clock::now());
 }
@@ -46,23 +29,6 @@ WallTime wall_clock() {
 std::size_t width(std::string_view text) noexcept {
   return static_cast<std::size_t>(
       std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-}
-
-std::string printable(std::string_view text) {
-  std::string out;
-  while (!text.empty()) {
-    if (const auto n = printable_prefix(text); n > 0) {
-      out += text.substr(0, n);
-      text.remove_prefix(n);
-      continue;
-    }
-    std::array<char, 5> hex{};
-    std::snprintf(hex.data(), hex.size(), "\\x%02x",
-                  static_cast<unsigned>(static_cast<unsigned char>(text[0])));
-    out += hex.data();
-    text.remove_prefix(1);
-  }
-  return out;
 }
 
 std::string shortened(std::string_view text, std::size_t columns) {

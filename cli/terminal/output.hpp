@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <holdfast/clock.hpp>
 #include <holdfast/json.hpp>
+#include <holdfast/printable.hpp>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -13,9 +14,6 @@
 
 namespace holdfast::cli {
 
-/// Makes any text safe for a terminal: control characters, bidirectional ones included, and bytes that are
-/// not UTF-8 are shown as \xNN.
-[[nodiscard]] std::string printable(std::string_view text);
 /// Terminal columns, near enough: one for each code point.
 [[nodiscard]] std::size_t width(std::string_view text) noexcept;
 /// Cuts printable text to so many columns (more than three), with `...` at its end if it was longer.

@@ -6,12 +6,15 @@
 #include <holdfast/done.hpp>
 #include <holdfast/export.hpp>
 #include <holdfast/fence.hpp>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string_view>
 #include <utility>
 
 namespace holdfast {
+
+class LockHolder;
 
 /// An activity that observers, metrics, telemetry and traces report. See Occurrence.
 enum class Activity : std::uint8_t {
@@ -104,7 +107,8 @@ static_assert(activity_names.back().name == "clock_jump", "an activity has no na
   return detail::name_of(activity).subject;
 }
 
-/// The object that a request is about, for decorators that report it. All views point into the request.
+/// The object that a request is about, for decorators that report it. All views point into the request; the
+/// label is shared with it.
 struct RequestSubject {
   /// The key of the lock, or `owner:task` of the record; empty if the request names none.
   std::string_view key = {};
@@ -114,6 +118,8 @@ struct RequestSubject {
   std::optional<Fence> fence = std::nullopt;
   /// The operator's reason; empty unless an operator breaks the lock.
   std::string_view broken_because = {};
+  /// The label of the lock's holder; null if the request has none.
+  std::shared_ptr<const LockHolder> holder = nullptr;
 };
 
 /// The operations of an engine: one virtual function `submit` for each request type. LockBackend and

@@ -121,6 +121,9 @@ class HOLDFAST_EXPORT Error : public std::exception {
   /// Returns the lock id of the failed operation; empty if it has none. Do not log it: see LockId.
   [[nodiscard]] const std::string& lock_id() const noexcept;
 
+  /// With AcquisitionTimeout, returns the label of the lock's holder as it is stored; empty if it has none.
+  /// Chosen by the holder: use printable() where it is shown. The message contains the printable form.
+  [[nodiscard]] const std::string& holder() const noexcept;
   /// With InvalidTransition, returns the status that the task is in. Empty with other codes.
   [[nodiscard]] const std::string& from() const noexcept;
   /// With InvalidTransition, returns the status that the task was to change to; empty if only its data was to
@@ -134,6 +137,8 @@ class HOLDFAST_EXPORT Error : public std::exception {
   [[nodiscard]] Error with(Effect effect) const;
   /// Returns a copy of this error with this key and lock id.
   [[nodiscard]] Error about(std::string_view key, std::string_view lock_id) const;
+  /// Returns a copy of this error with this label of the lock's holder.
+  [[nodiscard]] Error held_by(std::string_view holder) const;
   /// Returns a copy of this error with the transition that was refused.
   [[nodiscard]] Error between(std::string_view from, std::string_view to) const;
 

@@ -36,5 +36,6 @@
 #include <holdfast/fenced_register.hpp>
 #include <holdfast/locks.hpp>
 #include <holdfast/open.hpp>
+#include <holdfast/printable.hpp>
 #include <holdfast/tasks.hpp>
 #include <holdfast/version.hpp>

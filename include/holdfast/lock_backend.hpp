@@ -67,7 +67,7 @@ struct Refused {
   /// How long until the lease expires unless it is renewed or released, by the engine's clock; empty if
   /// unknown.
   std::optional<std::chrono::milliseconds> free_in = std::nullopt;
-  /// The holder; null if the engine does not record holders.
+  /// The label of the holder; null if the lock has none.
   std::shared_ptr<const LockHolder> holder = nullptr;
 };
 
@@ -162,7 +162,9 @@ struct AcquireRequest {
   /// Returns Activity::acquire.
   [[nodiscard]] static constexpr Activity activity() noexcept { return Activity::acquire; }
   /// Returns key and id for observers. Points into this request.
-  [[nodiscard]] RequestSubject subject() const noexcept { return {.key = key.str(), .lock_id = id.str()}; }
+  [[nodiscard]] RequestSubject subject() const noexcept {
+    return {.key = key.str(), .lock_id = id.str(), .holder = holder};
+  }
 
   /// A fresh id; see LockId::generate().
   LockId id;
@@ -181,6 +183,8 @@ struct AcquireRequest {
   /// in time, the engine releases the lock and fails with ServiceUnavailable and Effect::id_is_spent. An
   /// engine without replicas: InvalidArgument for more than 0.
   std::optional<std::uint32_t> min_replicas = std::nullopt;
+  /// The label to store with the lock; null: none. A repeated request does not change the label.
+  std::shared_ptr<const LockHolder> holder = nullptr;
 };
 
 /// Releases the lock if this id holds it, and wakes a waiter. With a key, only that key is checked for the
@@ -203,6 +207,7 @@ struct ReleaseRequest {
   [[nodiscard]] RequestSubject subject() const noexcept {
     auto about = lock.subject();
     about.broken_because = broken_because;
+    about.holder = holder;
     return about;
   }
 
@@ -221,10 +226,13 @@ struct ReleaseRequest {
   /// Not empty: an operator breaks the lock, for this reason. The holder's own release must then not count as
   /// done, even if its answer is lost and it is repeated.
   std::string broken_because = {};
+  /// The label of the lock's holder, for observers; null if it is not known.
+  std::shared_ptr<const LockHolder> holder = nullptr;
 };
 
 /// Sets the expiry to now + ttl, replacing what was left (longer or shorter), if this id holds the lock.
-/// Never revives an expired lock. The fence stays.
+/// Never revives an expired lock. The fence stays, and so does the holder's label unless the request has
+/// another.
 struct ExtendRequest {
   /// The result.
   using Outcome = ExtendOutcome;
@@ -249,6 +257,9 @@ struct ExtendRequest {
   /// fewer do in time: ServiceUnavailable, although the engine may have the new expiry. An engine without
   /// replicas: InvalidArgument for more than 0.
   std::optional<std::uint32_t> min_replicas = std::nullopt;
+  /// Replaces the label of the lock's holder, for a lock that is adopted; a null pointer removes it. Empty:
+  /// the label stays.
+  std::optional<std::shared_ptr<const LockHolder>> new_holder = std::nullopt;
 };
 
 /// Checks whether the key is held. Read-only, unless the Redis option `cleanup_in_is_locked` is set: then

@@ -46,9 +46,10 @@ class Key {
 
 /// The operation of Locks::lock.
 struct HOLDFAST_EXPORT Lock {
-  using Answer = Guard;      ///< a guard that is not empty
-  Key key;                   ///< what to lock
-  LockOptions options = {};  ///< how to wait and to hold
+  using Answer = Guard;  ///< a guard that is not empty
+  Key key;               ///< what to lock
+  /// How to wait and to hold: a copy of a LockOptions.
+  detail::Owned<LockOptions> options = {};
   /// How long the key's fence counter is needed, see AcquireRequest::counter_lifetime. For features that are
   /// built on locks; leave it empty otherwise.
   std::optional<CounterLifetime> counter_lifetime = std::nullopt;
@@ -58,21 +59,24 @@ struct HOLDFAST_EXPORT Lock {
 struct HOLDFAST_EXPORT TryLock {
   using Answer = std::optional<Guard>;  ///< empty if the lock is held
   Key key;                              ///< what to lock
-  LockOptions options = {};             ///< how to hold; `wait` and `retries` are not used
+  /// How to hold: a copy of a LockOptions; `wait` and `retries` are not used.
+  detail::Owned<LockOptions> options = {};
 };
 
 /// The operation of Locks::adopt.
 struct HOLDFAST_EXPORT Adopt {
   using Answer = std::optional<Guard>;  ///< empty if the lock is gone
   Lease lease;                          ///< the lock to adopt
-  LockOptions options = {};             ///< how to hold; see Locks::adopt for those that are used
+  /// How to hold: a copy of a LockOptions; see Locks::adopt for those that are used.
+  detail::Owned<LockOptions> options = {};
 };
 
 /// The operation of Locks::acquire.
 struct HOLDFAST_EXPORT Acquire {
-  using Answer = Lease;      ///< the grant; nothing renews it
-  Key key;                   ///< what to lock
-  LockOptions options = {};  ///< how to wait
+  using Answer = Lease;  ///< the grant; nothing renews it
+  Key key;               ///< what to lock
+  /// How to wait: a copy of a LockOptions.
+  detail::Owned<LockOptions> options = {};
 };
 
 /// The operation of Locks::release.

@@ -5,6 +5,8 @@
 #include <holdfast/owned.hpp>
 #include <limits>
 #include <optional>
+#include <string>
+#include <string_view>
 
 namespace holdfast {
 
@@ -63,8 +65,37 @@ struct LockOptions {
   /// retried; a renewal that too few acknowledge does not count. More than 0 is InvalidArgument on an engine
   /// without replicas. Fewer than all replicas promise nothing after a failover: another one may be promoted.
   std::optional<std::uint32_t> min_replicas = std::nullopt;
+  /// The label that is stored with the lock and says who holds it; see LockHolder. Empty: the label of the
+  /// opened store. `none`: no label. InvalidArgument if it is longer than 256 bytes or not UTF-8. The text
+  /// must be valid until the call returns.
+  std::string_view holder = {};
 };
+
+namespace detail {
+
+/// A copy of LockOptions that owns its text. Smaller than an OwnedAggregate, because only one member is a
+/// view.
+class OwnedLockOptions {
+ public:
+  OwnedLockOptions() = default;
+  OwnedLockOptions(const LockOptions& options) : options_(options), holder_(options.holder) {}
+  /// Returns the options with a view of the copy, valid while this object lives.
+  operator LockOptions() const noexcept {
+    LockOptions options = options_;
+    options.holder = holder_;
+    return options;
+  }
+
+ private:
+  LockOptions options_;  ///< its view may dangle; holder_ has the copy
+  std::string holder_;
+};
+
 template <>
-struct detail::OwnedArgument<LockOptions> : OwnedAsItIs<LockOptions> {};
+struct OwnedArgument<LockOptions> {
+  using type = OwnedLockOptions;
+};
+
+}  // namespace detail
 
 }  // namespace holdfast

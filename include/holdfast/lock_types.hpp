@@ -9,6 +9,7 @@
 #include <holdfast/fence.hpp>
 #include <holdfast/owned.hpp>
 #include <holdfast/result.hpp>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -130,15 +131,48 @@ struct detail::OwnedArgument<LockId> : OwnedAsItIs<LockId> {};
 template <>
 struct detail::OwnedArgument<Ttl> : OwnedAsItIs<Ttl> {};
 
-/// The holder of a lock as it described itself when it acquired the lock. For people, not for decisions: the
-/// engine does not verify it.
-struct LockHolder {
-  std::string host;      ///< the name of its machine
-  std::int64_t pid = 0;  ///< its process id on that machine
-  /// A text of the application, such as the name of a job; empty if it gave none.
-  std::string note = {};
-  /// Compares all members.
+/// The label of a lock's holder: a short text for people that says who holds the lock, such as
+/// `alice@web-3:812 make`. Stored with the lock.
+///
+/// It is information, never authority: the holder chose it, and the engine does not verify it. It may contain
+/// any characters: use printable() where it is written to a terminal or a log.
+class HOLDFAST_EXPORT LockHolder {
+ public:
+  /// The longest label, in bytes.
+  static constexpr std::size_t max_bytes = 256;
+  /// The text that stands for no label wherever a label can be set.
+  static constexpr std::string_view none = "none";
+
+  /// Checks a label. InvalidArgument if it is empty, too long or not UTF-8.
+  [[nodiscard]] static Result<LockHolder> parse(std::string_view text);
+  /// Returns the label that a setting (LockOptions::holder, `holder=` in a URL) chooses: null for `none`.
+  /// Otherwise as parse().
+  [[nodiscard]] static Result<std::shared_ptr<const LockHolder>> from_setting(std::string_view text);
+  /// Makes a label from any text: replaces bytes that are not UTF-8 by U+FFFD, and cuts the text at the last
+  /// character that fits. Empty if the text is empty. For texts that the caller did not choose.
+  [[nodiscard]] static std::optional<LockHolder> shortened(std::string_view text);
+
+  /// Returns the default label: `user@host:pid program`, with the base name of the executable and never its
+  /// arguments, which may contain passwords.
+  ///
+  /// Computed once per process, and again in a forked child. The first call looks up the user's name; later
+  /// ones only compare the process and its user.
+  [[nodiscard]] static std::shared_ptr<const LockHolder> of_this_process();
+  /// Returns the default label with another name of the program, for a process that acquires locks on behalf
+  /// of another program.
+  [[nodiscard]] static std::shared_ptr<const LockHolder> of_this_process(std::string_view program);
+  /// Returns the label of another process of this machine, without a program name if that cannot be read.
+  /// Null if `pid` is not positive.
+  [[nodiscard]] static std::shared_ptr<const LockHolder> of_process(std::int64_t pid, std::uint32_t user_id);
+
+  /// Returns the text. Valid while this object lives and is not assigned to.
+  [[nodiscard]] const std::string& str() const noexcept { return text_; }
+  /// Compares the texts.
   friend bool operator==(const LockHolder&, const LockHolder&) = default;
+
+ private:
+  explicit LockHolder(std::string text) noexcept : text_(std::move(text)) {}
+  std::string text_;
 };
 
 /// A held lock as it is stored, with its raw key and lock id. Do not log it: see LockId.
@@ -150,7 +184,7 @@ struct LockRecord {
   WallTime expires_at = {};   ///< when its lease expires unless it is extended, by the engine's clock
   /// How many digits the stored fence has: 15, or 19 if SyncGuard 1.0 wrote it.
   int fence_digits = 15;
-  /// The process that holds it; empty if the engine did not record it.
+  /// The label of its holder; empty if it has none.
   std::optional<LockHolder> holder = std::nullopt;
   /// The id of the counter that granted the fence, where each key has its own
   /// (Capabilities::authority_per_key); else empty: LockBackend::authority() is the one of all.
@@ -178,7 +212,7 @@ struct LockInfo {
   WallTime expires_at = {};   ///< when its lease expires unless it is extended, by the engine's clock
   /// How many digits the stored fence has: 15, or 19 if SyncGuard 1.0 wrote it.
   int fence_digits = 15;
-  /// The process that holds it; empty if it is not known.
+  /// The label of its holder; empty if it has none.
   std::optional<LockHolder> holder = std::nullopt;
 };
 

@@ -82,8 +82,10 @@ class HOLDFAST_EXPORT Locks {
   ///
   /// `backend` must not be null. If `log` is null, nothing is logged. `observer` may be null; it is notified
   /// of waits, holds and renewals. To observe the operations of the backend too, wrap it: see with_observer.
+  /// `holder` is the label of grants whose LockOptions name no other; null: they have none.
   explicit Locks(std::shared_ptr<LockBackend> backend, std::shared_ptr<Log> log = {},
-                 std::shared_ptr<Observer> observer = {});
+                 std::shared_ptr<Observer> observer = {},
+                 std::shared_ptr<const LockHolder> holder = LockHolder::of_this_process());
 
   /// Waits for the lock and returns a guard that holds it.
   ///
@@ -138,10 +140,10 @@ class HOLDFAST_EXPORT Locks {
   /// Returns a guard for a lock that was detached or acquired without a guard, here or in another process.
   /// Returns an empty optional if that id no longer holds the lock.
   ///
-  /// Extends the lease by `lease.ttl` first, which proves that the lock is held. The fence and the authority
-  /// are those of `lease`; they are not compared with the store. Of `options`, `auto_renew`, `max_hold` and
-  /// `dispose_timeout` are used, but all are validated. If the call fails, the lock keeps its lease and can
-  /// be adopted again until that expires.
+  /// Extends the lease by `lease.ttl` first, which proves that the lock is held, and replaces the label of
+  /// the lock's holder. The fence and the authority are those of `lease`; they are not compared with the
+  /// store. Of `options`, `auto_renew`, `max_hold`, `dispose_timeout` and `holder` are used, but all are
+  /// validated. If the call fails, the lock keeps its lease and can be adopted again until that expires.
   [[nodiscard]] std::optional<Guard> adopt(const LeaseView& lease, const LockOptions& options = {},
                                            std::stop_token stop = {}) const {
     return run(operation::Adopt{detail::owned(lease), options}, std::move(stop));
@@ -254,6 +256,8 @@ class HOLDFAST_EXPORT Locks {
   /// Returns the id of the store that counts the fences. No I/O: a store that lost its data has another
   /// authority, which is known here after the next grant.
   [[nodiscard]] std::string authority() const;
+  /// Returns the label of grants whose LockOptions name no other; null if they have none.
+  [[nodiscard]] std::shared_ptr<const LockHolder> holder() const noexcept;
   /// Returns the engine itself. Valid while a copy of this object or one of its guards lives.
   [[nodiscard]] LockBackend& backend() const noexcept;
 

@@ -65,6 +65,10 @@ struct Occurrence {
   std::optional<Fence> fence = std::nullopt;
   /// Of break_lock: the operator's reason.
   std::string_view broken_because = {};
+  /// The label of the lock's holder; empty if it is not known or has none. Of a refused acquire or wait: of
+  /// the holder that has the lock. Of break: of the holder that lost it. Chosen by the holder: use
+  /// printable() where it is shown.
+  std::string_view holder = {};
   /// Of wait: how many acquire requests were sent to the engine.
   std::uint32_t attempts = 0;
   /// What Observer::context returned where the activity began; null if it was not called there.

@@ -84,9 +84,13 @@ struct RedisOptions {
   std::string password_file = {};
   /// The number of the database.
   std::uint32_t db = 0;
-  /// The name of the connections in CLIENT LIST (CLIENT SETNAME), without spaces and control characters.
-  /// Empty: no name.
-  std::string client_name = "holdfast";
+  /// The name of the connections in CLIENT LIST (CLIENT SETNAME), without spaces and control characters. An
+  /// empty text: no name. Not set: open() uses the label of its locks, with _ in place of each character that
+  /// a name cannot have; otherwise `holdfast`. A server that refuses the name is used without one.
+  std::optional<std::string> client_name = std::nullopt;
+  /// The label that open() gives to the locks it acquires, as LockOptions::holder. Empty: the default. A
+  /// backend that you construct yourself does not use it: pass the label to Locks.
+  std::string holder = {};
 
   /// Connect with TLS, to the sentinels too. The server's certificate and its name are always verified.
   bool tls = false;

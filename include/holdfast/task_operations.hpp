@@ -167,8 +167,8 @@ struct HOLDFAST_EXPORT ClaimTask {
   using Answer = Claim;
   std::string owner,  ///< owner of the task; empty: `local`
       id;             ///< id of the task
-  /// How to wait for the task's lock and how to hold it.
-  LockOptions how = {};
+  /// How to wait for the task's lock and how to hold it: a copy of a LockOptions.
+  detail::Owned<LockOptions> how = {};
 };
 
 /// The operation of Tasks::cleanup_expired.

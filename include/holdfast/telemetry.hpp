@@ -53,6 +53,10 @@ struct TelemetryEvent {
   std::optional<Fence> fence;
   /// Of Activity::break_lock: the operator's reason.
   std::string broken_because;
+  /// The label of the lock's holder; empty if it is not known or has none. Of a refused acquire or wait: of
+  /// the holder that has the lock. Of Activity::break_lock: of the holder that lost it. Chosen by the holder:
+  /// use printable() where it is shown.
+  std::string holder;
   /// Of Activity::wait: how many acquire requests were sent to the engine.
   std::uint32_t attempts = 0;
   /// How many events were dropped since the event before.

@@ -25,6 +25,7 @@ ordered_json to_json(const LockInfo& info) {
                       {"acquiredAtMs", info.acquired_at.time_since_epoch().count()},
                       {"fence", info.fence.to_string()}};
   if (info.fence_digits != LockInfo{}.fence_digits) object["fenceDigits"] = info.fence_digits;
+  if (info.holder) object["holder"] = info.holder->str();
   return object;
 }
 

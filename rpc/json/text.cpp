@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdio>
+#include <holdfast/printable.hpp>
 #include <nlohmann/json.hpp>
 
 namespace holdfast::rpc {
@@ -16,28 +17,24 @@ bool is_space(char c) noexcept {
 }
 
 void append_unicode_escape(std::string& out, unsigned code_point) {
-  std::array<char, 7> escape{};
-  std::snprintf(escape.data(), escape.size(), "\\u%04x", code_point);
+  std::array<char, 16> escape{};
+  std::snprintf(escape.data(), escape.size(), "\\u%04x", code_point & 0xFFFFU);
   out += escape.data();
 }
 
 void append_escaped(std::string& out, std::string_view json_string) {
-  const auto byte = [&](std::size_t i) {
-    return i < json_string.size() ? static_cast<unsigned char>(json_string[i]) : 0U;
-  };
-  for (std::size_t i = 0; i < json_string.size(); ++i) {
-    const auto bidi = bidi_control(json_string.substr(i));
-    if (byte(i) == 0x7F) {
-      append_unicode_escape(out, 0x7F);
-    } else if (byte(i) == 0xC2 && byte(i + 1) >= 0x80 && byte(i + 1) < 0xA0) {
-      append_unicode_escape(out, byte(++i));
-    } else if (bidi > 0) {
-      append_unicode_escape(out,
-                            bidi == 2 ? 0x061C : 0x2000 + ((byte(i + 1) & 0x3F) << 6) + (byte(i + 2) & 0x3F));
-      i += bidi - 1;
+  while (!json_string.empty()) {
+    const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(json_string[i]); };
+    const auto bytes = control_character_bytes(json_string);
+    if (bytes == 0) {
+      out += json_string.front();
     } else {
-      out += json_string[i];
+      append_unicode_escape(
+          out, bytes == 1   ? byte(0)
+               : bytes == 2 ? ((byte(0) & 0x1FU) << 6U) + (byte(1) & 0x3FU)
+                            : ((byte(0) & 0x0FU) << 12U) + ((byte(1) & 0x3FU) << 6U) + (byte(2) & 0x3FU));
     }
+    json_string.remove_prefix(bytes == 0 ? 1 : bytes);
   }
 }
 
@@ -66,16 +63,6 @@ std::size_t end_of_string(std::string_view json, std::size_t start) noexcept {
   std::size_t at = start + 1;
   while (at < json.size() && json[at] != '"') at += json[at] == '\\' ? 2 : 1;
   return at + 1;
-}
-
-std::size_t bidi_control(std::string_view text) noexcept {
-  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
-  if (byte(0) == 0xD8 && byte(1) == 0x9C) return 2;  // U+061C
-  if (byte(0) != 0xE2) return 0;
-  const auto last = byte(2);
-  const bool marks = byte(1) == 0x80 && (last == 0x8E || last == 0x8F || (last >= 0xAA && last <= 0xAE));
-  const bool isolates = byte(1) == 0x81 && last >= 0xA6 && last <= 0xA9;
-  return marks || isolates ? 3 : 0;  // U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069
 }
 
 Json dump(const nlohmann::ordered_json& object) {

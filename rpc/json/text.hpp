@@ -38,13 +38,9 @@ class JsonObject {
 /// Builds an array of elements that are JSON.
 [[nodiscard]] std::string array_of(const std::vector<std::string>& elements);
 
-/// Returns the length in bytes of the bidirectional control character at the front of UTF-8 text, or 0. These
-/// characters make a terminal show what follows in another order, so that a key can look like another one.
-[[nodiscard]] std::size_t bidi_control(std::string_view text) noexcept;
-
 /// Prints on one line, without space between the parts, and safe for a terminal: control characters that JSON
-/// allows (DEL and C1, which some terminals obey, and bidirectional ones) are escaped. They occur in strings
-/// only, where the escape means the same.
+/// allows (see control_character_bytes) are escaped. They occur in strings only, where the escape means the
+/// same.
 [[nodiscard]] std::string on_one_line(std::string_view json);
 /// The same over several lines, indented. Levels that are nested too deep for that to help stay on one line.
 [[nodiscard]] std::string indented(std::string_view json);

@@ -38,6 +38,10 @@ LockOptions lock_options(const Params& params) {
   return options;
 }
 
+std::string holder_of(const MethodCall& call) {
+  return call.params.text_if("holder").value_or(call.session->holder());
+}
+
 namespace lock_methods {
 namespace {
 
@@ -53,8 +57,10 @@ std::string_view reason_of(std::optional<LossReason> lost) {
   return lost == LossReason::unproven ? "expired" : "not-found";
 }
 
-Json refusal(std::string_view reason) {
-  return dump({{"ok", false}, {"reason", reason}});
+Json refusal(std::string_view reason, const std::string& holder = {}) {
+  ordered_json object{{"ok", false}, {"reason", reason}};
+  if (!holder.empty()) object["holder"] = holder;
+  return dump(object);
 }
 
 }  // namespace
@@ -65,14 +71,18 @@ asio::awaitable<Json> acquire(MethodCall call) {
   LockOptions options;
   options.ttl = call.params.milliseconds("ttlMs");
   options.wait = std::chrono::milliseconds::zero();
+  const auto label = holder_of(call);
+  options.holder = label;
   const auto key = call.params.text("key");
   std::optional<Lease> lock;
+  std::string holder;
   try {
     lock = co_await locks.acquire(key, options);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::AcquisitionTimeout) throw;
+    holder = error.holder();
   }
-  if (!lock) co_return refusal("locked");
+  if (!lock) co_return refusal("locked", holder);
   // The session releases the lock if its id does not reach the client: nothing else could.
   call.request->lock_id = lock->id.str();
   co_return granted(call.request->lock_id, lock->fence, lock->expires_at, lock->replicas);
@@ -81,7 +91,9 @@ asio::awaitable<Json> acquire(MethodCall call) {
 asio::awaitable<Json> wait_for_lock(MethodCall call) {
   auto& session = *call.session;
   session.held().check_room();
-  const auto options = lock_options(call.params);
+  auto options = lock_options(call.params);
+  const auto label = holder_of(call);
+  options.holder = label;
   const auto key = call.params.text("key");
   auto guard = co_await session.service().locks().lock(key, options);
   auto result = granted(std::string(guard.id().str()), guard.fence(), guard.expires_at(), guard.replicas());

@@ -21,6 +21,8 @@ namespace holdfast::rpc {
                            std::optional<std::uint32_t> replicas);
 /// ttlMs, waitMs, retries and maxHoldMs; the defaults for those that are absent.
 [[nodiscard]] LockOptions lock_options(const Params& params);
+/// For LockOptions::holder: the parameter `holder`, or the label of the client's process.
+[[nodiscard]] std::string holder_of(const MethodCall& call);
 
 // What the rows of the table call.
 using MethodFunction = asio::awaitable<Json>(MethodCall);

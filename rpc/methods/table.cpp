@@ -41,7 +41,8 @@ consteval auto make_table() {
   constexpr auto lock_id = required("lockId", Kind::text);
   constexpr auto ttl = required("ttlMs", Kind::milliseconds);
   constexpr auto lock_options = optional("ttlMs", Kind::milliseconds) + optional("waitMs", Kind::wait) +
-                                optional("retries", Kind::count) + optional("maxHoldMs", Kind::milliseconds);
+                                optional("retries", Kind::count) + optional("maxHoldMs", Kind::milliseconds) +
+                                optional("holder", Kind::text);
   constexpr auto owner = required("ownerId", Kind::text);
   constexpr auto task = owner + required("taskId", Kind::text);
   constexpr auto message = optional("statusMessage", Kind::text);
@@ -56,10 +57,10 @@ consteval auto make_table() {
   constexpr std::string_view record = "the task's record";
 
   return std::array{
-      Method{"lock.acquire", key + ttl, lock_methods::acquire,
+      Method{"lock.acquire", key + ttl + optional("holder", Kind::text), lock_methods::acquire,
              "Makes one attempt; the lock is not renewed and outlives the connection",
-             R"({"ok":true,"lockId","fence","expiresAtMs"}, or {"ok":false,"reason":"locked"})", Pace::prompt,
-             Answer::needed},
+             R"({"ok":true,"lockId","fence","expiresAtMs"}, or {"ok":false,"reason":"locked","holder"?})",
+             Pace::prompt, Answer::needed},
       Method{"lock.lock", key + lock_options, lock_methods::wait_for_lock,
              "Waits for a lock, which is renewed while the connection lasts", granted, Pace::waits,
              Answer::needed},
@@ -70,7 +71,7 @@ consteval auto make_table() {
       Method{"lock.isLocked", key, lock_methods::is_locked, "Checks whether a lock is held", "true or false"},
       Method{"lock.lookup", optional("key", Kind::text) + optional("lockId", Kind::text),
              lock_methods::lookup, "Describes a held lock, by its key or its id",
-             R"({"keyHash","lockIdHash","expiresAtMs","acquiredAtMs","fence"}, or null)"},
+             R"({"keyHash","lockIdHash","expiresAtMs","acquiredAtMs","fence","holder"?}, or null)"},
       Method{"lock.subscribe", optional("lockId", Kind::text), lock_methods::subscribe,
              "Sends lock.lost when this lock, or any renewed lock of the connection, is lost", R"({"ok"})"},
 

@@ -153,6 +153,7 @@ Json Failure::json() const {
   if (!name.empty()) object["data"]["code"] = name;
   if (!from.empty()) object["data"]["from"] = from;
   if (!to.empty()) object["data"]["to"] = to;
+  if (!holder.empty()) object["data"]["holder"] = holder;
   return dump(object);
 }
 
@@ -175,6 +176,7 @@ Failure failure_of(const std::exception_ptr& exception) {
     auto failure = named(error.code(), text_of(error));
     failure.from = error.from();
     failure.to = error.to();
+    failure.holder = error.holder();
     return failure;
   } catch (const std::system_error& error) {
     if (error.code() == std::errc::operation_canceled) {

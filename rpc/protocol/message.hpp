@@ -31,6 +31,8 @@ struct Failure {
   std::string name = {};
   /// As those of Error: the states of a refused transition.
   std::string from = {}, to = {};
+  /// As that of Error: the label of the holder of a lock that was not acquired.
+  std::string holder = {};
 
   /// The `error` member of an answer.
   [[nodiscard]] Json json() const;

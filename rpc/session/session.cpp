@@ -44,9 +44,10 @@ void InFlight::cancel_waiting() {
   }
 }
 
-Session::Session(Service& service, Send send)
+Session::Session(Service& service, Send send, std::string holder)
     : service_(service),
       send_(std::move(send)),
+      holder_(std::move(holder)),
       changed_(service.executor()),
       held_([this](const Json& params) { send_(notification("lock.lost", params), {}); }) {}
 

@@ -63,7 +63,8 @@ class Session : public std::enable_shared_from_this<Session> {
   /// delivered, the transport has them released.
   using Send = std::function<void(std::string_view text, const std::vector<std::string>& lock_ids)>;
 
-  Session(Service& service, Send send);
+  /// `holder`: the label of the client's process, for LockOptions::holder; empty: the store's.
+  Session(Service& service, Send send, std::string holder = {});
 
   // For transports.
   /// Begins a request, or answers it if it cannot be begun. `batch`: null if it came alone.
@@ -83,6 +84,7 @@ class Session : public std::enable_shared_from_this<Session> {
   // For methods.
   [[nodiscard]] Service& service() noexcept { return service_; }
   [[nodiscard]] HeldLocks& held() noexcept { return held_; }
+  [[nodiscard]] const std::string& holder() const noexcept { return holder_; }
   /// False if no request of this id is in flight.
   bool cancel(std::string_view id) { return in_flight_.cancel(id); }
 
@@ -96,6 +98,7 @@ class Session : public std::enable_shared_from_this<Session> {
 
   Service& service_;
   Send send_;
+  std::string holder_;
   Event changed_;
   InFlight in_flight_;
   HeldLocks held_;

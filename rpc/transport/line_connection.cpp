@@ -74,12 +74,15 @@ asio::awaitable<bool> Outbox::write_all() {
   co_return false;
 }
 
-LineConnection::LineConnection(Service& service, Channel channel)
+LineConnection::LineConnection(Service& service, Channel channel, std::string holder)
     : service_(service),
       channel_(std::move(channel)),
       session_(std::make_shared<Session>(
-          service, [this](std::string_view text,
-                          const std::vector<std::string>& lock_ids) { outbox_.push(text, lock_ids); })),
+          service,
+          [this](std::string_view text, const std::vector<std::string>& lock_ids) {
+            outbox_.push(text, lock_ids);
+          },
+          std::move(holder))),
       outbox_(channel_, session_->changed()) {}
 
 asio::awaitable<void> LineConnection::run() {

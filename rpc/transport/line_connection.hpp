@@ -63,7 +63,8 @@ class Outbox {
 /// write could come after the lock it was made under.
 class LineConnection : public std::enable_shared_from_this<LineConnection> {
  public:
-  LineConnection(Service& service, Channel channel);
+  /// `holder`: as for Session.
+  LineConnection(Service& service, Channel channel, std::string holder);
 
   /// Returns when the session has ended and its locks are released. To be called once.
   [[nodiscard]] asio::awaitable<void> run();

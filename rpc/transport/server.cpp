@@ -28,6 +28,22 @@ void turn_away(const Descriptor& client, const std::string& why) noexcept {
   (void)send(client.get(), line.data(), line.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
+/// The label of a client's process, for LockOptions::holder. Empty if the sidecar was given a label, which
+/// then stands for its clients too; and if the process is not known, or is the first of its machine or
+/// container, which only started the sidecar.
+std::string label_of_client(const Locks& locks, pid_t pid, uid_t user) {
+  const auto own = locks.holder();
+  if (pid <= 1 || !own || *own != *LockHolder::of_this_process()) return {};
+  return LockHolder::of_process(pid, user)->str();
+}
+
+std::string label_of_peer(const Locks& locks, const Descriptor& client) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (getsockopt(client.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return {};
+  return label_of_client(locks, peer.pid, peer.uid);
+}
+
 }  // namespace
 
 Server::Server(Holdfast holdfast, Settings settings)
@@ -42,8 +58,10 @@ void Server::connect_stdio() {
   auto in = duplicate(STDIN_FILENO);
   auto out = duplicate(STDOUT_FILENO);
   if (!in || !out) posix::throw_system_error("rpc: stdin and stdout must be open, or use --listen");
+  // The client is the process that started this one.
   stdio_ =
-      std::make_shared<LineConnection>(service_, Channel(service_.executor(), std::move(in), std::move(out)));
+      std::make_shared<LineConnection>(service_, Channel(service_.executor(), std::move(in), std::move(out)),
+                                       label_of_client(service_.locks().blocking(), getppid(), geteuid()));
   expect_signals();
   begin(stdio_);
 }
@@ -108,8 +126,9 @@ void Server::admit(Descriptor client) {
   }
   auto out = duplicate(client.get());
   if (!out) return turn_away(client, "this sidecar has too many open files");
-  begin(std::make_shared<LineConnection>(service_,
-                                         Channel(service_.executor(), std::move(client), std::move(out))));
+  auto holder = label_of_peer(service_.locks().blocking(), client);
+  begin(std::make_shared<LineConnection>(
+      service_, Channel(service_.executor(), std::move(client), std::move(out)), std::move(holder)));
 }
 
 asio::awaitable<void> Server::accept_all() {

@@ -4,7 +4,7 @@ namespace holdfast {
 
 struct [[gnu::visibility("hidden")]] Error::Detail {
   ErrorCode code;
-  std::string message, cause, key, lock_id, from, to, what;
+  std::string message, cause, key, lock_id, from, to, holder, what;
   Effect effect = Effect::unknown;
 };
 
@@ -127,7 +127,7 @@ Error::Error(ErrorCode code, std::string message, std::string cause) {
   std::string what = std::string(to_string(code)) + ": " + message;
   if (!cause.empty()) what += " (" + cause + ")";
   detail_ = std::make_shared<const Detail>(
-      Detail{code, std::move(message), std::move(cause), {}, {}, {}, {}, std::move(what)});
+      Detail{code, std::move(message), std::move(cause), {}, {}, {}, {}, {}, std::move(what)});
 }
 
 ErrorCode Error::code() const noexcept {
@@ -155,6 +155,10 @@ const std::string& Error::to() const noexcept {
   return detail_->to;
 }
 
+const std::string& Error::holder() const noexcept {
+  return detail_->holder;
+}
+
 Effect Error::effect() const noexcept {
   return detail_->effect;
 }
@@ -171,6 +175,14 @@ Error Error::about(std::string_view key, std::string_view lock_id) const {
   Detail detail = *detail_;
   detail.key = key;
   detail.lock_id = lock_id;
+  Error copy = *this;
+  copy.detail_ = std::make_shared<const Detail>(std::move(detail));
+  return copy;
+}
+
+Error Error::held_by(std::string_view holder) const {
+  Detail detail = *detail_;
+  detail.holder = holder;
   Error copy = *this;
   copy.detail_ = std::make_shared<const Detail>(std::move(detail));
   return copy;

@@ -16,13 +16,14 @@ struct Noted {
         backend(what.backend),
         key(what.key),
         lock_id(what.lock_id),
-        broken_because(what.broken_because) {}
+        broken_because(what.broken_because),
+        holder(what.holder) {}
 
   [[nodiscard]] std::string key_hash() const { return hash_of(key); }
   [[nodiscard]] std::string lock_id_hash() const { return hash_of(lock_id); }
 
   Occurrence occurrence;  ///< its views are not valid any more
-  std::string backend, key, lock_id, broken_because;
+  std::string backend, key, lock_id, broken_because, holder;
 
  private:
   static std::string hash_of(const std::string& raw) {

@@ -54,13 +54,20 @@ Reason reason_of(const Page&) noexcept {
 
 /// Details that only the answer contains.
 void add_details(const AcquireOutcome& outcome, Occurrence& end) noexcept {
-  if (const auto* granted = std::get_if<Granted>(&outcome)) end.fence = granted->fence;
+  if (const auto* granted = std::get_if<Granted>(&outcome)) {
+    end.fence = granted->fence;
+  } else {
+    // The requested label is not that of the holder.
+    const auto& holder = std::get<Refused>(outcome).holder;
+    end.holder = holder ? std::string_view(holder->str()) : std::string_view();
+  }
 }
 void add_details(const std::optional<LockRecord>& found, Occurrence& end) noexcept {
   if (!found) return;
   end.key = found->key.str();
   end.lock_id = found->id.str();
   end.fence = found->fence;
+  if (found->holder) end.holder = found->holder->str();
 }
 template <class Outcome>
 void add_details(const Outcome&, Occurrence&) noexcept {}
@@ -73,11 +80,12 @@ class Observation {
       : audience_(std::move(audience)),
         activity_(request.activity()),
         context_(runtime::context_of_caller(*audience_->observer)) {
-    const RequestSubject subject = request.subject();
+    RequestSubject subject = request.subject();
     key_ = subject.key;
     lock_id_ = subject.lock_id;
     fence_ = subject.fence;
     broken_because_ = subject.broken_because;
+    holder_ = std::move(subject.holder);
     audience_->observer->begun(activity_, audience_->backend);
     started_ = BootClock::now();
   }
@@ -92,6 +100,7 @@ class Observation {
                    .lock_id = lock_id_,
                    .fence = fence_,
                    .broken_because = broken_because_,
+                   .holder = holder_ ? std::string_view(holder_->str()) : std::string_view(),
                    .context = context_};
     if (result) {
       end.reason = reason_of(*result);
@@ -108,6 +117,7 @@ class Observation {
   BootTime started_;
   std::string key_, lock_id_, broken_because_;
   std::optional<Fence> fence_;
+  std::shared_ptr<const LockHolder> holder_;
   TraceContext context_;
 };
 

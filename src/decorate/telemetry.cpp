@@ -34,6 +34,7 @@ class Delivery {
                          .duration = what.ended - what.started,
                          .fence = what.fence,
                          .broken_because = std::move(noted.broken_because),
+                         .holder = std::move(noted.holder),
                          .attempts = what.attempts,
                          .dropped_before = dropped_before};
     if (may_be_raw(event)) {

@@ -24,6 +24,7 @@ std::vector<SpanAttribute> attributes_of(const Noted& noted) {
   add("holdfast.lock_id_hash", noted.lock_id_hash());
   if (what.fence) add("holdfast.fence", what.fence->to_string());
   add("holdfast.broken_because", noted.broken_because);
+  add("holdfast.holder", noted.holder);
   if (what.attempts > 0) attributes.emplace_back("holdfast.attempts", std::int64_t{what.attempts});
   return attributes;
 }

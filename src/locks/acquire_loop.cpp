@@ -1,6 +1,7 @@
 #include "locks/acquire_loop.hpp"
 
 #include <algorithm>
+#include <holdfast/printable.hpp>
 #include <string>
 #include <utility>
 
@@ -98,6 +99,7 @@ AcquireLoop::Action AcquireLoop::on(const Refused& refused, BootTime now) {
   wake_pause_ = {};
   last_error_.reset();
   was_refused_ = true;
+  holder_ = refused.holder;
   expiry_at_ = never;
   if (refused.free_in) {
     expiry_at_ = saturating_add(now, std::max(*refused.free_in, milliseconds(1)));
@@ -188,13 +190,14 @@ AcquireLoop::Action AcquireLoop::wait_or_give_up(BootTime now) {
 
 AcquireLoop::Action AcquireLoop::give_up(BootTime now) {
   if (last_error_) return Lost{*last_error_, id_is_unanswered_};
-  const auto retries = std::to_string(retries_) + (retries_ == 1 ? " retry" : " retries");
-  return Lost{Error(ErrorCode::AcquisitionTimeout, policy_.wait == milliseconds::zero()
-                                                       ? "the lock is already held"
-                                                       : "the lock is already held; gave up after " +
-                                                             seconds_text(now - started_) + " and " +
-                                                             retries + ". Wait longer, or retry later"),
-              id_is_unanswered_};
+  std::string message = "the lock is already held";
+  if (holder_) message += " by " + printable(holder_->str());
+  if (policy_.wait != milliseconds::zero()) {
+    message += "; gave up after " + seconds_text(now - started_) + " and " + std::to_string(retries_) +
+               (retries_ == 1 ? " retry" : " retries") + ". Wait longer, or retry later";
+  }
+  const Error error(ErrorCode::AcquisitionTimeout, std::move(message));
+  return Lost{holder_ ? error.held_by(holder_->str()) : error, id_is_unanswered_};
 }
 
 BootClock::duration AcquireLoop::next_delay() {

@@ -4,6 +4,7 @@
 #include <holdfast/clock.hpp>
 #include <holdfast/lock_options.hpp>
 #include <holdfast/lock_types.hpp>
+#include <memory>
 #include <optional>
 #include <variant>
 
@@ -57,7 +58,8 @@ class AcquireLoop {
 
   struct Granted {};
   struct Refused {
-    std::optional<std::chrono::milliseconds> free_in;
+    std::optional<std::chrono::milliseconds> free_in = std::nullopt;
+    std::shared_ptr<const LockHolder> holder = nullptr;  ///< its label
   };
   struct Failed {
     Error error;
@@ -107,7 +109,8 @@ class AcquireLoop {
   bool wake_is_unused_ = false;         ///< no attempt was answered since the last wake-up
   BootClock::duration wake_pause_{};    ///< pause before the next attempt after that wake-up
   std::optional<Error> last_error_;
-  bool was_refused_ = false;  ///< the last attempt that was made found the lock held
+  std::shared_ptr<const LockHolder> holder_;  ///< of the last refusal
+  bool was_refused_ = false;                  ///< the last attempt that was made found the lock held
 };
 
 }  // namespace holdfast::locks

@@ -30,6 +30,7 @@ HeldLock::HeldLock(std::shared_ptr<LockStore> store, Grant&& grant, const LockOp
                                          .key = grant_.key,
                                          .id = grant_.id,
                                          .fence = grant_.fence,
+                                         .holder = grant_.holder,
                                          .context = grant_.context}),
       lease_(
           grant_.ttl, grant_.sent, options.auto_renew,

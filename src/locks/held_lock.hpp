@@ -38,6 +38,7 @@ class HeldLock final : public runtime::Timed {
     bool acquire_may_be_repeated = false;                  ///< see Granted
     std::optional<std::uint32_t> replicas = std::nullopt;  ///< see Granted
     TraceContext context = {};                             ///< the waiter's context
+    std::shared_ptr<const LockHolder> holder = nullptr;    ///< the label of this grant
     /// Another holder had it before: its extend for this ttl, or ours that adopted it, may still arrive.
     bool adopted = false;
   };

@@ -24,10 +24,12 @@ namespace holdfast {
 /// first guard. So if the machine has no thread left later, no other thread has to do their work.
 class LockStore {
  public:
-  LockStore(std::shared_ptr<LockBackend> engine, std::shared_ptr<Log> sink, std::shared_ptr<Observer> told)
+  LockStore(std::shared_ptr<LockBackend> engine, std::shared_ptr<Log> sink, std::shared_ptr<Observer> told,
+            std::shared_ptr<const LockHolder> label)
       : observer(std::move(told)),
         backend(std::move(engine)),
         log(std::move(sink)),
+        holder(std::move(label)),
         backend_name(backend->capabilities().backend) {}
 
   [[nodiscard]] static Guard guard(std::shared_ptr<HeldLock> held) noexcept { return Guard(std::move(held)); }
@@ -46,6 +48,11 @@ class LockStore {
 
   /// The longest wait for ids in doubt.
   static constexpr std::chrono::milliseconds last_doubt_timeout{1000};
+
+  /// The label that LockOptions::holder chooses. Throws InvalidArgument.
+  [[nodiscard]] std::shared_ptr<const LockHolder> label(std::string_view chosen) const {
+    return chosen.empty() ? holder : LockHolder::from_setting(chosen).value_or_throw();
+  }
 
   /// Starts the threads that every guard needs, besides the timer's. Throws Internal if the machine has none.
   void start_threads();
@@ -71,6 +78,8 @@ class LockStore {
   const std::shared_ptr<Observer> observer;
   const std::shared_ptr<LockBackend> backend;
   const std::shared_ptr<Log> log;
+  /// The label of grants that name no other; null: none.
+  const std::shared_ptr<const LockHolder> holder;
   const std::string_view backend_name;
   const os::ProcessIdentity process;
   /// Renewals, background releases and callbacks.

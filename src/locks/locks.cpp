@@ -1,6 +1,7 @@
 #include <holdfast/locks.hpp>
 
 #include <algorithm>
+#include <holdfast/printable.hpp>
 #include <tuple>
 
 #include "locks/acquire_loop.hpp"
@@ -34,29 +35,35 @@ Guard guarded(const Store& store, HeldLock::Grant&& grant, const LockOptions& op
 }  // namespace
 
 Op<Guard> perform(Flow flow, Store store, operation::Lock what, std::stop_token stop) {
-  const auto policy = AcquirePolicy::from(what.options).value_or_throw();
+  const LockOptions options = what.options;
+  const auto policy = AcquirePolicy::from(options).value_or_throw();
   WantedLock wanted{.key = std::move(what.key).value_or_throw(),
                     .durability = Durability::process,
                     .counter_lifetime = what.counter_lifetime,
-                    .min_replicas = what.options.min_replicas};
+                    .min_replicas = options.min_replicas,
+                    .holder = store->label(options.holder)};
   auto waiting = wait_for_lock(flow, store, std::move(wanted), policy, std::move(stop));
   auto grant = co_await std::move(waiting);
-  co_return guarded(store, std::move(grant).value_or_throw(), what.options);
+  co_return guarded(store, std::move(grant).value_or_throw(), options);
 }
 
 Op<std::optional<Guard>> perform(Flow flow, Store store, operation::TryLock what, std::stop_token stop) {
-  const auto policy = AcquirePolicy::once(what.options).value_or_throw();
+  const LockOptions options = what.options;
+  const auto policy = AcquirePolicy::once(options).value_or_throw();
   WantedLock wanted{.key = std::move(what.key).value_or_throw(),
                     .durability = Durability::process,
-                    .min_replicas = what.options.min_replicas};
+                    .min_replicas = options.min_replicas,
+                    .holder = store->label(options.holder)};
   auto waiting = wait_for_lock(flow, store, std::move(wanted), policy, std::move(stop));
   auto grant = co_await std::move(waiting);
   if (!grant && grant.error().code() == ErrorCode::AcquisitionTimeout) co_return std::nullopt;
-  co_return std::optional(guarded(store, std::move(grant).value_or_throw(), what.options));
+  co_return std::optional(guarded(store, std::move(grant).value_or_throw(), options));
 }
 
 Op<std::optional<Guard>> perform(Flow flow, Store store, operation::Adopt what, std::stop_token stop) {
-  (void)AcquirePolicy::from(what.options).value_or_throw();
+  const LockOptions options = what.options;
+  (void)AcquirePolicy::from(options).value_or_throw();
+  auto holder = store->label(options.holder);
   const auto& lease = what.lease;
   const auto key = LockKey::parse(lease.key).value_or_throw();
   const auto ttl = Ttl::of(lease.ttl).value_or_throw();
@@ -65,7 +72,8 @@ Op<std::optional<Guard>> perform(Flow flow, Store store, operation::Adopt what, 
   ExtendRequest request{.lock = {.id = lease.id, .key = key},
                         .ttl = ttl,
                         .durability = Durability::process,
-                        .min_replicas = what.options.min_replicas};
+                        .min_replicas = options.min_replicas,
+                        .new_holder = holder};
   auto extending = ask(flow, store, std::move(request), std::move(stop));
   const auto answer = (co_await std::move(extending)).value_or_throw();
   const auto* extended = std::get_if<Extended>(&answer);
@@ -86,16 +94,19 @@ Op<std::optional<Guard>> perform(Flow flow, Store store, operation::Adopt what, 
                         .sent = sent,
                         .acquire_may_be_repeated = lease.acquire_may_be_repeated,
                         .context = std::move(context),
+                        .holder = std::move(holder),
                         .adopted = true};
-  co_return std::optional(guarded(store, std::move(grant), what.options));
+  co_return std::optional(guarded(store, std::move(grant), options));
 }
 
 Op<Lease> perform(Flow flow, Store store, operation::Acquire what, std::stop_token stop) {
-  auto policy = AcquirePolicy::from(what.options).value_or_throw();
+  const LockOptions options = what.options;
+  auto policy = AcquirePolicy::from(options).value_or_throw();
   policy.must_prove = false;
   WantedLock wanted{.key = std::move(what.key).value_or_throw(),
                     .durability = Durability::machine,
-                    .min_replicas = what.options.min_replicas};
+                    .min_replicas = options.min_replicas,
+                    .holder = store->label(options.holder)};
   auto waiting = wait_for_lock(flow, store, std::move(wanted), policy, std::move(stop));
   auto grant = (co_await std::move(waiting)).value_or_throw();
   co_return Lease{.key = grant.key.str(),
@@ -179,13 +190,16 @@ Op<std::optional<LockInfo>> perform(Flow flow, Store store, operation::BreakLock
   if (!record || record->fence != what.held_with.value_or(record->fence)) co_return std::nullopt;
   // Released by its id: a lock that another holder has acquired since must not be broken.
   ReleaseRequest request{.lock = {.id = record->id, .key = record->key}, .broken_because = reason};
+  if (record->holder) request.holder = std::make_shared<const LockHolder>(*record->holder);
   auto releasing = ask(flow, store, std::move(request), std::move(stop));
   const auto outcome = (co_await std::move(releasing)).value_or_throw();
   if (!std::holds_alternative<Released>(outcome)) co_return std::nullopt;
   auto info = holdfast::sanitised(*record);
   if (store->log) {
     store->log->write(LogLevel::warning,
-                      "the lock with the key hash " + info.key_hash + " was broken: " + reason);
+                      "the lock with the key hash " + info.key_hash +
+                          (info.holder ? ", held by " + printable(info.holder->str()) + "," : "") +
+                          " was broken: " + reason);
   }
   co_return info;
 }
@@ -208,8 +222,9 @@ class [[gnu::visibility("hidden")]] Locks::End {
 };
 
 Locks::Locks(std::shared_ptr<LockBackend> backend, std::shared_ptr<Log> log,
-             std::shared_ptr<Observer> observer)
-    : store_(std::make_shared<LockStore>(std::move(backend), std::move(log), std::move(observer))) {
+             std::shared_ptr<Observer> observer, std::shared_ptr<const LockHolder> holder)
+    : store_(std::make_shared<LockStore>(std::move(backend), std::move(log), std::move(observer),
+                                         std::move(holder))) {
   end_ = std::make_shared<End>(store_);
 }
 
@@ -251,6 +266,9 @@ Capabilities Locks::capabilities() const noexcept {
 }
 std::string Locks::authority() const {
   return store_->backend->authority();
+}
+std::shared_ptr<const LockHolder> Locks::holder() const noexcept {
+  return store_->holder;
 }
 LockBackend& Locks::backend() const noexcept {
   return *store_->backend;

@@ -60,6 +60,7 @@ Occurrence ObservedHold::occurrence(Activity activity, BootTime started) const n
           .key = subject_.key.str(),
           .lock_id = subject_.id.str(),
           .fence = subject_.fence,
+          .holder = subject_.holder ? std::string_view(subject_.holder->str()) : std::string_view(),
           .context = subject_.context};
 }
 

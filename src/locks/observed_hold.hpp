@@ -18,6 +18,7 @@ class ObservedHold {
     const LockKey& key;
     const LockId& id;
     const Fence& fence;
+    const std::shared_ptr<const LockHolder>& holder;
     const TraceContext& context;
   };
 

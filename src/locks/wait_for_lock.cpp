@@ -23,7 +23,9 @@ AcquireLoop::Event event_of(const Result<AcquireOutcome>& answer, Waiter& waiter
   }
   if (!answer) return AcquireLoop::Failed{answer.error()};
   waiter.woken = false;
-  if (const auto* refused = std::get_if<Refused>(&*answer)) return AcquireLoop::Refused{refused->free_in};
+  if (const auto* refused = std::get_if<Refused>(&*answer)) {
+    return AcquireLoop::Refused{.free_in = refused->free_in, .holder = refused->holder};
+  }
   waiter.granted = std::get<Granted>(*answer);
   return AcquireLoop::Granted{};
 }
@@ -61,7 +63,8 @@ runtime::Op<HeldLock::Grant> run_loop(runtime::Flow flow, std::shared_ptr<LockSt
                              .durability = wanted.durability,
                              .deadline = attempt->deadline,
                              .counter_lifetime = wanted.counter_lifetime,
-                             .min_replicas = wanted.min_replicas};
+                             .min_replicas = wanted.min_replicas,
+                             .holder = wanted.holder};
       const auto answer = co_await flow.ask(backend, std::move(request), stop);
       event = event_of(answer, waiter);
     } else if (const auto* start = std::get_if<AcquireLoop::StartWatching>(&action)) {
@@ -86,7 +89,8 @@ runtime::Op<HeldLock::Grant> run_loop(runtime::Flow flow, std::shared_ptr<LockSt
       const auto& why = lost->error;
       if (why.code() != ErrorCode::AcquisitionTimeout) co_return why.about(key.str(), {});
       co_return Error(why.code(), "\"" + std::string(key.str()) + "\": " + why.message())
-          .about(key.str(), {});
+          .about(key.str(), {})
+          .held_by(why.holder());
     } else {
       // One authority per key says nothing of the store.
       if (!backend->capabilities().authority_per_key) store->granted_by(waiter.granted->authority);
@@ -98,7 +102,8 @@ runtime::Op<HeldLock::Grant> run_loop(runtime::Flow flow, std::shared_ptr<LockSt
                                 .ttl = policy.ttl,
                                 .sent = waiter.first_sent,
                                 .acquire_may_be_repeated = waiter.granted->may_be_repeated,
-                                .replicas = waiter.granted->replicas};
+                                .replicas = waiter.granted->replicas,
+                                .holder = std::move(wanted.holder)};
     }
     action = loop.resume(event, BootClock::now());
   }
@@ -125,6 +130,7 @@ runtime::Op<HeldLock::Grant> run_observed(runtime::Flow flow, std::shared_ptr<Lo
   if (grant) {
     end.lock_id = grant->id.str();
     end.fence = grant->fence;
+    if (grant->holder) end.holder = grant->holder->str();
     grant->context = std::move(context);
   } else if (policy.wait == std::chrono::milliseconds::zero() &&
              grant.error().code() == ErrorCode::AcquisitionTimeout) {
@@ -132,6 +138,7 @@ runtime::Op<HeldLock::Grant> run_observed(runtime::Flow flow, std::shared_ptr<Lo
   } else {
     end.error = grant.error().code();
   }
+  if (!grant) end.holder = grant.error().holder();
   observer.ended(end);
   co_return grant;
 }

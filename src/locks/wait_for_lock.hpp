@@ -17,6 +17,7 @@ struct WantedLock {
   Durability durability = Durability::machine;
   std::optional<CounterLifetime> counter_lifetime = std::nullopt;
   std::optional<std::uint32_t> min_replicas = std::nullopt;
+  std::shared_ptr<const LockHolder> holder = nullptr;  ///< the label of the grant
 };
 
 /// Waits for the lock as the policy says. Returns the grant, or AcquisitionTimeout, Aborted or the error that

@@ -43,8 +43,10 @@ TEST_P(RpcLocks, AreAcquiredOnceAndReleasedOnce) {
   EXPECT_EQ(lock["fence"].get<std::string>().size(), 15U);
   EXPECT_TRUE(lock["expiresAtMs"].is_number_integer());
 
-  EXPECT_EQ(client.result("lock.acquire", {{"key", "k"}, {"ttlMs", 30000}}),
-            (json{{"ok", false}, {"reason", "locked"}}));
+  const auto refused = client.result("lock.acquire", {{"key", "k"}, {"ttlMs", 30000}});
+  EXPECT_EQ(member_names(refused), (std::vector<std::string>{"holder", "ok", "reason"}));
+  EXPECT_EQ(refused["ok"], false);
+  EXPECT_EQ(refused["reason"], "locked");
   EXPECT_EQ(client.result("lock.release", {{"lockId", lock["lockId"]}}), (json{{"ok", true}}));
   EXPECT_EQ(client.result("lock.release", {{"lockId", lock["lockId"]}}),
             (json{{"ok", false}, {"reason", "not-found"}}));
@@ -65,8 +67,8 @@ TEST_P(RpcLocks, AreExtendedAndLookedAt) {
   EXPECT_GT(extended["expiresAtMs"], lock["expiresAtMs"]);
 
   const auto seen = client.result("lock.lookup", {{"key", "k"}});
-  EXPECT_EQ(member_names(seen),
-            (std::vector<std::string>{"acquiredAtMs", "expiresAtMs", "fence", "keyHash", "lockIdHash"}));
+  EXPECT_EQ(member_names(seen), (std::vector<std::string>{"acquiredAtMs", "expiresAtMs", "fence", "holder",
+                                                          "keyHash", "lockIdHash"}));
   EXPECT_EQ(seen["fence"], lock["fence"]);
   EXPECT_EQ(seen["expiresAtMs"], extended["expiresAtMs"]);
   EXPECT_EQ(client.result("lock.lookup", {{"lockId", lock["lockId"]}}), seen);

@@ -208,7 +208,7 @@ TEST_F(Run, WithoutPatienceItExitsAtOnceAndSaysWhy) {
     const auto result = shell("echo ran", how);
     EXPECT_EQ(result.code, 75);
     EXPECT_EQ(result.out, "");
-    EXPECT_NE(result.err.find("\"k\" is already held (lease "), std::string::npos) << result.err;
+    EXPECT_NE(result.err.find("\"k\" is held by "), std::string::npos) << result.err;
   }
   EXPECT_EQ(shell("true", {"-n", "-E", "3"}).code, 3);
   EXPECT_EQ(shell("true", {"-n", "-E", "0"}).code, 0);

@@ -19,6 +19,7 @@ class LockModel {
   struct Held {
     LockId id;
     Fence fence;
+    std::shared_ptr<const LockHolder> holder;
   };
   std::map<std::string, Held> held;
   std::map<std::string, Fence> highest;
@@ -48,6 +49,18 @@ TEST_P(EveryEngine, AgreesWithAPlainModelUnderRandomOperations) {
   const std::vector<std::string> keys = {"a", "b", "c", "\xE9\x8D\xB5", std::string(512, 'z')};
   std::vector<LockId> ids;
   for (int i = 0; i < 6; ++i) ids.push_back(LockId::generate());
+  // Labels that need escapes of every kind, and none.
+  std::vector<std::shared_ptr<const LockHolder>> labels = {nullptr};
+  for (const auto* text : {"alice@web-3:812 make", "\"\\/\x1B[2J\n",
+                           "\xE2\x80\xAE"
+                           "evil",
+                           "\",\"fence\":\"1\"}"}) {
+    labels.push_back(LockHolder::from_setting(text).value_or_throw());
+  }
+  const auto same = [](const std::optional<LockHolder>& stored,
+                       const std::shared_ptr<const LockHolder>& label) {
+    return stored ? label && *stored == *label : !label;
+  };
   LockModel model;
 
   for (int step = 0; step < 1500 && !HasFailure(); ++step) {
@@ -67,13 +80,18 @@ TEST_P(EveryEngine, AgreesWithAPlainModelUnderRandomOperations) {
       case 0:
       case 1: {  // acquire
         const bool brief = random.below(20) == 0;
-        const auto result = try_acquire(client, id, key, brief ? 2ms : 60'000ms);
+        const auto& label = random.pick(labels);
+        const auto result = try_acquire(client, id, key, brief ? 2ms : 60'000ms, label);
         if (at == model.held.end() && holds_any) {
           ASSERT_FALSE(result);
           EXPECT_EQ(result.error().code(), ErrorCode::InvalidArgument);
         } else if (at != model.held.end() && !holds_key) {
           // An id that holds something else may be told either truth.
           EXPECT_TRUE(!result ? holds_any : std::holds_alternative<Refused>(*result));
+          if (const auto* refused = result ? std::get_if<Refused>(&*result) : nullptr) {
+            EXPECT_EQ(refused->holder ? refused->holder->str() : "",
+                      at->second.holder ? at->second.holder->str() : "");
+          }
           if (GetParam().asks_again && !holds_any) ids[which] = LockId::generate();
         } else {
           ASSERT_TRUE(result) << result.error().what();
@@ -87,7 +105,7 @@ TEST_P(EveryEngine, AgreesWithAPlainModelUnderRandomOperations) {
             if (brief) {
               std::this_thread::sleep_for(8ms);
             } else {
-              model.held.emplace(key, LockModel::Held{id, granted->fence});
+              model.held.emplace(key, LockModel::Held{id, granted->fence, label});
             }
           }
         }
@@ -102,7 +120,11 @@ TEST_P(EveryEngine, AgreesWithAPlainModelUnderRandomOperations) {
       }
       case 3: {  // extend, sometimes to the end
         const bool brief = random.below(10) == 0;
-        const auto outcome = extend(client, id, given_key, brief ? 2ms : 60'000ms);
+        const bool adopts = random.below(4) == 0;
+        const auto& label = random.pick(labels);
+        const auto outcome = extend(client, id, given_key, brief ? 2ms : 60'000ms,
+                                    adopts ? std::optional(label) : std::nullopt);
+        if (adopts && ours) model.held.at(with_key ? key : model.key_of(id)).holder = label;
         // Where a lost answer is asked for again, the copy that was carried out left 2 ms.
         if (!(ours && brief && GetParam().asks_again)) {
           EXPECT_EQ(std::holds_alternative<Extended>(outcome), ours);
@@ -125,6 +147,7 @@ TEST_P(EveryEngine, AgreesWithAPlainModelUnderRandomOperations) {
         if (by_key) {
           EXPECT_EQ(by_key->id, at->second.id);
           EXPECT_EQ(by_key->fence, at->second.fence);
+          EXPECT_TRUE(same(by_key->holder, at->second.holder));
         }
         const auto by_id = lookup(client, id);
         ASSERT_EQ(by_id.has_value(), holds_any);
@@ -134,7 +157,10 @@ TEST_P(EveryEngine, AgreesWithAPlainModelUnderRandomOperations) {
       default: {  // list
         const auto page = list(client).value_or_throw();
         ASSERT_EQ(page.locks.size(), model.held.size());
-        for (const auto& lock : page.locks) EXPECT_EQ(model.held.at(lock.key.str()).id, lock.id);
+        for (const auto& lock : page.locks) {
+          EXPECT_EQ(model.held.at(lock.key.str()).id, lock.id);
+          EXPECT_TRUE(same(lock.holder, model.held.at(lock.key.str()).holder));
+        }
       }
     }
   }

@@ -162,7 +162,9 @@ TEST_F(SqliteClosing, WhileTheLogCannotBeCopiedOnlyWhatTheFileReservesIsGranted)
 
 TEST_F(SqliteClosing, AFileOfVersion2GoesOnAndIsProtectedFromThen) {
   grant();
-  sql(file, "DROP TABLE closing; ALTER TABLE clocks DROP COLUMN is_kernels; PRAGMA user_version=2");
+  sql(file,
+      "DROP TABLE closing; ALTER TABLE clocks DROP COLUMN is_kernels; ALTER TABLE locks DROP COLUMN holder; "
+      "PRAGMA user_version=2");
   const test::Shared<std::uint64_t> granted;
   killed_after([&](Client& client) { *granted = grant(client); });
   EXPECT_EQ(*granted, 2U);

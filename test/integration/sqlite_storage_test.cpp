@@ -35,7 +35,8 @@ class SqliteStorage : public SqliteTest {
   void make_it_version_1() const {
     sql(file,
         "DROP TABLE records; DROP TABLE owners; DROP TABLE closing; "
-        "ALTER TABLE clocks DROP COLUMN is_kernels; PRAGMA user_version=1");
+        "ALTER TABLE clocks DROP COLUMN is_kernels; ALTER TABLE locks DROP COLUMN holder; "
+        "PRAGMA user_version=1");
   }
 
   FakeClock time;
@@ -63,7 +64,7 @@ TEST_F(SqliteStorage, AFileOfVersion1KeepsItsLocksAndGetsRecords) {
   const auto store = records();
   test::create(*store, "owner:task");
   EXPECT_TRUE(test::get(*store, "owner:task"));
-  EXPECT_EQ(sql(file, "PRAGMA user_version"), "3");
+  EXPECT_EQ(sql(file, "PRAGMA user_version"), "4");
   auto client = open();
   EXPECT_EQ((*client.lookup("durable"))->id, mine);
   EXPECT_EQ((*client.lookup("guarded"))->id, guards);
@@ -91,6 +92,32 @@ TEST_F(SqliteStorage, WhoHasAFileOfVersion1OpenGoesOnAfterItWasTakenForward) {
   EXPECT_FALSE(*open().is_locked("k"));
 }
 
+TEST_F(SqliteStorage, AProgramOfVersion3ThatHasTheFileOpenWritesLocksWithoutALabel) {
+  const auto id = LockId::generate();
+  open().grant(id, "k", 1h, Durability::machine);
+  sql(file, "ALTER TABLE locks DROP COLUMN holder; PRAGMA user_version=3");
+  Connection old(file);
+  // Prepared before the file is taken forward, as that program's statements are.
+  const Statement insert(old,
+                         "INSERT INTO locks (key, id, fence, deadline_ms, ttl_ms, acquired_at_ms, "
+                         "expires_at_ms, durable) SELECT CAST('theirs' AS BLOB), ?1, fence + 1, deadline_ms, "
+                         "ttl_ms, acquired_at_ms, expires_at_ms, durable FROM locks");
+  const Statement restamp(old, "UPDATE locks SET ttl_ms = ttl_ms WHERE key = CAST('labelled' AS BLOB)");
+  auto backend = make_sqlite_lock_backend(file).value_or_throw();
+  EXPECT_EQ(sql(file, "PRAGMA user_version"), "4");
+  EXPECT_FALSE(test::lookup(*backend, "k")->holder) << "a lock of the older version";
+  const auto theirs = LockId::generate();
+  insert.execute(theirs.str());
+  EXPECT_EQ(test::lookup(*backend, "theirs")->id, theirs);
+  EXPECT_FALSE(test::lookup(*backend, "theirs")->holder);
+  const auto label = LockHolder::from_setting("alice").value_or_throw();
+  ASSERT_TRUE(test::try_acquire(
+      *backend,
+      {.id = LockId::generate(), .key = test::key("labelled"), .ttl = test::ttl(1h), .holder = label}));
+  restamp.execute();
+  EXPECT_EQ(test::lookup(*backend, "labelled")->holder, *label) << "its extend keeps the label";
+}
+
 TEST_F(SqliteStorage, AProgramThatKnowsVersion1OnlyRefusesTheFile) {
   static_cast<void>(records());
   Connection connection(file);
@@ -99,7 +126,7 @@ TEST_F(SqliteStorage, AProgramThatKnowsVersion1OnlyRefusesTheFile) {
     FAIL() << "not refused";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::ServiceUnavailable);
-    EXPECT_NE(error.message().find("version 3"), std::string::npos) << error.message();
+    EXPECT_NE(error.message().find("version 4"), std::string::npos) << error.message();
   }
 }
 

@@ -199,6 +199,59 @@ TEST_F(Interop, WhoeverHasTheIdExtendsAndReleasesTheOthersLock) {
   }
 }
 
+/// Labels that need escapes, in one JSON library's form and in the other's.
+std::vector<std::string> labels() {
+  return {"alice@web-3:812 make"s,        "a/b \"c\" \\d"s,        "\0\n\x1B[2J\x7f"s,
+          "caf\u00e9 \u2028 \U0001F512"s, "\",\"lockId\":\"x\"}"s, std::string(256, '"')};
+}
+
+TEST_F(Interop, TheirExtendCarriesTheLabelOfOurHolderAlong) {
+  auto [ours, theirs] = sides();
+  for (const auto& text : labels()) {
+    SCOPED_TRACE(text);
+    const auto label = LockHolder::from_setting(text).value_or_throw();
+    AcquireRequest request{.id = LockId::generate(), .key = key("k"), .ttl = ttl(10s), .holder = label};
+    const auto granted = std::get<Granted>(try_acquire(*ours, request).value_or_throw());
+    EXPECT_FALSE(theirs->acquire("k"));
+    EXPECT_EQ(theirs->lookup("k").at("holder"), text);
+    EXPECT_EQ(theirs->extend(request.id.str(), 20s), 1);  // from here on the record is in their form
+    const auto seen = lookup(*ours, "k");
+    ASSERT_TRUE(seen && seen->holder);
+    EXPECT_EQ(seen->holder->str(), text);
+    EXPECT_EQ(seen->fence, granted.fence);
+    const auto outcome = try_acquire(*ours, LockId::generate(), "k").value_or_throw();
+    ASSERT_TRUE(std::get<Refused>(outcome).holder);
+    EXPECT_EQ(std::get<Refused>(outcome).holder->str(), text);
+    EXPECT_TRUE(std::holds_alternative<Extended>(extend(*ours, request.id, "k", 30s)));
+    EXPECT_EQ(lookup(*ours, "k")->holder->str(), text);
+    EXPECT_TRUE(std::holds_alternative<Extended>(
+        extend(*ours, request.id, "k", 30s, LockHolder::from_setting("adopter/\"").value_or_throw())));
+    EXPECT_EQ(theirs->lookup("k").at("holder"), "adopter/\"");
+    EXPECT_EQ(theirs->release(request.id.str()), 1);
+    EXPECT_FALSE(lookup(*ours, "k"));
+  }
+}
+
+TEST_F(Interop, TheirLockHasNoLabelUntilItIsAdopted) {
+  auto [ours, theirs] = sides();
+  const auto lock = theirs->acquire("k");
+  ASSERT_TRUE(lock);
+  EXPECT_FALSE(lookup(*ours, "k")->holder);
+  EXPECT_FALSE(std::get<Refused>(try_acquire(*ours, id, "k").value_or_throw()).holder);
+  const auto their_id = LockId::parse(lock->id).value_or_throw();
+  for (const auto& text : labels()) {
+    const auto label = LockHolder::from_setting(text).value_or_throw();
+    EXPECT_TRUE(std::holds_alternative<Extended>(extend(*ours, their_id, "k", 30s, label)));
+    EXPECT_EQ(lookup(*ours, "k")->holder, *label);
+    EXPECT_EQ(theirs->extend(lock->id, 20s), 1);
+    EXPECT_EQ(theirs->lookup("k").at("holder"), text);
+    EXPECT_EQ(theirs->lookup("k").at("fence"), lock->fence);
+  }
+  EXPECT_TRUE(std::holds_alternative<Extended>(extend(*ours, their_id, "k", 30s, nullptr)));
+  EXPECT_FALSE(theirs->lookup("k").contains("holder"));
+  EXPECT_EQ(theirs->release(lock->id), 1);
+}
+
 TEST_F(Interop, FencesRiseAcrossBothSides) {
   auto [ours, theirs] = sides();
   std::vector<std::string> fences;

@@ -9,7 +9,7 @@ cd "$1"
 # Headers without a directory and without an ending are the standard library's.
 standard='^<[a-z0-9_]+>$'
 # The public headers that declare values: no engine, no policy behind them.
-values='^<holdfast/(clock|doctor|done|duration|error|fence|json|lock_options|lock_types|owned|result|storage_types|task_types)\.hpp>$'
+values='^<holdfast/(clock|doctor|done|duration|error|fence|json|lock_options|lock_types|owned|printable|result|storage_types|task_types)\.hpp>$'
 # The contracts: requests and outcomes, which are values, beside the backends, which are not.
 contracts='^<holdfast/(lock_backend|storage_backend)\.hpp>$'
 engines='^<holdfast/(memory|sqlite|redis)\.hpp>$'

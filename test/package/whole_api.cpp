@@ -52,9 +52,13 @@ void refer_to_values() {
   refer<std::vector<JsonMember> (*)(const Json&)>(&members_of);
   refer<std::vector<std::string_view> (*)(const Json&)>(&elements_of);
   refer(&LockKey::parse, &LockKey::stored, &LockId::parse, &LockId::generate, &Ttl::of);
+  refer(&LockHolder::parse, &LockHolder::from_setting, &LockHolder::shortened, &LockHolder::of_process);
+  refer<std::shared_ptr<const LockHolder> (*)()>(&LockHolder::of_this_process);
+  refer<std::shared_ptr<const LockHolder> (*)(std::string_view)>(&LockHolder::of_this_process);
+  refer(&printable, &control_character_bytes);
   refer(&RecordKey::parse, &RecordKey::of, &RecordData::parse);
   refer(&Error::code, &Error::message, &Error::cause, &Error::key, &Error::lock_id, &Error::from, &Error::to,
-        &Error::effect, &Error::with, &Error::about, &Error::between);
+        &Error::holder, &Error::effect, &Error::with, &Error::about, &Error::held_by, &Error::between);
   refer(&detail::Trampoline::busy, &detail::Trampoline::completing, &detail::Trampoline::defer,
         &detail::Trampoline::run, &detail::Trampoline::drain);
 }
@@ -94,7 +98,8 @@ void refer_to_locks() {
   using namespace operation;
   refer_to_operations<Locks, Lock, TryLock, Adopt, Acquire, Release, Extend, IsLocked, GetByKey, GetById,
                       GetByKeyRaw, GetByIdRaw, Owns, ListLocksRaw, BreakLock>();
-  refer(&Locks::release_in_background, &Locks::capabilities, &Locks::authority, &Locks::backend);
+  refer(&Locks::release_in_background, &Locks::capabilities, &Locks::authority, &Locks::holder,
+        &Locks::backend);
   refer(&Guard::key, &Guard::id, &Guard::fence, &Guard::token, &Guard::authority, &Guard::replicas,
         &Guard::expires_at, &Guard::remaining, &Guard::still_held, &Guard::lost, &Guard::loss_reason,
         &Guard::renewal_error, &Guard::on_lost, &Guard::on_release_error, &Guard::wait_lost,

@@ -64,13 +64,15 @@ class Peer {
                                .key = to_key(ask.at("key")),
                                .ttl = ttl(milliseconds(ask.at("ttl").get<std::int64_t>())),
                                .durability = static_cast<Durability>(ask.at("durability").get<int>()),
-                               .deadline = to_time(ask.at("deadline"))});
+                               .deadline = to_time(ask.at("deadline")),
+                               .holder = to_holder(ask.at("holder"))});
     if (!result) return to_json(result.error());
     if (const auto* granted = std::get_if<Granted>(&*result)) {
       return {{"fence", granted->fence.value()}, {"expires", to_ms(granted->expires_at)}};
     }
     const auto& refused = std::get<Refused>(*result);
-    return refused.free_in ? json{{"free_in", refused.free_in->count()}} : json{{"free_in", nullptr}};
+    return {{"free_in", refused.free_in ? json(refused.free_in->count()) : json()},
+            {"holder", to_json(refused.holder.get())}};
   }
 
   json release(const json& ask) {
@@ -84,11 +86,12 @@ class Peer {
   }
 
   json extend(const json& ask) {
-    const auto result =
-        try_extend(backend_, {.lock = to_ref(ask.at("lock")),
-                              .ttl = ttl(milliseconds(ask.at("ttl").get<std::int64_t>())),
-                              .durability = static_cast<Durability>(ask.at("durability").get<int>()),
-                              .deadline = to_time(ask.at("deadline"))});
+    ExtendRequest request{.lock = to_ref(ask.at("lock")),
+                          .ttl = ttl(milliseconds(ask.at("ttl").get<std::int64_t>())),
+                          .durability = static_cast<Durability>(ask.at("durability").get<int>()),
+                          .deadline = to_time(ask.at("deadline"))};
+    if (ask.contains("new_holder")) request.new_holder = to_holder(ask.at("new_holder"));
+    const auto result = try_extend(backend_, std::move(request));
     if (!result) return to_json(result.error());
     const auto* absence = std::get_if<Absence>(&*result);
     if (absence != nullptr) return {{"absence", static_cast<int>(*absence)}};

@@ -85,9 +85,12 @@ Result<AcquireOutcome> try_acquire(LockBackend& backend, AcquireRequest request,
 }
 
 Result<AcquireOutcome> try_acquire(LockBackend& backend, const LockId& id, std::string_view name,
-                                   milliseconds length) {
-  return try_acquire(backend,
-                     {.id = id, .key = key(name), .ttl = ttl(length), .durability = durability_on(backend)});
+                                   milliseconds length, std::shared_ptr<const LockHolder> label) {
+  return try_acquire(backend, {.id = id,
+                               .key = key(name),
+                               .ttl = ttl(length),
+                               .durability = durability_on(backend),
+                               .holder = std::move(label)});
 }
 
 std::optional<Granted> acquire(LockBackend& backend, const LockId& id, std::string_view name,
@@ -119,11 +122,13 @@ Result<ExtendOutcome> try_extend(LockBackend& backend, ExtendRequest request, st
 }
 
 std::variant<Extended, Absence> extend(LockBackend& backend, const LockId& id,
-                                       std::optional<std::string> name, milliseconds length) {
+                                       std::optional<std::string> name, milliseconds length,
+                                       std::optional<std::shared_ptr<const LockHolder>> new_holder) {
   const BootTime sent = BootClock::now();
   auto outcome = try_extend(backend, {.lock = {.id = id, .key = maybe_key(name)},
                                       .ttl = ttl(length),
-                                      .durability = durability_on(backend)})
+                                      .durability = durability_on(backend),
+                                      .new_holder = std::move(new_holder)})
                      .value_or_throw();
   if (std::holds_alternative<Extended>(outcome)) holder().extended(id, sent + length);
   return outcome;

@@ -19,7 +19,8 @@ Ttl ttl(milliseconds length);
 
 Result<AcquireOutcome> try_acquire(LockBackend& backend, AcquireRequest request, std::stop_token stop = {});
 Result<AcquireOutcome> try_acquire(LockBackend& backend, const LockId& id, std::string_view key,
-                                   milliseconds length = 60s);
+                                   milliseconds length = 60s,
+                                   std::shared_ptr<const LockHolder> holder = nullptr);
 /// The grant, or nothing if refused.
 std::optional<Granted> acquire(LockBackend& backend, const LockId& id, std::string_view key,
                                milliseconds length = 60s);
@@ -28,7 +29,8 @@ Result<ReleaseOutcome> try_release(LockBackend& backend, ReleaseRequest request,
 std::optional<Absence> release(LockBackend& backend, const LockId& id, std::optional<std::string> key = {});
 Result<ExtendOutcome> try_extend(LockBackend& backend, ExtendRequest request, std::stop_token stop = {});
 std::variant<Extended, Absence> extend(LockBackend& backend, const LockId& id, std::optional<std::string> key,
-                                       milliseconds length);
+                                       milliseconds length,
+                                       std::optional<std::shared_ptr<const LockHolder>> new_holder = {});
 bool is_locked(LockBackend& backend, std::string_view key);
 std::optional<LockRecord> lookup(LockBackend& backend, std::string_view key);
 std::optional<LockRecord> lookup(LockBackend& backend, const LockId& id);

@@ -120,15 +120,20 @@ class PeerBackend final : public LockBackend {
                          {"key", peer::to_json(request.key)},
                          {"ttl", request.ttl.length().count()},
                          {"durability", static_cast<int>(request.durability)},
-                         {"deadline", peer::to_json(request.deadline)}},
+                         {"deadline", peer::to_json(request.deadline)},
+                         {"holder", peer::to_json(request.holder.get())}},
                         [](const json& answer) -> AcquireOutcome {
                           if (answer.contains("fence")) {
                             return Granted{
                                 Fence::of(answer.at("fence").get<std::uint64_t>()).value_or_throw(),
                                 from_ms(answer.at("expires"))};
                           }
-                          if (answer.at("free_in").is_null()) return Refused{};
-                          return Refused{std::chrono::milliseconds(answer.at("free_in").get<std::int64_t>())};
+                          auto holder = peer::to_holder(answer.at("holder"));
+                          if (answer.at("free_in").is_null()) {
+                            return Refused{.free_in = std::nullopt, .holder = std::move(holder)};
+                          }
+                          return Refused{std::chrono::milliseconds(answer.at("free_in").get<std::int64_t>()),
+                                         std::move(holder)};
                         });
   }
 
@@ -146,12 +151,13 @@ class PeerBackend final : public LockBackend {
   }
 
   void submit(ExtendRequest request, std::stop_token stop, Done<ExtendOutcome> done) override {
-    ask<ExtendOutcome>(request.deadline, stop, std::move(done),
-                       {{"op", "extend"},
-                        {"lock", peer::to_json(request.lock)},
-                        {"ttl", request.ttl.length().count()},
-                        {"durability", static_cast<int>(request.durability)},
-                        {"deadline", peer::to_json(request.deadline)}},
+    json question{{"op", "extend"},
+                  {"lock", peer::to_json(request.lock)},
+                  {"ttl", request.ttl.length().count()},
+                  {"durability", static_cast<int>(request.durability)},
+                  {"deadline", peer::to_json(request.deadline)}};
+    if (request.new_holder) question["new_holder"] = peer::to_json(request.new_holder->get());
+    ask<ExtendOutcome>(request.deadline, stop, std::move(done), question,
                        [](const json& answer) -> ExtendOutcome {
                          if (answer.contains("absence"))
                            return static_cast<Absence>(answer.at("absence").get<int>());

@@ -38,12 +38,20 @@ inline LockId to_id(const json& j) {
   return LockId::parse(j.get<std::string>()).value_or_throw();
 }
 
+/// A label: null for none.
+inline json to_json(const LockHolder* holder) {
+  return holder != nullptr ? json(bytes_to_hex(holder->str())) : json();
+}
+inline std::shared_ptr<const LockHolder> to_holder(const json& j) {
+  if (j.is_null()) return nullptr;
+  return std::make_shared<const LockHolder>(LockHolder::parse(hex_to_bytes(j)).value_or_throw());
+}
+
 inline json to_json(const LockRecord& record) {
-  return {{"key", to_json(record.key)},
-          {"id", record.id.str()},
-          {"fence", record.fence.value()},
-          {"acquired", to_ms(record.acquired_at)},
-          {"expires", to_ms(record.expires_at)}};
+  return {
+      {"key", to_json(record.key)},          {"id", record.id.str()},
+      {"fence", record.fence.value()},       {"acquired", to_ms(record.acquired_at)},
+      {"expires", to_ms(record.expires_at)}, {"holder", to_json(record.holder ? &*record.holder : nullptr)}};
 }
 
 inline LockRecord to_record(const json& j) {
@@ -51,7 +59,8 @@ inline LockRecord to_record(const json& j) {
           .id = to_id(j.at("id")),
           .fence = Fence::of(j.at("fence").get<std::uint64_t>()).value_or_throw(),
           .acquired_at = from_ms(j.at("acquired")),
-          .expires_at = from_ms(j.at("expires"))};
+          .expires_at = from_ms(j.at("expires")),
+          .holder = j.at("holder").is_null() ? std::nullopt : std::optional(*to_holder(j.at("holder")))};
 }
 
 inline json to_json(const LockRef& ref) {

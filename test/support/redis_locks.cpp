@@ -89,7 +89,8 @@ std::optional<Absence> RedisLocks::release(const LockId& id, std::optional<std::
 Result<ExtendOutcome> RedisLocks::try_extend(const LockId& id, std::optional<std::string> name,
                                              milliseconds length) {
   const auto lock = ref(id, name);
-  const auto command = locks->extend(lock, found_at(id, name.has_value()), ttl(length), By::text);
+  const auto command =
+      locks->extend({.lock = lock, .ttl = ttl(length)}, found_at(id, name.has_value()), By::text);
   if (!command) return command.error();
   return locks->extended(*ask(*command), lock);
 }

@@ -337,5 +337,18 @@ TEST(AcquirePolicy, RefusesNonsense) {
   }
 }
 
+TEST(AcquireLoop, NamesTheHolderOfTheLastRefusalInPrintableForm) {
+  const auto label = [](std::string_view text) { return LockHolder::from_setting(text).value_or_throw(); };
+  Driven d({.wait = 1s});
+  d.then(Loop::Refused{.holder = label("alice")}).then(Loop::Watching{});
+  d.then(Loop::Refused{.holder = label("bob\x1B[2J")}).then(Loop::TimeUp{}, 1s);
+  ASSERT_TRUE(d.is<Loop::Lost>());
+  const auto& error = d.is<Loop::Lost>()->error;
+  EXPECT_EQ(error.code(), ErrorCode::AcquisitionTimeout);
+  EXPECT_EQ(error.holder(), "bob\x1B[2J");
+  EXPECT_TRUE(error.message().starts_with("the lock is already held by bob\\x1b[2J; gave up after 1.0 s"))
+      << error.message();
+}
+
 }  // namespace
 }  // namespace holdfast::locks

@@ -315,7 +315,7 @@ TEST(LockInfo, HasWhatTheRecordHasButKeyAndId) {
                           .acquired_at = WallTime(std::chrono::milliseconds(1)),
                           .expires_at = WallTime(std::chrono::milliseconds(2)),
                           .fence_digits = 19,
-                          .holder = LockHolder{.host = "web-3", .pid = 812}};
+                          .holder = *LockHolder::parse("alice@web-3:812 make")};
   const auto info = sanitised(record);
   EXPECT_EQ(info.key_hash, key_hash("k"));
   EXPECT_EQ(info.lock_id_hash, key_hash(record.id.str()));

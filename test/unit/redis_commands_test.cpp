@@ -56,7 +56,8 @@ TEST_F(RedisCommands, CarryKeysAndArgumentsAsTheScriptsWantThem) {
                    "p:fence:p:", "p:fence:p:k"}));
   EXPECT_EQ(arguments_of(*release_evidence_command(layout, by_id, By::sha)),
             (Words{"EVALSHA", sha(release_evidence_lua), "2", "p:id:AAAAAAAAAAAAAAAAAAAAAA", "p:fence:p:"}));
-  EXPECT_EQ(arguments_of(*extend_command(layout, by_id, ttl(milliseconds(700)), By::sha)),
+  EXPECT_EQ(arguments_of(*extend_command(layout, ExtendRequest{.lock = by_id, .ttl = ttl(milliseconds(700))},
+                                         By::sha)),
             (Words{"EVALSHA", sha(extend_lua), "1", "p:id:AAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAA",
                    "700"}));
   EXPECT_EQ(arguments_of(*is_locked_command(layout, key("k"), By::sha)),
@@ -81,6 +82,36 @@ TEST_F(RedisCommands, AnAcquireSaysNothingOfTheCountersEndUnlessItIsAsked) {
   EXPECT_EQ(last(std::nullopt), "000000000000000") << "the floor alone";
   EXPECT_EQ(last(CounterLifetime{.until = test::from_ms(1'900'000'000'000)}), "1900000000000");
   EXPECT_EQ(last(CounterLifetime{}), "") << "for ever";
+}
+
+TEST_F(RedisCommands, TheLabelOfTheHolderFollowsTheKeyInTheRecord) {
+  const auto label = LockHolder::from_setting("al\"ice\n").value_or_throw();
+  auto request = acquire;
+  request.holder = label;
+  const auto words = arguments_of(*acquire_command(layout, request, 0, By::sha));
+  EXPECT_EQ(words.at(words.size() - 2), R"("k","holder":"al\"ice\n")");
+  ExtendRequest extend{.lock = by_id, .ttl = ttl(milliseconds(700)), .new_holder = label};
+  EXPECT_EQ(arguments_of(*extend_command(layout, extend, By::sha)).back(), R"(,"holder":"al\"ice\n")");
+  extend.new_holder = nullptr;
+  EXPECT_EQ(arguments_of(*extend_command(layout, extend, By::sha)).back(), "") << "no label any more";
+}
+
+TEST_F(RedisCommands, ARefusalMayNameTheHolder) {
+  const auto refusal = [&](const std::string& text) {
+    return acquire_outcome(*reply_of("$" + std::to_string(text.size()) + "\r\n" + text + "\r\n"), acquire);
+  };
+  const auto refused = std::get<Refused>(*refusal(R"(24000,"holder":"al\"ice\u0000"})"));
+  EXPECT_EQ(refused.free_in, milliseconds(24000));
+  EXPECT_EQ(refused.holder->str(), "al\"ice\0"s);
+  EXPECT_EQ(std::get<Refused>(*refusal("1,\"holder\":\"" + std::string(300, 'x') + "\"}")).holder->str(),
+            std::string(256, 'x'))
+      << "of another program";
+  for (const auto* odd : {"", "24000", R"(x,"holder":"a"})", R"(-1,"holder":"a"})", R"(24000,"holder":"a")",
+                          R"(24000"holder":"a"})", R"(24000,"holder":7})"}) {
+    const auto outcome = refusal(odd);
+    ASSERT_FALSE(outcome) << odd;
+    EXPECT_EQ(outcome.error().code(), ErrorCode::Internal);
+  }
 }
 
 TEST_F(RedisCommands, TheFenceFloorOfAnAcquireIsFoundAndRaised) {
@@ -157,7 +188,7 @@ TEST_F(RedisCommands, AReservedKeyIsInvalidArgumentInEveryOperation) {
   for (const auto& command :
        {acquire_command(layout, {.id = id, .key = reserved, .ttl = ttl(milliseconds(1))}, 0, By::sha),
         release_command(layout, lock, Release::plain, By::sha),
-        extend_command(layout, lock, ttl(milliseconds(1)), By::sha),
+        extend_command(layout, ExtendRequest{.lock = lock, .ttl = ttl(milliseconds(1))}, By::sha),
         is_locked_command(layout, reserved, By::sha), lookup_command(layout, {.what = reserved}, By::sha),
         cleanup_command(layout, reserved, By::sha)}) {
     ASSERT_FALSE(command);

@@ -58,9 +58,10 @@ TEST_F(RedisNativeLayout, AStateIsReadAsItIsWritten) {
 }
 
 TEST_F(RedisNativeLayout, TheUserKeyIsTheEndOfTheNameOrFollowsTheState) {
-  EXPECT_EQ(NativeState::key_part("p:k", 2, key("k")), "\x00\x01"s);
-  EXPECT_EQ(NativeState::key_part("p:" + std::string(512, 'x'), 2, key(std::string(512, 'x'))), "\x02\x00"s);
-  EXPECT_EQ(NativeState::key_part("p:hash", 2, key("longer")), "\x00\x00"s + "longer");
+  EXPECT_EQ(NativeState::key_part("p:k", 2, key("k"), nullptr), "\x00\x01"s);
+  EXPECT_EQ(NativeState::key_part("p:" + std::string(512, 'x'), 2, key(std::string(512, 'x')), nullptr),
+            "\x02\x00"s);
+  EXPECT_EQ(NativeState::key_part("p:hash", 2, key("longer"), nullptr), "\x00\x00"s + "longer");
   EXPECT_EQ(native_record(held_state, "p:k")->key.str(), "k");
   const auto hashed = held_state.substr(0, 50) + "\x00\x00"s;
   EXPECT_EQ(native_record(hashed + "whole key", "p:hash")->key.str(), "whole key");
@@ -72,13 +73,54 @@ TEST_F(RedisNativeLayout, TheUserKeyIsTheEndOfTheNameOrFollowsTheState) {
   EXPECT_FALSE(native_record(never_granted, "p:k")) << "a holder without a fence";
 }
 
+TEST_F(RedisNativeLayout, TheLabelOfTheHolderFollowsTheStateBehindAKeyThatIsHashed) {
+  const auto label = LockHolder::from_setting("alice\n").value_or_throw();
+  EXPECT_EQ(NativeState::key_part("p:k", 2, key("k"), label.get()), "\x80\x01"s + "alice\n");
+  EXPECT_EQ(NativeState::key_part("p:hash", 2, key("longer"), label.get()), "\xC0\x06"s + "longeralice\n");
+  const auto with = [&](const std::string& end) { return held_state.substr(0, 50) + end; };
+  const auto plain = native_record(with("\x80\x01"s + "alice\n"), "p:k");
+  ASSERT_TRUE(plain);
+  EXPECT_EQ(plain->key.str(), "k");
+  EXPECT_EQ(plain->holder, *label);
+  const auto hashed = native_record(with("\xC0\x06"s + "longeralice\n"), "p:hash");
+  ASSERT_TRUE(hashed);
+  EXPECT_EQ(hashed->key.str(), "longer");
+  EXPECT_EQ(hashed->holder, *label);
+  EXPECT_FALSE(native_record(with("\x80\x01"s), "p:k")->holder) << "the field is missing";
+  EXPECT_FALSE(native_record(with("\xC0\x06"s), "p:hash"));
+  EXPECT_FALSE(native_record(held_state, "p:k")->holder);
+  EXPECT_FALSE(native_record(with("\x00\x00"s + "whole key"), "p:hash")->holder);
+  EXPECT_FALSE(native_record(with("\x40\x01"s), "p:k")) << "a length that is too large";
+
+  ExtendRequest extend{.lock = by_key, .ttl = request.ttl, .new_holder = label};
+  EXPECT_EQ(arguments_of(*layout->extend(extend, {}, By::sha)).back(), "alice\n");
+  extend.new_holder = nullptr;
+  EXPECT_EQ(arguments_of(*layout->extend(extend, {}, By::sha)).back(), "");
+}
+
+TEST_F(RedisNativeLayout, ARefusalMayNameTheHolder) {
+  const auto refusal = [&](const std::string& text) {
+    return layout->acquired(*reply_of("$" + std::to_string(text.size()) + "\r\n" + text + "\r\n"), request);
+  };
+  const auto plain = std::get<Refused>(refusal("250 "s + "\x80\x01"s + "alice").value_or_throw());
+  EXPECT_EQ(plain.free_in, std::chrono::milliseconds(250));
+  EXPECT_EQ(plain.holder->str(), "alice");
+  const auto hashed = std::get<Refused>(refusal("250 "s + "\xC0\x06"s + "longeralice").value_or_throw());
+  EXPECT_EQ(hashed.holder->str(), "alice");
+  EXPECT_FALSE(std::get<Refused>(refusal("250 "s + "\x80\x01"s).value_or_throw()).holder);
+  for (const auto& odd : {"250"s, "250 "s, "250 x"s, "-1 xxx"s, "0 xxx"s, "x xxx"s, "250xxx"s}) {
+    EXPECT_EQ(refusal(odd).error().code(), ErrorCode::Internal) << odd;
+  }
+}
+
 TEST_F(RedisNativeLayout, EveryCommandHasOneKeyWhichDecidesItsSlot) {
   const LookupRequest by_id{.what = id};
   for (const auto& command :
        {layout->acquire(request, 0, By::sha), layout->release(by_key, {}, Release::plain, By::sha),
         layout->release(by_key, {}, Release::for_good, By::sha),
         layout->release({.id = id, .key = {}}, "p:k", Release::by_force, By::sha),
-        layout->release_evidence(by_key, {}, By::sha), layout->extend(by_key, {}, request.ttl, By::sha),
+        layout->release_evidence(by_key, {}, By::sha),
+        layout->extend({.lock = by_key, .ttl = request.ttl}, {}, By::sha),
         layout->is_locked(key("k"), By::sha), layout->lookup({.what = key("k")}, {}, By::sha),
         layout->lookup(by_id, "p:k", By::sha), layout->cleanup(key("k"), By::sha)}) {
     ASSERT_TRUE(command);
@@ -124,9 +166,9 @@ TEST_F(RedisNativeLayout, AShardedChannelHasTheNameOfItsLockKey) {
   const auto sharded = native_layout(Layout::make("p{", 0, Channels::sharded).value_or_throw());
   const auto name = sharded->names().lock_key(key("}{a}")).value_or_throw();
   EXPECT_EQ(sharded->names().channel(name), name);
-  EXPECT_EQ(
-      arguments_of(*sharded->release({.id = id, .key = key("}{a}")}, {}, Release::plain, By::sha)).back(),
-      "s");
+  const LockRef lock{.id = id, .key = key("}{a}")};
+  const auto words = arguments_of(*sharded->release(lock, {}, Release::plain, By::sha));
+  EXPECT_EQ(words.back(), words[3]) << "by which the script knows it";
   EXPECT_EQ(layout->names().channel("p:k"), "p:wake:0:p:k");
 }
 

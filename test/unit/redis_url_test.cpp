@@ -54,7 +54,8 @@ TEST_F(RedisUrl, AHostIsEnough) {
   EXPECT_EQ(options.password, "");
   EXPECT_FALSE(options.tls);
   EXPECT_EQ(options.lock_prefix, "syncguard");
-  EXPECT_EQ(options.client_name, "holdfast");
+  EXPECT_EQ(options.client_name, std::nullopt);
+  EXPECT_EQ(options.holder, "");
   EXPECT_EQ(options.connect_timeout, 5s);
   EXPECT_EQ(options.command_timeout, 5s);
   EXPECT_FALSE(options.cleanup_in_is_locked);
@@ -156,6 +157,9 @@ TEST_F(RedisUrl, EveryParameterArrives) {
   EXPECT_TRUE(replicas.fence_floor_clock);
   EXPECT_FALSE(parsed("redis://h?fence_floor=none").fence_floor_clock);
   EXPECT_EQ(parsed("redis://h?name=").client_name, "");
+  EXPECT_EQ(parsed("redis://h?holder=caf%C3%A9%20bar").holder, "caf\u00e9 bar");
+  EXPECT_EQ(redis_url(parsed("redis://h?holder=caf%C3%A9%20bar")), "redis://h?holder=caf%C3%A9%20bar");
+  EXPECT_EQ(parsed("redis://h?holder=none").holder, "none");
 }
 
 TEST_F(RedisUrl, ThePasswordComesFromTheUrlElseTheFileElseTheEnvironment) {
@@ -406,6 +410,7 @@ void expect_same(const RedisOptions& a, const RedisOptions& b, const std::string
   EXPECT_EQ(a.password_file, b.password_file) << where;
   EXPECT_EQ(a.db, b.db) << where;
   EXPECT_EQ(a.client_name, b.client_name) << where;
+  EXPECT_EQ(a.holder, b.holder) << where;
   EXPECT_EQ(a.tls, b.tls) << where;
   EXPECT_EQ(a.tls_ca_file, b.tls_ca_file) << where;
   EXPECT_EQ(a.tls_cert_file, b.tls_cert_file) << where;

@@ -88,6 +88,48 @@ TEST_F(Events, ARefusedAcquireSaysLocked) {
   EXPECT_FALSE(told.fence);
 }
 
+TEST_F(Events, TellWhoHoldsTheLock) {
+  observe();
+  const auto label = [](std::string_view text) { return LockHolder::from_setting(text).value_or_throw(); };
+  const auto ask_for = [&](const LockId& who, std::string_view name) {
+    return try_acquire(*locks, {.id = who, .key = key("k"), .ttl = ttl(30s), .holder = label(name)});
+  };
+  EXPECT_TRUE(ask_for(id, "alice"));
+  EXPECT_EQ(event().holder, "alice");
+  EXPECT_TRUE(ask_for(other, "bob"));
+  EXPECT_EQ(event().holder, "alice") << "not the one that was refused";
+  EXPECT_TRUE(lookup(*locks, "k"));
+  EXPECT_EQ(event().holder, "alice");
+  EXPECT_TRUE(try_release(
+      *locks,
+      {.lock = {.id = id, .key = key("k")}, .broken_because = "its host is gone", .holder = label("alice")}));
+  EXPECT_EQ(event().holder, "alice");
+  acquire(*locks, id, "k");
+  EXPECT_EQ(event().holder, "");
+  EXPECT_TRUE(ask_for(other, "bob"));
+  EXPECT_EQ(event().holder, "") << "the holder has no label";
+}
+
+TEST_F(Events, OfWaitsHoldsAndBreaksTellWhoHoldsTheLock) {
+  observe();
+  const Locks alices(locks, {}, telemetry, LockHolder::from_setting("alice").value_or_throw());
+  const Locks bobs(locks, {}, telemetry, LockHolder::from_setting("bob").value_or_throw());
+  {
+    const auto guard = alices.lock("k");
+    EXPECT_FALSE(bobs.try_lock("k"));
+    EXPECT_TRUE(bobs.break_lock("k", "a test"));
+  }
+  telemetry->flush();
+  const auto events = log.take();
+  for (const auto activity : {Activity::wait, Activity::hold, Activity::break_lock}) {
+    EXPECT_TRUE(std::ranges::any_of(events, [&](const auto& event) { return event.type == activity; }));
+  }
+  for (const auto& event : events) {
+    // A release knows the id alone.
+    EXPECT_EQ(event.holder, event.type == Activity::release ? "" : "alice") << to_string(event.type);
+  }
+}
+
 TEST_F(Events, AReleaseTellsExpiredFromNotFound) {
   observe();
   acquire(*locks, id, "k", 100ms);

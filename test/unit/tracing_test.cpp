@@ -106,7 +106,7 @@ class Spans : public testing::Test {
 
 TEST_F(Spans, ALockHasOneForItsWaitOneForItsHoldAndOneForEachOperation) {
   const auto before = std::chrono::system_clock::now();
-  auto guard = locks.lock("orders:42", {.ttl = 30s});
+  auto guard = locks.lock("orders:42", {.ttl = 30s, .holder = "alice@web-3:812 make"});
   const auto id_hash = key_hash(guard.id().str());
   const auto fence = guard.fence().to_string();
   guard.release();
@@ -116,6 +116,7 @@ TEST_F(Spans, ALockHasOneForItsWaitOneForItsHoldAndOneForEachOperation) {
   EXPECT_EQ(wait.text("holdfast.key_hash"), key_hash("orders:42"));
   EXPECT_EQ(wait.text("holdfast.lock_id_hash"), id_hash);
   EXPECT_EQ(wait.text("holdfast.fence"), fence);
+  EXPECT_EQ(wait.text("holdfast.holder"), "alice@web-3:812 make");
   EXPECT_EQ(wait.text("holdfast.result"), "ok");
   EXPECT_EQ(std::get<std::int64_t>(wait.attributes.at("holdfast.attempts")), 1);
   EXPECT_EQ(wait.status, SpanStatus::ok);

@@ -70,6 +70,7 @@ class MemoryLockBackend final : public LockBackend {
     core::StoredLease lease;
     Fence fence;
     std::chrono::milliseconds acquired_at;
+    std::shared_ptr<const LockHolder> holder;
   };
   using LocksByKey = std::unordered_map<std::string, StoredLock, os::TextHash, std::equal_to<>>;
 
@@ -84,10 +85,10 @@ class MemoryLockBackend final : public LockBackend {
     Map entries;
 
     /// Requires that the key is absent.
-    typename Map::iterator add(const Key& key, const Value& value) {
-      if (!spare_) return entries.emplace(key, value).first;
+    typename Map::iterator add(const Key& key, Value value) {
+      if (!spare_) return entries.emplace(key, std::move(value)).first;
       spare_.key() = key;
-      spare_.mapped() = value;
+      spare_.mapped() = std::move(value);
       return entries.insert(std::move(spare_)).position;
     }
     void remove(typename Map::const_iterator at) { spare_ = entries.extract(at); }
@@ -210,7 +211,9 @@ class MemoryLockBackend final : public LockBackend {
     sweep(shard, granted_at);
     const auto at = shard.locks.entries.find(request.key.str());
     const auto decision = core::decide_acquire(request, lease_at(shard, at), std::nullopt, granted_at);
-    if (const auto* refused = std::get_if<Refused>(&decision)) return *refused;
+    if (const auto* refused = std::get_if<Refused>(&decision)) {
+      return Refused{.free_in = refused->free_in, .holder = at->second.holder};
+    }
     if (std::holds_alternative<core::GrantAgain>(decision)) return granted(at->second);
     if (at != shard.locks.entries.end()) erase(shard, at);
 
@@ -229,10 +232,12 @@ class MemoryLockBackend final : public LockBackend {
       return fence.error().about(request.key.str(), request.id.str());
     }
     const auto expires_at = std::get<core::Grant>(decision).expires_at;
-    const StoredLock stored{
-        .lease = {.id = request.id, .expires_at = expires_at}, .fence = *fence, .acquired_at = granted_at};
-    shard.locks.add(request.key.str(), stored);
-    return granted(stored);
+    const auto added =
+        shard.locks.add(request.key.str(), {.lease = {.id = request.id, .expires_at = expires_at},
+                                            .fence = *fence,
+                                            .acquired_at = granted_at,
+                                            .holder = request.holder});
+    return granted(added->second);
   }
 
   Granted granted(const StoredLock& lock) const {
@@ -275,6 +280,7 @@ class MemoryLockBackend final : public LockBackend {
       decision = core::decide_extend(request, lease_at(shard, at), now());
       if (const auto* extend = std::get_if<core::Extend>(&decision)) {
         at->second.lease.expires_at = extend->expires_at;
+        if (request.new_holder) at->second.holder = *request.new_holder;
       } else if (std::get<core::NotHeld>(decision).delete_lease) {
         erase(shard, at);
       }
@@ -296,7 +302,8 @@ class MemoryLockBackend final : public LockBackend {
             .id = lock.lease.id,
             .fence = lock.fence,
             .acquired_at = WallTime(lock.acquired_at),
-            .expires_at = WallTime(lock.lease.expires_at)};
+            .expires_at = WallTime(lock.lease.expires_at),
+            .holder = lock.holder ? std::optional(*lock.holder) : std::nullopt};
   }
 
   Result<std::optional<LockRecord>> lookup_now(const LookupRequest& request) {

@@ -35,14 +35,15 @@ class DocumentedLayout final : public LockLayout {
   Result<ReleaseOutcome> released(const redisReply& reply, const LockRef& lock) const override {
     return with_explanation(reply, release_outcome(reply, lock));
   }
+  bool relies_on_proofs() const noexcept override { return false; }
   Result<RoutedCommand> release_evidence(const LockRef& lock, std::string_view, By by) const override {
     return release_evidence_command(names(), lock, by);
   }
   Result<core::ReleaseEvidence> evidence(const redisReply& reply, const LockRef& lock) const override {
     return redis::release_evidence(reply, lock);
   }
-  Result<RoutedCommand> extend(const LockRef& lock, std::string_view, Ttl ttl, By by) const override {
-    return extend_command(names(), lock, ttl, by);
+  Result<RoutedCommand> extend(const ExtendRequest& request, std::string_view, By by) const override {
+    return extend_command(names(), request, by);
   }
   Result<ExtendOutcome> extended(const redisReply& reply, const LockRef& lock) const override {
     return with_explanation(reply, extend_outcome(reply, lock));

@@ -32,6 +32,16 @@ const Scripts& scripts() {
   return all;
 }
 
+/// A refusal with the label of the holder: `n,"holder":"..."}`. Empty if the text is another.
+std::optional<Refused> labelled_refusal(std::string_view text) {
+  std::int64_t left = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), left);
+  auto holder = holder_in(text.substr(static_cast<std::size_t>(end - text.data())));
+  if (failed != std::errc() || left <= 0 || !holder) return std::nullopt;
+  return Refused{.free_in = std::chrono::milliseconds(left),
+                 .holder = std::make_shared<const LockHolder>(*std::move(holder))};
+}
+
 /// A call about the lock that an id holds: the index key, and the lock key if it is known.
 Result<Command> call_on_held(const Layout& layout, const Script& script, const LockRef& lock, By by,
                              std::size_t arguments) {
@@ -79,7 +89,7 @@ Result<RoutedCommand> acquire_command(const Layout& layout, const AcquireRequest
       .add_key(layout.authority_key());
   command.add(request.id.str())
       .add(std::to_string(request.ttl.length().count()))
-      .add(json_string(request.key))
+      .add(json_string(request.key) + holder_field(request.holder.get()))
       .add_fence_floor(floor);
   if (lifetime) command.add(lifetime->until ? std::to_string(core::to_ms(*lifetime->until)) : std::string());
   return std::move(command).routed();
@@ -110,6 +120,9 @@ Result<AcquireOutcome> acquire_outcome(const redisReply& reply, const AcquireReq
           .about(request.key.str(), request.id.str());
     }
   }
+  if (reply.type == REDIS_REPLY_STRING) {
+    if (auto refused = labelled_refusal(text_of(reply))) return *std::move(refused);
+  }
   const auto left = integer_of(reply);
   // The remaining time of a record whose expiresAtMs overflows an integer.
   if (left && *left < LockCode::counter_below_zero)
@@ -120,14 +133,14 @@ Result<AcquireOutcome> acquire_outcome(const redisReply& reply, const AcquireReq
 }
 
 Result<RoutedCommand> release_command(const Layout& layout, const LockRef& lock, Release how, By by) {
-  const auto& script = how == Release::plain      ? scripts().release
-                       : how == Release::for_good ? scripts().release_for_good
-                                                  : scripts().release_by_force;
-  const std::size_t arguments = how == Release::plain ? 1 : how == Release::for_good ? 2 : 3;
+  const auto& script = how == Release::for_good   ? scripts().release_for_good
+                       : how == Release::by_force ? scripts().release_by_force
+                                                  : scripts().release;
+  const std::size_t arguments = how == Release::for_good ? 2 : how == Release::by_force ? 3 : 1;
   auto command = call_on_held(layout, script, lock, by, arguments);
   if (!command) return command.error();
   command->add(layout.channel_prefix());
-  if (how != Release::plain) command->add(std::to_string(request_may_be_late.count()));
+  if (arguments > 1) command->add(std::to_string(request_may_be_late.count()));
   if (how == Release::by_force) command->add(std::to_string(core::longest_break_mark.count()));
   return (*std::move(command)).routed();
 }
@@ -165,9 +178,11 @@ Result<core::ReleaseEvidence> release_evidence(const redisReply& reply, const Lo
   return evidence;
 }
 
-Result<RoutedCommand> extend_command(const Layout& layout, const LockRef& lock, Ttl ttl, By by) {
-  auto command = call_on_held(layout, scripts().extend, lock, by, 1);
-  if (command) command->add(std::to_string(ttl.length().count()));
+Result<RoutedCommand> extend_command(const Layout& layout, const ExtendRequest& request, By by) {
+  const auto& holder = request.new_holder;
+  auto command = call_on_held(layout, scripts().extend, request.lock, by, holder ? 2 : 1);
+  if (command) command->add(std::to_string(request.ttl.length().count()));
+  if (command && holder) command->add(holder_field(holder->get()));
   return routed(std::move(command));
 }
 

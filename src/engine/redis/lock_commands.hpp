@@ -24,6 +24,8 @@ inline constexpr std::chrono::milliseconds request_may_be_late = std::chrono::se
 
 enum class Release : std::uint8_t {
   plain,
+  /// By a holder whose proof holds, on a layout that relies on it (LockLayout::relies_on_proofs).
+  proven,
   /// For an id with an unanswered acquire: leaves a tombstone.
   for_good,
   /// By an operator: leaves a mark.
@@ -55,7 +57,7 @@ struct GrantDetails {
                                                              By by);
 [[nodiscard]] Result<core::ReleaseEvidence> release_evidence(const redisReply& reply, const LockRef& lock);
 
-[[nodiscard]] Result<RoutedCommand> extend_command(const Layout& layout, const LockRef& lock, Ttl ttl, By by);
+[[nodiscard]] Result<RoutedCommand> extend_command(const Layout& layout, const ExtendRequest& request, By by);
 [[nodiscard]] Result<ExtendOutcome> extend_outcome(const redisReply& reply, const LockRef& lock);
 
 [[nodiscard]] Result<RoutedCommand> is_locked_command(const Layout& layout, const LockKey& key, By by);

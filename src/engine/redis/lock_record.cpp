@@ -33,7 +33,7 @@ std::optional<Fence> fence_of(std::string_view text) {
 
 /// The last member of each name counts; empty if it has another type.
 struct Fields {
-  std::optional<std::string> id, key, fence;
+  std::optional<std::string> id, key, fence, holder;
   std::optional<WallTime> acquired_at, expires_at;
 };
 
@@ -69,6 +69,8 @@ std::optional<Fields> fields_of(std::string_view text) {
       fields.acquired_at = take_time(scanner);
     } else if (name == "expiresAtMs") {
       fields.expires_at = take_time(scanner);
+    } else if (name == "holder") {
+      fields.holder = take_text(scanner);
     } else {
       scanner.take_value();
     }
@@ -84,7 +86,7 @@ Result<LockRecord> parse_lock_record(std::string_view text) {
     return Error(ErrorCode::Internal, "the value at a lock key in Redis is not a valid lock record",
                  "not a JSON object");
   }
-  const auto& [id, key, fence, acquired_at, expires_at] = *fields;
+  const auto& [id, key, fence, holder, acquired_at, expires_at] = *fields;
   if (!id) return bad_field("lockId");
   if (!key) return bad_field("key");
   if (!fence) return bad_field("fence");
@@ -101,11 +103,22 @@ Result<LockRecord> parse_lock_record(std::string_view text) {
                     .fence = *parsed_fence,
                     .acquired_at = *acquired_at,
                     .expires_at = *expires_at,
-                    .fence_digits = static_cast<int>(fence->size())};
+                    .fence_digits = static_cast<int>(fence->size()),
+                    .holder = holder ? LockHolder::shortened(*holder) : std::nullopt};
 }
 
 std::string json_string(const LockKey& key) {
   return core::json_string(key.str());
+}
+
+std::string holder_field(const LockHolder* holder) {
+  return holder != nullptr ? ",\"holder\":" + core::json_string(holder->str()) : std::string();
+}
+
+std::optional<LockHolder> holder_in(std::string_view field) {
+  if (!field.starts_with(',')) return std::nullopt;
+  const auto fields = fields_of("{" + std::string(field.substr(1)));
+  return fields && fields->holder ? LockHolder::shortened(*fields->holder) : std::nullopt;
 }
 
 }  // namespace holdfast::redis

@@ -93,6 +93,12 @@ std::string client_name(const std::string& text) {
   return text;
 }
 
+std::string label(const std::string& text) {
+  const auto checked = LockHolder::from_setting(text);
+  if (!checked) refuse("holder: " + checked.error().message());
+  return text;
+}
+
 RedisLayout layout(const std::string& text) {
   if (text == "documented") return RedisLayout::documented;
   if (text == "native") return RedisLayout::native;
@@ -247,7 +253,8 @@ const std::vector<Parameter>& parameters() {
       {"task_prefix", [](Options& o, Text& v) { o.task_prefix = v; },
        [](const Options& o) { return o.task_prefix; }},
       {"name", [](Options& o, Text& v) { o.client_name = client_name(v); },
-       [](const Options& o) { return o.client_name; }},
+       [](const Options& o) { return o.client_name.value_or("holdfast"); }},
+      {"holder", [](Options& o, Text& v) { o.holder = label(v); }, [](const Options& o) { return o.holder; }},
       {"connect_timeout", [](Options& o, Text& v) { o.connect_timeout = timeout("connect_timeout", v); },
        [](const Options& o) { return duration_text(o.connect_timeout); }},
       {"command_timeout", [](Options& o, Text& v) { o.command_timeout = timeout("command_timeout", v); },

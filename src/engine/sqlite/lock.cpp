@@ -140,7 +140,11 @@ class SqliteLockBackend final : public LockBackend {
     const auto decision =
         core::decide_acquire(request, lease_of(view.at_key),
                              id_is_elsewhere ? lease_of(view.of_id) : std::nullopt, clock().boot());
-    if (const auto* refused = std::get_if<Refused>(&decision)) return *refused;
+    if (const auto* refused = std::get_if<Refused>(&decision)) {
+      const auto& holder = view.at_key->record.holder;
+      return Refused{.free_in = refused->free_in,
+                     .holder = holder ? std::make_shared<const LockHolder>(*holder) : nullptr};
+    }
     if (std::holds_alternative<core::IdInUse>(decision)) throw core::id_holds_another_key();
     if (std::holds_alternative<core::GrantAgain>(decision)) {
       return grant_again(change, *view.at_key, request.durability);
@@ -158,7 +162,7 @@ class SqliteLockBackend final : public LockBackend {
     LockRow row{.record = {.key = request.key, .id = request.id, .fence = next->fence}};
     stamp(row, std::get<core::Grant>(decision).expires_at, request.ttl, request.durability);
     row.record.acquired_at = row.record.expires_at - request.ttl.length();
-    table().insert(row);
+    table().insert(row, request.holder.get());
     table().set_last_fence(next->fence);
     // Each grant adds one row at most, so the expired rows of keys that are used once do not accumulate.
     if (next->fence.value() % grants_between_sweeps == 0) {
@@ -228,6 +232,7 @@ class SqliteLockBackend final : public LockBackend {
     }
     stamp(*row, std::get<core::Extend>(decision).expires_at, request.ttl, request.durability);
     table().restamp(*row);
+    if (request.new_holder) table().set_holder(row->record.key, request.new_holder->get());
     change.commit();
     return Extended{.expires_at = row->record.expires_at};
   }

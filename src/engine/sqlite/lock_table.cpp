@@ -5,28 +5,29 @@
 namespace holdfast::sqlite {
 namespace {
 
-constexpr int row_columns = 8;
+constexpr int row_columns = 9;
 constexpr const char* select_view =
     "SELECT meta.clock, meta.fence_last, meta.fence_reserved, closing.fence_in_file,"
-    " k.key, k.id, k.fence, k.deadline_ms, k.ttl_ms, k.acquired_at_ms, k.expires_at_ms, k.durable,"
-    " i.key, i.id, i.fence, i.deadline_ms, i.ttl_ms, i.acquired_at_ms, i.expires_at_ms, i.durable "
+    " k.key, k.id, k.fence, k.deadline_ms, k.ttl_ms, k.acquired_at_ms, k.expires_at_ms, k.durable, k.holder,"
+    " i.key, i.id, i.fence, i.deadline_ms, i.ttl_ms, i.acquired_at_ms, i.expires_at_ms, i.durable, i.holder "
     "FROM meta JOIN closing LEFT JOIN locks k ON k.key = ?1 LEFT JOIN locks i ON i.id = ?2";
 constexpr const char* select_fences =
     "SELECT meta.fence_last, meta.fence_reserved, closing.fence_in_file FROM meta JOIN closing";
 constexpr const char* select_by_key =
-    "SELECT meta.clock, key, id, fence, deadline_ms, ttl_ms, acquired_at_ms, expires_at_ms, durable "
+    "SELECT meta.clock, key, id, fence, deadline_ms, ttl_ms, acquired_at_ms, expires_at_ms, durable, holder "
     "FROM meta LEFT JOIN locks ON key = ?1";
 constexpr const char* select_by_id =
-    "SELECT meta.clock, key, id, fence, deadline_ms, ttl_ms, acquired_at_ms, expires_at_ms, durable "
+    "SELECT meta.clock, key, id, fence, deadline_ms, ttl_ms, acquired_at_ms, expires_at_ms, durable, holder "
     "FROM meta LEFT JOIN locks ON id = ?1";
 constexpr const char* select_page =
-    "SELECT key, id, fence, deadline_ms, ttl_ms, acquired_at_ms, expires_at_ms, durable "
+    "SELECT key, id, fence, deadline_ms, ttl_ms, acquired_at_ms, expires_at_ms, durable, holder "
     "FROM locks WHERE key > ?1 AND deadline_ms > ?2 ORDER BY key LIMIT ?3";
 constexpr const char* insert_row =
-    "INSERT INTO locks (key, id, fence, deadline_ms, ttl_ms, acquired_at_ms, expires_at_ms, durable) "
-    "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    "INSERT INTO locks (key, id, fence, deadline_ms, ttl_ms, acquired_at_ms, expires_at_ms, durable, holder) "
+    "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
 constexpr const char* update_row =
     "UPDATE locks SET deadline_ms = ?2, ttl_ms = ?3, expires_at_ms = ?4, durable = ?5 WHERE key = ?1";
+constexpr const char* update_holder = "UPDATE locks SET holder = ?2 WHERE key = ?1";
 constexpr const char* delete_expired_locks =
     "DELETE FROM locks WHERE deadline_ms <= ?2 AND key IN "
     "(SELECT key FROM (SELECT key FROM locks WHERE id > ?1 ORDER BY id LIMIT ?3)"
@@ -43,7 +44,8 @@ std::optional<LockRow> read_row(const Connection& connection, const Statement::R
                             .id = *id,
                             .fence = *fence,
                             .acquired_at = run.time(first + 5),
-                            .expires_at = run.time(first + 6)},
+                            .expires_at = run.time(first + 6),
+                            .holder = LockHolder::shortened(run.bytes(first + 8))},
                  .deadline_ms = run.integer(first + 3),
                  .ttl_ms = run.integer(first + 4),
                  .durable = run.integer(first + 7) != 0};
@@ -61,6 +63,10 @@ Statement::Blob blob(const LockKey& key) {
   return {key.str()};
 }
 
+std::optional<Statement::Blob> blob(const LockHolder* holder) {
+  return holder != nullptr ? std::optional(Statement::Blob{holder->str()}) : std::nullopt;
+}
+
 }  // namespace
 
 LockTable::LockTable(Connection& connection)
@@ -73,6 +79,7 @@ LockTable::LockTable(Connection& connection)
       fences_(connection, select_fences),
       insert_(connection, insert_row),
       restamp_(connection, update_row),
+      set_holder_(connection, update_holder),
       remove_(connection, "DELETE FROM locks WHERE key = ?1"),
       remove_expired_(connection, delete_expired_locks),
       set_last_fence_(connection, "UPDATE meta SET fence_last = ?1"),
@@ -121,15 +128,19 @@ std::int64_t LockTable::clock() const {
   return run.integer(0);
 }
 
-void LockTable::insert(const LockRow& row) const {
+void LockTable::insert(const LockRow& row, const LockHolder* holder) const {
   insert_.execute(blob(row.record.key), row.record.id.str(),
                   static_cast<std::int64_t>(row.record.fence.value()), row.deadline_ms, row.ttl_ms,
-                  row.record.acquired_at, row.record.expires_at, std::int64_t{row.durable});
+                  row.record.acquired_at, row.record.expires_at, std::int64_t{row.durable}, blob(holder));
 }
 
 void LockTable::restamp(const LockRow& row) const {
   restamp_.execute(blob(row.record.key), row.deadline_ms, row.ttl_ms, row.record.expires_at,
                    std::int64_t{row.durable});
+}
+
+void LockTable::set_holder(const LockKey& key, const LockHolder* holder) const {
+  set_holder_.execute(blob(key), blob(holder));
 }
 
 void LockTable::remove(const LockKey& key) const {

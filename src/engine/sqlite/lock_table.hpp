@@ -46,9 +46,12 @@ class LockTable {
 
   [[nodiscard]] FenceSequence fences() const;
 
-  void insert(const LockRow& row) const;
+  /// `holder`: the label in place of the record's; null: none.
+  void insert(const LockRow& row, const LockHolder* holder) const;
   /// Deadline, ttl, expiry and durability of the row at that key.
   void restamp(const LockRow& row) const;
+  /// The label of the row at that key; null: none.
+  void set_holder(const LockKey& key, const LockHolder* holder) const;
   void remove(const LockKey& key) const;
   /// Deletes the expired rows among the given number of rows after an id, in the order of ids, and among as
   /// many first rows, which hardly any id precedes. Ids are random, so these are random rows.
@@ -59,8 +62,8 @@ class LockTable {
 
  private:
   Connection& connection_;
-  Statement view_, find_key_, find_id_, page_, clock_, fences_, insert_, restamp_, remove_, remove_expired_,
-      set_last_fence_, set_reserved_, set_in_file_;
+  Statement view_, find_key_, find_id_, page_, clock_, fences_, insert_, restamp_, set_holder_, remove_,
+      remove_expired_, set_last_fence_, set_reserved_, set_in_file_;
 };
 
 }  // namespace holdfast::sqlite

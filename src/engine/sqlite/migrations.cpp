@@ -6,6 +6,7 @@
 #include "embedded/1_locks.sql.hpp"
 #include "embedded/2_records.sql.hpp"
 #include "embedded/3_closing.sql.hpp"
+#include "embedded/4_holders.sql.hpp"
 #include "engine/sqlite/fences.hpp"
 #include "os/random.hpp"
 
@@ -39,9 +40,14 @@ void add_closing(Connection& connection) {
       .execute(open_or_killed, block);
 }
 
+void add_holders(Connection& connection) {
+  connection.execute(std::string(holders_sql).c_str());
+}
+
 constexpr auto all = std::to_array<Migration>({{.version = 1, .apply = create},
                                                {.version = 2, .apply = add_records},
-                                               {.version = 3, .apply = add_closing}});
+                                               {.version = 3, .apply = add_closing},
+                                               {.version = 4, .apply = add_holders}});
 
 Error refusal(const Connection& connection, const std::string& why_and_what_to_do) {
   return {ErrorCode::ServiceUnavailable, "cannot use " + connection.file() + ": " + why_and_what_to_do};

@@ -28,7 +28,8 @@ Handshake::Handshake(const RedisOptions& options, Servers servers)
   }
   // Permitted to every user. The connection uses RESP2 already.
   ask(Step::mode, {"HELLO", "2"});
-  if (!options.client_name.empty()) ask(Step::name, {"CLIENT SETNAME", options.client_name});
+  const auto name = options.client_name.value_or("holdfast");
+  if (!name.empty()) ask(Step::name, {"CLIENT SETNAME", name});
   if (options.db != 0) ask(Step::select, {"SELECT", std::to_string(options.db)});
   // A server that cannot serve yet (LOADING) or now (BUSY) answers the other commands, but not this one.
   ask(Step::ping, {"PING"});
@@ -103,7 +104,7 @@ std::optional<Error> Handshake::judge_error(Step step, const redisReply& reply) 
   // The name is optional, and a user without the right to PING may still acquire locks; a server that refuses
   // writes (MISCONF) still answers reads; a proxy may not support HELLO.
   const bool only_a_courtesy =
-      ((step == Step::mode || step == Step::name || step == Step::ping) && said.starts_with("NOPERM")) ||
+      step == Step::name || ((step == Step::mode || step == Step::ping) && said.starts_with("NOPERM")) ||
       (step == Step::ping && said.starts_with("MISCONF")) ||
       (step == Step::mode && error.code() != ErrorCode::AuthFailed && !error.transient());
   if (only_a_courtesy) return std::nullopt;

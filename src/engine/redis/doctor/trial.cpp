@@ -165,7 +165,7 @@ std::optional<Right> RightsTrial::on_nothing(const CommandRight& right) {
   if (right.name == "CLUSTER SLOTS") return tried(line_.ask({"CLUSTER SLOTS"}));
   if (right.name == "PING") return tried(line_.ask({"PING"}));
   if (right.name == "CLIENT SETNAME") {
-    return tried(line_.ask({"CLIENT SETNAME", endpoint_->options().client_name}));
+    return tried(line_.ask({"CLIENT SETNAME", endpoint_->options().client_name.value_or("holdfast")}));
   }
   if (right.name == "UNSUBSCRIBE") {
     // On a separate connection: the listener's still has to receive messages.

@@ -1,7 +1,8 @@
 -- Acquires a lock for an id, if it is free.
 --
 -- KEYS[1] lock key    KEYS[2] index key of the id    KEYS[3] fence counter    KEYS[4] authority
--- ARGV[1] lock id     ARGV[2] ttl in ms              ARGV[3] user key as a JSON string
+-- ARGV[1] lock id     ARGV[2] ttl in ms
+-- ARGV[3] user key as a JSON string; with a label of the holder, followed by ,"holder": and the label as another
 -- ARGV[4] floor of the fence, 15 digits: the fence is above it (docs/internals/redis.md)
 -- ARGV[5] until when the counter is needed, in ms; '': forever; omitted: the counter's expiry is not changed
 --
@@ -9,13 +10,15 @@
 --         {1, fence, expiresAtMs, authority, n}   granted; the counter was n, below the floor
 --         {1, fence, expiresAtMs, authority, -1}   already held by this id: repeats the first answer
 --         n > 0                     held by another id; the lease expires in n ms unless it is renewed
+--         'n,"holder":"..."}'       the same, if that lock has a label
 --         -3                        the value at the lock key is not a lock record
 --         -4                        the fence counter is exhausted
 --         -5                        the id holds another key
 --         -6                        the id was released or broken: its release overtook this request
 --         -7                        the fence counter is below zero
 --
--- A refusal is a plain number because an array costs a tenth of the whole call. A refusal uses up no fence.
+-- A refusal is a plain number, or one text with the label, because an array costs a tenth of the whole call. A
+-- refusal uses up no fence.
 -- A script that fails is not rolled back, so what can fail on odd data (INCR on a counter that is no number)
 -- comes before the first write. Redis drops a key *after* the millisecond of its PXAT, so both keys end one
 -- millisecond before expiresAtMs: then they are gone when it begins. PX would count from a clock that has moved
@@ -41,7 +44,12 @@ if record then
       -- pcall: a user without the right to ask tries again soon.
       left = redis.pcall('PTTL', KEYS[1]) == -1 and left + 1000 or 1
     end
-    return left
+    if own_form then
+      -- include label_place
+      return label and string.format('%d', left) .. string.sub(record, label) or left
+    end
+    if type(data.holder) ~= 'string' then return left end
+    return string.format('%d', left) .. ',"holder":' .. cjson.encode(data.holder) .. '}'
   end
   -- include whole_record
   former = owner

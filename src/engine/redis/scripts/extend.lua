@@ -2,6 +2,8 @@
 --
 -- KEYS[1] index key of the id    KEYS[2] lock key, if the caller knows it: then only there
 -- ARGV[1] lock id                ARGV[2] ttl in ms
+-- ARGV[3] for a lock that is adopted: ,"holder": and the new label as a JSON string; '': the lock gets no label.
+--         Omitted: the label stays
 --
 -- returns {1, expiresAtMs}   extended
 --         0 another owner   -1 absent   -2 expired   -3 not a lock record
@@ -10,9 +12,14 @@ local until_ms = now + ARGV[2]
 local at = string.format('%d', until_ms)
 local gone_at = string.format('%d', until_ms - 1) -- as in acquire
 if own_form then
+  if ARGV[3] then
+    -- include label_place
+    record = string.sub(record, 1, label and label - 1 or -2) .. ARGV[3] .. '}'
+  end
   record = string.sub(record, 1, 49) .. at .. string.sub(record, 63)
 else
   data.expiresAtMs = until_ms
+  if ARGV[3] then data.holder = cjson.decode('{' .. string.sub(ARGV[3], 2) .. '}').holder end
   record = cjson.encode(data)
 end
 -- A server that is full refuses SET, but not in a script that has written already; PEXPIREAT is never refused.

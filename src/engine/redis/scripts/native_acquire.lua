@@ -2,14 +2,16 @@
 --
 -- KEYS[1] lock key
 -- ARGV[1] lock id    ARGV[2] ttl in ms
--- ARGV[3] two bytes: how many bytes at the end of the lock key are the user key; 0: the user key follows them here
+-- ARGV[3] two bytes: how many bytes at the end of the lock key are the user key; 0: the user key follows them here;
+--         from 128, 0 on: the label of the holder follows
 -- ARGV[4] the fence is above this, 15 digits
 -- ARGV[5] until when the counter is needed, in ms; '': forever; omitted: the counter's expiry is not changed
 --
 -- returns the state of the lock, 52 bytes: granted
 --         {state, n}   granted; the counter was n, below the floor
 --         {state}      already held by this id
---         n > 0   held by another id; the lease expires in n ms unless it is renewed
+--         n > 0   held by another id; the lease expires in n ms unless it is renewed. If that lock has a label, a text:
+--                 n, a space, the last two bytes of its state, and field u
 --         -3      the value at the lock key is not a lock
 --         -4      the fence counter is exhausted
 --         -6      the id was released or broken: its release overtook this request
@@ -23,7 +25,9 @@ elseif #state == 52 then
   flags, count, authority, expires = struct.unpack('>BI7c8I6', state)
   if now < expires then
     if string.sub(state, 29, 50) == ARGV[1] then return {state} end
-    return expires - now + 0.9995 -- rounded up
+    local left = expires - now + 0.9995 -- rounded up
+    if string.byte(state, 51) < 128 then return left end
+    return string.format('%d ', left) .. string.sub(state, 51) .. (redis.call('HGET', KEYS[1], 'u') or '')
   end
 elseif #state == 16 then
   flags, count, authority = struct.unpack('>BI7c8', state)
@@ -45,8 +49,10 @@ if flags ~= 0 or unused or ARGV[5] then
 end
 state = struct.pack('>BI7c8I6I6', flags, count, authority, now + ARGV[2], now) .. ARGV[1] .. ARGV[3]
 if #state > 52 then
-  redis.call('HSET', KEYS[1], 'u', string.sub(state, 53))
+  local more = string.sub(state, 53)
   state = string.sub(state, 1, 52)
+  redis.call('HSET', KEYS[1], 's', state, 'u', more)
+else
+  redis.call('HSET', KEYS[1], 's', state)
 end
-redis.call('HSET', KEYS[1], 's', state)
 return before and {state, before} or state

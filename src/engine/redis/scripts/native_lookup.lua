@@ -2,7 +2,7 @@
 --
 -- KEYS[1] lock key
 --
--- returns the state, and behind it the user key if the lock key has only its hash; nil if there is no live lock;
+-- returns the state, and behind it field u if the state refers to it; nil if there is no live lock;
 --         -3 if the value at the lock key is not a lock
 local lock_key = KEYS[1]
 local state = redis.call('HGET', lock_key, 's')
