@@ -140,12 +140,12 @@ Contestant native(Subject& server, bool by_text, const std::string& label = {}) 
   all.by_text = by_text;
   all.prefix = "holdfasts";
   all.found = all.granted = "";
-  for (const auto* name : {"acquire", "release", "extend", "lookup"}) {
+  for (const auto* name : {"acquire", "release_proven", "extend", "lookup"}) {
     const auto text = bench::text_of(path(HOLDFAST_SCRIPTS) / ("native_" + std::string(name) + ".lua"));
     all.names[name] = by_text ? text : server.call({"SCRIPT", "LOAD", text});
   }
   const auto acquire = all.script("acquire");
-  const auto release = all.script("release");
+  const auto release = all.script("release_proven");  // as every guard releases
   const auto extend = all.script("extend");
   const auto lookup = all.script("lookup");
   all.acquire = [=](const Lock& lock) {

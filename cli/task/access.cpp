@@ -15,8 +15,18 @@ std::optional<std::string> environment(const char* name) {
   return value;
 }
 
+/// The authority that counts the fences of this key: the store's, or where each key has its own, that of the
+/// lock as it is held now.
+std::string authority_of(const Locks& locks, std::string_view key) {
+  if (!locks.capabilities().authority_per_key) return locks.authority();
+  const auto lock = locks.get_by_key_raw(key);
+  if (!lock) throw Error(ErrorCode::StaleFence, "the lock of this fence is not held: released or expired");
+  return lock->authority;
+}
+
 FencingToken token_of(const Locks& locks, Fence fence, std::string_view key) {
-  return {.authority = environment("HOLDFAST_AUTHORITY").value_or(locks.authority()),
+  const auto given = environment("HOLDFAST_AUTHORITY");
+  return {.authority = given ? *given : authority_of(locks, key),
           .lock_key = LockKey::parse(key).value_or_throw().str(),
           .fence = fence};
 }

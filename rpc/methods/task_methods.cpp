@@ -33,7 +33,16 @@ asio::awaitable<std::optional<FencingToken>> fencing_token(const MethodCall& cal
   const bool spelled_out = params.has("fence") || params.has("lockKey") || params.has("authority");
   if (!params.has("lockId")) {
     if (!spelled_out) co_return std::nullopt;
-    co_return token_spelled_out(params, locks);
+    auto token = token_spelled_out(params, locks);
+    if (!params.has("authority") && locks.capabilities().authority_per_key) {
+      const auto lock = co_await locks.get_by_key_raw(token.lock_key);
+      if (!lock) {
+        throw Error(ErrorCode::StaleFence,
+                    "the lock of this fence is not held: released or expired. Nothing was written");
+      }
+      token.authority = lock->authority;
+    }
+    co_return token;
   }
   if (spelled_out) throw bad_params("pass either lockId, or fence and lockKey");
   const std::string lock_id(LockId::parse(params.text("lockId")).value_or_throw().str());

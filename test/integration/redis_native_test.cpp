@@ -160,6 +160,50 @@ TEST_F(RedisNative, AnExpiredLockOfAnotherIsNotReleasedByItsKey) {
   EXPECT_EQ(locks->release(other, "k"), Absence::expired);
 }
 
+TEST_F(RedisNative, AProvenReleaseFreesItsOwnLockOnlyAndAnswersAsAPlainOne) {
+  EXPECT_EQ(locks->release(id, "k", Release::proven), Absence::not_found);
+  ASSERT_TRUE(locks->acquire(other, "k"));
+  const auto before = state();
+  EXPECT_EQ(locks->release(id, "k", Release::proven), Absence::other_owner);
+  EXPECT_EQ(state(), before);
+  EXPECT_FALSE(locks->release(other, "k", Release::proven));
+  EXPECT_EQ(state(), before.substr(0, NativeState::idle_size));
+  EXPECT_EQ(locks->release(other, "k", Release::proven), Absence::not_found);
+  // It does not look at the clock: no other id was granted the lock since.
+  ASSERT_TRUE(locks->acquire(id, "k", 1ms));
+  while (*locks->try_is_locked("k")) continue;
+  EXPECT_FALSE(locks->release(id, "k", Release::proven));
+}
+
+TEST_F(RedisNative, AReleaseThatReliedOnAProofIsNotOkIfTheProofEndedMeanwhile) {
+  const auto backend = make_redis_lock_backend(options()).value_or_throw();
+  const auto release_with_proof = [&](const LockId& holder, const Granted& granted, milliseconds lasts) {
+    return try_release(*backend, {.lock = {.id = holder, .key = key("k")},
+                                  .proof = HolderProof{.fence = granted.fence,
+                                                       .authority = granted.authority,
+                                                       .until = BootClock::now() + lasts}})
+        .value_or_throw();
+  };
+  const auto granted = acquire(*backend, id, "k");
+  EXPECT_TRUE(std::holds_alternative<Released>(
+      release_with_proof(id, *granted, 60s)));  // and the server knows the script
+  // The server keeps the request until the proof has ended. On a slow machine the request may be sent only
+  // after that, and is then a plain one.
+  for (auto lasts = 50ms;; lasts *= 2) {
+    const auto holder = LockId::generate();
+    const auto next = acquire(*backend, holder, "k");
+    ASSERT_TRUE(next);
+    locks->raw.text({"CLIENT", "PAUSE", std::to_string(3 * lasts.count()), "ALL"});
+    const auto outcome = release_with_proof(holder, *next, lasts);
+    ASSERT_FALSE(is_locked(*backend, "k")) << "it is free in any case";
+    if (const auto* absence = std::get_if<Absence>(&outcome)) {
+      EXPECT_EQ(*absence, Absence::expired);
+      break;
+    }
+    ASSERT_LT(lasts, 1s) << "released, though the proof ended before the answer";
+  }
+}
+
 TEST_F(RedisNative, ExtendMovesTheExpiryAndNothingElse) {
   const auto granted = locks->acquire(id, "k", 60s);
   const auto before = redis::native_record(state(), "p:k");
@@ -379,7 +423,7 @@ TEST_F(RedisNative, AReleaseIsPublished) {
   auto listener = server->raw();
   listener.send({"SUBSCRIBE", "p:wake:0:p:k"});
   static_cast<void>(listener.receive());
-  for (const auto how : {Release::plain, Release::for_good, Release::by_force}) {
+  for (const auto how : {Release::plain, Release::proven, Release::for_good, Release::by_force}) {
     const auto holder = LockId::generate();
     ASSERT_TRUE(locks->acquire(holder, "k"));
     ASSERT_FALSE(locks->release(holder, "k", how));
@@ -466,7 +510,7 @@ TEST_F(RedisNative, AGrantHasTheAuthorityOfItsKeyAndTheStoreAnotherThatLasts) {
 
 TEST_F(RedisNative, ScriptsHaveTheNamesThatTheServerGivesThem) {
   using namespace redis::embedded;
-  for (const auto text : {native_open_lua, native_acquire_lua, native_release_lua,
+  for (const auto text : {native_open_lua, native_acquire_lua, native_release_lua, native_release_proven_lua,
                           native_release_for_good_lua, native_break_lua, native_release_evidence_lua,
                           native_extend_lua, native_lookup_lua, native_cleanup_lua, native_records_lua}) {
     EXPECT_EQ(locks->raw.text({"SCRIPT", "LOAD", std::string(text)}), redis::Script(text).sha1);

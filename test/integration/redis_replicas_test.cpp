@@ -179,6 +179,19 @@ TEST_F(RedisReplicas, AWaitThatAnotherConnectionCarriedProvesNothing) {
   resume_replicas();
 }
 
+TEST_F(RedisReplicas, ADeposedMasterThatItsReplicasHaveLeftGrantsNothing) {
+  const auto backend = open(1);
+  ASSERT_TRUE(acquire(*backend, LockId::generate(), "before"));
+  replicas[0]->raw().text({"REPLICAOF", "NO", "ONE"});
+  replicas[1]->raw().text({"REPLICAOF", "127.0.0.1", std::to_string(replicas[0]->port())});
+  ASSERT_TRUE(eventually([&] {
+    return master->raw().text({"INFO", "replication"}).find("connected_slaves:0") != std::string::npos;
+  }));
+  EXPECT_FALSE(try_acquire(*backend, id, "k"));
+  EXPECT_FALSE(is_locked(*direct, "k"));
+  EXPECT_TRUE(acquire(*direct, LockId::generate(), "k")) << "a client that asks no replica is granted it";
+}
+
 TEST_F(RedisReplicas, AStoppedCallLeavesNoLock) {
   const auto backend = open(1, 10s);
   ASSERT_TRUE(acquire(*backend, LockId::generate(), "warm"));

@@ -83,7 +83,7 @@ TEST_F(RedisSentinel, AServerInPlaceOfASentinelIsExplainedAndTheOtherWayRound) {
 }
 
 TEST_F(RedisSentinel, ASwitchIsFollowedAwayFromAMasterThatIsSilent) {
-  RedisSentinels servers;
+  RedisSentinels servers({.down_after = RedisSentinels::soon_down});
   auto options = servers.client();
   // Far longer than the calls below may take: only the sentinels can tell that no reply will come.
   options.command_timeout = 120s;
@@ -108,7 +108,7 @@ TEST_F(RedisSentinel, ASwitchIsFollowedAwayFromAMasterThatIsSilent) {
 }
 
 TEST_F(RedisSentinel, AnIdleClientLooksBeforeItUsesADeposedMaster) {
-  RedisSentinels servers;
+  RedisSentinels servers({.down_after = RedisSentinels::soon_down});
   auto options = servers.client();
   options.command_timeout = 120s;
   const auto backend = open(options);

@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 
 /// A server whose clock a test moves, and the answers of it that ClockJumps sees.
-class Server {
+class ServerTime {
  public:
   /// An answer after `pause`. The request takes `there`, the answer `back`.
   std::optional<milliseconds> answer(BootClock::duration pause, BootClock::duration there = 1ms,
@@ -31,7 +31,7 @@ class Server {
 };
 
 TEST(ClockJumps, AClockThatKeepsTimeDoesNotJump) {
-  Server server;
+  ServerTime server;
   for (const auto pause : {0ms, 1ms, 10'000ms, 86'400'000ms}) {
     EXPECT_EQ(server.answer(pause), std::nullopt);
     EXPECT_EQ(server.answer(pause, 3s, 0ms), std::nullopt) << "a slow request";
@@ -41,7 +41,7 @@ TEST(ClockJumps, AClockThatKeepsTimeDoesNotJump) {
 
 TEST(ClockJumps, AJumpEitherWayIsReportedOnce) {
   for (const auto jump : {-3600s, -2s, 2s, 3600s}) {
-    Server server;
+    ServerTime server;
     EXPECT_EQ(server.answer(1s), std::nullopt);
     server.ahead += jump;
     const auto seen = server.answer(10ms);
@@ -54,7 +54,7 @@ TEST(ClockJumps, AJumpEitherWayIsReportedOnce) {
 }
 
 TEST(ClockJumps, AStepBelowASecondIsNone) {
-  Server server;
+  ServerTime server;
   EXPECT_EQ(server.answer(1s), std::nullopt);
   for (int i = 0; i < 5; ++i) {
     server.ahead += 900ms;
@@ -63,14 +63,14 @@ TEST(ClockJumps, AStepBelowASecondIsNone) {
 }
 
 TEST(ClockJumps, WhatRoundTripsExplainIsNone) {
-  Server server;
+  ServerTime server;
   EXPECT_EQ(server.answer(1s, 5s, 0ms), std::nullopt);
   server.ahead += 4s;
   EXPECT_EQ(server.answer(1s, 0ms, 5s), std::nullopt) << "the bounds of both answers meet";
 }
 
 TEST(ClockJumps, OneSlowAnswerDoesNotHideAJump) {
-  Server server;
+  ServerTime server;
   EXPECT_EQ(server.answer(1s), std::nullopt);
   EXPECT_EQ(server.answer(1ms, 10s, 10s), std::nullopt);
   server.ahead += 3s;
@@ -78,7 +78,7 @@ TEST(ClockJumps, OneSlowAnswerDoesNotHideAJump) {
 }
 
 TEST(ClockJumps, AClockThatIsSlewedDoesNotJump) {
-  Server server;
+  ServerTime server;
   for (int hour = 0; hour < 1000; ++hour) {
     EXPECT_EQ(server.answer(1h), std::nullopt) << hour;
     server.ahead += 3500ms;  // 972 ppm
@@ -86,7 +86,7 @@ TEST(ClockJumps, AClockThatIsSlewedDoesNotJump) {
 }
 
 TEST(ClockJumps, AnotherConnectionSetsTheBaseline) {
-  Server server;
+  ServerTime server;
   EXPECT_EQ(server.answer(1s), std::nullopt);
   server.ahead += 1h;
   server.connection = 2;
@@ -97,14 +97,14 @@ TEST(ClockJumps, AnotherConnectionSetsTheBaseline) {
 }
 
 TEST(ClockJumps, AnswersOutOfOrderAreCompared) {
-  Server server;
+  ServerTime server;
   EXPECT_EQ(server.answer(1s), std::nullopt);
   server.now -= 500ms;
   EXPECT_EQ(server.answer(0ms), std::nullopt);
 }
 
 TEST(ClockJumps, ATimeThatIsNoneIsIgnored) {
-  Server server;
+  ServerTime server;
   EXPECT_EQ(server.answer(1s), std::nullopt);
   for (const std::int64_t time : {std::int64_t{-1}, std::numeric_limits<std::int64_t>::max(),
                                   std::numeric_limits<std::int64_t>::min()}) {

@@ -35,6 +35,7 @@ class DocumentedLayout final : public LockLayout {
   Result<ReleaseOutcome> released(const redisReply& reply, const LockRef& lock) const override {
     return with_explanation(reply, release_outcome(reply, lock));
   }
+  bool relies_on_proofs() const noexcept override { return false; }
   Result<RoutedCommand> release_evidence(const LockRef& lock, std::string_view, By by) const override {
     return release_evidence_command(names(), lock, by);
   }

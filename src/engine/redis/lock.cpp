@@ -273,13 +273,18 @@ struct ReleaseOperation {
   FoundByHint at = {};
   std::optional<Absence> found = {};  ///< by the first script, if there is a second
   bool more = false;                  ///< another command must follow
+  bool relies_on_proof = false;       ///< see LockLayout
 
-  Result<RoutedCommand> command(const Shared& shared, By by) const {
+  Result<RoutedCommand> command(const Shared& shared, By by) {
     const auto& layout = *shared.layout;
     if (reads_hint(shared)) return layout.read_hint(request.lock.id);
     if (found) return layout.release_evidence(request.lock, at.name(), by);
     const bool in_doubt = request.acquire_may_be_repeated || shared.unanswered.contains(request.lock.id);
-    const auto how = is_break() ? Release::by_force : in_doubt ? Release::for_good : Release::plain;
+    relies_on_proof = !is_break() && !in_doubt && layout.relies_on_proofs() && proof_holds();
+    const auto how = is_break()        ? Release::by_force
+                     : in_doubt        ? Release::for_good
+                     : relies_on_proof ? Release::proven
+                                       : Release::plain;
     return layout.release(request.lock, at.name(), how, by);
   }
   Result<Outcome> outcome(Shared& shared, const Result<Reply>& answer, const Call& call) {
@@ -289,6 +294,10 @@ struct ReleaseOperation {
     if (reads_hint(shared)) return take_hint(shared, **answer);
     if (found) return judge(shared, **answer);
     auto outcome = shared.layout->released(**answer, lock);
+    // The lease may have expired before the script freed it; no other id was granted it.
+    if (relies_on_proof && !proof_holds() && outcome && std::holds_alternative<Released>(*outcome)) {
+      return Absence::expired;
+    }
     const auto* absence = outcome ? std::get_if<Absence>(&*outcome) : nullptr;
     const bool repeated = call.was_repeated() || request.asked_before;
     // A lease that was found expired was not released by any copy.
@@ -302,6 +311,9 @@ struct ReleaseOperation {
   [[nodiscard]] bool is_break() const noexcept { return !request.broken_because.empty(); }
 
  private:
+  [[nodiscard]] bool proof_holds() const {
+    return request.proof && !request.proof->lost && BootClock::now() < request.proof->until;
+  }
   [[nodiscard]] bool reads_hint(const Shared& shared) const {
     return at.is_next(shared, request.lock.key.has_value());
   }

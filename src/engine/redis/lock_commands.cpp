@@ -133,14 +133,14 @@ Result<AcquireOutcome> acquire_outcome(const redisReply& reply, const AcquireReq
 }
 
 Result<RoutedCommand> release_command(const Layout& layout, const LockRef& lock, Release how, By by) {
-  const auto& script = how == Release::plain      ? scripts().release
-                       : how == Release::for_good ? scripts().release_for_good
-                                                  : scripts().release_by_force;
-  const std::size_t arguments = how == Release::plain ? 1 : how == Release::for_good ? 2 : 3;
+  const auto& script = how == Release::for_good   ? scripts().release_for_good
+                       : how == Release::by_force ? scripts().release_by_force
+                                                  : scripts().release;
+  const std::size_t arguments = how == Release::for_good ? 2 : how == Release::by_force ? 3 : 1;
   auto command = call_on_held(layout, script, lock, by, arguments);
   if (!command) return command.error();
   command->add(layout.channel_prefix());
-  if (how != Release::plain) command->add(std::to_string(request_may_be_late.count()));
+  if (arguments > 1) command->add(std::to_string(request_may_be_late.count()));
   if (how == Release::by_force) command->add(std::to_string(core::longest_break_mark.count()));
   return (*std::move(command)).routed();
 }

@@ -24,6 +24,8 @@ inline constexpr std::chrono::milliseconds request_may_be_late = std::chrono::se
 
 enum class Release : std::uint8_t {
   plain,
+  /// By a holder whose proof holds, on a layout that relies on it (LockLayout::relies_on_proofs).
+  proven,
   /// For an id with an unanswered acquire: leaves a tombstone.
   for_good,
   /// By an operator: leaves a mark.

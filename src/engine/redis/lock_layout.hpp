@@ -62,6 +62,9 @@ class LockLayout {
                                                       Release how, By by) const = 0;
   [[nodiscard]] virtual Result<ReleaseOutcome> released(const redisReply& reply,
                                                         const LockRef& lock) const = 0;
+  /// Whether Release::proven does not check the expiry, which is cheaper. Then the proof must be checked
+  /// again when the answer is there: if it holds, the lease had not expired.
+  [[nodiscard]] virtual bool relies_on_proofs() const noexcept = 0;
 
   /// Reads the evidence whether a release that was sent more than once released the lock.
   [[nodiscard]] virtual Result<RoutedCommand> release_evidence(const LockRef& lock, std::string_view found_at,

@@ -17,6 +17,7 @@ struct NativeScripts {
   Script open{embedded::native_open_lua};
   Script acquire{embedded::native_acquire_lua};
   Script release{embedded::native_release_lua};
+  Script release_proven{embedded::native_release_proven_lua};
   Script release_for_good{embedded::native_release_for_good_lua};
   Script release_by_force{embedded::native_break_lua};
   Script release_evidence{embedded::native_release_evidence_lua};
@@ -90,15 +91,14 @@ class NativeLayout final : public LockLayout {
     const auto lock_key = name_of(lock, found_at);
     if (!lock_key) return lock_key.error();
     const auto& script = how == Release::plain      ? native_scripts().release
+                         : how == Release::proven   ? native_scripts().release_proven
                          : how == Release::for_good ? native_scripts().release_for_good
                                                     : native_scripts().release_by_force;
-    const bool is_sharded = names().channels() == Channels::sharded;
-    const std::size_t more = how == Release::plain ? 0 : how == Release::for_good ? 1 : 2;
-    auto command = call_script(script, by, 1, 2 + more + (is_sharded ? 1 : 0));
+    const std::size_t more = how == Release::for_good ? 1 : how == Release::by_force ? 2 : 0;
+    auto command = call_script(script, by, 1, 2 + more);
     command.add_key(*lock_key).add(lock.id.str()).add(names().channel(*lock_key));
-    if (how != Release::plain) command.add(std::to_string(request_may_be_late.count()));
+    if (more != 0) command.add(std::to_string(request_may_be_late.count()));
     if (how == Release::by_force) command.add(std::to_string(core::longest_break_mark.count()));
-    if (is_sharded) command.add("s");
     return std::move(command).routed();
   }
 
@@ -107,6 +107,8 @@ class NativeLayout final : public LockLayout {
     if (const auto absence = absence_of(reply)) return *absence;
     return refused(reply, "release", subject_of(lock));
   }
+
+  bool relies_on_proofs() const noexcept override { return true; }
 
   Result<RoutedCommand> release_evidence(const LockRef& lock, std::string_view found_at,
                                          By by) const override {

@@ -15,6 +15,7 @@ constexpr const char* switch_channel = "+switch-master";
 /// A subscription is silent while nothing happens, and also when its connection is dead.
 constexpr BootClock::duration probe_after = std::chrono::seconds(2);
 constexpr BootClock::duration longest_probe = std::chrono::seconds(2);
+constexpr BootClock::duration ask_again_after = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -88,12 +89,13 @@ void MasterWatch::dial(BootTime now) {
                                       : Result<SentinelAnswer>(std::get<Error>(outcome));
   const bool subscribed = made != nullptr && !is_error(*dialer_->answers().back());
   dialer_.reset();
+  // A switch that was missed.
+  if (answer && answer->master.epoch > memory_.newest()->epoch) ++switches_;
   if (!answer || !subscribed || !memory_.is_current(answer->master)) {
-    redial_at_ = now + backoff_.next(os::jitter_fraction());
+    // A user who may not subscribe asks from time to time instead.
+    redial_at_ = now + (answer ? ask_again_after : backoff_.next(os::jitter_fraction()));
     return;
   }
-  // A switch that was missed.
-  if (answer->master.epoch > memory_.newest()->epoch) ++switches_;
   subscription_.emplace(std::move(*made));
   heard_at_ = now;
   due_.reset();

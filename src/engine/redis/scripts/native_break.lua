@@ -2,8 +2,7 @@
 -- release, if it has to be repeated, is not taken for done.
 --
 -- KEYS, ARGV[1], ARGV[2] and returns as native_release    ARGV[3] how long the mark outlives the lease, in ms
--- ARGV[4] how much of the lease it lasts for at most, in ms    ARGV[5] if the channel is a sharded one
-local sharded = ARGV[5]
+-- ARGV[4] how much of the lease it lasts for at most, in ms
 local lease_left
 local function release()
   -- include native_held

@@ -2,8 +2,6 @@
 -- whose acquire was never answered and may still be pending.
 --
 -- KEYS, ARGV[1], ARGV[2] and returns as native_release    ARGV[3] for how long, in ms
--- ARGV[4] if the channel is a sharded one
-local sharded = ARGV[4]
 local function release()
   -- include native_held
   -- include native_free

@@ -1,2 +1,3 @@
--- Notifies the watchers. pcall: a user without rights to the channel can still write; watchers poll.
-redis.pcall('PUBLISH', channel, '1')
+-- Notifies the watchers. A sharded channel has the name of the record. pcall: a user without rights to the channel can
+-- still write; watchers poll.
+if channel == key then redis.pcall('SPUBLISH', channel, '1') else redis.pcall('PUBLISH', channel, '1') end
