@@ -42,8 +42,8 @@ runtime::Op<std::optional<Task>> look_until(const WaitForTask& what) {
     }
     const auto now = BootClock::now();
     if (now >= deadline) co_return std::nullopt;
-    const auto look_again = std::min(deadline, now + (watch ? look_again_woken : look_again_polling));
-    (void)co_await flow.wait(watch.get(), look_again, look_again, stop);
+    const auto look_again = now + (watch ? look_again_woken : look_again_polling);
+    (void)co_await flow.wait(watch.get(), look_again, deadline, stop);
   }
 }
 

@@ -21,16 +21,20 @@ std::unique_ptr<IdleWait> IdleWaits::make(BootTime look_again_at, BootTime deadl
   return wait;
 }
 
-void IdleWaits::end_due(BootTime now) {
+bool IdleWaits::end_due(BootTime now, BootTime polls_from) {
+  bool any_polls = false;
   while (!times_.empty() && times_.begin()->first <= now) {
     IdleWait& wait = *times_.begin()->second;
     QueuedWaiter& waiter = *wait.waiter_;
-    if (waiter.queue.is_over(waiter, now)) {
+    const bool may_poll = polls_from <= now;
+    if (may_poll ? waiter.queue.is_over(waiter, now) : wait.deadline_ <= now) {
+      any_polls |= wait.deadline_ > now;
       end(wait, false);
     } else {
-      schedule(wait, waiter.queue.ends_at(waiter));
+      schedule(wait, waiter.queue.ends_at(waiter, polls_from));
     }
   }
+  return any_polls;
 }
 
 void IdleWaits::schedule(IdleWait& wait, BootTime at) {
@@ -126,8 +130,8 @@ void WakeQueue::set_silent(bool silent) {
 }
 
 void WakeQueue::begin_pause(QueuedWaiter& waiter, BootTime began, BootTime look_again_at, BootTime deadline) {
-  looked_at_ = std::max(looked_at_, began);  // the waiter has just been refused
-  if (look_again_at >= deadline) return;
+  looked_at_ = std::max(looked_at_, began);                       // the waiter has just been refused
+  if (wakes_ == Wakes::all || look_again_at >= deadline) return;  // it polls for no other, or not at all
   waiter.pause = std::max(look_again_at - began, BootClock::duration::zero());
   pauses_.emplace(std::pair(waiter.pause, waiter.number), &waiter);
 }
@@ -151,9 +155,10 @@ BootTime WakeQueue::look_at(const QueuedWaiter& waiter, BootTime began, BootTime
   return at;
 }
 
-BootTime WakeQueue::ends_at(const QueuedWaiter& waiter) const {
+BootTime WakeQueue::ends_at(const QueuedWaiter& waiter, BootTime polls_from) const {
   const IdleWait& wait = *waiter.idle;
-  return std::min(look_at(waiter, wait.began_, wait.look_again_at_), wait.deadline_);
+  const BootTime poll_at = std::max(look_at(waiter, wait.began_, wait.look_again_at_), polls_from);
+  return std::min(poll_at, wait.deadline_);
 }
 
 bool WakeQueue::is_over(const QueuedWaiter& waiter, BootTime now) {

@@ -63,8 +63,9 @@ class IdleWaits {
 
   /// The latest time for the next call of end_due.
   [[nodiscard]] BootTime next() const noexcept { return times_.empty() ? never : times_.begin()->first; }
-  /// Ends the waits whose time has come.
-  void end_due(BootTime now);
+  /// Ends the waits whose time has come; those that end to poll not before `polls_from`. Returns whether one
+  /// ended to poll.
+  bool end_due(BootTime now, BootTime polls_from = {});
 
   [[nodiscard]] bool any_ended() const noexcept { return !ended_.empty(); }
   /// In the order of their ends; to be completed without the mutex.
@@ -157,8 +158,9 @@ class WakeQueue {
   void end_pause(QueuedWaiter& waiter);
   /// When a waiter polls if nothing happens. `never`: others poll for it.
   [[nodiscard]] BootTime look_at(const QueuedWaiter& waiter, BootTime began, BootTime look_again_at) const;
-  /// When a waiter's idle wait ends if nothing happens; whether that is now.
-  [[nodiscard]] BootTime ends_at(const QueuedWaiter& waiter) const;
+  /// When a waiter's idle wait ends if nothing happens, if it may poll from this time on; whether that is
+  /// now.
+  [[nodiscard]] BootTime ends_at(const QueuedWaiter& waiter, BootTime polls_from = {}) const;
   [[nodiscard]] bool is_over(const QueuedWaiter& waiter, BootTime now);
   /// Updates the end of its wait, which may now be earlier.
   void reconsider(QueuedWaiter& waiter);
@@ -171,7 +173,7 @@ class WakeQueue {
   bool silent_ = false;
   Waiters waiters_;
   std::map<std::uint64_t, QueuedWaiter*> not_woken_;
-  /// The waiters that poll before they give up, the shortest pause first.
+  /// The waiters that poll before they give up, the shortest pause first; empty if each polls for itself.
   std::map<std::pair<BootClock::duration, std::uint64_t>, QueuedWaiter*> pauses_;
   BootTime looked_at_{};  ///< when one of them last tried, or was about to
 };

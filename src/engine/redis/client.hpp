@@ -64,6 +64,8 @@ class Client final : public IdleIo, public std::enable_shared_from_this<Client> 
   /// must do it: when that leader leaves, `wake` is set. A call without descriptors means that the guest does
   /// not come back; `wake` must live until then.
   bool lead_as_guest(std::span<pollfd> called_by, BootTime until, os::Event* wake) noexcept;
+  /// Whether calls `by_idle_io` are not completed yet.
+  [[nodiscard]] bool has_calls_of_guests();
   /// Waits until everything sent has ended, unless called from a completion.
   void close();
 
@@ -85,7 +87,6 @@ class Client final : public IdleIo, public std::enable_shared_from_this<Client> 
   void run_finished(Lock& lock);
   void appoint(Lock& lock);
   void flush(Lock& lock);
-  [[nodiscard]] std::optional<Error> read_replies();
   void take_replies(Lock& lock, std::optional<Error> broken);
   void dial(Lock& lock, BootTime now);
   void poll_once(Lock& lock, BootTime now);

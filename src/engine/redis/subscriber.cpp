@@ -9,6 +9,7 @@
 #include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "engine/redis/conn/connector.hpp"
 #include "engine/redis/conn/leadership.hpp"
@@ -18,6 +19,7 @@
 #include "os/process.hpp"
 #include "os/thread.hpp"
 #include "runtime/worker_pool.hpp"
+#include "waiting/poll_pace.hpp"
 
 namespace holdfast::redis {
 namespace {
@@ -208,7 +210,9 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
     Lock lock(mutex_);
     while (!stopping_) {
       const BootTime now = BootClock::now();
-      idle_waits_.end_due(now);
+      // The polls of waits are calls of this thread, the guest.
+      const auto polls_from = client_ ? polls_.next(now, client_->has_calls_of_guests()) : BootTime{};
+      if (idle_waits_.end_due(now, polls_from)) polls_.begin(now);
       if (idle_waits_.any_ended()) {
         complete_ended(lock);
         continue;
@@ -298,7 +302,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
     if (thread_polls_) thread_asleep_ = false;
     if (!connection_) return;
     if (polled[1].revents != 0) {
-      receive();
+      process_input();
     } else if (topics_.overdue(BootClock::now())) {
       // The input was read just now: the answer is missing, not unread.
       lose({ErrorCode::NetworkTimeout, "no reply in time"});
@@ -331,24 +335,18 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
     }
   }
 
-  void receive() {
+  void process_input() {
     std::array<char, 16384> bytes;
-    do {
-      const auto count = connection_->stream->read(bytes);
-      if (!count) return lose(count.error());
-      connection_->reader.feed({bytes.data(), *count});
-      if (*count == 0) break;  // TLS may have half a record and wait for the rest, which poll reports
-      topics_.received(BootClock::now());
-    } while (connection_->stream->has_more());
-    for (;;) {
-      auto reply = connection_->reader.next();
-      if (!reply) return lose(reply.error());
-      if (!*reply) return;
+    std::vector<Reply> replies;
+    const auto broken = receive(*connection_, bytes, replies);
+    topics_.received(BootClock::now());
+    for (const auto& reply : replies) {
       connector_.answered();
-      const auto heard = topics_.take(***reply);
+      const auto heard = topics_.take(*reply);
       if (heard == Topics::Heard::unexpected) return lose({ErrorCode::Internal, "an unexpected reply"});
-      if (heard == Topics::Heard::refusal) report_refusal(error_of(***reply));
+      if (heard == Topics::Heard::refusal) report_refusal(error_of(*reply));
     }
+    if (broken) lose(*broken);
   }
 
   void report_refusal(const Error& error) {
@@ -378,6 +376,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
   bool thread_polls_ = false;  ///< the thread leads
   bool thread_asleep_ = false;
   std::condition_variable idle_;
+  waiting::PollPace polls_;
   Leadership<waiting::QueuedWaiter, &waiting::QueuedWaiter::poke> leadership_;  ///< the followers sleep
 
   // Used by the leader only, except `topics_`.
