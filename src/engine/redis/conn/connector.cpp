@@ -56,7 +56,8 @@ void Connector::report(const std::optional<ReconnectFsm::Report>& report, BootTi
 
 std::optional<Error> receive(Connection& connection, std::span<char> buffer, std::vector<Reply>& replies) {
   constexpr int most_reads = 16;
-  auto& [stream, reader] = connection;
+  auto& stream = connection.stream;
+  auto& reader = connection.reader;
   std::optional<Error> broken;
   for (int reads = 0; reads < most_reads; ++reads) {
     const auto count = stream->read(buffer);
