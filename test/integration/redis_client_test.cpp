@@ -6,9 +6,7 @@
 
 #include <fstream>
 #include <functional>
-#include <holdfast/open.hpp>
 #include <latch>
-#include <set>
 #include <thread>
 
 #include "support/calls.hpp"
@@ -415,24 +413,6 @@ TEST_F(RedisClient, KeepsToItsDatabaseAndName) {
   const auto refused = client_of(options)->call({"PING"}, in(5s), true);
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message().find("database 99"), std::string::npos);
-}
-
-TEST_F(RedisClient, OfAnOpenedStoreIsNamedAfterTheHolderUnlessItHasAName) {
-  const auto name_with = [&](const std::string& parameters) {
-    const auto url = server->url();
-    const auto hf = open(url + (url.find('?') == std::string::npos ? "?" : "&") + parameters);
-    const auto list = server->raw().text({"CLIENT", "LIST"});
-    std::set<std::string> names;  // beside the raw connection, which has none
-    for (auto next = list.find(" name="); next != std::string::npos; next = list.find(" name=", next + 1)) {
-      names.insert(list.substr(next + 6, list.find(' ', next + 1) - next - 6));
-    }
-    names.erase("");
-    return names.empty() ? "" : *names.begin();
-  };
-  EXPECT_EQ(name_with("holder=caf%C3%A9%20bar"), "caf__bar");
-  EXPECT_EQ(name_with("holder=caf%C3%A9%20bar&name=orders"), "orders");
-  EXPECT_EQ(name_with("holder=none"), "holdfast");
-  EXPECT_EQ(name_with("holder=none&name="), "");
 }
 
 TEST_F(RedisClient, AServerThatBreaksTheProtocolIsNotBelieved) {

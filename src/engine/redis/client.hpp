@@ -85,7 +85,6 @@ class Client final : public Transport, public std::enable_shared_from_this<Clien
   void run_finished(Lock& lock);
   void appoint(Lock& lock);
   void flush(Lock& lock);
-  [[nodiscard]] std::optional<Error> read_replies();
   void take_replies(Lock& lock, std::optional<Error> broken);
   void dial(Lock& lock, BootTime now);
   void poll_once(Lock& lock, BootTime now);

@@ -9,6 +9,7 @@
 #include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "engine/redis/conn/connector.hpp"
 #include "engine/redis/conn/leadership.hpp"
@@ -302,7 +303,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
     if (thread_polls_) thread_asleep_ = false;
     if (!connection_) return;
     if (polled[1].revents != 0) {
-      receive();
+      process_input();
     } else if (topics_.overdue(BootClock::now())) {
       // The input was read just now: the answer is missing, not unread.
       lose({ErrorCode::NetworkTimeout, "no reply in time"});
@@ -335,24 +336,18 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
     }
   }
 
-  void receive() {
+  void process_input() {
     std::array<char, 16384> bytes;
-    do {
-      const auto count = connection_->stream->read(bytes);
-      if (!count) return lose(count.error());
-      connection_->reader.feed({bytes.data(), *count});
-      if (*count == 0) break;  // TLS may have half a record and wait for the rest, which poll reports
-      topics_.received(BootClock::now());
-    } while (connection_->stream->has_more());
-    for (;;) {
-      auto reply = connection_->reader.next();
-      if (!reply) return lose(reply.error());
-      if (!*reply) return;
+    std::vector<Reply> replies;
+    const auto broken = receive(*connection_, bytes, replies);
+    topics_.received(BootClock::now());
+    for (const auto& reply : replies) {
       connector_.answered();
-      const auto heard = topics_.take(***reply);
+      const auto heard = topics_.take(*reply);
       if (heard == Topics::Heard::unexpected) return lose({ErrorCode::Internal, "an unexpected reply"});
-      if (heard == Topics::Heard::refusal) report_refusal(error_of(***reply));
+      if (heard == Topics::Heard::refusal) report_refusal(error_of(*reply));
     }
+    if (broken) lose(*broken);
   }
 
   void report_refusal(const Error& error) {

@@ -5,7 +5,9 @@
 #include <holdfast/clock.hpp>
 #include <memory>
 #include <optional>
+#include <span>
 #include <variant>
+#include <vector>
 
 #include "engine/redis/conn/dialer.hpp"
 #include "engine/redis/conn/reconnect_fsm.hpp"
@@ -54,5 +56,11 @@ class Connector {
   std::uint64_t demotions_ = 0;  ///< the endpoint's count when the last attempt began
   std::uint64_t switches_ = 0;   ///< the endpoint's count at the last step
 };
+
+/// Reads what has arrived, as far as it is whole replies; at most 16 buffers full, so that a peer that sends
+/// endlessly does not keep its reader from checking deadlines. Returns the error if the connection broke or
+/// sent bytes that are not a reply; the replies before that are valid.
+[[nodiscard]] std::optional<Error> receive(Connection& connection, std::span<char> buffer,
+                                           std::vector<Reply>& replies);
 
 }  // namespace holdfast::redis
