@@ -31,4 +31,4 @@ set(long
   "^cli/RpcSocket\\.ASignalEndsIt"
   "^contract/.*/redis_restarting$"
   "^contract/AfterStorageExpiry/redis_"
-  "^faults/MutualExclusion\\.")
+  "^faults/(MutualExclusion|SentinelFailover)\\.")

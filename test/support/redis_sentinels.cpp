@@ -51,7 +51,7 @@ RedisSentinels::RedisSentinels(Options options) : options_(std::move(options)) {
     one.config = {
         "sentinel monitor " + name + " 127.0.0.1 " + std::to_string(port_of(*servers_.front())) + " 2",
         "sentinel down-after-milliseconds " + name + " " + std::to_string(options_.down_after.count()),
-        "sentinel failover-timeout " + name + " 3000", "sentinel parallel-syncs " + name + " 5"};
+        "sentinel failover-timeout " + name + " 1500", "sentinel parallel-syncs " + name + " 5"};
     if (!password.empty()) one.config.push_back("sentinel auth-pass " + name + " " + password);
     if (!options_.sentinel_password.empty())
       one.config.push_back("sentinel sentinel-pass " + options_.sentinel_password);
@@ -125,7 +125,14 @@ std::vector<RedisSentinels::View> RedisSentinels::views() const {
 
 void RedisSentinels::wait(const std::string& what, const std::function<bool()>& done) const {
   const auto end = std::chrono::steady_clock::now() + patience;
-  while (!done()) {
+  const auto is_done = [&] {
+    try {
+      return done();
+    } catch (const std::runtime_error&) {
+      return false;  // a server that becomes a replica drops its connections
+    }
+  };
+  while (!is_done()) {
     if (std::chrono::steady_clock::now() > end) {
       std::string logs;
       for (const auto& one : sentinels_) logs += one->log() + "\n";

@@ -22,8 +22,9 @@ class RedisSentinels {
  public:
   struct Options {
     std::size_t replicas = 2;
-    /// Sentinels take a master for dead after this much silence.
-    std::chrono::milliseconds down_after{500};
+    /// Sentinels take a master for dead after this much silence. By default a loaded machine is not mistaken
+    /// for a dead one; tests that stop a master use `soon_down`.
+    std::chrono::milliseconds down_after = std::chrono::minutes(1);
     /// Sentinels look at their servers more often than Redis' own constants say, so that a failover takes
     /// about as long as `down_after`. Off: as in production. Redis before 7.0 ignores it.
     bool hurry = true;
@@ -36,6 +37,7 @@ class RedisSentinels {
     std::vector<std::string> config = {};
   };
   static constexpr std::size_t sentinel_count = 3;
+  static constexpr std::chrono::milliseconds soon_down{500};
   static constexpr const char* service = "holdfast-test";
 
   RedisSentinels() : RedisSentinels(Options{}) {}

@@ -19,16 +19,15 @@ struct Meaning {
 
 constexpr std::string_view no_permission =
     "this Redis user lacks a right; grant the rights that `holdfast doctor --acl` prints";
+constexpr std::string_view no_password =
+    "Redis requires a password; use password_file in the URL, or set HOLDFAST_REDIS_PASSWORD";
 constexpr std::string_view bad_credentials = "Redis rejected the user or password";
 constexpr std::string_view bad_request = "Redis rejected the arguments of a command";
 constexpr std::string_view wrong_type = "WRONGTYPE", readonly = "READONLY", master_down = "MASTERDOWN";
 
 /// Replies that are recognised by their first word.
 constexpr std::array by_word = {
-    Meaning{"NOAUTH", ErrorCode::AuthFailed,
-            "Redis requires a password; use password_file in the URL, or set "
-            "HOLDFAST_REDIS_PASSWORD",
-            true},
+    Meaning{"NOAUTH", ErrorCode::AuthFailed, no_password, true},
     Meaning{"WRONGPASS", ErrorCode::AuthFailed, bad_credentials},
     Meaning{"NOPERM", ErrorCode::AuthFailed, no_permission},
     Meaning{"DENIED", ErrorCode::AuthFailed,
@@ -57,6 +56,8 @@ constexpr std::array by_word = {
 /// General replies, `ERR ...`, which are recognised by their text.
 constexpr std::array by_text = {
     Meaning{"The user executing the script can't", ErrorCode::AuthFailed, no_permission},
+    // Before NOAUTH: a command of more than ten words.
+    Meaning{"Protocol error: unauthenticated", ErrorCode::AuthFailed, no_password, true},
     Meaning{"AUTH <password> called without any password", ErrorCode::AuthFailed,
             "this Redis server has no password; omit the password, or name the user"},
     Meaning{"invalid password", ErrorCode::AuthFailed, bad_credentials},

@@ -155,7 +155,8 @@ std::optional<Dialer::Outcome> Dialer::advance(Outcome outcome, BootTime now) {
   const auto answer = made != nullptr ? read_sentinel_answer(*server_->answers().front(),
                                                              endpoint_->options().sentinel_service)
                                       : Result<SentinelAnswer>(std::get<Error>(outcome));
-  if (answer && !is_error(*server_->answers().back())) subscription_.emplace(std::move(*made));
+  if (answer && !is_error(*server_->answers()[MasterWatch::subscribed]))
+    subscription_.emplace(std::move(*made));
   const auto next = endpoint_->watch()->with_memory(
       [&](SentinelMemory& memory) { return discovery_->on_answer(memory, answer, now); });
   const auto failed = begin(next, now);
