@@ -172,7 +172,9 @@ struct AcquireOperation {
   }
   [[nodiscard]] Error undone(Shared& shared, const Result<Reply>& answer, const Error& error) const {
     const LockRef lock{.id = request.id, .key = request.key};
-    if (!answer || !release_outcome(**answer, lock)) give_back(shared, request.key, request.id);
+    if (answer && release_outcome(**answer, lock)) return error;
+    shared.unanswered.add(request.id, BootClock::now());  // so that it is released for good
+    give_back(shared, request.key, request.id);
     return error;
   }
 };
