@@ -210,7 +210,9 @@ struct AcquireOperation {
   }
   [[nodiscard]] Error undone(SharedLocks& shared, const Result<Reply>& answer, const Error& error) const {
     const LockRef lock{.id = request.id, .key = request.key};
-    if (!answer || !shared.layout->released(**answer, lock)) give_back(shared, request.key, request.id);
+    if (answer && shared.layout->released(**answer, lock)) return error;
+    shared.unanswered.add(request.id, BootClock::now());  // so that it is released for good
+    give_back(shared, request.key, request.id);
     return error;
   }
 
