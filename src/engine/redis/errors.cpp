@@ -23,12 +23,12 @@ constexpr std::string_view bad_credentials = "Redis rejected the user or passwor
 constexpr std::string_view bad_request = "Redis rejected the arguments of a command";
 constexpr std::string_view wrong_type = "WRONGTYPE", readonly = "READONLY", master_down = "MASTERDOWN";
 
+constexpr std::string_view needs_password =
+    "Redis requires a password; use password_file in the URL, or set HOLDFAST_REDIS_PASSWORD";
+
 /// Replies that are recognised by their first word.
 constexpr std::array by_word = {
-    Meaning{"NOAUTH", ErrorCode::AuthFailed,
-            "Redis requires a password; use password_file in the URL, or set "
-            "HOLDFAST_REDIS_PASSWORD",
-            true},
+    Meaning{"NOAUTH", ErrorCode::AuthFailed, needs_password, true},
     Meaning{"WRONGPASS", ErrorCode::AuthFailed, bad_credentials},
     Meaning{"NOPERM", ErrorCode::AuthFailed, no_permission},
     Meaning{"DENIED", ErrorCode::AuthFailed,
@@ -62,6 +62,8 @@ constexpr std::array by_text = {
     Meaning{"AUTH <password> called without any password", ErrorCode::AuthFailed,
             "this Redis server has no password; omit the password, or name the user"},
     Meaning{"invalid password", ErrorCode::AuthFailed, bad_credentials},
+    // The server's answer to a command of more than ten arguments, before it looks at the command.
+    Meaning{"Protocol error: unauthenticated", ErrorCode::AuthFailed, needs_password, true},
     Meaning{"max number of clients", ErrorCode::ServiceUnavailable,
             "Redis has no free connection (maxclients)"},
     Meaning{"attempted to access a non local key", ErrorCode::ServiceUnavailable,
