@@ -194,6 +194,29 @@ TEST(RedisCluster, ASingleServerIsNoCluster) {
   EXPECT_EQ(refused.error().code(), ErrorCode::InvalidArgument);
 }
 
+TEST(RedisCluster, IsReachedAtItsTlsPorts) {
+  if (const auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
+  RedisServer server({.tls = true, .config = {"cluster-enabled yes", "tls-cluster yes"}});
+  server.raw().text({"CLUSTER", "ADDSLOTSRANGE", "0", "16383"});
+  ASSERT_TRUE(eventually([&] { return !redis::is_error(*server.raw().command({"GET", "k"})); }));
+  auto options = server.tls();
+  options.cluster_nodes = {{.host = "localhost", .port = server.tls_port()}};
+  options.lock_prefix = "{p}";
+  const auto backend = make_redis_lock_backend(options).value_or_throw();
+  EXPECT_TRUE(acquire(*backend, LockId::generate(), "k"))
+      << "the node announces no host: it is the one asked";
+
+  options.cluster_nodes = {{.host = "node.invalid", .port = 1}};
+  options.cluster_connect_to = {{.announced = {.host = "node.invalid", .port = 1},
+                                 .reached_at = {.host = "127.0.0.1", .port = server.tls_port()}}};
+  const auto unknown = make_redis_lock_backend(options);
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().code(), ErrorCode::AuthFailed) << "the certificate is not for the announced name";
+  options.tls_server_name = "localhost";
+  const auto mapped = make_redis_lock_backend(options);
+  EXPECT_TRUE(mapped) << mapped.error().what();
+}
+
 class RedisRouter : public testing::Test {
  protected:
   void SetUp() override {

@@ -463,7 +463,7 @@ void Router::park(std::unique_ptr<RoutedCall> call, std::optional<BootClock::dur
   if (pause) {
     parked.at = BootClock::now() + *pause;
   } else {
-    parked.ticket = refresh_.wish();
+    parked.ticket = parked.call->last_error_ ? refresh_.wish_of_another() : refresh_.wish();
   }
   parked_.push_back(std::move(parked));
   call_pilot(lock);
