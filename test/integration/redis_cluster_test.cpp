@@ -195,6 +195,29 @@ TEST(RedisCluster, ASingleServerIsNoCluster) {
   EXPECT_EQ(refused.error().code(), ErrorCode::InvalidArgument);
 }
 
+TEST(RedisCluster, IsReachedAtItsTlsPorts) {
+  if (const auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
+  RedisServer server({.tls = true, .config = {"cluster-enabled yes", "tls-cluster yes"}});
+  server.raw().text({"CLUSTER", "ADDSLOTSRANGE", "0", "16383"});
+  ASSERT_TRUE(eventually([&] { return !redis::is_error(*server.raw().command({"GET", "k"})); }));
+  auto options = server.tls();
+  options.cluster_nodes = {{.host = "localhost", .port = server.tls_port()}};
+  options.lock_prefix = "{p}";
+  const auto backend = make_redis_lock_backend(options).value_or_throw();
+  EXPECT_TRUE(acquire(*backend, LockId::generate(), "k"))
+      << "the node announces no host: it is the one asked";
+
+  options.cluster_nodes = {{.host = "node.invalid", .port = 1}};
+  options.cluster_connect_to = {{.announced = {.host = "node.invalid", .port = 1},
+                                 .reached_at = {.host = "127.0.0.1", .port = server.tls_port()}}};
+  const auto unknown = make_redis_lock_backend(options);
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().code(), ErrorCode::AuthFailed) << "the certificate is not for the announced name";
+  options.tls_server_name = "localhost";
+  const auto mapped = make_redis_lock_backend(options);
+  EXPECT_TRUE(mapped) << mapped.error().what();
+}
+
 class RedisRouter : public testing::Test {
  protected:
   void SetUp() override {
@@ -322,6 +345,55 @@ TEST_F(RedisRouter, ManyThreadsFindTheirAnswersWhileSlotsMove) {
     }
   }
   EXPECT_EQ(failed, 0);
+}
+
+TEST_F(RedisRouter, TheDoctorExaminesEveryMaster) {
+  auto options = cluster->options();
+  options.lock_prefix = "{doctor}";
+  options.task_prefix = "{doctor-tasks}";
+  const auto findings = examine_redis(options).value_or_throw();
+  std::size_t servers = 0;
+  std::string text;
+  for (const auto& finding : findings) {
+    text += finding.topic + ": " + finding.found + "\n";
+    if (finding.topic == "server" && finding.severity == Severity::ok) ++servers;
+    // These servers save nothing, and have no replicas.
+    if (finding.topic != "persistence") {
+      EXPECT_LT(finding.severity, Severity::problem) << finding.found;
+    }
+  }
+  EXPECT_EQ(servers, RedisCluster::masters) << text;
+  EXPECT_NE(text.find("cluster: 3 masters have all slots"), std::string::npos) << text;
+  EXPECT_NE(text.find("cluster: without a replica: 127.0.0.1:"), std::string::npos) << text;
+  options.task_prefix = "pmcp";
+  EXPECT_EQ(examine_redis(options).error().code(), ErrorCode::InvalidArgument);
+}
+
+TEST_F(RedisRouter, AUserWithExactlyTheRightsOfTheAclIsEnough) {
+  auto options = cluster->options();
+  options.user = "app";
+  options.password = "secret";
+  options.lock_prefix = options.task_prefix = "{" + private_prefix() + "}";
+  auto line = redis_acl(options).value_or_throw();
+  for (std::size_t i = 0; i < cluster->size(); ++i) {
+    std::vector<std::string> words{"ACL",     "SETUSER",   "app",           "on",
+                                   ">secret", "resetkeys", "resetchannels", "-@all"};
+    for (const auto& key : line.keys) words.push_back("~" + key);
+    for (const auto& channel : line.channels) words.push_back("&" + channel);
+    for (const auto& command : line.commands) words.push_back("+" + command.name);
+    EXPECT_EQ(cluster->node(i).raw().text(words), "OK");
+    cluster->node(i).raw().text({"ACL", "LOG", "RESET"});
+  }
+  const auto slot = cluster->slot_of(options.lock_prefix);
+  const auto from = cluster->owner_of(slot);
+  const auto backend = make_redis_lock_backend(options).value_or_throw();
+  const auto id = LockId::generate();
+  EXPECT_TRUE(acquire(*backend, id, "k"));
+  cluster->migrate(slot, from, (from + 1) % RedisCluster::masters);
+  EXPECT_EQ(release(*backend, id, "k"), std::nullopt);
+  EXPECT_TRUE(acquire(*backend, LockId::generate(), "k"));
+  for (std::size_t i = 0; i < cluster->size(); ++i)
+    EXPECT_EQ(cluster->node(i).raw().text({"ACL", "LOG"}), "");
 }
 
 TEST_F(RedisRouter, AListGoesOverAllMasters) {

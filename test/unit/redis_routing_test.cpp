@@ -161,6 +161,23 @@ TEST(MapRefresh, AsksEveryNodeOnceBeforeItPauses) {
   EXPECT_EQ(asked(refresh.next(now + 5ms, 3)), 1U) << "the one that answered last";
 }
 
+TEST(MapRefresh, AMapThatDidNotHelpIsFollowedByAnotherNodes) {
+  MapRefresh refresh;
+  BootTime now = at(1s);
+  for (const std::size_t expected : {1U, 2U, 0U, 1U}) {
+    refresh.wish_of_another();
+    now += 1s;
+    EXPECT_EQ(asked(refresh.next(now, 3)), expected);
+    refresh.succeeded(false, now, 0);
+  }
+  refresh.wish();
+  EXPECT_EQ(asked(refresh.next(now + 1s, 3)), 1U) << "it is only old";
+  refresh.succeeded(false, now, 0);
+  refresh.wish_of_another();
+  refresh.wish(0);
+  EXPECT_EQ(asked(refresh.next(now + 2s, 3)), 0U) << "the node that a redirection named";
+}
+
 /// A cluster of a few slots that fails over, loses writes, moves slots and disagrees with itself; and a
 /// client of the machines above. Time is a number.
 class Simulation {

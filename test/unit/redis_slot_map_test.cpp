@@ -61,7 +61,9 @@ Result<SlotMap> map_of(const std::string& nodes, const std::string& ranges,
 TEST(SlotMap, HasOwnersAndTheirEpochs) {
   const auto nodes = line(id_a, "10.0.0.1:7000@17000,", "myself,master", 7, "0-8000 8002 [8001->-b0]") +
                      line(id_b, "10.0.0.2:7001@17001,host-b", "master", 9, "8001 8003-16382") +
-                     line(id_c, "10.0.0.3:7002@17002", "slave", 9, "");
+                     std::string(id_c) + " 10.0.0.3:7002@17002 slave " + std::string(id_b) +
+                     " 0 0 9 connected\n" + std::string(40, 'd') + " 10.0.0.4:7002@17002 slave,fail " +
+                     std::string(id_a) + " 0 0 7 disconnected\n";
   const auto ranges = "*2\r\n" + range(0, 8000, bulk("10.0.0.1"), 7000, id_a) +
                       range(8001, 8001, bulk("10.0.0.2"), 7001, id_b);
   const auto map = map_of(nodes, ranges).value_or_throw();
@@ -74,7 +76,8 @@ TEST(SlotMap, HasOwnersAndTheirEpochs) {
   EXPECT_EQ(map.owner(16383), nullptr);
   EXPECT_EQ(map.slots_without_owner(), 1U);
   EXPECT_EQ(map.owner(0)->address, (RedisAddress{"10.0.0.1", 7000}));
-  EXPECT_EQ(map.replicas(), (std::vector<RedisAddress>{{"10.0.0.3", 7002}}));
+  EXPECT_EQ(map.owner(0)->replicas, 0U) << "its only one has failed";
+  EXPECT_EQ(map.owner(8001)->replicas, 1U);
 }
 
 TEST(SlotMap, UsesTheAddressThatTheClusterPrefers) {

@@ -42,6 +42,8 @@ struct Router::Node {
   std::shared_ptr<Client> client;
   /// Its own config epoch, from the last map in which it had slots.
   std::atomic<std::uint64_t> epoch = 0;
+  /// Calls there whose I/O is left to a waiting thread.
+  std::atomic<std::size_t> led = 0;
 };
 
 /// A thread that waits for calls of one router.
@@ -203,7 +205,6 @@ bool Router::use(const Lock& lock, const SlotMap& map, BootTime asked_at) {
   }
   std::erase(masters, nullptr);
   masters_ = std::move(masters);
-  for (const auto& replica : map.replicas()) (void)node_at(lock, replica, replica.host);
   map_read_at_ = asked_at.time_since_epoch().count();
   return changed;
 }
@@ -314,6 +315,7 @@ void Router::dispatch(std::unique_ptr<RoutedCall> call, Node& node, bool asking)
     call->led_at_ = &node;
   }
   call->awaited = call->led_at_ == &node;
+  if (call->awaited) ++node.led;
   if (call->by_idle_io) {
     Node* guest_at = guest_calls_.load() == 0 ? nullptr : guest_at_.load();
     call->by_idle_io = first && (guest_at == nullptr || guest_at == &node);
@@ -330,6 +332,7 @@ void Router::dispatch(std::unique_ptr<RoutedCall> call, Node& node, bool asking)
 /// On the thread that leads the client of its last node.
 void Router::ended(std::unique_ptr<RoutedCall> call, Result<Reply> answer) {
   if (std::exchange(call->guests_, false)) --guest_calls_;
+  if (call->awaited) --call->node_->led;
   if (answer && !is_error(**answer)) return deliver(std::move(call), std::move(answer));
   const Node& node = *call->node_;
   if (answer) {
@@ -416,7 +419,9 @@ void Router::wait(Completion& completion) {
     std::vector<Node*> nodes;
     {
       const Lock lock(mutex_);
-      for (const auto& one : nodes_) nodes.push_back(one.get());
+      for (const auto& one : nodes_) {
+        if (one->led.load() > 0) nodes.push_back(one.get());
+      }
     }
     struct Ignored final : Call {
       void finish(std::unique_ptr<Call>, Result<Reply>) override {}
@@ -461,7 +466,7 @@ void Router::park(std::unique_ptr<RoutedCall> call, std::optional<BootClock::dur
   if (pause) {
     parked.at = BootClock::now() + *pause;
   } else {
-    parked.ticket = refresh_.wish();
+    parked.ticket = parked.call->last_error_ ? refresh_.wish_of_another() : refresh_.wish();
   }
   parked_.push_back(std::move(parked));
   call_pilot(lock);

@@ -92,10 +92,16 @@ MapRefresh::Ticket MapRefresh::wish(std::size_t preferred) noexcept {
   return wished_;
 }
 
+MapRefresh::Ticket MapRefresh::wish_of_another() noexcept {
+  of_another_ = true;
+  return wish();
+}
+
 MapRefresh::Step MapRefresh::next(BootTime now, std::size_t candidates) noexcept {
   if (asking_ || wished_ <= answered_ || candidates == 0) return Idle{never};
   if (now < not_before_) return Idle{not_before_};
   if (now - not_before_ > longest) delay_ = shortest;
+  if (std::exchange(of_another_, false)) ++candidate_;
   if (preferred_ != no_preference) candidate_ = std::exchange(preferred_, no_preference);
   candidate_ %= candidates;
   asking_ = true;

@@ -80,6 +80,9 @@ class MapRefresh {
   /// `preferred`: the node that knows best, if a redirection named it; else `no_preference`.
   static constexpr std::size_t no_preference = static_cast<std::size_t>(-1);
   Ticket wish(std::size_t preferred = no_preference) noexcept;
+  /// The last map did not help: the next is another node's. A master that is cut off from the others keeps
+  /// answering that it has its slots.
+  Ticket wish_of_another() noexcept;
   /// Call again after every other event. `candidates` nodes can be asked.
   [[nodiscard]] Step next(BootTime now, std::size_t candidates) noexcept;
   /// `changed`: some slot has another owner, or some owner another epoch.
@@ -98,6 +101,7 @@ class MapRefresh {
   Ticket answered_ = 0;
   bool asking_ = false;
   std::size_t preferred_ = no_preference;
+  bool of_another_ = false;
   std::size_t candidate_ = 0;  ///< answered last, or is next
   std::size_t failures_ = 0;   ///< in a row
   BootTime not_before_{};

@@ -132,10 +132,7 @@ Result<SlotMap> SlotMap::from(const redisReply& nodes, const redisReply& ranges,
     const auto epoch = parsed<std::uint64_t>(node.epoch);
     if (!announced || !epoch) return not_a_map("CLUSTER NODES");
     if (const auto found = endpoints->find(node.id); found != endpoints->end()) announced = found->second;
-    // A node that does not know its own address yet has an empty one: it is the one that we have asked.
-    const auto address = reached_at(*announced, asked.host, connect_to);
     if (!has_flag(node.flags, "master")) {
-      if (address.port != 0) map.replicas_.push_back(address);
       if (!has_flag(node.flags, "fail")) followed.push_back(node.master);
       continue;
     }
@@ -143,7 +140,8 @@ Result<SlotMap> SlotMap::from(const redisReply& nodes, const redisReply& ranges,
     const auto index = static_cast<std::uint16_t>(map.masters_.size());
     map.masters_.push_back({.id = std::string(node.id),
                             .announced = *announced,
-                            .address = address,
+                            // A node that does not know its own address yet is the one that was asked.
+                            .address = reached_at(*announced, asked.host, connect_to),
                             .config_epoch = *epoch,
                             .replicas = 0});
     for (auto rest = node.ranges; !rest.empty();) {

@@ -43,8 +43,6 @@ class SlotMap {
     return owners_[slot] == none ? nullptr : &masters_[owners_[slot]];
   }
   [[nodiscard]] const std::vector<ClusterMaster>& masters() const noexcept { return masters_; }
-  /// Where else to ask for a map: the replicas.
-  [[nodiscard]] const std::vector<RedisAddress>& replicas() const noexcept { return replicas_; }
   [[nodiscard]] std::size_t slots_without_owner() const noexcept;
 
  private:
@@ -53,7 +51,6 @@ class SlotMap {
 
   std::array<std::uint16_t, cluster_slots> owners_;
   std::vector<ClusterMaster> masters_;
-  std::vector<RedisAddress> replicas_;
 };
 
 /// The address to use for an announced one. An empty host is the host that was asked.
