@@ -233,11 +233,11 @@ TEST_F(RedisLock, AServerThatForgotItsCountersIsAnotherAuthority) {
 
 TEST_F(RedisLock, AServerThatForgotItsCountersIsAnotherAuthorityForThoseWhoStayConnectedToo) {
   std::set<std::string> authorities{direct->authority()};
-  for (int loss = 1; loss <= 3; ++loss) {
+  for (std::uint64_t loss = 1; loss <= 3; ++loss) {
     server->raw().text({"FLUSHALL"});
     const auto granted = acquire(*direct, LockId::generate(), "k");
     ASSERT_TRUE(granted);
-    EXPECT_EQ(granted->fence.value(), 1U) << "the counter began anew";
+    EXPECT_EQ(granted->fence.value(), loss) << "the counter began anew, above what this client remembers";
     EXPECT_TRUE(authorities.insert(granted->authority).second) << "so its fences must not be compared";
     EXPECT_EQ(direct->authority(), granted->authority);
     EXPECT_EQ(acquire(*proxied, LockId::generate(), "other")->authority, granted->authority);
