@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "support/acl_user.hpp"
+#include "support/calls.hpp"
 #include "support/eventually.hpp"
 #include "support/paths.hpp"
 #include "support/redis_server.hpp"
@@ -66,6 +67,7 @@ class RedisAclTest : public testing::Test {
 
   void use_locks(const RedisOptions& user);
   void use_locks_over_a_bad_line(RedisOptions user);
+  static void wait_for_replicas(RedisOptions user);
   void meet_leftovers(RedisOptions user);
   void use_tasks(const RedisOptions& user);
 
@@ -74,6 +76,14 @@ class RedisAclTest : public testing::Test {
 
 Locks locks_as(const RedisOptions& user) {
   return Locks(make_redis_lock_backend(user).value_or_throw());
+}
+
+/// There are none: the grant is taken back.
+void RedisAclTest::wait_for_replicas(RedisOptions user) {
+  user.min_replicas = 1;
+  user.replica_timeout = std::chrono::milliseconds(1);
+  const auto backend = make_redis_lock_backend(user).value_or_throw();
+  EXPECT_FALSE(try_acquire(*backend, LockId::generate(), "replicated"));
 }
 
 void RedisAclTest::use_locks(const RedisOptions& user) {
@@ -195,6 +205,7 @@ TEST_F(RedisAclTest, IsEnoughForEveryOperationAndEachRightInItIsUsed) {
     raw.text({"CONFIG", "RESETSTAT"});
     use_locks(user);
     use_locks_over_a_bad_line(user);
+    wait_for_replicas(user);
     use_tasks(user);
     if (db == 0) meet_leftovers(user);
     EXPECT_EQ(acl_refusals(*server), "") << db;

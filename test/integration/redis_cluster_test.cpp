@@ -349,6 +349,7 @@ TEST_F(RedisRouter, ManyThreadsFindTheirAnswersWhileSlotsMove) {
 
 TEST_F(RedisRouter, TheDoctorExaminesEveryMaster) {
   auto options = cluster->options();
+  options.layout = RedisLayout::documented;
   options.lock_prefix = "{doctor}";
   options.task_prefix = "{doctor-tasks}";
   const auto findings = examine_redis(options).value_or_throw();
@@ -433,7 +434,7 @@ TEST_F(RedisRouter, ALockOfTheNativeLayoutIsFoundByItsIdFromAnotherClient) {
   }
 }
 
-TEST_F(RedisRouter, TheDoctorExaminesEveryMaster) {
+TEST_F(RedisRouter, TheDoctorRunsItsScriptsWhereTheirKeysAre) {
   for (const auto layout : {RedisLayout::native, RedisLayout::documented}) {
     auto options = cluster->options();
     options.layout = layout;

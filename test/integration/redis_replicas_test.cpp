@@ -102,7 +102,7 @@ TEST_F(RedisReplicas, AGrantThatTooFewAcknowledgeIsTakenBack) {
 }
 
 TEST_F(RedisReplicas, OneOfTwoIsNotEnoughForTwo) {
-  const auto backend = open(2);
+  const auto backend = open(2, 1s);
   replicas[0]->pause();
   const auto result = try_acquire(*backend, id, "k");
   ASSERT_FALSE(result);
