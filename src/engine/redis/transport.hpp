@@ -8,6 +8,7 @@
 #include <holdfast/log.hpp>
 #include <holdfast/redis.hpp>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <string_view>
