@@ -109,6 +109,10 @@ TEST_F(RedisSentinel, ASwitchIsFollowedAwayFromAMasterThatIsSilent) {
   const auto id = LockId::generate();
   ASSERT_TRUE(acquire(*backend, id, "k"));
   const auto former = servers.master();
+  // Replication is asynchronous: a write behind the lock, and all replicas have both.
+  auto raw = servers.server(former).raw();
+  raw.text({"SET", "behind", "1"});
+  ASSERT_EQ(raw.integer({"WAIT", "2", "10000"}), 2);
   servers.server(former).pause();
   const auto soon = [](auto request) {
     request.deadline = BootClock::now() + 30s;
