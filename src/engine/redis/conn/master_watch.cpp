@@ -64,11 +64,12 @@ void MasterWatch::used(const NamedMaster& master, std::optional<Connection> subs
 MasterWatch::Plan MasterWatch::step(BootTime now, bool ready) {
   const std::lock_guard lock(mutex_);
   if (subscription_ && ready) {
-    if (read()) {
+    const auto count = read();
+    if (!count) {
+      lose(now);
+    } else if (*count > 0) {
       due_.reset();
       heard_at_ = now;
-    } else {
-      lose(now);
     }
   }
   if (subscription_ && due_ && now >= *due_) lose(now);
@@ -125,22 +126,23 @@ void MasterWatch::dial(BootTime now) {
   if (!read()) lose(now);
 }
 
-/// False if the connection is of no use any more.
-bool MasterWatch::read() {
+/// The number of bytes that had come; empty if the connection is of no use any more.
+std::optional<std::size_t> MasterWatch::read() {
   std::array<char, 4096> bytes;
   auto& stream = subscription_->stream;
   auto& reader = subscription_->reader;
-  for (;;) {
+  for (std::size_t total = 0;;) {
     const auto count = stream->read(bytes);
-    if (!count) return false;
+    if (!count) return std::nullopt;
+    total += *count;
     reader.feed({bytes.data(), *count});
     for (;;) {
       const auto reply = reader.next();
-      if (!reply) return false;
+      if (!reply) return std::nullopt;
       if (!*reply) break;
       hear(***reply);
     }
-    if (*count < bytes.size() && !stream->has_more()) return true;
+    if (*count < bytes.size() && !stream->has_more()) return total;
   }
 }
 

@@ -56,7 +56,7 @@ class MasterWatch {
   static constexpr std::size_t subscribed = 1;
 
  private:
-  [[nodiscard]] bool read();
+  std::optional<std::size_t> read();
   void hear(const redisReply& reply);
   void dial(BootTime now);
   void lose(BootTime now);
