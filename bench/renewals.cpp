@@ -148,8 +148,9 @@ void measure(const std::string& url, const Row& row, std::optional<double> bare)
   std::vector<holdfast::Guard> guards(row.guards);
   std::latch granted(static_cast<std::ptrdiff_t>(row.guards));
   for (std::size_t i = 0; i < row.guards; ++i) {
-    locks.start(holdfast::operation::Lock{"renewed-" + std::to_string(i), {.ttl = row.ttl, .wait = 60s}}, {},
-                [&, i](holdfast::Result<holdfast::Guard> guard) {
+    locks.start(holdfast::operation::Lock{"renewed-" + std::to_string(i),
+                                          holdfast::LockOptions{.ttl = row.ttl, .wait = 60s}},
+                {}, [&, i](holdfast::Result<holdfast::Guard> guard) {
                   guards[i] = *std::move(guard);
                   granted.count_down();
                 });

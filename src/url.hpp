@@ -21,8 +21,8 @@ inline constexpr std::string_view system_url = "system:";
   if (url == "memory:") return EngineKind::memory;
   if (url == system_url) return EngineKind::system;
   if (url.starts_with(sqlite_scheme)) return EngineKind::sqlite;
-  for (const std::string_view scheme :
-       {"redis:", "rediss:", "redis+sentinel:", "rediss+sentinel:", "unix:"}) {
+  for (const std::string_view scheme : {"redis:", "rediss:", "redis+sentinel:", "rediss+sentinel:",
+                                        "redis+cluster:", "rediss+cluster:", "unix:"}) {
     if (url.starts_with(scheme)) return EngineKind::redis;
   }
   return EngineKind::unknown;
@@ -56,7 +56,7 @@ struct LabelledUrl {
 [[nodiscard]] inline Error unknown_url(std::string_view url) {
   const std::string known =
       "; use sqlite:PATH, sqlite:, system:, redis://HOST, rediss://HOST, "
-      "redis+sentinel://HOST,HOST/SERVICE, unix:PATH or memory:";
+      "redis+sentinel://HOST,HOST/SERVICE, redis+cluster://HOST,HOST, unix:PATH or memory:";
   if ((url.starts_with('/') || url.starts_with("./") || url.starts_with("../")) &&
       url.find('@') == std::string_view::npos) {
     return {ErrorCode::InvalidArgument,

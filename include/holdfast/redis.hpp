@@ -23,11 +23,22 @@ inline constexpr Capabilities redis_capabilities{.backend = "redis", .supports_f
 struct RedisAddress {
   /// A host name, an IPv4 address, or an IPv6 address without brackets.
   std::string host = "127.0.0.1";
-  /// The TCP port.
+  /// The TCP port. 0 only where a port may be omitted.
   std::uint16_t port = 6379;
 
   /// Compares host and port as text: two names of one machine differ.
   friend bool operator==(const RedisAddress&, const RedisAddress&) = default;
+};
+
+/// The address at which this machine reaches a node of a cluster that announces another one: behind NAT, a
+/// tunnel or a container's port mapping.
+struct RedisAnnouncement {
+  /// The address that the cluster announces. Port 0: every port of that host.
+  RedisAddress announced = {};
+  /// The address to connect to. Port 0: the announced port.
+  RedisAddress reached_at = {};
+  /// Compares both addresses.
+  friend bool operator==(const RedisAnnouncement&, const RedisAnnouncement&) = default;
 };
 
 /// How locks and tasks are kept in Redis. docs/reference/urls.md describes both.
@@ -46,6 +57,11 @@ struct RedisOptions {
   std::uint16_t port = 6379;
   /// If not empty: the path of a Unix socket, used instead of host and port.
   std::string unix_socket = {};
+  /// Not empty: a Redis Cluster, and some of its nodes, of which one must be reachable when the store is
+  /// opened. The others are found there. `host`, `port` and `unix_socket` are not used, and `db` must be 0.
+  std::vector<RedisAddress> cluster_nodes = {};
+  /// Where to reach nodes of the cluster whose announced addresses do not work here.
+  std::vector<RedisAnnouncement> cluster_connect_to = {};
 
   /// If not empty: the sentinels to ask for the address of the master, which is used instead of host and
   /// port. The order is only that of the first attempt.
@@ -101,14 +117,14 @@ struct RedisOptions {
   /// The prefix of all keys of tasks: 1 to 256 bytes of UTF-8 without control characters.
   std::string task_prefix = "pmcp";
   /// How locks and tasks are kept. All programs that share a prefix must use the same layout; a store refuses
-  /// the other one. Empty: documented.
+  /// the other one. Empty: native with `cluster_nodes`, else documented.
   std::optional<RedisLayout> layout = std::nullopt;
   /// Whether Locks::is_locked may delete lock data that expired more than two seconds ago. It never deletes a
   /// fence, and the answer does not depend on it.
   bool cleanup_in_is_locked = false;
 
   /// How many replicas must acknowledge each grant and renewal of a lock, unless LockOptions::min_replicas
-  /// says otherwise. 0: none, they are not asked.
+  /// says otherwise. 0: none, they are not asked. Must be 0 with `cluster_nodes`.
   std::uint32_t min_replicas = 0;
   /// How long to wait for these replicas. Use less than `command_timeout`, which limits the whole operation,
   /// and much less than the ttl of the locks.
@@ -119,8 +135,8 @@ struct RedisOptions {
   bool fence_floor_clock = false;
 };
 
-/// Parses a URL that begins with `redis://`, `rediss://`, `redis+sentinel://`, `rediss+sentinel://` or
-/// `unix:`. docs/reference/urls.md describes its parts.
+/// Parses a URL that begins with `redis://`, `rediss://`, `redis+sentinel://`, `rediss+sentinel://`,
+/// `redis+cluster://`, `rediss+cluster://` or `unix:`. docs/reference/urls.md describes its parts.
 ///
 /// If the URL contains no password, it is read from the file of the parameter `password_file`, or else from
 /// the environment variable HOLDFAST_REDIS_PASSWORD. The password for sentinels is read from the file of
@@ -141,8 +157,9 @@ struct RedisOptions {
 ///
 /// ServiceUnavailable, NetworkTimeout or RateLimited if the server cannot be reached or used now; AuthFailed
 /// if it rejects the credentials, or if its certificate is not trusted; InvalidArgument for invalid options,
-/// for a server in cluster mode, for a Sentinel in place of a server, and for a service that no sentinel
-/// knows; Internal for an unexpected answer.
+/// for a member of a cluster without `cluster_nodes`, for a Sentinel in place of a server, for a service that
+/// no sentinel knows, and for a cluster with the documented layout and a prefix without a hash tag; Internal
+/// for an unexpected answer.
 ///
 /// With `options.sentinels` it follows the master through failovers: the fencing tokens of a new master rank
 /// above all that an earlier one granted. What a failover may lose: docs/guide/sentinel.md.

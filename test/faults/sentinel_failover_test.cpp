@@ -208,7 +208,7 @@ void fail_over_under_load(const std::string& kind, const Disturb& begin, const D
   std::cout << kind << ": " << gaps.size() << " failovers, " << ledger.grants() << " grants, no answer for "
             << ms(gaps[gaps.size() / 2]) << " ms (median), " << ms(gaps.back()) << " ms (worst), "
             << ledger.repeated() << " repeated fences, " << ledger.overlaps() << " overlapping holds, "
-            << lost << " guards lost\n";
+            << lost << " guards lost; epoch " << servers.epoch() << "\n";
 }
 
 TEST_F(SentinelFailover, AKilledMasterRepeatsNoFence) {

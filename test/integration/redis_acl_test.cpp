@@ -94,6 +94,13 @@ void RedisAclTest::use_locks(const RedisOptions& user) {
   EXPECT_TRUE(one.extend(detached.id.str(), 10s));
   EXPECT_TRUE(other.break_lock("b", "a test"));
   EXPECT_FALSE(one.release(detached.id.str()));
+
+  auto replicated = user;
+  replicated.min_replicas = 1;
+  replicated.replica_timeout = 1ms;
+  const auto unacknowledged = [&] { return locks_as(replicated).try_lock("c"); };
+  EXPECT_THROW((void)unacknowledged(), Error) << "this server has no replica";
+  EXPECT_FALSE(one.is_locked("c"));
 }
 
 /// Releases of which it is not known whether they, or their acquires, arrived.

@@ -55,6 +55,7 @@ TEST_F(RedisErrors, WrongCredentialsAreAuthFailed) {
   expect(error(raw, {"AUTH", "guess"}), ErrorCode::AuthFailed, "WRONGPASS");
   expect(error(raw, {"AUTH", "nobody", "guess"}), ErrorCode::AuthFailed, "WRONGPASS");
   RedisLocks locks(where, "p");
+  expect(locks.try_release(id, "k").error(), ErrorCode::AuthFailed, "NOAUTH");
   expect(locks.try_acquire(id, "k").error(), ErrorCode::AuthFailed, "unauthenticated");
 }
 

@@ -205,6 +205,7 @@ TEST_F(RedisReplicas, AStoppedCallLeavesNoLock) {
   ASSERT_FALSE(result);
   EXPECT_TRUE(result.error().transient()) << result.error().what();
   EXPECT_TRUE(eventually([&] { return !is_locked(*direct, "k"); }));
+  EXPECT_TRUE(eventually([&] { return !try_acquire(*direct, id, "k"); })) << "the id is spent";
   resume_replicas();
 }
 
@@ -228,6 +229,7 @@ TEST_F(RedisReplicas, AUserWithoutTheRightToWaitGetsNoLock) {
   const auto result = try_acquire(*backend, id, "k");
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code(), ErrorCode::AuthFailed) << result.error().what();
+  EXPECT_EQ(result.error().key(), "k");
   EXPECT_FALSE(is_locked(*direct, "k"));
 }
 

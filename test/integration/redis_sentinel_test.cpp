@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <holdfast/doctor.hpp>
 #include <holdfast/holdfast.hpp>
 #include <thread>
 
@@ -80,6 +81,23 @@ TEST_F(RedisSentinel, AServerInPlaceOfASentinelIsExplainedAndTheOtherWayRound) {
   options.sentinels = {{.host = "127.0.0.1", .port = servers.server(0).port()}};
   EXPECT_EQ(refusal_of(options).code(), ErrorCode::InvalidArgument);
   EXPECT_NE(refusal_of(servers.sentinel(0).tcp()).message().find("redis+sentinel://"), std::string::npos);
+}
+
+TEST_F(RedisSentinel, TheDoctorExaminesTheMasterAndNamesSentinelsThatAreGone) {
+  RedisSentinels servers({.config = {"min-replicas-to-write 1"}});
+  const auto examine = [&] {
+    std::string found;
+    for (const auto& finding : examine_redis(servers.client()).value_or_throw()) {
+      if (finding.topic == "sentinels" || finding.topic == "connection") found += finding.found + "\n";
+    }
+    return found;
+  };
+  const auto master = "127.0.0.1:" + std::to_string(servers.server(0).port()) + " (epoch 0)";
+  EXPECT_NE(examine().find("3 sentinels name the master " + master), std::string::npos) << examine();
+  EXPECT_NE(examine().find("port " + std::to_string(servers.server(0).port())), std::string::npos);
+  const auto gone = "sentinel 127.0.0.1:" + std::to_string(servers.sentinel(1).port()) + " cannot be used";
+  servers.sentinel(1).kill();
+  EXPECT_NE(examine().find(gone), std::string::npos) << examine();
 }
 
 TEST_F(RedisSentinel, ASwitchIsFollowedAwayFromAMasterThatIsSilent) {

@@ -269,7 +269,7 @@ TEST_F(RedisRenewals, OfManyGuardsFarAwayLoseNone) {
   constexpr std::size_t count = 600;
   std::vector<Guard> guards(count);
   for (std::size_t i = 0; i < count; ++i) {
-    locks->start(operation::Lock{std::to_string(i), {.ttl = 3s, .wait = 60s}}, {},
+    locks->start(operation::Lock{std::to_string(i), LockOptions{.ttl = 3s, .wait = 60s}}, {},
                  [&, i](Result<Guard> guard) {
                    ASSERT_TRUE(guard);
                    guards[i] = *std::move(guard);

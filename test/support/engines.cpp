@@ -15,6 +15,7 @@
 #include "support/asio_backend.hpp"
 #include "support/instrumented.hpp"
 #include "support/peer.hpp"
+#include "support/redis_cluster.hpp"
 #include "support/redis_sentinels.hpp"
 #include "support/redis_server.hpp"
 #include "support/temp_dir.hpp"
@@ -178,6 +179,25 @@ class RedisSentinelWorld final : public WorldOf<Backend> {
   std::string prefix_ = private_prefix();
 };
 
+/// The same of a cluster, which takes as long. The documented layout needs a hash tag there.
+template <class Backend>
+class RedisClusterWorld final : public WorldOf<Backend> {
+ public:
+  explicit RedisClusterWorld(RedisLayout layout) : layout_(layout) {}
+
+  std::shared_ptr<Backend> open() override {
+    static RedisCluster cluster;
+    auto options = cluster.options();
+    options.layout = layout_;
+    options.lock_prefix = options.task_prefix = prefix_;
+    return make_redis<Backend>(options).value_or_throw();
+  }
+
+ private:
+  RedisLayout layout_;
+  std::string prefix_ = layout_ == RedisLayout::documented ? "{" + private_prefix() + "}" : private_prefix();
+};
+
 template <class Backend>
 class TroubledRedisWorld final : public WorldOf<Backend> {
  public:
@@ -271,6 +291,8 @@ std::vector<EngineOf<Backend>> common_engines() {
       redis_engine<RedisUserWorld, Backend>("redis_unix"),
       redis_engine<RedisWorld, Backend>("redis_tls", &RedisServer::tls, true),
       redis_engine<RedisSentinelWorld, Backend>("redis_sentinel"),
+      redis_engine<RedisClusterWorld, Backend>("redis_cluster", RedisLayout::documented),
+      redis_engine<RedisClusterWorld, Backend>("redis_cluster_native", RedisLayout::native),
       troubled_redis_engine<Backend>("redis_disturbed", {}, TroubledRedis::disturb, milliseconds(3)),
       troubled_redis_engine<Backend>("redis_restarting", {.persistent = true}, TroubledRedis::restart,
                                      milliseconds(150)),

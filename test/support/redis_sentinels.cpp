@@ -125,7 +125,14 @@ std::vector<RedisSentinels::View> RedisSentinels::views() const {
 
 void RedisSentinels::wait(const std::string& what, const std::function<bool()>& done) const {
   const auto end = std::chrono::steady_clock::now() + patience;
-  while (!done()) {
+  const auto is_done = [&] {
+    try {
+      return done();
+    } catch (const std::runtime_error&) {
+      return false;  // a server that becomes a replica drops its connections
+    }
+  };
+  while (!is_done()) {
     if (std::chrono::steady_clock::now() > end) {
       std::string logs;
       for (const auto& one : sentinels_) logs += one->log() + "\n";

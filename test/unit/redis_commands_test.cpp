@@ -158,6 +158,14 @@ TEST_F(RedisCommands, AnEpochThatIsTooHighHasNoFloor) {
   EXPECT_EQ(fence_floor_of(~std::uint64_t{0}), 0U);
 }
 
+TEST_F(RedisCommands, ARememberedFenceDoesNotRaiseTheFencesOfADeposedMaster) {
+  EXPECT_EQ(fence_floor_of(7, 0), 7'000'000'000U);
+  EXPECT_EQ(fence_floor_of(7, 7'000'000'012U), 7'000'000'012U);
+  EXPECT_EQ(fence_floor_of(7, 6'000'000'012U), 7'000'000'000U);
+  EXPECT_EQ(fence_floor_of(7, 8'000'000'012U), 7'000'000'000U) << "of its successor";
+  EXPECT_EQ(fence_floor_of(90'001, 12), 12U) << "an epoch that is not applied";
+}
+
 TEST_F(RedisCommands, ByTextDifferOnlyInHowTheScriptIsNamed) {
   auto by_text = arguments_of(*acquire_command(layout, acquire, 0, By::text));
   EXPECT_EQ(by_text[0], "EVAL");

@@ -86,6 +86,14 @@ TEST(RedisHandshake, ExplainsServersThatCannotHoldLocks) {
   }
 }
 
+TEST(RedisHandshake, AcceptsMembersOfAClusterWhereOneIsMeant) {
+  EXPECT_TRUE(end_with(with(0, mode("cluster")), {}, Servers::cluster));
+  const auto refused = end_with(with(0, mode("standalone")), {}, Servers::cluster);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::InvalidArgument);
+  EXPECT_FALSE(end_with(with(0, mode("sentinel")), {}, Servers::cluster));
+}
+
 TEST(RedisHandshake, DoesWithoutWhatIsOnlyGoodToKnow) {
   for (const auto& replies :
        {with(0, "-ERR unknown command 'HELLO'\r\n"), with(0, "-NOPERM no\r\n"), with(0, "+OK\r\n"),

@@ -52,10 +52,15 @@ TEST(RedisRights, AreThoseOfEveryScriptAndOfEveryCommandThatIsSent) {
   EXPECT_FALSE(native_names.contains("incr")) << "only the documented layout uses it";
   EXPECT_FALSE(names.contains("spublish") || native_names.contains("spublish"));
   for (const auto& sent : sent_commands) {
-    const bool granted = sent.right != SentCommand::Right::every_user &&
-                         sent.right != SentCommand::Right::of_sentinels &&
-                         sent.right != SentCommand::Right::to_examine;
+    const bool granted =
+        sent.right != SentCommand::Right::every_user && sent.right != SentCommand::Right::of_sentinels &&
+        sent.right != SentCommand::Right::in_cluster && sent.right != SentCommand::Right::to_examine;
     EXPECT_EQ(names.contains(in_acl(sent.name)), granted) << sent.name;
+  }
+  const auto in_cluster = names_of(acl_of("redis+cluster://h?lock_prefix={a}&task_prefix={b}"));
+  for (const char* name : {"asking", "cluster|nodes", "cluster|slots"}) {
+    EXPECT_TRUE(in_cluster.contains(name)) << name;
+    EXPECT_FALSE(names.contains(name)) << name;
   }
   // What once was missing.
   for (const char* name :

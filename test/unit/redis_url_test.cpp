@@ -373,6 +373,11 @@ TEST_F(RedisUrl, NoErrorContainsThePasswordHoweverTheUrlIsMistyped) {
                                 "redis+sentinel://u:sesame,s/m",
                                 "redis+sentinel://u:pw@s:sesame/m",
                                 "redis+sentinel://s/m?sentinel_password=sesame",
+                                "redis+cluster://u:sesame/open@h,h2",
+                                "redis+cluster://u:sesame@h,h2/1",
+                                "redis+cluster://u:sesame@h,,h2",
+                                "redis+cluster://u:sesame@h?connect_to=x",
+                                "rediss+cluster://u:sesame,open@h:x",
                                 "unix:u:sesame@/s",
                                 "redis://h?password=sesame",
                                 "redis://h?PASSWORD=sesame",
@@ -399,6 +404,8 @@ void expect_same(const RedisOptions& a, const RedisOptions& b, const std::string
   EXPECT_EQ(a.sentinel_service, b.sentinel_service) << where;
   EXPECT_EQ(a.sentinel_user, b.sentinel_user) << where;
   EXPECT_EQ(a.sentinel_password_file, b.sentinel_password_file) << where;
+  EXPECT_EQ(a.cluster_nodes, b.cluster_nodes) << where;
+  EXPECT_EQ(a.cluster_connect_to, b.cluster_connect_to) << where;
   EXPECT_EQ(a.user, b.user) << where;
   EXPECT_EQ(a.password_file, b.password_file) << where;
   EXPECT_EQ(a.db, b.db) << where;
@@ -430,10 +437,16 @@ TEST_F(RedisUrl, OptionsPrintedAndReadAgainAreTheSameButForThePassword) {
   const auto password_file = write("secret\n");
   for (int i = 0; i < 2000; ++i) {
     RedisOptions options;
-    if (random.below(3) == 0) {
+    const auto address = [&](std::size_t lowest_port) {
+      return RedisAddress{
+          .host = random.pick(std::vector<std::string>{"h", "127.0.0.1", "::1", "fe80::1%eth0", "a-b.c_d"}),
+          .port = static_cast<std::uint16_t>(lowest_port + random.below(65535))};
+    };
+    const auto kind = random.below(4);
+    options.tls = kind != 0 && random.below(2) == 0;
+    if (kind == 0) {
       options.unix_socket = "/" + text(any);
-    } else if (random.below(3) == 0) {
-      options.tls = random.below(2) == 0;
+    } else if (kind == 3) {
       for (std::uint16_t port = 1; port < 4; ++port) {
         options.sentinels.push_back({random.pick(std::vector<std::string>{"s", "10.0.0.1", "::1"}), port});
       }
@@ -441,16 +454,19 @@ TEST_F(RedisUrl, OptionsPrintedAndReadAgainAreTheSameButForThePassword) {
       options.sentinel_user = text(any);
       options.sentinel_password = "secret";
       if (random.below(2) == 0) options.sentinel_password_file = password_file;
+    } else if (kind == 1) {
+      const auto server = address(1);
+      options.host = server.host;
+      options.port = server.port;
     } else {
-      options.tls = random.below(2) == 0;
-      options.host =
-          random.pick(std::vector<std::string>{"h", "127.0.0.1", "::1", "fe80::1%eth0", "a-b.c_d"});
-      options.port = static_cast<std::uint16_t>(1 + random.below(65535));
+      for (auto n = 1 + random.below(3); n > 0; --n) options.cluster_nodes.push_back(address(1));
+      for (auto n = random.below(3); n > 0; --n)
+        options.cluster_connect_to.push_back({address(0), address(0)});
     }
     options.user = text(any);
     options.password = "secret" + text(any);
     if (random.below(2) == 0) options.password_file = password_file;
-    options.db = static_cast<std::uint32_t>(random.below(3));
+    if (kind != 2) options.db = static_cast<std::uint32_t>(random.below(3));
     options.client_name = text("abz!~-=&%?#@");
     options.lock_prefix = text(any);
     options.connect_timeout = std::chrono::milliseconds(1 + random.below(100000));
@@ -486,6 +502,40 @@ TEST_F(RedisUrl, AnUrlIsPrintedWithoutWhatIsTheDefault) {
   EXPECT_EQ(redis_url(parsed("unix:///run/s?db=2&user=u")), "unix:/run/s?db=2&user=u");
 }
 
+TEST_F(RedisUrl, NamesTheNodesOfACluster) {
+  const auto options = parsed("redis+cluster://app:s3cret@a,b:7001,[::1]:7002/?lock_prefix={x}");
+  EXPECT_EQ(options.cluster_nodes, (std::vector<RedisAddress>{{"a", 6379}, {"b", 7001}, {"::1", 7002}}));
+  EXPECT_EQ(options.user, "app");
+  EXPECT_EQ(options.password, "s3cret");
+  EXPECT_EQ(options.lock_prefix, "{x}");
+  EXPECT_FALSE(options.tls);
+  EXPECT_EQ(redis_url(options), "redis+cluster://app@a,b:7001,[::1]:7002?lock_prefix=%7Bx%7D");
+  EXPECT_TRUE(parsed("rediss+cluster://a?tls_server_name=x").tls);
+  EXPECT_EQ(parsed("redis+cluster://a/0").db, 0U);
+  const auto mapped = parsed("redis+cluster://a?connect_to=10.0.0.1:7000=localhost:17000,node-b=[::1]");
+  EXPECT_EQ(mapped.cluster_connect_to,
+            (std::vector<RedisAnnouncement>{{{"10.0.0.1", 7000}, {"localhost", 17000}},
+                                            {{"node-b", 0}, {"::1", 0}}}));
+  EXPECT_EQ(redis_url(mapped), "redis+cluster://a?connect_to=10.0.0.1:7000=localhost:17000,node-b=%5B::1%5D");
+  for (const auto& [url, said] : std::vector<std::pair<std::string, std::string>>{
+           {"redis+cluster://", "a host is missing"},
+           {"redis+cluster://a,", "a host is missing"},
+           {"redis+cluster://a,a", "given twice"},
+           {"redis+cluster://a/1", "only database 0"},
+           {"redis+cluster://a?db=2", "only database 0"},
+           {"redis+cluster://a?connect_to=b", "ANNOUNCED=REACHED_AT"},
+           {"redis+cluster://a?connect_to=b=", "both sides"},
+           {"redis+cluster://a?connect_to==b", "both sides"},
+           {"redis+cluster://a?connect_to=b:x=c", "the port"},
+           {"redis://a?connect_to=b=c", "rediss+cluster:// only"},
+           {"redis://a,b", "the host must be"},
+           {"redis+cluster://a?tls_ca=/x", "rediss://"}}) {
+    const auto result = parse_redis_url(url);
+    ASSERT_FALSE(result.ok()) << url;
+    EXPECT_NE(result.error().message().find(said), std::string::npos) << url << "\n" << result.error().what();
+  }
+}
+
 TEST_F(RedisUrl, AnyBytesAreReadOrRefusedAndNothingElse) {
   test::Seeded random;
   const std::vector<std::string> pieces{"redis://",
@@ -514,6 +564,8 @@ TEST_F(RedisUrl, AnyBytesAreReadOrRefusedAndNothingElse) {
                                         "name",
                                         ",",
                                         "redis+sentinel://",
+                                        "redis+cluster://",
+                                        "connect_to",
                                         "sentinel_user",
                                         "tls_ca",
                                         "tls_key",

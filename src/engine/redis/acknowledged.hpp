@@ -73,7 +73,8 @@ class Acknowledged {
     if (wait_.enough()) return operation_.acknowledged(*std::move(changed_), wait_);
     error_ = operation_.unacknowledged(wait_);
     if (answer && is_error(**answer)) {
-      if (auto refused = error_of(**answer); refused.code() == ErrorCode::AuthFailed) error_ = refused;
+      const auto refused = error_of(**answer);
+      if (refused.code() == ErrorCode::AuthFailed) error_ = refused.about(error_->key(), error_->lock_id());
     }
     if constexpr (can_undo) {
       // Without an answer the call has ended: it was stopped, or its deadline has passed.

@@ -98,6 +98,7 @@ class ListingCall final : public Call {
         done_(std::move(done)) {
     awaited = done_.is_awaited();
     carry(*listing_.command(By::sha));
+    master = listing_.master();
     patience = command_timeout();
     set_deadline();
   }
@@ -112,6 +113,7 @@ class ListingCall final : public Call {
     auto next = listing_.command(unknown_script ? By::text : By::sha);
     if (!next) return done_(std::move(listing_).page());
     carry(*std::move(next));
+    master = listing_.master();
     set_deadline();
     auto& client = *shared_->client;
     client.send(std::move(self), stop_);

@@ -11,8 +11,6 @@ namespace holdfast::redis {
 namespace {
 
 constexpr std::size_t read_size = std::size_t{64} << 10;
-/// A peer that sends endlessly must not keep the leader from checking deadlines.
-constexpr int most_reads = 16;
 constexpr std::size_t completions_per_write = 32;
 /// After this many completions, a guest checks whether it is called.
 constexpr std::size_t completions_per_call = 256;
@@ -26,13 +24,6 @@ timespec time_until(BootTime at, BootTime now) {
   const auto whole = std::chrono::floor<std::chrono::seconds>(left);
   return {.tv_sec = whole.count(), .tv_nsec = (left - whole).count()};
 }
-
-/// A call that a thread waits for.
-struct BlockingCall final : Call {
-  explicit BlockingCall(Slot<Reply>& slot) : done(Done<Reply>::into(slot)) { awaited = true; }
-  void finish(std::unique_ptr<Call>, Result<Reply> answer) override { done(std::move(answer)); }
-  Done<Reply> done;
-};
 
 }  // namespace
 
@@ -92,22 +83,6 @@ void Client::send(std::unique_ptr<Call> call, const std::stop_token& stop) {
     if (calls_.look_at() < planned_wake_ || guest_must_leave) wake_leader();
   }
   appoint(lock);
-}
-
-Result<Reply> Client::call(Command command, BootTime deadline, bool fail_fast) {
-  return call_bytes(std::move(command).bytes(), deadline, fail_fast);
-}
-
-Result<Reply> Client::call_bytes(std::string bytes, BootTime deadline, bool fail_fast) {
-  Slot<Reply> slot;
-  auto call = std::make_unique<BlockingCall>(slot);
-  call->bytes = std::move(bytes);
-  call->deadline = deadline;
-  call->patience = endpoint_->options().command_timeout;
-  call->fail_fast = fail_fast;
-  send(std::move(call), {});
-  wait(slot.completion);
-  return *std::move(slot.result);
 }
 
 void Client::wait(Completion& completion) {
@@ -261,7 +236,8 @@ void Client::poll_once(Lock& lock, BootTime now) {
   if (polled[2].revents != 0) (void)endpoint_->watch_master(BootClock::now(), true);
   const bool may_write = connected && (polled[1].revents & POLLOUT) != 0;
   const bool may_read = connected && (polled[1].revents & ~POLLOUT) != 0;
-  const auto broken = may_read ? read_replies() : std::nullopt;
+  // Only the leader reads the connection.
+  const auto broken = may_read ? receive(*connection_, buffer_, replies_) : std::nullopt;
   lock.lock();
   polling_ = false;
   woken_ = false;
@@ -296,30 +272,6 @@ void Client::flush(Lock& lock) {
   }
   writing_ = false;
   if (!usable_) writer_left_.notify_all();
-}
-
-/// Called without the lock: only the leader reads the connection. Returns the error if the connection broke.
-std::optional<Error> Client::read_replies() {
-  auto& stream = connection_->stream;
-  auto& reader = connection_->reader;
-  std::optional<Error> broken;
-  for (int reads = 0; reads < most_reads; ++reads) {
-    const auto count = stream->read(buffer_);
-    if (!count) {
-      broken = count.error();
-      break;
-    }
-    reader.feed({buffer_.data(), *count});
-    // No bytes: TLS may have half a record and wait for the rest, which poll reports.
-    if (*count == 0 || (*count < buffer_.size() && !stream->has_more())) break;
-  }
-  for (;;) {
-    auto reply = reader.next();
-    if (!reply) broken = reply.error();
-    if (!reply || !*reply) break;
-    replies_.push_back(**std::move(reply));
-  }
-  return broken;
 }
 
 void Client::take_replies(Lock& lock, std::optional<Error> broken) {

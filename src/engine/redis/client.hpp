@@ -21,6 +21,7 @@
 #include "engine/redis/conn/leadership.hpp"
 #include "engine/redis/conn/multiplexer.hpp"
 #include "engine/redis/conn/unattended_calls.hpp"
+#include "engine/redis/transport.hpp"
 #include "engine/redis/wire/command.hpp"
 #include "os/event.hpp"
 #include "os/process.hpp"
@@ -45,19 +46,16 @@ namespace holdfast::redis {
 /// When a connection breaks, calls that were not written or not answered are sent again on the next one,
 /// until their deadlines. An unexpected reply, or bytes that are not a reply, break the connection. If the
 /// server turns out to be a replica, the connection is closed after the pending answers.
-class Client final : public IdleIo, public std::enable_shared_from_this<Client> {
+class Client final : public Transport, public std::enable_shared_from_this<Client> {
  public:
   /// Connects on first use.
   [[nodiscard]] static std::shared_ptr<Client> make(std::shared_ptr<const Endpoint> endpoint);
   ~Client() override;
 
   /// A stop request ends the call: with Aborted if it was never written, else with NetworkTimeout.
-  void send(std::unique_ptr<Call> call, const std::stop_token& stop);
+  void send(std::unique_ptr<Call> call, const std::stop_token& stop) override;
   /// Returns when the completion is finished; does the I/O meanwhile if no other thread does.
-  void wait(Completion& completion);
-  /// One command, blocking.
-  [[nodiscard]] Result<Reply> call(Command command, BootTime deadline, bool fail_fast = false);
-  [[nodiscard]] Result<Reply> call_bytes(std::string bytes, BootTime deadline, bool fail_fast = false);
+  void wait(Completion& completion) override;
   void run_until_readable(int descriptor) noexcept override;
   /// For a thread that sends calls `by_idle_io`, in place of its next sleep: does their I/O until one of
   /// these descriptors is ready or the time has come. False if there is no I/O to do, or if another thread
@@ -65,9 +63,11 @@ class Client final : public IdleIo, public std::enable_shared_from_this<Client> 
   /// not come back; `wake` must live until then.
   bool lead_as_guest(std::span<pollfd> called_by, BootTime until, os::Event* wake) noexcept;
   /// Waits until everything sent has ended, unless called from a completion.
-  void close();
+  void close() override;
+  /// Ends the leader's poll: a completion that it waits for was finished by another thread.
+  void wake() noexcept { wake_.set(); }
 
-  [[nodiscard]] const Endpoint& endpoint() const noexcept { return *endpoint_; }
+  [[nodiscard]] const Endpoint& endpoint() const noexcept override { return *endpoint_; }
 
  private:
   friend struct Call::OnStop;
@@ -85,7 +85,6 @@ class Client final : public IdleIo, public std::enable_shared_from_this<Client> 
   void run_finished(Lock& lock);
   void appoint(Lock& lock);
   void flush(Lock& lock);
-  [[nodiscard]] std::optional<Error> read_replies();
   void take_replies(Lock& lock, std::optional<Error> broken);
   void dial(Lock& lock, BootTime now);
   void poll_once(Lock& lock, BootTime now);

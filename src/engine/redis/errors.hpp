@@ -7,8 +7,8 @@
 
 namespace holdfast::redis {
 
-inline constexpr std::string_view cluster_is_not_supported =
-    "this Redis server is a member of a cluster, which is not supported; use a single server";
+inline constexpr std::string_view is_in_cluster =
+    "this Redis server is a member of a cluster; use redis+cluster://HOST";
 
 /// The server's message, without the parts of the request that it may quote: a password, a lock id. Requires
 /// is_error(reply).

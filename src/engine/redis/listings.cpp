@@ -1,8 +1,11 @@
 #include "engine/redis/listings.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 
 #include "core/record_request.hpp"
+#include "engine/redis/conn/slot.hpp"
 #include "engine/redis/errors.hpp"
 #include "engine/redis/wire/command.hpp"
 #include "engine/redis/wire/reply.hpp"
@@ -38,7 +41,7 @@ Status NameScan::take(const redisReply& reply, std::uint64_t connection, const N
   const bool goes_on = cursor_ == beginning || connection == connection_;
   connection_ = connection;
   cursor_ = goes_on ? text_of(*parts[0]) : beginning;
-  done_ = goes_on && cursor_ == beginning;
+  if (goes_on && cursor_ == beginning) done_ = ++scanned_ >= what_.masters.size();
   return Ok{};
 }
 
@@ -53,20 +56,24 @@ void NameScan::consider(std::string_view name) {
   window_.emplace(name);
 }
 
-LockListing::LockListing(const LockLayout& layout, const ListRequest& request)
+LockListing::LockListing(const LockLayout& layout, const ListRequest& request,
+                         std::vector<std::uint32_t> masters)
     : layout_(&layout),
+      in_cluster_(!masters.empty()),
       scan_({.pattern = layout.names().pattern(),
              .type = layout.type(),
              .after = request.cursor.empty() ? std::nullopt : std::optional(request.cursor),
              .limit = request.limit,
-             .most = max_list_limit}) {}
+             .most = max_list_limit,
+             .masters = std::move(masters)}) {}
 
-Result<LockListing> LockListing::start(const LockLayout& layout, const ListRequest& request) {
+Result<LockListing> LockListing::start(const LockLayout& layout, const ListRequest& request,
+                                       std::vector<std::uint32_t> masters) {
   const auto key = request.cursor.empty() ? std::nullopt : std::optional(LockKey::stored(request.cursor));
   if (key && (!*key || (*key)->str() != request.cursor)) {
     return Error(ErrorCode::InvalidArgument, "the cursor is not from this list; start without a cursor");
   }
-  return LockListing(layout, request);
+  return LockListing(layout, request, std::move(masters));
 }
 
 std::optional<RoutedCommand> LockListing::command(By by) const {
@@ -74,7 +81,7 @@ std::optional<RoutedCommand> LockListing::command(By by) const {
     case Step::scanning:
       return scan_.command();
     case Step::reading:
-      return layout_->records(lock_keys_, by);
+      return layout_->records(unread_.back(), by);
     case Step::done:
       return std::nullopt;
   }
@@ -83,19 +90,32 @@ std::optional<RoutedCommand> LockListing::command(By by) const {
 
 Status LockListing::take(const redisReply& reply, std::uint64_t connection) {
   if (step_ == Step::scanning) return take_names(reply, connection);
-  auto records = layout_->listed(reply, lock_keys_);
+  auto records = layout_->listed(reply, unread_.back());
   if (!records) return records.error();
-  page_.locks = *std::move(records);
+  std::ranges::move(*records, std::back_inserter(page_.locks));
+  unread_.pop_back();
+  if (!unread_.empty()) return Ok{};
   step_ = Step::done;
+  // By their names, as the pages are. Those of one command are sorted already.
+  if (in_cluster_) {
+    std::ranges::sort(page_.locks, {}, [this](const LockRecord& lock) {
+      return layout_->names().lock_key(lock.key).value_or_throw();
+    });
+  }
   return Ok{};
 }
 
 Status LockListing::take_names(const redisReply& reply, std::uint64_t connection) {
   const auto name_of = [this](std::string_view key) { return layout_->names().after_prefix(key); };
   if (auto taken = scan_.take(reply, connection, name_of); !taken || !scan_.is_done()) return taken;
-  for (const auto& name : scan_.names()) lock_keys_.push_back(layout_->names().named(name));
+  std::map<std::uint16_t, std::vector<std::string>> together;
+  for (const auto& name : scan_.names()) {
+    auto lock_key = layout_->names().named(name);
+    together[in_cluster_ ? slot_of(lock_key) : 0].push_back(std::move(lock_key));
+  }
+  for (auto& [slot, lock_keys] : together) unread_.push_back(std::move(lock_keys));
   if (scan_.more()) page_.cursor = *scan_.names().rbegin();
-  step_ = lock_keys_.empty() ? Step::done : Step::reading;
+  step_ = unread_.empty() ? Step::done : Step::reading;
   return Ok{};
 }
 
@@ -103,14 +123,16 @@ LockPage LockListing::page() && {
   return std::move(page_);
 }
 
-Result<OwnerListing> OwnerListing::start(const StorageLayout& layout, const ListOwners& request) {
+Result<OwnerListing> OwnerListing::start(const StorageLayout& layout, const ListOwners& request,
+                                         std::vector<std::uint32_t> masters) {
   auto after = core::owner_before(request.cursor);
   if (!after) return after.error();
   return OwnerListing(layout, NameScan({.pattern = layout.index_pattern(),
                                         .type = "zset",
                                         .after = *std::move(after),
                                         .limit = request.limit,
-                                        .most = max_record_page}));
+                                        .most = max_record_page,
+                                        .masters = std::move(masters)}));
 }
 
 Status OwnerListing::take(const redisReply& reply, std::uint64_t connection) {

@@ -29,6 +29,9 @@ namespace holdfast::redis {
 ///
 /// A scan cursor counts buckets of one server process's table, whose order is random per process. Another
 /// connection may lead to another process, where continuing would miss names: then the scan restarts.
+///
+/// The masters of a cluster are scanned one after another. A key that moves between them meanwhile, from one
+/// that was not scanned yet to one that was, is missed.
 class NameScan {
  public:
   struct What {
@@ -37,6 +40,7 @@ class NameScan {
     std::optional<std::string> after;  ///< after this name
     std::size_t limit = 0;             ///< clamped to 1..most
     std::size_t most = 0;
+    std::vector<std::uint32_t> masters = {};  ///< of a cluster; empty: one server
   };
   explicit NameScan(What what);
 
@@ -44,6 +48,10 @@ class NameScan {
   using NameOf = std::function<std::optional<std::string_view>(std::string_view key)>;
 
   [[nodiscard]] bool is_done() const noexcept { return done_; }
+  /// That `command` is for; empty: there is one server.
+  [[nodiscard]] std::optional<std::uint32_t> master() const {
+    return scanned_ < what_.masters.size() ? std::optional(what_.masters[scanned_]) : std::nullopt;
+  }
   [[nodiscard]] std::optional<RoutedCommand> command() const;
   /// `connection`: the number of the connection that the reply came on.
   [[nodiscard]] Status take(const redisReply& reply, std::uint64_t connection, const NameOf& name_of);
@@ -57,6 +65,7 @@ class NameScan {
 
   What what_;
   std::string cursor_ = "0";
+  std::size_t scanned_ = 0;  ///< masters
   std::uint64_t connection_ = 0;
   std::set<std::string, std::less<>> window_;  // the first `limit` names after `after`, so far
   bool more_ = false;
@@ -70,22 +79,29 @@ class LockListing {
   using Page = LockPage;
 
   /// `layout` must outlive the listing. InvalidArgument for a cursor that no page ended with.
-  [[nodiscard]] static Result<LockListing> start(const LockLayout& layout, const ListRequest& request);
+  [[nodiscard]] static Result<LockListing> start(const LockLayout& layout, const ListRequest& request,
+                                                 std::vector<std::uint32_t> masters = {});
 
   [[nodiscard]] std::optional<RoutedCommand> command(By by) const;
+  /// That `command` is for; empty: the one of its key.
+  [[nodiscard]] std::optional<std::uint32_t> master() const {
+    return step_ == Step::scanning ? scan_.master() : std::nullopt;
+  }
   /// `connection`: see NameScan. Do not pass a NOSCRIPT reply: send `command(By::text)`.
   [[nodiscard]] Status take(const redisReply& reply, std::uint64_t connection);
   [[nodiscard]] LockPage page() &&;
 
  private:
   enum class Step : std::uint8_t { scanning, reading, done };
-  LockListing(const LockLayout& layout, const ListRequest& request);
+  LockListing(const LockLayout& layout, const ListRequest& request, std::vector<std::uint32_t> masters);
   [[nodiscard]] Status take_names(const redisReply& reply, std::uint64_t connection);
 
   const LockLayout* layout_;
+  bool in_cluster_;
   NameScan scan_;
   Step step_ = Step::scanning;
-  std::vector<std::string> lock_keys_;
+  /// The lock keys, together as far as one command can read them: on a cluster, those of one slot.
+  std::vector<std::vector<std::string>> unread_;
   LockPage page_;
 };
 
@@ -96,9 +112,12 @@ class OwnerListing {
   using Page = OwnerPage;
 
   /// `layout` must outlive the listing. InvalidArgument for a cursor that no page ended with.
-  [[nodiscard]] static Result<OwnerListing> start(const StorageLayout& layout, const ListOwners& request);
+  [[nodiscard]] static Result<OwnerListing> start(const StorageLayout& layout, const ListOwners& request,
+                                                  std::vector<std::uint32_t> masters = {});
 
   [[nodiscard]] std::optional<RoutedCommand> command(By) const { return scan_.command(); }
+  /// See LockListing.
+  [[nodiscard]] std::optional<std::uint32_t> master() const { return scan_.master(); }
   /// `connection`: see NameScan.
   [[nodiscard]] Status take(const redisReply& reply, std::uint64_t connection);
   [[nodiscard]] OwnerPage page() &&;

@@ -6,7 +6,8 @@
 namespace holdfast::redis {
 
 RedisLayout layout_of(const RedisOptions& options) noexcept {
-  return options.layout.value_or(RedisLayout::documented);
+  return options.layout.value_or(options.cluster_nodes.empty() ? RedisLayout::documented
+                                                               : RedisLayout::native);
 }
 
 Result<std::shared_ptr<const LockLayout>> LockLayout::make(const RedisOptions& options) {

@@ -284,7 +284,8 @@ std::string CommandRight::acl_name() const {
   return text;
 }
 
-std::vector<CommandRight> command_rights(const RedisOptions& options) {
+std::vector<CommandRight> command_rights(const RedisOptions& options, bool member) {
+  const bool in_cluster = member || !options.cluster_nodes.empty();
   const auto layout = layout_of(options);
   std::map<std::string_view, CommandRight> rights;
   for (const auto& called : embedded::script_commands) {
@@ -300,6 +301,9 @@ std::vector<CommandRight> command_rights(const RedisOptions& options) {
         break;
       case SentCommand::Right::if_not_db_0:
         if (options.db != 0) rights.try_emplace(sent.name, right_to_all(sent.name, layout));
+        break;
+      case SentCommand::Right::in_cluster:
+        if (in_cluster) rights.try_emplace(sent.name, right_to_all(sent.name, layout));
         break;
       case SentCommand::Right::nice_to_have:
         rights.try_emplace(sent.name, right_to(sent.name, layout));

@@ -39,8 +39,8 @@ struct CommandRight {
 };
 
 /// Every command that a user of a store with these options needs the right to, by name. Derived from the text
-/// of the scripts and from `sent_commands`.
-[[nodiscard]] std::vector<CommandRight> command_rights(const RedisOptions& options);
+/// of the scripts and from `sent_commands`. `member`: the options are those of one node of a cluster.
+[[nodiscard]] std::vector<CommandRight> command_rights(const RedisOptions& options, bool member = false);
 
 /// The loss in a half if the user may use none of these commands there, in one text.
 [[nodiscard]] CommandRight::Without without_all(std::span<const CommandRight* const> commands, Half half,

@@ -11,6 +11,7 @@
 #include "engine/redis/record_commands.hpp"
 #include "engine/redis/server_clock.hpp"
 #include "engine/redis/subscriber.hpp"
+#include "engine/redis/transport.hpp"
 #include "os/process.hpp"
 #include "os/random.hpp"
 #include "runtime/operation.hpp"
@@ -22,9 +23,12 @@ namespace {
 /// State shared by pending operations, which may outlive the backend that began them.
 struct Store {
   std::shared_ptr<const Endpoint> endpoint;
-  std::shared_ptr<Client> client;
+  std::shared_ptr<Transport> client;
   StorageLayout layout;
   std::shared_ptr<Log> log;
+  /// The client of one server, whose I/O the subscriber's thread may do.
+  std::shared_ptr<Client> single = {};
+  PickEndpoint where_to_listen = {};
   ServerClock clock = {};
 };
 
@@ -207,7 +211,7 @@ class RedisStorageBackend final : public StorageBackend {
 
   void submit(ListOwners request, std::stop_token stop, Done<OwnerPage> done) override {
     if (auto early = refuse_early(request.deadline, stop)) return done(*std::move(early));
-    auto listing = OwnerListing::start(store_->layout, request);
+    auto listing = OwnerListing::start(store_->layout, request, store_->client->masters());
     if (!listing) return done(listing.error());
     start_listing(store_, *std::move(listing), request.deadline, stop, std::move(done));
   }
@@ -232,7 +236,8 @@ class RedisStorageBackend final : public StorageBackend {
     if (const auto early = refuse_early(deadline, stop)) {
       return done(early->about(subject_of(operation.request), {}));
     }
-    const bool by_idle_io = !done.is_awaited() && Subscriber::lends_this_thread_to(*store_->client);
+    const bool by_idle_io =
+        !done.is_awaited() && store_->single && Subscriber::lends_this_thread_to(*store_->single);
     start_script(store_, std::move(operation),
                  {.deadline = deadline,
                   .patience = store_->endpoint->options().command_timeout,
@@ -242,7 +247,8 @@ class RedisStorageBackend final : public StorageBackend {
 
   [[nodiscard]] Subscriber& subscriber() {
     std::call_once(listening_, [this] {
-      subscriber_.emplace(store_->endpoint, store_->log, changes_of_records, store_->client);
+      subscriber_.emplace(store_->endpoint, store_->log, changes_of_records, store_->single,
+                          store_->where_to_listen);
     });
     return *subscriber_;
   }
@@ -289,13 +295,15 @@ Result<Ok> check_layout(Store& store) {
   const auto& endpoint = *store.endpoint;
   const auto deadline = saturating_add(BootClock::now(), endpoint.options().connect_timeout);
   const auto ask = [&](Command command) -> Result<std::string> {
-    auto answer = store.client->call(std::move(command), deadline, true);
+    auto answer = store.client->call_routed(std::move(command).routed(), deadline, true);
     if (!answer) return answer.error();
     if (is_error(**answer)) return endpoint.about(error_of(**answer));
     return std::string(text_of(**answer));
   };
   const bool is_native = store.layout.layout() == RedisLayout::native;
-  auto found = ask({"GET", store.layout.marker()});
+  auto read = Command::begin("GET", 1);
+  read.add_key(store.layout.marker());
+  auto found = ask(std::move(read));
   if (!found) return found.error();
   if (!found->empty() && (*found == native_mark) != is_native) {
     return endpoint.about({ErrorCode::InvalidArgument,
@@ -304,9 +312,9 @@ Result<Ok> check_layout(Store& store) {
                                "; use that layout, or another task_prefix"});
   }
   if (found->empty() && is_native) {
-    if (const auto marked = ask({"SET", store.layout.marker(), native_mark, "NX"}); !marked) {
-      return marked.error();
-    }
+    auto mark = Command::begin("SET", 3);
+    mark.add_key(store.layout.marker()).add(native_mark).add("NX");
+    if (const auto marked = ask(std::move(mark)); !marked) return marked.error();
   }
   return Ok{};
 }
@@ -319,11 +327,11 @@ Result<std::shared_ptr<StorageBackend>> make_redis_storage_backend(const RedisOp
                                                                    std::shared_ptr<Observer> observer) {
   auto layout = redis::StorageLayout::make(options.task_prefix, options.db, redis::layout_of(options));
   if (!layout) return layout.error();
-  auto endpoint = redis::Endpoint::from(options, std::move(observer));
-  if (!endpoint) return endpoint.error();
-  auto client = redis::Client::make(*endpoint);
-  auto store = std::make_shared<redis::Store>(*std::move(endpoint), std::move(client), *std::move(layout),
-                                              std::move(log));
+  auto way = redis::open_transport(options, "task_prefix", options.task_prefix, log, std::move(observer));
+  if (!way) return way.error();
+  auto store =
+      std::make_shared<redis::Store>(std::move(way->endpoint), std::move(way->transport), *std::move(layout),
+                                     std::move(log), std::move(way->single), std::move(way->where_to_listen));
   if (const auto set = redis::set_clock(*store); !set) return set.error();
   if (const auto checked = redis::check_layout(*store); !checked) return checked.error();
   return std::shared_ptr<StorageBackend>(std::make_shared<redis::RedisStorageBackend>(std::move(store)));

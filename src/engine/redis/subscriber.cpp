@@ -9,6 +9,7 @@
 #include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "engine/redis/conn/connector.hpp"
 #include "engine/redis/conn/leadership.hpp"
@@ -36,8 +37,12 @@ thread_local const Client* guest_of = nullptr;
 class Subscriber::State : public std::enable_shared_from_this<State> {
  public:
   State(std::shared_ptr<const Endpoint> endpoint, std::shared_ptr<Log> log, const Purpose& purpose,
-        std::shared_ptr<Client> client)
-      : endpoint_(std::move(endpoint)), log_(std::move(log)), purpose_(purpose), client_(std::move(client)) {}
+        std::shared_ptr<Client> client, PickEndpoint pick)
+      : endpoint_(std::move(endpoint)),
+        log_(std::move(log)),
+        purpose_(purpose),
+        client_(std::move(client)),
+        connector_(endpoint_, ReconnectFsm::AfterAnswers::pause, std::move(pick)) {}
 
   struct Waiters {
     Waiters(Wakes wakes, waiting::IdleWaits& idle_waits, std::condition_variable& any_settled)
@@ -298,7 +303,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
     if (thread_polls_) thread_asleep_ = false;
     if (!connection_) return;
     if (polled[1].revents != 0) {
-      receive();
+      process_input();
     } else if (topics_.overdue(BootClock::now())) {
       // The input was read just now: the answer is missing, not unread.
       lose({ErrorCode::NetworkTimeout, "no reply in time"});
@@ -331,24 +336,18 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
     }
   }
 
-  void receive() {
+  void process_input() {
     std::array<char, 16384> bytes;
-    do {
-      const auto count = connection_->stream->read(bytes);
-      if (!count) return lose(count.error());
-      connection_->reader.feed({bytes.data(), *count});
-      if (*count == 0) break;  // TLS may have half a record and wait for the rest, which poll reports
-      topics_.received(BootClock::now());
-    } while (connection_->stream->has_more());
-    for (;;) {
-      auto reply = connection_->reader.next();
-      if (!reply) return lose(reply.error());
-      if (!*reply) return;
+    std::vector<Reply> replies;
+    const auto broken = receive(*connection_, bytes, replies);
+    topics_.received(BootClock::now());
+    for (const auto& reply : replies) {
       connector_.answered();
-      const auto heard = topics_.take(***reply);
+      const auto heard = topics_.take(*reply);
       if (heard == Topics::Heard::unexpected) return lose({ErrorCode::Internal, "an unexpected reply"});
-      if (heard == Topics::Heard::refusal) report_refusal(error_of(***reply));
+      if (heard == Topics::Heard::refusal) report_refusal(error_of(*reply));
     }
+    if (broken) lose(*broken);
   }
 
   void report_refusal(const Error& error) {
@@ -382,7 +381,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
 
   // Used by the leader only, except `topics_`.
   Topics topics_{endpoint_->options().command_timeout};
-  Connector connector_{endpoint_, ReconnectFsm::AfterAnswers::pause};
+  Connector connector_;
   std::optional<Connection> connection_;
   bool reported_ = false;  ///< that the server refuses subscriptions
 };
@@ -410,11 +409,12 @@ class Subscriber::ChannelWatch final : public Watch {
 };
 
 Subscriber::Subscriber(std::shared_ptr<const Endpoint> endpoint, std::shared_ptr<Log> log,
-                       const Purpose& purpose, std::shared_ptr<Client> client)
+                       const Purpose& purpose, std::shared_ptr<Client> client, PickEndpoint pick)
     // A forked child leaks its copy untouched: the thread does not exist there, the socket is the parent's.
-    : state_(new State(std::move(endpoint), std::move(log), purpose, std::move(client)), [](State* state) {
-        if (state->in_own_process()) delete state;
-      }) {}
+    : state_(new State(std::move(endpoint), std::move(log), purpose, std::move(client), std::move(pick)),
+             [](State* state) {
+               if (state->in_own_process()) delete state;
+             }) {}
 
 bool Subscriber::lends_this_thread_to(const Client& client) noexcept {
   return guest_of == &client;

@@ -41,9 +41,10 @@ class Subscriber {
     std::string_view unheard;
   };
   /// `client`, if not null: the subscriber's thread does the I/O of its own calls through it when possible,
-  /// so that a waiter that polls needs no further thread (see Call::by_idle_io).
+  /// so that a waiter that polls needs no further thread (see Call::by_idle_io). `pick`, if not null, is
+  /// called before every attempt to connect; `endpoint` then only has the options and a name for messages.
   Subscriber(std::shared_ptr<const Endpoint> endpoint, std::shared_ptr<Log> log, const Purpose& purpose,
-             std::shared_ptr<Client> client = nullptr);
+             std::shared_ptr<Client> client = nullptr, PickEndpoint pick = nullptr);
   /// Requires that no watch is left. On a thread of the library it does not join its own thread. In a forked
   /// child it does nothing.
   ~Subscriber();

@@ -18,7 +18,7 @@ namespace holdfast {
 namespace {
 
 /// What a URL names, by its scheme.
-enum class Names : std::uint8_t { server, sentinels, socket };
+enum class Names : std::uint8_t { server, sentinels, cluster, socket };
 struct Scheme {
   std::string_view text;
   Names names;
@@ -29,12 +29,15 @@ constexpr std::array schemes{
     Scheme{"rediss://", Names::server, true},
     Scheme{"redis+sentinel://", Names::sentinels},
     Scheme{"rediss+sentinel://", Names::sentinels, true},
+    Scheme{"redis+cluster://", Names::cluster},
+    Scheme{"rediss+cluster://", Names::cluster, true},
     Scheme{"unix:", Names::socket},
 };
 constexpr std::uint16_t default_port = 6379, default_sentinel_port = 26379;
 
 Names named_by(const RedisOptions& options) {
   if (!options.unix_socket.empty()) return Names::socket;
+  if (!options.cluster_nodes.empty()) return Names::cluster;
   return options.sentinels.empty() ? Names::server : Names::sentinels;
 }
 
@@ -121,113 +124,6 @@ bool floor_is_clock(const std::string& text) {
   refuse("fence_floor must be clock or none");
 }
 
-/// One parameter of the query: how to set the option from it, and its text if the option is set.
-struct Parameter {
-  enum class Only : std::uint8_t { never, tls, sentinels };
-  std::string name;
-  void (*set)(RedisOptions& options, const std::string& value);
-  std::string (*get)(const RedisOptions& options);
-  Only only = Only::never;  ///< the URLs that may have it
-};
-
-const std::vector<Parameter>& parameters() {
-  using Options = RedisOptions;
-  using Text = const std::string;
-  // Never ends: a thread may still open a store while the process exits.
-  static const auto& table = *new std::vector<Parameter>{
-      {"db", [](Options& o, Text& v) { o.db = database(v); },
-       [](const Options& o) { return std::to_string(o.db); }},
-      {"user", [](Options& o, Text& v) { o.user = v; }, [](const Options& o) { return o.user; }},
-      {"password_file", [](Options& o, Text& v) { o.password_file = file("password_file", v); },
-       [](const Options& o) { return o.password_file; }},
-      {"lock_prefix", [](Options& o, Text& v) { o.lock_prefix = v; },
-       [](const Options& o) { return o.lock_prefix; }},
-      {"task_prefix", [](Options& o, Text& v) { o.task_prefix = v; },
-       [](const Options& o) { return o.task_prefix; }},
-      {"name", [](Options& o, Text& v) { o.client_name = client_name(v); },
-       [](const Options& o) { return o.client_name.value_or("holdfast"); }},
-      {"holder", [](Options& o, Text& v) { o.holder = label(v); }, [](const Options& o) { return o.holder; }},
-      {"connect_timeout", [](Options& o, Text& v) { o.connect_timeout = timeout("connect_timeout", v); },
-       [](const Options& o) { return duration_text(o.connect_timeout); }},
-      {"command_timeout", [](Options& o, Text& v) { o.command_timeout = timeout("command_timeout", v); },
-       [](const Options& o) { return duration_text(o.command_timeout); }},
-      {"layout", [](Options& o, Text& v) { o.layout = layout(v); },
-       [](const Options& o) { return layout_text(o.layout); }},
-      {"cleanup_in_is_locked",
-       [](Options& o, Text& v) { o.cleanup_in_is_locked = boolean("cleanup_in_is_locked", v); },
-       [](const Options& o) { return std::string(o.cleanup_in_is_locked ? "true" : "false"); }},
-      {"min_replicas",
-       [](Options& o, Text& v) { o.min_replicas = number("min_replicas", v, 0, most_replicas); },
-       [](const Options& o) { return std::to_string(o.min_replicas); }},
-      {"replica_timeout", [](Options& o, Text& v) { o.replica_timeout = timeout("replica_timeout", v); },
-       [](const Options& o) { return duration_text(o.replica_timeout); }},
-      {"fence_floor", [](Options& o, Text& v) { o.fence_floor_clock = floor_is_clock(v); },
-       [](const Options& o) { return std::string(o.fence_floor_clock ? "clock" : "none"); }},
-      {"tls_ca", [](Options& o, Text& v) { o.tls_ca_file = file("tls_ca", v); },
-       [](const Options& o) { return o.tls_ca_file; }, Parameter::Only::tls},
-      {"tls_cert", [](Options& o, Text& v) { o.tls_cert_file = file("tls_cert", v); },
-       [](const Options& o) { return o.tls_cert_file; }, Parameter::Only::tls},
-      {"tls_key", [](Options& o, Text& v) { o.tls_key_file = file("tls_key", v); },
-       [](const Options& o) { return o.tls_key_file; }, Parameter::Only::tls},
-      {"tls_server_name", [](Options& o, Text& v) { o.tls_server_name = v; },
-       [](const Options& o) { return o.tls_server_name; }, Parameter::Only::tls},
-      {"sentinel_user", [](Options& o, Text& v) { o.sentinel_user = v; },
-       [](const Options& o) { return o.sentinel_user; }, Parameter::Only::sentinels},
-      {"sentinel_password_file",
-       [](Options& o, Text& v) { o.sentinel_password_file = file("sentinel_password_file", v); },
-       [](const Options& o) { return o.sentinel_password_file; }, Parameter::Only::sentinels},
-  };
-  return table;
-}
-
-const Parameter& known_parameter(const std::string& name) {
-  const auto& known = parameters();
-  const auto found = std::ranges::find(known, name, &Parameter::name);
-  if (found != known.end()) return *found;
-  if (name == "password") {
-    refuse("password is not a parameter; use password_file=PATH or the variable " +
-           std::string(redis::password_variable) + ", or write user:password@host");
-  }
-  if (name == "sentinel_password") {
-    refuse("sentinel_password is not a parameter; use sentinel_password_file=PATH or the variable " +
-           std::string(redis::sentinel_password_variable));
-  }
-  const bool could_be_one = !name.empty() && name.size() <= 32 && std::ranges::all_of(name, [](char c) {
-    return (c >= 'a' && c <= 'z') || c == '_';
-  });
-  std::string names;
-  for (const auto& parameter : known) {
-    if (!names.empty()) names += ", ";
-    names += parameter.name;
-  }
-  refuse("unknown parameter" + (could_be_one ? " \"" + name + "\"" : "") + "; known are " + names);
-}
-
-/// `seen`: the parameters that the part before the query has set.
-void read_query(std::string_view query, std::set<std::string> seen, RedisOptions& options) {
-  while (!query.empty()) {
-    const auto one = query.substr(0, query.find('&'));
-    query.remove_prefix(std::min(query.size(), one.size() + 1));
-    const auto equals = one.find('=');
-    const auto name = decoded("a parameter's name", one.substr(0, equals));
-    const auto& parameter = known_parameter(name);
-    if (equals == std::string_view::npos) refuse(name + " has no value; write NAME=VALUE");
-    if (!seen.insert(name).second) refuse(name + " is given twice");
-    if (parameter.only == Parameter::Only::tls && !options.tls) refuse(name + " is for rediss:// (TLS) only");
-    if (parameter.only == Parameter::Only::sentinels && options.sentinels.empty())
-      refuse(name + " is for redis+sentinel:// and rediss+sentinel:// only");
-    parameter.set(options, decoded(name, one.substr(equals + 1)));
-  }
-}
-
-void read_user(std::string_view text, RedisOptions& options) {
-  const auto colon = text.find(':');
-  options.user = decoded("the user", text.substr(0, colon));
-  if (colon == std::string_view::npos) return;
-  options.password = decoded("the password", text.substr(colon + 1));
-  if (options.password.empty()) refuse("the password is empty; to use none, omit the colon too");
-}
-
 std::string host_name(std::string_view text) {
   auto name = decoded("the host", text);
   const auto is_plain = [](char c) {
@@ -282,17 +178,176 @@ RedisAddress read_address(std::string_view text, RedisAddress address) {
   return address;
 }
 
+/// The parts between commas.
+std::vector<std::string_view> parts_of(std::string_view text) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const auto comma = text.find(',');
+    parts.push_back(text.substr(0, comma));
+    if (comma == std::string_view::npos) return parts;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+std::string address_part(const RedisAddress& address, std::uint16_t port_to_omit) {
+  const bool is_ipv6 = address.host.find(':') != std::string::npos;
+  auto text =
+      is_ipv6 ? "[" + core::percent_encoded(address.host, ":") + "]" : core::percent_encoded(address.host);
+  if (address.port != port_to_omit) text += ":" + std::to_string(address.port);
+  return text;
+}
+
+std::string addresses_part(const std::vector<RedisAddress>& addresses, std::uint16_t port_to_omit) {
+  std::string text;
+  for (const auto& address : addresses)
+    text += (text.empty() ? "" : ",") + address_part(address, port_to_omit);
+  return text;
+}
+
+std::vector<RedisAnnouncement> announcements(const std::string& text) {
+  std::vector<RedisAnnouncement> read;
+  for (const auto one : parts_of(text)) {
+    const auto equals = one.find('=');
+    if (equals == std::string_view::npos)
+      refuse("connect_to must be ANNOUNCED=REACHED_AT, separated by commas");
+    RedisAnnouncement pair{.announced = read_address(one.substr(0, equals), {.host = {}, .port = 0}),
+                           .reached_at = read_address(one.substr(equals + 1), {.host = {}, .port = 0})};
+    if (pair.announced.host.empty() || pair.reached_at.host.empty()) {
+      refuse("connect_to needs a host on both sides of each =");
+    }
+    read.push_back(std::move(pair));
+  }
+  return read;
+}
+
+std::string announcements_text(const std::vector<RedisAnnouncement>& all) {
+  std::string text;
+  for (const auto& one : all) {
+    text +=
+        (text.empty() ? "" : ",") + address_part(one.announced, 0) + "=" + address_part(one.reached_at, 0);
+  }
+  return text;
+}
+
+/// One parameter of the query: how to set the option from it, and its text if the option is set.
+struct Parameter {
+  enum class Only : std::uint8_t { never, tls, sentinels, cluster };
+  std::string name;
+  void (*set)(RedisOptions& options, const std::string& value);
+  std::string (*get)(const RedisOptions& options);
+  Only only = Only::never;  ///< the URLs that may have it
+};
+
+const std::vector<Parameter>& parameters() {
+  using Options = RedisOptions;
+  using Text = const std::string;
+  // Never ends: a thread may still open a store while the process exits.
+  static const auto& table = *new std::vector<Parameter>{
+      {"db", [](Options& o, Text& v) { o.db = database(v); },
+       [](const Options& o) { return std::to_string(o.db); }},
+      {"user", [](Options& o, Text& v) { o.user = v; }, [](const Options& o) { return o.user; }},
+      {"password_file", [](Options& o, Text& v) { o.password_file = file("password_file", v); },
+       [](const Options& o) { return o.password_file; }},
+      {"lock_prefix", [](Options& o, Text& v) { o.lock_prefix = v; },
+       [](const Options& o) { return o.lock_prefix; }},
+      {"task_prefix", [](Options& o, Text& v) { o.task_prefix = v; },
+       [](const Options& o) { return o.task_prefix; }},
+      {"name", [](Options& o, Text& v) { o.client_name = client_name(v); },
+       [](const Options& o) { return o.client_name.value_or("holdfast"); }},
+      {"holder", [](Options& o, Text& v) { o.holder = label(v); }, [](const Options& o) { return o.holder; }},
+      {"connect_timeout", [](Options& o, Text& v) { o.connect_timeout = timeout("connect_timeout", v); },
+       [](const Options& o) { return duration_text(o.connect_timeout); }},
+      {"command_timeout", [](Options& o, Text& v) { o.command_timeout = timeout("command_timeout", v); },
+       [](const Options& o) { return duration_text(o.command_timeout); }},
+      {"layout", [](Options& o, Text& v) { o.layout = layout(v); },
+       [](const Options& o) { return layout_text(o.layout); }},
+      {"cleanup_in_is_locked",
+       [](Options& o, Text& v) { o.cleanup_in_is_locked = boolean("cleanup_in_is_locked", v); },
+       [](const Options& o) { return std::string(o.cleanup_in_is_locked ? "true" : "false"); }},
+      {"min_replicas",
+       [](Options& o, Text& v) { o.min_replicas = number("min_replicas", v, 0, most_replicas); },
+       [](const Options& o) { return std::to_string(o.min_replicas); }},
+      {"replica_timeout", [](Options& o, Text& v) { o.replica_timeout = timeout("replica_timeout", v); },
+       [](const Options& o) { return duration_text(o.replica_timeout); }},
+      {"fence_floor", [](Options& o, Text& v) { o.fence_floor_clock = floor_is_clock(v); },
+       [](const Options& o) { return std::string(o.fence_floor_clock ? "clock" : "none"); }},
+      {"tls_ca", [](Options& o, Text& v) { o.tls_ca_file = file("tls_ca", v); },
+       [](const Options& o) { return o.tls_ca_file; }, Parameter::Only::tls},
+      {"tls_cert", [](Options& o, Text& v) { o.tls_cert_file = file("tls_cert", v); },
+       [](const Options& o) { return o.tls_cert_file; }, Parameter::Only::tls},
+      {"tls_key", [](Options& o, Text& v) { o.tls_key_file = file("tls_key", v); },
+       [](const Options& o) { return o.tls_key_file; }, Parameter::Only::tls},
+      {"tls_server_name", [](Options& o, Text& v) { o.tls_server_name = v; },
+       [](const Options& o) { return o.tls_server_name; }, Parameter::Only::tls},
+      {"sentinel_user", [](Options& o, Text& v) { o.sentinel_user = v; },
+       [](const Options& o) { return o.sentinel_user; }, Parameter::Only::sentinels},
+      {"sentinel_password_file",
+       [](Options& o, Text& v) { o.sentinel_password_file = file("sentinel_password_file", v); },
+       [](const Options& o) { return o.sentinel_password_file; }, Parameter::Only::sentinels},
+      {"connect_to", [](Options& o, Text& v) { o.cluster_connect_to = announcements(v); },
+       [](const Options& o) { return announcements_text(o.cluster_connect_to); }, Parameter::Only::cluster},
+  };
+  return table;
+}
+
+const Parameter& known_parameter(const std::string& name) {
+  const auto& known = parameters();
+  const auto found = std::ranges::find(known, name, &Parameter::name);
+  if (found != known.end()) return *found;
+  if (name == "password") {
+    refuse("password is not a parameter; use password_file=PATH or the variable " +
+           std::string(redis::password_variable) + ", or write user:password@host");
+  }
+  if (name == "sentinel_password") {
+    refuse("sentinel_password is not a parameter; use sentinel_password_file=PATH or the variable " +
+           std::string(redis::sentinel_password_variable));
+  }
+  const bool could_be_one = !name.empty() && name.size() <= 32 && std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || c == '_';
+  });
+  std::string names;
+  for (const auto& parameter : known) {
+    if (!names.empty()) names += ", ";
+    names += parameter.name;
+  }
+  refuse("unknown parameter" + (could_be_one ? " \"" + name + "\"" : "") + "; known are " + names);
+}
+
+/// `seen`: the parameters that the part before the query has set.
+void read_query(std::string_view query, std::set<std::string> seen, RedisOptions& options) {
+  while (!query.empty()) {
+    const auto one = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(query.size(), one.size() + 1));
+    const auto equals = one.find('=');
+    const auto name = decoded("a parameter's name", one.substr(0, equals));
+    const auto& parameter = known_parameter(name);
+    if (equals == std::string_view::npos) refuse(name + " has no value; write NAME=VALUE");
+    if (!seen.insert(name).second) refuse(name + " is given twice");
+    if (parameter.only == Parameter::Only::tls && !options.tls) refuse(name + " is for rediss:// (TLS) only");
+    if (parameter.only == Parameter::Only::sentinels && options.sentinels.empty())
+      refuse(name + " is for redis+sentinel:// and rediss+sentinel:// only");
+    if (parameter.only == Parameter::Only::cluster && options.cluster_nodes.empty())
+      refuse(name + " is for redis+cluster:// and rediss+cluster:// only");
+    parameter.set(options, decoded(name, one.substr(equals + 1)));
+  }
+}
+
+void read_user(std::string_view text, RedisOptions& options) {
+  const auto colon = text.find(':');
+  options.user = decoded("the user", text.substr(0, colon));
+  if (colon == std::string_view::npos) return;
+  options.password = decoded("the password", text.substr(colon + 1));
+  if (options.password.empty()) refuse("the password is empty; to use none, omit the colon too");
+}
+
 /// Addresses that are separated by commas; each names its host.
 std::vector<RedisAddress> read_addresses(std::string_view text, std::uint16_t port) {
   std::vector<RedisAddress> addresses;
-  for (bool more = true; more;) {
-    const auto comma = text.find(',');
-    more = comma != std::string_view::npos;
-    auto address = read_address(text.substr(0, comma), {.host = {}, .port = port});
+  for (const auto one : parts_of(text)) {
+    auto address = read_address(one, {.host = {}, .port = port});
     if (address.host.empty()) refuse("a host is missing; write HOST[:PORT],HOST[:PORT],...");
     if (std::ranges::find(addresses, address) != addresses.end()) refuse("a host is given twice");
     addresses.push_back(std::move(address));
-    if (more) text.remove_prefix(comma + 1);
   }
   return addresses;
 }
@@ -322,6 +377,8 @@ std::set<std::string> read_network_part(std::string_view text, Names names, Redi
   if (names == Names::sentinels) {
     options.sentinels = read_addresses(authority, default_sentinel_port);
     path = read_service(path, options);
+  } else if (names == Names::cluster) {
+    options.cluster_nodes = read_addresses(authority, default_port);
   } else {
     const auto address = read_address(authority, {.host = options.host, .port = options.port});
     options.host = address.host;
@@ -376,7 +433,9 @@ RedisOptions parse(std::string_view url) {
   const auto* const scheme =
       std::ranges::find_if(schemes, [&](const Scheme& one) { return url.starts_with(one.text); });
   if (scheme == schemes.end()) {
-    refuse("it must start with redis://, rediss://, redis+sentinel://, rediss+sentinel:// or unix:");
+    refuse(
+        "it must start with redis://, rediss://, redis+sentinel://, rediss+sentinel://, redis+cluster://, "
+        "rediss+cluster:// or unix:");
   }
   options.tls = scheme->tls;
   url.remove_prefix(scheme->text.size());
@@ -396,6 +455,9 @@ RedisOptions parse(std::string_view url) {
     given = read_network_part(front, scheme->names, options);
   }
   read_query(query, std::move(given), options);
+  if (scheme->names == Names::cluster && options.db != 0) {
+    refuse("a cluster has only database 0; omit the database");
+  }
   if (options.tls_cert_file.empty() != options.tls_key_file.empty()) {
     refuse("tls_cert and tls_key belong together; set both or neither");
   }
@@ -409,27 +471,23 @@ std::string unix_part(const RedisOptions& options) {
   return "unix:" + std::string(slashes) + core::percent_encoded(options.unix_socket, "/");
 }
 
-std::string address_part(const RedisAddress& address, std::uint16_t usual_port) {
-  const bool is_ipv6 = address.host.find(':') != std::string::npos;
-  auto text =
-      is_ipv6 ? "[" + core::percent_encoded(address.host, ":") + "]" : core::percent_encoded(address.host);
-  if (address.port != usual_port) text += ":" + std::to_string(address.port);
-  return text;
-}
-
 std::string network_part(const RedisOptions& options) {
   const auto* const scheme = std::ranges::find_if(
       schemes, [&](const Scheme& one) { return one.names == named_by(options) && one.tls == options.tls; });
   std::string text(scheme->text);
   if (!options.user.empty()) text += core::percent_encoded(options.user) + "@";
-  if (options.sentinels.empty()) {
-    text += address_part({.host = options.host, .port = options.port}, default_port);
-  } else {
-    for (const auto& sentinel : options.sentinels) {
-      if (&sentinel != &options.sentinels.front()) text += ",";
-      text += address_part(sentinel, default_sentinel_port);
-    }
-    text += "/" + core::percent_encoded(options.sentinel_service);
+  switch (named_by(options)) {
+    case Names::sentinels:
+      text += addresses_part(options.sentinels, default_sentinel_port);
+      text += "/" + core::percent_encoded(options.sentinel_service);
+      break;
+    case Names::cluster:
+      text += addresses_part(options.cluster_nodes, default_port);
+      break;
+    case Names::server:
+    case Names::socket:
+      text += address_part({.host = options.host, .port = options.port}, default_port);
+      break;
   }
   if (options.db != 0) text += "/" + std::to_string(options.db);
   return text;
@@ -453,7 +511,7 @@ std::string redis_url(const RedisOptions& options) {
     if (!is_unix && (parameter.name == "db" || parameter.name == "user")) continue;
     const auto value = parameter.get(options);
     if (value == parameter.get(RedisOptions())) continue;
-    url += separator + parameter.name + "=" + core::percent_encoded(value, "/:");
+    url += separator + parameter.name + "=" + core::percent_encoded(value, "/:=,");
     separator = '&';
   }
   return url;

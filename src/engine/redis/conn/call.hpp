@@ -16,6 +16,7 @@
 namespace holdfast::redis {
 
 class Client;
+class Router;
 
 /// One pending command. Every command that is sent through a Client must be safe to repeat: when a connection
 /// breaks, unanswered commands are resent on the next.
@@ -45,6 +46,10 @@ class Call {
   /// calls without a waiting thread. All guests of one client must be of one kind: each completes calls that
   /// another has sent.
   bool by_idle_io = false;
+  /// For a Router: the master to send it to (Transport::masters). Empty: the one of its key.
+  std::optional<std::uint32_t> master = {};
+  /// Written behind an ASKING, whose answer is dropped: its slot is on its way to this node.
+  bool asking = false;
 
   /// Whether an earlier copy may have reached the server, or may still reach it. A copy counts once a
   /// connection accepted a byte of it.
@@ -71,6 +76,7 @@ class Call {
  private:
   friend class Client;
   friend class Multiplexer;
+  friend class Router;
   struct OnStop {
     Client* client;
     Call* call;
@@ -80,6 +86,7 @@ class Call {
   bool sent_before_ = false;  ///< written, wholly or in part, to a connection that broke
   bool stopped_ = false;
   std::uint64_t connection_ = 0;
+  void* delivery_ = nullptr;  ///< the Router's, while it completes this call
   std::optional<std::stop_callback<OnStop>> on_stop_;
 };
 

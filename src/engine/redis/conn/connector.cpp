@@ -20,7 +20,7 @@ Connector::Outcome Connector::step(BootTime now, bool wanted) {
       return {};
     case ReconnectFsm::Next::begin:
       demotions_ = endpoint_->demotions();
-      dialer_.emplace(endpoint_, now);
+      dialer_.emplace(pick_ ? pick_() : endpoint_, now);
       break;
     case ReconnectFsm::Next::go_on:
       break;
@@ -52,6 +52,29 @@ std::optional<Error> Connector::no_connection(BootTime now) const {
 
 void Connector::report(const std::optional<ReconnectFsm::Report>& report, BootTime now) const noexcept {
   if (report) endpoint_->tell_of_reconnect(report->since, now, report->failed);
+}
+
+std::optional<Error> receive(Connection& connection, std::span<char> buffer, std::vector<Reply>& replies) {
+  constexpr int most_reads = 16;
+  auto& stream = connection.stream;
+  auto& reader = connection.reader;
+  std::optional<Error> broken;
+  for (int reads = 0; reads < most_reads; ++reads) {
+    const auto count = stream->read(buffer);
+    if (!count) {
+      broken = count.error();
+      break;
+    }
+    reader.feed({buffer.data(), *count});
+    // No bytes: TLS may have half a record and wait for the rest, which poll reports.
+    if (*count == 0 || (*count < buffer.size() && !stream->has_more())) break;
+  }
+  for (;;) {
+    auto reply = reader.next();
+    if (!reply) broken = reply.error();
+    if (!reply || !*reply) return broken;
+    replies.push_back(**std::move(reply));
+  }
 }
 
 }  // namespace holdfast::redis

@@ -10,7 +10,12 @@ namespace {
 std::string name_of(const RedisOptions& options) {
   if (!options.unix_socket.empty()) return "redis at " + options.unix_socket;
   if (!options.sentinels.empty()) return "redis service " + options.sentinel_service;
-  return "redis at " + to_text({.host = options.host, .port = options.port});
+  if (options.cluster_nodes.empty()) {
+    return "redis at " + to_text({.host = options.host, .port = options.port});
+  }
+  std::string nodes;
+  for (const auto& node : options.cluster_nodes) nodes += (nodes.empty() ? "" : ",") + to_text(node);
+  return "redis cluster at " + nodes;
 }
 
 }  // namespace
@@ -155,7 +160,8 @@ std::optional<Dialer::Outcome> Dialer::advance(Outcome outcome, BootTime now) {
   const auto answer = made != nullptr ? read_sentinel_answer(*server_->answers().front(),
                                                              endpoint_->options().sentinel_service)
                                       : Result<SentinelAnswer>(std::get<Error>(outcome));
-  if (answer && !is_error(*server_->answers().back())) subscription_.emplace(std::move(*made));
+  if (answer && !is_error(*server_->answers()[MasterWatch::subscribed]))
+    subscription_.emplace(std::move(*made));
   const auto next = endpoint_->watch()->with_memory(
       [&](SentinelMemory& memory) { return discovery_->on_answer(memory, answer, now); });
   const auto failed = begin(next, now);

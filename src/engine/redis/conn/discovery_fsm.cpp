@@ -17,15 +17,6 @@ bool read_number(std::string_view text, Number& number) {
   return !text.empty() && failed == std::errc() && end == text.data() + text.size();
 }
 
-bool has_flag(std::string_view flags, std::string_view flag) {
-  while (!flags.empty()) {
-    const auto one = flags.substr(0, flags.find(','));
-    if (one == flag) return true;
-    flags.remove_prefix(std::min(flags.size(), one.size() + 1));
-  }
-  return false;
-}
-
 /// In these states of a failover the sentinel still shows the old address with the old epoch. In any other,
 /// and in states that are not known here, the epoch may be the new one.
 bool shows_one_configuration(std::string_view failover_state) {

@@ -72,7 +72,13 @@ std::optional<Error> Handshake::judge_kind(std::string_view mode, std::string_vi
     return Error(ErrorCode::InvalidArgument,
                  "this Redis server is not a Sentinel; use redis:// for a server without sentinels");
   }
-  if (mode == "cluster") return Error(ErrorCode::InvalidArgument, std::string(cluster_is_not_supported));
+  if (mode == "cluster" && servers_ != Servers::cluster) {
+    return Error(ErrorCode::InvalidArgument, std::string(is_in_cluster));
+  }
+  if (mode == "standalone" && servers_ == Servers::cluster) {
+    return Error(ErrorCode::InvalidArgument,
+                 "this Redis server is not a member of a cluster; use redis://HOST");
+  }
   if (mode == "sentinel") {
     return Error(
         ErrorCode::InvalidArgument,

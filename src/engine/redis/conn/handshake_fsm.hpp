@@ -18,7 +18,8 @@ enum class Servers : std::uint8_t {
   standalone,  ///< those that can hold locks: neither a Sentinel nor a member of a cluster
   master,      ///< the same, and not a replica: sentinels lead to it
   sentinel,
-  any,  ///< for the doctor, which examines them
+  cluster,  ///< members of a cluster
+  any,      ///< for the doctor, which examines them
 };
 
 /// The handshake of a new connection: credentials, database, client name. All commands are sent at once, then

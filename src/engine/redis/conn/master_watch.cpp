@@ -12,6 +12,27 @@ namespace holdfast::redis {
 namespace {
 
 constexpr const char* switch_channel = "+switch-master";
+/// The leader of a failover reports the switch only when all replicas follow the new master: a second after
+/// the promotion, and after all other sentinels.
+constexpr const char* promotion_channel = "+promoted-slave";
+
+/// The address of the new master, "host port", if the message says that the service has another one. The
+/// service may contain spaces.
+std::string_view new_master_in(std::string_view channel, std::string_view text, const std::string& service) {
+  if (channel == switch_channel) {
+    // "service old-host old-port new-host new-port"
+    if (!text.starts_with(service + " ")) return {};
+    const auto port = text.rfind(' ');
+    return text.substr(text.rfind(' ', port - 1) + 1);
+  }
+  // "slave host:port host port @ service old-host old-port"
+  const auto at = text.find(" @ " + service + " ");
+  if (channel != promotion_channel || at == std::string_view::npos) return {};
+  const auto slave = text.substr(0, at);
+  const auto port = slave.rfind(' ');
+  if (port == std::string_view::npos || port == 0) return {};
+  return slave.substr(slave.rfind(' ', port - 1) + 1);
+}
 /// A subscription is silent while nothing happens, and also when its connection is dead.
 constexpr BootClock::duration probe_after = std::chrono::seconds(2);
 constexpr BootClock::duration longest_probe = std::chrono::seconds(2);
@@ -23,7 +44,8 @@ MasterWatch::MasterWatch(const Endpoint& endpoint)
     : endpoint_(endpoint), memory_(endpoint.options().sentinels.size()) {}
 
 std::string MasterWatch::question(const std::string& service) {
-  return Command("SENTINEL MASTER", service).bytes() + Command("SUBSCRIBE", switch_channel).bytes();
+  return Command("SENTINEL MASTER", service).bytes() + Command("SUBSCRIBE", switch_channel).bytes() +
+         Command("SUBSCRIBE", promotion_channel).bytes();
 }
 
 void MasterWatch::used(const NamedMaster& master, std::optional<Connection> subscription, BootTime now) {
@@ -87,11 +109,11 @@ void MasterWatch::dial(BootTime now) {
   const auto answer = made != nullptr ? read_sentinel_answer(*dialer_->answers().front(),
                                                              endpoint_.options().sentinel_service)
                                       : Result<SentinelAnswer>(std::get<Error>(outcome));
-  const bool subscribed = made != nullptr && !is_error(*dialer_->answers().back());
+  const bool follows = made != nullptr && !is_error(*dialer_->answers()[subscribed]);
   dialer_.reset();
   // A switch that was missed.
   if (answer && answer->master.epoch > memory_.newest()->epoch) ++switches_;
-  if (!answer || !subscribed || !memory_.is_current(answer->master)) {
+  if (!answer || !follows || !memory_.is_current(answer->master)) {
     // A user who may not subscribe asks from time to time instead.
     redial_at_ = now + (answer ? ask_again_after : backoff_.next(os::jitter_fraction()));
     return;
@@ -124,14 +146,12 @@ bool MasterWatch::read() {
 
 void MasterWatch::hear(const redisReply& reply) {
   const auto parts = elements_of(reply);
-  if (parts.size() != 3 || text_of(*parts[0]) != "message" || text_of(*parts[1]) != switch_channel) return;
-  // "service old-host old-port new-host new-port". The service may contain spaces.
-  const auto& service = endpoint_.options().sentinel_service;
-  const auto text = text_of(*parts[2]);
-  if (!text.starts_with(service + " ")) return;
+  if (parts.size() != 3 || text_of(*parts[0]) != "message") return;
+  const auto named =
+      new_master_in(text_of(*parts[1]), text_of(*parts[2]), endpoint_.options().sentinel_service);
+  if (named.empty()) return;
   const auto& newest = memory_.newest();
-  const bool known =
-      newest && text.ends_with(" " + newest->address.host + " " + std::to_string(newest->address.port));
+  const bool known = newest && named == newest->address.host + " " + std::to_string(newest->address.port);
   if (!known) ++switches_;
 }
 

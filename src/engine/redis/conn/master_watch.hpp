@@ -14,9 +14,9 @@ namespace holdfast::redis {
 class Endpoint;
 
 /// The sentinels of an endpoint, as all its connections see them: which one to ask first, the newest master,
-/// and one subscription to `+switch-master`. The subscription has no thread of its own: a thread that waits
-/// for the master's replies polls it too, and a connection that was idle looks at it before it is used. A
-/// switch is only a hint to leave; discovery decides where to go. Thread-safe.
+/// and one subscription to switches of the master. The subscription has no thread of its own: a thread that
+/// waits for the master's replies polls it too, and a connection that was idle looks at it before it is used.
+/// A switch is only a hint to leave; discovery decides where to go. Thread-safe.
 class MasterWatch {
  public:
   explicit MasterWatch(const Endpoint& endpoint);
@@ -51,7 +51,9 @@ class MasterWatch {
   /// What a connection to a sentinel asks, and the number of replies: for the master, and to subscribe. Both
   /// in one write, so that no switch falls between them.
   [[nodiscard]] static std::string question(const std::string& service);
-  static constexpr std::size_t answers = 2;
+  static constexpr std::size_t answers = 3;
+  /// Of these, the one that confirms the subscription to switches.
+  static constexpr std::size_t subscribed = 1;
 
  private:
   [[nodiscard]] bool read();

@@ -13,6 +13,8 @@ namespace {
 /// One write is at most about this long, so that a long queue does not become one huge buffer.
 constexpr std::size_t write_size = std::size_t{256} << 10;
 constexpr BootClock::duration longest_patience = std::chrono::hours(1);
+/// The command that the server needs before each call whose slot is on its way to it.
+constexpr std::string_view asking_bytes = "*1\r\n$6\r\nASKING\r\n";
 
 /// A written command may have been carried out, whatever prevents the resend: so the error is transient.
 Error unknown_because(const Error& error) {
@@ -89,6 +91,11 @@ std::string_view Multiplexer::output(BootTime now) {
 void Multiplexer::put(std::unique_ptr<Call>&& call, BootTime now) {
   if (call->fence_floor_at != std::string::npos) {
     raise_fence_floor(call->bytes, call->fence_floor_at, fence_floor_);
+  }
+  if (call->asking) {
+    out_ += asking_bytes;
+    sent_.push_back(
+        {nullptr, now, call->patience, std::exchange(queued_bytes_, queued_bytes_ + asking_bytes.size())});
   }
   out_ += call->bytes;
   const auto first_byte = std::exchange(queued_bytes_, queued_bytes_ + call->bytes.size());

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "engine/redis/conn/routing_fsm.hpp"
 #include "engine/redis/doctor/trial.hpp"
 #include "engine/redis/errors.hpp"
 #include "engine/redis/lock_layout.hpp"
@@ -29,7 +30,7 @@ constexpr std::uint64_t tell_every = 200 * scan_step;
 class Observer {
  public:
   Observer(const std::shared_ptr<const Endpoint>& endpoint, const LockLayout& locks,
-           const StorageLayout& tasks, const Progress& progress)
+           const StorageLayout& tasks, const Progress& progress, const IsHere& is_here)
       : endpoint_(endpoint),
         options_(endpoint->options()),
         locks_(locks),
@@ -37,7 +38,7 @@ class Observer {
         tasks_(tasks),
         progress_(progress),
         line_(endpoint),
-        trial_(endpoint, line_, locks, tasks) {}
+        trial_(endpoint, line_, locks, tasks, is_here) {}
 
   Observations look() {
     about_the_server();
@@ -94,6 +95,8 @@ class Observer {
       reply = line_.ask_bytes(script(By::text));
       if (!is_error(*reply)) reply = line_.ask_bytes(script(By::sha));
     }
+    // The task may be at another node of a cluster.
+    if (redirection_of(*reply).kind != Redirection::Kind::none) return;
     if (is_error(*reply) && seen_.script_failure.empty()) seen_.script_failure = server_text(*reply);
   }
 
@@ -258,9 +261,11 @@ class Observer {
 }  // namespace
 
 Result<Observations> observe(const std::shared_ptr<const Endpoint>& endpoint, const LockLayout& layout,
-                             const StorageLayout& tasks, const Progress& progress) {
+                             const StorageLayout& tasks, const Progress& progress, const IsHere& is_here) {
   try {
-    return Observer(endpoint, layout, tasks, progress).look();
+    auto seen = Observer(endpoint, layout, tasks, progress, is_here).look();
+    seen.in_cluster = endpoint->servers() == Servers::cluster;
+    return seen;
   } catch (const Error& error) {
     return error;
   }
@@ -275,6 +280,7 @@ Result<std::vector<Finding>> examine_redis(const RedisOptions& options, const Pr
   if (!layout) return layout.error();
   const auto tasks = redis::StorageLayout::make(options.task_prefix, options.db, redis::layout_of(options));
   if (!tasks) return tasks.error();
+  if (!options.cluster_nodes.empty()) return redis::examine_cluster(options, **layout, *tasks, progress);
   const auto endpoint = redis::Endpoint::from(options, {}, redis::Servers::any);
   if (!endpoint) return endpoint.error();
   const auto seen = redis::observe(*endpoint, **layout, *tasks, progress);

@@ -148,9 +148,9 @@ class Judge {
     const auto version = info("redis_version");
     const auto name = is_valkey ? "Valkey " + info("valkey_version") : "Redis " + version;
     const auto major = number(version);  // "6.2.1" is read as 6.2
-    if (info("redis_mode") == "cluster") {
-      return add(Severity::problem, "server", name + " in cluster mode, which is not supported",
-                 "use a server that is not part of a cluster");
+    if (info("redis_mode") == "cluster" && !seen_.in_cluster) {
+      return add(Severity::problem, "server", name + " in cluster mode: locks need the whole cluster",
+                 "use redis+cluster://HOST");
     }
     if (info("redis_mode") == "sentinel") {
       return add(Severity::problem, "server", "this is a Sentinel, which stores no data",
@@ -298,7 +298,8 @@ class Judge {
 
   void scripts() {
     const auto& failure = seen_.script_failure;
-    if (failure.empty()) {
+    // Locks and tasks may be at different masters.
+    if (failure.empty() || (seen_.in_cluster && failure.starts_with("MOVED"))) {
       return add(Severity::ok, "scripts", "scripts run, and are resent to a server that lost them");
     }
     const bool is_told = is_told_elsewhere(failure) || !missing_rights(options_, seen_).empty();

@@ -28,7 +28,7 @@ class Refusals {
  public:
   Refusals(const RedisOptions& options, const Observations& seen)
       : acl_(redis_acl(options).value_or_throw()),
-        known_(command_rights(options)),
+        known_(command_rights(options, seen.in_cluster)),
         options_(options),
         seen_(seen) {
     for (const auto& right : seen.rights) add(right);

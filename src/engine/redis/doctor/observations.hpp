@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <holdfast/doctor.hpp>
 #include <holdfast/redis.hpp>
 #include <map>
@@ -55,6 +56,8 @@ struct HeldFences {
 
 /// The observations of a server. Values that we may not read, or that the server does not have, are absent.
 struct Observations {
+  /// The server was examined as a member of a cluster.
+  bool in_cluster = false;
   /// Empty if we may not read it.
   Info info = {};
   std::optional<std::string> save = std::nullopt;         ///< CONFIG GET save
@@ -83,11 +86,34 @@ struct Observations {
   std::optional<unsigned> password_file_mode = std::nullopt;
 };
 
+/// Whether a key of this name is at the examined server. Null: every key.
+using IsHere = std::function<bool(std::string_view name)>;
+
 /// Collects everything that `judge` needs from a server. Refusals are part of the observations; an Error
 /// means that the server no longer answers.
 [[nodiscard]] Result<Observations> observe(const std::shared_ptr<const Endpoint>& endpoint,
                                            const LockLayout& layout, const StorageLayout& tasks,
-                                           const Progress& progress);
+                                           const Progress& progress, const IsHere& is_here = {});
+
+/// A cluster as one of its nodes sees it.
+struct ObservedCluster {
+  struct Master {
+    std::string name;  ///< host and port
+    std::uint64_t config_epoch = 0;
+    std::size_t replicas = 0;
+  };
+  std::vector<Master> masters = {};
+  std::size_t slots_without_owner = 0;
+};
+
+/// The findings about the cluster as a whole. Pure.
+[[nodiscard]] std::vector<Finding> judge_cluster(const ObservedCluster& seen);
+
+/// Examines every master of a cluster. The findings of each name it.
+[[nodiscard]] Result<std::vector<Finding>> examine_cluster(const RedisOptions& options,
+                                                           const LockLayout& locks,
+                                                           const StorageLayout& tasks,
+                                                           const Progress& progress);
 
 /// One rule that an ACL lacks: a command, a pattern of keys or a pattern of channels.
 struct MissingRight {

@@ -36,7 +36,12 @@ SentinelObservations::One ask_sentinel(const RedisOptions& options, const RedisA
     if (!text_of(*quorum).starts_with("NOPERM")) one.quorum = text_of(*quorum);
     return one;
   } catch (const Error& error) {
-    return {.address = address, .answer = error};
+    // The finding names the sentinel itself.
+    const auto name = (*endpoint)->name() + ": ";
+    const auto& message = error.message();
+    return {.address = address,
+            .answer = Error(error.code(), message.starts_with(name) ? message.substr(name.size()) : message,
+                            error.cause())};
   }
 }
 

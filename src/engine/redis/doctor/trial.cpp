@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/redis/conn/routing_fsm.hpp"
 #include "engine/redis/errors.hpp"
 
 namespace holdfast::redis {
@@ -11,6 +12,8 @@ namespace {
 constexpr auto trial_life_ms = "10000";
 /// No command that a script calls needs more arguments, including the key.
 constexpr std::size_t most_arguments = 5;
+/// A master of a hundredth of the slots has the key of one of these, almost certainly.
+constexpr int most_ids = 2000;
 
 bool has(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
@@ -26,6 +29,8 @@ bool is_about_arguments(std::string_view error) {
 Right right_by(const CommandRight& command, std::optional<Half> half, const redisReply& reply) {
   Right right{.command = command.name, .half = half};
   if (!is_error(reply)) return right;
+  // A node of a cluster checks rights before it checks whether the key is its own.
+  if (redirection_of(reply).kind != Redirection::Kind::none) return right;
   const auto text = text_of(reply);
   if (!text.starts_with("NOPERM")) {
     if (!is_about_arguments(text) && !is_noscript(reply)) right.failure = server_text(reply);
@@ -37,6 +42,20 @@ Right right_by(const CommandRight& command, std::optional<Half> half, const redi
   return right;
 }
 
+LockKey key_with(const LockId& id) {
+  return LockKey::parse("holdfast-doctor:" + std::string(id.str())).value_or_throw();
+}
+
+/// An id whose key is at this server, if there is one.
+LockId id_here(const LockLayout& layout, const IsHere& is_here) {
+  auto id = LockId::generate();
+  for (int i = 0; is_here && i < most_ids && !is_here(layout.names().lock_key(key_with(id)).value_or_throw());
+       ++i) {
+    id = LockId::generate();
+  }
+  return id;
+}
+
 std::size_t index_of(Half half) {
   return static_cast<std::size_t>(half);
 }
@@ -44,10 +63,12 @@ std::size_t index_of(Half half) {
 }  // namespace
 
 RightsTrial::RightsTrial(const std::shared_ptr<const Endpoint>& endpoint, Line& line,
-                         const LockLayout& layout, const StorageLayout& tasks)
+                         const LockLayout& layout, const StorageLayout& tasks, const IsHere& is_here)
     : endpoint_(endpoint),
       line_(line),
       listener_(endpoint),
+      id_(id_here(layout, is_here)),
+      key_(key_with(id_)),
       task_(RecordKey::of("holdfast-doctor", id_.str()).value_or_throw()) {
   const auto& locks = layout.names();
   const auto lock = locks.lock_key(key_).value_or_throw();
@@ -69,7 +90,7 @@ std::vector<Right> RightsTrial::all() {
       return right.command == command && right.half == half && right.is_there();
     });
   };
-  for (const auto& right : command_rights(endpoint_->options())) {
+  for (const auto& right : command_rights(endpoint_->options(), endpoint_->servers() == Servers::cluster)) {
     if (right.on == CommandRight::On::nothing) {
       if (auto tried = on_nothing(right)) rights.push_back(*std::move(tried));
       continue;
@@ -139,6 +160,9 @@ std::optional<Right> RightsTrial::on_nothing(const CommandRight& right) {
   if (right.name == "SCAN") return tried(line_.ask({"SCAN", "0", "COUNT", "1"}));
   if (right.name == "TIME") return tried(line_.ask({"TIME"}));
   if (right.name == "WAIT") return tried(line_.ask({"WAIT", "0", "1"}));
+  if (right.name == "ASKING") return tried(line_.ask({"ASKING"}));
+  if (right.name == "CLUSTER NODES") return tried(line_.ask({"CLUSTER NODES"}));
+  if (right.name == "CLUSTER SLOTS") return tried(line_.ask({"CLUSTER SLOTS"}));
   if (right.name == "PING") return tried(line_.ask({"PING"}));
   if (right.name == "CLIENT SETNAME") {
     return tried(line_.ask({"CLIENT SETNAME", endpoint_->options().client_name.value_or("holdfast")}));

@@ -27,7 +27,7 @@ class Line {
     const auto& options = client_->endpoint().options();
     const auto deadline =
         saturating_add(BootClock::now(), std::max(options.command_timeout, options.connect_timeout));
-    return client_->call_bytes(std::move(bytes), deadline, true).value_or_throw();
+    return client_->call_routed({.bytes = std::move(bytes)}, deadline, true).value_or_throw();
   }
   Reply ask(Command command) { return ask_bytes(std::move(command).bytes()); }
 
@@ -44,7 +44,7 @@ class Line {
 class RightsTrial {
  public:
   RightsTrial(const std::shared_ptr<const Endpoint>& endpoint, Line& line, const LockLayout& locks,
-              const StorageLayout& tasks);
+              const StorageLayout& tasks, const IsHere& is_here);
 
   /// In the order of `command_rights`. INFO, DBSIZE and SELECT are not tried: other observations show them.
   [[nodiscard]] std::vector<Right> all();
@@ -66,8 +66,8 @@ class RightsTrial {
   const std::shared_ptr<const Endpoint>& endpoint_;
   Line& line_;
   Line listener_;
-  LockId id_ = LockId::generate();
-  LockKey key_ = LockKey::parse("holdfast-doctor:" + std::string(id_.str())).value_or_throw();
+  LockId id_;
+  LockKey key_;
   RecordKey task_;
   std::array<std::vector<std::string>, halves.size()> keys_;  ///< by Half: one of each kind
   std::array<std::string, halves.size()> channels_;

@@ -17,6 +17,7 @@ struct SentCommand {
     every_user,    ///< the server grants it to every user
     needed,        ///< in the ACL of Holdfast's user
     if_not_db_0,   ///< the same, where another database than 0 is used
+    in_cluster,    ///< the same, in a cluster
     nice_to_have,  ///< in the ACL: rights.cpp describes what works worse without it
     of_sentinels,  ///< sent to sentinels, as a user of theirs
     to_examine,    ///< reveals more of the server than its user needs; only the doctor tries it
@@ -27,8 +28,11 @@ struct SentCommand {
 
 inline constexpr std::array sent_commands{
     SentCommand{"ACL WHOAMI", SentCommand::Right::to_examine},
+    SentCommand{"ASKING", SentCommand::Right::in_cluster},
     SentCommand{"AUTH", SentCommand::Right::every_user},
     SentCommand{"CLIENT SETNAME", SentCommand::Right::nice_to_have},
+    SentCommand{"CLUSTER NODES", SentCommand::Right::in_cluster},
+    SentCommand{"CLUSTER SLOTS", SentCommand::Right::in_cluster},
     SentCommand{"CONFIG GET", SentCommand::Right::to_examine},
     SentCommand{"DBSIZE", SentCommand::Right::nice_to_have},
     SentCommand{"EVAL", SentCommand::Right::needed},

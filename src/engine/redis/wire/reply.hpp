@@ -3,6 +3,7 @@
 #include <hiredis/hiredis.h>
 #include <hiredis/read.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <holdfast/result.hpp>
 #include <memory>
@@ -79,5 +80,15 @@ class ReplyReader {
   std::unique_ptr<redisReader, Free> reader_;
   bool out_of_step_ = false;
 };
+
+/// Whether one of these flags, separated by commas, is this one: of SENTINEL MASTER and CLUSTER NODES.
+[[nodiscard]] inline bool has_flag(std::string_view flags, std::string_view flag) {
+  while (!flags.empty()) {
+    const auto one = flags.substr(0, flags.find(','));
+    if (one == flag) return true;
+    flags.remove_prefix(std::min(flags.size(), one.size() + 1));
+  }
+  return false;
+}
 
 }  // namespace holdfast::redis

@@ -1,0 +1,86 @@
+#include "engine/redis/transport.hpp"
+
+#include <utility>
+
+#include "engine/redis/client.hpp"
+#include "engine/redis/lock_layout.hpp"
+#include "engine/redis/router.hpp"
+
+namespace holdfast::redis {
+namespace {
+
+/// A call that a thread waits for.
+struct BlockingCall final : Call {
+  explicit BlockingCall(Slot<Reply>& slot) : done(Done<Reply>::into(slot)) { awaited = true; }
+  void finish(std::unique_ptr<Call>, Result<Reply> answer) override { done(std::move(answer)); }
+  using Call::carry;
+  Done<Reply> done;
+};
+
+}  // namespace
+
+Result<Reply> Transport::call(Command command, BootTime deadline, bool fail_fast) {
+  return call_routed(std::move(command).routed(), deadline, fail_fast);
+}
+
+Result<Reply> Transport::call_routed(RoutedCommand command, BootTime deadline, bool fail_fast) {
+  Slot<Reply> slot;
+  auto call = std::make_unique<BlockingCall>(slot);
+  call->carry(std::move(command));
+  call->deadline = deadline;
+  call->patience = endpoint().options().command_timeout;
+  call->fail_fast = fail_fast;
+  send(std::move(call), {});
+  wait(slot.completion);
+  return *std::move(slot.result);
+}
+
+std::optional<Error> refuse_prefix(const RedisOptions& options, std::string_view option,
+                                   std::string_view prefix) {
+  if (layout_of(options) == RedisLayout::native || has_hash_tag(prefix)) return std::nullopt;
+  return Error(
+      ErrorCode::InvalidArgument,
+      "the " + std::string(option) + " \"" + std::string(prefix) +
+          "\" cannot be used with layout=documented on a Redis cluster: each operation uses several keys, "
+          "which would be in several slots. Use layout=native, or a prefix with a hash tag, which keeps all "
+          "keys in one slot: " +
+          std::string(option) + "={" + std::string(prefix) + "}");
+}
+
+Result<SlotMap> read_slot_map(Transport& node, const RedisAddress& asked, const RedisOptions& options) {
+  const auto deadline = saturating_add(BootClock::now(), options.connect_timeout);
+  const auto ranges = node.call({"CLUSTER SLOTS"}, deadline, true);
+  if (!ranges) return ranges.error();
+  const auto nodes = node.call({"CLUSTER NODES"}, deadline, true);
+  if (!nodes) return nodes.error();
+  auto map = SlotMap::from(**nodes, **ranges, asked, options.cluster_connect_to);
+  if (!map) return node.endpoint().about(map.error());
+  return map;
+}
+
+Result<OpenedTransport> open_transport(const RedisOptions& options, std::string_view option,
+                                       std::string_view prefix, std::shared_ptr<Log> log,
+                                       std::shared_ptr<Observer> observer) {
+  OpenedTransport opened;
+  if (options.cluster_nodes.empty()) {
+    auto endpoint = Endpoint::from(options, std::move(observer));
+    if (!endpoint) return endpoint.error();
+    opened.endpoint = *std::move(endpoint);
+    opened.single = Client::make(opened.endpoint);
+    opened.transport = opened.single;
+    return opened;
+  }
+  if (auto refused = refuse_prefix(options, option, prefix)) return *std::move(refused);
+  auto router = Router::open(options, prefix, std::move(log), std::move(observer));
+  if (!router) return router.error();
+  opened.endpoint = (*router)->shared_endpoint();
+  // A weak reference: the subscriber may outlive the last operation.
+  opened.where_to_listen = [weak = std::weak_ptr(*router), fallback = opened.endpoint] {
+    const auto alive = weak.lock();
+    return alive ? alive->any_endpoint() : fallback;
+  };
+  opened.transport = *std::move(router);
+  return opened;
+}
+
+}  // namespace holdfast::redis

@@ -1,0 +1,279 @@
+// A Redis Cluster whose masters die, pause and hand slots around, while locks are acquired and released.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <holdfast/locks.hpp>
+#include <holdfast/redis.hpp>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "support/calls.hpp"
+#include "support/eventually.hpp"
+#include "support/redis_cluster.hpp"
+
+namespace holdfast::test {
+namespace {
+
+class ClusterFaults : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
+  }
+  void start(bool replicas) {
+    cluster.emplace(RedisCluster::Options{.replicas = replicas, .node_timeout = 500ms});
+  }
+
+  [[nodiscard]] std::shared_ptr<LockBackend> open() const {
+    auto options = cluster->options();
+    options.layout = layout;
+    options.lock_prefix = prefix;
+    return make_redis_lock_backend(options).value_or_throw();
+  }
+
+  void lose_grants_in_a_failover();
+  void move_slots_back_and_forth();
+
+  /// The native layout needs no hash tag; here it tells which node has the locks.
+  const std::string prefix = "{" + private_prefix() + "}";
+  RedisLayout layout = RedisLayout::documented;
+  std::optional<RedisCluster> cluster;
+};
+
+/// Threads that acquire and release a few locks for as long as this lives, and what they saw.
+class ClusterLoad {
+ public:
+  explicit ClusterLoad(const std::function<std::shared_ptr<LockBackend>()>& open) {
+    for (int backend = 0; backend < 2; ++backend) {
+      auto shared = open();
+      for (int thread = 0; thread < 2; ++thread) {
+        threads_.emplace_back([this, shared](const std::stop_token& stop) { work(*shared, stop); });
+      }
+    }
+  }
+  void stop() { threads_.clear(); }
+
+  [[nodiscard]] bool goes_on(int grants) {
+    const auto before = grants_.load();
+    return eventually([&] { return grants_ >= before + grants; }, 30s);
+  }
+  [[nodiscard]] int grants() const { return grants_; }
+  [[nodiscard]] int repeated_fences() const { return repeated_; }
+  [[nodiscard]] std::vector<std::string> errors() {
+    const std::lock_guard lock(mutex_);
+    return errors_;
+  }
+  [[nodiscard]] milliseconds longest() const { return milliseconds(longest_ms_); }
+
+ private:
+  void work(LockBackend& backend, const std::stop_token& stop) {
+    for (int i = 0; !stop.stop_requested(); ++i) {
+      const auto name = "key" + std::to_string(i % 3);
+      const auto id = LockId::generate();
+      const auto begun = BootClock::now();
+      const auto outcome = try_acquire(backend, id, name, 5s);
+      note(begun, outcome.ok() ? nullptr : &outcome.error());
+      const auto* granted = outcome ? std::get_if<Granted>(&*outcome) : nullptr;
+      if (granted == nullptr) {
+        std::this_thread::yield();
+        continue;
+      }
+      {
+        const std::lock_guard lock(mutex_);
+        if (!fences_.emplace(name, granted->fence.value()).second) ++repeated_;
+      }
+      ++grants_;
+      const auto released_at = BootClock::now();
+      const auto released = try_release(backend, {.lock = {.id = id, .key = key(name)}});
+      // Repeated after a lost reply, and without a holder's proof: it may be unknown.
+      const bool is_unknown = !released && released.error().code() == ErrorCode::NetworkTimeout;
+      note(released_at, released.ok() || is_unknown ? nullptr : &released.error());
+    }
+  }
+  void note(BootTime begun, const Error* error) {
+    const auto took = std::chrono::duration_cast<milliseconds>(BootClock::now() - begun).count();
+    for (auto seen = longest_ms_.load(); seen < took && !longest_ms_.compare_exchange_weak(seen, took);) {
+    }
+    if (error == nullptr) return;
+    const std::lock_guard lock(mutex_);
+    errors_.emplace_back(error->what());
+  }
+
+  std::mutex mutex_;
+  std::set<std::pair<std::string, std::uint64_t>> fences_;
+  std::vector<std::string> errors_;
+  std::atomic<int> grants_ = 0, repeated_ = 0;
+  std::atomic<std::int64_t> longest_ms_ = 0;
+  std::vector<std::jthread> threads_;
+};
+
+std::string joined(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const auto& line : lines) text += line + "\n";
+  return text;
+}
+
+void ClusterFaults::lose_grants_in_a_failover() {
+  start(true);
+  const auto backend = open();
+  const auto owner = cluster->owner_of_key(prefix);
+  const auto grant = [&] {
+    const auto id = LockId::generate();
+    const auto granted = acquire(*backend, id, "k");
+    EXPECT_TRUE(granted);
+    EXPECT_EQ(release(*backend, id, "k"), std::nullopt);
+    return granted ? granted->fence.value() : 0;
+  };
+  const auto epoch_1 = grant();
+  EXPECT_EQ(epoch_1, (owner + 1) * 1'000'000'000 + 1) << "the floor is the owner's config epoch";
+  auto& replica = cluster->node(owner + RedisCluster::masters);
+  ASSERT_TRUE(eventually([&] { return cluster->node(owner).raw().integer({"WAIT", "1", "100"}) == 1; }));
+  replica.pause();
+  std::uint64_t lost = 0;
+  for (int i = 0; i < 5; ++i) lost = grant();
+  EXPECT_EQ(lost, epoch_1 + 5);
+  cluster->node(owner).kill();
+  replica.resume();
+  const auto next = grant();
+  EXPECT_GT(next, lost);
+  EXPECT_GE(next, 4'000'000'001U) << "a failover has a new epoch";
+  EXPECT_TRUE(cluster->is_master(owner + RedisCluster::masters));
+}
+
+TEST_F(ClusterFaults, AFailoverThatLostGrantsRepeatsNoFence) {
+  lose_grants_in_a_failover();
+}
+
+TEST_F(ClusterFaults, AFailoverThatLostGrantsRepeatsNoFenceInTheNativeLayout) {
+  layout = RedisLayout::native;
+  lose_grants_in_a_failover();
+}
+
+TEST_F(ClusterFaults, AKilledMasterUnderLoadIsReplaced) {
+  start(true);
+  const auto owner = cluster->owner_of_key(prefix);
+  ClusterLoad load([&] { return open(); });
+  ASSERT_TRUE(load.goes_on(200));
+  cluster->node(owner).kill();
+  ASSERT_TRUE(eventually([&] { return cluster->is_master(owner + RedisCluster::masters); }, 30s));
+  EXPECT_TRUE(load.goes_on(200));
+  load.stop();
+  EXPECT_EQ(load.repeated_fences(), 0);
+  EXPECT_EQ(joined(load.errors()), "");
+  RecordProperty("longest_ms", static_cast<int>(load.longest().count()));
+}
+
+TEST_F(ClusterFaults, AMasterThatWasStoppedAndDeposedGrantsNothingTwice) {
+  start(true);
+  const auto owner = cluster->owner_of_key(prefix);
+  ClusterLoad load([&] { return open(); });
+  ASSERT_TRUE(load.goes_on(200));
+  cluster->node(owner).pause();
+  ASSERT_TRUE(eventually([&] { return cluster->is_master(owner + RedisCluster::masters); }, 30s));
+  EXPECT_TRUE(load.goes_on(200));
+  cluster->node(owner).resume();
+  EXPECT_TRUE(eventually([&] { return !cluster->is_master(owner); }, 30s));
+  EXPECT_TRUE(load.goes_on(200));
+  load.stop();
+  EXPECT_EQ(load.repeated_fences(), 0);
+  RecordProperty("longest_ms", static_cast<int>(load.longest().count()));
+  RecordProperty("errors", static_cast<int>(load.errors().size()));
+}
+
+TEST_F(ClusterFaults, PlannedFailoversAreNotSeenByUsers) {
+  start(true);
+  const auto owner = cluster->owner_of_key(prefix);
+  const auto replica = owner + RedisCluster::masters;
+  ClusterLoad load([&] { return open(); });
+  ASSERT_TRUE(load.goes_on(100));
+  cluster->fail_over_to(replica);
+  EXPECT_TRUE(load.goes_on(100));
+  ASSERT_TRUE(eventually(
+      [&] {
+        return cluster->node(owner).raw().text({"INFO", "replication"}).find("link_status:up") !=
+               std::string::npos;
+      },
+      30s));
+  cluster->fail_over_to(owner);
+  EXPECT_TRUE(load.goes_on(100));
+  load.stop();
+  EXPECT_EQ(load.repeated_fences(), 0);
+  EXPECT_EQ(joined(load.errors()), "");
+  RecordProperty("longest_ms", static_cast<int>(load.longest().count()));
+}
+
+void ClusterFaults::move_slots_back_and_forth() {
+  start(false);
+  const auto slot = cluster->slot_of(prefix);
+  const auto owner = cluster->owner_of(slot);
+  const auto other = (owner + 1) % RedisCluster::masters;
+  ClusterLoad load([&] { return open(); });
+  ASSERT_TRUE(load.goes_on(100));
+  for (int round = 0; round < 10; ++round) {
+    cluster->migrate(slot, owner, other);
+    EXPECT_TRUE(load.goes_on(20));
+    // In the middle: some keys here, some there.
+    cluster->begin_migration(slot, other, owner);
+    std::this_thread::sleep_for(5ms);
+    cluster->move_keys(slot, other, owner);
+    std::this_thread::sleep_for(5ms);
+    cluster->end_migration(slot, other, owner);
+    EXPECT_TRUE(load.goes_on(20));
+  }
+  load.stop();
+  EXPECT_EQ(load.repeated_fences(), 0);
+  EXPECT_EQ(joined(load.errors()), "");
+  RecordProperty("grants", load.grants());
+  RecordProperty("longest_ms", static_cast<int>(load.longest().count()));
+}
+
+TEST_F(ClusterFaults, ReshardingBackAndForthIsNotSeenByUsers) {
+  move_slots_back_and_forth();
+}
+
+TEST_F(ClusterFaults, ReshardingBackAndForthIsNotSeenByUsersOfTheNativeLayout) {
+  layout = RedisLayout::native;
+  move_slots_back_and_forth();
+}
+
+TEST_F(ClusterFaults, AGuardSurvivesTheLossOfItsMaster) {
+  start(true);
+  const auto owner = cluster->owner_of_key(prefix);
+  Locks locks(open());
+  auto guard = locks.lock("k", {.ttl = 4s});
+  ASSERT_TRUE(guard.extend(4s));
+  ASSERT_EQ(cluster->node(owner).raw().integer({"WAIT", "1", "10000"}), 1);
+  cluster->node(owner).kill();
+  ASSERT_TRUE(eventually([&] { return cluster->is_master(owner + RedisCluster::masters); }, 30s));
+  // Longer than the lease: it was renewed at the new master.
+  const auto until = BootClock::now() + 5s;
+  EXPECT_TRUE(eventually([&] { return !guard.still_held() || BootClock::now() > until; }, 30s));
+  EXPECT_TRUE(guard.still_held());
+  EXPECT_TRUE(guard.release());
+}
+
+TEST_F(ClusterFaults, AWaiterIsWokenByAReleaseAtAnotherNode) {
+  start(false);
+  const auto backend = open();
+  const auto own = LockId::generate();
+  ASSERT_TRUE(acquire(*backend, own, "k"));
+  std::jthread holder([&] {
+    EXPECT_TRUE(eventually([&] {
+      for (std::size_t i = 0; i < cluster->size(); ++i) {
+        if (cluster->node(i).raw().text({"PUBSUB", "CHANNELS"}).find("wake") != std::string::npos)
+          return true;
+      }
+      return false;
+    }));
+    EXPECT_EQ(release(*backend, own, "k"), std::nullopt);
+  });
+  const BootTime before = BootClock::now();
+  const auto guard =
+      Locks(backend).lock("k", {.wait = 60s, .base_delay = 40s, .max_delay = 40s, .jitter = Jitter::none});
+  EXPECT_LT(BootClock::now() - before, 20s);
+}
+
+}  // namespace
+}  // namespace holdfast::test

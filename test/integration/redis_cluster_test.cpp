@@ -1,0 +1,472 @@
+// The router of a cluster: which node gets a call, which thread does its I/O.
+
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <holdfast/doctor.hpp>
+#include <holdfast/locks.hpp>
+#include <holdfast/open.hpp>
+#include <holdfast/redis.hpp>
+#include <mutex>
+#include <thread>
+
+#include "engine/redis/router.hpp"
+#include "support/calls.hpp"
+#include "support/eventually.hpp"
+#include "support/fake_redis.hpp"
+#include "support/redis_cluster.hpp"
+
+namespace holdfast::test {
+namespace {
+
+/// Two nodes that answer as their scripts say. Both announce that the first has all slots.
+class FakeCluster {
+ public:
+  /// The answer to a command that reaches `node`; empty: the polite one.
+  using Script = std::function<std::string(std::size_t node, const FakeRedis::Words& command)>;
+
+  explicit FakeCluster(Script script)
+      : script_(std::move(script)),
+        first_([this](const auto& words) { return answer(0, words); }),
+        second_([this](const auto& words) { return answer(1, words); }) {
+    ready_ = true;
+  }
+
+  [[nodiscard]] RedisOptions options() const {
+    RedisOptions where;
+    where.cluster_nodes = {{.host = "127.0.0.1", .port = first_.port()}};
+    where.layout = RedisLayout::documented;
+    where.lock_prefix = where.task_prefix = "{p}";
+    return where;
+  }
+  [[nodiscard]] std::uint16_t port(std::size_t node) const {
+    return node == 0 ? first_.port() : second_.port();
+  }
+  /// "MOVED 1 127.0.0.1:port" for the slot of {p}.
+  [[nodiscard]] std::string redirect(const std::string& word, std::size_t node) const {
+    return "-" + word + " " + std::to_string(redis::slot_of("p")) +
+           " 127.0.0.1:" + std::to_string(port(node)) + "\r\n";
+  }
+  std::atomic<std::size_t> owner = 0;
+
+ private:
+  static std::string id(std::size_t node) { return std::string(40, node == 0 ? 'a' : 'b'); }
+  std::string nodes() const {
+    std::string text;
+    for (std::size_t node = 0; node < 2; ++node) {
+      text += id(node) + " 127.0.0.1:" + std::to_string(port(node)) + "@1 master - 0 0 " +
+              std::to_string(node + 1) + " connected" + (owner == node ? " 0-16383" : "") + "\n";
+    }
+    return text;
+  }
+  FakeRedis::Answer answer(std::size_t node, const FakeRedis::Words& words) {
+    while (!ready_) std::this_thread::yield();
+    if (words[0] == "CLUSTER") return {words[1] == "NODES" ? FakeRedis::bulk(nodes()) : "*0\r\n"};
+    if (words[0] == "HELLO") return {"*2\r\n" + FakeRedis::bulk("mode") + FakeRedis::bulk("cluster")};
+    if (words[0] == "GET") return {FakeRedis::bulk("authority")};
+    if (words[0] == "EVALSHA" || words[0] == "EVAL") {
+      if (auto special = script_(node, words); !special.empty()) return {std::move(special)};
+      return {":1\r\n"};
+    }
+    return FakeRedis::politely(words);
+  }
+
+  Script script_;
+  std::atomic<bool> ready_ = false;
+  FakeRedis first_, second_;
+};
+
+TEST(RedisCluster, ACallIsSentAroundUntilANodeCarriesItOut) {
+  std::atomic<int> asked = 0, carried_out = 0;
+  FakeCluster* self = nullptr;
+  FakeCluster cluster([&](std::size_t node, const auto&) -> std::string {
+    if (++asked <= 20) return self->redirect("MOVED", 1 - node);
+    ++carried_out;
+    return ":1\r\n";
+  });
+  self = &cluster;
+  const auto backend = make_redis_lock_backend(cluster.options()).value_or_throw();
+  EXPECT_TRUE(is_locked(*backend, "k"));
+  EXPECT_EQ(asked, 21);
+  EXPECT_EQ(carried_out, 1);
+}
+
+TEST(RedisCluster, ARedirectedReleaseIsNoRepetition) {
+  std::mutex mutex;
+  std::vector<std::size_t> copies;
+  FakeCluster* self = nullptr;
+  FakeCluster cluster([&](std::size_t node, const auto&) -> std::string {
+    const std::lock_guard lock(mutex);
+    copies.push_back(node);
+    if (copies.size() < 4) return self->redirect("MOVED", 1 - node);
+    return ":-1\r\n";  // absent: a repeated release would read evidence next
+  });
+  self = &cluster;
+  const auto backend = make_redis_lock_backend(cluster.options()).value_or_throw();
+  EXPECT_EQ(release(*backend, LockId::generate(), "k"), Absence::not_found);
+  const std::lock_guard lock(mutex);
+  EXPECT_EQ(copies.size(), 4U);
+}
+
+TEST(RedisCluster, AnAskedCallComesBehindItsAskingAndTheSlotStays) {
+  std::mutex mutex;
+  std::vector<std::string> heard;
+  FakeCluster* self = nullptr;
+  FakeCluster cluster([&](std::size_t node, const auto&) -> std::string {
+    const std::lock_guard lock(mutex);
+    heard.push_back(std::to_string(node));
+    return node == 0 ? self->redirect("ASK", 1) : "";
+  });
+  self = &cluster;
+  const auto backend = make_redis_lock_backend(cluster.options()).value_or_throw();
+  EXPECT_TRUE(is_locked(*backend, "k"));
+  EXPECT_TRUE(is_locked(*backend, "k"));
+  const std::lock_guard lock(mutex);
+  EXPECT_EQ(heard, (std::vector<std::string>{"0", "1", "0", "1"}));
+}
+
+TEST(RedisCluster, ACallPausesWhileItsKeysAreSplit) {
+  std::atomic<int> asked = 0;
+  FakeCluster cluster([&](std::size_t, const auto&) -> std::string {
+    return ++asked < 6 ? "-TRYAGAIN Multiple keys request during rehashing of slot\r\n" : ":1\r\n";
+  });
+  const auto backend = make_redis_lock_backend(cluster.options()).value_or_throw();
+  EXPECT_TRUE(is_locked(*backend, "k"));
+  EXPECT_EQ(asked, 6);
+}
+
+TEST(RedisCluster, AStormOfRedirectionsEndsAtTheDeadline) {
+  FakeCluster* self = nullptr;
+  FakeCluster cluster([&](std::size_t node, const auto&) { return self->redirect("MOVED", 1 - node); });
+  self = &cluster;
+  auto options = cluster.options();
+  options.command_timeout = 300ms;
+  const auto backend = make_redis_lock_backend(options).value_or_throw();
+  const auto outcome = try_acquire(*backend, LockId::generate(), "k");
+  ASSERT_FALSE(outcome);
+  EXPECT_EQ(outcome.error().code(), ErrorCode::ServiceUnavailable) << outcome.error().what();
+}
+
+TEST(RedisCluster, AGrantCarriesTheEpochOfTheOwnerAfterAMove) {
+  std::mutex mutex;
+  std::vector<std::string> floors;
+  FakeCluster* self = nullptr;
+  FakeCluster cluster([&](std::size_t node, const FakeRedis::Words& words) -> std::string {
+    const std::lock_guard lock(mutex);
+    floors.push_back(words.back());
+    if (node == 0) {
+      self->owner = 1;
+      return self->redirect("MOVED", 1);
+    }
+    return ":1000\r\n";
+  });
+  self = &cluster;
+  const auto backend = make_redis_lock_backend(cluster.options()).value_or_throw();
+  EXPECT_FALSE(acquire(*backend, LockId::generate(), "k"));
+  const std::lock_guard lock(mutex);
+  EXPECT_EQ(floors, (std::vector<std::string>{"000001000000000", "000002000000000"}));
+}
+
+TEST(RedisCluster, APrefixWithoutATagIsRefusedWithAnExplanation) {
+  FakeCluster cluster([](std::size_t, const auto&) { return std::string(); });
+  auto options = cluster.options();
+  options.lock_prefix = "syncguard";
+  const auto refused = make_redis_lock_backend(options);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::InvalidArgument);
+  EXPECT_NE(refused.error().message().find("lock_prefix={syncguard}"), std::string::npos);
+  options.task_prefix = "pmcp";
+  EXPECT_NE(make_redis_storage_backend(options).error().message().find("task_prefix={pmcp}"),
+            std::string::npos);
+}
+
+TEST(RedisCluster, ASingleServerIsNoCluster) {
+  const FakeRedis server([](const FakeRedis::Words& words) -> FakeRedis::Answer {
+    if (words[0] == "HELLO") return {"*2\r\n" + FakeRedis::bulk("mode") + FakeRedis::bulk("standalone")};
+    return FakeRedis::politely(words);
+  });
+  RedisOptions options;
+  options.cluster_nodes = {{.host = "127.0.0.1", .port = server.port()}};
+  options.lock_prefix = "{p}";
+  const auto refused = make_redis_lock_backend(options);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::InvalidArgument);
+}
+
+TEST(RedisCluster, IsReachedAtItsTlsPorts) {
+  if (const auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
+  RedisServer server({.tls = true, .config = {"cluster-enabled yes", "tls-cluster yes"}});
+  server.raw().text({"CLUSTER", "ADDSLOTSRANGE", "0", "16383"});
+  ASSERT_TRUE(eventually([&] { return !redis::is_error(*server.raw().command({"GET", "k"})); }));
+  auto options = server.tls();
+  options.cluster_nodes = {{.host = "localhost", .port = server.tls_port()}};
+  options.lock_prefix = "{p}";
+  const auto backend = make_redis_lock_backend(options).value_or_throw();
+  EXPECT_TRUE(acquire(*backend, LockId::generate(), "k"))
+      << "the node announces no host: it is the one asked";
+
+  options.cluster_nodes = {{.host = "node.invalid", .port = 1}};
+  options.cluster_connect_to = {{.announced = {.host = "node.invalid", .port = 1},
+                                 .reached_at = {.host = "127.0.0.1", .port = server.tls_port()}}};
+  const auto unknown = make_redis_lock_backend(options);
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().code(), ErrorCode::AuthFailed) << "the certificate is not for the announced name";
+  options.tls_server_name = "localhost";
+  const auto mapped = make_redis_lock_backend(options);
+  EXPECT_TRUE(mapped) << mapped.error().what();
+}
+
+class RedisRouter : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
+    static RedisCluster started;
+    cluster = &started;
+    router = redis::Router::open(cluster->options(), "{p}", {}, {}).value_or_throw();
+  }
+  void TearDown() override {
+    if (router) router->close();
+  }
+
+  /// Completes a flag.
+  struct Asked final : redis::Call {
+    explicit Asked(std::atomic<int>& answered) : answered_(answered) {}
+    void finish(std::unique_ptr<Call>, Result<redis::Reply> answer) override {
+      EXPECT_TRUE(answer) << answer.error().what();
+      ++answered_;
+    }
+    std::atomic<int>& answered_;
+  };
+  struct Blocking final : redis::Call {
+    explicit Blocking(Slot<redis::Reply>& slot) : done(Done<redis::Reply>::into(slot)) { awaited = true; }
+    void finish(std::unique_ptr<Call>, Result<redis::Reply> answer) override { done(std::move(answer)); }
+    Done<redis::Reply> done;
+  };
+  static redis::RoutedCommand get(const std::string& key) {
+    auto command = redis::Command::begin("GET", 1);
+    command.add_key(key);
+    return std::move(command).routed();
+  }
+  static std::unique_ptr<redis::Call> get(std::unique_ptr<redis::Call> call, const std::string& key) {
+    auto command = get(key);
+    call->bytes = std::move(command.bytes);
+    call->key_at = command.key_at;
+    call->key_size = command.key_size;
+    call->deadline = BootClock::now() + 10s;
+    return call;
+  }
+  void begin(Slot<redis::Reply>& slot, const std::string& key) {
+    router->send(get(std::make_unique<Blocking>(slot), key), {});
+  }
+
+  RedisCluster* cluster = nullptr;
+  std::shared_ptr<redis::Router> router;
+  /// Keys of the three masters.
+  const std::vector<std::string> keys{"{a}", "{b}", "{c}", "{d}", "{e}", "{f}"};
+};
+
+TEST_F(RedisRouter, KeysOfSeveralMastersAreReached) {
+  std::set<std::size_t> owners;
+  for (const auto& key : keys) {
+    owners.insert(cluster->owner_of_key(key));
+    auto set = redis::Command::begin("SET", 2);
+    set.add_key(key).add("x");
+    EXPECT_TRUE(router->call_routed(std::move(set).routed(), BootClock::now() + 10s));
+    const auto answer = router->call_routed(get(key), BootClock::now() + 10s);
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(redis::text_of(**answer), "x");
+  }
+  EXPECT_EQ(owners.size(), 3U) << "otherwise this shows less than it says";
+  EXPECT_EQ(router->masters().size(), 3U);
+}
+
+TEST_F(RedisRouter, AThreadMayWaitForItsCallsInAnyOrder) {
+  for (int round = 0; round < 20; ++round) {
+    std::array<Slot<redis::Reply>, 6> slots;
+    for (std::size_t i = 0; i < keys.size(); ++i) begin(slots[i], keys[i]);
+    for (std::size_t i = keys.size(); i > 0; --i) {
+      router->wait(slots[i - 1].completion);
+      EXPECT_TRUE(*slots[i - 1].result);
+    }
+  }
+}
+
+TEST_F(RedisRouter, AnotherThreadMayWaitForACall) {
+  for (int round = 0; round < 20; ++round) {
+    std::array<Slot<redis::Reply>, 2> slots;
+    begin(slots[0], keys[0]);
+    begin(slots[1], keys[1]);
+    std::jthread other([&] {
+      for (auto& slot : slots) router->wait(slot.completion);
+    });
+    other.join();
+    for (auto& slot : slots) EXPECT_TRUE(*slot.result);
+  }
+}
+
+TEST_F(RedisRouter, AnIdleThreadAndTheBackgroundServeCallsOfSeveralMasters) {
+  std::atomic<int> answered = 0;
+  const int called = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  for (int round = 1; round <= 20; ++round) {
+    for (const auto& key : keys) {
+      auto call = get(std::make_unique<Asked>(answered), key);
+      call->by_idle_io = true;
+      router->send(std::move(call), {});
+    }
+    router->run_until_readable(called);
+    EXPECT_TRUE(eventually([&] { return answered == round * static_cast<int>(keys.size()); }));
+  }
+  router->run_until_readable(-1);
+  ::close(called);
+}
+
+TEST_F(RedisRouter, ManyThreadsFindTheirAnswersWhileSlotsMove) {
+  const auto slot = cluster->slot_of(keys[0]);
+  std::atomic<int> answered = 0, failed = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([&, i](const std::stop_token& stop) {
+        for (int n = i; !stop.stop_requested(); ++n) {
+          const auto answer =
+              router->call_routed(get(keys[static_cast<std::size_t>(n) % 2]), BootClock::now() + 10s);
+          ++(answer && !redis::is_error(**answer) ? answered : failed);
+        }
+      });
+    }
+    for (int round = 0; round < 5; ++round) {
+      const auto from = cluster->owner_of(slot);
+      const auto to = (from + 1) % RedisCluster::masters;
+      cluster->migrate(slot, from, to);
+      const auto before = answered.load();
+      EXPECT_TRUE(eventually([&] { return answered > before + 100; }));
+    }
+  }
+  EXPECT_EQ(failed, 0);
+}
+
+TEST_F(RedisRouter, TheDoctorExaminesEveryMaster) {
+  auto options = cluster->options();
+  options.lock_prefix = "{doctor}";
+  options.task_prefix = "{doctor-tasks}";
+  const auto findings = examine_redis(options).value_or_throw();
+  std::size_t servers = 0;
+  std::string text;
+  for (const auto& finding : findings) {
+    text += finding.topic + ": " + finding.found + "\n";
+    if (finding.topic == "server" && finding.severity == Severity::ok) ++servers;
+    // These servers save nothing, and have no replicas.
+    if (finding.topic != "persistence") {
+      EXPECT_LT(finding.severity, Severity::problem) << finding.found;
+    }
+  }
+  EXPECT_EQ(servers, RedisCluster::masters) << text;
+  EXPECT_NE(text.find("cluster: 3 masters have all slots"), std::string::npos) << text;
+  EXPECT_NE(text.find("cluster: without a replica: 127.0.0.1:"), std::string::npos) << text;
+  options.task_prefix = "pmcp";
+  EXPECT_EQ(examine_redis(options).error().code(), ErrorCode::InvalidArgument);
+}
+
+TEST_F(RedisRouter, AUserWithExactlyTheRightsOfTheAclIsEnough) {
+  auto options = cluster->options();
+  options.user = "app";
+  options.password = "secret";
+  options.lock_prefix = options.task_prefix = "{" + private_prefix() + "}";
+  auto line = redis_acl(options).value_or_throw();
+  for (std::size_t i = 0; i < cluster->size(); ++i) {
+    std::vector<std::string> words{"ACL",     "SETUSER",   "app",           "on",
+                                   ">secret", "resetkeys", "resetchannels", "-@all"};
+    for (const auto& key : line.keys) words.push_back("~" + key);
+    for (const auto& channel : line.channels) words.push_back("&" + channel);
+    for (const auto& command : line.commands) words.push_back("+" + command.name);
+    EXPECT_EQ(cluster->node(i).raw().text(words), "OK");
+    cluster->node(i).raw().text({"ACL", "LOG", "RESET"});
+  }
+  const auto slot = cluster->slot_of(options.lock_prefix);
+  const auto from = cluster->owner_of(slot);
+  const auto backend = make_redis_lock_backend(options).value_or_throw();
+  const auto id = LockId::generate();
+  EXPECT_TRUE(acquire(*backend, id, "k"));
+  cluster->migrate(slot, from, (from + 1) % RedisCluster::masters);
+  EXPECT_EQ(release(*backend, id, "k"), std::nullopt);
+  EXPECT_TRUE(acquire(*backend, LockId::generate(), "k"));
+  for (std::size_t i = 0; i < cluster->size(); ++i)
+    EXPECT_EQ(cluster->node(i).raw().text({"ACL", "LOG"}), "");
+}
+
+TEST_F(RedisRouter, AListGoesOverAllMasters) {
+  auto options = cluster->options();
+  options.lock_prefix = private_prefix();  // without a tag: the locks are in many slots
+  const auto backend = make_redis_lock_backend(options).value_or_throw();
+  std::set<std::string> held;
+  for (int i = 0; i < 25; ++i) {
+    const auto name = "k" + std::to_string(i);
+    ASSERT_TRUE(acquire(*backend, LockId::generate(), name));
+    held.insert(name);
+  }
+  std::set<std::string> listed;
+  for (std::string cursor;;) {
+    const auto page = list(*backend, {.cursor = cursor, .limit = 10}).value_or_throw();
+    for (const auto& lock : page.locks) EXPECT_TRUE(listed.insert(lock.key.str()).second);
+    if (page.cursor.empty()) break;
+    cursor = page.cursor;
+  }
+  EXPECT_EQ(listed, held);
+}
+
+TEST_F(RedisRouter, ALockOfTheNativeLayoutIsFoundByItsIdFromAnotherClient) {
+  auto options = cluster->options();
+  options.lock_prefix = private_prefix();
+  const auto mine = make_redis_lock_backend(options).value_or_throw();
+  const auto other = make_redis_lock_backend(options).value_or_throw();
+  for (int i = 0; i < 20; ++i) {  // the hint and the lock are in two slots, mostly of two masters
+    const auto id = LockId::generate();
+    const auto name = "k" + std::to_string(i);
+    ASSERT_TRUE(acquire(*mine, id, name)) << name;
+    const auto found = lookup(*other, id);
+    ASSERT_TRUE(found) << name;
+    EXPECT_EQ(found->key.str(), name);
+    EXPECT_EQ(release(*other, id), std::nullopt) << name;
+    EXPECT_FALSE(is_locked(*mine, name)) << name;
+  }
+}
+
+TEST_F(RedisRouter, TheDoctorExaminesEveryMaster) {
+  for (const auto layout : {RedisLayout::native, RedisLayout::documented}) {
+    auto options = cluster->options();
+    options.layout = layout;
+    const bool native = layout == RedisLayout::native;
+    options.lock_prefix = options.task_prefix = native ? private_prefix() : "{" + private_prefix() + "}";
+    std::size_t ran = 0, servers = 0;
+    for (const auto& finding : examine_redis(options).value_or_throw()) {
+      if (finding.topic == "scripts") {
+        ++ran;
+        EXPECT_EQ(finding.severity, Severity::ok) << finding.found;
+      }
+      if (finding.topic == "rights") {
+        EXPECT_EQ(finding.severity, Severity::ok) << finding.found;
+      }
+      if (finding.topic == "clock") ++servers;
+    }
+    EXPECT_EQ(servers, RedisCluster::masters);
+    EXPECT_EQ(ran, native ? RedisCluster::masters : 1U) << "a tag keeps all keys at one master";
+  }
+}
+
+TEST_F(RedisRouter, ReplicasThatAcknowledgeAreRefused) {
+  auto options = cluster->options();
+  options.lock_prefix = private_prefix();
+  const auto backend = make_redis_lock_backend(options).value_or_throw();
+  const auto refused =
+      try_acquire(*backend, {.id = LockId::generate(), .key = key("k"), .ttl = ttl(30s), .min_replicas = 1});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::InvalidArgument);
+  EXPECT_FALSE(is_locked(*backend, "k"));
+  options.min_replicas = 1;
+  EXPECT_EQ(make_redis_lock_backend(options).error().code(), ErrorCode::InvalidArgument);
+}
+
+}  // namespace
+}  // namespace holdfast::test
