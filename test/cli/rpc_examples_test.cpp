@@ -62,7 +62,7 @@ TEST_F(RpcExamples, NodeOnASocket) {
 TEST_F(RpcExamples, Shell) {
   const auto result = run({"bash", client("holdfast_client.sh")});
   expect_story(result);
-  EXPECT_NE(result.out.find(R"(a second one: {"ok":false,"reason":"locked"})"), std::string::npos)
+  EXPECT_NE(result.out.find(R"(a second one: {"ok":false,"reason":"locked","holder":")"), std::string::npos)
       << result.out;
 }
 
