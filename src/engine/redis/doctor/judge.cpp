@@ -173,8 +173,9 @@ class Judge {
     const auto replicas = info("connected_slaves");
     if (number(replicas) < options_.min_replicas) {
       return add(Severity::problem, "role",
-                 "a master with " + (replicas.empty() ? "0" : replicas) + " replica(s), but the URL asks for " +
-                     std::to_string(options_.min_replicas) + " (min_replicas): no lock can be acquired",
+                 "a master with " + (replicas.empty() ? "0" : replicas) +
+                     " replica(s), but the URL asks for " + std::to_string(options_.min_replicas) +
+                     " (min_replicas): no lock can be acquired",
                  "start the replicas, or lower min_replicas");
     }
     if (replicas.empty() || replicas == "0") return add(Severity::ok, "role", "a master without replicas");
