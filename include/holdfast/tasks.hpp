@@ -172,8 +172,8 @@ class HOLDFAST_EXPORT Tasks {
   ///
   /// It is woken by changes if the engine can wake it, and polls in any case: every second then, otherwise
   /// every 200 ms. If more than 200 waits and claims of this process poll, they take turns: each polls every
-  /// 5 ms times their number, at most every 30 s. Transient errors of the engine are waited out for up to a minute, then thrown. Throws
-  /// NotFound if the task is removed or expires, Aborted after a stop request.
+  /// 5 ms times their number, at most every 30 s. Transient errors of the engine are waited out for up to a
+  /// minute, then thrown. Throws NotFound if the task is removed or expires, Aborted after a stop request.
   [[nodiscard]] std::optional<Task> wait(std::string_view owner, std::string_view id,
                                          std::chrono::milliseconds timeout = no_time_limit,
                                          std::function<bool(const Task&)> until = {},

@@ -129,7 +129,7 @@ void ClusterFaults::lose_grants_in_a_failover() {
   const auto epoch_1 = grant();
   EXPECT_EQ(epoch_1, (owner + 1) * 1'000'000'000 + 1) << "the floor is the owner's config epoch";
   auto& replica = cluster->node(owner + RedisCluster::masters);
-  ASSERT_TRUE(eventually([&] { return cluster->node(owner).raw().integer({"WAIT", "1", "100"}) == 1; }));
+  cluster->node(owner).wait_for_replicas(1);
   replica.pause();
   std::uint64_t lost = 0;
   for (int i = 0; i < 5; ++i) lost = grant();
@@ -244,7 +244,7 @@ TEST_F(ClusterFaults, AGuardSurvivesTheLossOfItsMaster) {
   Locks locks(open());
   auto guard = locks.lock("k", {.ttl = 4s});
   ASSERT_TRUE(guard.extend(4s));
-  ASSERT_EQ(cluster->node(owner).raw().integer({"WAIT", "1", "10000"}), 1);
+  cluster->node(owner).wait_for_replicas(1);
   cluster->node(owner).kill();
   ASSERT_TRUE(eventually([&] { return cluster->is_master(owner + RedisCluster::masters); }, 30s));
   // Longer than the lease: it was renewed at the new master.

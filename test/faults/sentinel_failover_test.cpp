@@ -162,7 +162,8 @@ void fail_over_under_load(const std::string& kind, const Disturb& begin, const D
   GrantLedger ledger;
   Locks guarded(make_redis_lock_backend(servers.client()).value_or_throw());
   std::vector<Guard> guards;
-  for (int i = 0; i < 8; ++i) guards.push_back(guarded.lock("guard" + std::to_string(i), {.ttl = 10s}));
+  for (int i = 0; i < 8; ++i) guards.push_back(guarded.lock("guard" + std::to_string(i), {.ttl = 30s}));
+  servers.server(servers.master()).wait_for_replicas(2);  // a lock that no replica has is lost
   std::vector<std::unique_ptr<Load>> clients;
   for (std::size_t i = 0; i < 6; ++i) clients.push_back(std::make_unique<Load>(servers, ledger, i));
 

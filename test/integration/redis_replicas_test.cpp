@@ -21,7 +21,7 @@ class RedisReplicas : public testing::Test {
  protected:
   void SetUp() override {
     if (const auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
-    master.emplace(RedisServer::Options{.config = {"repl-diskless-sync-delay 0"}});
+    master.emplace(RedisServer::Options{.config = {"repl-diskless-sync no"}});
     const auto follows = "replicaof 127.0.0.1 " + std::to_string(master->port());
     for (auto& replica : replicas) replica.emplace(RedisServer::Options{.config = {follows}});
     for (auto& replica : replicas) {
@@ -29,7 +29,7 @@ class RedisReplicas : public testing::Test {
         return replica->raw().text({"INFO", "replication"}).find("link_status:up") != std::string::npos;
       }));
     }
-    ASSERT_TRUE(eventually([&] { return master->raw().integer({"WAIT", "2", "100"}) == 2; }));
+    master->wait_for_replicas(2);
     direct = make_redis_lock_backend(master->tcp()).value_or_throw();
   }
 

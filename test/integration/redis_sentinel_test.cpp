@@ -109,10 +109,7 @@ TEST_F(RedisSentinel, ASwitchIsFollowedAwayFromAMasterThatIsSilent) {
   const auto id = LockId::generate();
   ASSERT_TRUE(acquire(*backend, id, "k"));
   const auto former = servers.master();
-  // Replication is asynchronous: a write behind the lock, and all replicas have both.
-  auto raw = servers.server(former).raw();
-  raw.text({"SET", "behind", "1"});
-  ASSERT_EQ(raw.integer({"WAIT", "2", "10000"}), 2);
+  servers.server(former).wait_for_replicas(2);
   servers.server(former).pause();
   const auto soon = [](auto request) {
     request.deadline = BootClock::now() + 30s;
@@ -150,6 +147,7 @@ TEST_F(RedisSentinel, WaitersFindTheNewMaster) {
   RedisSentinels servers;
   Locks locks(open(servers.client()));
   auto held = locks.lock("k", {.ttl = 60s});
+  servers.server(servers.master()).wait_for_replicas(2);
   std::jthread waiter([&] { EXPECT_TRUE(locks.lock("k", {.ttl = 60s, .wait = 60s}).still_held()); });
   servers.fail_over();
   const auto now = servers.master();

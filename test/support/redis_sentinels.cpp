@@ -40,7 +40,7 @@ RedisSentinels::RedisSentinels(Options options) : options_(std::move(options)) {
   const auto& password = options_.password;
   for (std::size_t i = 0; i <= options_.replicas; ++i) {
     RedisServer::Options one{.password = password, .config = options_.config};
-    one.config.emplace_back("repl-diskless-sync-delay 0");
+    one.config.emplace_back("repl-diskless-sync no");  // which would stream nothing for a second
     if (!password.empty()) one.config.push_back("masterauth " + password);
     if (i > 0) one.config.push_back("replicaof 127.0.0.1 " + std::to_string(port_of(*servers_.front())));
     servers_.push_back(start(std::move(one)));
@@ -60,6 +60,7 @@ RedisSentinels::RedisSentinels(Options options) : options_(std::move(options)) {
   set_periods({"publish-period", "50", "info-period", "300", "ping-period", "200", "tilt-period", "500"});
   wait("the servers do not settle", [&] { return is_settled(); });
   settle();
+  servers_.front()->wait_for_replicas(options_.replicas);
 }
 
 std::unique_ptr<RedisServer> RedisSentinels::start(RedisServer::Options options) {

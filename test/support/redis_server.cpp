@@ -223,6 +223,15 @@ void RedisServer::restart_into_loading() {
   write_config();
 }
 
+void RedisServer::wait_for_replicas(std::size_t count) const {
+  auto connection = raw();
+  connection.text({"PING"});  // as the first command of a connection, WAIT counts every replica at once
+  const auto replicas = connection.integer({"WAIT", std::to_string(count), "30000"});
+  if (replicas < static_cast<std::int64_t>(count)) {
+    throw std::runtime_error("only " + std::to_string(replicas) + " replicas follow\n" + log());
+  }
+}
+
 void RedisServer::pause() {
   ::kill(pid_, SIGSTOP);
   ::waitpid(pid_, nullptr, WUNTRACED);

@@ -81,6 +81,10 @@ class RedisServer {
   /// seconds. Leaves keys named `ballast:…` behind.
   void restart_into_loading();
 
+  /// Returns once this many replicas have all that was written to this server so far. Throws if that takes
+  /// too long. A replica whose link is up may still get nothing: the master streams to it a second later.
+  void wait_for_replicas(std::size_t count) const;
+
   /// Suspends the server: the kernel still accepts connections and bytes, but no answer comes.
   void pause();
   void resume();

@@ -97,7 +97,8 @@ TEST(RedisHandshake, AcceptsMembersOfAClusterWhereOneIsMeant) {
 TEST(RedisHandshake, DoesWithoutWhatIsOnlyGoodToKnow) {
   for (const auto& replies :
        {with(0, "-ERR unknown command 'HELLO'\r\n"), with(0, "-NOPERM no\r\n"), with(0, "+OK\r\n"),
-        with(1, "-NOPERM no\r\n"), with(1, "-ERR Client names cannot contain spaces\r\n"), with(2, "-NOPERM no\r\n"), with(2, "-MISCONF cannot save\r\n")}) {
+        with(1, "-NOPERM no\r\n"), with(1, "-ERR Client names cannot contain spaces\r\n"),
+        with(2, "-NOPERM no\r\n"), with(2, "-MISCONF cannot save\r\n")}) {
     const auto ready = end_with(replies);
     ASSERT_TRUE(ready) << ready.error().what();
     EXPECT_TRUE(*ready);
