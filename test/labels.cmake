@@ -8,6 +8,7 @@ set(properties_of_cpu PROCESSORS 5)
 set(cpu
   "^contract/(EveryEngine|EveryStorageEngine|ManyIdleWaits|StorageLargeRecords)/redis_"
   "^contract/LockContract/(redis|sqlite)_(asio|tls|disturbed|telemetry)"
+  "^faults/(SentinelFailover|ClusterFaults)\\."
   "^integration/SqliteProcesses\\."
   "^cli/VariableWriter\\.WhatASlowStore"
   "^cli/JsonText\\."

@@ -21,7 +21,7 @@ std::size_t control_character_bytes(std::string_view text) noexcept {
 }
 
 std::string printable(std::string_view text) {
-  constexpr std::string_view digits = "0123456789abcdef";
+  constexpr std::string_view hex_digits = "0123456789abcdef";
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {
@@ -34,7 +34,7 @@ std::string printable(std::string_view text) {
     } else {
       for (const char c : shown) {
         const auto byte = static_cast<unsigned char>(c);
-        out.append("\\x").append(1, digits[byte >> 4U]).append(1, digits[byte & 15U]);
+        out.append("\\x").append(1, hex_digits[byte >> 4U]).append(1, hex_digits[byte & 15U]);
       }
     }
     text.remove_prefix(shown.size());

@@ -116,13 +116,10 @@ AcquireLoop::Action AcquireLoop::on(const Failed& failed, BootTime now) {
         failed.error.code() == ErrorCode::Internal && failed.error.effect() != Effect::none;
     return Lost{failed.error, id_is_unanswered_ || may_be_granted};
   }
-  if (failed.error.effect() == Effect::id_is_spent) {
-    id_is_spent_ = true;  // the engine released it, and makes sure that it is released
-  } else if (failed.error.effect() != Effect::none) {
-    id_is_unanswered_ = true;
-  } else if (!id_is_unanswered_) {
-    id_is_spent_ = true;  // this id does not hold the lock; a fresh id's lease is proven for longer
-  }
+  const auto effect = failed.error.effect();
+  // The engine has released this id, or it never held the lock: a fresh id's lease is proven for longer.
+  id_is_spent_ |= effect == Effect::id_is_spent || (effect == Effect::none && !id_is_unanswered_);
+  id_is_unanswered_ |= effect == Effect::unknown;
   // An attempt that came too late to be made says nothing about the lock: what the one before it found
   // counts.
   const bool was_made = failed.error.code() != ErrorCode::NetworkTimeout ||

@@ -117,10 +117,9 @@ class Router::MapCall final : public Call {
   std::optional<Result<Reply>> Router::* part_;
 };
 
-Router::Router(const RedisOptions& options, std::string_view home_key,
-               std::shared_ptr<const Endpoint> endpoint, std::shared_ptr<Log> log,
-               std::shared_ptr<Observer> observer)
-    : options_(options),
+Router::Router(RedisOptions options, std::string_view home_key, std::shared_ptr<const Endpoint> endpoint,
+               std::shared_ptr<Log> log, std::shared_ptr<Observer> observer)
+    : options_(std::move(options)),
       endpoint_(std::move(endpoint)),
       log_(std::move(log)),
       observer_(std::move(observer)),
@@ -174,10 +173,8 @@ Router::Node* Router::node_at(const Lock&, const RedisAddress& address, const st
       Endpoint::from(node_options(options_, address, announced_host), observer_, Servers::cluster);
   if (!endpoint) return nullptr;
   auto client = Client::make(*endpoint);
-  nodes_.push_back(std::unique_ptr<Node>(new Node{.index = static_cast<std::uint32_t>(nodes_.size()),
-                                                  .address = address,
-                                                  .endpoint = *std::move(endpoint),
-                                                  .client = std::move(client)}));
+  nodes_.push_back(std::make_unique<Node>(static_cast<std::uint32_t>(nodes_.size()), address,
+                                          *std::move(endpoint), std::move(client)));
   return nodes_.back().get();
 }
 
@@ -212,6 +209,7 @@ bool Router::use(const Lock& lock, const SlotMap& map, BootTime asked_at) {
 std::vector<std::uint32_t> Router::masters() const {
   const Lock lock(mutex_);
   std::vector<std::uint32_t> indexes;
+  indexes.reserve(masters_.size());
   for (const auto* master : masters_) indexes.push_back(master->index);
   return indexes;
 }

@@ -70,7 +70,7 @@ class Router final : public Transport, public std::enable_shared_from_this<Route
   class MapCall;
   using Lock = std::unique_lock<std::mutex>;
 
-  Router(const RedisOptions& options, std::string_view home_key, std::shared_ptr<const Endpoint> endpoint,
+  Router(RedisOptions options, std::string_view home_key, std::shared_ptr<const Endpoint> endpoint,
          std::shared_ptr<Log> log, std::shared_ptr<Observer> observer);
 
   [[nodiscard]] Result<Ok> read_first_map();

@@ -120,7 +120,8 @@ Discovery::Action Discovery::next(BootTime now) {
   const auto left = order_.size() - asked_;
   // After a master that could not be used, every further answer may be the one that names its successor.
   const bool enough = named_ > order_.size() / 2 || (tried_ && has_untried_master());
-  if (left > 0 && !(enough && has_untried_master() && !best_->is_down)) {
+  const bool may_dial = enough && has_untried_master() && !best_->is_down;
+  if (left > 0 && !may_dial) {
     return Ask{.sentinel = order_[asked_], .until = share_of(now, left + 1)};
   }
   if (!has_untried_master()) return failure();

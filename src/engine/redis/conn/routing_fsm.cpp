@@ -22,9 +22,10 @@ bool read_place(std::string_view text, Redirection& redirection) {
   const auto colon = text.rfind(':');
   if (space == std::string_view::npos || colon == std::string_view::npos || colon < space) return false;
   const auto* const slot_end = text.data() + space;
-  const auto slot = std::from_chars(text.data(), slot_end, redirection.slot);
-  const auto* const end = text.data() + text.size();
-  const auto port = std::from_chars(text.data() + colon + 1, end, redirection.address.port);
+  const auto* const begin = text.data();
+  const auto slot = std::from_chars(begin, slot_end, redirection.slot);
+  const auto* const end = begin + text.size();
+  const auto port = std::from_chars(begin + colon + 1, end, redirection.address.port);
   redirection.address.host = text.substr(space + 1, colon - space - 1);
   if (redirection.address.host == "?") redirection.address.host.clear();
   return slot.ec == std::errc() && slot.ptr == slot_end && redirection.slot < cluster_slots &&

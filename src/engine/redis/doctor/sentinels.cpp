@@ -53,6 +53,7 @@ std::string text_of_master(const NamedMaster& master) {
 
 std::vector<SentinelObservations::One> ask_sentinels(const RedisOptions& options) {
   std::vector<SentinelObservations::One> all;
+  all.reserve(options.sentinels.size());
   for (const auto& sentinel : options.sentinels) all.push_back(ask_sentinel(options, sentinel));
   return all;
 }

@@ -43,7 +43,7 @@ class Line {
 /// needs a stored value to fail on: that is deleted, or expires within ten seconds.
 class RightsTrial {
  public:
-  RightsTrial(const std::shared_ptr<const Endpoint>& endpoint, Line& line, const LockLayout& locks,
+  RightsTrial(const std::shared_ptr<const Endpoint>& endpoint, Line& line, const LockLayout& layout,
               const StorageLayout& tasks, const IsHere& is_here);
 
   /// In the order of `command_rights`. INFO, DBSIZE and SELECT are not tried: other observations show them.
