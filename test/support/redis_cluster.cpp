@@ -48,8 +48,8 @@ RedisCluster::RedisCluster(const Options& options) : node_timeout_(options.node_
     config.insert(
         config.end(),
         {"cluster-enabled yes", "cluster-config-file nodes.conf", "cluster-port " + number(bus_ports.back()),
-         "cluster-node-timeout " + number(options.node_timeout.count()), "cluster-replica-validity-factor 0",
-         "repl-diskless-sync-delay 0", "repl-ping-replica-period 1"});
+         "cluster-node-timeout " + std::to_string(options.node_timeout.count()),
+         "cluster-replica-validity-factor 0", "repl-diskless-sync no", "repl-ping-replica-period 1"});
     nodes_.push_back(std::make_unique<RedisServer>(RedisServer::Options{.config = config}));
     auto raw = nodes_.back()->raw();
     ids_.push_back(raw.text({"CLUSTER", "MYID"}));

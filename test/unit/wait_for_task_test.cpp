@@ -8,7 +8,7 @@ using holdfast::tasks::look_again_after;
 using namespace std::chrono_literals;
 
 TEST(WaitForTask, AFewWaitersReadTheirTasksEverySecondOrFiveTimesASecondWithoutWakeUps) {
-  for (const std::size_t waiters : {0, 1, 40}) {
+  for (const std::size_t waiters : {0U, 1U, 40U}) {
     EXPECT_EQ(look_again_after(waiters, true, 0), 1s) << waiters;
     EXPECT_EQ(look_again_after(waiters, false, 0), 200ms) << waiters;
   }
