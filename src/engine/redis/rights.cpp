@@ -110,9 +110,9 @@ constexpr const Courtesy* courtesy_of(std::string_view command, Half half) {
 /// Whether a script of this half fails without the right to the command, in a store of this layout.
 constexpr bool is_needed(std::string_view command, Half half, RedisLayout layout) {
   return std::ranges::any_of(embedded::script_commands, [&](const auto& called) {
+    if (called.command != command || called.may_fail) return false;
     const auto* purpose = purpose_of(called.script);
-    return called.command == command && !called.may_fail && purpose->half == half &&
-           is_used(*purpose, layout);
+    return purpose->half == half && is_used(*purpose, layout);
   });
 }
 
@@ -289,9 +289,8 @@ std::vector<CommandRight> command_rights(const RedisOptions& options, bool membe
   const auto layout = layout_of(options);
   std::map<std::string_view, CommandRight> rights;
   for (const auto& called : embedded::script_commands) {
-    if (is_called(called.command, layout)) {
-      rights.try_emplace(called.command, right_to(called.command, layout));
-    }
+    if (rights.contains(called.command) || !is_called(called.command, layout)) continue;
+    rights.emplace(called.command, right_to(called.command, layout));
   }
   for (const auto& sent : sent_commands) {
     switch (sent.right) {
