@@ -6,10 +6,12 @@
 #include <atomic>
 #include <holdfast/locks.hpp>
 #include <holdfast/redis.hpp>
+#include <iostream>
 #include <mutex>
 #include <set>
 #include <thread>
 
+#include "failover_load.hpp"
 #include "support/calls.hpp"
 #include "support/eventually.hpp"
 #include "support/redis_cluster.hpp"
@@ -23,7 +25,7 @@ class ClusterFaults : public testing::Test {
     if (const auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
   }
   void start(bool replicas) {
-    cluster.emplace(RedisCluster::Options{.replicas = replicas, .node_timeout = 500ms});
+    cluster.emplace(RedisCluster::Options{.replicas = replicas, .node_timeout = 500ms, .config = config});
   }
 
   [[nodiscard]] std::shared_ptr<LockBackend> open() const {
@@ -33,19 +35,24 @@ class ClusterFaults : public testing::Test {
     return make_redis_lock_backend(options).value_or_throw();
   }
 
+  using Disturb = std::function<void(std::size_t owner, std::size_t replica)>;
+  using Restore = std::function<void(std::size_t former_owner)>;
+  void fail_over(const std::string& name, const Disturb& begin, const Restore& end);
   void lose_grants_in_a_failover();
   void move_slots_back_and_forth();
 
   /// The native layout needs no hash tag; here it tells which node has the locks.
-  const std::string prefix = "{" + private_prefix() + "}";
+  std::string prefix = "{" + private_prefix() + "}";
   RedisLayout layout = RedisLayout::documented;
+  std::vector<std::string> config;
   std::optional<RedisCluster> cluster;
 };
 
 /// Threads that acquire and release a few locks for as long as this lives, and what they saw.
 class ClusterLoad {
  public:
-  explicit ClusterLoad(const std::function<std::shared_ptr<LockBackend>()>& open) {
+  explicit ClusterLoad(const std::function<std::shared_ptr<LockBackend>()>& open, int keys = 3)
+      : keys_(keys) {
     for (int backend = 0; backend < 2; ++backend) {
       auto shared = open();
       for (int thread = 0; thread < 2; ++thread) {
@@ -70,7 +77,7 @@ class ClusterLoad {
  private:
   void work(LockBackend& backend, const std::stop_token& stop) {
     for (int i = 0; !stop.stop_requested(); ++i) {
-      const auto name = "key" + std::to_string(i % 3);
+      const auto name = "key" + std::to_string(i % keys_);
       const auto id = LockId::generate();
       const auto begun = BootClock::now();
       const auto outcome = try_acquire(backend, id, name, 5s);
@@ -101,6 +108,7 @@ class ClusterLoad {
     errors_.emplace_back(error->what());
   }
 
+  const int keys_;
   std::mutex mutex_;
   std::set<std::pair<std::string, std::uint64_t>> fences_;
   std::vector<std::string> errors_;
@@ -151,57 +159,56 @@ TEST_F(ClusterFaults, AFailoverThatLostGrantsRepeatsNoFenceInTheNativeLayout) {
   lose_grants_in_a_failover();
 }
 
-TEST_F(ClusterFaults, AKilledMasterUnderLoadIsReplaced) {
+/// The master of the locks and its replica change places, as often as failover_rounds() says.
+void ClusterFaults::fail_over(const std::string& name, const Disturb& begin, const Restore& end) {
+  config = {"appendonly yes"};
   start(true);
-  const auto owner = cluster->owner_of_key(prefix);
-  ClusterLoad load([&] { return open(); });
-  ASSERT_TRUE(load.goes_on(200));
-  cluster->node(owner).kill();
-  ASSERT_TRUE(eventually([&] { return cluster->is_master(owner + RedisCluster::masters); }, 30s));
-  EXPECT_TRUE(load.goes_on(200));
-  load.stop();
-  EXPECT_EQ(load.repeated_fences(), 0);
-  EXPECT_EQ(joined(load.errors()), "");
-  RecordProperty("longest_ms", static_cast<int>(load.longest().count()));
+  auto owner = cluster->owner_of_key(prefix);
+  auto replica = owner + RedisCluster::masters;
+  bool failed_over_before = false;
+  const auto is_replica = [&](std::size_t node) {
+    return cluster->node(node).raw().text({"INFO", "replication"}).find("master_link_status:up") !=
+           std::string::npos;
+  };
+  fail_over_under_load({.name = name,
+                        .open = [&] { return open(); },
+                        .replicate = [&] { cluster->node(owner).wait_for_replicas(1); },
+                        .fail_over =
+                            [&] {
+                              if (std::exchange(failed_over_before, true)) cluster->allow_next_failover();
+                              begin(owner, replica);
+                              EXPECT_TRUE(eventually([&] { return cluster->is_master(replica); }, 30s));
+                            },
+                        .restore =
+                            [&] {
+                              end(owner);
+                              EXPECT_TRUE(eventually([&] { return is_replica(owner); }, 30s));
+                              std::swap(owner, replica);
+                              cluster->node(owner).wait_for_replicas(1);
+                            },
+                        .read_files =
+                            [&](GrantLedger& ledger) {
+                              for (std::size_t i = 0; i < cluster->size(); ++i)
+                                ledger.read_file_of(cluster->node(i));
+                            }});
+}
+
+TEST_F(ClusterFaults, AKilledMasterUnderLoadIsReplaced) {
+  fail_over(
+      "cluster, killed", [&](std::size_t owner, std::size_t) { cluster->node(owner).kill(); },
+      [&](std::size_t owner) { cluster->node(owner).start(); });
 }
 
 TEST_F(ClusterFaults, AMasterThatWasStoppedAndDeposedGrantsNothingTwice) {
-  start(true);
-  const auto owner = cluster->owner_of_key(prefix);
-  ClusterLoad load([&] { return open(); });
-  ASSERT_TRUE(load.goes_on(200));
-  cluster->node(owner).pause();
-  ASSERT_TRUE(eventually([&] { return cluster->is_master(owner + RedisCluster::masters); }, 30s));
-  EXPECT_TRUE(load.goes_on(200));
-  cluster->node(owner).resume();
-  EXPECT_TRUE(eventually([&] { return !cluster->is_master(owner); }, 30s));
-  EXPECT_TRUE(load.goes_on(200));
-  load.stop();
-  EXPECT_EQ(load.repeated_fences(), 0);
-  RecordProperty("longest_ms", static_cast<int>(load.longest().count()));
-  RecordProperty("errors", static_cast<int>(load.errors().size()));
+  fail_over(
+      "cluster, paused", [&](std::size_t owner, std::size_t) { cluster->node(owner).pause(); },
+      [&](std::size_t owner) { cluster->node(owner).resume(); });
 }
 
 TEST_F(ClusterFaults, PlannedFailoversAreNotSeenByUsers) {
-  start(true);
-  const auto owner = cluster->owner_of_key(prefix);
-  const auto replica = owner + RedisCluster::masters;
-  ClusterLoad load([&] { return open(); });
-  ASSERT_TRUE(load.goes_on(100));
-  cluster->fail_over_to(replica);
-  EXPECT_TRUE(load.goes_on(100));
-  ASSERT_TRUE(eventually(
-      [&] {
-        return cluster->node(owner).raw().text({"INFO", "replication"}).find("link_status:up") !=
-               std::string::npos;
-      },
-      30s));
-  cluster->fail_over_to(owner);
-  EXPECT_TRUE(load.goes_on(100));
-  load.stop();
-  EXPECT_EQ(load.repeated_fences(), 0);
-  EXPECT_EQ(joined(load.errors()), "");
-  RecordProperty("longest_ms", static_cast<int>(load.longest().count()));
+  fail_over(
+      "cluster, planned", [&](std::size_t, std::size_t replica) { cluster->fail_over_to(replica); },
+      [](std::size_t) {});
 }
 
 void ClusterFaults::move_slots_back_and_forth() {
@@ -211,7 +218,7 @@ void ClusterFaults::move_slots_back_and_forth() {
   const auto other = (owner + 1) % RedisCluster::masters;
   ClusterLoad load([&] { return open(); });
   ASSERT_TRUE(load.goes_on(100));
-  for (int round = 0; round < 10; ++round) {
+  for (int round = 0; round < 10 * failover_rounds(); ++round) {
     cluster->migrate(slot, owner, other);
     EXPECT_TRUE(load.goes_on(20));
     // In the middle: some keys here, some there.
@@ -225,8 +232,7 @@ void ClusterFaults::move_slots_back_and_forth() {
   load.stop();
   EXPECT_EQ(load.repeated_fences(), 0);
   EXPECT_EQ(joined(load.errors()), "");
-  RecordProperty("grants", load.grants());
-  RecordProperty("longest_ms", static_cast<int>(load.longest().count()));
+  std::cout << load.grants() << " grants, longest call " << load.longest().count() << " ms\n";
 }
 
 TEST_F(ClusterFaults, ReshardingBackAndForthIsNotSeenByUsers) {
@@ -236,6 +242,30 @@ TEST_F(ClusterFaults, ReshardingBackAndForthIsNotSeenByUsers) {
 TEST_F(ClusterFaults, ReshardingBackAndForthIsNotSeenByUsersOfTheNativeLayout) {
   layout = RedisLayout::native;
   move_slots_back_and_forth();
+}
+
+TEST_F(ClusterFaults, ReshardingAWholeMasterIsNotSeenByUsersOfTheNativeLayout) {
+  layout = RedisLayout::native;
+  prefix = private_prefix();
+  start(false);
+  ClusterLoad load([&] { return open(); }, 1000);
+  ASSERT_TRUE(load.goes_on(2000));
+  const auto begun = BootClock::now();
+  // A measurement moves all slots of a master there and back, as often as it is asked for.
+  const int count = failover_rounds() == 1 ? 500 : int{RedisCluster::slots} / int{RedisCluster::masters};
+  for (int round = 0; round < failover_rounds(); ++round) {
+    cluster->migrate_slots(0, count, 0, 1);
+    EXPECT_TRUE(load.goes_on(100));
+    cluster->migrate_slots(0, count, 1, 0);
+    EXPECT_TRUE(load.goes_on(100));
+  }
+  const auto took = BootClock::now() - begun;
+  load.stop();
+  EXPECT_EQ(load.repeated_fences(), 0);
+  EXPECT_EQ(joined(load.errors()), "");
+  std::cout << 2 * failover_rounds() * count << " slots moved in "
+            << std::chrono::duration_cast<milliseconds>(took).count() << " ms, " << load.grants()
+            << " grants meanwhile, longest call " << load.longest().count() << " ms\n";
 }
 
 TEST_F(ClusterFaults, AGuardSurvivesTheLossOfItsMaster) {

@@ -117,40 +117,74 @@ std::size_t RedisCluster::owner_of(std::uint16_t slot, std::size_t according_to)
   throw std::runtime_error("slot " + number(slot) + " has no owner");
 }
 
+/// The two ends of a migration, each with a connection that is kept.
+struct RedisCluster::Migration {
+  RawRedis source, target;
+  const std::string &source_id, &target_id;
+  std::uint16_t target_port;
+
+  void begin(std::uint16_t slot) {
+    target.text({"CLUSTER", "SETSLOT", number(slot), "IMPORTING", source_id});
+    source.text({"CLUSTER", "SETSLOT", number(slot), "MIGRATING", target_id});
+  }
+  void move_keys(std::uint16_t slot) {
+    for (;;) {
+      const auto keys = source.command({"CLUSTER", "GETKEYSINSLOT", number(slot), "100"});
+      std::vector<std::string> migrate{"MIGRATE", "127.0.0.1", number(target_port), "",
+                                       "0",       "5000",      "REPLACE",           "KEYS"};
+      for (const auto* key : redis::elements_of(*keys)) migrate.emplace_back(redis::text_of(*key));
+      if (migrate.back() == "KEYS") return;
+      source.text(migrate);
+    }
+  }
+  void end(std::uint16_t slot) {
+    // The target first: it raises its epoch, and from then on the others learn it by gossip too.
+    target.text({"CLUSTER", "SETSLOT", number(slot), "NODE", target_id});
+    source.text({"CLUSTER", "SETSLOT", number(slot), "NODE", target_id});
+  }
+};
+
+RedisCluster::Migration RedisCluster::migration(std::size_t from, std::size_t to) {
+  return {.source = nodes_[from]->raw(),
+          .target = nodes_[to]->raw(),
+          .source_id = ids_[from],
+          .target_id = ids_[to],
+          .target_port = nodes_[to]->port()};
+}
+
 void RedisCluster::begin_migration(std::uint16_t slot, std::size_t from, std::size_t to) {
-  nodes_[to]->raw().text({"CLUSTER", "SETSLOT", number(slot), "IMPORTING", ids_[from]});
-  nodes_[from]->raw().text({"CLUSTER", "SETSLOT", number(slot), "MIGRATING", ids_[to]});
+  migration(from, to).begin(slot);
 }
 
 void RedisCluster::move_keys(std::uint16_t slot, std::size_t from, std::size_t to) {
-  auto raw = nodes_[from]->raw();
-  for (;;) {
-    const auto keys = raw.command({"CLUSTER", "GETKEYSINSLOT", number(slot), "100"});
-    std::vector<std::string> migrate{"MIGRATE", "127.0.0.1", number(nodes_[to]->port()), "", "0", "5000",
-                                     "REPLACE", "KEYS"};
-    for (const auto* key : redis::elements_of(*keys)) migrate.emplace_back(redis::text_of(*key));
-    if (migrate.back() == "KEYS") return;
-    raw.text(migrate);
-  }
+  migration(from, to).move_keys(slot);
 }
 
 void RedisCluster::end_migration(std::uint16_t slot, std::size_t from, std::size_t to) {
-  // The target first: it raises its epoch, and from then on the others learn it by gossip too.
-  nodes_[to]->raw().text({"CLUSTER", "SETSLOT", number(slot), "NODE", ids_[to]});
-  nodes_[from]->raw().text({"CLUSTER", "SETSLOT", number(slot), "NODE", ids_[to]});
+  migration(from, to).end(slot);
+}
+
+void RedisCluster::migrate_slots(std::uint16_t first, int count, std::size_t from, std::size_t to) {
+  auto ends = migration(from, to);
+  for (int i = 0; i < count; ++i) {
+    const auto slot = static_cast<std::uint16_t>(first + i);
+    ends.begin(slot);
+    ends.move_keys(slot);
+    ends.end(slot);
+  }
 }
 
 bool RedisCluster::is_master(std::size_t index) {
   return nodes_.at(index)->raw().text({"INFO", "replication"}).find("role:master") != std::string::npos;
 }
 
+void RedisCluster::allow_next_failover() {
+  std::this_thread::sleep_for(2 * node_timeout_ + std::chrono::milliseconds(100));
+}
+
 void RedisCluster::fail_over_to(std::size_t replica) {
-  // A master votes for the replicas of one master no more often than this, and an election that fails keeps
-  // the old master from serving for seconds.
-  std::this_thread::sleep_until(last_failover_ + 2 * node_timeout_ + std::chrono::milliseconds(100));
   nodes_.at(replica)->raw().text({"CLUSTER", "FAILOVER"});
   await("a failover is done", [&] { return is_master(replica); });
-  last_failover_ = std::chrono::steady_clock::now();
 }
 
 void RedisCluster::wait_until_ok(std::size_t according_to) {

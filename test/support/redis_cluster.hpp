@@ -50,25 +50,28 @@ class RedisCluster {
   void begin_migration(std::uint16_t slot, std::size_t from, std::size_t to);
   void move_keys(std::uint16_t slot, std::size_t from, std::size_t to);
   void end_migration(std::uint16_t slot, std::size_t from, std::size_t to);
-  void migrate(std::uint16_t slot, std::size_t from, std::size_t to) {
-    begin_migration(slot, from, to);
-    move_keys(slot, from, to);
-    end_migration(slot, from, to);
-  }
+  void migrate(std::uint16_t slot, std::size_t from, std::size_t to) { migrate_slots(slot, 1, from, to); }
+
+  /// Moves that many slots, one after the other, from this one on.
+  void migrate_slots(std::uint16_t first, int count, std::size_t from, std::size_t to);
 
   /// A planned failover: returns when this replica is the master.
   void fail_over_to(std::size_t replica);
+  /// Returns when the masters would vote again: they do so for the replicas of one master no more often than
+  /// every two node timeouts, and an election that fails keeps the old master from serving for seconds.
+  void allow_next_failover();
   [[nodiscard]] bool is_master(std::size_t index);
   /// Returns when this node considers the cluster usable.
   void wait_until_ok(std::size_t according_to);
 
  private:
+  struct Migration;
+  [[nodiscard]] Migration migration(std::size_t from, std::size_t to);
   void await(const std::string& what, const std::function<bool()>& condition);
 
   std::vector<std::unique_ptr<RedisServer>> nodes_;
   std::vector<std::string> ids_;
   std::chrono::milliseconds node_timeout_;
-  std::chrono::steady_clock::time_point last_failover_{};
 };
 
 }  // namespace holdfast::test
