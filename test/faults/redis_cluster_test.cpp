@@ -38,6 +38,8 @@ class ClusterFaults : public testing::Test {
   using Disturb = std::function<void(std::size_t owner, std::size_t replica)>;
   using Restore = std::function<void(std::size_t former_owner)>;
   void fail_over(const std::string& name, const Disturb& begin, const Restore& end);
+  [[nodiscard]] std::optional<std::size_t> listened_to_at();
+  void wake_after(const std::function<void(std::size_t owner)>& leave);
   void lose_grants_in_a_failover();
   void move_slots_back_and_forth();
 
@@ -282,6 +284,52 @@ TEST_F(ClusterFaults, AGuardSurvivesTheLossOfItsMaster) {
   EXPECT_TRUE(eventually([&] { return !guard.still_held() || BootClock::now() > until; }, 30s));
   EXPECT_TRUE(guard.still_held());
   EXPECT_TRUE(guard.release());
+}
+
+/// The node that has a subscription to the sharded channel of this lock; empty if none has.
+std::optional<std::size_t> ClusterFaults::listened_to_at() {
+  for (std::size_t i = 0; i < cluster->size(); ++i) {
+    if (cluster->node(i).pid() < 0) continue;
+    if (cluster->node(i).raw().text({"PUBSUB", "SHARDCHANNELS"}).find(prefix) != std::string::npos) return i;
+  }
+  return std::nullopt;
+}
+
+/// A waiter of the native layout whose slot leaves its node: by `leave`, which returns when it is at another.
+void ClusterFaults::wake_after(const std::function<void(std::size_t owner)>& leave) {
+  layout = RedisLayout::native;
+  start(true);
+  const auto backend = open();
+  const auto own = LockId::generate();
+  const auto owner = cluster->owner_of_key(prefix);
+  ASSERT_TRUE(acquire(*backend, own, "k"));
+  BootTime woken = never;
+  std::jthread waiter([&] {
+    const auto guard = Locks(backend).lock("k", {.wait = 60s, .base_delay = 2s, .max_delay = 2s});
+    woken = BootClock::now();
+  });
+  ASSERT_TRUE(eventually([&] { return listened_to_at() == owner; }, 10s));
+  cluster->node(owner).wait_for_replicas(1);
+  leave(owner);
+  EXPECT_TRUE(eventually([&] { return listened_to_at() && listened_to_at() != owner; }, 20s))
+      << "it subscribes where the slot is now";
+  const auto released = BootClock::now();
+  EXPECT_EQ(release(*backend, own, "k"), std::nullopt);
+  waiter.join();
+  EXPECT_LT(woken - released, 1s) << "woken, before it would have looked again";
+}
+
+TEST_F(ClusterFaults, AWaiterFollowsItsSlotToAnotherMaster) {
+  wake_after([&](std::size_t owner) {
+    cluster->migrate(cluster->slot_of(prefix), owner, (owner + 1) % RedisCluster::masters);
+  });
+}
+
+TEST_F(ClusterFaults, AWaiterFollowsItsSlotToThePromotedReplica) {
+  wake_after([&](std::size_t owner) {
+    cluster->node(owner).kill();
+    ASSERT_TRUE(eventually([&] { return cluster->is_master(owner + RedisCluster::masters); }, 30s));
+  });
 }
 
 TEST_F(ClusterFaults, AWaiterIsWokenByAReleaseAtAnotherNode) {

@@ -45,11 +45,12 @@ RedisCluster::RedisCluster(const Options& options) : node_timeout_(options.node_
   for (std::size_t i = 0; i < count; ++i) {
     bus_ports.push_back(free_loopback_port());
     auto config = options.config;
-    config.insert(
-        config.end(),
-        {"cluster-enabled yes", "cluster-config-file nodes.conf", "cluster-port " + number(bus_ports.back()),
-         "cluster-node-timeout " + std::to_string(options.node_timeout.count()),
-         "cluster-replica-validity-factor 0", "repl-diskless-sync no", "repl-ping-replica-period 1"});
+    config.insert(config.end(), {"cluster-enabled yes", "cluster-config-file nodes.conf",
+                                 "cluster-port " + number(bus_ports.back()),
+                                 "cluster-node-timeout " + std::to_string(options.node_timeout.count()),
+                                 // A master without slots stays one: it gets others.
+                                 "cluster-allow-replica-migration no", "cluster-replica-validity-factor 0",
+                                 "repl-diskless-sync no", "repl-ping-replica-period 1"});
     nodes_.push_back(std::make_unique<RedisServer>(RedisServer::Options{.config = config}));
     auto raw = nodes_.back()->raw();
     ids_.push_back(raw.text({"CLUSTER", "MYID"}));
@@ -145,6 +146,16 @@ struct RedisCluster::Migration {
 };
 
 RedisCluster::Migration RedisCluster::migration(std::size_t from, std::size_t to) {
+  // A target that takes a slot before it has heard of its source's last epoch keeps its own, lower one, and
+  // loses the slot again to an older message of the source: then no node has it.
+  const auto epoch_of_source = [&](std::size_t according_to) {
+    auto raw = nodes_[according_to]->raw();
+    for (const auto& node : known_nodes(raw)) {
+      if (node[0] == ids_[from]) return node[6];
+    }
+    return std::string();
+  };
+  await("the target knows the source's epoch", [&] { return epoch_of_source(to) == epoch_of_source(from); });
   return {.source = nodes_[from]->raw(),
           .target = nodes_[to]->raw(),
           .source_id = ids_[from],

@@ -37,16 +37,16 @@ using Counted = Subscriptions<CountingWaiters>;
 using Heard = Counted::Heard;
 
 std::string said(std::string_view kind, std::string_view channel) {
-  return "*3\r\n" + bulk(kind) + bulk(channel) + (kind == "message" ? bulk("x") : ":1\r\n");
+  return "*3\r\n" + bulk(kind) + bulk(channel) + (kind.ends_with("message") ? bulk("x") : ":1\r\n");
 }
 const std::string denied = "-NOPERM no permissions to access a channel\r\n";
 
 /// Subscriptions, a connection that accepts everything, and a clock that the test sets.
-struct Channels {
-  Counted topics{500ms};
+struct Topics {
+  Counted topics;
   BootTime now{1h};
 
-  Channels() { topics.connected(now); }
+  explicit Topics(Channels channels = Channels::global) : topics(500ms, channels) { topics.connected(now); }
   CountingWaiters& watch(const std::string& channel) { return topics.watch(channel).first->second.waiters; }
   /// What is sent now: its words.
   std::vector<std::string> ask() {
@@ -73,7 +73,7 @@ struct Channels {
 using Words = std::vector<std::string>;
 
 TEST(RedisSubscriptions, AChannelIsSubscribedOnceAndItsMessagesWake) {
-  Channels channels;
+  Topics channels;
   auto& a = channels.watch("a");
   channels.watch("a");
   EXPECT_EQ(channels.ask(), (Words{"SUBSCRIBE a"}));
@@ -89,7 +89,7 @@ TEST(RedisSubscriptions, AChannelIsSubscribedOnceAndItsMessagesWake) {
 }
 
 TEST(RedisSubscriptions, AWatchThatDoesNotWaitForTheConfirmationIsWokenByIt) {
-  Channels channels;
+  Topics channels;
   const auto topic = channels.topics.watch("a").first;
   channels.ask();
   topic->second.begin_use();
@@ -101,7 +101,7 @@ TEST(RedisSubscriptions, AWatchThatDoesNotWaitForTheConfirmationIsWokenByIt) {
 }
 
 TEST(RedisSubscriptions, ARefusalSettlesItAndLeavesItSilent) {
-  Channels channels;
+  Topics channels;
   const auto topic = channels.topics.watch("a").first;
   channels.ask();
   EXPECT_EQ(channels.hear(denied), Heard::refusal);
@@ -111,7 +111,7 @@ TEST(RedisSubscriptions, ARefusalSettlesItAndLeavesItSilent) {
 }
 
 TEST(RedisSubscriptions, WhatWasNotAskedForIsUnexpected) {
-  Channels channels;
+  Topics channels;
   EXPECT_EQ(channels.hear(said("subscribe", "a")), Heard::unexpected);
   EXPECT_EQ(channels.hear("+PONG\r\n"), Heard::unexpected);
   channels.watch("a");
@@ -120,7 +120,7 @@ TEST(RedisSubscriptions, WhatWasNotAskedForIsUnexpected) {
 }
 
 TEST(RedisSubscriptions, AfterALossAllAreSubscribedAnewAndWoken) {
-  Channels channels;
+  Topics channels;
   auto& a = channels.watch("a");
   auto& b = channels.watch("b");
   channels.ask();
@@ -137,7 +137,7 @@ TEST(RedisSubscriptions, AfterALossAllAreSubscribedAnewAndWoken) {
 }
 
 TEST(RedisSubscriptions, ARefusedChannelIsAskedForAgainOnTheNextConnection) {
-  Channels channels;
+  Topics channels;
   const auto topic = channels.topics.watch("a").first;
   channels.ask();
   EXPECT_EQ(channels.hear(denied), Heard::refusal);
@@ -148,7 +148,7 @@ TEST(RedisSubscriptions, ARefusedChannelIsAskedForAgainOnTheNextConnection) {
 }
 
 TEST(RedisSubscriptions, AChannelWithoutWatchesIsKeptForAWhile) {
-  Channels channels;
+  Topics channels;
   const auto topic = channels.topics.watch("a").first;
   channels.ask();
   EXPECT_EQ(channels.hear(said("subscribe", "a")), Heard::answer);
@@ -166,7 +166,7 @@ TEST(RedisSubscriptions, AChannelWithoutWatchesIsKeptForAWhile) {
 }
 
 TEST(RedisSubscriptions, ATopicThatWasDroppedAndAddedAgainWaitsForItsOwnConfirmation) {
-  Channels channels;
+  Topics channels;
   const auto topic = channels.topics.watch("a").first;
   channels.ask();
   channels.topics.unwatch(topic, channels.now);
@@ -183,7 +183,7 @@ TEST(RedisSubscriptions, ATopicThatWasDroppedAndAddedAgainWaitsForItsOwnConfirma
 }
 
 TEST(RedisSubscriptions, ASilentConnectionIsProbedAndGivenUpWithoutAnAnswer) {
-  Channels channels;
+  Topics channels;
   auto& a = channels.watch("a");
   channels.ask();
   EXPECT_EQ(channels.hear(said("subscribe", "a")), Heard::answer);
@@ -203,7 +203,7 @@ TEST(RedisSubscriptions, ASilentConnectionIsProbedAndGivenUpWithoutAnAnswer) {
 }
 
 TEST(RedisSubscriptions, AnyInputPostponesTheProbe) {
-  Channels channels;
+  Topics channels;
   channels.watch("a");
   channels.ask();
   EXPECT_EQ(channels.hear(said("subscribe", "a")), Heard::answer);
@@ -216,7 +216,7 @@ TEST(RedisSubscriptions, AnyInputPostponesTheProbe) {
 }
 
 TEST(RedisSubscriptions, WithoutAConfirmedChannelThereIsNothingToProbe) {
-  Channels channels;
+  Topics channels;
   channels.watch("a");
   channels.ask();
   EXPECT_EQ(channels.hear(denied), Heard::refusal);
@@ -226,7 +226,7 @@ TEST(RedisSubscriptions, WithoutAConfirmedChannelThereIsNothingToProbe) {
 }
 
 TEST(RedisSubscriptions, APartOfAWriteIsContinued) {
-  Channels channels;
+  Topics channels;
   channels.watch("a");
   channels.topics.ask(channels.now);
   const std::string all(channels.topics.output());
@@ -234,6 +234,74 @@ TEST(RedisSubscriptions, APartOfAWriteIsContinued) {
   EXPECT_EQ(channels.topics.output(), all.substr(3));
   channels.topics.disconnected();
   EXPECT_TRUE(channels.topics.output().empty());
+}
+
+const std::string moved = "-MOVED 15495 127.0.0.1:7001\r\n";
+
+TEST(RedisSubscriptions, OfShardedChannelsHaveTheirOwnCommands) {
+  Topics channels(Channels::sharded);
+  const auto topic = channels.topics.watch("a").first;
+  EXPECT_EQ(channels.ask(), (Words{"SSUBSCRIBE a"}));
+  EXPECT_EQ(channels.hear(said("ssubscribe", "a")), Heard::answer);
+  EXPECT_FALSE(topic->second.waiters.silent);
+  EXPECT_EQ(channels.hear(said("smessage", "a")), Heard::message);
+  EXPECT_EQ(topic->second.waiters.woken, 1);
+  channels.topics.unwatch(topic, channels.now);
+  channels.now += 1s;
+  EXPECT_EQ(channels.ask(), (Words{"SUNSUBSCRIBE a"}));
+  EXPECT_EQ(channels.hear(said("sunsubscribe", "a")), Heard::answer);
+}
+
+TEST(RedisSubscriptions, AChannelWhoseSlotLeftIsWatchedAtItsNewServer) {
+  Topics channels(Channels::sharded), others(Channels::sharded);
+  const auto topic = channels.topics.watch("a").first;
+  const auto stays = channels.topics.watch("b").first;
+  channels.ask();
+  EXPECT_EQ(channels.hear(said("ssubscribe", "a")), Heard::answer);
+  EXPECT_EQ(channels.hear(said("ssubscribe", "b")), Heard::answer);
+  EXPECT_TRUE(channels.topics.take_unserved([](const auto&) { return true; }).empty()) << "all are served";
+
+  EXPECT_EQ(channels.hear(said("sunsubscribe", "a")), Heard::message) << "it was not asked for";
+  EXPECT_TRUE(topic->second.waiters.silent);
+  EXPECT_EQ(topic->second.waiters.woken, 1) << "a release may have been missed";
+  auto moving = channels.topics.take_unserved([](const std::string& channel) { return channel == "a"; });
+  ASSERT_EQ(moving.size(), 1U);
+  EXPECT_EQ(others.topics.add(std::move(moving.front())), topic) << "its watches find it where it was";
+  EXPECT_FALSE(channels.topics.contains("a"));
+  EXPECT_EQ(channels.ask(), Words{});
+  EXPECT_EQ(others.ask(), (Words{"SSUBSCRIBE a"}));
+  EXPECT_EQ(others.hear(said("ssubscribe", "a")), Heard::answer);
+  EXPECT_FALSE(topic->second.waiters.silent);
+  EXPECT_EQ(topic->second.waiters.woken, 2) << "nor were those in between heard";
+  EXPECT_FALSE(stays->second.waiters.silent);
+}
+
+TEST(RedisSubscriptions, ARefusedChannelIsAskedForAgainUntilItsServerIsKnown) {
+  Topics channels(Channels::sharded);
+  const auto topic = channels.topics.watch("a").first;
+  EXPECT_EQ(channels.ask(), (Words{"SSUBSCRIBE a"}));
+  EXPECT_TRUE(channels.topics.take_unserved([](const auto&) { return true; }).empty()) << "not answered yet";
+  EXPECT_EQ(channels.hear(moved), Heard::refusal);
+  EXPECT_TRUE(channels.topics.take_unserved([](const auto&) { return false; }).empty());
+  EXPECT_EQ(channels.ask(), (Words{"SSUBSCRIBE a"}));
+  EXPECT_EQ(channels.hear(said("ssubscribe", "a")), Heard::answer);
+  EXPECT_FALSE(topic->second.waiters.silent);
+}
+
+TEST(RedisSubscriptions, OfALostConnectionGoToAnotherServer) {
+  Topics channels(Channels::sharded), others(Channels::sharded);
+  const auto topic = channels.topics.watch("a").first;
+  channels.ask();
+  EXPECT_EQ(channels.hear(said("ssubscribe", "a")), Heard::answer);
+  channels.topics.unwatch(topic, channels.now);
+  channels.topics.disconnected();
+  auto moving = channels.topics.take_unserved([](const auto&) { return true; });
+  ASSERT_EQ(moving.size(), 1U);
+  others.topics.add(std::move(moving.front()));
+  EXPECT_EQ(others.ask(), (Words{"SSUBSCRIBE a"}));
+  EXPECT_EQ(others.hear(said("ssubscribe", "a")), Heard::answer);
+  others.now += 1s;
+  EXPECT_EQ(others.ask(), (Words{"SUNSUBSCRIBE a"})) << "it is unwatched there too";
 }
 
 /// A server under random watches, messages, refusals, losses and times. Waiters that are not silent must be

@@ -9,11 +9,9 @@
 #include <string_view>
 #include <vector>
 
-namespace holdfast::redis {
+#include "engine/redis/conn/slot.hpp"
 
-/// How wake-ups are published: PUBLISH, which reaches every node of a cluster, or SPUBLISH, which reaches the
-/// shard of the channel.
-enum class Channels : std::uint8_t { global, sharded };
+namespace holdfast::redis {
 
 /// The names of a lock in Redis: the documented ones, shared with SyncGuard byte for byte.
 ///

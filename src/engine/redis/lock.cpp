@@ -34,9 +34,10 @@ constexpr Subscriber::Purpose releases{.wakes = Wakes::one,
 
 class RedisLockBackend final : public LockBackend {
  public:
-  RedisLockBackend(std::shared_ptr<SharedLocks> shared, PickEndpoint where_to_listen)
+  RedisLockBackend(std::shared_ptr<SharedLocks> shared, WhereToListen where_to_listen)
       : shared_(std::move(shared)),
-        subscriber_(shared_->endpoint, shared_->log, releases, nullptr, std::move(where_to_listen)) {}
+        subscriber_(shared_->endpoint, shared_->log, releases, nullptr, shared_->layout->names().channels(),
+                    std::move(where_to_listen)) {}
 
   ~RedisLockBackend() override {
     if (waits_) waits_->client->close();
@@ -203,11 +204,14 @@ Result<std::string> find_store_id(Transport& client, const LockLayout& layout) {
 Result<std::shared_ptr<LockBackend>> make_redis_lock_backend(const RedisOptions& options,
                                                              std::shared_ptr<Log> log,
                                                              std::shared_ptr<Observer> observer) {
-  auto layout = redis::LockLayout::make(options);
+  const auto channels = redis::channels_of(options);
+  auto layout = redis::LockLayout::make(options, channels);
   if (!layout) return layout.error();
   if (options.min_replicas > 0 && !options.cluster_nodes.empty()) return redis::no_replicas_on_cluster();
-  auto way = redis::open_transport(options, "lock_prefix", (*layout)->names().prefix(), log, observer);
+  auto way =
+      redis::open_transport(options, "lock_prefix", (*layout)->names().prefix(), channels, log, observer);
   if (!way) return way.error();
+  if (way->channels != channels) layout = redis::LockLayout::make(options, way->channels);
   auto authority = redis::find_store_id(*way->transport, **layout);
   if (!authority) return authority.error();
   auto shared = std::make_shared<redis::SharedLocks>(std::move(way->endpoint), std::move(way->transport),

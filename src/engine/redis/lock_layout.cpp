@@ -10,8 +10,13 @@ RedisLayout layout_of(const RedisOptions& options) noexcept {
                                                                : RedisLayout::native);
 }
 
-Result<std::shared_ptr<const LockLayout>> LockLayout::make(const RedisOptions& options) {
-  auto names = Layout::make(options.lock_prefix, options.db);
+Channels channels_of(const RedisOptions& options, bool member) noexcept {
+  const bool in_cluster = member || !options.cluster_nodes.empty();
+  return in_cluster && layout_of(options) == RedisLayout::native ? Channels::sharded : Channels::global;
+}
+
+Result<std::shared_ptr<const LockLayout>> LockLayout::make(const RedisOptions& options, Channels channels) {
+  auto names = Layout::make(options.lock_prefix, options.db, channels);
   if (!names) return names.error();
   switch (layout_of(options)) {
     case RedisLayout::native:

@@ -34,7 +34,8 @@ enum class Hint : std::uint8_t { if_absent, in_any_case };
 class LockLayout {
  public:
   /// The layout that the options name. InvalidArgument for an invalid prefix.
-  [[nodiscard]] static Result<std::shared_ptr<const LockLayout>> make(const RedisOptions& options);
+  [[nodiscard]] static Result<std::shared_ptr<const LockLayout>> make(const RedisOptions& options,
+                                                                      Channels channels);
 
   LockLayout(const LockLayout&) = delete;
   LockLayout& operator=(const LockLayout&) = delete;
@@ -123,6 +124,10 @@ class LockLayout {
 
 /// The layout that the options name, or the default of their topology.
 [[nodiscard]] RedisLayout layout_of(const RedisOptions& options) noexcept;
+/// The channels that a store of these options uses if its servers have them. Sharded ones need a channel in
+/// the slot of the key, which the documented layout does not have. `member`: the options are those of one
+/// node of a cluster.
+[[nodiscard]] Channels channels_of(const RedisOptions& options, bool member = false) noexcept;
 
 [[nodiscard]] std::shared_ptr<const LockLayout> documented_layout(Layout names);
 [[nodiscard]] std::shared_ptr<const LockLayout> native_layout(Layout names);

@@ -75,6 +75,10 @@ constexpr std::array courtesies{
     Courtesy{"SPUBLISH", Half::tasks, Severity::warning, "a changed task wakes no waiter; waiters poll"},
     Courtesy{"SUBSCRIBE", Half::locks, Severity::warning, "waiters for a lock poll"},
     Courtesy{"SUBSCRIBE", Half::tasks, Severity::warning, "waiters for a task poll"},
+    Courtesy{"SSUBSCRIBE", Half::locks, Severity::warning, "waiters for a lock poll"},
+    Courtesy{"SSUBSCRIBE", Half::tasks, Severity::warning, "waiters for a task poll"},
+    Courtesy{"SUNSUBSCRIBE", Half::locks, Severity::warning, piles_up},
+    Courtesy{"SUNSUBSCRIBE", Half::tasks, Severity::warning, piles_up},
     Courtesy{"UNSUBSCRIBE", Half::locks, Severity::warning, piles_up},
     Courtesy{"UNSUBSCRIBE", Half::tasks, Severity::warning, piles_up},
     Courtesy{"HGET", Half::tasks, Severity::warning,
@@ -116,11 +120,18 @@ constexpr bool is_needed(std::string_view command, Half half, RedisLayout layout
   });
 }
 
-/// Whether some script of a store of this layout calls the command. SPUBLISH is for clusters.
+/// Whether some script of a store of this layout calls the command.
 constexpr bool is_called(std::string_view command, RedisLayout layout) {
-  return command != "SPUBLISH" && std::ranges::any_of(embedded::script_commands, [&](const auto& called) {
-           return called.command == command && is_used(*purpose_of(called.script), layout);
-         });
+  return std::ranges::any_of(embedded::script_commands, [&](const auto& called) {
+    return called.command == command && is_used(*purpose_of(called.script), layout);
+  });
+}
+
+/// Whether it is a command for the other kind of channels.
+constexpr bool is_for_other_channels(std::string_view command, Channels channels) {
+  const bool for_global = command == "PUBLISH" || command == "SUBSCRIBE" || command == "UNSUBSCRIBE";
+  const bool for_sharded = command == "SPUBLISH" || command == "SSUBSCRIBE" || command == "SUNSUBSCRIBE";
+  return channels == Channels::sharded ? for_global : for_sharded;
 }
 
 static_assert(std::ranges::all_of(embedded::script_commands,
@@ -189,7 +200,9 @@ std::string joined(const std::vector<std::string>& losses) {
 }
 
 CommandRight::On used_on(std::string_view command) {
-  if (command == "PUBLISH" || command == "SUBSCRIBE") return CommandRight::On::channels;
+  if (command == "PUBLISH" || command == "SUBSCRIBE" || command == "SPUBLISH" || command == "SSUBSCRIBE") {
+    return CommandRight::On::channels;
+  }
   const bool by_scripts =
       std::ranges::find(embedded::script_commands, command, &embedded::ScriptCommand::command) !=
       std::ranges::end(embedded::script_commands);
@@ -287,6 +300,7 @@ std::string CommandRight::acl_name() const {
 std::vector<CommandRight> command_rights(const RedisOptions& options, bool member) {
   const bool in_cluster = member || !options.cluster_nodes.empty();
   const auto layout = layout_of(options);
+  const auto channels = channels_of(options, member);
   std::map<std::string_view, CommandRight> rights;
   for (const auto& called : embedded::script_commands) {
     if (rights.contains(called.command) || !is_called(called.command, layout)) continue;
@@ -315,7 +329,9 @@ std::vector<CommandRight> command_rights(const RedisOptions& options, bool membe
   }
   std::vector<CommandRight> sorted;
   sorted.reserve(rights.size());
-  for (auto& [name, right] : rights) sorted.push_back(std::move(right));
+  for (auto& [name, right] : rights) {
+    if (!is_for_other_channels(name, channels)) sorted.push_back(std::move(right));
+  }
   return sorted;
 }
 
@@ -331,9 +347,11 @@ std::string RedisAcl::line() const {
 }
 
 Result<RedisAcl> redis_acl(const RedisOptions& options) {
-  const auto locks = redis::LockLayout::make(options);
+  const auto channels = redis::channels_of(options);
+  const auto locks = redis::LockLayout::make(options, channels);
   if (!locks) return locks.error();
-  const auto tasks = redis::StorageLayout::make(options.task_prefix, options.db, redis::layout_of(options));
+  const auto tasks =
+      redis::StorageLayout::make(options.task_prefix, options.db, redis::layout_of(options), channels);
   if (!tasks) return tasks.error();
   if (redis::as_rule(options.user) != options.user) {
     return Error(ErrorCode::InvalidArgument,

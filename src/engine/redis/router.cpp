@@ -158,6 +158,7 @@ Result<Ok> Router::read_first_map() {
     if (map) {
       const Lock lock(mutex_);
       use(lock, *map, asked_at);
+      has_sharded_channels_ = map->has_sharded_channels();
       return Ok{};
     }
     last = map.error();
@@ -217,6 +218,11 @@ std::vector<std::uint32_t> Router::masters() const {
 std::shared_ptr<const Endpoint> Router::any_endpoint() const {
   const Lock lock(mutex_);
   return nodes_[++last_any_ % nodes_.size()]->endpoint;
+}
+
+std::shared_ptr<const Endpoint> Router::endpoint_of(std::string_view key) const {
+  const Node* owner = owners_[slot_of(key)].load();
+  return owner == nullptr ? any_endpoint() : owner->endpoint;
 }
 
 std::shared_ptr<Router::Waiter> Router::waiter_of_this_thread() {

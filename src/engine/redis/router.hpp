@@ -61,6 +61,10 @@ class Router final : public Transport, public std::enable_shared_from_this<Route
 
   /// Another node with each call: for a connection that any node can serve.
   [[nodiscard]] std::shared_ptr<const Endpoint> any_endpoint() const;
+  /// The owner of the key's slot; any node if it has none.
+  [[nodiscard]] std::shared_ptr<const Endpoint> endpoint_of(std::string_view key) const;
+  /// As the first node said.
+  [[nodiscard]] bool has_sharded_channels() const noexcept { return has_sharded_channels_; }
 
  private:
   struct Node;
@@ -100,6 +104,7 @@ class Router final : public Transport, public std::enable_shared_from_this<Route
   const std::uint16_t home_slot_;
   const std::uint64_t number_;  ///< of all routers of this process, for the threads' waiters
   const os::ProcessIdentity process_;
+  bool has_sharded_channels_ = false;  ///< set before the router is used
 
   /// Read without the mutex. Nodes live as long as the router.
   std::array<std::atomic<Node*>, cluster_slots> owners_{};

@@ -28,7 +28,7 @@ struct Store {
   std::shared_ptr<Log> log;
   /// The client of one server, whose I/O the subscriber's thread may do.
   std::shared_ptr<Client> single = {};
-  PickEndpoint where_to_listen = {};
+  WhereToListen where_to_listen = {};
   ServerClock clock = {};
 };
 
@@ -248,7 +248,7 @@ class RedisStorageBackend final : public StorageBackend {
   [[nodiscard]] Subscriber& subscriber() {
     std::call_once(listening_, [this] {
       subscriber_.emplace(store_->endpoint, store_->log, changes_of_records, store_->single,
-                          store_->where_to_listen);
+                          store_->layout.channels(), store_->where_to_listen);
     });
     return *subscriber_;
   }
@@ -325,10 +325,15 @@ Result<Ok> check_layout(Store& store) {
 Result<std::shared_ptr<StorageBackend>> make_redis_storage_backend(const RedisOptions& options,
                                                                    std::shared_ptr<Log> log,
                                                                    std::shared_ptr<Observer> observer) {
-  auto layout = redis::StorageLayout::make(options.task_prefix, options.db, redis::layout_of(options));
+  const auto kind = redis::layout_of(options);
+  const auto channels = redis::channels_of(options);
+  auto layout = redis::StorageLayout::make(options.task_prefix, options.db, kind, channels);
   if (!layout) return layout.error();
-  auto way = redis::open_transport(options, "task_prefix", options.task_prefix, log, std::move(observer));
+  auto way =
+      redis::open_transport(options, "task_prefix", options.task_prefix, channels, log, std::move(observer));
   if (!way) return way.error();
+  if (way->channels != channels)
+    layout = redis::StorageLayout::make(options.task_prefix, options.db, kind, way->channels);
   auto store =
       std::make_shared<redis::Store>(std::move(way->endpoint), std::move(way->transport), *std::move(layout),
                                      std::move(log), std::move(way->single), std::move(way->where_to_listen));

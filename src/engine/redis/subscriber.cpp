@@ -13,6 +13,7 @@
 
 #include "engine/redis/conn/connector.hpp"
 #include "engine/redis/conn/leadership.hpp"
+#include "engine/redis/conn/routing_fsm.hpp"
 #include "engine/redis/conn/subscriptions.hpp"
 #include "engine/redis/errors.hpp"
 #include "os/event.hpp"
@@ -37,16 +38,18 @@ thread_local const Client* guest_of = nullptr;
 class Subscriber::State : public std::enable_shared_from_this<State> {
  public:
   State(std::shared_ptr<const Endpoint> endpoint, std::shared_ptr<Log> log, const Purpose& purpose,
-        std::shared_ptr<Client> client, PickEndpoint pick)
+        std::shared_ptr<Client> client, Channels channels, WhereToListen where)
       : endpoint_(std::move(endpoint)),
         log_(std::move(log)),
         purpose_(purpose),
         client_(std::move(client)),
-        connector_(endpoint_, ReconnectFsm::AfterAnswers::pause, std::move(pick)) {}
+        channels_(channels),
+        where_(std::move(where)) {}
 
+  struct Link;
   struct Waiters {
-    Waiters(Wakes wakes, waiting::IdleWaits& idle_waits, std::condition_variable& any_settled)
-        : queue(wakes, idle_waits), arrivals(Wakes::all, idle_waits), settled(any_settled) {
+    Waiters(Wakes wakes, waiting::IdleWaits& idle_waits, std::condition_variable& any_settled, Link& home)
+        : queue(wakes, idle_waits), arrivals(Wakes::all, idle_waits), settled(any_settled), link(&home) {
       queue.set_silent(true);
     }
     void wake() { queue.wake(); }
@@ -58,8 +61,23 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
     WakeQueue queue;
     WakeQueue arrivals;  ///< waits without a thread, until the topic is settled
     std::condition_variable& settled;
+    Link* link;  ///< that has the topic
   };
   using Topics = Subscriptions<Waiters>;
+
+  /// A connection and its topics: all of them, or those in the slots of one master of a cluster.
+  struct Link {
+    Link(std::shared_ptr<const Endpoint> server, milliseconds command_timeout, Channels channels,
+         PickEndpoint pick)
+        : endpoint(server),
+          topics(command_timeout, channels),
+          connector(std::move(server), ReconnectFsm::AfterAnswers::pause, std::move(pick)) {}
+    const std::shared_ptr<const Endpoint> endpoint;
+    Topics topics;
+    // The rest is used by the leader only.
+    Connector connector;
+    std::optional<Connection> connection = std::nullopt;
+  };
 
   struct Place {
     Topics::Place topic;
@@ -117,7 +135,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
     const std::lock_guard lock(mutex_);
     auto& queue = place.topic->second.waiters.queue;
     queue.leave(place.waiter);
-    if (queue.empty()) topics_.unwatch(place.topic, BootClock::now());
+    if (queue.empty()) place.topic->second.waiters.link->topics.unwatch(place.topic, BootClock::now());
   }
 
   /// noexcept: other threads hold the address of a waiter.
@@ -182,12 +200,52 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
   using Lock = WakeQueue::Lock;
 
   Place enter(const std::string& channel) {
-    const auto [topic, is_new] = topics_.watch(channel, purpose_.wakes, idle_waits_, settled_);
+    auto& link = link_of(channel);
+    const auto [topic, is_new] = link.topics.watch(channel, purpose_.wakes, idle_waits_, settled_, link);
     if (is_new) {
       if (thread_asleep_) rouse_thread();
       if (leadership_.led() && !thread_polls_) wake_.set();
     }
     return {topic, topic->second.waiters.queue.enter()};
+  }
+
+  /// The link that serves a new topic; or the one that has this topic.
+  Link& link_of(const std::string& channel) {
+    for (const auto& link : links_) {
+      if (link->topics.contains(channel)) return *link;
+    }
+    return link_at(channel);
+  }
+  /// The link that serves the channel according to the newest map.
+  Link& link_at(const std::string& channel) {
+    const bool sharded = channels_ == Channels::sharded;
+    const auto server = sharded ? where_(channel) : endpoint_;
+    const auto found = std::ranges::find(links_, server, [](const auto& link) { return link->endpoint; });
+    if (found != links_.end()) return **found;
+    PickEndpoint pick;
+    if (!sharded && where_) pick = [this] { return where_({}); };
+    return *links_.emplace_back(
+        std::make_unique<Link>(server, endpoint_->options().command_timeout, channels_, std::move(pick)));
+  }
+
+  /// Moves topics to the masters that have their slots now.
+  void reroute(BootTime now) {
+    if (channels_ != Channels::sharded || now < reroute_at_) return;
+    reroute_at_ = now + std::chrono::milliseconds(200);
+    for (std::size_t i = 0; i < links_.size(); ++i) {
+      auto& link = *links_[i];
+      auto moving =
+          link.topics.take_unserved([&](const std::string& channel) { return &link_at(channel) != &link; });
+      for (auto& topic : moving) {
+        auto& home = link_at(topic.key());
+        topic.mapped().waiters.link = &home;
+        home.topics.add(std::move(topic));
+      }
+    }
+  }
+
+  [[nodiscard]] bool has_topics() const noexcept {
+    return std::ranges::any_of(links_, [](const auto& link) { return !link->topics.empty(); });
   }
 
   /// How long to wait for the server's confirmation.
@@ -274,80 +332,105 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
     if (!leadership_.appoint()) rouse_thread();
   }
 
-  /// Serves the connection, sleeps once, then processes the input.
+  /// Serves the connections, sleeps once, then processes the input.
   void turn(Lock& lock, BootTime until) {
     const BootTime now = BootClock::now();
-    if (connection_ && connector_.outdated()) lose({ErrorCode::ServiceUnavailable, "it was a replica"});
-    topics_.ask(now);
-    write();
-    if (!connection_ && dial(now)) return;  // just made: used before any sleep
-    pollfd polled[2] = {
-        {.fd = wake_.descriptor(), .events = POLLIN, .revents = 0},
-        {.fd = connector_.waiting().descriptor, .events = connector_.waiting().events, .revents = 0}};
-    if (connection_) {
-      polled[1].fd = connection_->stream->descriptor();
-      polled[1].events = static_cast<short>(topics_.output().empty() ? POLLIN : POLLIN | POLLOUT);
+    reroute(now);
+    if (serve_all(now)) return;  // a connection was just made: it is used before any sleep
+    polled_.assign(1, {.fd = wake_.descriptor(), .events = POLLIN, .revents = 0});
+    BootClock::duration nap = milliseconds(500);
+    for (const auto& link : links_) {
+      polled_.push_back(to_poll(*link));
+      nap = std::min<BootClock::duration>(nap, this->nap(*link, now));
     }
-    const auto nap = std::min<BootClock::duration>(this->nap(now), until - now);
-    const bool idle = topics_.empty();
+    nap = std::min<BootClock::duration>(nap, until - now);
+    const bool idle = !has_topics();
     const bool lends = thread_polls_ && client_;
     lock.unlock();
-    if (!lends || !client_->lead_as_guest(polled, idle ? never : saturating_add(now, nap), &wake_)) {
+    if (!lends || !client_->lead_as_guest(polled_, idle ? never : saturating_add(now, nap), &wake_)) {
       // Without the time that the client used meanwhile.
       const auto left = std::max<BootClock::rep>((nap - (BootClock::now() - now)).count(), 0);
       const timespec timeout{.tv_sec = 0, .tv_nsec = left};
-      ppoll(polled, 2, idle ? nullptr : &timeout, nullptr);
+      ppoll(polled_.data(), polled_.size(), idle ? nullptr : &timeout, nullptr);
     }
-    if (polled[0].revents != 0) wake_.clear();
+    if (polled_[0].revents != 0) wake_.clear();
     lock.lock();
     if (thread_polls_) thread_asleep_ = false;
-    if (!connection_) return;
-    if (polled[1].revents != 0) {
-      process_input();
-    } else if (topics_.overdue(BootClock::now())) {
-      // The input was read just now: the answer is missing, not unread.
-      lose({ErrorCode::NetworkTimeout, "no reply in time"});
+    for (std::size_t i = 1; i < polled_.size(); ++i) {
+      auto& link = *links_[i - 1];  // others may have been added since, behind these
+      if (!link.connection) continue;
+      if (polled_[i].revents != 0) {
+        process_input(link);
+      } else if (link.topics.overdue(BootClock::now())) {
+        // The input was read just now: the answer is missing, not unread.
+        lose(link, {ErrorCode::NetworkTimeout, "no reply in time"});
+      }
     }
+  }
+
+  /// Returns whether a connection was made.
+  bool serve_all(BootTime now) {
+    bool made = false;
+    for (std::size_t i = 0; i < links_.size(); ++i) {
+      auto& link = *links_[i];
+      if (link.connection && link.connector.outdated())
+        lose(link, {ErrorCode::ServiceUnavailable, "it was a replica"});
+      link.topics.ask(now);
+      write(link);
+      made |= !link.connection && dial(link, now);
+    }
+    return made;
+  }
+
+  [[nodiscard]] static pollfd to_poll(const Link& link) {
+    if (!link.connection) {
+      const auto waiting = link.connector.waiting();
+      return {.fd = waiting.descriptor, .events = waiting.events, .revents = 0};
+    }
+    return {.fd = link.connection->stream->descriptor(),
+            .events = static_cast<short>(link.topics.output().empty() ? POLLIN : POLLIN | POLLOUT),
+            .revents = 0};
   }
 
   /// How long to sleep if nothing happens: until the next attempt to connect, the time to drop a channel, or
   /// the time to probe or give up the connection.
-  std::chrono::nanoseconds nap(BootTime now) const {
-    const auto nap = (connection_ ? topics_.due() : connector_.step_at()) - now;
+  [[nodiscard]] static std::chrono::nanoseconds nap(const Link& link, BootTime now) {
+    const auto nap = (link.connection ? link.topics.due() : link.connector.step_at()) - now;
     return std::clamp<std::chrono::nanoseconds>(nap, milliseconds(1), milliseconds(500));
   }
 
   /// Returns whether there is a new connection.
-  bool dial(BootTime now) {
-    auto outcome = connector_.step(now, !topics_.empty());
+  bool dial(Link& link, BootTime now) {
+    auto outcome = link.connector.step(now, !link.topics.empty());
     auto* made = std::get_if<Connection>(&outcome);
     if (made == nullptr) return false;
-    connection_.emplace(std::move(*made));
-    topics_.connected(now);
+    link.connection.emplace(std::move(*made));
+    link.topics.connected(now);
     return true;
   }
 
-  void write() {
-    while (connection_ && !topics_.output().empty()) {
-      const auto count = connection_->stream->write(topics_.output());
-      if (!count) return lose(count.error());
+  void write(Link& link) {
+    while (link.connection && !link.topics.output().empty()) {
+      const auto count = link.connection->stream->write(link.topics.output());
+      if (!count) return lose(link, count.error());
       if (*count == 0) return;
-      topics_.accepted(*count);
+      link.topics.accepted(*count);
     }
   }
 
-  void process_input() {
+  void process_input(Link& link) {
     std::array<char, 16384> bytes;
     std::vector<Reply> replies;
-    const auto broken = receive(*connection_, bytes, replies);
-    topics_.received(BootClock::now());
+    const auto broken = receive(*link.connection, bytes, replies);
+    link.topics.received(BootClock::now());
     for (const auto& reply : replies) {
-      connector_.answered();
-      const auto heard = topics_.take(*reply);
-      if (heard == Topics::Heard::unexpected) return lose({ErrorCode::Internal, "an unexpected reply"});
-      if (heard == Topics::Heard::refusal) report_refusal(error_of(*reply));
+      link.connector.answered();
+      const auto heard = link.topics.take(*reply);
+      if (heard == Topics::Heard::unexpected) return lose(link, {ErrorCode::Internal, "an unexpected reply"});
+      if (heard == Topics::Heard::refusal && redirection_of(*reply).kind == Redirection::Kind::none)
+        report_refusal(error_of(*reply));
     }
-    if (broken) lose(*broken);
+    if (broken) lose(link, *broken);
   }
 
   void report_refusal(const Error& error) {
@@ -356,16 +439,18 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
                 endpoint_->name() + ": " + std::string(purpose_.unheard) + " (" + error.cause() + ")");
   }
 
-  void lose(const Error& why) {
-    connection_.reset();
-    topics_.disconnected();
-    connector_.lost(why, BootClock::now());
+  static void lose(Link& link, const Error& why) {
+    link.connection.reset();
+    link.topics.disconnected();
+    link.connector.lost(why, BootClock::now());
   }
 
   const std::shared_ptr<const Endpoint> endpoint_;
   const std::shared_ptr<Log> log_;
   const Purpose purpose_;
   const std::shared_ptr<Client> client_;  ///< may be null
+  const Channels channels_;
+  const WhereToListen where_;  ///< may be null, unless the channels are sharded
   const os::ProcessIdentity process_;
   os::Event wake_;
 
@@ -379,10 +464,12 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
   std::condition_variable idle_;
   Leadership<waiting::QueuedWaiter, &waiting::QueuedWaiter::poke> leadership_;  ///< the followers sleep
 
-  // Used by the leader only, except `topics_`.
-  Topics topics_{endpoint_->options().command_timeout};
-  Connector connector_;
-  std::optional<Connection> connection_;
+  /// One, or one for each master of a cluster whose channels were watched; they stay.
+  std::vector<std::unique_ptr<Link>> links_;
+
+  // Used by the leader only.
+  std::vector<pollfd> polled_;
+  BootTime reroute_at_{};
   bool reported_ = false;  ///< that the server refuses subscriptions
 };
 
@@ -409,9 +496,11 @@ class Subscriber::ChannelWatch final : public Watch {
 };
 
 Subscriber::Subscriber(std::shared_ptr<const Endpoint> endpoint, std::shared_ptr<Log> log,
-                       const Purpose& purpose, std::shared_ptr<Client> client, PickEndpoint pick)
+                       const Purpose& purpose, std::shared_ptr<Client> client, Channels channels,
+                       WhereToListen where)
     // A forked child leaks its copy untouched: the thread does not exist there, the socket is the parent's.
-    : state_(new State(std::move(endpoint), std::move(log), purpose, std::move(client), std::move(pick)),
+    : state_(new State(std::move(endpoint), std::move(log), purpose, std::move(client), channels,
+                       std::move(where)),
              [](State* state) {
                if (state->in_own_process()) delete state;
              }) {}

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <holdfast/lock_backend.hpp>
 #include <holdfast/log.hpp>
 #include <memory>
@@ -14,11 +15,15 @@ namespace holdfast::redis {
 
 using waiting::Wakes;
 
-/// The waiters for channels in this process. All waiters share one connection, made for the first; those of
-/// one channel share its subscription. One of the sleeping threads reads the connection, so that a message
-/// for it wakes no other thread; while none sleeps, the subscriber's own thread reads. Waits without a thread
-/// are in the same queues, and are always completed by the subscriber's thread: a sleeper that only reads the
-/// connection must not run completions of others.
+/// The server that serves a channel.
+using WhereToListen = std::function<std::shared_ptr<const Endpoint>(std::string_view channel)>;
+
+/// The waiters for channels in this process. All waiters share one connection, made for the first (of sharded
+/// channels: one for each master whose channels are watched); those of one channel share its subscription.
+/// One of the sleeping threads reads the connection, so that a message for it wakes no other thread; while
+/// none sleeps, the subscriber's own thread reads. Waits without a thread are in the same queues, and are
+/// always completed by the subscriber's thread: a sleeper that only reads the connection must not run
+/// completions of others.
 ///
 /// With Wakes::all a message wakes every waiter of its channel, and each reads for itself. Otherwise a
 /// message wakes only the waiter that has waited longest: the others would be refused, and the next release
@@ -41,10 +46,14 @@ class Subscriber {
     std::string_view unheard;
   };
   /// `client`, if not null: the subscriber's thread does the I/O of its own calls through it when possible,
-  /// so that a waiter that polls needs no further thread (see Call::by_idle_io). `pick`, if not null, is
-  /// called before every attempt to connect; `endpoint` then only has the options and a name for messages.
+  /// so that a waiter that polls needs no further thread (see Call::by_idle_io). `where`, if not null, names
+  /// the server that serves a channel; `endpoint` then only has the options and a name for messages. Global
+  /// channels are all served by one server, and `where` is called before every attempt to connect; sharded
+  /// ones by the master of their slot, and `where`, which must not be null, is called when a channel is not
+  /// served.
   Subscriber(std::shared_ptr<const Endpoint> endpoint, std::shared_ptr<Log> log, const Purpose& purpose,
-             std::shared_ptr<Client> client = nullptr, PickEndpoint pick = nullptr);
+             std::shared_ptr<Client> client = nullptr, Channels channels = Channels::global,
+             WhereToListen where = nullptr);
   /// Requires that no watch is left. On a thread of the library it does not join its own thread. In a forked
   /// child it does nothing.
   ~Subscriber();

@@ -59,7 +59,7 @@ Result<SlotMap> read_slot_map(Transport& node, const RedisAddress& asked, const 
 }
 
 Result<OpenedTransport> open_transport(const RedisOptions& options, std::string_view option,
-                                       std::string_view prefix, std::shared_ptr<Log> log,
+                                       std::string_view prefix, Channels channels, std::shared_ptr<Log> log,
                                        std::shared_ptr<Observer> observer) {
   OpenedTransport opened;
   if (options.cluster_nodes.empty()) {
@@ -74,10 +74,13 @@ Result<OpenedTransport> open_transport(const RedisOptions& options, std::string_
   auto router = Router::open(options, prefix, std::move(log), std::move(observer));
   if (!router) return router.error();
   opened.endpoint = (*router)->shared_endpoint();
+  if ((*router)->has_sharded_channels()) opened.channels = channels;
   // A weak reference: the subscriber may outlive the last operation.
-  opened.where_to_listen = [weak = std::weak_ptr(*router), fallback = opened.endpoint] {
+  opened.where_to_listen = [weak = std::weak_ptr(*router), fallback = opened.endpoint,
+                            sharded = opened.channels == Channels::sharded](std::string_view channel) {
     const auto alive = weak.lock();
-    return alive ? alive->any_endpoint() : fallback;
+    if (!alive) return fallback;
+    return sharded ? alive->endpoint_of(channel) : alive->any_endpoint();
   };
   opened.transport = *std::move(router);
   return opened;

@@ -49,13 +49,16 @@ class Transport : public IdleIo {
 struct OpenedTransport {
   std::shared_ptr<const Endpoint> endpoint;
   std::shared_ptr<Transport> transport;
-  std::shared_ptr<Client> single;                                    ///< the same, if it is one server
-  std::function<std::shared_ptr<const Endpoint>()> where_to_listen;  ///< null: at `endpoint`
+  std::shared_ptr<Client> single;  ///< the same, if it is one server
+  /// The node that serves the channel; null: `endpoint` serves all.
+  std::function<std::shared_ptr<const Endpoint>(std::string_view channel)> where_to_listen;
+  Channels channels = Channels::global;
 };
 /// One server connects on first use, a cluster at once. InvalidArgument if a cluster cannot keep the keys of
-/// an operation in one slot, see `refuse_prefix`.
+/// an operation in one slot, see `refuse_prefix`. `channels`: sharded if the servers have such.
 [[nodiscard]] Result<OpenedTransport> open_transport(const RedisOptions& options, std::string_view option,
-                                                     std::string_view prefix, std::shared_ptr<Log> log,
+                                                     std::string_view prefix, Channels channels,
+                                                     std::shared_ptr<Log> log,
                                                      std::shared_ptr<Observer> observer);
 
 /// InvalidArgument, with an explanation, if an operation on keys of this prefix needs several slots of a

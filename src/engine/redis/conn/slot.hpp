@@ -20,4 +20,8 @@ inline constexpr std::uint16_t cluster_slots = 16384;
 /// Whether every name that begins with this prefix has one slot, that of its hash tag.
 [[nodiscard]] bool has_hash_tag(std::string_view prefix) noexcept;
 
+/// How messages are published: PUBLISH, which reaches every node of a cluster, or SPUBLISH, which reaches the
+/// shard of the channel's slot.
+enum class Channels : std::uint8_t { global, sharded };
+
 }  // namespace holdfast::redis

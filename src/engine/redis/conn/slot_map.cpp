@@ -89,6 +89,18 @@ Result<Endpoints> preferred_endpoints(const redisReply& ranges) {
   return endpoints;
 }
 
+/// Since 7.0 CLUSTER SLOTS has a fourth part for each node, which also tells sharded channels without a
+/// question of its own.
+bool is_of_redis_7(const redisReply& ranges) {
+  for (const auto* range : elements_of(ranges)) {
+    const auto parts = elements_of(*range);
+    for (std::size_t i = 2; i < parts.size(); ++i) {
+      if (elements_of(*parts[i]).size() < 4) return false;
+    }
+  }
+  return !elements_of(ranges).empty();
+}
+
 }  // namespace
 
 RedisAddress reached_at(const RedisAddress& announced, const std::string& asked_host,
@@ -121,6 +133,7 @@ Result<SlotMap> SlotMap::from(const redisReply& nodes, const redisReply& ranges,
   const auto endpoints = preferred_endpoints(ranges);
   if (!endpoints) return endpoints.error();
   SlotMap map;
+  map.has_sharded_channels_ = is_of_redis_7(ranges);
   auto text = text_of(nodes);
   std::vector<std::string_view> followed;  ///< by a replica: the id of its master
   if (text.empty()) return not_a_map("CLUSTER NODES");

@@ -44,6 +44,8 @@ class SlotMap {
   }
   [[nodiscard]] const std::vector<ClusterMaster>& masters() const noexcept { return masters_; }
   [[nodiscard]] std::size_t slots_without_owner() const noexcept;
+  /// Whether the node that was asked has sharded channels (Redis 7.0).
+  [[nodiscard]] bool has_sharded_channels() const noexcept { return has_sharded_channels_; }
 
  private:
   static constexpr std::uint16_t none = 0xFFFF;
@@ -51,6 +53,7 @@ class SlotMap {
 
   std::array<std::uint16_t, cluster_slots> owners_;
   std::vector<ClusterMaster> masters_;
+  bool has_sharded_channels_ = false;
 };
 
 /// The address to use for an announced one. An empty host is the host that was asked.

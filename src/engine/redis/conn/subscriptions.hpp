@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/redis/conn/slot.hpp"
 #include "engine/redis/wire/command.hpp"
 #include "engine/redis/wire/reply.hpp"
 
@@ -26,6 +27,10 @@ namespace holdfast::redis {
 ///   first.
 /// - `wake()`: a message arrived, or one may have been missed.
 /// - `settle()`: the server has confirmed or refused the subscription.
+///
+/// A sharded channel belongs to the server that has its slot. Another one refuses it, and a server that loses
+/// the slot ends the subscription: take_unserved() gives such topics away, to the connection that serves
+/// them.
 template <class Waiters>
 class Subscriptions {
  public:
@@ -50,7 +55,9 @@ class Subscriptions {
     BootTime unwatched_since_ = never;
   };
   using Topics = std::map<std::string, Topic, std::less<>>;
-  using Place = typename Topics::iterator;
+  /// Valid until the topic is dropped, also while it moves to another connection.
+  using Place = typename Topics::value_type*;
+  using Moving = typename Topics::node_type;
 
   /// What a reply was.
   enum class Heard : std::uint8_t {
@@ -60,10 +67,12 @@ class Subscriptions {
     unexpected,  ///< the connection must be given up
   };
 
-  explicit Subscriptions(std::chrono::milliseconds command_timeout) noexcept
-      : command_timeout_(command_timeout) {}
+  explicit Subscriptions(std::chrono::milliseconds command_timeout,
+                         Channels channels = Channels::global) noexcept
+      : command_timeout_(command_timeout), words_(channels == Channels::sharded ? sharded : global) {}
 
   [[nodiscard]] bool empty() const noexcept { return topics_.empty(); }
+  [[nodiscard]] bool contains(std::string_view channel) const { return topics_.contains(channel); }
 
   /// The topic of the channel, and whether it is new. It stays until a while after `unwatch`. A new one
   /// constructs its waiters from the arguments.
@@ -72,12 +81,43 @@ class Subscriptions {
     const auto [topic, is_new] = topics_.try_emplace(channel, std::forward<Arguments>(arguments)...);
     topic->second.unwatched_since_ = never;
     if (is_new && connected_) unasked_.push_back(channel);
-    return {topic, is_new};
+    return {&*topic, is_new};
   }
   /// No waiter is left.
   void unwatch(Place topic, BootTime now) {
     topic->second.unwatched_since_ = now;
     unwatched_.emplace_back(now, topic->first);
+  }
+
+  /// Takes the topics that this connection does not serve, because the server refused them or there is no
+  /// connection, and that belong elsewhere according to `elsewhere(channel)`. Asks again for the other
+  /// refused ones.
+  template <class Elsewhere>
+  [[nodiscard]] std::vector<Moving> take_unserved(Elsewhere elsewhere) {
+    std::vector<Moving> taken;
+    for (auto at = topics_.begin(); at != topics_.end();) {
+      const auto here = at++;
+      auto& topic = here->second;
+      if (topic.confirmed_ || (connected_ && !topic.refused_)) continue;
+      if (elsewhere(here->first)) {
+        topic.asked_ = 0;
+        topic.refused_ = false;
+        topic.missed_ = true;
+        taken.push_back(topics_.extract(here));
+      } else if (connected_) {
+        topic.asked_ = 0;
+        unasked_.push_back(here->first);
+      }
+    }
+    return taken;
+  }
+  /// Adds a topic of another connection. Requires that this one has no topic of that channel.
+  Place add(Moving topic) {
+    auto& added = *topics_.insert(std::move(topic)).position;
+    if (connected_) unasked_.push_back(added.first);
+    if (added.second.unwatched_since_ != never)
+      unwatched_.emplace_back(added.second.unwatched_since_, added.first);
+    return &added;
   }
 
   /// There is a new connection. Requires that there is none.
@@ -108,7 +148,7 @@ class Subscriptions {
       const auto topic = topics_.find(channel);
       if (topic == topics_.end() || topic->second.asked_ != 0) continue;
       topic->second.asked_ = ++last_asked_;
-      say({"SUBSCRIBE", channel}, {.number = last_asked_, .channel = channel, .asked_at = now});
+      say({words_.subscribe, channel}, {.number = last_asked_, .channel = channel, .asked_at = now});
     }
     if (connected_ && unanswered_.empty() && now >= due()) probe(now);
   }
@@ -121,9 +161,13 @@ class Subscriptions {
   void received(BootTime now) noexcept { quiet_since_ = now; }
   [[nodiscard]] Heard take(const redisReply& reply) {
     const auto parts = elements_of(reply);
-    if (parts.size() == 3 && text_of(*parts[0]) == "message") {
+    if (parts.size() == 3 && text_of(*parts[0]) == words_.message) {
       const auto topic = topics_.find(text_of(*parts[1]));
       if (topic != topics_.end()) topic->second.waiters.wake();
+      return Heard::message;
+    }
+    if (parts.size() == 3 && text_of(*parts[0]) == words_.unsubscribed && !is_answer(text_of(*parts[1]))) {
+      lose_slot_of(text_of(*parts[1]));
       return Heard::message;
     }
     if (unanswered_.empty()) return Heard::unexpected;
@@ -134,7 +178,7 @@ class Subscriptions {
       return Heard::refusal;
     }
     if (parts.size() != 3) return Heard::unexpected;
-    if (text_of(*parts[0]) == "subscribe") settle(question, true);
+    if (text_of(*parts[0]) == words_.subscribed) settle(question, true);
     return Heard::answer;
   }
 
@@ -153,11 +197,27 @@ class Subscriptions {
   /// The server is probed after this much silence, or sooner if the command timeout is shorter.
   static constexpr std::chrono::milliseconds longest_silence = std::chrono::seconds(1);
 
+  struct Words {
+    CommandName subscribe, unsubscribe;
+    std::string_view subscribed, unsubscribed, message;
+  };
+  static constexpr Words global{.subscribe = "SUBSCRIBE",
+                                .unsubscribe = "UNSUBSCRIBE",
+                                .subscribed = "subscribe",
+                                .unsubscribed = "unsubscribe",
+                                .message = "message"};
+  static constexpr Words sharded{.subscribe = "SSUBSCRIBE",
+                                 .unsubscribe = "SUNSUBSCRIBE",
+                                 .subscribed = "ssubscribe",
+                                 .unsubscribed = "sunsubscribe",
+                                 .message = "smessage"};
+
   /// A command that was sent.
   struct Question {
     std::uint64_t number = 0;  ///< of a topic's first SUBSCRIBE; 0 for the rest
     std::string channel = {};
     BootTime asked_at;
+    bool is_end = false;  ///< of a subscription
   };
 
   void say(const Command& command, Question question) {
@@ -172,7 +232,9 @@ class Subscriptions {
       const auto topic = topics_.find(channel);
       // Otherwise it was watched since; if it was left again, the queue has another entry for it.
       if (topic == topics_.end() || topic->second.unwatched_since_ != since) continue;
-      if (topic->second.asked_ != 0) say({"UNSUBSCRIBE", channel}, {.asked_at = now});
+      if (topic->second.asked_ != 0) {
+        say({words_.unsubscribe, channel}, {.channel = channel, .asked_at = now, .is_end = true});
+      }
       topics_.erase(topic);
     }
   }
@@ -184,8 +246,24 @@ class Subscriptions {
     if (heard == topics_.end()) {
       quiet_since_ = now;  // no message could have arrived
     } else {
-      say({"SUBSCRIBE", heard->first}, {.asked_at = now});
+      say({words_.subscribe, heard->first}, {.asked_at = now});
     }
+  }
+
+  /// Whether the end of this subscription was asked for, and is the next answer.
+  [[nodiscard]] bool is_answer(std::string_view ended) const {
+    return !unanswered_.empty() && unanswered_.front().is_end && unanswered_.front().channel == ended;
+  }
+
+  /// The server has ended the subscription.
+  void lose_slot_of(std::string_view channel) {
+    const auto at = topics_.find(channel);
+    if (at == topics_.end()) return;
+    auto& topic = at->second;
+    topic.confirmed_ = false;
+    topic.refused_ = topic.missed_ = true;
+    topic.waiters.set_silent(true);
+    topic.waiters.wake();
   }
 
   void settle(const Question& question, bool confirmed) {
@@ -193,7 +271,8 @@ class Subscriptions {
     // A topic that was dropped and added again since waits for its own answer. A probe has no number.
     if (question.number == 0 || at == topics_.end() || at->second.asked_ != question.number) return;
     auto& topic = at->second;
-    (confirmed ? topic.confirmed_ : topic.refused_) = true;
+    topic.confirmed_ = confirmed;
+    topic.refused_ = !confirmed;
     if (confirmed) {
       topic.waiters.set_silent(false);
       if (std::exchange(topic.missed_, false)) topic.waiters.wake();
@@ -202,6 +281,7 @@ class Subscriptions {
   }
 
   const std::chrono::milliseconds command_timeout_;
+  const Words& words_;
   Topics topics_;
   bool connected_ = false;
   std::vector<std::string> unasked_;  ///< topics that this connection was not asked for yet

@@ -276,11 +276,17 @@ Result<Observations> observe(const std::shared_ptr<const Endpoint>& endpoint, co
 namespace holdfast {
 
 Result<std::vector<Finding>> examine_redis(const RedisOptions& options, const Progress& progress) {
-  const auto layout = redis::LockLayout::make(options);
+  const auto kind = redis::layout_of(options);
+  const auto channels = redis::channels_of(options);
+  const auto layout = redis::LockLayout::make(options, channels);
   if (!layout) return layout.error();
-  const auto tasks = redis::StorageLayout::make(options.task_prefix, options.db, redis::layout_of(options));
+  const auto tasks = redis::StorageLayout::make(options.task_prefix, options.db, kind, channels);
   if (!tasks) return tasks.error();
-  if (!options.cluster_nodes.empty()) return redis::examine_cluster(options, **layout, *tasks, progress);
+  if (!options.cluster_nodes.empty()) {
+    auto cluster = options;
+    cluster.layout = kind;  // the default depends on the topology, which the options of a node do not show
+    return redis::examine_cluster(cluster, **layout, *tasks, progress);
+  }
   const auto endpoint = redis::Endpoint::from(options, {}, redis::Servers::any);
   if (!endpoint) return endpoint.error();
   const auto seen = redis::observe(*endpoint, **layout, *tasks, progress);

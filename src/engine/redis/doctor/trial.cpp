@@ -110,8 +110,12 @@ std::vector<Right> RightsTrial::all() {
       if (may("DEL", half)) (void)line_.ask(Command::begin_trial("DEL", 1).add(key));
     }
   }
+  const auto& channel = channels_[index_of(Half::locks)];
   if (may("SUBSCRIBE", Half::locks) && may("PUBLISH", Half::locks)) {
-    reached_ = integer_of(*line_.ask({"PUBLISH", channels_[index_of(Half::locks)], "1"}));
+    reached_ = integer_of(*line_.ask({"PUBLISH", channel, "1"}));
+  }
+  if (may("SSUBSCRIBE", Half::locks) && may("SPUBLISH", Half::locks)) {
+    reached_ = integer_of(*line_.ask({"SPUBLISH", channel, "1"}));
   }
   return rights;
 }
@@ -148,8 +152,11 @@ Reply RightsTrial::on_key(const CommandRight& right, const std::string& key, std
 
 Right RightsTrial::on_channel(const CommandRight& right, Half half) {
   const auto& channel = channels_[index_of(half)];
-  const auto reply = right.name == "SUBSCRIBE" ? listener_.ask({"SUBSCRIBE", channel})
-                                               : line_.ask({"PUBLISH", channel, "1"});
+  // Another node of a cluster refuses a sharded channel, but only a user who has the right.
+  const auto reply = right.name == "SUBSCRIBE"    ? listener_.ask({"SUBSCRIBE", channel})
+                     : right.name == "SSUBSCRIBE" ? listener_.ask({"SSUBSCRIBE", channel})
+                     : right.name == "SPUBLISH"   ? line_.ask({"SPUBLISH", channel, "1"})
+                                                  : line_.ask({"PUBLISH", channel, "1"});
   return right_by(right, half, *reply);
 }
 
@@ -166,6 +173,9 @@ std::optional<Right> RightsTrial::on_nothing(const CommandRight& right) {
   if (right.name == "PING") return tried(line_.ask({"PING"}));
   if (right.name == "CLIENT SETNAME") {
     return tried(line_.ask({"CLIENT SETNAME", endpoint_->options().client_name.value_or("holdfast")}));
+  }
+  if (right.name == "SUNSUBSCRIBE") {
+    return tried(Line(endpoint_).ask({"SUNSUBSCRIBE", channels_[index_of(Half::locks)]}));
   }
   if (right.name == "UNSUBSCRIBE") {
     // On a separate connection: the listener's still has to receive messages.
