@@ -85,6 +85,10 @@ struct WaitOptions {
 
   /// Throws UsageError. Zero for a single attempt.
   [[nodiscard]] std::chrono::milliseconds length() const;
+  /// How long a store that cannot be reached is tried again: as long as -w says, and not at all without it.
+  [[nodiscard]] std::chrono::milliseconds patience() const {
+    return wait ? length() : std::chrono::milliseconds::zero();
+  }
   /// `otherwise`: with neither --verbose nor --quiet.
   [[nodiscard]] Announce announce(Announce otherwise = Announce::on_a_terminal) const noexcept;
 };
@@ -156,29 +160,32 @@ struct Acquired {
 
 /// Acquires a lock by `attempt(wait, stop)`, which waits that long at most and throws as Locks::lock does.
 /// The first attempt does not wait, so that a refusal that waiting cannot change is reported at once. Signals
-/// end it at any point; `waiting` is finished then. Other errors are thrown.
+/// end it at any point; `waiting` is finished then. Other errors are thrown, transient ones after `patience`.
 template <class Attempt>
-auto acquire(const Locks& locks, const LockWording& wording, std::chrono::milliseconds limit,
+auto acquire(const Locks& locks, const LockWording& wording, const WaitOptions& wait,
              InterruptibleWait& waiting, const Attempt& attempt)
     -> Acquired<std::invoke_result_t<Attempt, std::chrono::milliseconds, std::stop_token>> {
   using std::chrono::milliseconds;
   using Result = Acquired<std::invoke_result_t<Attempt, milliseconds, std::stop_token>>;
   const auto stop = waiting.stop();
+  const auto limit = wait.length();
   const auto acquire_or_refuse = [&]() -> Result {
     auto name = wording.name;
+    bool is_held = true;
     try {
       return {.lock = attempt(milliseconds::zero(), stop)};
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::AcquisitionTimeout) throw;
+      is_held = error.code() == ErrorCode::AcquisitionTimeout;
+      if (!is_held && !(error.transient() && wait.patience() > milliseconds::zero())) throw;
       name = name_with_holder(name, error);
     }
-    if (held_by_enclosing_run(locks, wording.key, stop)) {
+    if (is_held && held_by_enclosing_run(locks, wording.key, stop)) {
       return {.refusal = AcquireRefusal{.message = wording.held_by_run, .holder = {}}};
     }
     if (limit > milliseconds::zero()) {
       waiting.begin_waiting(std::move(name));
       try {
-        return {.lock = wait_while_reachable(limit, [&](milliseconds wait) { return attempt(wait, stop); })};
+        return {.lock = wait_while_reachable(limit, [&](milliseconds length) { return attempt(length, stop); })};
       } catch (const Error& error) {
         if (error.code() != ErrorCode::AcquisitionTimeout) throw;
       }

@@ -6,6 +6,8 @@
 #include <holdfast/open.hpp>
 #include <holdfast/sqlite.hpp>
 #include <string_view>
+#include <thread>
+#include <utility>
 
 #include "arguments/values.hpp"
 #include "terminal/output.hpp"
@@ -100,6 +102,25 @@ Holdfast open_store(const Context& context) {
              (is_shared ? "and its group" : "only"));
   }
   return holdfast;
+}
+
+Holdfast open_store(const Context& context, std::chrono::milliseconds patience) {
+  const auto begun = BootClock::now();
+  auto pause = std::chrono::milliseconds(50);
+  bool reported = false;
+  while (true) {
+    try {
+      return open_store(context);
+    } catch (const Error& error) {
+      const auto left = patience - (BootClock::now() - begun);
+      // A file that cannot be opened stays so.
+      const bool is_server = context.url_or_default().starts_with("redis");
+      if (!is_server || !error.transient() || left <= pause) throw;
+      if (!std::exchange(reported, true)) complain(printable(error.what()) + "; trying again");
+      std::this_thread::sleep_for(pause);
+      pause = std::min(2 * pause, std::chrono::milliseconds(1000));
+    }
+  }
 }
 
 void hide_passwords(int argc, char** argv) noexcept {

@@ -51,6 +51,9 @@ struct Context {
 /// Opens the store that the command line names. Reports on stderr if this made the directory of `--system`:
 /// it is outside the user's own files, and decides which users share locks.
 [[nodiscard]] Holdfast open_store(const Context& context);
+/// The same, for a command that waits: a server that cannot be reached is tried again for this long, because
+/// a failover may be in progress.
+[[nodiscard]] Holdfast open_store(const Context& context, std::chrono::milliseconds patience);
 
 /// Overwrites passwords of Redis URLs in the program's own arguments, which every user of the machine can
 /// read (ps, /proc/PID/cmdline) while the program runs. To be called first, after the arguments were copied.

@@ -64,18 +64,17 @@ int acquire_detached(const Context& context, const AcquireOptions& options) {
   const auto key = LockKey::parse(options.key).value_or_throw().str();
   LockOptions how{.ttl = Ttl::of(parse_positive_duration("--ttl", options.ttl)).value_or_throw().length(),
                   .retries = no_retry_limit};
-  const auto limit = options.wait.length();
 
   const InheritedSignals inherited;
   // No signal may end this process between the grant and the moment the id is printed.
   SignalQueue signals({SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP}, inherited);
   std::signal(SIGPIPE, SIG_IGN);
   InterruptibleWait waiting(signals, options.wait.announce(Announce::always));
-  Holdfast holdfast = open_store(context);
+  Holdfast holdfast = open_store(context, options.wait.patience());
   auto& locks = holdfast.locks();
   warn_of_private_locks(locks);
 
-  const auto acquired = acquire(locks, LockWording::lock(key), limit, waiting,
+  const auto acquired = acquire(locks, LockWording::lock(key), options.wait, waiting,
                                 [&](milliseconds wait, const std::stop_token& stop) {
                                   how.wait = wait;
                                   return locks.acquire(key, how, stop);

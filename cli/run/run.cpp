@@ -25,11 +25,11 @@ class Run {
   Run(const Context& context, const RunOptions& options)
       : context_(context),
         options_(options),
-        wait_(options.wait.length()),
         times_(options.lease.check()),
         key_(LockKey::parse(options.key).value_or_throw().str()),
         wording_(LockWording::lock(key_)),
         report_(context.json, wording_, times_) {
+    (void)options.wait.length();  // throws before anything is done
     if (context.command.empty()) {
       throw UsageError("run: COMMAND is missing; usage: holdfast run KEY -- COMMAND [ARGUMENT...]");
     }
@@ -38,11 +38,11 @@ class Run {
   int operator()() {
     LockedCommand command(context_.command, times_);
     InterruptibleWait waiting(command.signals(), options_.wait.announce());
-    Holdfast holdfast = open_store(context_);
+    Holdfast holdfast = open_store(context_, options_.wait.patience());
     warn_of_private_locks(holdfast.locks());
 
     auto how = times_.lock_options();
-    auto acquired = acquire(holdfast.locks(), wording_, wait_, waiting,
+    auto acquired = acquire(holdfast.locks(), wording_, options_.wait, waiting,
                             [&](milliseconds wait, const std::stop_token& stop) {
                               how.wait = wait;
                               return holdfast.locks().lock(key_, how, stop);
@@ -103,7 +103,6 @@ class Run {
 
   const Context& context_;
   const RunOptions& options_;
-  milliseconds wait_;
   LeaseTimes times_;
   std::string key_;
   LockWording wording_;

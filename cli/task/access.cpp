@@ -70,9 +70,9 @@ int with_task(const TaskArgument& task, const std::function<int()>& action) {
   }
 }
 
-OpenedTasks open_tasks(const Context& context) {
+OpenedTasks open_tasks(const Context& context, std::chrono::milliseconds patience) {
   const auto limits = context.task_limits.options(/*allow_anonymous=*/true);
-  Holdfast holdfast = open_store(context);
+  Holdfast holdfast = open_store(context, patience);
   Tasks tasks = holdfast.tasks(limits);
   return {std::move(holdfast), std::move(tasks)};
 }

@@ -42,7 +42,7 @@ struct OpenedTasks {
   Holdfast holdfast;
   Tasks tasks;
 };
-[[nodiscard]] OpenedTasks open_tasks(const Context& context);
+[[nodiscard]] OpenedTasks open_tasks(const Context& context, std::chrono::milliseconds patience = {});
 
 /// --fence and --fence-key: the lock under which a command writes; and --incarnation: the task to which it
 /// writes, of those that have had its id.

@@ -35,11 +35,7 @@ constexpr std::chrono::seconds result_retry_limit{30};
 class TaskRun {
  public:
   TaskRun(const Context& context, const TaskRunOptions& options)
-      : context_(context),
-        options_(options),
-        owner_(options.owner.name),
-        wait_(options.wait.length()),
-        times_(options.lease.check()) {
+      : context_(context), options_(options), owner_(options.owner.name), times_(options.lease.check()) {
     if (context.command.empty()) {
       throw UsageError("task run: COMMAND is missing; usage: holdfast task run -- COMMAND [ARGUMENT...]");
     }
@@ -48,6 +44,7 @@ class TaskRun {
           "task run: --id names an existing task; --ttl, --method and --request-key are for a new task");
     }
     request_ = options.new_task.request();
+    (void)options.wait.length();  // throws before anything is done
   }
 
   int operator()() {
@@ -55,7 +52,7 @@ class TaskRun {
     CommandOutput output;
     LockedCommand command(context_.command, times_, output.redirections());
     InterruptibleWait waiting(command.signals(), options_.wait.announce());
-    auto opened = open_tasks(context_);
+    auto opened = open_tasks(context_, options_.wait.patience());
     waiting.begin_attempts();
     if (const auto signal = create_task(opened, waiting)) return exit_signal_base + *signal;
     // An existing task is printed only after it is claimed; it may not exist.
@@ -129,7 +126,7 @@ class TaskRun {
   std::optional<int> acquire_claim(OpenedTasks& opened, InterruptibleWait& waiting,
                                    const LockWording& wording, const EndReport& report, Claim& claim) {
     auto how = times_.lock_options();
-    auto acquired = acquire(opened.holdfast.locks(), wording, wait_, waiting,
+    auto acquired = acquire(opened.holdfast.locks(), wording, options_.wait, waiting,
                             [&](milliseconds wait, const std::stop_token& stop) {
                               how.wait = wait;
                               return claim_task(opened, how, stop);
@@ -353,7 +350,6 @@ class TaskRun {
   const Context& context_;
   const TaskRunOptions& options_;
   std::string owner_;
-  milliseconds wait_;
   LeaseTimes times_;
   NewTask request_;
   std::string id_;

@@ -1,6 +1,7 @@
 #include "support/redis_cluster.hpp"
 
 #include <algorithm>
+#include <map>
 #include <sstream>
 #include <stdexcept>
 #include <thread>
@@ -146,16 +147,16 @@ struct RedisCluster::Migration {
 };
 
 RedisCluster::Migration RedisCluster::migration(std::size_t from, std::size_t to) {
-  // A target that takes a slot before it has heard of its source's last epoch keeps its own, lower one, and
-  // loses the slot again to an older message of the source: then no node has it.
-  const auto epoch_of_source = [&](std::size_t according_to) {
+  // A target that takes a slot before it has heard of the last epoch of another keeps its own, lower one, and
+  // loses the slot again to an older message: then no node has it.
+  const auto epochs = [&](std::size_t according_to) {
     auto raw = nodes_[according_to]->raw();
-    for (const auto& node : known_nodes(raw)) {
-      if (node[0] == ids_[from]) return node[6];
-    }
-    return std::string();
+    std::map<std::string, std::string> by_id;
+    for (const auto& node : known_nodes(raw)) by_id[node[0]] = node[6];
+    return by_id;
   };
-  await("the target knows the source's epoch", [&] { return epoch_of_source(to) == epoch_of_source(from); });
+  await("the masters agree on their epochs",
+        [&] { return epochs(0) == epochs(1) && epochs(1) == epochs(masters - 1); });
   return {.source = nodes_[from]->raw(),
           .target = nodes_[to]->raw(),
           .source_id = ids_[from],
