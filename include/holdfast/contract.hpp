@@ -51,9 +51,12 @@ enum class Activity : std::uint8_t {
   fence_regression,
   /// The server's clock jumped against this machine's by more than a second. A moment, without a beginning.
   clock_jump,
+  /// The epoch of a Redis master cannot order the fences across a failover: it is too high, or lower than the
+  /// fence counters show. Reported once.
+  unusable_epoch,
 };
 /// The number of activities: for arrays that are indexed by Activity.
-inline constexpr std::size_t activity_count = static_cast<std::size_t>(Activity::clock_jump) + 1;
+inline constexpr std::size_t activity_count = static_cast<std::size_t>(Activity::unusable_epoch) + 1;
 
 namespace detail {
 
@@ -85,8 +88,9 @@ inline constexpr std::array<ActivityName, activity_count> activity_names{{
     {"connection", "reconnect"},
     {"lock", "fence_regression"},
     {"connection", "clock_jump"},
+    {"connection", "unusable_epoch"},
 }};
-static_assert(activity_names.back().name == "clock_jump", "an activity has no name");
+static_assert(activity_names.back().name == "unusable_epoch", "an activity has no name");
 
 /// A number that is no activity has empty names.
 [[nodiscard]] constexpr ActivityName name_of(Activity activity) noexcept {

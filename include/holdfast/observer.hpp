@@ -103,7 +103,7 @@ class HOLDFAST_EXPORT Observer {
   virtual ~Observer() = default;
 
   /// Called when an activity begins. Each call is followed by one call of ended(), on any thread. Not called
-  /// for reconnect, fence_regression and clock_jump.
+  /// for reconnect, fence_regression, clock_jump and unusable_epoch.
   virtual void begun(Activity, std::string_view /*backend*/) noexcept {}
   /// Called when an activity has ended. The occurrence is valid only during the call.
   virtual void ended(const Occurrence& occurrence) noexcept = 0;

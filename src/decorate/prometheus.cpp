@@ -225,6 +225,9 @@ std::string prometheus(const Engines& engines, std::uint64_t dropped_events) {
   write_count(page, engines, Activity::fence_regression);
   page.family("holdfast_clock_jumps_total", "counter", "Jumps of the server's clock.");
   write_count(page, engines, Activity::clock_jump);
+  page.family("holdfast_unusable_epochs_total", "counter",
+              "Epochs of Redis masters that cannot order fences across a failover");
+  write_count(page, engines, Activity::unusable_epoch);
   page.family("holdfast_telemetry_events_dropped_total", "counter",
               "Telemetry events dropped because too many were waiting.");
   page.sample({}, dropped_events);

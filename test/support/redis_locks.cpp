@@ -59,7 +59,7 @@ redis::Reply RedisLocks::ask(const std::string& bytes) {
 Result<AcquireOutcome> RedisLocks::try_acquire(const LockId& id, std::string_view name, milliseconds length,
                                                std::optional<CounterLifetime> counter, std::uint64_t floor) {
   const AcquireRequest request{.id = id, .key = key(name), .ttl = ttl(length), .counter_lifetime = counter};
-  const auto command = locks->acquire(request, floor, By::text);
+  const auto command = locks->acquire(request, {.fence = floor}, By::text);
   if (!command) return command.error();
   return locks->acquired(*ask(*command), request);
 }

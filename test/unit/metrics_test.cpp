@@ -117,6 +117,7 @@ TEST(Metrics, TellLossesRenewalsAndReconnects) {
   metrics.ended(occurrence(Activity::reconnect));
   for (int i = 0; i < 2; ++i) metrics.ended(occurrence(Activity::fence_regression));
   for (int i = 0; i < 3; ++i) metrics.ended(occurrence(Activity::clock_jump));
+  for (int i = 0; i < 4; ++i) metrics.ended(occurrence(Activity::unusable_epoch));
   metrics.count_dropped_events(7);
   const auto seen = page(metrics);
   EXPECT_EQ(seen.value("holdfast_lock_losses_total{backend=\"memory\",reason=\"unproven\"}"), 1);
@@ -128,6 +129,7 @@ TEST(Metrics, TellLossesRenewalsAndReconnects) {
       1);
   EXPECT_EQ(seen.value("holdfast_reconnects_total{backend=\"memory\",result=\"ok\"}"), 1);
   EXPECT_EQ(seen.value("holdfast_fence_regressions_total{backend=\"memory\"}"), 2);
+  EXPECT_EQ(seen.value("holdfast_unusable_epochs_total{backend=\"memory\"}"), 4);
   EXPECT_EQ(seen.value("holdfast_clock_jumps_total{backend=\"memory\"}"), 3);
   EXPECT_EQ(seen.value("holdfast_telemetry_events_dropped_total"), 7);
 }

@@ -39,7 +39,7 @@ TEST_F(RedisCommands, AScriptIsNamedByTheSha1OfItsText) {
 
 TEST_F(RedisCommands, CarryKeysAndArgumentsAsTheScriptsWantThem) {
   using namespace embedded;
-  EXPECT_EQ(arguments_of(*acquire_command(layout, acquire, 0, By::sha)),
+  EXPECT_EQ(arguments_of(*acquire_command(layout, acquire, {}, By::sha)),
             (Words{"EVALSHA", sha(acquire_lua), "4", "p:k", "p:id:AAAAAAAAAAAAAAAAAAAAAA", "p:fence:p:k",
                    "p:fence:p:", "AAAAAAAAAAAAAAAAAAAAAA", "500", "\"k\"", "000000000000000"}));
   EXPECT_EQ(arguments_of(*release_command(layout, by_key, Release::plain, By::sha)),
@@ -77,7 +77,7 @@ TEST_F(RedisCommands, AnAcquireSaysNothingOfTheCountersEndUnlessItIsAsked) {
   const auto last = [&](std::optional<CounterLifetime> lifetime) {
     auto request = acquire;
     request.counter_lifetime = lifetime;
-    return arguments_of(*acquire_command(layout, request, 0, By::sha)).back();
+    return arguments_of(*acquire_command(layout, request, {}, By::sha)).back();
   };
   EXPECT_EQ(last(std::nullopt), "000000000000000") << "the floor alone";
   EXPECT_EQ(last(CounterLifetime{.until = test::from_ms(1'900'000'000'000)}), "1900000000000");
@@ -88,7 +88,7 @@ TEST_F(RedisCommands, TheLabelOfTheHolderFollowsTheKeyInTheRecord) {
   const auto label = LockHolder::from_setting("al\"ice\n").value_or_throw();
   auto request = acquire;
   request.holder = label;
-  const auto words = arguments_of(*acquire_command(layout, request, 0, By::sha));
+  const auto words = arguments_of(*acquire_command(layout, request, {}, By::sha));
   EXPECT_EQ(words.at(words.size() - 2), R"("k","holder":"al\"ice\n")");
   ExtendRequest extend{.lock = by_id, .ttl = ttl(milliseconds(700)), .new_holder = label};
   EXPECT_EQ(arguments_of(*extend_command(layout, extend, By::sha)).back(), R"(,"holder":"al\"ice\n")");
@@ -121,7 +121,7 @@ TEST_F(RedisCommands, TheFenceFloorOfAnAcquireIsFoundAndRaised) {
       for (const std::uint64_t remembered : {0ULL, 7ULL, 1'234'567'890'123ULL}) {
         auto request = acquire;
         request.counter_lifetime = lifetime;
-        auto command = *acquire_command(layout, request, remembered, by);
+        auto command = *acquire_command(layout, request, {.fence = remembered}, by);
         auto expected = arguments_of(command);
         raise_fence_floor(command.bytes, command.fence_floor_at, fence_floor_of(87'654));
         auto& floor = expected.at(expected.size() - (lifetime ? 2 : 1));
@@ -159,34 +159,36 @@ TEST_F(RedisCommands, AnEpochThatIsTooHighHasNoFloor) {
 }
 
 TEST_F(RedisCommands, ARememberedFenceDoesNotRaiseTheFencesOfADeposedMaster) {
-  EXPECT_EQ(fence_floor_of(7, 0), 7'000'000'000U);
-  EXPECT_EQ(fence_floor_of(7, 7'000'000'012U), 7'000'000'012U);
-  EXPECT_EQ(fence_floor_of(7, 6'000'000'012U), 7'000'000'000U);
-  EXPECT_EQ(fence_floor_of(7, 8'000'000'012U), 7'000'000'000U) << "of its successor";
-  EXPECT_EQ(fence_floor_of(90'001, 12), 12U) << "an epoch that is not applied";
+  EXPECT_EQ(fence_floor_of(7, RememberedFence{}), 7'000'000'000U);
+  EXPECT_EQ(fence_floor_of(7, {.fence = 7'000'000'012U, .epoch = 7}), 7'000'000'012U);
+  EXPECT_EQ(fence_floor_of(7, {.fence = 6'000'000'012U, .epoch = 6}), 7'000'000'000U);
+  EXPECT_EQ(fence_floor_of(7, {.fence = 8'000'000'012U, .epoch = 8}), 7'000'000'000U) << "of its successor";
+  EXPECT_EQ(fence_floor_of(7, {.fence = 9'000'000'012U, .epoch = 6}), 9'000'000'012U)
+      << "counters that were above the epoch when it was granted: data of another cluster";
+  EXPECT_EQ(fence_floor_of(90'001, {.fence = 12, .epoch = 90'001}), 12U) << "an epoch that is not applied";
 }
 
 TEST_F(RedisCommands, ByTextDifferOnlyInHowTheScriptIsNamed) {
-  auto by_text = arguments_of(*acquire_command(layout, acquire, 0, By::text));
+  auto by_text = arguments_of(*acquire_command(layout, acquire, {}, By::text));
   EXPECT_EQ(by_text[0], "EVAL");
   EXPECT_EQ(by_text[1], embedded::acquire_lua);
   by_text[0] = "EVALSHA";
   by_text[1] = sha(embedded::acquire_lua);
-  EXPECT_EQ(by_text, arguments_of(*acquire_command(layout, acquire, 0, By::sha)));
+  EXPECT_EQ(by_text, arguments_of(*acquire_command(layout, acquire, {}, By::sha)));
 }
 
 TEST_F(RedisCommands, NoScriptContainsAKeyOrAnId) {
   const auto other =
       AcquireRequest{.id = LockId::generate(), .key = key("quite-another"), .ttl = ttl(milliseconds(9))};
-  EXPECT_EQ(arguments_of(*acquire_command(layout, acquire, 0, By::text))[1],
-            arguments_of(*acquire_command(layout, other, 0, By::text))[1]);
+  EXPECT_EQ(arguments_of(*acquire_command(layout, acquire, {}, By::text))[1],
+            arguments_of(*acquire_command(layout, other, {}, By::text))[1]);
 }
 
 TEST_F(RedisCommands, AReservedKeyIsInvalidArgumentInEveryOperation) {
   const auto reserved = key("fence:p:k");
   const LockRef lock{.id = id, .key = reserved};
   for (const auto& command :
-       {acquire_command(layout, {.id = id, .key = reserved, .ttl = ttl(milliseconds(1))}, 0, By::sha),
+       {acquire_command(layout, {.id = id, .key = reserved, .ttl = ttl(milliseconds(1))}, {}, By::sha),
         release_command(layout, lock, Release::plain, By::sha),
         extend_command(layout, ExtendRequest{.lock = lock, .ttl = ttl(milliseconds(1))}, By::sha),
         is_locked_command(layout, reserved, By::sha), lookup_command(layout, {.what = reserved}, By::sha),

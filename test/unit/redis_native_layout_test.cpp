@@ -116,7 +116,7 @@ TEST_F(RedisNativeLayout, ARefusalMayNameTheHolder) {
 TEST_F(RedisNativeLayout, EveryCommandHasOneKeyWhichDecidesItsSlot) {
   const LookupRequest by_id{.what = id};
   for (const auto& command :
-       {layout->acquire(request, 0, By::sha), layout->release(by_key, {}, Release::plain, By::sha),
+       {layout->acquire(request, {}, By::sha), layout->release(by_key, {}, Release::plain, By::sha),
         layout->release(by_key, {}, Release::for_good, By::sha),
         layout->release({.id = id, .key = {}}, "p:k", Release::by_force, By::sha),
         layout->release_evidence(by_key, {}, By::sha),
@@ -133,12 +133,12 @@ TEST_F(RedisNativeLayout, EveryCommandHasOneKeyWhichDecidesItsSlot) {
 }
 
 TEST_F(RedisNativeLayout, AnAcquireCarriesTheFloorInFifteenDigits) {
-  auto words = arguments_of(*layout->acquire(request, 7'000'000'000, By::sha));
+  auto words = arguments_of(*layout->acquire(request, {.fence = 7'000'000'000}, By::sha));
   EXPECT_EQ(Words(words.begin() + 3, words.end()),
             (Words{"p:k", "AAAAAAAAAAAAAAAAAAAAAA", "500", "\x00\x01"s, "000007000000000"}));
   auto ending = request;
   ending.counter_lifetime = CounterLifetime{};
-  EXPECT_EQ(arguments_of(*layout->acquire(ending, 0, By::sha)).back(), "");
+  EXPECT_EQ(arguments_of(*layout->acquire(ending, {}, By::sha)).back(), "");
 }
 
 TEST_F(RedisNativeLayout, RepliesMeanWhatTheScriptsSay) {

@@ -201,7 +201,7 @@ class Simulation {
       refresh();
     }
     // The cluster becomes quiet: every call must end.
-    for (auto& node : nodes_) node.down = false;
+    for (auto& node : nodes_) node.down = node.cut_off = false;
     for (std::size_t slot = 0; slot < slots; ++slot) end_migration(slot);
     for (int step = 0; !calls_.empty(); ++step) {
       ASSERT_LT(step, 100'000) << calls_.size() << " calls go round in circles";
@@ -216,11 +216,12 @@ class Simulation {
 
  private:
   static constexpr std::size_t nodes = 5, slots = 6;
-  /// See router.cpp: no node comes back as an owner while a map may still name it with its old epoch.
+  /// See router.cpp: no node comes back as an owner while its old epoch may still count as known.
   static constexpr auto stale = 10s;
 
   struct Node {
     bool down = false;
+    bool cut_off = false;  ///< from the other nodes; clients reach it, and get an old map
     std::uint64_t epoch = 0;
     BootTime deposed_at{};
     std::array<std::size_t, slots> view{};       ///< whom it considers the owner
@@ -249,8 +250,17 @@ class Simulation {
   void start(SimulatedCall& call, bool carries_epoch) {
     call.asking = false;
     call.at = map_owner_[call.slot];
+    if (carries_epoch && !knows_epoch(call.at)) call.waits_for = refresh_.wish();
     call.floor = fence_floor_of(known_epoch_[call.at]);
-    if (carries_epoch && now_ - map_at_ > stale) call.waits_for = refresh_.wish();
+  }
+  /// Each owner is asked for its own epoch: others may have missed a failover, or two.
+  bool knows_epoch(std::size_t node) {
+    const bool is_old = now_ - epoch_at_[node] > stale;
+    if (!is_old && random_.below(10) != 0) return true;
+    if (nodes_[node].down) return !is_old;
+    known_epoch_[node] = std::max(known_epoch_[node], nodes_[node].epoch);
+    epoch_at_[node] = now_;
+    return true;
   }
 
   void disturb() {
@@ -258,7 +268,11 @@ class Simulation {
     const auto to = random_.below(nodes);
     auto& target = nodes_[to];
     if (target.down || to == owner_[slot]) return;
-    switch (random_.below(4)) {
+    switch (random_.below(5)) {
+      case 4:
+        for (auto& node : nodes_) node.cut_off = false;
+        if (random_.below(2) == 0) nodes_[random_.below(nodes)].cut_off = true;
+        return;
       case 0: {  // a failover of one slot, which may lose the last grants
         if (now_ - target.deposed_at < 2 * stale || moving_.contains(slot)) return;
         auto& old = nodes_[owner_[slot]];
@@ -298,7 +312,8 @@ class Simulation {
   void gossip(std::size_t messages) {
     for (std::size_t i = 0; i < messages; ++i) {
       const auto slot = random_.below(slots);
-      nodes_[random_.below(nodes)].view[slot] = owner_[slot];
+      auto& node = nodes_[random_.below(nodes)];
+      if (!node.cut_off) node.view[slot] = owner_[slot];
     }
   }
 
@@ -319,6 +334,7 @@ class Simulation {
         if (!node.down && redirection(call, asking).kind == Kind::none) execute(call, node);
         call.repeated = true;  // its bytes were accepted
       }
+      epoch_at_[call.at] = {};
       call.waits_for = refresh_.wish();
       return;
     }
@@ -336,11 +352,15 @@ class Simulation {
       return;
     }
     ++redirections;
-    // Only a map names an owner together with its epoch: a MOVED alone does not change it for other calls.
-    if (said.kind == Kind::moved) refresh_.wish(said.address.port - 1U);
+    // A MOVED alone does not change the map for other calls.
+    if (said.kind == Kind::moved) {
+      epoch_at_[call.at] = {};
+      refresh_.wish(said.address.port - 1U);
+    }
     if (const auto* to = std::get_if<CallRoute::SendTo>(&step)) {
       call.at = to->announced.port - 1U;
       call.asking = to->asking;
+      if (carries && !knows_epoch(call.at)) call.waits_for = refresh_.wish();
       call.floor = fence_floor_of(std::max(known_epoch_[call.at], known_epoch_[map_owner_[call.slot]]));
     } else if (const auto* pause = std::get_if<CallRoute::Pause>(&step)) {
       call.pauses_until = now_ + pause->length;
@@ -393,17 +413,16 @@ class Simulation {
     if (nodes_[ask->candidate].down) return refresh_.failed(now_, nodes, 0.5);
     refresh_.succeeded(read_map(ask->candidate), now_, 0.5);
   }
-  /// A node's own view: an owner and its epoch come together.
+  /// A node's own view, which may be old.
   bool read_map(std::size_t from) {
     bool changed = false;
     for (std::size_t slot = 0; slot < slots; ++slot) {
       const auto owner = nodes_[from].view[slot];
-      changed |= std::exchange(map_owner_[slot], owner) != owner;
-      // The epoch under which that node had this slot; a node that came back has a higher one by now.
-      const auto epoch = nodes_[owner].epoch;
-      changed |= std::exchange(known_epoch_[owner], epoch) != epoch;
+      const auto former = std::exchange(map_owner_[slot], owner);
+      if (former == owner) continue;
+      changed = true;
+      epoch_at_[former] = epoch_at_[owner] = {};
     }
-    map_at_ = now_;
     return changed;
   }
 
@@ -422,7 +441,7 @@ class Simulation {
   MapRefresh refresh_;
   std::array<std::size_t, slots> map_owner_{};
   std::array<std::uint64_t, nodes> known_epoch_{};
-  BootTime map_at_{};
+  std::array<BootTime, nodes> epoch_at_{};
   std::set<std::pair<std::size_t, std::uint64_t>> fences_;
 };
 

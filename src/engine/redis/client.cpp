@@ -255,7 +255,10 @@ void Client::flush(Lock& lock) {
   Stream& stream = *connection_->stream;
   while (usable_ && calls_.has_output()) {
     const BootTime now = BootClock::now();
-    if (calls_.was_idle(now) && (!stream.is_quiet() || master_switched(now, true))) {
+    // A process that knows of a later master writes nothing to an earlier one: neither the fences that it
+    // remembers nor its releases belong there.
+    if (master_switched(now, false) ||
+        (calls_.was_idle(now) && (!stream.is_quiet() || master_switched(now, true)))) {
       stream.shut_down();  // the leader handles it
       break;
     }
@@ -289,7 +292,7 @@ void Client::dial(Lock& lock, BootTime now) {
   if (auto* made = std::get_if<Connection>(&outcome)) {
     connection_.emplace(std::move(*made));
     usable_ = true;
-    calls_.connected(now, connection_->fence_floor);
+    calls_.connected(now, connection_->fence_floor, connection_->epoch);
     flush(lock);
   } else if (const auto* error = std::get_if<Error>(&outcome)) {
     calls_.cannot_connect(*error);

@@ -22,7 +22,8 @@ class DocumentedLayout final : public LockLayout {
   }
   bool authority_per_key() const noexcept override { return false; }
 
-  Result<RoutedCommand> acquire(const AcquireRequest& request, std::uint64_t floor, By by) const override {
+  Result<RoutedCommand> acquire(const AcquireRequest& request, const RememberedFence& floor,
+                                By by) const override {
     return acquire_command(names(), request, floor, by);
   }
   Result<AcquireOutcome> acquired(const redisReply& reply, const AcquireRequest& request) const override {

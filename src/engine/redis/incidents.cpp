@@ -3,6 +3,8 @@
 #include <holdfast/redis.hpp>
 #include <string>
 
+#include "engine/redis/conn/fence_floor.hpp"
+
 namespace holdfast::redis {
 namespace {
 
@@ -35,6 +37,18 @@ void Incidents::store_replaced(const LockKey& key, Fence fence) const noexcept {
          "the Redis store lost its fence counters: it has another authority than before, so its fences "
          "cannot be compared with earlier ones" +
              std::string(advice));
+}
+
+void Incidents::granted_in_epoch(const std::string& server, std::uint64_t epoch, Fence fence) noexcept {
+  const bool too_high = epoch > highest_epoch;
+  if (!too_high && fence.value() < (epoch + 1) * fences_per_epoch) return;
+  if (warned_of_epoch_.exchange(true)) return;
+  const auto why = too_high ? " is above " + std::to_string(highest_epoch) + " and is not applied"
+                            : " is lower than the fence counters show (" + fence.to_string() +
+                                  "), because the data is of another cluster or the epochs were lost";
+  report(incident(Activity::unusable_epoch),
+         server + ": its epoch " + std::to_string(epoch) + why +
+             ". A failover that loses writes may repeat fences. What to do: holdfast doctor");
 }
 
 void Incidents::clock_jumped(std::chrono::milliseconds by) const noexcept {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <holdfast/lock_types.hpp>
@@ -22,6 +23,10 @@ class Incidents {
                        Fence fence) const noexcept;
   /// The store has another authority than before: it lost all its fence counters.
   void store_replaced(const LockKey& key, Fence fence) const noexcept;
+  /// A grant by a master of this epoch, named `server`, has this fence. Reports once if the epoch is too high
+  /// to be applied, or if the fence is above all fences of the epoch: then the next epoch does not bring
+  /// higher ones, and a failover that loses writes may repeat fences.
+  void granted_in_epoch(const std::string& server, std::uint64_t epoch, Fence fence) noexcept;
   /// The server's clock moved by this much against this machine's.
   void clock_jumped(std::chrono::milliseconds by) const noexcept;
 
@@ -30,6 +35,7 @@ class Incidents {
 
   std::shared_ptr<Log> log_;
   std::shared_ptr<Observer> observer_;
+  std::atomic<bool> warned_of_epoch_ = false;
 };
 
 }  // namespace holdfast::redis

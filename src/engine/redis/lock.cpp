@@ -208,8 +208,7 @@ Result<std::shared_ptr<LockBackend>> make_redis_lock_backend(const RedisOptions&
   auto layout = redis::LockLayout::make(options, channels);
   if (!layout) return layout.error();
   if (options.min_replicas > 0 && !options.cluster_nodes.empty()) return redis::no_replicas_on_cluster();
-  auto way =
-      redis::open_transport(options, "lock_prefix", (*layout)->names().prefix(), channels, log, observer);
+  auto way = redis::open_transport(options, "lock_prefix", (*layout)->names().prefix(), channels, observer);
   if (!way) return way.error();
   if (way->channels != channels) layout = redis::LockLayout::make(options, way->channels);
   auto authority = redis::find_store_id(*way->transport, **layout);

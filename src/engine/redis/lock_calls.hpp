@@ -78,18 +78,9 @@ struct SharedLocks : std::enable_shared_from_this<SharedLocks> {
   std::mutex clock_mutex = {};
   std::array<ClockJumps, 2> clocks = {};
   std::atomic<BootClock::rep> cleanup_again_at = 0;
-  std::atomic<bool> warned_of_epoch = false;
+  /// Whether masters have epochs: with sentinels, and in a cluster.
+  const bool has_epochs = endpoint->watch() != nullptr || endpoint->servers() == Servers::cluster;
 };
-
-/// Once, because the epoch only rises.
-inline void warn_of_high_epoch(SharedLocks& shared) {
-  const auto* const watch = shared.endpoint->watch();
-  if (watch == nullptr || watch->epoch() <= highest_epoch || shared.warned_of_epoch.exchange(true)) return;
-  shared.log->write(LogLevel::warning,
-                    shared.endpoint->name() + ": the sentinels' epoch " + std::to_string(watch->epoch()) +
-                        " is above " + std::to_string(highest_epoch) +
-                        " and not applied: a failover may repeat fences. See `holdfast doctor`");
-}
 
 /// The name of the lock in Redis that an operation is about, on a layout that finds ids by hint: for a
 /// request that knows only the lock id, its first command reads the hint.
@@ -132,7 +123,7 @@ struct AcquireOperation {
   std::string other_name = {};        ///< of the lock that the hint led to
   bool more = false;                  ///< another command must follow
   bool waits_for_replicas = false;
-  std::uint64_t remembered = 0;  ///< the highest fence of the key that this client was granted before
+  RememberedFence remembered = {};  ///< the highest fence of the key that this client was granted before
   BootTime began = BootClock::now();
   GrantDetails details = {};
 
@@ -174,7 +165,6 @@ struct AcquireOperation {
     observe(shared, *granted, call);
     if (!shared.layout->authority_per_key()) shared.authority.set(granted->authority);
     if (shared.log) {
-      warn_of_high_epoch(shared);
       if (auto warning = core::high_fence_warning(granted->fence, request.key)) {
         shared.log->write(LogLevel::warning, *std::move(warning));
       }
@@ -220,11 +210,16 @@ struct AcquireOperation {
   /// Notices lost writes and jumps of the clock.
   void observe(SharedLocks& shared, const Granted& granted, const Call& call) const {
     using Authority = RememberedFences::Authority;
-    const auto authority = shared.fences.granted(request.key.str(), granted.fence.value(), granted.authority);
+    const auto authority = shared.fences.granted(
+        request.key.str(), {.fence = granted.fence.value(), .epoch = call.epoch()}, granted.authority);
     if (authority == Authority::replaced) {
       shared.incidents.store_replaced(request.key, granted.fence);
-    } else if (authority == Authority::same && details.low_counter && *details.low_counter < remembered) {
-      shared.incidents.fence_regressed(request.key, *details.low_counter, remembered, granted.fence);
+    } else if (authority == Authority::same && details.low_counter &&
+               *details.low_counter < remembered.fence && remembered.epoch <= call.epoch()) {
+      shared.incidents.fence_regressed(request.key, *details.low_counter, remembered.fence, granted.fence);
+    }
+    if (shared.has_epochs) {
+      shared.incidents.granted_in_epoch(shared.endpoint->name(), call.epoch(), granted.fence);
     }
     // The expiry of a lock that was already held was counted at another time.
     if (!details.repeated) {

@@ -75,7 +75,7 @@ Result<RoutedCommand> routed(Result<Command> command) {
 }  // namespace
 
 Result<RoutedCommand> acquire_command(const Layout& layout, const AcquireRequest& request,
-                                      std::uint64_t floor, By by) {
+                                      const RememberedFence& floor, By by) {
   const auto about = subject_of(request);
   const auto lock_key = layout.lock_key(request.key);
   if (!lock_key) return lock_key.error().about(about.key, about.id);

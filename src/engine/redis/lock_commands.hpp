@@ -38,7 +38,7 @@ enum class Release : std::uint8_t {
 
 /// `floor`: the fence is above this one; the connection may raise it.
 [[nodiscard]] Result<RoutedCommand> acquire_command(const Layout& layout, const AcquireRequest& request,
-                                                    std::uint64_t floor, By by);
+                                                    const RememberedFence& floor, By by);
 [[nodiscard]] Result<AcquireOutcome> acquire_outcome(const redisReply& reply, const AcquireRequest& request);
 /// What a reply that grants a lock says beyond its outcome.
 struct GrantDetails {

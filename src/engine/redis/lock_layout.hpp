@@ -51,8 +51,8 @@ class LockLayout {
   [[nodiscard]] virtual bool authority_per_key() const noexcept = 0;
 
   /// `floor`: the fence is above this.
-  [[nodiscard]] virtual Result<RoutedCommand> acquire(const AcquireRequest& request, std::uint64_t floor,
-                                                      By by) const = 0;
+  [[nodiscard]] virtual Result<RoutedCommand> acquire(const AcquireRequest& request,
+                                                      const RememberedFence& floor, By by) const = 0;
   [[nodiscard]] virtual Result<AcquireOutcome> acquired(const redisReply& reply,
                                                         const AcquireRequest& request) const = 0;
 

@@ -45,7 +45,8 @@ class NativeLayout final : public LockLayout {
   std::optional<RoutedCommand> create_store_id(std::string_view) const override { return std::nullopt; }
   bool authority_per_key() const noexcept override { return true; }
 
-  Result<RoutedCommand> acquire(const AcquireRequest& request, std::uint64_t floor, By by) const override {
+  Result<RoutedCommand> acquire(const AcquireRequest& request, const RememberedFence& floor,
+                                By by) const override {
     const auto lock_key = names().lock_key(request.key);
     if (!lock_key) return lock_key.error().about(request.key.str(), request.id.str());
     const auto& lifetime = request.counter_lifetime;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -9,6 +8,8 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+
+#include "engine/redis/wire/command.hpp"
 
 namespace holdfast::redis {
 
@@ -24,11 +25,10 @@ class RememberedFences {
 
   explicit RememberedFences(std::size_t most = usual_most) : most_(most) {}
 
-  /// 0: none.
-  [[nodiscard]] std::uint64_t of(std::string_view key) const {
+  [[nodiscard]] RememberedFence of(std::string_view key) const {
     const std::lock_guard lock(mutex_);
     const auto found = places_.find(key);
-    return found == places_.end() ? 0 : found->second->fence;
+    return found == places_.end() ? RememberedFence{} : found->second->highest;
   }
 
   enum class Authority : std::uint8_t {
@@ -36,17 +36,17 @@ class RememberedFences {
     replaced,      ///< another one: the store lost its data
     also_replaced  ///< the same, and another key has shown it already
   };
-  Authority granted(std::string_view key, std::uint64_t fence, std::string_view authority) {
+  Authority granted(std::string_view key, const RememberedFence& grant, std::string_view authority) {
     const std::lock_guard lock(mutex_);
     if (const auto found = places_.find(key); found != places_.end()) {
       by_age_.splice(by_age_.end(), by_age_, found->second);
       auto& entry = *found->second;
       if (entry.authority == authority) {
         // Grants may be reported out of order: their answers arrive on several threads.
-        entry.fence = std::max(entry.fence, fence);
+        if (grant.fence > entry.highest.fence) entry.highest = grant;
         return Authority::same;
       }
-      entry.fence = fence;
+      entry.highest = grant;
       entry.authority = authority;
       if (last_replacement_ == authority) return Authority::also_replaced;
       last_replacement_ = authority;
@@ -56,7 +56,7 @@ class RememberedFences {
       places_.erase(by_age_.front().key);
       by_age_.pop_front();
     }
-    by_age_.push_back({std::string(key), fence, std::string(authority)});
+    by_age_.push_back({std::string(key), grant, std::string(authority)});
     places_.emplace(by_age_.back().key, std::prev(by_age_.end()));
     return Authority::same;
   }
@@ -64,7 +64,7 @@ class RememberedFences {
  private:
   struct Entry {
     std::string key;
-    std::uint64_t fence;
+    RememberedFence highest;
     std::string authority;
   };
 

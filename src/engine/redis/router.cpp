@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 #include <utility>
 
 #include "engine/redis/conn/fence_floor.hpp"
@@ -13,10 +14,11 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// A map is read again in the background after this time, if grants need its epochs; and a grant waits for it
-/// after twice that. Two failovers that depose a master and bring it back take longer.
-constexpr BootClock::duration map_is_fresh = std::chrono::seconds(5);
-constexpr BootClock::duration map_is_stale = std::chrono::seconds(10);
+/// A master that grants is asked for its epoch again in the background after this time; and a grant waits for
+/// its answer after twice that. Two failovers that depose a master and bring it back take longer.
+constexpr BootClock::duration epoch_is_fresh = std::chrono::seconds(5);
+constexpr BootClock::duration epoch_is_stale = std::chrono::seconds(10);
+constexpr BootClock::duration ask_again_after = milliseconds(100);
 /// How long one node may take to answer with its map before the next is asked.
 constexpr BootClock::duration map_timeout = std::chrono::seconds(1);
 /// How soon a stop request ends a call that waits for the pilot.
@@ -40,8 +42,20 @@ struct Router::Node {
   RedisAddress address;
   std::shared_ptr<const Endpoint> endpoint;
   std::shared_ptr<Client> client;
-  /// Its own config epoch, from the last map in which it had slots.
+  /// Its own config epoch, as it told itself: what another node says of it may be old. Never goes down.
   std::atomic<std::uint64_t> epoch = 0;
+  /// When it was asked for that; 0: it must be asked again.
+  std::atomic<BootClock::rep> epoch_asked_at = 0;
+  // Changed with the router's mutex, as the time above.
+  std::uint64_t epoch_forgotten = 0;  ///< how often
+  bool is_asked_for_epoch = false;
+  BootTime ask_again_at{};
+
+  /// It may have another epoch by now. An answer that is on its way is too old as well.
+  void forget_epoch(const Lock&) {
+    epoch_asked_at = 0;
+    ++epoch_forgotten;
+  }
   /// Calls there whose I/O is left to a waiting thread.
   std::atomic<std::size_t> led = 0;
 };
@@ -86,6 +100,7 @@ class Router::RoutedCall final : public Call {
   CallRoute route_;
   std::uint16_t slot_ = 0;
   std::uint64_t own_floor_ = 0;  ///< the request's fence floor
+  std::uint64_t granted_by_epoch_ = 0;
   std::optional<std::uint32_t> master_;
   Node* node_ = nullptr;             ///< that it was last sent to
   std::shared_ptr<Waiter> waiter_;   ///< the thread that waits for it
@@ -117,11 +132,43 @@ class Router::MapCall final : public Call {
   std::optional<Result<Reply>> Router::* part_;
 };
 
+/// A question for a node's own epoch.
+class Router::EpochCall final : public Call {
+ public:
+  /// Requires the router's mutex.
+  EpochCall(std::weak_ptr<Router> router, Node& node, BootTime asked_at)
+      : router_(std::move(router)), node_(node), asked_at_(asked_at), forgotten_(node.epoch_forgotten) {}
+
+ private:
+  void finish(std::unique_ptr<Call>, Result<Reply> answer) override {
+    const auto router = router_.lock();
+    if (!router) return;
+    const Lock lock(router->mutex_);
+    node_.is_asked_for_epoch = false;
+    if (const auto epoch = answer ? own_epoch_in(**answer) : std::nullopt) {
+      node_.epoch = std::max(node_.epoch.load(), *epoch);
+      if (forgotten_ == node_.epoch_forgotten) {
+        node_.epoch_asked_at = asked_at_.time_since_epoch().count();
+      } else {
+        node_.ask_again_at = {};
+      }
+    } else {
+      // It may not be the master any more.
+      router->want_map(lock, nullptr);
+    }
+    router->changed_.notify_all();
+  }
+
+  std::weak_ptr<Router> router_;
+  Node& node_;
+  const BootTime asked_at_;
+  const std::uint64_t forgotten_;
+};
+
 Router::Router(RedisOptions options, std::string_view home_key, std::shared_ptr<const Endpoint> endpoint,
-               std::shared_ptr<Log> log, std::shared_ptr<Observer> observer)
+               std::shared_ptr<Observer> observer)
     : options_(std::move(options)),
       endpoint_(std::move(endpoint)),
-      log_(std::move(log)),
       observer_(std::move(observer)),
       home_slot_(slot_of(home_key)),
       number_(++routers) {}
@@ -129,15 +176,14 @@ Router::Router(RedisOptions options, std::string_view home_key, std::shared_ptr<
 Router::~Router() = default;
 
 Result<std::shared_ptr<Router>> Router::open(const RedisOptions& options, std::string_view home_key,
-                                             std::shared_ptr<Log> log, std::shared_ptr<Observer> observer) {
+                                             std::shared_ptr<Observer> observer) {
   auto endpoint = Endpoint::from(options, observer, Servers::cluster);
   if (!endpoint) return endpoint.error();
   // A forked child leaks its copy untouched, as it does its clients.
-  std::shared_ptr<Router> router(
-      new Router(options, home_key, *std::move(endpoint), std::move(log), std::move(observer)),
-      [](Router* mine) {
-        if (mine->process_.is_current()) delete mine;
-      });
+  std::shared_ptr<Router> router(new Router(options, home_key, *std::move(endpoint), std::move(observer)),
+                                 [](Router* mine) {
+                                   if (mine->process_.is_current()) delete mine;
+                                 });
   if (auto read = router->read_first_map(); !read) return read.error();
   return router;
 }
@@ -153,11 +199,10 @@ Result<Ok> Router::read_first_map() {
       node = node_at(lock, address, seed.host);
     }
     if (node == nullptr) return Error(ErrorCode::InvalidArgument, "the TLS files cannot be used");
-    const auto asked_at = BootClock::now();
     const auto map = read_slot_map(*node->client, node->address, options_);
     if (map) {
       const Lock lock(mutex_);
-      use(lock, *map, asked_at);
+      use(lock, *map);
       has_sharded_channels_ = map->has_sharded_channels();
       return Ok{};
     }
@@ -180,30 +225,28 @@ Router::Node* Router::node_at(const Lock&, const RedisAddress& address, const st
 }
 
 /// Returns whether something is new.
-bool Router::use(const Lock& lock, const SlotMap& map, BootTime asked_at) {
+bool Router::use(const Lock& lock, const SlotMap& map) {
   bool changed = false;
   std::vector<Node*> masters;
   for (const auto& master : map.masters()) {
     Node* node = node_at(lock, master.address, master.announced.host);
     masters.push_back(node);
     if (node == nullptr) continue;
-    // Before the slots: a call that finds this owner must find its epoch too.
-    changed |= node->epoch.exchange(master.config_epoch) != master.config_epoch;
-    if (master.config_epoch > highest_epoch && !std::exchange(warned_of_epoch_, true) && log_) {
-      log_->write(LogLevel::warning,
-                  node->endpoint->name() + ": its config epoch " + std::to_string(master.config_epoch) +
-                      " is above " + std::to_string(highest_epoch) +
-                      " and is not applied: after a failover that lost writes, fences may repeat");
-    }
+    // Promoted, or given slots, since it was asked.
+    if (master.config_epoch > node->epoch) node->forget_epoch(lock);
   }
   for (std::uint16_t slot = 0; slot < cluster_slots; ++slot) {
     const auto* owner = map.owner(slot);
     Node* node = owner == nullptr ? nullptr : masters[static_cast<std::size_t>(owner - map.masters().data())];
-    changed |= owners_[slot].exchange(node) != node;
+    Node* const former = owners_[slot].exchange(node);
+    if (former == node) continue;
+    changed = true;
+    // The new owner has a higher epoch than before; the former one may come back with one.
+    if (node != nullptr) node->forget_epoch(lock);
+    if (former != nullptr) former->forget_epoch(lock);
   }
   std::erase(masters, nullptr);
   masters_ = std::move(masters);
-  map_read_at_ = asked_at.time_since_epoch().count();
   return changed;
 }
 
@@ -248,6 +291,7 @@ void Router::send(std::unique_ptr<Call> call, const std::stop_token& stop) {
       inner.patience, std::max<BootClock::duration>(options_.command_timeout / 4, milliseconds(250)));
   routed->fail_fast = true;  // this router decides what happens next
   routed->fence_floor_at = inner.fence_floor_at;
+  routed->fence_floor_epoch = inner.fence_floor_epoch;
   if (inner.fence_floor_at != std::string::npos) {
     const auto* const digits = &routed->bytes[inner.fence_floor_at];
     (void)std::from_chars(digits, digits + fifteen_digits(0).size(), routed->own_floor_);
@@ -289,13 +333,8 @@ void Router::start(std::unique_ptr<RoutedCall> call) {
                               endpoint_->name() + ": no master has the slot of this key; check CLUSTER INFO");
     return park(std::move(call), std::nullopt);
   }
-  if (call->fence_floor_at != std::string::npos) {
-    const auto age = BootClock::now().time_since_epoch() - BootClock::duration(map_read_at_.load());
-    if (age > map_is_stale) return park(std::move(call), std::nullopt);
-    if (age > map_is_fresh) {
-      const Lock lock(mutex_);
-      if (!refresh_.asking()) want_map(lock, nullptr);
-    }
+  if (call->fence_floor_at != std::string::npos && !knows_epoch(*node)) {
+    return park_for_epoch(std::move(call), *node);
   }
   dispatch(std::move(call), *node, false);
 }
@@ -306,8 +345,9 @@ void Router::dispatch(std::unique_ptr<RoutedCall> call, Node& node, bool asking)
     const Node* owner = owners_[call->slot_].load();
     const auto epoch = std::max(node.epoch.load(), owner == nullptr ? 0 : owner->epoch.load());
     // Set, not raised: a call may go back to a master of a lower epoch.
-    std::ranges::copy(fifteen_digits(fence_floor_of(epoch, call->own_floor_)),
-                      &call->bytes[call->fence_floor_at]);
+    const RememberedFence own{.fence = call->own_floor_, .epoch = call->fence_floor_epoch};
+    std::ranges::copy(fifteen_digits(fence_floor_of(epoch, own)), &call->bytes[call->fence_floor_at]);
+    call->granted_by_epoch_ = epoch;
   }
   call->asking = asking;
   const bool first = std::exchange(call->unsent_yet_, false);
@@ -338,7 +378,7 @@ void Router::ended(std::unique_ptr<RoutedCall> call, Result<Reply> answer) {
   if (std::exchange(call->guests_, false)) --guest_calls_;
   if (call->awaited) --call->node_->led;
   if (answer && !is_error(**answer)) return deliver(std::move(call), std::move(answer));
-  const Node& node = *call->node_;
+  Node& node = *call->node_;
   if (answer) {
     const auto redirection = redirection_of(**answer);
     const auto step = call->route_.answered(redirection, os::jitter_fraction());
@@ -351,6 +391,7 @@ void Router::ended(std::unique_ptr<RoutedCall> call, Result<Reply> answer) {
       // The new owner knows best. Until its map is here the slot stays as it is for other calls: one that
       // carries an epoch must not meet an owner whose epoch is not known yet.
       const Lock lock(mutex_);
+      node.forget_epoch(lock);
       want_map(lock,
                node_at(lock, reached_at(redirection.address, node.address.host, options_.cluster_connect_to),
                        redirection.address.host));
@@ -363,6 +404,10 @@ void Router::ended(std::unique_ptr<RoutedCall> call, Result<Reply> answer) {
     return deliver(std::move(call), std::move(answer));
   }
   call->last_error_ = error;
+  {
+    const Lock lock(mutex_);
+    node.forget_epoch(lock);  // what happens to it while it is silent is not seen
+  }
   follow(std::move(call), CallRoute::lost(), node);
 }
 
@@ -381,6 +426,10 @@ void Router::follow(std::unique_ptr<RoutedCall> call, const CallRoute::Step& ste
                    to->announced.host);
   }
   if (node == nullptr) return park(std::move(call), std::nullopt);
+  // It then begins again at the owner, which sends it here once more.
+  if (call->fence_floor_at != std::string::npos && !knows_epoch(*node)) {
+    return park_for_epoch(std::move(call), *node);
+  }
   dispatch(std::move(call), *node, to->asking);
 }
 
@@ -388,6 +437,7 @@ void Router::deliver(std::unique_ptr<RoutedCall> call, Result<Reply> answer) {
   auto inner = std::move(call->inner_);
   inner->sent_ = call->sent_;
   inner->sent_before_ = call->sent_before_;
+  inner->epoch_ = call->granted_by_epoch_;
   // Connections of several nodes: none has another's number.
   const auto node = call->node_ == nullptr ? 0 : call->node_->index + 1;
   inner->connection_ = (std::uint64_t{node} << 48U) | call->connection_;
@@ -476,6 +526,48 @@ void Router::park(std::unique_ptr<RoutedCall> call, std::optional<BootClock::dur
   call_pilot(lock);
 }
 
+/// Whether its epoch is known well enough for a grant. Asks for it in the background before it is too old.
+bool Router::knows_epoch(Node& node) {
+  const auto age = BootClock::now().time_since_epoch() - BootClock::duration(node.epoch_asked_at.load());
+  if (age > epoch_is_fresh) {
+    Lock lock(mutex_);
+    (void)ask_for_epoch(lock, node);
+  }
+  return age <= epoch_is_stale;
+}
+
+/// Returns whether it did; then the mutex was released meanwhile.
+bool Router::ask_for_epoch(Lock& lock, Node& node) {
+  const BootTime now = BootClock::now();
+  if (node.is_asked_for_epoch || now < node.ask_again_at) return false;
+  node.is_asked_for_epoch = true;
+  node.ask_again_at = now + ask_again_after;
+  auto call = std::make_unique<EpochCall>(weak_from_this(), node, now);
+  lock.unlock();
+  call->bytes = Command("CLUSTER INFO").bytes();
+  call->deadline = now + map_timeout;
+  call->patience = map_timeout;
+  call->fail_fast = true;
+  node.client->send(std::move(call), {});
+  lock.lock();
+  return true;
+}
+
+/// Leaves a call to the pilot until this node has told its epoch.
+void Router::park_for_epoch(std::unique_ptr<RoutedCall> call, Node& node) {
+  call->unsent_yet_ = false;
+  const Lock lock(mutex_);
+  Node* const owner = owners_[call->slot_].load();
+  parked_.push_back({.call = std::move(call), .epoch_of = &node, .owner = owner});
+  call_pilot(lock);
+}
+
+/// A parked call whose node has told its epoch, or whose slot has another owner.
+bool Router::may_be_granted(const Parked& parked, BootTime now) const {
+  const auto age = now.time_since_epoch() - BootClock::duration(parked.epoch_of->epoch_asked_at.load());
+  return age <= epoch_is_stale || owners_[parked.call->slot_].load() != parked.owner;
+}
+
 void Router::want_map(const Lock& lock, const Node* preferred) {
   (void)refresh_.wish(preferred == nullptr ? MapRefresh::no_preference : preferred->index);
   call_pilot(lock);
@@ -495,7 +587,9 @@ void Router::pilot() {
     std::list<Parked> due;
     for (auto at = parked_.begin(); at != parked_.end();) {
       const auto here = at++;
-      const bool ready = here->ticket == 0 ? here->at <= now : here->ticket <= refresh_.answered();
+      const bool ready = here->epoch_of != nullptr ? may_be_granted(*here, now)
+                         : here->ticket == 0       ? here->at <= now
+                                                   : here->ticket <= refresh_.answered();
       if (ready || here->call->deadline <= now || here->call->stop_.stop_requested()) {
         due.splice(due.end(), parked_, here);
       } else {
@@ -509,6 +603,14 @@ void Router::pilot() {
       lock.lock();
       continue;
     }
+    std::set<Node*> unknown;
+    for (const auto& parked : parked_) {
+      if (parked.epoch_of != nullptr) unknown.insert(parked.epoch_of);
+    }
+    bool asked = false;
+    for (Node* node : unknown) asked |= ask_for_epoch(lock, *node);
+    if (asked) continue;  // the mutex was released: an answer may be here
+    if (!unknown.empty()) next = std::min(next, now + ask_again_after);
     if (refresh_.asking()) {
       next = std::min(next, asked_at_ + map_timeout);
     } else {
@@ -571,7 +673,7 @@ void Router::take_map(const Lock& lock, BootTime now) {
   if (complete && *nodes_reply_ && *slots_reply_) {
     const auto map =
         SlotMap::from(***nodes_reply_, ***slots_reply_, asked_->address, options_.cluster_connect_to);
-    if (map) return refresh_.succeeded(use(lock, *map, asked_at_), now, os::jitter_fraction());
+    if (map) return refresh_.succeeded(use(lock, *map), now, os::jitter_fraction());
   }
   refresh_.failed(now, nodes_.size(), os::jitter_fraction());
 }

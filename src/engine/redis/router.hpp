@@ -5,7 +5,6 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <holdfast/log.hpp>
 #include <holdfast/redis.hpp>
 #include <list>
 #include <memory>
@@ -47,7 +46,6 @@ class Router final : public Transport, public std::enable_shared_from_this<Route
   /// nodes is a member of a cluster.
   [[nodiscard]] static Result<std::shared_ptr<Router>> open(const RedisOptions& options,
                                                             std::string_view home_key,
-                                                            std::shared_ptr<Log> log,
                                                             std::shared_ptr<Observer> observer);
   ~Router() override;
 
@@ -72,15 +70,16 @@ class Router final : public Transport, public std::enable_shared_from_this<Route
   struct Delivery;
   class RoutedCall;
   class MapCall;
+  class EpochCall;
   using Lock = std::unique_lock<std::mutex>;
 
   Router(RedisOptions options, std::string_view home_key, std::shared_ptr<const Endpoint> endpoint,
-         std::shared_ptr<Log> log, std::shared_ptr<Observer> observer);
+         std::shared_ptr<Observer> observer);
 
   [[nodiscard]] Result<Ok> read_first_map();
   /// Null if the node's options cannot be used.
   Node* node_at(const Lock& lock, const RedisAddress& address, const std::string& announced_host);
-  bool use(const Lock& lock, const SlotMap& map, BootTime asked_at);
+  bool use(const Lock& lock, const SlotMap& map);
 
   void start(std::unique_ptr<RoutedCall> call);
   void dispatch(std::unique_ptr<RoutedCall> call, Node& node, bool asking);
@@ -88,6 +87,9 @@ class Router final : public Transport, public std::enable_shared_from_this<Route
   void follow(std::unique_ptr<RoutedCall> call, const CallRoute::Step& step, const Node& from);
   void deliver(std::unique_ptr<RoutedCall> call, Result<Reply> answer);
   void park(std::unique_ptr<RoutedCall> call, std::optional<BootClock::duration> pause);
+  void park_for_epoch(std::unique_ptr<RoutedCall> call, Node& node);
+  [[nodiscard]] bool knows_epoch(Node& node);
+  bool ask_for_epoch(Lock& lock, Node& node);
   void want_map(const Lock& lock, const Node* preferred);
   void call_pilot(const Lock& lock);
 
@@ -99,7 +101,6 @@ class Router final : public Transport, public std::enable_shared_from_this<Route
 
   const RedisOptions options_;
   const std::shared_ptr<const Endpoint> endpoint_;
-  const std::shared_ptr<Log> log_;
   const std::shared_ptr<Observer> observer_;
   const std::uint16_t home_slot_;
   const std::uint64_t number_;  ///< of all routers of this process, for the threads' waiters
@@ -108,7 +109,6 @@ class Router final : public Transport, public std::enable_shared_from_this<Route
 
   /// Read without the mutex. Nodes live as long as the router.
   std::array<std::atomic<Node*>, cluster_slots> owners_{};
-  std::atomic<BootClock::rep> map_read_at_{};
 
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<Node>> nodes_;
@@ -120,7 +120,10 @@ class Router final : public Transport, public std::enable_shared_from_this<Route
     std::unique_ptr<RoutedCall> call;
     MapRefresh::Ticket ticket = 0;  ///< goes on with this map; 0: at `at`
     BootTime at = never;
+    Node* epoch_of = nullptr;  ///< goes on when this node has told its epoch, or the slot has another owner
+    Node* owner = nullptr;
   };
+  [[nodiscard]] bool may_be_granted(const Parked& parked, BootTime now) const;
   std::list<Parked> parked_;
   std::condition_variable changed_;  ///< for the pilot
   bool piloting_ = false;
@@ -129,7 +132,6 @@ class Router final : public Transport, public std::enable_shared_from_this<Route
   Node* asked_ = nullptr;
   BootTime asked_at_{};
   std::optional<Result<Reply>> nodes_reply_, slots_reply_;
-  bool warned_of_epoch_ = false;
 
   std::atomic<std::size_t> unawaited_ = 0;  ///< calls without a waiting thread, not completed
   std::condition_variable drained_;

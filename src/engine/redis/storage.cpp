@@ -330,7 +330,7 @@ Result<std::shared_ptr<StorageBackend>> make_redis_storage_backend(const RedisOp
   auto layout = redis::StorageLayout::make(options.task_prefix, options.db, kind, channels);
   if (!layout) return layout.error();
   auto way =
-      redis::open_transport(options, "task_prefix", options.task_prefix, channels, log, std::move(observer));
+      redis::open_transport(options, "task_prefix", options.task_prefix, channels, std::move(observer));
   if (!way) return way.error();
   if (way->channels != channels)
     layout = redis::StorageLayout::make(options.task_prefix, options.db, kind, way->channels);

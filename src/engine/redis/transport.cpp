@@ -59,7 +59,7 @@ Result<SlotMap> read_slot_map(Transport& node, const RedisAddress& asked, const 
 }
 
 Result<OpenedTransport> open_transport(const RedisOptions& options, std::string_view option,
-                                       std::string_view prefix, Channels channels, std::shared_ptr<Log> log,
+                                       std::string_view prefix, Channels channels,
                                        std::shared_ptr<Observer> observer) {
   OpenedTransport opened;
   if (options.cluster_nodes.empty()) {
@@ -71,7 +71,7 @@ Result<OpenedTransport> open_transport(const RedisOptions& options, std::string_
     return opened;
   }
   if (auto refused = refuse_prefix(options, option, prefix)) return *std::move(refused);
-  auto router = Router::open(options, prefix, std::move(log), std::move(observer));
+  auto router = Router::open(options, prefix, std::move(observer));
   if (!router) return router.error();
   opened.endpoint = (*router)->shared_endpoint();
   if ((*router)->has_sharded_channels()) opened.channels = channels;

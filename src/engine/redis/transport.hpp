@@ -5,7 +5,6 @@
 #include <holdfast/clock.hpp>
 #include <holdfast/done.hpp>
 #include <holdfast/lock_backend.hpp>
-#include <holdfast/log.hpp>
 #include <holdfast/redis.hpp>
 #include <memory>
 #include <optional>
@@ -58,7 +57,6 @@ struct OpenedTransport {
 /// an operation in one slot, see `refuse_prefix`. `channels`: sharded if the servers have such.
 [[nodiscard]] Result<OpenedTransport> open_transport(const RedisOptions& options, std::string_view option,
                                                      std::string_view prefix, Channels channels,
-                                                     std::shared_ptr<Log> log,
                                                      std::shared_ptr<Observer> observer);
 
 /// InvalidArgument, with an explanation, if an operation on keys of this prefix needs several slots of a

@@ -33,6 +33,8 @@ class Call {
   /// Where its fence floor stands in `bytes`, as 15 digits; npos: nowhere. The connection that it is written
   /// to raises it to its own.
   std::size_t fence_floor_at = std::string::npos;
+  /// The epoch of the master that granted what that floor is: see RememberedFence.
+  std::uint64_t fence_floor_epoch = 0;
   /// Ends with NetworkTimeout (or the error that prevented a connection) at this time.
   BootTime deadline = never;
   /// If the call is unanswered for this long after the last answer to any call, the connection is given up
@@ -59,6 +61,8 @@ class Call {
   /// Number of the client's connection that it was last written to: the one that answered, if any did.
   /// Answers on another connection may be void: the server may have been restarted in between.
   [[nodiscard]] std::uint64_t connection() const noexcept { return connection_; }
+  /// Of a call with a fence floor: the epoch of the master that it was last written to; 0 if it has none.
+  [[nodiscard]] std::uint64_t epoch() const noexcept { return epoch_; }
 
  protected:
   /// Sets the command that it sends next.
@@ -67,6 +71,7 @@ class Call {
     key_at = command.key_at;
     key_size = command.key_size;
     fence_floor_at = command.fence_floor_at;
+    fence_floor_epoch = command.fence_floor_epoch;
   }
   /// Called at its end, exactly once, on the thread that leads the I/O, outside all mutexes. A transient
   /// error means that it is unknown whether the command was carried out, unless `was_sent` is false. The call
@@ -86,6 +91,7 @@ class Call {
   bool sent_before_ = false;  ///< written, wholly or in part, to a connection that broke
   bool stopped_ = false;
   std::uint64_t connection_ = 0;
+  std::uint64_t epoch_ = 0;
   void* delivery_ = nullptr;  ///< the Router's, while it completes this call
   std::optional<std::stop_callback<OnStop>> on_stop_;
 };

@@ -20,6 +20,7 @@ Connector::Outcome Connector::step(BootTime now, bool wanted) {
       return {};
     case ReconnectFsm::Next::begin:
       demotions_ = endpoint_->demotions();
+      began_at_switch_ = endpoint_->switches();
       dialer_.emplace(pick_ ? pick_() : endpoint_, now);
       break;
     case ReconnectFsm::Next::go_on:
@@ -33,6 +34,7 @@ Connector::Outcome Connector::step(BootTime now, bool wanted) {
   dialer_.reset();
   if (auto* made = std::get_if<Connection>(&outcome)) {
     report(fsm_.connected(), now);
+    if (endpoint_->watch() != nullptr) demotions_ += made->switches - began_at_switch_;
     return std::move(*made);
   }
   auto& error = std::get<Error>(outcome);

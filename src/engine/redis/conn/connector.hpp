@@ -53,8 +53,9 @@ class Connector {
   ReconnectFsm fsm_;
   std::optional<Dialer> dialer_;
   Dialer::Waiting waiting_ = for_time;
-  std::uint64_t demotions_ = 0;  ///< the endpoint's count when the last attempt began
-  std::uint64_t switches_ = 0;   ///< the endpoint's count at the last step
+  std::uint64_t demotions_ = 0;        ///< the endpoint's count when the last attempt began
+  std::uint64_t switches_ = 0;         ///< the endpoint's count at the last step
+  std::uint64_t began_at_switch_ = 0;  ///< the endpoint's count when the last attempt began
 };
 
 /// Reads what has arrived, as far as it is whole replies; at most 16 buffers full, so that a peer that sends

@@ -148,9 +148,10 @@ std::optional<Dialer::Outcome> Dialer::advance(Outcome outcome, BootTime now) {
   if (!discovery_) return outcome;
   auto* const made = std::get_if<Connection>(&outcome);
   if (made != nullptr && master_) {
-    endpoint_->watch()->used(*master_, std::move(subscription_), now);
+    const bool is_new = endpoint_->watch()->used(*master_, std::move(subscription_), now);
+    made->switches = switches_ + (is_new ? 1 : 0);
     made->fence_floor = fence_floor_of(master_->epoch);
-    made->switches = switches_;
+    made->epoch = master_->epoch;
     return outcome;
   }
   if (master_) {

@@ -21,13 +21,11 @@ inline constexpr std::uint64_t highest_epoch = 90'000;
   return epoch <= highest_epoch ? epoch * fences_per_epoch : 0;
 }
 
-/// The floor of a grant by a master of this epoch, for a request with a floor of its own: a fence that its
-/// client remembers. If that is of a higher epoch, the master was deposed. Then it does not count: the
-/// successor may have granted the fences above it.
-[[nodiscard]] constexpr std::uint64_t fence_floor_of(std::uint64_t epoch, std::uint64_t own) noexcept {
+/// The floor of a grant by a master of this epoch, for a client that remembers a fence of its own.
+[[nodiscard]] constexpr std::uint64_t fence_floor_of(std::uint64_t epoch,
+                                                     const RememberedFence& own) noexcept {
   const auto floor = fence_floor_of(epoch);
-  const bool is_deposed = epoch <= highest_epoch && own >= floor + fences_per_epoch;
-  return is_deposed ? floor : std::max(floor, own);
+  return own.epoch <= epoch ? std::max(floor, own.fence) : floor;
 }
 
 /// Raises the floor at this position of a command; a higher one stays. A call that is sent again keeps the

@@ -48,17 +48,21 @@ std::string MasterWatch::question(const std::string& service) {
          Command("SUBSCRIBE", promotion_channel).bytes();
 }
 
-void MasterWatch::used(const NamedMaster& master, std::optional<Connection> subscription, BootTime now) {
+bool MasterWatch::used(const NamedMaster& master, std::optional<Connection> subscription, BootTime now) {
   const std::lock_guard lock(mutex_);
+  // Before any fence of the new epoch is known to this process.
+  const bool is_new = memory_.newest() && master.epoch > memory_.newest()->epoch;
+  if (is_new) ++switches_;
   memory_.used(master);
   epoch_ = memory_.newest()->epoch;
-  if (!subscription) return;
+  if (!subscription) return is_new;
   dialer_.reset();
   subscription_ = std::move(subscription);
   heard_at_ = now;
   due_.reset();
   backoff_.reset();
   (void)read();  // messages that came with the answer
+  return is_new;
 }
 
 MasterWatch::Plan MasterWatch::step(BootTime now, bool ready) {

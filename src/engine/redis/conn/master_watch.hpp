@@ -36,8 +36,10 @@ class MasterWatch {
     const std::lock_guard lock(mutex_);
     return work(memory_);
   }
-  /// A connection to this master was made. `subscription`, if any, is to a sentinel that named it.
-  void used(const NamedMaster& master, std::optional<Connection> subscription, BootTime now);
+  /// A connection to this master was made. `subscription`, if any, is to a sentinel that named it. If its
+  /// epoch is a new one, that is a switch for all other connections: they must not be used any more, although
+  /// no message has come. Returns whether it is new.
+  bool used(const NamedMaster& master, std::optional<Connection> subscription, BootTime now);
 
   /// Reads the subscription if it is `ready`, and keeps it alive. Never blocks.
   Plan step(BootTime now, bool ready);

@@ -35,9 +35,10 @@ void Multiplexer::stop(Call& call) noexcept {
   look_at_ = BootTime{};
 }
 
-void Multiplexer::connected(BootTime now, std::uint64_t fence_floor) noexcept {
+void Multiplexer::connected(BootTime now, std::uint64_t fence_floor, std::uint64_t epoch) noexcept {
   ++connections_;
   fence_floor_ = fence_floor;
+  epoch_ = epoch;
   answered_ = false;
   wrote_at_ = now;
 }
@@ -91,6 +92,7 @@ std::string_view Multiplexer::output(BootTime now) {
 void Multiplexer::put(std::unique_ptr<Call>&& call, BootTime now) {
   if (call->fence_floor_at != std::string::npos) {
     raise_fence_floor(call->bytes, call->fence_floor_at, fence_floor_);
+    call->epoch_ = epoch_;
   }
   if (call->asking) {
     out_ += asking_bytes;

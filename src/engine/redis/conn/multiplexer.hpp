@@ -39,7 +39,7 @@ class Multiplexer {
   void stop(Call& call) noexcept;
 
   /// There is a new connection, to a server with this fence floor. Requires that there is none.
-  void connected(BootTime now, std::uint64_t fence_floor = 0) noexcept;
+  void connected(BootTime now, std::uint64_t fence_floor = 0, std::uint64_t epoch = 0) noexcept;
   /// The connection is gone. Its unanswered calls are queued again, before all others and in their order. A
   /// call counts as repeated only if the connection had accepted a byte of it.
   void disconnected();
@@ -127,6 +127,7 @@ class Multiplexer {
   // Of the current connection.
   std::uint64_t connections_ = 0;     ///< number of connections so far, including this one
   std::uint64_t fence_floor_ = 0;     ///< for the calls that are written to it
+  std::uint64_t epoch_ = 0;           ///< of its server
   std::optional<Error> demoted_;      ///< its server is a replica
   bool answered_ = false;             ///< at least one call
   BootTime answered_at_{};            ///< the last time, on any connection

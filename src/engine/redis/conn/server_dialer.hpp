@@ -41,7 +41,9 @@ struct Connection {
   ReplyReader reader;
   /// All fences that are granted over it are above this; 0: the server's counter alone decides.
   std::uint64_t fence_floor = 0;
-  /// The endpoint's count of master switches when it was dialled.
+  /// The epoch of the master, as sentinels named it; 0 without sentinels.
+  std::uint64_t epoch = 0;
+  /// The endpoint's count of master switches when it was dialled; with the one that it has shown itself.
   std::uint64_t switches = 0;
 };
 

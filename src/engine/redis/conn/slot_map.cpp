@@ -172,6 +172,18 @@ Result<SlotMap> SlotMap::from(const redisReply& nodes, const redisReply& ranges,
   return map;
 }
 
+std::optional<std::uint64_t> own_epoch_in(const redisReply& info) {
+  constexpr std::string_view name = "cluster_my_epoch:";
+  if (is_error(info)) return std::nullopt;
+  auto text = text_of(info);
+  while (!text.empty()) {
+    auto line = take_until(text, '\n');
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.starts_with(name)) return parsed<std::uint64_t>(line.substr(name.size()));
+  }
+  return std::nullopt;
+}
+
 std::size_t SlotMap::slots_without_owner() const noexcept {
   return static_cast<std::size_t>(std::ranges::count(owners_, none));
 }

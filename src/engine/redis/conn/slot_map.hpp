@@ -56,6 +56,9 @@ class SlotMap {
   bool has_sharded_channels_ = false;
 };
 
+/// The config epoch that a master has itself, from its reply to CLUSTER INFO. Empty if it is no such reply.
+[[nodiscard]] std::optional<std::uint64_t> own_epoch_in(const redisReply& info);
+
 /// The address to use for an announced one. An empty host is the host that was asked.
 [[nodiscard]] RedisAddress reached_at(const RedisAddress& announced, const std::string& asked_host,
                                       std::span<const RedisAnnouncement> connect_to);

@@ -168,6 +168,7 @@ std::optional<Right> RightsTrial::on_nothing(const CommandRight& right) {
   if (right.name == "TIME") return tried(line_.ask({"TIME"}));
   if (right.name == "WAIT") return tried(line_.ask({"WAIT", "0", "1"}));
   if (right.name == "ASKING") return tried(line_.ask({"ASKING"}));
+  if (right.name == "CLUSTER INFO") return tried(line_.ask({"CLUSTER INFO"}));
   if (right.name == "CLUSTER NODES") return tried(line_.ask({"CLUSTER NODES"}));
   if (right.name == "CLUSTER SLOTS") return tried(line_.ask({"CLUSTER SLOTS"}));
   if (right.name == "PING") return tried(line_.ask({"PING"}));

@@ -31,6 +31,7 @@ inline constexpr std::array sent_commands{
     SentCommand{"ASKING", SentCommand::Right::in_cluster},
     SentCommand{"AUTH", SentCommand::Right::every_user},
     SentCommand{"CLIENT SETNAME", SentCommand::Right::nice_to_have},
+    SentCommand{"CLUSTER INFO", SentCommand::Right::in_cluster},
     SentCommand{"CLUSTER NODES", SentCommand::Right::in_cluster},
     SentCommand{"CLUSTER SLOTS", SentCommand::Right::in_cluster},
     SentCommand{"CONFIG GET", SentCommand::Right::to_examine},
@@ -78,6 +79,14 @@ class CommandName {
   return digits;
 }
 
+/// A fence that this client was granted, and the epoch of the master that granted it. The next fence of the
+/// key is above it, unless the next master has a lower epoch: such a one was deposed, and its successor may
+/// have granted the fences above it.
+struct RememberedFence {
+  std::uint64_t fence = 0;  ///< 0: none
+  std::uint64_t epoch = 0;
+};
+
 /// An encoded command, and the key in it that decides which node of a cluster serves it.
 struct RoutedCommand {
   std::string bytes;
@@ -85,6 +94,7 @@ struct RoutedCommand {
   std::uint32_t key_size = 0;  ///< 0: it has no key; any node serves it, or each one (SCAN)
   /// Where its fence floor stands, as 15 digits; npos: it has none.
   std::size_t fence_floor_at = std::string::npos;
+  std::uint64_t fence_floor_epoch = 0;  ///< see RememberedFence
 
   [[nodiscard]] std::string_view key() const noexcept {
     return std::string_view(bytes).substr(key_at, key_size);
@@ -127,8 +137,9 @@ class Command {
   }
 
   /// Adds a fence floor. The connection that the command is written to may raise it.
-  Command& add_fence_floor(std::uint64_t floor) {
-    const auto digits = fifteen_digits(floor);
+  Command& add_fence_floor(const RememberedFence& floor) {
+    const auto digits = fifteen_digits(floor.fence);
+    fence_floor_epoch_ = floor.epoch;
     add_count('$', digits.size());
     fence_floor_at_ = bytes_.size();
     bytes_.append(digits.data(), digits.size()).append("\r\n");
@@ -139,7 +150,8 @@ class Command {
     return {.bytes = std::move(bytes_),
             .key_at = key_at_,
             .key_size = key_size_,
-            .fence_floor_at = fence_floor_at_};
+            .fence_floor_at = fence_floor_at_,
+            .fence_floor_epoch = fence_floor_epoch_};
   }
   [[nodiscard]] const std::string& bytes() const& noexcept { return bytes_; }
   [[nodiscard]] std::string bytes() && noexcept { return std::move(bytes_); }
@@ -171,6 +183,7 @@ class Command {
   std::string bytes_;
   std::uint32_t key_at_ = 0, key_size_ = 0;
   std::size_t fence_floor_at_ = std::string::npos;
+  std::uint64_t fence_floor_epoch_ = 0;
 };
 
 }  // namespace holdfast::redis
