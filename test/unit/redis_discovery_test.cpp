@@ -119,12 +119,39 @@ TEST_F(RedisDiscoveryAttempt, UnreachableSentinelsAreSkippedAndAskedLastNextTime
   EXPECT_EQ(asked(), 2U);
 }
 
+TEST_F(RedisDiscoveryAttempt, ASilentSentinelIsLeftSoonAndAskedAgainOnlyIfTheOthersAreNoMajority) {
+  begin();
+  EXPECT_EQ(std::get<Discovery::Ask>(action).until, now + 400ms);
+  now += 400ms;
+  no_answer(ErrorCode::NetworkTimeout);
+  EXPECT_EQ(asked(), 1U);
+  answer(master("m", 1));
+  EXPECT_EQ(asked(), 2U);
+  now += 400ms;
+  no_answer(ErrorCode::NetworkTimeout);
+  EXPECT_EQ(asked(), 0U) << "one of three is not enough: the others get their share of the time";
+  EXPECT_EQ(std::get<Discovery::Ask>(action).until, now + BootClock::duration(3200ms) / 3);
+  answer(master("newer", 2));
+  EXPECT_EQ(dialled(), master("newer", 2));
+}
+
+TEST_F(RedisDiscoveryAttempt, AnAttemptThatWasGivenUpIsNotFollowedByOneThatBeginsWithTheSameSentinel) {
+  begin();
+  memory.asked(asked());
+  begin();
+  EXPECT_EQ(asked(), 1U);
+  memory.asked(1);
+  answer(master("m", 1));
+  begin();
+  EXPECT_EQ(asked(), 1U) << "it answered";
+}
+
 TEST_F(RedisDiscoveryAttempt, EveryStepHasAShareOfTheTime) {
   begin();
-  EXPECT_EQ(std::get<Discovery::Ask>(action).until, now + 1s);
-  now += 1s;
+  now += 3s;
   no_answer();
-  EXPECT_EQ(std::get<Discovery::Ask>(action).until, now + 1s);
+  EXPECT_EQ(std::get<Discovery::Ask>(action).until, now + BootClock::duration(1s) / 3);
+  now -= 2s;
   answer(master("m", 1));
   answer(master("m", 1));
   EXPECT_EQ(std::get<Discovery::Dial>(action).until, now + 3s) << "no other step is left";

@@ -50,6 +50,7 @@ struct Router::Node {
   std::uint64_t epoch_forgotten = 0;  ///< how often
   bool is_asked_for_epoch = false;
   BootTime ask_again_at{};
+  std::optional<Error> epoch_refused;  ///< the last answer: the user lacks the right
 
   /// It may have another epoch by now. An answer that is on its way is too old as well.
   void forget_epoch(const Lock&) {
@@ -145,6 +146,7 @@ class Router::EpochCall final : public Call {
     if (!router) return;
     const Lock lock(router->mutex_);
     node_.is_asked_for_epoch = false;
+    node_.epoch_refused.reset();
     if (const auto epoch = answer ? own_epoch_in(**answer) : std::nullopt) {
       node_.epoch = std::max(node_.epoch.load(), *epoch);
       if (forgotten_ == node_.epoch_forgotten) {
@@ -152,6 +154,8 @@ class Router::EpochCall final : public Call {
       } else {
         node_.ask_again_at = {};
       }
+    } else if (answer && is_error(**answer) && !error_of(**answer).transient()) {
+      node_.epoch_refused = node_.endpoint->about(error_of(**answer));
     } else {
       // It may not be the master any more.
       router->want_map(lock, nullptr);
@@ -322,7 +326,7 @@ void Router::start(std::unique_ptr<RoutedCall> call) {
       const auto found = std::ranges::find(masters_, *call->master_, &Node::index);
       if (found != masters_.end()) node = *found;
     }
-    if (node != nullptr) return dispatch(std::move(call), *node, false);
+    if (node != nullptr) return dispatch(std::move(call), *node, nullptr);
     return deliver(std::move(call),
                    Error(ErrorCode::ServiceUnavailable,
                          endpoint_->name() + ": the masters changed during the listing; retry"));
@@ -336,20 +340,22 @@ void Router::start(std::unique_ptr<RoutedCall> call) {
   if (call->fence_floor_at != std::string::npos && !knows_epoch(*node)) {
     return park_for_epoch(std::move(call), *node);
   }
-  dispatch(std::move(call), *node, false);
+  dispatch(std::move(call), *node, nullptr);
 }
 
-void Router::dispatch(std::unique_ptr<RoutedCall> call, Node& node, bool asking) {
+/// `owner`: the node that has the slot and sent the call on, because the key is on its way; else null.
+void Router::dispatch(std::unique_ptr<RoutedCall> call, Node& node, const Node* owner) {
   if (call->fence_floor_at != std::string::npos) {
-    // A key on its way to another node counts there too, so the floor is not below either's.
-    const Node* owner = owners_[call->slot_].load();
+    // A key on its way to another node counts there too, so the floor is not below either's. No other epoch
+    // counts, whatever a newer map says by now: that of a successor would let a deposed master grant its
+    // fences.
     const auto epoch = std::max(node.epoch.load(), owner == nullptr ? 0 : owner->epoch.load());
     // Set, not raised: a call may go back to a master of a lower epoch.
     const RememberedFence own{.fence = call->own_floor_, .epoch = call->fence_floor_epoch};
     std::ranges::copy(fifteen_digits(fence_floor_of(epoch, own)), &call->bytes[call->fence_floor_at]);
     call->granted_by_epoch_ = epoch;
   }
-  call->asking = asking;
+  call->asking = owner != nullptr;
   const bool first = std::exchange(call->unsent_yet_, false);
   call->node_ = &node;
   // A first copy is left to the thread that sends it, unless that thread has another. Later ones are left to
@@ -430,7 +436,7 @@ void Router::follow(std::unique_ptr<RoutedCall> call, const CallRoute::Step& ste
   if (call->fence_floor_at != std::string::npos && !knows_epoch(*node)) {
     return park_for_epoch(std::move(call), *node);
   }
-  dispatch(std::move(call), *node, to->asking);
+  dispatch(std::move(call), *node, to->asking ? &from : nullptr);
 }
 
 void Router::deliver(std::unique_ptr<RoutedCall> call, Result<Reply> answer) {
@@ -565,7 +571,8 @@ void Router::park_for_epoch(std::unique_ptr<RoutedCall> call, Node& node) {
 /// A parked call whose node has told its epoch, or whose slot has another owner.
 bool Router::may_be_granted(const Parked& parked, BootTime now) const {
   const auto age = now.time_since_epoch() - BootClock::duration(parked.epoch_of->epoch_asked_at.load());
-  return age <= epoch_is_stale || owners_[parked.call->slot_].load() != parked.owner;
+  return age <= epoch_is_stale || parked.epoch_of->epoch_refused ||
+         owners_[parked.call->slot_].load() != parked.owner;
 }
 
 void Router::want_map(const Lock& lock, const Node* preferred) {
@@ -597,8 +604,18 @@ void Router::pilot() {
       }
     }
     if (!due.empty()) {
+      for (auto& parked : due) {
+        if (parked.epoch_of != nullptr && parked.epoch_of->epoch_refused)
+          parked.refused = *parked.epoch_of->epoch_refused;
+      }
       lock.unlock();
-      for (auto& parked : due) go_on(std::move(parked.call));
+      for (auto& parked : due) {
+        if (parked.refused) {
+          deliver(std::move(parked.call), *parked.refused);
+        } else {
+          go_on(std::move(parked.call));
+        }
+      }
       due.clear();
       lock.lock();
       continue;

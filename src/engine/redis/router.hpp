@@ -82,7 +82,7 @@ class Router final : public Transport, public std::enable_shared_from_this<Route
   bool use(const Lock& lock, const SlotMap& map);
 
   void start(std::unique_ptr<RoutedCall> call);
-  void dispatch(std::unique_ptr<RoutedCall> call, Node& node, bool asking);
+  void dispatch(std::unique_ptr<RoutedCall> call, Node& node, const Node* owner);
   void ended(std::unique_ptr<RoutedCall> call, Result<Reply> answer);
   void follow(std::unique_ptr<RoutedCall> call, const CallRoute::Step& step, const Node& from);
   void deliver(std::unique_ptr<RoutedCall> call, Result<Reply> answer);
@@ -122,6 +122,7 @@ class Router final : public Transport, public std::enable_shared_from_this<Route
     BootTime at = never;
     Node* epoch_of = nullptr;  ///< goes on when this node has told its epoch, or the slot has another owner
     Node* owner = nullptr;
+    std::optional<Error> refused = {};
   };
   [[nodiscard]] bool may_be_granted(const Parked& parked, BootTime now) const;
   std::list<Parked> parked_;

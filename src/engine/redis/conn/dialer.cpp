@@ -111,6 +111,7 @@ Dialer::Dialer(std::shared_ptr<const Endpoint> endpoint, BootTime now)
 std::optional<Error> Dialer::begin(const Discovery::Action& action, BootTime now) {
   if (const auto* ask = std::get_if<Discovery::Ask>(&action)) {
     master_.reset();
+    endpoint_->watch()->with_memory([&](SentinelMemory& memory) { memory.asked(ask->sentinel); });
     step_name_ = "sentinel " + to_text(endpoint_->options().sentinels[ask->sentinel]) + ": ";
     server_.emplace(endpoint_->sentinel(ask->sentinel), now, ask->until);
     return std::nullopt;

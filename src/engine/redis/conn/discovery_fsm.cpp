@@ -72,6 +72,11 @@ SentinelMemory::SentinelMemory(std::size_t sentinels) : order_(sentinels) {
   std::iota(order_.begin(), order_.end(), std::size_t{0});
 }
 
+void SentinelMemory::asked(std::size_t sentinel) {
+  const auto found = std::ranges::find(order_, sentinel);
+  std::rotate(found, found + 1, order_.end());
+}
+
 void SentinelMemory::answered(std::size_t sentinel) {
   const auto found = std::ranges::find(order_, sentinel);
   std::rotate(order_.begin(), found, found + 1);
@@ -86,7 +91,7 @@ void SentinelMemory::used(const NamedMaster& master) {
 }
 
 Discovery::Discovery(const RedisOptions& options, const SentinelMemory& memory, BootTime deadline)
-    : options_(options), order_(memory.order()), deadline_(deadline) {}
+    : options_(options), order_(memory.order()), majority_(order_.size() / 2 + 1), deadline_(deadline) {}
 
 BootTime Discovery::share_of(BootTime now, std::size_t steps) const noexcept {
   return now + (deadline_ - now) / static_cast<BootClock::rep>(steps);
@@ -117,12 +122,19 @@ Discovery::Action Discovery::start(BootTime now) {
 }
 
 Discovery::Action Discovery::next(BootTime now) {
+  if (asked_ == order_.size() && named_ < majority_ && !silent_.empty() && !second_pass_) {
+    second_pass_ = true;
+    asked_ = 0;
+    order_ = silent_;
+  }
   const auto left = order_.size() - asked_;
   // After a master that could not be used, every further answer may be the one that names its successor.
-  const bool enough = named_ > order_.size() / 2 || (tried_ && has_untried_master());
+  const bool enough = named_ >= majority_ || (tried_ && has_untried_master());
   const bool may_dial = enough && has_untried_master() && !best_->is_down;
   if (left > 0 && !may_dial) {
-    return Ask{.sentinel = order_[asked_], .until = share_of(now, left + 1)};
+    const auto share = share_of(now, left + 1);
+    return Ask{.sentinel = order_[asked_],
+               .until = second_pass_ ? share : std::min<BootTime>(share, now + quick_answer)};
   }
   if (!has_untried_master()) return failure();
   if (best_->is_down) {
@@ -139,7 +151,13 @@ Discovery::Action Discovery::on_answer(SentinelMemory& memory, const Result<Sent
   const auto sentinel = order_[asked_++];
   const auto where = "sentinel " + to_text(options_.sentinels[sentinel]);
   if (!answer) {
-    note(where, answer.error());
+    // Whether it is silent or refuses: only the time that it got can be too short.
+    const bool is_silent = answer.error().code() == ErrorCode::NetworkTimeout && !second_pass_;
+    if (is_silent) {
+      silent_.push_back(sentinel);
+    } else {
+      note(where, answer.error());
+    }
     return next(now);
   }
   const auto& master = answer->master;

@@ -43,8 +43,11 @@ class SentinelMemory {
  public:
   explicit SentinelMemory(std::size_t sentinels);
 
-  /// Numbers of the sentinels, in the order to ask them: those that answered last come first.
+  /// Numbers of the sentinels, in the order to ask them: those that answered last come first, those that are
+  /// being asked or did not answer come last. So an attempt that ends before its sentinel answers is not
+  /// followed by one that begins with the same.
   [[nodiscard]] const std::vector<std::size_t>& order() const noexcept { return order_; }
+  void asked(std::size_t sentinel);
   void answered(std::size_t sentinel);
 
   /// The newest master that a connection was made to.
@@ -60,7 +63,9 @@ class SentinelMemory {
 
 /// One attempt to find and reach the master. Asks one sentinel after another until a majority has named a
 /// master, or all were asked; the highest epoch wins. If that master cannot be used, the remaining sentinels
-/// are asked for a newer one. Each step gets an equal share of the time that is left. Pure.
+/// are asked for a newer one. Each step gets an equal share of the time that is left; but a sentinel that is
+/// silent, as its host may be that of the lost master, is left after `quick_answer`, and asked again when all
+/// others were. Pure.
 class Discovery {
  public:
   struct Ask {
@@ -72,6 +77,9 @@ class Discovery {
     BootTime until;
   };
   using Action = std::variant<Ask, Dial, Error>;
+
+  /// Several round trips, with TLS, to a distant sentinel that works.
+  static constexpr std::chrono::milliseconds quick_answer{400};
 
   /// `options` must outlive it.
   Discovery(const RedisOptions& options, const SentinelMemory& memory, BootTime deadline);
@@ -90,7 +98,10 @@ class Discovery {
   [[nodiscard]] Error failure() const;
 
   const RedisOptions& options_;
-  const std::vector<std::size_t> order_;
+  std::vector<std::size_t> order_;
+  std::vector<std::size_t> silent_;  ///< of the first pass
+  const std::size_t majority_;
+  bool second_pass_ = false;
   const BootTime deadline_;
   std::size_t asked_ = 0;  ///< sentinels
   std::size_t named_ = 0;  ///< of these, the ones that named a master

@@ -49,6 +49,17 @@ class ReplyReader {
  public:
   ReplyReader() : reader_(redisReaderCreate()) {
     if (!reader_) throw std::bad_alloc();
+    // hiredis allocates an array as large as its header says, before an element has come.
+    static redisReplyObjectFunctions* const usual = reader_->fn;
+    static redisReplyObjectFunctions bounded = [] {
+      auto functions = *usual;
+      functions.createArray = [](const redisReadTask* task, auto elements) -> void* {
+        if (static_cast<std::int64_t>(elements) > most_elements) return nullptr;
+        return usual->createArray(task, elements);
+      };
+      return functions;
+    }();
+    reader_->fn = &bounded;
   }
 
   void feed(std::string_view bytes) {
@@ -73,6 +84,7 @@ class ReplyReader {
  private:
   /// Far above the longest reply to any of our commands: a peer that sends more is not Redis.
   static constexpr std::size_t longest_reply = std::size_t{256} << 20;
+  static constexpr std::int64_t most_elements = 1'000'000;
 
   struct Free {
     void operator()(redisReader* reader) const noexcept { redisReaderFree(reader); }
