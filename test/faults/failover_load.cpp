@@ -167,7 +167,15 @@ void fail_over_under_load(const FailoverKind& kind) {
     gaps.push_back(gap);
     kind.read_files(ledger);
     kind.restore();
-    for (auto& guard : guards) lost += guard.still_held() ? 0 : 1;
+    for (auto& guard : guards) {
+      if (guard.still_held()) continue;
+      ++lost;
+      const auto why = guard.renewal_error();
+      std::cout << "round " << round << ": " << guard.key() << " was lost: "
+                << to_string(guard.loss_reason().value_or(LossReason::gone)) << " "
+                << (why ? why->what() : "") << "\n";
+    }
+    std::erase_if(guards, [](const Guard& guard) { return !guard.still_held(); });
   }
   clients.clear();
   kind.read_files(ledger);

@@ -212,7 +212,13 @@ Result<std::shared_ptr<LockBackend>> make_redis_lock_backend(const RedisOptions&
   if (!way) return way.error();
   if (way->channels != channels) layout = redis::LockLayout::make(options, way->channels);
   auto authority = redis::find_store_id(*way->transport, **layout);
-  if (!authority) return authority.error();
+  if (!authority) {
+    // The marker's master is down, but those of other locks may work. Where each key has an authority of its
+    // own, the store's only has a name; and a key of the other layout is refused by its type.
+    const bool is_enough = !options.cluster_nodes.empty() && (*layout)->authority_per_key();
+    if (!is_enough || !authority.error().transient()) return authority.error();
+    authority = std::string();
+  }
   auto shared = std::make_shared<redis::SharedLocks>(std::move(way->endpoint), std::move(way->transport),
                                                      *std::move(layout), std::move(log), std::move(observer));
   shared->authority.set(*authority);

@@ -30,6 +30,60 @@ struct Store {
   std::shared_ptr<Client> single = {};
   WhereToListen where_to_listen = {};
   ServerClock clock = {};
+  std::atomic<bool> is_marked = false;  ///< with its layout
+};
+
+/// The layout of a task prefix is marked by the first record that is written there, so that a store of the
+/// other layout refuses the prefix: it would not see these records. Reading marks nothing.
+std::string_view mark_of(const StorageLayout& layout) {
+  return layout.layout() == RedisLayout::native ? "native" : "documented";
+}
+std::optional<Error> refuse_mark(const Store& store, std::string_view found) {
+  if (found.empty() || found == mark_of(store.layout)) return std::nullopt;
+  return store.endpoint->about(
+      {ErrorCode::InvalidArgument, "the task prefix \"" + store.endpoint->options().task_prefix +
+                                       "\" is used with layout=" + std::string(found) +
+                                       "; use that layout, or another task_prefix"});
+}
+
+/// An operation that may create a record: marks the prefix first, unless that is known to be done.
+template <class Operation>
+struct Marking : Operation {
+  using Outcome = typename Operation::Outcome;
+  enum class Step : std::uint8_t { mark, read, work };
+  Step step;
+  bool more = false;  ///< another command must follow
+
+  Marking(Operation operation, bool is_marked)
+      : Operation(std::move(operation)), step(is_marked ? Step::work : Step::mark) {}
+
+  Result<RoutedCommand> command(const Store& store, By by) const {
+    if (step == Step::work) return Operation::command(store, by);
+    auto command = step == Step::mark ? Command::begin("SET", 3) : Command::begin("GET", 1);
+    command.add_key(store.layout.marker());
+    if (step == Step::mark) command.add(mark_of(store.layout)).add("NX");
+    return std::move(command).routed();
+  }
+  Result<Outcome> outcome(Store& store, const Result<Reply>& answer, const Call& call) {
+    if (step == Step::work) return Operation::outcome(store, answer, call);
+    if (!answer) return answer.error().about(this->request.key.str(), {});
+    if (is_error(**answer)) return error_of(**answer).about(this->request.key.str(), {});
+    more = true;
+    if (step == Step::mark && (*answer)->type == REDIS_REPLY_NIL) {
+      step = Step::read;
+      return Outcome{};
+    }
+    if (step == Step::read) {
+      if (auto refused = refuse_mark(store, text_of(**answer))) {
+        more = false;
+        return *std::move(refused);
+      }
+    }
+    store.is_marked = true;
+    step = Step::work;
+    return Outcome{};
+  }
+  [[nodiscard]] bool goes_on(const Result<Outcome>&) { return std::exchange(more, false); }
 };
 
 // The operations: see ScriptCall. Building a command never fails here.
@@ -155,8 +209,6 @@ struct ListOperation {
   }
 };
 
-constexpr std::string_view native_mark = "native";
-
 constexpr Subscriber::Purpose changes_of_records{
     .wakes = Wakes::all,
     .unheard =
@@ -187,10 +239,10 @@ class RedisStorageBackend final : public StorageBackend {
   void submit(CreateRecord request, std::stop_token stop, Done<CreateOutcome> done) override {
     if (const auto refused = core::refuse_origin(request.origin))
       return done(refused->about(request.key.str(), {}));
-    start(CreateOperation{std::move(request)}, stop, std::move(done));
+    start(Marking(CreateOperation{std::move(request)}, store_->is_marked), stop, std::move(done));
   }
   void submit(PutRecord request, std::stop_token stop, Done<PutOutcome> done) override {
-    start(PutOperation{std::move(request)}, stop, std::move(done));
+    start(Marking(PutOperation{std::move(request)}, store_->is_marked), stop, std::move(done));
   }
   void submit(RemoveRecord request, std::stop_token stop, Done<RemoveOutcome> done) override {
     start(RemoveOperation{std::move(request)}, stop, std::move(done));
@@ -289,8 +341,8 @@ Result<Ok> set_clock(Store& store) {
   return Ok{};
 }
 
-/// Refuses a prefix that is used with the other layout: its tasks would not be seen. A store of the
-/// documented layout leaves no mark, as pmcp-tasks does not.
+/// Refuses a prefix that is used with the other layout: its tasks would not be seen. Pmcp-tasks leaves no
+/// mark.
 Result<Ok> check_layout(Store& store) {
   const auto& endpoint = *store.endpoint;
   const auto deadline = saturating_add(BootClock::now(), endpoint.options().connect_timeout);
@@ -300,22 +352,12 @@ Result<Ok> check_layout(Store& store) {
     if (is_error(**answer)) return endpoint.about(error_of(**answer));
     return std::string(text_of(**answer));
   };
-  const bool is_native = store.layout.layout() == RedisLayout::native;
   auto read = Command::begin("GET", 1);
   read.add_key(store.layout.marker());
   auto found = ask(std::move(read));
   if (!found) return found.error();
-  if (!found->empty() && (*found == native_mark) != is_native) {
-    return endpoint.about({ErrorCode::InvalidArgument,
-                           "the task prefix \"" + endpoint.options().task_prefix + "\" is used with layout=" +
-                               std::string(is_native ? "documented" : native_mark) +
-                               "; use that layout, or another task_prefix"});
-  }
-  if (found->empty() && is_native) {
-    auto mark = Command::begin("SET", 3);
-    mark.add_key(store.layout.marker()).add(native_mark).add("NX");
-    if (const auto marked = ask(std::move(mark)); !marked) return marked.error();
-  }
+  if (auto refused = refuse_mark(store, *found)) return *std::move(refused);
+  store.is_marked = !found->empty();
   return Ok{};
 }
 
