@@ -79,6 +79,10 @@ constexpr std::array courtesies{
     Courtesy{"SSUBSCRIBE", Half::tasks, Severity::warning, "waiters for a task poll"},
     Courtesy{"SUNSUBSCRIBE", Half::locks, Severity::warning, piles_up},
     Courtesy{"SUNSUBSCRIBE", Half::tasks, Severity::warning, piles_up},
+    Courtesy{"PSUBSCRIBE", Half::locks, Severity::note, "a live view polls for released locks"},
+    Courtesy{"PSUBSCRIBE", Half::tasks, Severity::note, "a live view polls for changed tasks"},
+    Courtesy{"PUNSUBSCRIBE", Half::locks, Severity::note, "a live view that was closed stays subscribed"},
+    Courtesy{"PUNSUBSCRIBE", Half::tasks, Severity::note, "a live view that was closed stays subscribed"},
     Courtesy{"UNSUBSCRIBE", Half::locks, Severity::warning, piles_up},
     Courtesy{"UNSUBSCRIBE", Half::tasks, Severity::warning, piles_up},
     Courtesy{"HGET", Half::tasks, Severity::warning,
@@ -88,6 +92,8 @@ constexpr std::array courtesies{
     Courtesy{"PTTL", Half::locks, Severity::note, "waiters retry too often for a lock without expiry"},
     Courtesy{"SCAN", Half::locks, Severity::note, "locks cannot be listed"},
     Courtesy{"SCAN", Half::tasks, Severity::note, "the owners of tasks cannot be listed"},
+    Courtesy{"PUBSUB NUMSUB", Half::locks, Severity::note, "the waiters of a lock cannot be counted"},
+    Courtesy{"PUBSUB SHARDNUMSUB", Half::locks, Severity::note, "the waiters of a lock cannot be counted"},
     Courtesy{"CLIENT SETNAME", Half::locks, Severity::note, unnamed},
     Courtesy{"CLIENT SETNAME", Half::tasks, Severity::note, unnamed},
     Courtesy{"PING", Half::locks, Severity::note, loading},
@@ -129,9 +135,14 @@ constexpr bool is_called(std::string_view command, RedisLayout layout) {
 
 /// Whether it is a command for the other kind of channels.
 constexpr bool is_for_other_channels(std::string_view command, Channels channels) {
-  const bool for_global = command == "PUBLISH" || command == "SUBSCRIBE" || command == "UNSUBSCRIBE";
-  const bool for_sharded = command == "SPUBLISH" || command == "SSUBSCRIBE" || command == "SUNSUBSCRIBE";
-  return channels == Channels::sharded ? for_global : for_sharded;
+  constexpr std::array<std::string_view, 6> global{"PUBLISH",    "SUBSCRIBE",    "UNSUBSCRIBE",
+                                                   "PSUBSCRIBE", "PUNSUBSCRIBE", "PUBSUB NUMSUB"};
+  constexpr std::array<std::string_view, 4> sharded{"SPUBLISH", "SSUBSCRIBE", "SUNSUBSCRIBE",
+                                                    "PUBSUB SHARDNUMSUB"};
+  const auto is_in = [&](const auto& commands) {
+    return std::ranges::find(commands, command) != commands.end();
+  };
+  return channels == Channels::sharded ? is_in(global) : is_in(sharded);
 }
 
 static_assert(std::ranges::all_of(embedded::script_commands,
@@ -200,9 +211,8 @@ std::string joined(const std::vector<std::string>& losses) {
 }
 
 CommandRight::On used_on(std::string_view command) {
-  if (command == "PUBLISH" || command == "SUBSCRIBE" || command == "SPUBLISH" || command == "SSUBSCRIBE") {
-    return CommandRight::On::channels;
-  }
+  constexpr std::array of_channels{"PUBLISH", "SUBSCRIBE", "PSUBSCRIBE", "SPUBLISH", "SSUBSCRIBE"};
+  if (std::ranges::find(of_channels, command) != of_channels.end()) return CommandRight::On::channels;
   const bool by_scripts =
       std::ranges::find(embedded::script_commands, command, &embedded::ScriptCommand::command) !=
       std::ranges::end(embedded::script_commands);

@@ -57,7 +57,7 @@ class Router final : public Transport, public std::enable_shared_from_this<Route
   [[nodiscard]] const std::shared_ptr<const Endpoint>& shared_endpoint() const noexcept { return endpoint_; }
   [[nodiscard]] std::vector<std::uint32_t> masters() const override;
 
-  /// Another node with each call: for a connection that any node can serve.
+  /// Another node with each call, a master if one is known: for a connection that any node can serve.
   [[nodiscard]] std::shared_ptr<const Endpoint> any_endpoint() const;
   /// The owner of the key's slot; any node if it has none.
   [[nodiscard]] std::shared_ptr<const Endpoint> endpoint_of(std::string_view key) const;
