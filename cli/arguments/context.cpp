@@ -116,7 +116,7 @@ Holdfast open_store(const Context& context, std::chrono::milliseconds patience) 
       // A file that cannot be opened stays so.
       const bool is_server = context.url_or_default().starts_with("redis");
       if (!is_server || !error.transient() || left <= pause) throw;
-      if (!std::exchange(reported, true)) complain(printable(error.what()) + "; trying again");
+      if (!std::exchange(reported, true)) complain(printable(error.message()) + "; trying again");
       std::this_thread::sleep_for(pause);
       pause = std::min(2 * pause, std::chrono::milliseconds(1000));
     }
