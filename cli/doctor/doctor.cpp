@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <holdfast/doctor.hpp>
+#include <holdfast/redis.hpp>
 #include <nlohmann/json.hpp>
 
 #include "arguments/context.hpp"
@@ -30,25 +31,46 @@ void print_as_json(const std::vector<Finding>& findings) {
   }
 }
 
-int print_acl(const Context& context) {
-  const auto acl = redis_acl(context.url_or_default()).value_or_throw();
-  if (!context.json) {
-    if (acl.user == "USER") {
-      complain("the URL names no user, so the line contains USER; pass --url redis://NAME@HOST");
-    }
-    print_text(acl.line());
-    return exit_ok;
-  }
-  auto commands = nlohmann::json::array();
+nlohmann::ordered_json as_json(const RedisAcl& acl) {
+  auto commands = nlohmann::ordered_json::array();
   for (const auto& command : acl.commands) {
     commands.push_back(
         {{"name", command.name}, {"severity", to_string(command.severity)}, {"without", command.without}});
   }
-  print_json({{"user", acl.user},
-              {"keys", acl.keys},
-              {"channels", acl.channels},
-              {"commands", std::move(commands)},
-              {"line", acl.line()}});
+  return {{"user", acl.user},
+          {"keys", acl.keys},
+          {"channels", acl.channels},
+          {"commands", std::move(commands)},
+          {"line", acl.line()}};
+}
+
+/// The line for the sentinels begins with a word that no server takes as a command: at the master it would
+/// replace the rights of a user of the same name.
+void print_acl_lines(const RedisAcl& acl, const std::optional<RedisAcl>& of_sentinels) {
+  if (acl.user == "USER") {
+    complain("the URL names no user, so the line contains USER; pass --url redis://NAME@HOST");
+  }
+  print_text(acl.line());
+  if (!of_sentinels) return;
+  if (of_sentinels->user == "USER") {
+    complain("the URL names no sentinel_user; with one, the rights at the sentinels are printed too");
+    return;
+  }
+  print_text("sentinels: " + of_sentinels->line());
+}
+
+int print_acl(const Context& context) {
+  const auto acl = redis_acl(context.url_or_default()).value_or_throw();
+  const auto options = parse_redis_url(context.url_or_default()).value_or_throw();
+  std::optional<RedisAcl> of_sentinels;
+  if (!options.sentinels.empty()) of_sentinels = redis_sentinel_acl(options).value_or_throw();
+  if (!context.json) {
+    print_acl_lines(acl, of_sentinels);
+    return exit_ok;
+  }
+  auto printed = as_json(acl);
+  if (of_sentinels) printed["sentinels"] = as_json(*of_sentinels);
+  print_json(printed);
   return exit_ok;
 }
 
@@ -77,7 +99,9 @@ void fill_doctor(Command command, Context& context) {
       "problem (fails now, or at the next restart), each with advice. It acquires no lock. A note names the\n"
       "checks that a Redis user without rights to INFO, CONFIG and MEMORY cannot run.\n"
       "--acl prints the ACL SETUSER line with the rights that this version needs, for the user and the\n"
-      "prefixes of the URL. Add the password yourself.\n"
+      "prefixes of the URL. Add the password yourself. Redis replicates no users: run the line on the\n"
+      "master, on every replica and on every node of a cluster. With sentinel_user in the URL, a second\n"
+      "line, after \"sentinels: \", is for every sentinel.\n"
       "\n"
       "Exit: 0 nothing worse than a note; 1 a warning or problem; 69 store unavailable; 77 access denied.\n"
       "\n"

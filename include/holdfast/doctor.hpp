@@ -79,6 +79,13 @@ struct HOLDFAST_EXPORT RedisAcl {
 /// prefixes that open() would refuse, and for a user name that an ACL cannot contain.
 [[nodiscard]] HOLDFAST_EXPORT Result<RedisAcl> redis_acl(const RedisOptions& options);
 
+/// Returns the ACL for the user at the sentinels of these options (`sentinel_user`): without keys, with the
+/// channels of failovers. Sentinels have users of their own, which are not those of the master.
+///
+/// No sentinel is contacted. InvalidArgument if the options name no sentinels, and for a user name that an
+/// ACL cannot contain.
+[[nodiscard]] HOLDFAST_EXPORT Result<RedisAcl> redis_sentinel_acl(const RedisOptions& options);
+
 /// Returns the ACL for a Redis URL. Fails as parse_redis_url() does; InvalidArgument also for a URL of
 /// another engine.
 [[nodiscard]] HOLDFAST_EXPORT Result<RedisAcl> redis_acl(std::string_view url);

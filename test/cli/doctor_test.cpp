@@ -94,6 +94,24 @@ TEST_F(DoctorCommand, PrintsTheAclAsDataToo) {
   EXPECT_EQ(holdfast({"doctor", "--acl"}).code, 64) << "a file has no ACL";
 }
 
+TEST_F(DoctorCommand, PrintsTheAclOfTheUserAtTheSentinelsInALineThatNoServerTakes) {
+  // No server is asked.
+  const std::string url = "redis+sentinel://app@127.0.0.1:1/orders";
+  EXPECT_EQ(holdfast({"--url", url, "doctor", "--acl"}).out.find("sentinels:"), std::string::npos);
+  const auto printed = holdfast({"--url", url + "?sentinel_user=watcher", "doctor", "--acl"});
+  EXPECT_EQ(printed.code, 0) << printed.err;
+  const auto second = printed.out.substr(printed.out.find('\n') + 1);
+  EXPECT_EQ(second,
+            "sentinels: ACL SETUSER watcher resetkeys resetchannels -@all '&+switch-master' "
+            "'&+promoted-slave' '+client|setname' +ping '+sentinel|ckquorum' '+sentinel|master' "
+            "'+sentinel|myid' +subscribe\n");
+  const auto as_data = nlohmann::json::parse(
+      holdfast({"--json", "--url", url + "?sentinel_user=watcher", "doctor", "--acl"}).out);
+  EXPECT_EQ(as_data.at("user"), "app");
+  EXPECT_EQ(as_data.at("sentinels").at("user"), "watcher");
+  EXPECT_EQ("sentinels: " + as_data.at("sentinels").at("line").get<std::string>() + "\n", second);
+}
+
 TEST_F(DoctorCommand, ExaminesTheEmbeddedEngineToo) {
   EXPECT_EQ(holdfast({"doctor"}).code, 0);
   ASSERT_EQ(holdfast({"run", "k", "--", "true"}).code, 0);

@@ -8,6 +8,7 @@
 #include <holdfast/holdfast.hpp>
 #include <holdfast/redis.hpp>
 
+#include "support/acl_user.hpp"
 #include "support/calls.hpp"
 #include "support/fake_redis.hpp"
 #include "support/redis_server.hpp"
@@ -83,6 +84,26 @@ TEST_F(Doctor, FindsAReadOnlyReplica) {
   const RedisServer replica({.config = {"replicaof 127.0.0.1 " + std::to_string(master.port())}});
   const auto findings = examined(replica.tcp());
   EXPECT_EQ(worst_of(findings, "role"), Severity::problem) << all_of(findings);
+}
+
+TEST_F(Doctor, MissesTheUserAtAReplica) {
+  const RedisServer master;
+  const RedisServer replica({.config = {"replicaof 127.0.0.1 " + std::to_string(master.port())}});
+  const auto user = acl_user(master, master.tcp());
+  master.wait_for_replicas(1);
+  const auto address = "127.0.0.1:" + std::to_string(replica.port());
+  auto findings = examined(user);
+  EXPECT_EQ(worst_of(findings, "replicas"), Severity::problem) << all_of(findings);
+  EXPECT_NE(all_of(findings).find("user app cannot log in at the replica " + address), std::string::npos)
+      << all_of(findings);
+  (void)acl_user(replica, replica.tcp(), {"-set"});
+  findings = examined(user);
+  EXPECT_NE(all_of(findings).find(address + ", which clients use after a failover: +set missing"),
+            std::string::npos)
+      << all_of(findings);
+  (void)acl_user(replica, replica.tcp());
+  findings = examined(user);
+  EXPECT_EQ(worst_of(findings, "replicas"), Severity::ok) << all_of(findings);
 }
 
 TEST_F(Doctor, FindsAMemberOfACluster) {

@@ -45,8 +45,8 @@ TEST_F(RedisScripts, HaveTheNamesThatTheServerGivesThem) {
 
 TEST_F(RedisScripts, AreTaughtToTheServerByTheirText) {
   const AcquireRequest request{.id = id, .key = key("k"), .ttl = ttl(60s)};
-  const auto by_sha = acquire_command(locks->layout, request, 0, redis::By::sha).value_or_throw();
-  const auto by_text = acquire_command(locks->layout, request, 0, redis::By::text).value_or_throw();
+  const auto by_sha = acquire_command(locks->layout, request, {}, redis::By::sha).value_or_throw();
+  const auto by_text = acquire_command(locks->layout, request, {}, redis::By::text).value_or_throw();
   EXPECT_TRUE(redis::is_noscript(*locks->ask(by_sha)));
   EXPECT_TRUE(redis::acquire_outcome(*locks->ask(by_text), request));
   EXPECT_TRUE(redis::acquire_outcome(*locks->ask(by_sha), request));

@@ -6,8 +6,10 @@
 #include <holdfast/holdfast.hpp>
 #include <thread>
 
+#include "support/acl_user.hpp"
 #include "support/calls.hpp"
 #include "support/eventually.hpp"
+#include "support/raw_redis.hpp"
 #include "support/redis_sentinels.hpp"
 
 namespace holdfast::test {
@@ -85,9 +87,10 @@ TEST_F(RedisSentinel, AServerInPlaceOfASentinelIsExplainedAndTheOtherWayRound) {
 
 TEST_F(RedisSentinel, TheDoctorExaminesTheMasterAndNamesSentinelsThatAreGone) {
   RedisSentinels servers({.config = {"min-replicas-to-write 1"}});
+  auto client = servers.client();
   const auto examine = [&] {
     std::string found;
-    for (const auto& finding : examine_redis(servers.client()).value_or_throw()) {
+    for (const auto& finding : examine_redis(client).value_or_throw()) {
       if (finding.topic == "sentinels" || finding.topic == "connection") found += finding.found + "\n";
     }
     return found;
@@ -95,6 +98,36 @@ TEST_F(RedisSentinel, TheDoctorExaminesTheMasterAndNamesSentinelsThatAreGone) {
   const auto master = "127.0.0.1:" + std::to_string(servers.server(0).port()) + " (epoch 0)";
   EXPECT_NE(examine().find("3 sentinels name the master " + master), std::string::npos) << examine();
   EXPECT_NE(examine().find("port " + std::to_string(servers.server(0).port())), std::string::npos);
+  // A user at the sentinels without the right to ask for the quorum, nor to one of the channels.
+  client.sentinel_user = "watcher";
+  client.sentinel_password = "sesame";
+  const auto grant = [&](const std::vector<std::string>& more) {
+    for (std::size_t i = 0; i < RedisSentinels::sentinel_count; ++i) {
+      RawRedis raw(servers.sentinel(i).tcp());
+      raw.text(words_of(redis_sentinel_acl(client).value_or_throw().line()));
+      std::vector<std::string> command{"ACL", "SETUSER", "watcher", "on", ">sesame"};
+      command.insert(command.end(), more.begin(), more.end());
+      raw.text(command);
+    }
+  };
+  grant({"-sentinel|ckquorum", "resetchannels", "&+switch-master"});
+  const auto refused = examine();
+  EXPECT_NE(refused.find("may not use the command sentinel|ckquorum"), std::string::npos) << refused;
+  EXPECT_NE(refused.find("no access to the channel +promoted-slave"), std::string::npos) << refused;
+  EXPECT_EQ(refused.find("no access to the channel +switch-master"), std::string::npos) << refused;
+  EXPECT_EQ(refused.find("can elect another"), std::string::npos) << refused;
+  grant({});
+  EXPECT_NE(examine().find(", and can elect another"), std::string::npos) << examine();
+  EXPECT_EQ(examine().find("user watcher"), std::string::npos) << examine();
+  // One sentinel under two names.
+  client.sentinels[1] = {.host = "localhost", .port = servers.sentinel(0).port()};
+  EXPECT_NE(examine().find("names one sentinel several times: 127.0.0.1:"), std::string::npos) << examine();
+  client = servers.client();
+  // A replica that has gone.
+  servers.server(2).kill();
+  EXPECT_TRUE(eventually([&] {
+    return examine().find("know 2 replica(s), but 1 of them are connected") != std::string::npos;
+  })) << examine();
   const auto gone = "sentinel 127.0.0.1:" + std::to_string(servers.sentinel(1).port()) + " cannot be used";
   servers.sentinel(1).kill();
   EXPECT_NE(examine().find(gone), std::string::npos) << examine();

@@ -68,7 +68,7 @@ void refer_to_engines() {
   refer(&make_sqlite_lock_backend, &make_sqlite_storage_backend, &default_sqlite_file,
         &prepare_system_sqlite_file);
   refer(&parse_redis_url, &redis_url, &make_redis_lock_backend, &make_redis_storage_backend);
-  refer(&examine, &examine_redis, &RedisAcl::line);
+  refer(&examine, &examine_redis, &redis_sentinel_acl, &RedisAcl::line);
   refer<Result<RedisAcl> (*)(const RedisOptions&)>(&redis_acl);
   refer<Result<RedisAcl> (*)(std::string_view)>(&redis_acl);
   refer<Holdfast (*)(std::string_view, const Instruments&)>(&holdfast::open);

@@ -33,6 +33,10 @@ TEST(RedisDiscovery, ReadsAddressAndEpochFromOneAnswer) {
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->master, (NamedMaster{.address = {.host = "10.0.0.1", .port = 6380}, .epoch = 7}));
   EXPECT_FALSE(answer->is_down);
+  EXPECT_EQ(answer->replicas, 0U);
+  auto known_replicas = sentinel_fields("master");
+  known_replicas.emplace_back("num-slaves", "2");
+  EXPECT_EQ(answer_with(known_replicas)->replicas, 2U);
   EXPECT_FALSE(answer_with(sentinel_fields("s_down,master,disconnected"))->is_down)
       << "one sentinel's opinion";
   EXPECT_TRUE(answer_with(sentinel_fields("s_down,o_down,master"))->is_down);

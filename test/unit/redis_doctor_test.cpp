@@ -1,68 +1,9 @@
 #include <gtest/gtest.h>
 
-#include "engine/redis/doctor/observations.hpp"
+#include "unit/redis_doctor_findings.hpp"
 
 namespace holdfast::redis {
 namespace {
-
-using namespace std::chrono_literals;
-
-/// What a server in good health shows to a user who may see everything.
-Observations healthy() {
-  Observations seen;
-  seen.info = parse_info(
-      "# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n"
-      "# Memory\r\nused_memory:1000000\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n"
-      "# Persistence\r\naof_enabled:1\r\naof_last_write_status:ok\r\nrdb_last_bgsave_status:ok\r\n"
-      "# Replication\r\nrole:master\r\nconnected_slaves:0\r\n");
-  seen.save = "";
-  seen.appendfsync = "always";
-  seen.user = "default";
-  for (const auto& right : command_rights({})) {
-    if (right.on == CommandRight::On::nothing) seen.rights.push_back({.command = right.name});
-    for (const auto half : halves) {
-      if (right.on != CommandRight::On::nothing && right.in(half)) {
-        seen.rights.push_back({.command = right.name, .half = half});
-      }
-    }
-  }
-  seen.round_trips.assign(20, 100us);
-  seen.clock_ahead = 3ms;
-  seen.clock_uncertainty = 50us;
-  seen.message_reached = 1;
-  seen.fences = FenceCount{.counters = 10, .looked_at = 1000, .keys = 20, .bytes_each = 72};
-  seen.has_authority = true;
-  seen.prefixes_known = true;
-  return seen;
-}
-
-RedisOptions far_away() {
-  RedisOptions options;
-  options.host = "cache.internal";
-  options.user = "app";
-  options.password = "sesame";
-  return options;
-}
-
-std::vector<Finding> about(const std::string& topic, const Observations& seen,
-                           const RedisOptions& options = {}) {
-  std::vector<Finding> result;
-  for (auto& finding : judge(options, seen)) {
-    if (finding.topic == topic) result.push_back(std::move(finding));
-  }
-  return result;
-}
-
-/// The one finding of a topic.
-Finding one(const std::string& topic, const Observations& seen, const RedisOptions& options = {}) {
-  const auto found = about(topic, seen, options);
-  EXPECT_EQ(found.size(), 1U) << topic;
-  return found.empty() ? Finding{} : found.front();
-}
-
-bool mentions(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 TEST(RedisDoctor, FindsNothingWrongWithAHealthyServerAndNamesWhatItChecked) {
   const std::vector<std::string> topics{"connection",  "access", "server",  "role",     "persistence",
@@ -214,18 +155,6 @@ TEST(RedisDoctor, FewerReplicasThanTheUrlAsksForAreAProblem) {
   EXPECT_EQ(one("role", seen, options).severity, Severity::note);
 }
 
-/// Takes a right away, in one half or in both.
-void lose(Observations& seen, const std::string& command, Right::Missing missing,
-          std::optional<Half> half = std::nullopt) {
-  bool found = false;
-  for (auto& right : seen.rights) {
-    if (right.command != command || (half && right.half != half)) continue;
-    right.missing = missing;
-    found = true;
-  }
-  EXPECT_TRUE(found) << command;
-}
-
 TEST(RedisDoctor, MissingRightsAreNamedOneByOneWithTheLineThatGrantsThem) {
   auto seen = healthy();
   seen.user = "app";
@@ -247,7 +176,7 @@ TEST(RedisDoctor, MissingRightsAreNamedOneByOneWithTheLineThatGrantsThem) {
             "user app has no access to the channels pmcp:changed:*: a changed task wakes no waiter; waiters "
             "poll; waiters for a task poll");
   EXPECT_EQ(found[1].advice, "ACL SETUSER app &pmcp:changed:*");
-  EXPECT_EQ(found[2].severity, Severity::note);
+  EXPECT_EQ(found[2].severity, Severity::warning) << "locks cannot be listed";
   EXPECT_EQ(found[2].advice, "ACL SETUSER app +scan");
   EXPECT_EQ(found[3].severity, Severity::problem);
   EXPECT_EQ(found[3].found,
@@ -284,65 +213,38 @@ TEST(RedisDoctor, AWriteThatFailsForAnotherReasonIsAProblem) {
   EXPECT_EQ(one("rights", seen).severity, Severity::ok) << "told as its role";
 }
 
-/// A service of three sentinels, at epoch 2.
-struct WatchedService {
-  WatchedService() {
-    for (const auto* host : {"s1", "s2", "s3"}) {
-      options.sentinels.push_back({.host = host, .port = 26379});
-      seen.sentinels.all.push_back({.address = std::string(host) + ":26379",
-                                    .answer = SentinelAnswer{.master = master},
-                                    .quorum = "OK 3 usable Sentinels."});
-    }
-    options.sentinel_service = "orders";
-    seen.sentinels.master = master;
-    seen.sentinels.min_replicas = "1";
-    seen.sentinels.highest_counter = 2'000'000'017;
-  }
-  [[nodiscard]] Finding finding() const { return one("sentinels", seen, options); }
-
-  NamedMaster master{.address = {.host = "m", .port = 6379}, .epoch = 2};
-  RedisOptions options;
-  Observations seen = healthy();
-};
-
-TEST(RedisDoctor, SentinelsThatAgreeAreFine) {
-  const WatchedService service;
-  EXPECT_EQ(service.finding().severity, Severity::ok) << service.finding().found;
-  EXPECT_TRUE(about("sentinels", healthy()).empty()) << "a server without sentinels";
+TEST(RedisDoctor, ATaskPrefixOfTheOtherLayoutIsAProblem) {
+  auto seen = healthy();
+  seen.task_layout = "documented";
+  EXPECT_TRUE(about("layout", seen).empty());
+  seen.task_layout = "native";
+  EXPECT_EQ(one("layout", seen).severity, Severity::problem);
+  EXPECT_EQ(one("layout", seen).found,
+            "the task prefix pmcp is used with layout=native; tasks cannot be used");
+  RedisOptions native;
+  native.layout = RedisLayout::native;
+  EXPECT_EQ(one("layout", seen, native).severity, Severity::ok);
+  seen.task_layout = "documented";
+  EXPECT_EQ(one("layout", seen, native).severity, Severity::problem);
+  seen.other_layout = true;
+  EXPECT_EQ(about("layout", seen, native).size(), 2U) << "of locks and of tasks";
 }
 
-TEST(RedisDoctor, NamesSentinelsThatCannotBeUsedOrDisagree) {
-  WatchedService unreachable;
-  unreachable.seen.sentinels.all[1].answer = Error(ErrorCode::ServiceUnavailable, "refused");
-  EXPECT_EQ(unreachable.finding().severity, Severity::warning);
-  EXPECT_TRUE(mentions(unreachable.finding().found, "s2:26379"));
-  WatchedService torn;
-  torn.seen.sentinels.all[2].answer->master.epoch = 1;
-  EXPECT_EQ(torn.finding().severity, Severity::problem);
-  EXPECT_TRUE(mentions(torn.finding().found, "m:6379 (epoch 1), m:6379 (epoch 2)"));
-  WatchedService few;
-  few.seen.sentinels.all[0].quorum = "NOQUORUM 1 usable Sentinels.";
-  EXPECT_EQ(few.finding().severity, Severity::problem);
-  EXPECT_TRUE(mentions(few.finding().found, "NOQUORUM"));
-}
-
-TEST(RedisDoctor, ComparesTheEpochWithTheCounters) {
-  WatchedService forgetful;
-  forgetful.seen.sentinels.highest_counter = 3'000'000'000;
-  EXPECT_EQ(forgetful.finding().severity, Severity::warning);
-  EXPECT_TRUE(mentions(forgetful.finding().found, "3000000000"));
-  forgetful.seen.sentinels.highest_counter = 2'999'999'999;
-  EXPECT_EQ(forgetful.finding().severity, Severity::ok);
-  WatchedService exhausted;
-  exhausted.seen.sentinels.master->epoch = 90'001;
-  EXPECT_EQ(exhausted.finding().severity, Severity::problem);
-}
-
-TEST(RedisDoctor, AdvisesReplicasThatMustFollow) {
-  WatchedService service;
-  service.seen.sentinels.min_replicas = "0";
-  EXPECT_EQ(service.finding().severity, Severity::note);
-  EXPECT_TRUE(mentions(service.finding().advice, "min-replicas-to-write 1"));
+TEST(RedisDoctor, ARightThatIsRarelyNeededIsNotMissedByAllLocks) {
+  RedisOptions native;
+  native.layout = RedisLayout::native;
+  auto seen = healthy();
+  seen.rights = {{.command = "HGETALL", .half = Half::locks, .missing = Right::Missing::command}};
+  EXPECT_EQ(about("rights", seen, native).at(0).severity, Severity::problem);
+  EXPECT_EQ(about("rights", seen, native).at(0).found,
+            "user default may not use the command hgetall: a lock that was broken, or released again after a "
+            "lost reply, cannot be acquired from a minute later on");
+  seen.rights[0].missing = Right::Missing::key;
+  seen.rights.push_back({.command = "HGET", .half = Half::locks});
+  EXPECT_EQ(
+      about("rights", seen, native).at(0).found,
+      "user default may not use hgetall on all the keys syncguard:*: a lock that was broken, or released "
+      "again after a lost reply, cannot be acquired from a minute later on");
 }
 
 TEST(RedisDoctor, OfASentinelOnlyThatItIsOneIsSaid) {

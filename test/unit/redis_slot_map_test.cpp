@@ -80,6 +80,16 @@ TEST(SlotMap, HasOwnersAndTheirEpochs) {
   EXPECT_EQ(map.owner(8001)->replicas, 1U);
 }
 
+TEST(SlotMap, KnowsMastersThatOthersConsiderFailed) {
+  const auto nodes = line(id_a, "10.0.0.1:7000@17000", "myself,master", 1, "0-5000") +
+                     line(id_b, "10.0.0.2:7001@17001", "master,fail?", 2, "5001-10000") +
+                     line(id_c, "10.0.0.3:7002@17002", "master,fail", 3, "10001-16383");
+  const auto map = map_of(nodes, "*0\r\n").value_or_throw();
+  EXPECT_FALSE(map.owner(0)->failed);
+  EXPECT_TRUE(map.owner(5001)->failed);
+  EXPECT_TRUE(map.owner(16383)->failed);
+}
+
 TEST(SlotMap, UsesTheAddressThatTheClusterPrefers) {
   const auto nodes = line(id_a, "10.0.0.1:7000@17000,name-a", "myself,master", 1, "0-1") +
                      line(id_b, "10.0.0.2:7001@17001,name-b", "master", 2, "2-3") +

@@ -116,7 +116,7 @@ TEST(RedisSubscriptions, ARefusalSettlesItAndLeavesItSilent) {
 }
 
 TEST(RedisSubscriptions, APatternHearsTheMessagesOfAllItsChannels) {
-  Channels channels;
+  Topics channels;
   const auto topic = channels.topics.watch_pattern("p:*").first;
   auto& all = topic->second.waiters;
   auto& one = channels.watch("p:a");
@@ -144,7 +144,7 @@ TEST(RedisSubscriptions, APatternHearsTheMessagesOfAllItsChannels) {
 }
 
 TEST(RedisSubscriptions, ARefusedPatternIsNoReasonForWaitersToPoll) {
-  Channels channels;
+  Topics channels;
   const auto topic = channels.topics.watch_pattern("p:*").first;
   channels.ask();
   EXPECT_EQ(channels.hear(denied), Heard::answer);

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "embedded/scripts.hpp"
+#include "engine/redis/conn/master_watch.hpp"
 #include "engine/redis/lock_layout.hpp"
 #include "engine/redis/wire/command.hpp"
 
@@ -90,8 +91,8 @@ constexpr std::array courtesies{
     Courtesy{"PEXPIREAT", Half::locks, Severity::warning,
              "locks cannot be renewed while the server is out of memory"},
     Courtesy{"PTTL", Half::locks, Severity::note, "waiters retry too often for a lock without expiry"},
-    Courtesy{"SCAN", Half::locks, Severity::note, "locks cannot be listed"},
-    Courtesy{"SCAN", Half::tasks, Severity::note, "the owners of tasks cannot be listed"},
+    Courtesy{"SCAN", Half::locks, Severity::warning, "locks cannot be listed"},
+    Courtesy{"SCAN", Half::tasks, Severity::warning, "the owners of tasks cannot be listed"},
     Courtesy{"PUBSUB NUMSUB", Half::locks, Severity::note, "the waiters of a lock cannot be counted"},
     Courtesy{"PUBSUB SHARDNUMSUB", Half::locks, Severity::note, "the waiters of a lock cannot be counted"},
     Courtesy{"CLIENT SETNAME", Half::locks, Severity::note, unnamed},
@@ -102,6 +103,46 @@ constexpr std::array courtesies{
     Courtesy{"WAIT", Half::locks, Severity::note, "no replica can acknowledge a lock (min_replicas)"},
     Courtesy{"DBSIZE", Half::locks, Severity::note, "the doctor does not count fence counters"},
 };
+
+/// A command that scripts of a half reach only after a rare event, so that most locks work without it.
+struct RareCall {
+  std::string_view command;
+  Half half;
+  std::string_view lost;
+};
+constexpr std::array rare_calls{
+    // parts/native_sweep.lua
+    RareCall{"HGETALL", Half::locks,
+             "a lock that was broken, or released again after a lost reply, cannot be acquired from a minute "
+             "later on"},
+};
+
+constexpr const RareCall* rare_call_of(std::string_view command, Half half) {
+  for (const auto& rare : rare_calls) {
+    if (rare.command == command && rare.half == half) return &rare;
+  }
+  return nullptr;
+}
+
+constexpr std::string_view no_switches = "a failover is noticed only when the old master does not answer";
+constexpr std::array rights_at_sentinels{
+    SentinelRight{"CLIENT SETNAME", Severity::note, unnamed},
+    SentinelRight{"PING", Severity::note, "a sentinel that hangs is detected late"},
+    SentinelRight{"SENTINEL CKQUORUM", Severity::warning,
+                  "quorum not checked, so the sentinels may be unable to elect another master"},
+    SentinelRight{"SENTINEL MASTER", Severity::problem, "the master cannot be found"},
+    SentinelRight{"SENTINEL MYID", Severity::note,
+                  "not checked whether two addresses of the URL are the same sentinel"},
+    SentinelRight{"SUBSCRIBE", Severity::warning, no_switches},
+};
+static_assert(std::ranges::all_of(sent_commands,
+                                  [](const SentCommand& sent) {
+                                    return sent.right != SentCommand::Right::of_sentinels ||
+                                           std::ranges::find(rights_at_sentinels, sent.name,
+                                                             &SentinelRight::command) !=
+                                               rights_at_sentinels.end();
+                                  }),
+              "a command that is sent to sentinels is missing in rights_at_sentinels");
 
 constexpr const ScriptPurpose* purpose_of(std::string_view script) {
   for (const auto& purpose : script_purposes) {
@@ -194,6 +235,9 @@ bool fails_without(std::string_view script, std::string_view command) {
 std::optional<CommandRight::Without> without_in_scripts(std::string_view command, Half half,
                                                         RedisLayout layout) {
   if (!is_needed(command, half, layout)) return std::nullopt;
+  if (const auto* rare = rare_call_of(command, half)) {
+    return CommandRight::Without{.severity = Severity::problem, .lost = std::string(rare->lost)};
+  }
   const auto is_affected = [&](std::string_view script) { return fails_without(script, command); };
   return CommandRight::Without{.severity = Severity::problem, .lost = cannot_be(half, layout, is_affected)};
 }
@@ -272,16 +316,21 @@ CommandRight::Without without_all(std::span<const CommandRight* const> commands,
   const auto layout = layout_of(options);
   CommandRight::Without whole{.severity = Severity::ok, .lost = {}};
   std::vector<std::string> losses;
+  bool any_always_called = false;
   for (const auto* command : commands) {
     const auto& without = command->in(half);
     if (!without) continue;
     whole.severity = std::max(whole.severity, without->severity);
-    if (!is_needed(command->name, half, layout)) losses.push_back(without->lost);
+    const bool is_always_called =
+        is_needed(command->name, half, layout) && rare_call_of(command->name, half) == nullptr;
+    any_always_called |= is_always_called;
+    if (!is_always_called) losses.push_back(without->lost);
   }
-  if (whole.severity == Severity::problem) {
+  if (any_always_called) {
     losses.insert(losses.begin(), cannot_be(half, layout, [&](std::string_view script) {
                     return std::ranges::any_of(commands, [&](const CommandRight* command) {
-                      return fails_without(script, command->name);
+                      return rare_call_of(command->name, half) == nullptr &&
+                             fails_without(script, command->name);
                     });
                   }));
   }
@@ -301,10 +350,18 @@ CommandRight::Without CommandRight::in_all() const {
   return whole;
 }
 
-std::string CommandRight::acl_name() const {
-  auto text = name;
+std::span<const SentinelRight> sentinel_rights() noexcept {
+  return rights_at_sentinels;
+}
+
+std::string acl_name_of(std::string_view command) {
+  std::string text(command);
   for (char& c : text) c = c == ' ' ? '|' : c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   return text;
+}
+
+std::string CommandRight::acl_name() const {
+  return acl_name_of(name);
 }
 
 std::vector<CommandRight> command_rights(const RedisOptions& options, bool member) {
@@ -375,6 +432,27 @@ Result<RedisAcl> redis_acl(const RedisOptions& options) {
     auto without = right.in_all();
     acl.commands.push_back(
         {.name = right.acl_name(), .severity = without.severity, .without = std::move(without.lost)});
+  }
+  return acl;
+}
+
+Result<RedisAcl> redis_sentinel_acl(const RedisOptions& options) {
+  if (options.sentinels.empty()) {
+    return Error(ErrorCode::InvalidArgument,
+                 "the URL names no sentinels; pass a URL such as redis+sentinel://HOST/SERVICE");
+  }
+  if (redis::as_rule(options.sentinel_user) != options.sentinel_user) {
+    return Error(ErrorCode::InvalidArgument,
+                 "invalid sentinel_user: an ACL line cannot contain a space, a control character or a quote");
+  }
+  RedisAcl acl{.user = options.sentinel_user.empty() ? "USER" : options.sentinel_user,
+               .keys = {},
+               .channels = {redis::switch_channel, redis::promotion_channel},
+               .commands = {}};
+  for (const auto& right : redis::sentinel_rights()) {
+    acl.commands.push_back({.name = redis::acl_name_of(right.command),
+                            .severity = right.severity,
+                            .without = std::string(right.lost)});
   }
   return acl;
 }

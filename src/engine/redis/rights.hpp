@@ -38,6 +38,35 @@ struct CommandRight {
   [[nodiscard]] std::string acl_name() const;
 };
 
+/// A right that a user needs, and whether this user has it.
+struct Right {
+  enum class Missing : std::uint8_t {
+    none,
+    command,  ///< may not run it
+    key,      ///< may not use a key of the prefix with it
+    channel,  ///< may not use a channel of the prefix with it
+  };
+  std::string command;                      ///< as CommandRight names it
+  std::optional<Half> half = std::nullopt;  ///< whose keys or channels it was tried on
+  Missing missing = Missing::none;
+  /// The server's error, if it was not about rights.
+  std::string failure = {};
+
+  [[nodiscard]] bool is_there() const noexcept { return missing == Missing::none && failure.empty(); }
+};
+
+/// A right that the user at the sentinels needs.
+struct SentinelRight {
+  std::string_view command;  ///< as it is sent
+  Severity severity;
+  std::string_view lost;  ///< what does not work, or works worse, without it
+};
+/// Every one, by name.
+[[nodiscard]] std::span<const SentinelRight> sentinel_rights() noexcept;
+
+/// A command as ACL SETUSER spells it: `get`, `client|setname`.
+[[nodiscard]] std::string acl_name_of(std::string_view command);
+
 /// Every command that a user of a store with these options needs the right to, by name. Derived from the text
 /// of the scripts and from `sent_commands`. `member`: the options are those of one node of a cluster.
 [[nodiscard]] std::vector<CommandRight> command_rights(const RedisOptions& options, bool member = false);

@@ -11,10 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/redis/conn/connector.hpp"
 #include "engine/redis/conn/leadership.hpp"
-#include "engine/redis/conn/routing_fsm.hpp"
-#include "engine/redis/conn/subscriptions.hpp"
+#include "engine/redis/conn/subscription_link.hpp"
 #include "engine/redis/errors.hpp"
 #include "os/event.hpp"
 #include "os/process.hpp"
@@ -82,18 +80,8 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
   };
   using Topics = Subscriptions<Waiters>;
 
-  /// A connection and its topics: all of them, or those in the slots of one master of a cluster.
-  struct Link {
-    Link(std::shared_ptr<const Endpoint> server, milliseconds command_timeout, Channels channels,
-         PickEndpoint pick)
-        : endpoint(server),
-          topics(command_timeout, channels),
-          connector(std::move(server), ReconnectFsm::AfterAnswers::pause, std::move(pick)) {}
-    const std::shared_ptr<const Endpoint> endpoint;
-    Topics topics;
-    // The rest is used by the leader only.
-    Connector connector;
-    std::optional<Connection> connection = std::nullopt;
+  struct Link : SubscriptionLink<Waiters> {
+    using SubscriptionLink::SubscriptionLink;
   };
 
   struct Place {
@@ -408,8 +396,8 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
     polled_.assign(1, {.fd = wake_.descriptor(), .events = POLLIN, .revents = 0});
     BootClock::duration nap = milliseconds(500);
     for (const auto& link : links_) {
-      polled_.push_back(to_poll(*link));
-      nap = std::min<BootClock::duration>(nap, this->nap(*link, now));
+      polled_.push_back(link->to_poll());
+      nap = std::min<BootClock::duration>(nap, link->nap(now));
     }
     nap = std::min<BootClock::duration>(nap, until - now);
     const bool idle = !has_topics();
@@ -425,92 +413,23 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
     lock.lock();
     if (thread_polls_) thread_asleep_ = false;
     for (std::size_t i = 1; i < polled_.size(); ++i) {
-      auto& link = *links_[i - 1];  // others may have been added since, behind these
-      if (!link.connection) continue;
-      if (polled_[i].revents != 0) {
-        process_input(link);
-      } else if (link.topics.overdue(BootClock::now())) {
-        // The input was read just now: the answer is missing, not unread.
-        lose(link, {ErrorCode::NetworkTimeout, "no reply in time"});
-      }
+      // Others may have been added since, behind these.
+      if (const auto refused = links_[i - 1]->process_input(polled_[i].revents != 0))
+        report_refusal(*refused);
     }
   }
 
   /// Returns whether a connection was made.
   bool serve_all(BootTime now) {
     bool made = false;
-    for (std::size_t i = 0; i < links_.size(); ++i) {
-      auto& link = *links_[i];
-      if (link.connection && link.connector.outdated())
-        lose(link, {ErrorCode::ServiceUnavailable, "it was a replica"});
-      link.topics.ask(now);
-      write(link);
-      made |= !link.connection && dial(link, now);
-    }
+    for (const auto& link : links_) made |= link->serve(now);
     return made;
-  }
-
-  [[nodiscard]] static pollfd to_poll(const Link& link) {
-    if (!link.connection) {
-      const auto waiting = link.connector.waiting();
-      return {.fd = waiting.descriptor, .events = waiting.events, .revents = 0};
-    }
-    return {.fd = link.connection->stream->descriptor(),
-            .events = static_cast<short>(link.topics.output().empty() ? POLLIN : POLLIN | POLLOUT),
-            .revents = 0};
-  }
-
-  /// How long to sleep if nothing happens: until the next attempt to connect, the time to drop a channel, or
-  /// the time to probe or give up the connection.
-  [[nodiscard]] static std::chrono::nanoseconds nap(const Link& link, BootTime now) {
-    const auto nap = (link.connection ? link.topics.due() : link.connector.step_at()) - now;
-    return std::clamp<std::chrono::nanoseconds>(nap, milliseconds(1), milliseconds(500));
-  }
-
-  /// Returns whether there is a new connection.
-  bool dial(Link& link, BootTime now) {
-    auto outcome = link.connector.step(now, !link.topics.empty());
-    auto* made = std::get_if<Connection>(&outcome);
-    if (made == nullptr) return false;
-    link.connection.emplace(std::move(*made));
-    link.topics.connected(now);
-    return true;
-  }
-
-  void write(Link& link) {
-    while (link.connection && !link.topics.output().empty()) {
-      const auto count = link.connection->stream->write(link.topics.output());
-      if (!count) return lose(link, count.error());
-      if (*count == 0) return;
-      link.topics.accepted(*count);
-    }
-  }
-
-  void process_input(Link& link) {
-    std::array<char, 16384> bytes;
-    std::vector<Reply> replies;
-    const auto broken = receive(*link.connection, bytes, replies);
-    link.topics.received(BootClock::now());
-    for (const auto& reply : replies) {
-      link.connector.answered();
-      const auto heard = link.topics.take(*reply);
-      if (heard == Topics::Heard::unexpected) return lose(link, {ErrorCode::Internal, "an unexpected reply"});
-      if (heard == Topics::Heard::refusal && redirection_of(*reply).kind == Redirection::Kind::none)
-        report_refusal(error_of(*reply));
-    }
-    if (broken) lose(link, *broken);
   }
 
   void report_refusal(const Error& error) {
     if (!log_ || std::exchange(reported_, true)) return;
     log_->write(LogLevel::warning,
                 endpoint_->name() + ": " + std::string(purpose_.unheard) + " (" + error.cause() + ")");
-  }
-
-  static void lose(Link& link, const Error& why) {
-    link.connection.reset();
-    link.topics.disconnected();
-    link.connector.lost(why, BootClock::now());
   }
 
   const std::shared_ptr<const Endpoint> endpoint_;

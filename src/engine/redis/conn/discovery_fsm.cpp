@@ -46,7 +46,7 @@ Result<SentinelAnswer> read_sentinel_answer(const redisReply& reply, std::string
     return error;
   }
   const auto parts = elements_of(reply);
-  std::string_view host, port, flags, epoch, failover_state;
+  std::string_view host, port, flags, epoch, failover_state, replicas;
   for (std::size_t i = 0; i + 1 < parts.size(); i += 2) {
     const auto name = text_of(*parts[i]), value = text_of(*parts[i + 1]);
     if (name == "ip") host = value;
@@ -54,6 +54,7 @@ Result<SentinelAnswer> read_sentinel_answer(const redisReply& reply, std::string
     if (name == "flags") flags = value;
     if (name == "config-epoch") epoch = value;
     if (name == "failover-state") failover_state = value;
+    if (name == "num-slaves") replicas = value;
   }
   SentinelAnswer answer;
   answer.master.address.host = host;
@@ -65,6 +66,7 @@ Result<SentinelAnswer> read_sentinel_answer(const redisReply& reply, std::string
     return Error(ErrorCode::ServiceUnavailable, "has not finished a failover");
   }
   answer.is_down = has_flag(flags, "o_down");
+  (void)read_number(replicas, answer.replicas);
   return answer;
 }
 

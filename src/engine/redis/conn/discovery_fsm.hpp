@@ -31,6 +31,8 @@ struct SentinelAnswer {
   NamedMaster master = {};
   /// The sentinels agree that the master is down: a failover follows.
   bool is_down = false;
+  /// The replicas of this master that the sentinel knows, also those that are gone.
+  std::size_t replicas = 0;
 };
 
 /// Interprets the reply to SENTINEL MASTER. InvalidArgument if the sentinel does not know the service,

@@ -11,11 +11,6 @@
 namespace holdfast::redis {
 namespace {
 
-constexpr const char* switch_channel = "+switch-master";
-/// The leader of a failover reports the switch only when all replicas follow the new master: a second after
-/// the promotion, and after all other sentinels.
-constexpr const char* promotion_channel = "+promoted-slave";
-
 /// The address of the new master, "host port", if the message says that the service has another one. The
 /// service may contain spaces.
 std::string_view new_master_in(std::string_view channel, std::string_view text, const std::string& service) {

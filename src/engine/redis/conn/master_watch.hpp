@@ -13,6 +13,11 @@ namespace holdfast::redis {
 
 class Endpoint;
 
+inline constexpr const char* switch_channel = "+switch-master";
+/// The leader of a failover reports the switch only when all replicas follow the new master: a second after
+/// the promotion, and after all other sentinels.
+inline constexpr const char* promotion_channel = "+promoted-slave";
+
 /// The sentinels of an endpoint, as all its connections see them: which one to ask first, the newest master,
 /// and one subscription to switches of the master. The subscription has no thread of its own: a thread that
 /// waits for the master's replies polls it too, and a connection that was idle looks at it before it is used.

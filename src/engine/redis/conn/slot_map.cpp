@@ -156,7 +156,8 @@ Result<SlotMap> SlotMap::from(const redisReply& nodes, const redisReply& ranges,
                             // A node that does not know its own address yet is the one that was asked.
                             .address = reached_at(*announced, asked.host, connect_to),
                             .config_epoch = *epoch,
-                            .replicas = 0});
+                            .replicas = 0,
+                            .failed = has_flag(node.flags, "fail") || has_flag(node.flags, "fail?")});
     for (auto rest = node.ranges; !rest.empty();) {
       auto range = take_until(rest, ' ');
       if (range.starts_with('[')) continue;  // a slot on its way: its owner has it still

@@ -23,6 +23,7 @@ struct ClusterMaster {
   /// Rises with every promotion, and with every slot that it takes over: by a majority's vote in a failover.
   std::uint64_t config_epoch = 0;
   std::size_t replicas = 0;  ///< that are not considered failed
+  bool failed = false;       ///< the node that was asked, or the cluster, considers it failed
 };
 
 /// Which master has which slot, as one node of a cluster sees it. Pure.

@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <charconv>
+#include <span>
 
 #include "engine/redis/conn/routing_fsm.hpp"
+#include "engine/redis/conn/slot_map.hpp"
 #include "engine/redis/doctor/trial.hpp"
 #include "engine/redis/errors.hpp"
 #include "engine/redis/lock_layout.hpp"
 #include "engine/redis/lock_record.hpp"
+#include "engine/redis/native_state.hpp"
 #include "engine/redis/record_commands.hpp"
 
 namespace holdfast::redis {
@@ -20,6 +23,7 @@ using std::chrono::microseconds;
 constexpr int pings = 20;
 constexpr int clock_samples = 5;
 constexpr std::size_t memory_samples = 20;
+constexpr std::size_t counter_samples = 100;
 constexpr std::size_t most_held = 200;
 constexpr std::uint64_t scan_step = 1000;
 /// A database of a hundred million keys would take minutes. The keys seen by then are a fair sample, because
@@ -49,7 +53,9 @@ class Observer {
     round_trips();
     clock();
     fences();
+    task_layout();
     sentinels();
+    cluster_state();
     return std::move(seen_);
   }
 
@@ -136,6 +142,20 @@ class Observer {
     seen_.sentinels.min_replicas = config("min-replicas-to-write");
   }
 
+  /// At another node of a cluster the marker is not there.
+  void task_layout() {
+    const auto marker = line_.ask({"GET", tasks_.marker()});
+    if (!is_error(*marker)) seen_.task_layout = text_of(*marker);
+  }
+
+  void cluster_state() {
+    if (endpoint_->servers() != Servers::cluster) return;
+    const auto reply = line_.ask({"CLUSTER INFO"});
+    if (is_error(*reply)) return;
+    seen_.cluster_state = parse_info(text_of(*reply))["cluster_state"];
+    seen_.config_epoch = own_epoch_in(*reply);
+  }
+
   void fences() {
     const auto authority = line_.ask({"GET", layout_.authority_key()});
     const bool documented = authority->type == REDIS_REPLY_STRING, native = is_wrong_type(*authority);
@@ -164,7 +184,7 @@ class Observer {
         if (!is_native() && held.size() < most_held && layout_.after_prefix(text)) held.emplace_back(text);
         if (!is_counter(text)) continue;
         ++count.counters;
-        if (samples.size() < memory_samples) samples.emplace_back(text);
+        if (samples.size() < counter_samples) samples.emplace_back(text);
       }
       count.looked_at += scan_step;
       if (progress_ && size && count.looked_at % tell_every == 0) {
@@ -226,19 +246,25 @@ class Observer {
   }
 
   void look_at_counter(const std::string& name) {
-    const auto reply = line_.ask({"GET", name});
-    const auto text = text_of(*reply);
     std::uint64_t value = 0;
-    if (is_error(*reply) || std::from_chars(text.data(), text.data() + text.size(), value).ec != std::errc())
-      return;
-    auto& highest = seen_.sentinels.highest_counter;
-    highest = std::max(highest.value_or(0), value);
+    if (is_native()) {
+      const auto reply = line_.ask(Command::begin_trial("HGET", 2).add(name).add("s"));
+      const auto state = is_error(*reply) ? std::nullopt : NativeState::parse(text_of(*reply));
+      if (!state) return;
+      value = state->counter;
+    } else {
+      const auto reply = line_.ask({"GET", name});
+      const auto text = text_of(*reply);
+      if (is_error(*reply)) return;
+      if (std::from_chars(text.data(), text.data() + text.size(), value).ec != std::errc()) return;
+    }
+    seen_.highest_counter = std::max(seen_.highest_counter.value_or(0), value);
   }
 
   void weigh(const std::vector<std::string>& samples, FenceCount& count) {
     std::int64_t bytes = 0, weighed = 0;
-    for (const auto& name : samples) {
-      look_at_counter(name);
+    for (const auto& name : samples) look_at_counter(name);
+    for (const auto& name : std::span(samples).first(std::min(samples.size(), memory_samples))) {
       const auto size_of_one = integer_of(*line_.ask({"MEMORY USAGE", name}));
       if (!size_of_one) continue;
       bytes += *size_of_one;
@@ -289,13 +315,14 @@ Result<std::vector<Finding>> examine_redis(const RedisOptions& options, const Pr
   }
   const auto endpoint = redis::Endpoint::from(options, {}, redis::Servers::any);
   if (!endpoint) return endpoint.error();
-  const auto seen = redis::observe(*endpoint, **layout, *tasks, progress);
+  auto seen = redis::observe(*endpoint, **layout, *tasks, progress);
   if (!seen) return seen.error();
   auto judged = options;
   if (seen->sentinels.master) {
     judged.host = seen->sentinels.master->address.host;
     judged.port = seen->sentinels.master->address.port;
   }
+  seen->replicas = redis::ask_replicas(judged, seen->info, {}, redis::Servers::any, **layout, *tasks);
   return redis::judge(judged, *seen);
 }
 

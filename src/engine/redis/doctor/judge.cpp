@@ -68,11 +68,12 @@ class Judge {
 
   std::vector<Finding> all() && {
     connection();
-    std::ranges::move(judge_sentinels(options_, seen_.sentinels), std::back_inserter(findings_));
+    std::ranges::move(judge_sentinels(options_, seen_), std::back_inserter(findings_));
     access();
     server();
     if (info("redis_mode") == "sentinel") return std::move(findings_);  // a Sentinel has no data to check
     role();
+    std::ranges::move(judge_replicas(options_, seen_), std::back_inserter(findings_));
     persistence();
     memory();
     rights();
@@ -114,7 +115,10 @@ class Judge {
     if (!options_.unix_socket.empty()) {
       return add(Severity::ok, "connection", "connected through the socket " + options_.unix_socket);
     }
-    const auto there = "connected to " + options_.host + ", port " + std::to_string(options_.port);
+    // Each finding about a node of a cluster names it.
+    const auto there = seen_.in_cluster
+                           ? std::string("connected")
+                           : "connected to " + options_.host + ", port " + std::to_string(options_.port);
     if (options_.tls) return add(Severity::ok, "connection", there + ", with TLS, its certificate verified");
     if (is_local(options_)) return add(Severity::ok, "connection", there + ", on this machine");
     add(Severity::note, "connection",
@@ -183,7 +187,8 @@ class Judge {
     add(Severity::note, "role",
         "a master with " + replicas +
             " replica(s): replication is asynchronous, so a failover may lose the " +
-            (options_.sentinels.empty() ? "newest locks and fences" : "newest locks (fences stay in order)"),
+            (options_.sentinels.empty() && !seen_.in_cluster ? "newest locks and fences"
+                                                             : "newest locks (fences stay in order)"),
         "after a failover, wait for the longest ttl before trusting new locks; see docs/operating/redis.md");
   }
 
@@ -290,7 +295,16 @@ class Judge {
           "the lock prefix " + prefix() + " is used with layout=" + (is_native ? "documented" : "native") +
               "; locks cannot be acquired",
           "use that layout in the URL, or another lock_prefix");
-    } else if (is_native) {
+    }
+    const bool tasks_are_native = seen_.task_layout == "native";
+    const bool other_tasks = !seen_.task_layout.empty() && tasks_are_native != is_native;
+    if (other_tasks) {
+      add(Severity::problem, "layout",
+          "the task prefix " + options_.task_prefix + " is used with layout=" +
+              (tasks_are_native ? "native" : "documented") + "; tasks cannot be used",
+          "use that layout in the URL, or another task_prefix");
+    }
+    if (is_native && !seen_.other_layout && !other_tasks) {
       add(Severity::ok, "layout",
           "native: one key per lock; SyncGuard and pmcp-tasks cannot share this store");
     }

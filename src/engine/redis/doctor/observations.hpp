@@ -14,32 +14,12 @@
 #include <vector>
 
 #include "engine/redis/client.hpp"
+#include "engine/redis/doctor/replicas.hpp"
 #include "engine/redis/doctor/sentinels.hpp"
 #include "engine/redis/lock_layout.hpp"
 #include "engine/redis/rights.hpp"
 
 namespace holdfast::redis {
-
-/// The `name:value` lines of INFO.
-using Info = std::map<std::string, std::string, std::less<>>;
-[[nodiscard]] Info parse_info(std::string_view text);
-
-/// A right that a user needs, and whether this user has it.
-struct Right {
-  enum class Missing : std::uint8_t {
-    none,
-    command,  ///< may not run it
-    key,      ///< may not use a key of the prefix with it
-    channel,  ///< may not use a channel of the prefix with it
-  };
-  std::string command;                      ///< as CommandRight names it
-  std::optional<Half> half = std::nullopt;  ///< whose keys or channels it was tried on
-  Missing missing = Missing::none;
-  /// The server's error, if it was not about rights.
-  std::string failure = {};
-
-  [[nodiscard]] bool is_there() const noexcept { return missing == Missing::none && failure.empty(); }
-};
 
 struct FenceCount {
   std::uint64_t counters = 0;   ///< found among the keys looked at
@@ -77,11 +57,20 @@ struct Observations {
   bool has_authority = false;
   /// The lock prefix is used with another layout than the options name.
   bool other_layout = false;
+  /// The layout that the task prefix is used with, as its marker says; empty: it has none, or not here.
+  std::string task_layout = {};
+  /// The highest of some fence counters.
+  std::optional<std::uint64_t> highest_counter = std::nullopt;
   /// Other lock prefixes in use, of which one begins with the other and a colon.
   std::set<std::string> nested_prefixes = {};
   /// Whether all names were checked for those.
   bool prefixes_known = false;
   SentinelObservations sentinels = {};
+  /// At most `most_replicas`.
+  std::vector<ReplicaObservation> replicas = {};
+  /// Of CLUSTER INFO: "ok" or "fail", empty if not known; and the config epoch that it has itself.
+  std::string cluster_state = {};
+  std::optional<std::uint64_t> config_epoch = std::nullopt;
   /// The mode of the password file, if there is one.
   std::optional<unsigned> password_file_mode = std::nullopt;
 };
@@ -101,13 +90,29 @@ struct ObservedCluster {
     std::string name;  ///< host and port
     std::uint64_t config_epoch = 0;
     std::size_t replicas = 0;
+    bool failed = false;  ///< other nodes consider it failed
+    /// The highest of some fence counters; empty if it has none.
+    std::optional<std::uint64_t> highest_counter = std::nullopt;
+    bool counters_known = false;  ///< whether we could look for counters
   };
   std::vector<Master> masters = {};
   std::size_t slots_without_owner = 0;
+  /// Nodes that consider the cluster unusable (cluster_state:fail).
+  std::vector<std::string> down_at = {};
 };
 
 /// The findings about the cluster as a whole. Pure.
 [[nodiscard]] std::vector<Finding> judge_cluster(const ObservedCluster& seen);
+
+/// The findings about one node.
+struct NodeFindings {
+  std::string name;  ///< host and port
+  std::vector<Finding> findings = {};
+};
+
+/// The findings about all nodes, sorted by topic. Equal ones become one that names its nodes, or "all 3
+/// masters". Pure.
+[[nodiscard]] std::vector<Finding> folded(const std::vector<NodeFindings>& nodes);
 
 /// Examines every master of a cluster. The findings of each name it.
 [[nodiscard]] Result<std::vector<Finding>> examine_cluster(const RedisOptions& options,
@@ -125,6 +130,12 @@ struct MissingRight {
 
 /// Derived from the tried rights. Pure; each rule once.
 [[nodiscard]] std::vector<MissingRight> missing_rights(const RedisOptions& options, const Observations& seen);
+
+/// The findings about the sentinels; none without sentinels. Pure.
+[[nodiscard]] std::vector<Finding> judge_sentinels(const RedisOptions& options, const Observations& seen);
+
+/// The findings about the user at the replicas; none without replicas. Pure.
+[[nodiscard]] std::vector<Finding> judge_replicas(const RedisOptions& options, const Observations& seen);
 
 /// The findings from the observations. Pure; covers every topic, in a fixed order.
 [[nodiscard]] std::vector<Finding> judge(const RedisOptions& options, const Observations& seen);

@@ -10,6 +10,7 @@
 
 #include "engine/redis/client.hpp"
 #include "engine/redis/doctor/observations.hpp"
+#include "engine/redis/errors.hpp"
 #include "engine/redis/lock_layout.hpp"
 
 namespace holdfast::redis {
@@ -17,7 +18,8 @@ namespace holdfast::redis {
 /// A connection for one command at a time.
 class Line {
  public:
-  explicit Line(const std::shared_ptr<const Endpoint>& endpoint) : client_(Client::make(endpoint)) {}
+  explicit Line(std::shared_ptr<const Endpoint> endpoint)
+      : endpoint_(std::move(endpoint)), client_(Client::make(endpoint_)) {}
   ~Line() { client_->close(); }
   Line(const Line&) = delete;
   Line& operator=(const Line&) = delete;
@@ -27,11 +29,18 @@ class Line {
     const auto& options = client_->endpoint().options();
     const auto deadline =
         saturating_add(BootClock::now(), std::max(options.command_timeout, options.connect_timeout));
-    return client_->call_routed({.bytes = std::move(bytes)}, deadline, true).value_or_throw();
+    auto reply = client_->call_routed({.bytes = std::move(bytes)}, deadline, true).value_or_throw();
+    // A client leaves a replica, and pauses before it connects again.
+    if (is_from_replica(*reply)) {
+      client_->close();
+      client_ = Client::make(endpoint_);
+    }
+    return reply;
   }
   Reply ask(Command command) { return ask_bytes(std::move(command).bytes()); }
 
  private:
+  std::shared_ptr<const Endpoint> endpoint_;
   std::shared_ptr<Client> client_;
 };
 

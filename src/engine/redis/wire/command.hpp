@@ -52,6 +52,7 @@ inline constexpr std::array sent_commands{
     SentCommand{"SELECT", SentCommand::Right::if_not_db_0},
     SentCommand{"SENTINEL CKQUORUM", SentCommand::Right::of_sentinels},
     SentCommand{"SENTINEL MASTER", SentCommand::Right::of_sentinels},
+    SentCommand{"SENTINEL MYID", SentCommand::Right::of_sentinels},
     SentCommand{"SET", SentCommand::Right::needed},
     SentCommand{"SPUBLISH", SentCommand::Right::nice_to_have},
     SentCommand{"SSUBSCRIBE", SentCommand::Right::nice_to_have},

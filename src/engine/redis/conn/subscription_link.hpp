@@ -1,0 +1,121 @@
+#pragma once
+
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "engine/redis/conn/connector.hpp"
+#include "engine/redis/conn/routing_fsm.hpp"
+#include "engine/redis/conn/subscriptions.hpp"
+#include "engine/redis/errors.hpp"
+
+namespace holdfast::redis {
+
+/// A connection for subscriptions, and its topics: all of them, or those in the slots of one master of a
+/// cluster. The topics are guarded by their owner's mutex; all functions require it, and only the thread that
+/// leads the I/O calls them.
+template <class Waiters>
+class SubscriptionLink {
+ public:
+  using Topics = Subscriptions<Waiters>;
+
+  SubscriptionLink(std::shared_ptr<const Endpoint> server, std::chrono::milliseconds command_timeout,
+                   Channels channels, PickEndpoint pick)
+      : endpoint(server),
+        topics(command_timeout, channels),
+        connector_(std::move(server), ReconnectFsm::AfterAnswers::pause, std::move(pick)) {}
+
+  const std::shared_ptr<const Endpoint> endpoint;
+  Topics topics;
+
+  /// Writes what is to be written, or goes on with connecting. Returns whether a connection was made: it
+  /// should be served again before any sleep.
+  bool serve(BootTime now) {
+    if (connection_ && connector_.outdated()) lose({ErrorCode::ServiceUnavailable, "it was a replica"});
+    topics.ask(now);
+    write();
+    return !connection_ && dial(now);
+  }
+
+  [[nodiscard]] pollfd to_poll() const {
+    if (!connection_) {
+      const auto waiting = connector_.waiting();
+      return {.fd = waiting.descriptor, .events = waiting.events, .revents = 0};
+    }
+    return {.fd = connection_->stream->descriptor(),
+            .events = static_cast<short>(topics.output().empty() ? POLLIN : POLLIN | POLLOUT),
+            .revents = 0};
+  }
+
+  /// How long to sleep if nothing happens: until the next attempt to connect, the time to drop a channel, or
+  /// the time to probe or give up the connection.
+  [[nodiscard]] std::chrono::nanoseconds nap(BootTime now) const {
+    using std::chrono::milliseconds;
+    const auto nap = (connection_ ? topics.due() : connector_.step_at()) - now;
+    return std::clamp<std::chrono::nanoseconds>(nap, milliseconds(1), milliseconds(500));
+  }
+
+  /// Reads if it is `ready`, and gives up a connection that is silent for too long. Returns the last refusal,
+  /// but for one that only means another server.
+  std::optional<Error> process_input(bool ready) {
+    if (!connection_) return std::nullopt;
+    if (!ready) {
+      // The input was read just now: the answer is missing, not unread.
+      if (topics.overdue(BootClock::now())) lose({ErrorCode::NetworkTimeout, "no reply in time"});
+      return std::nullopt;
+    }
+    std::array<char, 16384> bytes;
+    std::vector<Reply> replies;
+    const auto broken = receive(*connection_, bytes, replies);
+    topics.received(BootClock::now());
+    std::optional<Error> refusal;
+    for (const auto& reply : replies) {
+      connector_.answered();
+      const auto heard = topics.take(*reply);
+      if (heard == Topics::Heard::unexpected) {
+        lose({ErrorCode::Internal, "an unexpected reply"});
+        return refusal;
+      }
+      if (heard == Topics::Heard::refusal && redirection_of(*reply).kind == Redirection::Kind::none)
+        refusal = error_of(*reply);
+    }
+    if (broken) lose(*broken);
+    return refusal;
+  }
+
+ private:
+  bool dial(BootTime now) {
+    auto outcome = connector_.step(now, !topics.empty());
+    auto* made = std::get_if<Connection>(&outcome);
+    if (made == nullptr) return false;
+    connection_.emplace(std::move(*made));
+    topics.connected(now);
+    return true;
+  }
+
+  void write() {
+    while (connection_ && !topics.output().empty()) {
+      const auto count = connection_->stream->write(topics.output());
+      if (!count) return lose(count.error());
+      if (*count == 0) return;
+      topics.accepted(*count);
+    }
+  }
+
+  void lose(const Error& why) {
+    connection_.reset();
+    topics.disconnected();
+    connector_.lost(why, BootClock::now());
+  }
+
+  Connector connector_;
+  std::optional<Connection> connection_;
+};
+
+}  // namespace holdfast::redis
