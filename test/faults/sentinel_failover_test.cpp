@@ -89,6 +89,41 @@ TEST_F(SentinelFailover, AKilledMasterWhoseGrantsReplicasAcknowledgeRepeatsNoFen
       [](RedisSentinels& servers, std::size_t master) { servers.server(master).start(); }, 1);
 }
 
+TEST_F(SentinelFailover, AProcessThatKnowsTheNewMasterUsesTheOldOneNoMore) {
+  RedisSentinels servers({.down_after = RedisSentinels::soon_down});
+  const auto former = servers.master();
+  // Its sentinel hangs with the master: it hears of nothing.
+  auto client = servers.client();
+  std::swap(client.sentinels[0], client.sentinels[2]);
+  const auto backend = make_redis_lock_backend(client).value_or_throw();
+  const auto first = LockId::generate();
+  ASSERT_TRUE(acquire(*backend, first, "k"));
+  ASSERT_FALSE(release(*backend, first, "k"));
+  servers.sentinel(2).pause();
+  servers.server(former).pause();
+  (void)servers.wait_for_another_master(former);
+
+  // A connection of its own, which finds the new master; the other one is still that to the old.
+  const auto id = LockId::generate();
+  AcquireRequest request{.id = id, .key = key("k"), .ttl = ttl(60s), .min_replicas = 1};
+  std::optional<Granted> granted;
+  ASSERT_TRUE(eventually([&] {
+    const auto outcome = try_acquire(*backend, request);
+    if (!outcome && outcome.error().effect() == Effect::id_is_spent) request.id = LockId::generate();
+    if (const auto* grant = outcome ? std::get_if<Granted>(&*outcome) : nullptr) granted = *grant;
+    return granted.has_value();
+  }));
+  EXPECT_GT(granted->fence.value(), per_epoch);
+  servers.server(former).resume();
+  EXPECT_FALSE(release(*backend, request.id, "k")) << "it is held at the new master";
+  const auto next = acquire(*backend, LockId::generate(), "k");
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->fence.value(), granted->fence.value() + 1);
+  const auto other = make_redis_lock_backend(servers.client()).value_or_throw();
+  EXPECT_FALSE(acquire(*other, LockId::generate(), "k")) << "two holders, with one fence";
+  servers.sentinel(2).resume();
+}
+
 TEST_F(SentinelFailover, InASplitBrainTheDeposedMasterGrantsLowerFences) {
   RedisSentinels servers({.down_after = RedisSentinels::soon_down});
   const auto former = servers.master();

@@ -64,6 +64,9 @@ class FakeCluster {
   }
   FakeRedis::Answer answer(std::size_t node, const FakeRedis::Words& words) {
     while (!ready_) std::this_thread::yield();
+    if (words[0] == "CLUSTER" && words[1] == "INFO") {
+      return {FakeRedis::bulk("cluster_my_epoch:" + std::to_string(node + 1) + "\r\n")};
+    }
     if (words[0] == "CLUSTER") return {words[1] == "NODES" ? FakeRedis::bulk(nodes()) : "*0\r\n"};
     if (words[0] == "HELLO") return {"*2\r\n" + FakeRedis::bulk("mode") + FakeRedis::bulk("cluster")};
     if (words[0] == "GET") return {FakeRedis::bulk("authority")};
