@@ -1,0 +1,344 @@
+#include "view/store_view.hpp"
+
+#include <algorithm>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <stop_token>
+#include <thread>
+
+#include "view/rows.hpp"
+#include "view/store_model.hpp"
+
+namespace holdfast::view {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// Costs the store next to nothing, and is not a key that is in use.
+constexpr std::string_view probed_key = "holdfast-view-probe";
+/// As many as one task page may have: their data travels with them.
+constexpr std::size_t tasks_per_page = 100;
+/// How many expired leases are looked after with each reading.
+constexpr std::size_t overdue_at_once = 50;
+
+Moment this_moment() {
+  return {.boot = BootClock::now(),
+          .wall = std::chrono::floor<milliseconds>(std::chrono::system_clock::now())};
+}
+
+std::string text_of(const Error& error) {
+  return error.cause().empty() ? error.message() : error.message() + " (" + error.cause() + ")";
+}
+
+}  // namespace
+
+/// Everything but the interface: subscriptions outlive it, so they refer to it weakly.
+class StoreView::Reader {
+ public:
+  Reader(Holdfast store, const Options& options)
+      : store_(std::move(store)),
+        options_(options),
+        model_(std::string(store_.locks().capabilities().backend), options.limits),
+        pace_(options.pace, BootClock::now()) {
+    latest_ = std::make_shared<const Snapshot>(model_.snapshot(this_moment()));
+  }
+
+  void stop() noexcept {
+    std::jthread ended;
+    {
+      const std::lock_guard guard(mutex_);
+      thread_.request_stop();
+      changed_.notify_all();
+      ended = std::move(thread_);
+    }
+    if (ended.joinable()) ended.join();
+  }
+
+  std::shared_ptr<const Snapshot> latest() const {
+    const std::lock_guard guard(mutex_);
+    return latest_;
+  }
+
+  std::uint64_t subscribe(Callback callback) {
+    const std::lock_guard guard(mutex_);
+    if (!thread_.joinable()) {
+      thread_ = std::jthread([this](const std::stop_token& stop) { read_until(stop); });
+      reading_thread_ = thread_.get_id();
+    }
+    callbacks_.emplace(++last_id_, std::make_shared<const Callback>(std::move(callback)));
+    viewers_changed();
+    return last_id_;
+  }
+
+  void unsubscribe(std::uint64_t id) noexcept {
+    bool is_reader = false;
+    {
+      const std::lock_guard guard(mutex_);
+      callbacks_.erase(id);
+      viewers_changed();
+      is_reader = reading_thread_ == std::this_thread::get_id();
+    }
+    // It may be running now.
+    if (!is_reader) const std::lock_guard guard(calling_);
+  }
+
+  void hint(const std::function<void(ReadPace&)>& give) {
+    const std::lock_guard guard(mutex_);
+    give(pace_);
+    changed_.notify_all();
+  }
+
+ private:
+  void viewers_changed() {
+    pace_.set_viewers(callbacks_.size(), BootClock::now());
+    changed_.notify_all();
+  }
+
+  void read_until(const std::stop_token& stop) noexcept {
+    while (!stop.stop_requested()) {
+      try {
+        if (const auto reading = wait_for_reading(stop)) read(*reading, stop);
+        publish_if_due();
+      } catch (const std::exception&) {
+        // Out of memory, most likely: what is shown becomes old, which shows.
+        pause(stop);
+      }
+    }
+  }
+
+  /// Empty when a snapshot is due instead, or the thread is to stop.
+  std::optional<Reading> wait_for_reading(const std::stop_token& stop) {
+    std::unique_lock guard(mutex_);
+    while (!stop.stop_requested()) {
+      const auto now = BootClock::now();
+      const auto at = pace_.next_at(now);
+      if (at <= now) return pace_.next(now);
+      if (is_changed_ && published_at_ + options_.between_snapshots <= now) return std::nullopt;
+      const auto until = is_changed_ ? std::min(at, published_at_ + options_.between_snapshots) : at;
+      if (until == never) {
+        changed_.wait(guard);
+      } else {
+        changed_.wait_for(guard, until - now);
+      }
+    }
+    return std::nullopt;
+  }
+
+  void pause(const std::stop_token& stop) {
+    std::unique_lock guard(mutex_);
+    if (!stop.stop_requested()) changed_.wait_for(guard, milliseconds(200));
+  }
+
+  void read(const Reading& reading, const std::stop_token& stop) {
+    const auto sent = BootClock::now();
+    if (reading.begins_round) model_.begin_round(sent);
+    ReadingResult result;
+    try {
+      ask(reading, sent, result, stop);
+      model_.set_reachable(this_moment());
+    } catch (const Error& error) {
+      if (stop.stop_requested()) return;
+      result.answered = false;
+      model_.set_unreachable(text_of(error), this_moment());
+      is_changed_ = true;
+    }
+    const auto now = this_moment();
+    result.took = (answered_at_ > sent ? answered_at_ : now.boot) - sent;
+    Completed completed{};
+    {
+      const std::lock_guard guard(mutex_);
+      completed = pace_.finished(reading, result, now.boot);
+      for (const auto& key : model_.take_overdue(now, overdue_at_once)) pace_.hint_lock(key);
+    }
+    if (completed == Completed::locks) model_.end_locks(now);
+    if (completed == Completed::round) model_.end_round(now);
+    is_changed_ = is_changed_ || reading.what != Reading::What::probe;
+    is_urgent_ = is_urgent_ || (completed == Completed::round && !latest_->whole);
+  }
+
+  void ask(const Reading& reading, BootTime sent, ReadingResult& result, const std::stop_token& stop) {
+    const auto& locks = store_.locks();
+    // What is done with the answer is not the store's time.
+    const auto answered = [&] {
+      answered_at_ = BootClock::now();
+      return Exchange{.sent = sent, .answered = this_moment()};
+    };
+    switch (reading.what) {
+      case Reading::What::probe:
+        static_cast<void>(locks.is_locked(probed_key, stop));
+        static_cast<void>(answered());
+        return;
+      case Reading::What::lock_page: {
+        const auto page = locks.list_raw({.cursor = reading.cursor, .limit = max_list_limit}, stop);
+        const auto exchange = answered();
+        std::vector<LockRow> rows;
+        rows.reserve(page.locks.size());
+        for (const auto& record : page.locks) rows.push_back(row_of(record));
+        model_.add_locks(rows, exchange);
+        result.round_trips = page.locks.empty() ? 1 : 2;
+        result.cursor = page.cursor;
+        return;
+      }
+      case Reading::What::owners: {
+        auto page = tasks().owners({.cursor = reading.cursor, .limit = max_list_limit}, stop);
+        static_cast<void>(answered());
+        result.cursor = std::move(page.cursor);
+        result.owners = std::move(page.owners);
+        return;
+      }
+      case Reading::What::task_page:
+        return read_tasks(reading, sent, result, stop);
+      case Reading::What::lock: {
+        const auto info = locks.get_by_key(reading.key, stop);
+        const auto exchange = answered();
+        model_.set_lock(reading.key, info ? std::optional(row_of(reading.key, *info)) : std::nullopt,
+                        exchange);
+        return;
+      }
+      case Reading::What::task:
+        return read_task(reading, sent, stop);
+    }
+  }
+
+  void read_tasks(const Reading& reading, BootTime sent, ReadingResult& result, const std::stop_token& stop) {
+    try {
+      const auto page =
+          tasks().list(reading.owner, {.cursor = reading.cursor, .limit = tasks_per_page}, stop);
+      answered_at_ = BootClock::now();
+      std::vector<TaskRow> rows;
+      rows.reserve(page.tasks.size());
+      for (const auto& task : page.tasks) rows.push_back(row_of(task));
+      model_.add_tasks(rows, {.sent = sent, .answered = this_moment()});
+      model_.add_unreadable_tasks(page.unreadable.size());
+      result.cursor = page.cursor;
+    } catch (const Error& error) {
+      // Invalid data of one owner does not hide the others.
+      if (error.transient() || error.code() == ErrorCode::AuthFailed || stop.stop_requested()) throw;
+      model_.keep_tasks_of(reading.owner, sent);
+      model_.add_unreadable_tasks(1);
+    }
+  }
+
+  void read_task(const Reading& reading, BootTime sent, const std::stop_token& stop) {
+    std::optional<TaskRow> row;
+    try {
+      row = row_of(tasks().get(reading.owner, reading.key, stop));
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::Internal) return;  // unreadable: the next round counts it
+      if (error.code() != ErrorCode::NotFound) throw;
+    }
+    answered_at_ = BootClock::now();
+    model_.set_task(reading.owner, reading.key, row, {.sent = sent, .answered = this_moment()});
+  }
+
+  /// Opening the task store may fail, and is retried with the next reading that needs it.
+  const Tasks& tasks() {
+    if (!tasks_) tasks_.emplace(store_.tasks({.allow_anonymous = true}));
+    return *tasks_;
+  }
+
+  void publish_if_due() {
+    const auto now = this_moment();
+    if (!is_changed_ || (!is_urgent_ && now.boot < published_at_ + options_.between_snapshots)) return;
+    is_changed_ = is_urgent_ = false;
+    published_at_ = now.boot;
+    auto snapshot = std::make_shared<const Snapshot>(model_.snapshot(now));
+    std::map<std::uint64_t, std::shared_ptr<const Callback>> callbacks;
+    {
+      const std::lock_guard guard(mutex_);
+      latest_ = snapshot;
+      callbacks = callbacks_;
+    }
+    for (const auto& [id, callback] : callbacks) call(id, *callback, snapshot);
+  }
+
+  void call(std::uint64_t id, const Callback& callback, const std::shared_ptr<const Snapshot>& snapshot) {
+    if (!callback) return;
+    const std::lock_guard running(calling_);
+    {
+      const std::lock_guard guard(mutex_);
+      if (!callbacks_.contains(id)) return;
+    }
+    try {
+      callback(snapshot);
+    } catch (...) {  // NOLINT(bugprone-empty-catch): a viewer's problem is not the others'
+    }
+  }
+
+  const Holdfast store_;
+  const Options options_;
+
+  // Of the reading thread alone.
+  std::optional<Tasks> tasks_;
+  StoreModel model_;
+  BootTime answered_at_ = {};
+  BootTime published_at_ = {};
+  bool is_changed_ = false;
+  bool is_urgent_ = false;
+
+  /// Held while a callback runs; before `mutex_`.
+  std::mutex calling_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  ReadPace pace_;
+  std::shared_ptr<const Snapshot> latest_;
+  std::map<std::uint64_t, std::shared_ptr<const Callback>> callbacks_;
+  std::uint64_t last_id_ = 0;
+  std::jthread thread_;
+  std::thread::id reading_thread_;
+};
+
+StoreView::Options StoreView::options_for(const Holdfast& store) {
+  Options options;
+  if (store.locks().capabilities().backend != "redis") {
+    options.pace.share = 0.05;
+    options.pace.first_share = 1;
+  }
+  return options;
+}
+
+StoreView::StoreView(Holdfast store, const Options& options)
+    : reader_(std::make_shared<Reader>(std::move(store), options)) {}
+
+StoreView::StoreView(Holdfast store) : StoreView(store, options_for(store)) {}
+
+StoreView::~StoreView() {
+  reader_->stop();
+}
+
+std::shared_ptr<const Snapshot> StoreView::latest() const {
+  return reader_->latest();
+}
+
+StoreView::Subscription StoreView::subscribe(Callback callback) {
+  const auto id = reader_->subscribe(std::move(callback));
+  return {reader_, id};
+}
+
+void StoreView::refresh_lock(std::string_view key) {
+  reader_->hint([&](ReadPace& pace) { pace.hint_lock(key); });
+}
+
+void StoreView::refresh_task(std::string_view owner, std::string_view id) {
+  reader_->hint([&](ReadPace& pace) { pace.hint_task(owner, id); });
+}
+
+void StoreView::Subscription::end() noexcept {
+  if (const auto reader = std::exchange(reader_, {}).lock()) reader->unsubscribe(id_);
+}
+
+StoreView::Subscription& StoreView::Subscription::operator=(Subscription&& other) noexcept {
+  if (this != &other) {
+    end();
+    reader_ = std::move(other.reader_);
+    id_ = other.id_;
+  }
+  return *this;
+}
+
+StoreView::Subscription::~Subscription() {
+  end();
+}
+
+}  // namespace holdfast::view
