@@ -24,6 +24,8 @@ struct LockRow {
   Fence fence;                ///< of this grant
   WallTime acquired_at = {};  ///< by the engine's clock
   WallTime expires_at = {};   ///< by the engine's clock, as of the last reading
+  /// How long a lease of this grant lasts, as far as it can be known: a record has its end, not its length.
+  std::chrono::milliseconds lease = {};
   /// How many processes wait for it; empty if the engine cannot tell. Waiters that poll are not counted.
   std::optional<std::uint32_t> waiters = std::nullopt;
   friend bool operator==(const LockRow&, const LockRow&) = default;
@@ -44,6 +46,7 @@ struct TaskRow {
   WallTime updated_at = {};                           ///< the epoch if unknown
   std::optional<WallTime> expires_at = std::nullopt;  ///< empty: never
   std::uint64_t version = 0;
+  std::string incarnation = {};  ///< see Task::incarnation
   /// The highest fence that the task has seen; empty if no lock guards it.
   std::optional<Fence> fence = std::nullopt;
   /// The lock that guards the task, or would if it were claimed.

@@ -81,6 +81,8 @@ class StoreModel {
   struct Lock {
     std::shared_ptr<const LockRow> row;
     BootTime read_at;
+    std::chrono::milliseconds most_left = {};  ///< of the lease, when it was read
+    bool is_renewed = false;                   ///< since it was first seen
     End end = End::unknown;
     bool overdue_taken = false;
   };
@@ -93,6 +95,9 @@ class StoreModel {
   using TaskMap = std::map<TaskKey, KnownTask>;
 
   [[nodiscard]] WallTime engine_time(const Moment& now) const noexcept;
+  /// Returns the row as it is shown, and updates `most_left`.
+  [[nodiscard]] LockRow with_lease(LockRow row, const Exchange& exchange,
+                                   std::chrono::milliseconds& most_left, bool is_renewed) const;
   void learn_clock(const LockRow& row, const Exchange& exchange) noexcept;
   void put_lock(const LockRow& row, const Exchange& exchange);
   LockMap::iterator drop_lock(LockMap::iterator lock, const Moment& now);

@@ -130,6 +130,18 @@ TEST_F(ViewModel, WaitersStayWithTheirGrant) {
   EXPECT_EQ(model.snapshot(at(901ms)).locks[0]->waiters, std::nullopt);
 }
 
+TEST_F(ViewModel, TheLengthOfALeaseIsEstimated) {
+  round(0ms, {lock("not renewed", 1, -5s, 20s), lock("renewed", 1, -7200s, 24s)});
+  auto snapshot = model.snapshot(at(1ms));
+  EXPECT_EQ(snapshot.locks[0]->lease, 25s);
+  EXPECT_EQ(snapshot.locks[1]->lease, 30s);
+  // Nearly all of a new lease is left; it does not become shorter as time goes by.
+  round(5s, {lock("renewed", 1, -7200s, 64s)});
+  EXPECT_EQ(model.snapshot(at(5s)).locks[0]->lease, 60s);
+  round(50s, {lock("renewed", 1, -7200s, 64s)});
+  EXPECT_EQ(model.snapshot(at(50s)).locks[0]->lease, 60s);
+}
+
 TEST_F(ViewModel, ALeaseThatExpiredSinceItWasReadIsReadAgainOnce) {
   round(0ms, {lock("a", 1, 0ms, 400ms), lock("b", 1, 0ms, 30s)});
   EXPECT_EQ(model.take_overdue(at(399ms), 10), Texts{});
