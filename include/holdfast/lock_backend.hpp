@@ -316,6 +316,31 @@ struct ListRequest {
   BootTime deadline = never;
 };
 
+/// How many waiters each key has, in the order of the request; empty where the engine cannot know it.
+using WaiterCounts = std::vector<std::optional<std::uint32_t>>;
+
+/// Counts the waiters of keys, held or not, for operators. A number is information that is out of date when
+/// it arrives: nothing may be decided by it.
+///
+/// Redis counts the processes that are subscribed to the releases of the key, SQLite the processes that
+/// registered with its file of wake-ups, memory the waiters of this process. A process that does not listen
+/// is not counted: one without the right to subscribe, or a SyncGuard process, which polls. On Redis a
+/// process is still counted for about a second after its last waiter of the key has left, so a lock that a
+/// waiter has just acquired may count its own holder.
+struct WaitersRequest {
+  /// One number per key.
+  using Outcome = WaiterCounts;
+  /// Returns Activity::count_waiters.
+  [[nodiscard]] static constexpr Activity activity() noexcept { return Activity::count_waiters; }
+  /// Returns an empty subject.
+  [[nodiscard]] RequestSubject subject() const noexcept { return {}; }
+
+  /// The keys, at most max_list_limit: more are InvalidArgument.
+  std::vector<LockKey> keys;
+  /// When to give up with NetworkTimeout.
+  BootTime deadline = never;
+};
+
 /// Watches a key for releases. The outcome is null for an engine that cannot wake waiters: then they poll. An
 /// engine that must ask a server for it answers when the server did, at the latest at the deadline or a stop
 /// request.
@@ -385,7 +410,7 @@ class HOLDFAST_EXPORT IdleIo {
 /// @endcode
 class HOLDFAST_EXPORT LockBackend
     : public Contract<AcquireRequest, ReleaseRequest, ExtendRequest, IsLockedRequest, LookupRequest,
-                      ListRequest, WatchRequest> {
+                      ListRequest, WaitersRequest, WatchRequest> {
  public:
   /// The list of request types, for templates over all of them (Intercepting).
   using Operations = Contract;

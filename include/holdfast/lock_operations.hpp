@@ -8,6 +8,7 @@
 #include <holdfast/lock_options.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 /// The operations of Locks and Tasks as values that own their arguments.
 ///
@@ -133,6 +134,12 @@ struct HOLDFAST_EXPORT Owns {
 struct HOLDFAST_EXPORT ListLocksRaw {
   using Answer = LockPage;  ///< one page, with the secret lock ids
   ListRequest request;      ///< which page; see ListLocks::request
+};
+
+/// The operation of Locks::count_waiters.
+struct HOLDFAST_EXPORT CountWaiters {
+  using Answer = WaiterCounts;  ///< one number per key, in their order
+  std::vector<LockKey> keys;    ///< at most max_list_limit
 };
 
 /// The operation of Locks::break_lock.

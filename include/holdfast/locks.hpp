@@ -10,6 +10,7 @@
 #include <holdfast/owned.hpp>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string_view>
 #include <type_traits>
@@ -215,6 +216,13 @@ class HOLDFAST_EXPORT Locks {
   /// meanwhile may be missing. InvalidArgument for a cursor of another list.
   [[nodiscard]] LockPage list_raw(const ListLocks& what = {}, std::stop_token stop = {}) const {
     return run(operation::ListLocksRaw{what.request()}, std::move(stop));
+  }
+  /// Returns for each key how many processes wait for its lock, for operators; an empty optional where the
+  /// engine cannot know it. See WaitersRequest for which waiters are seen.
+  ///
+  /// InvalidArgument for more than max_list_limit keys. On a Redis cluster one round trip to each master.
+  [[nodiscard]] WaiterCounts count_waiters(std::span<const LockKey> keys, std::stop_token stop = {}) const {
+    return run(operation::CountWaiters{{keys.begin(), keys.end()}}, std::move(stop));
   }
 
   /// Breaks the lock of this key, for operators: removes it although its holder did not release it. Returns

@@ -97,7 +97,7 @@ void refer_to_instruments() {
 void refer_to_locks() {
   using namespace operation;
   refer_to_operations<Locks, Lock, TryLock, Adopt, Acquire, Release, Extend, IsLocked, GetByKey, GetById,
-                      GetByKeyRaw, GetByIdRaw, Owns, ListLocksRaw, BreakLock>();
+                      GetByKeyRaw, GetByIdRaw, Owns, ListLocksRaw, CountWaiters, BreakLock>();
   refer(&Locks::release_in_background, &Locks::capabilities, &Locks::authority, &Locks::holder,
         &Locks::backend);
   refer(&Guard::key, &Guard::id, &Guard::fence, &Guard::token, &Guard::authority, &Guard::replicas,

@@ -11,6 +11,7 @@
 #include "engine/redis/lock_layout.hpp"
 #include "engine/redis/subscriber.hpp"
 #include "engine/redis/transport.hpp"
+#include "engine/redis/waiter_count.hpp"
 #include "os/process.hpp"
 #include "os/random.hpp"
 #include "runtime/operation.hpp"
@@ -91,6 +92,14 @@ class RedisLockBackend final : public LockBackend {
     auto listing = LockListing::start(*shared_->layout, request, shared_->client->masters());
     if (!listing) return done(listing.error());
     start_listing(shared_, *std::move(listing), request.deadline, stop, std::move(done));
+  }
+
+  void submit(WaitersRequest request, std::stop_token stop, Done<WaiterCounts> done) override {
+    if (auto refused = core::refuse_too_many(request)) return done(*std::move(refused));
+    if (auto early = refuse_early(request.deadline, stop)) return done(*std::move(early));
+    WaiterCount count(shared_->layout->names(), request.keys, shared_->client->masters());
+    if (!count.command(By::sha)) return done(std::move(count).page());
+    start_listing(shared_, std::move(count), request.deadline, stop, std::move(done));
   }
 
   void submit(WatchRequest request, std::stop_token stop, Done<std::unique_ptr<Watch>> done) override {

@@ -84,6 +84,7 @@ constexpr std::array courtesies{
     Courtesy{"PTTL", Half::locks, Severity::note, "waiters retry too often for a lock without expiry"},
     Courtesy{"SCAN", Half::locks, Severity::note, "locks cannot be listed"},
     Courtesy{"SCAN", Half::tasks, Severity::note, "the owners of tasks cannot be listed"},
+    Courtesy{"PUBSUB NUMSUB", Half::locks, Severity::note, "the waiters of a lock cannot be counted"},
     Courtesy{"CLIENT SETNAME", Half::locks, Severity::note, unnamed},
     Courtesy{"CLIENT SETNAME", Half::tasks, Severity::note, unnamed},
     Courtesy{"PING", Half::locks, Severity::note, loading},

@@ -43,6 +43,7 @@ inline constexpr std::array sent_commands{
     SentCommand{"MEMORY USAGE", SentCommand::Right::to_examine},
     SentCommand{"PING", SentCommand::Right::nice_to_have},
     SentCommand{"PUBLISH", SentCommand::Right::nice_to_have},
+    SentCommand{"PUBSUB NUMSUB", SentCommand::Right::nice_to_have},
     SentCommand{"SCAN", SentCommand::Right::nice_to_have},
     SentCommand{"SELECT", SentCommand::Right::if_not_db_0},
     SentCommand{"SENTINEL CKQUORUM", SentCommand::Right::of_sentinels},
