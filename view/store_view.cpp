@@ -171,12 +171,19 @@ class StoreView::Reader {
         return;
       case Reading::What::lock_page: {
         const auto page = locks.list_raw({.cursor = reading.cursor, .limit = max_list_limit}, stop);
-        const auto exchange = answered();
+        const auto listed = answered();
+        std::vector<LockKey> keys;
         std::vector<LockRow> rows;
+        keys.reserve(page.locks.size());
         rows.reserve(page.locks.size());
-        for (const auto& record : page.locks) rows.push_back(row_of(record));
-        model_.add_locks(rows, exchange);
-        result.round_trips = page.locks.empty() ? 1 : 2;
+        for (const auto& record : page.locks) {
+          keys.push_back(record.key);
+          rows.push_back(row_of(record));
+        }
+        count_waiters(keys, rows, stop);
+        static_cast<void>(answered());
+        model_.add_locks(rows, listed);
+        result.round_trips = page.locks.empty() ? 1 : 3;
         result.cursor = page.cursor;
         return;
       }
@@ -191,13 +198,32 @@ class StoreView::Reader {
         return read_tasks(reading, sent, result, stop);
       case Reading::What::lock: {
         const auto info = locks.get_by_key(reading.key, stop);
-        const auto exchange = answered();
-        model_.set_lock(reading.key, info ? std::optional(row_of(reading.key, *info)) : std::nullopt,
-                        exchange);
+        const auto looked_up = answered();
+        std::vector<LockRow> rows;
+        if (info) {
+          rows.push_back(row_of(reading.key, *info));
+          count_waiters({LockKey::stored(reading.key).value_or_throw()}, rows, stop);
+          result.round_trips = 2;
+          static_cast<void>(answered());
+        }
+        model_.set_lock(reading.key, info ? std::optional(rows.front()) : std::nullopt, looked_up);
         return;
       }
       case Reading::What::task:
         return read_task(reading, sent, stop);
+    }
+  }
+
+  /// `keys` are those of `rows`. A user without the right to count sees the locks all the same.
+  void count_waiters(const std::vector<LockKey>& keys, std::vector<LockRow>& rows,
+                     const std::stop_token& stop) {
+    if (keys.empty() || !may_count_) return;
+    try {
+      const auto counts = store_.locks().count_waiters(keys, stop);
+      for (std::size_t i = 0; i < std::min(counts.size(), rows.size()); ++i) rows[i].waiters = counts[i];
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::AuthFailed) throw;
+      may_count_ = false;
     }
   }
 
@@ -276,6 +302,7 @@ class StoreView::Reader {
   BootTime published_at_ = {};
   bool is_changed_ = false;
   bool is_urgent_ = false;
+  bool may_count_ = true;
 
   /// Held while a callback runs; before `mutex_`.
   std::mutex calling_;

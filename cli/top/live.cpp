@@ -101,6 +101,35 @@ class Actions {
   std::jthread thread_;
 };
 
+/// Keeps messages of the library off the screen, and writes them to stderr when the screen is gone.
+class HeldBackLog {
+ public:
+  explicit HeldBackLog(const Holdfast& store) : log_(store.log()) {
+    log_.set_sink([lines = lines_](LogLevel level, std::string_view message) {
+      const std::lock_guard guard(lines->mutex);
+      if (level != LogLevel::debug && lines->texts.size() < most_lines) {
+        lines->texts.push_back(std::string(to_string(level)) + ": " + std::string(message));
+      }
+    });
+  }
+  ~HeldBackLog() {
+    log_.flush();
+    const std::lock_guard guard(lines_->mutex);
+    for (const auto& text : lines_->texts) complain(text);
+  }
+  HeldBackLog(const HeldBackLog&) = delete;
+  HeldBackLog& operator=(const HeldBackLog&) = delete;
+
+ private:
+  static constexpr std::size_t most_lines = 100;
+  struct Lines {
+    std::mutex mutex;
+    std::vector<std::string> texts;
+  };
+  Log& log_;
+  std::shared_ptr<Lines> lines_ = std::make_shared<Lines>();
+};
+
 class Live {
  public:
   Live(const Holdfast& store, SignalQueue& signals, const LiveOptions& options)
@@ -233,6 +262,7 @@ class Live {
 }  // namespace
 
 int show_live(const Holdfast& store, SignalQueue& signals, const LiveOptions& options) {
+  const HeldBackLog log(store);
   return Live(store, signals, options).run();
 }
 
