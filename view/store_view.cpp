@@ -83,6 +83,13 @@ class StoreView::Reader {
     if (!is_reader) const std::lock_guard guard(calling_);
   }
 
+  void hear_break(std::string_view key) {
+    const std::lock_guard guard(mutex_);
+    broken_.emplace_back(key);
+    pace_.hint_lock(key);
+    changed_.notify_all();
+  }
+
   void hint(const std::function<void(ReadPace&)>& give) {
     const std::lock_guard guard(mutex_);
     give(pace_);
@@ -113,7 +120,10 @@ class StoreView::Reader {
     while (!stop.stop_requested()) {
       const auto now = BootClock::now();
       const auto at = pace_.next_at(now);
-      if (at <= now) return pace_.next(now);
+      if (at <= now) {
+        for (const auto& key : std::exchange(broken_, {})) model_.hear_break(key, now);
+        return pace_.next(now);
+      }
       if (is_changed_ && published_at_ + options_.between_snapshots <= now) return std::nullopt;
       const auto until = is_changed_ ? std::min(at, published_at_ + options_.between_snapshots) : at;
       if (until == never) {
@@ -310,6 +320,7 @@ class StoreView::Reader {
   std::condition_variable changed_;
   ReadPace pace_;
   std::shared_ptr<const Snapshot> latest_;
+  std::vector<std::string> broken_;  ///< not yet known to the model
   std::map<std::uint64_t, std::shared_ptr<const Callback>> callbacks_;
   std::uint64_t last_id_ = 0;
   std::jthread thread_;
@@ -345,6 +356,10 @@ StoreView::Subscription StoreView::subscribe(Callback callback) {
 
 void StoreView::refresh_lock(std::string_view key) {
   reader_->hint([&](ReadPace& pace) { pace.hint_lock(key); });
+}
+
+void StoreView::refresh_broken_lock(std::string_view key) {
+  reader_->hear_break(key);
 }
 
 void StoreView::refresh_task(std::string_view owner, std::string_view id) {

@@ -12,8 +12,8 @@ using view::EventKind;
 
 constexpr std::size_t gap = 2;
 /// A screen narrower than this has no room for all columns, one narrower than that only for the most needed.
-constexpr std::size_t wide = 76;
-constexpr std::size_t medium = 52;
+constexpr std::size_t wide_screen = 76;
+constexpr std::size_t medium_screen = 52;
 
 Style style_of(TaskStatus status) noexcept {
   switch (status) {
@@ -124,16 +124,17 @@ Columns::Columns(const Rows& rows, const State& state, const Surroundings& aroun
 void Columns::choose_lock_columns() {
   const auto all = around_.size.columns;
   std::size_t fence = 5;
-  if (all >= wide) {
+  if (all >= wide_screen) {
     const auto first = state_.position().first;
     for (auto row = first; row < std::min(rows_.size, first + around_.size.lines); ++row) {
       fence = std::max(fence, std::to_string(rows_.locks[row]->fence.value()).size());
     }
   }
-  const std::size_t lease = all >= 120 ? 25 : all >= wide ? 15 : 11;
-  const auto fixed = all >= wide ? fence + lease + 4 + 4 + 5 * gap : lease + (all >= medium ? 2 : 1) * gap;
+  const std::size_t lease = all >= 120 ? 25 : all >= wide_screen ? 15 : 11;
+  const auto fixed =
+      all >= wide_screen ? fence + lease + 4 + 4 + 5 * gap : lease + (all >= medium_screen ? 2 : 1) * gap;
   const auto flexible = all > fixed ? all - fixed : 1;
-  if (all < medium) {
+  if (all < medium_screen) {
     columns_ = {{.what = What::key, .width = flexible}, {.what = What::lease, .width = lease}};
     return;
   }
@@ -143,9 +144,9 @@ void Columns::choose_lock_columns() {
   if (holder_needs < flexible - key) key = flexible - holder_needs;
   key = std::min(key, std::max<std::size_t>(std::max<std::size_t>(rows_.longest_key, 3), flexible / 4));
   columns_ = {{.what = What::key, .width = key}, {.what = What::holder, .width = flexible - key}};
-  if (all >= wide) columns_.push_back({.what = What::fence, .width = fence, .right = true});
+  if (all >= wide_screen) columns_.push_back({.what = What::fence, .width = fence, .right = true});
   columns_.push_back({.what = What::lease, .width = lease});
-  if (all >= wide) {
+  if (all >= wide_screen) {
     columns_.push_back({.what = What::waiters, .width = 4, .right = true});
     columns_.push_back({.what = What::held, .width = 4, .right = true});
   }
@@ -154,7 +155,7 @@ void Columns::choose_lock_columns() {
 void Columns::choose_task_columns() {
   const auto all = around_.size.columns;
   constexpr std::size_t status = 14;
-  if (all < medium) {
+  if (all < medium_screen) {
     const std::size_t progress = 4;
     const auto fixed = status + progress + 2 * gap;
     columns_ = {{.what = What::method, .width = all > fixed ? all - fixed : 1},
@@ -163,9 +164,9 @@ void Columns::choose_task_columns() {
     return;
   }
   const std::size_t progress = all >= 120 ? 25 : 13;
-  const auto fixed = status + progress + 4 + (all >= wide ? 5 : 3) * gap;
+  const auto fixed = status + progress + 4 + (all >= wide_screen ? 5 : 3) * gap;
   const auto flexible = all > fixed ? all - fixed : 3;
-  if (all < wide) {
+  if (all < wide_screen) {
     columns_ = {{.what = What::method, .width = flexible},
                 {.what = What::status, .width = status},
                 {.what = What::progress, .width = progress},
@@ -185,11 +186,11 @@ void Columns::choose_task_columns() {
 void Columns::choose_event_columns() {
   const auto all = around_.size.columns;
   constexpr std::size_t time = 8, event = 13;
-  const auto fixed = time + event + (all >= medium ? 3 : 2) * gap;
+  const auto fixed = time + event + (all >= medium_screen ? 3 : 2) * gap;
   const auto flexible = all > fixed ? all - fixed : 1;
   columns_ = {{.what = What::time, .width = time}, {.what = What::event, .width = event}};
-  columns_.push_back({.what = What::key, .width = all >= medium ? flexible / 2 : flexible});
-  if (all >= medium) columns_.push_back({.what = What::holder, .width = flexible - flexible / 2});
+  columns_.push_back({.what = What::key, .width = all >= medium_screen ? flexible / 2 : flexible});
+  if (all >= medium_screen) columns_.push_back({.what = What::holder, .width = flexible - flexible / 2});
 }
 
 std::string_view Columns::name_of(What what) noexcept {

@@ -311,8 +311,13 @@ std::string short_duration(milliseconds length) {
   if (ms < 9'950) return std::to_string(ms / 1000) + "." + std::to_string(ms % 1000 / 100) + "s";
   const auto seconds = ms / 1000;
   if (seconds < 100) return std::to_string(seconds) + "s";
-  if (seconds < 6'000) return std::to_string(seconds / 60) + "m";
-  if (seconds < 172'800) return std::to_string(seconds / 3'600) + "h";
+  const auto in_units = [seconds](std::int64_t unit, const char* name) {
+    const auto whole = std::to_string(seconds / unit);
+    return seconds < 10 * unit ? whole + "." + std::to_string(seconds % unit * 10 / unit) + name
+                               : whole + name;
+  };
+  if (seconds < 6'000) return in_units(60, "m");
+  if (seconds < 172'800) return in_units(3'600, "h");
   return std::to_string(std::min<std::int64_t>(seconds / 86'400, 999)) + "d";
 }
 

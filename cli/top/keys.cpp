@@ -65,9 +65,10 @@ std::optional<Name> named_by_control(char control) noexcept {
 }
 
 std::size_t length_of_character(unsigned char first) noexcept {
+  if (first < 0xC2 || first > 0xF4) return 1;  // ASCII, or not the begin of a character
   if (first >= 0xF0) return 4;
   if (first >= 0xE0) return 3;
-  return first >= 0xC0 ? 2 : 1;
+  return 2;
 }
 
 }  // namespace

@@ -76,8 +76,11 @@ class Actions {
   Outcome break_lock(const BreakLock& wanted, const std::stop_token& stop) {
     const auto& [key, holder, fence] = wanted.lock;
     const auto broken = store_.locks().break_lock(key, wanted.reason, fence, stop);
+    if (broken) {
+      view_.refresh_broken_lock(key);
+      return {.message = "broken: " + quote(key) + ", fence " + std::to_string(fence.value())};
+    }
     view_.refresh_lock(key);
-    if (broken) return {.message = "broken: " + quote(key) + ", fence " + std::to_string(fence.value())};
     return {.message = quote(key) + " is no longer held with the fence " + std::to_string(fence.value()) +
                        "; nothing was changed",
             .is_bad = true};

@@ -195,7 +195,9 @@ void settle(State& state, const Rows& rows, std::size_t visible) {
       position.id = now;
       if (state.mode == Mode::details) {
         state.mode = Mode::table;
-        state.message = state.tab == Tab::tasks ? "the task is gone" : "the lock is free";
+        if (state.message.empty()) {
+          state.message = state.tab == Tab::tasks ? "the task is gone" : "the lock is free";
+        }
       }
     }
   }

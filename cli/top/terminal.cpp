@@ -16,7 +16,8 @@ namespace holdfast::cli::top {
 namespace {
 
 constexpr std::string_view to_alternate_screen = "\x1b[?1049h\x1b[?25l\x1b[2J";
-constexpr std::string_view to_normal_screen = "\x1b[0m\x1b[?25h\x1b[?1049l";
+/// Cleared first: tmux 3.3 leaves a part of it if the window has grown meanwhile.
+constexpr std::string_view to_normal_screen = "\x1b[0m\x1b[2J\x1b[H\x1b[?25h\x1b[?1049l";
 constexpr std::string_view begin_update = "\x1b[?2026h\x1b[?25l";
 constexpr std::string_view end_update = "\x1b[?2026l";
 constexpr std::array faults{SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
