@@ -103,6 +103,8 @@ void StoreModel::end_locks(const Moment& now) {
     lock = lock->second.read_at < round_began_ ? drop_lock(lock, now) : std::next(lock);
   }
   locks_beyond_ = locks_beyond_so_far_;
+  current_since_ = round_began_;
+  round_length_ = std::chrono::ceil<milliseconds>(now.boot - round_began_);
 }
 
 void StoreModel::add_tasks(std::span<const TaskRow> rows, const Exchange& exchange) {
@@ -120,13 +122,13 @@ void StoreModel::keep_tasks_of(std::string_view owner, BootTime sent) {
   }
 }
 
-void StoreModel::end_round(const Moment& now) {
+void StoreModel::end_tasks(const Moment& now) {
   for (auto task = tasks_.begin(); task != tasks_.end();) {
     task = task->second.read_at < round_began_ ? drop_task(task, now) : std::next(task);
   }
   tasks_beyond_ = tasks_beyond_so_far_;
   unreadable_ = unreadable_so_far_;
-  current_since_ = round_began_;
+  tasks_since_ = round_began_;
   round_length_ = std::chrono::ceil<milliseconds>(now.boot - round_began_);
   whole_ = true;
 }
@@ -352,6 +354,7 @@ Snapshot StoreModel::snapshot(const Moment& now) {
                 .engine = engine_,
                 .whole = whole_,
                 .current_since = current_since_,
+                .tasks_since = tasks_since_,
                 .round = round_length_,
                 .heard = heard_,
                 .reachability = reachability_,

@@ -162,9 +162,9 @@ class StoreView::Reader {
       for (const auto& key : model_.take_overdue(now, overdue_at_once)) pace_.hint_lock(key);
     }
     if (completed == Completed::locks) model_.end_locks(now);
-    if (completed == Completed::round) model_.end_round(now);
+    if (completed == Completed::tasks) model_.end_tasks(now);
     is_changed_ = is_changed_ || reading.what != Reading::What::probe;
-    is_urgent_ = is_urgent_ || (completed == Completed::round && !latest_->whole);
+    is_urgent_ = is_urgent_ || (completed == Completed::tasks && !latest_->whole);
   }
 
   void ask(const Reading& reading, BootTime sent, ReadingResult& result, const std::stop_token& stop) {

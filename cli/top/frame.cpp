@@ -27,24 +27,30 @@ bool is_down(const Snapshot& snapshot) {
 
 // -- the first lines
 
+/// Of what the tab shows.
+milliseconds age_of(const Snapshot& snapshot, const State& state, BootTime now) {
+  return state.tab == Tab::tasks ? snapshot.tasks_age(now) : snapshot.age(now);
+}
+
 std::string state_of(const Snapshot& snapshot, const State& state, BootTime now) {
-  if (state.paused) return "paused, " + short_duration(snapshot.age(now)) + " old";
+  if (state.paused) return "paused, " + short_duration(age_of(snapshot, state, now)) + " old";
   if (is_down(snapshot)) {
     return "unreachable for " +
            short_duration(std::chrono::duration_cast<milliseconds>(now - snapshot.down_since));
   }
   if (snapshot.reachability == Reachability::unknown) return "connecting";
   if (!snapshot.whole) return "reading";
-  return short_duration(snapshot.age(now)) + " old";
+  return short_duration(age_of(snapshot, state, now)) + " old";
 }
 
 Line title(const Snapshot& snapshot, const State& state, const Surroundings& around) {
   Line line(around.size.columns);
   const auto age = state_of(snapshot, state, around.now);
-  const auto style = is_down(snapshot) ? Style::bad
-                     : state.paused || !snapshot.whole || snapshot.age(around.now) > std::chrono::seconds(10)
-                         ? Style::warn
-                         : Style::dim;
+  const auto style =
+      is_down(snapshot) ? Style::bad
+      : state.paused || !snapshot.whole || age_of(snapshot, state, around.now) > std::chrono::seconds(10)
+          ? Style::warn
+          : Style::dim;
   line.add("holdfast top", Style::strong).add("  ");
   const auto left = around.size.columns - std::min(around.size.columns, line.columns() + age.size() + 2);
   line.add(cut(safe(around.store), left, around.unicode ? "…" : "~"), Style::dim);

@@ -19,6 +19,7 @@ struct Shown {
     snapshot.engine_time = midnight;
     snapshot.whole = true;
     snapshot.current_since = now - std::chrono::milliseconds(400);
+    snapshot.tasks_since = snapshot.current_since;
     snapshot.reachability = view::Reachability::up;
     snapshot.events = events;
   }

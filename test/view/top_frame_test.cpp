@@ -62,7 +62,9 @@ q quit  ? help  Enter details  / filter
 TEST_F(TopFrame, LocksAt160x50) {
   fill();
   shown.size = {.columns = 160, .lines = 50};
-  EXPECT_EQ(shown.text(), R"(holdfast top  redis://cache.internal                                                                                                                    0.4s old
+  EXPECT_EQ(
+      shown.text(),
+      R"(holdfast top  redis://cache.internal                                                                                                                    0.4s old
 [1 Locks 4] 2 Tasks 0  3 Events                                                                                                                           by key
 KEY                                                        HOLDER                                                   FENCE  LEASE                      WAIT  HELD
 a/very/long/key/that/does/not/fit/anywhere/near/the/width  -                                                            1  ████████████████████ 50m      -  0.0s
