@@ -6,6 +6,7 @@
 #include <holdfast/guard.hpp>
 #include <holdfast/lock_backend.hpp>
 #include <holdfast/lock_options.hpp>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -140,6 +141,11 @@ struct HOLDFAST_EXPORT ListLocksRaw {
 struct HOLDFAST_EXPORT CountWaiters {
   using Answer = WaiterCounts;  ///< one number per key, in their order
   std::vector<LockKey> keys;    ///< at most max_list_limit
+};
+
+/// The operation of Locks::follow.
+struct HOLDFAST_EXPORT FollowHeldLocks {
+  using Answer = std::unique_ptr<ChangeFeed>;  ///< null if the engine cannot follow changes
 };
 
 /// The operation of Locks::break_lock.

@@ -13,6 +13,7 @@
 #include <new>
 
 #include "os/errno_error.hpp"
+#include "os/process.hpp"
 
 namespace holdfast::waiting {
 namespace {
@@ -82,6 +83,27 @@ class WakeTable::KeyWatch final : public Watch {
 
   std::shared_ptr<WakeTable> table_;
   WakeListener::Waiter waiter_;
+};
+
+class WakeTable::Feed final : public ChangeFeed {
+ public:
+  explicit Feed(std::shared_ptr<WakeTable> table) noexcept
+      : table_(std::move(table)), follower_(*table_->listener_) {}
+
+  void wait(BootTime deadline, std::stop_token stop, Done<std::vector<Change>> changes) override {
+    auto& listener = *table_->listener_;
+    if (!listener.in_own_process()) return changes(os::used_after_fork());
+    if (!listener.start())
+      return changes(Error(ErrorCode::Internal, "cannot start the thread that receives wake-ups"));
+    listener.begin_follow(follower_, deadline, stop,
+                          [done = std::move(changes)](const Result<bool>& woken) mutable {
+                            done(woken && *woken ? std::vector{Change{}} : std::vector<Change>());
+                          });
+  }
+
+ private:
+  std::shared_ptr<WakeTable> table_;
+  WakeListener::Follower follower_;
 };
 
 MappedWakeWords::~MappedWakeWords() {
@@ -167,6 +189,10 @@ void WakeTable::wake_all(std::string_view key) noexcept {
 
 std::unique_ptr<Watch> WakeTable::watch(std::string_view key, Wakes wakes) {
   return std::make_unique<KeyWatch>(shared_from_this(), WakeWords::Place::of(key), wakes);
+}
+
+std::unique_ptr<ChangeFeed> WakeTable::follow() {
+  return std::make_unique<Feed>(shared_from_this());
 }
 
 std::optional<std::uint32_t> WakeTable::count_waiters(std::string_view key) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <holdfast/change_feed.hpp>
 #include <holdfast/lock_backend.hpp>
 #include <holdfast/result.hpp>
 #include <memory>
@@ -50,9 +51,13 @@ class WakeTable : public std::enable_shared_from_this<WakeTable> {
   [[nodiscard]] std::unique_ptr<Watch> watch(std::string_view key, Wakes wakes);
   /// How many watches of Wakes::one this key has, or, in a file, how many tables have one; empty if unknown.
   [[nodiscard]] std::optional<std::uint32_t> count_waiters(std::string_view key);
+  /// Follows the changes of all keys from now on. They are reported as Change::Kind::anything: a word does
+  /// not know its keys.
+  [[nodiscard]] std::unique_ptr<ChangeFeed> follow();
 
  private:
   class KeyWatch;
+  class Feed;
 
   explicit WakeTable(std::shared_ptr<MappedWakeWords> words, std::optional<WaiterMarks::File> file = {});
   void wake(WakeWords::Place place, int count) const noexcept;

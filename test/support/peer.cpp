@@ -209,6 +209,11 @@ class PeerBackend final : public LockBackend {
         });
   }
 
+  /// No feed: a test of it needs no other process than its own.
+  void submit(FollowLocks, std::stop_token, Done<std::unique_ptr<ChangeFeed>> done) override {
+    done(std::unique_ptr<ChangeFeed>());
+  }
+
   void submit(WatchRequest request, std::stop_token, Done<std::unique_ptr<Watch>> done) override {
     const int number = ++watches_;
     line_->ask({{"op", "watch"}, {"watch", number}, {"key", peer::to_json(request.key)}});

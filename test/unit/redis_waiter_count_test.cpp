@@ -14,13 +14,13 @@ using test::key;
 using test::reply_of;
 using Words = std::vector<std::string>;
 
-const Layout& names() {
+const Layout& lock_names() {
   static const auto made = Layout::make("p", 2).value_or_throw();
   return made;
 }
 
 TEST(RedisWaiterCount, AsksForTheChannelsOfAllKeysAtOnce) {
-  WaiterCount count(names(), {key("a"), key("b")});
+  WaiterCount count(lock_names(), {key("a"), key("b")});
   EXPECT_EQ(arguments_of(count.command(By::sha).value()),
             (Words{"PUBSUB", "NUMSUB", "p:wake:2:p:a", "p:wake:2:p:b"}));
   ASSERT_TRUE(count.take(*reply_of("*4\r\n+c\r\n:3\r\n+d\r\n:0\r\n"), 1));
@@ -29,7 +29,7 @@ TEST(RedisWaiterCount, AsksForTheChannelsOfAllKeysAtOnce) {
 }
 
 TEST(RedisWaiterCount, AddsWhatEachMasterOfAClusterCounts) {
-  WaiterCount count(names(), {key("a")}, {7, 4});
+  WaiterCount count(lock_names(), {key("a")}, {7, 4});
   EXPECT_EQ(count.master(), 7U);
   ASSERT_TRUE(count.take(*reply_of("*2\r\n+c\r\n:3\r\n"), 1));
   EXPECT_EQ(count.master(), 4U);
@@ -40,23 +40,23 @@ TEST(RedisWaiterCount, AddsWhatEachMasterOfAClusterCounts) {
 }
 
 TEST(RedisWaiterCount, IsUnknownWithoutTheRightAndForAReservedKey) {
-  WaiterCount without(names(), {key("a")}, {7, 4});
+  WaiterCount without(lock_names(), {key("a")}, {7, 4});
   ASSERT_TRUE(without.take(*reply_of("-NOPERM this user has no permissions to run 'pubsub|numsub'\r\n"), 1));
   EXPECT_FALSE(without.command(By::sha));
   EXPECT_EQ(std::move(without).page(), WaiterCounts{std::nullopt});
 
   const auto reserved = key("id:AAAAAAAAAAAAAAAAAAAAAA");
-  WaiterCount partly(names(), {reserved, key("a")});
+  WaiterCount partly(lock_names(), {reserved, key("a")});
   EXPECT_EQ(arguments_of(partly.command(By::sha).value()), (Words{"PUBSUB", "NUMSUB", "p:wake:2:p:a"}));
   ASSERT_TRUE(partly.take(*reply_of("*2\r\n+c\r\n:1\r\n"), 1));
   EXPECT_EQ(std::move(partly).page(), (WaiterCounts{std::nullopt, 1}));
-  EXPECT_FALSE(WaiterCount(names(), {reserved}).command(By::sha));
+  EXPECT_FALSE(WaiterCount(lock_names(), {reserved}).command(By::sha));
 }
 
 TEST(RedisWaiterCount, AnUnexpectedReplyIsAnError) {
   for (const auto* bytes :
        {"*0\r\n", ":1\r\n", "*2\r\n+c\r\n+x\r\n", "*2\r\n+c\r\n:-1\r\n", "-ERR what\r\n"}) {
-    WaiterCount count(names(), {key("a")});
+    WaiterCount count(lock_names(), {key("a")});
     EXPECT_FALSE(count.take(*reply_of(bytes), 1)) << bytes;
   }
 }

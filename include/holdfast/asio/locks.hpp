@@ -317,6 +317,12 @@ class AsyncLocks {
   auto count_waiters(std::span<const LockKey> keys, Token&& token = {}) const {
     return call(operation::CountWaiters{{keys.begin(), keys.end()}}, std::forward<Token>(token));
   }
+  /// Opens a feed of released and broken locks; see Locks::follow. T: std::unique_ptr<ChangeFeed>, null if
+  /// the engine cannot follow changes.
+  template <class Token = asio::use_awaitable_t<>>
+  auto follow(Token&& token = {}) const {
+    return call(operation::FollowHeldLocks{}, std::forward<Token>(token));
+  }
   /// Breaks the lock of a key, for operators; see Locks::break_lock. T: std::optional<LockInfo>, the lock
   /// that was broken, empty if there was none. Cancelled, the lock may be broken.
   template <class Token = asio::use_awaitable_t<>>

@@ -73,6 +73,9 @@ class MemoryLockBackend final : public LockBackend {
   void submit(WatchRequest request, std::stop_token, Done<std::unique_ptr<Watch>> done) override {
     done(wakes_->watch(request.key.str(), waiting::Wakes::one));
   }
+  void submit(FollowLocks, std::stop_token, Done<std::unique_ptr<ChangeFeed>> done) override {
+    done(wakes_->follow());
+  }
 
  private:
   struct StoredLock {

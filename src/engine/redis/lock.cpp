@@ -4,6 +4,7 @@
 
 #include "core/uuid.hpp"
 #include "engine/redis/acknowledged.hpp"
+#include "engine/redis/change_messages.hpp"
 #include "engine/redis/client.hpp"
 #include "engine/redis/errors.hpp"
 #include "engine/redis/listings.hpp"
@@ -108,6 +109,17 @@ class RedisLockBackend final : public LockBackend {
     // This key has no valid name in Redis: the attempts to acquire it report why.
     if (!process_.is_current() || !lock_key) return done(std::unique_ptr<Watch>());
     subscriber_.watch(names.channel(*lock_key), request.deadline, stop, std::move(done));
+  }
+
+  /// In a cluster a message reaches the subscribers of every node, so one subscription hears all releases.
+  void submit(FollowLocks request, std::stop_token stop, Done<std::unique_ptr<ChangeFeed>> done) override {
+    if (auto early = refuse_early(request.deadline, stop)) return done(*std::move(early));
+    subscriber_.follow(
+        shared_->layout->names().channel_pattern(),
+        [layout = shared_->layout](std::string_view channel, std::string_view payload) {
+          return lock_change(layout->names(), channel, payload);
+        },
+        request.deadline, stop, std::move(done));
   }
 
   [[nodiscard]] std::shared_ptr<IdleIo> idle_io() override { return shared_->client; }

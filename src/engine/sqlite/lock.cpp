@@ -105,6 +105,11 @@ class SqliteLockBackend final : public LockBackend {
     auto* wake = access_.wake();
     done(wake != nullptr ? wake->watch(request.key.str(), waiting::Wakes::one) : nullptr);
   }
+  /// Locks and records share the file of wake-ups, so each feed reports changes of both.
+  void submit(FollowLocks, std::stop_token, Done<std::unique_ptr<ChangeFeed>> done) override {
+    auto* wake = access_.wake();
+    done(wake != nullptr ? wake->follow() : nullptr);
+  }
 
  private:
   template <class T, class Body>
