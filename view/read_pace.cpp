@@ -36,7 +36,7 @@ void ReadPace::set_viewers(std::size_t count, BootTime now) {
     hints_.clear();
     known_hints_.clear();
     round_at_ = now;
-    tasks_are_urgent_ = true;
+    tasks_are_urgent_ = locks_are_urgent_ = true;
   }
   viewers_ = count;
 }
@@ -101,9 +101,14 @@ Reading ReadPace::next(BootTime now) {
     cursor_.clear();
     round_at_ = now + options_.interval;
     round_is_urgent_ = false;
-    return {.what = Reading::What::lock_page, .begins_round = true};
+    all_locks_ = !locks_heard_ || locks_are_urgent_ || now - all_locks_at_ >= options_.heard_interval;
+    if (all_locks_) all_locks_at_ = now;
+    locks_are_urgent_ = false;
+    return {.what = Reading::What::lock_page, .begins_round = true, .all_locks = all_locks_};
   }
-  if (part_ == Part::locks) return {.what = Reading::What::lock_page, .cursor = cursor_};
+  if (part_ == Part::locks) {
+    return {.what = Reading::What::lock_page, .cursor = cursor_, .all_locks = all_locks_};
+  }
   if (owners_.empty()) return {.what = Reading::What::owners, .cursor = cursor_};
   return {.what = Reading::What::task_page, .owner = owners_.front(), .cursor = task_cursor_};
 }
@@ -118,7 +123,7 @@ Completed ReadPace::finished(const Reading& reading, const ReadingResult& result
   // A round that was interrupted begins again: its cursors may mean nothing to the store that comes back.
   pause_ = std::clamp(pause_ * 2, shortest_pause, longest_pause);
   retry_at_ = now + pause_;
-  if (part_ == Part::tasks) tasks_are_urgent_ = true;
+  tasks_are_urgent_ = locks_are_urgent_ = true;
   part_ = Part::none;
   round_at_ = now;
   return Completed::nothing;
@@ -133,7 +138,7 @@ Completed ReadPace::advance(const Reading& reading, const ReadingResult& result,
     case Reading::What::lock_page:
       cursor_ = result.cursor;
       if (!cursor_.empty()) return Completed::nothing;
-      if (tasks_heard_ && !tasks_are_urgent_ && now - whole_at_ < options_.heard_tasks_interval) {
+      if (tasks_heard_ && !tasks_are_urgent_ && now - whole_at_ < options_.heard_interval) {
         part_ = Part::none;
         return Completed::locks;
       }

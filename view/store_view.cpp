@@ -1,9 +1,11 @@
 #include "view/store_view.hpp"
 
 #include <algorithm>
+#include <array>
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <span>
 #include <stop_token>
 #include <thread>
 
@@ -153,7 +155,7 @@ class StoreView::Reader {
     }
     model_.set_heard(locks_feed_ != nullptr);
     const std::lock_guard guard(mutex_);
-    pace_.set_tasks_heard(tasks_feed_ != nullptr);
+    pace_.set_heard(locks_feed_ != nullptr, tasks_feed_ != nullptr);
   }
 
   void follow(const std::stop_token& stop) {
@@ -258,25 +260,8 @@ class StoreView::Reader {
         static_cast<void>(locks.is_locked(probed_key, stop));
         static_cast<void>(answered());
         return;
-      case Reading::What::lock_page: {
-        const auto page = locks.list_raw(
-            {.cursor = reading.cursor, .limit = max_list_limit, .order = LockOrder::as_found}, stop);
-        const auto listed = answered();
-        std::vector<LockKey> keys;
-        std::vector<LockRow> rows;
-        keys.reserve(page.locks.size());
-        rows.reserve(page.locks.size());
-        for (const auto& record : page.locks) {
-          keys.push_back(record.key);
-          rows.push_back(row_of(record));
-        }
-        count_waiters(keys, rows, stop);
-        static_cast<void>(answered());
-        model_.add_locks(rows, listed);
-        result.round_trips = page.locks.empty() ? 1 : 3;
-        result.cursor = page.cursor;
-        return;
-      }
+      case Reading::What::lock_page:
+        return read_locks(reading, sent, result, stop);
       case Reading::What::owners: {
         auto page = tasks().owners({.cursor = reading.cursor, .limit = max_list_limit}, stop);
         static_cast<void>(answered());
@@ -288,15 +273,9 @@ class StoreView::Reader {
         return read_tasks(reading, sent, result, stop);
       case Reading::What::lock: {
         const auto info = locks.get_by_key(reading.key, stop);
-        const auto looked_up = answered();
-        std::vector<LockRow> rows;
-        if (info) {
-          rows.push_back(row_of(reading.key, *info));
-          count_waiters({LockKey::stored(reading.key).value_or_throw()}, rows, stop);
-          result.round_trips = 2;
-          static_cast<void>(answered());
-        }
-        model_.set_lock(reading.key, info ? std::optional(rows.front()) : std::nullopt, looked_up);
+        model_.set_lock(reading.key, info ? std::optional(row_of(reading.key, *info)) : std::nullopt,
+                        answered());
+        if (info) count_waiters(std::array{LockKey::stored(reading.key).value_or_throw()}, result, stop);
         return;
       }
       case Reading::What::task:
@@ -304,13 +283,61 @@ class StoreView::Reader {
     }
   }
 
-  /// `keys` are those of `rows`. A user without the right to count sees the locks all the same.
-  void count_waiters(const std::vector<LockKey>& keys, std::vector<LockRow>& rows,
-                     const std::stop_token& stop) {
-    if (keys.empty() || !may_count_) return;
+  /// Locks that need not be read, as the model knows them. The model does not change while they are listed.
+  class FreshLocks final : public KnownLocks {
+   public:
+    FreshLocks(const StoreModel& model, const Moment& now) : model_(model), now_(now) {}
+    [[nodiscard]] bool knows(std::string_view key) const noexcept override {
+      return model_.is_fresh(key, now_);
+    }
+
+   private:
+    const StoreModel& model_;
+    const Moment now_;
+  };
+
+  void read_locks(const Reading& reading, BootTime sent, ReadingResult& result, const std::stop_token& stop) {
+    const FreshLocks fresh(model_, this_moment());
+    const auto page = store_.locks().list_raw({.cursor = reading.cursor,
+                                               .limit = max_list_limit,
+                                               .order = LockOrder::as_found,
+                                               .known = reading.all_locks ? nullptr : &fresh},
+                                              stop);
+    const auto answered = this_moment();
+    answered_at_ = answered.boot;
+    std::vector<LockRow> rows;
+    std::vector<LockKey> keys;
+    rows.reserve(page.locks.size());
+    keys.reserve(page.locks.size() + page.seen.size());
+    for (const auto& record : page.locks) {
+      rows.push_back(row_of(record));
+      keys.push_back(record.key);
+    }
+    for (const auto& key : page.seen) {
+      if (auto stored = LockKey::stored(key)) keys.push_back(*std::move(stored));
+    }
+    model_.add_locks(rows, {.sent = sent, .answered = answered});
+    model_.see_locks(page.seen, sent);
+    result.cursor = page.cursor;
+    result.round_trips = 1 + (page.locks.empty() ? 0 : 1);
+    count_waiters(keys, result, stop);
+  }
+
+  /// A user without the right to count sees the locks all the same.
+  void count_waiters(std::span<const LockKey> keys, ReadingResult& result, const std::stop_token& stop) {
     try {
-      const auto counts = store_.locks().count_waiters(keys, stop);
-      for (std::size_t i = 0; i < std::min(counts.size(), rows.size()); ++i) rows[i].waiters = counts[i];
+      // A page as found may be longer than a request to count.
+      for (; !keys.empty() && may_count_; keys = keys.subspan(std::min(keys.size(), max_list_limit))) {
+        const auto some = keys.first(std::min(keys.size(), max_list_limit));
+        const auto begin = BootClock::now();
+        const auto counts = store_.locks().count_waiters(some, stop);
+        answered_at_ +=
+            BootClock::now() - begin;  // what is done between the requests is not the store's time
+        ++result.round_trips;
+        for (std::size_t i = 0; i < std::min(counts.size(), some.size()); ++i) {
+          model_.set_waiters(some[i].str(), counts[i]);
+        }
+      }
     } catch (const Error& error) {
       if (error.code() != ErrorCode::AuthFailed) throw;
       may_count_ = false;

@@ -169,18 +169,22 @@ TEST_F(Pace, TooManyHintsBecomeARound) {
   EXPECT_EQ(pace.next_at(now), now);
 }
 
-TEST_F(Pace, TasksWhoseChangesAreHeardAreReadLessOften) {
-  pace.set_tasks_heard(true);
+TEST_F(Pace, WhatIsKnownAndWouldBeHeardIsReadLessOften) {
+  pace.set_heard(true, true);
   int with_tasks = 0, all = 0;
-  for (const auto end = now + 30s; now < end;) {
+  int with_all_locks = 0;
+  for (const auto end = now + 60s; now < end;) {
     const auto reading = next();
     const auto completed = answer(reading, 10us);
     if (reading.begins_round) ++all;
+    if (reading.begins_round && reading.all_locks) ++with_all_locks;
     if (completed == Completed::tasks) ++with_tasks;
   }
-  EXPECT_GE(all, 55);
-  EXPECT_GE(with_tasks, 8);
-  EXPECT_LE(with_tasks, 11);
+  EXPECT_GE(all, 110);
+  EXPECT_GE(with_tasks, 5);
+  EXPECT_LE(with_tasks, 7);
+  EXPECT_GE(with_all_locks, 5);
+  EXPECT_LE(with_all_locks, 7);
   // Changes may have been missed.
   pace.hint_anything();
   auto completed = Completed::nothing;
