@@ -138,12 +138,13 @@ Completed ReadPace::advance(const Reading& reading, const ReadingResult& result,
     case Reading::What::lock_page:
       cursor_ = result.cursor;
       if (!cursor_.empty()) return Completed::nothing;
-      if (tasks_heard_ && !tasks_are_urgent_ && now - whole_at_ < options_.heard_interval) {
+      if (!tasks_are_due(now)) {
         part_ = Part::none;
         return Completed::locks;
       }
       part_ = Part::tasks;
       tasks_are_urgent_ = false;
+      tasks_cost_ = {};
       owners_.clear();
       task_cursor_.clear();
       return Completed::locks;
@@ -163,6 +164,13 @@ Completed ReadPace::advance(const Reading& reading, const ReadingResult& result,
   return Completed::tasks;
 }
 
+bool ReadPace::tasks_are_due(BootTime now) const noexcept {
+  if (!tasks_heard_ || tasks_are_urgent_) return true;
+  // Finding all owners takes a scan of its own: at most a quarter of the budget, so that grants are found.
+  const auto affordable = std::chrono::duration_cast<Duration>(tasks_cost_ * 4 / options_.share);
+  return now - whole_at_ >= std::max(options_.heard_interval, affordable);
+}
+
 void ReadPace::refill(BootTime now) noexcept {
   const auto earned = std::chrono::duration_cast<Duration>((now - refilled_at_) * share(now));
   allowance_ = std::min(options_.burst, allowance_ + earned);
@@ -175,7 +183,9 @@ void ReadPace::charge(const Reading& reading, const ReadingResult& result) noexc
   }
   const auto way = shortest_way() * std::max(1, result.round_trips);
   // A request that was not answered in time cost the store nothing that can be known: the pause comes anyway.
-  allowance_ -= result.answered ? std::max(least_cost, result.took - way) : least_cost;
+  const auto cost = result.answered ? std::max(least_cost, result.took - way) : least_cost;
+  allowance_ -= cost;
+  if (reading.what == Reading::What::owners || reading.what == Reading::What::task_page) tasks_cost_ += cost;
 }
 
 BootClock::duration ReadPace::shortest_way() const noexcept {

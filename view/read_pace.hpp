@@ -108,6 +108,7 @@ class ReadPace {
   void refill(BootTime now) noexcept;
   void charge(const Reading& reading, const ReadingResult& result) noexcept;
   [[nodiscard]] double share(BootTime now) const noexcept;
+  [[nodiscard]] bool tasks_are_due(BootTime now) const noexcept;
   [[nodiscard]] BootClock::duration shortest_way() const noexcept;
   [[nodiscard]] bool may_read_hint(BootTime now) const noexcept;
   [[nodiscard]] BootTime affordable_at(BootTime now) const noexcept;
@@ -138,8 +139,9 @@ class ReadPace {
   BootTime whole_at_ = {};  ///< when a round with tasks was last completed; the epoch: never
   bool locks_heard_ = false, tasks_heard_ = false;
   bool tasks_are_urgent_ = true, locks_are_urgent_ = true;
-  bool all_locks_ = true;       ///< of this round
-  BootTime all_locks_at_ = {};  ///< when a round that read all locks began
+  bool all_locks_ = true;                ///< of this round
+  BootClock::duration tasks_cost_ = {};  ///< of the store's time, the last time that all were read
+  BootTime all_locks_at_ = {};           ///< when a round that read all locks began
   bool round_is_urgent_ = false;
 
   // The store does not answer.

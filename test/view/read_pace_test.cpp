@@ -192,6 +192,19 @@ TEST_F(Pace, WhatIsKnownAndWouldBeHeardIsReadLessOften) {
   EXPECT_EQ(completed, Completed::tasks);
 }
 
+TEST_F(Pace, HeardTasksThatAreDearToFindUseAQuarterOfTheBudget) {
+  pace.set_heard(true, true);
+  BootClock::duration for_tasks = {};
+  const auto begin = now;
+  while (now < begin + 1000s) {
+    const auto reading = next();
+    const bool finds_tasks = reading.what == What::owners;
+    static_cast<void>(answer(reading, finds_tasks ? 400ms : 100us));
+    if (finds_tasks) for_tasks += 400ms;
+  }
+  EXPECT_LE(for_tasks, (now - begin) / 400 + 2 * 400ms);
+}
+
 TEST_F(Pace, AnUrgentRoundDoesNotWaitForItsTurn) {
   round(1, 1us);
   EXPECT_GT(pace.next_at(now), now + 300ms);
