@@ -37,6 +37,7 @@ void ReadPace::set_viewers(std::size_t count, BootTime now) {
     known_hints_.clear();
     round_at_ = now;
     tasks_are_urgent_ = locks_are_urgent_ = true;
+    is_first_round_ = is_first_round_ || now - whole_at_ > forgotten_after;
   }
   viewers_ = count;
 }
@@ -55,13 +56,12 @@ void ReadPace::add_hint(Hint hint) {
   if (known_hints_.insert(hint).second) hints_.push_back(std::move(hint));
 }
 
-double ReadPace::share(BootTime now) const noexcept {
-  const bool is_first = whole_at_ == BootTime() || now - whole_at_ > forgotten_after;
-  return is_first ? std::max(options_.first_share, options_.share) : options_.share;
+double ReadPace::share() const noexcept {
+  return is_first_round_ ? std::max(options_.first_share, options_.share) : options_.share;
 }
 
 BootTime ReadPace::affordable_at(BootTime now) const noexcept {
-  const auto of_store = share(now);
+  const auto of_store = share();
   if (of_store >= 1) return now;
   const auto earned = (now - refilled_at_) * of_store;
   const auto missing = -std::chrono::duration_cast<Duration>(allowance_ + earned);
@@ -161,6 +161,7 @@ Completed ReadPace::advance(const Reading& reading, const ReadingResult& result,
   if (!owners_.empty() || more_owners_) return Completed::nothing;
   part_ = Part::none;
   whole_at_ = now;
+  is_first_round_ = false;
   return Completed::tasks;
 }
 
@@ -172,7 +173,7 @@ bool ReadPace::tasks_are_due(BootTime now) const noexcept {
 }
 
 void ReadPace::refill(BootTime now) noexcept {
-  const auto earned = std::chrono::duration_cast<Duration>((now - refilled_at_) * share(now));
+  const auto earned = std::chrono::duration_cast<Duration>((now - refilled_at_) * share());
   allowance_ = std::min(options_.burst, allowance_ + earned);
   refilled_at_ = now;
 }

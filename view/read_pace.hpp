@@ -107,7 +107,7 @@ class ReadPace {
   void add_hint(Hint hint);
   void refill(BootTime now) noexcept;
   void charge(const Reading& reading, const ReadingResult& result) noexcept;
-  [[nodiscard]] double share(BootTime now) const noexcept;
+  [[nodiscard]] double share() const noexcept;
   [[nodiscard]] bool tasks_are_due(BootTime now) const noexcept;
   [[nodiscard]] BootClock::duration shortest_way() const noexcept;
   [[nodiscard]] bool may_read_hint(BootTime now) const noexcept;
@@ -139,6 +139,7 @@ class ReadPace {
   BootTime whole_at_ = {};  ///< when a round with tasks was last completed; the epoch: never
   bool locks_heard_ = false, tasks_heard_ = false;
   bool tasks_are_urgent_ = true, locks_are_urgent_ = true;
+  bool is_first_round_ = true;           ///< or the first after a long time without viewers
   bool all_locks_ = true;                ///< of this round
   BootClock::duration tasks_cost_ = {};  ///< of the store's time, the last time that all were read
   BootTime all_locks_at_ = {};           ///< when a round that read all locks began

@@ -36,6 +36,7 @@ void select(State& state, const Rows& rows, std::size_t row, std::size_t visible
   auto& position = state.position();
   position.selected = rows.size == 0 ? 0 : std::min(row, rows.size - 1);
   position.id = rows.size == 0 ? std::string() : id_of(rows, state.tab, position.selected);
+  position.chosen = true;
   settle(state, rows, visible);
 }
 
@@ -54,6 +55,7 @@ bool move(State& state, const Key& key, const Rows& rows, std::size_t visible) {
     select(state, rows, at + page, visible);
   } else if (key.name == Name::home || key.text == "g") {
     select(state, rows, 0, visible);
+    state.position().chosen = false;
   } else if (key.name == Name::end || key.text == "G") {
     select(state, rows, rows.size, visible);
   } else {
@@ -180,8 +182,8 @@ void settle(State& state, const Rows& rows, std::size_t visible) {
     return;
   }
   position.selected = std::min(position.selected, rows.size - 1);
-  // The top of the events stays at the top: new ones come there.
-  const bool follows = state.tab == Tab::events && position.selected == 0 && state.mode != Mode::details;
+  const bool follows = !position.chosen && (state.mode == Mode::table || state.mode == Mode::filter);
+  if (follows) position.selected = position.first = 0;
   if (position.id.empty() || follows) {
     position.id = id_of(rows, state.tab, position.selected);
   } else if (id_of(rows, state.tab, position.selected) != position.id) {

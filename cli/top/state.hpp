@@ -51,6 +51,7 @@ struct Position {
   std::string id;  ///< of the selected row: it stays selected when others come and go
   std::size_t selected = 0;
   std::size_t first = 0;
+  bool chosen = false;  ///< by the user; otherwise the first row is selected, whichever it is
 };
 
 /// What the user has chosen; changed by keys only.

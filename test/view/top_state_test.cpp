@@ -69,6 +69,22 @@ TEST_F(TopState, TheSelectedRowStaysSelectedWhenOthersComeAndGo) {
   EXPECT_EQ(shown.state.position().id, "");
 }
 
+TEST_F(TopState, TheFirstRowIsSelectedUntilTheUserChooses) {
+  shown.text();
+  EXPECT_EQ(shown.state.position().id, "backup");
+  shown.add_lock("a", "", 1, 5s, 10s);
+  shown.text();
+  EXPECT_EQ(shown.state.position().id, "a");
+  shown.press({.name = Name::down});
+  shown.add_lock("A", "", 1, 5s, 10s);
+  shown.text();
+  EXPECT_EQ(shown.state.position().id, "backup");
+  shown.press({.name = Name::home});
+  shown.add_lock("0", "", 1, 5s, 10s);
+  shown.text();
+  EXPECT_EQ(shown.state.position().id, "0");
+}
+
 TEST_F(TopState, MovingStopsAtTheEndsAndScrolls) {
   for (int i = 0; i < 100; ++i) shown.add_lock("row " + std::to_string(100 + i), "", 1, 5s, 10s);
   shown.press({.name = Name::up});
