@@ -13,6 +13,8 @@ constexpr Duration shortest_pause = 250ms;
 constexpr Duration longest_pause = 5s;
 /// What a request costs a store at least, however fast it is answered.
 constexpr Duration least_cost = 10us;
+/// What a page costs a store at most.
+constexpr Duration most_cost = 20ms;
 /// After this long without viewers, what is known is of no use.
 constexpr Duration forgotten_after = 1min;
 /// Even urgent rounds leave this much time between their begins.
@@ -184,8 +186,13 @@ void ReadPace::charge(const Reading& reading, const ReadingResult& result) noexc
   }
   const auto way = shortest_way() * std::max(1, result.round_trips);
   // A request that was not answered in time cost the store nothing that can be known: the pause comes anyway.
-  const auto cost = result.answered ? std::max(least_cost, result.took - way) : least_cost;
+  // A page is a bounded amount of work: what takes longer is waiting, for a connection for example. Finding
+  // all owners is a scan of all keys, as finding all locks was.
+  const auto most = reading.what == Reading::What::owners ? std::max(most_cost, 2 * locks_cost_) : most_cost;
+  const auto cost = result.answered ? std::clamp(result.took - way, least_cost, most) : least_cost;
   allowance_ -= cost;
+  if (reading.begins_round) locks_cost_ = {};
+  if (reading.what == Reading::What::lock_page) locks_cost_ += cost;
   if (reading.what == Reading::What::owners || reading.what == Reading::What::task_page) tasks_cost_ += cost;
 }
 

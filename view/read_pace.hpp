@@ -141,6 +141,7 @@ class ReadPace {
   bool tasks_are_urgent_ = true, locks_are_urgent_ = true;
   bool is_first_round_ = true;           ///< or the first after a long time without viewers
   bool all_locks_ = true;                ///< of this round
+  BootClock::duration locks_cost_ = {};  ///< of the store's time, in this round
   BootClock::duration tasks_cost_ = {};  ///< of the store's time, the last time that all were read
   BootTime all_locks_at_ = {};           ///< when a round that read all locks began
   bool round_is_urgent_ = false;

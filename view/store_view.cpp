@@ -26,6 +26,8 @@ constexpr std::string_view probed_key = "holdfast-view-probe";
 constexpr std::size_t tasks_per_page = 100;
 /// How often waiters are counted, where no lock has to be read.
 constexpr std::chrono::seconds count_interval{2};
+/// After which a page that is not answered means that the store is unreachable.
+constexpr std::chrono::seconds page_patience{2};
 /// After which a feed that could not be opened is tried again.
 constexpr std::chrono::seconds follow_again_after{5};
 /// How many expired leases are looked after with each reading.
@@ -318,6 +320,7 @@ class StoreView::Reader {
     const FreshLocks fresh(model_, this_moment());
     const ListLocks what{.cursor = reading.cursor,
                          .limit = max_list_limit,
+                         .deadline = sent + page_patience,
                          .order = LockOrder::as_found,
                          .known = reading.all_locks ? nullptr : &fresh};
     const auto page = timed([&] { return store_.locks().list_raw(what, stop); });
