@@ -32,8 +32,8 @@ class HookedBackend final : public Intercepting<HookedBackend, LockBackend> {
 
   template <class Request>
   void intercept(Request request, std::stop_token stop, Done<typename Request::Outcome> done) {
-    // Watching is not what is held up.
-    if constexpr (std::is_same_v<Request, WatchRequest>) {
+    // Watching and following are not what is held up.
+    if constexpr (std::is_same_v<Request, WatchRequest> || std::is_same_v<Request, FollowLocks>) {
       return inner_->submit(std::move(request), std::move(stop), std::move(done));
     }
     if (options_.deaf) stop = {};
