@@ -7,6 +7,7 @@
 #include "support/calls.hpp"
 #include "support/redis_locks.hpp"
 #include "support/redis_server.hpp"
+#include "support/storage_calls.hpp"
 
 namespace holdfast::test {
 namespace {
@@ -474,7 +475,13 @@ TEST_F(RedisNative, APrefixIsOpenedInOneLayoutOnly) {
   documented.layout = RedisLayout::documented;
   {
     ASSERT_TRUE(make_redis_lock_backend(native));
-    ASSERT_TRUE(make_redis_storage_backend(native));
+    const auto tasks = make_redis_storage_backend(native).value_or_throw();
+    ASSERT_TRUE(make_redis_storage_backend(documented)) << "reading marks nothing";
+    const auto early = make_redis_storage_backend(documented).value_or_throw();
+    create(*tasks, "o:t");
+    const auto late_write = call(*early, CreateRecord{.key = record_key("o:u"), .data = record_data("{}")});
+    ASSERT_FALSE(late_write) << "it was opened before the prefix was marked";
+    EXPECT_EQ(late_write.error().code(), ErrorCode::InvalidArgument);
     ASSERT_TRUE(make_redis_lock_backend(native)) << "again";
     const auto locks_refused = make_redis_lock_backend(documented);
     ASSERT_FALSE(locks_refused);

@@ -27,11 +27,11 @@ class RedisStorage : public testing::Test {
     server.emplace();
     proxy.emplace(server->port());
     direct = make_redis_storage_backend(server->tcp()).value_or_throw();
+    // The prefix is marked, and the server knows the scripts: what follows is one question and one answer.
+    put(*direct, "warm:t");
     RedisOptions options;
     options.port = proxy->port();
     proxied = make_redis_storage_backend(options).value_or_throw();
-    // The server knows the scripts: what follows is one question and one answer.
-    put(*direct, "warm:t");
     create(*direct, "warm:u");
     outcome(*direct, PutRecord{.key = record_key("warm:t"),
                                .data = record_data("{}"),

@@ -22,7 +22,7 @@ blocking='^<(thread|mutex|shared_mutex|condition_variable|semaphore|latch|barrie
 # shellcheck disable=SC2034  # used by reference
 declare -A cli_level=([terminal]=1 [arguments]=2 [process]=3 [acquire]=4 [supervision]=5 [main.cpp]=7)
 # shellcheck disable=SC2034
-for family in run lock task doctor sidecar completion; do cli_level[$family]=6; done
+for family in run lock task doctor sidecar completion top; do cli_level[$family]=6; done
 declare -A rpc_level=([posix]=1 [json]=2 [protocol]=3 [session]=4 [methods]=5 [transport]=6)
 
 # judge_folder FILE INCLUDE: whether one of ours in cli/ or rpc/ includes one of ours from above or beside it.
@@ -35,6 +35,7 @@ judge_folder() {
     [[ -n ${rpc_level[${to%%/*}]-} ]] || why="not a folder of rpc/ that this check knows"
     return
   fi
+  [[ $tree != cli || $to != view/* ]] || return 0
   [[ $tree == cli || $to == rpc/* ]] || why="rpc includes <holdfast/...>, Asio, nlohmann and itself"
   to=${to#rpc/}
   to=${to%%/*}
@@ -93,6 +94,11 @@ judge() {
     src/*/*)
       why="a directory that this check does not know: say here what it may include"
       ;;
+    view/*)
+      [[ $what =~ $standard || $what == "<holdfast/"* || $what == '"view/'* ]] ||
+        why="view includes <holdfast/...>, the standard library and itself"
+      [[ $file == view/@(store_view|following).* || ! $what =~ $blocking ]] || why="a pure machine: no threads, no clock, no I/O"
+      ;;
     cli/* | rpc/* | examples/* | bench/*)
       [[ $what != '"'* || $file != @(cli|rpc)/* ]] || judge_folder "$file" "$what"
       [[ $file != rpc/* || $what != "<CLI/"* ]] || why="the option parser is the command line's"
@@ -134,7 +140,7 @@ complain() {
 }
 
 dirs=()
-for dir in include src rpc cli examples bench; do
+for dir in include src rpc view cli examples bench; do
   [[ ! -d $dir ]] || dirs+=("$dir")
 done
 
@@ -151,7 +157,7 @@ done < <(grep -rnE --include='*.[ch]pp' '^[[:space:]]*#[[:space:]]*include' "${d
 for tree in */; do
   tree=${tree%/}
   case $tree in
-    include | src | rpc | cli | examples | bench | test | build*) ;;
+    include | src | rpc | view | cli | examples | bench | test | build*) ;;
     *)
       file=$(find "$tree" -name '*.[ch]pp' -print -quit)
       [[ -z $file ]] || complain "$file:1: $tree/ is a tree that this check does not know: say here what it may include"
@@ -171,10 +177,12 @@ for tree in cli rpc; do
   unset -n known
 done
 
+pure_trees=(src)
+[[ ! -d view ]] || pure_trees+=(view)
 # Core and the machines are told the time and what happened; they neither ask nor wait.
 while IFS= read -r hit; do
   complain "$hit: pure code asks for the time or waits"
-done < <(find src \( -path "src/core/*" -o -name '*_loop.*' -o -name '*_fsm.*' -o -path '*/wire/*' -o -path '*/topology/*' \
+done < <(find "${pure_trees[@]}" \( -path "src/core/*" -o -path 'view/read_pace.*' -o -path 'view/store_model.*' -o -path 'view/rows.*' -o -name '*_loop.*' -o -name '*_fsm.*' -o -path '*/wire/*' -o -path '*/topology/*' \
   -o -name '*_commands.*' -o -name 'listings.*' -o -name 'layout.*' -o -path '*/conn/backoff.*' -o -path '*/conn/call.*' \
   -o -path '*/conn/multiplexer.*' -o -path '*/conn/subscriptions.*' -o -path '*/conn/unattended_calls.*' \) -type f \
   -exec grep -HnE '::now\(|\bclock_gettime\(|\bsleep_(for|until)\(|\bstd::j?thread\b' {} +)

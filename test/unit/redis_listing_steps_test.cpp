@@ -76,6 +76,29 @@ TEST_F(ListingSteps, ReadWhatTheyFindEvenIfItIsMoreThanTheLimit) {
             (std::vector<std::string>{"2", "p:a", "p:b"}));
 }
 
+TEST_F(ListingSteps, DoNotReadWhatTheCallerKnows) {
+  struct KnowsA final : KnownLocks {
+    [[nodiscard]] bool knows(std::string_view key) const noexcept override { return key == "a"; }
+  };
+  const KnowsA known;
+  ListRequest request{.cursor = {}, .limit = 50, .order = LockOrder::as_found, .known = &known};
+  auto listing = LockListing::start(*layout, request).value_or_throw();
+  ASSERT_TRUE(listing.take(*reply_of(scanned("0", {"p:b", "p:a"})), 1));
+  const auto words = arguments_of(listing.command(By::sha).value());
+  EXPECT_EQ((std::vector<std::string>{words.begin() + 2, words.end()}),
+            (std::vector<std::string>{"1", "p:b"}));
+
+  auto all_known = LockListing::start(*layout, request).value_or_throw();
+  ASSERT_TRUE(all_known.take(*reply_of(scanned("0", {"p:a"})), 1));
+  EXPECT_FALSE(all_known.command(By::sha));
+  EXPECT_EQ(std::move(all_known).page().seen, std::vector<std::string>{"a"});
+
+  request.order = LockOrder::by_key;
+  auto in_order = LockListing::start(*layout, request).value_or_throw();
+  ASSERT_TRUE(in_order.take(*reply_of(scanned("0", {"p:a"})), 1));
+  EXPECT_TRUE(in_order.command(By::sha));
+}
+
 TEST_F(ListingSteps, RefuseAForeignCursor) {
   for (const auto* cursor : {"x", "1", "1.2", "1.2.", "1.2.x", "-1.2.3", "1.2.3.4", "orders:42"}) {
     const auto started = LockListing::start(*layout, {.cursor = cursor, .order = LockOrder::as_found});

@@ -1,0 +1,256 @@
+#include "view/store_model.hpp"
+
+#include <gtest/gtest.h>
+
+namespace holdfast::view {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::milliseconds;
+
+constexpr WallTime midnight{std::chrono::sys_days{std::chrono::year{2026} / 3 / 1}};
+
+/// A time of a test: milliseconds since its begin, by both clocks.
+Moment at(milliseconds since_begin) {
+  return {.boot = BootTime(1000s + since_begin), .wall = midnight + since_begin};
+}
+
+Exchange answered_at(milliseconds when) {
+  return {.sent = at(when).boot, .answered = at(when)};
+}
+
+LockRow lock(std::string key, std::uint64_t fence, milliseconds acquired, milliseconds expires) {
+  return {.key = std::move(key),
+          .holder = "alice@web-3:812 make",
+          .fence = Fence::of(fence).value_or_throw(),
+          .acquired_at = midnight + acquired,
+          .expires_at = midnight + expires};
+}
+
+TaskRow task(std::string id, TaskStatus status) {
+  return {.owner = "alice", .id = id, .method = "report", .status = status, .lock_key = "lock of " + id};
+}
+
+class ViewModel : public testing::Test {
+ protected:
+  void round(milliseconds when, const std::vector<LockRow>& locks, const std::vector<TaskRow>& tasks = {}) {
+    model.begin_round(at(when).boot);
+    model.add_locks(locks, answered_at(when));
+    model.end_locks(at(when));
+    model.add_tasks(tasks, answered_at(when));
+    model.end_tasks(at(when));
+  }
+  std::vector<std::string> events(milliseconds when) {
+    std::vector<std::string> texts;
+    const auto snapshot = model.snapshot(at(when));
+    for (const auto& event : *snapshot.events) {
+      texts.push_back(std::string(to_string(event.kind)) + " " + event.key + event.task_id);
+    }
+    return texts;
+  }
+  using Texts = std::vector<std::string>;
+
+  StoreModel model{"memory"};
+};
+
+TEST_F(ViewModel, NothingIsWholeBeforeARoundHasEnded) {
+  model.begin_round(at(0ms).boot);
+  model.add_locks(std::vector{lock("a", 1, 0ms, 30s)}, answered_at(1ms));
+  EXPECT_FALSE(model.snapshot(at(2ms)).whole);
+  EXPECT_EQ(model.snapshot(at(2ms)).locks.size(), 1U);
+  model.end_locks(at(3ms));
+  model.end_tasks(at(4ms));
+  const auto snapshot = model.snapshot(at(100ms));
+  EXPECT_TRUE(snapshot.whole);
+  EXPECT_EQ(snapshot.age(at(100ms).boot), 100ms);
+  EXPECT_EQ(snapshot.round, 4ms);
+}
+
+TEST_F(ViewModel, TheFirstRoundIsNoNews) {
+  round(0ms, {lock("a", 1, 0ms, 30s)}, {task("t", TaskStatus::working)});
+  EXPECT_EQ(events(1ms), Texts{});
+}
+
+TEST_F(ViewModel, DifferencesBetweenRoundsAreEvents) {
+  round(0ms, {lock("a", 1, 0ms, 30s), lock("b", 1, 0ms, 30s)});
+  round(500ms, {lock("b", 2, 400ms, 30s), lock("c", 1, 450ms, 30s)});
+  EXPECT_EQ(events(501ms), (Texts{"lock_granted b", "lock_granted c", "lock_released a"}));
+  const auto regranted = model.snapshot(at(501ms)).events->front();
+  EXPECT_EQ(regranted.old_fence, Fence::of(1).value_or_throw());
+  EXPECT_EQ(regranted.fence, Fence::of(2).value_or_throw());
+}
+
+TEST_F(ViewModel, ALockThatIsGoneAfterItsLeaseHasExpiredUnlessAReleaseWasHeard) {
+  round(0ms, {lock("a", 1, 0ms, 400ms), lock("b", 1, 0ms, 400ms), lock("c", 1, 0ms, 30s)});
+  model.hear_release("b", at(300ms).boot);
+  model.hear_break("c", at(300ms).boot);
+  round(500ms, {});
+  EXPECT_EQ(events(501ms), (Texts{"lock_expired a", "lock_released b", "lock_broken c"}));
+}
+
+TEST_F(ViewModel, AHintDoesNotRemoveALock) {
+  round(0ms, {lock("a", 1, 0ms, 30s)});
+  model.hear_release("a", at(10ms).boot);
+  EXPECT_EQ(model.snapshot(at(20ms)).locks.size(), 1U);
+  // Read again with the same fence: the hint was about an earlier grant.
+  model.set_lock("a", lock("a", 1, 0ms, 40s), answered_at(30ms));
+  round(31s, {});
+  EXPECT_EQ(events(31s), Texts{"lock_released a"});
+}
+
+TEST_F(ViewModel, ALockThatWasReadByItselfDuringARoundOutlivesIt) {
+  round(0ms, {});
+  model.begin_round(at(500ms).boot);
+  model.set_lock("new", lock("new", 1, 505ms, 30s), answered_at(510ms));
+  model.end_locks(at(520ms));
+  model.end_tasks(at(530ms));
+  EXPECT_EQ(model.snapshot(at(531ms)).locks.size(), 1U);
+}
+
+TEST_F(ViewModel, ARowThatDidNotChangeIsTheSameObject) {
+  round(0ms, {lock("a", 1, 0ms, 30s)}, {task("t", TaskStatus::working)});
+  const auto first = model.snapshot(at(1ms));
+  round(500ms, {lock("a", 1, 0ms, 30s)}, {task("t", TaskStatus::working)});
+  const auto second = model.snapshot(at(501ms));
+  EXPECT_EQ(first.locks[0], second.locks[0]);
+  EXPECT_EQ(first.tasks[0], second.tasks[0]);
+  round(900ms, {lock("a", 1, 0ms, 40s)}, {task("t", TaskStatus::completed)});
+  const auto third = model.snapshot(at(901ms));
+  EXPECT_NE(first.locks[0], third.locks[0]);
+  EXPECT_NE(first.tasks[0], third.tasks[0]);
+}
+
+TEST_F(ViewModel, WaitersStayWithTheirGrant) {
+  round(0ms, {lock("a", 1, 0ms, 30s)});
+  model.set_waiters("a", 3);
+  model.set_waiters("unknown", 3);
+  round(500ms, {lock("a", 1, 0ms, 31s)});
+  EXPECT_EQ(model.snapshot(at(501ms)).locks[0]->waiters, 3U);
+  round(900ms, {lock("a", 2, 800ms, 31s)});
+  EXPECT_EQ(model.snapshot(at(901ms)).locks[0]->waiters, std::nullopt);
+}
+
+TEST_F(ViewModel, ALockWhoseEndWouldBeHeardNeedNotBeReadUntilHalfOfItsLease) {
+  round(0ms, {lock("a", 1, 0ms, 30s)});
+  EXPECT_TRUE(model.is_fresh("a", at(14s)));
+  EXPECT_FALSE(model.is_fresh("a", at(15s)));
+  EXPECT_FALSE(model.is_fresh("b", at(1s)));
+  model.begin_round(at(500ms).boot);
+  model.see_locks(std::vector<std::string>{"a", "unknown"}, at(510ms).boot);
+  model.end_locks(at(520ms));
+  EXPECT_EQ(model.snapshot(at(521ms)).locks.size(), 1U);
+  model.hear_release("a", at(600ms).boot);
+  EXPECT_FALSE(model.is_fresh("a", at(600ms)));
+}
+
+TEST_F(ViewModel, TheLengthOfALeaseIsEstimated) {
+  round(0ms, {lock("not renewed", 1, -5s, 20s), lock("renewed", 1, -7200s, 24s)});
+  auto snapshot = model.snapshot(at(1ms));
+  EXPECT_EQ(snapshot.locks[0]->lease, 25s);
+  EXPECT_EQ(snapshot.locks[1]->lease, 30s);
+  // Nearly all of a new lease is left; it does not become shorter as time goes by.
+  round(5s, {lock("renewed", 1, -7200s, 64s)});
+  EXPECT_EQ(model.snapshot(at(5s)).locks[0]->lease, 60s);
+  round(50s, {lock("renewed", 1, -7200s, 64s)});
+  EXPECT_EQ(model.snapshot(at(50s)).locks[0]->lease, 60s);
+}
+
+TEST_F(ViewModel, ALeaseThatExpiredSinceItWasReadIsReadAgainOnce) {
+  round(0ms, {lock("a", 1, 0ms, 400ms), lock("b", 1, 0ms, 30s)});
+  EXPECT_EQ(model.take_overdue(at(399ms), 10), Texts{});
+  EXPECT_EQ(model.take_overdue(at(400ms), 10), Texts{"a"});
+  EXPECT_EQ(model.take_overdue(at(401ms), 10), Texts{});
+  model.set_lock("a", lock("a", 1, 0ms, 800ms), answered_at(402ms));
+  EXPECT_EQ(model.take_overdue(at(801ms), 10), Texts{"a"});
+}
+
+TEST_F(ViewModel, ALockIsNotShownForLongerAfterItsLeaseThanTheDataIsOld) {
+  round(0ms, {});
+  model.set_lock("a", lock("a", 1, 0ms, 100ms), answered_at(50ms));
+  round(10s, {lock("other", 1, 9s, 40s)});
+  model.set_lock("a", lock("a", 1, 0ms, 10'050ms), answered_at(10'010ms));
+  EXPECT_EQ(model.snapshot(at(10'060ms)).locks.size(), 2U);
+  model.begin_round(at(60s).boot);
+  model.set_lock("a", lock("a", 1, 0ms, 60'001ms), answered_at(60s));
+  model.end_locks(at(60s));
+  model.end_tasks(at(60s));
+  EXPECT_EQ(model.snapshot(at(60'002ms)).locks.size(), 1U);
+}
+
+TEST_F(ViewModel, TheClockOfTheEngineIsLearnedFromWhatContradictsOurs) {
+  // Granted in an hour, by our clock: the engine's is at least that far ahead.
+  round(0ms, {lock("a", 1, 3600s, 3630s)});
+  EXPECT_EQ(model.snapshot(at(10s)).engine_time, midnight + 3610s);
+  // Held, though it expired an hour ago by our clock.
+  StoreModel behind("redis");
+  behind.begin_round(at(0ms).boot);
+  behind.add_locks(std::vector{lock("a", 1, -3630s, -3600s)}, answered_at(0ms));
+  EXPECT_EQ(behind.snapshot(at(10s)).engine_time, midnight - 3590s);
+}
+
+TEST_F(ViewModel, TasksHaveTheHolderOfTheirLockAsWorker) {
+  auto held = lock("lock of t", 4, 0ms, 30s);
+  round(0ms, {held}, {task("t", TaskStatus::working), task("u", TaskStatus::working)});
+  const auto snapshot = model.snapshot(at(1ms));
+  EXPECT_EQ(snapshot.tasks[0]->worker, "alice@web-3:812 make");
+  EXPECT_TRUE(snapshot.tasks[0]->has_worker);
+  EXPECT_FALSE(snapshot.tasks[1]->has_worker);
+  round(500ms, {}, {task("t", TaskStatus::working), task("u", TaskStatus::working)});
+  EXPECT_FALSE(model.snapshot(at(501ms)).tasks[0]->has_worker);
+}
+
+TEST_F(ViewModel, ChangesOfTasksAreEvents) {
+  round(0ms, {}, {task("t", TaskStatus::working), task("u", TaskStatus::working)});
+  auto further = task("t", TaskStatus::working);
+  further.progress = 0.5;
+  round(500ms, {}, {further, task("u", TaskStatus::input_required)});
+  model.set_task("alice", "t", task("t", TaskStatus::completed), answered_at(600ms));
+  model.set_task("alice", "u", std::nullopt, answered_at(600ms));
+  model.set_task("alice", "v", task("v", TaskStatus::working), answered_at(700ms));
+  EXPECT_EQ(events(700ms), (Texts{"task_changed u", "task_ended t", "task_removed u", "task_created v"}));
+}
+
+TEST_F(ViewModel, TasksOfAnOwnerWhoCannotBeReadStay) {
+  round(0ms, {}, {task("t", TaskStatus::working)});
+  model.begin_round(at(500ms).boot);
+  model.end_locks(at(500ms));
+  model.keep_tasks_of("alice", at(500ms).boot);
+  model.add_unreadable_tasks(1);
+  model.end_tasks(at(500ms));
+  const auto snapshot = model.snapshot(at(501ms));
+  EXPECT_EQ(snapshot.tasks.size(), 1U);
+  EXPECT_EQ(snapshot.tasks_unreadable, 1U);
+}
+
+TEST_F(ViewModel, WhatIsBeyondTheLimitsIsCounted) {
+  model = StoreModel("memory", {.locks = 2, .tasks = 1, .events = 3});
+  round(0ms, {lock("a", 1, 0ms, 30s), lock("b", 1, 0ms, 30s), lock("c", 1, 0ms, 30s)},
+        {task("t", TaskStatus::working), task("u", TaskStatus::failed)});
+  const auto snapshot = model.snapshot(at(1ms));
+  EXPECT_EQ(snapshot.locks.size(), 2U);
+  EXPECT_EQ(snapshot.lock_count(), 3U);
+  EXPECT_EQ(snapshot.task_count(), 2U);
+  EXPECT_EQ(snapshot.tasks_by_status, (std::array<std::size_t, 5>{1, 0, 0, 1, 0}));
+  round(500ms, {lock("d", 1, 0ms, 30s), lock("e", 1, 0ms, 30s)});
+  EXPECT_EQ(model.snapshot(at(501ms)).events->size(), 3U);
+  round(900ms, {lock("d", 1, 0ms, 30s)});
+  EXPECT_EQ(model.snapshot(at(901ms)).lock_count(), 1U);
+}
+
+TEST_F(ViewModel, AStoreThatIsUnreachableAndComesBackSaysSoOnce) {
+  round(0ms, {lock("a", 1, 0ms, 30s)});
+  model.set_reachable(at(1ms));
+  model.set_unreachable("connection refused", at(100ms));
+  model.set_unreachable("timed out", at(200ms));
+  const auto down = model.snapshot(at(300ms));
+  EXPECT_EQ(down.reachability, Reachability::down);
+  EXPECT_EQ(down.error, "timed out");
+  EXPECT_EQ(down.down_since, at(100ms).boot);
+  EXPECT_EQ(down.locks.size(), 1U);
+  model.set_reachable(at(400ms));
+  EXPECT_EQ(model.snapshot(at(401ms)).error, "");
+  EXPECT_EQ(events(401ms), (Texts{"store_unreachable ", "store_reachable "}));
+}
+
+}  // namespace
+}  // namespace holdfast::view

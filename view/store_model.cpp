@@ -1,0 +1,391 @@
+#include "view/store_model.hpp"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "view/rows.hpp"
+
+namespace holdfast::view {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+
+std::size_t index_of(TaskStatus status) noexcept {
+  return static_cast<std::size_t>(status);
+}
+
+nanoseconds between(WallTime wall, BootTime boot) noexcept {
+  return nanoseconds(wall.time_since_epoch()) - boot.time_since_epoch();
+}
+
+/// The next length that a person would choose for a lease.
+milliseconds rounded_up(milliseconds length) noexcept {
+  using namespace std::chrono_literals;
+  constexpr std::array<milliseconds, 19> usual{1s,    2s,    3s,    5s,     10s,   15s,  20s,
+                                               30s,   45s,   60s,   120s,   300s,  600s, 900s,
+                                               1800s, 3600s, 7200s, 43200s, 86400s};
+  const auto* const found = std::ranges::lower_bound(usual, length);
+  return found == usual.end() ? length : *found;
+}
+
+Event lock_event(EventKind kind, const LockRow& row) {
+  Event event;
+  event.kind = kind;
+  event.key = row.key;
+  event.holder = row.holder;
+  event.fence = row.fence;
+  return event;
+}
+
+Event task_event(EventKind kind, const TaskRow& row) {
+  Event event;
+  event.kind = kind;
+  event.owner = row.owner;
+  event.task_id = row.id;
+  event.holder = row.worker;
+  event.fence = row.fence;
+  event.status = row.status;
+  event.text = row.status_message;
+  return event;
+}
+
+}  // namespace
+
+std::string_view to_string(EventKind kind) noexcept {
+  switch (kind) {
+    case EventKind::lock_granted:
+      return "lock_granted";
+    case EventKind::lock_released:
+      return "lock_released";
+    case EventKind::lock_expired:
+      return "lock_expired";
+    case EventKind::lock_broken:
+      return "lock_broken";
+    case EventKind::task_created:
+      return "task_created";
+    case EventKind::task_changed:
+      return "task_changed";
+    case EventKind::task_ended:
+      return "task_ended";
+    case EventKind::task_removed:
+      return "task_removed";
+    case EventKind::stale_write_refused:
+      return "stale_write_refused";
+    case EventKind::store_unreachable:
+      return "store_unreachable";
+    case EventKind::store_reachable:
+      return "store_reachable";
+  }
+  return "unknown";
+}
+
+StoreModel::StoreModel(std::string engine, const Limits& limits)
+    : engine_(std::move(engine)), limits_(limits) {}
+
+// -- rounds
+
+void StoreModel::begin_round(BootTime now) {
+  round_began_ = now;
+  locks_beyond_so_far_ = 0;
+  tasks_beyond_so_far_ = {};
+  unreadable_so_far_ = 0;
+  last_bounds_ = std::exchange(bounds_, {});
+}
+
+void StoreModel::add_locks(std::span<const LockRow> rows, const Exchange& exchange) {
+  for (const auto& row : rows) put_lock(row, exchange);
+}
+
+void StoreModel::see_locks(std::span<const std::string> keys, BootTime sent) {
+  for (const auto& key : keys) {
+    if (const auto known = locks_.find(key); known != locks_.end()) known->second.read_at = sent;
+  }
+}
+
+bool StoreModel::is_fresh(std::string_view key, const Moment& now) const noexcept {
+  const auto known = locks_.find(key);
+  if (known == locks_.end() || known->second.end != End::unknown) return false;
+  const auto& row = *known->second.row;
+  return row.expires_at - engine_time(now) > row.lease / 2;
+}
+
+void StoreModel::end_locks(const Moment& now) {
+  for (auto lock = locks_.begin(); lock != locks_.end();) {
+    lock = lock->second.read_at < round_began_ ? drop_lock(lock, now) : std::next(lock);
+  }
+  locks_beyond_ = locks_beyond_so_far_;
+  current_since_ = round_began_;
+  round_length_ = std::chrono::ceil<milliseconds>(now.boot - round_began_);
+}
+
+void StoreModel::add_tasks(std::span<const TaskRow> rows, const Exchange& exchange) {
+  for (const auto& row : rows) put_task(row, exchange);
+}
+
+void StoreModel::add_unreadable_tasks(std::size_t count) {
+  unreadable_so_far_ += count;
+}
+
+void StoreModel::keep_tasks_of(std::string_view owner, BootTime sent) {
+  for (auto task = tasks_.lower_bound({std::string(owner), ""});
+       task != tasks_.end() && task->first.first == owner; ++task) {
+    task->second.read_at = sent;
+  }
+}
+
+void StoreModel::end_tasks(const Moment& now) {
+  for (auto task = tasks_.begin(); task != tasks_.end();) {
+    task = task->second.read_at < round_began_ ? drop_task(task, now) : std::next(task);
+  }
+  tasks_beyond_ = tasks_beyond_so_far_;
+  unreadable_ = unreadable_so_far_;
+  tasks_since_ = round_began_;
+  round_length_ = std::chrono::ceil<milliseconds>(now.boot - round_began_);
+  whole_ = true;
+}
+
+// -- locks
+
+void StoreModel::put_lock(const LockRow& row, const Exchange& exchange) {
+  learn_clock(row, exchange);
+  const auto found = locks_.find(row.key);
+  if (found == locks_.end()) {
+    if (locks_.size() >= limits_.locks) {
+      ++locks_beyond_so_far_;
+      return;
+    }
+    Lock lock{.row = nullptr, .read_at = exchange.sent};
+    lock.row = std::make_shared<const LockRow>(with_lease(row, exchange, lock.most_left, false));
+    locks_.emplace(row.key, std::move(lock));
+    if (whole_) add_event(lock_event(EventKind::lock_granted, row), exchange.answered);
+    return;
+  }
+  auto& lock = found->second;
+  lock.read_at = exchange.sent;
+  const auto& old = *lock.row;
+  if (old.fence != row.fence) {
+    auto event = lock_event(EventKind::lock_granted, row);
+    event.old_fence = old.fence;
+    add_event(std::move(event), exchange.answered);
+    lock.most_left = {};
+  }
+  // A hint about the grant that is read here again came late, or was about an earlier one.
+  lock.end = End::unknown;
+  lock.overdue_taken = lock.overdue_taken && old.expires_at == row.expires_at;
+  const bool is_same = old.fence == row.fence;
+  lock.is_renewed = is_same && (lock.is_renewed || old.expires_at != row.expires_at);
+  auto now_known = with_lease(row, exchange, lock.most_left, lock.is_renewed);
+  // A reading that found nothing new says nothing new about the length.
+  if (is_same && old.expires_at == row.expires_at) now_known.lease = old.lease;
+  if (!now_known.waiters && is_same) now_known.waiters = old.waiters;
+  if (now_known != old) lock.row = std::make_shared<const LockRow>(std::move(now_known));
+}
+
+LockRow StoreModel::with_lease(LockRow row, const Exchange& exchange, milliseconds& most_left,
+                               bool is_renewed) const {
+  const auto left = row.expires_at - engine_time(exchange.answered);
+  const auto whole = row.expires_at - row.acquired_at;
+  most_left = std::max(most_left, left);
+  // Exact, unless it was renewed before it was first seen: then most of a lease is left, since renewals come
+  // early. Once a renewal was seen, nearly all of it was.
+  if (is_renewed) {
+    row.lease = std::min(whole, rounded_up(most_left));
+  } else {
+    row.lease = whole <= 4 * left ? whole : std::min(whole, rounded_up(left * 6 / 5));
+  }
+  return row;
+}
+
+StoreModel::LockMap::iterator StoreModel::drop_lock(LockMap::iterator lock, const Moment& now) {
+  const auto& [row, read_at, most_left, is_renewed, end, overdue] = lock->second;
+  const bool lease_is_over = engine_time(now) >= row->expires_at;
+  const auto kind = end == End::broken                       ? EventKind::lock_broken
+                    : end == End::released || !lease_is_over ? EventKind::lock_released
+                                                             : EventKind::lock_expired;
+  add_event(lock_event(kind, *row), now);
+  return locks_.erase(lock);
+}
+
+void StoreModel::set_lock(std::string_view key, const std::optional<LockRow>& row, const Exchange& exchange) {
+  if (row) return put_lock(*row, exchange);
+  if (const auto known = locks_.find(key); known != locks_.end()) drop_lock(known, exchange.answered);
+}
+
+void StoreModel::set_waiters(std::string_view key, std::optional<std::uint32_t> count) {
+  const auto known = locks_.find(key);
+  if (known == locks_.end() || known->second.row->waiters == count) return;
+  auto row = *known->second.row;
+  row.waiters = count;
+  known->second.row = std::make_shared<const LockRow>(std::move(row));
+}
+
+void StoreModel::hear_release(std::string_view key, BootTime now) {
+  const auto known = locks_.find(key);
+  if (known != locks_.end() && known->second.read_at <= now && known->second.end == End::unknown) {
+    known->second.end = End::released;
+  }
+}
+
+void StoreModel::hear_break(std::string_view key, BootTime now) {
+  const auto known = locks_.find(key);
+  if (known != locks_.end() && known->second.read_at <= now) known->second.end = End::broken;
+}
+
+std::vector<std::string> StoreModel::take_overdue(const Moment& now, std::size_t at_most) {
+  std::vector<std::string> keys;
+  const auto engine_now = engine_time(now);
+  for (auto& [key, lock] : locks_) {
+    if (keys.size() >= at_most) break;
+    if (lock.overdue_taken || engine_now < lock.row->expires_at) continue;
+    lock.overdue_taken = true;
+    keys.push_back(key);
+  }
+  return keys;
+}
+
+// -- tasks
+
+void StoreModel::put_task(const TaskRow& row, const Exchange& exchange) {
+  const auto found = tasks_.find({row.owner, row.id});
+  if (found == tasks_.end()) {
+    if (tasks_.size() >= limits_.tasks) {
+      ++tasks_beyond_so_far_[index_of(row.status)];
+      return;
+    }
+    tasks_.emplace(TaskKey{row.owner, row.id},
+                   KnownTask{.row = std::make_shared<const TaskRow>(row), .read_at = exchange.sent});
+    if (whole_) {
+      add_event(task_event(EventKind::task_created, row), exchange.answered);
+      if (is_final(row.status)) add_event(task_event(EventKind::task_ended, row), exchange.answered);
+    }
+    return;
+  }
+  auto& task = found->second;
+  task.read_at = exchange.sent;
+  auto now_known = row;
+  now_known.has_worker = task.row->has_worker;
+  now_known.worker = task.row->worker;
+  if (now_known == *task.row) return;
+  const bool status_changed = task.row->status != row.status;
+  if (status_changed) {
+    const auto kind = is_final(row.status) ? EventKind::task_ended : EventKind::task_changed;
+    add_event(task_event(kind, now_known), exchange.answered);
+  }
+  task.row = std::make_shared<const TaskRow>(std::move(now_known));
+}
+
+StoreModel::TaskMap::iterator StoreModel::drop_task(TaskMap::iterator task, const Moment& now) {
+  add_event(task_event(EventKind::task_removed, *task->second.row), now);
+  return tasks_.erase(task);
+}
+
+void StoreModel::set_task(std::string_view owner, std::string_view id, const std::optional<TaskRow>& row,
+                          const Exchange& exchange) {
+  if (row) return put_task(*row, exchange);
+  const auto known = tasks_.find({std::string(owner), std::string(id)});
+  if (known != tasks_.end()) drop_task(known, exchange.answered);
+}
+
+void StoreModel::assign_workers() {
+  for (auto& [key, task] : tasks_) {
+    const auto held = is_final(task.row->status) ? locks_.end() : locks_.find(task.row->lock_key);
+    const bool has_worker = held != locks_.end();
+    const std::string_view worker = has_worker ? std::string_view(held->second.row->holder) : "";
+    if (task.row->has_worker == has_worker && task.row->worker == worker) continue;
+    auto row = *task.row;
+    row.has_worker = has_worker;
+    row.worker = worker;
+    task.row = std::make_shared<const TaskRow>(std::move(row));
+  }
+}
+
+// -- the clock of the engine
+
+void StoreModel::learn_clock(const LockRow& row, const Exchange& exchange) noexcept {
+  bounds_.low = std::max(bounds_.low, between(row.acquired_at, exchange.answered.boot));
+  bounds_.high = std::min(bounds_.high, between(row.expires_at, exchange.sent));
+}
+
+WallTime StoreModel::engine_time(const Moment& now) const noexcept {
+  // This machine's clock, unless what was read contradicts it.
+  const auto low = std::max(last_bounds_.low, bounds_.low);
+  const auto high = std::max(low, std::min(last_bounds_.high, bounds_.high));
+  const auto offset = std::clamp(between(now.wall, now.boot), low, high);
+  return WallTime(std::chrono::floor<milliseconds>(now.boot.time_since_epoch() + offset));
+}
+
+// -- events and the whole
+
+void StoreModel::add_event(Event event, const Moment& now) {
+  event.sequence = ++sequence_;
+  event.at = engine_time(now);
+  event.text = clipped(event.text);
+  events_.push_back(std::move(event));
+  if (events_.size() > limits_.events) events_.pop_front();
+  shared_events_ = nullptr;
+}
+
+void StoreModel::report(Event event, const Moment& now) {
+  add_event(std::move(event), now);
+}
+
+void StoreModel::set_reachable(const Moment& now) {
+  if (std::exchange(reachability_, Reachability::up) != Reachability::down) return;
+  error_.clear();
+  Event event;
+  event.kind = EventKind::store_reachable;
+  add_event(std::move(event), now);
+}
+
+void StoreModel::set_unreachable(std::string_view error, const Moment& now) {
+  error_ = clipped(error, 4 * TaskRow::max_text);
+  if (std::exchange(reachability_, Reachability::down) == Reachability::down) return;
+  down_since_ = now.boot;
+  Event event;
+  event.kind = EventKind::store_unreachable;
+  event.text = error_;
+  add_event(std::move(event), now);
+}
+
+Snapshot StoreModel::snapshot(const Moment& now) {
+  const auto engine_now = engine_time(now);
+  // Nothing is known about a lock since it was read: it may have been renewed.
+  const auto age = now.boot - current_since_;
+  for (auto lock = locks_.begin(); lock != locks_.end();) {
+    const bool is_too_old = whole_ && engine_now - lock->second.row->expires_at > age;
+    lock = is_too_old ? drop_lock(lock, now) : std::next(lock);
+  }
+  assign_workers();
+  if (!shared_events_) {
+    shared_events_ = std::make_shared<const std::vector<Event>>(events_.begin(), events_.end());
+  }
+  Snapshot made{.number = ++snapshots_,
+                .made_at = now.boot,
+                .engine_time = engine_now,
+                .engine = engine_,
+                .whole = whole_,
+                .current_since = current_since_,
+                .tasks_since = tasks_since_,
+                .round = round_length_,
+                .heard = heard_,
+                .reachability = reachability_,
+                .error = error_,
+                .down_since = down_since_,
+                .locks_not_shown = locks_beyond_,
+                .tasks_not_shown = std::reduce(tasks_beyond_.begin(), tasks_beyond_.end()),
+                .tasks_unreadable = unreadable_,
+                .tasks_by_status = tasks_beyond_,
+                .events = shared_events_};
+  made.locks.reserve(locks_.size());
+  for (const auto& [key, lock] : locks_) made.locks.push_back(lock.row);
+  made.tasks.reserve(tasks_.size());
+  for (const auto& [key, task] : tasks_) {
+    made.tasks.push_back(task.row);
+    ++made.tasks_by_status[index_of(task.row->status)];
+  }
+  return made;
+}
+
+}  // namespace holdfast::view

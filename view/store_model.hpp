@@ -1,0 +1,141 @@
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <span>
+#include <utility>
+
+#include "view/snapshot.hpp"
+
+namespace holdfast::view {
+
+/// A time by both clocks of this machine.
+struct Moment {
+  BootTime boot = {};
+  WallTime wall = {};
+};
+
+/// When a request was sent and answered. What the answer says was so at some time between them.
+struct Exchange {
+  BootTime sent = {};
+  Moment answered = {};
+};
+
+/// What a store holds, put together from pages, single readings and hints; a pure machine.
+///
+/// A *round* reads all locks, then all tasks (not every round): begin, pages, end. Rows that a round did not
+/// find are removed at its end, unless they were read by themselves after it began. Events are differences
+/// between what was known and what is read; those of the first round are not reported, since nothing was
+/// known before.
+///
+/// A lock is not shown as held for longer after its lease than the data is old: until then it may have been
+/// renewed unseen.
+class StoreModel {
+ public:
+  explicit StoreModel(std::string engine, const Limits& limits = {});
+
+  void begin_round(BootTime now);
+  void add_locks(std::span<const LockRow> rows, const Exchange& exchange);
+  /// These locks are still stored, and were not read.
+  void see_locks(std::span<const std::string> keys, BootTime sent);
+  /// Returns whether a lock need not be read: its end would have been heard, and its lease is far from its
+  /// end. Only where changes are heard.
+  [[nodiscard]] bool is_fresh(std::string_view key, const Moment& now) const noexcept;
+  /// All lock pages of the round were added.
+  void end_locks(const Moment& now);
+  void add_tasks(std::span<const TaskRow> rows, const Exchange& exchange);
+  /// Stored tasks of a page that are invalid.
+  void add_unreadable_tasks(std::size_t count);
+  /// The tasks of this owner could not be read: those that are known stay.
+  void keep_tasks_of(std::string_view owner, BootTime sent);
+  /// All task pages of the round were added.
+  void end_tasks(const Moment& now);
+
+  /// A single reading; `row` is empty if the lock is not held, or the task not there.
+  void set_lock(std::string_view key, const std::optional<LockRow>& row, const Exchange& exchange);
+  void set_task(std::string_view owner, std::string_view id, const std::optional<TaskRow>& row,
+                const Exchange& exchange);
+  /// Of locks that are known; others are ignored.
+  void set_waiters(std::string_view key, std::optional<std::uint32_t> count);
+
+  /// Hints: how a lock that the next reading finds gone has ended.
+  void hear_release(std::string_view key, BootTime now);
+  void hear_break(std::string_view key, BootTime now);
+  /// An event that is not a difference, such as a refused write. Its sequence and time are set here.
+  void report(Event event, const Moment& now);
+  void set_heard(bool heard) noexcept { heard_ = heard; }
+
+  void set_reachable(const Moment& now);
+  /// `error`: one line, without secrets.
+  void set_unreachable(std::string_view error, const Moment& now);
+
+  /// Returns the keys of locks whose lease has expired since they were read, each once per lease: they should
+  /// be read again.
+  [[nodiscard]] std::vector<std::string> take_overdue(const Moment& now, std::size_t at_most);
+  /// Returns what is known at this time, and drops what is too old to be shown.
+  [[nodiscard]] Snapshot snapshot(const Moment& now);
+
+ private:
+  /// The engine's wall clock minus this machine's boot clock is between these: a lock was granted before the
+  /// answer that shows it, and expires after the request.
+  struct ClockBounds {
+    std::chrono::nanoseconds low = std::chrono::nanoseconds::min();
+    std::chrono::nanoseconds high = std::chrono::nanoseconds::max();
+  };
+  enum class End : std::uint8_t { unknown, released, broken };
+  struct Lock {
+    std::shared_ptr<const LockRow> row;
+    BootTime read_at;
+    std::chrono::milliseconds most_left = {};  ///< of the lease, when it was read
+    bool is_renewed = false;                   ///< since it was first seen
+    End end = End::unknown;
+    bool overdue_taken = false;
+  };
+  struct KnownTask {
+    std::shared_ptr<const TaskRow> row;
+    BootTime read_at;
+  };
+  using TaskKey = std::pair<std::string, std::string>;
+  using LockMap = std::map<std::string, Lock, std::less<>>;
+  using TaskMap = std::map<TaskKey, KnownTask>;
+
+  [[nodiscard]] WallTime engine_time(const Moment& now) const noexcept;
+  /// Returns the row as it is shown, and updates `most_left`.
+  [[nodiscard]] LockRow with_lease(LockRow row, const Exchange& exchange,
+                                   std::chrono::milliseconds& most_left, bool is_renewed) const;
+  void learn_clock(const LockRow& row, const Exchange& exchange) noexcept;
+  void put_lock(const LockRow& row, const Exchange& exchange);
+  LockMap::iterator drop_lock(LockMap::iterator lock, const Moment& now);
+  void put_task(const TaskRow& row, const Exchange& exchange);
+  TaskMap::iterator drop_task(TaskMap::iterator task, const Moment& now);
+  void assign_workers();
+  void add_event(Event event, const Moment& now);
+
+  std::string engine_;
+  Limits limits_;
+  LockMap locks_;
+  TaskMap tasks_;
+  std::size_t locks_beyond_ = 0, locks_beyond_so_far_ = 0;
+  std::array<std::size_t, 5> tasks_beyond_{}, tasks_beyond_so_far_{};
+  std::size_t unreadable_ = 0, unreadable_so_far_ = 0;
+
+  bool whole_ = false;  ///< tasks come last
+  bool heard_ = false;
+  BootTime round_began_ = {};
+  BootTime current_since_ = {};
+  BootTime tasks_since_ = {};
+  std::chrono::milliseconds round_length_ = {};
+  ClockBounds last_bounds_, bounds_;
+
+  Reachability reachability_ = Reachability::unknown;
+  std::string error_;
+  BootTime down_since_ = {};
+
+  std::uint64_t snapshots_ = 0;
+  std::uint64_t sequence_ = 0;
+  std::deque<Event> events_;
+  std::shared_ptr<const std::vector<Event>> shared_events_ = std::make_shared<const std::vector<Event>>();
+};
+
+}  // namespace holdfast::view
