@@ -26,7 +26,7 @@ inline constexpr std::chrono::seconds idle_timeout{60};
 inline constexpr std::chrono::seconds write_timeout{30};
 /// For the client to read the last response and close.
 inline constexpr std::chrono::seconds linger_timeout{1};
-/// An event stream is never silent for longer: a dead client is noticed, and proxies keep the connection.
-inline constexpr std::chrono::seconds heartbeat_interval{10};
+/// An event stream is never silent for longer: a dead client is noticed, and the page notices a dead server.
+inline constexpr std::chrono::seconds heartbeat_interval{2};
 
 }  // namespace holdfast::serve

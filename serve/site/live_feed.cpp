@@ -182,7 +182,7 @@ asio::awaitable<LiveFeed::Message> LiveFeed::Stream::next() {
       co_return feed_.messages_[index];
     }
     if (Clock::now() >= heartbeat) {
-      static const auto beat = std::make_shared<const std::string>(":\n\n");
+      static const auto beat = std::make_shared<const std::string>("event: beat\ndata: {}\n\n");
       co_return beat;
     }
     wake_.expires_at(heartbeat);
