@@ -222,7 +222,7 @@ const eventRow = {
     ].filter(Boolean).join(' · ');
     const failed = row.status === 'failed' ? 'bad' : row.status === 'cancelled' ? '' : kind;
     return el('div', {class: 'row', role: 'row'},
-      el('div', {class: 'mono', text: new Date(row.atMs).toLocaleTimeString()}),
+      el('div', {class: 'mono', text: new Date(row.atMs).toTimeString().slice(0, 8)}),
       el('div', {}, el('span', {class: `chip ${failed}`, text})), el('div', {text: what, title: what}));
   },
   update() {},
@@ -290,6 +290,7 @@ const lists = {
   firstEvents: new List('events', eventRow, eventHeads, () => 'Nothing has happened yet.'),
 };
 lists.firstLocks.fixed = lists.firstEvents.fixed = true;
+lists.firstLocks.element.classList.add('short');
 
 /* ---- views ---- */
 
@@ -318,7 +319,6 @@ const overview = {cards: el('div', {class: 'cards'}), element: null, text: ''};
 overview.element = el('div', {}, overview.cards, el('div', {class: 'columns'},
   el('div', {}, el('h2', {text: 'Locks held longest'}), lists.firstLocks.element),
   el('div', {}, el('h2', {text: 'Last events'}), lists.firstEvents.element)));
-lists.firstLocks.element.classList.add('short');
 
 const views = {
   overview: {

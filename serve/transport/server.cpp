@@ -8,6 +8,7 @@
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
 #include <asio/local/stream_protocol.hpp>
+#include <asio/post.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/use_awaitable.hpp>
 #include <cerrno>
@@ -102,8 +103,12 @@ void Server::run() {
   io_.run();
 }
 
+void Server::request_stop() {
+  asio::post(io_, [this] { stop(); });
+}
+
 void Server::stop() {
-  stopping_ = true;
+  if (std::exchange(stopping_, true)) return;
   asio::error_code ignored;
   (void)acceptor_.close(ignored);
   (void)acceptable_.close(ignored);

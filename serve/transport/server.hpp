@@ -41,8 +41,10 @@ class Server {
 
   /// Where it listens: with the port that the system chose, if 0 was asked for.
   [[nodiscard]] const ListenAddress& address() const noexcept { return address_; }
-  /// Serves until a signal comes.
+  /// Serves until a signal comes, or request_stop() is called.
   void run();
+  /// Ends run(), from any thread.
+  void request_stop();
 
  private:
   void load_certificate();
