@@ -48,7 +48,7 @@ export class Browser {
   async newPage() {
     const {targetId} = await this.send('Target.createTarget', {url: 'about:blank'});
     const {sessionId} = await this.send('Target.attachToTarget', {targetId, flatten: true});
-    const page = new Page(this, sessionId);
+    const page = new Page(this, sessionId, targetId);
     this.#listeners.push((message) => { if (message.sessionId === sessionId) page.hear(message); });
     for (const domain of ['Page', 'Runtime', 'Log']) await page.send(`${domain}.enable`);
     return page;
@@ -56,9 +56,11 @@ export class Browser {
 
   async close() {
     const ended = new Promise((resolve) => this.#process.once('exit', resolve));
-    this.#process.kill('SIGKILL');
+    const kill = setTimeout(() => this.#process.kill('SIGKILL'), 5000);
+    this.send('Browser.close').catch(() => {});
     await ended;
-    rmSync(this.#profile, {recursive: true, force: true, maxRetries: 5});
+    clearTimeout(kill);
+    rmSync(this.#profile, {recursive: true, force: true, maxRetries: 10, retryDelay: 100});
   }
 }
 
@@ -66,10 +68,10 @@ export class Page {
   /// Errors of scripts, violations of the content-security policy, dialogs that a script opened.
   problems = [];
 
-  constructor(browser, session) {
-    this.browser = browser;
-    this.session = session;
+  constructor(browser, session, target) {
+    Object.assign(this, {browser, session, target});
   }
+  close() { return this.browser.send('Target.closeTarget', {targetId: this.target}); }
   send(method, params) { return this.browser.send(method, params, this.session); }
   hear({method, params}) {
     if (method === 'Runtime.exceptionThrown') this.problems.push(params.exceptionDetails.exception?.description ?? params.exceptionDetails.text);
