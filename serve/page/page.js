@@ -551,7 +551,7 @@ function renderState() {
   } else if (header.reachability === 'down') {
     kind = 'bad';
     line = 'store unreachable';
-    banner = `The store does not answer since ${duration(header.downForMs + performance.now() - store.receivedAt)}: ${header.error} What you see is old.`;
+    banner = `The store has not answered for ${duration(header.downForMs + performance.now() - store.receivedAt)}; what you see is old. ${header.error}`;
   } else if (!header.whole) {
     kind = 'warn';
     line = 'reading the store';
