@@ -40,7 +40,8 @@ bool nothing_changed(const view::Snapshot& before, const view::Snapshot& after) 
 
 bool is_fresh(const view::Snapshot& snapshot) {
   if (snapshot.reachability == view::Reachability::down) return true;  // as fresh as it can be
-  return snapshot.whole && snapshot.age(BootClock::now()) <= fresh_age;
+  // Rows are as old as the round that read them: a large store is never fresher than that.
+  return snapshot.whole && snapshot.age(BootClock::now()) <= fresh_age + 2 * snapshot.round;
 }
 
 }  // namespace
