@@ -29,6 +29,7 @@ constexpr std::array families{
     Family{"run", "Run a command while holding a lock", fill_run},
     Family{"lock", "Acquire, extend, release, inspect and break locks", fill_lock},
     Family{"task", "Create, run, update and follow tasks", fill_task},
+    Family{"top", "Watch locks and tasks live", fill_top},
     Family{"rpc", "Serve programs in any language: JSON-RPC 2.0, one message per line", fill_rpc},
     Family{"serve", "Show locks and tasks in a browser; metrics and a JSON API over HTTP", fill_serve},
     Family{"doctor", "Check a store for problems", fill_doctor},
@@ -83,6 +84,7 @@ void set_up(CLI::App& app, Context& context) {
       "  holdfast lock show deploy\n"
       "  holdfast task run -- ./report.sh                work that can be followed and cancelled\n"
       "  holdfast task list\n"
+      "  holdfast top                                    locks and tasks as they change\n"
       "  holdfast --system run -n backup -- ./backup.sh  one lock for all users of this machine\n"
       "  holdfast --url redis://cache.internal run -n deploy -- make deploy\n"
       "  holdfast rpc --listen ~/holdfast.sock           for programs in other languages\n"

@@ -36,6 +36,7 @@ void ReadPace::set_viewers(std::size_t count, BootTime now) {
     hints_.clear();
     known_hints_.clear();
     round_at_ = now;
+    tasks_are_urgent_ = true;
   }
   viewers_ = count;
 }
@@ -117,6 +118,7 @@ Completed ReadPace::finished(const Reading& reading, const ReadingResult& result
   // A round that was interrupted begins again: its cursors may mean nothing to the store that comes back.
   pause_ = std::clamp(pause_ * 2, shortest_pause, longest_pause);
   retry_at_ = now + pause_;
+  if (part_ == Part::tasks) tasks_are_urgent_ = true;
   part_ = Part::none;
   round_at_ = now;
   return Completed::nothing;
@@ -131,7 +133,12 @@ Completed ReadPace::advance(const Reading& reading, const ReadingResult& result,
     case Reading::What::lock_page:
       cursor_ = result.cursor;
       if (!cursor_.empty()) return Completed::nothing;
+      if (tasks_heard_ && !tasks_are_urgent_ && now - whole_at_ < options_.heard_tasks_interval) {
+        part_ = Part::none;
+        return Completed::locks;
+      }
       part_ = Part::tasks;
+      tasks_are_urgent_ = false;
       owners_.clear();
       task_cursor_.clear();
       return Completed::locks;
@@ -148,7 +155,7 @@ Completed ReadPace::advance(const Reading& reading, const ReadingResult& result,
   if (!owners_.empty() || more_owners_) return Completed::nothing;
   part_ = Part::none;
   whole_at_ = now;
-  return Completed::round;
+  return Completed::tasks;
 }
 
 void ReadPace::refill(BootTime now) noexcept {

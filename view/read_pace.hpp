@@ -43,7 +43,7 @@ struct ReadingResult {
 };
 
 /// What has been completed by a reading.
-enum class Completed : std::uint8_t { nothing, locks, round };
+enum class Completed : std::uint8_t { nothing, locks, tasks };
 
 /// What to read next, and when; a pure machine.
 ///
@@ -66,6 +66,8 @@ class ReadPace {
     BootClock::duration burst = std::chrono::milliseconds(20);
     /// Rounds begin this far apart, or further.
     BootClock::duration interval = std::chrono::milliseconds(500);
+    /// Tasks are read with every round, or this far apart if their changes are heard.
+    BootClock::duration heard_tasks_interval = std::chrono::seconds(3);
     /// Single readings per second.
     int hints_per_second = 200;
   };
@@ -75,10 +77,12 @@ class ReadPace {
   ReadPace(const Options& options, BootTime now);
 
   void set_viewers(std::size_t count, BootTime now);
+  /// Whether changes of tasks are heard, as hints.
+  void set_tasks_heard(bool heard) noexcept { tasks_heard_ = heard; }
   void hint_lock(std::string_view key);
   void hint_task(std::string_view owner, std::string_view id);
   /// Anything may have changed: the next round begins as soon as the budget allows.
-  void hint_anything() noexcept { round_is_urgent_ = true; }
+  void hint_anything() noexcept { round_is_urgent_ = tasks_are_urgent_ = true; }
 
   /// Returns when to read next; `never` if there is nothing to read until another call changes that.
   [[nodiscard]] BootTime next_at(BootTime now) const noexcept;
@@ -125,7 +129,9 @@ class ReadPace {
   std::deque<std::string> owners_;
   std::string task_cursor_;  ///< of the first of `owners_`
   BootTime round_at_;
-  BootTime whole_at_ = {};  ///< when a round was last completed; the epoch: never
+  BootTime whole_at_ = {};  ///< when a round with tasks was last completed; the epoch: never
+  bool tasks_heard_ = false;
+  bool tasks_are_urgent_ = true;
   bool round_is_urgent_ = false;
 
   // The store does not answer.

@@ -59,7 +59,8 @@ TaskRow row_of(const Task& task) {
               .created_at = task.created_at,
               .updated_at = task.last_updated_at,
               .expires_at = task.expires_at,
-              .version = task.version};
+              .version = task.version,
+              .incarnation = task.incarnation};
   if (task.bound_to) {
     row.fence = task.bound_to->fence;
     row.lock_key = task.bound_to->lock_key;

@@ -24,6 +24,8 @@ struct LockRow {
   Fence fence;                ///< of this grant
   WallTime acquired_at = {};  ///< by the engine's clock
   WallTime expires_at = {};   ///< by the engine's clock, as of the last reading
+  /// How long a lease of this grant lasts, as far as it can be known: a record has its end, not its length.
+  std::chrono::milliseconds lease = {};
   /// How many processes wait for it; empty if the engine cannot tell. Waiters that poll are not counted.
   std::optional<std::uint32_t> waiters = std::nullopt;
   friend bool operator==(const LockRow&, const LockRow&) = default;
@@ -44,6 +46,7 @@ struct TaskRow {
   WallTime updated_at = {};                           ///< the epoch if unknown
   std::optional<WallTime> expires_at = std::nullopt;  ///< empty: never
   std::uint64_t version = 0;
+  std::string incarnation = {};  ///< see Task::incarnation
   /// The highest fence that the task has seen; empty if no lock guards it.
   std::optional<Fence> fence = std::nullopt;
   /// The lock that guards the task, or would if it were claimed.
@@ -111,9 +114,11 @@ struct Snapshot {
 
   /// Whether everything was read at least once. Before that, missing rows mean nothing.
   bool whole = false;
-  /// All that is shown was so at this time or later: the begin of the last round of reading that was
-  /// completed, whatever was read or heard since. The epoch before `whole`.
+  /// The locks were so at this time or later: the begin of the last round of reading that was completed,
+  /// whatever was read or heard since. The epoch before `whole`.
   BootTime current_since = {};
+  /// The same for the tasks, which are read less often where their changes are heard.
+  BootTime tasks_since = {};
   /// How long the last whole round took.
   std::chrono::milliseconds round = {};
   /// Whether releases and changes are heard as they happen; otherwise the store is only read.
@@ -133,9 +138,13 @@ struct Snapshot {
   /// The last events, ordered by sequence; never null in a snapshot of StoreView.
   std::shared_ptr<const std::vector<Event>> events = nullptr;
 
-  /// Returns how old the oldest part of the rows is, at `now`. Means nothing before `whole`.
+  /// Returns how old the oldest of the locks is, at `now`. Means nothing before `whole`.
   [[nodiscard]] std::chrono::milliseconds age(BootTime now) const noexcept {
     return std::chrono::duration_cast<std::chrono::milliseconds>(now - current_since);
+  }
+  /// Returns how old the oldest of the tasks is, at `now`. Means nothing before `whole`.
+  [[nodiscard]] std::chrono::milliseconds tasks_age(BootTime now) const noexcept {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(now - tasks_since);
   }
   /// Returns the engine's clock at `now`, as far as it is known.
   [[nodiscard]] WallTime engine_time_at(BootTime now) const noexcept {

@@ -1,6 +1,7 @@
 #include "view/store_model.hpp"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include "view/rows.hpp"
@@ -17,6 +18,16 @@ std::size_t index_of(TaskStatus status) noexcept {
 
 nanoseconds between(WallTime wall, BootTime boot) noexcept {
   return nanoseconds(wall.time_since_epoch()) - boot.time_since_epoch();
+}
+
+/// The next length that a person would choose for a lease.
+milliseconds rounded_up(milliseconds length) noexcept {
+  using namespace std::chrono_literals;
+  constexpr std::array<milliseconds, 19> usual{1s,    2s,    3s,    5s,     10s,   15s,  20s,
+                                               30s,   45s,   60s,   120s,   300s,  600s, 900s,
+                                               1800s, 3600s, 7200s, 43200s, 86400s};
+  const auto* const found = std::ranges::lower_bound(usual, length);
+  return found == usual.end() ? length : *found;
 }
 
 Event lock_event(EventKind kind, const LockRow& row) {
@@ -92,6 +103,8 @@ void StoreModel::end_locks(const Moment& now) {
     lock = lock->second.read_at < round_began_ ? drop_lock(lock, now) : std::next(lock);
   }
   locks_beyond_ = locks_beyond_so_far_;
+  current_since_ = round_began_;
+  round_length_ = std::chrono::ceil<milliseconds>(now.boot - round_began_);
 }
 
 void StoreModel::add_tasks(std::span<const TaskRow> rows, const Exchange& exchange) {
@@ -109,13 +122,13 @@ void StoreModel::keep_tasks_of(std::string_view owner, BootTime sent) {
   }
 }
 
-void StoreModel::end_round(const Moment& now) {
+void StoreModel::end_tasks(const Moment& now) {
   for (auto task = tasks_.begin(); task != tasks_.end();) {
     task = task->second.read_at < round_began_ ? drop_task(task, now) : std::next(task);
   }
   tasks_beyond_ = tasks_beyond_so_far_;
   unreadable_ = unreadable_so_far_;
-  current_since_ = round_began_;
+  tasks_since_ = round_began_;
   round_length_ = std::chrono::ceil<milliseconds>(now.boot - round_began_);
   whole_ = true;
 }
@@ -130,7 +143,9 @@ void StoreModel::put_lock(const LockRow& row, const Exchange& exchange) {
       ++locks_beyond_so_far_;
       return;
     }
-    locks_.emplace(row.key, Lock{.row = std::make_shared<const LockRow>(row), .read_at = exchange.sent});
+    Lock lock{.row = nullptr, .read_at = exchange.sent};
+    lock.row = std::make_shared<const LockRow>(with_lease(row, exchange, lock.most_left, false));
+    locks_.emplace(row.key, std::move(lock));
     if (whole_) add_event(lock_event(EventKind::lock_granted, row), exchange.answered);
     return;
   }
@@ -141,17 +156,37 @@ void StoreModel::put_lock(const LockRow& row, const Exchange& exchange) {
     auto event = lock_event(EventKind::lock_granted, row);
     event.old_fence = old.fence;
     add_event(std::move(event), exchange.answered);
+    lock.most_left = {};
   }
   // A hint about the grant that is read here again came late, or was about an earlier one.
   lock.end = End::unknown;
   lock.overdue_taken = lock.overdue_taken && old.expires_at == row.expires_at;
-  auto now_known = row;
-  if (!now_known.waiters && old.fence == row.fence) now_known.waiters = old.waiters;
+  const bool is_same = old.fence == row.fence;
+  lock.is_renewed = is_same && (lock.is_renewed || old.expires_at != row.expires_at);
+  auto now_known = with_lease(row, exchange, lock.most_left, lock.is_renewed);
+  // A reading that found nothing new says nothing new about the length.
+  if (is_same && old.expires_at == row.expires_at) now_known.lease = old.lease;
+  if (!now_known.waiters && is_same) now_known.waiters = old.waiters;
   if (now_known != old) lock.row = std::make_shared<const LockRow>(std::move(now_known));
 }
 
+LockRow StoreModel::with_lease(LockRow row, const Exchange& exchange, milliseconds& most_left,
+                               bool is_renewed) const {
+  const auto left = row.expires_at - engine_time(exchange.answered);
+  const auto whole = row.expires_at - row.acquired_at;
+  most_left = std::max(most_left, left);
+  // Exact, unless it was renewed before it was first seen: then most of a lease is left, since renewals come
+  // early. Once a renewal was seen, nearly all of it was.
+  if (is_renewed) {
+    row.lease = std::min(whole, rounded_up(most_left));
+  } else {
+    row.lease = whole <= 4 * left ? whole : std::min(whole, rounded_up(left * 6 / 5));
+  }
+  return row;
+}
+
 StoreModel::LockMap::iterator StoreModel::drop_lock(LockMap::iterator lock, const Moment& now) {
-  const auto& [row, read_at, end, overdue] = lock->second;
+  const auto& [row, read_at, most_left, is_renewed, end, overdue] = lock->second;
   const bool lease_is_over = engine_time(now) >= row->expires_at;
   const auto kind = end == End::broken                       ? EventKind::lock_broken
                     : end == End::released || !lease_is_over ? EventKind::lock_released
@@ -319,6 +354,7 @@ Snapshot StoreModel::snapshot(const Moment& now) {
                 .engine = engine_,
                 .whole = whole_,
                 .current_since = current_since_,
+                .tasks_since = tasks_since_,
                 .round = round_length_,
                 .heard = heard_,
                 .reachability = reachability_,

@@ -24,9 +24,10 @@ struct Exchange {
 
 /// What a store holds, put together from pages, single readings and hints; a pure machine.
 ///
-/// A *round* reads all locks, then all tasks: begin, pages, end. Rows that a round did not find are removed
-/// at its end, unless they were read by themselves after it began. Events are differences between what was
-/// known and what is read; those of the first round are not reported, since nothing was known before.
+/// A *round* reads all locks, then all tasks (not every round): begin, pages, end. Rows that a round did not
+/// find are removed at its end, unless they were read by themselves after it began. Events are differences
+/// between what was known and what is read; those of the first round are not reported, since nothing was
+/// known before.
 ///
 /// A lock is not shown as held for longer after its lease than the data is old: until then it may have been
 /// renewed unseen.
@@ -43,8 +44,8 @@ class StoreModel {
   void add_unreadable_tasks(std::size_t count);
   /// The tasks of this owner could not be read: those that are known stay.
   void keep_tasks_of(std::string_view owner, BootTime sent);
-  /// All task pages of the round were added: it is complete.
-  void end_round(const Moment& now);
+  /// All task pages of the round were added.
+  void end_tasks(const Moment& now);
 
   /// A single reading; `row` is empty if the lock is not held, or the task not there.
   void set_lock(std::string_view key, const std::optional<LockRow>& row, const Exchange& exchange);
@@ -81,6 +82,8 @@ class StoreModel {
   struct Lock {
     std::shared_ptr<const LockRow> row;
     BootTime read_at;
+    std::chrono::milliseconds most_left = {};  ///< of the lease, when it was read
+    bool is_renewed = false;                   ///< since it was first seen
     End end = End::unknown;
     bool overdue_taken = false;
   };
@@ -93,6 +96,9 @@ class StoreModel {
   using TaskMap = std::map<TaskKey, KnownTask>;
 
   [[nodiscard]] WallTime engine_time(const Moment& now) const noexcept;
+  /// Returns the row as it is shown, and updates `most_left`.
+  [[nodiscard]] LockRow with_lease(LockRow row, const Exchange& exchange,
+                                   std::chrono::milliseconds& most_left, bool is_renewed) const;
   void learn_clock(const LockRow& row, const Exchange& exchange) noexcept;
   void put_lock(const LockRow& row, const Exchange& exchange);
   LockMap::iterator drop_lock(LockMap::iterator lock, const Moment& now);
@@ -109,10 +115,11 @@ class StoreModel {
   std::array<std::size_t, 5> tasks_beyond_{}, tasks_beyond_so_far_{};
   std::size_t unreadable_ = 0, unreadable_so_far_ = 0;
 
-  bool whole_ = false;
+  bool whole_ = false;  ///< tasks come last
   bool heard_ = false;
   BootTime round_began_ = {};
   BootTime current_since_ = {};
+  BootTime tasks_since_ = {};
   std::chrono::milliseconds round_length_ = {};
   ClockBounds last_bounds_, bounds_;
 

@@ -83,6 +83,13 @@ class StoreView::Reader {
     if (!is_reader) const std::lock_guard guard(calling_);
   }
 
+  void hear_break(std::string_view key) {
+    const std::lock_guard guard(mutex_);
+    broken_.emplace_back(key);
+    pace_.hint_lock(key);
+    changed_.notify_all();
+  }
+
   void hint(const std::function<void(ReadPace&)>& give) {
     const std::lock_guard guard(mutex_);
     give(pace_);
@@ -113,7 +120,10 @@ class StoreView::Reader {
     while (!stop.stop_requested()) {
       const auto now = BootClock::now();
       const auto at = pace_.next_at(now);
-      if (at <= now) return pace_.next(now);
+      if (at <= now) {
+        for (const auto& key : std::exchange(broken_, {})) model_.hear_break(key, now);
+        return pace_.next(now);
+      }
       if (is_changed_ && published_at_ + options_.between_snapshots <= now) return std::nullopt;
       const auto until = is_changed_ ? std::min(at, published_at_ + options_.between_snapshots) : at;
       if (until == never) {
@@ -152,9 +162,9 @@ class StoreView::Reader {
       for (const auto& key : model_.take_overdue(now, overdue_at_once)) pace_.hint_lock(key);
     }
     if (completed == Completed::locks) model_.end_locks(now);
-    if (completed == Completed::round) model_.end_round(now);
+    if (completed == Completed::tasks) model_.end_tasks(now);
     is_changed_ = is_changed_ || reading.what != Reading::What::probe;
-    is_urgent_ = is_urgent_ || (completed == Completed::round && !latest_->whole);
+    is_urgent_ = is_urgent_ || (completed == Completed::tasks && !latest_->whole);
   }
 
   void ask(const Reading& reading, BootTime sent, ReadingResult& result, const std::stop_token& stop) {
@@ -171,12 +181,19 @@ class StoreView::Reader {
         return;
       case Reading::What::lock_page: {
         const auto page = locks.list_raw({.cursor = reading.cursor, .limit = max_list_limit}, stop);
-        const auto exchange = answered();
+        const auto listed = answered();
+        std::vector<LockKey> keys;
         std::vector<LockRow> rows;
+        keys.reserve(page.locks.size());
         rows.reserve(page.locks.size());
-        for (const auto& record : page.locks) rows.push_back(row_of(record));
-        model_.add_locks(rows, exchange);
-        result.round_trips = page.locks.empty() ? 1 : 2;
+        for (const auto& record : page.locks) {
+          keys.push_back(record.key);
+          rows.push_back(row_of(record));
+        }
+        count_waiters(keys, rows, stop);
+        static_cast<void>(answered());
+        model_.add_locks(rows, listed);
+        result.round_trips = page.locks.empty() ? 1 : 3;
         result.cursor = page.cursor;
         return;
       }
@@ -191,13 +208,32 @@ class StoreView::Reader {
         return read_tasks(reading, sent, result, stop);
       case Reading::What::lock: {
         const auto info = locks.get_by_key(reading.key, stop);
-        const auto exchange = answered();
-        model_.set_lock(reading.key, info ? std::optional(row_of(reading.key, *info)) : std::nullopt,
-                        exchange);
+        const auto looked_up = answered();
+        std::vector<LockRow> rows;
+        if (info) {
+          rows.push_back(row_of(reading.key, *info));
+          count_waiters({LockKey::stored(reading.key).value_or_throw()}, rows, stop);
+          result.round_trips = 2;
+          static_cast<void>(answered());
+        }
+        model_.set_lock(reading.key, info ? std::optional(rows.front()) : std::nullopt, looked_up);
         return;
       }
       case Reading::What::task:
         return read_task(reading, sent, stop);
+    }
+  }
+
+  /// `keys` are those of `rows`. A user without the right to count sees the locks all the same.
+  void count_waiters(const std::vector<LockKey>& keys, std::vector<LockRow>& rows,
+                     const std::stop_token& stop) {
+    if (keys.empty() || !may_count_) return;
+    try {
+      const auto counts = store_.locks().count_waiters(keys, stop);
+      for (std::size_t i = 0; i < std::min(counts.size(), rows.size()); ++i) rows[i].waiters = counts[i];
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::AuthFailed) throw;
+      may_count_ = false;
     }
   }
 
@@ -276,6 +312,7 @@ class StoreView::Reader {
   BootTime published_at_ = {};
   bool is_changed_ = false;
   bool is_urgent_ = false;
+  bool may_count_ = true;
 
   /// Held while a callback runs; before `mutex_`.
   std::mutex calling_;
@@ -283,6 +320,7 @@ class StoreView::Reader {
   std::condition_variable changed_;
   ReadPace pace_;
   std::shared_ptr<const Snapshot> latest_;
+  std::vector<std::string> broken_;  ///< not yet known to the model
   std::map<std::uint64_t, std::shared_ptr<const Callback>> callbacks_;
   std::uint64_t last_id_ = 0;
   std::jthread thread_;
@@ -318,6 +356,10 @@ StoreView::Subscription StoreView::subscribe(Callback callback) {
 
 void StoreView::refresh_lock(std::string_view key) {
   reader_->hint([&](ReadPace& pace) { pace.hint_lock(key); });
+}
+
+void StoreView::refresh_broken_lock(std::string_view key) {
+  reader_->hear_break(key);
 }
 
 void StoreView::refresh_task(std::string_view owner, std::string_view id) {

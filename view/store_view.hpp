@@ -54,6 +54,8 @@ class StoreView {
   [[nodiscard]] Subscription subscribe(Callback callback = {});
   /// Reads what may have changed at once, for a viewer that changed it.
   void refresh_lock(std::string_view key);
+  /// The same for a lock that this process has broken: the event says so.
+  void refresh_broken_lock(std::string_view key);
   void refresh_task(std::string_view owner, std::string_view id);
 
  private:

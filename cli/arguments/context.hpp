@@ -64,6 +64,7 @@ void hide_passwords(int argc, char** argv) noexcept;
 void fill_run(Command run, Context& context);
 void fill_lock(Command lock, Context& context);
 void fill_task(Command task, Context& context);
+void fill_top(Command command, Context& context);
 void fill_rpc(Command command, Context& context);
 void fill_serve(Command command, Context& context);
 void fill_doctor(Command command, Context& context);

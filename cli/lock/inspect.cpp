@@ -1,5 +1,6 @@
 #include <holdfast/holdfast.hpp>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "arguments/values.hpp"
 #include "lock/lock.hpp"
@@ -20,11 +21,23 @@ struct ShowOptions {
   bool raw = false;
 };
 
+using Waiters = std::optional<std::uint32_t>;
+
+nlohmann::ordered_json as_json(const LockInfo& info, Waiters waiters) {
+  auto object = rpc::to_json(info);
+  object["waiters"] = waiters ? nlohmann::ordered_json(*waiters) : nlohmann::ordered_json();
+  return object;
+}
+
+std::string as_text(Waiters waiters, std::string_view unknown) {
+  return waiters ? std::to_string(*waiters) : std::string(unknown);
+}
+
 /// `with_key`: the user knows the key, or may see it.
-void print_lock(const Context& context, const LockRecord& record, bool with_key, bool raw) {
+void print_lock(const Context& context, const LockRecord& record, Waiters waiters, bool with_key, bool raw) {
   const auto info = sanitised(record);
   if (context.json) {
-    auto object = rpc::to_json(info);
+    auto object = as_json(info, waiters);
     if (with_key) object["key"] = record.key.str();
     if (raw) object["lockId"] = record.id.str();
     print_json(object);
@@ -33,6 +46,7 @@ void print_lock(const Context& context, const LockRecord& record, bool with_key,
   auto fields = fields_of(info);
   if (with_key) fields[0] = {"key", record.key.str()};
   if (raw) fields[1] = {"lockId", std::string(record.id.str())};
+  fields.emplace_back("waiters", as_text(waiters, "unknown"));
   print_fields(fields);
 }
 
@@ -40,19 +54,25 @@ int show(const Context& context, const ShowOptions& options) {
   if (options.key.has_value() == options.id.given()) {
     throw UsageError("lock show: pass either KEY or --id ID");
   }
+  const auto read_by = [&](const auto& read) -> std::pair<std::optional<LockRecord>, Waiters> {
+    Holdfast holdfast = open_store(context);
+    auto record = read(holdfast.locks());
+    return {record, record ? holdfast.locks().count_waiters({&record->key, 1}).at(0) : Waiters()};
+  };
   std::string what;
   std::optional<LockRecord> record;
+  Waiters waiters;
   if (options.id.given()) {
     const auto id = options.id.read();
     what = "this lock id holds no lock";
-    record = open_store(context).locks().get_by_id_raw(id.str());
+    std::tie(record, waiters) = read_by([&](const Locks& locks) { return locks.get_by_id_raw(id.str()); });
   } else {
     const auto key = LockKey::parse(*options.key).value_or_throw();
     what = quote(key.str()) + " is not held";
-    record = open_store(context).locks().get_by_key_raw(key.str());
+    std::tie(record, waiters) = read_by([&](const Locks& locks) { return locks.get_by_key_raw(key); });
   }
   if (record) {
-    print_lock(context, *record, options.raw || options.key, options.raw);
+    print_lock(context, *record, waiters, options.raw || options.key, options.raw);
     return exit_ok;
   }
   print_json_or_complain(context.json, {{"ok", false}, {"reason", "not-found"}}, what);
@@ -61,7 +81,8 @@ int show(const Context& context, const ShowOptions& options) {
 
 int list(const Context& context, bool raw) {
   Holdfast holdfast = open_store(context);
-  LongTable table({"KEY", "FENCE", "LEFT", "HOLDER", "ACQUIRED", raw ? "LOCK ID" : "LOCK ID HASH"});
+  LongTable table(
+      {"KEY", "FENCE", "LEFT", "HOLDER", "WAITERS", "ACQUIRED", raw ? "LOCK ID" : "LOCK ID HASH"});
   // Large pages: on Redis each costs a scan of all keys.
   std::string cursor;
   bool any = false;
@@ -69,18 +90,23 @@ int list(const Context& context, bool raw) {
   do {
     const auto page = holdfast.locks().list_raw({.cursor = cursor, .limit = max_list_limit});
     any = any || !page.locks.empty();
-    for (const auto& record : page.locks) {
+    std::vector<LockKey> keys;
+    keys.reserve(page.locks.size());
+    for (const auto& record : page.locks) keys.push_back(record.key);
+    const auto waiters = holdfast.locks().count_waiters(keys);
+    for (std::size_t i = 0; i < page.locks.size(); ++i) {
+      const auto& record = page.locks[i];
       const auto info = sanitised(record);
       if (is_of_syncguard_1(info)) ++of_syncguard_1;
       if (context.json) {
-        auto object = rpc::to_json(info);
+        auto object = as_json(info, waiters[i]);
         object["key"] = record.key.str();
         if (raw) object["lockId"] = record.id.str();
         print_json(object);
       } else {
         table.add({printable(record.key.str()), info.fence.to_string(), describe(time_until(info.expires_at)),
-                   info.holder ? printable(info.holder->str()) : "-", iso_time(info.acquired_at),
-                   raw ? std::string(record.id.str()) : info.lock_id_hash});
+                   info.holder ? printable(info.holder->str()) : "-", as_text(waiters[i], "-"),
+                   iso_time(info.acquired_at), raw ? std::string(record.id.str()) : info.lock_id_hash});
       }
     }
     cursor = page.cursor;
@@ -133,7 +159,9 @@ void add_lock_list(Command lock, Context& context) {
   command.footer(
       "Lists all locks of the store, with their keys in plain text. HOLDER is the label that the holder "
       "chose:\n"
-      "information for people, which is not verified. A lock id is enough to release its "
+      "information for people, which is not verified. WAITERS is the number of processes that wait for the "
+      "lock,\n"
+      "as far as the store knows it. A lock id is enough to release its "
       "lock:\n"
       "ids are shown only with --raw. A lock that is acquired or released during the listing may or may not "
       "appear.\n"

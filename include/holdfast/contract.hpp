@@ -19,13 +19,14 @@ class LockHolder;
 /// An activity that observers, metrics, telemetry and traces report. See Occurrence.
 enum class Activity : std::uint8_t {
   // The operations of LockBackend.
-  acquire,     ///< AcquireRequest
-  release,     ///< ReleaseRequest of a holder
-  break_lock,  ///< ReleaseRequest of an operator, who breaks the lock of its holder
-  extend,      ///< ExtendRequest
-  is_locked,   ///< IsLockedRequest
-  lookup,      ///< LookupRequest
-  list_locks,  ///< ListRequest
+  acquire,        ///< AcquireRequest
+  release,        ///< ReleaseRequest of a holder
+  break_lock,     ///< ReleaseRequest of an operator, who breaks the lock of its holder
+  extend,         ///< ExtendRequest
+  is_locked,      ///< IsLockedRequest
+  lookup,         ///< LookupRequest
+  list_locks,     ///< ListRequest
+  count_waiters,  ///< WaitersRequest
   // The operations of StorageBackend.
   get_record,       ///< GetRecord
   create_record,    ///< CreateRecord
@@ -70,6 +71,7 @@ inline constexpr std::array<ActivityName, activity_count> activity_names{{
     {"lock", "is_locked"},
     {"lock", "lookup"},
     {"lock", "list"},
+    {"lock", "waiters"},
     {"task", "get"},
     {"task", "create"},
     {"task", "put"},

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <holdfast/change_feed.hpp>
 #include <holdfast/clock.hpp>
 #include <holdfast/contract.hpp>
 #include <holdfast/done.hpp>
@@ -297,8 +298,21 @@ struct LookupRequest {
   BootTime deadline = never;
 };
 
-/// Lists the live locks, one page at a time, for operators. A lock that is held throughout is listed exactly
-/// once; one that is acquired or released meanwhile may or may not be.
+/// In which order a listing returns locks.
+enum class LockOrder : std::uint8_t {
+  /// A lock that is held throughout is listed exactly once. On Redis each page costs a scan of all keys of
+  /// the
+  /// database.
+  by_key,
+  /// As the engine finds them: a lock that is held throughout is listed at least once, and a page may be
+  /// empty
+  /// although others follow. On Redis a page scans about `limit` keys of the database, so its server time is
+  /// bounded, and a whole listing is one scan. A cursor is valid only with the object that returned it.
+  as_found,
+};
+
+/// Lists the live locks, one page at a time, for operators. A lock that is acquired or released meanwhile may
+/// or may not be listed; for those that are held throughout see LockOrder.
 struct ListRequest {
   /// The page.
   using Outcome = LockPage;
@@ -310,8 +324,36 @@ struct ListRequest {
   /// Empty for the first page, else LockPage::cursor of the page before. Opaque; a foreign cursor is
   /// InvalidArgument.
   std::string cursor;
-  /// The greatest number of locks on the page; clamped to 1..max_list_limit.
+  /// The greatest number of locks on the page; clamped to 1..max_list_limit. On Redis a page `as_found` may
+  /// be somewhat longer.
   std::size_t limit = 100;
+  /// When to give up with NetworkTimeout.
+  BootTime deadline = never;
+  /// The same for all pages of a listing.
+  LockOrder order = LockOrder::by_key;
+};
+
+/// How many waiters each key has, in the order of the request; empty where the engine cannot know it.
+using WaiterCounts = std::vector<std::optional<std::uint32_t>>;
+
+/// Counts the waiters of keys, held or not, for operators. A number is information that is out of date when
+/// it arrives: nothing may be decided by it.
+///
+/// Redis counts the processes that are subscribed to the releases of the key, SQLite the processes that
+/// registered with its file of wake-ups, memory the waiters of this process. A process that does not listen
+/// is not counted: one without the right to subscribe, or a SyncGuard process, which polls. On Redis a
+/// process is still counted for about a second after its last waiter of the key has left, so a lock that a
+/// waiter has just acquired may count its own holder.
+struct WaitersRequest {
+  /// One number per key.
+  using Outcome = WaiterCounts;
+  /// Returns Activity::count_waiters.
+  [[nodiscard]] static constexpr Activity activity() noexcept { return Activity::count_waiters; }
+  /// Returns an empty subject.
+  [[nodiscard]] RequestSubject subject() const noexcept { return {}; }
+
+  /// The keys, at most max_list_limit: more are InvalidArgument.
+  std::vector<LockKey> keys;
   /// When to give up with NetworkTimeout.
   BootTime deadline = never;
 };
@@ -328,6 +370,19 @@ struct WatchRequest {
   /// The key to watch.
   LockKey key;
   /// When to give up.
+  BootTime deadline = never;
+};
+
+/// Follows the releases of all locks of the store: a feed of changes, which the caller owns. The outcome is
+/// null for an engine, or a user of a server, that cannot follow: then a viewer polls.
+struct FollowLocks {
+  /// The feed; may be null.
+  using Outcome = std::unique_ptr<ChangeFeed>;
+  /// An engine whose operations block its caller answers this one without I/O.
+  static constexpr bool never_blocks = true;
+
+  /// When to give up waiting for the server's confirmation. The feed then reports Change::Kind::anything when
+  /// it is confirmed.
   BootTime deadline = never;
 };
 
@@ -385,7 +440,7 @@ class HOLDFAST_EXPORT IdleIo {
 /// @endcode
 class HOLDFAST_EXPORT LockBackend
     : public Contract<AcquireRequest, ReleaseRequest, ExtendRequest, IsLockedRequest, LookupRequest,
-                      ListRequest, WatchRequest> {
+                      ListRequest, WaitersRequest, WatchRequest, FollowLocks> {
  public:
   /// The list of request types, for templates over all of them (Intercepting).
   using Operations = Contract;

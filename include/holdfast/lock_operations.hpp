@@ -6,8 +6,10 @@
 #include <holdfast/guard.hpp>
 #include <holdfast/lock_backend.hpp>
 #include <holdfast/lock_options.hpp>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 /// The operations of Locks and Tasks as values that own their arguments.
 ///
@@ -133,6 +135,17 @@ struct HOLDFAST_EXPORT Owns {
 struct HOLDFAST_EXPORT ListLocksRaw {
   using Answer = LockPage;  ///< one page, with the secret lock ids
   ListRequest request;      ///< which page; see ListLocks::request
+};
+
+/// The operation of Locks::count_waiters.
+struct HOLDFAST_EXPORT CountWaiters {
+  using Answer = WaiterCounts;  ///< one number per key, in their order
+  std::vector<LockKey> keys;    ///< at most max_list_limit
+};
+
+/// The operation of Locks::follow.
+struct HOLDFAST_EXPORT FollowHeldLocks {
+  using Answer = std::unique_ptr<ChangeFeed>;  ///< null if the engine cannot follow changes
 };
 
 /// The operation of Locks::break_lock.

@@ -10,6 +10,7 @@
 #include <holdfast/owned.hpp>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string_view>
 #include <type_traits>
@@ -29,10 +30,13 @@ struct ListLocks {
   std::size_t limit = 100;
   /// The call fails with NetworkTimeout if it is not answered by then. Not set: the engine's own time limit.
   BootTime deadline = never;
+  /// The same for all pages of a listing. `as_found` is far cheaper on Redis, for views that list again and
+  /// again.
+  LockOrder order = LockOrder::by_key;
 
   /// Returns the same as a request to a LockBackend, which owns its cursor.
   [[nodiscard]] ListRequest request() const {
-    return {.cursor = std::string(cursor), .limit = limit, .deadline = deadline};
+    return {.cursor = std::string(cursor), .limit = limit, .deadline = deadline, .order = order};
   }
 };
 
@@ -211,10 +215,22 @@ class HOLDFAST_EXPORT Locks {
   }
   /// Returns one page of the held locks, with their raw keys and ids, for operators.
   ///
-  /// A lock that is held during the whole listing is listed exactly once; a lock that is acquired or released
-  /// meanwhile may be missing. InvalidArgument for a cursor of another list.
+  /// A lock that is held during the whole listing is listed exactly once (LockOrder::as_found: at least
+  /// once); a lock that is acquired or released meanwhile may be missing. InvalidArgument for a cursor of
+  /// another list.
   [[nodiscard]] LockPage list_raw(const ListLocks& what = {}, std::stop_token stop = {}) const {
     return run(operation::ListLocksRaw{what.request()}, std::move(stop));
+  }
+  /// Returns for each key how many processes wait for its lock, for operators; an empty optional where the
+  /// engine cannot know it. See WaitersRequest for which waiters are seen.
+  ///
+  /// InvalidArgument for more than max_list_limit keys. On a Redis cluster one round trip to each master.
+  [[nodiscard]] WaiterCounts count_waiters(std::span<const LockKey> keys, std::stop_token stop = {}) const {
+    return run(operation::CountWaiters{{keys.begin(), keys.end()}}, std::move(stop));
+  }
+  /// Returns a feed of released and broken locks, for views; null if the engine cannot follow changes.
+  [[nodiscard]] std::unique_ptr<ChangeFeed> follow(std::stop_token stop = {}) const {
+    return run(operation::FollowHeldLocks{}, std::move(stop));
   }
 
   /// Breaks the lock of this key, for operators: removes it although its holder did not release it. Returns

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <holdfast/change_feed.hpp>
 #include <holdfast/clock.hpp>
 #include <holdfast/done.hpp>
 #include <holdfast/export.hpp>
@@ -323,6 +324,19 @@ struct WatchRecord {
   BootTime deadline = never;
 };
 
+/// Follows the changes of all records of the store, and late writes that they refuse: a feed, which the
+/// caller owns. The outcome is null for an engine, or a user of a server, that cannot follow: then a viewer
+/// polls.
+struct FollowRecords {
+  /// The feed; may be null.
+  using Outcome = std::unique_ptr<ChangeFeed>;
+  /// An engine whose operations block its caller answers this one without I/O.
+  static constexpr bool never_blocks = true;
+
+  /// When to give up waiting for the server's confirmation; see FollowLocks.
+  BootTime deadline = never;
+};
+
 /// The storage contract: versioned records by owner. The interface that every storage engine implements; one
 /// suite of tests checks all engines against it. It does not interpret records, apart from the two times in
 /// RecordData. Programs use Tasks and FencedRegister.
@@ -351,7 +365,7 @@ struct WatchRecord {
 /// *Threads and fork:* as LockBackend.
 class HOLDFAST_EXPORT StorageBackend
     : public Contract<GetRecord, CreateRecord, PutRecord, RemoveRecord, BindRecord, RebindRecord, ListRecords,
-                      ListOwners, CleanupRecords, WatchRecord> {
+                      ListOwners, CleanupRecords, WatchRecord, FollowRecords> {
  public:
   /// The list of request types, for templates over all of them (Intercepting).
   using Operations = Contract;

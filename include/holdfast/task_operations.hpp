@@ -171,6 +171,12 @@ struct HOLDFAST_EXPORT ClaimTask {
   detail::Owned<LockOptions> how = {};
 };
 
+/// The operation of Tasks::follow.
+struct HOLDFAST_EXPORT FollowAllTasks {
+  /// Null if the engine cannot follow changes.
+  using Answer = std::unique_ptr<ChangeFeed>;
+};
+
 /// The operation of Tasks::cleanup_expired.
 struct HOLDFAST_EXPORT CleanUpTasks {
   /// How many tasks were deleted.

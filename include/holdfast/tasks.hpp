@@ -239,6 +239,11 @@ class HOLDFAST_EXPORT Tasks {
   /// InvalidArgument for an invalid owner or id.
   [[nodiscard]] static std::string lock_key(std::string_view owner, std::string_view id);
 
+  /// Returns a feed of the changes of all owners' tasks, for views; null if the engine cannot follow changes.
+  /// The key of a change is `owner:id`, with `%3A` and `%25` for a colon and a percent sign in the owner.
+  [[nodiscard]] std::unique_ptr<ChangeFeed> follow(std::stop_token stop = {}) const {
+    return run(operation::FollowAllTasks{}, std::move(stop));
+  }
   /// Deletes the expired tasks of all owners and returns their number; 0 if the engine deletes them
   /// automatically. Expired tasks are NotFound with or without it.
   std::size_t cleanup_expired(std::stop_token stop = {}) const {

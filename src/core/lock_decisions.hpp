@@ -40,6 +40,13 @@ struct StoredLease {
                "min_replicas: this engine has no replicas to acknowledge a lock. Use Redis, or 0");
 }
 
+/// The answer to a request for the waiters of too many keys.
+[[nodiscard]] inline std::optional<Error> refuse_too_many(const WaitersRequest& request) {
+  if (request.keys.size() <= max_list_limit) return std::nullopt;
+  return Error(ErrorCode::InvalidArgument, "the waiters of at most " + std::to_string(max_list_limit) +
+                                               " keys can be counted at once. Pass fewer keys");
+}
+
 /// Store a new lease for the id, with the next fence. It replaces the leases of the key and of the id, which
 /// have expired.
 struct Grant {

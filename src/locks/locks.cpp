@@ -178,6 +178,16 @@ Op<LockPage> perform(Flow flow, Store store, operation::ListLocksRaw what, std::
   co_return co_await flow.ask(store->backend, std::move(what.request), std::move(stop));
 }
 
+Op<WaiterCounts> perform(Flow flow, Store store, operation::CountWaiters what, std::stop_token stop) {
+  WaitersRequest request{.keys = std::move(what.keys)};
+  co_return co_await flow.ask(store->backend, std::move(request), std::move(stop));
+}
+
+Op<std::unique_ptr<ChangeFeed>> perform(Flow flow, Store store, operation::FollowHeldLocks,
+                                        std::stop_token stop) {
+  co_return co_await flow.ask(store->backend, FollowLocks{}, std::move(stop));
+}
+
 Op<std::optional<LockInfo>> perform(Flow flow, Store store, operation::BreakLock what, std::stop_token stop) {
   const auto& reason = what.reason;
   if (reason.empty()) throw Error(ErrorCode::InvalidArgument, "the reason for breaking the lock is empty");
@@ -247,10 +257,11 @@ template <class... Operations>
 struct LockOperations {
   static constexpr auto forms = std::tuple{&Locks::run<Operations>..., &Locks::start<Operations>...};
 };
-template struct LockOperations<
-    operation::Lock, operation::TryLock, operation::Adopt, operation::Acquire, operation::Release,
-    operation::Extend, operation::IsLocked, operation::GetByKey, operation::GetById, operation::GetByKeyRaw,
-    operation::GetByIdRaw, operation::Owns, operation::ListLocksRaw, operation::BreakLock>;
+template struct LockOperations<operation::Lock, operation::TryLock, operation::Adopt, operation::Acquire,
+                               operation::Release, operation::Extend, operation::IsLocked,
+                               operation::GetByKey, operation::GetById, operation::GetByKeyRaw,
+                               operation::GetByIdRaw, operation::Owns, operation::ListLocksRaw,
+                               operation::CountWaiters, operation::FollowHeldLocks, operation::BreakLock>;
 
 void Locks::release_in_background(std::string_view lock_id) const noexcept {
   constexpr std::chrono::milliseconds longest = std::chrono::minutes(1);

@@ -25,6 +25,7 @@ namespace holdfast::tasks {
 [[nodiscard]] runtime::Op<bool> perform(Call call, operation::RemoveTask what);
 [[nodiscard]] runtime::Op<Task> perform(Call call, operation::BindTask what);
 [[nodiscard]] runtime::Op<Task> perform(Call call, operation::RebindTask what);
+[[nodiscard]] runtime::Op<std::unique_ptr<ChangeFeed>> perform(Call call, operation::FollowAllTasks what);
 [[nodiscard]] runtime::Op<std::size_t> perform(Call call, operation::CleanUpTasks what);
 [[nodiscard]] runtime::Op<std::optional<Task>> perform(Call call, operation::AwaitTask what);
 [[nodiscard]] runtime::Op<Claim> claim(Call call, Locks locks, operation::ClaimTask what);

@@ -54,6 +54,10 @@ Op<OwnerPage> perform(Call call, operation::ListOwnersOfTasks what) {
   co_return std::move(page);
 }
 
+Op<std::unique_ptr<ChangeFeed>> perform(Call call, operation::FollowAllTasks) {
+  co_return co_await call.ask(FollowRecords{});
+}
+
 Op<std::optional<Json>> perform(Call call, operation::GetTaskResult what) {
   operation::GetTask get{std::move(what.owner), std::move(what.id)};
   auto task = co_await perform(std::move(call), std::move(get));

@@ -58,12 +58,12 @@ template <class... Operations>
 struct TaskOperations {
   static constexpr auto forms = std::tuple{&Tasks::run<Operations>..., &Tasks::start<Operations>...};
 };
-template struct TaskOperations<operation::CreateTask, operation::GetTask, operation::ListTasksOfOwner,
-                               operation::ListOwnersOfTasks, operation::GetTaskResult,
-                               operation::UpdateTaskStatus, operation::SetTaskVariables,
-                               operation::SetTaskResult, operation::EndTask, operation::CancelTask,
-                               operation::RemoveTask, operation::BindTask, operation::RebindTask,
-                               operation::AwaitTask, operation::ClaimTask, operation::CleanUpTasks>;
+template struct TaskOperations<
+    operation::CreateTask, operation::GetTask, operation::ListTasksOfOwner, operation::ListOwnersOfTasks,
+    operation::GetTaskResult, operation::UpdateTaskStatus, operation::SetTaskVariables,
+    operation::SetTaskResult, operation::EndTask, operation::CancelTask, operation::RemoveTask,
+    operation::BindTask, operation::RebindTask, operation::AwaitTask, operation::ClaimTask,
+    operation::FollowAllTasks, operation::CleanUpTasks>;
 
 std::optional<Task> Tasks::wait(std::string_view owner, std::string_view id,
                                 std::chrono::milliseconds timeout, std::function<bool(const Task&)> until,

@@ -10,6 +10,8 @@
 namespace holdfast::waiting {
 namespace {
 
+/// The channel of the followers: behind that of the last word.
+constexpr std::pair<std::size_t, std::uint64_t> any_key{WakeWords::word_count, 0};
 constexpr std::uint32_t everybody = 1;  ///< the bit that every listener's mask has
 
 std::uint32_t random_mask() {
@@ -61,6 +63,36 @@ void WakeListener::begin_wait(Waiter& waiter, BootTime look_again_at, BootTime d
   if (ended) ended->complete();
 }
 
+void WakeListener::begin_follow(Follower& follower, BootTime deadline, const std::stop_token& stop,
+                                Done<bool> woken) {
+  auto wait = waits_.make(deadline, deadline, stop,
+                          [this, &follower, done = std::move(woken)](Result<bool> answer) mutable {
+                            {
+                              const std::lock_guard lock(mutex_);
+                              leave(follower.channel_, follower.queued_);
+                            }
+                            // The caller reads after this, so it sees the present state.
+                            follower.seen_ = all_changes();
+                            done(std::move(answer));
+                          });
+  std::unique_lock lock(mutex_);
+  if (channels_.empty()) (*words_)->listeners.fetch_add(1);
+  follower.channel_ = channels_.try_emplace(any_key, Wakes::all, waits_, 0).first;
+  auto& queue = follower.channel_->second.queue;
+  follower.queued_ = queue.enter();
+  // As for one key: a change from before we listened is not announced.
+  if (all_changes() != follower.seen_) queue.wake(follower.queued_);
+  const auto ended = queue.begin(follower.queued_, std::move(wait));
+  lock.unlock();
+  if (ended) ended->complete();
+}
+
+std::uint64_t WakeListener::all_changes() const noexcept {
+  std::uint64_t sum = 0;
+  for (const auto& word : (*words_)->words) sum += word.changes.load();
+  return sum;
+}
+
 void WakeListener::enter(Waiter& waiter) {
   if (channels_.empty()) (*words_)->listeners.fetch_add(1);
   const auto word = waiter.place.word();
@@ -70,10 +102,10 @@ void WakeListener::enter(Waiter& waiter) {
   waiter.queued_ = waiter.channel_->second.queue.enter(waiter.number_);
 }
 
-void WakeListener::leave(Waiter& waiter) {
-  auto& queue = waiter.channel_->second.queue;
-  queue.leave(waiter.queued_);
-  if (queue.empty()) channels_.erase(waiter.channel_);
+void WakeListener::leave(Channels::iterator channel, WakeQueue::Place queued) {
+  auto& queue = channel->second.queue;
+  queue.leave(queued);
+  if (queue.empty()) channels_.erase(channel);
   if (channels_.empty()) (*words_)->listeners.fetch_sub(1);
 }
 
@@ -123,9 +155,11 @@ void WakeListener::run() {
 
 void WakeListener::hear() {
   if (channels_.empty()) return;
+  bool any = false;
   for (std::size_t word = 0; word < WakeWords::word_count; ++word) {
     const auto news = (*words_)->news[word].load();
     if (std::exchange(seen_news_[word], news) == news) continue;
+    any = true;
     for (auto at = channels_.lower_bound({word, 0}); at != channels_.end() && at->first.first == word; ++at) {
       auto& [key, channel] = *at;
       const WakeWords::Place place{key.second};
@@ -133,6 +167,8 @@ void WakeListener::hear() {
       channel.queue.wake(count - std::exchange(channel.seen, count));
     }
   }
+  const auto followers = any ? channels_.find(any_key) : channels_.end();
+  if (followers != channels_.end()) followers->second.queue.wake();
 }
 
 void WakeListener::rouse() noexcept {

@@ -63,11 +63,26 @@ class WakeListener : public std::enable_shared_from_this<WakeListener> {
     WakeQueue::Place queued_;
   };
 
+  /// Waits for changes of any key.
+  class Follower {
+   public:
+    explicit Follower(WakeListener& listener) noexcept : seen_(listener.all_changes()) {}
+
+   private:
+    friend class WakeListener;
+    std::uint64_t seen_;  ///< all_changes() at its last report
+    // While it waits.
+    Channels::iterator channel_;
+    WakeQueue::Place queued_;
+  };
+
   /// False if the machine has no thread to give.
   [[nodiscard]] bool start();
   /// Completes `woken` on the thread, or inline. Requires `start`. The waiter must live until then.
   void begin_wait(Waiter& waiter, BootTime look_again_at, BootTime deadline, const std::stop_token& stop,
                   Done<bool> woken);
+  /// Completes `woken` when a word has changed since the follower's last report. As begin_wait.
+  void begin_follow(Follower& follower, BootTime deadline, const std::stop_token& stop, Done<bool> woken);
   /// Ends the thread; requires that there are no waiters. On a thread of the library it does not join it.
   void stop();
   [[nodiscard]] bool in_own_process() const noexcept { return process_.is_current(); }
@@ -77,7 +92,10 @@ class WakeListener : public std::enable_shared_from_this<WakeListener> {
 
  private:
   void enter(Waiter& waiter);
-  void leave(Waiter& waiter);
+  void leave(Waiter& waiter) { leave(waiter.channel_, waiter.queued_); }
+  void leave(Channels::iterator channel, WakeQueue::Place queued);
+  /// The changes of all words, whether listeners were notified of them or not.
+  [[nodiscard]] std::uint64_t all_changes() const noexcept;
   void run();
   /// Wakes the waiters whose slots have changed.
   void hear();

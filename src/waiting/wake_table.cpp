@@ -13,6 +13,7 @@
 #include <new>
 
 #include "os/errno_error.hpp"
+#include "os/process.hpp"
 
 namespace holdfast::waiting {
 namespace {
@@ -31,7 +32,12 @@ void do_not_copy_on_write(int fd) noexcept {
 class WakeTable::KeyWatch final : public Watch {
  public:
   KeyWatch(std::shared_ptr<WakeTable> table, WakeWords::Place place, Wakes wakes) noexcept
-      : table_(std::move(table)), waiter_(*table_->listener_, place, wakes) {}
+      : table_(std::move(table)), waiter_(*table_->listener_, place, wakes) {
+    if (wakes == Wakes::one) table_->marks_.add(place);
+  }
+  ~KeyWatch() override {
+    if (waiter_.wakes == Wakes::one) table_->marks_.remove(waiter_.place);
+  }
 
   void wait(BootTime look_again_at, BootTime deadline, std::stop_token stop, Done<bool> woken) override {
     auto& listener = *table_->listener_;
@@ -79,12 +85,33 @@ class WakeTable::KeyWatch final : public Watch {
   WakeListener::Waiter waiter_;
 };
 
+class WakeTable::Feed final : public ChangeFeed {
+ public:
+  explicit Feed(std::shared_ptr<WakeTable> table) noexcept
+      : table_(std::move(table)), follower_(*table_->listener_) {}
+
+  void wait(BootTime deadline, std::stop_token stop, Done<std::vector<Change>> changes) override {
+    auto& listener = *table_->listener_;
+    if (!listener.in_own_process()) return changes(os::used_after_fork());
+    if (!listener.start())
+      return changes(Error(ErrorCode::Internal, "cannot start the thread that receives wake-ups"));
+    listener.begin_follow(follower_, deadline, stop,
+                          [done = std::move(changes)](const Result<bool>& woken) mutable {
+                            done(woken && *woken ? std::vector{Change{}} : std::vector<Change>());
+                          });
+  }
+
+ private:
+  std::shared_ptr<WakeTable> table_;
+  WakeListener::Follower follower_;
+};
+
 MappedWakeWords::~MappedWakeWords() {
   munmap(words_, sizeof(WakeWords));
 }
 
-WakeTable::WakeTable(std::shared_ptr<MappedWakeWords> words)
-    : words_(std::move(words)), listener_(std::make_shared<WakeListener>(words_)) {}
+WakeTable::WakeTable(std::shared_ptr<MappedWakeWords> words, std::optional<WaiterMarks::File> file)
+    : words_(std::move(words)), listener_(std::make_shared<WakeListener>(words_)), marks_(std::move(file)) {}
 
 WakeTable::~WakeTable() {
   if (listener_->in_own_process()) {
@@ -137,7 +164,8 @@ Result<std::shared_ptr<WakeTable>> WakeTable::in_file(const std::filesystem::pat
     return os::errno_error("cannot map " + file.string());
   }
   return std::shared_ptr<WakeTable>(
-      new WakeTable(std::make_shared<MappedWakeWords>(memory, os::FutexScope::machine())));
+      new WakeTable(std::make_shared<MappedWakeWords>(memory, os::FutexScope::machine()),
+                    WaiterMarks::File{.path = file, .device = found.st_dev, .inode = found.st_ino}));
 }
 
 void WakeTable::wake(WakeWords::Place place, int count) const noexcept {
@@ -161,6 +189,14 @@ void WakeTable::wake_all(std::string_view key) noexcept {
 
 std::unique_ptr<Watch> WakeTable::watch(std::string_view key, Wakes wakes) {
   return std::make_unique<KeyWatch>(shared_from_this(), WakeWords::Place::of(key), wakes);
+}
+
+std::unique_ptr<ChangeFeed> WakeTable::follow() {
+  return std::make_unique<Feed>(shared_from_this());
+}
+
+std::optional<std::uint32_t> WakeTable::count_waiters(std::string_view key) {
+  return marks_.count(WakeWords::Place::of(key));
 }
 
 }  // namespace holdfast::waiting

@@ -1,12 +1,15 @@
 #pragma once
 
 #include <filesystem>
+#include <holdfast/change_feed.hpp>
 #include <holdfast/lock_backend.hpp>
 #include <holdfast/result.hpp>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "os/file_trust.hpp"
+#include "waiting/waiter_marks.hpp"
 #include "waiting/wake_listener.hpp"
 #include "waiting/wake_queue.hpp"
 #include "waiting/wake_words.hpp"
@@ -46,16 +49,23 @@ class WakeTable : public std::enable_shared_from_this<WakeTable> {
   void wake_all(std::string_view key) noexcept;
   /// Watches from now on. Whether changes concern one or all must match the calls of wake_one and wake_all.
   [[nodiscard]] std::unique_ptr<Watch> watch(std::string_view key, Wakes wakes);
+  /// How many watches of Wakes::one this key has, or, in a file, how many tables have one; empty if unknown.
+  [[nodiscard]] std::optional<std::uint32_t> count_waiters(std::string_view key);
+  /// Follows the changes of all keys from now on. They are reported as Change::Kind::anything: a word does
+  /// not know its keys.
+  [[nodiscard]] std::unique_ptr<ChangeFeed> follow();
 
  private:
   class KeyWatch;
+  class Feed;
 
-  explicit WakeTable(std::shared_ptr<MappedWakeWords> words);
+  explicit WakeTable(std::shared_ptr<MappedWakeWords> words, std::optional<WaiterMarks::File> file = {});
   void wake(WakeWords::Place place, int count) const noexcept;
   void wake_sleepers(WakeWords::Place place, int count) const noexcept;
 
   const std::shared_ptr<MappedWakeWords> words_;
   std::shared_ptr<WakeListener> listener_;
+  WaiterMarks marks_;
 };
 
 }  // namespace holdfast::waiting

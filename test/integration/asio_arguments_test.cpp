@@ -83,6 +83,9 @@ awaitable<void> every_call_on_locks(AsyncLocks on) {
   } while (!cursor.empty());
   EXPECT_EQ(listed, 3U);
   EXPECT_EQ((co_await on.list_raw()).locks.size(), 3U);
+  const auto a = LockKey::parse(text("a")).value_or_throw();
+  const auto waiters = co_await on.count_waiters({&a, 1});
+  EXPECT_EQ(waiters.at(0), 0U);
   EXPECT_TRUE(co_await on.break_lock(text("a"), text("a reason")));
   EXPECT_TRUE(co_await on.break_lock(text("b"), text("a reason"), tried->fence()));
   EXPECT_TRUE(co_await on.release(std::string(acquired.id.str())));
@@ -320,6 +323,10 @@ void call_locks_later(AsyncLocks on) {
   const auto cursor = on.blocking().list_raw({.limit = 1}).cursor;
   const auto page = with([&](const Texts&) { return on.list_raw({.cursor = cursor + ""}, token); });
   EXPECT_LE(page.locks.size(), 2U);
+  const auto waiters = with([&](const Texts& t) {
+    return on.count_waiters(std::vector{LockKey::parse(t.key).value_or_throw()}, token);
+  });
+  EXPECT_EQ(waiters, WaiterCounts{0});
   EXPECT_TRUE(with([&](const Texts& t) { return on.break_lock(t.key, t.message, token); }));
   EXPECT_TRUE(
       with([&](const Texts& t) { return on.break_lock(text("other"), t.message, other.fence(), token); }));

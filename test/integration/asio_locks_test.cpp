@@ -48,6 +48,9 @@ void use_everything(AsyncLocks& on, const Locks& blocking, const Use& use) {
   use([&](auto token) { return on.owns("held", id, std::move(token)); }, [](bool is) { EXPECT_TRUE(is); });
   use([&](auto token) { return on.list_raw({}, std::move(token)); },
       [](const LockPage& page) { EXPECT_FALSE(page.locks.empty()); });
+  const std::array<LockKey, 1> keys{LockKey::parse("held").value_or_throw()};
+  use([&](auto token) { return on.count_waiters(keys, std::move(token)); },
+      [](const WaiterCounts& waiters) { EXPECT_EQ(waiters, WaiterCounts{0}); });
   use([&](auto token) { return on.release(id, std::move(token)); }, [](bool was) { EXPECT_TRUE(was); });
   (void)blocking.acquire("broken");
   use([&](auto token) { return on.break_lock("broken", "a test", std::move(token)); },

@@ -97,7 +97,8 @@ void refer_to_instruments() {
 void refer_to_locks() {
   using namespace operation;
   refer_to_operations<Locks, Lock, TryLock, Adopt, Acquire, Release, Extend, IsLocked, GetByKey, GetById,
-                      GetByKeyRaw, GetByIdRaw, Owns, ListLocksRaw, BreakLock>();
+                      GetByKeyRaw, GetByIdRaw, Owns, ListLocksRaw, CountWaiters, FollowHeldLocks,
+                      BreakLock>();
   refer(&Locks::release_in_background, &Locks::capabilities, &Locks::authority, &Locks::holder,
         &Locks::backend);
   refer(&Guard::key, &Guard::id, &Guard::fence, &Guard::token, &Guard::authority, &Guard::replicas,
@@ -117,7 +118,7 @@ void refer_to_tasks() {
   using namespace operation;
   refer_to_operations<Tasks, CreateTask, GetTask, ListTasksOfOwner, ListOwnersOfTasks, GetTaskResult,
                       UpdateTaskStatus, SetTaskVariables, SetTaskResult, EndTask, CancelTask, RemoveTask,
-                      BindTask, RebindTask, AwaitTask, ClaimTask, CleanUpTasks>();
+                      BindTask, RebindTask, AwaitTask, ClaimTask, FollowAllTasks, CleanUpTasks>();
   refer(&Tasks::wait, &Tasks::with_incarnation, &Tasks::lock_key, &Tasks::storage);
   refer<Tasks (Tasks::*)(const Guard&) const>(&Tasks::with_fence);
   refer<Tasks (Tasks::*)(const FencingTokenView&) const>(&Tasks::with_fence);

@@ -26,6 +26,7 @@ class Peer {
     if (op == "is_locked") return {{"locked", is_locked(backend_, to_key(ask.at("key")).str())}};
     if (op == "lookup") return lookup(ask);
     if (op == "list") return list(ask);
+    if (op == "waiters") return waiters(ask);
     if (op == "watch") {
       watches_[ask.at("watch")] = watch_of(backend_, to_key(ask.at("key")));
       return json::object();
@@ -111,6 +112,16 @@ class Peer {
     json locks = json::array();
     for (const auto& record : page->locks) locks.push_back(to_json(record));
     return {{"locks", locks}, {"cursor", bytes_to_hex(page->cursor)}};
+  }
+
+  json waiters(const json& ask) {
+    std::vector<LockKey> keys;
+    for (const auto& one : ask.at("keys")) keys.push_back(to_key(one));
+    json counts = json::array();
+    for (const auto& count : count_waiters(backend_, std::move(keys))) {
+      counts.push_back(count ? json(*count) : json());
+    }
+    return {{"waiters", counts}};
   }
 
   Holdfast holdfast_;

@@ -150,6 +150,10 @@ Result<LockPage> list(LockBackend& backend, ListRequest request) {
   return runtime::await(backend, std::move(request));
 }
 
+WaiterCounts count_waiters(LockBackend& backend, std::vector<LockKey> keys) {
+  return runtime::await(backend, WaitersRequest{.keys = std::move(keys)}).value_or_throw();
+}
+
 std::unique_ptr<Watch> watch_of(LockBackend& backend, const LockKey& key) {
   return runtime::await(backend, WatchRequest{.key = key}).value_or_throw();
 }

@@ -35,6 +35,7 @@ bool is_locked(LockBackend& backend, std::string_view key);
 std::optional<LockRecord> lookup(LockBackend& backend, std::string_view key);
 std::optional<LockRecord> lookup(LockBackend& backend, const LockId& id);
 Result<LockPage> list(LockBackend& backend, ListRequest request = {});
+WaiterCounts count_waiters(LockBackend& backend, std::vector<LockKey> keys);
 /// Null if the engine cannot wake waiters.
 std::unique_ptr<Watch> watch_of(LockBackend& backend, const LockKey& key);
 /// Whether the watch was woken by then.

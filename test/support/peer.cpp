@@ -196,6 +196,24 @@ class PeerBackend final : public LockBackend {
                   });
   }
 
+  void submit(WaitersRequest request, std::stop_token stop, Done<WaiterCounts> done) override {
+    json keys = json::array();
+    for (const auto& one : request.keys) keys.push_back(peer::to_json(one));
+    ask<WaiterCounts>(
+        request.deadline, stop, std::move(done), {{"op", "waiters"}, {"keys", keys}}, [](const json& answer) {
+          WaiterCounts counts;
+          for (const auto& count : answer.at("waiters")) {
+            counts.push_back(count.is_null() ? std::nullopt : std::optional(count.get<std::uint32_t>()));
+          }
+          return counts;
+        });
+  }
+
+  /// No feed: a test of it needs no other process than its own.
+  void submit(FollowLocks, std::stop_token, Done<std::unique_ptr<ChangeFeed>> done) override {
+    done(std::unique_ptr<ChangeFeed>());
+  }
+
   void submit(WatchRequest request, std::stop_token, Done<std::unique_ptr<Watch>> done) override {
     const int number = ++watches_;
     line_->ask({{"op", "watch"}, {"watch", number}, {"key", peer::to_json(request.key)}});

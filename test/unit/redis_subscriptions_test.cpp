@@ -28,7 +28,12 @@ struct CountingWaiters {
   bool silent = true;
   int woken = 0;
   int settled = 0;
+  std::vector<std::string> heard = {};
   void wake() { ++woken; }
+  void hear(std::string_view channel, std::string_view payload) {
+    heard.push_back(std::string(channel) + "=" + std::string(payload));
+    wake();
+  }
   void set_silent(bool now_silent) { silent = now_silent; }
   void settle() { ++settled; }
 };
@@ -107,6 +112,43 @@ TEST(RedisSubscriptions, ARefusalSettlesItAndLeavesItSilent) {
   EXPECT_EQ(channels.hear(denied), Heard::refusal);
   EXPECT_TRUE(topic->second.settled());
   EXPECT_TRUE(topic->second.waiters.silent);
+  EXPECT_EQ(topic->second.waiters.settled, 1);
+}
+
+TEST(RedisSubscriptions, APatternHearsTheMessagesOfAllItsChannels) {
+  Channels channels;
+  const auto topic = channels.topics.watch_pattern("p:*").first;
+  auto& all = topic->second.waiters;
+  auto& one = channels.watch("p:a");
+  EXPECT_EQ(channels.ask(), (Words{"PSUBSCRIBE p:*", "SUBSCRIBE p:a"}));
+  EXPECT_EQ(channels.hear(said("psubscribe", "p:*")), Heard::answer);
+  EXPECT_EQ(channels.hear(said("subscribe", "p:a")), Heard::answer);
+  EXPECT_FALSE(all.silent);
+  EXPECT_EQ(channels.hear("*4\r\n" + bulk("pmessage") + bulk("p:*") + bulk("p:b") + bulk("broken")),
+            Heard::message);
+  EXPECT_EQ(all.heard, (Words{"p:b=broken"}));
+  EXPECT_EQ(one.woken, 0);
+  channels.topics.disconnected();
+  channels.topics.connected(channels.now);
+  EXPECT_EQ(channels.ask(), (Words{"PSUBSCRIBE p:*", "SUBSCRIBE p:a"}));
+  EXPECT_EQ(channels.hear(said("psubscribe", "p:*")), Heard::answer);
+  EXPECT_EQ(all.woken, 2) << "it may have missed messages";
+  EXPECT_EQ(channels.hear(said("subscribe", "p:a")), Heard::answer);
+  channels.now += 2s;
+  EXPECT_EQ(channels.ask(), (Words{"PSUBSCRIBE p:*"})) << "a probe";
+  EXPECT_EQ(channels.hear(said("psubscribe", "p:*")), Heard::answer);
+  channels.topics.unwatch(topic, channels.now);
+  channels.now += 1s;
+  EXPECT_EQ(channels.ask(), (Words{"PUNSUBSCRIBE p:*"}));
+  EXPECT_EQ(channels.hear(said("punsubscribe", "p:*")), Heard::answer);
+}
+
+TEST(RedisSubscriptions, ARefusedPatternIsNoReasonForWaitersToPoll) {
+  Channels channels;
+  const auto topic = channels.topics.watch_pattern("p:*").first;
+  channels.ask();
+  EXPECT_EQ(channels.hear(denied), Heard::answer);
+  EXPECT_TRUE(topic->second.refused());
   EXPECT_EQ(topic->second.waiters.settled, 1);
 }
 

@@ -38,7 +38,7 @@ class Pace : public testing::Test {
       if (is_lock_page) --left;
       const bool is_probe = reading.what == What::probe;
       const auto completed = answer(reading, is_probe ? 0ns : work, is_lock_page && left > 0 ? "more" : "");
-      if (completed == Completed::round) return;
+      if (completed == Completed::tasks) return;
     }
   }
 
@@ -74,7 +74,7 @@ TEST_F(Pace, ARoundReadsAllLocksThenTheTasksOfAllOwners) {
   reading = next();
   EXPECT_EQ(reading.what, What::owners);
   EXPECT_EQ(reading.cursor, "more owners");
-  EXPECT_EQ(answer(reading, 0ns), Completed::round);
+  EXPECT_EQ(answer(reading, 0ns), Completed::tasks);
 }
 
 TEST_F(Pace, ASmallStoreIsReadTwiceASecond) {
@@ -167,6 +167,25 @@ TEST_F(Pace, TooManyHintsBecomeARound) {
   now += 200ms;
   for (std::size_t i = 0; i <= ReadPace::max_hints; ++i) pace.hint_lock("key " + std::to_string(i));
   EXPECT_EQ(pace.next_at(now), now);
+}
+
+TEST_F(Pace, TasksWhoseChangesAreHeardAreReadLessOften) {
+  pace.set_tasks_heard(true);
+  int with_tasks = 0, all = 0;
+  for (const auto end = now + 30s; now < end;) {
+    const auto reading = next();
+    const auto completed = answer(reading, 10us);
+    if (reading.begins_round) ++all;
+    if (completed == Completed::tasks) ++with_tasks;
+  }
+  EXPECT_GE(all, 55);
+  EXPECT_GE(with_tasks, 8);
+  EXPECT_LE(with_tasks, 11);
+  // Changes may have been missed.
+  pace.hint_anything();
+  auto completed = Completed::nothing;
+  for (int i = 0; i < 4 && completed != Completed::tasks; ++i) completed = answer(next(), 10us);
+  EXPECT_EQ(completed, Completed::tasks);
 }
 
 TEST_F(Pace, AnUrgentRoundDoesNotWaitForItsTurn) {

@@ -38,7 +38,7 @@ class ViewModel : public testing::Test {
     model.add_locks(locks, answered_at(when));
     model.end_locks(at(when));
     model.add_tasks(tasks, answered_at(when));
-    model.end_round(at(when));
+    model.end_tasks(at(when));
   }
   std::vector<std::string> events(milliseconds when) {
     std::vector<std::string> texts;
@@ -59,7 +59,7 @@ TEST_F(ViewModel, NothingIsWholeBeforeARoundHasEnded) {
   EXPECT_FALSE(model.snapshot(at(2ms)).whole);
   EXPECT_EQ(model.snapshot(at(2ms)).locks.size(), 1U);
   model.end_locks(at(3ms));
-  model.end_round(at(4ms));
+  model.end_tasks(at(4ms));
   const auto snapshot = model.snapshot(at(100ms));
   EXPECT_TRUE(snapshot.whole);
   EXPECT_EQ(snapshot.age(at(100ms).boot), 100ms);
@@ -103,7 +103,7 @@ TEST_F(ViewModel, ALockThatWasReadByItselfDuringARoundOutlivesIt) {
   model.begin_round(at(500ms).boot);
   model.set_lock("new", lock("new", 1, 505ms, 30s), answered_at(510ms));
   model.end_locks(at(520ms));
-  model.end_round(at(530ms));
+  model.end_tasks(at(530ms));
   EXPECT_EQ(model.snapshot(at(531ms)).locks.size(), 1U);
 }
 
@@ -130,6 +130,18 @@ TEST_F(ViewModel, WaitersStayWithTheirGrant) {
   EXPECT_EQ(model.snapshot(at(901ms)).locks[0]->waiters, std::nullopt);
 }
 
+TEST_F(ViewModel, TheLengthOfALeaseIsEstimated) {
+  round(0ms, {lock("not renewed", 1, -5s, 20s), lock("renewed", 1, -7200s, 24s)});
+  auto snapshot = model.snapshot(at(1ms));
+  EXPECT_EQ(snapshot.locks[0]->lease, 25s);
+  EXPECT_EQ(snapshot.locks[1]->lease, 30s);
+  // Nearly all of a new lease is left; it does not become shorter as time goes by.
+  round(5s, {lock("renewed", 1, -7200s, 64s)});
+  EXPECT_EQ(model.snapshot(at(5s)).locks[0]->lease, 60s);
+  round(50s, {lock("renewed", 1, -7200s, 64s)});
+  EXPECT_EQ(model.snapshot(at(50s)).locks[0]->lease, 60s);
+}
+
 TEST_F(ViewModel, ALeaseThatExpiredSinceItWasReadIsReadAgainOnce) {
   round(0ms, {lock("a", 1, 0ms, 400ms), lock("b", 1, 0ms, 30s)});
   EXPECT_EQ(model.take_overdue(at(399ms), 10), Texts{});
@@ -148,7 +160,7 @@ TEST_F(ViewModel, ALockIsNotShownForLongerAfterItsLeaseThanTheDataIsOld) {
   model.begin_round(at(60s).boot);
   model.set_lock("a", lock("a", 1, 0ms, 60'001ms), answered_at(60s));
   model.end_locks(at(60s));
-  model.end_round(at(60s));
+  model.end_tasks(at(60s));
   EXPECT_EQ(model.snapshot(at(60'002ms)).locks.size(), 1U);
 }
 
@@ -191,7 +203,7 @@ TEST_F(ViewModel, TasksOfAnOwnerWhoCannotBeReadStay) {
   model.end_locks(at(500ms));
   model.keep_tasks_of("alice", at(500ms).boot);
   model.add_unreadable_tasks(1);
-  model.end_round(at(500ms));
+  model.end_tasks(at(500ms));
   const auto snapshot = model.snapshot(at(501ms));
   EXPECT_EQ(snapshot.tasks.size(), 1U);
   EXPECT_EQ(snapshot.tasks_unreadable, 1U);

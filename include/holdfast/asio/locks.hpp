@@ -312,6 +312,17 @@ class AsyncLocks {
   auto list_raw(const ListLocks& what = {}, Token&& token = {}) const {
     return call(operation::ListLocksRaw{what.request()}, std::forward<Token>(token));
   }
+  /// Counts the processes that wait for these locks; see Locks::count_waiters. T: WaiterCounts.
+  template <class Token = asio::use_awaitable_t<>>
+  auto count_waiters(std::span<const LockKey> keys, Token&& token = {}) const {
+    return call(operation::CountWaiters{{keys.begin(), keys.end()}}, std::forward<Token>(token));
+  }
+  /// Opens a feed of released and broken locks; see Locks::follow. T: std::unique_ptr<ChangeFeed>, null if
+  /// the engine cannot follow changes.
+  template <class Token = asio::use_awaitable_t<>>
+  auto follow(Token&& token = {}) const {
+    return call(operation::FollowHeldLocks{}, std::forward<Token>(token));
+  }
   /// Breaks the lock of a key, for operators; see Locks::break_lock. T: std::optional<LockInfo>, the lock
   /// that was broken, empty if there was none. Cancelled, the lock may be broken.
   template <class Token = asio::use_awaitable_t<>>

@@ -347,6 +347,12 @@ class AsyncTasks {
              Token&& token = {}) const {
     return call(operation::ClaimTask{std::string(owner), std::string(id), how}, std::forward<Token>(token));
   }
+  /// Opens a feed of the changes of all owners' tasks; see Tasks::follow. T: std::unique_ptr<ChangeFeed>,
+  /// null if the engine cannot follow changes.
+  template <class Token = asio::use_awaitable_t<>>
+  auto follow(Token&& token = {}) const {
+    return call(operation::FollowAllTasks{}, std::forward<Token>(token));
+  }
   /// Deletes the expired tasks of all owners. T: std::size_t, how many; 0 on an engine that does it itself.
   template <class Token = asio::use_awaitable_t<>>
   auto cleanup_expired(Token&& token = {}) const {

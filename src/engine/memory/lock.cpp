@@ -61,8 +61,20 @@ class MemoryLockBackend final : public LockBackend {
     operate(request, stop, done, [&] { return list_now(request); });
   }
 
+  void submit(WaitersRequest request, std::stop_token stop, Done<WaiterCounts> done) override {
+    if (auto refused = core::refuse_too_many(request)) return done(*std::move(refused));
+    operate(request, stop, done, [&] {
+      WaiterCounts counts;
+      for (const auto& key : request.keys) counts.push_back(wakes_->count_waiters(key.str()));
+      return counts;
+    });
+  }
+
   void submit(WatchRequest request, std::stop_token, Done<std::unique_ptr<Watch>> done) override {
     done(wakes_->watch(request.key.str(), waiting::Wakes::one));
+  }
+  void submit(FollowLocks, std::stop_token, Done<std::unique_ptr<ChangeFeed>> done) override {
+    done(wakes_->follow());
   }
 
  private:

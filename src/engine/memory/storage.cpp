@@ -326,6 +326,9 @@ class MemoryStorageBackend final : public StorageBackend {
   void submit(WatchRecord request, std::stop_token, Done<std::unique_ptr<Watch>> done) override {
     done(wakes_->watch(request.key.str(), waiting::Wakes::all));
   }
+  void submit(FollowRecords, std::stop_token, Done<std::unique_ptr<ChangeFeed>> done) override {
+    done(wakes_->follow());
+  }
 
  private:
   struct Shard {

@@ -109,6 +109,8 @@ class StorageLayout {
   /// database.
   [[nodiscard]] const std::string& pattern() const noexcept { return pattern_; }
   [[nodiscard]] const std::string& channel_pattern() const noexcept { return channel_pattern_; }
+  /// The part of every channel before the record's key.
+  [[nodiscard]] const std::string& channel_prefix() const noexcept { return changed_; }
   /// A SCAN pattern that matches every index, and others.
   [[nodiscard]] const std::string& index_pattern() const noexcept { return index_pattern_; }
   /// The owner of the index with this name; empty if it is not the name of an index.

@@ -1,6 +1,7 @@
 #include "engine/redis/listings.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <iterator>
 #include <map>
 
@@ -17,15 +18,45 @@ constexpr std::string_view beginning = "0";
 /// How many buckets a SCAN step visits: some tenths of a millisecond of the server's time.
 constexpr std::string_view scan_step = "1000";
 
+std::optional<NameScan::Position> position_in(const ListRequest& request) {
+  return NameScan::Position::parse(request.cursor);
+}
+
 }  // namespace
+
+std::optional<NameScan::Position> NameScan::Position::parse(std::string_view text) {
+  const auto number = [&text](char end) -> std::optional<std::uint64_t> {
+    std::uint64_t value = 0;
+    const auto [at, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const auto used = static_cast<std::size_t>(at - text.data());
+    const bool ended = end == '\0' ? used == text.size() : used < text.size() && *at == end;
+    if (failed != std::errc() || !ended) return std::nullopt;
+    text.remove_prefix(end == '\0' ? used : used + 1);
+    return value;
+  };
+  const auto scanned = number('.');
+  const auto connection = scanned ? number('.') : std::nullopt;
+  const auto cursor = connection ? number('\0') : std::nullopt;
+  if (!cursor) return std::nullopt;
+  return Position{.scanned = *scanned, .connection = *connection, .cursor = std::to_string(*cursor)};
+}
+
+std::string NameScan::Position::str() const {
+  return std::to_string(scanned) + '.' + std::to_string(connection) + '.' + cursor;
+}
 
 NameScan::NameScan(What what) : what_(std::move(what)) {
   what_.limit = std::clamp<std::size_t>(what_.limit, 1, what_.most);
+  if (!what_.step) return;
+  at_ = *what_.step;
+  // The cluster may have fewer masters now.
+  at_.scanned = std::min(at_.scanned, what_.masters.empty() ? 0 : what_.masters.size() - 1);
 }
 
 std::optional<RoutedCommand> NameScan::command() const {
   if (done_) return std::nullopt;
-  return Command("SCAN", cursor_, "MATCH", what_.pattern, "COUNT", scan_step, "TYPE", what_.type).routed();
+  const auto count = what_.step ? std::to_string(what_.limit) : std::string(scan_step);
+  return Command("SCAN", at_.cursor, "MATCH", what_.pattern, "COUNT", count, "TYPE", what_.type).routed();
 }
 
 Status NameScan::take(const redisReply& reply, std::uint64_t connection, const NameOf& name_of) {
@@ -38,14 +69,22 @@ Status NameScan::take(const redisReply& reply, std::uint64_t connection, const N
   for (const auto* key : elements_of(*parts[1])) {
     if (const auto name = name_of(text_of(*key))) consider(*name);
   }
-  const bool goes_on = cursor_ == beginning || connection == connection_;
-  connection_ = connection;
-  cursor_ = goes_on ? text_of(*parts[0]) : beginning;
-  if (goes_on && cursor_ == beginning) done_ = ++scanned_ >= what_.masters.size();
+  const bool goes_on = at_.cursor == beginning || connection == at_.connection;
+  at_.connection = connection;
+  at_.cursor = goes_on ? text_of(*parts[0]) : beginning;
+  if (goes_on && at_.cursor == beginning) done_ = ++at_.scanned >= what_.masters.size();
+  if (what_.step) {
+    more_ = !done_;
+    done_ = true;
+  }
   return Ok{};
 }
 
 void NameScan::consider(std::string_view name) {
+  if (what_.step) {
+    window_.emplace(name);
+    return;
+  }
   if ((what_.after && name <= *what_.after) || window_.contains(name)) return;
   if (window_.size() == what_.limit) {
     more_ = true;
@@ -60,15 +99,24 @@ LockListing::LockListing(const LockLayout& layout, const ListRequest& request,
                          std::vector<std::uint32_t> masters)
     : layout_(&layout),
       in_cluster_(!masters.empty()),
+      as_found_(request.order == LockOrder::as_found),
       scan_({.pattern = layout.names().pattern(),
              .type = layout.type(),
-             .after = request.cursor.empty() ? std::nullopt : std::optional(request.cursor),
+             .after = as_found_ || request.cursor.empty() ? std::nullopt : std::optional(request.cursor),
              .limit = request.limit,
              .most = max_list_limit,
-             .masters = std::move(masters)}) {}
+             .masters = std::move(masters),
+             .step = as_found_ ? std::optional(position_in(request).value_or(NameScan::Position()))
+                               : std::nullopt}) {}
 
 Result<LockListing> LockListing::start(const LockLayout& layout, const ListRequest& request,
                                        std::vector<std::uint32_t> masters) {
+  if (request.order == LockOrder::as_found) {
+    if (!request.cursor.empty() && !position_in(request)) {
+      return Error(ErrorCode::InvalidArgument, "the cursor is not from this list; start without a cursor");
+    }
+    return LockListing(layout, request, std::move(masters));
+  }
   const auto key = request.cursor.empty() ? std::nullopt : std::optional(LockKey::stored(request.cursor));
   if (key && (!*key || (*key)->str() != request.cursor)) {
     return Error(ErrorCode::InvalidArgument, "the cursor is not from this list; start without a cursor");
@@ -114,7 +162,7 @@ Status LockListing::take_names(const redisReply& reply, std::uint64_t connection
     together[in_cluster_ ? slot_of(lock_key) : 0].push_back(std::move(lock_key));
   }
   for (auto& [slot, lock_keys] : together) unread_.push_back(std::move(lock_keys));
-  if (scan_.more()) page_.cursor = *scan_.names().rbegin();
+  if (scan_.more()) page_.cursor = as_found_ ? scan_.position().str() : *scan_.names().rbegin();
   step_ = unread_.empty() ? Step::done : Step::reading;
   return Ok{};
 }

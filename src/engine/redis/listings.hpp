@@ -34,13 +34,22 @@ namespace holdfast::redis {
 /// that was not scanned yet to one that was, is missed.
 class NameScan {
  public:
+  /// Where a scan continues. A scan by steps, for LockOrder::as_found, is one SCAN command per page.
+  struct Position {
+    std::size_t scanned = 0;  ///< masters
+    std::uint64_t connection = 0;
+    std::string cursor = "0";
+    [[nodiscard]] static std::optional<Position> parse(std::string_view text);
+    [[nodiscard]] std::string str() const;
+  };
   struct What {
     std::string pattern;               ///< of the keys
     std::string_view type;             ///< as SCAN's TYPE
     std::optional<std::string> after;  ///< after this name
     std::size_t limit = 0;             ///< clamped to 1..most
     std::size_t most = 0;
-    std::vector<std::uint32_t> masters = {};  ///< of a cluster; empty: one server
+    std::vector<std::uint32_t> masters = {};      ///< of a cluster; empty: one server
+    std::optional<Position> step = std::nullopt;  ///< one step from here: all names that it finds
   };
   explicit NameScan(What what);
 
@@ -50,23 +59,23 @@ class NameScan {
   [[nodiscard]] bool is_done() const noexcept { return done_; }
   /// That `command` is for; empty: there is one server.
   [[nodiscard]] std::optional<std::uint32_t> master() const {
-    return scanned_ < what_.masters.size() ? std::optional(what_.masters[scanned_]) : std::nullopt;
+    return at_.scanned < what_.masters.size() ? std::optional(what_.masters[at_.scanned]) : std::nullopt;
   }
   [[nodiscard]] std::optional<RoutedCommand> command() const;
   /// `connection`: the number of the connection that the reply came on.
   [[nodiscard]] Status take(const redisReply& reply, std::uint64_t connection, const NameOf& name_of);
 
   [[nodiscard]] const std::set<std::string, std::less<>>& names() const noexcept { return window_; }
-  /// Whether there are names after those.
+  /// Whether there may be names after those.
   [[nodiscard]] bool more() const noexcept { return more_; }
+  /// Of the next step.
+  [[nodiscard]] const Position& position() const noexcept { return at_; }
 
  private:
   void consider(std::string_view name);
 
   What what_;
-  std::string cursor_ = "0";
-  std::size_t scanned_ = 0;  ///< masters
-  std::uint64_t connection_ = 0;
+  Position at_;
   std::set<std::string, std::less<>> window_;  // the first `limit` names after `after`, so far
   bool more_ = false;
   bool done_ = false;
@@ -98,6 +107,7 @@ class LockListing {
 
   const LockLayout* layout_;
   bool in_cluster_;
+  bool as_found_;
   NameScan scan_;
   Step step_ = Step::scanning;
   /// The lock keys, together as far as one command can read them: on a cluster, those of one slot.

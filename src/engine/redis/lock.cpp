@@ -4,6 +4,7 @@
 
 #include "core/uuid.hpp"
 #include "engine/redis/acknowledged.hpp"
+#include "engine/redis/change_messages.hpp"
 #include "engine/redis/client.hpp"
 #include "engine/redis/errors.hpp"
 #include "engine/redis/listings.hpp"
@@ -11,6 +12,7 @@
 #include "engine/redis/lock_layout.hpp"
 #include "engine/redis/subscriber.hpp"
 #include "engine/redis/transport.hpp"
+#include "engine/redis/waiter_count.hpp"
 #include "os/process.hpp"
 #include "os/random.hpp"
 #include "runtime/operation.hpp"
@@ -93,12 +95,31 @@ class RedisLockBackend final : public LockBackend {
     start_listing(shared_, *std::move(listing), request.deadline, stop, std::move(done));
   }
 
+  void submit(WaitersRequest request, std::stop_token stop, Done<WaiterCounts> done) override {
+    if (auto refused = core::refuse_too_many(request)) return done(*std::move(refused));
+    if (auto early = refuse_early(request.deadline, stop)) return done(*std::move(early));
+    WaiterCount count(shared_->layout->names(), request.keys, shared_->client->masters());
+    if (!count.command(By::sha)) return done(std::move(count).page());
+    start_listing(shared_, std::move(count), request.deadline, stop, std::move(done));
+  }
+
   void submit(WatchRequest request, std::stop_token stop, Done<std::unique_ptr<Watch>> done) override {
     const auto& names = shared_->layout->names();
     const auto lock_key = names.lock_key(request.key);
     // This key has no valid name in Redis: the attempts to acquire it report why.
     if (!process_.is_current() || !lock_key) return done(std::unique_ptr<Watch>());
     subscriber_.watch(names.channel(*lock_key), request.deadline, stop, std::move(done));
+  }
+
+  /// In a cluster a message reaches the subscribers of every node, so one subscription hears all releases.
+  void submit(FollowLocks request, std::stop_token stop, Done<std::unique_ptr<ChangeFeed>> done) override {
+    if (auto early = refuse_early(request.deadline, stop)) return done(*std::move(early));
+    subscriber_.follow(
+        shared_->layout->names().channel_pattern(),
+        [layout = shared_->layout](std::string_view channel, std::string_view payload) {
+          return lock_change(layout->names(), channel, payload);
+        },
+        request.deadline, stop, std::move(done));
   }
 
   [[nodiscard]] std::shared_ptr<IdleIo> idle_io() override { return shared_->client; }

@@ -75,6 +75,10 @@ constexpr std::array courtesies{
     Courtesy{"SPUBLISH", Half::tasks, Severity::warning, "a changed task wakes no waiter; waiters poll"},
     Courtesy{"SUBSCRIBE", Half::locks, Severity::warning, "waiters for a lock poll"},
     Courtesy{"SUBSCRIBE", Half::tasks, Severity::warning, "waiters for a task poll"},
+    Courtesy{"PSUBSCRIBE", Half::locks, Severity::note, "a live view polls for released locks"},
+    Courtesy{"PSUBSCRIBE", Half::tasks, Severity::note, "a live view polls for changed tasks"},
+    Courtesy{"PUNSUBSCRIBE", Half::locks, Severity::note, "a live view that was closed stays subscribed"},
+    Courtesy{"PUNSUBSCRIBE", Half::tasks, Severity::note, "a live view that was closed stays subscribed"},
     Courtesy{"UNSUBSCRIBE", Half::locks, Severity::warning, piles_up},
     Courtesy{"UNSUBSCRIBE", Half::tasks, Severity::warning, piles_up},
     Courtesy{"HGET", Half::tasks, Severity::warning,
@@ -84,6 +88,7 @@ constexpr std::array courtesies{
     Courtesy{"PTTL", Half::locks, Severity::note, "waiters retry too often for a lock without expiry"},
     Courtesy{"SCAN", Half::locks, Severity::note, "locks cannot be listed"},
     Courtesy{"SCAN", Half::tasks, Severity::note, "the owners of tasks cannot be listed"},
+    Courtesy{"PUBSUB NUMSUB", Half::locks, Severity::note, "the waiters of a lock cannot be counted"},
     Courtesy{"CLIENT SETNAME", Half::locks, Severity::note, unnamed},
     Courtesy{"CLIENT SETNAME", Half::tasks, Severity::note, unnamed},
     Courtesy{"PING", Half::locks, Severity::note, loading},
@@ -189,7 +194,8 @@ std::string joined(const std::vector<std::string>& losses) {
 }
 
 CommandRight::On used_on(std::string_view command) {
-  if (command == "PUBLISH" || command == "SUBSCRIBE") return CommandRight::On::channels;
+  if (command == "PUBLISH" || command == "SUBSCRIBE" || command == "PSUBSCRIBE")
+    return CommandRight::On::channels;
   const bool by_scripts =
       std::ranges::find(embedded::script_commands, command, &embedded::ScriptCommand::command) !=
       std::ranges::end(embedded::script_commands);

@@ -216,6 +216,8 @@ std::vector<std::uint32_t> Router::masters() const {
 
 std::shared_ptr<const Endpoint> Router::any_endpoint() const {
   const Lock lock(mutex_);
+  // Masters, where subscribers are counted (WaiterCount).
+  if (!masters_.empty()) return masters_[++last_any_ % masters_.size()]->endpoint;
   return nodes_[++last_any_ % nodes_.size()]->endpoint;
 }
 

@@ -59,7 +59,7 @@ class Router final : public Transport, public std::enable_shared_from_this<Route
   [[nodiscard]] const std::shared_ptr<const Endpoint>& shared_endpoint() const noexcept { return endpoint_; }
   [[nodiscard]] std::vector<std::uint32_t> masters() const override;
 
-  /// Another node with each call: for a connection that any node can serve.
+  /// Another node with each call, a master if one is known: for a connection that any node can serve.
   [[nodiscard]] std::shared_ptr<const Endpoint> any_endpoint() const;
 
  private:

@@ -4,6 +4,7 @@
 
 #include "core/record_request.hpp"
 #include "engine/redis/calls.hpp"
+#include "engine/redis/change_messages.hpp"
 #include "engine/redis/client.hpp"
 #include "engine/redis/errors.hpp"
 #include "engine/redis/listings.hpp"
@@ -225,6 +226,16 @@ class RedisStorageBackend final : public StorageBackend {
   void submit(WatchRecord request, std::stop_token stop, Done<std::unique_ptr<Watch>> done) override {
     if (!process_.is_current()) return done(std::unique_ptr<Watch>());
     subscriber().watch(store_->layout.channel(request.key), request.deadline, stop, std::move(done));
+  }
+
+  void submit(FollowRecords request, std::stop_token stop, Done<std::unique_ptr<ChangeFeed>> done) override {
+    if (auto early = refuse_early(request.deadline, stop)) return done(*std::move(early));
+    subscriber().follow(
+        store_->layout.channel_pattern(),
+        [names = store_->layout](std::string_view channel, std::string_view payload) {
+          return record_change(names, channel, payload);
+        },
+        request.deadline, stop, std::move(done));
   }
 
   void wait(Completion& completion) override { store_->client->wait(completion); }

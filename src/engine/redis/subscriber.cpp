@@ -19,6 +19,7 @@
 #include "os/process.hpp"
 #include "os/thread.hpp"
 #include "runtime/worker_pool.hpp"
+#include "waiting/change_queue.hpp"
 
 namespace holdfast::redis {
 namespace {
@@ -44,12 +45,27 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
         client_(std::move(client)),
         connector_(endpoint_, ReconnectFsm::AfterAnswers::pause, std::move(pick)) {}
 
+  /// What a feed has heard and not delivered yet.
+  struct Heard {
+    MeaningOf meaning_of;
+    waiting::ChangeQueue changes = waiting::ChangeQueue();
+  };
+
   struct Waiters {
     Waiters(Wakes wakes, waiting::IdleWaits& idle_waits, std::condition_variable& any_settled)
         : queue(wakes, idle_waits), arrivals(Wakes::all, idle_waits), settled(any_settled) {
       queue.set_silent(true);
     }
-    void wake() { queue.wake(); }
+    void hear(std::string_view channel, std::string_view payload) {
+      for (auto* feed : feeds) {
+        if (auto change = feed->meaning_of(channel, payload)) feed->changes.add(*std::move(change));
+      }
+      queue.wake();
+    }
+    void wake() {
+      for (auto* feed : feeds) feed->changes.add({});
+      queue.wake();
+    }
     void set_silent(bool silent) { queue.set_silent(silent); }
     void settle() {
       arrivals.wake();
@@ -58,6 +74,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
     WakeQueue queue;
     WakeQueue arrivals;  ///< waits without a thread, until the topic is settled
     std::condition_variable& settled;
+    std::vector<Heard*> feeds;  ///< of a pattern
   };
   using Topics = Subscriptions<Waiters>;
 
@@ -67,19 +84,11 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
   };
 
   Place enter(const std::string& channel, BootTime deadline, const std::stop_token& stop) {
-    // Constructed and destroyed without the mutex, which it locks.
-    const std::stop_callback interrupt(stop, [this] {
-      const std::lock_guard lock(mutex_);
-      settled_.notify_all();
-    });
-    Lock lock(mutex_);
-    const Place place = enter(channel);
-    auto& topic = place.topic->second;
-    if (start_thread()) {
-      settled_.wait_for(lock, patience(deadline), [&] { return topic.settled() || stop.stop_requested(); });
-    }
-    topic.begin_use();
-    return place;
+    return enter_and_wait([&] { return enter(channel); }, deadline, stop);
+  }
+  /// The same for a feed of a pattern.
+  Place follow(const std::string& pattern, Heard& feed, BootTime deadline, const std::stop_token& stop) {
+    return enter_and_wait([&] { return enter(pattern, feed); }, deadline, stop);
   }
 
   /// The same without blocking; `entered` gets the place.
@@ -88,29 +97,32 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
                    Entered entered) {
     Lock lock(mutex_);
     const Place place = enter(channel);
-    auto& topic = place.topic->second;
-    if (topic.settled() || !start_thread()) {
-      topic.begin_use();
-      lock.unlock();
-      return entered(place);
+    begin_use_of(lock, place, deadline, stop, std::move(entered));
+  }
+  template <class Entered>
+  void begin_follow(const std::string& pattern, Heard& feed, BootTime deadline, const std::stop_token& stop,
+                    Entered entered) {
+    Lock lock(mutex_);
+    const Place place = enter(pattern, feed);
+    begin_use_of(lock, place, deadline, stop, std::move(entered));
+  }
+
+  [[nodiscard]] bool refused(Place place) {
+    const std::lock_guard lock(mutex_);
+    return place.topic->second.refused();
+  }
+
+  [[nodiscard]] std::vector<Change> take(Heard& feed) {
+    const std::lock_guard lock(mutex_);
+    return feed.changes.take();
+  }
+
+  void leave(Place place, const Heard& feed) {
+    {
+      const std::lock_guard lock(mutex_);
+      std::erase(place.topic->second.waiters.feeds, &feed);
     }
-    const auto arrival = topic.waiters.arrivals.enter();
-    lock.unlock();
-    const BootTime until = saturating_add(BootClock::now(), patience(deadline));
-    auto wait =
-        idle_waits_.make(until, until, stop,
-                         [this, place, arrival, entered = std::move(entered)](const Result<bool>&) mutable {
-                           {
-                             const std::lock_guard inner(mutex_);
-                             place.topic->second.waiters.arrivals.leave(arrival);
-                             place.topic->second.begin_use();
-                           }
-                           entered(place);
-                         });
-    lock.lock();
-    const auto ended = topic.waiters.arrivals.begin(arrival, std::move(wait));
-    lock.unlock();
-    if (ended) ended->complete();
+    leave(place);
   }
 
   void leave(Place place) {
@@ -181,8 +193,63 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
  private:
   using Lock = WakeQueue::Lock;
 
+  /// `enter()` is called under the mutex. Then waits until its subscription is settled, or for a while.
+  template <class Enter>
+  Place enter_and_wait(const Enter& enter, BootTime deadline, const std::stop_token& stop) {
+    // Constructed and destroyed without the mutex, which it locks.
+    const std::stop_callback interrupt(stop, [this] {
+      const std::lock_guard lock(mutex_);
+      settled_.notify_all();
+    });
+    Lock lock(mutex_);
+    const Place place = enter();
+    auto& topic = place.topic->second;
+    if (start_thread()) {
+      settled_.wait_for(lock, patience(deadline), [&] { return topic.settled() || stop.stop_requested(); });
+    }
+    topic.begin_use();
+    return place;
+  }
+
+  /// Continues with `entered` when the place's subscription is settled, or after a while.
+  template <class Entered>
+  void begin_use_of(Lock& lock, Place place, BootTime deadline, const std::stop_token& stop,
+                    Entered entered) {
+    auto& topic = place.topic->second;
+    if (topic.settled() || !start_thread()) {
+      topic.begin_use();
+      lock.unlock();
+      return entered(place);
+    }
+    const auto arrival = topic.waiters.arrivals.enter();
+    lock.unlock();
+    const BootTime until = saturating_add(BootClock::now(), patience(deadline));
+    auto wait =
+        idle_waits_.make(until, until, stop,
+                         [this, place, arrival, entered = std::move(entered)](const Result<bool>&) mutable {
+                           {
+                             const std::lock_guard inner(mutex_);
+                             place.topic->second.waiters.arrivals.leave(arrival);
+                             place.topic->second.begin_use();
+                           }
+                           entered(place);
+                         });
+    lock.lock();
+    const auto ended = topic.waiters.arrivals.begin(arrival, std::move(wait));
+    lock.unlock();
+    if (ended) ended->complete();
+  }
+
   Place enter(const std::string& channel) {
     const auto [topic, is_new] = topics_.watch(channel, purpose_.wakes, idle_waits_, settled_);
+    return enter(topic, is_new);
+  }
+  Place enter(const std::string& pattern, Heard& feed) {
+    const auto [topic, is_new] = topics_.watch_pattern(pattern, Wakes::all, idle_waits_, settled_);
+    topic->second.waiters.feeds.push_back(&feed);
+    return enter(topic, is_new);
+  }
+  Place enter(Topics::Place topic, bool is_new) {
     if (is_new) {
       if (thread_asleep_) rouse_thread();
       if (leadership_.led() && !thread_polls_) wake_.set();
@@ -408,6 +475,34 @@ class Subscriber::ChannelWatch final : public Watch {
   State::Place place_;
 };
 
+class Subscriber::PatternFeed final : public ChangeFeed {
+ public:
+  PatternFeed(std::shared_ptr<State> state, State::Place place, std::unique_ptr<State::Heard> heard)
+      : state_(std::move(state)), place_(place), heard_(std::move(heard)) {}
+  ~PatternFeed() override {
+    if (state_->in_own_process()) {
+      state_->leave(place_, *heard_);
+    } else {
+      static_cast<void>(heard_.release());  // the leaked state refers to it
+    }
+  }
+
+  void wait(BootTime deadline, std::stop_token stop, Done<std::vector<Change>> changes) override {
+    if (!state_->in_own_process()) return changes(os::used_after_fork());
+    if (auto there = state_->take(*heard_); !there.empty()) return changes(std::move(there));
+    Done<bool> woken(
+        [this, done = std::move(changes)](const Result<bool>&) mutable { done(state_->take(*heard_)); });
+    if (!state_->begin_wait(place_, deadline, deadline, stop, woken)) {
+      woken(Error(ErrorCode::Internal, "cannot start the thread that receives messages"));
+    }
+  }
+
+ private:
+  std::shared_ptr<State> state_;
+  State::Place place_;
+  std::unique_ptr<State::Heard> heard_;
+};
+
 Subscriber::Subscriber(std::shared_ptr<const Endpoint> endpoint, std::shared_ptr<Log> log,
                        const Purpose& purpose, std::shared_ptr<Client> client, PickEndpoint pick)
     // A forked child leaks its copy untouched: the thread does not exist there, the socket is the parent's.
@@ -433,6 +528,21 @@ void Subscriber::watch(const std::string& channel, BootTime deadline, const std:
                       [state = state_, done = std::move(done)](State::Place place) mutable {
                         done(std::make_unique<ChannelWatch>(std::move(state), place));
                       });
+}
+
+void Subscriber::follow(const std::string& pattern, MeaningOf meaning_of, BootTime deadline,
+                        const std::stop_token& stop, Done<std::unique_ptr<ChangeFeed>> done) {
+  auto heard = std::make_unique<State::Heard>(std::move(meaning_of));
+  auto& feed = *heard;
+  const bool is_awaited = done.is_awaited();
+  auto entered = [state = state_, owned = std::move(heard),
+                  done = std::move(done)](State::Place place) mutable {
+    const bool refused = state->refused(place);
+    auto made = std::make_unique<PatternFeed>(std::move(state), place, std::move(owned));
+    done(refused ? nullptr : std::unique_ptr<ChangeFeed>(std::move(made)));
+  };
+  if (is_awaited) return entered(state_->follow(pattern, feed, deadline, stop));
+  state_->begin_follow(pattern, feed, deadline, stop, std::move(entered));
 }
 
 }  // namespace holdfast::redis

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <functional>
+#include <holdfast/change_feed.hpp>
 #include <holdfast/lock_backend.hpp>
 #include <holdfast/log.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -57,12 +60,19 @@ class Subscriber {
   void watch(const std::string& channel, BootTime deadline, const std::stop_token& stop,
              Done<std::unique_ptr<Watch>> done);
 
+  /// The meaning of a message; empty: none for this feed. Called under a mutex: it must not block.
+  using MeaningOf = std::function<std::optional<Change>(std::string_view channel, std::string_view payload)>;
+  /// Follows the messages of all channels that match the pattern. Null if the server refuses that.
+  void follow(const std::string& pattern, MeaningOf meaning_of, BootTime deadline,
+              const std::stop_token& stop, Done<std::unique_ptr<ChangeFeed>> done);
+
   /// Whether this is the thread of a subscriber with that client.
   [[nodiscard]] static bool lends_this_thread_to(const Client& client) noexcept;
 
  private:
   class State;
   class ChannelWatch;
+  class PatternFeed;
   std::shared_ptr<State> state_;
 };
 

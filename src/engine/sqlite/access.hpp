@@ -6,6 +6,7 @@
 
 #include "engine/sqlite/database.hpp"
 #include "os/process.hpp"
+#include "runtime/operation.hpp"
 #include "waiting/wake_table.hpp"
 
 namespace holdfast::sqlite {
@@ -117,6 +118,12 @@ class Access {
       return Error(ErrorCode::Internal, "an operation on " + file_ + " failed unexpectedly", error.what())
           .about(about.key, about.id);
     }
+  }
+
+  /// For an operation that uses neither the database nor a table.
+  [[nodiscard]] std::optional<Error> refuse_early(BootTime deadline, const std::stop_token& stop) const {
+    if (!process_.is_current()) return os::used_after_fork();
+    return runtime::refuse_before_start(deadline, stop);
   }
 
   [[nodiscard]] Database& database() noexcept { return *database_; }

@@ -90,9 +90,25 @@ class SqliteLockBackend final : public LockBackend {
                            [&](AfterCommit&) { return page(request); }));
   }
 
+  void submit(WaitersRequest request, std::stop_token stop, Done<WaiterCounts> done) override {
+    if (auto refused = core::refuse_too_many(request)) return done(*std::move(refused));
+    if (auto early = access_.refuse_early(request.deadline, stop)) return done(*std::move(early));
+    auto* wake = access_.wake();
+    WaiterCounts counts;
+    for (const auto& key : request.keys) {
+      counts.push_back(wake != nullptr ? wake->count_waiters(key.str()) : std::nullopt);
+    }
+    done(std::move(counts));
+  }
+
   void submit(WatchRequest request, std::stop_token, Done<std::unique_ptr<Watch>> done) override {
     auto* wake = access_.wake();
     done(wake != nullptr ? wake->watch(request.key.str(), waiting::Wakes::one) : nullptr);
+  }
+  /// Locks and records share the file of wake-ups, so each feed reports changes of both.
+  void submit(FollowLocks, std::stop_token, Done<std::unique_ptr<ChangeFeed>> done) override {
+    auto* wake = access_.wake();
+    done(wake != nullptr ? wake->follow() : nullptr);
   }
 
  private:

@@ -238,6 +238,11 @@ class SqliteStorageBackend final : public StorageBackend {
     auto* wake = access_.wake();
     done(wake != nullptr ? wake->watch(wake_key(request.key), waiting::Wakes::all) : nullptr);
   }
+  /// Locks and records share the file of wake-ups, so each feed reports changes of both.
+  void submit(FollowRecords, std::stop_token, Done<std::unique_ptr<ChangeFeed>> done) override {
+    auto* wake = access_.wake();
+    done(wake != nullptr ? wake->follow() : nullptr);
+  }
 
  private:
   StorageTable& table() noexcept { return access_.table(); }

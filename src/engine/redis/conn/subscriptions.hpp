@@ -21,10 +21,11 @@ namespace holdfast::redis {
 /// The subscriptions of one connection: what to send, what each reply means, and when silence is suspicious.
 /// It gets events and times; it has no mutex, no clock and no I/O.
 ///
-/// `Waiters` wait for the messages of one channel. They have three functions:
+/// `Waiters` wait for the messages of one channel. They have four functions:
 /// - `set_silent(silent)`: whether messages may be missed, because the subscription is not confirmed. True at
 ///   first.
-/// - `wake()`: a message arrived, or one may have been missed.
+/// - `hear(channel, payload)`: a message arrived.
+/// - `wake()`: one may have been missed.
 /// - `settle()`: the server has confirmed or refused the subscription.
 template <class Waiters>
 class Subscriptions {
@@ -38,6 +39,7 @@ class Subscriptions {
 
     /// Whether the server has confirmed or refused it, on this connection.
     [[nodiscard]] bool settled() const noexcept { return confirmed_ || refused_; }
+    [[nodiscard]] bool refused() const noexcept { return refused_; }
     /// Its waiters begin to rely on it. If it is not confirmed yet, they miss messages until it is.
     void begin_use() noexcept { missed_ |= !confirmed_; }
 
@@ -47,6 +49,7 @@ class Subscriptions {
     bool confirmed_ = false;
     bool missed_ = false;  ///< a message may have been missed since a waiter last tried
     bool refused_ = false;
+    bool is_pattern_ = false;
     BootTime unwatched_since_ = never;
   };
   using Topics = std::map<std::string, Topic, std::less<>>;
@@ -56,7 +59,7 @@ class Subscriptions {
   enum class Heard : std::uint8_t {
     message,
     answer,
-    refusal,     ///< the reply is an error
+    refusal,     ///< the reply is an error: waiters of a channel poll
     unexpected,  ///< the connection must be given up
   };
 
@@ -73,6 +76,13 @@ class Subscriptions {
     topic->second.unwatched_since_ = never;
     if (is_new && connected_) unasked_.push_back(channel);
     return {topic, is_new};
+  }
+  /// The same for all channels that match a pattern, which must not be the name of a channel.
+  template <class... Arguments>
+  std::pair<Place, bool> watch_pattern(const std::string& pattern, Arguments&&... arguments) {
+    const auto watched = watch(pattern, std::forward<Arguments>(arguments)...);
+    watched.first->second.is_pattern_ = true;
+    return watched;
   }
   /// No waiter is left.
   void unwatch(Place topic, BootTime now) {
@@ -108,7 +118,7 @@ class Subscriptions {
       const auto topic = topics_.find(channel);
       if (topic == topics_.end() || topic->second.asked_ != 0) continue;
       topic->second.asked_ = ++last_asked_;
-      say({"SUBSCRIBE", channel}, {.number = last_asked_, .channel = channel, .asked_at = now});
+      subscribe(*topic, {.number = last_asked_, .channel = channel, .asked_at = now});
     }
     if (connected_ && unanswered_.empty() && now >= due()) probe(now);
   }
@@ -123,7 +133,12 @@ class Subscriptions {
     const auto parts = elements_of(reply);
     if (parts.size() == 3 && text_of(*parts[0]) == "message") {
       const auto topic = topics_.find(text_of(*parts[1]));
-      if (topic != topics_.end()) topic->second.waiters.wake();
+      if (topic != topics_.end()) topic->second.waiters.hear(text_of(*parts[1]), text_of(*parts[2]));
+      return Heard::message;
+    }
+    if (parts.size() == 4 && text_of(*parts[0]) == "pmessage") {
+      const auto topic = topics_.find(text_of(*parts[1]));
+      if (topic != topics_.end()) topic->second.waiters.hear(text_of(*parts[2]), text_of(*parts[3]));
       return Heard::message;
     }
     if (unanswered_.empty()) return Heard::unexpected;
@@ -131,10 +146,11 @@ class Subscriptions {
     unanswered_.pop_front();
     if (is_error(reply)) {
       settle(question, false);
-      return Heard::refusal;
+      return question.is_pattern ? Heard::answer : Heard::refusal;
     }
     if (parts.size() != 3) return Heard::unexpected;
-    if (text_of(*parts[0]) == "subscribe") settle(question, true);
+    const auto kind = text_of(*parts[0]);
+    if (kind == "subscribe" || kind == "psubscribe") settle(question, true);
     return Heard::answer;
   }
 
@@ -157,12 +173,22 @@ class Subscriptions {
   struct Question {
     std::uint64_t number = 0;  ///< of a topic's first SUBSCRIBE; 0 for the rest
     std::string channel = {};
+    bool is_pattern = false;
     BootTime asked_at;
   };
 
   void say(const Command& command, Question question) {
     out_ += command.bytes();
     unanswered_.push_back(std::move(question));
+  }
+
+  void subscribe(const typename Topics::value_type& topic, Question question) {
+    question.is_pattern = topic.second.is_pattern_;
+    if (question.is_pattern) {
+      say({"PSUBSCRIBE", topic.first}, std::move(question));
+    } else {
+      say({"SUBSCRIBE", topic.first}, std::move(question));
+    }
   }
 
   void drop_unwatched(BootTime now) {
@@ -172,7 +198,11 @@ class Subscriptions {
       const auto topic = topics_.find(channel);
       // Otherwise it was watched since; if it was left again, the queue has another entry for it.
       if (topic == topics_.end() || topic->second.unwatched_since_ != since) continue;
-      if (topic->second.asked_ != 0) say({"UNSUBSCRIBE", channel}, {.asked_at = now});
+      if (topic->second.asked_ != 0 && topic->second.is_pattern_) {
+        say({"PUNSUBSCRIBE", channel}, {.is_pattern = true, .asked_at = now});
+      } else if (topic->second.asked_ != 0) {
+        say({"UNSUBSCRIBE", channel}, {.asked_at = now});
+      }
       topics_.erase(topic);
     }
   }
@@ -184,7 +214,7 @@ class Subscriptions {
     if (heard == topics_.end()) {
       quiet_since_ = now;  // no message could have arrived
     } else {
-      say({"SUBSCRIBE", heard->first}, {.asked_at = now});
+      subscribe(*heard, {.asked_at = now});
     }
   }
 

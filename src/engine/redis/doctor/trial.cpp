@@ -77,10 +77,12 @@ RightsTrial::RightsTrial(const std::shared_ptr<const Endpoint>& endpoint, Line& 
     keys_[index_of(Half::locks)].push_back(locks.fence_key(lock).value_or_throw());
   }
   channels_[index_of(Half::locks)] = locks.channel(lock);
+  patterns_[index_of(Half::locks)] = locks.channel_pattern();
   // The index of an owner named after the random lock: no task exists under it.
   const auto owner = "holdfast-doctor-" + std::string(id_.str());
   keys_[index_of(Half::tasks)] = {tasks.record(task_), tasks.index(owner)};
   channels_[index_of(Half::tasks)] = tasks.channel(task_);
+  patterns_[index_of(Half::tasks)] = tasks.channel_pattern();
 }
 
 std::vector<Right> RightsTrial::all() {
@@ -147,6 +149,11 @@ Reply RightsTrial::on_key(const CommandRight& right, const std::string& key, std
 }
 
 Right RightsTrial::on_channel(const CommandRight& right, Half half) {
+  // On a connection that closes: the listener counts each message to its channel once. A server allows only
+  // patterns that are literally in the user's rules.
+  if (right.name == "PSUBSCRIBE") {
+    return right_by(right, half, *Line(endpoint_).ask({"PSUBSCRIBE", patterns_[index_of(half)]}));
+  }
   const auto& channel = channels_[index_of(half)];
   const auto reply = right.name == "SUBSCRIBE" ? listener_.ask({"SUBSCRIBE", channel})
                                                : line_.ask({"PUBLISH", channel, "1"});
@@ -158,6 +165,7 @@ std::optional<Right> RightsTrial::on_nothing(const CommandRight& right) {
   if (right.name == "EVAL") return tried(line_.ask({"EVAL", "return 1", "0"}));
   if (right.name == "EVALSHA") return tried(line_.ask({"EVALSHA", std::string(40, '0'), "0"}));
   if (right.name == "SCAN") return tried(line_.ask({"SCAN", "0", "COUNT", "1"}));
+  if (right.name == "PUBSUB NUMSUB") return tried(line_.ask({"PUBSUB NUMSUB"}));
   if (right.name == "TIME") return tried(line_.ask({"TIME"}));
   if (right.name == "WAIT") return tried(line_.ask({"WAIT", "0", "1"}));
   if (right.name == "ASKING") return tried(line_.ask({"ASKING"}));
@@ -166,6 +174,9 @@ std::optional<Right> RightsTrial::on_nothing(const CommandRight& right) {
   if (right.name == "PING") return tried(line_.ask({"PING"}));
   if (right.name == "CLIENT SETNAME") {
     return tried(line_.ask({"CLIENT SETNAME", endpoint_->options().client_name.value_or("holdfast")}));
+  }
+  if (right.name == "PUNSUBSCRIBE") {
+    return tried(Line(endpoint_).ask({"PUNSUBSCRIBE", patterns_[index_of(Half::locks)]}));
   }
   if (right.name == "UNSUBSCRIBE") {
     // On a separate connection: the listener's still has to receive messages.

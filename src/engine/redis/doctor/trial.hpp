@@ -70,7 +70,7 @@ class RightsTrial {
   LockKey key_;
   RecordKey task_;
   std::array<std::vector<std::string>, halves.size()> keys_;  ///< by Half: one of each kind
-  std::array<std::string, halves.size()> channels_;
+  std::array<std::string, halves.size()> channels_, patterns_;
   std::optional<std::int64_t> reached_;
 };
 

@@ -9,6 +9,7 @@ local lease_left
 local function release()
   -- include find_held
   lease_left = math.min(math.max(expires - now, 0), tonumber(ARGV[4]))
+  local news = 'broken'
   -- include free_held
 end
 local code = release()

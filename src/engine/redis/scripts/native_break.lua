@@ -7,6 +7,7 @@ local lease_left
 local function release()
   -- include native_held
   lease_left = math.min(expires - now, tonumber(ARGV[4]))
+  local news = 'broken'
   -- include native_free
 end
 local code = release()

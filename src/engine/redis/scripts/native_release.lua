@@ -4,4 +4,5 @@
 --
 -- returns 1 released   0 another owner   -1 absent   -2 expired   -3 not a lock
 -- include native_held
+local news = '1'
 -- include native_free

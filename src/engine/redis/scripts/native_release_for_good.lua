@@ -4,6 +4,7 @@
 -- KEYS, ARGV[1], ARGV[2] and returns as native_release    ARGV[3] for how long, in ms
 local function release()
   -- include native_held
+  local news = '1'
   -- include native_free
 end
 local code = release()

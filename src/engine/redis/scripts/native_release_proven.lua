@@ -4,6 +4,7 @@
 -- KEYS, ARGV and returns as native_release
 local state = redis.call('HGET', KEYS[1], 's')
 if state and #state == 52 and string.sub(state, 29, 50) == ARGV[1] then
+  local news = '1'
   -- include native_free
 end
 -- include native_held

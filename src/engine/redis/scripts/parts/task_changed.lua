@@ -1,3 +1,3 @@
--- Notifies the watchers. A sharded channel has the name of the record. pcall: a user without rights to the channel can
--- still write; watchers poll.
-if channel == key then redis.pcall('SPUBLISH', channel, '1') else redis.pcall('PUBLISH', channel, '1') end
+-- Notifies the watchers.
+local news = '1'
+-- include task_publish
