@@ -29,9 +29,8 @@ Decision decide(const Request& request, const Credentials& credentials, const Ac
     return refused(400, "BadRequest", "the request needs exactly one Host, and one of each field at most");
   }
   const auto all = routes();
-  const auto route = std::ranges::find_if(all, [&](const Route& one) {
-    return one.path == request.path && one.method == request.method;
-  });
+  const auto route = std::ranges::find_if(
+      all, [&](const Route& one) { return one.path == request.path && one.method == request.method; });
   // A probe may use any name for /healthz, which has nothing to hide.
   const bool is_health = route != all.end() && route->endpoint == Endpoint::health;
   if (!is_health && !rules.hosts.allows_host(*request.host)) {

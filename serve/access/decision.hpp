@@ -28,10 +28,10 @@ struct Decision {
   const Route* route = nullptr;  ///< null if it is refused
   /// With `Need::login_page`: whether to show the page itself.
   bool authorised = false;
-  int status = 200;             ///< of the refusal
-  std::string_view code = {};   ///< of the refusal, for programs
-  std::string_view reason = {}; ///< of the refusal, for people
-  std::string_view allow = {};  ///< the method that the path has, if it is another
+  int status = 200;              ///< of the refusal
+  std::string_view code = {};    ///< of the refusal, for programs
+  std::string_view reason = {};  ///< of the refusal, for people
+  std::string_view allow = {};   ///< the method that the path has, if it is another
 };
 
 /// Decides about a request; a pure function. The checks come in this order: host, path and method, origin,

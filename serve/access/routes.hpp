@@ -8,11 +8,11 @@ namespace holdfast::serve {
 
 /// What a request for a route must prove.
 enum class Need : std::uint8_t {
-  nothing,       ///< open to every client
-  login_page,    ///< with a session the page, else the page that asks for the token
-  token,         ///< the token as a bearer, or a session
-  action,        ///< the same, and changes the store
-  session_end,   ///< only a request that is not cross-site
+  nothing,      ///< open to every client
+  login_page,   ///< with a session the page, else the page that asks for the token
+  token,        ///< the token as a bearer, or a session
+  action,       ///< the same, and changes the store
+  session_end,  ///< only a request that is not cross-site
 };
 
 enum class Endpoint : std::uint8_t {

@@ -77,8 +77,7 @@ JsonText& JsonText::fraction(double value) {
 }
 
 JsonText& JsonText::time(WallTime value) {
-  return number(
-      std::chrono::duration_cast<std::chrono::milliseconds>(value.time_since_epoch()).count());
+  return number(std::chrono::duration_cast<std::chrono::milliseconds>(value.time_since_epoch()).count());
 }
 
 JsonText& JsonText::raw(std::string_view json) {

@@ -15,9 +15,12 @@ using view::TaskRow;
 
 std::string_view name_of(view::Reachability reachability) noexcept {
   switch (reachability) {
-    case view::Reachability::up: return "up";
-    case view::Reachability::down: return "down";
-    case view::Reachability::unknown: break;
+    case view::Reachability::up:
+      return "up";
+    case view::Reachability::down:
+      return "down";
+    case view::Reachability::unknown:
+      break;
   }
   return "unknown";
 }
@@ -126,6 +129,7 @@ void write_lock(JsonText& json, const LockRow& row) {
   write_text(json, "holder", row.holder);
   json.name("fence").text(row.fence.to_string());
   json.name("acquiredAtMs").time(row.acquired_at).name("expiresAtMs").time(row.expires_at);
+  if (row.lease.count() > 0) json.name("leaseMs").number(row.lease.count());
   if (row.waiters) json.name("waiters").number(*row.waiters);
   json.end_object();
 }
@@ -140,6 +144,7 @@ void write_task(JsonText& json, const TaskRow& row) {
   json.name("createdAtMs").time(row.created_at).name("updatedAtMs").time(row.updated_at);
   if (row.expires_at) json.name("expiresAtMs").time(*row.expires_at);
   json.name("version").number(row.version);
+  write_text(json, "incarnation", row.incarnation);
   write_fence(json, "fence", row.fence);
   json.name("lockKey").text(row.lock_key).name("hasWorker").boolean(row.has_worker);
   write_text(json, "worker", row.worker);
@@ -164,7 +169,10 @@ void write_store(JsonText& json, const Snapshot& snapshot, BootTime now) {
   json.name("engine").text(snapshot.engine);
   json.name("nowMs").time(snapshot.engine_time_at(now));
   json.name("whole").boolean(snapshot.whole);
-  if (snapshot.whole) json.name("ageMs").number(snapshot.age(now).count());
+  if (snapshot.whole) {
+    json.name("ageMs").number(snapshot.age(now).count());
+    json.name("tasksAgeMs").number(snapshot.tasks_age(now).count());
+  }
   json.name("roundMs").number(snapshot.round.count());
   json.name("heard").boolean(snapshot.heard);
   json.name("reachability").text(name_of(snapshot.reachability));

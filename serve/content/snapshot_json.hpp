@@ -22,7 +22,8 @@ void write_store(JsonText& json, const view::Snapshot& snapshot, BootTime now);
 /// Everything: for a viewer that begins.
 [[nodiscard]] std::string whole_json(const view::Snapshot& snapshot, BootTime now);
 /// What differs: rows that are new or changed, names of those that are gone, and the events since.
-[[nodiscard]] std::string changes_json(const view::Snapshot& before, const view::Snapshot& after, BootTime now);
+[[nodiscard]] std::string changes_json(const view::Snapshot& before, const view::Snapshot& after,
+                                       BootTime now);
 
 /// Some rows, for programs that do not follow the events.
 struct RowFilter {

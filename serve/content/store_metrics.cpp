@@ -49,8 +49,10 @@ std::string store_metrics(const view::Snapshot& snapshot, const ServerFigures& f
   page.value(figures.event_streams);
   if (!snapshot.whole) return page.take();  // numbers of a part would look like all
 
-  page.family("holdfast_store_read_age_seconds", "Age of the oldest part of the gauges below.");
+  page.family("holdfast_store_read_age_seconds", "Age of what is known about locks.");
   page.value(in_seconds(snapshot.age(now)));
+  page.family("holdfast_store_tasks_read_age_seconds", "Age of what is known about tasks.");
+  page.value(in_seconds(snapshot.tasks_age(now)));
   page.family("holdfast_store_locks", "Locks that are held in the store, by any process.");
   page.value(snapshot.lock_count());
   page.family("holdfast_store_tasks", "Unexpired tasks in the store, by their status.");
@@ -72,7 +74,8 @@ std::string store_metrics(const view::Snapshot& snapshot, const ServerFigures& f
     oldest = std::min(oldest, lock->acquired_at);
   }
   for (const auto& task : snapshot.tasks) workers += task->has_worker ? 1 : 0;
-  page.family("holdfast_store_oldest_lock_seconds", "How long the lock that is held longest has been held; 0 without locks.");
+  page.family("holdfast_store_oldest_lock_seconds",
+              "How long the lock that is held longest has been held; 0 without locks.");
   page.value(in_seconds(snapshot.engine_time_at(now) - oldest));
   page.family("holdfast_store_tasks_claimed", "Tasks whose lock is held by a worker.");
   page.value(workers);

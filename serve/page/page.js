@@ -61,9 +61,9 @@ function putLock(row) {
   const known = store.leases.get(row.key);
   // The length of a lease is not stored: it is what was left when the lease was granted or renewed.
   if (!known || known.fence !== row.fence) {
-    store.leases.set(row.key, {fence: row.fence, expires: row.expiresAtMs, full: row.expiresAtMs - row.acquiredAtMs});
+    store.leases.set(row.key, {fence: row.fence, expires: row.expiresAtMs, full: row.leaseMs || row.expiresAtMs - row.acquiredAtMs});
   } else if (known.expires !== row.expiresAtMs) {
-    known.full = Math.max(1, row.expiresAtMs - engineNow());
+    known.full = row.leaseMs || Math.max(1, row.expiresAtMs - engineNow());
     known.expires = row.expiresAtMs;
   }
   store.locks.set(row.key, row);
@@ -483,11 +483,11 @@ async function showTask(owner, id) {
   if (about.allowActions) {
     buttons.prepend(el('button', {type: 'button', class: 'danger', text: 'Remove …', onclick: () => actionForm(
       'Remove this task?', `${what} Its variables and its result are deleted.`, 'Remove the task',
-      (reason) => call('/api/tasks/remove', {owner, id, reason}))}));
+      (reason) => call('/api/tasks/remove', {owner, id, incarnation: task.incarnation, reason}))}));
     if (!isFinal) {
       buttons.prepend(el('button', {type: 'button', class: 'danger', text: 'Cancel …', onclick: () => actionForm(
         'Cancel this task?', `${what} The reason becomes its message.`, 'Cancel the task',
-        (reason) => call('/api/tasks/cancel', {owner, id, reason}))}));
+        (reason) => call('/api/tasks/cancel', {owner, id, incarnation: task.incarnation, reason}))}));
     }
   }
   const data = details.dataShown ?

@@ -55,8 +55,8 @@ LiveFeed::~LiveFeed() {
 
 void LiveFeed::begin_reading() {
   if (reading_ || stopped_) return;
-  subscription_ = store_.subscribe(
-      [this](const std::shared_ptr<const view::Snapshot>& snapshot) { receive(snapshot); });
+  subscription_ =
+      store_.subscribe([this](const std::shared_ptr<const view::Snapshot>& snapshot) { receive(snapshot); });
   reading_ = true;
 }
 
@@ -94,7 +94,8 @@ void LiveFeed::receive(const std::shared_ptr<const view::Snapshot>& snapshot) {
 void LiveFeed::publish(const std::shared_ptr<const view::Snapshot>& snapshot) {
   const auto now = Clock::now();
   if (last_ && nothing_changed(*last_, *snapshot) && now - last_at_ < quiet_interval) return;
-  if (last_ && !streams_.empty()) append(framed("changes", changes_json(*last_, *snapshot, BootClock::now())));
+  if (last_ && !streams_.empty())
+    append(framed("changes", changes_json(*last_, *snapshot, BootClock::now())));
   if (!last_ || streams_.empty()) whole_.reset();
   last_ = snapshot;
   last_at_ = now;
@@ -154,8 +155,7 @@ void LiveFeed::stop() {
   reading_ = false;
 }
 
-LiveFeed::Stream::Stream(LiveFeed& feed)
-    : feed_(feed), wake_(feed.executor_), ended_(feed.stopped_) {
+LiveFeed::Stream::Stream(LiveFeed& feed) : feed_(feed), wake_(feed.executor_), ended_(feed.stopped_) {
   feed_.streams_.insert(this);
   feed_.begin_reading();
 }

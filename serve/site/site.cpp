@@ -113,26 +113,50 @@ asio::awaitable<Site::Answer> Site::reply(const Route& route, bool authorised, R
                                           std::string peer) {
   Answer answer;
   switch (route.endpoint) {
-    case Endpoint::health: answer.response = text_response("ok\n"); break;
-    case Endpoint::readiness: answer.response = co_await readiness(); break;
-    case Endpoint::metrics: answer.response = co_await metrics(); break;
-    case Endpoint::openapi: answer.response = asset(openapi_json, "application/json"); break;
+    case Endpoint::health:
+      answer.response = text_response("ok\n");
+      break;
+    case Endpoint::readiness:
+      answer.response = co_await readiness();
+      break;
+    case Endpoint::metrics:
+      answer.response = co_await metrics();
+      break;
+    case Endpoint::openapi:
+      answer.response = asset(openapi_json, "application/json");
+      break;
     case Endpoint::page:
       answer.response = asset(authorised ? page_html : login_html, "text/html; charset=utf-8");
       if (!authorised) answer.response.status = 401;
       break;
-    case Endpoint::style: answer.response = asset(style_css, "text/css; charset=utf-8"); break;
-    case Endpoint::icon: answer.response = asset(icon_svg, "image/svg+xml"); break;
+    case Endpoint::style:
+      answer.response = asset(style_css, "text/css; charset=utf-8");
+      break;
+    case Endpoint::icon:
+      answer.response = asset(icon_svg, "image/svg+xml");
+      break;
     case Endpoint::login_script:
       answer.response = asset(login_js, "text/javascript; charset=utf-8");
       break;
-    case Endpoint::page_script: answer.response = asset(page_js, "text/javascript; charset=utf-8"); break;
-    case Endpoint::login: answer.response = login(request, peer); break;
-    case Endpoint::logout: answer.response = logout(request); break;
-    case Endpoint::about: answer.response = about(); break;
+    case Endpoint::page_script:
+      answer.response = asset(page_js, "text/javascript; charset=utf-8");
+      break;
+    case Endpoint::login:
+      answer.response = login(request, peer);
+      break;
+    case Endpoint::logout:
+      answer.response = logout(request);
+      break;
+    case Endpoint::about:
+      answer.response = about();
+      break;
     case Endpoint::locks:
-    case Endpoint::tasks: answer.response = co_await rows(request, route.endpoint); break;
-    case Endpoint::doctor: answer.response = co_await doctor(); break;
+    case Endpoint::tasks:
+      answer.response = co_await rows(request, route.endpoint);
+      break;
+    case Endpoint::doctor:
+      answer.response = co_await doctor();
+      break;
     case Endpoint::events: {
       answer.event_stream = feed_.stream_count() < max_event_streams;
       if (!answer.event_stream) {
@@ -147,10 +171,14 @@ asio::awaitable<Site::Answer> Site::reply(const Route& route, bool authorised, R
       std::function<Response()> work = [this, endpoint = route.endpoint, request = std::move(request),
                                         peer = std::move(peer)]() -> Response {
         switch (endpoint) {
-          case Endpoint::break_lock: return requests_.break_lock(request, peer);
-          case Endpoint::cancel_task: return requests_.cancel_task(request, peer);
-          case Endpoint::remove_task: return requests_.remove_task(request, peer);
-          default: return requests_.task(request);
+          case Endpoint::break_lock:
+            return requests_.break_lock(request, peer);
+          case Endpoint::cancel_task:
+            return requests_.cancel_task(request, peer);
+          case Endpoint::remove_task:
+            return requests_.remove_task(request, peer);
+          default:
+            return requests_.task(request);
         }
       };
       answer.response = co_await in_pool(pool_, std::move(work));
@@ -167,31 +195,45 @@ Response Site::login(const Request& request, const std::string& peer) {
     if (name == "token") given = string_in(value).value_or("");
   }
   if (settings_.token.empty() || !equal_secrets(given, settings_.token)) {
-    if (settings_.log) settings_.log("login refused: wrong token peer=\"" + printable(peer) + "\"");
+    log_refused_login(peer);
     return error_response(401, "WrongToken", "this is not the token of this server");
   }
   auto id = new_secret();
   Response response{.status = 204};
-  response.fields.emplace_back("Set-Cookie", cookie(id, Sessions::lifetime));
+  response.fields.emplace_back("Set-Cookie", cookie(id, Sessions::lifetime, is_secure(request)));
   sessions_.add(std::move(id), Sessions::Clock::now());
   return response;
 }
 
 Response Site::logout(const Request& request) {
   if (request.cookie) {
-    if (const auto id = cookie_in(*request.cookie, cookie_name(settings_.access.hosts))) sessions_.remove(*id);
+    if (const auto id = cookie_in(*request.cookie, cookie_name(settings_.access.hosts)))
+      sessions_.remove(*id);
   }
   Response response{.status = 204};
-  response.fields.emplace_back("Set-Cookie", cookie("", 0s));
+  response.fields.emplace_back("Set-Cookie", cookie("", 0s, is_secure(request)));
   return response;
 }
 
-std::string Site::cookie(std::string_view id, std::chrono::seconds lifetime) const {
-  const auto& hosts = settings_.access.hosts;
-  std::string text = cookie_name(hosts) + "=";
+void Site::log_refused_login(const std::string& peer) {
+  const auto now = std::chrono::steady_clock::now();
+  ++refused_logins_;
+  if (!settings_.log || now < next_login_log_) return;
+  // A client that guesses must not fill the disk.
+  next_login_log_ = now + 1s;
+  settings_.log("login refused: wrong token peer=\"" + printable(peer) +
+                "\" refused=" + std::to_string(refused_logins_));
+}
+
+bool Site::is_secure(const Request& request) const {
+  return settings_.access.hosts.tls || (request.origin && request.origin->starts_with("https://"));
+}
+
+std::string Site::cookie(std::string_view id, std::chrono::seconds lifetime, bool secure) const {
+  std::string text = cookie_name(settings_.access.hosts) + "=";
   text.append(id).append("; Path=/; HttpOnly; SameSite=Strict; Max-Age=");
   text.append(std::to_string(lifetime.count()));
-  if (hosts.tls) text.append("; Secure");
+  if (secure) text.append("; Secure");
   return text;
 }
 
@@ -243,8 +285,8 @@ asio::awaitable<Response> Site::rows(const Request& request, Endpoint endpoint) 
   filter.text = text;
   const auto snapshot = co_await feed_.fresh(snapshot_patience);
   if (!snapshot->whole) {
-    const auto why = snapshot->error.empty() ? "the store has not been read yet. Retry in a second."
-                                             : snapshot->error;
+    const auto why =
+        snapshot->error.empty() ? "the store has not been read yet. Retry in a second." : snapshot->error;
     co_return error_response(503, "NotReadYet", why);
   }
   const auto now = BootClock::now();

@@ -67,7 +67,10 @@ class Site {
   [[nodiscard]] asio::awaitable<Response> doctor();
   /// Runs `work`, which blocks, on a thread of the pool.
   [[nodiscard]] asio::awaitable<Response> in_pool(asio::thread_pool& pool, std::function<Response()> work);
-  [[nodiscard]] std::string cookie(std::string_view id, std::chrono::seconds lifetime) const;
+  [[nodiscard]] std::string cookie(std::string_view id, std::chrono::seconds lifetime, bool secure) const;
+  /// Whether the browser has reached this server, or its proxy, by TLS.
+  [[nodiscard]] bool is_secure(const Request& request) const;
+  void log_refused_login(const std::string& peer);
 
   asio::any_io_executor executor_;
   Settings settings_;
@@ -76,6 +79,8 @@ class Site {
   LiveFeed feed_;
   StoreRequests requests_;
   Sessions sessions_;
+  std::uint64_t refused_logins_ = 0;
+  std::chrono::steady_clock::time_point next_login_log_ = {};
   std::size_t connections_ = 0;
   std::size_t waiting_for_store_ = 0;
   Response diagnosis_;  ///< doctor's last

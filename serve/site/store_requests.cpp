@@ -46,16 +46,22 @@ std::string reason_of(const std::map<std::string, std::string>& texts) {
 
 int status_of(const Error& error) noexcept {
   switch (error.code()) {
-    case ErrorCode::InvalidArgument: return 400;
-    case ErrorCode::NotFound: return 404;
+    case ErrorCode::InvalidArgument:
+      return 400;
+    case ErrorCode::NotFound:
+      return 404;
     case ErrorCode::InvalidTransition:
     case ErrorCode::ConcurrentChange:
-    case ErrorCode::WrongLock: return 409;
-    case ErrorCode::NetworkTimeout: return 504;
+    case ErrorCode::WrongLock:
+      return 409;
+    case ErrorCode::NetworkTimeout:
+      return 504;
     case ErrorCode::ServiceUnavailable:
     case ErrorCode::RateLimited:
-    case ErrorCode::Aborted: return 503;
-    default: return 500;
+    case ErrorCode::Aborted:
+      return 503;
+    default:
+      return 500;
   }
 }
 
@@ -89,6 +95,11 @@ Tasks StoreRequests::tasks() const {
   return store_.tasks({.allow_anonymous = true});
 }
 
+Tasks StoreRequests::tasks_of(const std::map<std::string, std::string>& texts) const {
+  const auto incarnation = texts.find("incarnation");
+  return incarnation == texts.end() ? tasks() : tasks().with_incarnation(incarnation->second);
+}
+
 Response StoreRequests::audited(const Action& action, const std::function<Response()>& carry_out) {
   Response response;
   std::string result;
@@ -99,7 +110,8 @@ Response StoreRequests::audited(const Action& action, const std::function<Respon
     result = is_unknown(error) ? "unknown" : "failed";
     auto message = rpc::text_of(error);
     if (is_unknown(error)) message += ". Whether it was carried out is unknown: look before you repeat it.";
-    response = error_response(status_of(error), is_unknown(error) ? "Unknown" : to_string(error.code()), message);
+    response =
+        error_response(status_of(error), is_unknown(error) ? "Unknown" : to_string(error.code()), message);
     result += " error=" + quoted(to_string(error.code()));
   }
   std::string line = "action=";
@@ -121,15 +133,17 @@ Response StoreRequests::break_lock(const Request& request, const std::string& pe
   auto response = audited(action, [&]() -> Response {
     const auto broken = store_.locks().break_lock(key, action.reason, fence, stop_.get_token());
     if (!broken) {
-      return error_response(409, "NotHeld", "the lock is not held with this fence any more. Nothing was changed.");
+      return error_response(409, "NotHeld",
+                            "the lock is not held with this fence any more. Nothing was changed.");
     }
     JsonText json;
     json.begin_object().name("broken");
     write_lock(json, view::row_of(key, *broken));
     json.end_object();
+    view_.refresh_broken_lock(key);
     return ok_response(std::move(json.str()));
   });
-  view_.refresh_lock(key);
+  if (response.status != 200) view_.refresh_lock(key);
   return response;
 }
 
@@ -142,7 +156,7 @@ Response StoreRequests::cancel_task(const Request& request, const std::string& p
                       .reason = reason_of(texts),
                       .peer = peer};
   auto response = audited(action, [&] {
-    const auto task = tasks().cancel(owner, id, action.reason, stop_.get_token());
+    const auto task = tasks_of(texts).cancel(owner, id, action.reason, stop_.get_token());
     JsonText json;
     json.begin_object().name("cancelled");
     write_task(json, view::row_of(task));
@@ -162,7 +176,7 @@ Response StoreRequests::remove_task(const Request& request, const std::string& p
                       .reason = reason_of(texts),
                       .peer = peer};
   auto response = audited(action, [&]() -> Response {
-    if (!tasks().remove(owner, id, stop_.get_token())) {
+    if (!tasks_of(texts).remove(owner, id, stop_.get_token())) {
       return error_response(404, "NotFound", "the task does not exist any more");
     }
     return ok_response(R"({"removed":true})");
@@ -204,7 +218,8 @@ Response StoreRequests::task(const Request& request) {
   }
   if (task.ttl) json.name("ttlMs").number(task.ttl->count());
   json.name("dataShown").boolean(settings_.show_data);
-  if (settings_.show_data) json.name("variables").raw(task.variables.str()).name("result").raw(task.result.str());
+  if (settings_.show_data)
+    json.name("variables").raw(task.variables.str()).name("result").raw(task.result.str());
   // Grants and losses of its lock, and changes of its status: its last attempts, as far as they were seen.
   json.name("events").begin_array();
   if (const auto snapshot = view_.latest(); snapshot->events) {

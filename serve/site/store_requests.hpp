@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <holdfast/open.hpp>
+#include <map>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -36,6 +37,8 @@ class StoreRequests {
   struct Action;
   [[nodiscard]] Response audited(const Action& action, const std::function<Response()>& carry_out);
   [[nodiscard]] Tasks tasks() const;
+  /// Only the task that was shown, if the request says which: its id may have been used again since.
+  [[nodiscard]] Tasks tasks_of(const std::map<std::string, std::string>& texts) const;
 
   Holdfast store_;
   view::StoreView& view_;

@@ -19,9 +19,12 @@ asio::awaitable<void> keeping_alive(std::shared_ptr<Connection> connection, asio
 
 Response refusal_of(int status) {
   switch (status) {
-    case 413: return error_response(413, "TooLarge", "the body is longer than 16384 bytes");
-    case 431: return error_response(431, "TooLarge", "the header is longer than 8192 bytes");
-    default: return error_response(400, "BadRequest", "this is not a valid HTTP request");
+    case 413:
+      return error_response(413, "TooLarge", "the body is longer than 16384 bytes");
+    case 431:
+      return error_response(431, "TooLarge", "the header is longer than 8192 bytes");
+    default:
+      return error_response(400, "BadRequest", "this is not a valid HTTP request");
   }
 }
 

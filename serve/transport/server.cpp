@@ -56,13 +56,15 @@ void Server::load_certificate() {
   asio::error_code error;
   using options = asio::ssl::context;
   (void)tls_->set_options(
-      options::default_workarounds | options::no_tlsv1 | options::no_tlsv1_1 | options::no_compression, error);
+      options::default_workarounds | options::no_tlsv1 | options::no_tlsv1_1 | options::no_compression,
+      error);
   (void)tls_->use_certificate_chain_file(settings_.certificate_file, error);
-  if (error) refuse_setting("--tls-cert \"" + printable(settings_.certificate_file) + "\": cannot be used", error);
+  if (error)
+    refuse_setting("--tls-cert \"" + printable(settings_.certificate_file) + "\": cannot be used", error);
   (void)tls_->use_private_key_file(settings_.key_file, asio::ssl::context::pem, error);
   if (error) {
-    refuse_setting("--tls-key \"" + printable(settings_.key_file) + "\": cannot be used with this certificate",
-                   error);
+    refuse_setting(
+        "--tls-key \"" + printable(settings_.key_file) + "\": cannot be used with this certificate", error);
   }
 }
 

@@ -70,8 +70,9 @@ TEST(ServeHost, OfALoopbackServerIsALoopbackAddressOrLocalhostWithItsPort) {
   for (const char* own : {"127.0.0.1:4780", "localhost:4780", "LOCALHOST:4780", "[::1]:4780"}) {
     EXPECT_TRUE(rules.allows_host(own)) << own;
   }
-  for (const char* foreign : {"127.0.0.1", "127.0.0.1:4781", "evil.example:4780", "localhost.evil.example:4780", "",
-                              ":4780", "10.0.0.1:4780", "[::1", "[::1]x:4780", "127.0.0.1.evil.example:4780"}) {
+  for (const char* foreign :
+       {"127.0.0.1", "127.0.0.1:4781", "evil.example:4780", "localhost.evil.example:4780", "", ":4780",
+        "10.0.0.1:4780", "[::1", "[::1]x:4780", "127.0.0.1.evil.example:4780"}) {
     EXPECT_FALSE(rules.allows_host(foreign)) << foreign;
   }
 }
@@ -90,8 +91,8 @@ TEST(ServeHost, ANameOfTheNetworkMustBeGiven) {
 TEST(ServeHost, APageIsOurOwnIfItsOriginIsTheHostOfTheRequest) {
   auto rules = on("127.0.0.1:4780");
   EXPECT_TRUE(rules.is_same_origin("http://127.0.0.1:4780", "127.0.0.1:4780"));
-  for (const char* foreign : {"null", "", "http://localhost:4780", "https://127.0.0.1:4780", "http://127.0.0.1:4780.evil",
-                              "http://127.0.0.1:4781", "http://evil.example"}) {
+  for (const char* foreign : {"null", "", "http://localhost:4780", "https://127.0.0.1:4780",
+                              "http://127.0.0.1:4780.evil", "http://127.0.0.1:4781", "http://evil.example"}) {
     EXPECT_FALSE(rules.is_same_origin(foreign, "127.0.0.1:4780")) << foreign;
   }
   rules.tls = true;
@@ -103,7 +104,8 @@ TEST(ServeAccess, WithoutATokenOnlyHealthAndTheLoginAreOpen) {
   const auto rules = rules_with_actions();
   std::set<std::string> open;
   for (const auto& route : routes()) {
-    const auto decision = decide(request_for(std::string(route.method), std::string(route.path)), no_proof, rules);
+    const auto decision =
+        decide(request_for(std::string(route.method), std::string(route.path)), no_proof, rules);
     if (decision.route != nullptr) {
       open.insert(std::string(route.path));
       EXPECT_FALSE(decision.authorised);
@@ -117,8 +119,8 @@ TEST(ServeAccess, WithoutATokenOnlyHealthAndTheLoginAreOpen) {
 
 TEST(ServeAccess, TheTokenOpensEverything) {
   for (const auto& route : routes()) {
-    const auto decision =
-        decide(request_for(std::string(route.method), std::string(route.path)), by_bearer, rules_with_actions());
+    const auto decision = decide(request_for(std::string(route.method), std::string(route.path)), by_bearer,
+                                 rules_with_actions());
     ASSERT_NE(decision.route, nullptr) << route.path;
     EXPECT_EQ(decision.route->endpoint, route.endpoint);
     EXPECT_TRUE(decision.authorised);
@@ -275,7 +277,8 @@ TEST(ServeTokenFile, IsCreatedOnceForItsOwnerOnly) {
   const auto read = read_or_create_token(file);
   EXPECT_FALSE(read.created);
   EXPECT_EQ(read.text, created.text);
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory.path()), {}), 1) << "no temporary file is left";
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory.path()), {}), 1)
+      << "no temporary file is left";
 }
 
 TEST(ServeTokenFile, ThatOthersCanReadOrThatIsTooShortIsRefused) {
@@ -286,7 +289,8 @@ TEST(ServeTokenFile, ThatOthersCanReadOrThatIsTooShortIsRefused) {
   EXPECT_THROW((void)read_or_create_token(file), Error);
   std::filesystem::permissions(file, static_cast<std::filesystem::perms>(0640));
   EXPECT_EQ(read_or_create_token(file).text, std::string(32, 'x')) << "a group is chosen by the owner";
-  for (const auto& wrong : {std::string(31, 'x'), std::string("short"), std::string(40, ' '), std::string()}) {
+  for (const auto& wrong :
+       {std::string(31, 'x'), std::string("short"), std::string(40, ' '), std::string()}) {
     std::ofstream(file, std::ios::trunc) << wrong << "\n";
     EXPECT_THROW((void)read_or_create_token(file), Error) << wrong;
   }

@@ -20,14 +20,16 @@ constexpr WallTime epoch{};
 const BootTime boot{100s};
 
 std::shared_ptr<const view::LockRow> lock_row(const std::string& key, const std::string& holder = "web") {
-  return std::make_shared<view::LockRow>(view::LockRow{.key = key,
-                                                       .holder = holder,
-                                                       .fence = Fence::parse("000000000000007").value_or_throw(),
-                                                       .acquired_at = epoch + 1s,
-                                                       .expires_at = epoch + 31s});
+  return std::make_shared<view::LockRow>(
+      view::LockRow{.key = key,
+                    .holder = holder,
+                    .fence = Fence::parse("000000000000007").value_or_throw(),
+                    .acquired_at = epoch + 1s,
+                    .expires_at = epoch + 31s});
 }
 
-std::shared_ptr<const view::TaskRow> task_row(const std::string& id, TaskStatus status = TaskStatus::working) {
+std::shared_ptr<const view::TaskRow> task_row(const std::string& id,
+                                              TaskStatus status = TaskStatus::working) {
   view::TaskRow row;
   row.owner = "alice";
   row.id = id;
@@ -42,6 +44,7 @@ view::Snapshot snapshot_of(view::Snapshot::Locks locks, view::Snapshot::Tasks ta
   snapshot.engine = "redis";
   snapshot.made_at = boot;
   snapshot.current_since = boot - 1s;
+  snapshot.tasks_since = boot - 4s;
   snapshot.engine_time = epoch + 11s;
   snapshot.whole = true;
   snapshot.reachability = view::Reachability::up;
@@ -55,8 +58,11 @@ TEST(ServeJson, OfASnapshotHasItsRowsAndTheAgeOfTheData) {
   const auto snapshot = snapshot_of({lock_row("a"), lock_row("b")}, {task_row("1")});
   const auto all = json::parse(whole_json(snapshot, boot + 2s));
   EXPECT_EQ(all.at("locks").size(), 2U);
-  EXPECT_EQ(all.at("locks").at(0), (json{{"key", "a"}, {"holder", "web"}, {"fence", "000000000000007"},
-                                         {"acquiredAtMs", 1000}, {"expiresAtMs", 31000}}));
+  EXPECT_EQ(all.at("locks").at(0), (json{{"key", "a"},
+                                         {"holder", "web"},
+                                         {"fence", "000000000000007"},
+                                         {"acquiredAtMs", 1000},
+                                         {"expiresAtMs", 31000}}));
   EXPECT_EQ(all.at("tasks").at(0).at("progress"), 0.25);
   EXPECT_EQ(all.at("store").at("ageMs"), 3000);
   EXPECT_EQ(all.at("store").at("nowMs"), 13000);
@@ -75,7 +81,8 @@ TEST(ServeJson, TextsOfUsersStayTexts) {
 TEST(ServeJson, ChangesLeadFromOneSnapshotToTheNext) {
   const auto stays = lock_row("b");
   const auto before = snapshot_of({lock_row("a"), stays, lock_row("c")}, {task_row("1"), task_row("2")});
-  auto after = snapshot_of({stays, lock_row("c", "other"), lock_row("d")}, {task_row("2", TaskStatus::failed), task_row("3")});
+  auto after = snapshot_of({stays, lock_row("c", "other"), lock_row("d")},
+                           {task_row("2", TaskStatus::failed), task_row("3")});
   view::Event event;
   event.sequence = 5;
   after.events = std::make_shared<const std::vector<view::Event>>(std::vector{event});
@@ -103,8 +110,8 @@ TEST(ServeJson, RowsCanBeFilteredAndLimited) {
 TEST(ServeMetrics, AreGaugesOfTheStoreWithoutTextsOfUsers) {
   auto held = std::make_shared<view::LockRow>(*lock_row("secret-key", "secret-holder"));
   held->waiters = 3;
-  const auto text =
-      store_metrics(snapshot_of({held, lock_row("b")}, {task_row("secret-id")}), {.connections = 4, .event_streams = 2}, boot);
+  const auto text = store_metrics(snapshot_of({held, lock_row("b")}, {task_row("secret-id")}),
+                                  {.connections = 4, .event_streams = 2}, boot);
   const PrometheusPage page(text);
   EXPECT_EQ(page.value("holdfast_store_up{backend=\"redis\"}"), 1);
   EXPECT_EQ(page.value("holdfast_store_locks{backend=\"redis\"}"), 2);
@@ -113,6 +120,7 @@ TEST(ServeMetrics, AreGaugesOfTheStoreWithoutTextsOfUsers) {
   EXPECT_EQ(page.value("holdfast_store_waiters{backend=\"redis\"}"), 3);
   EXPECT_EQ(page.value("holdfast_store_oldest_lock_seconds{backend=\"redis\"}"), 10);
   EXPECT_EQ(page.value("holdfast_store_read_age_seconds{backend=\"redis\"}"), 1);
+  EXPECT_EQ(page.value("holdfast_store_tasks_read_age_seconds{backend=\"redis\"}"), 4);
   EXPECT_EQ(page.value("holdfast_serve_event_streams{backend=\"redis\"}"), 2);
   EXPECT_EQ(text.find("secret"), std::string::npos);
 }
@@ -129,8 +137,8 @@ TEST(ServePage, LoadsNothingFromElsewhereAndWritesNoMarkup) {
   for (const auto file : {page_html, login_html, style_css, page_js, login_js}) {
     EXPECT_EQ(file.find("http://"), std::string_view::npos);
     EXPECT_EQ(file.find("https://"), std::string_view::npos);
-    for (const char* unsafe : {"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "style=\"",
-                               "onclick=\"", "javascript:"}) {
+    for (const char* unsafe : {"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(",
+                               "style=\"", "onclick=\"", "javascript:"}) {
       EXPECT_EQ(file.find(unsafe), std::string_view::npos) << unsafe;
     }
   }
@@ -203,8 +211,8 @@ TEST(ServeRequest, ParametersAreDecoded) {
 
 TEST(ServeResponse, ProtectsTheBrowser) {
   const auto head = head_of({.body = "{}"}, true);
-  for (const char* field : {"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "nosniff", "no-store",
-                            "no-referrer", "Content-Length: 2"}) {
+  for (const char* field : {"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "nosniff",
+                            "no-store", "no-referrer", "Content-Length: 2"}) {
     EXPECT_NE(head.find(field), std::string::npos) << field;
   }
   EXPECT_EQ(head.find("unsafe-inline"), std::string::npos);

@@ -60,8 +60,8 @@ void HttpClient::send(const std::string& bytes) {
 bool HttpClient::read_more() {
   std::array<char, 4096> buffer{};
   asio::error_code error;
-  const auto bytes = tls_ ? tls_->read_some(asio::buffer(buffer), error)
-                          : socket_.read_some(asio::buffer(buffer), error);
+  const auto bytes =
+      tls_ ? tls_->read_some(asio::buffer(buffer), error) : socket_.read_some(asio::buffer(buffer), error);
   received_.append(buffer.data(), bytes);
   return !error;
 }

@@ -1,9 +1,9 @@
 #pragma once
 
+#include <asio/generic/stream_protocol.hpp>
 #include <asio/io_context.hpp>
 #include <asio/ssl/context.hpp>
 #include <asio/ssl/stream.hpp>
-#include <asio/generic/stream_protocol.hpp>
 #include <chrono>
 #include <memory>
 #include <optional>

@@ -53,7 +53,8 @@ class ServeHttp : public testing::Test {
   [[nodiscard]] std::string get(const std::string& path, const std::string& more = bearer()) const {
     return "GET " + path + " HTTP/1.1\r\nHost: " + host() + "\r\n" + more + "\r\n";
   }
-  [[nodiscard]] std::string post(const std::string& path, const json& body, const std::string& more = bearer()) const {
+  [[nodiscard]] std::string post(const std::string& path, const json& body,
+                                 const std::string& more = bearer()) const {
     const auto text = body.dump();
     return "POST " + path + " HTTP/1.1\r\nHost: " + host() + "\r\nContent-Type: application/json\r\n" + more +
            "Content-Length: " + std::to_string(text.size()) + "\r\n\r\n" + text;
@@ -84,18 +85,20 @@ TEST_F(ServeHttp, HealthIsOpenAndAllElseNeedsTheToken) {
                            "/api/task?owner=a&id=b", "/api/doctor", "/api/events", "/assets/page.js"}) {
     EXPECT_EQ(exchange(get(path, "")).status, 401) << path;
     EXPECT_EQ(exchange(get(path, "Authorization: Bearer wrong\r\n")).status, 401) << path;
-    EXPECT_EQ(exchange(get(std::string(path) + (std::string(path).find('?') == std::string::npos ? "?" : "&") +
-                               "token=" + token + "&access_token=" + token,
-                           ""))
-                  .status,
-              401)
+    EXPECT_EQ(
+        exchange(get(std::string(path) + (std::string(path).find('?') == std::string::npos ? "?" : "&") +
+                         "token=" + token + "&access_token=" + token,
+                     ""))
+            .status,
+        401)
         << "a token in a URL would be in logs and histories";
   }
   const auto page = exchange(get("/", ""));
   EXPECT_EQ(page.status, 401);
   EXPECT_NE(page.body.find("login.js"), std::string::npos);
   EXPECT_EQ(page.body.find("page.js"), std::string::npos);
-  for (const char* path : {"/readyz", "/metrics", "/openapi.json", "/api/about", "/api/locks", "/api/tasks", "/api/doctor"}) {
+  for (const char* path :
+       {"/readyz", "/metrics", "/openapi.json", "/api/about", "/api/locks", "/api/tasks", "/api/doctor"}) {
     EXPECT_EQ(exchange(get(path)).status, 200) << path;
   }
 }
@@ -104,12 +107,14 @@ TEST_F(ServeHttp, ForeignHostsAndOriginsAreRefused) {
   begin();
   const std::string rest = "\r\n" + bearer() + "\r\n";
   EXPECT_EQ(exchange("GET /api/locks HTTP/1.1\r\nHost: evil.example" + rest).status, 421);
-  EXPECT_EQ(exchange("GET /api/locks HTTP/1.1\r\nHost: " + host() + "\r\nHost: evil.example" + rest).status, 400);
+  EXPECT_EQ(exchange("GET /api/locks HTTP/1.1\r\nHost: " + host() + "\r\nHost: evil.example" + rest).status,
+            400);
   EXPECT_EQ(exchange("GET /api/locks HTTP/1.0\r\n" + bearer() + "\r\n").status, 400);
   EXPECT_EQ(exchange(get("/api/locks", bearer() + "Origin: http://evil.example\r\n")).status, 403);
   EXPECT_EQ(exchange(get("/api/events", bearer() + "Sec-Fetch-Site: cross-site\r\n")).status, 403);
-  const auto preflight = exchange("OPTIONS /api/locks/break HTTP/1.1\r\nHost: " + host() +
-                                  "\r\nOrigin: http://evil.example\r\nAccess-Control-Request-Method: POST\r\n\r\n");
+  const auto preflight =
+      exchange("OPTIONS /api/locks/break HTTP/1.1\r\nHost: " + host() +
+               "\r\nOrigin: http://evil.example\r\nAccess-Control-Request-Method: POST\r\n\r\n");
   EXPECT_EQ(preflight.status, 405);
   EXPECT_EQ(preflight.head.find("Access-Control"), std::string::npos);
 }
@@ -206,8 +211,8 @@ TEST_F(ServeHttp, ALockIsBrokenOnlyWithTheFenceThatWasShown) {
 TEST_F(ServeHttp, ActionsAreOffUnlessAllowed) {
   begin();
   const auto guard = store.locks().lock("k");
-  const auto answer =
-      exchange(post("/api/locks/break", {{"key", "k"}, {"fence", guard.fence().to_string()}, {"reason", "x"}}));
+  const auto answer = exchange(
+      post("/api/locks/break", {{"key", "k"}, {"fence", guard.fence().to_string()}, {"reason", "x"}}));
   EXPECT_EQ(answer.status, 403);
   EXPECT_TRUE(store.locks().is_locked("k"));
 }
@@ -217,6 +222,10 @@ TEST_F(ServeHttp, ATaskIsCancelledAndRemoved) {
   const auto tasks = store.tasks();
   const auto task = tasks.create("alice", {.method = "m"});
   const json body{{"owner", "alice"}, {"id", task.id}, {"reason", "not needed"}};
+  auto another = body;
+  another["incarnation"] = "another";
+  EXPECT_EQ(exchange(post("/api/tasks/cancel", another)).status, 404)
+      << "its id, but not the task that was shown";
   EXPECT_EQ(exchange(post("/api/tasks/cancel", body)).status, 200);
   EXPECT_EQ(tasks.get("alice", task.id).status, TaskStatus::cancelled);
   EXPECT_EQ(tasks.get("alice", task.id).status_message, "not needed");
@@ -301,7 +310,8 @@ TEST_F(ServeHttp, TlsIsSpokenWithTheGivenCertificate) {
 }
 
 TEST_F(ServeHttp, ACertificateThatCannotBeUsedIsRefusedAtTheStart) {
-  EXPECT_THROW(begin([](auto& settings) { settings.certificate_file = settings.key_file = "/nowhere.pem"; }), Error);
+  EXPECT_THROW(begin([](auto& settings) { settings.certificate_file = settings.key_file = "/nowhere.pem"; }),
+               Error);
   begin();
   const auto port = server->address().port;
   serve::Server::Settings second;
