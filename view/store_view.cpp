@@ -7,6 +7,7 @@
 #include <stop_token>
 #include <thread>
 
+#include "view/following.hpp"
 #include "view/rows.hpp"
 #include "view/store_model.hpp"
 
@@ -19,6 +20,8 @@ using std::chrono::milliseconds;
 constexpr std::string_view probed_key = "holdfast-view-probe";
 /// As many as one task page may have: their data travels with them.
 constexpr std::size_t tasks_per_page = 100;
+/// After which a feed that could not be opened is tried again.
+constexpr std::chrono::seconds follow_again_after{5};
 /// How many expired leases are looked after with each reading.
 constexpr std::size_t overdue_at_once = 50;
 
@@ -85,8 +88,8 @@ class StoreView::Reader {
 
   void hear_break(std::string_view key) {
     const std::lock_guard guard(mutex_);
-    broken_.emplace_back(key);
-    pace_.hint_lock(key);
+    broken_.push_back({.kind = Change::Kind::broken, .key = std::string(key)});
+    news_ = true;
     changed_.notify_all();
   }
 
@@ -105,6 +108,8 @@ class StoreView::Reader {
   void read_until(const std::stop_token& stop) noexcept {
     while (!stop.stop_requested()) {
       try {
+        follow_if_watched(stop);
+        hear_changes();
         if (const auto reading = wait_for_reading(stop)) read(*reading, stop);
         publish_if_due();
       } catch (const std::exception&) {
@@ -112,18 +117,19 @@ class StoreView::Reader {
         pause(stop);
       }
     }
+    locks_feed_.reset();
+    tasks_feed_.reset();
   }
 
-  /// Empty when a snapshot is due instead, or the thread is to stop.
+  /// Empty when a snapshot is due or there is something to hear, or the thread is to stop.
   std::optional<Reading> wait_for_reading(const std::stop_token& stop) {
     std::unique_lock guard(mutex_);
     while (!stop.stop_requested()) {
       const auto now = BootClock::now();
       const auto at = pace_.next_at(now);
-      if (at <= now) {
-        for (const auto& key : std::exchange(broken_, {})) model_.hear_break(key, now);
-        return pace_.next(now);
-      }
+      if (std::exchange(news_, false)) return std::nullopt;
+      if (at <= now) return pace_.next(now);
+      if (callbacks_.empty() && (locks_feed_ || tasks_feed_)) return std::nullopt;  // to end them
       if (is_changed_ && published_at_ + options_.between_snapshots <= now) return std::nullopt;
       const auto until = is_changed_ ? std::min(at, published_at_ + options_.between_snapshots) : at;
       if (until == never) {
@@ -133,6 +139,79 @@ class StoreView::Reader {
       }
     }
     return std::nullopt;
+  }
+
+  /// Feeds last as long as there are viewers.
+  void follow_if_watched(const std::stop_token& stop) {
+    if (!has_viewers()) {
+      locks_feed_.reset();
+      tasks_feed_.reset();
+      follow_at_ = {};
+    } else if (const auto now = BootClock::now(); !locks_feed_ && !tasks_feed_ && now >= follow_at_) {
+      follow_at_ = now + follow_again_after;
+      follow(stop);
+    }
+    model_.set_heard(locks_feed_ != nullptr);
+    const std::lock_guard guard(mutex_);
+    pace_.set_tasks_heard(tasks_feed_ != nullptr);
+  }
+
+  void follow(const std::stop_token& stop) {
+    const auto wake = [this] {
+      const std::lock_guard guard(mutex_);
+      news_ = true;
+      changed_.notify_all();
+    };
+    try {
+      if (auto feed = store_.locks().follow(stop)) {
+        locks_feed_ = std::make_unique<Following>(std::move(feed), wake);
+      }
+      if (auto feed = tasks().follow(stop)) {
+        tasks_feed_ = std::make_unique<Following>(std::move(feed), wake);
+      }
+    } catch (const Error&) {  // NOLINT(bugprone-empty-catch): readings find the same error, and report it
+    }
+  }
+
+  void hear_changes() {
+    const auto of_locks = locks_feed_ ? locks_feed_->take() : std::vector<Change>();
+    const auto of_tasks = tasks_feed_ ? tasks_feed_->take() : std::vector<Change>();
+    const auto now = this_moment();
+    const std::lock_guard guard(mutex_);
+    for (const auto& change : std::exchange(broken_, {})) hear_lock(change, now.boot);
+    for (const auto& change : of_locks) hear_lock(change, now.boot);
+    for (const auto& change : of_tasks) hear_task(change, now);
+  }
+
+  void hear_lock(const Change& change, BootTime now) {
+    if (change.kind == Change::Kind::anything) return pace_.hint_anything();
+    if (change.kind == Change::Kind::broken) {
+      model_.hear_break(change.key, now);
+    } else {
+      model_.hear_release(change.key, now);
+    }
+    pace_.hint_lock(change.key);
+  }
+
+  void hear_task(const Change& change, const Moment& now) {
+    if (change.kind == Change::Kind::anything) return pace_.hint_anything();
+    const auto [owner, id] = task_name(change.key);
+    if (change.kind == Change::Kind::stale_write) {
+      Event event;
+      event.kind = EventKind::stale_write_refused;
+      event.owner = owner;
+      event.task_id = id;
+      event.fence = change.refused;
+      event.old_fence = change.highest;
+      model_.report(std::move(event), now);
+      is_changed_ = true;
+    }
+    pace_.hint_task(owner, id);
+  }
+
+  [[nodiscard]] bool has_viewers() const {
+    const std::lock_guard guard(mutex_);
+    return !callbacks_.empty();
   }
 
   void pause(const std::stop_token& stop) {
@@ -180,7 +259,8 @@ class StoreView::Reader {
         static_cast<void>(answered());
         return;
       case Reading::What::lock_page: {
-        const auto page = locks.list_raw({.cursor = reading.cursor, .limit = max_list_limit}, stop);
+        const auto page = locks.list_raw(
+            {.cursor = reading.cursor, .limit = max_list_limit, .order = LockOrder::as_found}, stop);
         const auto listed = answered();
         std::vector<LockKey> keys;
         std::vector<LockRow> rows;
@@ -307,6 +387,8 @@ class StoreView::Reader {
 
   // Of the reading thread alone.
   std::optional<Tasks> tasks_;
+  std::unique_ptr<Following> locks_feed_, tasks_feed_;  ///< null: not followed
+  BootTime follow_at_ = {};
   StoreModel model_;
   BootTime answered_at_ = {};
   BootTime published_at_ = {};
@@ -320,7 +402,8 @@ class StoreView::Reader {
   std::condition_variable changed_;
   ReadPace pace_;
   std::shared_ptr<const Snapshot> latest_;
-  std::vector<std::string> broken_;  ///< not yet known to the model
+  std::vector<Change> broken_;  ///< by this process, not yet known to the model
+  bool news_ = false;           ///< there is something to hear
   std::map<std::uint64_t, std::shared_ptr<const Callback>> callbacks_;
   std::uint64_t last_id_ = 0;
   std::jthread thread_;
