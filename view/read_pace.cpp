@@ -36,7 +36,7 @@ void ReadPace::set_viewers(std::size_t count, BootTime now) {
     hints_.clear();
     known_hints_.clear();
     round_at_ = now;
-    tasks_are_urgent_ = true;
+    tasks_are_urgent_ = locks_are_urgent_ = true;
   }
   viewers_ = count;
 }
@@ -101,9 +101,14 @@ Reading ReadPace::next(BootTime now) {
     cursor_.clear();
     round_at_ = now + options_.interval;
     round_is_urgent_ = false;
-    return {.what = Reading::What::lock_page, .begins_round = true};
+    all_locks_ = !locks_heard_ || locks_are_urgent_ || now - all_locks_at_ >= options_.heard_interval;
+    if (all_locks_) all_locks_at_ = now;
+    locks_are_urgent_ = false;
+    return {.what = Reading::What::lock_page, .begins_round = true, .all_locks = all_locks_};
   }
-  if (part_ == Part::locks) return {.what = Reading::What::lock_page, .cursor = cursor_};
+  if (part_ == Part::locks) {
+    return {.what = Reading::What::lock_page, .cursor = cursor_, .all_locks = all_locks_};
+  }
   if (owners_.empty()) return {.what = Reading::What::owners, .cursor = cursor_};
   return {.what = Reading::What::task_page, .owner = owners_.front(), .cursor = task_cursor_};
 }
@@ -118,7 +123,7 @@ Completed ReadPace::finished(const Reading& reading, const ReadingResult& result
   // A round that was interrupted begins again: its cursors may mean nothing to the store that comes back.
   pause_ = std::clamp(pause_ * 2, shortest_pause, longest_pause);
   retry_at_ = now + pause_;
-  if (part_ == Part::tasks) tasks_are_urgent_ = true;
+  tasks_are_urgent_ = locks_are_urgent_ = true;
   part_ = Part::none;
   round_at_ = now;
   return Completed::nothing;
@@ -133,12 +138,13 @@ Completed ReadPace::advance(const Reading& reading, const ReadingResult& result,
     case Reading::What::lock_page:
       cursor_ = result.cursor;
       if (!cursor_.empty()) return Completed::nothing;
-      if (tasks_heard_ && !tasks_are_urgent_ && now - whole_at_ < options_.heard_tasks_interval) {
+      if (!tasks_are_due(now)) {
         part_ = Part::none;
         return Completed::locks;
       }
       part_ = Part::tasks;
       tasks_are_urgent_ = false;
+      tasks_cost_ = {};
       owners_.clear();
       task_cursor_.clear();
       return Completed::locks;
@@ -158,6 +164,13 @@ Completed ReadPace::advance(const Reading& reading, const ReadingResult& result,
   return Completed::tasks;
 }
 
+bool ReadPace::tasks_are_due(BootTime now) const noexcept {
+  if (!tasks_heard_ || tasks_are_urgent_) return true;
+  // Finding all owners takes a scan of its own: at most a quarter of the budget, so that grants are found.
+  const auto affordable = std::chrono::duration_cast<Duration>(tasks_cost_ * 4 / options_.share);
+  return now - whole_at_ >= std::max(options_.heard_interval, affordable);
+}
+
 void ReadPace::refill(BootTime now) noexcept {
   const auto earned = std::chrono::duration_cast<Duration>((now - refilled_at_) * share(now));
   allowance_ = std::min(options_.burst, allowance_ + earned);
@@ -170,7 +183,9 @@ void ReadPace::charge(const Reading& reading, const ReadingResult& result) noexc
   }
   const auto way = shortest_way() * std::max(1, result.round_trips);
   // A request that was not answered in time cost the store nothing that can be known: the pause comes anyway.
-  allowance_ -= result.answered ? std::max(least_cost, result.took - way) : least_cost;
+  const auto cost = result.answered ? std::max(least_cost, result.took - way) : least_cost;
+  allowance_ -= cost;
+  if (reading.what == Reading::What::owners || reading.what == Reading::What::task_page) tasks_cost_ += cost;
 }
 
 BootClock::duration ReadPace::shortest_way() const noexcept {

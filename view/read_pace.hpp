@@ -29,6 +29,8 @@ struct Reading {
   std::string cursor = {};
   /// It is the first of a round.
   bool begins_round = false;
+  /// Of a lock page: all locks have to be read, those too that are known and whose end would be heard.
+  bool all_locks = true;
 };
 
 /// How a reading ended.
@@ -66,8 +68,9 @@ class ReadPace {
     BootClock::duration burst = std::chrono::milliseconds(20);
     /// Rounds begin this far apart, or further.
     BootClock::duration interval = std::chrono::milliseconds(500);
-    /// Tasks are read with every round, or this far apart if their changes are heard.
-    BootClock::duration heard_tasks_interval = std::chrono::seconds(3);
+    /// All tasks, and all locks that are known, are read with every round, or this far apart if their changes
+    /// are heard: those by other software are not.
+    BootClock::duration heard_interval = std::chrono::seconds(10);
     /// Single readings per second.
     int hints_per_second = 200;
   };
@@ -77,12 +80,15 @@ class ReadPace {
   ReadPace(const Options& options, BootTime now);
 
   void set_viewers(std::size_t count, BootTime now);
-  /// Whether changes of tasks are heard, as hints.
-  void set_tasks_heard(bool heard) noexcept { tasks_heard_ = heard; }
+  /// Whether releases of locks and changes of tasks are heard, as hints.
+  void set_heard(bool locks, bool tasks) noexcept {
+    locks_heard_ = locks;
+    tasks_heard_ = tasks;
+  }
   void hint_lock(std::string_view key);
   void hint_task(std::string_view owner, std::string_view id);
   /// Anything may have changed: the next round begins as soon as the budget allows.
-  void hint_anything() noexcept { round_is_urgent_ = tasks_are_urgent_ = true; }
+  void hint_anything() noexcept { round_is_urgent_ = tasks_are_urgent_ = locks_are_urgent_ = true; }
 
   /// Returns when to read next; `never` if there is nothing to read until another call changes that.
   [[nodiscard]] BootTime next_at(BootTime now) const noexcept;
@@ -102,6 +108,7 @@ class ReadPace {
   void refill(BootTime now) noexcept;
   void charge(const Reading& reading, const ReadingResult& result) noexcept;
   [[nodiscard]] double share(BootTime now) const noexcept;
+  [[nodiscard]] bool tasks_are_due(BootTime now) const noexcept;
   [[nodiscard]] BootClock::duration shortest_way() const noexcept;
   [[nodiscard]] bool may_read_hint(BootTime now) const noexcept;
   [[nodiscard]] BootTime affordable_at(BootTime now) const noexcept;
@@ -130,8 +137,11 @@ class ReadPace {
   std::string task_cursor_;  ///< of the first of `owners_`
   BootTime round_at_;
   BootTime whole_at_ = {};  ///< when a round with tasks was last completed; the epoch: never
-  bool tasks_heard_ = false;
-  bool tasks_are_urgent_ = true;
+  bool locks_heard_ = false, tasks_heard_ = false;
+  bool tasks_are_urgent_ = true, locks_are_urgent_ = true;
+  bool all_locks_ = true;                ///< of this round
+  BootClock::duration tasks_cost_ = {};  ///< of the store's time, the last time that all were read
+  BootTime all_locks_at_ = {};           ///< when a round that read all locks began
   bool round_is_urgent_ = false;
 
   // The store does not answer.

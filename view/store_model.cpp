@@ -98,6 +98,19 @@ void StoreModel::add_locks(std::span<const LockRow> rows, const Exchange& exchan
   for (const auto& row : rows) put_lock(row, exchange);
 }
 
+void StoreModel::see_locks(std::span<const std::string> keys, BootTime sent) {
+  for (const auto& key : keys) {
+    if (const auto known = locks_.find(key); known != locks_.end()) known->second.read_at = sent;
+  }
+}
+
+bool StoreModel::is_fresh(std::string_view key, const Moment& now) const noexcept {
+  const auto known = locks_.find(key);
+  if (known == locks_.end() || known->second.end != End::unknown) return false;
+  const auto& row = *known->second.row;
+  return row.expires_at - engine_time(now) > row.lease / 2;
+}
+
 void StoreModel::end_locks(const Moment& now) {
   for (auto lock = locks_.begin(); lock != locks_.end();) {
     lock = lock->second.read_at < round_began_ ? drop_lock(lock, now) : std::next(lock);

@@ -37,6 +37,11 @@ class StoreModel {
 
   void begin_round(BootTime now);
   void add_locks(std::span<const LockRow> rows, const Exchange& exchange);
+  /// These locks are still stored, and were not read.
+  void see_locks(std::span<const std::string> keys, BootTime sent);
+  /// Returns whether a lock need not be read: its end would have been heard, and its lease is far from its
+  /// end. Only where changes are heard.
+  [[nodiscard]] bool is_fresh(std::string_view key, const Moment& now) const noexcept;
   /// All lock pages of the round were added.
   void end_locks(const Moment& now);
   void add_tasks(std::span<const TaskRow> rows, const Exchange& exchange);

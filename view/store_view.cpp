@@ -1,11 +1,15 @@
 #include "view/store_view.hpp"
 
 #include <algorithm>
+#include <array>
 #include <condition_variable>
+#include <ctime>
 #include <map>
 #include <mutex>
+#include <span>
 #include <stop_token>
 #include <thread>
+#include <type_traits>
 
 #include "view/following.hpp"
 #include "view/rows.hpp"
@@ -20,10 +24,19 @@ using std::chrono::milliseconds;
 constexpr std::string_view probed_key = "holdfast-view-probe";
 /// As many as one task page may have: their data travels with them.
 constexpr std::size_t tasks_per_page = 100;
+/// How often waiters are counted, where no lock has to be read.
+constexpr std::chrono::seconds count_interval{2};
 /// After which a feed that could not be opened is tried again.
 constexpr std::chrono::seconds follow_again_after{5};
 /// How many expired leases are looked after with each reading.
 constexpr std::size_t overdue_at_once = 50;
+
+/// Processor time of this thread.
+BootClock::duration own_time() noexcept {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
 
 Moment this_moment() {
   return {.boot = BootClock::now(),
@@ -153,7 +166,7 @@ class StoreView::Reader {
     }
     model_.set_heard(locks_feed_ != nullptr);
     const std::lock_guard guard(mutex_);
-    pace_.set_tasks_heard(tasks_feed_ != nullptr);
+    pace_.set_heard(locks_feed_ != nullptr, tasks_feed_ != nullptr);
   }
 
   void follow(const std::stop_token& stop) {
@@ -223,6 +236,7 @@ class StoreView::Reader {
     const auto sent = BootClock::now();
     if (reading.begins_round) model_.begin_round(sent);
     ReadingResult result;
+    spent_ = {};
     try {
       ask(reading, sent, result, stop);
       model_.set_reachable(this_moment());
@@ -233,7 +247,7 @@ class StoreView::Reader {
       is_changed_ = true;
     }
     const auto now = this_moment();
-    result.took = (answered_at_ > sent ? answered_at_ : now.boot) - sent;
+    result.took = spent_;
     Completed completed{};
     {
       const std::lock_guard guard(mutex_);
@@ -248,38 +262,16 @@ class StoreView::Reader {
 
   void ask(const Reading& reading, BootTime sent, ReadingResult& result, const std::stop_token& stop) {
     const auto& locks = store_.locks();
-    // What is done with the answer is not the store's time.
-    const auto answered = [&] {
-      answered_at_ = BootClock::now();
-      return Exchange{.sent = sent, .answered = this_moment()};
-    };
     switch (reading.what) {
       case Reading::What::probe:
-        static_cast<void>(locks.is_locked(probed_key, stop));
-        static_cast<void>(answered());
+        static_cast<void>(timed([&] { return locks.is_locked(probed_key, stop); }));
         return;
-      case Reading::What::lock_page: {
-        const auto page = locks.list_raw(
-            {.cursor = reading.cursor, .limit = max_list_limit, .order = LockOrder::as_found}, stop);
-        const auto listed = answered();
-        std::vector<LockKey> keys;
-        std::vector<LockRow> rows;
-        keys.reserve(page.locks.size());
-        rows.reserve(page.locks.size());
-        for (const auto& record : page.locks) {
-          keys.push_back(record.key);
-          rows.push_back(row_of(record));
-        }
-        count_waiters(keys, rows, stop);
-        static_cast<void>(answered());
-        model_.add_locks(rows, listed);
-        result.round_trips = page.locks.empty() ? 1 : 3;
-        result.cursor = page.cursor;
-        return;
-      }
+      case Reading::What::lock_page:
+        return read_locks(reading, sent, result, stop);
       case Reading::What::owners: {
-        auto page = tasks().owners({.cursor = reading.cursor, .limit = max_list_limit}, stop);
-        static_cast<void>(answered());
+        const auto& all = tasks();
+        auto page =
+            timed([&] { return all.owners({.cursor = reading.cursor, .limit = max_list_limit}, stop); });
         result.cursor = std::move(page.cursor);
         result.owners = std::move(page.owners);
         return;
@@ -287,16 +279,10 @@ class StoreView::Reader {
       case Reading::What::task_page:
         return read_tasks(reading, sent, result, stop);
       case Reading::What::lock: {
-        const auto info = locks.get_by_key(reading.key, stop);
-        const auto looked_up = answered();
-        std::vector<LockRow> rows;
-        if (info) {
-          rows.push_back(row_of(reading.key, *info));
-          count_waiters({LockKey::stored(reading.key).value_or_throw()}, rows, stop);
-          result.round_trips = 2;
-          static_cast<void>(answered());
-        }
-        model_.set_lock(reading.key, info ? std::optional(rows.front()) : std::nullopt, looked_up);
+        const auto info = timed([&] { return locks.get_by_key(reading.key, stop); });
+        model_.set_lock(reading.key, info ? std::optional(row_of(reading.key, *info)) : std::nullopt,
+                        {.sent = sent, .answered = this_moment()});
+        if (info) count_waiters(std::array{LockKey::stored(reading.key).value_or_throw()}, result, stop);
         return;
       }
       case Reading::What::task:
@@ -304,13 +290,73 @@ class StoreView::Reader {
     }
   }
 
-  /// `keys` are those of `rows`. A user without the right to count sees the locks all the same.
-  void count_waiters(const std::vector<LockKey>& keys, std::vector<LockRow>& rows,
-                     const std::stop_token& stop) {
-    if (keys.empty() || !may_count_) return;
+  /// Calls the store. A server works while this thread sleeps; an embedded store is this thread.
+  template <class Call>
+  std::invoke_result_t<const Call&> timed(const Call& call) {
+    const auto begin = BootClock::now();
+    const auto own = is_server_ ? own_time() : BootClock::duration();
+    auto answer = call();
+    spent_ += BootClock::now() - begin;
+    if (is_server_) spent_ -= own_time() - own;
+    return answer;
+  }
+
+  /// Locks that need not be read, as the model knows them. The model does not change while they are listed.
+  class FreshLocks final : public KnownLocks {
+   public:
+    FreshLocks(const StoreModel& model, const Moment& now) : model_(model), now_(now) {}
+    [[nodiscard]] bool knows(std::string_view key) const noexcept override {
+      return model_.is_fresh(key, now_);
+    }
+
+   private:
+    const StoreModel& model_;
+    const Moment now_;
+  };
+
+  void read_locks(const Reading& reading, BootTime sent, ReadingResult& result, const std::stop_token& stop) {
+    const FreshLocks fresh(model_, this_moment());
+    const ListLocks what{.cursor = reading.cursor,
+                         .limit = max_list_limit,
+                         .order = LockOrder::as_found,
+                         .known = reading.all_locks ? nullptr : &fresh};
+    const auto page = timed([&] { return store_.locks().list_raw(what, stop); });
+    const auto answered = this_moment();
+    std::vector<LockRow> rows;
+    std::vector<LockKey> keys;
+    rows.reserve(page.locks.size());
+    keys.reserve(page.locks.size() + page.seen.size());
+    for (const auto& record : page.locks) {
+      rows.push_back(row_of(record));
+      keys.push_back(record.key);
+    }
+    if (reading.begins_round) {
+      counts_all_ = sent >= counted_at_ + count_interval;
+      if (counts_all_) counted_at_ = sent;
+    }
+    for (const auto& key : page.seen) {
+      if (!counts_all_) break;
+      if (auto stored = LockKey::stored(key)) keys.push_back(*std::move(stored));
+    }
+    model_.add_locks(rows, {.sent = sent, .answered = answered});
+    model_.see_locks(page.seen, sent);
+    result.cursor = page.cursor;
+    result.round_trips = 1 + (page.locks.empty() ? 0 : 1);
+    count_waiters(keys, result, stop);
+  }
+
+  /// A user without the right to count sees the locks all the same.
+  void count_waiters(std::span<const LockKey> keys, ReadingResult& result, const std::stop_token& stop) {
     try {
-      const auto counts = store_.locks().count_waiters(keys, stop);
-      for (std::size_t i = 0; i < std::min(counts.size(), rows.size()); ++i) rows[i].waiters = counts[i];
+      // A page as found may be longer than a request to count.
+      for (; !keys.empty() && may_count_; keys = keys.subspan(std::min(keys.size(), max_list_limit))) {
+        const auto some = keys.first(std::min(keys.size(), max_list_limit));
+        const auto counts = timed([&] { return store_.locks().count_waiters(some, stop); });
+        ++result.round_trips;
+        for (std::size_t i = 0; i < std::min(counts.size(), some.size()); ++i) {
+          model_.set_waiters(some[i].str(), counts[i]);
+        }
+      }
     } catch (const Error& error) {
       if (error.code() != ErrorCode::AuthFailed) throw;
       may_count_ = false;
@@ -319,9 +365,9 @@ class StoreView::Reader {
 
   void read_tasks(const Reading& reading, BootTime sent, ReadingResult& result, const std::stop_token& stop) {
     try {
-      const auto page =
-          tasks().list(reading.owner, {.cursor = reading.cursor, .limit = tasks_per_page}, stop);
-      answered_at_ = BootClock::now();
+      const auto& all = tasks();
+      const ListTasks what{.cursor = reading.cursor, .limit = tasks_per_page};
+      const auto page = timed([&] { return all.list(reading.owner, what, stop); });
       std::vector<TaskRow> rows;
       rows.reserve(page.tasks.size());
       for (const auto& task : page.tasks) rows.push_back(row_of(task));
@@ -339,12 +385,12 @@ class StoreView::Reader {
   void read_task(const Reading& reading, BootTime sent, const std::stop_token& stop) {
     std::optional<TaskRow> row;
     try {
-      row = row_of(tasks().get(reading.owner, reading.key, stop));
+      const auto& all = tasks();
+      row = row_of(timed([&] { return all.get(reading.owner, reading.key, stop); }));
     } catch (const Error& error) {
       if (error.code() == ErrorCode::Internal) return;  // unreadable: the next round counts it
       if (error.code() != ErrorCode::NotFound) throw;
     }
-    answered_at_ = BootClock::now();
     model_.set_task(reading.owner, reading.key, row, {.sent = sent, .answered = this_moment()});
   }
 
@@ -384,17 +430,20 @@ class StoreView::Reader {
 
   const Holdfast store_;
   const Options options_;
+  const bool is_server_ = store_.locks().capabilities().backend == "redis";
 
   // Of the reading thread alone.
   std::optional<Tasks> tasks_;
   std::unique_ptr<Following> locks_feed_, tasks_feed_;  ///< null: not followed
   BootTime follow_at_ = {};
   StoreModel model_;
-  BootTime answered_at_ = {};
+  BootClock::duration spent_ = {};  ///< by the store, for this reading
   BootTime published_at_ = {};
   bool is_changed_ = false;
   bool is_urgent_ = false;
   bool may_count_ = true;
+  bool counts_all_ = true;  ///< waiters of locks that were not read, in this round
+  BootTime counted_at_ = {};
 
   /// Held while a callback runs; before `mutex_`.
   std::mutex calling_;

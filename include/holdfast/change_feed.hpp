@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <holdfast/clock.hpp>
 #include <holdfast/done.hpp>
@@ -8,6 +9,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace holdfast {
@@ -29,8 +31,10 @@ struct Change {
   Kind kind = Kind::anything;
   /// The lock key; or owner and id of the task, as `RecordKey::str()`. Empty if `kind` is `anything`.
   std::string key = {};
-  /// Only for `stale_write`.
-  std::optional<Fence> refused = std::nullopt, highest = std::nullopt;
+  /// The fence of the refused write; only for `stale_write`.
+  std::optional<Fence> refused = std::nullopt;
+  /// The highest fence that the task has seen; only for `stale_write`.
+  std::optional<Fence> highest = std::nullopt;
 
   /// Compares all members.
   bool operator==(const Change&) const = default;

@@ -122,6 +122,22 @@ struct LockPage {
   std::vector<LockRecord> locks;
   /// The cursor of the next page; empty on the last one.
   std::string cursor;
+  /// Keys that ListRequest::known knows: they are stored, but were not read. In a layout that keeps the key
+  /// of a released lock, such a lock may be free.
+  std::vector<std::string> seen = {};
+};
+
+/// What the caller of a listing knows already: it lists again and again, and reading all locks each time is
+/// most of what a listing costs a server.
+class HOLDFAST_EXPORT KnownLocks {
+ public:
+  KnownLocks() = default;
+  KnownLocks(const KnownLocks&) = default;
+  KnownLocks& operator=(const KnownLocks&) = default;
+  virtual ~KnownLocks() = default;
+  /// Returns true if the lock of this key need not be read. Called by any thread while the listing runs; must
+  /// neither block nor throw.
+  [[nodiscard]] virtual bool knows(std::string_view key) const noexcept = 0;
 };
 
 /// One waiter's subscription to the releases of a key, from its creation on: a later release is not missed,
@@ -331,6 +347,9 @@ struct ListRequest {
   BootTime deadline = never;
   /// The same for all pages of a listing.
   LockOrder order = LockOrder::by_key;
+  /// With LockOrder::as_found: locks that need not be read. An engine that finds keys before it reads locks
+  /// names them in LockPage::seen; others read them. Must be valid until the operation is done; null: none.
+  const KnownLocks* known = nullptr;
 };
 
 /// How many waiters each key has, in the order of the request; empty where the engine cannot know it.

@@ -33,10 +33,13 @@ struct ListLocks {
   /// The same for all pages of a listing. `as_found` is far cheaper on Redis, for views that list again and
   /// again.
   LockOrder order = LockOrder::by_key;
+  /// With LockOrder::as_found: locks that need not be read; see ListRequest::known.
+  const KnownLocks* known = nullptr;
 
   /// Returns the same as a request to a LockBackend, which owns its cursor.
   [[nodiscard]] ListRequest request() const {
-    return {.cursor = std::string(cursor), .limit = limit, .deadline = deadline, .order = order};
+    return {
+        .cursor = std::string(cursor), .limit = limit, .deadline = deadline, .order = order, .known = known};
   }
 };
 

@@ -66,14 +66,16 @@ void WakeListener::begin_wait(Waiter& waiter, BootTime look_again_at, BootTime d
 void WakeListener::begin_follow(Follower& follower, BootTime deadline, const std::stop_token& stop,
                                 Done<bool> woken) {
   auto wait = waits_.make(deadline, deadline, stop,
-                          [this, &follower, done = std::move(woken)](Result<bool> answer) mutable {
+                          [this, &follower, done = std::move(woken)](const Result<bool>& answer) mutable {
                             {
                               const std::lock_guard lock(mutex_);
                               leave(follower.channel_, follower.queued_);
                             }
-                            // The caller reads after this, so it sees the present state.
-                            follower.seen_ = all_changes();
-                            done(std::move(answer));
+                            // A change may have come after the wait ended for another reason.
+                            const auto now = all_changes();
+                            const bool changed = (answer && *answer) || now != follower.seen_;
+                            follower.seen_ = now;
+                            done(changed);
                           });
   std::unique_lock lock(mutex_);
   if (channels_.empty()) (*words_)->listeners.fetch_add(1);

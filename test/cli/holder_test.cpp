@@ -72,6 +72,26 @@ TEST_P(Holders, ARunningCommandIsNamedWithoutItsArguments) {
   (void)running->wait();
 }
 
+TEST_P(Holders, AreShownWithTheNumberOfProcessesThatWait) {
+  acquire("deploy");
+  const auto waiters = [&] {
+    return json::parse(run({"--json", "lock", "show", "deploy"}).out, nullptr, false)
+        .value("waiters", json());
+  };
+  EXPECT_EQ(waiters(), 0);
+  const auto one = start({"lock", "acquire", "-w", "60", "deploy"}, there());
+  const auto other = start({"lock", "acquire", "-w", "60", "deploy"}, there());
+  EXPECT_TRUE(eventually([&] { return waiters() == 2; })) << waiters();
+  EXPECT_EQ(json::parse(run({"--json", "lock", "list"}).out).at("waiters"), 2);
+  EXPECT_NE(run({"lock", "list"}).out.find("  2  "), std::string::npos);
+  EXPECT_NE(run({"lock", "show", "deploy"}).out.find("waiters     2\n"), std::string::npos);
+  for (const auto& waiting : {&one, &other}) {
+    (*waiting)->signal(SIGKILL);
+    (void)(*waiting)->wait();
+  }
+  EXPECT_TRUE(eventually([&] { return waiters() == 0; })) << "killed waiters do not count";
+}
+
 TEST_P(Holders, AreChosenByOptionUrlOrEnvironmentInThisOrder) {
   acquire("environment", {}, {"HOLDFAST_HOLDER=pod-7"});
   EXPECT_EQ(holder_of("environment"), "pod-7");

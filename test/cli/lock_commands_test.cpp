@@ -148,8 +148,8 @@ TEST_F(LockCommands, ALockWhoseIdCannotBePrintedIsReleased) {
 
 TEST_F(LockCommands, ShowHasTheSanitisedFieldsOnlyAndRawOnesIfAsked) {
   const auto lock = acquire("secret:key");
-  std::vector<std::string> sanitised{"acquiredAtMs", "expiresAtMs", "fence",     "holder",
-                                     "key",          "keyHash",     "lockIdHash"};
+  std::vector<std::string> sanitised{"acquiredAtMs", "expiresAtMs", "fence",      "holder",
+                                     "key",          "keyHash",     "lockIdHash", "waiters"};
   const std::string id = lock["lockId"];
   for (const auto& which : {std::vector<std::string>{"secret:key"}, std::vector<std::string>{"--id", id}}) {
     std::vector<std::string> typed{"--json", "lock", "show"};

@@ -51,6 +51,8 @@ void use_everything(AsyncLocks& on, const Locks& blocking, const Use& use) {
   const std::array<LockKey, 1> keys{LockKey::parse("held").value_or_throw()};
   use([&](auto token) { return on.count_waiters(keys, std::move(token)); },
       [](const WaiterCounts& waiters) { EXPECT_EQ(waiters, WaiterCounts{0}); });
+  use([&](auto token) { return on.follow(std::move(token)); },
+      [](const std::unique_ptr<ChangeFeed>& feed) { EXPECT_TRUE(feed); });
   use([&](auto token) { return on.release(id, std::move(token)); }, [](bool was) { EXPECT_TRUE(was); });
   (void)blocking.acquire("broken");
   use([&](auto token) { return on.break_lock("broken", "a test", std::move(token)); },

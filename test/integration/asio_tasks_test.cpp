@@ -102,6 +102,8 @@ TEST_P(AsioTasks, AListMayBeAskedForWithoutSayingOfWhat) {
     const auto page = co_await on.list("alice");
     EXPECT_EQ(page.tasks.at(0).id, task);
     EXPECT_EQ((co_await on.owners()).owners.size(), 1U);
+    const auto feed = co_await on.follow();
+    EXPECT_TRUE(feed);
     EXPECT_TRUE((co_await locks.list_raw()).locks.empty());
   }(*tasks, AsyncLocks(asio.executor(), holdfast->locks()), id));
 }

@@ -158,6 +158,25 @@ TEST(WakeTables, TheTableCanGoInTheLastCompletion) {
 
 /// Waiters that come and go, are stopped and time out, while others wake them: each passes on what it got and
 /// has no use for. In the end one wake-up must still reach everybody, one after another.
+TEST(WakeTables, AFeedReportsEachChangeOfAnyKeyAndNothingElse) {
+  const auto table = WakeTable::in_process();
+  table->wake_one("before it began");
+  const auto feed = table->follow();
+  const std::vector<Change> something{Change{}}, nothing;
+  const auto now = [] { return BootClock::now(); };
+  EXPECT_EQ(feed->next(now()), nothing);
+  table->wake_one("while no thread listened");
+  EXPECT_EQ(feed->next(now()), something) << "whatever the deadline";
+  EXPECT_EQ(feed->next(now()), nothing);
+  std::atomic<int> reports = 0;
+  feed->wait(never, {}, [&](const Result<std::vector<Change>>& changes) {
+    reports = static_cast<int>(changes->size());
+  });
+  table->wake_all("while one did");
+  EXPECT_TRUE(eventually([&] { return reports == 1; }));
+  EXPECT_EQ(feed->next(now()), nothing);
+}
+
 TEST(WakeTables, NoWakeUpIsLostInACrowd) {
   const auto table = WakeTable::in_process();
   constexpr int rounds = 300;

@@ -169,23 +169,40 @@ TEST_F(Pace, TooManyHintsBecomeARound) {
   EXPECT_EQ(pace.next_at(now), now);
 }
 
-TEST_F(Pace, TasksWhoseChangesAreHeardAreReadLessOften) {
-  pace.set_tasks_heard(true);
+TEST_F(Pace, WhatIsKnownAndWouldBeHeardIsReadLessOften) {
+  pace.set_heard(true, true);
   int with_tasks = 0, all = 0;
-  for (const auto end = now + 30s; now < end;) {
+  int with_all_locks = 0;
+  for (const auto end = now + 60s; now < end;) {
     const auto reading = next();
     const auto completed = answer(reading, 10us);
     if (reading.begins_round) ++all;
+    if (reading.begins_round && reading.all_locks) ++with_all_locks;
     if (completed == Completed::tasks) ++with_tasks;
   }
-  EXPECT_GE(all, 55);
-  EXPECT_GE(with_tasks, 8);
-  EXPECT_LE(with_tasks, 11);
+  EXPECT_GE(all, 110);
+  EXPECT_GE(with_tasks, 5);
+  EXPECT_LE(with_tasks, 7);
+  EXPECT_GE(with_all_locks, 5);
+  EXPECT_LE(with_all_locks, 7);
   // Changes may have been missed.
   pace.hint_anything();
   auto completed = Completed::nothing;
   for (int i = 0; i < 4 && completed != Completed::tasks; ++i) completed = answer(next(), 10us);
   EXPECT_EQ(completed, Completed::tasks);
+}
+
+TEST_F(Pace, HeardTasksThatAreDearToFindUseAQuarterOfTheBudget) {
+  pace.set_heard(true, true);
+  BootClock::duration for_tasks = {};
+  const auto begin = now;
+  while (now < begin + 1000s) {
+    const auto reading = next();
+    const bool finds_tasks = reading.what == What::owners;
+    static_cast<void>(answer(reading, finds_tasks ? 400ms : 100us));
+    if (finds_tasks) for_tasks += 400ms;
+  }
+  EXPECT_LE(for_tasks, (now - begin) / 400 + 2 * 400ms);
 }
 
 TEST_F(Pace, AnUrgentRoundDoesNotWaitForItsTurn) {

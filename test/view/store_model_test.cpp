@@ -130,6 +130,19 @@ TEST_F(ViewModel, WaitersStayWithTheirGrant) {
   EXPECT_EQ(model.snapshot(at(901ms)).locks[0]->waiters, std::nullopt);
 }
 
+TEST_F(ViewModel, ALockWhoseEndWouldBeHeardNeedNotBeReadUntilHalfOfItsLease) {
+  round(0ms, {lock("a", 1, 0ms, 30s)});
+  EXPECT_TRUE(model.is_fresh("a", at(14s)));
+  EXPECT_FALSE(model.is_fresh("a", at(15s)));
+  EXPECT_FALSE(model.is_fresh("b", at(1s)));
+  model.begin_round(at(500ms).boot);
+  model.see_locks(std::vector<std::string>{"a", "unknown"}, at(510ms).boot);
+  model.end_locks(at(520ms));
+  EXPECT_EQ(model.snapshot(at(521ms)).locks.size(), 1U);
+  model.hear_release("a", at(600ms).boot);
+  EXPECT_FALSE(model.is_fresh("a", at(600ms)));
+}
+
 TEST_F(ViewModel, TheLengthOfALeaseIsEstimated) {
   round(0ms, {lock("not renewed", 1, -5s, 20s), lock("renewed", 1, -7200s, 24s)});
   auto snapshot = model.snapshot(at(1ms));

@@ -100,6 +100,7 @@ LockListing::LockListing(const LockLayout& layout, const ListRequest& request,
     : layout_(&layout),
       in_cluster_(!masters.empty()),
       as_found_(request.order == LockOrder::as_found),
+      known_(as_found_ ? request.known : nullptr),
       scan_({.pattern = layout.names().pattern(),
              .type = layout.type(),
              .after = as_found_ || request.cursor.empty() ? std::nullopt : std::optional(request.cursor),
@@ -158,6 +159,11 @@ Status LockListing::take_names(const redisReply& reply, std::uint64_t connection
   if (auto taken = scan_.take(reply, connection, name_of); !taken || !scan_.is_done()) return taken;
   std::map<std::uint16_t, std::vector<std::string>> together;
   for (const auto& name : scan_.names()) {
+    // The name of a long key is a hash, which is not a key that a caller knows.
+    if (known_ != nullptr && known_->knows(name)) {
+      page_.seen.push_back(name);
+      continue;
+    }
     auto lock_key = layout_->names().named(name);
     together[in_cluster_ ? slot_of(lock_key) : 0].push_back(std::move(lock_key));
   }

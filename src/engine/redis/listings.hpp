@@ -108,6 +108,7 @@ class LockListing {
   const LockLayout* layout_;
   bool in_cluster_;
   bool as_found_;
+  const KnownLocks* known_;  ///< may be null
   NameScan scan_;
   Step step_ = Step::scanning;
   /// The lock keys, together as far as one command can read them: on a cluster, those of one slot.
