@@ -31,6 +31,7 @@ constexpr std::array families{
     Family{"task", "Create, run, update and follow tasks", fill_task},
     Family{"top", "Watch locks and tasks live", fill_top},
     Family{"rpc", "Serve programs in any language: JSON-RPC 2.0, one message per line", fill_rpc},
+    Family{"serve", "Show locks and tasks in a browser; metrics and a JSON API over HTTP", fill_serve},
     Family{"doctor", "Check a store for problems", fill_doctor},
     Family{"completion", "Print a completion script for your shell", fill_completion},
 };
@@ -87,6 +88,7 @@ void set_up(CLI::App& app, Context& context) {
       "  holdfast --system run -n backup -- ./backup.sh  one lock for all users of this machine\n"
       "  holdfast --url redis://cache.internal run -n deploy -- make deploy\n"
       "  holdfast rpc --listen ~/holdfast.sock           for programs in other languages\n"
+      "  holdfast --url redis://cache.internal serve     who holds what, live in a browser\n"
       "  holdfast --url redis://cache.internal doctor    check that server for problems\n"
       "  source <(holdfast completion bash)\n"
       "\n"

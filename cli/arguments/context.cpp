@@ -82,12 +82,13 @@ std::string Context::url_or_default() const {
   return from_environment != nullptr && *from_environment != '\0' ? from_environment : "sqlite:";
 }
 
-Holdfast open_store(const Context& context) {
+Holdfast open_store(const Context& context, std::shared_ptr<Metrics> metrics) {
   const auto url = context.url_or_default();
   const auto directory = std::filesystem::path(system_sqlite_file).parent_path();
   std::error_code ignored;
   const bool may_create = url == "system:" && !std::filesystem::exists(directory, ignored);
   Instruments instruments;
+  instruments.metrics = std::move(metrics);
   instruments.holder = context.holder;
   // People want to know what runs under the lock. The base name only: arguments may contain passwords.
   if (!context.command.empty()) {

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <holdfast/task_types.hpp>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 
 namespace holdfast {
 class Holdfast;
+class Metrics;
 }
 
 namespace holdfast::cli {
@@ -49,8 +51,8 @@ struct Context {
 };
 
 /// Opens the store that the command line names. Reports on stderr if this made the directory of `--system`:
-/// it is outside the user's own files, and decides which users share locks.
-[[nodiscard]] Holdfast open_store(const Context& context);
+/// it is outside the user's own files, and decides which users share locks. `metrics` may be null.
+[[nodiscard]] Holdfast open_store(const Context& context, std::shared_ptr<Metrics> metrics = nullptr);
 /// The same, for a command that waits: a server that cannot be reached is tried again for this long, because
 /// a failover may be in progress.
 [[nodiscard]] Holdfast open_store(const Context& context, std::chrono::milliseconds patience);
@@ -67,6 +69,7 @@ void fill_lock(Command lock, Context& context);
 void fill_task(Command task, Context& context);
 void fill_top(Command command, Context& context);
 void fill_rpc(Command command, Context& context);
+void fill_serve(Command command, Context& context);
 void fill_doctor(Command command, Context& context);
 /// Its script is made from the parser's own tables: all families have to be filled.
 void fill_completion(Command completion, Context& context);

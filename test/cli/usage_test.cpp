@@ -24,7 +24,7 @@ TEST_F(Usage, BadInputIsRefusedWithItsCodeAndAReason) {
   const std::vector<BadInput> table{
       {{},
        64,
-       "command missing; holdfast has: run, lock, task, top, rpc, doctor, completion. Try: holdfast --help"},
+       "command missing; holdfast has: run, lock, task, top, rpc, serve, doctor, completion. Try: holdfast --help"},
       {{"lock"},
        64,
        "command missing; holdfast lock has: acquire, release, extend, show, owns, list, break. Try: holdfast "
@@ -37,7 +37,7 @@ TEST_F(Usage, BadInputIsRefusedWithItsCodeAndAReason) {
       {{"help", "redis://:sesame@h"}, 64, "a URL?"},
       {{"frobnicate"},
        64,
-       "unknown command \"frobnicate\"; holdfast has: run, lock, task, top, rpc, doctor, completion"},
+       "unknown command \"frobnicate\"; holdfast has: run, lock, task, top, rpc, serve, doctor, completion"},
       {{"lock", "steal"}, 64, "unknown command \"steal\"; holdfast lock has: acquire"},
       {{"--frobnicate"}, 64, "unknown option \"--frobnicate\""},
       {{"run", "-nxw5", "k", "true"}, 64, "unknown option \"-x\"; see holdfast run --help"},
@@ -300,7 +300,7 @@ TEST_F(Usage, CompletionScriptsParseAndKnowTheOptions) {
       Program(directory(), {"bash", "-c", ask}, {.environment = {"HOLDFAST=" + holdfast_program()}}).wait();
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.out,
-            "run lock task top rpc doctor completion\nlock\nrelease\n--max-hold\n--\nzsh\n"
+            "run lock task top rpc serve doctor completion\nlock\nrelease\n--max-hold\n--\nzsh\n"
             "result rebind\n--lease\n--status --system\n\n\n\n-h --help --raw --url --system --json\n")
       << result.err;
 }

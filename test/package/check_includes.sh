@@ -17,27 +17,34 @@ policies='^<holdfast/(holdfast|open|locks|guard|tasks|claim|fenced_register)\.hp
 internal='^"(core|os|runtime|waiting|engine|locks|tasks|decorate|embedded)/'
 blocking='^<(thread|mutex|shared_mutex|condition_variable|semaphore|latch|barrier|future|iostream|fstream|filesystem|cstdio|ctime|[a-z_]+\.h|sys/.*|linux/.*)>$'
 
-# The folders of cli/ and rpc/, by level: each includes itself and lower ones. The families of the command line
+# The folders of cli/, rpc/ and serve/, by level: each includes itself and lower ones. The families of the command line
 # stand side by side; main.cpp is above them.
 # shellcheck disable=SC2034  # used by reference
 declare -A cli_level=([terminal]=1 [arguments]=2 [process]=3 [acquire]=4 [supervision]=5 [main.cpp]=7)
 # shellcheck disable=SC2034
-for family in run lock task doctor sidecar completion top; do cli_level[$family]=6; done
+for family in run lock task doctor sidecar completion top serve; do cli_level[$family]=6; done
 declare -A rpc_level=([posix]=1 [json]=2 [protocol]=3 [session]=4 [methods]=5 [transport]=6)
+declare -A serve_level=([http]=1 [access]=2 [content]=3 [site]=4 [transport]=5)
 
-# judge_folder FILE INCLUDE: whether one of ours in cli/ or rpc/ includes one of ours from above or beside it.
+# judge_folder FILE INCLUDE: whether one of ours in cli/, rpc/ or serve/ includes one of ours from above or beside it.
 judge_folder() {
   local tree=${1%%/*} from=${1#*/} to=${2//\"/}
   local -n level=${tree}_level
   from=${from%%/*}
-  if [[ $tree == cli && $to == rpc/* ]]; then
+  if [[ $tree == serve && $to == embedded/* && $from == content ]]; then return; fi
+  if [[ $tree == cli && $to == serve/* ]]; then
+    to=${to#serve/}
+    [[ $from == serve && -n ${serve_level[${to%%/*}]-} ]] || why="the HTTP server is cli/serve's"
+    return
+  fi
+  if [[ $tree != rpc && $to == rpc/* ]]; then
     to=${to#rpc/}
     [[ -n ${rpc_level[${to%%/*}]-} ]] || why="not a folder of rpc/ that this check knows"
     return
   fi
-  [[ $tree != cli || $to != view/* ]] || return 0
-  [[ $tree == cli || $to == rpc/* ]] || why="rpc includes <holdfast/...>, Asio, nlohmann and itself"
-  to=${to#rpc/}
+  [[ $tree == rpc || $to != view/* ]] || return 0
+  [[ $tree == cli || $to == "$tree"/* ]] || why="$tree includes <holdfast/...>, Asio, nlohmann and itself"
+  to=${to#"$tree"/}
   to=${to%%/*}
   if [[ -z ${level[$to]-} ]]; then
     why=${why:-"not a folder of $tree/ that this check knows"}
@@ -99,10 +106,14 @@ judge() {
         why="view includes <holdfast/...>, the standard library and itself"
       [[ $file == view/@(store_view|following).* || ! $what =~ $blocking ]] || why="a pure machine: no threads, no clock, no I/O"
       ;;
-    cli/* | rpc/* | examples/* | bench/*)
-      [[ $what != '"'* || $file != @(cli|rpc)/* ]] || judge_folder "$file" "$what"
-      [[ $file != rpc/* || $what != "<CLI/"* ]] || why="the option parser is the command line's"
-      [[ ! $what =~ $internal && $what != *..* ]] || why="only <holdfast/...> of ours, as any user"
+    cli/* | rpc/* | serve/* | examples/* | bench/*)
+      [[ $what != '"'* || $file != @(cli|rpc|serve)/* ]] || judge_folder "$file" "$what"
+      [[ $file != @(rpc|serve)/* || $what != "<CLI/"* ]] || why="the option parser is the command line's"
+      [[ ! $what =~ $internal && $what != *..* || $file == serve/content/* && $what == '"embedded/'* ]] ||
+        why="only <holdfast/...> of ours, as any user"
+      [[ $file == serve/http/* || $what != "<boost/"* ]] || why="Boost is serve/http's"
+      [[ $file != serve/@(http|content)/* && $file != serve/access/@(decision|host_rules|routes)* || ! $what =~ $blocking ]] ||
+        why="pure code: no threads, no clock, no I/O"
       ;;
   esac
   case $file in
@@ -118,11 +129,11 @@ judge() {
     *) [[ ! $what =~ ^\<openssl/(ssl|bio|err|x509.*)\.h ]] || why="TLS is engine/redis/conn/stream's" ;;
   esac
   case $file in
-    rpc/* | bench/* | examples/*) ;;
+    rpc/* | serve/* | bench/* | examples/*) ;;
     *) [[ $what != "<asio"* ]] || why="Asio is for those who ask for it" ;;
   esac
   case $file in
-    src/engine/redis/conn/stream* | rpc/* | cli/* | bench/* | examples/*) ;;
+    src/engine/redis/conn/stream* | rpc/* | serve/* | cli/* | bench/* | examples/*) ;;
     *) [[ ! $what =~ ^\<(sys/(socket|un)|netinet/.*|arpa/.*|netdb)\.h\>$ ]] || why="sockets are engine/redis/conn/stream's" ;;
   esac
   case $file in
@@ -140,7 +151,7 @@ complain() {
 }
 
 dirs=()
-for dir in include src rpc view cli examples bench; do
+for dir in include src rpc view serve cli examples bench; do
   [[ ! -d $dir ]] || dirs+=("$dir")
 done
 
@@ -157,7 +168,7 @@ done < <(grep -rnE --include='*.[ch]pp' '^[[:space:]]*#[[:space:]]*include' "${d
 for tree in */; do
   tree=${tree%/}
   case $tree in
-    include | src | rpc | view | cli | examples | bench | test | build*) ;;
+    include | src | rpc | view | serve | cli | examples | bench | test | build*) ;;
     *)
       file=$(find "$tree" -name '*.[ch]pp' -print -quit)
       [[ -z $file ]] || complain "$file:1: $tree/ is a tree that this check does not know: say here what it may include"
@@ -166,7 +177,7 @@ for tree in */; do
 done
 
 # Every source is in a folder that has a level.
-for tree in cli rpc; do
+for tree in cli rpc serve; do
   [[ -d $tree ]] || continue
   declare -n known=${tree}_level
   while IFS= read -r file; do

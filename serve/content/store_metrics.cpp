@@ -1,0 +1,89 @@
+#include "serve/content/store_metrics.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+namespace holdfast::serve {
+namespace {
+
+class GaugePage {
+ public:
+  explicit GaugePage(std::string_view engine) : engine_(engine) {}
+
+  void family(std::string_view name, std::string_view help) {
+    text_.append("# HELP ").append(name).append(" ").append(help);
+    text_.append("\n# TYPE ").append(name).append(" gauge\n");
+    name_ = name;
+  }
+  void value(double number, std::string_view more_labels = {}) {
+    text_.append(name_).append("{backend=\"").append(engine_).append("\"").append(more_labels).append("} ");
+    std::array<char, 32> digits{};
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
+    text_.append(digits.data(), end).append("\n");
+  }
+  void value(std::size_t number, std::string_view more_labels = {}) {
+    value(static_cast<double>(number), more_labels);
+  }
+  [[nodiscard]] std::string take() { return std::move(text_); }
+
+ private:
+  std::string engine_;
+  std::string name_;
+  std::string text_;
+};
+
+double in_seconds(std::chrono::nanoseconds length) noexcept {
+  return std::chrono::duration<double>(length).count();
+}
+
+}  // namespace
+
+std::string store_metrics(const view::Snapshot& snapshot, const ServerFigures& figures, BootTime now) {
+  GaugePage page(snapshot.engine);
+  page.family("holdfast_store_up", "Whether the store answered the last request.");
+  page.value(snapshot.reachability == view::Reachability::up ? 1.0 : 0.0);
+  page.family("holdfast_serve_connections", "Open HTTP connections of this process.");
+  page.value(figures.connections);
+  page.family("holdfast_serve_event_streams", "Event streams among them.");
+  page.value(figures.event_streams);
+  if (!snapshot.whole) return page.take();  // numbers of a part would look like all
+
+  page.family("holdfast_store_read_age_seconds", "Age of what is known about locks.");
+  page.value(in_seconds(snapshot.age(now)));
+  page.family("holdfast_store_tasks_read_age_seconds", "Age of what is known about tasks.");
+  page.value(in_seconds(snapshot.tasks_age(now)));
+  page.family("holdfast_store_locks", "Locks that are held in the store, by any process.");
+  page.value(snapshot.lock_count());
+  page.family("holdfast_store_tasks", "Unexpired tasks in the store, by their status.");
+  for (std::size_t i = 0; i < snapshot.tasks_by_status.size(); ++i) {
+    std::string label = ",status=\"";
+    label.append(to_string(static_cast<TaskStatus>(i))).append("\"");
+    page.value(snapshot.tasks_by_status.at(i), label);
+  }
+  page.family("holdfast_store_tasks_unreadable", "Stored tasks that cannot be read.");
+  page.value(snapshot.tasks_unreadable);
+
+  std::uint64_t waiters = 0;
+  bool waiters_known = snapshot.locks.empty();
+  std::size_t workers = 0;
+  WallTime oldest = snapshot.engine_time_at(now);
+  for (const auto& lock : snapshot.locks) {
+    waiters_known = waiters_known || lock->waiters;
+    waiters += lock->waiters.value_or(0);
+    oldest = std::min(oldest, lock->acquired_at);
+  }
+  for (const auto& task : snapshot.tasks) workers += task->has_worker ? 1 : 0;
+  page.family("holdfast_store_oldest_lock_seconds",
+              "How long the lock that is held longest has been held; 0 without locks.");
+  page.value(in_seconds(snapshot.engine_time_at(now) - oldest));
+  page.family("holdfast_store_tasks_claimed", "Tasks whose lock is held by a worker.");
+  page.value(workers);
+  if (waiters_known) {
+    page.family("holdfast_store_waiters", "Processes that wait for a held lock, as far as the engine knows.");
+    page.value(static_cast<double>(waiters));
+  }
+  return page.take();
+}
+
+}  // namespace holdfast::serve

@@ -1,0 +1,78 @@
+#include "serve/http/request_reader.hpp"
+
+#include <boost/beast/http/fields.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+
+#include "serve/http/limits.hpp"
+
+namespace holdfast::serve {
+namespace {
+
+namespace http = boost::beast::http;
+
+int status_for(const boost::system::error_code& error) noexcept {
+  if (error == http::error::header_limit) return 431;
+  if (error == http::error::body_limit) return 413;
+  return 400;
+}
+
+}  // namespace
+
+struct RequestReader::Parser : http::request_parser<http::string_body> {
+  Parser() {
+    header_limit(max_header_bytes);
+    body_limit(max_body_bytes);
+    eager(true);
+  }
+};
+
+RequestReader::RequestReader() : parser_(std::make_unique<Parser>()) {}
+RequestReader::~RequestReader() = default;
+
+std::size_t RequestReader::put(std::string_view bytes) {
+  if (refusal_ || parser_->is_done() || bytes.empty()) return 0;
+  boost::system::error_code error;
+  const auto used = parser_->put(boost::asio::const_buffer(bytes.data(), bytes.size()), error);
+  if (error && error != http::error::need_more) refusal_ = status_for(error);
+  return used;
+}
+
+bool RequestReader::complete() const {
+  return !refusal_ && parser_->is_done();
+}
+
+Request RequestReader::take() {
+  const bool keep_alive = parser_->keep_alive();
+  auto message = parser_->release();
+  parser_ = std::make_unique<Parser>();
+  Request request;
+  request.method = std::string(message.method_string());
+  const std::string target(message.target());
+  const auto mark = target.find('?');
+  request.path = target.substr(0, mark);
+  if (mark != std::string::npos) request.query = target.substr(mark + 1);
+  const auto one = [&](http::field name) -> std::optional<std::string> {
+    const auto count = message.count(name);
+    if (count > 1) request.ambiguous = true;
+    if (count != 1) return std::nullopt;
+    return std::string(message[name]);
+  };
+  request.host = one(http::field::host);
+  request.origin = one(http::field::origin);
+  request.authorization = one(http::field::authorization);
+  request.cookie = one(http::field::cookie);
+  request.content_type = one(http::field::content_type);
+  if (const auto site = message.find("Sec-Fetch-Site"); site != message.end()) {
+    request.fetch_site = std::string(site->value());
+    if (message.count("Sec-Fetch-Site") > 1) request.ambiguous = true;
+  }
+  if (const auto from = message.find("X-Forwarded-For"); from != message.end()) {
+    request.forwarded_for = std::string(from->value());
+  }
+  request.keep_alive = keep_alive;
+  request.body = std::move(message.body());
+  return request;
+}
+
+}  // namespace holdfast::serve

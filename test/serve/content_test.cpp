@@ -1,0 +1,222 @@
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "serve/content/assets.hpp"
+#include "serve/content/snapshot_json.hpp"
+#include "serve/content/store_metrics.hpp"
+#include "serve/http/request_reader.hpp"
+#include "serve/http/response.hpp"
+#include "support/prometheus_page.hpp"
+
+namespace holdfast::test {
+namespace {
+
+using namespace serve;
+using namespace std::chrono_literals;
+using nlohmann::json;
+
+constexpr WallTime epoch{};
+const BootTime boot{100s};
+
+std::shared_ptr<const view::LockRow> lock_row(const std::string& key, const std::string& holder = "web") {
+  return std::make_shared<view::LockRow>(
+      view::LockRow{.key = key,
+                    .holder = holder,
+                    .fence = Fence::parse("000000000000007").value_or_throw(),
+                    .acquired_at = epoch + 1s,
+                    .expires_at = epoch + 31s});
+}
+
+std::shared_ptr<const view::TaskRow> task_row(const std::string& id,
+                                              TaskStatus status = TaskStatus::working) {
+  view::TaskRow row;
+  row.owner = "alice";
+  row.id = id;
+  row.status = status;
+  row.progress = 0.25;
+  row.lock_key = "task/" + id;
+  return std::make_shared<view::TaskRow>(row);
+}
+
+view::Snapshot snapshot_of(view::Snapshot::Locks locks, view::Snapshot::Tasks tasks = {}) {
+  view::Snapshot snapshot;
+  snapshot.engine = "redis";
+  snapshot.made_at = boot;
+  snapshot.current_since = boot - 1s;
+  snapshot.tasks_since = boot - 4s;
+  snapshot.engine_time = epoch + 11s;
+  snapshot.whole = true;
+  snapshot.reachability = view::Reachability::up;
+  for (const auto& row : tasks) ++snapshot.tasks_by_status.at(static_cast<std::size_t>(row->status));
+  snapshot.locks = std::move(locks);
+  snapshot.tasks = std::move(tasks);
+  return snapshot;
+}
+
+TEST(ServeJson, OfASnapshotHasItsRowsAndTheAgeOfTheData) {
+  const auto snapshot = snapshot_of({lock_row("a"), lock_row("b")}, {task_row("1")});
+  const auto all = json::parse(whole_json(snapshot, boot + 2s));
+  EXPECT_EQ(all.at("locks").size(), 2U);
+  EXPECT_EQ(all.at("locks").at(0), (json{{"key", "a"},
+                                         {"holder", "web"},
+                                         {"fence", "000000000000007"},
+                                         {"acquiredAtMs", 1000},
+                                         {"expiresAtMs", 31000}}));
+  EXPECT_EQ(all.at("tasks").at(0).at("progress"), 0.25);
+  EXPECT_EQ(all.at("store").at("ageMs"), 3000);
+  EXPECT_EQ(all.at("store").at("nowMs"), 13000);
+  EXPECT_EQ(all.at("store").at("tasksByStatus").at("working"), 1);
+}
+
+TEST(ServeJson, TextsOfUsersStayTexts) {
+  const std::string nasty = "</script><img src=x onerror=alert(1)>\"\\\n\x1b\xe2\x80\xa8";
+  const auto all = json::parse(whole_json(snapshot_of({lock_row(nasty, "\xff")}), boot));
+  EXPECT_EQ(all.at("locks").at(0).at("key"), nasty);
+  EXPECT_EQ(all.at("locks").at(0).at("holder"), "\\xff");
+  EXPECT_EQ(whole_json(snapshot_of({lock_row(nasty)}), boot).find('\n'), std::string::npos)
+      << "a line break would end the message of an event stream";
+}
+
+TEST(ServeJson, ChangesLeadFromOneSnapshotToTheNext) {
+  const auto stays = lock_row("b");
+  const auto before = snapshot_of({lock_row("a"), stays, lock_row("c")}, {task_row("1"), task_row("2")});
+  auto after = snapshot_of({stays, lock_row("c", "other"), lock_row("d")},
+                           {task_row("2", TaskStatus::failed), task_row("3")});
+  view::Event event;
+  event.sequence = 5;
+  after.events = std::make_shared<const std::vector<view::Event>>(std::vector{event});
+  const auto changes = json::parse(changes_json(before, after, boot));
+  EXPECT_EQ(changes.at("locks").at("gone"), json::array({"a"}));
+  ASSERT_EQ(changes.at("locks").at("set").size(), 2U);
+  EXPECT_EQ(changes.at("locks").at("set").at(0).at("holder"), "other");
+  EXPECT_EQ(changes.at("locks").at("set").at(1).at("key"), "d");
+  EXPECT_EQ(changes.at("tasks").at("gone"), json::array({json::array({"alice", "1"})}));
+  EXPECT_EQ(changes.at("tasks").at("set").size(), 2U);
+  EXPECT_EQ(changes.at("events").size(), 1U);
+  EXPECT_EQ(json::parse(changes_json(after, after, boot)).at("events").size(), 0U);
+}
+
+TEST(ServeJson, RowsCanBeFilteredAndLimited) {
+  const auto snapshot = snapshot_of({lock_row("Orders:1"), lock_row("orders:2"), lock_row("x", "ORDERS")},
+                                    {task_row("1"), task_row("2", TaskStatus::failed)});
+  const auto found = json::parse(locks_json(snapshot, {.text = "orders", .limit = 2}, boot));
+  EXPECT_EQ(found.at("locks").size(), 2U);
+  EXPECT_EQ(found.at("matching"), 3);
+  const auto failed = json::parse(tasks_json(snapshot, {.status = TaskStatus::failed}, boot));
+  EXPECT_EQ(failed.at("tasks").size(), 1U);
+}
+
+TEST(ServeMetrics, AreGaugesOfTheStoreWithoutTextsOfUsers) {
+  auto held = std::make_shared<view::LockRow>(*lock_row("secret-key", "secret-holder"));
+  held->waiters = 3;
+  const auto text = store_metrics(snapshot_of({held, lock_row("b")}, {task_row("secret-id")}),
+                                  {.connections = 4, .event_streams = 2}, boot);
+  const PrometheusPage page(text);
+  EXPECT_EQ(page.value("holdfast_store_up{backend=\"redis\"}"), 1);
+  EXPECT_EQ(page.value("holdfast_store_locks{backend=\"redis\"}"), 2);
+  EXPECT_EQ(page.value("holdfast_store_tasks{backend=\"redis\",status=\"working\"}"), 1);
+  EXPECT_EQ(page.value("holdfast_store_tasks{backend=\"redis\",status=\"failed\"}"), 0);
+  EXPECT_EQ(page.value("holdfast_store_waiters{backend=\"redis\"}"), 3);
+  EXPECT_EQ(page.value("holdfast_store_oldest_lock_seconds{backend=\"redis\"}"), 10);
+  EXPECT_EQ(page.value("holdfast_store_read_age_seconds{backend=\"redis\"}"), 1);
+  EXPECT_EQ(page.value("holdfast_store_tasks_read_age_seconds{backend=\"redis\"}"), 4);
+  EXPECT_EQ(page.value("holdfast_serve_event_streams{backend=\"redis\"}"), 2);
+  EXPECT_EQ(text.find("secret"), std::string::npos);
+}
+
+TEST(ServeMetrics, OfAStoreThatWasNotReadSayNothingAboutItsContent) {
+  view::Snapshot snapshot;
+  snapshot.engine = "sqlite";
+  const PrometheusPage page(store_metrics(snapshot, {}, boot));
+  EXPECT_EQ(page.value("holdfast_store_up{backend=\"sqlite\"}"), 0);
+  EXPECT_FALSE(page.has("holdfast_store_locks{backend=\"sqlite\"}"));
+}
+
+TEST(ServePage, LoadsNothingFromElsewhereAndWritesNoMarkup) {
+  for (const auto file : {page_html, login_html, style_css, page_js, login_js}) {
+    EXPECT_EQ(file.find("http://"), std::string_view::npos);
+    EXPECT_EQ(file.find("https://"), std::string_view::npos);
+    for (const char* unsafe : {"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(",
+                               "style=\"", "onclick=\"", "javascript:"}) {
+      EXPECT_EQ(file.find(unsafe), std::string_view::npos) << unsafe;
+    }
+  }
+}
+
+/// All at once, and byte by byte as a slow client sends it.
+void expect_refusal(const std::string& bytes, int status) {
+  RequestReader reader;
+  std::string unread;
+  for (const char byte : bytes) {
+    unread += byte;
+    unread.erase(0, reader.put(unread));
+    if (reader.refusal()) break;
+  }
+  EXPECT_EQ(reader.refusal().value_or(0), status) << bytes.substr(0, 60);
+}
+
+TEST(ServeRequest, IsReadFromPiecesOfAnySize) {
+  const std::string bytes =
+      "POST /login?a=1 HTTP/1.1\r\nHost: h:1\r\nContent-Length: 5\r\nContent-Type: application/json\r\n"
+      "Cookie: x=1; name=value\r\nSec-Fetch-Site: none\r\n\r\nhello";
+  for (const std::size_t piece : {std::size_t{1}, std::size_t{7}, bytes.size()}) {
+    RequestReader reader;
+    std::string unread;
+    for (std::size_t at = 0; at < bytes.size(); at += piece) {
+      unread += bytes.substr(at, piece);
+      unread.erase(0, reader.put(unread));
+    }
+    ASSERT_TRUE(reader.complete()) << piece;
+    const auto request = reader.take();
+    EXPECT_EQ(request.method, "POST");
+    EXPECT_EQ(request.path, "/login");
+    EXPECT_EQ(request.query, "a=1");
+    EXPECT_EQ(request.host, "h:1");
+    EXPECT_EQ(request.body, "hello");
+    EXPECT_EQ(request.fetch_site, "none");
+    EXPECT_EQ(cookie_in(*request.cookie, "name"), "value");
+    EXPECT_TRUE(request.keep_alive);
+    EXPECT_FALSE(request.ambiguous);
+    EXPECT_FALSE(reader.complete()) << "the next one";
+  }
+}
+
+TEST(ServeRequest, ThatIsMalformedOrTooLargeIsRefused) {
+  expect_refusal("GET / HTTP/1.1\r\nHost : a\r\n\r\n", 400);
+  expect_refusal("nonsense\r\n\r\n", 400);
+  expect_refusal("GET / HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n", 400);
+  expect_refusal("GET / HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n", 400);
+  expect_refusal("GET /" + std::string(20'000, 'x') + " HTTP/1.1\r\n\r\n", 431);
+  expect_refusal("GET / HTTP/1.1\r\nX: " + std::string(20'000, 'x') + "\r\n\r\n", 431);
+  expect_refusal("POST /login HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n", 413);
+}
+
+TEST(ServeRequest, WithTwoHostsIsAmbiguous) {
+  RequestReader reader;
+  (void)reader.put("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n");
+  ASSERT_TRUE(reader.complete());
+  const auto request = reader.take();
+  EXPECT_TRUE(request.ambiguous);
+  EXPECT_FALSE(request.host);
+}
+
+TEST(ServeRequest, ParametersAreDecoded) {
+  const auto parameters = parse_parameters("owner=a%20b+c&id=%2F%C3%A4&&flag");
+  ASSERT_TRUE(parameters);
+  EXPECT_EQ(*parameters, (std::vector<std::pair<std::string, std::string>>{
+                             {"owner", "a b c"}, {"id", "/\xc3\xa4"}, {"flag", ""}}));
+  for (const char* wrong : {"a=%", "a=%4", "a=%zz"}) EXPECT_FALSE(parse_parameters(wrong)) << wrong;
+}
+
+TEST(ServeResponse, ProtectsTheBrowser) {
+  const auto head = head_of({.body = "{}"}, true);
+  for (const char* field : {"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "nosniff",
+                            "no-store", "no-referrer", "Content-Length: 2"}) {
+    EXPECT_NE(head.find(field), std::string::npos) << field;
+  }
+  EXPECT_EQ(head.find("unsafe-inline"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace holdfast::test
