@@ -185,7 +185,8 @@ auto acquire(const Locks& locks, const LockWording& wording, const WaitOptions& 
     if (limit > milliseconds::zero()) {
       waiting.begin_waiting(std::move(name));
       try {
-        return {.lock = wait_while_reachable(limit, [&](milliseconds length) { return attempt(length, stop); })};
+        return {.lock =
+                    wait_while_reachable(limit, [&](milliseconds length) { return attempt(length, stop); })};
       } catch (const Error& error) {
         if (error.code() != ErrorCode::AcquisitionTimeout) throw;
       }

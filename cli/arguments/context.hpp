@@ -12,7 +12,7 @@
 namespace holdfast {
 class Holdfast;
 class Metrics;
-}
+}  // namespace holdfast
 
 namespace holdfast::cli {
 

@@ -132,7 +132,9 @@ struct LockPage {
 class HOLDFAST_EXPORT KnownLocks {
  public:
   KnownLocks() = default;
+  /// Copies nothing: this class has no state of its own.
   KnownLocks(const KnownLocks&) = default;
+  /// Copies nothing.
   KnownLocks& operator=(const KnownLocks&) = default;
   virtual ~KnownLocks() = default;
   /// Returns true if the lock of this key need not be read. Called by any thread while the listing runs; must

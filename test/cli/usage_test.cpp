@@ -24,7 +24,8 @@ TEST_F(Usage, BadInputIsRefusedWithItsCodeAndAReason) {
   const std::vector<BadInput> table{
       {{},
        64,
-       "command missing; holdfast has: run, lock, task, top, rpc, serve, doctor, completion. Try: holdfast --help"},
+       "command missing; holdfast has: run, lock, task, top, rpc, serve, doctor, completion. Try: holdfast "
+       "--help"},
       {{"lock"},
        64,
        "command missing; holdfast lock has: acquire, release, extend, show, owns, list, break. Try: holdfast "

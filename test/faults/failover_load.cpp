@@ -171,8 +171,8 @@ void fail_over_under_load(const FailoverKind& kind) {
       if (guard.still_held()) continue;
       ++lost;
       const auto why = guard.renewal_error();
-      std::cout << "round " << round << ": " << guard.key() << " was lost: "
-                << to_string(guard.loss_reason().value_or(LossReason::gone)) << " "
+      std::cout << "round " << round << ": " << guard.key()
+                << " was lost: " << to_string(guard.loss_reason().value_or(LossReason::gone)) << " "
                 << (why ? why->what() : "") << "\n";
     }
     std::erase_if(guards, [](const Guard& guard) { return !guard.still_held(); });

@@ -202,17 +202,17 @@ std::vector<Finding> folded(const std::vector<NodeFindings>& nodes) {
       }
     }
   }
-  std::ranges::stable_sort(groups, {}, [&](const Group& group) {
-    return std::ranges::find(topics, group.finding->topic) - topics.begin();
-  });
   std::vector<Finding> findings;
   findings.reserve(groups.size());
-  for (const auto& group : groups) {
-    auto finding = *group.finding;
-    const bool at_all = group.names.size() == nodes.size() && nodes.size() > 1;
-    const auto where = at_all ? "all " + std::to_string(nodes.size()) + " masters" : list_of(group.names);
-    finding.found = where + ": " + finding.found;
-    findings.push_back(std::move(finding));
+  for (const auto topic : topics) {
+    for (const auto& group : groups) {
+      if (group.finding->topic != topic) continue;
+      auto finding = *group.finding;
+      const bool at_all = group.names.size() == nodes.size() && nodes.size() > 1;
+      const auto where = at_all ? "all " + std::to_string(nodes.size()) + " masters" : list_of(group.names);
+      finding.found = where + ": " + finding.found;
+      findings.push_back(std::move(finding));
+    }
   }
   return findings;
 }
