@@ -1,5 +1,8 @@
 #include <algorithm>
+#include <numeric>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "top/state.hpp"
 
@@ -33,14 +36,22 @@ bool fits(const view::Event& event, std::string_view wanted) noexcept {
          contains(event.holder, wanted) || contains(to_string(event.kind), wanted);
 }
 
-/// Rows that compare equal keep their order, which is by name.
+/// Rows that compare equal keep their order, which is by name. (Not std::stable_sort: that of libstdc++ 12
+/// does not compile under clang 19 with our warnings.)
 template <class Rows, class By>
 void sort_by(Rows& rows, bool reversed, By by) {
-  if (reversed) {
-    std::ranges::stable_sort(rows, [&](const auto& a, const auto& b) { return by(*b) < by(*a); });
-  } else {
-    std::ranges::stable_sort(rows, [&](const auto& a, const auto& b) { return by(*a) < by(*b); });
-  }
+  std::vector<std::size_t> order(rows.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, [&](std::size_t a, std::size_t b) {
+    const auto& first = *rows[reversed ? b : a];
+    const auto& second = *rows[reversed ? a : b];
+    if (by(first) < by(second)) return true;
+    return !(by(second) < by(first)) && a < b;
+  });
+  Rows sorted;
+  sorted.reserve(rows.size());
+  for (const auto place : order) sorted.push_back(std::move(rows[place]));
+  rows = std::move(sorted);
 }
 
 void sort(view::Snapshot::Locks& rows, LockSort sort, bool reversed) {

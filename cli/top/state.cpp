@@ -204,7 +204,7 @@ void settle(State& state, const Rows& rows, std::size_t visible) {
     }
   }
   const auto page = std::max<std::size_t>(visible, 1);
-  if (position.selected < position.first) position.first = position.selected;
+  position.first = std::min(position.first, position.selected);
   if (position.selected >= position.first + page) position.first = position.selected - page + 1;
   position.first = std::min(position.first, rows.size - std::min(rows.size, page));
 }

@@ -203,8 +203,8 @@ TEST_F(TopFrame, AnySizeIsComposed) {
   shown.add_task("alice", "t", "report", TaskStatus::working);
   shown.add_event(view::EventKind::lock_granted).key = "deploy";
   for (const char* keys : {"1", "2", "3", "?", "1b", "2c"}) {
-    for (const std::size_t columns : {10, 11, 20, 39, 51, 52, 75, 76, 119, 120, 300}) {
-      for (const std::size_t lines : {3, 4, 5, 10, 60}) {
+    for (const std::size_t columns : {10U, 11U, 20U, 39U, 51U, 52U, 75U, 76U, 119U, 120U, 300U}) {
+      for (const std::size_t lines : {3U, 4U, 5U, 10U, 60U}) {
         shown.state = {};
         shown.size = {.columns = columns, .lines = lines};
         shown.type(keys);

@@ -288,10 +288,12 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
   void reroute(BootTime now) {
     if (channels_ != Channels::sharded || now < reroute_at_) return;
     reroute_at_ = now + std::chrono::milliseconds(200);
-    for (std::size_t i = 0; i < links_.size(); ++i) {
-      auto& link = *links_[i];
+    std::vector<Link*> known;  // link_at may add others
+    known.reserve(links_.size());
+    for (const auto& link : links_) known.push_back(link.get());
+    for (Link* link : known) {
       auto moving =
-          link.topics.take_unserved([&](const std::string& channel) { return &link_at(channel) != &link; });
+          link->topics.take_unserved([&](const std::string& channel) { return &link_at(channel) != link; });
       for (auto& topic : moving) {
         auto& home = link_at(topic.key());
         topic.mapped().waiters.link = &home;

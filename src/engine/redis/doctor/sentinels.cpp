@@ -184,9 +184,13 @@ class SentinelJudge {
       const auto& right = right_of(rule);
       const auto what =
           rule.starts_with('&') ? " has no access to the channel " : " may not use the command ";
-      add(right.severity,
-          "user " + user + what + rule.substr(1) + " at the sentinel(s) " + joined_names(addresses) + ": " +
-              std::string(right.lost),
+      std::string found = "user " + user + what;
+      found.append(rule.substr(1))
+          .append(" at the sentinel(s) ")
+          .append(joined_names(addresses))
+          .append(": ");
+      found.append(right.lost);
+      add(right.severity, std::move(found),
           "ACL SETUSER " + user + " " + rule + ", then ACL SAVE, at each sentinel");
     }
   }
