@@ -191,7 +191,11 @@ class SentinelJudge {
           .append(": ");
       found.append(right.lost);
       add(right.severity, std::move(found),
-          "ACL SETUSER " + user + " " + rule + ", then ACL SAVE, at each sentinel");
+          std::string("ACL SETUSER ")
+              .append(user)
+              .append(" ")
+              .append(rule)
+              .append(", then ACL SAVE, at each sentinel"));
     }
   }
 
