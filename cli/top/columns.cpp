@@ -142,7 +142,7 @@ void Columns::choose_lock_columns() {
   auto key = flexible / 2;
   const auto holder_needs = std::max<std::size_t>(rows_.longest_holder, 6);
   if (holder_needs < flexible - key) key = flexible - holder_needs;
-  const auto key_needs = std::max<std::size_t>({rows_.longest_key, 3, flexible / 4});
+  const auto key_needs = std::max({rows_.longest_key, std::size_t{3}, flexible / 4});
   key = std::min(key, key_needs);
   columns_ = {{.what = What::key, .width = key}, {.what = What::holder, .width = flexible - key}};
   if (all >= wide_screen) columns_.push_back({.what = What::fence, .width = fence, .right = true});
