@@ -326,7 +326,7 @@ void call_locks_later(AsyncLocks on) {
   const auto waiters = with([&](const Texts& t) {
     return on.count_waiters(std::vector{LockKey::parse(t.key).value_or_throw()}, token);
   });
-  EXPECT_EQ(waiters, WaiterCounts{0});
+  EXPECT_EQ(waiters, WaiterCounts(1, 0U));
   EXPECT_TRUE(with([&](const Texts& t) { return on.break_lock(t.key, t.message, token); }));
   EXPECT_TRUE(
       with([&](const Texts& t) { return on.break_lock(text("other"), t.message, other.fence(), token); }));

@@ -50,7 +50,7 @@ void use_everything(AsyncLocks& on, const Locks& blocking, const Use& use) {
       [](const LockPage& page) { EXPECT_FALSE(page.locks.empty()); });
   const std::array<LockKey, 1> keys{LockKey::parse("held").value_or_throw()};
   use([&](auto token) { return on.count_waiters(keys, std::move(token)); },
-      [](const WaiterCounts& waiters) { EXPECT_EQ(waiters, WaiterCounts{0}); });
+      [](const WaiterCounts& waiters) { EXPECT_EQ(waiters, WaiterCounts(1, 0U)); });
   use([&](auto token) { return on.follow(std::move(token)); },
       [](const std::unique_ptr<ChangeFeed>& feed) { EXPECT_TRUE(feed); });
   use([&](auto token) { return on.release(id, std::move(token)); }, [](bool was) { EXPECT_TRUE(was); });

@@ -95,7 +95,7 @@ void RedisAclTest::use_locks(const RedisOptions& user) {
   EXPECT_TRUE(other.get_by_id(guard.id().str()));
   EXPECT_TRUE(other.owns("a", guard.id().str()));
   EXPECT_EQ(other.list_raw().locks.size(), 1U);
-  EXPECT_EQ(other.count_waiters(std::vector{key("a")}), WaiterCounts{0});
+  EXPECT_EQ(other.count_waiters(std::vector{key("a")}), WaiterCounts(1, 0U));
   EXPECT_TRUE(other.follow());
   EXPECT_TRUE(guard.extend(10s));
   std::jthread waiter([&] { (void)other.lock("a", {.wait = 20s}); });
