@@ -38,6 +38,8 @@ class Program {
   void signal(int number) const;
   /// Waits until the signal would not end it by itself: until its handlers are in place.
   void wait_until_it_handles(int number) const;
+  /// Where its stderr goes.
+  [[nodiscard]] const std::filesystem::path& err() const noexcept { return err_; }
   /// Waits for its end; a test failure and code -1000 if that does not come in time.
   Finished wait(std::chrono::milliseconds patience = std::chrono::seconds(20));
   [[nodiscard]] bool finished();
