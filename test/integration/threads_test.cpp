@@ -69,7 +69,9 @@ TEST_P(Threads, AtRestALockATaskAndARegisterShareThem) {
   // The timer's and one for user code; where a thread must block for it, one that renews; one that listens
   // for changes of the task.
   const std::map<std::string, std::ptrdiff_t> needed{{"memory", 3}, {"redis", 3}, {"sqlite", 4}};
-  const auto guard = holdfast->locks().lock("a", {.ttl = 3s});
+  // Renewed every 1.05 s: every second it would, once it falls together with a look at the task, always do
+  // so.
+  const auto guard = holdfast->locks().lock("a", {.ttl = 3150ms});
   auto tasks = holdfast->tasks();
   const auto id = tasks.create("alice").id;
   const auto claim = tasks.claim("alice", id);
