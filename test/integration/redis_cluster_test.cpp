@@ -51,6 +51,9 @@ class FakeCluster {
            " 127.0.0.1:" + std::to_string(port(node)) + "\r\n";
   }
   std::atomic<std::size_t> owner = 0;
+  /// How much higher its own epoch is than the one in the map.
+  std::atomic<std::size_t> more_epochs = 0;
+  std::atomic<bool> epoch_is_refused = false;
 
  private:
   static std::string id(std::size_t node) { return std::string(40, node == 0 ? 'a' : 'b'); }
@@ -65,7 +68,9 @@ class FakeCluster {
   FakeRedis::Answer answer(std::size_t node, const FakeRedis::Words& words) {
     while (!ready_) std::this_thread::yield();
     if (words[0] == "CLUSTER" && words[1] == "INFO") {
-      return {FakeRedis::bulk("cluster_my_epoch:" + std::to_string(node + 1) + "\r\n")};
+      if (epoch_is_refused)
+        return {"-NOPERM this user has no permissions to run the 'cluster|info' command\r\n"};
+      return {FakeRedis::bulk("cluster_my_epoch:" + std::to_string(node + 1 + more_epochs) + "\r\n")};
     }
     if (words[0] == "CLUSTER") return {words[1] == "NODES" ? FakeRedis::bulk(nodes()) : "*0\r\n"};
     if (words[0] == "HELLO") return {"*2\r\n" + FakeRedis::bulk("mode") + FakeRedis::bulk("cluster")};
@@ -171,6 +176,30 @@ TEST(RedisCluster, AGrantCarriesTheEpochOfTheOwnerAfterAMove) {
   EXPECT_FALSE(acquire(*backend, LockId::generate(), "k"));
   const std::lock_guard lock(mutex);
   EXPECT_EQ(floors, (std::vector<std::string>{"000001000000000", "000002000000000"}));
+}
+
+TEST(RedisCluster, AGrantCarriesTheEpochThatItsMasterTellsNotThatOfAnOldMap) {
+  std::mutex mutex;
+  std::vector<std::string> floors;
+  FakeCluster cluster([&](std::size_t, const FakeRedis::Words& words) -> std::string {
+    const std::lock_guard lock(mutex);
+    floors.push_back(words.back());
+    return ":1000\r\n";
+  });
+  cluster.more_epochs = 5;
+  const auto backend = make_redis_lock_backend(cluster.options()).value_or_throw();
+  EXPECT_FALSE(acquire(*backend, LockId::generate(), "k"));
+  const std::lock_guard lock(mutex);
+  EXPECT_EQ(floors, std::vector<std::string>{"000006000000000"});
+}
+
+TEST(RedisCluster, AUserWhoMayNotAskForTheEpochIsToldSo) {
+  FakeCluster cluster([](std::size_t, const auto&) { return std::string(); });
+  cluster.epoch_is_refused = true;
+  const auto backend = make_redis_lock_backend(cluster.options()).value_or_throw();
+  const auto outcome = try_acquire(*backend, LockId::generate(), "k");
+  ASSERT_FALSE(outcome);
+  EXPECT_EQ(outcome.error().code(), ErrorCode::AuthFailed) << outcome.error().what();
 }
 
 TEST(RedisCluster, APrefixWithoutATagIsRefusedWithAnExplanation) {
