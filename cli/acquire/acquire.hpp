@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <holdfast/clock.hpp>
 #include <holdfast/error.hpp>
 #include <holdfast/locks.hpp>
 #include <mutex>
@@ -89,6 +91,12 @@ struct WaitOptions {
   [[nodiscard]] std::chrono::milliseconds patience() const {
     return wait ? length() : std::chrono::milliseconds::zero();
   }
+  /// What is left of the length: with -w, opening the store counts too.
+  [[nodiscard]] std::chrono::milliseconds left() const {
+    const auto since = std::chrono::floor<std::chrono::milliseconds>(BootClock::now() - begun);
+    return wait ? std::max(length() - since, std::chrono::milliseconds::zero()) : length();
+  }
+  BootTime begun = BootClock::now();
   /// `otherwise`: with neither --verbose nor --quiet.
   [[nodiscard]] Announce announce(Announce otherwise = Announce::on_a_terminal) const noexcept;
 };
@@ -185,8 +193,8 @@ auto acquire(const Locks& locks, const LockWording& wording, const WaitOptions& 
     if (limit > milliseconds::zero()) {
       waiting.begin_waiting(std::move(name));
       try {
-        return {.lock =
-                    wait_while_reachable(limit, [&](milliseconds length) { return attempt(length, stop); })};
+        return {.lock = wait_while_reachable(wait.left(),
+                                             [&](milliseconds length) { return attempt(length, stop); })};
       } catch (const Error& error) {
         if (error.code() != ErrorCode::AcquisitionTimeout) throw;
       }

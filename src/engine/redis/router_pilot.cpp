@@ -171,7 +171,10 @@ void Router::pilot() {
       }
       lock.unlock();
       for (auto& parked : due) {
-        if (parked.refused) {
+        if (parked.refused && parked.call->was_sent()) {
+          // An earlier copy may have been carried out: what follows from the refusal is not known.
+          deliver(std::move(parked.call), Error(ErrorCode::NetworkTimeout, parked.refused->message()));
+        } else if (parked.refused) {
           deliver(std::move(parked.call), *parked.refused);
         } else {
           go_on(std::move(parked.call));
