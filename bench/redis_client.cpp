@@ -4,10 +4,7 @@
 //   redis_client [PORT]           all of it, on a redis-server of its own
 //   redis_client pairs N [PORT]   N blocking acquire+release pairs and nothing else: for strace -c
 
-#include <hiredis/hiredis.h>
-#include <poll.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <atomic>
@@ -21,6 +18,7 @@
 #include <memory>
 #include <thread>
 
+#include "bare_redis.hpp"
 #include "redis_fixture.hpp"
 
 namespace {
@@ -60,34 +58,6 @@ std::shared_ptr<holdfast::LockBackend> open_backend(const bench::Server& server)
       .value_or_throw();
 }
 
-/// The library's own scripts, called as the library calls them.
-struct Scripts {
-  std::string acquire, release;
-  explicit Scripts(bench::Raw& raw)
-      : acquire(raw.call({"SCRIPT", "LOAD", bench::text_of(HOLDFAST_SCRIPTS "/acquire.lua")})),
-        release(raw.call({"SCRIPT", "LOAD", bench::text_of(HOLDFAST_SCRIPTS "/release.lua")})) {}
-};
-
-struct Names {
-  std::string user_key, json_key, lock_key, fence_key, channel_prefix = "syncguard:wake:0:";
-  explicit Names(const std::string& key)
-      : user_key(key),
-        json_key("\"" + key + "\""),
-        lock_key("syncguard:" + key),
-        fence_key("syncguard:fence:syncguard:" + key) {}
-};
-
-/// The commands of one pair, appended to hiredis' output.
-void append_acquire(bench::Raw& raw, const Scripts& scripts, const Names& names, std::string_view id) {
-  const auto index = "syncguard:id:" + std::string(id);
-  raw.append({"EVALSHA", scripts.acquire, "4", names.lock_key, index, names.fence_key,
-              "syncguard:fence:syncguard:", id, "30000", names.json_key});
-}
-void append_release(bench::Raw& raw, const Scripts& scripts, const Names& names, std::string_view id) {
-  const auto index = "syncguard:id:" + std::string(id);
-  raw.append({"EVALSHA", scripts.release, "2", index, names.lock_key, id, names.channel_prefix});
-}
-
 struct Rate {
   double pairs_per_second;
   double cpu;         ///< of one processor
@@ -103,54 +73,14 @@ double cpu_seconds_of(pid_t process) {
   return (user + kernel) / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
-/// Only keeps this many commands in flight: the server's limit.
+/// The server's limit.
 Rate bare_load(const bench::Server& server, int in_flight, Clock::duration length) {
-  bench::Raw raw(server.port());
-  const Scripts scripts(raw);
-  struct Slot {
-    Names names;
-    LockId id;
-    bool held;
-  };
-  std::vector<Slot> slots;
-  static int round = 0;  // locks still held by an earlier round must not interfere
-  const auto prefix = "bare:" + std::to_string(++round) + ":";
-  for (int i = 0; i < in_flight; ++i) {
-    slots.push_back({Names(prefix + std::to_string(i)), LockId::generate(), false});
-  }
-  for (const auto& slot : slots) append_acquire(raw, scripts, slot.names, slot.id.str());
-  std::size_t next = 0;  // replies come in the order of the slots
-  std::uint64_t pairs = 0;
+  bench::BareGenerator generator(server.port(), in_flight);
   const double cpu = cpu_seconds();
   const double server_cpu = cpu_seconds_of(server.pid());
   const auto start = Clock::now();
-  auto now = start;
-  redisContext* context = raw.get();
-  int done = 0;
-  while (done == 0) redisBufferWrite(context, &done);
-  while ((now = Clock::now()) - start < length) {
-    if (redisBufferRead(context) != REDIS_OK) throw std::runtime_error(context->errstr);
-    void* reply = nullptr;
-    while (redisGetReplyFromReader(context, &reply) == REDIS_OK && reply != nullptr) {
-      const auto* answer = static_cast<redisReply*>(reply);
-      const auto code = answer->type == REDIS_REPLY_ARRAY ? answer->element[0]->integer : answer->integer;
-      freeReplyObject(reply);
-      if (code != 1) throw std::runtime_error("a bare operation failed");
-      auto& slot = slots[next];
-      next = (next + 1) % slots.size();
-      if (slot.held) {
-        ++pairs;
-        slot.id = LockId::generate();
-        append_acquire(raw, scripts, slot.names, slot.id.str());
-      } else {
-        append_release(raw, scripts, slot.names, slot.id.str());
-      }
-      slot.held = !slot.held;
-    }
-    done = 0;
-    while (done == 0) redisBufferWrite(context, &done);
-  }
-  const double elapsed = seconds(now - start);
+  const auto pairs = generator.run(length);
+  const double elapsed = seconds(Clock::now() - start);
   return {static_cast<double>(pairs) / elapsed, (cpu_seconds() - cpu) / elapsed,
           (cpu_seconds_of(server.pid()) - server_cpu) / elapsed};
 }
@@ -249,9 +179,9 @@ void release_blocking(holdfast::LockBackend& backend, const LockId& id, const Lo
 void compare_latency(const bench::Server& server) {
   const auto backend = open_backend(server);
   bench::Raw raw(server.port());
-  const Scripts scripts(raw);
+  const bench::Scripts scripts(raw);
   const auto key = *LockKey::parse("latency:ours");
-  const Names names("latency:bare");
+  const bench::Names names("latency:bare");
   std::vector<double> our_acquire, our_release, raw_acquire, raw_release;
   std::vector<double> acquire_ratio, release_ratio;
   for (int round = 0; round < 20; ++round) {
@@ -266,10 +196,10 @@ void compare_latency(const bench::Server& server) {
       a.push_back(micros(t1 - t0));
       b.push_back(micros(t2 - t1));
       t0 = Clock::now();
-      append_acquire(raw, scripts, names, id.str());
+      bench::append_acquire(raw, scripts, names, id.str());
       raw.take();
       t1 = Clock::now();
-      append_release(raw, scripts, names, id.str());
+      bench::append_release(raw, scripts, names, id.str());
       raw.take();
       t2 = Clock::now();
       c.push_back(micros(t1 - t0));
@@ -376,9 +306,7 @@ void only_pairs(const bench::Server& server, int count) {
   }
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   const bool pairs = argc > 2 && std::string_view(argv[1]) == "pairs";
   const int port_at = pairs ? 3 : 1;
   const bench::Server server(argc > port_at ? std::atoi(argv[port_at]) : 26379);
@@ -407,4 +335,16 @@ int main(int argc, char** argv) {
   std::printf("Many waiters of one key in one process:\n");
   herd(server);
   return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& failed) {
+    std::fprintf(stderr, "redis_client: %s\n", failed.what());
+    return 1;
+  }
 }

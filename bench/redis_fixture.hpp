@@ -4,6 +4,7 @@
 
 #include <hiredis/hiredis.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,8 +46,12 @@ class Server {
     std::string name = (fs::temp_directory_path() / "holdfast-bench-XXXXXX").string();
     if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
     dir_ = name;
+    const pid_t parent = getpid();
     pid_ = fork();
     if (pid_ == 0) {
+      // A benchmark that fails must not leave a server behind: it would keep the port, and the other end of a
+      // pipe.
+      if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) _exit(126);
       if (std::freopen("/dev/null", "w", stdout) == nullptr) _exit(126);
       execlp("redis-server", "redis-server", "--port", std::to_string(port_).c_str(), "--bind", "127.0.0.1",
              "--save", "", "--appendonly", "no", "--dir", dir_.c_str(), nullptr);

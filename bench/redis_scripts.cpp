@@ -130,7 +130,10 @@ Contestant ours(Subject& server, bool by_text, const std::string& label = {}) {
   all.extend = [=](const Lock& lock) {
     return extend + Arguments{"2", lock.index_key, lock.lock_key, lock.id, ttl};
   };
-  all.lookup = [=](const Lock& lock) { return lookup + Arguments{"1", lock.index_key, lock.id}; };
+  // The second call of a lookup by id: the first one names the key to declare.
+  all.lookup = [=](const Lock& lock) {
+    return lookup + Arguments{"2", lock.index_key, lock.lock_key, lock.id};
+  };
   return all;
 }
 

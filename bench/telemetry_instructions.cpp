@@ -1,6 +1,6 @@
 // Takes and releases a lock of the memory engine N times, for callgrind to count the instructions of it: see
 // the script `instructions`. Built twice, once without a mention of telemetry.
-//   telemetry_instructions bare|guarded PAIRS [used]
+//   telemetry_instructions bare|guarded PAIRS [used|metrics]
 
 #include <holdfast/locks.hpp>
 #include <holdfast/memory.hpp>
@@ -51,8 +51,10 @@ int main(int argc, char** argv) {
 #ifdef HOLDFAST_WITH_TELEMETRY
   if (argc > 3) {
     static std::atomic<long> events = 0;
-    observer = holdfast::observer_of({.metrics = std::make_shared<holdfast::Metrics>(),
-                                      .telemetry = {.on_event = [](const auto&) { ++events; }}});
+    holdfast::Instruments instruments;
+    instruments.metrics = std::make_shared<holdfast::Metrics>();
+    if (std::string_view(argv[3]) == "used") instruments.telemetry.on_event = [](const auto&) { ++events; };
+    observer = holdfast::observer_of(instruments);
     backend = holdfast::with_observer(backend, observer);
   }
 #endif

@@ -1,21 +1,27 @@
-// What a live view costs a Redis server and its own process: held locks among other keys, one viewer.
+// What a live view costs a Redis server and its own process: held locks among other keys, one viewer. How
+// long a grant takes to appear. What a viewer adds to the server's time for a pair of acquire and release.
 //
 //   view_cost URL HOST PORT LOCKS OTHER_KEYS SECONDS
 //
-// The server's time is its own account (INFO commandstats), without the commands that this program sends for
-// the measurement. Use a server of its own: the keys are not removed.
+// The server's time is its own account (INFO commandstats; for pairs, INFO cpu), without the commands that
+// this program sends for the measurement. Use a server of its own: the keys are not removed.
 #include <hiredis/hiredis.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <holdfast/holdfast.hpp>
 #include <map>
+#include <mutex>
 #include <sstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "top/frame.hpp"
 #include "view/store_view.hpp"
@@ -64,6 +70,69 @@ void add_other_keys(redisContext* server, long count) {
   }
 }
 
+/// Waits until a lock is shown; how long after its grant.
+class Appearance {
+ public:
+  void see(const view::Snapshot& snapshot) {
+    const std::lock_guard guard(mutex_);
+    if (key_.empty() ||
+        std::ranges::none_of(snapshot.locks, [&](const auto& row) { return row->key == key_; }))
+      return;
+    key_.clear();
+    changed_.notify_all();
+  }
+  double milliseconds_until_shown(const Locks& locks, const std::string& key) {
+    {
+      const std::lock_guard guard(mutex_);
+      key_ = key;
+    }
+    const auto held = locks.lock(key, {.ttl = 1h, .wait = 10s, .auto_renew = false});
+    const auto begin = BootClock::now();
+    std::unique_lock guard(mutex_);
+    changed_.wait(guard, [&] { return key_.empty(); });
+    return std::chrono::duration<double, std::milli>(BootClock::now() - begin).count();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string key_;
+};
+
+void print_appearance(const Locks& locks, Appearance& appearance) {
+  constexpr int count = 200;
+  std::vector<double> times;
+  for (int i = 0; i < count; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(37 * i % 400));
+    times.push_back(appearance.milliseconds_until_shown(locks, "new:" + std::to_string(i)));
+  }
+  std::ranges::sort(times);
+  std::printf("a grant is shown after: median %.0f ms, p99 %.0f ms, worst of %d %.0f ms\n", times[count / 2],
+              times[count * 99 / 100], count, times.back());
+}
+
+double server_cpu_seconds(redisContext* server) {
+  const auto text = ask(server, "INFO cpu");
+  const auto number = [&](const char* name) {
+    return std::strtod(text.c_str() + text.find(name) + std::strlen(name), nullptr);
+  };
+  return number("used_cpu_sys:") + number("used_cpu_user:");
+}
+
+/// Microseconds of the server for a pair, so many in a second. With few locks: what the viewer
+/// reads counts too.
+double pair_microseconds(redisContext* server, const Locks& locks, int per_second) {
+  const auto length = 4s;
+  const int count = per_second * 4;
+  const auto before = server_cpu_seconds(server);
+  const auto begin = BootClock::now();
+  for (int i = 0; i < count; ++i) {
+    static_cast<void>(locks.lock("pair:" + std::to_string(i), {.wait = 10s, .auto_renew = false}));
+    std::this_thread::sleep_for(begin + (i + 1) * length / count - BootClock::now());
+  }
+  return (server_cpu_seconds(server) - before) / count * 1e6;
+}
+
 double frame_microseconds(const view::Snapshot& snapshot) {
   cli::top::State state;
   constexpr int count = 20;
@@ -96,7 +165,9 @@ int main(int argc, char** argv) {
   view::StoreView view(store);
   const auto begin = BootClock::now();
   std::atomic<std::int64_t> whole_ms = -1;
-  const auto viewer = view.subscribe([&](const auto& snapshot) {
+  Appearance appearance;
+  auto viewer = view.subscribe([&](const auto& snapshot) {
+    appearance.see(*snapshot);
     if (snapshot->whole && whole_ms < 0) {
       whole_ms = std::chrono::duration_cast<std::chrono::milliseconds>(BootClock::now() - begin).count();
     }
@@ -131,5 +202,25 @@ int main(int argc, char** argv) {
   std::printf("oldest snapshot %lld ms, longest round %lld ms\n", static_cast<long long>(oldest_ms),
               static_cast<long long>(rounds_ms));
   std::printf("frame %.0f us with all rows sorted anew\n", frame_microseconds(*snapshot));
+  std::fflush(stdout);
+  print_appearance(store.locks(), appearance);
+  std::fflush(stdout);
+  viewer = {};
+  for (const int per_second : {100, 500}) {
+    std::vector<double> with, without;
+    for (int i = 0; i < 5; ++i) {
+      without.push_back(pair_microseconds(server, store.locks(), per_second));
+      viewer = view.subscribe();
+      std::this_thread::sleep_for(3s);
+      with.push_back(pair_microseconds(server, store.locks(), per_second));
+      viewer = {};
+      std::this_thread::sleep_for(1s);
+    }
+    std::ranges::sort(with);
+    std::ranges::sort(without);
+    std::printf("%d pairs a second: %.1f us of the server each (least %.1f), with a viewer %.1f (%.1f)\n",
+                per_second, without[2], without[0], with[2], with[0]);
+    std::fflush(stdout);
+  }
   redisFree(server);
 }

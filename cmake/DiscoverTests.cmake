@@ -1,13 +1,17 @@
 # CTest tests from a GoogleTest program, listed when it is built: what CMake's gtest_discover_tests does, and
 # besides
-# - one test for a whole suite where its cases are cheaper than starting a process for each, or for a suite and
-#   parameter where each case would start something expensive, as a server;
+# - one test for a whole suite where its cases are cheaper than starting a process for each, or for a parameter where
+#   each case, or each suite, would start something expensive, as a server;
 # - only the variants that run in this tree (the table in CONTRIBUTING.md);
 # - labels: how many tests may run beside this one (test/labels.cmake).
 # What cannot be registered so that it surely runs fails the build.
 
-# holdfast_discover_tests(TARGET PREFIX SECONDS BY): registers PREFIX/SUITE.CASE (by CASE), PREFIX/SUITE (by SUITE) or
-# PREFIX/SUITE/VARIANT (by VARIANT). SECONDS: the limit of one test.
+# holdfast_discover_tests(TARGET PREFIX SECONDS BY): registers
+# - by CASE: PREFIX/SUITE.CASE;
+# - by SUITE: PREFIX/SUITE, and PREFIX/SUITE.CASE for the cases that have a label;
+# - by VARIANT: PREFIX/VARIANT for the suites of a variant, and PREFIX/SUITE/VARIANT for those that the list `alone` in
+#   test/labels.cmake matches.
+# SECONDS: the limit of one test.
 function(holdfast_discover_tests target prefix seconds by)
   set(list ${CMAKE_CURRENT_BINARY_DIR}/${target}_list.cmake)
   set(script ${PROJECT_SOURCE_DIR}/cmake/DiscoverTests.cmake)
@@ -62,6 +66,20 @@ endif()
 string(REGEX REPLACE "\n$" "" output "${output}")
 string(REPLACE "\n" ";" lines "${output}")
 
+# labels_of(RESULT NAME): those of the test NAME.
+function(labels_of result name)
+  set(found)
+  foreach(label ${labels})
+    foreach(pattern ${${label}})
+      if("${PREFIX}/${name}" MATCHES "${pattern}")
+        list(APPEND found ${label})
+        break()
+      endif()
+    endforeach()
+  endforeach()
+  set(${result} "${found}" PARENT_SCOPE)
+endfunction()
+
 set(names)
 foreach(line ${lines})
   if(line MATCHES "^([A-Za-z0-9_/]+)\\.$")
@@ -78,11 +96,22 @@ foreach(line ${lines})
         message(FATAL_ERROR "${suite}.${case} is disabled, which a test of the whole suite would not show: use "
                             "GTEST_SKIP, which CI refuses")
       endif()
+      set(labels_of_case)
       if(BY STREQUAL "SUITE")
-        set(parameter "")
+        labels_of(labels_of_case ${suite}.${case}${parameter})
       endif()
-      set(name ${short_suite}${parameter})
-      set(filter "${suite}.*${parameter}")
+      if(labels_of_case)
+        set(name ${suite}.${case}${parameter})
+        set(filter ${name})
+        string(APPEND without_${short_suite} ":${name}")
+        set(parameter "")
+      else()
+        if(BY STREQUAL "SUITE")
+          set(parameter "")
+        endif()
+        set(name ${short_suite}${parameter})
+        set(filter "${suite}.*${parameter}")
+      endif()
       string(REGEX REPLACE "^/" "" variant "${parameter}")
       if(variant AND NOT DEFINED runs_${variant})
         message(FATAL_ERROR "${MATRIX} does not say in which trees the variant ${variant} runs")
@@ -104,6 +133,31 @@ if(NOT names)
   message(FATAL_ERROR "${PROGRAM} lists no tests")
 endif()
 
+# The suites of a variant in one test, but for those that are to be tests of their own.
+if(BY STREQUAL "VARIANT")
+  set(separate ${names})
+  set(names)
+  foreach(name ${separate})
+    set(together ${name})
+    if(name MATCHES "/([a-z_]+)$")
+      set(together ${CMAKE_MATCH_1})
+      foreach(pattern ${alone})
+        if("${PREFIX}/${name}" MATCHES "${pattern}")
+          set(together ${name})
+          break()
+        endif()
+      endforeach()
+    endif()
+    if(NOT together STREQUAL name)
+      string(APPEND filter_of_${together} ":${filter_of_${name}}")
+      string(REGEX REPLACE "^:" "" filter_of_${together} "${filter_of_${together}}")
+    endif()
+    if(NOT together IN_LIST names)
+      list(APPEND names ${together})
+    endif()
+  endforeach()
+endif()
+
 # GoogleTest names the skipped cases at the end, and behind them those that failed: then nothing is only skipped.
 set(only_skipped "\\[  SKIPPED \\] [A-Za-z0-9_/.]+\n*$")
 set(text "")
@@ -113,16 +167,14 @@ foreach(name ${names})
   if("/${name}" MATCHES "[/.]DISABLED_")
     list(APPEND properties DISABLED TRUE)
   endif()
-  set(labels_of_test)
-  foreach(label ${labels})
-    foreach(pattern ${${label}})
-      if("${PREFIX}/${name}" MATCHES "${pattern}")
-        list(APPEND labels_of_test ${label})
-        list(APPEND properties ${properties_of_${label}})
-        break()
-      endif()
-    endforeach()
+  labels_of(labels_of_test ${name})
+  foreach(label ${labels_of_test})
+    list(APPEND properties ${properties_of_${label}})
   endforeach()
+  if(without_${name})
+    string(REGEX REPLACE "^:" "-" without "${without_${name}}")
+    string(APPEND filter_of_${name} "${without}")
+  endif()
   string(REPLACE ";" "]==] [==[" properties "${properties}")
   string(APPEND properties "]==] LABELS [==[${labels_of_test}")
   string(APPEND text

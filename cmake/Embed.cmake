@@ -18,7 +18,8 @@ endfunction()
 # holdfast_embed_lua(OUT dir namespace): embedded/scripts.hpp with a constant NAME_lua for every dir/NAME.lua.
 # A line `-- include PART` stands for dir/parts/PART.lua, which may include others; comments are left out.
 # Also `script_commands`: what each script calls, from which the rights of a user are derived. So a script names its
-# commands literally, redis.call('GET', …); anything else is an error here.
+# commands literally, redis.call('GET', …); anything else is an error here. And `script_purposes`: what a user without
+# these rights cannot do, from the line `-- Without it, locks cannot be DONE.` (or tasks) of each script.
 function(holdfast_embed_lua out dir namespace)
   set(header ${CMAKE_CURRENT_BINARY_DIR}/generated/embedded/scripts.hpp)
   file(GLOB scripts CONFIGURE_DEPENDS ${dir}/*.lua)
@@ -26,11 +27,16 @@ function(holdfast_embed_lua out dir namespace)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${scripts} ${parts})
   set(constants "")
   set(commands "")
+  set(purposes "")
   # The composed scripts as files too: to be read by people, and by the benchmark.
   set(composed_dir ${CMAKE_CURRENT_BINARY_DIR}/generated/scripts)
   foreach(script ${scripts})
     get_filename_component(name ${script} NAME_WE)
     file(READ ${script} text)
+    if(NOT text MATCHES "\n-- Without it, (locks|tasks) cannot be ([a-z ]+)\\.\n")
+      message(FATAL_ERROR "${script}: the line `-- Without it, locks cannot be DONE.` (or tasks) is missing")
+    endif()
+    string(APPEND purposes "    {\"${name}\", \"${CMAKE_MATCH_1}\", \"${CMAKE_MATCH_2}\"},\n")
     while(text MATCHES "-- include ([a-z_]+)\n")
       set(part ${CMAKE_MATCH_1})
       file(READ ${dir}/parts/${part}.lua part_text)
@@ -70,6 +76,11 @@ struct ScriptCommand {
 };
 inline constexpr ScriptCommand script_commands[] = {
 @commands@};
+struct ScriptPurpose {
+  std::string_view script, half, done;
+};
+inline constexpr ScriptPurpose script_purposes[] = {
+@purposes@};
 }
 ]])
   set(${out} ${header} PARENT_SCOPE)

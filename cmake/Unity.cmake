@@ -1,4 +1,4 @@
-# Builds that nobody edits in: the sources of a directory compiled together, with precompiled headers. Several
+# For trees that are built once: the sources of a directory compiled together, with precompiled headers. Several
 # times faster from nothing. Other builds compile each source alone, so that each names all it needs; what keeps
 # that true of the library and the command line in CI is `scripts/lint alone`.
 option(HOLDFAST_UNITY "Compile the sources of a directory together, with precompiled headers" OFF)

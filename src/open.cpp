@@ -13,7 +13,9 @@
 
 #include "locks/lock_store.hpp"
 #include "os/errno_error.hpp"
+#include "queue/queue_store.hpp"
 #include "runtime/own_thread.hpp"
+#include "store_limits.hpp"
 #include "tasks/register_place.hpp"
 #include "url.hpp"
 
@@ -56,22 +58,39 @@ class Storage {
 
   std::shared_ptr<StorageBackend> get() {
     const std::lock_guard lock(mutex_);
+    return opened();
+  }
+  /// Renews the leases of all jobs, whichever queue object claimed them.
+  std::shared_ptr<queue::Renewals> renewals(const Locks& locks) {
+    const std::lock_guard lock(mutex_);
+    const auto store = LockStore::of(locks);
+    if (!renewals_) renewals_ = std::make_shared<queue::Renewals>(opened(), store->threads, store->log);
+    return renewals_;
+  }
+
+ private:
+  const std::shared_ptr<StorageBackend>& opened() {
     if (!opened_) opened_ = with_observer(open_().value_or_throw(), observer_);
     return opened_;
   }
 
- private:
   const OpenStorage open_;
   const std::shared_ptr<Observer> observer_;
   std::mutex mutex_;
   std::shared_ptr<StorageBackend> opened_;
+  std::shared_ptr<queue::Renewals> renewals_;
 };
+
+std::string environment(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value != nullptr ? value : "";
+}
 
 /// The label of the locks of a store: the first of these settings that is there. Throws InvalidArgument.
 std::shared_ptr<const LockHolder> label_of(const Instruments& instruments, const std::string& in_url) {
-  const char* in_environment = std::getenv("HOLDFAST_HOLDER");
-  for (const std::string_view setting : {std::string_view(instruments.holder), std::string_view(in_url),
-                                         std::string_view(in_environment != nullptr ? in_environment : "")}) {
+  const auto in_environment = environment("HOLDFAST_HOLDER");
+  for (const std::string_view setting :
+       {std::string_view(instruments.holder), std::string_view(in_url), std::string_view(in_environment)}) {
     if (!setting.empty()) return LockHolder::from_setting(setting).value_or_throw();
   }
   return instruments.program.empty() ? LockHolder::of_this_process()
@@ -98,16 +117,18 @@ Error is_empty() {
 struct Holdfast::Opened {
   Opened(std::shared_ptr<LockBackend> backend, OpenStorage open_storage, std::shared_ptr<Log> sink,
          const std::shared_ptr<Observer>& observer, std::shared_ptr<const LockHolder> holder,
-         std::string shown)
+         std::string shown, const QueueOptions& defaults)
       : log(std::move(sink)),
         locks(with_observer(std::move(backend), observer), log, observer, std::move(holder)),
         storage(std::make_shared<Storage>(std::move(open_storage), observer)),
-        url(std::move(shown)) {}
+        url(std::move(shown)),
+        options(defaults) {}
 
   const std::shared_ptr<Log> log;
   const Locks locks;
   const std::shared_ptr<Storage> storage;
   const std::string url;
+  const QueueOptions options;  ///< of objects that are made without any
 };
 
 Holdfast::Holdfast(std::shared_ptr<const Opened> opened) noexcept : opened_(std::move(opened)) {}
@@ -127,8 +148,48 @@ const std::string& Holdfast::url() const {
   return opened().url;
 }
 
+const TaskOptions& Holdfast::task_options() const {
+  return opened().options.tasks;
+}
+const QueueOptions& Holdfast::queue_options() const {
+  return opened().options;
+}
+
+Tasks Holdfast::tasks() const {
+  return tasks(task_options());
+}
+
 Tasks Holdfast::tasks(const TaskOptions& options) const {
   return {opened().storage->get(), opened().locks, options};
+}
+
+Queue Holdfast::queue(std::string_view name) const {
+  return queue(name, queue_options());
+}
+
+Queue Holdfast::queue(std::string_view name, const QueueOptions& options) const {
+  const auto& locks = opened().locks;
+  const auto& storage = opened().storage;
+  auto limits = options.tasks;
+  limits.max_tasks_per_owner = options.max_tasks;
+  limits.require_fence = false;  // a job's writes carry one, and clients that add tasks have none
+  const auto store = LockStore::of(locks);
+  auto tasks =
+      std::make_shared<TaskStore>(storage->get(), limits, store->observer, store->threads, options.max_dead);
+  auto label = store->holder ? std::string(store->holder->str()) : std::string();
+  return {std::make_shared<const QueueStore>(std::move(tasks), storage->renewals(locks), std::move(label)),
+          name};
+}
+
+std::optional<Job> Holdfast::claim_next(const std::vector<std::string>& queues, const ClaimOptions& how,
+                                        std::stop_token stop) const {
+  if (queues.empty()) throw Error(ErrorCode::InvalidArgument, "no queue is named to claim a task from");
+  return queue(queues.front()).run(operation::ClaimNextTask{detail::owned(how), queues}, std::move(stop));
+}
+
+QueuePage Holdfast::queues(std::string_view cursor, std::size_t limit, std::stop_token stop) const {
+  const auto any = queue("any");  // the operation concerns all
+  return any.run(operation::ListQueues{.cursor = std::string(cursor), .limit = limit}, std::move(stop));
 }
 
 FencedRegister Holdfast::fenced_register(std::string_view name) const {
@@ -142,15 +203,19 @@ FencedRegister::Page Holdfast::fenced_registers(std::string_view cursor, std::si
 }
 
 Holdfast open(std::string_view url, const Instruments& instruments) {
-  const auto given = split_holder(url).value_or_throw();
+  const auto limited = split_limits(url).value_or_throw();
+  const auto limits = limits_of(limited, environment).value_or_throw();
+  const auto given = split_holder(limited.url).value_or_throw();
   auto log = std::make_shared<Log>();
   if (instruments.log_sink) log->set_sink(instruments.log_sink);
   const auto observer = observer_of(instruments);
   const auto opened = [&](std::shared_ptr<LockBackend> backend, OpenStorage open_storage,
                           std::shared_ptr<const LockHolder> holder, std::string shown) {
     if (!given.holder.empty()) shown += "?holder=" + core::percent_encoded(given.holder, "/:@");
+    append_limits(shown, limited);
     return Holdfast(std::make_shared<const Holdfast::Opened>(std::move(backend), std::move(open_storage), log,
-                                                             observer, std::move(holder), std::move(shown)));
+                                                             observer, std::move(holder), std::move(shown),
+                                                             limits));
   };
   const auto in_sqlite_file = [&](const fs::path& file, std::string shown) {
     auto holder = label_of(instruments, given.holder);  // before the file is opened: it may be invalid
@@ -200,6 +265,9 @@ runtime::Op<Ok> opening_storage(std::shared_ptr<Storage> storage) {
 runtime::Op<Tasks> tasks_of(Holdfast holdfast, TaskOptions options) {
   co_return holdfast.tasks(options);
 }
+runtime::Op<Queue> queue_of(Holdfast holdfast, std::string name, QueueOptions options) {
+  co_return holdfast.queue(name, options);
+}
 runtime::Op<FencedRegister> register_of(Holdfast holdfast, std::string name) {
   co_return holdfast.fenced_register(name);
 }
@@ -226,6 +294,13 @@ void open(std::string url, Instruments instruments, std::stop_token stop, Done<H
 void Holdfast::tasks(const TaskOptions& options, std::stop_token stop, Done<Tasks> done) const {
   if (!opened_) return done(is_empty());
   run_when_open(opened_->storage, std::move(stop), tasks_of(*this, options), std::move(done));
+}
+
+void Holdfast::queue(std::string_view name, const QueueOptions& options, std::stop_token stop,
+                     Done<Queue> done) const {
+  if (!opened_) return done(is_empty());
+  run_when_open(opened_->storage, std::move(stop), queue_of(*this, std::string(name), options),
+                std::move(done));
 }
 
 void Holdfast::fenced_register(std::string_view name, std::stop_token stop, Done<FencedRegister> done) const {

@@ -12,6 +12,7 @@ set(cpu
   "^integration/SqliteProcesses\\."
   "^cli/VariableWriter\\.WhatASlowStore"
   "^cli/JsonText\\."
+  "^cli/OperatorsView\\.HasRoomForMoreOwners"
   "^cli/RpcConnection\\.TheAnswersOfABatchHaveALimit"
   "^cli/RunDeath\\.ASignalIsNotLost")
 
@@ -30,6 +31,15 @@ set(long
   "^cli/RunDeath\\.AStoppedKeeperDoesNotLet"
   "^cli/RunTerminal\\.AfterAStop"
   "^cli/RpcSocket\\.ASignalEndsIt"
+  "^cli/(Run|RunDeath|RunTerminal|RpcExamples|TaskCommands|TaskRun)$"
+  "^contract/[a-z_]+$"
   "^contract/.*/redis_restarting$"
   "^contract/AfterStorageExpiry/redis_"
   "^faults/(MutualExclusion|SentinelFailover)\\.")
+
+# The suites of the contract that are a test of their own for each variant (see DiscoverTests.cmake): they compute, or
+# wait for long. But all suites of a variant share one set of servers where that takes seconds to start.
+set(alone
+  "^contract/(LockContract|EveryEngine|EveryStorageEngine|ManyIdleWaits|StorageLargeRecords|AfterStorageExpiry)/(memory|sqlite)"
+  "^contract/(LockContract|EveryEngine|EveryStorageEngine|ManyIdleWaits|StorageLargeRecords|AfterStorageExpiry)/redis_[^sc]"
+  "/redis_restarting$")

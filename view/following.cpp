@@ -42,16 +42,33 @@ void Following::hear(Result<std::vector<Change>> changes) noexcept {
   ended_.notify_all();
 }
 
-TaskName task_name(std::string_view key) {
-  const auto colon = key.find(':');
-  TaskName name{.owner = {}, .id = colon == std::string_view::npos ? "" : std::string(key.substr(colon + 1))};
-  for (auto rest = key.substr(0, colon); !rest.empty();) {
+namespace {
+
+std::string unescaped_name(std::string_view rest) {
+  std::string name;
+  while (!rest.empty()) {
     const bool is_colon = rest.starts_with("%3A");
     const bool is_escape = is_colon || rest.starts_with("%25");
-    name.owner += is_colon ? ':' : rest.front();  // of %25 the first character
+    name += is_colon ? ':' : rest.front();  // of %25 the first character
     rest.remove_prefix(is_escape ? 3 : 1);
   }
   return name;
+}
+
+}  // namespace
+
+TaskName task_name(std::string_view key) {
+  const auto colon = key.find(':');
+  return {.owner = unescaped_name(key.substr(0, colon)),
+          .id = colon == std::string_view::npos ? "" : std::string(key.substr(colon + 1))};
+}
+
+std::optional<std::string> queue_name(std::string_view key) {
+  // No owner is stored under such a name: docs/internals/queues.md.
+  constexpr std::string_view of_queues = "%queue%25";
+  if (!key.starts_with(of_queues)) return std::nullopt;
+  const auto name = key.substr(of_queues.size());
+  return unescaped_name(name.substr(0, name.find(':')));
 }
 
 }  // namespace holdfast::view

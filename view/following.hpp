@@ -5,7 +5,10 @@
 #include <holdfast/change_feed.hpp>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stop_token>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace holdfast::view {
@@ -43,5 +46,7 @@ struct TaskName {
 };
 /// Returns the task that the key of a change names; see Tasks::follow.
 [[nodiscard]] TaskName task_name(std::string_view key);
+/// Returns the queue whose task the key of a change names; empty if it is a task of an owner.
+[[nodiscard]] std::optional<std::string> queue_name(std::string_view key);
 
 }  // namespace holdfast::view

@@ -71,6 +71,19 @@ TaskRow row_of(const Task& task) {
   return row;
 }
 
+QueueRow row_of(std::string_view name, const QueueCounts& counts) {
+  return {.name = std::string(name),
+          .ready = counts.ready,
+          .delayed = counts.delayed,
+          .working = counts.leased,
+          .exhausted = counts.exhausted,
+          .tasks = counts.records,
+          .paused = counts.paused,
+          .limit = counts.max_leased,
+          .oldest_ready = counts.oldest_ready,
+          .next_due = counts.next_due};
+}
+
 std::string clipped(std::string_view text, std::size_t bytes) {
   if (text.size() <= bytes) return std::string(text);
   auto end = bytes;

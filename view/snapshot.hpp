@@ -61,6 +61,21 @@ struct TaskRow {
   static constexpr std::size_t max_text = 256;
 };
 
+/// A queue, counted. Its name is as operators chose it: escape it where it is shown.
+struct QueueRow {
+  std::string name;
+  std::size_t ready = 0,  ///< claimable now
+      delayed = 0,        ///< claimable later
+      working = 0,        ///< being worked on
+      exhausted = 0,      ///< without an attempt left, and not marked failed yet: the next claim does that
+      tasks = 0;          ///< all, finished ones included
+  bool paused = false;
+  std::optional<std::size_t> limit = std::nullopt;  ///< how many may be worked on at once; empty: any number
+  std::optional<WallTime> oldest_ready = std::nullopt;  ///< since when the next one is ready
+  std::optional<WallTime> next_due = std::nullopt;      ///< when the next delayed one becomes ready
+  friend bool operator==(const QueueRow&, const QueueRow&) = default;
+};
+
 enum class EventKind : std::uint8_t {
   lock_granted,         ///< `old_fence`: another grant was seen before, and its end was not
   lock_released,        ///< by its holder, or broken where the engine reports no breaks
@@ -106,6 +121,7 @@ struct Snapshot {
   /// A row that did not change is the same object in the next snapshot: compare pointers first.
   using Locks = std::vector<std::shared_ptr<const LockRow>>;
   using Tasks = std::vector<std::shared_ptr<const TaskRow>>;
+  using Queues = std::vector<std::shared_ptr<const QueueRow>>;
 
   std::uint64_t number = 0;   ///< rises with each snapshot of this process
   BootTime made_at = {};      ///< by this machine's clock
@@ -119,6 +135,8 @@ struct Snapshot {
   BootTime current_since = {};
   /// The same for the tasks, which are read less often where their changes are heard.
   BootTime tasks_since = {};
+  /// The same for the queues, which are found after the tasks; the epoch until they were read.
+  BootTime queues_since = {};
   /// How long the last whole round took.
   std::chrono::milliseconds round = {};
   /// Whether releases and changes are heard as they happen; otherwise the store is only read.
@@ -130,8 +148,10 @@ struct Snapshot {
 
   Locks locks = {};                                 ///< ordered by key
   Tasks tasks = {};                                 ///< ordered by owner and id
+  Queues queues = {};                               ///< ordered by name
   std::size_t locks_not_shown = 0;                  ///< held, but beyond Limits
   std::size_t tasks_not_shown = 0;                  ///< there, but beyond Limits
+  std::size_t queues_not_shown = 0;                 ///< there, but beyond Limits
   std::size_t tasks_unreadable = 0;                 ///< stored, but invalid
   std::array<std::size_t, 5> tasks_by_status = {};  ///< by TaskStatus; those not shown included
 
@@ -146,6 +166,12 @@ struct Snapshot {
   [[nodiscard]] std::chrono::milliseconds tasks_age(BootTime now) const noexcept {
     return std::chrono::duration_cast<std::chrono::milliseconds>(now - tasks_since);
   }
+  /// Returns whether the queues were read at least once.
+  [[nodiscard]] bool queues_known() const noexcept { return queues_since != BootTime(); }
+  /// Returns how old the oldest of the queues is, at `now`. Means nothing before queues_known().
+  [[nodiscard]] std::chrono::milliseconds queues_age(BootTime now) const noexcept {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(now - queues_since);
+  }
   /// Returns the engine's clock at `now`, as far as it is known.
   [[nodiscard]] WallTime engine_time_at(BootTime now) const noexcept {
     return engine_time + std::chrono::duration_cast<std::chrono::milliseconds>(now - made_at);
@@ -154,6 +180,8 @@ struct Snapshot {
   [[nodiscard]] std::size_t lock_count() const noexcept { return locks.size() + locks_not_shown; }
   /// Returns the number of tasks, those not shown included.
   [[nodiscard]] std::size_t task_count() const noexcept { return tasks.size() + tasks_not_shown; }
+  /// Returns the number of queues, those not shown included.
+  [[nodiscard]] std::size_t queue_count() const noexcept { return queues.size() + queues_not_shown; }
 };
 
 /// How much a view keeps.

@@ -124,6 +124,22 @@ void StoreModel::add_tasks(std::span<const TaskRow> rows, const Exchange& exchan
   for (const auto& row : rows) put_task(row, exchange);
 }
 
+void StoreModel::set_queue(std::string_view name, const std::optional<QueueRow>& row, BootTime sent) {
+  if (!row) {
+    if (const auto known = queues_.find(name); known != queues_.end()) queues_.erase(known);
+    return;
+  }
+  auto& known = queues_[std::string(name)];
+  if (!known.row || !(*known.row == *row)) known.row = std::make_shared<const QueueRow>(*row);
+  known.read_at = sent;
+}
+
+void StoreModel::end_queues(std::size_t beyond) {
+  std::erase_if(queues_, [&](const auto& queue) { return queue.second.read_at < round_began_; });
+  queues_beyond_ = beyond;
+  queues_since_ = round_began_;
+}
+
 void StoreModel::add_unreadable_tasks(std::size_t count) {
   unreadable_so_far_ += count;
 }
@@ -144,6 +160,8 @@ void StoreModel::end_tasks(const Moment& now) {
   tasks_since_ = round_began_;
   round_length_ = std::chrono::ceil<milliseconds>(now.boot - round_began_);
   whole_ = true;
+  // None is known, and a new one would have been heard.
+  if (queues_since_ != BootTime() && queues_.empty()) queues_since_ = round_began_;
 }
 
 // -- locks
@@ -368,6 +386,7 @@ Snapshot StoreModel::snapshot(const Moment& now) {
                 .whole = whole_,
                 .current_since = current_since_,
                 .tasks_since = tasks_since_,
+                .queues_since = queues_since_,
                 .round = round_length_,
                 .heard = heard_,
                 .reachability = reachability_,
@@ -375,11 +394,14 @@ Snapshot StoreModel::snapshot(const Moment& now) {
                 .down_since = down_since_,
                 .locks_not_shown = locks_beyond_,
                 .tasks_not_shown = std::reduce(tasks_beyond_.begin(), tasks_beyond_.end()),
+                .queues_not_shown = queues_beyond_,
                 .tasks_unreadable = unreadable_,
                 .tasks_by_status = tasks_beyond_,
                 .events = shared_events_};
   made.locks.reserve(locks_.size());
   for (const auto& [key, lock] : locks_) made.locks.push_back(lock.row);
+  made.queues.reserve(queues_.size());
+  for (const auto& [name, queue] : queues_) made.queues.push_back(queue.row);
   made.tasks.reserve(tasks_.size());
   for (const auto& [key, task] : tasks_) {
     made.tasks.push_back(task.row);

@@ -52,6 +52,11 @@ class StoreModel {
   /// All task pages of the round were added.
   void end_tasks(const Moment& now);
 
+  /// A queue that was counted; `row` is empty if nothing of it is stored.
+  void set_queue(std::string_view name, const std::optional<QueueRow>& row, BootTime sent);
+  /// All queues of the round were counted, but for so many that are beyond the limit.
+  void end_queues(std::size_t beyond);
+
   /// A single reading; `row` is empty if the lock is not held, or the task not there.
   void set_lock(std::string_view key, const std::optional<LockRow>& row, const Exchange& exchange);
   void set_task(std::string_view owner, std::string_view id, const std::optional<TaskRow>& row,
@@ -96,6 +101,10 @@ class StoreModel {
     std::shared_ptr<const TaskRow> row;
     BootTime read_at;
   };
+  struct KnownQueue {
+    std::shared_ptr<const QueueRow> row;
+    BootTime read_at;
+  };
   using TaskKey = std::pair<std::string, std::string>;
   using LockMap = std::map<std::string, Lock, std::less<>>;
   using TaskMap = std::map<TaskKey, KnownTask>;
@@ -116,6 +125,8 @@ class StoreModel {
   Limits limits_;
   LockMap locks_;
   TaskMap tasks_;
+  std::map<std::string, KnownQueue, std::less<>> queues_;
+  std::size_t queues_beyond_ = 0;
   std::size_t locks_beyond_ = 0, locks_beyond_so_far_ = 0;
   std::array<std::size_t, 5> tasks_beyond_{}, tasks_beyond_so_far_{};
   std::size_t unreadable_ = 0, unreadable_so_far_ = 0;
@@ -125,6 +136,7 @@ class StoreModel {
   BootTime round_began_ = {};
   BootTime current_since_ = {};
   BootTime tasks_since_ = {};
+  BootTime queues_since_ = {};
   std::chrono::milliseconds round_length_ = {};
   ClockBounds last_bounds_, bounds_;
 

@@ -6,6 +6,7 @@
 #include <ctime>
 #include <map>
 #include <mutex>
+#include <set>
 #include <span>
 #include <stop_token>
 #include <thread>
@@ -30,6 +31,8 @@ constexpr std::chrono::seconds count_interval{2};
 constexpr std::chrono::seconds page_patience{2};
 /// After which a feed that could not be opened is tried again.
 constexpr std::chrono::seconds follow_again_after{5};
+/// The same for a feed of grants, which most engines do not have.
+constexpr std::chrono::minutes follow_grants_again_after{1};
 /// How many expired leases are looked after with each reading.
 constexpr std::size_t overdue_at_once = 50;
 
@@ -132,8 +135,13 @@ class StoreView::Reader {
         pause(stop);
       }
     }
+    end_feeds();
+  }
+
+  void end_feeds() noexcept {
     locks_feed_.reset();
     tasks_feed_.reset();
+    grants_feed_.reset();
   }
 
   /// Empty when a snapshot is due or there is something to hear, or the thread is to stop.
@@ -144,7 +152,8 @@ class StoreView::Reader {
       const auto at = pace_.next_at(now);
       if (std::exchange(news_, false)) return std::nullopt;
       if (at <= now) return pace_.next(now);
-      if (callbacks_.empty() && (locks_feed_ || tasks_feed_)) return std::nullopt;  // to end them
+      if (callbacks_.empty() && (locks_feed_ || tasks_feed_ || grants_feed_))
+        return std::nullopt;  // to end them
       if (is_changed_ && published_at_ + options_.between_snapshots <= now) return std::nullopt;
       const auto until = is_changed_ ? std::min(at, published_at_ + options_.between_snapshots) : at;
       if (until == never) {
@@ -158,43 +167,59 @@ class StoreView::Reader {
 
   /// Feeds last as long as there are viewers.
   void follow_if_watched(const std::stop_token& stop) {
+    const auto now = BootClock::now();
     if (!has_viewers()) {
-      locks_feed_.reset();
-      tasks_feed_.reset();
-      follow_at_ = {};
-    } else if (const auto now = BootClock::now(); !locks_feed_ && !tasks_feed_ && now >= follow_at_) {
+      end_feeds();
+      follow_at_ = follow_grants_at_ = {};
+    } else if (!locks_feed_ && !tasks_feed_ && now >= follow_at_) {
       follow_at_ = now + follow_again_after;
       follow(stop);
+    } else if (is_answered_ && !grants_feed_ && now >= follow_grants_at_) {
+      follow_grants_at_ = now + follow_grants_again_after;
+      follow_grants(stop);
     }
     model_.set_heard(locks_feed_ != nullptr);
     const std::lock_guard guard(mutex_);
     pace_.set_heard(locks_feed_ != nullptr, tasks_feed_ != nullptr);
   }
 
-  void follow(const std::stop_token& stop) {
-    const auto wake = [this] {
+  std::unique_ptr<Following> following(std::unique_ptr<ChangeFeed> feed) {
+    if (!feed) return nullptr;
+    return std::make_unique<Following>(std::move(feed), [this] {
       const std::lock_guard guard(mutex_);
       news_ = true;
       changed_.notify_all();
-    };
+    });
+  }
+
+  void follow(const std::stop_token& stop) {
     try {
-      if (auto feed = store_.locks().follow(stop)) {
-        locks_feed_ = std::make_unique<Following>(std::move(feed), wake);
-      }
-      if (auto feed = tasks().follow(stop)) {
-        tasks_feed_ = std::make_unique<Following>(std::move(feed), wake);
-      }
+      locks_feed_ = following(store_.locks().follow(stop));
+      tasks_feed_ = following(tasks().follow(stop));
     } catch (const Error&) {  // NOLINT(bugprone-empty-catch): readings find the same error, and report it
     }
   }
 
+  /// Only a store that answers: opening this feed waits for it.
+  void follow_grants(const std::stop_token& stop) {
+    try {
+      grants_feed_ = following(store_.locks().follow_grants(stop));
+    } catch (const Error&) {  // NOLINT(bugprone-empty-catch): readings find the same error, and report it
+    }
+    if (!grants_feed_) return;
+    const std::lock_guard guard(mutex_);
+    pace_.hint_grants();  // those of the page that is read already
+  }
+
   void hear_changes() {
+    const auto of_grants = grants_feed_ ? grants_feed_->take() : std::vector<Change>();
     const auto of_locks = locks_feed_ ? locks_feed_->take() : std::vector<Change>();
     const auto of_tasks = tasks_feed_ ? tasks_feed_->take() : std::vector<Change>();
     const auto now = this_moment();
     const std::lock_guard guard(mutex_);
     for (const auto& change : std::exchange(broken_, {})) hear_lock(change, now.boot);
     for (const auto& change : of_locks) hear_lock(change, now.boot);
+    for (const auto& change : of_grants) hear_grant(change, now);
     for (const auto& change : of_tasks) hear_task(change, now);
   }
 
@@ -208,9 +233,23 @@ class StoreView::Reader {
     pace_.hint_lock(change.key);
   }
 
+  void hear_grant(const Change& change, const Moment& now) {
+    if (change.kind == Change::Kind::anything) return pace_.hint_grants();
+    // A renewal, most likely: the end of a lock that is known would be heard too.
+    const bool is_known =
+        change.kind == Change::Kind::written && locks_feed_ && model_.is_fresh(change.key, now);
+    if (!is_known) pace_.hint_grant(change.key);
+  }
+
   void hear_task(const Change& change, const Moment& now) {
     if (change.kind == Change::Kind::anything) return pace_.hint_anything();
-    const auto [owner, id] = task_name(change.key);
+    const auto queue = queue_name(change.key);
+    auto [owner, id] = task_name(change.key);
+    if (queue) {
+      pace_.know_queue(*queue);
+      if (change.kind != Change::Kind::stale_write) return;
+      owner = "queue " + *queue;
+    }
     if (change.kind == Change::Kind::stale_write) {
       Event event;
       event.kind = EventKind::stale_write_refused;
@@ -221,7 +260,7 @@ class StoreView::Reader {
       model_.report(std::move(event), now);
       is_changed_ = true;
     }
-    pace_.hint_task(owner, id);
+    if (!queue) pace_.hint_task(owner, id);
   }
 
   [[nodiscard]] bool has_viewers() const {
@@ -242,10 +281,12 @@ class StoreView::Reader {
     try {
       ask(reading, sent, result, stop);
       model_.set_reachable(this_moment());
+      is_answered_ = true;
     } catch (const Error& error) {
       if (stop.stop_requested()) return;
       result.answered = false;
       model_.set_unreachable(text_of(error), this_moment());
+      is_answered_ = false;
       is_changed_ = true;
     }
     const auto now = this_moment();
@@ -258,8 +299,10 @@ class StoreView::Reader {
     }
     if (completed == Completed::locks) model_.end_locks(now);
     if (completed == Completed::tasks) model_.end_tasks(now);
+    if (completed == Completed::queues) model_.end_queues(queues_beyond_);
     is_changed_ = is_changed_ || reading.what != Reading::What::probe;
-    is_urgent_ = is_urgent_ || (completed == Completed::tasks && !latest_->whole);
+    is_urgent_ = is_urgent_ || (completed == Completed::tasks && !latest_->whole) ||
+                 (completed == Completed::queues && !latest_->queues_known());
   }
 
   void ask(const Reading& reading, BootTime sent, ReadingResult& result, const std::stop_token& stop) {
@@ -280,16 +323,38 @@ class StoreView::Reader {
       }
       case Reading::What::task_page:
         return read_tasks(reading, sent, result, stop);
-      case Reading::What::lock: {
-        const auto info = timed([&] { return locks.get_by_key(reading.key, stop); });
-        model_.set_lock(reading.key, info ? std::optional(row_of(reading.key, *info)) : std::nullopt,
-                        {.sent = sent, .answered = this_moment()});
-        if (info) count_waiters(std::array{LockKey::stored(reading.key).value_or_throw()}, result, stop);
-        return;
-      }
+      case Reading::What::locks:
+        return read_single_locks(reading.keys, sent, result, stop);
       case Reading::What::task:
         return read_task(reading, sent, stop);
+      case Reading::What::queues:
+      case Reading::What::queue:
+        return read_queues(reading, sent, result, stop);
     }
+  }
+
+  void read_queues(const Reading& reading, BootTime sent, ReadingResult& result,
+                   const std::stop_token& stop) {
+    try {
+      if (reading.what == Reading::What::queue) return count_queue(reading.key, sent, stop);
+      auto page = timed([&] { return store_.queues(reading.cursor, max_list_limit, stop); });
+      if (reading.cursor.empty()) queues_found_ = 0;
+      queues_found_ += page.queues.size();
+      queues_beyond_ = queues_found_ - std::min(queues_found_, options_.pace.max_queues);
+      result.cursor = std::move(page.cursor);
+      result.owners = std::move(page.queues);
+    } catch (const Error& error) {
+      // A user without the rights that queues need, or invalid data, does not hide locks and tasks.
+      if (error.transient() || stop.stop_requested()) throw;
+    }
+  }
+
+  void count_queue(const std::string& name, BootTime sent, const std::stop_token& stop) {
+    const auto queue = store_.queue(name);
+    const auto counts = timed([&] { return queue.counts(stop); });
+    // One whose tasks are all gone may still be found.
+    const bool is_there = counts.records > 0 || counts.paused || counts.max_leased;
+    model_.set_queue(name, is_there ? std::optional(row_of(name, counts)) : std::nullopt, sent);
   }
 
   /// Calls the store. A server works while this thread sleeps; an embedded store is this thread.
@@ -306,18 +371,20 @@ class StoreView::Reader {
   /// Locks that need not be read, as the model knows them. The model does not change while they are listed.
   class FreshLocks final : public KnownLocks {
    public:
-    FreshLocks(const StoreModel& model, const Moment& now) : model_(model), now_(now) {}
+    FreshLocks(const StoreModel& model, const Moment& now, const KeyWindow& due)
+        : model_(model), now_(now), due_(due) {}
     [[nodiscard]] bool knows(std::string_view key) const noexcept override {
-      return model_.is_fresh(key, now_);
+      return !due_.contains(key) && model_.is_fresh(key, now_);
     }
 
    private:
     const StoreModel& model_;
     const Moment now_;
+    const KeyWindow due_;
   };
 
   void read_locks(const Reading& reading, BootTime sent, ReadingResult& result, const std::stop_token& stop) {
-    const FreshLocks fresh(model_, this_moment());
+    const FreshLocks fresh(model_, this_moment(), reading.due);
     const ListLocks what{.cursor = reading.cursor,
                          .limit = max_list_limit,
                          .deadline = sent + page_patience,
@@ -346,6 +413,29 @@ class StoreView::Reader {
     result.cursor = page.cursor;
     result.round_trips = 1 + (page.locks.empty() ? 0 : 1);
     count_waiters(keys, result, stop);
+  }
+
+  void read_single_locks(std::span<const std::string> hinted, BootTime sent, ReadingResult& result,
+                         const std::stop_token& stop) {
+    std::vector<LockKey> keys;
+    keys.reserve(hinted.size());
+    for (const auto& key : hinted) {
+      if (auto stored = LockKey::stored(key)) keys.push_back(*std::move(stored));
+    }
+    if (keys.empty()) return;
+    const ListLocks what{.deadline = sent + page_patience, .only = keys};
+    const auto page = timed([&] { return store_.locks().list_raw(what, stop); });
+    const Exchange exchange{.sent = sent, .answered = this_moment()};
+    std::set<std::string_view> gone(hinted.begin(), hinted.end());
+    std::vector<LockKey> held;
+    held.reserve(page.locks.size());
+    for (const auto& record : page.locks) {
+      gone.erase(record.key.str());
+      model_.set_lock(record.key.str(), row_of(record), exchange);
+      held.push_back(record.key);
+    }
+    for (const auto key : gone) model_.set_lock(key, std::nullopt, exchange);
+    if (!held.empty()) count_waiters(held, result, stop);
   }
 
   /// A user without the right to count sees the locks all the same.
@@ -437,15 +527,17 @@ class StoreView::Reader {
 
   // Of the reading thread alone.
   std::optional<Tasks> tasks_;
-  std::unique_ptr<Following> locks_feed_, tasks_feed_;  ///< null: not followed
-  BootTime follow_at_ = {};
+  std::unique_ptr<Following> locks_feed_, tasks_feed_, grants_feed_;  ///< null: not followed
+  BootTime follow_at_ = {}, follow_grants_at_ = {};
+  bool is_answered_ = false;  ///< the last reading
   StoreModel model_;
   BootClock::duration spent_ = {};  ///< by the store, for this reading
   BootTime published_at_ = {};
   bool is_changed_ = false;
   bool is_urgent_ = false;
   bool may_count_ = true;
-  bool counts_all_ = true;  ///< waiters of locks that were not read, in this round
+  std::size_t queues_found_ = 0, queues_beyond_ = 0;  ///< names, in this round; how many are not counted
+  bool counts_all_ = true;                            ///< waiters of locks that were not read, in this round
   BootTime counted_at_ = {};
 
   /// Held while a callback runs; before `mutex_`.

@@ -16,10 +16,11 @@ namespace holdfast::cli {
 
 using std::chrono::milliseconds;
 
-InterruptibleWait::InterruptibleWait(SignalQueue& signals, Announce announce)
+InterruptibleWait::InterruptibleWait(SignalQueue& signals, Announce announce, LogFields fields)
     : signals_(signals),
       announces_(announce == Announce::always ||
-                 (announce == Announce::on_a_terminal && isatty(STDERR_FILENO) == 1)),
+                 (announce == Announce::on_a_terminal && (logs_json() || isatty(STDERR_FILENO) == 1))),
+      fields_(std::move(fields)),
       changed_(posix::make_eventfd()),
       thread_([this] { listen(); }) {}
 
@@ -69,7 +70,8 @@ void InterruptibleWait::listen() {
     const int ready = poll(watched.data(), watched.size(), timeout);
     if (ready == 0) {
       const std::lock_guard lock(mutex_);
-      if (stage_ == Stage::waiting) complain("waiting for " + name_ + " ...");
+      if (stage_ == Stage::waiting)
+        complain("waiting for " + name_ + " ...", {.event = "waiting", .fields = fields_});
       timeout = -1;
     }
     if (watched[1].revents != 0) {
@@ -118,7 +120,7 @@ Announce WaitOptions::announce(Announce otherwise) const noexcept {
 }
 
 LockWording LockWording::lock(const std::string& key) {
-  const auto name = quote(key);
+  const auto name = named_key(key);
   return {.key = key,
           .name = name,
           .noun = "the lock " + name,
@@ -127,7 +129,8 @@ LockWording LockWording::lock(const std::string& key) {
           .held_by = name + " is held by ",
           .held_by_run = name +
                          " is already held by the `holdfast run` that started this command; waiting would "
-                         "never end. Run the command directly, or use another key"};
+                         "never end. Run the command directly, or use another key",
+          .log_fields = {key_field(key)}};
 }
 
 LockWording LockWording::task(const std::string& id, const std::string& key) {
@@ -140,7 +143,8 @@ LockWording LockWording::task(const std::string& id, const std::string& key) {
           .held_by = name + " is claimed by ",
           .held_by_run = name +
                          " is the task that this command runs as; waiting would never end. Run the command "
-                         "directly, or as another task"};
+                         "directly, or as another task",
+          .log_fields = {{.name = "task_id", .value = id}}};
 }
 
 AcquireRefusal refusal_of(const Locks& locks, const LockWording& wording, milliseconds waited,

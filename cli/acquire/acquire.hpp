@@ -18,6 +18,7 @@
 #include "process/job_control.hpp"
 #include "rpc/posix/descriptor.hpp"
 #include "terminal/exit_codes.hpp"
+#include "terminal/log.hpp"
 
 namespace holdfast::cli {
 
@@ -36,7 +37,8 @@ enum class Announce : std::uint8_t { on_a_terminal, always, never };
 /// - waiting: the same, and after a second stderr names what is waited for.
 class InterruptibleWait {
  public:
-  InterruptibleWait(SignalQueue& signals, Announce announce);
+  /// `fields`: of the lock, for the log.
+  InterruptibleWait(SignalQueue& signals, Announce announce, LogFields fields = {});
   ~InterruptibleWait();
   InterruptibleWait(const InterruptibleWait&) = delete;
   InterruptibleWait& operator=(const InterruptibleWait&) = delete;
@@ -59,6 +61,7 @@ class InterruptibleWait {
 
   SignalQueue& signals_;
   bool announces_;
+  LogFields fields_;
   std::mutex mutex_;  ///< guards the next two
   Stage stage_ = Stage::opening;
   std::string name_;
@@ -115,6 +118,7 @@ struct LockWording {
   std::string held;         ///< why it was not acquired
   std::string held_by;      ///< the same, followed by the label of the holder
   std::string held_by_run;  ///< why it is not waited for: an enclosing `holdfast run` holds it
+  LogFields log_fields;     ///< of the lock, and of the task
 };
 
 /// Half of the time after which a wait without a limit fails if the backend does not answer.

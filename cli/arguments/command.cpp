@@ -241,6 +241,11 @@ SplitCommandLine split_command_line(CLI::App& app, const std::vector<std::string
   for (std::size_t i = 0; i < typed.size(); ++i) {
     const auto& text = typed[i];
     const auto before_command = arguments_before_command(at);
+    // Any number of queues comes before the command, so only `--` shows where it begins.
+    if (text == "--" && at->get_name() == "work") {
+      result.command.assign(typed.begin() + static_cast<std::ptrdiff_t>(i + 1), typed.end());
+      break;
+    }
     if (text == "--" && !only_positional) {
       only_positional = true;
       continue;

@@ -67,11 +67,11 @@ struct SplitCommandLine {
 };
 
 /// Finds where the command of `run` begins: after `--`, or at the first argument after KEY; that of `task
-/// run` after `--`, or at the first argument that is not an option. Which options take a value is read from
-/// `app`'s own tables. Lock ids may begin with `-` (one in 64 does): where an id is expected, they are kept
-/// from being parsed as options. `enter` is called with the subcommand of `app` that was typed, and may add
-/// to it what it consists of. `help COMMAND...` becomes `COMMAND... --help`. Throws UsageError for an unknown
-/// subcommand or option, and for a missing value.
+/// run` after `--`, or at the first argument that is not an option; that of `task work` after `--`. Which
+/// options take a value is read from `app`'s own tables. Lock ids may begin with `-` (one in 64 does): where
+/// an id is expected, they are kept from being parsed as options. `enter` is called with the subcommand of
+/// `app` that was typed, and may add to it what it consists of. `help COMMAND...` becomes `COMMAND...
+/// --help`. Throws UsageError for an unknown subcommand or option, and for a missing value.
 [[nodiscard]] SplitCommandLine split_command_line(CLI::App& app, const std::vector<std::string>& typed,
                                                   const std::function<void(CLI::App&)>& enter);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <holdfast/log.hpp>
 #include <holdfast/open.hpp>
 #include <holdfast/sqlite.hpp>
 #include <string_view>
@@ -55,12 +56,22 @@ void TaskLimits::add_to(Command command) {
                      "Poll interval suggested to clients of a new task (default 500ms)");
 }
 
-TaskOptions TaskLimits::options(bool allow_anonymous) const {
-  TaskOptions options{.max_tasks_per_owner = static_cast<std::size_t>(max_tasks),
-                      .max_variables_bytes = static_cast<std::size_t>(max_variables),
-                      .max_variable_depth = static_cast<std::size_t>(max_depth),
-                      .max_string_bytes = static_cast<std::size_t>(max_string),
-                      .allow_anonymous = allow_anonymous};
+void TaskLimits::check() const {
+  if (max_ttl) (void)parse_positive_duration("--max-ttl", *max_ttl);
+  if (default_ttl) (void)parse_positive_duration("--default-ttl", *default_ttl);
+  if (poll_interval) (void)parse_duration("--poll-interval", *poll_interval);
+}
+
+TaskOptions TaskLimits::options(const TaskOptions& store, bool allow_anonymous) const {
+  auto options = store;
+  options.allow_anonymous = allow_anonymous;
+  const auto set = [](std::size_t& option, int typed) {
+    if (typed != not_given) option = static_cast<std::size_t>(typed);
+  };
+  set(options.max_tasks_per_owner, max_tasks);
+  set(options.max_variables_bytes, max_variables);
+  set(options.max_variable_depth, max_depth);
+  set(options.max_string_bytes, max_string);
   if (max_ttl) options.max_ttl = parse_positive_duration("--max-ttl", *max_ttl);
   if (default_ttl) {
     options.default_ttl = parse_positive_duration("--default-ttl", *default_ttl);
@@ -68,10 +79,25 @@ TaskOptions TaskLimits::options(bool allow_anonymous) const {
     options.default_ttl = options.max_ttl;
   }
   if (options.default_ttl > options.max_ttl) {
-    throw UsageError("--default-ttl: " + describe(options.default_ttl) + " is longer than the --max-ttl of " +
-                     describe(options.max_ttl));
+    throw UsageError("--default-ttl: " + describe(options.default_ttl) +
+                     " is longer than the longest ttl of a task, " + describe(options.max_ttl) +
+                     "; raise --max-ttl");
   }
   if (poll_interval) options.poll_interval = parse_duration("--poll-interval", *poll_interval);
+  return options;
+}
+
+void QueueLimits::add_to(Command command) {
+  command
+      .add_option("--queue-limit N", max_tasks,
+                  "Limit on tasks in a queue, finished ones included (default 100000; 0: no limit)")
+      .between(0, max_count);
+}
+
+QueueOptions QueueLimits::options(const QueueOptions& store, const TaskOptions& tasks) const {
+  auto options = store;
+  options.tasks = tasks;
+  if (max_tasks != TaskLimits::not_given) options.max_tasks = static_cast<std::size_t>(max_tasks);
   return options;
 }
 
@@ -82,13 +108,27 @@ std::string Context::url_or_default() const {
   return from_environment != nullptr && *from_environment != '\0' ? from_environment : "sqlite:";
 }
 
-Holdfast open_store(const Context& context, std::shared_ptr<Metrics> metrics) {
+namespace {
+
+/// The library's own messages, as lines of the JSON log.
+void log_message(LogLevel level, std::string_view message) {
+  if (level == LogLevel::debug) return;
+  const bool is_error = level == LogLevel::error;
+  log_event({.event = is_error ? "error" : "warning",
+             .level = is_error ? LogSeverity::error : LogSeverity::warning},
+            message);
+}
+
+Holdfast open_once(const Context& context, const OpenOptions& options) {
   const auto url = context.url_or_default();
   const auto directory = std::filesystem::path(system_sqlite_file).parent_path();
   std::error_code ignored;
   const bool may_create = url == "system:" && !std::filesystem::exists(directory, ignored);
   Instruments instruments;
-  instruments.metrics = std::move(metrics);
+  instruments.observer = options.observer;
+  instruments.telemetry = log_activities(options.logged);
+  instruments.log_sink = options.log_sink;
+  if (!instruments.log_sink && logs_json()) instruments.log_sink = log_message;
   instruments.holder = context.holder;
   // People want to know what runs under the lock. The base name only: arguments may contain passwords.
   if (!context.command.empty()) {
@@ -105,19 +145,22 @@ Holdfast open_store(const Context& context, std::shared_ptr<Metrics> metrics) {
   return holdfast;
 }
 
-Holdfast open_store(const Context& context, std::chrono::milliseconds patience) {
+}  // namespace
+
+Holdfast open_store(const Context& context, const OpenOptions& options) {
   const auto begun = BootClock::now();
   auto pause = std::chrono::milliseconds(50);
   bool reported = false;
   while (true) {
     try {
-      return open_store(context);
+      return open_once(context, options);
     } catch (const Error& error) {
-      const auto left = patience - (BootClock::now() - begun);
+      const auto left = options.patience - (BootClock::now() - begun);
       // A file that cannot be opened stays so.
       const bool is_server = context.url_or_default().starts_with("redis");
       if (!is_server || !error.transient() || left <= pause) throw;
-      if (!std::exchange(reported, true)) complain(printable(error.message()) + "; trying again");
+      if (!std::exchange(reported, true))
+        complain(printable(error.message()) + "; trying again", {.event = "retrying"});
       std::this_thread::sleep_for(pause);
       pause = std::min(2 * pause, std::chrono::milliseconds(1000));
     }

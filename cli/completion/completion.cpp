@@ -139,9 +139,12 @@ std::string bash_script(const std::vector<Level>& levels) {
 }
 
 std::string zsh_script(const std::vector<Level>& levels) {
-  return "# holdfast completion for zsh: source <(holdfast completion zsh)\n"
+  return "#compdef holdfast\n"
+         "# holdfast completion for zsh: source <(holdfast completion zsh), or a file _holdfast in $fpath\n"
          "autoload -U +X bashcompinit && bashcompinit\n" +
-         bash_script(levels);
+         bash_script(levels) +
+         // Loaded from $fpath, by the first completion: that one is still to be made.
+         "[[ ${funcstack[1]} == _holdfast ]] && _bash_complete -F _holdfast || true\n";
 }
 
 std::string fish_script(const std::vector<Level>& levels) {

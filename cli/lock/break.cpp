@@ -32,17 +32,33 @@ int not_broken(const Context& context, const std::string& reason, const std::str
 }
 
 int not_held_so(const Context& context, const std::string& key, const std::optional<LockInfo>& held) {
-  if (!held) return not_broken(context, "not-found", quote(key) + " is not held");
+  if (!held) return not_broken(context, "not-found", named_key(key) + " is not held");
   return not_broken(
       context, "other-fence",
-      quote(key) + " is now held with the fence " + held->fence.to_string() + "; nothing was changed");
+      named_key(key) + " is now held with the fence " + held->fence.to_string() + "; nothing was changed");
+}
+
+/// Writes the library's messages, which name keys by their hashes, with the key that the operator typed.
+LogSink warnings_about(const std::string& key) {
+  return [key, hashed = "with the key hash " + key_hash(key)](LogLevel level, std::string_view message) {
+    if (level == LogLevel::debug) return;
+    std::string text(message);
+    const auto at = text.find(hashed);
+    if (at != std::string::npos) text.replace(at, hashed.size(), named_key(key));
+    const bool is_error = level == LogLevel::error;
+    complain((is_error ? "error: " : "warning: ") + text,
+             {.event = at != std::string::npos ? "lock_broken" : LogDetails{}.event,
+              .level = is_error ? LogSeverity::error : LogSeverity::warning,
+              .fields = {key_field(key)}});
+  };
 }
 
 /// Shows the lock and asks.
 bool confirm_break(const std::string& key, const LockInfo& held) {
-  complain(quote(key) + " has been held " + (held.holder ? "by " + printable(held.holder->str()) + " " : "") +
-           "since " + iso_time(held.acquired_at) + " with the fence " + held.fence.to_string() +
-           "; lock id hash " + held.lock_id_hash);
+  complain(named_key(key) + " has been held " +
+           (held.holder ? "by " + printable(held.holder->str()) + " " : "") + "since " +
+           iso_time(held.acquired_at) + " with the fence " + held.fence.to_string() + "; lock id hash " +
+           held.lock_id_hash);
   complain("its lease expires in " + describe(time_until(held.expires_at)) +
            " unless the holder renews it. After the break the lock is free at once. The holder may continue "
            "until it notices: only fence checks reject its writes");
@@ -55,7 +71,7 @@ int break_lock(const Context& context, const BreakOptions& options) {
   std::optional<Fence> only;
   if (options.fence) only = parse_fence("--fence", *options.fence);
 
-  Holdfast holdfast = open_store(context);
+  Holdfast holdfast = open_store(context, {.log_sink = warnings_about(key)});
   auto& locks = holdfast.locks();
   if (!options.yes && can_ask()) {
     const auto held = locks.get_by_key(key);

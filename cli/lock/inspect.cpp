@@ -68,7 +68,7 @@ int show(const Context& context, const ShowOptions& options) {
     std::tie(record, waiters) = read_by([&](const Locks& locks) { return locks.get_by_id_raw(id.str()); });
   } else {
     const auto key = LockKey::parse(*options.key).value_or_throw();
-    what = quote(key.str()) + " is not held";
+    what = named_key(key.str()) + " is not held";
     std::tie(record, waiters) = read_by([&](const Locks& locks) { return locks.get_by_key_raw(key); });
   }
   if (record) {

@@ -60,6 +60,16 @@ void print_acquired(const Context& context, const AcquireOptions& options, const
                 {"key", lock.key}});
 }
 
+/// The label of the process that ran this command: this one ends before the lock does, and an operator who
+/// looks for it would find nothing. Empty, which is the label of the store, if a label was chosen, or if the
+/// caller is not known or is the first process of its machine or container.
+std::string label_of_caller(const Locks& locks) {
+  const auto own = locks.holder();
+  const auto caller = getppid();
+  if (caller <= 1 || !own || *own != *LockHolder::of_this_process()) return {};
+  return LockHolder::of_process(caller, geteuid())->str();
+}
+
 int acquire_detached(const Context& context, const AcquireOptions& options) {
   const auto key = LockKey::parse(options.key).value_or_throw().str();
   LockOptions how{.ttl = Ttl::of(parse_positive_duration("--ttl", options.ttl)).value_or_throw().length(),
@@ -70,9 +80,11 @@ int acquire_detached(const Context& context, const AcquireOptions& options) {
   SignalQueue signals({SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP}, inherited);
   std::signal(SIGPIPE, SIG_IGN);
   InterruptibleWait waiting(signals, options.wait.announce(Announce::always));
-  Holdfast holdfast = open_store(context, options.wait.patience());
+  Holdfast holdfast = open_store(context, {.patience = options.wait.patience()});
   auto& locks = holdfast.locks();
   warn_of_private_locks(locks);
+  const auto holder = label_of_caller(locks);
+  how.holder = holder;
 
   const auto acquired = acquire(locks, LockWording::lock(key), options.wait, waiting,
                                 [&](milliseconds wait, const std::stop_token& stop) {
@@ -167,7 +179,7 @@ int owns(const Context& context, const LockOfId& options) {
   if (context.json) {
     print_json({{"owns", owns}});
   } else if (!owns) {
-    complain("this lock id does not hold " + quote(key.str()));
+    complain("this lock id does not hold " + named_key(key.str()), {.fields = {key_field(key.str())}});
   }
   return owns ? exit_ok : exit_not_held;
 }

@@ -77,21 +77,6 @@ Keeper::Received Keeper::next() noexcept {
   return {std::nullopt, !not_yet};
 }
 
-namespace {
-
-using Order = KeeperOrder;
-using Report = KeeperReport;
-using std::chrono::milliseconds;
-using std::chrono::nanoseconds;
-
-/// How often the descendants are counted while they are being stopped.
-constexpr nanoseconds count_every = milliseconds(10);
-
-BootTime boot_time(std::int64_t ns) noexcept {
-  return BootTime(nanoseconds(ns));
-}
-
-/// Ignores all signals but those that a fault of this process raises: it ends only when its work is done.
 void ignore_signals() noexcept {
   for (int signal = 1; signal <= SIGRTMAX; ++signal) {
     switch (signal) {
@@ -109,6 +94,28 @@ void ignore_signals() noexcept {
         std::signal(signal, SIG_IGN);
     }
   }
+}
+
+void sleep_until(BootTime time) noexcept {
+  const auto at = time.time_since_epoch();
+  const timespec until{.tv_sec = std::chrono::floor<std::chrono::seconds>(at).count(),
+                       .tv_nsec = (at % std::chrono::seconds(1)).count()};
+  while (clock_nanosleep(CLOCK_BOOTTIME, TIMER_ABSTIME, &until, nullptr) == EINTR) {
+  }
+}
+
+namespace {
+
+using Order = KeeperOrder;
+using Report = KeeperReport;
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+
+/// How often the descendants are counted while they are being stopped.
+constexpr nanoseconds count_every = milliseconds(10);
+
+BootTime boot_time(std::int64_t ns) noexcept {
+  return BootTime(nanoseconds(ns));
 }
 
 std::vector<char*> pointers(const std::vector<std::string>& strings) {
@@ -343,7 +350,8 @@ class KeeperProcess {
   /// A pipe of the caller must end when the command closes it, not when the keeper does. Standard error
   /// stays, for the last message.
   void close_inherited_descriptors() const noexcept {
-    std::array<int, 5> kept{STDERR_FILENO, socket_.get(), children_.get(), timer_.get(), exec_.get()};
+    std::array<int, 6> kept{STDERR_FILENO, socket_.get(), children_.get(),
+                            timer_.get(),  exec_.get(),   plan_.kept_open};
     std::ranges::sort(kept);
     unsigned next = 0;
     for (const int fd : kept) {
@@ -441,9 +449,12 @@ class KeeperProcess {
           .deadline_ns = deadline_.time_since_epoch().count()});
     if (!socket_) {
       give_terminal_back();
-      complain("the holdfast process died; " + (survivors_.any()
-                                                    ? describe(survivors_)
-                                                    : "its command was stopped before the lease expired"));
+      complain(
+          "the holdfast process died; " +
+              (survivors_.any() ? describe(survivors_) : "its command was stopped before the lease expired"),
+          {.event = "holdfast_died", .level = LogSeverity::error});
+      // What is kept open says that the work may go on.
+      if (survivors_.any() && plan_.kept_open >= 0) sleep_until(deadline_);
     }
     _exit(0);
   }

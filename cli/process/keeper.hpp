@@ -30,6 +30,8 @@ struct KeeperPlan {
   /// KILL is sent this long before the lease expires at the latest, so that no process outlives it.
   std::chrono::nanoseconds margin{};
   std::vector<Redirection> redirections = {};
+  /// A descriptor that the keeper keeps open as long as it lives; -1: none. The command does not get it.
+  int kept_open = -1;
 };
 
 // What holdfast and its keeper send each other over a SOCK_SEQPACKET pair: one struct to a packet. Both ends
@@ -91,6 +93,10 @@ class Keeper {
  public:
   /// Forks. Call it while the process has one thread.
   [[nodiscard]] static Keeper fork(const KeeperPlan& plan, const InheritedSignals& inherited);
+  /// A keeper that another process has forked, with holdfast's end of its socket; see KeeperSource.
+  [[nodiscard]] static Keeper of(pid_t pid, posix::Descriptor socket) noexcept {
+    return {pid, std::move(socket)};
+  }
   /// Waits up to a second until the keeper has ended: it would stay a zombie where orphans are not reaped, as
   /// in many containers.
   ~Keeper();
@@ -119,6 +125,13 @@ class Keeper {
   pid_t pid_;
   posix::Descriptor socket_;
 };
+
+/// For a process that ends only when its work is done: ignores all signals but those that a fault of it
+/// raises.
+void ignore_signals() noexcept;
+
+/// Signals do not end the sleep; it may be called in a forked child of a process with threads.
+void sleep_until(BootTime time) noexcept;
 
 /// The keeper's whole life, in the forked child.
 [[noreturn]] void run_keeper(posix::Descriptor socket, const KeeperPlan& plan,

@@ -86,6 +86,20 @@ std::string url_of(const serve::ListenAddress& address, bool tls) {
   return address.is_unix() ? quote(address.text()) : (tls ? "https://" : "http://") + address.text() + "/";
 }
 
+void log_audit_line(const serve::AuditLine& line) {
+  if (!logs_json()) return complain("serve: " + line.text());
+  const bool refused = line.event == "login_refused";
+  LogDetails details{.event = line.event, .level = refused ? LogSeverity::warning : LogSeverity::info};
+  for (const auto& [name, value, is_text] : line.fields) {
+    if (name == "key") {
+      details.fields.push_back(key_field(value));
+    } else {
+      details.fields.push_back({.name = name == "id" ? "task_id" : std::string_view(name), .value = value});
+    }
+  }
+  log_event(details);
+}
+
 int serve_http(const Context& context, const ServeOptions& options) {
   serve::Server::Settings settings;
   settings.site.access = access_rules(options);
@@ -99,7 +113,7 @@ int serve_http(const Context& context, const ServeOptions& options) {
   settings.site.show_data = options.show_data;
   settings.site.store_url = context.url_or_default();
   settings.site.metrics = std::make_shared<Metrics>();
-  settings.site.log = [](std::string_view line) { complain("serve: " + std::string(line)); };
+  settings.site.log = log_audit_line;
   settings.certificate_file = options.tls_cert;
   settings.key_file = options.tls_key;
   settings.stop_signals = signals_that_stop_serve();
@@ -107,8 +121,11 @@ int serve_http(const Context& context, const ServeOptions& options) {
   const bool tls = settings.site.access.hosts.tls;
   auto metrics = settings.site.metrics;
   std::signal(SIGPIPE, SIG_IGN);
-  serve::Server server(open_store(context, std::move(metrics)), std::move(settings));
-  complain("serve: listening on " + url_of(server.address(), tls) + about_token);
+  serve::Server server(
+      open_store(context, {.observer = std::move(metrics), .logged = LoggedActivities::incidents}),
+      std::move(settings));
+  complain("serve: listening on " + url_of(server.address(), tls) + about_token,
+           {.event = "listening", .fields = {{.name = "address", .value = server.address().text()}}});
   server.run();
   return exit_ok;
 }

@@ -116,8 +116,54 @@ CommandEnd LockedCommand::run(Guard& guard, const std::string& url, EndReport& r
   return end;
 }
 
-void EndReport::report(std::string_view code, const std::string& message) const {
-  complain(json_, code, message);
+namespace {
+
+LogField duration_field(nanoseconds length) {
+  return {.name = "duration_ms", .value = std::int64_t{std::chrono::floor<milliseconds>(length).count()}};
+}
+
+}  // namespace
+
+LogDetails EndReport::details(LogDetails of) const {
+  if (!logs_json()) return of;
+  of.fields.insert(of.fields.begin(), granted_.begin(), granted_.end());
+  of.fields.insert(of.fields.begin(), wording_.log_fields.begin(), wording_.log_fields.end());
+  return of;
+}
+
+void EndReport::report(std::string_view code, const std::string& message, LogDetails what) const {
+  complain(json_, code, message, {}, details(std::move(what)));
+}
+
+void EndReport::refused(const AcquireRefusal& refusal, nanoseconds waited) const {
+  complain(
+      json_, to_string(ErrorCode::AcquisitionTimeout), refusal.message, refusal.holder,
+      details({.event = "lock_refused", .level = LogSeverity::warning, .fields = {duration_field(waited)}}));
+}
+
+void EndReport::acquired(const Guard& guard, const Locks& locks, nanoseconds waited) {
+  if (!logs_json()) return;
+  acquired_at_ = BootClock::now();
+  granted_.push_back({.name = "fence", .value = guard.fence().to_string()});
+  if (const auto holder = locks.holder()) granted_.push_back({.name = "holder", .value = holder->str()});
+  log_event(details({.event = "lock_acquired", .fields = {duration_field(waited)}}));
+}
+
+void EndReport::command_ended(const CommandEnd& end) const {
+  if (!logs_json() || end.kind != CommandEnd::Kind::exited) return;
+  LogFields fields{duration_field(BootClock::now() - acquired_at_)};
+  if (WIFSIGNALED(end.value)) {
+    fields.push_back({.name = "signal", .value = std::int64_t{WTERMSIG(end.value)}});
+  } else {
+    fields.push_back({.name = "exit_code", .value = std::int64_t{WEXITSTATUS(end.value)}});
+  }
+  log_event(details({.event = "command_exited", .fields = std::move(fields)}));
+}
+
+void EndReport::released() const {
+  if (logs_json())
+    log_event(
+        details({.event = "lock_released", .fields = {duration_field(BootClock::now() - acquired_at_)}}));
 }
 
 int EndReport::exec_failed(const std::string& command, int error) const {
@@ -143,7 +189,7 @@ void EndReport::loss(const CommandEnd& end, std::optional<LossReason> reason, na
                              (!reason && times_.max_hold > milliseconds::zero() &&
                               held + times_.grace + times_.margin + milliseconds(100) >= times_.max_hold);
   std::string why = "its lease could not be renewed in time (";
-  why += end.renewal_error ? printable(end.renewal_error->what())
+  why += end.renewal_error ? without_key(printable(end.renewal_error->what()), wording_.key)
                            : "the store did not answer, or this process was suspended";
   why += ")";
   if (held_too_long) {
@@ -151,7 +197,10 @@ void EndReport::loss(const CommandEnd& end, std::optional<LossReason> reason, na
   } else if (reason == LossReason::gone) {
     why = "it was released, broken or acquired by another holder, or its store lost its data";
   }
-  report("LockLost", "lost " + wording_.noun + ": " + why + and_the_command);
+  LogFields fields{duration_field(BootClock::now() - acquired_at_)};
+  if (reason) fields.push_back({.name = "reason", .value = std::string(to_string(*reason))});
+  report("LockLost", "lost " + wording_.noun + ": " + why + and_the_command,
+         {.event = "lock_lost", .level = LogSeverity::error, .fields = std::move(fields)});
 }
 
 void EndReport::survivors(const Survivors& survivors) {

@@ -48,7 +48,14 @@ class EndReport {
   EndReport(bool json, LockWording wording, const LeaseTimes& times)
       : json_(json), wording_(std::move(wording)), times_(times) {}
 
-  void report(std::string_view code, const std::string& message) const;
+  void report(std::string_view code, const std::string& message,
+              LogDetails what = {.event = "error", .level = LogSeverity::error}) const;
+  /// Reports that another holder has the lock.
+  void refused(const AcquireRefusal& refusal, std::chrono::nanoseconds waited) const;
+  // For the JSON log only.
+  void acquired(const Guard& guard, const Locks& locks, std::chrono::nanoseconds waited);
+  void command_ended(const CommandEnd& end) const;
+  void released() const;
   /// Reports why the command could not be executed, and returns the exit code.
   [[nodiscard]] int exec_failed(const std::string& command, int error) const;
   /// Reports why the command was stopped.
@@ -59,9 +66,14 @@ class EndReport {
   void not_forwarded(int signal) const;
 
  private:
+  /// With the fields of the lock, the fence and the holder if they are known.
+  [[nodiscard]] LogDetails details(LogDetails of) const;
+
   bool json_;
   LockWording wording_;
   LeaseTimes times_;
+  BootTime acquired_at_ = {};
+  LogFields granted_;  ///< fence and holder
   bool survivors_reported_ = false;
 };
 

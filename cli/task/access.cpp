@@ -58,7 +58,7 @@ void TaskArgument::add_to(Command command) {
 
 std::string no_such_task_message(const TaskArgument& task) {
   return "there is no task " + quote(task.id) + " of the owner " + quote(task.owner.name) +
-         ": removed, expired, or owned by another owner (--owner)";
+         ": removed, expired, of another owner (--owner), or of a queue (holdfast queue get QUEUE ID)";
 }
 
 int with_task(const TaskArgument& task, const std::function<int()>& action) {
@@ -70,10 +70,11 @@ int with_task(const TaskArgument& task, const std::function<int()>& action) {
   }
 }
 
-OpenedTasks open_tasks(const Context& context, std::chrono::milliseconds patience) {
-  const auto limits = context.task_limits.options(/*allow_anonymous=*/true);
-  Holdfast holdfast = open_store(context, patience);
-  Tasks tasks = holdfast.tasks(limits);
+OpenedTasks open_tasks(const Context& context, const OpenOptions& options) {
+  context.task_limits.check();
+  Holdfast holdfast = open_store(context, options);
+  Tasks tasks =
+      holdfast.tasks(context.task_limits.options(holdfast.task_options(), /*allow_anonymous=*/true));
   return {std::move(holdfast), std::move(tasks)};
 }
 

@@ -42,7 +42,7 @@ struct OpenedTasks {
   Holdfast holdfast;
   Tasks tasks;
 };
-[[nodiscard]] OpenedTasks open_tasks(const Context& context, std::chrono::milliseconds patience = {});
+[[nodiscard]] OpenedTasks open_tasks(const Context& context, const OpenOptions& options = {});
 
 /// --fence and --fence-key: the lock under which a command writes; and --incarnation: the task to which it
 /// writes, of those that have had its id.
@@ -110,18 +110,20 @@ void for_each_owner(Tasks& tasks, const Visit& visit, const Skip& skip) {
   } while (!cursor.empty());
 }
 
-/// Calls `visit(page)`, which returns how many more tasks are wanted, for the pages of an owner's list.
+/// Calls `visit(page)`, which returns how many more tasks are wanted, for the pages of an owner's list. The
+/// cursor and limit of `what` are not used.
 /// Returns the error of a list that cannot be read at all, for example because its Redis key holds another
 /// type: the lists of other owners may be readable.
 template <class Visit>
-std::optional<Error> for_each_page(Tasks& tasks, const std::string& owner, std::optional<TaskStatus> status,
-                                   std::size_t wanted, const Visit& visit) {
+std::optional<Error> for_each_page(Tasks& tasks, const std::string& owner, ListTasks what, std::size_t wanted,
+                                   const Visit& visit) {
   constexpr std::size_t page_size = 200;
   std::string cursor;
   try {
     do {
-      const auto page =
-          tasks.list(owner, {.cursor = cursor, .status = status, .limit = std::min(wanted, page_size)});
+      what.cursor = cursor;
+      what.limit = std::min(wanted, page_size);
+      const auto page = tasks.list(owner, what);
       wanted = visit(page);
       cursor = page.cursor;
     } while (wanted > 0 && !cursor.empty());

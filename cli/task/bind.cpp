@@ -19,7 +19,7 @@ struct RebindOptions {
   bool none = false;
   /// The authority that is gone.
   std::optional<std::string> from;
-  /// The one that counts the fences of the same locks now; by default that of this store.
+  /// The one that counts the fences of the same locks now; by default that of this store, if it counts them.
   std::optional<std::string> to;
   bool all_owners = false;  ///< and the fenced registers
   bool dry_run = false;
@@ -75,7 +75,7 @@ class RebindPass {
   static constexpr std::size_t page_size = 200;
 
   void visit_owner(const std::string& owner) {
-    const auto error = for_each_page(opened_.tasks, owner, {}, page_size, [&](const TaskPage& page) {
+    const auto error = for_each_page(opened_.tasks, owner, ListTasks{}, page_size, [&](const TaskPage& page) {
       for (const auto& task : page.tasks) {
         if (is_guarded_from(task.bound_to))
           handle({.owner = owner, .name = task.id, .guard = *task.bound_to});
@@ -163,10 +163,11 @@ class RebindPass {
     const auto now = std::chrono::steady_clock::now();
     if (now < next_progress_) return;
     next_progress_ = now + std::chrono::seconds(1);
-    if (context_.json) {
-      complain_json({{"lookedAt", looked_at_}, {"tasks", tasks_}, {"registers", registers_}});
+    if (context_.json && !logs_json()) {
+      write_json_line({{"lookedAt", looked_at_}, {"tasks", tasks_}, {"registers", registers_}});
     } else {
-      complain("checked " + std::to_string(looked_at_) + " records; " + found() + " so far");
+      complain("checked " + std::to_string(looked_at_) + " records; " + found() + " so far",
+               {.event = "progress"});
     }
   }
 
@@ -193,9 +194,10 @@ bool confirm_rebind(const Context& context, OpenedTasks& opened, const RebindOpt
   return confirm("Rebind them?");
 }
 
-/// The authority to bind to. Throws UsageError if `from` is not gone: it is this store's own, or `to`.
-std::string new_authority(const std::string& from, const std::optional<std::string>& to,
-                          const std::string& current) {
+/// The authority to bind to. Throws UsageError if `from` is not gone: it is this store's own, or `to`; and if
+/// `to` is missing where the store's authority labels no fence.
+std::string new_authority(const std::string& from, const std::optional<std::string>& to, const Locks& locks) {
+  const auto current = locks.authority();
   if (from == current) {
     throw UsageError("--from-authority: " + quote(from) +
                      " is the authority of this store and is not lost; `holdfast --json task get ID` shows "
@@ -203,7 +205,12 @@ std::string new_authority(const std::string& from, const std::optional<std::stri
   }
   if (to == from)
     throw UsageError(
-        "--to-authority: is the same as --from-authority; omit it to use the authority of this store");
+        "--to-authority: is the same as --from-authority; pass the authority that counts the fences now");
+  if (!to && locks.capabilities().authority_per_key) {
+    throw UsageError(
+        "task rebind: --to-authority is missing. In this store (layout=native) each lock key has its own "
+        "authority; `holdfast run KEY -- printenv HOLDFAST_AUTHORITY` prints it");
+  }
   return to.value_or(current);
 }
 
@@ -215,7 +222,7 @@ int rebind_all(const Context& context, const RebindOptions& options) {
         "to list them, or --yes to rebind them");
   }
   auto opened = open_tasks(context);
-  const auto to = new_authority(*options.from, options.to, opened.holdfast.locks().authority());
+  const auto to = new_authority(*options.from, options.to, opened.holdfast.locks());
   if (ask && !confirm_rebind(context, opened, options, to)) {
     print_json_or_complain(context.json, {{"ok", false}, {"reason", "declined"}}, "nothing was changed");
     return exit_no_task;
@@ -256,7 +263,7 @@ int bind(const Context& context, const BindOptions& options) {
 /// Of a task that a lock of the lost authority guards: the same lock of the other one.
 Task rebind_to_new_authority(OpenedTasks& opened, const RebindOptions& options) {
   auto task = opened.tasks.get(options.owner.name, *options.id);
-  const auto to = new_authority(*options.from, options.to, opened.holdfast.locks().authority());
+  const auto to = new_authority(*options.from, options.to, opened.holdfast.locks());
   if (!task.bound_to || task.bound_to->authority != *options.from) return task;
   const FencingToken token{
       .authority = to, .lock_key = task.bound_to->lock_key, .fence = Fence::of(1).value_or_throw()};
@@ -338,7 +345,8 @@ void add_task_rebind(Command task, Context& context) {
       .not_empty();
   command
       .add_option("--to-authority AUTHORITY", options->to,
-                  "New authority of the same locks (default: the authority of this store)")
+                  "New authority of the same locks (default: the authority of this store; required with\n"
+                  "layout=native)")
       .not_empty();
   command.add_flag("--all-owners", options->all_owners, "Tasks of all owners, and fenced registers")
       .excludes(owner);

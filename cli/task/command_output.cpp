@@ -74,8 +74,10 @@ std::vector<Redirection> CommandOutput::redirections() const {
           {lines_.theirs.get(), lines_number}};
 }
 
-void CommandOutput::start(std::function<void(std::string_view)> on_line) {
+void CommandOutput::start(std::function<void(std::string_view)> on_line,
+                          std::function<void(std::size_t, std::string_view)> on_output) {
   on_line_ = std::move(on_line);
+  on_output_ = std::move(on_output);
   for (auto& stream : streams_) stream.theirs.reset();
   lines_.theirs.reset();
   thread_ = std::thread([this] {
@@ -143,6 +145,9 @@ void CommandOutput::read_some(Stream& stream) {
   if (n <= 0) {
     stream.in.reset();
     return;
+  }
+  if (on_output_) {
+    on_output_(&stream == streams_.data() ? 0 : 1, {buffer.data(), static_cast<std::size_t>(n)});
   }
   stream.pending.append(buffer.data(), static_cast<std::size_t>(n));
   stream.tail.append(buffer.data(), static_cast<std::size_t>(n));

@@ -33,7 +33,10 @@ class CommandOutput {
   [[nodiscard]] std::vector<Redirection> redirections() const;
   /// After the keeper was forked: closes the command's ends and starts forwarding. `on_line` gets the lines
   /// of descriptor 3, on the thread of this object, and must not block.
-  void start(std::function<void(std::string_view)> on_line);
+  /// `on_output` gets what is read of stdout (0) and stderr (1), on that thread or that of finish_reading(),
+  /// and must not block either.
+  void start(std::function<void(std::string_view)> on_line,
+             std::function<void(std::size_t, std::string_view)> on_output = {});
 
   /// After the command's end: reads what is left in the pipes, though not what its descendants go on writing,
   /// and keeps what has not been forwarded for forward_rest().
@@ -69,6 +72,7 @@ class CommandOutput {
   std::string line_;
   bool line_too_long_ = false;
   std::function<void(std::string_view)> on_line_;
+  std::function<void(std::size_t, std::string_view)> on_output_;
   posix::Descriptor end_;
   std::thread thread_;
 };

@@ -108,7 +108,9 @@ void ProgressLine::draw() const {
 }
 
 int get(const Context& context, const TaskArgument& task) {
-  print_task(context, open_tasks(context).tasks.get(task.owner.name, task.id));
+  const auto opened = open_tasks(context);
+  const auto found = opened.tasks.get(task.owner.name, task.id);
+  print_task(context, found, opened.tasks.worker(found));
   return exit_ok;
 }
 
@@ -180,7 +182,8 @@ void add_task_get(Command task, Context& context) {
   auto options = std::make_shared<TaskArgument>();
   options->add_to(command);
   command.footer(
-      "With --json: the record as stored, followed by `version`, `incarnation` and `fence`.\n"
+      "With --json: the record as stored, followed by `version`, `incarnation` and `fence`; and, while a\n"
+      "worker holds the task, `claim`: its worker, and when it was claimed.\n"
       "\n"
       "Exit: 0 found; 1 no such task, or owned by another owner.\n"
       "\n"

@@ -2,7 +2,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "arguments/values.hpp"
+#include "arguments/task_filter.hpp"
 #include "rpc/json/records.hpp"
 #include "task/access.hpp"
 #include "task/task.hpp"
@@ -15,7 +15,7 @@ namespace {
 struct ListOptions {
   TaskOwner owner;
   bool all_owners = false;
-  std::optional<std::string> status;
+  TaskFilter filter;
   int limit = 50;
   std::string cursor;
 };
@@ -33,15 +33,20 @@ std::string next_page_command(const Context& context, const std::string& url, co
   const bool plain =
       options.owner.name == TaskOwner::anonymous && TaskOwner::by_default() == TaskOwner::anonymous;
   if (!plain) command += " --owner " + shell_word(options.owner.name);
-  if (options.status) command += " --status " + shell_word(*options.status);
+  command += options.filter.as_typed();
   if (options.limit != ListOptions{}.limit) command += " --limit " + std::to_string(options.limit);
   return command + " --cursor " + shell_word(cursor);
 }
 
+/// For a note on an empty list.
+std::string such(const TaskFilter& filter) {
+  if (filter.status && !filter.older_than && !filter.unclaimed) return " with the status " + *filter.status;
+  return filter.is_set() ? " like that" : "";
+}
+
 int list(const Context& context, const ListOptions& options) {
   std::string cursor = options.cursor;
-  ListTasks request;
-  if (options.status) request.status = parse_status_argument(*options.status);
+  auto request = options.filter.selection();
   auto opened = open_tasks(context);
   std::vector<std::vector<std::string>> rows{task_columns()};
   auto wanted = static_cast<std::size_t>(options.limit);
@@ -70,8 +75,7 @@ int list(const Context& context, const ListOptions& options) {
     print_table(rows);
   } else if (!context.json && exit_code == exit_ok) {
     complain("the owner " + quote(options.owner.name) + " has no " +
-             (options.cursor.empty() ? "" : "further ") + "tasks" +
-             (options.status ? " with the status " + *options.status : ""));
+             (options.cursor.empty() ? "" : "further ") + "tasks" + such(options.filter));
   }
   if (cursor.empty()) return exit_code;
   if (context.json) {
@@ -85,8 +89,12 @@ int list(const Context& context, const ListOptions& options) {
 /// `task list --all-owners`. Holds a page of owners and one of tasks at a time.
 class AllTasks {
  public:
-  AllTasks(const Context& context, std::optional<TaskStatus> status, std::size_t at_most)
-      : context_(context), status_(status), left_(at_most), table_(columns()) {}
+  AllTasks(const Context& context, const TaskFilter& filter, std::size_t at_most)
+      : context_(context),
+        filter_(filter),
+        selection_(filter.selection()),
+        left_(at_most),
+        table_(columns()) {}
 
   int list() {
     auto opened = open_tasks(context_);
@@ -112,7 +120,7 @@ class AllTasks {
   }
 
   void list_owner(Tasks& tasks, const std::string& owner) {
-    const auto error = for_each_page(tasks, owner, status_, left_, [&](const TaskPage& page) {
+    const auto error = for_each_page(tasks, owner, selection_, left_, [&](const TaskPage& page) {
       for (const auto& task : page.tasks) show(task);
       for (const auto& one : page.unreadable) unreadable(owner, one);
       left_ -= std::min(left_, page.tasks.size());
@@ -141,15 +149,15 @@ class AllTasks {
     table_.finish();
     if (context_.json) return;
     if (shown_ == 0) {
-      complain("no owner has tasks" +
-               (status_ ? " with the status " + std::string(to_string(*status_)) : ""));
+      complain("no owner has tasks" + such(filter_));
     } else if (left_ == 0) {
       complain("--limit reached; there may be more tasks");
     }
   }
 
   const Context& context_;
-  const std::optional<TaskStatus> status_;
+  const TaskFilter& filter_;
+  const ListTasks selection_;
   std::size_t left_;
   std::size_t shown_ = 0;
   bool unreadable_ = false;
@@ -165,7 +173,7 @@ void add_task_list(Command task, Context& context) {
   auto all_owners =
       command.add_flag("--all-owners", options->all_owners, "Tasks of all owners (for operators)");
   all_owners.excludes(owner);
-  command.add_option("--status STATUS", options->status, "Only tasks with this status");
+  options->filter.add_to(command);
   auto limit = command.add_option("--limit N", options->limit,
                                   "Maximum number of tasks (default 50; with --all-owners: no limit)");
   limit.between(1, most_at_once);
@@ -182,6 +190,10 @@ void add_task_list(Command task, Context& context) {
       "tasks of all owners together. A Redis server is scanned in small steps that do not block its other\n"
       "clients.\n"
       "\n"
+      "--unclaimed costs one more request for each task that was ever claimed. `task get` shows who works on "
+      "a\n"
+      "task.\n"
+      "\n"
       "An unreadable record is named on stderr, and the others are listed.\n"
       "\n"
       "Exit: 0, also for an empty list (with a note on stderr); 65 the cursor is not from this list; 70 a\n"
@@ -192,14 +204,13 @@ void add_task_list(Command task, Context& context) {
       "  holdfast task list --status working --limit 10\n"
       "  holdfast --json task list | jq -r '.task.taskId // empty'\n"
       "  holdfast task list --all-owners --status working\n"
+      "  holdfast task list --all-owners --unclaimed --older-than 10m --oldest-first\n"
       "  holdfast --json task list --all-owners | jq -r .ownerId | sort | uniq -c");
   command.action([&context, options, limit] {
     if (!options->all_owners) return list(context, *options);
-    std::optional<TaskStatus> status;
-    if (options->status) status = parse_status_argument(*options->status);
     const auto at_most =
         limit.given() ? static_cast<std::size_t>(options->limit) : std::numeric_limits<std::size_t>::max();
-    return AllTasks(context, status, at_most).list();
+    return AllTasks(context, options->filter, at_most).list();
   });
 }
 

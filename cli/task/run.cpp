@@ -5,8 +5,10 @@
 
 #include "acquire/acquire.hpp"
 #include "arguments/values.hpp"
+#include "metrics/run_record.hpp"
 #include "rpc/json/text.hpp"
 #include "supervision/locked_command.hpp"
+#include "supervision/output_keeper.hpp"
 #include "task/access.hpp"
 #include "task/command_output.hpp"
 #include "task/task.hpp"
@@ -26,6 +28,8 @@ struct TaskRunOptions {
   std::optional<std::string> id;
   WaitOptions wait;
   LeaseOptions lease{.ttl_name = "--lease"};
+  MetricsFile::Options metrics;
+  int keep_output = OutputKeeper::usual_bytes;
 };
 
 /// How long the result is written again to a store that does not answer. No other worker can spoil that: the
@@ -35,7 +39,11 @@ constexpr std::chrono::seconds result_retry_limit{30};
 class TaskRun {
  public:
   TaskRun(const Context& context, const TaskRunOptions& options)
-      : context_(context), options_(options), owner_(options.owner.name), times_(options.lease.check()) {
+      : context_(context),
+        options_(options),
+        owner_(options.owner.name),
+        times_(options.lease.check()),
+        record_(options.metrics) {
     if (context.command.empty()) {
       throw UsageError("task run: COMMAND is missing; usage: holdfast task run -- COMMAND [ARGUMENT...]");
     }
@@ -48,12 +56,22 @@ class TaskRun {
   }
 
   int operator()() {
-    std::optional<VariableWriter> variables;  // outlives the thread that passes it lines
+    return record_.around([this] { return run(); });
+  }
+
+ private:
+  int run() {
+    std::optional<VariableWriter> variables;  // both outlive the thread that passes them lines and output
+    std::optional<OutputKeeper> keeper;
+    std::shared_ptr<OutputKeeper::Log> log;
     CommandOutput output;
     LockedCommand command(context_.command, times_, output.redirections());
     InterruptibleWait waiting(command.signals(), options_.wait.announce());
-    auto opened = open_tasks(context_, options_.wait.patience());
+    auto opened = open_tasks(context_, {.patience = options_.wait.patience(),
+                                        .observer = record_.observer(),
+                                        .logged = LoggedActivities::incidents});
     waiting.begin_attempts();
+    record_.ends_as(RunResult::interrupted);  // by a signal, unless it comes to more
     if (const auto signal = create_task(opened, waiting)) return exit_signal_base + *signal;
     // An existing task is printed only after it is claimed; it may not exist.
     if (!options_.id) print_id();
@@ -70,20 +88,37 @@ class TaskRun {
     variables.emplace([this, tasks = ours.with_fence(claim.token())](
                           const std::string& changes) mutable { return write_variables(tasks, changes); },
                       [](const std::string& what) { complain("warning: " + what); });
-    output.start([&variables](std::string_view line) { variables->line(line); });
+    if (options_.keep_output > 0) {
+      keeper.emplace(static_cast<std::size_t>(options_.keep_output));
+      log = keeper->begin([this, tasks = ours, token = claim.token()](NewOutput part) {
+        part.token = token;
+        part.incarnation = claimed_.incarnation;
+        tasks.append_output(owner_, id_, part);
+      });
+    }
+    output.start([&variables](std::string_view line) { variables->line(line); },
+                 [&log](std::size_t stream, std::string_view bytes) {
+                   if (log) log->write(stream, bytes);
+                 });
     const auto end = command.run(claim.guard(), opened.holdfast.url(), report,
                                  {"HOLDFAST_TASK_ID=" + id_, "HOLDFAST_TASK_OWNER=" + owner_,
                                   "HOLDFAST_TASK_INCARNATION=" + claimed_.incarnation},
                                  claim.stopped());
     const auto held = command.held();
+    record_.hold_ends();
     output.finish_reading();
     variables->finish();
+    if (log) keeper->end(log);
     const int code = finish(ours, claim, report, end, held, output);
     if (end.kind == CommandEnd::Kind::lost) {
       claim = {};  // releases, within last_release_timeout
     } else if (claim.guard()) {
       release(claim);  // unless ending the task did
     }
+    if (end.kind == CommandEnd::Kind::exited) report.released();
+    keeper.reset();
+    // Before the reader of the output, which may be slow, is waited for.
+    record_.write(code);
     // Last, because the reader of the output may be slow, and a signal must not wait for it.
     if (output.has_rest()) {
       command.signals().restore_default_actions();
@@ -92,7 +127,6 @@ class TaskRun {
     return code;
   }
 
- private:
   /// Creates the task unless --id names one. Returns a signal that interrupted it.
   std::optional<int> create_task(OpenedTasks& opened, InterruptibleWait& waiting) {
     if (options_.id) {
@@ -115,17 +149,19 @@ class TaskRun {
 
   /// Before any output of the command, so that the caller can follow or cancel the task.
   void print_id() const {
-    if (context_.json) {
-      complain_json({{"taskId", id_}});
+    if (context_.json && !logs_json()) {
+      write_json_line({{"taskId", id_}});
     } else {
-      complain("task " + printable(id_));
+      complain("task " + printable(id_), {.event = "task", .fields = {{.name = "task_id", .value = id_}}});
     }
   }
 
   /// Returns an exit code, or nothing and sets `claim`.
   std::optional<int> acquire_claim(OpenedTasks& opened, InterruptibleWait& waiting,
-                                   const LockWording& wording, const EndReport& report, Claim& claim) {
+                                   const LockWording& wording, EndReport& report, Claim& claim) {
     auto how = times_.lock_options();
+    record_.waits(opened.holdfast.locks().capabilities().backend);
+    const auto since = BootClock::now();
     auto acquired = acquire(opened.holdfast.locks(), wording, options_.wait, waiting,
                             [&](milliseconds wait, const std::stop_token& stop) {
                               how.wait = wait;
@@ -137,10 +173,13 @@ class TaskRun {
       return exit_signal_base + *acquired.signal;
     }
     if (acquired.refusal) {
-      report.report(to_string(ErrorCode::AcquisitionTimeout), acquired.refusal->message);
+      record_.not_acquired();
+      report.refused(*acquired.refusal, BootClock::now() - since);
       return options_.wait.conflict_exit_code;
     }
     claim = *std::move(acquired.lock);
+    record_.acquired(claim.fence());
+    report.acquired(claim.guard(), opened.holdfast.locks(), BootClock::now() - since);
     return std::nullopt;
   }
 
@@ -219,9 +258,11 @@ class TaskRun {
     const auto reason = claim.guard().loss_reason();
     // A task that is gone has no next worker, so whether its lock was lost does not matter.
     const bool task_ended = claim.gone() || (!reason && claim.stopped().stop_requested());
+    record_.ends_as(task_ended ? RunResult::task_ended : RunResult::lost);
     if (end.survivors.any()) leave_survivors(ours, claim, report, end, reason, held, task_ended);
     switch (end.kind) {
       case CommandEnd::Kind::exec_failed: {
+        record_.ends_as(RunResult::failed);
         const int code = report.exec_failed(context_.command.front(), end.value);
         const auto unrecorded =
             record(ours, claim, report, result_of(code, 0, output), "the command cannot be run");
@@ -229,6 +270,7 @@ class TaskRun {
       }
       case CommandEnd::Kind::keeper_died:
         report.loss(end, reason, held);
+        record_.ends_as(RunResult::error);
         // What the command has done is unknown: the task is left to the next worker.
         return exit_internal;
       case CommandEnd::Kind::lost:
@@ -241,7 +283,9 @@ class TaskRun {
       case CommandEnd::Kind::exited:
         break;
     }
+    report.command_ended(end);
     const int code = exit_code_of_status(end.value);
+    record_.ends_as(code == 0 ? RunResult::ok : RunResult::failed);
     const int signal = WIFSIGNALED(end.value) ? WTERMSIG(end.value) : 0;
     std::optional<std::string> failure;
     if (code != 0) {
@@ -256,9 +300,11 @@ class TaskRun {
     report.survivors(end.survivors);
     if (task_ended) {
       report_task_ended(ours, claim, report, "the command could not be stopped");
+      record_.write(exit_task_ended);
       exit_without_release(exit_task_ended);
     }
     report.loss(end, reason, held);
+    record_.write(exit_code_of_loss(end));
     exit_without_release(exit_code_of_loss(end));
   }
 
@@ -290,12 +336,15 @@ class TaskRun {
             if (uncertain && has_result(ours, result)) return std::nullopt;
             report_task_ended(ours, claim, report,
                               "the command had already exited, and its result was not recorded");
+            record_.ends_as(RunResult::task_ended);
             return exit_task_ended;
           case ErrorCode::StaleFence:
           case ErrorCode::WrongLock:
             report.report(to_string(error.code()),
                           "the result of the command was not recorded: " +
-                              (context_.json ? error.message() : printable(error.message())));
+                              (context_.json ? error.message() : printable(error.message())),
+                          {.event = "write_refused", .level = LogSeverity::error});
+            record_.ends_as(RunResult::lost);
             return exit_lost;
           default:
             break;
@@ -304,6 +353,7 @@ class TaskRun {
           report.report(to_string(error.code()),
                         "the command exited, but its result could not be recorded and the task " +
                             quote(id_) + " looks unfinished: " + printable(error.what()));
+          record_.ends_as(RunResult::error);
           return exit_code_of(error.code());
         }
         uncertain = true;
@@ -323,9 +373,10 @@ class TaskRun {
 
   void report_task_ended(Tasks& ours, const Claim& claim, const EndReport& report,
                          const std::string& and_the_command) const {
-    report.report("TaskEnded", "the task " + quote(id_) + " " +
-                                   (claim.gone() ? how_it_was_removed(ours) : how_it_ended(ours)) + "; " +
-                                   and_the_command);
+    report.report("TaskEnded",
+                  "the task " + quote(id_) + " " +
+                      (claim.gone() ? how_it_was_removed(ours) : how_it_ended(ours)) + "; " + and_the_command,
+                  {.event = "task_ended", .level = LogSeverity::error});
   }
 
   std::string how_it_ended(Tasks& ours) const {
@@ -351,6 +402,7 @@ class TaskRun {
   const TaskRunOptions& options_;
   std::string owner_;
   LeaseTimes times_;
+  RunRecord record_;
   NewTask request_;
   std::string id_;
   Task claimed_;  ///< as it was when it was claimed
@@ -375,6 +427,8 @@ void add_task_run(Command task, Context& context) {
   command.add_option("--grace DURATION", options->lease.grace,
                      "Time from TERM to KILL when the task is cancelled or its lock lost. At most lease/3\n"
                      "(default: lease/6, at most 5)");
+  add_keep_output(command, options->keep_output);
+  options->metrics.add_to(command, "Write the times and the outcome of this run");
   command.usage("Usage: holdfast task run [OPTIONS] -- COMMAND [ARGUMENT...]\n");
   command.footer(
       "Creates a task (or claims an existing one with --id) and holds the task's lock while the command "
@@ -382,6 +436,7 @@ void add_task_run(Command task, Context& context) {
       "The task is then completed if the command exits with 0, else failed. A line on stderr shows the id.\n"
       "The result is {\"exitCode\":N,\"signal\":null,\"stdout\":TAIL,\"stderr\":TAIL}: the last 4 KiB of "
       "each.\n"
+      "`holdfast task logs` shows more of it, also while the command runs.\n"
       "\n"
       "Lines NAME=JSON that the command writes to descriptor 3 become variables. Its environment has\n"
       "HOLDFAST_TASK_ID, HOLDFAST_TASK_OWNER and HOLDFAST_TASK_INCARNATION, and the variables of\n"

@@ -1,6 +1,7 @@
 #include "task/task.hpp"
 
 #include <cmath>
+#include <holdfast/output_requests.hpp>
 #include <nlohmann/json.hpp>
 
 #include "rpc/json/records.hpp"
@@ -27,16 +28,53 @@ std::string guard_of(const std::optional<FencingToken>& token) {
          ")";
 }
 
+void add_queue_fields(Fields& fields, const Task& task) {
+  if (!task.queue) return;
+  const auto& state = *task.queue;
+  auto attempts = std::to_string(state.attempts) + " of " + std::to_string(state.terms.max_attempts);
+  if (state.deaths > 0) attempts += " (" + std::to_string(state.deaths) + " workers died)";
+  fields.emplace_back("place", rpc::to_string(state.place));
+  fields.emplace_back("attempts", std::move(attempts));
+  if (state.terms.priority != 0) fields.emplace_back("priority", std::to_string(state.terms.priority));
+  if (!state.terms.limit_key.empty()) {
+    fields.emplace_back("limit key", state.terms.limit_key + ", limit " + std::to_string(state.terms.limit));
+  }
+  if (state.place == QueuePlace::delayed) fields.emplace_back("due", expiry(state.due_at));
+  if (!state.worker.empty()) {
+    const bool works = state.place == QueuePlace::leased;
+    fields.emplace_back(works ? "worker" : "last worker", state.worker);
+    fields.emplace_back(works ? "working since" : "claimed", when(state.claimed_at));
+    if (works) fields.emplace_back("lease", expiry(state.lease_expires_at));
+  }
+}
+
 }  // namespace
 
-void print_task(const Context& context, const Task& task) {
+void add_keep_output(Command command, int& keep) {
+  command
+      .add_option(
+          "--keep-output BYTES", keep,
+          "How much of stdout and of stderr is kept for `task logs`: the end. 0: none (default 65536)")
+      .between(0, static_cast<int>(max_kept_bytes));
+}
+
+void print_task(const Context& context, const Task& task, const std::optional<LockInfo>& worker) {
   if (context.json) {
-    print_json_text(rpc::to_json(task));
+    print_json_text(rpc::to_json(task, worker));
     return;
   }
   Fields fields{{"id", task.id}, {"owner", task.owner}, {"status", std::string(to_string(task.status))}};
   if (task.status_message) fields.emplace_back("message", *task.status_message);
   if (!task.request_method.empty()) fields.emplace_back("method", task.request_method);
+  if (const auto queue = queue_of(task)) fields[1] = {"queue", *queue};
+  if (!task.requester.empty()) fields.emplace_back("requester", task.requester);
+  if (!task.retry_of.empty()) fields.emplace_back("retry of", task.retry_of);
+  add_queue_fields(fields, task);
+  if (worker) {
+    fields.emplace_back("worker", worker->holder ? std::string(worker->holder->str()) : "not labelled");
+    fields.emplace_back("working since", when(worker->acquired_at));
+    fields.emplace_back("lease", expiry(worker->expires_at));
+  }
   fields.emplace_back("created", when(task.created_at));
   fields.emplace_back("updated", when(task.last_updated_at));
   fields.emplace_back("expires", task.expires_at ? expiry(*task.expires_at) : "never");
@@ -129,8 +167,13 @@ void fill_task(Command task, Context& context) {
       "  holdfast task complete \"$id\" --result '{\"rows\":42}'\n"
       "  holdfast task list\n"
       "  holdfast task wait \"$id\" && holdfast task result \"$id\"\n"
-      "  holdfast task cancel \"$id\"");
+      "  holdfast task logs -f \"$id\"\n"
+      "  holdfast task cancel \"$id\"\n"
+      "  holdfast task add render --variables '{\"n\":7}'             or for a pool of workers:\n"
+      "  holdfast task work render -j 4 -- ./render.sh");
   add_task_run(task, context);
+  add_task_add(task, context);
+  add_task_work(task, context);
   add_task_create(task, context);
   add_task_get(task, context);
   add_task_list(task, context);
@@ -140,7 +183,9 @@ void fill_task(Command task, Context& context) {
   add_task_fail(task, context);
   add_task_cancel(task, context);
   add_task_wait(task, context);
+  add_task_watch(task, context);
   add_task_result(task, context);
+  add_task_logs(task, context);
   add_task_rm(task, context);
   add_task_bind(task, context);
   add_task_rebind(task, context);

@@ -11,6 +11,8 @@ namespace holdfast::cli {
 
 // The subcommands of `task`.
 void add_task_run(Command task, Context& context);
+void add_task_add(Command task, Context& context);
+void add_task_work(Command task, Context& context);
 void add_task_create(Command task, Context& context);
 void add_task_get(Command task, Context& context);
 void add_task_list(Command task, Context& context);
@@ -22,12 +24,18 @@ void add_task_cancel(Command task, Context& context);
 void add_task_wait(Command task, Context& context);
 void add_task_result(Command task, Context& context);
 void add_task_rm(Command task, Context& context);
+void add_task_logs(Command task, Context& context);
+void add_task_watch(Command task, Context& context);
 void add_task_bind(Command task, Context& context);
 void add_task_rebind(Command task, Context& context);
 void add_task_cleanup(Command task, Context& context);
 
+/// --keep-output, of the commands that run another.
+void add_keep_output(Command command, int& keep);
+
 /// Prints all fields of a task, for people or as JSON.
-void print_task(const Context& context, const Task& task);
+/// `worker`: the lock under which a worker works on the task, if that is known.
+void print_task(const Context& context, const Task& task, const std::optional<LockInfo>& worker = {});
 /// The columns and a row of a list for people.
 [[nodiscard]] std::vector<std::string> task_columns();
 [[nodiscard]] std::vector<std::string> task_row(const Task& task);

@@ -16,15 +16,11 @@
 
 namespace holdfast::cli {
 
-namespace {
-
 using std::chrono::milliseconds;
 
 WallTime wall_clock() {
   return std::chrono::floor<milliseconds>(std::chrono::system_clock::now());
 }
-
-}  // namespace
 
 std::size_t width(std::string_view text) noexcept {
   return static_cast<std::size_t>(
@@ -143,16 +139,31 @@ void print_aligned(const std::vector<std::vector<std::string>>& rows, std::vecto
 
 }  // namespace
 
-void complain(std::string_view message) noexcept {
-  write_line("holdfast: " + std::string(message));
+void complain(std::string_view message, LogDetails details) noexcept {
+  if (!logs_json()) return write_line("holdfast: " + std::string(message));
+  constexpr std::string_view warning = "warning: ";
+  if (message.starts_with(warning)) {
+    message.remove_prefix(warning.size());
+    if (details.event == LogDetails{}.event) details.event = "warning";
+    details.level = std::max(details.level, LogSeverity::warning);
+  }
+  log_event(details, message);
 }
 
-void complain(bool as_json, std::string_view code, std::string_view message) noexcept {
+void complain(bool as_json, std::string_view code, std::string_view message, std::string_view holder,
+              LogDetails details) noexcept {
+  if (logs_json()) {
+    details.fields.push_back({.name = "code", .value = std::string(code)});
+    if (!holder.empty()) details.fields.push_back({.name = "holder", .value = std::string(holder)});
+    return log_event(details, message);
+  }
   if (!as_json) return complain(message);
-  complain_json({{"error", {{"code", code}, {"message", message}}}});
+  ordered_json error{{"code", code}, {"message", message}};
+  if (!holder.empty()) error["holder"] = holder;
+  write_json_line({{"error", std::move(error)}});
 }
 
-void complain_json(const ordered_json& object) noexcept {
+void write_json_line(const ordered_json& object) noexcept {
   write_line(one_line(object));
 }
 

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "terminal/log.hpp"
+
 namespace holdfast::cli {
 
 /// Terminal columns, near enough: one for each code point.
@@ -28,6 +30,8 @@ namespace holdfast::cli {
 [[nodiscard]] std::string describe(std::chrono::milliseconds length);
 /// 2026-01-31T23:59:59.123Z
 [[nodiscard]] std::string iso_time(WallTime time);
+/// Now, by this machine's wall clock.
+[[nodiscard]] WallTime wall_clock();
 /// How long until then, or since then, by this machine's wall clock; never negative.
 [[nodiscard]] std::chrono::milliseconds time_until(WallTime time);
 [[nodiscard]] std::chrono::milliseconds time_since(WallTime time);
@@ -35,12 +39,17 @@ namespace holdfast::cli {
 [[nodiscard]] std::string expiry(WallTime time);
 
 /// Writes one line to stderr, `holdfast: MESSAGE`, in one write so that lines of several processes do not
-/// mix. A line that cannot be written is dropped.
-void complain(std::string_view message) noexcept;
-/// The same, or as `{"error":{"code":CODE,"message":MESSAGE}}`.
-void complain(bool as_json, std::string_view code, std::string_view message) noexcept;
-/// Any object, one line on stderr: for messages while stdout is a command's.
-void complain_json(const nlohmann::ordered_json& object) noexcept;
+/// mix. A line that cannot be written is dropped. With `--log-format json` the line is a JSON object with
+/// these details; a message that begins with `warning: ` has that level.
+void complain(std::string_view message, LogDetails details = {}) noexcept;
+/// The same, or with --json as `{"error":{"code":CODE,"message":MESSAGE}}` and the holder, if it is not
+/// empty. With `--log-format json` it is a line of that log in both cases: an error, unless `details` name
+/// another event.
+void complain(bool as_json, std::string_view code, std::string_view message, std::string_view holder = {},
+              LogDetails details = {.event = "error", .level = LogSeverity::error}) noexcept;
+/// Writes any object as one line to stderr, for messages while stdout is a command's; whatever the format of
+/// the log. A line that cannot be written is dropped.
+void write_json_line(const nlohmann::ordered_json& object) noexcept;
 
 /// Prints one result on stdout, one line. Throws Error(Internal) if it cannot be written: the caller must not
 /// believe that there is no result.

@@ -118,6 +118,9 @@ Columns::Columns(const Rows& rows, const State& state, const Surroundings& aroun
     case Tab::events:
       choose_event_columns();
       break;
+    case Tab::queues:
+      choose_queue_columns();
+      break;
   }
 }
 
@@ -194,6 +197,23 @@ void Columns::choose_event_columns() {
   if (all >= medium_screen) columns_.push_back({.what = What::holder, .width = flexible - flexible / 2});
 }
 
+void Columns::choose_queue_columns() {
+  const auto all = around_.size.columns;
+  columns_ = {{.what = What::queue, .width = 1}};
+  if (all >= medium_screen) columns_.push_back({.what = What::state, .width = 6});
+  columns_.push_back({.what = What::ready, .width = 7, .right = true});
+  if (all >= wide_screen) columns_.push_back({.what = What::delayed, .width = 7, .right = true});
+  if (all >= medium_screen) columns_.push_back({.what = What::working, .width = 9, .right = true});
+  if (all >= wide_screen) {
+    columns_.push_back({.what = What::exhausted, .width = 9, .right = true});
+    columns_.push_back({.what = What::tasks, .width = 7, .right = true});
+  }
+  columns_.push_back({.what = What::oldest, .width = 6, .right = true});
+  std::size_t fixed = 0;
+  for (const auto& column : columns_) fixed += column.width + gap;
+  if (all > fixed - gap) columns_.front().width += all - (fixed - gap);
+}
+
 std::string_view Columns::name_of(What what) noexcept {
   switch (what) {
     case What::key:
@@ -224,6 +244,22 @@ std::string_view Columns::name_of(What what) noexcept {
       return "TIME UTC";
     case What::event:
       return "EVENT";
+    case What::queue:
+      return "QUEUE";
+    case What::state:
+      return "STATE";
+    case What::ready:
+      return "READY";
+    case What::delayed:
+      return "DELAYED";
+    case What::working:
+      return "WORKING";
+    case What::exhausted:
+      return "EXHAUSTED";
+    case What::tasks:
+      return "TASKS";
+    case What::oldest:
+      return "OLDEST";
   }
   return "";
 }
@@ -257,6 +293,9 @@ Line Columns::row(std::size_t index) const {
         break;
       case Tab::events:
         add_event_cell(line, column, end, *rows_.events[index]);
+        break;
+      case Tab::queues:
+        add_queue_cell(line, column, end, *rows_.queues[index]);
         break;
     }
     end += gap;
@@ -358,6 +397,38 @@ void Columns::add_event_cell(Line& line, const Column& column, std::size_t end,
       return add_cell(line, column, end, subject_of(event), Style::plain);
     case What::holder:
       return add_cell(line, column, end, more_of(event), Style::dim);
+    default:
+      return;
+  }
+}
+
+void Columns::add_queue_cell(Line& line, const Column& column, std::size_t end,
+                             const view::QueueRow& row) const {
+  const auto add_count = [&](std::size_t count, Style style) {
+    add_cell(line, column, end, std::to_string(count), count == 0 ? Style::dim : style);
+  };
+  switch (column.what) {
+    case What::queue:
+      return add_cell(line, column, end, row.name, Style::plain);
+    case What::state:
+      return add_cell(line, column, end, row.paused ? "paused" : "active",
+                      row.paused ? Style::warn : Style::dim);
+    case What::ready:
+      // No worker takes them.
+      return add_count(row.ready, row.working == 0 ? Style::warn : Style::plain);
+    case What::delayed:
+      return add_count(row.delayed, Style::plain);
+    case What::working:
+      if (!row.limit) return add_count(row.working, Style::good);
+      return add_cell(line, column, end, std::to_string(row.working) + "/" + std::to_string(*row.limit),
+                      Style::good);
+    case What::exhausted:
+      return add_count(row.exhausted, Style::bad);
+    case What::tasks:
+      return add_count(row.tasks, Style::plain);
+    case What::oldest:
+      if (!row.oldest_ready) return add_cell(line, column, end, "-", Style::dim);
+      return add_cell(line, column, end, short_duration(now_ - *row.oldest_ready), Style::plain);
     default:
       return;
   }

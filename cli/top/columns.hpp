@@ -30,7 +30,15 @@ class Columns {
     worker,
     age,
     time,
-    event
+    event,
+    queue,
+    state,
+    ready,
+    delayed,
+    working,
+    exhausted,
+    tasks,
+    oldest
   };
   struct Column {
     What what;
@@ -40,11 +48,13 @@ class Columns {
   void choose_lock_columns();
   void choose_task_columns();
   void choose_event_columns();
+  void choose_queue_columns();
   [[nodiscard]] static std::string_view name_of(What what) noexcept;
   void add_cell(Line& line, const Column& column, std::size_t end, std::string_view text, Style style) const;
   void add_lock_cell(Line& line, const Column& column, std::size_t end, const view::LockRow& row) const;
   void add_task_cell(Line& line, const Column& column, std::size_t end, const view::TaskRow& row) const;
   void add_event_cell(Line& line, const Column& column, std::size_t end, const view::Event& event) const;
+  void add_queue_cell(Line& line, const Column& column, std::size_t end, const view::QueueRow& row) const;
   void add_bar(Line& line, double fraction, std::size_t width, std::string_view text, Style style) const;
   [[nodiscard]] std::string shortened(std::string_view text, std::size_t width) const;
 

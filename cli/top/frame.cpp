@@ -29,6 +29,8 @@ bool is_down(const Snapshot& snapshot) {
 
 /// Of what the tab shows.
 milliseconds age_of(const Snapshot& snapshot, const State& state, BootTime now) {
+  if (state.tab == Tab::queues)
+    return snapshot.queues_known() ? snapshot.queues_age(now) : milliseconds::zero();
   return state.tab == Tab::tasks ? snapshot.tasks_age(now) : snapshot.age(now);
 }
 
@@ -39,7 +41,7 @@ std::string state_of(const Snapshot& snapshot, const State& state, BootTime now)
            short_duration(std::chrono::duration_cast<milliseconds>(now - snapshot.down_since));
   }
   if (snapshot.reachability == Reachability::unknown) return "connecting";
-  if (!snapshot.whole) return "reading";
+  if (!snapshot.whole || (state.tab == Tab::queues && !snapshot.queues_known())) return "reading";
   return short_duration(age_of(snapshot, state, now)) + " old";
 }
 
@@ -70,12 +72,17 @@ Line tabs(const Snapshot& snapshot, const Rows& rows, const State& state, const 
   add_tab(Tab::locks, "1 Locks " + count_of(snapshot.locks.size(), snapshot.lock_count()));
   add_tab(Tab::tasks, "2 Tasks " + count_of(snapshot.tasks.size(), snapshot.task_count()));
   add_tab(Tab::events, "3 Events");
+  // Many stores have none, and the line is short.
+  if (snapshot.queue_count() > 0 || state.tab == Tab::queues)
+    add_tab(Tab::queues, "4 Queues " + count_of(snapshot.queues.size(), snapshot.queue_count()));
   std::string right;
   if (!state.filter.empty() || state.mode == Mode::filter) {
     right = "/" + safe(state.filter) + " " + std::to_string(rows.size) + " of " + std::to_string(rows.of);
   } else if (state.tab != Tab::events) {
     right = "by " +
-            std::string(state.tab == Tab::locks ? to_string(state.lock_sort) : to_string(state.task_sort)) +
+            std::string(state.tab == Tab::locks   ? to_string(state.lock_sort)
+                        : state.tab == Tab::tasks ? to_string(state.task_sort)
+                                                  : to_string(state.queue_sort)) +
             (state.is_reversed() ? ", reversed" : "");
   }
   return line.right(cut(right, around.size.columns / 2, "~"),
@@ -123,6 +130,19 @@ Fields fields_of(const view::TaskRow& row, WallTime now) {
   return fields;
 }
 
+Fields fields_of(const view::QueueRow& row, WallTime now) {
+  return {{"queue", row.name},
+          {"state", row.paused ? "paused: no task is claimed" : "active"},
+          {"ready", std::to_string(row.ready)},
+          {"oldest ready", row.oldest_ready ? time_and_age(*row.oldest_ready, now) : "none"},
+          {"delayed", std::to_string(row.delayed)},
+          {"next due", row.next_due ? time_and_age(*row.next_due, now) : "none"},
+          {"working", std::to_string(row.working)},
+          {"limit", row.limit ? std::to_string(*row.limit) : "none"},
+          {"exhausted", std::to_string(row.exhausted)},
+          {"tasks", std::to_string(row.tasks) + ", finished ones included"}};
+}
+
 Fields fields_of(const view::Event& event) {
   Fields fields{{"event", std::string(to_string(event.kind))},
                 {"time", utc(event.at)},
@@ -142,9 +162,10 @@ void add_details(Frame& frame, const Rows& rows, const State& state, const Surro
                  WallTime now) {
   const auto selected = state.position().selected;
   if (selected >= rows.size) return;
-  const auto fields = state.tab == Tab::locks   ? fields_of(*rows.locks[selected], now)
-                      : state.tab == Tab::tasks ? fields_of(*rows.tasks[selected], now)
-                                                : fields_of(*rows.events[selected]);
+  const auto fields = state.tab == Tab::locks    ? fields_of(*rows.locks[selected], now)
+                      : state.tab == Tab::tasks  ? fields_of(*rows.tasks[selected], now)
+                      : state.tab == Tab::queues ? fields_of(*rows.queues[selected], now)
+                                                 : fields_of(*rows.events[selected]);
   const std::size_t indent = around.size.columns >= 60 ? 17 : 2;
   for (const auto& [name, value] : fields) {
     Line first(around.size.columns);
@@ -159,7 +180,7 @@ void add_details(Frame& frame, const Rows& rows, const State& state, const Surro
 
 void add_help(Frame& frame, const Surroundings& around) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 13> keys{{
-      {"1 2 3, Tab", "locks, tasks, events"},
+      {"1 2 3 4, Tab", "locks, tasks, events, queues"},
       {"Up Down, j k", "select; also PgUp PgDn Home End"},
       {"Enter", "details of the selected row"},
       {"/", "show only rows with this text; Esc clears it"},
@@ -253,6 +274,7 @@ std::string nothing_to_show(const Snapshot& snapshot, const Rows& rows, const St
   if (rows.of > 0) return "no row contains the filter; Esc clears it";
   if (state.tab == Tab::events) return "no events since this view began";
   if (!snapshot.whole) return "";
+  if (state.tab == Tab::queues) return snapshot.queues_known() ? "there are no queues" : "";
   return state.tab == Tab::locks ? "no lock is held" : "there are no tasks";
 }
 

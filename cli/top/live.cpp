@@ -158,6 +158,7 @@ class Live {
     Tab tab{};
     LockSort lock_sort{};
     TaskSort task_sort{};
+    QueueSort queue_sort{};
     bool reversed = false;
     std::string filter;
     friend bool operator==(const Shown&, const Shown&) = default;
@@ -169,6 +170,7 @@ class Live {
                 .tab = state_.tab,
                 .lock_sort = state_.lock_sort,
                 .task_sort = state_.task_sort,
+                .queue_sort = state_.queue_sort,
                 .reversed = state_.is_reversed(),
                 .filter = state_.filter};
     if (!(shown == shown_)) {

@@ -52,6 +52,22 @@ ordered_json json_of(const view::TaskRow& row) {
   return object;
 }
 
+ordered_json json_of(const view::QueueRow& row) {
+  const auto time_or_null = [](const std::optional<WallTime>& time) {
+    return time ? ordered_json(in_ms(*time)) : ordered_json();
+  };
+  return {{"queue", row.name},
+          {"ready", row.ready},
+          {"delayed", row.delayed},
+          {"working", row.working},
+          {"exhausted", row.exhausted},
+          {"tasks", row.tasks},
+          {"paused", row.paused},
+          {"limit", row.limit ? ordered_json(*row.limit) : ordered_json()},
+          {"oldestReadyMs", time_or_null(row.oldest_ready)},
+          {"nextDueMs", time_or_null(row.next_due)}};
+}
+
 std::string progress_text(const view::TaskRow& row) {
   if (row.progress) return std::to_string(std::lround(*row.progress * 100)) + " %";
   return printable(row.progress_text);
@@ -67,7 +83,7 @@ std::shared_ptr<const Snapshot> read_once(const Holdfast& store) {
   std::condition_variable changed;
   std::shared_ptr<const Snapshot> last;
   const auto is_done = [&] {
-    return last && (last->whole || last->reachability == view::Reachability::down);
+    return last && (last->queues_known() || last->reachability == view::Reachability::down);
   };
   view::StoreView view(store, options);
   const auto viewer = view.subscribe([&](const std::shared_ptr<const Snapshot>& snapshot) {
@@ -77,7 +93,7 @@ std::shared_ptr<const Snapshot> read_once(const Holdfast& store) {
   });
   std::unique_lock guard(mutex);
   changed.wait(guard, is_done);
-  if (!last->whole) throw Error(ErrorCode::ServiceUnavailable, last->error);
+  if (!last->queues_known()) throw Error(ErrorCode::ServiceUnavailable, last->error);
   return last;
 }
 
@@ -103,8 +119,20 @@ void print_plain(const Snapshot& snapshot) {
                row->created_at == WallTime() ? "-" : describe(age)});
   }
   tasks.finish();
+  if (!snapshot.queues.empty() && !(snapshot.locks.empty() && snapshot.tasks.empty())) print_text("");
+  LongTable queues({"QUEUE", "STATE", "READY", "DELAYED", "WORKING", "EXHAUSTED", "TASKS", "OLDEST READY"});
+  for (const auto& row : snapshot.queues) {
+    queues.add({printable(row->name), row->paused ? "paused" : "active", std::to_string(row->ready),
+                std::to_string(row->delayed),
+                std::to_string(row->working) + (row->limit ? "/" + std::to_string(*row->limit) : ""),
+                std::to_string(row->exhausted), std::to_string(row->tasks),
+                row->oldest_ready
+                    ? describe(std::max(now - *row->oldest_ready, std::chrono::milliseconds::zero()))
+                    : "-"});
+  }
+  queues.finish();
   if (snapshot.lock_count() == 0) complain("no lock is held");
-  if (snapshot.task_count() == 0) complain("there are no tasks");
+  if (snapshot.task_count() + snapshot.queue_count() == 0) complain("there are no tasks");
   if (snapshot.locks_not_shown + snapshot.tasks_not_shown > 0) {
     complain("not shown: " + std::to_string(snapshot.locks_not_shown) + " locks and " +
              std::to_string(snapshot.tasks_not_shown) +
@@ -125,6 +153,8 @@ ordered_json to_json(const Snapshot& snapshot) {
   for (const auto& row : snapshot.locks) locks.push_back(json_of(*row));
   auto tasks = ordered_json::array();
   for (const auto& row : snapshot.tasks) tasks.push_back(json_of(*row));
+  auto queues = ordered_json::array();
+  for (const auto& row : snapshot.queues) queues.push_back(json_of(*row));
   return {{"engine", snapshot.engine},
           {"timeMs", in_ms(snapshot.engine_time)},
           {"lockCount", snapshot.lock_count()},
@@ -132,7 +162,8 @@ ordered_json to_json(const Snapshot& snapshot) {
           {"tasksByStatus", std::move(by_status)},
           {"tasksUnreadable", snapshot.tasks_unreadable},
           {"locks", std::move(locks)},
-          {"tasks", std::move(tasks)}};
+          {"tasks", std::move(tasks)},
+          {"queues", std::move(queues)}};
 }
 
 }  // namespace holdfast::cli::top

@@ -10,6 +10,7 @@ namespace holdfast::cli::top {
 namespace {
 
 using view::LockRow;
+using view::QueueRow;
 using view::TaskRow;
 
 char lower(char c) noexcept {
@@ -29,6 +30,10 @@ bool fits(const TaskRow& row, std::string_view wanted) noexcept {
   return contains(row.owner, wanted) || contains(row.id, wanted) || contains(row.method, wanted) ||
          contains(to_string(row.status), wanted) || contains(row.worker, wanted) ||
          contains(row.status_message, wanted);
+}
+
+bool fits(const QueueRow& row, std::string_view wanted) noexcept {
+  return contains(row.name, wanted) || (row.paused && contains("paused", wanted));
 }
 
 bool fits(const view::Event& event, std::string_view wanted) noexcept {
@@ -91,6 +96,20 @@ void sort(view::Snapshot::Tasks& rows, TaskSort sort, bool reversed) {
   }
 }
 
+void sort(view::Snapshot::Queues& rows, QueueSort sort, bool reversed) {
+  switch (sort) {
+    case QueueSort::name:
+      return sort_by(rows, reversed, [](const QueueRow& row) { return std::string_view(row.name); });
+    case QueueSort::ready:  // most first
+      return sort_by(rows, !reversed, [](const QueueRow& row) { return row.ready; });
+    case QueueSort::working:
+      return sort_by(rows, !reversed, [](const QueueRow& row) { return row.working; });
+    case QueueSort::oldest:  // those that wait longest first
+      return sort_by(rows, reversed,
+                     [](const QueueRow& row) { return row.oldest_ready.value_or(WallTime::max()); });
+  }
+}
+
 }  // namespace
 
 std::string_view to_string(LockSort sort) noexcept {
@@ -100,6 +119,11 @@ std::string_view to_string(LockSort sort) noexcept {
 
 std::string_view to_string(TaskSort sort) noexcept {
   constexpr std::array<std::string_view, 6> names{"owner", "method", "status", "progress", "worker", "age"};
+  return names[static_cast<std::size_t>(sort)];
+}
+
+std::string_view to_string(QueueSort sort) noexcept {
+  constexpr std::array<std::string_view, 4> names{"name", "ready", "working", "oldest"};
   return names[static_cast<std::size_t>(sort)];
 }
 
@@ -140,6 +164,10 @@ Rows rows_of(const view::Snapshot& snapshot, const State& state) {
       rows.size = rows.events.size();
       rows.of = snapshot.events->size();
       break;
+    case Tab::queues:
+      keep(snapshot.queues, rows.queues);
+      sort(rows.queues, state.queue_sort, state.is_reversed());
+      break;
   }
   return rows;
 }
@@ -152,6 +180,8 @@ std::string id_of(const Rows& rows, Tab tab, std::size_t row) {
       return rows.tasks[row]->owner + ":" + rows.tasks[row]->id;
     case Tab::events:
       return std::to_string(rows.events[row]->sequence);
+    case Tab::queues:
+      return rows.queues[row]->name;
   }
   return {};
 }

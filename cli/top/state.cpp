@@ -74,6 +74,8 @@ void next_sort(State& state) {
     state.lock_sort = static_cast<LockSort>((static_cast<int>(state.lock_sort) + 1) % 6);
   } else if (state.tab == Tab::tasks) {
     state.task_sort = static_cast<TaskSort>((static_cast<int>(state.task_sort) + 1) % 6);
+  } else if (state.tab == Tab::queues) {
+    state.queue_sort = static_cast<QueueSort>((static_cast<int>(state.queue_sort) + 1) % 4);
   }
 }
 
@@ -144,7 +146,7 @@ Action press_in_view(State& state, const Key& key, const Rows& rows, std::size_t
     state.mode = state.mode == Mode::help ? Mode::table : Mode::help;
   } else if (state.mode == Mode::help) {
     state.mode = Mode::table;  // any key
-  } else if (key.text == "1" || key.text == "2" || key.text == "3") {
+  } else if (key.text == "1" || key.text == "2" || key.text == "3" || key.text == "4") {
     show_tab(state, static_cast<Tab>(key.text[0] - '1'));
   } else if (key.name == Name::tab || key.name == Name::right) {
     show_tab(state, static_cast<Tab>((static_cast<std::size_t>(state.tab) + 1) % tab_count));
@@ -198,7 +200,9 @@ void settle(State& state, const Rows& rows, std::size_t visible) {
       if (state.mode == Mode::details) {
         state.mode = Mode::table;
         if (state.message.empty()) {
-          state.message = state.tab == Tab::tasks ? "the task is gone" : "the lock is free";
+          state.message = state.tab == Tab::tasks    ? "the task is gone"
+                          : state.tab == Tab::queues ? "the queue is gone"
+                                                     : "the lock is free";
         }
       }
     }

@@ -15,13 +15,15 @@
 
 namespace holdfast::cli::top {
 
-enum class Tab : std::uint8_t { locks, tasks, events };
-inline constexpr std::size_t tab_count = 3;
+enum class Tab : std::uint8_t { locks, tasks, events, queues };
+inline constexpr std::size_t tab_count = 4;
 
 enum class LockSort : std::uint8_t { key, holder, lease, held, waiters, fence };
 enum class TaskSort : std::uint8_t { owner, method, status, progress, worker, age };
+enum class QueueSort : std::uint8_t { name, ready, working, oldest };
 [[nodiscard]] std::string_view to_string(LockSort sort) noexcept;
 [[nodiscard]] std::string_view to_string(TaskSort sort) noexcept;
+[[nodiscard]] std::string_view to_string(QueueSort sort) noexcept;
 
 /// A lock or a task that an action is about, as it was when the user chose it.
 struct LockTarget {
@@ -59,6 +61,7 @@ struct State {
   Tab tab = Tab::locks;
   LockSort lock_sort = LockSort::key;
   TaskSort task_sort = TaskSort::age;
+  QueueSort queue_sort = QueueSort::name;
   std::array<bool, tab_count> reversed = {};
   std::string filter;
   Mode mode = Mode::table;
@@ -79,6 +82,7 @@ struct State {
 struct Rows {
   view::Snapshot::Locks locks;
   view::Snapshot::Tasks tasks;
+  view::Snapshot::Queues queues;
   std::vector<const view::Event*> events;  ///< newest first; point into the snapshot
   std::size_t size = 0;                    ///< of the tab that is shown
   std::size_t of = 0;                      ///< how many there are without the filter

@@ -48,14 +48,14 @@ int show_top(const Context& context, const TopOptions& options) {
 
 void fill_top(Command command, Context& context) {
   auto options = std::make_shared<TopOptions>();
-  command.add_flag("--once", options->once, "Print locks and tasks once, as plain text, and exit");
+  command.add_flag("--once", options->once, "Print locks, tasks and queues once, as plain text, and exit");
   command.add_option("--interval DURATION", options->interval,
                      "How often to read the store, at most (default 0.5s, at least 0.1s)");
   command.footer(
       "Shows held locks (key, holder, fence, what is left of the lease, waiters) and the tasks of all "
       "owners\n"
-      "(method, status, progress, worker, age) as they change. Keys: 1 2 3 locks, tasks, events; arrows "
-      "select;\n"
+      "(method, status, progress, worker, age) as they change, and the queues (ready, delayed, working).\n"
+      "Keys: 1 2 3 4 locks, tasks, events, queues; arrows select;\n"
       "Enter details; / filter; s sort; r reverse; Space pause; b break a lock; c cancel a task; ? help; q "
       "quit.\n"
       "Breaking and cancelling ask first.\n"

@@ -5,4 +5,5 @@
 #include <holdfast/asio/call.hpp>
 #include <holdfast/asio/locks.hpp>
 #include <holdfast/asio/open.hpp>
+#include <holdfast/asio/queue.hpp>
 #include <holdfast/asio/tasks.hpp>

@@ -24,6 +24,10 @@ struct Change {
     changed,
     /// An operator broke the lock of `key`.
     broken,
+    /// The lock of `key` was acquired.
+    acquired,
+    /// The lock of `key` was acquired, extended or released, or it expired: the feed does not know which.
+    written,
     /// The task `key` refused a late write: it carried the fence `refused`, and `highest` has been seen.
     stale_write,
   };
@@ -44,8 +48,8 @@ struct Change {
 /// otherwise read everything again and again. Hints, never facts: a change may be reported twice, late, or as
 /// Change::Kind::anything.
 ///
-/// Not reported: acquires and extends of locks (they cost nothing more because of feeds), expiry, and changes
-/// by other software. So a view also reads the store from time to time.
+/// Not reported by Locks::follow and Tasks::follow: acquires and extends of locks, expiry, and changes by
+/// other software; Locks::follow_grants reports acquires. So a view also reads the store from time to time.
 ///
 /// *Memory.* At most `most_pending` changes are kept; more become one Change::Kind::anything. Changes of the
 /// same key are kept once.

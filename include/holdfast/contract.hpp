@@ -37,6 +37,14 @@ enum class Activity : std::uint8_t {
   list_records,     ///< ListRecords
   list_owners,      ///< ListOwners
   cleanup_records,  ///< CleanupRecords
+  claim_next,       ///< ClaimNext
+  claim_record,     ///< ClaimRecord
+  renew_leases,     ///< RenewLeases
+  end_lease,        ///< EndLease
+  count_queue,      ///< CountQueue
+  configure_queue,  ///< ConfigureQueue
+  append_output,    ///< AppendOutput
+  read_output,      ///< ReadOutput
   // What Locks and Guard make of these operations.
   /// Waiting for a lock: from the call until it is granted or given up, all attempts together.
   wait,
@@ -84,6 +92,14 @@ inline constexpr std::array<ActivityName, activity_count> activity_names{{
     {"task", "list"},
     {"task", "list_owners"},
     {"task", "cleanup_expired"},
+    {"queue", "claim_next"},
+    {"queue", "claim"},
+    {"queue", "renew"},
+    {"queue", "end"},
+    {"queue", "count"},
+    {"queue", "configure"},
+    {"task", "append_output"},
+    {"task", "read_output"},
     {"lock", "wait"},
     {"lock", "hold"},
     {"lock", "renew"},
@@ -107,8 +123,8 @@ static_assert(activity_names.back().name == "unusable_epoch", "an activity has n
 [[nodiscard]] constexpr std::string_view to_string(Activity activity) noexcept {
   return detail::name_of(activity).name;
 }
-/// Returns the kind of object that the activity is about: "lock", "task" or "connection". The view is valid
-/// forever.
+/// Returns the kind of object that the activity is about: "lock", "task", "queue" or "connection". The view
+/// is valid forever.
 [[nodiscard]] constexpr std::string_view subject_of(Activity activity) noexcept {
   return detail::name_of(activity).subject;
 }

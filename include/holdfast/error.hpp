@@ -144,6 +144,9 @@ class HOLDFAST_EXPORT Error : public std::exception {
 
  private:
   struct Detail;
+  template <class Change>
+  [[nodiscard]] Error changed(const Change& change) const;
+
   std::shared_ptr<const Detail> detail_;
 };
 

@@ -37,5 +37,6 @@
 #include <holdfast/locks.hpp>
 #include <holdfast/open.hpp>
 #include <holdfast/printable.hpp>
+#include <holdfast/queue.hpp>
 #include <holdfast/tasks.hpp>
 #include <holdfast/version.hpp>

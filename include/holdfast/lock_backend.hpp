@@ -54,7 +54,7 @@ struct Granted {
   WallTime expires_at = {};
   /// The id of the store that counted the fence, read in the same atomic step. A store that lost its data has
   /// another authority from the next grant on, for processes that stay connected too.
-  std::string authority = {};
+  SharedText authority = {};
   /// How many replicas acknowledged the grant; empty if the engine has none, or was not asked to wait for
   /// them.
   std::optional<std::uint32_t> replicas = std::nullopt;
@@ -225,7 +225,7 @@ struct ReleaseRequest {
   /// Returns key, id and reason for observers. Points into this request.
   [[nodiscard]] RequestSubject subject() const noexcept {
     auto about = lock.subject();
-    about.broken_because = broken_because;
+    about.broken_because = broken_because.str();
     about.holder = holder;
     return about;
   }
@@ -244,7 +244,7 @@ struct ReleaseRequest {
   bool acquire_may_be_repeated = false;
   /// Not empty: an operator breaks the lock, for this reason. The holder's own release must then not count as
   /// done, even if its answer is lost and it is repeated.
-  std::string broken_because = {};
+  SharedText broken_because = {};
   /// The label of the lock's holder, for observers; null if it is not known.
   std::shared_ptr<const LockHolder> holder = nullptr;
 };
@@ -352,6 +352,10 @@ struct ListRequest {
   /// With LockOrder::as_found: locks that need not be read. An engine that finds keys before it reads locks
   /// names them in LockPage::seen; others read them. Must be valid until the operation is done; null: none.
   const KnownLocks* known = nullptr;
+  /// If not empty, only the locks of these keys are read, at most max_list_limit (more are InvalidArgument),
+  /// and listed on one page; cursor, limit, order and `known` have no effect. A name that a feed reports
+  /// (Change::key) may be given in place of its key.
+  std::vector<LockKey> only = {};
 };
 
 /// How many waiters each key has, in the order of the request; empty where the engine cannot know it.
@@ -394,8 +398,17 @@ struct WatchRequest {
   BootTime deadline = never;
 };
 
-/// Follows the releases of all locks of the store: a feed of changes, which the caller owns. The outcome is
-/// null for an engine, or a user of a server, that cannot follow: then a viewer polls.
+/// Which changes of locks a feed reports.
+enum class LockChanges : std::uint8_t {
+  /// Released and broken locks.
+  releases,
+  /// Acquired locks (Change::Kind::acquired or `written`). An acquire does nothing for it: the server itself
+  /// reports to the feed which keys were written, as long as the feed exists.
+  grants,
+};
+
+/// Follows changes of all locks of the store: a feed, which the caller owns. The outcome is null for an
+/// engine, or a user of a server, that cannot follow: then a viewer polls.
 struct FollowLocks {
   /// The feed; may be null.
   using Outcome = std::unique_ptr<ChangeFeed>;
@@ -405,6 +418,8 @@ struct FollowLocks {
   /// When to give up waiting for the server's confirmation. The feed then reports Change::Kind::anything when
   /// it is confirmed.
   BootTime deadline = never;
+  /// Which changes to report.
+  LockChanges what = LockChanges::releases;
 };
 
 /// Does an engine's I/O on a thread that would otherwise sleep until a descriptor is readable, such as a

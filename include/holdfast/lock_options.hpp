@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <holdfast/owned.hpp>
+#include <holdfast/shared_text.hpp>
 #include <limits>
 #include <optional>
 #include <string>
@@ -82,13 +83,13 @@ class OwnedLockOptions {
   /// Returns the options with a view of the copy, valid while this object lives.
   operator LockOptions() const noexcept {
     LockOptions options = options_;
-    options.holder = holder_;
+    options.holder = holder_.str();
     return options;
   }
 
  private:
   LockOptions options_;  ///< its view may dangle; holder_ has the copy
-  std::string holder_;
+  SharedText holder_;
 };
 
 template <>

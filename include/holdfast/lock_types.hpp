@@ -9,6 +9,7 @@
 #include <holdfast/fence.hpp>
 #include <holdfast/owned.hpp>
 #include <holdfast/result.hpp>
+#include <holdfast/shared_text.hpp>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,14 +18,10 @@
 
 namespace holdfast {
 
-namespace operation {
-class Key;
-}
-
 /// The name of a lock: non-empty, valid UTF-8, NFC-normalised, at most 512 bytes after normalisation.
 ///
 /// An object of this type is valid unless it was moved from, so functions that accept one do not check it
-/// again. Parse a key once if you use it often:
+/// again. Copies share the text. Parse a key once if you use it often:
 /// @code
 /// const auto key = holdfast::LockKey::parse("orders:42").value_or_throw();
 /// auto guard = hf.locks().lock(key);
@@ -44,16 +41,14 @@ class HOLDFAST_EXPORT LockKey {
   /// process with newer Unicode data may have written it.
   [[nodiscard]] static Result<LockKey> stored(std::string_view text);
 
-  /// Returns the normalised text. Valid while this object lives and is not assigned to.
-  [[nodiscard]] const std::string& str() const noexcept { return text_; }
+  /// Returns the normalised text. Valid while this object or a copy of it lives; empty after a move.
+  [[nodiscard]] const std::string& str() const noexcept { return text_.str(); }
   /// Compares the normalised texts.
   friend bool operator==(const LockKey&, const LockKey&) = default;
 
  private:
-  friend class LockKeyView;
-  friend class operation::Key;
-  explicit LockKey(std::string text) noexcept : text_(std::move(text)) {}
-  std::string text_;
+  explicit LockKey(SharedText text) noexcept : text_(std::move(text)) {}
+  SharedText text_;
 };
 
 /// A lock key as an argument: a text, which the call checks and normalises, or a LockKey, which needs
@@ -63,21 +58,18 @@ class HOLDFAST_EXPORT LockKey {
 class LockKeyView {
  public:
   /// Refers to a valid key.
-  LockKeyView(const LockKey& key) noexcept : text_(key.str()), is_checked_(!text_.empty()) {}
+  LockKeyView(const LockKey& key) noexcept : text_(key.str()), key_(text_.empty() ? nullptr : &key) {}
   /// Refers to a text, such as a string literal or a std::string; it is not checked before parse().
   template <class Text>
     requires std::is_convertible_v<const Text&, std::string_view>
   constexpr LockKeyView(const Text& text) noexcept : text_(text) {}
 
   /// Returns the checked and normalised key, or InvalidArgument as LockKey::parse does.
-  [[nodiscard]] Result<LockKey> parse() const {
-    return is_checked_ ? LockKey(std::string(text_)) : LockKey::parse(text_);
-  }
+  [[nodiscard]] Result<LockKey> parse() const { return key_ != nullptr ? *key_ : LockKey::parse(text_); }
 
  private:
-  friend class operation::Key;
   std::string_view text_ = {};
-  bool is_checked_ = false;  ///< it is the text of a LockKey that was not moved from
+  const LockKey* key_ = nullptr;  ///< null for a text, and for a key that was moved from
 };
 
 /// The id of one grant of a lock: 16 random bytes as 22 base64url characters.
@@ -194,10 +186,10 @@ struct LockRecord {
 /// What a holder knows about its own grant, as part of a ReleaseRequest. An engine needs it to answer a
 /// release that was sent more than once and found nothing: the first copy may have released the lock.
 struct HolderProof {
-  Fence fence;            ///< the fencing token of the grant
-  std::string authority;  ///< the store that counted it
-  BootTime until;         ///< the lease cannot have expired before this
-  bool lost = false;      ///< the lock was lost before its release
+  Fence fence;           ///< the fencing token of the grant
+  SharedText authority;  ///< the store that counted it
+  BootTime until;        ///< the lease cannot have expired before this
+  bool lost = false;     ///< the lock was lost before its release
   /// The lock was held after this time: the send of the last acquire or extend that was answered. `never`
   /// stands for less than a day ago.
   BootTime confirmed = never;

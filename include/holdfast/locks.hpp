@@ -1,10 +1,11 @@
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <holdfast/export.hpp>
 #include <holdfast/guard.hpp>
 #include <holdfast/lock_backend.hpp>
-#include <holdfast/lock_operations.hpp>
 #include <holdfast/lock_options.hpp>
 #include <holdfast/log.hpp>
 #include <holdfast/owned.hpp>
@@ -12,9 +13,157 @@
 #include <optional>
 #include <span>
 #include <stop_token>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
+
+/// The operations of Locks and Tasks as values that own their arguments.
+///
+/// `Locks::run` blocks until one is done, `Locks::start` calls a callback, and AsyncLocks completes any Asio
+/// completion token. Each is a template over these types, so that an operation is described only once. The
+/// member type `Answer` is the result. The functions of Locks describe what the operations do, how they fail
+/// and what a stop request leaves behind.
+///
+/// @code
+/// hf.locks().start(holdfast::operation::IsLocked{"orders:42"}, {}, [](holdfast::Result<bool> locked) {
+///   if (locked && *locked) show_busy();
+/// });
+/// @endcode
+namespace holdfast::operation {
+
+/// The lock key of an operation. A text is checked and normalised at once; an invalid one makes the operation
+/// fail with InvalidArgument when it is run.
+class Key {
+ public:
+  /// Checks a text, or copies a LockKey. Does not fail.
+  template <class Text>
+    requires std::is_convertible_v<const Text&, LockKeyView>
+  Key(const Text& text) : Key(LockKeyView(text)) {}
+  /// Checks or copies what the view refers to.
+  Key(LockKeyView view) : key_(view.parse()) {}
+
+  /// Returns the key; throws InvalidArgument if it is invalid.
+  [[nodiscard]] LockKey value_or_throw() && { return std::move(key_).value_or_throw(); }
+
+ private:
+  Result<LockKey> key_;
+};
+
+/// The operation of Locks::lock.
+struct HOLDFAST_EXPORT Lock {
+  using Answer = Guard;  ///< a guard that is not empty
+  Key key;               ///< what to lock
+  /// How to wait and to hold: a copy of a LockOptions.
+  detail::Owned<LockOptions> options = {};
+  /// How long the key's fence counter is needed, see AcquireRequest::counter_lifetime. For features that are
+  /// built on locks; leave it empty otherwise.
+  std::optional<CounterLifetime> counter_lifetime = std::nullopt;
+};
+
+/// The operation of Locks::try_lock.
+struct HOLDFAST_EXPORT TryLock {
+  using Answer = std::optional<Guard>;  ///< empty if the lock is held
+  Key key;                              ///< what to lock
+  /// How to hold: a copy of a LockOptions; `wait` and `retries` are not used.
+  detail::Owned<LockOptions> options = {};
+};
+
+/// The operation of Locks::adopt.
+struct HOLDFAST_EXPORT Adopt {
+  using Answer = std::optional<Guard>;  ///< empty if the lock is gone
+  Lease lease;                          ///< the lock to adopt
+  /// How to hold: a copy of a LockOptions; see Locks::adopt for those that are used.
+  detail::Owned<LockOptions> options = {};
+};
+
+/// The operation of Locks::acquire.
+struct HOLDFAST_EXPORT Acquire {
+  using Answer = Lease;  ///< the grant; nothing renews it
+  Key key;               ///< what to lock
+  /// How to wait: a copy of a LockOptions.
+  detail::Owned<LockOptions> options = {};
+};
+
+/// The operation of Locks::release.
+struct HOLDFAST_EXPORT Release {
+  using Answer = bool;  ///< false if the id holds no lock
+  std::string lock_id;  ///< whose lock to release
+};
+
+/// The operation of Locks::extend.
+struct HOLDFAST_EXPORT Extend {
+  using Answer = std::optional<WallTime>;  ///< the new expiry; empty if the id holds no lock
+  std::string lock_id;                     ///< whose lock to extend
+  std::chrono::milliseconds ttl;           ///< the length of the new lease, from now on
+};
+
+/// The operation of Locks::is_locked.
+struct HOLDFAST_EXPORT IsLocked {
+  using Answer = bool;  ///< true if the key is locked
+  Key key;              ///< which key to check
+};
+
+/// The operation of Locks::get_by_key.
+struct HOLDFAST_EXPORT GetByKey {
+  using Answer = std::optional<LockInfo>;  ///< empty if the key is not locked
+  Key key;                                 ///< which key to look up
+};
+
+/// The operation of Locks::get_by_id.
+struct HOLDFAST_EXPORT GetById {
+  using Answer = std::optional<LockInfo>;  ///< empty if the id holds no lock
+  std::string lock_id;                     ///< which id to look up
+};
+
+/// The operation of Locks::get_by_key_raw.
+struct HOLDFAST_EXPORT GetByKeyRaw {
+  using Answer = std::optional<LockRecord>;  ///< empty if the key is not locked; contains the secret lock id
+  Key key;                                   ///< which key to look up
+};
+
+/// The operation of Locks::get_by_id_raw.
+struct HOLDFAST_EXPORT GetByIdRaw {
+  using Answer = std::optional<LockRecord>;  ///< empty if the id holds no lock
+  std::string lock_id;                       ///< which id to look up
+};
+
+/// The operation of Locks::owns.
+struct HOLDFAST_EXPORT Owns {
+  using Answer = bool;  ///< true if the id holds the key
+  Key key;              ///< which key to check
+  std::string lock_id;  ///< the id that may hold it
+};
+
+/// The operation of Locks::list_raw.
+struct HOLDFAST_EXPORT ListLocksRaw {
+  using Answer = LockPage;  ///< one page, with the secret lock ids
+  ListRequest request;      ///< which page; see ListLocks::request
+};
+
+/// The operation of Locks::count_waiters.
+struct HOLDFAST_EXPORT CountWaiters {
+  using Answer = WaiterCounts;  ///< one number per key, in their order
+  std::vector<LockKey> keys;    ///< at most max_list_limit
+};
+
+/// The operation of Locks::follow and Locks::follow_grants.
+struct HOLDFAST_EXPORT FollowHeldLocks {
+  using Answer = std::unique_ptr<ChangeFeed>;  ///< null if the engine cannot follow changes
+  LockChanges what = LockChanges::releases;    ///< which changes to report
+};
+
+/// The operation of Locks::break_lock.
+struct HOLDFAST_EXPORT BreakLock {
+  using Answer = std::optional<LockInfo>;  ///< the broken lock; empty if none was broken
+  Key key;                                 ///< whose lock to break
+  std::string reason;                      ///< one non-empty line for telemetry and the log
+  /// Breaks the lock only if it is held with this fence. Empty: breaks it in any case.
+  std::optional<Fence> held_with = std::nullopt;
+};
+
+}  // namespace holdfast::operation
 
 namespace holdfast {
 
@@ -35,11 +184,18 @@ struct ListLocks {
   LockOrder order = LockOrder::by_key;
   /// With LockOrder::as_found: locks that need not be read; see ListRequest::known.
   const KnownLocks* known = nullptr;
+  /// If not empty, only the locks of these keys are read; see ListRequest::only. The keys must be valid until
+  /// the call returns.
+  std::span<const LockKey> only = {};
 
-  /// Returns the same as a request to a LockBackend, which owns its cursor.
+  /// Returns the same as a request to a LockBackend, which owns its texts.
   [[nodiscard]] ListRequest request() const {
-    return {
-        .cursor = std::string(cursor), .limit = limit, .deadline = deadline, .order = order, .known = known};
+    return {.cursor = std::string(cursor),
+            .limit = limit,
+            .deadline = deadline,
+            .order = order,
+            .known = known,
+            .only = {only.begin(), only.end()}};
   }
 };
 
@@ -235,6 +391,15 @@ class HOLDFAST_EXPORT Locks {
   [[nodiscard]] std::unique_ptr<ChangeFeed> follow(std::stop_token stop = {}) const {
     return run(operation::FollowHeldLocks{}, std::move(stop));
   }
+  /// Returns a feed of acquired locks, for views; null if the engine cannot report them. Only Redis 6 and
+  /// later does, to a user with the right to CLIENT TRACKING.
+  ///
+  /// An acquire does nothing for the feed. The server pays for each grant that it reports; if that exceeds
+  /// about 1 % of its time, the feed pauses for half a minute and then reports Change::Kind::anything. In
+  /// the native layout the server cannot tell grants from other writes, so renewals count too.
+  [[nodiscard]] std::unique_ptr<ChangeFeed> follow_grants(std::stop_token stop = {}) const {
+    return run(operation::FollowHeldLocks{LockChanges::grants}, std::move(stop));
+  }
 
   /// Breaks the lock of this key, for operators: removes it although its holder did not release it. Returns
   /// the broken lock; empty if the key was not locked.
@@ -258,7 +423,7 @@ class HOLDFAST_EXPORT Locks {
   }
 
   /// Runs an operation on this thread and returns its result. `Operation` is one of namespace
-  /// holdfast::operation in <holdfast/lock_operations.hpp>; the functions above are shorter forms of this.
+  /// holdfast::operation above; the functions are shorter forms of this.
   template <class Operation>
   typename Operation::Answer run(Operation operation, std::stop_token stop = {}) const;
   /// Starts an operation without blocking, for <holdfast/asio.hpp> and other event loops.

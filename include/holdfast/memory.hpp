@@ -32,8 +32,8 @@ struct MemoryOptions {
 [[nodiscard]] HOLDFAST_EXPORT std::shared_ptr<LockBackend> make_memory_lock_backend(
     const MemoryOptions& options = {}, std::shared_ptr<Log> log = {});
 
-/// Creates a backend that keeps tasks in the memory of this process, gone with its last owner. Of the
-/// options, only the clock is used.
+/// Creates a backend that keeps tasks in the memory of this process, gone with its last owner. Its claims
+/// have a fence counter and an authority of their own.
 [[nodiscard]] HOLDFAST_EXPORT std::shared_ptr<StorageBackend> make_memory_storage_backend(
     const MemoryOptions& options = {});
 

@@ -6,18 +6,20 @@
 #include <holdfast/instruments.hpp>
 #include <holdfast/locks.hpp>
 #include <holdfast/log.hpp>
+#include <holdfast/queue.hpp>
 #include <holdfast/tasks.hpp>
 #include <memory>
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace holdfast {
 
-/// An opened engine: its locks, tasks and registers. Created by open().
+/// An opened engine: its locks, tasks, queues and registers. Created by open().
 ///
 /// Cheap to copy: copies share the engine, which is closed with the last copy and the last object obtained
-/// from one (Locks, Guard, Tasks, FencedRegister). All functions may be called from any thread.
+/// from one (Locks, Guard, Tasks, Queue, Job, FencedRegister). All functions may be called from any thread.
 ///
 /// *Without blocking.* The overloads with a Done complete it once, inline or on a thread of the library, with
 /// what the blocking function returns or throws. On a stop request they complete with Aborted at once, on the
@@ -44,12 +46,20 @@ class HOLDFAST_EXPORT Holdfast {
 
   /// Returns the locks of this engine. The reference is valid while this object lives; a copy may outlive it.
   [[nodiscard]] const Locks& locks() const;
+  /// Returns the limits of tasks that the URL sets (`task_quota=…`), else the environment
+  /// (`HOLDFAST_TASK_QUOTA`), else the defaults: what tasks() uses. To change one, copy them. Valid while
+  /// this object lives. docs/reference/urls.md lists the names.
+  [[nodiscard]] const TaskOptions& task_options() const;
+  /// Returns the same with the limits of queues, `queue_max_tasks=…`: what queue() uses.
+  [[nodiscard]] const QueueOptions& queue_options() const;
+  /// Returns the tasks of the same engine, under task_options().
+  [[nodiscard]] Tasks tasks() const;
   /// Returns the tasks of the same engine, under these options.
   ///
   /// The first call of tasks(), fenced_register() or fenced_registers() opens the task store, which blocks
   /// and throws as open() does; a failed call can be retried. Later calls do no I/O. The options apply to the
   /// returned object only; all returned objects share one store.
-  [[nodiscard]] Tasks tasks(const TaskOptions& options = {}) const;
+  [[nodiscard]] Tasks tasks(const TaskOptions& options) const;
   /// Starts tasks() and completes `done` with its result. The task store is opened on a thread of its own.
   void tasks(const TaskOptions& options, std::stop_token stop, Done<Tasks> done) const;
   /// Returns a named value in the same store that rejects writes with an outdated fence.
@@ -64,6 +74,25 @@ class HOLDFAST_EXPORT Holdfast {
   /// Opens the task store if necessary, see tasks().
   [[nodiscard]] FencedRegister::Page fenced_registers(std::string_view cursor = {}, std::size_t limit = 100,
                                                       std::stop_token stop = {}) const;
+  /// Returns a queue of tasks in the same store, which need not exist, under queue_options().
+  [[nodiscard]] Queue queue(std::string_view name) const;
+  /// Returns a queue of tasks in the same store, which need not exist, under these options.
+  ///
+  /// Opens the task store if necessary, see tasks(); does no other I/O. Throws InvalidArgument unless the
+  /// name is 1 to 512 bytes of UTF-8.
+  [[nodiscard]] Queue queue(std::string_view name, const QueueOptions& options) const;
+  /// Starts queue() and completes `done` with its result, as tasks() does.
+  void queue(std::string_view name, const QueueOptions& options, std::stop_token stop,
+             Done<Queue> done) const;
+  /// Claims the next task of the first of these queues that has any, waiting for one as `how` says: see
+  /// Queue::claim_next. The queues are tried in this order, each in one atomic step. Throws InvalidArgument
+  /// if none is named.
+  [[nodiscard]] std::optional<Job> claim_next(const std::vector<std::string>& queues,
+                                              const ClaimOptions& how = {}, std::stop_token stop = {}) const;
+  /// Lists the queues that have tasks, one page at a time, for operators. A page may be empty although there
+  /// are more: only the cursor shows that. See ListOwners.
+  [[nodiscard]] QueuePage queues(std::string_view cursor = {}, std::size_t limit = 100,
+                                 std::stop_token stop = {}) const;
   /// Returns the log of this engine, for example to set its sink. Valid while a copy of this object lives.
   [[nodiscard]] Log& log() const;
   /// Returns the URL that this engine was opened with, its path made absolute, without a password. Valid

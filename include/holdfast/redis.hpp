@@ -133,6 +133,12 @@ struct RedisOptions {
   /// server that lost its newest writes, or all of them, does not repeat the fences of a key that is granted
   /// less than once per second on average.
   bool fence_floor_clock = false;
+  /// Every fence of a lock is above this number; 0: no such floor. Set it when locks move here from another
+  /// store, to the highest fence that store granted: data that remembers its fences then accepts the new
+  /// ones. Every client must have it. At most `highest_fence_floor`. Not for jobs of queues.
+  std::uint64_t fence_floor = 0;
+  /// Far below the end of a counter, and below the level at which grants log a warning.
+  static constexpr std::uint64_t highest_fence_floor = 89'999'999'999'999;
 };
 
 /// Parses a URL that begins with `redis://`, `rediss://`, `redis+sentinel://`, `rediss+sentinel://`,

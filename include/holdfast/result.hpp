@@ -21,7 +21,9 @@ template <class T>
 class [[nodiscard]] Result {
  public:
   /// Constructs a success.
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
+  Result(T&& value) : state_(std::in_place_index<0>, std::move(value)) {}
+  /// Constructs a success.
+  Result(const T& value) : state_(std::in_place_index<0>, value) {}
   /// Constructs a success from a type that converts to T.
   template <class U>
     requires(std::is_convertible_v<U, T> && !std::is_same_v<std::remove_cvref_t<U>, T> &&

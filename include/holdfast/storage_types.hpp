@@ -1,11 +1,13 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <holdfast/clock.hpp>
 #include <holdfast/export.hpp>
 #include <holdfast/fence.hpp>
 #include <holdfast/owned.hpp>
 #include <holdfast/result.hpp>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -119,6 +121,71 @@ struct detail::OwnedArgument<FencingTokenView> {
   using type = FencingToken;
 };
 
+/// What a record of a queue was created with.
+struct QueueTerms {
+  /// Records of a higher priority are claimed first; -1000..1000 (InvalidArgument otherwise).
+  std::int32_t priority = 0;
+  /// Not claimable before; empty, or in the past: at once.
+  std::optional<WallTime> not_before = std::nullopt;
+  /// How many claims may count as attempts; 1..1,000,000 (InvalidArgument otherwise).
+  std::uint32_t max_attempts = 5;
+  /// After this time from when it became claimable first, the record is exhausted. At least 1 ms.
+  std::chrono::milliseconds max_age = std::chrono::days(14);
+  /// The longest time that one claim may last, renewals included; zero: no limit.
+  std::chrono::milliseconds attempt_limit{};
+  /// How long the record is kept after it was finished. Stored for the writer that finishes it; engines do
+  /// not use it.
+  std::chrono::milliseconds retention = std::chrono::days(1);
+  /// The same for a record that becomes a dead letter.
+  std::chrono::milliseconds failed_retention = std::chrono::days(14);
+  /// Records of the queue with the same key share a limit of leases; empty: no such limit. At most 256 bytes
+  /// of UTF-8 (InvalidArgument otherwise).
+  std::string limit_key = {};
+  /// The record is leased only while fewer records with its key are; 1..1,000,000 (InvalidArgument
+  /// otherwise). Records of one key should have the same limit: each one's own counts.
+  std::uint32_t limit = 1;
+  /// Compares all members.
+  friend bool operator==(const QueueTerms&, const QueueTerms&) = default;
+};
+
+/// Where a record is in its queue.
+enum class QueuePlace : std::uint8_t {
+  delayed,    ///< claimable later
+  ready,      ///< claimable
+  leased,     ///< claimed; its lease may have expired, until a claim finds that out
+  exhausted,  ///< has no attempt left, or is too old: waits for the write that ends it
+  finished,   ///< has left the queue
+  parked,     ///< ready, but as many records with its key are leased as may be
+  dead,       ///< has left the queue as a dead letter
+};
+
+/// Returns whether a record in this place has left its queue.
+[[nodiscard]] constexpr bool has_left_queue(QueuePlace place) noexcept {
+  return place == QueuePlace::finished || place == QueuePlace::dead;
+}
+
+/// The state of a record in its queue.
+struct QueueState {
+  /// What it was created with.
+  QueueTerms terms;
+  /// Where it is.
+  QueuePlace place = QueuePlace::ready;
+  /// How many claims counted: all but those that were given back.
+  std::uint32_t attempts = 0;
+  /// How many of them ended because their lease expired.
+  std::uint32_t deaths = 0;
+  /// When it became, or becomes, ready: at first, or after the last retry.
+  WallTime due_at = {};
+  /// When it is too old.
+  WallTime fails_at = {};
+  /// ClaimTerms::worker of the last claim; empty if it was never claimed.
+  std::string worker;
+  /// When it was claimed last; the epoch if never.
+  WallTime claimed_at = {};
+  /// When the lease expires, for people; the epoch unless it is leased.
+  WallTime lease_expires_at = {};
+};
+
 /// A record as it was when it was read.
 struct StoredRecord {
   /// The text that was written.
@@ -132,6 +199,8 @@ struct StoredRecord {
   std::optional<FencingToken> bound_to;
   /// CreateRecord::origin of the request that created it; empty if it was created by a put.
   std::string origin;
+  /// The record's state in its queue; null if it was never in one.
+  std::shared_ptr<const QueueState> queue = nullptr;
 };
 
 /// The version that a conditional write expects to find.

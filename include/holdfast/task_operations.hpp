@@ -12,7 +12,7 @@
 
 /// The operations of Tasks as values, which own their arguments. Tasks::run blocks until one is done,
 /// Tasks::start completes a callback, and the adapters for event loops are templates over them; see
-/// <holdfast/lock_operations.hpp>. `Answer` is the result type. The functions of Tasks describe what each
+/// <holdfast/locks.hpp>. `Answer` is the result type. The functions of Tasks describe what each
 /// operation does and which errors it gives.
 namespace holdfast::operation {
 
@@ -169,6 +169,36 @@ struct HOLDFAST_EXPORT ClaimTask {
       id;             ///< id of the task
   /// How to wait for the task's lock and how to hold it: a copy of a LockOptions.
   detail::Owned<LockOptions> how = {};
+};
+
+/// The operation of Tasks::try_claim.
+struct HOLDFAST_EXPORT TryClaimOrdinaryTask {
+  /// The claim; empty if another worker has the task.
+  using Answer = std::optional<Claim>;
+  std::string owner,  ///< owner of the task; empty: `local`
+      id;             ///< id of the task
+  /// How to hold the task's lock: a copy of a LockOptions; `wait` and `retries` are not used.
+  detail::Owned<LockOptions> how = {};
+};
+
+/// The operation of Tasks::append_output and Queue::append_output.
+struct HOLDFAST_EXPORT AppendTaskOutput {
+  /// The run after it: what is kept.
+  using Answer = OutputRun;
+  std::string owner,  ///< owner of the task; empty: `local`
+      id;             ///< id of the task
+  /// What to append: a copy of a NewOutput.
+  detail::Owned<NewOutput> what;
+};
+
+/// The operation of Tasks::read_output and Queue::read_output.
+struct HOLDFAST_EXPORT ReadTaskOutput {
+  /// The output.
+  using Answer = KeptOutput;
+  std::string owner,  ///< owner of the task; empty: `local`
+      id;             ///< id of the task
+  /// Which part of it.
+  OutputPart part = {};
 };
 
 /// The operation of Tasks::follow.

@@ -7,6 +7,7 @@
 #include <holdfast/json.hpp>
 #include <holdfast/owned.hpp>
 #include <holdfast/storage_types.hpp>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -38,7 +39,8 @@ enum class TaskStatus : std::uint8_t {
 struct Task {
   /// The id: a UUID if the task was created by Tasks.
   std::string id;
-  /// The owner's name, as it was passed to Tasks::create.
+  /// The owner's name, as it was passed to Tasks::create. For a task of a queue: the reserved name under
+  /// which the queue's tasks are stored; queue_of() returns the queue's name.
   std::string owner;
   /// The status.
   TaskStatus status = TaskStatus::working;
@@ -71,12 +73,21 @@ struct Task {
   std::string incarnation;
   /// The lock that guards the task, with the highest fence seen; empty if no lock guards it.
   std::optional<FencingToken> bound_to;
+  /// The task's state in its queue: place, attempts, worker; null if it is in none.
+  std::shared_ptr<const QueueState> queue = nullptr;
+  /// NewQueueTask::requester; empty if the task is in no queue, or was added without one.
+  std::string requester = {};
+  /// The failed task that this one retries (Queue::retry); empty if it retries none.
+  std::string retry_of = {};
 };
 
 /// Returns the owner for a caller: its subject, else its client id, else its session id, else the anonymous
 /// owner `local`. An empty argument counts as absent.
 [[nodiscard]] HOLDFAST_EXPORT std::string owner_of(std::string_view subject, std::string_view client_id = {},
                                                    std::string_view session_id = {});
+
+/// Returns the name of the task's queue; empty if the task is in none.
+[[nodiscard]] HOLDFAST_EXPORT std::optional<std::string> queue_of(const Task& task);
 
 // The text in the following structs needs to be valid only until the call that takes them returns. Write
 // them in the call, `tasks.create("alice", {.method = name})`, in a co_await expression too. To keep one,
@@ -116,12 +127,21 @@ struct ListTasks {
   std::optional<TaskStatus> status = std::nullopt;
   /// The greatest number of tasks on the page; clamped to 1..1000.
   std::size_t limit = 50;
+  /// Only tasks that were created at least this long ago, by the engine's clock. Zero: all. Costs nothing:
+  /// younger tasks are not read.
+  std::chrono::milliseconds older_than{};
+  /// Oldest first; false: newest first. The same for all pages of a list.
+  bool oldest_first = false;
+  /// Only tasks with the status `working` that no worker has claimed. One more request to the engine for each
+  /// task that was ever claimed; none for tasks of a queue. A task that is bound to a lock of another store
+  /// is left out, because its worker cannot be known.
+  bool unclaimed = false;
 };
 template <>
 struct detail::MembersOf<ListTasks> {
   static auto of(auto& what) {
-    auto& [cursor, status, limit] = what;
-    return std::tie(cursor, status, limit);
+    auto& [cursor, status, limit, older_than, oldest_first, unclaimed] = what;
+    return std::tie(cursor, status, limit, older_than, oldest_first, unclaimed);
   }
 };
 
@@ -145,8 +165,8 @@ struct detail::MembersOf<ListTaskOwners> {
 
 /// One page of an owner's tasks.
 struct TaskPage {
-  /// Newest first. It may have fewer tasks than requested although there are more: only the cursor shows
-  /// that.
+  /// In the order that was requested. It may have fewer tasks than requested although there are more: only
+  /// the cursor shows that.
   std::vector<Task> tasks;
   /// The cursor of the next page; empty on the last one.
   std::string cursor;
@@ -179,6 +199,42 @@ struct TaskOptions {
   /// Refuses every change of a task that carries no fence, with WrongLock; `cancel` is refused too, because
   /// it carries none. Creating a task needs no fence; `bind` and `rebind` are not affected.
   bool require_fence = false;
+};
+
+/// Output of a command that works on a task, for Tasks::append_output and Queue::append_output. The text
+/// needs to be valid only until the call returns.
+struct NewOutput {
+  /// The fence of the claim: Claim::token() or Job::token().
+  FencingTokenView token;
+  /// Task::incarnation of the claimed task; empty: any task with the id.
+  std::string_view incarnation = {};
+  /// Job::attempt(); 0 for a task that is in no queue.
+  std::uint32_t attempt = 0;
+  /// Any bytes, of stdout and stderr; at most 64 KiB together (InvalidArgument).
+  std::string_view out = {}, err = {};  ///< see out
+  /// The position of their first bytes in the streams. What was appended before is skipped, so that a call
+  /// may be repeated; a position behind it drops what is kept.
+  std::uint64_t out_at = 0, err_at = 0;  ///< see out_at
+  /// How much of each stream is kept: its last bytes, at least so many, and up to 8 KiB more. 1 byte to 1
+  /// MiB.
+  std::size_t keep = std::size_t{64} * 1024;
+  /// Whether this is the end of the output.
+  bool is_complete = false;
+};
+template <>
+struct detail::MembersOf<NewOutput> {
+  static auto of(auto& output) {
+    auto& [token, incarnation, attempt, out, err, out_at, err_at, keep, is_complete] = output;
+    return std::tie(token, incarnation, attempt, out, err, out_at, err_at, keep, is_complete);
+  }
+};
+
+/// Which part of a task's output to read, for Tasks::read_output and Queue::read_output.
+struct OutputPart {
+  /// OutputRun::number; 0: the newest run.
+  std::uint64_t run = 0;
+  /// The positions from which to read.
+  std::uint64_t out_from = 0, err_from = 0;  ///< see out_from
 };
 
 }  // namespace holdfast

@@ -9,6 +9,7 @@
 #include <holdfast/storage_backend.hpp>
 #include <holdfast/task_operations.hpp>
 #include <holdfast/task_types.hpp>
+#include <holdfast/task_watch.hpp>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -80,8 +81,8 @@ class HOLDFAST_EXPORT Tasks {
   [[nodiscard]] Task get(std::string_view owner, std::string_view id, std::stop_token stop = {}) const {
     return run(operation::GetTask{std::string(owner), std::string(id)}, std::move(stop));
   }
-  /// Lists an owner's tasks, newest first, one page at a time. Throws BadCursor. A filter by status may need
-  /// several requests to the engine.
+  /// Lists an owner's tasks, one page at a time, newest first unless ListTasks::oldest_first is set. Throws
+  /// BadCursor. A filter by status may need several requests to the engine.
   ///
   /// @code
   /// std::string cursor;
@@ -235,9 +236,38 @@ class HOLDFAST_EXPORT Tasks {
                             std::stop_token stop = {}) const {
     return run(operation::ClaimTask{std::string(owner), std::string(id), how}, std::move(stop));
   }
+  /// Claims the task as claim() does, without waiting. Returns empty if another worker has it.
+  [[nodiscard]] std::optional<Claim> try_claim(std::string_view owner, std::string_view id,
+                                               const LockOptions& how = {}, std::stop_token stop = {}) const {
+    return run(operation::TryClaimOrdinaryTask{std::string(owner), std::string(id), how}, std::move(stop));
+  }
+  /// Returns the lock under which a worker works on this task at this moment: who (LockInfo::holder) and
+  /// since when. Empty if no worker holds it, and if it is bound to a lock of another store. One request to
+  /// the engine, none for a task that is final or was never claimed. For a task of a queue see Task::queue.
+  [[nodiscard]] std::optional<LockInfo> worker(const Task& task, std::stop_token stop = {}) const;
   /// Returns the key of the lock that belongs to a task, which claim() acquires. No I/O. Throws
   /// InvalidArgument for an invalid owner or id.
   [[nodiscard]] static std::string lock_key(std::string_view owner, std::string_view id);
+
+  /// Follows one task: see TaskWatch. No I/O until TaskWatch::next.
+  [[nodiscard]] TaskWatch watch(std::string_view owner, std::string_view id) const;
+  /// Follows all tasks of an owner.
+  [[nodiscard]] TaskWatch watch(std::string_view owner) const;
+
+  /// Appends to the output of the command that works on the task, and returns what is kept of it. It is kept
+  /// beside the task, expires and is removed with it, and may be appended to after the task has ended. Each
+  /// fence is a run of its own; the output of the newest five runs is kept. Throws StaleFence and WrongLock
+  /// as a write does. One request to the engine.
+  OutputRun append_output(std::string_view owner, std::string_view id, const NewOutput& what,
+                          std::stop_token stop = {}) const {
+    return run(operation::AppendTaskOutput{std::string(owner), std::string(id), detail::owned(what)},
+               std::move(stop));
+  }
+  /// Reads the output of a run, at most 256 KiB of each stream. One request to the engine.
+  [[nodiscard]] KeptOutput read_output(std::string_view owner, std::string_view id,
+                                       const OutputPart& part = {}, std::stop_token stop = {}) const {
+    return run(operation::ReadTaskOutput{std::string(owner), std::string(id), part}, std::move(stop));
+  }
 
   /// Returns a feed of the changes of all owners' tasks, for views; null if the engine cannot follow changes.
   /// The key of a change is `owner:id`, with `%3A` and `%25` for a colon and a percent sign in the owner.

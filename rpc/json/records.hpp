@@ -1,8 +1,11 @@
 #pragma once
 
 #include <holdfast/lock_types.hpp>
+#include <holdfast/queue_requests.hpp>
 #include <holdfast/task_types.hpp>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string_view>
 
 namespace holdfast::rpc {
 
@@ -13,7 +16,13 @@ namespace holdfast::rpc {
 [[nodiscard]] nlohmann::ordered_json to_json(const LockInfo& info);
 
 /// The record as stored, then `version`, `incarnation` and `fence` (null, or an object of `fence`, `key`,
-/// `authority`).
+/// `authority`), and, for a task of a queue, `queue`: its name, place, attempts and worker.
 [[nodiscard]] Json to_json(const Task& task);
+/// The same, and `claim` if a worker holds the task: `worker`, `claimedAtMs`, `leaseExpiresAtMs`.
+[[nodiscard]] Json to_json(const Task& task, const std::optional<LockInfo>& worker);
+
+/// "delayed", "ready", "leased", "exhausted", "finished", "parked", "dead".
+[[nodiscard]] std::string_view to_string(QueuePlace place) noexcept;
+[[nodiscard]] nlohmann::ordered_json to_json(const QueueCounts& counts);
 
 }  // namespace holdfast::rpc

@@ -84,8 +84,8 @@ asio::awaitable<Json> acquire(MethodCall call) {
   }
   if (!lock) co_return refusal("locked", holder);
   // The session releases the lock if its id does not reach the client: nothing else could.
-  call.request->lock_id = lock->id.str();
-  co_return granted(call.request->lock_id, lock->fence, lock->expires_at, lock->replicas);
+  call.request->grants.locks.emplace_back(lock->id.str());
+  co_return granted(lock->id.str(), lock->fence, lock->expires_at, lock->replicas);
 }
 
 asio::awaitable<Json> wait_for_lock(MethodCall call) {

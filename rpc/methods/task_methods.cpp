@@ -10,11 +10,6 @@
 namespace holdfast::rpc::task_methods {
 namespace {
 
-TaskStatus status_of(const Params& params) {
-  if (const auto status = parse_task_status(params.text("status"))) return *status;
-  throw bad_params("status: must be working, input_required, completed, failed or cancelled");
-}
-
 FencingToken token_spelled_out(const Params& params, const AsyncLocks& locks) {
   if (!params.has("fence")) throw bad_params("fence: is missing; lockKey and authority require it");
   if (!params.has("lockKey"))
@@ -101,13 +96,14 @@ asio::awaitable<Target> target_for_writing(const MethodCall& call) {
   co_return target;
 }
 
-/// Names and messages may hold any bytes.
-std::string unreadable_json(const std::vector<Error>& unreadable) {
-  auto all = nlohmann::ordered_json::array();
-  for (const auto& error : unreadable) {
-    all.push_back({{"taskId", error.key()}, {"code", to_string(error.code())}, {"message", error.message()}});
-  }
-  return dump(all).str();
+/// As Tasks::worker.
+asio::awaitable<std::optional<LockInfo>> worker_on(const MethodCall& call, const Task& task) {
+  auto& locks = call.session->service().locks();
+  const auto& bound_to = task.bound_to;
+  const bool is_known = bound_to && LockKey::parse(bound_to->lock_key) &&
+                        (locks.capabilities().authority_per_key || bound_to->authority == locks.authority());
+  if (!is_known || is_final(task.status)) co_return std::nullopt;
+  co_return co_await locks.get_by_key(bound_to->lock_key);
 }
 
 /// Without a result, one that was set before stays.
@@ -124,6 +120,20 @@ asio::awaitable<Json> end_task(MethodCall call, TaskStatus status) {
     task = co_await target.tasks.fail_with_result(target.owner, target.id, *result, message);
   }
   co_return to_json(*task);
+}
+
+/// Gives the claim's lock to the client, and describes both.
+Json taken_over(Session& session, const Target& target, Claim claimed) {
+  const auto task = claimed.task();
+  AsyncGuard guard(session.service().executor(), std::move(claimed.guard()));
+  JsonObject result;
+  const auto lock = granted(guard.id().str(), guard.fence(), guard.expires_at(), guard.replicas());
+  for (const auto& [name, value] : members_of(lock)) result.add(name, value);
+  result.add("task", to_json(task).str());
+  HeldLocks::ClaimedTask claimed_task{
+      .owner = target.owner, .id = target.id, .incarnation = task.incarnation};
+  session.held().add(std::move(guard), std::move(claimed_task));
+  return result.json();
 }
 
 }  // namespace
@@ -150,29 +160,18 @@ asio::awaitable<Json> create(MethodCall call) {
 asio::awaitable<Json> get(MethodCall call) {
   auto target = co_await target_of(call);
   const auto task = co_await target.tasks.get(target.owner, target.id);
-  co_return to_json(task);
+  const auto worker = co_await worker_on(call, task);
+  co_return to_json(task, worker);
 }
 
 asio::awaitable<Json> list(MethodCall call) {
   const auto& params = call.params;
   const auto owner = params.text("ownerId");
   const auto cursor = params.text_if("cursor").value_or("");
-  ListTasks what{.cursor = cursor};
-  if (params.has("status")) what.status = status_of(params);
-  what.limit = params.count_if("limit").value_or(what.limit);
-  if (what.limit < 1 || what.limit > max_record_page) {
-    throw bad_params("limit: must be 1 to " + std::to_string(max_record_page));
-  }
+  const auto what = list_options(params, cursor);
   auto tasks = co_await call.session->service().tasks();
   const auto page = co_await tasks.list(owner, what);
-  std::vector<std::string> records;
-  records.reserve(page.tasks.size());
-  for (const auto& task : page.tasks) records.push_back(to_json(task).str());
-  JsonObject result;
-  result.add("tasks", array_of(records));
-  if (!page.unreadable.empty()) result.add("unreadable", unreadable_json(page.unreadable));
-  if (!page.cursor.empty()) result.add("nextCursor", Json::string(page.cursor).value_or_throw().str());
-  co_return result.json();
+  co_return to_json(page);
 }
 
 asio::awaitable<Json> update_status(MethodCall call) {
@@ -261,17 +260,29 @@ asio::awaitable<Json> claim(MethodCall call) {
   how.holder = label;
   auto target = co_await target_of(call);
   auto claiming = co_await target.tasks.claim(target.owner, target.id, how);
-  auto claimed = std::move(claiming).into_claim();
-  const auto task = claimed.task();
-  AsyncGuard guard(session.service().executor(), std::move(claimed.guard()));
-  JsonObject result;
-  const auto lock = granted(guard.id().str(), guard.fence(), guard.expires_at(), guard.replicas());
-  for (const auto& [name, value] : members_of(lock)) result.add(name, value);
-  result.add("task", to_json(task).str());
-  HeldLocks::ClaimedTask claimed_task{
-      .owner = target.owner, .id = target.id, .incarnation = task.incarnation};
-  session.held().add(std::move(guard), std::move(claimed_task));
-  co_return result.json();
+  co_return taken_over(session, target, std::move(claiming).into_claim());
+}
+
+asio::awaitable<Json> try_claim(MethodCall call) {
+  co_await asio::this_coro::throw_if_cancelled(false);
+  auto& session = *call.session;
+  session.held().check_room();
+  LockOptions how{.wait = std::chrono::milliseconds::zero()};
+  how.ttl = call.params.milliseconds_if("ttlMs").value_or(how.ttl);
+  how.max_hold = call.params.milliseconds_if("maxHoldMs").value_or(how.max_hold);
+  const auto label = holder_of(call);
+  how.holder = label;
+  auto target = co_await target_of(call);
+  nlohmann::ordered_json refusal{{"ok", false}, {"reason", "claimed"}};
+  try {
+    // Not tasks.try_claim, which does not say who has it.
+    auto claiming = co_await target.tasks.claim(target.owner, target.id, how);
+    co_return taken_over(session, target, std::move(claiming).into_claim());
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::AcquisitionTimeout) throw;
+    if (!error.holder().empty()) refusal["holder"] = error.holder();
+  }
+  co_return dump(refusal);
 }
 
 asio::awaitable<Json> cleanup_expired(MethodCall call) {

@@ -28,6 +28,28 @@ std::optional<std::uint64_t> whole_number(std::string_view json, Beyond beyond =
   return static_cast<std::uint64_t>(number);
 }
 
+/// The same, and below zero.
+std::optional<std::int64_t> integer_of(std::string_view json) {
+  const bool is_negative = json.starts_with('-');
+  const auto value = whole_number(is_negative ? json.substr(1) : json);
+  if (!value) return std::nullopt;
+  const auto magnitude = static_cast<std::int64_t>(*value);
+  return is_negative ? -magnitude : magnitude;
+}
+
+/// Empty if it is not an array of strings.
+std::optional<std::vector<std::string>> texts_of(std::string_view json) {
+  if (json.front() != '[') return std::nullopt;
+  std::vector<std::string> texts;
+  const auto array = Json::unchecked(std::string(json));
+  for (const auto& element : elements_of(array)) {
+    auto text = string_in(element);
+    if (!text) return std::nullopt;
+    texts.push_back(*std::move(text));
+  }
+  return texts;
+}
+
 std::optional<Fence> fence_of(std::string_view json) {
   std::optional<std::uint64_t> value;
   if (const auto digits = string_in(json)) {
@@ -43,36 +65,47 @@ std::optional<Fence> fence_of(std::string_view json) {
   return fence ? std::optional(*fence) : std::nullopt;
 }
 
-/// What a value of each kind must be.
+/// What a value of each kind must be. The schema is what clients should send; `fits` accepts more spellings.
 struct KindRule {
   std::string_view description;
+  std::string_view schema;
   bool (*fits)(std::string_view json);
 };
+constexpr std::string_view natural_number = R"({"type":"integer","minimum":0,"maximum":9007199254740991})";
 constexpr KindRule rule_of(Kind kind) {
   switch (kind) {
     case Kind::text:
-      return {"a string", is_string};
+      return {"a string", R"({"type":"string"})", is_string};
     case Kind::milliseconds:
-      return {"a whole number of milliseconds, not negative",
+      return {"a whole number of milliseconds, not negative", natural_number,
               [](std::string_view json) { return whole_number(json).has_value(); }};
     case Kind::wait:
-      return {"a whole number of milliseconds, not negative",
+      return {"a whole number of milliseconds, not negative", natural_number,
               [](std::string_view json) { return whole_number(json, Beyond::clamped).has_value(); }};
     case Kind::count:
-      return {"a whole number, not negative",
+      return {"a whole number, not negative", natural_number,
               [](std::string_view json) { return whole_number(json).has_value(); }};
+    case Kind::integer:
+      return {"a whole number", R"({"type":"integer"})",
+              [](std::string_view json) { return integer_of(json).has_value(); }};
     case Kind::fence:
-      return {"a fence: its 15 digits as a string",
+      return {"a fence: its 15 digits as a string", R"({"type":"string","pattern":"^[0-9]{1,15}$"})",
               [](std::string_view json) { return fence_of(json).has_value(); }};
     case Kind::id:
-      return {"the id of a request: a string or a number",
+      return {"the id of a request: a string or a number", R"({"type":["string","number"]})",
               [](std::string_view json) { return is_string(json) || is_number(json); }};
+    case Kind::boolean:
+      return {"true or false", R"({"type":"boolean"})",
+              [](std::string_view json) { return json == "true" || json == "false"; }};
     case Kind::object:
-      return {"an object", [](std::string_view json) { return json.front() == '{'; }};
+      return {"an object", R"({"type":"object"})", [](std::string_view json) { return json.front() == '{'; }};
+    case Kind::texts:
+      return {"an array of strings", R"({"type":"array","items":{"type":"string"}})",
+              [](std::string_view json) { return texts_of(json).has_value(); }};
     case Kind::any:
       break;
   }
-  return {"a JSON value", [](std::string_view) { return true; }};
+  return {"a JSON value", "{}", [](std::string_view) { return true; }};
 }
 
 /// Whether null counts as absent.
@@ -93,6 +126,10 @@ std::string names_of(std::span<const Parameter> parameters) {
 
 std::string_view describe(Kind kind) noexcept {
   return rule_of(kind).description;
+}
+
+std::string_view schema_of(Kind kind) noexcept {
+  return rule_of(kind).schema;
 }
 
 Params::Params(const Json& given, std::span<const Parameter> expected) {
@@ -138,6 +175,18 @@ std::chrono::milliseconds Params::milliseconds(std::string_view name) const {
 
 std::uint64_t Params::count(std::string_view name) const {
   return whole_number(value(name)).value();
+}
+
+std::int64_t Params::integer(std::string_view name) const {
+  return integer_of(value(name)).value();
+}
+
+bool Params::boolean(std::string_view name) const {
+  return value(name) == "true";
+}
+
+std::vector<std::string> Params::texts(std::string_view name) const {
+  return texts_of(value(name)).value();
 }
 
 Fence Params::fence(std::string_view name) const {

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace holdfast::rpc {
 
@@ -19,10 +20,13 @@ enum class Kind : std::uint8_t {
   milliseconds,  ///< a whole number, 0 or more
   wait,          ///< the same, clamped if it is larger than a double holds exactly
   count,         ///< as milliseconds, of something else
+  integer,       ///< a whole number that may be negative
   fence,         ///< its 15 digits as a string, or the plain number
   id,            ///< of a request: a string or a number
+  boolean,
   object,
-  any,  ///< any JSON value, null too if it is required
+  texts,  ///< an array of strings
+  any,    ///< any JSON value, null too if it is required
 };
 
 enum class Need : std::uint8_t { required, optional };
@@ -36,7 +40,7 @@ struct Parameter {
 
 /// The parameters of a method, for the table: `task + optional("result", Kind::any)`.
 struct Parameters {
-  std::array<Parameter, 10> list = {};
+  std::array<Parameter, 16> list = {};
   std::size_t size = 0;
 
   [[nodiscard]] constexpr std::span<const Parameter> span() const noexcept { return {list.data(), size}; }
@@ -65,7 +69,10 @@ class Params {
   [[nodiscard]] std::string text(std::string_view name) const;
   [[nodiscard]] std::chrono::milliseconds milliseconds(std::string_view name) const;
   [[nodiscard]] std::uint64_t count(std::string_view name) const;
+  [[nodiscard]] std::int64_t integer(std::string_view name) const;
+  [[nodiscard]] bool boolean(std::string_view name) const;
   [[nodiscard]] Fence fence(std::string_view name) const;
+  [[nodiscard]] std::vector<std::string> texts(std::string_view name) const;
   [[nodiscard]] Json json(std::string_view name) const;
 
   // The same, or nothing if it is absent.
@@ -74,6 +81,8 @@ class Params {
     return if_present(name, &Params::milliseconds);
   }
   [[nodiscard]] auto count_if(std::string_view name) const { return if_present(name, &Params::count); }
+  [[nodiscard]] auto integer_if(std::string_view name) const { return if_present(name, &Params::integer); }
+  [[nodiscard]] auto boolean_if(std::string_view name) const { return if_present(name, &Params::boolean); }
   [[nodiscard]] auto json_if(std::string_view name) const { return if_present(name, &Params::json); }
 
  private:
@@ -87,7 +96,9 @@ class Params {
   std::map<std::string, std::string, std::less<>> values_;  ///< as written
 };
 
-/// What a parameter must be, for error messages and schemas: "a string".
+/// What a parameter must be, for error messages: "a string".
 [[nodiscard]] std::string_view describe(Kind kind) noexcept;
+/// The same as a JSON Schema.
+[[nodiscard]] std::string_view schema_of(Kind kind) noexcept;
 
 }  // namespace holdfast::rpc

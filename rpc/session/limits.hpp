@@ -22,6 +22,8 @@ inline constexpr std::size_t max_unwritten_bytes = std::size_t{1024} * 1024;
 inline constexpr std::size_t max_batched_bytes = std::size_t{16} * 1024 * 1024;
 /// Renewed locks of one client.
 inline constexpr std::size_t max_held = 10'000;
+/// Jobs of one client.
+inline constexpr std::size_t max_jobs = 10'000;
 inline constexpr std::size_t max_clients = 200;
 
 /// How long a server that stops waits for engines to answer.

@@ -8,11 +8,11 @@
 
 namespace holdfast::rpc {
 
-Service::Service(asio::any_io_executor executor, Holdfast holdfast, const TaskOptions& task_options,
+Service::Service(asio::any_io_executor executor, Holdfast holdfast, const QueueOptions& options,
                  std::span<const Method> methods)
     : executor_(std::move(executor)),
       holdfast_(std::move(holdfast)),
-      task_options_(task_options),
+      options_(options),
       methods_(methods),
       locks_(executor_, holdfast_.locks()) {}
 
@@ -24,9 +24,14 @@ const Method* Service::find_method(std::string_view name) const noexcept {
 asio::awaitable<AsyncTasks> Service::tasks() {
   if (!tasks_) {
     // Another request may open one meanwhile: both are the same store.
-    tasks_ = co_await async_tasks(executor_, holdfast_, task_options_);
+    tasks_ = co_await async_tasks(executor_, holdfast_, options_.tasks);
   }
   co_return tasks_;
+}
+
+asio::awaitable<Queue> Service::queue(std::string name) {
+  (void)co_await tasks();  // opens the store, so that the next line does no I/O
+  co_return holdfast_.queue(name, options_);
 }
 
 template <class Request>

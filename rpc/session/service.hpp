@@ -44,7 +44,7 @@ struct Method {
   Parameters parameters;
   asio::awaitable<Json> (*run)(MethodCall);
   std::string_view summary;  ///< one line
-  std::string_view result;   ///< what the answer holds
+  std::string_view result;   ///< what the answer holds: the name of a schema in methods/openrpc.json
   Pace pace = Pace::prompt;
   Answer answer = Answer::optional;
 };
@@ -52,7 +52,8 @@ struct Method {
 /// What all clients share: the opened engine and the methods.
 class Service {
  public:
-  Service(asio::any_io_executor executor, Holdfast holdfast, const TaskOptions& task_options,
+  /// `options`: those of queues, and, as its `tasks`, those of ordinary tasks.
+  Service(asio::any_io_executor executor, Holdfast holdfast, const QueueOptions& options,
           std::span<const Method> methods);
 
   /// Null if there is none of that name.
@@ -63,7 +64,9 @@ class Service {
   [[nodiscard]] AsyncLocks& locks() noexcept { return locks_; }
   /// Opened at the first use: a client of locks alone needs no rights to tasks.
   [[nodiscard]] asio::awaitable<AsyncTasks> tasks();
-  [[nodiscard]] const TaskOptions& task_options() const noexcept { return task_options_; }
+  /// Throws Error(InvalidArgument) for an invalid name.
+  [[nodiscard]] asio::awaitable<Queue> queue(std::string name);
+  [[nodiscard]] const QueueOptions& options() const noexcept { return options_; }
 
   // By id alone, as those of AsyncLocks, but with the engine's outcome: expired or not found.
   [[nodiscard]] asio::awaitable<ReleaseOutcome> release(LockId id);
@@ -75,7 +78,7 @@ class Service {
 
   asio::any_io_executor executor_;
   Holdfast holdfast_;
-  TaskOptions task_options_;
+  QueueOptions options_;
   std::span<const Method> methods_;
   AsyncLocks locks_;
   AsyncTasks tasks_;               ///< empty until it is used

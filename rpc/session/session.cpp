@@ -10,6 +10,11 @@
 
 namespace holdfast::rpc {
 
+void Grants::append(const Grants& other) {
+  locks.insert(locks.end(), other.locks.begin(), other.locks.end());
+  jobs.insert(jobs.end(), other.jobs.begin(), other.jobs.end());
+}
+
 std::shared_ptr<RunningRequest> InFlight::add(std::string id, bool waits) {
   auto request = std::make_shared<RunningRequest>();
   request->id = std::move(id);
@@ -49,7 +54,9 @@ Session::Session(Service& service, Send send, std::string holder)
       send_(std::move(send)),
       holder_(std::move(holder)),
       changed_(service.executor()),
-      held_([this](const Json& params) { send_(notification("lock.lost", params), {}); }) {}
+      held_([this](const Json& params) { send_(notification("lock.lost", params), {}); }),
+      jobs_(service.executor(),
+            [this](const Json& params) { send_(notification("job.stopped", params), {}); }) {}
 
 bool Session::busy() const noexcept {
   return in_flight_.running() >= max_running;
@@ -120,21 +127,18 @@ void Session::start(const Method& method, const Request& request, const BatchPtr
     self->changed_.notify();
     if (!id) return self->deliver(std::nullopt, batch);
     self->deliver(exception ? answer(*id, failure_of(exception)) : answer(*id, result), batch,
-                  running->lock_id);
+                  running->grants);
   };
   asio::co_spawn(service_.executor(), method.run(std::move(call)),
                  asio::bind_cancellation_slot(running->cancellation.slot(), std::move(finish)));
 }
 
-void Session::deliver(const std::optional<std::string>& answer, const BatchPtr& batch,
-                      const std::string& lock_id) {
-  std::vector<std::string> lock_ids;
-  if (!lock_id.empty()) lock_ids.push_back(lock_id);
+void Session::deliver(const std::optional<std::string>& answer, const BatchPtr& batch, const Grants& grants) {
   if (!batch) {
-    if (answer) send_(*answer, lock_ids);
+    if (answer) send_(*answer, grants);
     return;
   }
-  batch->lock_ids.insert(batch->lock_ids.end(), lock_ids.begin(), lock_ids.end());
+  batch->grants.append(grants);
   if (answer) {
     batch->answers.push_back(*answer);
     batch->bytes += answer->size();
@@ -142,7 +146,7 @@ void Session::deliver(const std::optional<std::string>& answer, const BatchPtr& 
   }
   if (--batch->missing > 0) return;
   batched_bytes_ -= batch->bytes;
-  if (!batch->answers.empty()) send_(array_of(batch->answers), batch->lock_ids);
+  if (!batch->answers.empty()) send_(array_of(batch->answers), batch->grants);
 }
 
 }  // namespace holdfast::rpc

@@ -11,18 +11,26 @@
 
 #include "rpc/protocol/message.hpp"
 #include "rpc/session/event.hpp"
+#include "rpc/session/held_jobs.hpp"
 #include "rpc/session/held_locks.hpp"
 #include "rpc/session/service.hpp"
 
 namespace holdfast::rpc {
+
+/// What one answer names, and nothing else: without that answer the client cannot use it.
+struct Grants {
+  std::vector<std::string> locks = {};  ///< ids of locks that are not renewed
+  std::vector<std::string> jobs = {};   ///< ids of jobs, as HeldJobs has them
+
+  void append(const Grants& other);
+};
 
 /// One request that is being carried out.
 struct RunningRequest {
   std::string id = {};  ///< as comparable_id returns it; empty for a notification
   bool waits = false;   ///< for other clients
   asio::cancellation_signal cancellation = {};
-  /// A lock that it has acquired and that only its answer names; else empty.
-  std::string lock_id = {};
+  Grants grants = {};  ///< of its answer
 };
 
 /// The requests of one client that have not been answered yet.
@@ -51,7 +59,7 @@ struct Batch {
   std::size_t missing = 0;
   std::size_t bytes = 0;
   std::vector<std::string> answers = {};
-  std::vector<std::string> lock_ids = {};  ///< as in Session::Send
+  Grants grants = {};  ///< as in Session::Send
 };
 using BatchPtr = std::shared_ptr<Batch>;
 
@@ -59,9 +67,9 @@ using BatchPtr = std::shared_ptr<Batch>;
 /// holds. Everything here runs on the thread of the executor.
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  /// Sends one answer or notification. `lock_ids`: of locks that only this text names; if it is not
-  /// delivered, the transport has them released.
-  using Send = std::function<void(std::string_view text, const std::vector<std::string>& lock_ids)>;
+  /// Sends one answer or notification. `grants`: what only this text names; if it is not delivered, the
+  /// transport has them released.
+  using Send = std::function<void(std::string_view text, const Grants& grants)>;
 
   /// `holder`: the label of the client's process, for LockOptions::holder; empty: the store's.
   Session(Service& service, Send send, std::string holder = {});
@@ -84,6 +92,7 @@ class Session : public std::enable_shared_from_this<Session> {
   // For methods.
   [[nodiscard]] Service& service() noexcept { return service_; }
   [[nodiscard]] HeldLocks& held() noexcept { return held_; }
+  [[nodiscard]] HeldJobs& jobs() noexcept { return jobs_; }
   [[nodiscard]] const std::string& holder() const noexcept { return holder_; }
   /// False if no request of this id is in flight.
   bool cancel(std::string_view id) { return in_flight_.cancel(id); }
@@ -92,9 +101,8 @@ class Session : public std::enable_shared_from_this<Session> {
   /// Throws Error if it must not be begun.
   void check_may_begin(const Method& method, const BatchPtr& batch) const;
   void start(const Method& method, const Request& request, const BatchPtr& batch);
-  /// Without an answer for a notification. `lock_id`: as in RunningRequest.
-  void deliver(const std::optional<std::string>& answer, const BatchPtr& batch,
-               const std::string& lock_id = {});
+  /// Without an answer for a notification. `grants`: as in RunningRequest.
+  void deliver(const std::optional<std::string>& answer, const BatchPtr& batch, const Grants& grants = {});
 
   Service& service_;
   Send send_;
@@ -102,6 +110,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Event changed_;
   InFlight in_flight_;
   HeldLocks held_;
+  HeldJobs jobs_;
   std::size_t batched_bytes_ = 0;  ///< of all batches
   bool gone_ = false;
   bool stopping_ = false;

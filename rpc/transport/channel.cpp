@@ -113,9 +113,12 @@ void Channel::stop_writing() {
 asio::awaitable<bool> Channel::gone() {
   asio::error_code error;
   co_await out_.async_wait(stream_descriptor::wait_error, asio::redirect_error(asio::use_awaitable, error));
-  // A file has no reader that could go.
-  if (error || !out_.is_open()) co_return false;
-  co_return (poll_now(out_.native_handle(), 0) & (POLLERR | POLLHUP)) != 0;
+  co_return !error && reader_is_gone();
+}
+
+bool Channel::reader_is_gone() noexcept {
+  // A file has no reader that could go, and poll() reports none.
+  return out_.is_open() && (poll_now(out_.native_handle(), 0) & (POLLERR | POLLHUP)) != 0;
 }
 
 void Channel::close() {

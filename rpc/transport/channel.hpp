@@ -42,6 +42,8 @@ class Channel {
   /// Returns when the reader has gone (true), or at stop_writing() or close() (false). The end of the input
   /// is no such sign: `printf ... | holdfast rpc` expects its answers.
   [[nodiscard]] asio::awaitable<bool> gone();
+  /// Whether the reader has gone by now. False for a file.
+  [[nodiscard]] bool reader_is_gone() noexcept;
 
   void close();
 

@@ -23,19 +23,20 @@ bool is_blank(std::string_view line) noexcept {
 
 }  // namespace
 
-void Outbox::push(std::string_view line, const std::vector<std::string>& lock_ids) {
+void Outbox::push(std::string_view line, const Grants& grants) {
   pushed_ += line.size() + 1;
-  for (const auto& lock_id : lock_ids) undelivered_.push_back({.end = pushed_, .lock_id = lock_id});
+  if (!grants.locks.empty() || !grants.jobs.empty()) {
+    undelivered_.push_back({.end = pushed_, .grants = grants});
+  }
   if (dropped_) return;
   waiting_.append(line).append("\n");
   changed_.notify();
 }
 
-std::vector<std::string> Outbox::undelivered() const {
-  std::vector<std::string> lock_ids;
-  lock_ids.reserve(undelivered_.size());
-  for (const auto& one : undelivered_) lock_ids.push_back(one.lock_id);
-  return lock_ids;
+Grants Outbox::undelivered() const {
+  Grants all;
+  for (const auto& one : undelivered_) all.append(one.grants);
+  return all;
 }
 
 void Outbox::finish() {
@@ -78,10 +79,7 @@ LineConnection::LineConnection(Service& service, Channel channel, std::string ho
     : service_(service),
       channel_(std::move(channel)),
       session_(std::make_shared<Session>(
-          service,
-          [this](std::string_view text, const std::vector<std::string>& lock_ids) {
-            outbox_.push(text, lock_ids);
-          },
+          service, [this](std::string_view text, const Grants& grants) { outbox_.push(text, grants); },
           std::move(holder))),
       outbox_(channel_, session_->changed()) {}
 
@@ -91,13 +89,23 @@ asio::awaitable<void> LineConnection::run() {
   asio::co_spawn(service_.executor(), keeping(self, watch()), rethrow);
   co_await read_all();
   while (!session_->idle()) co_await session_->changed().wait();
+  co_await end_jobs();
   co_await session_->held().release_all();
   outbox_.finish();
   co_await wait_until_written();
   // Nothing else could release these: no client knows their ids.
-  for (const auto& lock_id : outbox_.undelivered())
+  for (const auto& lock_id : outbox_.undelivered().locks)
     service_.locks().blocking().release_in_background(lock_id);
   channel_.close();
+}
+
+asio::awaitable<void> LineConnection::end_jobs() {
+  // A client that vanished may have died of its task, so the attempt counts. Not if the client closed the
+  // connection in order, nor if the sidecar stops, perhaps together with its clients, nor for jobs that the
+  // client never heard of.
+  const bool died = (gone_ || channel_.reader_is_gone()) && !session_->stopping();
+  const auto unknown = outbox_.undelivered().jobs;
+  co_await session_->jobs().end_all(died ? HeldJobs::Worker::died : HeldJobs::Worker::left, unknown);
 }
 
 asio::awaitable<void> LineConnection::wait_until_written() {

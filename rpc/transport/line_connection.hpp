@@ -21,13 +21,13 @@ class Outbox {
   /// `changed` is notified when bytes have been written, and when it ends.
   Outbox(Channel& channel, Event& changed) noexcept : channel_(channel), changed_(changed) {}
 
-  /// Adds a newline. `lock_ids`: as in Session::Send.
-  void push(std::string_view line, const std::vector<std::string>& lock_ids = {});
+  /// Adds a newline. `grants`: as in Session::Send.
+  void push(std::string_view line, const Grants& grants = {});
   [[nodiscard]] std::size_t unwritten_bytes() const noexcept {
     return waiting_.size() + being_written_.size() - already_;
   }
-  /// The lock ids of lines that have not been written. (Whether a written line was read is unknown.)
-  [[nodiscard]] std::vector<std::string> undelivered() const;
+  /// What the lines that have not been written name. (Whether a written line was read is unknown.)
+  [[nodiscard]] Grants undelivered() const;
 
   /// No more lines: write_all() returns when all are written.
   void finish();
@@ -40,7 +40,7 @@ class Outbox {
  private:
   struct Undelivered {
     std::uint64_t end;  ///< of its line, counted from the first byte of all
-    std::string lock_id;
+    Grants grants;
   };
 
   Channel& channel_;
@@ -59,14 +59,14 @@ class Outbox {
 ///
 /// It ends when the client sends no more (its requests are still answered), when the client does not read its
 /// answers any more, or at stop(); in the last two cases requests that wait are cancelled. A change on its
-/// way is finished in all cases. Only then the client's renewed locks are released: in the other order a
-/// write could come after the lock it was made under.
+/// way is finished in all cases. Only then the client's renewed locks are released and its jobs ended: in the
+/// other order a write could come after the lock it was made under.
 class LineConnection : public std::enable_shared_from_this<LineConnection> {
  public:
   /// `holder`: as for Session.
   LineConnection(Service& service, Channel channel, std::string holder);
 
-  /// Returns when the session has ended and its locks are released. To be called once.
+  /// Returns when the session has ended, and its locks and jobs with it. To be called once.
   [[nodiscard]] asio::awaitable<void> run();
   void stop();
   /// Why answers could not be written; empty if they could, or the client has just gone.
@@ -81,6 +81,7 @@ class LineConnection : public std::enable_shared_from_this<LineConnection> {
   [[nodiscard]] asio::awaitable<void> wait_until_written();
   [[nodiscard]] asio::awaitable<void> handle(LineBuffer::Line line);
   void lose_client();
+  [[nodiscard]] asio::awaitable<void> end_jobs();
 
   Service& service_;
   Channel channel_;

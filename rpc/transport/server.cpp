@@ -49,7 +49,7 @@ std::string label_of_peer(const Locks& locks, const Descriptor& client) {
 Server::Server(Holdfast holdfast, Settings settings)
     : io_(1),  // one thread runs it
       settings_(std::move(settings)),
-      service_(io_.get_executor(), std::move(holdfast), settings_.tasks, methods()),
+      service_(io_.get_executor(), std::move(holdfast), settings_.queues, methods()),
       acceptable_(io_),
       signals_(io_),
       stop_timer_(io_) {}
@@ -109,11 +109,17 @@ void Server::end_if_idle() {
   stop_timer_.cancel();
 }
 
+void Server::report_client_count() const {
+  if (settings_.on_client_count) settings_.on_client_count(connections_.size());
+}
+
 void Server::begin(const std::shared_ptr<LineConnection>& connection) {
   connections_.insert(connection);
+  report_client_count();
   asio::co_spawn(io_, connection->run(), [this, connection](const std::exception_ptr& exception) {
     rethrow(exception);
     connections_.erase(connection);
+    report_client_count();
     end_if_idle();
   });
 }

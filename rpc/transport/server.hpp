@@ -22,11 +22,13 @@ namespace holdfast::rpc {
 class Server {
  public:
   struct Settings {
-    TaskOptions tasks;
+    QueueOptions queues;  ///< its `tasks` are those of ordinary tasks too
     std::vector<int> stop_signals = {};
     /// Called for a second signal, and if engines do not answer within stop_timeout: the process should exit.
     std::function<void(int signal)> on_second_signal;
     std::function<void()> on_stop_timeout;
+    /// Called with the number of connected clients when it has changed, on the thread of run(). May be empty.
+    std::function<void(std::size_t)> on_client_count = {};
   };
 
   Server(Holdfast holdfast, Settings settings);
@@ -42,6 +44,7 @@ class Server {
   void stop();
   void admit(posix::Descriptor client);
   void begin(const std::shared_ptr<LineConnection>& connection);
+  void report_client_count() const;
   /// Cancels what keeps run() from returning once the last session has ended and no other can begin.
   void end_if_idle();
   [[nodiscard]] asio::awaitable<void> accept_all();

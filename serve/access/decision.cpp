@@ -28,7 +28,7 @@ Decision decide(const Request& request, const Credentials& credentials, const Ac
   if (request.ambiguous || !request.host) {
     return refused(400, "BadRequest", "the request needs exactly one Host, and one of each field at most");
   }
-  const auto all = routes();
+  const auto all = rules.served;
   const auto route = std::ranges::find_if(
       all, [&](const Route& one) { return one.path == request.path && one.method == request.method; });
   // A probe may use any name for /healthz, which has nothing to hide.
@@ -40,7 +40,7 @@ Decision decide(const Request& request, const Credentials& credentials, const Ac
     const auto other = std::ranges::find(all, request.path, &Route::path);
     if (other == all.end()) return refused(404, "NotFound", "there is nothing at this path");
     auto decision = refused(405, "WrongMethod", "this path has another method");
-    decision.allow = other->method;
+    decision.allow = other->method == "GET" ? "GET, HEAD" : other->method;
     return decision;
   }
   if (is_cross_site(request, *route, rules.hosts)) {
@@ -66,8 +66,14 @@ Decision decide(const Request& request, const Credentials& credentials, const Ac
 }
 
 std::string_view bearer_in(std::string_view authorization) noexcept {
-  constexpr std::string_view scheme = "Bearer ";
-  return authorization.starts_with(scheme) ? authorization.substr(scheme.size()) : std::string_view();
+  constexpr std::string_view scheme = "bearer ";
+  if (authorization.size() < scheme.size()) return {};
+  for (std::size_t i = 0; i < scheme.size(); ++i) {
+    // Names of schemes have no case (RFC 9110).
+    const char letter = authorization[i];
+    if ((letter >= 'A' && letter <= 'Z' ? letter - 'A' + 'a' : letter) != scheme[i]) return {};
+  }
+  return authorization.substr(scheme.size());
 }
 
 std::string cookie_name(const HostRules& rules) {

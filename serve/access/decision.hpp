@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -15,6 +16,7 @@ struct AccessRules {
   /// False for a Unix socket without a proxy: its file mode decides who connects.
   bool token_needed = true;
   bool allow_actions = false;
+  std::span<const Route> served = routes();
 };
 
 /// What the request presented, compared with the token and the sessions.

@@ -21,6 +21,8 @@ constexpr std::array all_routes{
     Route{"GET", "/api/locks", Need::token, Endpoint::locks},
     Route{"GET", "/api/tasks", Need::token, Endpoint::tasks},
     Route{"GET", "/api/task", Need::token, Endpoint::task},
+    Route{"GET", "/api/queues", Need::token, Endpoint::queues},
+    Route{"GET", "/api/queue", Need::token, Endpoint::queue},
     Route{"GET", "/api/doctor", Need::token, Endpoint::doctor},
     Route{"GET", "/api/events", Need::token, Endpoint::events},
     Route{"POST", "/api/locks/break", Need::action, Endpoint::break_lock},
@@ -32,6 +34,12 @@ constexpr std::array all_routes{
 
 std::span<const Route> routes() noexcept {
   return all_routes;
+}
+
+std::span<const Route> metrics_routes() noexcept {
+  static constexpr std::array few{Route{"GET", "/healthz", Need::nothing, Endpoint::health, true},
+                                  Route{"GET", "/metrics", Need::token, Endpoint::metrics}};
+  return few;
 }
 
 }  // namespace holdfast::serve

@@ -31,6 +31,8 @@ enum class Endpoint : std::uint8_t {
   locks,
   tasks,
   task,
+  queues,
+  queue,
   doctor,
   events,
   break_lock,
@@ -47,7 +49,9 @@ struct Route {
   bool from_other_sites = false;
 };
 
-/// All routes.
+/// All routes of `holdfast serve`.
 [[nodiscard]] std::span<const Route> routes() noexcept;
+/// Those of a process that serves its metrics only.
+[[nodiscard]] std::span<const Route> metrics_routes() noexcept;
 
 }  // namespace holdfast::serve

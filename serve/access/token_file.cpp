@@ -21,20 +21,26 @@ namespace {
 namespace fs = std::filesystem;
 using posix::Descriptor;
 
-[[noreturn]] void refuse_token(const fs::path& file, const std::string& why, int error = 0) {
-  throw Error(ErrorCode::InvalidArgument, "--token-file \"" + printable(file.string()) + "\": " + why,
+/// A file, and the option that named it.
+struct NamedFile {
+  const fs::path& path;
+  const std::string& option;
+  [[nodiscard]] const char* c_str() const noexcept { return path.c_str(); }
+};
+
+[[noreturn]] void refuse_token(const NamedFile& file, const std::string& why, int error = 0) {
+  throw Error(ErrorCode::InvalidArgument, file.option + " \"" + printable(file.path.string()) + "\": " + why,
               error != 0 ? std::strerror(error) : "");
 }
 
-std::optional<std::string> token_in(const fs::path& file) {
+std::optional<std::string> token_in(const NamedFile& file) {
   const Descriptor fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd && errno == ENOENT) return std::nullopt;
   if (!fd) refuse_token(file, "cannot be opened", errno);
   struct stat status{};
   if (fstat(fd.get(), &status) != 0) refuse_token(file, "cannot be inspected", errno);
-  if (!S_ISREG(status.st_mode)) refuse_token(file, "is not a regular file");
-  if ((status.st_mode & (S_IRWXO | S_IWGRP)) != 0) {
-    refuse_token(file, "other users can access it. Run chmod 600 on it.");
+  if (const auto why = problem_of_token_file(status, geteuid()); !why.empty()) {
+    refuse_token(file, std::string(why));
   }
   std::array<char, 4096> buffer{};
   const auto size = read(fd.get(), buffer.data(), buffer.size());
@@ -53,8 +59,8 @@ std::optional<std::string> token_in(const fs::path& file) {
 }
 
 /// The file appears with its whole content: another process that starts now reads all of it.
-bool create_token(const fs::path& file, const std::string& token) {
-  const auto temporary = file.string() + "." + std::to_string(getpid()) + ".new";
+bool create_token(const NamedFile& file, const std::string& token) {
+  const auto temporary = file.path.string() + "." + std::to_string(getpid()) + ".new";
   (void)unlink(temporary.c_str());
   Descriptor fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR));
   if (!fd) refuse_token(file, "cannot be created", errno);
@@ -73,7 +79,19 @@ bool create_token(const fs::path& file, const std::string& token) {
 
 }  // namespace
 
-Token read_or_create_token(const fs::path& file) {
+std::string_view problem_of_token_file(const struct stat& status, uid_t self) noexcept {
+  if (!S_ISREG(status.st_mode)) return "is not a regular file";
+  if (status.st_uid != self && status.st_uid != 0) {
+    return "belongs to another user, who knows the token. Use a file of your own.";
+  }
+  if ((status.st_mode & (S_IRWXO | S_IWGRP)) != 0) {
+    return "other users can access it. Run chmod 600 on it.";
+  }
+  return {};
+}
+
+Token read_or_create_token(const fs::path& path, const std::string& option) {
+  const NamedFile file{path, option};
   if (auto token = token_in(file)) return {.text = *std::move(token), .created = false};
   auto token = new_secret();
   if (create_token(file, token)) return {.text = std::move(token), .created = true};

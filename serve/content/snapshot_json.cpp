@@ -5,11 +5,15 @@
 #include <span>
 #include <tuple>
 
+#include "rpc/json/records.hpp"
+#include "view/rows.hpp"
+
 namespace holdfast::serve {
 namespace {
 
 using view::Event;
 using view::LockRow;
+using view::QueueRow;
 using view::Snapshot;
 using view::TaskRow;
 
@@ -50,6 +54,10 @@ auto order_of(const TaskRow& row) {
   return std::tie(row.owner, row.id);
 }
 
+const std::string& order_of(const QueueRow& row) {
+  return row.name;
+}
+
 void write_row(JsonText& json, const LockRow& row) {
   write_lock(json, row);
 }
@@ -57,11 +65,19 @@ void write_row(JsonText& json, const TaskRow& row) {
   write_task(json, row);
 }
 
+void write_row(JsonText& json, const QueueRow& row) {
+  write_queue(json, row);
+}
+
 void write_name(JsonText& json, const LockRow& row) {
   json.text(row.key);
 }
 void write_name(JsonText& json, const TaskRow& row) {
   json.begin_array().text(row.owner).text(row.id).end_array();
+}
+
+void write_name(JsonText& json, const QueueRow& row) {
+  json.text(row.name);
 }
 
 /// Both are in the same order. Rows that did not change are usually the same objects.
@@ -105,6 +121,10 @@ bool matches(const TaskRow& row, const RowFilter& filter) {
   return contains(row.owner, filter.text) || contains(row.id, filter.text) ||
          contains(row.method, filter.text) || contains(row.worker, filter.text) ||
          contains(row.status_message, filter.text);
+}
+
+bool matches(const QueueRow& row, const RowFilter& filter) {
+  return contains(row.name, filter.text);
 }
 
 template <class Rows>
@@ -151,6 +171,34 @@ void write_task(JsonText& json, const TaskRow& row) {
   json.end_object();
 }
 
+void write_queue(JsonText& json, const QueueRow& row) {
+  json.begin_object().name("queue").text(row.name);
+  json.name("ready").number(row.ready).name("delayed").number(row.delayed);
+  json.name("working").number(row.working).name("exhausted").number(row.exhausted);
+  json.name("tasks").number(row.tasks).name("paused").boolean(row.paused);
+  if (row.limit) json.name("limit").number(*row.limit);
+  if (row.oldest_ready) json.name("oldestReadyMs").time(*row.oldest_ready);
+  if (row.next_due) json.name("nextDueMs").time(*row.next_due);
+  json.end_object();
+}
+
+void write_queue_task(JsonText& json, const Task& task) {
+  json.begin_object().name("id").text(task.id);
+  write_text(json, "method", view::clipped(task.request_method));
+  json.name("status").text(to_string(task.status));
+  write_text(json, "message", view::clipped(task.status_message.value_or("")));
+  json.name("createdAtMs").time(task.created_at).name("updatedAtMs").time(task.last_updated_at);
+  if (const auto& state = task.queue) {
+    json.name("place").text(rpc::to_string(state->place)).name("priority").number(state->terms.priority);
+    json.name("attempts").number(state->attempts).name("maxAttempts").number(state->terms.max_attempts);
+    json.name("deaths").number(state->deaths).name("dueAtMs").time(state->due_at);
+    write_text(json, "worker", state->worker);
+    if (state->claimed_at != WallTime()) json.name("claimedAtMs").time(state->claimed_at);
+    if (state->lease_expires_at != WallTime()) json.name("leaseExpiresAtMs").time(state->lease_expires_at);
+  }
+  json.end_object();
+}
+
 void write_event(JsonText& json, const Event& event) {
   json.begin_object().name("sequence").number(event.sequence).name("kind").text(to_string(event.kind));
   json.name("atMs").time(event.at);
@@ -182,6 +230,11 @@ void write_store(JsonText& json, const Snapshot& snapshot, BootTime now) {
   }
   json.name("locks").number(snapshot.lock_count()).name("locksNotShown").number(snapshot.locks_not_shown);
   json.name("tasks").number(snapshot.task_count()).name("tasksNotShown").number(snapshot.tasks_not_shown);
+  if (snapshot.queues_known()) {
+    json.name("queues").number(snapshot.queue_count());
+    json.name("queuesNotShown").number(snapshot.queues_not_shown);
+    json.name("queuesAgeMs").number(snapshot.queues_age(now).count());
+  }
   json.name("tasksUnreadable").number(snapshot.tasks_unreadable);
   json.name("tasksByStatus").begin_object();
   for (std::size_t i = 0; i < snapshot.tasks_by_status.size(); ++i) {
@@ -198,6 +251,8 @@ std::string whole_json(const Snapshot& snapshot, BootTime now) {
   for (const auto& row : snapshot.locks) write_lock(json, *row);
   json.end_array().name("tasks").begin_array();
   for (const auto& row : snapshot.tasks) write_task(json, *row);
+  json.end_array().name("queues").begin_array();
+  for (const auto& row : snapshot.queues) write_queue(json, *row);
   json.end_array().name("events").begin_array();
   for (const auto& event : events_of(snapshot)) write_event(json, event);
   json.end_array().end_object();
@@ -212,6 +267,8 @@ std::string changes_json(const Snapshot& before, const Snapshot& after, BootTime
   write_differences(json, before.locks, after.locks);
   json.name("tasks");
   write_differences(json, before.tasks, after.tasks);
+  json.name("queues");
+  write_differences(json, before.queues, after.queues);
   json.name("events").begin_array();
   const auto last = last_event_of(before);
   for (const auto& event : events_of(after)) {
@@ -227,6 +284,10 @@ std::string locks_json(const Snapshot& snapshot, const RowFilter& filter, BootTi
 
 std::string tasks_json(const Snapshot& snapshot, const RowFilter& filter, BootTime now) {
   return rows_json(snapshot, "tasks", snapshot.tasks, filter, now);
+}
+
+std::string queues_json(const Snapshot& snapshot, const RowFilter& filter, BootTime now) {
+  return rows_json(snapshot, "queues", snapshot.queues, filter, now);
 }
 
 }  // namespace holdfast::serve

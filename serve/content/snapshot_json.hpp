@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <holdfast/task_types.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +16,9 @@ namespace holdfast::serve {
 
 void write_lock(JsonText& json, const view::LockRow& row);
 void write_task(JsonText& json, const view::TaskRow& row);
+void write_queue(JsonText& json, const view::QueueRow& row);
+/// A task of a queue: its place, attempts and worker, without its data.
+void write_queue_task(JsonText& json, const Task& task);
 void write_event(JsonText& json, const view::Event& event);
 /// The members of the object `store`: counters, age and reachability at the time `now`.
 void write_store(JsonText& json, const view::Snapshot& snapshot, BootTime now);
@@ -33,5 +37,6 @@ struct RowFilter {
 };
 [[nodiscard]] std::string locks_json(const view::Snapshot& snapshot, const RowFilter& filter, BootTime now);
 [[nodiscard]] std::string tasks_json(const view::Snapshot& snapshot, const RowFilter& filter, BootTime now);
+[[nodiscard]] std::string queues_json(const view::Snapshot& snapshot, const RowFilter& filter, BootTime now);
 
 }  // namespace holdfast::serve

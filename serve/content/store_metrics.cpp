@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <span>
 
 namespace holdfast::serve {
 namespace {
+
+/// How many queues have series of their own, in the order of their names.
+constexpr std::size_t max_queue_series = 100;
 
 class GaugePage {
  public:
@@ -35,6 +39,48 @@ class GaugePage {
 
 double in_seconds(std::chrono::nanoseconds length) noexcept {
   return std::chrono::duration<double>(length).count();
+}
+
+/// As the text format wants the values of labels. No two texts become the same value: a scrape with one
+/// series twice is refused as a whole.
+std::string label_value(std::string_view text) {
+  std::string value;
+  for (const char c : text) {
+    if (c == '\\' || c == '"' || c == '\n') value += '\\';
+    value += c == '\n' ? 'n' : c;
+  }
+  return value;
+}
+
+/// Queues are few, and named in the configuration of their workers: that is why a name may be a label. A
+/// program that makes up names must not make up series, so their number is limited.
+void add_queues(GaugePage& page, const view::Snapshot& snapshot, BootTime now) {
+  page.family("holdfast_store_queues", "Queues in the store, those without series of their own included.");
+  page.value(snapshot.queue_count());
+  page.family("holdfast_store_queues_read_age_seconds", "Age of what is known about queues.");
+  page.value(in_seconds(snapshot.queues_age(now)));
+  const auto shown = std::span(snapshot.queues).first(std::min(snapshot.queues.size(), max_queue_series));
+  const auto label_of = [](const view::QueueRow& row) { return ",queue=\"" + label_value(row.name) + "\""; };
+  if (shown.empty()) return;
+  page.family("holdfast_queue_tasks", "Unfinished tasks of a queue, by their place.");
+  for (const auto& row : shown) {
+    const auto label = label_of(*row);
+    page.value(row->ready, label + ",place=\"ready\"");
+    page.value(row->delayed, label + ",place=\"delayed\"");
+    page.value(row->working, label + ",place=\"working\"");
+    page.value(row->exhausted, label + ",place=\"exhausted\"");
+  }
+  page.family("holdfast_queue_oldest_ready_seconds",
+              "How long the next task of a queue has been ready; 0 if none is.");
+  for (const auto& row : shown) {
+    const auto engine_now = snapshot.engine_time_at(now);
+    const auto since = std::min(row->oldest_ready.value_or(engine_now), engine_now);
+    page.value(in_seconds(engine_now - since), label_of(*row));
+  }
+  page.family("holdfast_queue_stored_tasks", "All tasks of a queue, finished ones included.");
+  for (const auto& row : shown) page.value(row->tasks, label_of(*row));
+  page.family("holdfast_queue_paused", "Whether a queue is paused.");
+  for (const auto& row : shown) page.value(row->paused ? 1.0 : 0.0, label_of(*row));
 }
 
 }  // namespace
@@ -83,6 +129,7 @@ std::string store_metrics(const view::Snapshot& snapshot, const ServerFigures& f
     page.family("holdfast_store_waiters", "Processes that wait for a held lock, as far as the engine knows.");
     page.value(static_cast<double>(waiters));
   }
+  if (snapshot.queues_known()) add_queues(page, snapshot, now);
   return page.take();
 }
 

@@ -11,7 +11,8 @@ namespace holdfast::serve {
 inline constexpr std::size_t max_header_bytes = std::size_t{8} * 1024;
 /// The largest body that a route accepts: a key, a reason, a token.
 inline constexpr std::size_t max_body_bytes = std::size_t{16} * 1024;
-/// Open connections; at the limit, the one that has been idle longest is closed for a new one.
+/// Open connections; at the limit, the one that has been waiting for its client longest is closed for a new
+/// one.
 inline constexpr std::size_t max_connections = 512;
 /// Event streams among them: a page needs one, and other requests must find room beside them.
 inline constexpr std::size_t max_event_streams = 384;

@@ -10,9 +10,9 @@ namespace holdfast::serve {
 
 /// One HTTP request: what this server looks at, and nothing else of it.
 struct Request {
-  std::string method;
-  std::string path;   ///< before the `?`, as it was sent: no route needs escapes
-  std::string query;  ///< after it
+  std::string method;  ///< GET for HEAD too: see `wants_body`
+  std::string path;    ///< before the `?`, as it was sent: no route needs escapes
+  std::string query;   ///< after it
   /// Values of header fields; empty if the request has none, or several, of that name.
   std::optional<std::string> host, origin, authorization, cookie, content_type, fetch_site;
   /// As a proxy wrote it; for the audit only.
@@ -20,6 +20,8 @@ struct Request {
   /// A field that decides about access came more than once: a proxy may have judged by the other one.
   bool ambiguous = false;
   bool keep_alive = false;
+  /// False for HEAD, which is answered like GET. A body behind the header would be read as the next response.
+  bool wants_body = true;
   std::string body;
 };
 

@@ -47,7 +47,8 @@ Request RequestReader::take() {
   auto message = parser_->release();
   parser_ = std::make_unique<Parser>();
   Request request;
-  request.method = std::string(message.method_string());
+  request.wants_body = message.method() != http::verb::head;
+  request.method = request.wants_body ? std::string(message.method_string()) : "GET";
   const std::string target(message.target());
   const auto mark = target.find('?');
   request.path = target.substr(0, mark);

@@ -6,7 +6,7 @@ const $ = (id) => document.getElementById(id);
 const rowsAtOnce = 200;
 const keptEvents = 500;
 
-const store = {locks: new Map(), tasks: new Map(), events: [], header: null, receivedAt: 0, leases: new Map()};
+const store = {locks: new Map(), tasks: new Map(), queues: new Map(), events: [], header: null, receivedAt: 0, leases: new Map()};
 let about = {allowActions: false, showData: false};
 let view = 'overview';
 let limit = rowsAtOnce;
@@ -75,6 +75,8 @@ function receive(message, whole) {
   if (whole) {
     store.locks.clear();
     store.tasks.clear();
+    store.queues.clear();
+    for (const row of message.queues) store.queues.set(row.queue, row);
     for (const row of message.locks) putLock(row);
     for (const row of message.tasks) store.tasks.set(taskKey(row.owner, row.id), row);
     for (const key of store.leases.keys()) if (!store.locks.has(key)) store.leases.delete(key);
@@ -87,6 +89,8 @@ function receive(message, whole) {
     for (const row of message.locks.set) putLock(row);
     for (const [owner, id] of message.tasks.gone) store.tasks.delete(taskKey(owner, id));
     for (const row of message.tasks.set) store.tasks.set(taskKey(row.owner, row.id), row);
+    for (const name of message.queues.gone) store.queues.delete(name);
+    for (const row of message.queues.set) store.queues.set(row.queue, row);
     store.events = store.events.concat(message.events).slice(-keptEvents);
   }
   scheduleRender();
@@ -204,6 +208,43 @@ const taskRow = {
   },
 };
 
+const queueRow = {
+  id: (row) => row.queue,
+  make(row) {
+    const parts = {
+      name: el('div', {class: 'name'}), state: el('span', {class: 'chip'}),
+    };
+    // A narrow page has no headings: the labels say what the numbers are.
+    for (const label of ['ready', 'delayed', 'working', 'exhausted', 'oldest']) {
+      parts[label] = el('div', {class: 'number', 'data-label': label});
+    }
+    const element = el('div', {class: 'row body', role: 'row', tabindex: '0', onclick: () => openQueue(element.row)},
+      parts.name, el('div', {}, parts.state), parts.ready, parts.delayed, parts.working, parts.exhausted, parts.oldest);
+    element.parts = parts;
+    this.update(element, row);
+    return element;
+  },
+  update(element, row) {
+    element.row = row;
+    const parts = element.parts;
+    setText(parts.name, row.queue);
+    parts.name.title = printable(row.queue);
+    // Tasks are ready, and none is worked on: probably no worker runs.
+    const idle = !row.paused && row.ready > 0 && row.working === 0;
+    setText(parts.state, row.paused ? 'paused' : idle ? 'no worker' : 'active');
+    parts.state.className = `chip ${row.paused || idle ? 'warn' : ''}`;
+    setText(parts.ready, number(row.ready));
+    setText(parts.delayed, number(row.delayed));
+    setText(parts.working, number(row.working) + (row.limit === undefined ? '' : ` of ${number(row.limit)}`));
+    setText(parts.exhausted, number(row.exhausted));
+    this.tick(element);
+  },
+  tick(element) {
+    const since = element.row.oldestReadyMs;
+    setText(element.parts.oldest, since === undefined ? '–' : duration(engineNow() - since));
+  },
+};
+
 const eventKinds = {
   lock_granted: ['granted', ''], lock_released: ['released', ''], lock_expired: ['expired, not released', 'bad'],
   lock_broken: ['broken', 'bad'], task_created: ['task created', ''], task_changed: ['task changed', 'info'],
@@ -280,11 +321,13 @@ class List {
 
 const lockHeads = [['Key'], ['Holder'], ['Fence', 'number'], ['Lease'], ['Waiters', 'number']];
 const taskHeads = [['Task'], ['Status'], ['Progress'], ['Worker'], ['Age', 'number']];
+const queueHeads = [['Queue'], ['State'], ['Ready', 'number'], ['Delayed', 'number'], ['Working', 'number'], ['Exhausted', 'number'], ['Oldest ready', 'number']];
 const eventHeads = [['Time'], ['Event'], ['What']];
 const isFiltered = () => $('filter').value || (view === 'tasks' && $('status').value);
 const lists = {
   locks: new List('locks', lockRow, lockHeads, () => (isFiltered() ? 'No lock matches.' : 'No lock is held.')),
   tasks: new List('tasks', taskRow, taskHeads, () => (isFiltered() ? 'No task matches.' : 'There are no tasks.')),
+  queues: new List('queues', queueRow, queueHeads, () => (isFiltered() ? 'No queue matches.' : 'There are no queues.')),
   events: new List('events', eventRow, eventHeads, () => (isFiltered() ? 'No event matches.' : 'Nothing has happened since this server began to watch.')),
   firstLocks: new List('locks', lockRow, lockHeads, () => 'No lock is held.'),
   firstEvents: new List('events', eventRow, eventHeads, () => 'Nothing has happened yet.'),
@@ -305,6 +348,12 @@ const lockOrders = {
   held: ['Held longest first', (a, b) => a.acquiredAtMs - b.acquiredAtMs || byText(a.key, b.key)],
   expiry: ['Expires soonest first', (a, b) => a.expiresAtMs - b.expiresAtMs || byText(a.key, b.key)],
   waiters: ['Most waiters first', (a, b) => (b.waiters || 0) - (a.waiters || 0) || byText(a.key, b.key)],
+};
+
+const queueOrders = {
+  name: ['Sort by name', (a, b) => byText(a.queue, b.queue)],
+  ready: ['Most ready first', (a, b) => b.ready - a.ready || byText(a.queue, b.queue)],
+  oldest: ['Oldest first', (a, b) => (a.oldestReadyMs ?? Infinity) - (b.oldestReadyMs ?? Infinity) || byText(a.queue, b.queue)],
 };
 
 function setShown(shown, all, notShown) {
@@ -336,6 +385,7 @@ const views = {
         ['Failed', header ? number(by.failed) : '–', '#tasks'],
         ['Completed', header ? number(by.completed) : '–', '#tasks'],
         ['Cancelled', header ? number(by.cancelled) : '–', '#tasks'],
+        ...(store.queues.size ? [['Ready in queues', number([...store.queues.values()].reduce((sum, row) => sum + row.ready, 0)), '#queues']] : []),
       ];
       const now = JSON.stringify(figures);
       if (now !== overview.text) {
@@ -371,6 +421,17 @@ const views = {
       setShown(rows.length, all.length, store.header ? store.header.tasksNotShown : 0);
     },
     tick() { lists.tasks.tick(); },
+  },
+  queues: {
+    element: lists.queues.element,
+    options: Object.entries(queueOrders).map(([value, [label]]) => [value, label]),
+    render() {
+      const all = [...store.queues.values()];
+      const rows = matching(all, (row) => text(row.queue)).sort(queueOrders[$('status').value || 'name'][1]);
+      lists.queues.show(rows, limit);
+      setShown(rows.length, all.length, store.header ? store.header.queuesNotShown : 0);
+    },
+    tick() { lists.queues.tick(); },
   },
   events: {
     element: lists.events.element,
@@ -467,6 +528,55 @@ function openTask(row) {
   location.hash = `#task/${encodeURIComponent(row.owner)}/${encodeURIComponent(row.id)}`;
 }
 
+function openQueue(row) {
+  location.hash = `#queue/${encodeURIComponent(row.queue)}`;
+}
+
+// The status of a task that is not finished is "working" wherever it is in its queue: its place says more.
+function placeChip(task) {
+  const isFinal = ['completed', 'failed', 'cancelled'].includes(task.status);
+  if (isFinal || task.place === undefined) return el('span', {class: `chip ${statusKind[task.status]}`, text: statusText(task.status)});
+  const kinds = {leased: 'info', exhausted: 'bad'};
+  return el('span', {class: `chip ${kinds[task.place] || ''}`, text: task.place === 'leased' ? 'working' : task.place});
+}
+
+// A page of its tasks at a time.
+async function showQueue(name) {
+  openDialog(el('h2', {text: name}), el('p', {class: 'hint', text: 'Reading …'}), el('div', {class: 'buttons'}, closeButton()));
+  const list = el('div', {class: 'table queue-tasks'});
+  const more = el('div', {class: 'more'});
+  const add = async (cursor) => {
+    const answer = await call(`/api/queue?name=${encodeURIComponent(name)}` + (cursor ? `&cursor=${encodeURIComponent(cursor)}` : ''));
+    for (const task of answer.tasks) {
+      const at = task.place === 'leased' ? `by ${task.worker || 'an unnamed worker'}, for ${duration(engineNow() - task.claimedAtMs)}` :
+        task.place === 'delayed' ? `due in ${duration(task.dueAtMs - engineNow())}` : '';
+      list.append(el('div', {class: 'row', role: 'row'},
+        el('div', {}, el('div', {class: 'name', text: task.method || task.id}), el('div', {class: 'under mono', text: task.id})),
+        el('div', {}, placeChip(task)),
+        el('div', {text: [at, task.message].filter(Boolean).join(' · ')}),
+        el('div', {class: 'number', text: task.attempts === undefined ? '' : `${task.attempts} of ${task.maxAttempts} attempts` + (task.deaths ? `, ${task.deaths} died` : '')})));
+    }
+    if (answer.cursor) {
+      more.replaceChildren(el('button', {type: 'button', text: 'Show more', onclick: () => add(answer.cursor).catch((error) => setText(more, error.message))}));
+    } else setText(more, list.firstChild ? '' : 'The queue has no tasks.');
+    more.hidden = !more.firstChild;
+    return answer;
+  };
+  let counts;
+  try {
+    counts = (await add('')).queue;
+  } catch (error) {
+    openDialog(el('h2', {text: name}), el('p', {class: 'problem', text: error.message}), el('div', {class: 'buttons'}, closeButton()));
+    return;
+  }
+  openDialog(el('h2', {text: name}), terms([
+    ['State', counts.paused ? 'paused: no task is claimed' : 'active'], ['Ready', number(counts.ready)],
+    ['Oldest ready', counts.oldestReadyMs ? `for ${duration(engineNow() - counts.oldestReadyMs)}` : 'none'],
+    ['Delayed', number(counts.delayed)], ['Working', number(counts.working) + (counts.limit === undefined ? '' : ` of at most ${number(counts.limit)}`)],
+    ['Exhausted', number(counts.exhausted)], ['All tasks', `${number(counts.tasks)}, finished ones included`],
+  ]), el('h2', {text: 'Tasks, newest first'}), list, more, el('div', {class: 'buttons'}, closeButton()));
+}
+
 async function showTask(owner, id) {
   openDialog(el('h2', {text: 'Task'}), el('p', {class: 'hint', text: 'Reading …'}), el('div', {class: 'buttons'}, closeButton()));
   let details;
@@ -510,7 +620,7 @@ const printableJson = (value) =>
   JSON.stringify(value, null, 2).replace(hidden, (c) => (c === '\n' ? c : '\\u' + c.charCodeAt(0).toString(16).padStart(4, '0')));
 
 dialog.addEventListener('close', () => {
-  if (location.hash.startsWith('#task/')) location.hash = `#${view}`;
+  if (location.hash.startsWith('#task/') || location.hash.startsWith('#queue/')) location.hash = `#${view}`;
 });
 
 /* ---- frame ---- */
@@ -529,6 +639,7 @@ function render() {
   const header = store.header;
   setText($('count-locks'), header ? number(header.locks) : '');
   setText($('count-tasks'), header ? number(header.tasks) : '');
+  setText($('count-queues'), header && header.queues !== undefined ? number(header.queues) : '');
   setText($('count-events'), store.events.length ? number(store.events.length) : '');
   views[view].render();
   renderState();
@@ -571,6 +682,12 @@ function route() {
   if (task) {
     if (view === 'overview') show('tasks');
     showTask(decodeURIComponent(task[1]), decodeURIComponent(task[2]));
+    return;
+  }
+  const queue = /^queue\/([^/]+)$/.exec(hash);
+  if (queue) {
+    if (view === 'overview') show('queues');
+    showQueue(decodeURIComponent(queue[1]));
     return;
   }
   show(views[hash] ? hash : 'overview');
@@ -621,8 +738,8 @@ document.addEventListener('keydown', (event) => {
     return;
   }
   if (typing || dialog.open || $('help').open) return;
-  const names = ['overview', 'locks', 'tasks', 'events', 'doctor'];
-  if (/^[1-5]$/.test(event.key)) location.hash = `#${names[event.key - 1]}`;
+  const names = ['overview', 'locks', 'tasks', 'queues', 'events', 'doctor'];
+  if (/^[1-6]$/.test(event.key)) location.hash = `#${names[event.key - 1]}`;
   else if (event.key === '/') {
     if ($('filter-bar').hidden) location.hash = '#locks';
     setTimeout(() => $('filter').focus());

@@ -13,6 +13,7 @@
 #include "serve/content/snapshot_json.hpp"
 #include "serve/content/store_metrics.hpp"
 #include "serve/http/limits.hpp"
+#include "serve/site/responses.hpp"
 
 namespace holdfast::serve {
 namespace {
@@ -23,16 +24,12 @@ constexpr auto diagnosis_lifetime = 15s;
 /// For a snapshot, for clients that do not follow the events.
 constexpr auto snapshot_patience = 3s;
 
-Response text_response(std::string body, int status = 200) {
-  return {.status = status, .content_type = "text/plain; charset=utf-8", .body = std::move(body)};
-}
-
 Response asset(std::string_view text, std::string_view type) {
   return {.content_type = type, .body = std::string(text)};
 }
 
 Response response_for(const Error& error) {
-  const bool is_callers = error.code() == ErrorCode::InvalidArgument;
+  const bool is_callers = error.code() == ErrorCode::InvalidArgument || error.code() == ErrorCode::BadCursor;
   const int status = is_callers ? 400 : error.code() == ErrorCode::NotFound ? 404 : 503;
   return error_response(status, to_string(error.code()), rpc::text_of(error));
 }
@@ -87,7 +84,7 @@ Credentials Site::credentials_of(const Request& request) {
   return credentials;
 }
 
-asio::awaitable<Site::Answer> Site::answer(Request request, std::string peer) {
+asio::awaitable<RequestHandler::Answer> Site::answer(Request request, std::string peer) {
   Answer answer;
   try {
     if (settings_.access.hosts.behind_proxy && request.forwarded_for) {
@@ -97,9 +94,7 @@ asio::awaitable<Site::Answer> Site::answer(Request request, std::string peer) {
     if (decision.route != nullptr) {
       answer = co_await reply(*decision.route, decision.authorised, std::move(request), std::move(peer));
     } else {
-      answer.response = error_response(decision.status, decision.code, decision.reason);
-      if (decision.status == 401) answer.response.fields.emplace_back("WWW-Authenticate", "Bearer");
-      if (!decision.allow.empty()) answer.response.fields.emplace_back("Allow", std::string(decision.allow));
+      answer.response = refusal_response(decision);
     }
   } catch (const Error& error) {
     answer.response = response_for(error);
@@ -109,8 +104,8 @@ asio::awaitable<Site::Answer> Site::answer(Request request, std::string peer) {
   co_return answer;
 }
 
-asio::awaitable<Site::Answer> Site::reply(const Route& route, bool authorised, Request request,
-                                          std::string peer) {
+asio::awaitable<RequestHandler::Answer> Site::reply(const Route& route, bool authorised, Request request,
+                                                    std::string peer) {
   Answer answer;
   switch (route.endpoint) {
     case Endpoint::health:
@@ -152,6 +147,7 @@ asio::awaitable<Site::Answer> Site::reply(const Route& route, bool authorised, R
       break;
     case Endpoint::locks:
     case Endpoint::tasks:
+    case Endpoint::queues:
       answer.response = co_await rows(request, route.endpoint);
       break;
     case Endpoint::doctor:
@@ -165,6 +161,7 @@ asio::awaitable<Site::Answer> Site::reply(const Route& route, bool authorised, R
       break;
     }
     case Endpoint::task:
+    case Endpoint::queue:
     case Endpoint::break_lock:
     case Endpoint::cancel_task:
     case Endpoint::remove_task: {
@@ -177,6 +174,8 @@ asio::awaitable<Site::Answer> Site::reply(const Route& route, bool authorised, R
             return requests_.cancel_task(request, peer);
           case Endpoint::remove_task:
             return requests_.remove_task(request, peer);
+          case Endpoint::queue:
+            return requests_.queue(request);
           default:
             return requests_.task(request);
         }
@@ -221,8 +220,9 @@ void Site::log_refused_login(const std::string& peer) {
   if (!settings_.log || now < next_login_log_) return;
   // A client that guesses must not fill the disk.
   next_login_log_ = now + 1s;
-  settings_.log("login refused: wrong token peer=\"" + printable(peer) +
-                "\" refused=" + std::to_string(refused_logins_));
+  settings_.log({.event = "login_refused",
+                 .fields = {{.name = "peer", .value = peer, .is_text = true},
+                            {.name = "refused", .value = std::to_string(refused_logins_)}}});
 }
 
 bool Site::is_secure(const Request& request) const {
@@ -258,9 +258,7 @@ asio::awaitable<Response> Site::metrics() {
   const ServerFigures figures{.connections = connections_, .event_streams = feed_.stream_count()};
   auto page = store_metrics(*snapshot, figures, BootClock::now());
   if (settings_.metrics) page += settings_.metrics->prometheus();
-  Response response = text_response(std::move(page));
-  response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-  co_return response;
+  co_return metrics_response(std::move(page));
 }
 
 asio::awaitable<Response> Site::rows(const Request& request, Endpoint endpoint) {
@@ -284,15 +282,17 @@ asio::awaitable<Response> Site::rows(const Request& request, Endpoint endpoint) 
   }
   filter.text = text;
   const auto snapshot = co_await feed_.fresh(snapshot_patience);
-  if (!snapshot->whole) {
+  const bool is_known = endpoint == Endpoint::queues ? snapshot->queues_known() : snapshot->whole;
+  if (!is_known) {
     const auto why =
         snapshot->error.empty() ? "the store has not been read yet. Retry in a second." : snapshot->error;
     co_return error_response(503, "NotReadYet", why);
   }
   const auto now = BootClock::now();
   Response response;
-  response.body =
-      endpoint == Endpoint::locks ? locks_json(*snapshot, filter, now) : tasks_json(*snapshot, filter, now);
+  response.body = endpoint == Endpoint::locks   ? locks_json(*snapshot, filter, now)
+                  : endpoint == Endpoint::tasks ? tasks_json(*snapshot, filter, now)
+                                                : queues_json(*snapshot, filter, now);
   co_return response;
 }
 

@@ -15,14 +15,16 @@
 #include "serve/access/secrets.hpp"
 #include "serve/http/request.hpp"
 #include "serve/http/response.hpp"
+#include "serve/site/audit_line.hpp"
 #include "serve/site/live_feed.hpp"
+#include "serve/site/request_handler.hpp"
 #include "serve/site/store_requests.hpp"
 #include "view/store_view.hpp"
 
 namespace holdfast::serve {
 
 /// Answers requests about one store. Lives on one thread, with a few others that wait for the store.
-class Site {
+class Site final : public RequestHandler {
  public:
   struct Settings {
     AccessRules access;
@@ -32,25 +34,16 @@ class Site {
     /// With the password: for doctor, which connects by itself.
     std::string store_url = {};
     std::shared_ptr<Metrics> metrics = {};
-    /// Receives one line for each action and each failed login.
-    std::function<void(std::string_view)> log = {};
+    /// Receives each action, and failed logins.
+    std::function<void(const AuditLine&)> log = {};
   };
   Site(asio::any_io_executor executor, Holdfast store, Settings settings);
-  ~Site();
-  Site(const Site&) = delete;
-  Site& operator=(const Site&) = delete;
+  ~Site() override;
 
-  struct Answer {
-    Response response;
-    /// The request was for the events: the response is not used.
-    bool event_stream = false;
-  };
-  /// `peer`: the client, for the log. Never throws.
-  [[nodiscard]] asio::awaitable<Answer> answer(Request request, std::string peer);
-
-  [[nodiscard]] LiveFeed& feed() noexcept { return feed_; }
+  [[nodiscard]] asio::awaitable<Answer> answer(Request request, std::string peer) override;
+  [[nodiscard]] LiveFeed* feed() noexcept override { return &feed_; }
   /// For the metrics.
-  void set_connection_count(std::size_t count) noexcept { connections_ = count; }
+  void set_connection_count(std::size_t count) noexcept override { connections_ = count; }
   /// Ends the streams, and cancels what waits for the store.
   void stop();
 

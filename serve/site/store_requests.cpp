@@ -13,6 +13,8 @@ namespace holdfast::serve {
 namespace {
 
 constexpr std::size_t max_reason_bytes = 512;
+/// Their data is read with them.
+constexpr std::size_t tasks_of_queue_at_once = 100;
 
 /// The members of the body that are texts. Throws Error(InvalidArgument) if it is not an object.
 std::map<std::string, std::string> texts_of(const Request& request) {
@@ -70,10 +72,6 @@ bool is_unknown(const Error& error) noexcept {
   return error.transient() && error.effect() != Effect::none;
 }
 
-std::string quoted(std::string_view text) {
-  return "\"" + printable(text) + "\"";
-}
-
 Response ok_response(std::string body) {
   return {.body = std::move(body)};
 }
@@ -83,7 +81,7 @@ Response ok_response(std::string body) {
 /// One action as it is audited.
 struct StoreRequests::Action {
   std::string_view name;
-  std::string what;  ///< `key="…" fence=…`
+  std::vector<AuditLine::Field> what;
   std::string reason;
   const std::string& peer;
 };
@@ -102,7 +100,15 @@ Tasks StoreRequests::tasks_of(const std::map<std::string, std::string>& texts) c
 
 Response StoreRequests::audited(const Action& action, const std::function<Response()>& carry_out) {
   Response response;
+  AuditLine line{.event = "action"};
+  line.fields.push_back({.name = "action", .value = std::string(action.name)});
+  line.fields.insert(line.fields.end(), action.what.begin(), action.what.end());
+  if (!action.reason.empty()) {
+    line.fields.push_back({.name = "reason", .value = action.reason, .is_text = true});
+  }
+  line.fields.push_back({.name = "peer", .value = action.peer, .is_text = true});
   std::string result;
+  std::string code;
   try {
     response = carry_out();
     result = response.status == 200 ? "done" : "nothing-to-do";
@@ -112,12 +118,10 @@ Response StoreRequests::audited(const Action& action, const std::function<Respon
     if (is_unknown(error)) message += ". Whether it was carried out is unknown: look before you repeat it.";
     response =
         error_response(status_of(error), is_unknown(error) ? "Unknown" : to_string(error.code()), message);
-    result += " error=" + quoted(to_string(error.code()));
+    code = to_string(error.code());
   }
-  std::string line = "action=";
-  line.append(action.name).append(" ").append(action.what);
-  if (!action.reason.empty()) line.append(" reason=").append(quoted(action.reason));
-  line.append(" peer=").append(quoted(action.peer)).append(" result=").append(result);
+  line.fields.push_back({.name = "result", .value = result});
+  if (!code.empty()) line.fields.push_back({.name = "error", .value = code, .is_text = true});
   if (settings_.audit) settings_.audit(line);
   return response;
 }
@@ -126,10 +130,11 @@ Response StoreRequests::break_lock(const Request& request, const std::string& pe
   const auto texts = texts_of(request);
   const auto key = LockKey::parse(required(texts, "key")).value_or_throw().str();
   const auto fence = Fence::parse(required(texts, "fence")).value_or_throw();
-  const Action action{.name = "break_lock",
-                      .what = "key=" + quoted(key) + " fence=" + fence.to_string(),
-                      .reason = reason_of(texts),
-                      .peer = peer};
+  const Action action{
+      .name = "break_lock",
+      .what = {{.name = "key", .value = key, .is_text = true}, {.name = "fence", .value = fence.to_string()}},
+      .reason = reason_of(texts),
+      .peer = peer};
   auto response = audited(action, [&]() -> Response {
     const auto broken = store_.locks().break_lock(key, action.reason, fence, stop_.get_token());
     if (!broken) {
@@ -152,7 +157,8 @@ Response StoreRequests::cancel_task(const Request& request, const std::string& p
   const auto& owner = required(texts, "owner");
   const auto& id = required(texts, "id");
   const Action action{.name = "cancel_task",
-                      .what = "owner=" + quoted(owner) + " id=" + quoted(id),
+                      .what = {{.name = "owner", .value = owner, .is_text = true},
+                               {.name = "id", .value = id, .is_text = true}},
                       .reason = reason_of(texts),
                       .peer = peer};
   auto response = audited(action, [&] {
@@ -172,7 +178,8 @@ Response StoreRequests::remove_task(const Request& request, const std::string& p
   const auto& owner = required(texts, "owner");
   const auto& id = required(texts, "id");
   const Action action{.name = "remove_task",
-                      .what = "owner=" + quoted(owner) + " id=" + quoted(id),
+                      .what = {{.name = "owner", .value = owner, .is_text = true},
+                               {.name = "id", .value = id, .is_text = true}},
                       .reason = reason_of(texts),
                       .peer = peer};
   auto response = audited(action, [&]() -> Response {
@@ -229,6 +236,31 @@ Response StoreRequests::task(const Request& request) {
     }
   }
   json.end_array().end_object();
+  return ok_response(std::move(json.str()));
+}
+
+Response StoreRequests::queue(const Request& request) {
+  std::string name;
+  std::string cursor;
+  const auto parameters = parse_parameters(request.query);
+  if (!parameters) throw Error(ErrorCode::InvalidArgument, "the query has an invalid escape");
+  for (const auto& [parameter, value] : *parameters) {
+    if (parameter == "name") name = value;
+    if (parameter == "cursor") cursor = value;
+  }
+  if (name.empty()) throw Error(ErrorCode::InvalidArgument, "\"name\" is needed");
+
+  const auto queue = store_.queue(name);
+  const auto counts = queue.counts(stop_.get_token());
+  const auto page = queue.list({.cursor = cursor, .limit = tasks_of_queue_at_once}, stop_.get_token());
+  JsonText json;
+  json.begin_object().name("queue");
+  write_queue(json, view::row_of(name, counts));
+  json.name("tasks").begin_array();
+  for (const auto& task : page.tasks) write_queue_task(json, task);
+  json.end_array().name("unreadable").number(page.unreadable.size());
+  if (!page.cursor.empty()) json.name("cursor").text(page.cursor);
+  json.end_object();
   return ok_response(std::move(json.str()));
 }
 

@@ -9,6 +9,7 @@
 
 #include "serve/http/request.hpp"
 #include "serve/http/response.hpp"
+#include "serve/site/audit_line.hpp"
 #include "view/store_view.hpp"
 
 namespace holdfast::serve {
@@ -20,11 +21,13 @@ class StoreRequests {
     /// With variables and results.
     bool show_data = false;
     /// Receives one line for each action, whatever its result.
-    std::function<void(std::string_view)> audit = {};
+    std::function<void(const AuditLine&)> audit = {};
   };
   StoreRequests(Holdfast store, view::StoreView& view, Settings settings);
 
   [[nodiscard]] Response task(const Request& request);
+  /// A queue and a page of its tasks.
+  [[nodiscard]] Response queue(const Request& request);
   // Actions. `peer`: who asks, for the audit.
   [[nodiscard]] Response break_lock(const Request& request, const std::string& peer);
   [[nodiscard]] Response cancel_task(const Request& request, const std::string& peer);

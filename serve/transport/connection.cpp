@@ -30,10 +30,12 @@ Response refusal_of(int status) {
 
 }  // namespace
 
-Connection::Connection(Site& site, ClientStream::Socket socket, asio::ssl::context* tls, std::string peer)
-    : site_(site), stream_(std::move(socket), tls), peer_(std::move(peer)) {}
+Connection::Connection(RequestHandler& handler, ClientStream::Socket socket, asio::ssl::context* tls,
+                       std::string peer)
+    : handler_(handler), stream_(std::move(socket), tls), peer_(std::move(peer)) {}
 
 void Connection::close() {
+  waiting_since_ = not_waiting;  // it makes room already
   if (events_) events_->end();
   stream_.close();
 }
@@ -41,13 +43,10 @@ void Connection::close() {
 asio::awaitable<bool> Connection::read_request() {
   std::array<char, 4096> buffer{};
   bool begun = false;
-  if (unread_.empty()) {
-    stream_.limit(idle_timeout);
-    idle_since_ = std::chrono::steady_clock::now();
-  }
+  if (unread_.empty()) stream_.limit(idle_timeout);
+  waiting_since_ = std::chrono::steady_clock::now();
   while (true) {
     if (!unread_.empty()) {
-      idle_since_ = not_idle;
       if (!std::exchange(begun, true)) stream_.limit(request_timeout);
       // What the parser does not use is the begin of a line: it comes again with the rest of that line.
       while (!reader_.complete() && !reader_.refusal()) {
@@ -55,7 +54,10 @@ asio::awaitable<bool> Connection::read_request() {
         unread_.erase(0, used);
         if (used == 0 || unread_.empty()) break;
       }
-      if (reader_.complete()) co_return true;
+      if (reader_.complete()) {
+        waiting_since_ = not_waiting;
+        co_return true;
+      }
       if (const auto status = reader_.refusal()) {
         const bool sent = co_await send(refusal_of(*status), false);
         if (sent) co_await stream_.finish();
@@ -68,9 +70,11 @@ asio::awaitable<bool> Connection::read_request() {
   }
 }
 
-asio::awaitable<bool> Connection::send(Response response, bool keep_alive) {
+asio::awaitable<bool> Connection::send(Response response, bool keep_alive, bool with_body) {
   stream_.limit(write_timeout);
-  const auto text = head_of(response, keep_alive) + response.body;
+  waiting_since_ = std::chrono::steady_clock::now();
+  auto text = head_of(response, keep_alive);
+  if (with_body) text += response.body;
   co_return co_await stream_.write(text);
 }
 
@@ -81,7 +85,7 @@ asio::awaitable<void> Connection::watch_client() {
 }
 
 asio::awaitable<void> Connection::stream_events() {
-  events_ = std::make_unique<LiveFeed::Stream>(site_.feed());
+  events_ = std::make_unique<LiveFeed::Stream>(*handler_.feed());
   const auto executor = co_await asio::this_coro::executor;
   stream_.limit(write_timeout);
   const auto head = event_stream_head();
@@ -100,7 +104,7 @@ asio::awaitable<void> Connection::stream_events() {
 
 asio::awaitable<void> Connection::run() {
   stream_.limit(request_timeout);
-  idle_since_ = std::chrono::steady_clock::now();
+  waiting_since_ = std::chrono::steady_clock::now();
   bool alive = co_await stream_.handshake();
   while (alive) {
     alive = co_await read_request();
@@ -108,12 +112,13 @@ asio::awaitable<void> Connection::run() {
     stream_.lift_limit();  // the store has limits of its own
     auto request = reader_.take();
     const bool keep_alive = request.keep_alive;
-    auto answer = co_await site_.answer(std::move(request), peer_);
-    if (answer.event_stream) {
+    const bool wants_body = request.wants_body;
+    auto answer = co_await handler_.answer(std::move(request), peer_);
+    if (answer.event_stream && wants_body) {
       co_await stream_events();
       break;
     }
-    alive = co_await send(std::move(answer.response), keep_alive);
+    alive = co_await send(std::move(answer.response), keep_alive, wants_body);
     if (alive && !keep_alive) {
       co_await stream_.finish();
       break;

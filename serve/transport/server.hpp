@@ -1,22 +1,15 @@
 #pragma once
 
-#include <asio/awaitable.hpp>
 #include <asio/io_context.hpp>
-#include <asio/ip/tcp.hpp>
-#include <asio/posix/stream_descriptor.hpp>
 #include <asio/signal_set.hpp>
-#include <asio/ssl/context.hpp>
 #include <asio/steady_timer.hpp>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
-#include <unordered_set>
 #include <vector>
 
-#include "rpc/transport/unix_socket.hpp"
 #include "serve/site/site.hpp"
-#include "serve/transport/connection.hpp"
+#include "serve/transport/listener.hpp"
 
 namespace holdfast::serve {
 
@@ -40,33 +33,23 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   /// Where it listens: with the port that the system chose, if 0 was asked for.
-  [[nodiscard]] const ListenAddress& address() const noexcept { return address_; }
+  [[nodiscard]] const ListenAddress& address() const noexcept { return listener_.address(); }
   /// Serves until a signal comes, or request_stop() is called.
   void run();
   /// Ends run(), from any thread.
   void request_stop();
 
  private:
-  void load_certificate();
-  void listen();
   void stop();
-  void admit(ClientStream::Socket socket, std::string peer);
-  [[nodiscard]] bool make_room();
-  [[nodiscard]] asio::awaitable<void> accept_tcp();
-  [[nodiscard]] asio::awaitable<void> accept_unix();
 
   Settings settings_;
-  ListenAddress address_;
   asio::io_context io_{1};
-  std::optional<asio::ssl::context> tls_;
-  asio::ip::tcp::acceptor acceptor_{io_};
-  std::unique_ptr<rpc::UnixSocket> unix_socket_;
-  asio::posix::stream_descriptor acceptable_{io_};  ///< a duplicate of its descriptor, for Asio
   asio::signal_set signals_{io_};
   asio::steady_timer stop_timer_{io_};
   bool stopping_ = false;
+  // The site has answers that wait for it when the connections end: it ends after them.
   std::optional<Site> site_;
-  std::unordered_set<std::shared_ptr<Connection>> connections_;
+  Listener listener_;
 };
 
 }  // namespace holdfast::serve

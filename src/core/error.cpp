@@ -163,38 +163,35 @@ Effect Error::effect() const noexcept {
   return detail_->effect;
 }
 
-Error Error::with(Effect effect) const {
+template <class Change>
+Error Error::changed(const Change& change) const {
   Detail detail = *detail_;
-  detail.effect = effect;
+  change(detail);
   Error copy = *this;
   copy.detail_ = std::make_shared<const Detail>(std::move(detail));
   return copy;
+}
+
+Error Error::with(Effect effect) const {
+  return changed([&](Detail& detail) { detail.effect = effect; });
 }
 
 Error Error::about(std::string_view key, std::string_view lock_id) const {
-  Detail detail = *detail_;
-  detail.key = key;
-  detail.lock_id = lock_id;
-  Error copy = *this;
-  copy.detail_ = std::make_shared<const Detail>(std::move(detail));
-  return copy;
+  return changed([&](Detail& detail) {
+    detail.key = key;
+    detail.lock_id = lock_id;
+  });
 }
 
 Error Error::held_by(std::string_view holder) const {
-  Detail detail = *detail_;
-  detail.holder = holder;
-  Error copy = *this;
-  copy.detail_ = std::make_shared<const Detail>(std::move(detail));
-  return copy;
+  return changed([&](Detail& detail) { detail.holder = holder; });
 }
 
 Error Error::between(std::string_view from, std::string_view to) const {
-  Detail detail = *detail_;
-  detail.from = from;
-  detail.to = to;
-  Error copy = *this;
-  copy.detail_ = std::make_shared<const Detail>(std::move(detail));
-  return copy;
+  return changed([&](Detail& detail) {
+    detail.from = from;
+    detail.to = to;
+  });
 }
 
 }  // namespace holdfast

@@ -46,6 +46,12 @@ struct StoredLease {
   return Error(ErrorCode::InvalidArgument, "the waiters of at most " + std::to_string(max_list_limit) +
                                                " keys can be counted at once. Pass fewer keys");
 }
+/// The answer to a request for the locks of too many keys.
+[[nodiscard]] inline std::optional<Error> refuse_too_many(const ListRequest& request) {
+  if (request.only.size() <= max_list_limit) return std::nullopt;
+  return Error(ErrorCode::InvalidArgument, "the locks of at most " + std::to_string(max_list_limit) +
+                                               " keys can be listed at once. Pass fewer keys");
+}
 
 /// Store a new lease for the id, with the next fence. It replaces the leases of the key and of the id, which
 /// have expired.

@@ -57,9 +57,11 @@ Result<LockKey> LockKey::stored(std::string_view text) {
 }
 
 Result<LockKey> LockKey::parse(std::string_view text) {
+  // Normalised and certain already, as most keys are: it is read once.
+  if (!text.empty() && text.size() <= max_bytes && core::is_ascii(text)) return LockKey(text);
   auto key = stored(text);
   if (!key) return key;
-  if (const auto point = core::uncertain_code_point(key->text_)) {
+  if (const auto point = core::uncertain_code_point(key->str())) {
     return Error(ErrorCode::InvalidArgument, "invalid key: " + code_point_text(*point) +
                                                  " is not in Unicode " +
                                                  std::string(core::unicode_version()) +

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 namespace holdfast::core {
@@ -13,11 +14,6 @@ namespace {
 using CodePoint = utf8proc_int32_t;
 
 constexpr auto composed_form = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
-
-/// ASCII text is in normal form already, in every version of Unicode.
-bool is_ascii(std::string_view text) noexcept {
-  return std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
-}
 
 /// Removes and returns the first code point; negative if it is not valid UTF-8.
 CodePoint take_code_point(std::string_view& text) noexcept {
@@ -85,6 +81,16 @@ Certainty certainty_of(CodePoint point) noexcept {
 }
 
 }  // namespace
+
+bool is_ascii(std::string_view text) noexcept {
+  constexpr std::uint64_t high_bits = 0x8080808080808080U;
+  std::uint64_t word = 0;
+  for (; text.size() >= sizeof word; text.remove_prefix(sizeof word)) {
+    std::memcpy(&word, text.data(), sizeof word);
+    if ((word & high_bits) != 0) return false;
+  }
+  return std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+}
 
 Result<std::string> nfc(std::string_view text) {
   if (is_ascii(text)) return std::string(text);

@@ -8,6 +8,9 @@
 
 namespace holdfast::core {
 
+/// Whether the text is ASCII: then it is in normal form already, in every version of Unicode.
+[[nodiscard]] bool is_ascii(std::string_view text) noexcept;
+
 /// The text in Unicode's normal form C, in time proportional to its length. InvalidArgument if it is not
 /// valid UTF-8.
 [[nodiscard]] Result<std::string> nfc(std::string_view text);

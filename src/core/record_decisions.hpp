@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <holdfast/storage_backend.hpp>
+#include <memory>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -9,6 +10,7 @@
 #include <variant>
 
 #include "core/liveness.hpp"
+#include "core/queue_entry.hpp"
 
 /// Decides how each operation changes the stored record. An engine finds the record, calls a function here
 /// and carries out the decision, all within one atomic step. The Lua scripts of Redis are a second
@@ -36,6 +38,8 @@ struct RecordEntry {
   StoredRecord record;
   WallTime created_at = {};
   std::optional<WallTime> expires_at;
+  /// Its state in its queue, of which `record.queue` is a part; null if it was never in one.
+  std::shared_ptr<const QueueEntry> queue = nullptr;
 };
 
 /// Whether the record exists for readers and writers. Null: the key has no record.
@@ -55,6 +59,8 @@ struct Update {
   std::uint64_t version = 0;
   std::optional<WallTime> expires_at;
   std::optional<FencingToken> bound_to;
+  /// If it is in a queue, it leaves that.
+  bool leaves_queue = false;
 };
 /// Replace the record's guard. The outcome is the record with its new guard.
 struct SetGuard {
@@ -158,7 +164,8 @@ template <class Decision, class... Refusals>
   }
   return Update{.version = there->record.version + 1,
                 .expires_at = request.data.expires_at(),
-                .bound_to = request.fence ? request.fence : there->record.bound_to};
+                .bound_to = request.fence ? request.fence : there->record.bound_to,
+                .leaves_queue = request.leaves_queue};
 }
 
 [[nodiscard]] inline RemoveDecision decide_remove(const RemoveRecord& request, const RecordEntry* there,

@@ -14,7 +14,7 @@ namespace holdfast::core {
 /// The state of the store after a release that was sent more than once found no lease.
 struct ReleaseEvidence {
   bool broken = false;                   ///< an operator broke the lock of this id
-  std::string authority;                 ///< authority of the present fence counters; empty: none
+  SharedText authority;                  ///< authority of the present fence counters; empty: none
   std::optional<std::uint64_t> counter;  ///< the last fence of the key, 0 if there is none; empty: not read
 };
 

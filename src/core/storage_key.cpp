@@ -1,5 +1,6 @@
 #include "core/storage_key.hpp"
 
+#include <holdfast/lock_types.hpp>
 #include <span>
 
 #include "core/digest.hpp"
@@ -52,6 +53,10 @@ Result<std::string> storage_key_of_normalised(std::string_view prefix, std::stri
                  "even the hashed key does not fit " + std::to_string(limit) + " bytes");
   }
   return hashed;
+}
+
+Result<std::string> task_lock_key(std::string_view record_key) {
+  return make_storage_key("task", record_key, LockKey::max_bytes, 0);
 }
 
 }  // namespace holdfast::core

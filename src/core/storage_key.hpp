@@ -18,4 +18,8 @@ namespace holdfast::core {
 [[nodiscard]] Result<std::string> storage_key_of_normalised(std::string_view prefix, std::string_view key,
                                                             std::size_t limit, std::size_t reserve);
 
+/// The key of the lock that claims of a task have, for the key of its record: `task:` and that, or a digest
+/// if it would be too long. Fails as make_storage_key.
+[[nodiscard]] Result<std::string> task_lock_key(std::string_view record_key);
+
 }  // namespace holdfast::core

@@ -28,6 +28,10 @@ struct ReasonOf {
   Reason operator()(const FenceRefused& refused) const noexcept {
     return refused.why == ErrorCode::StaleFence ? Reason::stale_fence : Reason::wrong_lock;
   }
+  Reason operator()(const NotClaimable& refused) const noexcept {
+    const auto& queue = refused.record.queue;
+    return queue && queue->place == QueuePlace::leased ? Reason::locked : Reason::conflict;
+  }
   template <class Success>
   Reason operator()(const Success&) const noexcept {
     return Reason::none;
@@ -44,6 +48,9 @@ Reason reason_of(const std::optional<Found>& found) noexcept {
 }
 Reason reason_of(bool locked) noexcept {
   return locked ? Reason::none : Reason::not_found;
+}
+Reason reason_of(const EndedLease& ended) noexcept {
+  return reason_of(ended.end);
 }
 /// Lists and counts, which always succeed.
 template <class Page>
@@ -165,6 +172,7 @@ class ObservedStorage final : public Observed<ObservedStorage, StorageBackend> {
   [[nodiscard]] std::string_view name() const noexcept override { return inner_->name(); }
   [[nodiscard]] bool blocks() const noexcept override { return inner_->blocks(); }
   [[nodiscard]] WallTime now() const override { return inner_->now(); }
+  [[nodiscard]] int process_mark() noexcept override { return inner_->process_mark(); }
 };
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace holdfast::decorate {
 namespace {
 
-constexpr Activity last_operation = Activity::cleanup_records;
+constexpr Activity last_operation = Activity::read_output;
 
 struct Label {
   std::string_view name;
@@ -135,14 +135,13 @@ void write_operations(Page& page, const Engines& engines) {
   });
   page.family("holdfast_operations_in_flight", "gauge", "Engine operations in progress.");
   engines.for_each([&](const EngineCounts& engine) {
-    std::uint64_t locks = 0;
-    std::uint64_t tasks = 0;
-    for (std::size_t i = 0; i <= static_cast<std::size_t>(last_operation); ++i) {
-      auto& sum = subject_of(static_cast<Activity>(i)) == "task" ? tasks : locks;
-      sum += under_way(engine.activities[i]);
+    for (const std::string_view subject : {"lock", "task", "queue"}) {
+      std::uint64_t sum = 0;
+      for (std::size_t i = 0; i <= static_cast<std::size_t>(last_operation); ++i) {
+        if (subject_of(static_cast<Activity>(i)) == subject) sum += under_way(engine.activities[i]);
+      }
+      page.sample({{"backend", engine.name}, {"subject", subject}}, sum);
     }
-    page.sample({{"backend", engine.name}, {"subject", "lock"}}, locks);
-    page.sample({{"backend", engine.name}, {"subject", "task"}}, tasks);
   });
   page.family("holdfast_operation_duration_seconds", "histogram", "Duration of engine operations.");
   for_each_operation(engines, [&](const auto& engine, Activity activity, const auto& counts) {
@@ -212,12 +211,28 @@ void write_locks(Page& page, const Engines& engines) {
   write_failures(page, engines, Activity::renew);
 }
 
+/// Of all operations on records together, and present with 0: an alert needs the first refusal too.
+void write_refused_writes(Page& page, const Engines& engines) {
+  page.family("holdfast_task_writes_refused_total", "counter",
+              "Writes to tasks and registers that were refused because of their fence.");
+  engines.for_each([&](const EngineCounts& engine) {
+    for (const auto reason : {Reason::stale_fence, Reason::wrong_lock}) {
+      std::uint64_t sum = 0;
+      for (std::size_t i = 0; i <= static_cast<std::size_t>(last_operation); ++i) {
+        sum += engine.activities[i].refused[static_cast<std::size_t>(reason)].value();
+      }
+      page.sample({{"backend", engine.name}, {"reason", to_string(reason)}}, sum);
+    }
+  });
+}
+
 }  // namespace
 
 std::string prometheus(const Engines& engines, std::uint64_t dropped_events) {
   Page page;
   write_operations(page, engines);
   write_locks(page, engines);
+  write_refused_writes(page, engines);
   page.family("holdfast_reconnects_total", "counter", "Reconnects, successful and failed.");
   write_results(page, engines, Activity::reconnect);
   page.family("holdfast_fence_regressions_total", "counter",
@@ -226,7 +241,7 @@ std::string prometheus(const Engines& engines, std::uint64_t dropped_events) {
   page.family("holdfast_clock_jumps_total", "counter", "Jumps of the server's clock.");
   write_count(page, engines, Activity::clock_jump);
   page.family("holdfast_unusable_epochs_total", "counter",
-              "Epochs of Redis masters that cannot order fences across a failover");
+              "Epochs of Redis masters that cannot order fences across a failover.");
   write_count(page, engines, Activity::unusable_epoch);
   page.family("holdfast_telemetry_events_dropped_total", "counter",
               "Telemetry events dropped because too many were waiting.");

@@ -1,8 +1,8 @@
 #include <holdfast/telemetry.hpp>
 
-#include "decorate/noted.hpp"
+#include "decorate/owned_occurrence.hpp"
 #include "os/process.hpp"
-#include "runtime/courier.hpp"
+#include "runtime/delivery_queue.hpp"
 
 namespace holdfast {
 
@@ -12,34 +12,34 @@ std::string_view to_string(EventResult result) noexcept {
 
 namespace {
 
-using decorate::Noted;
+using decorate::OwnedOccurrence;
 
 class Delivery {
  public:
   explicit Delivery(const TelemetryOptions& options)
       : on_event_(options.on_event), include_raw_(options.include_raw) {}
 
-  void operator()(Noted& noted, std::uint64_t dropped_before) const {
-    const auto& what = noted.occurrence;
+  void operator()(OwnedOccurrence& owned, std::uint64_t dropped_before) const {
+    const auto& what = owned.occurrence;
     TelemetryEvent event{.type = what.activity,
                          .result = what.ok() ? EventResult::ok : EventResult::fail,
                          .reason = what.reason,
-                         .key_hash = noted.key_hash(),
-                         .lock_id_hash = noted.lock_id_hash(),
+                         .key_hash = owned.key_hash(),
+                         .lock_id_hash = owned.lock_id_hash(),
                          .key = std::nullopt,
                          .lock_id = std::nullopt,
                          .error = what.error,
-                         .backend = std::move(noted.backend),
+                         .backend = std::move(owned.backend),
                          .at = decorate::WallTime().of(what.ended),
                          .duration = what.ended - what.started,
                          .fence = what.fence,
-                         .broken_because = std::move(noted.broken_because),
-                         .holder = std::move(noted.holder),
+                         .broken_because = std::move(owned.broken_because),
+                         .holder = std::move(owned.holder),
                          .attempts = what.attempts,
                          .dropped_before = dropped_before};
     if (may_be_raw(event)) {
-      if (!noted.key.empty()) event.key = std::move(noted.key);
-      if (!noted.lock_id.empty()) event.lock_id = std::move(noted.lock_id);
+      if (!owned.key.empty()) event.key = std::move(owned.key);
+      if (!owned.lock_id.empty()) event.lock_id = std::move(owned.lock_id);
     }
     on_event_(event);
   }
@@ -64,11 +64,11 @@ class Delivery {
 class Telemetry::Impl {
  public:
   Impl(const TelemetryOptions& options, std::shared_ptr<Metrics> counts)
-      : metrics(std::move(counts)), courier(options.max_queued, Delivery(options)) {}
+      : metrics(std::move(counts)), queue(options.max_queued, Delivery(options)) {}
 
-  bool hand_over(const Occurrence& occurrence) noexcept {
+  bool push(const Occurrence& occurrence) noexcept {
     try {
-      return courier.hand_over(Noted(occurrence));
+      return queue.push(OwnedOccurrence(occurrence));
     } catch (...) {  // no memory for a copy
       return false;
     }
@@ -76,7 +76,7 @@ class Telemetry::Impl {
 
   const std::shared_ptr<Metrics> metrics;
   const os::ProcessIdentity process;
-  runtime::Courier<Noted> courier;
+  runtime::DeliveryQueue<OwnedOccurrence> queue;
 };
 
 Telemetry::Telemetry(TelemetryOptions options, std::shared_ptr<Metrics> metrics) {
@@ -86,11 +86,11 @@ Telemetry::~Telemetry() = default;
 
 void Telemetry::ended(const Occurrence& occurrence) noexcept {
   if (!impl_ || !impl_->process.is_current()) return;
-  if (!impl_->hand_over(occurrence) && impl_->metrics) impl_->metrics->count_dropped_events(1);
+  if (!impl_->push(occurrence) && impl_->metrics) impl_->metrics->count_dropped_events(1);
 }
 
 void Telemetry::flush() {
-  if (impl_) impl_->courier.flush();
+  if (impl_) impl_->queue.flush();
 }
 
 std::shared_ptr<LockBackend> with_telemetry(std::shared_ptr<LockBackend> backend, TelemetryOptions options) {

@@ -1,39 +1,39 @@
 #include <holdfast/tracing.hpp>
 #include <vector>
 
-#include "decorate/noted.hpp"
-#include "runtime/courier.hpp"
+#include "decorate/owned_occurrence.hpp"
+#include "runtime/delivery_queue.hpp"
 
 namespace holdfast {
 namespace {
 
-using decorate::Noted;
+using decorate::OwnedOccurrence;
 
 bool is_loss(Reason reason) noexcept {
   return reason == Reason::unproven || reason == Reason::gone || reason == Reason::max_hold;
 }
 
-std::vector<SpanAttribute> attributes_of(const Noted& noted) {
-  const auto& what = noted.occurrence;
+std::vector<SpanAttribute> attributes_of(const OwnedOccurrence& owned) {
+  const auto& what = owned.occurrence;
   std::vector<SpanAttribute> attributes;
   const auto add = [&](std::string_view name, std::string_view value) {
     if (!value.empty()) attributes.emplace_back(name, std::string(value));
   };
-  add("holdfast.backend", noted.backend);
-  add("holdfast.key_hash", noted.key_hash());
-  add("holdfast.lock_id_hash", noted.lock_id_hash());
+  add("holdfast.backend", owned.backend);
+  add("holdfast.key_hash", owned.key_hash());
+  add("holdfast.lock_id_hash", owned.lock_id_hash());
   if (what.fence) add("holdfast.fence", what.fence->to_string());
-  add("holdfast.broken_because", noted.broken_because);
-  add("holdfast.holder", noted.holder);
+  add("holdfast.broken_because", owned.broken_because);
+  add("holdfast.holder", owned.holder);
   if (what.attempts > 0) attributes.emplace_back("holdfast.attempts", std::int64_t{what.attempts});
   return attributes;
 }
 
-void tell(Tracer& tracer, const Noted& noted) {
-  const auto& what = noted.occurrence;
+void report(Tracer& tracer, const OwnedOccurrence& owned) {
+  const auto& what = owned.occurrence;
   const auto name =
       "holdfast." + std::string(subject_of(what.activity)) + "." + std::string(to_string(what.activity));
-  const auto attributes = attributes_of(noted);
+  const auto attributes = attributes_of(owned);
   const decorate::WallTime clocks;
   const auto time = [&](BootTime at) { return SpanTime{clocks.of(at), clocks.steady(at)}; };
   const auto span = tracer.start(
@@ -50,11 +50,12 @@ class Tracing final : public Observer {
  public:
   Tracing(std::shared_ptr<Tracer> tracer, std::size_t max_queued)
       : tracer_(std::move(tracer)),
-        courier_(max_queued, [tracer = tracer_](const Noted& noted, std::size_t) { tell(*tracer, noted); }) {}
+        queue_(max_queued,
+               [tracer = tracer_](const OwnedOccurrence& owned, std::size_t) { report(*tracer, owned); }) {}
 
   void ended(const Occurrence& occurrence) noexcept override {
     try {
-      courier_.hand_over(Noted(occurrence));
+      queue_.push(OwnedOccurrence(occurrence));
     } catch (...) {  // NOLINT(bugprone-empty-catch): no memory for a copy; the operation goes on
     }
   }
@@ -69,7 +70,7 @@ class Tracing final : public Observer {
 
  private:
   const std::shared_ptr<Tracer> tracer_;
-  runtime::Courier<Noted> courier_;
+  runtime::DeliveryQueue<OwnedOccurrence> queue_;
 };
 
 }  // namespace

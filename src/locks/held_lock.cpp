@@ -175,12 +175,15 @@ struct HeldLock::Until {
 
   [[nodiscard]] bool await_ready() const {
     std::unique_lock lock(held.mutex_);
-    if (!flow.blocks()) return holds();
+    if (holds()) return true;
+    if (!flow.blocks()) return false;
+    ++held.blocked_;
     if (deadline == never) {
       held.changed_.wait(lock, holds);
     } else {
       held.changed_.wait_for(lock, deadline - BootClock::now(), holds);
     }
+    --held.blocked_;
     return true;
   }
   [[nodiscard]] bool await_suspend(std::coroutine_handle<> operation) const {
@@ -413,17 +416,22 @@ bool HeldLock::is_held() const noexcept {
   return hold_ == Hold::held;
 }
 
-bool HeldLock::end_hold() {
+std::optional<HeldLock::Ended> HeldLock::end_hold() {
   std::function<void(LossReason)> unused;  // destroyed here, not on the thread that drops the last reference
+  std::optional<Ended> ended;
+  bool has_waiters = false;
   {
     const std::lock_guard lock(mutex_);
-    if (hold_ != Hold::held) return false;
+    if (hold_ != Hold::held) return std::nullopt;
     hold_ = Hold::ended;
     store_->threads->timer.cancel(*this);
     unused.swap(on_lost_);
+    ended.emplace(Ended{.on_release_error = std::exchange(on_release_error_, nullptr),
+                        .is_announced = announcers_ > 0});
+    has_waiters = blocked_ > 0 || !waiting_.empty();
   }
-  tell_change();
-  return true;
+  if (has_waiters) tell_change();
+  return ended;
 }
 
 ReleaseRequest HeldLock::release_request(BootTime deadline) const {
@@ -445,39 +453,53 @@ ReleaseRequest HeldLock::release_request(BootTime deadline) const {
 
 runtime::Op<bool> HeldLock::release_now(runtime::Flow flow, Self self, BootTime deadline,
                                         std::stop_token stop) {
-  locks::ReleaseLoop loop(self->release_request(deadline), locks::ReleaseLoop::For::holder);
-  auto releasing = LockStore::release(flow, self->store_->backend, std::move(loop), std::move(stop));
-  const auto answer = co_await std::move(releasing);
-  if (!answer) {
-    self->observed_.released();  // from its holder's point of view
-    co_return answer.error().about(self->key(), self->id().str());
-  }
-  const bool released = std::holds_alternative<Released>(*answer);
-  if (released) {
-    self->observed_.released();
+  const HeldLock& held = *self;
+  auto finish = [self = std::move(self), stop](const Result<ReleaseOutcome>& answer) {
+    return self->end_release(answer, stop);
+  };
+  using locks::ReleaseLoop;
+  return LockStore::release<bool>(std::move(flow), held.store_->backend,
+                                  ReleaseLoop(held.release_request(deadline), ReleaseLoop::For::holder),
+                                  std::move(stop), {}, std::move(finish));
+}
+
+Result<bool> HeldLock::end_release(const Result<ReleaseOutcome>& answer, const std::stop_token& stop) {
+  const bool released = answer && std::holds_alternative<Released>(*answer);
+  if (released || !answer) {
+    observed_.released();  // after an error, from its holder's point of view
   } else {
-    self->observed_.lost(LossReason::gone);
+    observed_.lost(LossReason::gone);
   }
-  co_return released;
+  if (answer) return released;
+  auto error = answer.error().about(key(), id().str());
+  if (!stop.stop_requested()) return error;
+  // The stop request ended only the wait: the lock must still be released.
+  store_->release_in_background(release_request(never), locks::ReleaseLoop::For::id_in_doubt);
+  // Whatever the engine knows of the request that was stopped: the release will be carried out.
+  return error.with(Effect::unknown);
 }
 
 runtime::Op<bool> HeldLock::release(runtime::Flow flow, Self self, std::stop_token stop) {
-  if (!self->end_hold()) co_return false;
-  self->take_release_error_callback() = nullptr;  // user code is destroyed here, not where answers come
+  const auto ended = self->end_hold();
+  if (!ended) return not_released();
   // A loss callback that is running still uses objects that its owner may destroy after this returns.
-  if (!flow.blocks() || !runtime::WorkerPool::on_library_thread()) {
+  if (ended->is_announced && !(flow.blocks() && runtime::WorkerPool::on_library_thread())) {
+    return release_after_announcement(std::move(flow), std::move(self), std::move(stop));
+  }
+  return release_now(std::move(flow), std::move(self), never, std::move(stop));
+}
+
+runtime::Op<bool> HeldLock::not_released() {
+  co_return false;
+}
+
+runtime::Op<bool> HeldLock::release_after_announcement(runtime::Flow flow, Self self, std::stop_token stop) {
+  {
     const std::stop_callback wake(stop, [&] { self->tell_change(); });
     co_await self->until(flow, [&] { return self->announcers_ == 0 || stop.stop_requested(); });
   }
   auto releasing = release_now(flow, self, never, stop);
-  auto released = co_await std::move(releasing);
-  // The stop request ended only the wait: the lock must still be released.
-  if (!released && stop.stop_requested()) {
-    self->store_->release_in_background(self->release_request(never), locks::ReleaseLoop::For::id_in_doubt);
-    // Whatever the engine knows of the request that was stopped: the release will be carried out.
-    co_return released.error().with(Effect::unknown);
-  }
-  co_return released;
+  co_return co_await std::move(releasing);
 }
 
 BootTime HeldLock::dispose_deadline() const noexcept {
@@ -487,17 +509,23 @@ BootTime HeldLock::dispose_deadline() const noexcept {
 
 void HeldLock::dispose() noexcept {
   const auto deadline = dispose_deadline();
-  if (!end_hold()) return;
+  auto ended = end_hold();
+  if (!ended) return;
+  auto callback = std::move(ended->on_release_error);
   if (runtime::WorkerPool::on_library_thread()) {
-    store_->threads->blocking.post([self = background_self(), deadline] { self->dispose_now(deadline); });
+    store_->threads->blocking.post(
+        [self = background_self(), deadline, callback = std::move(callback)]() mutable {
+          self->dispose_now(deadline, std::move(callback));
+        });
     return;
   }
-  (void)until(runtime::Flow::blocking(), [this] { return announcers_ == 0; }, deadline).await_ready();
-  dispose_now(deadline);
+  if (ended->is_announced) {
+    (void)until(runtime::Flow::blocking(), [this] { return announcers_ == 0; }, deadline).await_ready();
+  }
+  dispose_now(deadline, std::move(callback));
 }
 
-void HeldLock::dispose_now(BootTime deadline) noexcept {
-  auto callback = take_release_error_callback();
+void HeldLock::dispose_now(BootTime deadline, std::function<void(const Error&)> callback) noexcept {
   const auto released =
       runtime::Op<bool>::run(release_now(runtime::Flow::blocking(), shared_self(), deadline, {}));
   if (!released) return report(released.error(), std::move(callback));
@@ -509,8 +537,9 @@ void HeldLock::dispose_now(BootTime deadline) noexcept {
 
 void HeldLock::dispose_in_background() noexcept {
   const auto deadline = dispose_deadline();
-  if (!end_hold()) return;
-  auto callback = take_release_error_callback();
+  auto ended = end_hold();
+  if (!ended) return;
+  auto callback = std::move(ended->on_release_error);
   if (runtime::blocks(*store_->backend) && !callback) {
     observed_.released();  // the true outcome will never be known
     return store_->release_in_background(release_request(deadline), locks::ReleaseLoop::For::holder);
@@ -526,11 +555,6 @@ void HeldLock::dispose_in_background() noexcept {
           if (!released) self->report(released.error(), std::move(*report_to));
         });
       });
-}
-
-std::function<void(const Error&)> HeldLock::take_release_error_callback() {
-  const std::lock_guard lock(mutex_);
-  return std::exchange(on_release_error_, nullptr);
 }
 
 void HeldLock::report(const Error& error, std::function<void(const Error&)> callback) noexcept {

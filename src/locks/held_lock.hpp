@@ -31,7 +31,7 @@ class HeldLock final : public runtime::Timed {
     LockKey key;
     LockId id;
     Fence fence;
-    std::string authority;
+    SharedText authority;
     WallTime expires_at;
     Ttl ttl;
     BootTime sent;
@@ -51,7 +51,7 @@ class HeldLock final : public runtime::Timed {
   [[nodiscard]] const std::string& key() const noexcept { return grant_.key.str(); }
   [[nodiscard]] const LockId& id() const noexcept { return grant_.id; }
   [[nodiscard]] Fence fence() const noexcept { return grant_.fence; }
-  [[nodiscard]] const std::string& authority() const noexcept { return grant_.authority; }
+  [[nodiscard]] const std::string& authority() const noexcept { return grant_.authority.str(); }
   [[nodiscard]] std::optional<std::uint32_t> replicas() const noexcept { return grant_.replicas; }
   [[nodiscard]] WallTime expires_at() const;
   [[nodiscard]] std::chrono::nanoseconds remaining() const noexcept;
@@ -112,10 +112,18 @@ class HeldLock final : public runtime::Timed {
   /// pending.
   std::variant<ExtendRequest, Absence> begin_extend(Ttl ttl, Extending purpose);
   void end_extend(Ttl ttl, const Result<ExtendOutcome>& answer);
-  /// Marks the end of the hold; false if it had ended. From then on there are no loss signals.
-  bool end_hold();
+  /// What the end of the hold leaves to do.
+  struct Ended {
+    std::function<void(const Error&)> on_release_error;  ///< user code, as its destructor is
+    bool is_announced;                                   ///< a thread is reporting the loss now
+  };
+  /// Marks the end of the hold; empty if it had ended. From then on there are no loss signals.
+  std::optional<Ended> end_hold();
   [[nodiscard]] ReleaseRequest release_request(BootTime deadline) const;
-  void dispose_now(BootTime deadline) noexcept;
+  [[nodiscard]] Result<bool> end_release(const Result<ReleaseOutcome>& answer, const std::stop_token& stop);
+  static runtime::Op<bool> not_released();
+  static runtime::Op<bool> release_after_announcement(runtime::Flow flow, Self self, std::stop_token stop);
+  void dispose_now(BootTime deadline, std::function<void(const Error&)> callback) noexcept;
   [[nodiscard]] BootTime dispose_deadline() const noexcept;
 
   /// Waits until `holds()`, which is called under the mutex, is true. Another thread may have changed the
@@ -131,7 +139,6 @@ class HeldLock final : public runtime::Timed {
   };
   /// Resumes every `until` whose condition holds. Must not be called under the mutex.
   void tell_change();
-  std::function<void(const Error&)> take_release_error_callback();
   void report(const Error& error, std::function<void(const Error&)> callback) noexcept;
   /// Notifies the holder, on a thread where user code may block. Must not be called under the mutex.
   void announce_loss();
@@ -154,6 +161,7 @@ class HeldLock final : public runtime::Timed {
   std::function<void(LossReason)> on_lost_;
   std::function<void(const Error&)> on_release_error_;
   int announcers_ = 0;  ///< threads that are reporting the loss
+  int blocked_ = 0;     ///< threads that wait in `until`
   std::stop_source loss_;
 };
 

@@ -45,20 +45,6 @@ LockStore::~LockStore() {
   threads->timer.cancel(*stop_later);
 }
 
-runtime::Op<ReleaseOutcome> LockStore::release(runtime::Flow flow, std::shared_ptr<LockBackend> backend,
-                                               locks::ReleaseLoop loop, std::stop_token stop,
-                                               std::stop_token resend_no_more) {
-  const auto ends = [&] { return stop.stop_requested() || resend_no_more.stop_requested(); };
-  for (;;) {
-    auto answer = co_await flow.ask(backend, loop.request(), stop);
-    auto next = loop.answered(answer, BootClock::now(), ends());
-    if (auto* end = std::get_if<locks::ReleaseLoop::End>(&next)) co_return std::move(*end);
-    const auto at = std::get<locks::ReleaseLoop::Send>(next).at;
-    if (at > BootClock::now()) (void)co_await flow.sleep_until(at, stop);
-    if (ends()) co_return answer;
-  }
-}
-
 void LockStore::release_in_background(ReleaseRequest request, locks::ReleaseLoop::For whom) {
   using locks::ReleaseLoop;
   const bool in_doubt = whom == ReleaseLoop::For::id_in_doubt;
@@ -84,7 +70,7 @@ void LockStore::release_in_background(ReleaseRequest request, locks::ReleaseLoop
   });
 }
 
-void LockStore::granted_by(const std::string& authority) {
+void LockStore::granted_by(const SharedText& authority) {
   {
     const std::lock_guard lock(authority_mutex_);
     if (authority == last_authority_) return;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <holdfast/guard.hpp>
 #include <holdfast/lock_backend.hpp>
 #include <holdfast/locks.hpp>
@@ -59,13 +60,24 @@ class LockStore {
   /// Releases in the background a lock whose holder does not wait, or an id in doubt. The last owner of this
   /// object waits for it, so a program that exits right after has released its locks.
   void release_in_background(ReleaseRequest request, locks::ReleaseLoop::For whom);
-  /// Runs a release until its outcome is final.
-  static runtime::Op<ReleaseOutcome> release(runtime::Flow flow, std::shared_ptr<LockBackend> backend,
-                                             locks::ReleaseLoop loop, std::stop_token stop,
-                                             std::stop_token resend_no_more = {});
+  /// Runs a release until its outcome is final, and ends with what `finish` makes of that Result. One
+  /// coroutine for every release, so that a guard's needs no frame of its own.
+  template <class T = ReleaseOutcome, class Finish = std::identity>
+  static runtime::Op<T> release(runtime::Flow flow, std::shared_ptr<LockBackend> backend,
+                                locks::ReleaseLoop loop, std::stop_token stop,
+                                std::stop_token resend_no_more = {}, Finish finish = {}) {
+    const auto ends = [&] { return stop.stop_requested() || resend_no_more.stop_requested(); };
+    for (;;) {
+      auto answer = co_await flow.ask(backend, loop.request(), stop);
+      const auto send_at = answer ? std::nullopt : loop.resend_at(answer, BootClock::now(), ends());
+      if (!send_at) co_return finish(std::move(answer));
+      if (*send_at > BootClock::now()) (void)co_await flow.sleep_until(*send_at, stop);
+      if (ends()) co_return finish(std::move(answer));
+    }
+  }
   /// A grant came from this authority. If the previous grant had another authority, the store may have lost
   /// its data: every guard is renewed at once, and the answers show which locks are lost.
-  void granted_by(const std::string& authority);
+  void granted_by(const SharedText& authority);
   /// The number of such changes.
   [[nodiscard]] std::uint64_t store_changes() const noexcept { return store_changes_.load(); }
   /// Logs the one line about a release that has no caller to report to.
@@ -96,7 +108,7 @@ class LockStore {
   std::stop_source doubts_end_;   ///< stops those of ids in doubt
   std::stop_source resends_end_;  ///< lets pending ones be answered, and sends no others
   std::mutex authority_mutex_;
-  std::string last_authority_ = backend->authority();
+  SharedText last_authority_ = backend->authority();
   std::atomic<std::uint64_t> store_changes_ = 0;
 
   static runtime::BootTimer::WhileIdle while_idle(const std::shared_ptr<IdleIo>& io) {

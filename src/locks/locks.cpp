@@ -114,7 +114,7 @@ Op<Lease> perform(Flow flow, Store store, operation::Acquire what, std::stop_tok
                   .ttl = grant.ttl.length(),
                   .fence = grant.fence,
                   .expires_at = grant.expires_at,
-                  .authority = std::move(grant.authority),
+                  .authority = grant.authority,
                   .replicas = grant.replicas,
                   .acquire_may_be_repeated = grant.acquire_may_be_repeated};
 }
@@ -183,9 +183,10 @@ Op<WaiterCounts> perform(Flow flow, Store store, operation::CountWaiters what, s
   co_return co_await flow.ask(store->backend, std::move(request), std::move(stop));
 }
 
-Op<std::unique_ptr<ChangeFeed>> perform(Flow flow, Store store, operation::FollowHeldLocks,
+Op<std::unique_ptr<ChangeFeed>> perform(Flow flow, Store store, operation::FollowHeldLocks what,
                                         std::stop_token stop) {
-  co_return co_await flow.ask(store->backend, FollowLocks{}, std::move(stop));
+  const FollowLocks request{.what = what.what};
+  co_return co_await flow.ask(store->backend, request, std::move(stop));
 }
 
 Op<std::optional<LockInfo>> perform(Flow flow, Store store, operation::BreakLock what, std::stop_token stop) {

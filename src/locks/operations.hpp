@@ -1,6 +1,6 @@
 #pragma once
 
-#include <holdfast/lock_operations.hpp>
+#include <holdfast/locks.hpp>
 #include <memory>
 #include <stop_token>
 

@@ -5,16 +5,16 @@
 
 namespace holdfast::locks {
 
-ReleaseLoop::Action ReleaseLoop::answered(Result<ReleaseOutcome> answer, BootTime now, bool stopped) {
-  if (answer || !answer.error().transient() || stopped) return answer;
+std::optional<BootTime> ReleaseLoop::resend_at(const Result<ReleaseOutcome>& answer, BootTime now,
+                                               bool stopped) {
+  if (answer || !answer.error().transient() || stopped) return std::nullopt;
   if (whom_ == For::holder) {
-    if (request_.asked_before || now >= request_.deadline) return answer;
+    if (request_.asked_before || now >= request_.deadline) return std::nullopt;
     request_.asked_before = true;
-    return Send{.at = now};
+    return now;
   }
   const auto at = saturating_add(now, std::exchange(pause_, std::min(pause_ * 2, longest_pause)));
-  if (at >= request_.deadline) return answer;
-  return Send{.at = at};
+  return at < request_.deadline ? std::optional(at) : std::nullopt;
 }
 
 }  // namespace holdfast::locks

@@ -15,7 +15,7 @@ struct Waiter {
   std::optional<Granted> granted;
 };
 
-AcquireLoop::Event event_of(const Result<AcquireOutcome>& answer, Waiter& waiter) {
+AcquireLoop::Event event_of(Result<AcquireOutcome>&& answer, Waiter& waiter) {
   // After an error the wake-up may be unused: the attempt was stopped or timed out before it began. Then the
   // next waiter must get the wake-up; one too many is harmless.
   if (!answer && answer.error().effect() == Effect::id_is_spent && !answer.error().transient()) {
@@ -26,7 +26,7 @@ AcquireLoop::Event event_of(const Result<AcquireOutcome>& answer, Waiter& waiter
   if (const auto* refused = std::get_if<Refused>(&*answer)) {
     return AcquireLoop::Refused{.free_in = refused->free_in, .holder = refused->holder};
   }
-  waiter.granted = std::get<Granted>(*answer);
+  waiter.granted = std::get<Granted>(*std::move(answer));
   return AcquireLoop::Granted{};
 }
 
@@ -38,16 +38,19 @@ void give_up(LockStore& store, const LockKey& key, const LockId& id, Ttl ttl) {
   store.release_in_background(std::move(request), ReleaseLoop::For::id_in_doubt);
 }
 
-/// Counts its attempts in `attempts`, unless that is null.
-runtime::Op<HeldLock::Grant> run_loop(runtime::Flow flow, std::shared_ptr<LockStore> store, WantedLock wanted,
-                                      AcquirePolicy policy, std::stop_token stop, std::uint32_t* attempts) {
+/// Counts its attempts in `attempts`, unless that is null. The operation that awaits it owns what it refers
+/// to.
+runtime::Op<HeldLock::Grant> run_loop(const runtime::Flow& flow, const std::shared_ptr<LockStore>& store,
+                                      WantedLock wanted, const AcquirePolicy& policy, std::stop_token stop,
+                                      std::uint32_t* attempts) {
   auto& key = wanted.key;
   // Checked here because the engine's answer is a transient error, which a waiter would retry.
   if (!store->process.is_current()) co_return os::used_after_fork().about(key.str(), {});
   const auto& backend = store->backend;
   Waiter waiter;
   AcquireLoop loop(policy, os::jitter_fraction);
-  auto action = loop.start(BootClock::now());
+  BootTime now = BootClock::now();
+  auto action = loop.start(now);
   for (;;) {
     AcquireLoop::Event event = AcquireLoop::Stopped{};
     if (const auto* attempt = std::get_if<AcquireLoop::Attempt>(&action)) {
@@ -55,7 +58,7 @@ runtime::Op<HeldLock::Grant> run_loop(runtime::Flow flow, std::shared_ptr<LockSt
       if (attempt->abandon) give_up(*store, key, *waiter.id, policy.ttl);
       if (attempt->fresh_id) {
         waiter.id = LockId::generate();
-        waiter.first_sent = BootClock::now();
+        waiter.first_sent = now;
       }
       AcquireRequest request{.id = *waiter.id,
                              .key = key,
@@ -65,8 +68,8 @@ runtime::Op<HeldLock::Grant> run_loop(runtime::Flow flow, std::shared_ptr<LockSt
                              .counter_lifetime = wanted.counter_lifetime,
                              .min_replicas = wanted.min_replicas,
                              .holder = wanted.holder};
-      const auto answer = co_await flow.ask(backend, std::move(request), stop);
-      event = event_of(answer, waiter);
+      auto answer = co_await flow.ask(backend, std::move(request), stop);
+      event = event_of(std::move(answer), waiter);
     } else if (const auto* start = std::get_if<AcquireLoop::StartWatching>(&action)) {
       WatchRequest request{.key = key, .deadline = start->at_latest};
       auto watch = co_await flow.ask(backend, std::move(request), stop);
@@ -105,12 +108,15 @@ runtime::Op<HeldLock::Grant> run_loop(runtime::Flow flow, std::shared_ptr<LockSt
                                 .replicas = waiter.granted->replicas,
                                 .holder = std::move(wanted.holder)};
     }
-    action = loop.resume(event, BootClock::now());
+    now = BootClock::now();
+    action = loop.resume(event, now);
   }
 }
 
-runtime::Op<HeldLock::Grant> run_observed(runtime::Flow flow, std::shared_ptr<LockStore> store,
-                                          WantedLock wanted, AcquirePolicy policy, std::stop_token stop) {
+/// The same, reported to the observer.
+runtime::Op<HeldLock::Grant> run_observed(const runtime::Flow& flow, const std::shared_ptr<LockStore>& store,
+                                          WantedLock wanted, const AcquirePolicy& policy,
+                                          std::stop_token stop) {
   const auto key = wanted.key;
   auto& observer = *store->observer;
   const auto backend = store->backend_name;
@@ -145,12 +151,11 @@ runtime::Op<HeldLock::Grant> run_observed(runtime::Flow flow, std::shared_ptr<Lo
 
 }  // namespace
 
-runtime::Op<HeldLock::Grant> wait_for_lock(runtime::Flow flow, std::shared_ptr<LockStore> store,
-                                           WantedLock wanted, AcquirePolicy policy, std::stop_token stop) {
-  if (store->observer) {
-    return run_observed(std::move(flow), std::move(store), std::move(wanted), policy, std::move(stop));
-  }
-  return run_loop(std::move(flow), std::move(store), std::move(wanted), policy, std::move(stop), nullptr);
+runtime::Op<HeldLock::Grant> wait_for_lock(const runtime::Flow& flow, const std::shared_ptr<LockStore>& store,
+                                           WantedLock&& wanted, const AcquirePolicy& policy,
+                                           std::stop_token stop) {
+  if (store->observer) return run_observed(flow, store, std::move(wanted), policy, std::move(stop));
+  return run_loop(flow, store, std::move(wanted), policy, std::move(stop), nullptr);
 }
 
 }  // namespace holdfast::locks

@@ -22,8 +22,9 @@ struct WantedLock {
 
 /// Waits for the lock as the policy says. Returns the grant, or AcquisitionTimeout, Aborted or the error that
 /// prevented it. After an error no lock is held, or not for long (an unanswered attempt is released in the
-/// background).
-runtime::Op<HeldLock::Grant> wait_for_lock(runtime::Flow flow, std::shared_ptr<LockStore> store,
-                                           WantedLock wanted, AcquirePolicy policy, std::stop_token stop);
+/// background). Refers to flow, store and policy: the operation that awaits it must own them.
+runtime::Op<HeldLock::Grant> wait_for_lock(const runtime::Flow& flow, const std::shared_ptr<LockStore>& store,
+                                           WantedLock&& wanted, const AcquirePolicy& policy,
+                                           std::stop_token stop);
 
 }  // namespace holdfast::locks

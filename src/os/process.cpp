@@ -19,7 +19,9 @@ std::atomic<std::uint64_t>& wiped_on_fork() {
     void* page = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     // Without this page a forked child could release its parent's locks, so the process must not run.
     if (page == MAP_FAILED || madvise(page, size, MADV_WIPEONFORK) != 0) std::abort();
-    return new (page) std::atomic<std::uint64_t>(0);
+    auto* const number = new (page) std::atomic<std::uint64_t>(0);
+    detail::process_number.store(number, std::memory_order_release);
+    return number;
   }();
   return *cell;
 }
@@ -35,11 +37,12 @@ std::uint64_t random_number() noexcept {
 
 }  // namespace
 
-std::uint64_t this_process() noexcept {
+constinit std::atomic<std::atomic<std::uint64_t>*> detail::process_number = nullptr;
+
+std::uint64_t detail::number_this_process() noexcept {
   auto& cell = wiped_on_fork();
   std::uint64_t known = cell.load(std::memory_order_relaxed);
-  if (known != 0) [[likely]]
-    return known;
+  if (known != 0) return known;
   const auto fresh = random_number();
   return cell.compare_exchange_strong(known, fresh) ? fresh : known;
 }

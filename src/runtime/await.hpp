@@ -7,13 +7,18 @@
 
 namespace holdfast::runtime {
 
-/// The blocking adapter: submits one operation of a contract and waits for its result. The engine may use the
-/// waiting thread for its I/O.
+/// The blocking adapter: submits one operation of a contract and waits for its result, in the slot. The
+/// engine may use the waiting thread for its I/O.
+template <class Backend, class Request, class Outcome = typename std::remove_cvref_t<Request>::Outcome>
+void await_into(Slot<Outcome>& slot, Backend& backend, Request&& request, std::stop_token stop = {}) {
+  backend.submit(std::forward<Request>(request), std::move(stop), Done<Outcome>::into(slot));
+  if (!slot.completion.finished()) backend.wait(slot.completion);
+}
+
 template <class Backend, class Request, class Outcome = typename std::remove_cvref_t<Request>::Outcome>
 Result<Outcome> await(Backend& backend, Request&& request, std::stop_token stop = {}) {
   Slot<Outcome> slot;
-  backend.submit(std::forward<Request>(request), std::move(stop), Done<Outcome>::into(slot));
-  if (!slot.completion.finished()) backend.wait(slot.completion);
+  await_into(slot, backend, std::forward<Request>(request), std::move(stop));
   return *std::move(slot.result);
 }
 

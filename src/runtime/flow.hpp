@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <coroutine>
+#include <holdfast/change_feed.hpp>
 #include <holdfast/clock.hpp>
 #include <holdfast/done.hpp>
 #include <holdfast/lock_backend.hpp>
@@ -11,6 +12,7 @@
 #include <stop_token>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "os/clock.hpp"
 #include "runtime/await.hpp"
@@ -54,7 +56,7 @@ class Flow {
   template <class Backend, class Request>
   [[nodiscard]] auto ask(const std::shared_ptr<Backend>& backend, Request&& request,
                          std::stop_token stop) const {
-    return Ask<Backend, Request&&>{*this, backend, std::forward<Request>(request), std::move(stop), {}};
+    return Ask<Backend, Request&&>{*this, backend, std::forward<Request>(request), std::move(stop)};
   }
 
   /// Returns the result of Watch::wait. A null watch sleeps until `look_again_at`.
@@ -64,6 +66,11 @@ class Flow {
   }
   [[nodiscard]] auto sleep_until(BootTime at, std::stop_token stop) const {
     return wait(nullptr, at, at, std::move(stop));
+  }
+
+  /// Returns the Result of ChangeFeed::wait. Never earlier than the deadline for a feed that cannot wait.
+  [[nodiscard]] auto listen(ChangeFeed& feed, BootTime deadline, std::stop_token stop) const {
+    return Listen{*this, feed, deadline, std::move(stop)};
   }
 
   /// Resumes on a thread for user code; a blocking flow is on one already.
@@ -89,16 +96,16 @@ class Flow {
     const std::shared_ptr<Backend>& backend;
     Request request;  ///< a reference
     std::stop_token stop;
-    std::optional<Result<Outcome>> result;
+    Slot<Outcome> slot = {};
 
     [[nodiscard]] bool await_ready() {
       if (!flow.blocks()) return false;
-      result.emplace(await(*backend, std::forward<Request>(request), std::move(stop)));
+      await_into(slot, *backend, std::forward<Request>(request), std::move(stop));
       return true;
     }
     void await_suspend(std::coroutine_handle<> operation) {
       auto end = [this, operation](Result<Outcome> answer) {
-        result.emplace(std::move(answer));
+        slot.result.emplace(std::move(answer));
         operation.resume();
       };
       const BootTime deadline = request.deadline;
@@ -126,7 +133,8 @@ class Flow {
         done(std::move(why));
       });
     }
-    [[nodiscard]] Result<Outcome> await_resume() { return *std::move(result); }
+    /// Valid until the end of the co_await expression.
+    [[nodiscard]] Result<Outcome>&& await_resume() { return *std::move(slot.result); }
   };
 
   class Wait {
@@ -185,6 +193,30 @@ class Flow {
     std::stop_token stop_;
     bool woken_ = false;
     std::optional<Error> failed_;
+  };
+
+  struct Listen {
+    const Flow& flow;
+    ChangeFeed& feed;
+    BootTime deadline;
+    std::stop_token stop;
+    Slot<std::vector<Change>> slot = {};
+
+    [[nodiscard]] bool await_ready() {
+      if (!flow.blocks()) return false;
+      feed.wait(deadline, std::move(stop), Done<std::vector<Change>>::into(slot));
+      slot.completion.wait();
+      return true;
+    }
+    void await_suspend(std::coroutine_handle<> operation) {
+      defer_completions([&] {
+        feed.wait(deadline, stop, [this, operation](Result<std::vector<Change>> changes) {
+          slot.result.emplace(std::move(changes));
+          operation.resume();
+        });
+      });
+    }
+    [[nodiscard]] Result<std::vector<Change>> await_resume() { return *std::move(slot.result); }
   };
 
   struct Hop {

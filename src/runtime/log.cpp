@@ -3,7 +3,7 @@
 #include <holdfast/log.hpp>
 #include <mutex>
 
-#include "runtime/courier.hpp"
+#include "runtime/delivery_queue.hpp"
 
 namespace holdfast {
 namespace {
@@ -74,10 +74,10 @@ class Sink {
 class [[gnu::visibility("hidden")]] Log::Impl {
  public:
   const std::shared_ptr<Sink> sink = std::make_shared<Sink>();
-  runtime::Courier<Message> courier{max_queued, [sink = sink](Message& message, std::size_t dropped) {
-                                      if (dropped > 0) tell_of(dropped, *sink);
-                                      sink->call(message.level, message.text);
-                                    }};
+  runtime::DeliveryQueue<Message> queue{max_queued, [sink = sink](Message& message, std::size_t dropped) {
+                                          if (dropped > 0) tell_of(dropped, *sink);
+                                          sink->call(message.level, message.text);
+                                        }};
 
  private:
   static void tell_of(std::size_t dropped, Sink& sink) noexcept {
@@ -96,11 +96,11 @@ void Log::set_sink(LogSink sink) {
 }
 
 void Log::write(LogLevel level, std::string message) noexcept {
-  impl_->courier.hand_over({level, std::move(message)});
+  impl_->queue.push({level, std::move(message)});
 }
 
 void Log::flush() {
-  impl_->courier.flush();
+  impl_->queue.flush();
 }
 
 }  // namespace holdfast

@@ -6,6 +6,7 @@
 #include <holdfast/done.hpp>
 #include <holdfast/result.hpp>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "runtime/frame_memory.hpp"
@@ -58,7 +59,8 @@ class [[nodiscard]] Op {
       // This function races with the end of the inner operation. The second of the two resumes the outer one.
       return !promise.one_of_two_.exchange(true, std::memory_order_acq_rel);
     }
-    [[nodiscard]] Result<T> await_resume() { return *std::move(inner.promise().result_); }
+    /// Valid as long as the operation.
+    [[nodiscard]] Result<T>&& await_resume() { return *std::move(inner.promise().result_); }
   };
 
   explicit Op(Handle handle) noexcept : handle_(handle) {}
@@ -74,7 +76,11 @@ class Op<T>::promise_type {
   Op get_return_object() noexcept { return Op(Handle::from_promise(*this)); }
   std::suspend_always initial_suspend() noexcept { return {}; }
   auto final_suspend() noexcept { return End{}; }
-  void return_value(Result<T> result) { result_.emplace(std::move(result)); }
+  template <class Value>
+    requires std::is_convertible_v<Value, Result<T>>
+  void return_value(Value&& value) {
+    result_.emplace(std::forward<Value>(value));
+  }
   void unhandled_exception() noexcept {
     try {
       throw;

@@ -3,13 +3,14 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <functional>
 #include <mutex>
-#include <set>
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "os/errno_error.hpp"
 #include "os/process.hpp"
@@ -32,9 +33,10 @@ class BootTimer::State {
   State& operator=(const State&) = delete;
 
   static void arm(const std::shared_ptr<State>& self, BootTime at) {
+    if (at >= self->armed_at_.load()) return;  // it will fire before, and then ask what is due
     const std::lock_guard lock(self->mutex_);
     if (!self->thread_.joinable()) start(self);
-    if (at < self->armed_at_) self->set(at);
+    if (at < self->armed_at_.load()) self->set(at);
   }
 
   void stop() {
@@ -98,7 +100,7 @@ class BootTimer::State {
       const BootTime next = on_due_(BootClock::now());
       const std::lock_guard lock(mutex_);
       if (stopping_) return;
-      if (next < armed_at_) set(next);
+      if (next < armed_at_.load()) set(next);
     }
   }
 
@@ -108,7 +110,8 @@ class BootTimer::State {
   std::mutex mutex_;
   std::thread thread_;
   int fd_ = -1;
-  BootTime armed_at_ = never;
+  std::atomic<BootTime> armed_at_ =
+      never;  ///< changed under the mutex; earlier than `never`: it has a thread
   bool stopping_ = false;
 };
 
@@ -128,30 +131,98 @@ void BootTimer::arm(BootTime at) {
   State::arm(state_, at);
 }
 
+/// The scheduled targets as a binary heap, the next one first. Each knows its place, so that it is removed
+/// without a search; scheduling allocates nothing per target.
+class TimerQueue::Schedule {
+ public:
+  [[nodiscard]] bool empty() const noexcept { return heap_.empty(); }
+  [[nodiscard]] Timed& first() const noexcept { return *heap_.front(); }
+  [[nodiscard]] BootTime next() const noexcept { return heap_.empty() ? never : time_of(*heap_.front()); }
+
+  /// Replaces the target's previous time.
+  void put(Timed& target, BootTime at) {
+    take(target);
+    heap_.push_back(&target);
+    target.scheduled_at_.store(at, std::memory_order_relaxed);
+    move_up(heap_.size() - 1);
+  }
+
+  void take(Timed& target) noexcept {
+    if (!is_scheduled(target)) return;
+    const auto place = target.place_;
+    Timed* const last = heap_.back();
+    heap_.pop_back();
+    if (last != &target) {
+      set(place, last);
+      move_up(place);
+      move_down(last->place_);
+    }
+    // The last access: the target's destructor, which does not wait if it reads this, may be running.
+    target.scheduled_at_.store(never, std::memory_order_release);
+  }
+
+  /// Makes all of them due.
+  void expire_all() noexcept {
+    for (Timed* target : heap_) target->scheduled_at_.store(BootTime(), std::memory_order_relaxed);
+  }
+
+  [[nodiscard]] static bool is_scheduled(const Timed& target) noexcept {
+    return target.scheduled_at_.load(std::memory_order_acquire) != never;
+  }
+  [[nodiscard]] static BootTime time_of(const Timed& target) noexcept {
+    return target.scheduled_at_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  void set(std::size_t place, Timed* target) noexcept {
+    heap_[place] = target;
+    target->place_ = place;
+  }
+  void move_up(std::size_t place) noexcept {
+    Timed* const moved = heap_[place];
+    for (; place > 0; place = (place - 1) / 2) {
+      Timed* const above = heap_[(place - 1) / 2];
+      if (time_of(*above) <= time_of(*moved)) break;
+      set(place, above);
+    }
+    set(place, moved);
+  }
+  void move_down(std::size_t place) noexcept {
+    Timed* const moved = heap_[place];
+    for (;;) {
+      auto below = 2 * place + 1;
+      if (below >= heap_.size()) break;
+      if (below + 1 < heap_.size() && time_of(*heap_[below + 1]) < time_of(*heap_[below])) ++below;
+      if (time_of(*moved) <= time_of(*heap_[below])) break;
+      set(place, heap_[below]);
+      place = below;
+    }
+    set(place, moved);
+  }
+
+  std::vector<Timed*> heap_;
+};
+
 class TimerQueue::State {
  public:
   void schedule(Timed& target, BootTime at) {
     if (at == never) return cancel(target);
     const std::lock_guard lock(mutex_);
-    if (target.scheduled_at_ == at) return;
+    if (Schedule::time_of(target) == at) return;
     timer_->arm(at);  // first, because it throws if the machine has no thread
-    put(target, at);
+    schedule_.put(target, at);
   }
 
   void cancel(Timed& target) {
+    if (!Schedule::is_scheduled(target)) return;
     const std::lock_guard lock(mutex_);
-    take(target);
+    schedule_.take(target);
   }
 
   void call_all_now() {
     const std::lock_guard lock(mutex_);
-    if (queue_.empty()) return;
-    std::set<std::pair<BootTime, Timed*>> due;
-    for (const auto& [at, target] : queue_) {
-      target->scheduled_at_ = BootTime();
-      due.emplace(BootTime(), target);
-    }
-    queue_.swap(due);
+    if (schedule_.empty()) return;
+    schedule_.expire_all();
     timer_->arm(BootTime());
   }
 
@@ -166,11 +237,11 @@ class TimerQueue::State {
       std::function<void()> job;
       {
         const std::lock_guard lock(mutex_);
-        const BootTime at = queue_.empty() ? never : queue_.begin()->first;
+        const BootTime at = schedule_.next();
         if (at <= now) {
-          Timed& first = *queue_.begin()->second;
+          Timed& first = schedule_.first();
           target = first.weak_from_this().lock();
-          take(first);
+          schedule_.take(first);
           if (!target) continue;  // its destructor is on the way to cancel()
         } else if (!jobs_.empty()) {
           if (jobs++ == jobs_in_a_row) return now;
@@ -189,7 +260,7 @@ class TimerQueue::State {
       const BootTime next = target->on_time(now);
       const std::lock_guard lock(mutex_);
       // Unless schedule() was called meanwhile: that time is newer.
-      if (target->scheduled_at_ == never && next != never) put(*target, next);
+      if (!Schedule::is_scheduled(*target) && next != never) schedule_.put(*target, next);
     }
   }
 
@@ -208,23 +279,12 @@ class TimerQueue::State {
   [[nodiscard]] bool in_own_process() const noexcept { return process_.is_current(); }
 
  private:
-  void put(Timed& target, BootTime at) {
-    take(target);
-    queue_.emplace(at, &target);
-    target.scheduled_at_ = at;
-  }
-  void take(Timed& target) {
-    if (target.scheduled_at_ == never) return;
-    queue_.erase({target.scheduled_at_, &target});
-    target.scheduled_at_ = never;
-  }
-
   /// After this many, the thread's idle work gets its turn: it may have to send what the jobs have begun.
   static constexpr int jobs_in_a_row = 64;
 
   const os::ProcessIdentity process_;
   std::mutex mutex_;
-  std::set<std::pair<BootTime, Timed*>> queue_;
+  Schedule schedule_;
   std::deque<std::function<void()>> jobs_;  ///< for when nothing is due
   std::unique_ptr<BootTimer> timer_;
 };

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <functional>
 #include <holdfast/clock.hpp>
 #include <memory>
@@ -44,7 +46,9 @@ class Timed : public std::enable_shared_from_this<Timed> {
 
  private:
   friend class TimerQueue;
-  BootTime scheduled_at_ = never;  ///< the timer's, under its mutex
+  // The timer's, changed under its mutex.
+  std::atomic<BootTime> scheduled_at_ = never;
+  std::size_t place_ = 0;  ///< while it is scheduled
 };
 
 /// One thread that calls every Timed object at its time. Scheduling needs a system call only if the new time
@@ -72,6 +76,7 @@ class TimerQueue {
   [[nodiscard]] static bool on_timers_thread() noexcept;
 
  private:
+  class Schedule;
   class State;
   std::shared_ptr<State> state_;
 };

@@ -21,6 +21,14 @@ inline constexpr std::string_view anonymous_owner = "local";
 /// The name under which registers are stored. It is no owner's name: in an encoded name every % begins %3A or
 /// %25.
 inline constexpr std::string_view owner_of_registers = "%register%25";
+/// What the names begin with under which the tasks of queues are stored. For the same reason none is an
+/// owner's name.
+inline constexpr std::string_view owners_of_queues = "%queue%25";
+/// The name under which the tasks of a queue are stored. InvalidArgument unless the queue's name is 1 to 512
+/// bytes of UTF-8.
+[[nodiscard]] Result<std::string> owner_of_queue(std::string_view queue);
+/// The queue with this stored name; empty if it is not that of a queue.
+[[nodiscard]] std::optional<std::string> queue_stored_as(std::string_view stored);
 /// The owner with this name; empty if it is not an owner's name, such as that of registers.
 [[nodiscard]] std::optional<std::string> owner_stored_as(std::string_view stored);
 
@@ -39,6 +47,12 @@ struct Address {
     auto key = RecordKey::of(stored_owner(*checked), id);
     if (!key) return key.error();
     return Address{.owner = *std::move(checked), .id = std::move(id), .key = *std::move(key)};
+  }
+  /// A task under a reserved name, which is also the owner in its record.
+  [[nodiscard]] static Result<Address> reserved(const std::string& stored, std::string id) {
+    auto key = RecordKey::of(stored, id);
+    if (!key) return key.error();
+    return Address{.owner = stored, .id = std::move(id), .key = *std::move(key)};
   }
 };
 

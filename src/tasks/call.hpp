@@ -10,6 +10,7 @@
 #include "os/process.hpp"
 #include "runtime/flow.hpp"
 #include "runtime/op.hpp"
+#include "tasks/address.hpp"
 #include "tasks/store.hpp"
 
 namespace holdfast::tasks {
@@ -23,6 +24,14 @@ struct Call {
   std::optional<FencingToken> fence;
   /// Names the one task that is meant, though another may have its id by now; empty: any task with the id.
   std::string incarnation;
+  /// The name under which the tasks of a queue are stored: then the owners of operations do not count.
+  std::string reserved_owner = {};
+
+  /// The task of this owner, or of the queue.
+  [[nodiscard]] Result<Address> address(std::string_view owner, std::string id) const {
+    if (!reserved_owner.empty()) return Address::reserved(reserved_owner, std::move(id));
+    return Address::of(owner, std::move(id), store->options.allow_anonymous);
+  }
 
   template <class Request>
   [[nodiscard]] auto ask(Request&& request) const {

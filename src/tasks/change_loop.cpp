@@ -2,6 +2,7 @@
 
 #include "core/record_decisions.hpp"
 #include "tasks/refusals.hpp"
+#include "tasks/retention.hpp"
 
 namespace holdfast::tasks {
 namespace {
@@ -51,11 +52,17 @@ ChangeLoop::Action ChangeLoop::resume(const Result<std::optional<StoredRecord>>&
   }
   if (auto applied = change_.apply(*record); !applied) return Finished{applied.error()};
   record->touch(now);
-  edited_ = record->task((*answer)->version, (*answer)->incarnation, (*answer)->bound_to);
+  const bool is_over = is_final(record->status());
+  if (const auto& state = (*answer)->queue; is_over && state) {
+    record->keep_for(retention_of(state->terms, record->status()), now);
+  }
+  edited_ = record->task(**answer);
   auto data = record_data(edited_);
   if (!data) return Finished{data.error()};
   return Write{.data = *std::move(data),
-               .expected = {.version = edited_.version, .incarnation = edited_.incarnation}};
+               .expected = {.version = edited_.version, .incarnation = edited_.incarnation},
+               .leaves_queue = is_over,
+               .is_dead = record->status() == TaskStatus::failed};
 }
 
 ChangeLoop::Action ChangeLoop::resume(const Result<PutOutcome>& answer) {

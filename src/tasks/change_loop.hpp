@@ -26,6 +26,8 @@ class ChangeLoop {
   struct Write {
     RecordData data;
     ExpectedVersion expected;
+    bool leaves_queue = false;  ///< it is final
+    bool is_dead = false;       ///< it is failed
   };
   struct Finished {
     Result<Task> result;

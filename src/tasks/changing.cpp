@@ -14,7 +14,7 @@ namespace {
 using runtime::Op;
 
 Address address(const Call& call, const std::string& owner, std::string id) {
-  return Address::of(owner, std::move(id), call.store->options.allow_anonymous).value_or_throw();
+  return call.address(owner, std::move(id)).value_or_throw();
 }
 
 void require_fence(const Call& call) {
@@ -33,7 +33,9 @@ Op<Task> change(Call call, Address task, Change what) {
       PutRecord request{.key = task.key,
                         .data = std::move(write->data),
                         .expected = std::move(write->expected),
-                        .fence = call.fence};
+                        .fence = call.fence,
+                        .leaves_queue = write->leaves_queue};
+      if (write->is_dead) request.max_dead = call.store->max_dead;
       const auto outcome = co_await call.ask(std::move(request));
       action = loop.resume(outcome);
     } else {
@@ -80,7 +82,7 @@ Result<Task> task_of(const Outcome& outcome, const Address& task) {
   if (stored == nullptr) return no_such_task(task.id);
   const auto record = record_of(*stored, task.id, task.owner);
   if (!record) return record.error();
-  return record->task(stored->version, stored->incarnation, stored->bound_to);
+  return record->task(*stored);
 }
 
 }  // namespace

@@ -13,23 +13,6 @@ using runtime::Flow;
 using runtime::Op;
 using std::chrono::milliseconds;
 
-namespace {
-
-/// Whether the error means that the task has another worker, or is final.
-bool is_refusal(const Error& error) {
-  switch (error.code()) {
-    case ErrorCode::NotFound:
-    case ErrorCode::InvalidTransition:
-    case ErrorCode::StaleFence:
-    case ErrorCode::WrongLock:
-      return true;
-    default:
-      return false;
-  }
-}
-
-}  // namespace
-
 ClaimedTask::ClaimedTask(Guard guard, std::shared_ptr<TaskStore> store, FencingToken fence, Task task)
     : store_(std::move(store)),
       fence_(std::move(fence)),
@@ -143,7 +126,7 @@ Op<Task> ClaimedTask::end(Flow flow, Self self, Write what, std::stop_token stop
     bool stops = false;
     {
       const std::lock_guard lock(watched.mutex);
-      stops = --watched.ending == 0 && (watched.over || is_refusal(task.error()));
+      stops = --watched.ending == 0 && (watched.over || tasks::ends_the_work(task.error()));
     }
     if (stops) {
       co_await flow.leave_io_thread();

@@ -6,10 +6,16 @@
 #include "core/digest.hpp"
 #include "core/percent.hpp"
 #include "core/wall_time.hpp"
+#include "tasks/address.hpp"
 #include "tasks/record.hpp"
 
 namespace holdfast::tasks {
 namespace {
+
+/// Whether the record is that of a task in no queue, or of one that no worker has.
+bool has_no_worker(const StoredRecord& record) {
+  return !record.queue || record.queue->place != QueuePlace::leased;
+}
 
 /// Detects text that is not a cursor of ours. It does not stop forgery: a forger gains only another page of
 /// its own tasks.
@@ -50,13 +56,21 @@ Result<ListPosition> position_of(std::string_view cursor, std::string_view store
   return position;
 }
 
-ListLoop::ListLoop(std::string owner, std::string stored_owner, const ListTasks& what)
-    : owner_(std::move(owner)), stored_owner_(std::move(stored_owner)), what_(what) {
+ListLoop::ListLoop(std::string owner, std::string stored_owner, const ListTasks& what,
+                   std::optional<WallTime> created_before)
+    : owner_(std::move(owner)),
+      stored_owner_(std::move(stored_owner)),
+      what_(what),
+      created_before_(created_before) {
   what_.limit = std::clamp<std::size_t>(what_.limit, 1, max_record_page);
 }
 
 ListLoop::Action ListLoop::start() {
-  if (what_.cursor.empty()) return next_request(std::nullopt);
+  if (what_.cursor.empty()) {
+    // Newest first, the list begins behind all that are too young.
+    if (!created_before_ || what_.oldest_first) return next_request(std::nullopt);
+    return next_request(ListPosition{.created_at = *created_before_, .task = {}});
+  }
   auto after = position_of(what_.cursor, stored_owner_);
   if (!after) return Finished{after.error()};
   return next_request(*std::move(after));
@@ -65,10 +79,14 @@ ListLoop::Action ListLoop::start() {
 ListRecords ListLoop::next_request(std::optional<ListPosition> after) const {
   // A filter usually drops most records: read many at once, so that one or two round trips suffice.
   constexpr std::size_t filtered_page = 500;
-  return {.prefix = stored_owner_ + ':',
-          .after = std::move(after),
-          .limit = what_.status ? std::max(what_.limit, filtered_page) : what_.limit,
-          .order = ListOrder::newest_first};
+  return {
+      .prefix = stored_owner_ + ':',
+      .after = std::move(after),
+      .limit = is_filtered() ? std::max(what_.limit, filtered_page) : what_.limit,
+      .order = what_.oldest_first ? ListOrder::oldest_first : ListOrder::newest_first,
+      // Those of a queue are few among many, and have an order of their own: by when they failed, not by age.
+      .only_dead = what_.status == TaskStatus::failed && !created_before_ &&
+                   queue_stored_as(stored_owner_).has_value()};
 }
 
 ListLoop::Action ListLoop::resume(const Result<RecordPage>& answer) {
@@ -82,6 +100,9 @@ ListLoop::Action ListLoop::resume(const Result<RecordPage>& answer) {
   };
   for (std::size_t i = 0; i < answer->records.size(); ++i) {
     const auto& listed = answer->records[i];
+    if (what_.oldest_first && created_before_ && listed.created_at >= *created_before_) {
+      return finished(std::nullopt);  // all that follow are younger
+    }
     name_unreadable(i);
     ++looked_at_;
     const auto record = TaskRecord::parse(listed.record.data, listed.key.task());
@@ -90,8 +111,10 @@ ListLoop::Action ListLoop::resume(const Result<RecordPage>& answer) {
       continue;
     }
     if (record->owner() != owner_ || (what_.status && record->status() != *what_.status)) continue;
-    page_.tasks.push_back(
-        record->task(listed.record.version, listed.record.incarnation, listed.record.bound_to));
+    if (what_.unclaimed && (record->status() != TaskStatus::working || !has_no_worker(listed.record))) {
+      continue;
+    }
+    page_.tasks.push_back(record->task(listed.record));
     const bool last_one = i + 1 == answer->records.size() && !answer->next;
     if (page_.tasks.size() == what_.limit && !last_one) {
       // Unreadable records after this one are reported by the next page.
@@ -100,7 +123,7 @@ ListLoop::Action ListLoop::resume(const Result<RecordPage>& answer) {
   }
   name_unreadable(answer->records.size());
   if (answer->next && page_.tasks.size() < what_.limit && looked_at_ < max_records_looked_at &&
-      what_.status) {
+      is_filtered()) {
     return next_request(answer->next);
   }
   return finished(answer->next);

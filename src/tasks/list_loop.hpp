@@ -25,18 +25,23 @@ class ListLoop {
   /// With a filter a page may end before it is full; the caller continues with its cursor.
   static constexpr std::size_t max_records_looked_at = 10'000;
 
-  /// The cursor needs to be valid only until `start` has returned.
-  ListLoop(std::string owner, std::string stored_owner, const ListTasks& what);
+  /// The cursor needs to be valid only until `start` has returned. `created_before`: for
+  /// ListTasks::older_than, which needs the engine's clock.
+  ListLoop(std::string owner, std::string stored_owner, const ListTasks& what,
+           std::optional<WallTime> created_before = {});
 
   [[nodiscard]] Action start();
   [[nodiscard]] Action resume(const Result<RecordPage>& answer);
 
  private:
   [[nodiscard]] ListRecords next_request(std::optional<ListPosition> after) const;
+  /// Whether records are left out, so that a page of records may give few tasks.
+  [[nodiscard]] bool is_filtered() const noexcept { return what_.status || what_.unclaimed; }
   [[nodiscard]] Finished finished(const std::optional<ListPosition>& next);
 
   std::string owner_, stored_owner_;
   ListTasks what_;
+  std::optional<WallTime> created_before_;
   TaskPage page_;
   std::size_t looked_at_ = 0;
 };

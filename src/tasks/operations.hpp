@@ -27,8 +27,14 @@ namespace holdfast::tasks {
 [[nodiscard]] runtime::Op<Task> perform(Call call, operation::RebindTask what);
 [[nodiscard]] runtime::Op<std::unique_ptr<ChangeFeed>> perform(Call call, operation::FollowAllTasks what);
 [[nodiscard]] runtime::Op<std::size_t> perform(Call call, operation::CleanUpTasks what);
+[[nodiscard]] runtime::Op<OutputRun> perform(Call call, operation::AppendTaskOutput what);
+[[nodiscard]] runtime::Op<KeptOutput> perform(Call call, operation::ReadTaskOutput what);
 [[nodiscard]] runtime::Op<std::optional<Task>> perform(Call call, operation::AwaitTask what);
 [[nodiscard]] runtime::Op<Claim> claim(Call call, Locks locks, operation::ClaimTask what);
+[[nodiscard]] runtime::Op<std::optional<Claim>> try_claim(Call call, Locks locks,
+                                                          operation::TryClaimOrdinaryTask what);
+/// The same as `perform`, and asks these locks for ListTasks::unclaimed.
+[[nodiscard]] runtime::Op<TaskPage> list(Call call, Locks locks, operation::ListTasksOfOwner what);
 
 /// The condition of a wait.
 struct Until {

@@ -2,6 +2,7 @@
 
 #include "tasks/address.hpp"
 #include "tasks/change_loop.hpp"
+#include "tasks/exhausted.hpp"
 #include "tasks/list_loop.hpp"
 #include "tasks/operations.hpp"
 #include "tasks/refusals.hpp"
@@ -12,7 +13,7 @@ namespace holdfast::tasks {
 using runtime::Op;
 
 Op<Task> perform(Call call, operation::GetTask what) {
-  const auto task = Address::of(what.owner, std::move(what.id), call.store->options.allow_anonymous);
+  const auto task = call.address(what.owner, std::move(what.id));
   if (!task) co_return task.error();
   GetRecord request{.key = task->key};
   const auto stored = co_await call.ask(std::move(request));
@@ -20,20 +21,35 @@ Op<Task> perform(Call call, operation::GetTask what) {
   const auto record = record_of(*stored, task->id, task->owner);
   if (!record) co_return record.error();
   if (!is_same_incarnation(call.incarnation, (*stored)->incarnation)) co_return no_such_task(task->id);
-  co_return record->task((*stored)->version, (*stored)->incarnation, (*stored)->bound_to);
+  auto found = record->task(**stored);
+  if (why_exhausted(found, call.store->storage->now())) {
+    co_return co_await end_exhausted(std::move(call), std::move(found));
+  }
+  co_return std::move(found);
 }
 
 Op<TaskPage> perform(Call call, operation::ListTasksOfOwner what) {
-  const auto checked = checked_owner(what.owner, call.store->options.allow_anonymous).value_or_throw();
   // The name is arbitrary: only the owner must be valid.
-  (void)RecordKey::of(stored_owner(checked), "").value_or_throw();
-  ListLoop loop(checked, stored_owner(checked), what.what);
+  const auto list = call.address(what.owner, "").value_or_throw();
+  const ListTasks wanted = what.what;
+  std::optional<WallTime> created_before;
+  if (wanted.older_than > std::chrono::milliseconds(0)) {
+    created_before = call.store->storage->now() - wanted.older_than + std::chrono::milliseconds(1);
+  }
+  ListLoop loop(list.owner, std::string(list.key.owner()), wanted, created_before);
   auto action = loop.start();
   while (auto* request = std::get_if<ListRecords>(&action)) {
     const auto page = co_await call.ask(std::move(*request));
     action = loop.resume(page);
   }
-  co_return std::get<ListLoop::Finished>(std::move(action)).result;
+  auto page = std::get<ListLoop::Finished>(std::move(action)).result;
+  if (!page) co_return page.error();
+  for (auto& task : page->tasks) {
+    if (!why_exhausted(task, call.store->storage->now())) continue;
+    auto ended = co_await end_exhausted(call, task);
+    if (ended) task = *std::move(ended);
+  }
+  co_return std::move(page);
 }
 
 Op<OwnerPage> perform(Call call, operation::ListOwnersOfTasks what) {
@@ -46,7 +62,7 @@ Op<OwnerPage> perform(Call call, operation::ListOwnersOfTasks what) {
   for (const auto& stored : page->owners) {
     if (auto owner = owner_stored_as(stored)) {
       names.push_back(*std::move(owner));
-    } else if (stored != owner_of_registers) {
+    } else if (stored != owner_of_registers && !queue_stored_as(stored)) {
       page->unreadable.push_back(stored);
     }
   }
@@ -73,7 +89,7 @@ Op<std::optional<Json>> perform(Call call, operation::GetTaskResult what) {
 
 Op<std::optional<Task>> wait_until(Call call, std::string owner, std::string id,
                                    std::chrono::milliseconds timeout, Until until) {
-  auto task = Address::of(owner, id, call.store->options.allow_anonymous);
+  auto task = call.address(owner, id);
   if (!task) co_return task.error();
   const auto deadline = saturating_add(BootClock::now(), timeout);
   WaitForTask what{.flow = call.flow,

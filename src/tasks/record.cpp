@@ -1,5 +1,6 @@
 #include "tasks/record.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <span>
@@ -58,13 +59,15 @@ TaskRecord TaskRecord::begin(const Beginning& beginning) {
   head.set("status", json_string(to_string(TaskStatus::working)));
   head.set("createdAt", now);
   head.set("lastUpdatedAt", now);
-  head.set("ttl", std::to_string(beginning.ttl.count()));
+  head.set("ttl", beginning.ttl ? std::to_string(beginning.ttl->count()) : "null");
   head.set("pollInterval", std::to_string(beginning.poll_interval.count()));
+  if (!beginning.meta.all().empty()) head.set("_meta", beginning.meta.text());
   Members record;
   record.set("ownerId", json_string(beginning.owner));
   record.set("result", "null");
   record.set("requestMethod", json_string(beginning.method));
-  record.set("expiresAt", json_string(core::format_rfc3339(beginning.now + beginning.ttl)));
+  record.set("expiresAt",
+             beginning.ttl ? json_string(core::format_rfc3339(beginning.now + *beginning.ttl)) : "null");
   return {std::move(record), std::move(head), beginning.variables, TaskStatus::working};
 }
 
@@ -120,8 +123,19 @@ std::string TaskRecord::text(std::string_view variables) const {
   return text;
 }
 
-Task TaskRecord::task(std::uint64_t version, std::string incarnation,
-                      std::optional<FencingToken> bound_to) const {
+void TaskRecord::keep_for(milliseconds retention, WallTime now) {
+  if (time_in(record_, "expiresAt")) return;
+  const auto expires_at = now + retention;
+  record_.set("expiresAt", json_string(core::format_rfc3339(expires_at)));
+  if (const auto created_at = time_in(head_, "createdAt")) {
+    head_.set("ttl", std::to_string(std::max(expires_at - *created_at, milliseconds(1)).count()));
+  }
+}
+
+Task TaskRecord::task(const StoredRecord& stored) const {
+  const auto* found = head_.find("_meta");
+  const bool has_meta = found != nullptr && found->starts_with('{');
+  const auto meta = has_meta ? Members::of(Json::unchecked(*found)) : Members();
   auto variables = variables_.text();
   auto whole = text(variables);
   return {.id = head_.string("taskId").value_or(""),
@@ -137,9 +151,12 @@ Task TaskRecord::task(std::uint64_t version, std::string incarnation,
           .variables = Json::unchecked(std::move(variables)),
           .result = Json::unchecked(result()),
           .record = Json::unchecked(std::move(whole)),
-          .version = version,
-          .incarnation = std::move(incarnation),
-          .bound_to = std::move(bound_to)};
+          .version = stored.version,
+          .incarnation = stored.incarnation,
+          .bound_to = stored.bound_to,
+          .queue = stored.queue,
+          .requester = meta.string(meta_requester).value_or(""),
+          .retry_of = meta.string(meta_retry_of).value_or("")};
 }
 
 Result<RecordData> record_data(const Task& task) {

@@ -4,10 +4,15 @@
 #include <holdfast/task_types.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "tasks/members.hpp"
 
 namespace holdfast::tasks {
+
+// Members of a task's `_meta`, which other software keeps when it rewrites a record.
+inline constexpr std::string_view meta_requester = "holdfast/requester";
+inline constexpr std::string_view meta_retry_of = "holdfast/retryOf";
 
 /// A task's record: the JSON that is stored. Members that a newer writer added are kept, and unchanged values
 /// keep their spelling.
@@ -16,9 +21,10 @@ class TaskRecord {
   struct Beginning {
     std::string id, owner, method;
     WallTime now = {};
-    std::chrono::milliseconds ttl{};
+    std::optional<std::chrono::milliseconds> ttl;  ///< empty: it does not expire until it has ended
     std::chrono::milliseconds poll_interval{};
     Members variables;
+    Members meta = {};
   };
   [[nodiscard]] static TaskRecord begin(const Beginning& beginning);
   /// Internal if the text is not such a record. `id` is its name, for the message.
@@ -34,13 +40,15 @@ class TaskRecord {
   /// Null deletes.
   void merge_variables(const Members& changes) { variables_.merge(changes); }
   void set_result(const Json& result) { record_.set("result", result.str()); }
+  /// It expires after `retention`, if it has no such time already: for a task that ends.
+  void keep_for(std::chrono::milliseconds retention, WallTime now);
   /// Never earlier than it was.
   void touch(WallTime now);
 
   /// Its members in the documented order, followed by unknown ones.
   [[nodiscard]] std::string text() const { return text(variables_.text()); }
-  [[nodiscard]] Task task(std::uint64_t version, std::string incarnation,
-                          std::optional<FencingToken> bound_to) const;
+  /// `stored`: what the engine knows of it beside the text.
+  [[nodiscard]] Task task(const StoredRecord& stored) const;
 
  private:
   TaskRecord(Members record, Members head, Members variables, TaskStatus status)

@@ -15,9 +15,21 @@ Error refusal(const FenceRefused& refused, std::string_view what) {
                                     lock.fence.to_string() + "); write under that lock, or rebind it"};
 }
 
+bool ends_the_work(const Error& error) noexcept {
+  switch (error.code()) {
+    case ErrorCode::NotFound:
+    case ErrorCode::InvalidTransition:
+    case ErrorCode::StaleFence:
+    case ErrorCode::WrongLock:
+      return true;
+    default:
+      return false;
+  }
+}
+
 Error no_such_task(std::string_view id) {
-  return {ErrorCode::NotFound,
-          "there is no task " + std::string(id) + " of this owner; it may have expired or been removed"};
+  return {ErrorCode::NotFound, "there is no task " + std::string(id) +
+                                   ": it has expired, was removed, or belongs to another owner or queue"};
 }
 
 Error is_over(std::string_view id, TaskStatus status, std::optional<TaskStatus> to) {

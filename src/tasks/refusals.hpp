@@ -17,6 +17,9 @@ void throw_if_refused(const Outcome& outcome, std::string_view what) {
   if (const auto* refused = std::get_if<FenceRefused>(&outcome)) throw refusal(*refused, what);
 }
 
+/// Whether the error means that the task has another worker, is final, or is gone: its worker should stop.
+[[nodiscard]] bool ends_the_work(const Error& error) noexcept;
+
 [[nodiscard]] Error no_such_task(std::string_view id);
 /// For a task in a final state that was to move to `to`, or, without that, to be changed.
 [[nodiscard]] Error is_over(std::string_view id, TaskStatus status, std::optional<TaskStatus> to = {});

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <holdfast/observer.hpp>
+#include <holdfast/queue_types.hpp>
 #include <holdfast/storage_backend.hpp>
 #include <holdfast/task_types.hpp>
 #include <memory>
@@ -15,9 +16,11 @@ namespace holdfast {
 class TaskStore {
  public:
   TaskStore(std::shared_ptr<StorageBackend> engine, const TaskOptions& rules,
-            std::shared_ptr<Observer> traced, std::shared_ptr<runtime::Runtime> of_locks)
+            std::shared_ptr<Observer> traced, std::shared_ptr<runtime::Runtime> of_locks,
+            std::size_t dead_letters = QueueOptions{}.max_dead)
       : storage(std::move(engine)),
         options(rules),
+        max_dead(dead_letters),
         observer(std::move(traced)),
         threads(std::move(of_locks)) {}
 
@@ -28,6 +31,7 @@ class TaskStore {
 
   const std::shared_ptr<StorageBackend> storage;
   const TaskOptions options;
+  const std::size_t max_dead;                ///< of each queue; 0: any number
   const std::shared_ptr<Observer> observer;  ///< may be null
   const std::shared_ptr<runtime::Runtime> threads;
   const runtime::Unfinished waiters;  ///< for tasks, claims included

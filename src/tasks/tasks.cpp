@@ -5,6 +5,8 @@
 #include "locks/lock_store.hpp"
 #include "tasks/address.hpp"
 #include "tasks/operations.hpp"
+#include "tasks/watched_tasks.hpp"
+#include "tasks/workers.hpp"
 
 namespace holdfast {
 namespace {
@@ -18,6 +20,13 @@ Op<typename Operation::Answer> begin(tasks::Call call, const Locks&, Operation o
 }
 Op<Claim> begin(tasks::Call call, const Locks& locks, operation::ClaimTask operation) {
   return claim(std::move(call), locks, std::move(operation));
+}
+Op<std::optional<Claim>> begin(tasks::Call call, const Locks& locks,
+                               operation::TryClaimOrdinaryTask operation) {
+  return try_claim(std::move(call), locks, std::move(operation));
+}
+Op<TaskPage> begin(tasks::Call call, const Locks& locks, operation::ListTasksOfOwner operation) {
+  return list(std::move(call), locks, std::move(operation));
 }
 
 }  // namespace
@@ -63,7 +72,8 @@ template struct TaskOperations<
     operation::GetTaskResult, operation::UpdateTaskStatus, operation::SetTaskVariables,
     operation::SetTaskResult, operation::EndTask, operation::CancelTask, operation::RemoveTask,
     operation::BindTask, operation::RebindTask, operation::AwaitTask, operation::ClaimTask,
-    operation::FollowAllTasks, operation::CleanUpTasks>;
+    operation::TryClaimOrdinaryTask, operation::FollowAllTasks, operation::CleanUpTasks,
+    operation::AppendTaskOutput, operation::ReadTaskOutput>;
 
 std::optional<Task> Tasks::wait(std::string_view owner, std::string_view id,
                                 std::chrono::milliseconds timeout, std::function<bool(const Task&)> until,
@@ -85,6 +95,18 @@ std::optional<Task> Tasks::wait(std::string_view owner, std::string_view id,
   return task;
 }
 
+TaskWatch Tasks::watch(std::string_view owner, std::string_view id) const {
+  return WatchedTasks::watch(
+      {.flow = Flow::blocking(), .store = store_, .stop = {}, .fence = token_, .incarnation = incarnation_},
+      std::string(owner), std::string(id));
+}
+
+TaskWatch Tasks::watch(std::string_view owner) const {
+  return WatchedTasks::watch(
+      {.flow = Flow::blocking(), .store = store_, .stop = {}, .fence = {}, .incarnation = {}},
+      std::string(owner), std::nullopt);
+}
+
 Tasks Tasks::with_fence(const Guard& guard) const {
   return with_fence(guard.token());
 }
@@ -99,6 +121,13 @@ Tasks Tasks::with_incarnation(std::string_view incarnation) const {
   Tasks named = *this;
   named.incarnation_ = incarnation;
   return named;
+}
+
+std::optional<LockInfo> Tasks::worker(const Task& task, std::stop_token stop) const {
+  if (is_final(task.status) || !task.bound_to || !tasks::is_lock_of(*task.bound_to, locks_)) {
+    return std::nullopt;
+  }
+  return locks_.get_by_key(task.bound_to->lock_key, std::move(stop));
 }
 
 std::string Tasks::lock_key(std::string_view owner, std::string_view id) {

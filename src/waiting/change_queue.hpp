@@ -21,7 +21,7 @@ class ChangeQueue {
       keys_.clear();
       change = {};
       covers_all_ = true;
-    } else if (change.kind == Change::Kind::changed) {
+    } else if (is_hint(change.kind)) {
       // `anything` covers it; an event, such as a refused write, is shown for its own sake.
       if (covers_all_ || !keys_.insert(change.key).second) return;
     }
@@ -35,9 +35,14 @@ class ChangeQueue {
   }
 
  private:
+  /// To read the key. One feed has only one kind of these.
+  static bool is_hint(Change::Kind kind) noexcept {
+    return kind == Change::Kind::changed || kind == Change::Kind::acquired || kind == Change::Kind::written;
+  }
+
   const std::size_t most_;
   std::vector<Change> changes_;
-  std::unordered_set<std::string> keys_;  ///< of the entries of the kind `changed`
+  std::unordered_set<std::string> keys_;  ///< of the entries that are hints
   bool covers_all_ = false;               ///< there is an `anything`
 };
 

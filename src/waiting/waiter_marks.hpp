@@ -2,13 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
 #include <utility>
 
 #include "os/process.hpp"
+#include "waiting/mark_file.hpp"
 #include "waiting/wake_words.hpp"
 
 namespace holdfast::waiting {
@@ -16,10 +16,9 @@ namespace holdfast::waiting {
 /// Which keys are waited for, so that an operator can count the waiters: those of this process or, with a
 /// file, the processes that wait.
 ///
-/// In a file a process marks a key by an exclusive lock on one byte far behind the file's end: the key's hash
-/// selects a range, a random number the byte in it. The kernel drops the lock with the process, however that
-/// ends, so no mark is left behind, and nothing is written. Another open of the file sees the locks and
-/// counts them. (A forked child shares its parent's mark for as long as it lives and has not called exec.)
+/// In a file a process marks a key by a lock on one byte (MarkFile): the key's hash selects a range, a random
+/// number the byte in it. Another open of the file sees the locks and counts them. (A forked child shares its
+/// parent's mark for as long as it lives and has not called exec.)
 ///
 /// The kernel keeps the locks of a file in one list. So a process marks only its first `most_marks` keys; it
 /// is not counted as a waiter of others.
@@ -27,14 +26,10 @@ class WaiterMarks {
  public:
   static constexpr std::size_t most_marks = 256;
 
-  struct File {
-    std::filesystem::path path;
-    std::uint64_t device, inode;
-  };
   /// Without a file, counts the waiters of this process. With one, counts processes by their marks in it. It
   /// is opened when it is first needed; if the path leads to another file then, no mark is made and no waiter
   /// counted.
-  explicit WaiterMarks(std::optional<File> file) : file_(std::move(file)) {}
+  explicit WaiterMarks(std::optional<MarkFile> file) : file_(std::move(file)) {}
   ~WaiterMarks();
   WaiterMarks(const WaiterMarks&) = delete;
   WaiterMarks& operator=(const WaiterMarks&) = delete;
@@ -52,11 +47,9 @@ class WaiterMarks {
     std::optional<std::uint64_t> marked_byte;
   };
   [[nodiscard]] std::optional<std::uint64_t> mark(WakeWords::Place place);
-  /// Opens the file once more; -1 if that fails.
-  [[nodiscard]] int open_file() const noexcept;
 
   const os::ProcessIdentity process_;
-  const std::optional<File> file_;
+  const std::optional<MarkFile> file_;
   std::mutex mutex_;
   std::unordered_map<std::uint64_t, Waiters> waiters_;  ///< by the hash of the key
   std::size_t marks_ = 0;

@@ -110,8 +110,10 @@ MappedWakeWords::~MappedWakeWords() {
   munmap(words_, sizeof(WakeWords));
 }
 
-WakeTable::WakeTable(std::shared_ptr<MappedWakeWords> words, std::optional<WaiterMarks::File> file)
-    : words_(std::move(words)), listener_(std::make_shared<WakeListener>(words_)), marks_(std::move(file)) {}
+WakeTable::WakeTable(std::shared_ptr<MappedWakeWords> words, std::optional<MarkFile> file)
+    : words_(std::move(words)), listener_(std::make_shared<WakeListener>(words_)), marks_(file) {
+  if (file) processes_.emplace(*std::move(file));
+}
 
 WakeTable::~WakeTable() {
   if (listener_->in_own_process()) {
@@ -165,7 +167,7 @@ Result<std::shared_ptr<WakeTable>> WakeTable::in_file(const std::filesystem::pat
   }
   return std::shared_ptr<WakeTable>(
       new WakeTable(std::make_shared<MappedWakeWords>(memory, os::FutexScope::machine()),
-                    WaiterMarks::File{.path = file, .device = found.st_dev, .inode = found.st_ino}));
+                    MarkFile{.path = file, .device = found.st_dev, .inode = found.st_ino}));
 }
 
 void WakeTable::wake(WakeWords::Place place, int count) const noexcept {

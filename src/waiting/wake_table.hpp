@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "os/file_trust.hpp"
+#include "waiting/process_marks.hpp"
 #include "waiting/waiter_marks.hpp"
 #include "waiting/wake_listener.hpp"
 #include "waiting/wake_queue.hpp"
@@ -51,6 +52,8 @@ class WakeTable : public std::enable_shared_from_this<WakeTable> {
   [[nodiscard]] std::unique_ptr<Watch> watch(std::string_view key, Wakes wakes);
   /// How many watches of Wakes::one this key has, or, in a file, how many tables have one; empty if unknown.
   [[nodiscard]] std::optional<std::uint32_t> count_waiters(std::string_view key);
+  /// Which processes of the file live; null without a file.
+  [[nodiscard]] ProcessMarks* processes() noexcept { return processes_ ? &*processes_ : nullptr; }
   /// Follows the changes of all keys from now on. They are reported as Change::Kind::anything: a word does
   /// not know its keys.
   [[nodiscard]] std::unique_ptr<ChangeFeed> follow();
@@ -59,13 +62,14 @@ class WakeTable : public std::enable_shared_from_this<WakeTable> {
   class KeyWatch;
   class Feed;
 
-  explicit WakeTable(std::shared_ptr<MappedWakeWords> words, std::optional<WaiterMarks::File> file = {});
+  explicit WakeTable(std::shared_ptr<MappedWakeWords> words, std::optional<MarkFile> file = {});
   void wake(WakeWords::Place place, int count) const noexcept;
   void wake_sleepers(WakeWords::Place place, int count) const noexcept;
 
   const std::shared_ptr<MappedWakeWords> words_;
   std::shared_ptr<WakeListener> listener_;
   WaiterMarks marks_;
+  std::optional<ProcessMarks> processes_;
 };
 
 }  // namespace holdfast::waiting

@@ -155,6 +155,28 @@ try {
   assert.ok(await page.run('document.documentElement.scrollWidth <= 390'), 'nothing is wider than a phone');
   await page.size(1280, 800);
 
+  // Queues: their counts, and the tasks of one with worker, place and attempt.
+  for (let i = 0; i < 3; ++i) run('task', 'add', `queue ${nasty}`, '--method', `frame ${nasty}`);
+  run('task', 'add', 'mail', '--delay', '1h');
+  const worker = start(holdfast, '--holder', `worker ${nasty}`, 'task', 'work', `queue ${nasty}`, '--', 'sleep', '600');
+  await go(page, 'queues');
+  await page.until(`${has(`queue ${nasty}`)} && ${has('mail')}`);
+  const counts = `[...${rows(`queue ${nasty}`)}.querySelectorAll('[data-label]')].map((one) => one.textContent).slice(0, 3).join()`;
+  await page.until(`${counts} === '2,0,1'`);
+  await picture('queues-light');
+  await page.run(`${rows(`queue ${nasty}`)}.click()`);
+  await page.until(`document.getElementById('dialog').textContent.includes(${text(`by worker ${nasty}`)})`);
+  assert.ok(await page.run(`document.getElementById('dialog').textContent.includes('1 of 5 attempts')`));
+  assert.equal(await page.run(`document.querySelectorAll('main img, main script, dialog img, dialog script').length`), 0);
+  await picture('queue-light');
+  await page.run(`document.getElementById('dialog').close()`);
+  await page.size(390, 780, {mobile: true, dark: true});
+  await picture('queues-phone');
+  assert.ok(await page.run('document.documentElement.scrollWidth <= 390'), 'nothing is wider than a phone');
+  await page.size(1280, 800);
+  await stop(worker, 'SIGKILL');
+  await go(page, 'locks');
+
   // By keyboard: filter, and the first row.
   await page.press('/');
   await page.until(`document.activeElement.id === 'filter'`);
@@ -200,6 +222,24 @@ try {
   await go(page, 'doctor');
   await page.until(`document.querySelector('.finding') !== null`, 60000);
   await picture('doctor-light');
+
+  // A grant among ten thousand others: how soon it appears is reported, and not asserted.
+  const many = Array.from({length: 10000}, (_, i) => JSON.stringify(
+    {jsonrpc: '2.0', id: i, method: 'lock.acquire', params: {key: `crowd:${i}`, ttlMs: 600000}})).join('\n') + '\n';
+  execFileSync(holdfast, ['rpc'], {env: {...process.env, HOLDFAST_URL: url}, input: many, maxBuffer: 1 << 28});
+  await go(page, 'locks');
+  await page.until(`document.getElementById('filter') !== null`);
+  await page.run(`document.getElementById('filter').value = 'needle'; document.getElementById('filter').dispatchEvent(new Event('input', {bubbles: true}))`);
+  await page.until(`document.querySelectorAll('#view .row.body').length === 0`);
+  const times = [];
+  for (let i = 0; i < 5; ++i) {
+    await pause(500);
+    acquire(`needle:${i}`);
+    const granted = performance.now();
+    await page.until(has(`needle:${i}`), 60000);
+    times.push(Math.round(performance.now() - granted));
+  }
+  console.log(`among 10,000 locks, grants appeared ${times.join(', ')} ms after the command ended`);
 
   // The server ends: the page says that what it shows is old, and asks for the token when it is back.
   await stop(server);

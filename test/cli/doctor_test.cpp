@@ -81,7 +81,7 @@ TEST_F(DoctorCommand, PrintsTheAclAsDataToo) {
   const auto acl = nlohmann::json::parse(printed.out);
   EXPECT_EQ(acl.at("user"), "USER");
   EXPECT_EQ(acl.at("keys"), (nlohmann::json{"syncguard:*", "t:*"}));
-  EXPECT_EQ(acl.at("channels"), (nlohmann::json{"syncguard:wake:*", "t:changed:*"}));
+  EXPECT_EQ(acl.at("channels"), (nlohmann::json{"syncguard:wake:*", "t:changed:*", "__redis__:invalidate"}));
   EXPECT_TRUE(acl.at("line").get<std::string>().starts_with("ACL SETUSER USER "));
   std::map<std::string, std::string> severities;
   for (const auto& command : acl.at("commands")) {

@@ -67,9 +67,57 @@ TEST_P(Holders, ARunningCommandIsNamedWithoutItsArguments) {
   EXPECT_NE(run({"lock", "show", "deploy"}).out.find(label + "\n"), std::string::npos);
   const auto broken = run({"lock", "break", "deploy", "--reason", "a test"});
   EXPECT_NE(broken.out.find(label + "\n"), std::string::npos) << broken.out;
-  EXPECT_NE(broken.err.find(", held by " + label + ", was broken"), std::string::npos) << broken.err;
+  EXPECT_NE(broken.err.find("the lock \"deploy\", held by " + label + ", was broken: a test"),
+            std::string::npos)
+      << broken.err;
   running->signal(SIGTERM);
   (void)running->wait();
+}
+
+/// Processes of two machines, as far as a label tells them apart.
+TEST_P(Holders, OfTwoMachinesAreToldApart) {
+  const auto runs_on = [&](const std::string& host, const std::string& key) {
+    const auto ready = file(host).string();
+    auto running = start({"run", key, "--", "sh", "-c", "touch " + ready + "; exec sleep 60"},
+                         there({"HOLDFAST_HOLDER=deploy@" + host + ":812 make"}));
+    EXPECT_TRUE(eventually([&] { return std::filesystem::exists(ready); }));
+    return running;
+  };
+  const auto one = runs_on("web-3", "deploy:web");
+  const auto other = runs_on("db-1", "deploy:db");
+  const auto listed = run({"lock", "list"}).out;
+  EXPECT_NE(listed.find("deploy@web-3:812 make"), std::string::npos) << listed;
+  EXPECT_NE(listed.find("deploy@db-1:812 make"), std::string::npos) << listed;
+
+  // Each is refused the lock of the other, and told whose it is.
+  const auto refused =
+      run({"run", "-n", "deploy:db", "--", "true"}, {"HOLDFAST_HOLDER=deploy@web-3:900 make"});
+  EXPECT_EQ(refused.code, 75);
+  EXPECT_TRUE(refused.err.starts_with("holdfast: \"deploy:db\" is held by deploy@db-1:812 make (lease "))
+      << refused.err;
+  const auto as_json = run({"--json", "run", "-n", "deploy:web", "--", "true"});
+  EXPECT_EQ(json::parse(as_json.err)["error"]["holder"], "deploy@web-3:812 make") << as_json.err;
+  EXPECT_EQ(json::parse(as_json.err)["error"]["code"], "AcquisitionTimeout");
+  const auto claimed = run({"--json", "lock", "acquire", "-n", "deploy:web"});
+  EXPECT_EQ(json::parse(claimed.out)["holder"], "deploy@web-3:812 make");
+
+  const auto broken = run({"lock", "break", "deploy:web", "--reason", "its machine is down"});
+  EXPECT_EQ(broken.code, 0);
+  EXPECT_NE(broken.out.find("deploy@web-3:812 make\n"), std::string::npos) << broken.out;
+  EXPECT_NE(broken.err.find("held by deploy@web-3:812 make, was broken: its machine is down"),
+            std::string::npos)
+      << broken.err;
+  EXPECT_EQ(holder_of("deploy:db"), "deploy@db-1:812 make") << "the other one is still held";
+  for (const auto& running : {&one, &other}) {
+    (*running)->signal(SIGTERM);
+    (void)(*running)->wait();
+  }
+}
+
+/// The process that acquires a lock ends at once: its caller is who an operator looks for.
+TEST_P(Holders, OfADetachedLockAreTheCallersOfTheCommand) {
+  acquire("deploy");
+  EXPECT_EQ(holder_of("deploy"), LockHolder::of_this_process()->str());
 }
 
 TEST_P(Holders, AreShownWithTheNumberOfProcessesThatWait) {

@@ -193,6 +193,37 @@ TEST_P(RebindAll, CountsAndAsksOnATerminal) {
   EXPECT_EQ(guard_of("local", id), token(engine->locks().authority(), 1));
 }
 
+class RebindNative : public CliTest {};
+
+TEST_F(RebindNative, NeedsTheNewAuthorityBecauseThatOfTheStoreCountsNoFences) {
+  if (const auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
+  RedisServer server;
+  const Program::Options where{.environment = {"HOLDFAST_URL=" + server.url() + "?layout=native"}};
+  auto engine = open(server.url() + "?layout=native");
+  auto tasks = engine.tasks({.allow_anonymous = true});
+  const auto id = tasks.create("alice").id;
+  const FencingToken lost{.authority = "lost", .lock_key = "k", .fence = *Fence::of(7)};
+  (void)tasks.bind("alice", id, lost);
+  for (const auto& arguments :
+       {std::vector<std::string>{"--all-owners", "--yes"}, {id, "--owner", "alice"}}) {
+    std::vector<std::string> typed{"task", "rebind", "--from-authority", "lost"};
+    typed.insert(typed.end(), arguments.begin(), arguments.end());
+    const auto refused = holdfast(typed, where);
+    EXPECT_EQ(refused.code, 64);
+    EXPECT_NE(refused.err.find("--to-authority is missing"), std::string::npos) << refused.err;
+    EXPECT_EQ(tasks.get("alice", id).bound_to, lost);
+  }
+  EXPECT_EQ(holdfast({"run", "k", "--", "sh", "-c",
+                      holdfast_program() +
+                          " task rebind --from-authority lost --to-authority \"$HOLDFAST_AUTHORITY\" "
+                          "--all-owners --yes"},
+                     where)
+                .code,
+            0);
+  const auto guard = engine.locks().lock("k");
+  EXPECT_EQ(tasks.get("alice", id).bound_to->authority, guard.authority());
+}
+
 INSTANTIATE_TEST_SUITE_P(Engine, RebindAll, testing::Values("sqlite", "redis"),
                          [](const auto& instance) { return instance.param; });
 

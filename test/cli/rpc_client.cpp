@@ -13,6 +13,7 @@
 #include <array>
 #include <stdexcept>
 
+#include "json_schema.hpp"
 #include "support/paths.hpp"
 
 namespace holdfast::test {
@@ -34,6 +35,7 @@ RpcClient::RpcClient(RpcClient&& other) noexcept
     : from_(std::exchange(other.from_, -1)),
       to_(std::exchange(other.to_, -1)),
       last_id_(other.last_id_),
+      methods_(std::move(other.methods_)),
       at_end_(other.at_end_),
       buffer_(std::move(other.buffer_)),
       pending_(std::move(other.pending_)) {}
@@ -44,6 +46,12 @@ RpcClient::~RpcClient() {
 
 void RpcClient::close() {
   stop_sending();
+  if (from_ >= 0) ::close(std::exchange(from_, -1));
+}
+
+void RpcClient::vanish() {
+  if (to_ != from_) ADD_FAILURE() << "pipes are closed one after the other";
+  to_ = -1;
   if (from_ >= 0) ::close(std::exchange(from_, -1));
 }
 
@@ -99,6 +107,7 @@ json RpcClient::request_of(std::string_view method, const json& params) {
 int RpcClient::request(std::string_view method, const json& params) {
   auto request = request_of(method, params);
   request["id"] = ++last_id_;
+  methods_[last_id_] = method;
   send(request.dump() + "\n");
   return last_id_;
 }
@@ -163,6 +172,10 @@ json RpcClient::answer(const json& id) {
   pending_.erase(found);
   EXPECT_EQ(message.value("jsonrpc", ""), "2.0");
   EXPECT_NE(message.contains("result"), message.contains("error")) << message;
+  const auto method = id.is_number_integer() ? methods_.find(id.get<int>()) : methods_.end();
+  if (method != methods_.end() && message.contains("result")) {
+    EXPECT_EQ(misfit_of_result(method->second, message["result"]), "") << method->second << message;
+  }
   return message;
 }
 

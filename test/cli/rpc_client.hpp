@@ -3,6 +3,7 @@
 #include <chrono>
 #include <deque>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -14,7 +15,8 @@
 namespace holdfast::test {
 
 /// One client of a sidecar. What comes back is sorted: answers by id, notifications by method. Waits are
-/// bounded; what does not come is a test failure and a null.
+/// bounded; what does not come is a test failure and a null. So is a result that its schema does not
+/// describe.
 class RpcClient {
  public:
   using json = nlohmann::json;
@@ -59,6 +61,8 @@ class RpcClient {
 
   void stop_sending();
   void close();
+  /// Ends both directions of a socket in one step, as the end of a process does.
+  void vanish();
 
  private:
   static json request_of(std::string_view method, const json& params);
@@ -67,6 +71,7 @@ class RpcClient {
   int from_;
   int to_;
   int last_id_ = 0;
+  std::map<int, std::string> methods_;  ///< of requests, by their ids
   bool at_end_ = false;
   std::string buffer_;
   std::deque<json> pending_;

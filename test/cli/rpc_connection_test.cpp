@@ -71,7 +71,7 @@ TEST_F(RpcConnection, EveryMethodIsInTheReference) {
   auto sidecar = piped();
   const auto reference = contents(source_dir() + "/docs/reference/rpc.md");
   const auto version = sidecar.client().result("holdfast.version");
-  EXPECT_EQ(version["methods"].size(), 26U);
+  EXPECT_EQ(version["methods"].size(), 50U);
   for (const std::string method : version["methods"]) {
     EXPECT_NE(reference.find("| `" + method + "`"), std::string::npos) << method;
   }
@@ -374,6 +374,12 @@ TEST_F(RpcSocket, ADeadOneIsReplaced) {
   }
   ASSERT_TRUE(std::filesystem::exists(socket()));
   const auto server = start({"rpc", "--listen", socket().string()});
+  auto client = connect();
+  expect_alive(client);
+}
+
+TEST_F(RpcSocket, MayBeWrittenAsTheAddressThatOtherOptionsTake) {
+  const auto server = start({"rpc", "--listen", "unix:" + socket().string()});
   auto client = connect();
   expect_alive(client);
 }

@@ -1,6 +1,10 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <fstream>
+#include <holdfast/open.hpp>
+#include <iterator>
+#include <regex>
 
 #include "rpc_client.hpp"
 #include "support/paths.hpp"
@@ -24,6 +28,11 @@ class RpcExamples : public RpcTest {
     const auto beside = std::filesystem::path(client("holdfast_client.py")).parent_path().string();
     return run({"python3", "-c", "import sys; sys.path.insert(0, '" + beside + "')" + script});
   }
+  /// What the two clients that know queues add.
+  static void expect_work(const Finished& result) {
+    EXPECT_NE(result.out.find("a worker's result:"), std::string::npos) << result.out;
+    EXPECT_NE(result.out.find("42"), std::string::npos) << result.out;
+  }
   static void expect_story(const Finished& result) {
     EXPECT_EQ(result.code, 0) << result.err;
     EXPECT_EQ(result.err, "");
@@ -34,7 +43,9 @@ class RpcExamples : public RpcTest {
 };
 
 TEST_F(RpcExamples, PythonWithASidecarOfItsOwn) {
-  expect_story(run({"python3", client("holdfast_client.py")}));
+  const auto result = run({"python3", client("holdfast_client.py")});
+  expect_story(result);
+  expect_work(result);
   EXPECT_EQ(holdfast({"lock", "show", "example"}).code, 1);
 }
 
@@ -47,7 +58,9 @@ TEST_F(RpcExamples, PythonOnASocket) {
 }
 
 TEST_F(RpcExamples, NodeWithASidecarOfItsOwn) {
-  expect_story(run({"node", client("holdfast_client.mjs")}));
+  const auto result = run({"node", client("holdfast_client.mjs")});
+  expect_story(result);
+  expect_work(result);
   EXPECT_EQ(holdfast({"lock", "show", "example"}).code, 1);
 }
 
@@ -57,6 +70,30 @@ TEST_F(RpcExamples, NodeOnASocket) {
   expect_story(result);
   EXPECT_NE(result.out.find("called off: Aborted"), std::string::npos) << result.out;
   EXPECT_NE(result.out.find("and then: NotFound -32602"), std::string::npos) << result.out;
+}
+
+TEST_F(RpcExamples, TheTestsOfThePythonClient) {
+  const auto result = run({"python3", client("test_holdfast_client.py"), "-v"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_NE(result.err.find("test_a_cancelled_wait_leaves_no_lock (__main__.Asyncio"), std::string::npos)
+      << result.err;
+}
+
+TEST_F(RpcExamples, TheTestsOfTheNodeClient) {
+  const auto result = run({"node", "--test", client("holdfast_client.test.mjs")});
+  EXPECT_EQ(result.code, 0) << result.out << result.err;
+  EXPECT_NE(result.out.find("a cancelled wait leaves no lock"), std::string::npos) << result.out;
+}
+
+TEST_F(RpcExamples, TheClientsHaveTheVersionOfTheSidecar) {
+  for (const auto* name : {"pyproject.toml", "package.json"}) {
+    std::ifstream file(client(name));
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    const std::regex stated(R"re(\n *"?version"?(?: =|:) "([^"]+)")re");
+    std::smatch found;
+    ASSERT_TRUE(std::regex_search(text, found, stated)) << name;
+    EXPECT_EQ(found[1].str(), version()) << name;
+  }
 }
 
 TEST_F(RpcExamples, Shell) {
@@ -77,6 +114,90 @@ TEST_F(RpcExamples, AShellIsToldOfALossBesideItsAnswers) {
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_NE(result.out.find("is locked: true"), std::string::npos) << result.out;
   EXPECT_NE(result.err.find("lock.lost"), std::string::npos) << result.err;
+}
+
+TEST_F(RpcExamples, APythonPoolEndsEachTaskAsItsFunctionDoes) {
+  const auto result = python(R"(
+from holdfast_client import Failed, Holdfast
+import logging
+logging.disable()
+def work(job):
+    job.set_variables(seen=True)
+    if job.variables['n'] == 1:
+        raise Failed('for good')
+    if job.variables['n'] == 2:
+        raise ValueError('again')
+    return job.variables['n'] * 10
+with Holdfast() as holdfast:
+    ids = [holdfast.call('queue.add', queue='q', variables={'n': n})['task']['taskId'] for n in range(4)]
+    holdfast.work(['urgent', 'q'], work, threads=3, until_empty=True)
+    for id in ids:
+        task = holdfast.call('queue.get', queue='q', taskId=id)
+        print(task['task']['status'], task['queue']['place'], task['queue']['attempts'], task['result'],
+              task['task'].get('statusMessage'), task['variables']['seen'])
+    assert holdfast._connection.stops == {}
+)");
+  EXPECT_EQ(result.out,
+            "completed finished 1 0 None True\n"
+            "failed dead 1 None for good True\n"
+            "working delayed 1 None ValueError: again True\n"
+            "completed finished 1 30 None True\n")
+      << result.err;
+}
+
+TEST_F(RpcExamples, APythonWorkerIsToldThatItsTaskWasCancelled) {
+  const auto result = python(R"(
+from holdfast_client import Holdfast, HoldfastError
+with Holdfast() as holdfast:
+    holdfast.call('queue.add', queue='q')
+    with holdfast.claim('q') as job:
+        pass
+    print(holdfast.call('queue.get', queue='q', taskId=job.id)['queue']['attempts'])
+    try:
+        with holdfast.claim('q', leaseMs=1500) as job:
+            holdfast.call('queue.cancel', queue='q', taskId=job.id)
+            print(job.stopped.wait(20), job.reason)
+            job.complete()
+    except HoldfastError as error:
+        print(error.code)
+    print(holdfast.claim('q'))
+)");
+  EXPECT_EQ(result.out, "0\nTrue cancelled\nInvalidTransition\nNone\n") << result.err;
+}
+
+TEST_F(RpcExamples, ANodePoolEndsEachTaskAsItsFunctionDoes) {
+  const auto script = "import { Failed, Holdfast } from '" + client("holdfast_client.mjs") + R"(';
+    const holdfast = Holdfast.spawn();
+    const ids = [];
+    for (const n of [0, 1, 2, 3]) {
+      ids.push((await holdfast.call('queue.add', { queue: 'q', variables: { n } })).task.taskId);
+    }
+    await holdfast.work('q', async (job) => {
+      await job.setVariables({ seen: true });
+      if (job.variables.n === 1) throw new Failed('for good');
+      if (job.variables.n === 2) throw new TypeError('again');
+      return job.variables.n * 10;
+    }, { concurrency: 3, untilEmpty: true });
+    for (const taskId of ids) {
+      const { task, queue, result, variables } = await holdfast.call('queue.get', { queue: 'q', taskId });
+      console.log(task.status, queue.place, queue.attempts, result, task.statusMessage, variables.seen);
+    }
+    await holdfast.call('queue.add', { queue: 'q' });
+    const job = await holdfast.claim('q', { leaseMs: 1500 });
+    const stopped = new Promise((resolve) => job.signal.addEventListener('abort', resolve));
+    await holdfast.call('queue.cancel', { queue: 'q', taskId: job.taskId });
+    await stopped;
+    console.log(job.signal.reason.message);
+    await job.complete().catch((error) => console.log(error.code));
+    await holdfast.close();)";
+  const auto result = run({"node", "--input-type=module", "-e", script});
+  EXPECT_EQ(result.out,
+            "completed finished 1 0 undefined true\n"
+            "failed dead 1 null for good true\n"
+            "working delayed 1 null TypeError: again true\n"
+            "completed finished 1 30 undefined true\n"
+            "cancelled\nInvalidTransition\n")
+      << result.err;
 }
 
 TEST_F(RpcExamples, ANodeCallAfterTheEndIsRejected) {
@@ -110,7 +231,7 @@ with Holdfast(on_lost=fail) as holdfast:
 // A request that the sidecar cannot make out has no id to be answered under. The client then lets go of all
 // that it waits for, and so of what it would get.
 constexpr const char* python_ends = R"(
-with Holdfast(path) as other, Holdfast(path) as holdfast:
+with Holdfast(path) as other, Holdfast(path, reconnect=0) as holdfast:
     held = other.call('lock.lock', key='k')
     waiting = holdfast.start('lock.lock', key='k', waitMs=600_000)
     assert holdfast.call('lock.isLocked', key='k')
@@ -127,8 +248,8 @@ with Holdfast(path) as other, Holdfast(path) as holdfast:
         except HoldfastError as error:
             print(error.number)
         if future is huge:
-            holdfast._out.write(b'nonsense\n')
-            holdfast._out.flush()
+            holdfast._connection.out.write(b'nonsense\n')
+            holdfast._connection.out.flush()
     other.call('lock.release', lockId=held['lockId'])
     print(other.call('lock.lock', key='k', waitMs=20_000)['ok'])
     try:
@@ -179,8 +300,8 @@ from holdfast_client import Holdfast, HoldfastError
 with Holdfast() as holdfast:
     holdfast.call('lock.lock', key='k')
     waiting = holdfast.start('lock.lock', key='k', waitMs=600_000)
-    holdfast._out.write(b'nonsense\n')
-    holdfast._out.flush()
+    holdfast._connection.out.write(b'nonsense\n')
+    holdfast._connection.out.flush()
     try:
         waiting.result(20)
     except HoldfastError as error:
@@ -232,7 +353,7 @@ told = threading.Event()
 holdfast = Holdfast(on_lost=lambda loss: (print(loss, flush=True), told.set()))
 try:
     with holdfast.lock('k', ttlMs=900):
-        os.kill(holdfast._process.pid, signal.SIGKILL)
+        os.kill(holdfast._connection.process.pid, signal.SIGKILL)
         told.wait(20)
         raise ValueError('of the block')
 except ValueError as error:

@@ -8,14 +8,16 @@
 namespace holdfast::rpc {
 namespace {
 
-constexpr std::array<Parameter, 8> all_kinds{{{"key", Kind::text},
-                                              {"ttlMs", Kind::milliseconds, Need::optional},
-                                              {"limit", Kind::count, Need::optional},
-                                              {"fence", Kind::fence, Need::optional},
-                                              {"id", Kind::id, Need::optional},
-                                              {"variables", Kind::object, Need::optional},
-                                              {"result", Kind::any, Need::optional},
-                                              {"other", Kind::text, Need::optional}}};
+constexpr std::array<Parameter, 10> all_kinds{{{"key", Kind::text},
+                                               {"ttlMs", Kind::milliseconds, Need::optional},
+                                               {"limit", Kind::count, Need::optional},
+                                               {"fence", Kind::fence, Need::optional},
+                                               {"id", Kind::id, Need::optional},
+                                               {"variables", Kind::object, Need::optional},
+                                               {"result", Kind::any, Need::optional},
+                                               {"other", Kind::text, Need::optional},
+                                               {"priority", Kind::integer, Need::optional},
+                                               {"queues", Kind::texts, Need::optional}}};
 
 Params params_of(const std::string& json) {
   return {Json::parse(json).value_or_throw(), all_kinds};
@@ -46,6 +48,22 @@ TEST(RpcParams, AreTakenByNameAndType) {
   EXPECT_FALSE(params.text_if("other"));
 }
 
+TEST(RpcParams, WholeNumbersMayBeNegativeWhereThatMeansSomething) {
+  EXPECT_EQ(params_of(R"({"key":"k","priority":-7})").integer("priority"), -7);
+  EXPECT_EQ(params_of(R"({"key":"k","priority":-0})").integer("priority"), 0);
+  EXPECT_EQ(params_of(R"({"key":"k","priority":1e3})").integer("priority"), 1000);
+  EXPECT_EQ(complaint_about(R"({"key":"k","priority":0.5})"), "priority: must be a whole number");
+  EXPECT_EQ(complaint_about(R"({"key":"k","priority":-1e17})"), "priority: must be a whole number");
+}
+
+TEST(RpcParams, AListOfTextsHasNothingElse) {
+  EXPECT_EQ(params_of(R"({"key":"k","queues":["a", "\u00e9", ""]})").texts("queues"),
+            (std::vector<std::string>{"a", "\u00e9", ""}));
+  EXPECT_TRUE(params_of(R"({"key":"k","queues":[]})").texts("queues").empty());
+  EXPECT_EQ(complaint_about(R"({"key":"k","queues":["a",1]})"), "queues: must be an array of strings");
+  EXPECT_EQ(complaint_about(R"({"key":"k","queues":"a"})"), "queues: must be an array of strings");
+}
+
 TEST(RpcParams, NullIsTheSameAsLeavingItOut) {
   const auto params = params_of(R"({"key":"k","ttlMs":null,"result":null})");
   EXPECT_FALSE(params.milliseconds_if("ttlMs"));
@@ -66,7 +84,8 @@ TEST(RpcParams, AMissingOneIsNamedWithWhatItMustBe) {
 
 TEST(RpcParams, AnUnknownOneIsNamedWithThoseThereAre) {
   EXPECT_EQ(complaint_about(R"({"key":"k","ttl":1})"),
-            "unknown parameter ttl; this method has: key, ttlMs, limit, fence, id, variables, result, other");
+            "unknown parameter ttl; this method has: key, ttlMs, limit, fence, id, variables, result, other, "
+            "priority, queues");
 }
 
 TEST(RpcParams, OneThatIsGivenTwiceIsRefused) {

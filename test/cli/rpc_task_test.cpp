@@ -345,6 +345,7 @@ TEST_F(RpcTaskLimits, AreThoseOfTheSidecarsOptions) {
                         "40", "--max-string", "5", "--max-depth", "1", "--poll-interval", "50ms"});
   auto& client = sidecar.client();
   EXPECT_EQ(client.result("holdfast.version")["taskLimits"], (json{{"maxTasksPerOwner", 2},
+                                                                   {"maxTasksPerQueue", 100'000},
                                                                    {"defaultTtl", 2000},
                                                                    {"maxTtl", 172'800'000},
                                                                    {"maxVariablesBytes", 40},

@@ -383,7 +383,8 @@ TEST_F(RunDeath, ALongCommandKeepsItsLock) {
       {"run", "--ttl", "1", "k", "--", "sh", "-c", "echo $$ > $DIR/ready; read x < $DIR/go; echo done"});
   (void)pid_in(file("ready"));
   for (int i = 0; i < 12; ++i) {  // for more than two leases; the command ends only when it is told to
-    EXPECT_EQ(holdfast({"lock", "acquire", "-n", "k"}).code, 75);
+    // Without its command, the fifo below would have no reader.
+    ASSERT_EQ(holdfast({"lock", "acquire", "-n", "k"}).code, 75);
     std::this_thread::sleep_for(200ms);
   }
   std::ofstream(file("go")) << "\n";

@@ -2,11 +2,16 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
 
+#include "output_parts.hpp"
 #include "program.hpp"
 #include "support/paths.hpp"
+#include "support/temp_dir.hpp"
 
 namespace holdfast::test {
 namespace {
@@ -19,18 +24,49 @@ struct BadInput {
 
 class Usage : public CliTest {};
 
+TEST_F(Usage, EveryCommandHasAManualPageMadeOfItsHelp) {
+  const TempDir directory;
+  EXPECT_EQ(holdfast({"manual", "--directory", directory.path().string()}).code, 0);
+  std::set<std::string> pages;
+  for (const auto& entry : std::filesystem::directory_iterator(directory.path())) {
+    pages.insert(entry.path().filename().string());
+  }
+  EXPECT_TRUE(pages.erase("holdfast.1") == 1);
+  const auto whole = holdfast({"manual"}).out;
+  EXPECT_GE(pages.size(), 9U);
+  for (const auto& page : pages) {
+    const auto command = page.substr(9, page.size() - 11);  // holdfast-FAMILY.1
+    const auto text = holdfast({"manual", command}).out;
+    EXPECT_EQ(text.find(".TH HOLDFAST-"), 0U) << page;
+    EXPECT_NE(text.find("\n.SH SYNOPSIS\n\\fBholdfast " + command), std::string::npos) << page;
+    EXPECT_NE(whole.find("\\fBholdfast\\-" + command + "\\fR(1)"), std::string::npos) << page;
+    // A line that begins with a dot is a request, and each is one that roff knows.
+    for (const auto& line : lines_of(text)) {
+      if (line.starts_with(".")) {
+        EXPECT_TRUE(std::regex_match(line, std::regex(R"(\.(TH|SH|TP|PP|br|nf|fi)( .*)?)")))
+            << page << ": " << line;
+      }
+    }
+  }
+  const auto run = holdfast({"manual", "run"}).out;
+  EXPECT_NE(run.find("\\fB\\-n\\fR, \\fB\\-\\-no\\-wait\\fR\n"), std::string::npos) << run;
+  EXPECT_NE(run.find(".SH EXAMPLES\n"), std::string::npos);
+  EXPECT_EQ(holdfast({"manual", "frobnicate"}).code, 64);
+  EXPECT_EQ(holdfast({"manual", "--directory", "/nonexistent"}).code, 64);
+}
+
 TEST_F(Usage, BadInputIsRefusedWithItsCodeAndAReason) {
   const std::string id(22, 'A');
   const std::vector<BadInput> table{
       {{},
        64,
-       "command missing; holdfast has: run, lock, task, top, rpc, serve, doctor, completion. Try: holdfast "
-       "--help"},
+       "command missing; holdfast has: run, lock, task, queue, top, rpc, serve, doctor, bench, completion, "
+       "manual. Try: holdfast --help"},
       {{"lock"},
        64,
        "command missing; holdfast lock has: acquire, release, extend, show, owns, list, break. Try: holdfast "
        "lock --help"},
-      {{"task"}, 64, "command missing; holdfast task has: run, create, get"},
+      {{"task"}, 64, "command missing; holdfast task has: run, add, work, create, get"},
       {{"help", "frobnicate"}, 64, "unknown command \"frobnicate\"; holdfast has: run"},
       {{"help", "run", "k"},
        64,
@@ -38,7 +74,9 @@ TEST_F(Usage, BadInputIsRefusedWithItsCodeAndAReason) {
       {{"help", "redis://:sesame@h"}, 64, "a URL?"},
       {{"frobnicate"},
        64,
-       "unknown command \"frobnicate\"; holdfast has: run, lock, task, top, rpc, serve, doctor, completion"},
+       "unknown command \"frobnicate\"; holdfast has: run, lock, task, queue, top, rpc, serve, doctor, "
+       "bench, "
+       "completion"},
       {{"lock", "steal"}, 64, "unknown command \"steal\"; holdfast lock has: acquire"},
       {{"--frobnicate"}, 64, "unknown option \"--frobnicate\""},
       {{"run", "-nxw5", "k", "true"}, 64, "unknown option \"-x\"; see holdfast run --help"},
@@ -300,9 +338,10 @@ TEST_F(Usage, CompletionScriptsParseAndKnowTheOptions) {
   const auto result =
       Program(directory(), {"bash", "-c", ask}, {.environment = {"HOLDFAST=" + holdfast_program()}}).wait();
   EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_EQ(result.out,
-            "run lock task top rpc serve doctor completion\nlock\nrelease\n--max-hold\n--\nzsh\n"
-            "result rebind\n--lease\n--status --system\n\n\n\n-h --help --raw --url --system --json\n")
+  EXPECT_EQ(
+      result.out,
+      "run lock task queue top rpc serve doctor bench completion manual\nlock\nrelease\n--max-hold\n--\nzsh\n"
+      "result rebind\n--lease\n--status --system\n\n\n\n-h --help --raw --url --system --json\n")
       << result.err;
 }
 

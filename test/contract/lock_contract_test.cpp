@@ -281,6 +281,14 @@ TEST_P(LockContract, ListShowsEveryHeldLockOnceOverPages) {
   } while (!cursor.empty() && pages < 10);
   EXPECT_EQ(pages, 3);
   EXPECT_TRUE(std::ranges::equal(listed, expected));
+  // Some keys alone.
+  const auto some =
+      list(*theirs, {.cursor = {}, .limit = 1, .only = {key("key-3"), key("free"), key("key-7")}})
+          .value_or_throw();
+  listed.clear();
+  for (const auto& lock : some.locks) listed.insert(lock.key.str());
+  EXPECT_EQ(listed, (std::multiset<std::string>{"key-3", "key-7"}));
+  EXPECT_EQ(some.cursor, "");
 }
 
 TEST_P(LockContract, AForeignListCursorIsInvalidArgument) {

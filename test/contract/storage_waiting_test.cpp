@@ -10,6 +10,7 @@
 #include "support/calls.hpp"
 #include "support/eventually.hpp"
 #include "support/in_child.hpp"
+#include "support/queue_calls.hpp"
 
 namespace holdfast::test {
 namespace {
@@ -29,6 +30,19 @@ class StorageOperations : public StorageContract {
     visit(ListRecords{.prefix = "o:", .deadline = deadline});
     visit(ListOwners{.deadline = deadline});
     visit(CleanupRecords{.deadline = deadline});
+    if (!GetParam().has_queues) return;
+    visit(ClaimNext{.owner = "o", .terms = claim_terms(), .deadline = deadline});
+    visit(ClaimRecord{.key = key, .terms = claim_terms(), .deadline = deadline});
+    visit(RenewLeases{.owner = "o", .leases = {}, .lease = 1s, .deadline = deadline});
+    visit(EndLease{
+        .key = key, .incarnation = "x", .token = token(9), .end = LeaseEnd::retried, .deadline = deadline});
+    visit(CountQueue{.owner = "o", .deadline = deadline});
+    visit(ConfigureQueue{.owner = "o", .paused = false, .deadline = deadline});
+    // In steps: as one expression it crashes g++ 12.
+    AppendOutput append{.key = key, .fence = token(9)};
+    append.deadline = deadline;
+    visit(std::move(append));
+    visit(ReadOutput{.key = key, .deadline = deadline});
   }
 };
 

@@ -255,6 +255,57 @@ TEST_P(TasksOn, AreListedNewestFirstPageByPage) {
   EXPECT_EQ(code_of([&] { (void)store.list("alice", {.cursor = "nonsense"}); }), ErrorCode::BadCursor);
 }
 
+TEST_P(TasksOn, AreListedOldestFirstOnRequest) {
+  auto store = tasks();
+  for (int i = 0; i < 7; ++i) (void)store.create("alice");
+  std::vector<std::string> newest_first;
+  for (const auto& task : store.list("alice").tasks) newest_first.push_back(task.id);
+  std::vector<std::string> oldest_first;
+  std::string cursor;
+  do {
+    const auto page = store.list("alice", {.cursor = cursor, .limit = 3, .oldest_first = true});
+    for (const auto& task : page.tasks) oldest_first.push_back(task.id);
+    cursor = page.cursor;
+  } while (!cursor.empty());
+  EXPECT_EQ(oldest_first, std::vector<std::string>(newest_first.rbegin(), newest_first.rend()));
+}
+
+TEST_P(TasksOn, CanBeListedByAge) {
+  auto store = tasks();
+  auto& storage = holdfast->tasks().storage();
+  const auto old = store.create("alice");
+  while (storage.now() < old.created_at + 200ms) std::this_thread::sleep_for(10ms);
+  const auto young = store.create("alice");
+  const auto gap = young.created_at - old.created_at;
+  for (const bool oldest_first : {false, true}) {
+    EXPECT_TRUE(store.list("alice", {.older_than = 1h, .oldest_first = oldest_first}).tasks.empty());
+    const auto page = store.list("alice", {.older_than = gap, .oldest_first = oldest_first});
+    const bool was_in_time = storage.now() < young.created_at + gap;  // else both are old enough
+    ASSERT_FALSE(page.tasks.empty());
+    EXPECT_EQ((oldest_first ? page.tasks.front() : page.tasks.back()).id, old.id);
+    if (was_in_time) {
+      EXPECT_EQ(page.tasks.size(), 1U);
+      EXPECT_TRUE(page.cursor.empty());
+    }
+  }
+}
+
+TEST_P(TasksOn, ThoseThatNoWorkerHasCanBeListed) {
+  auto store = tasks();
+  const auto never_claimed = store.create("alice").id;
+  const auto claimed = store.create("alice").id;
+  const auto released = store.create("alice").id;
+  const auto finished = store.create("alice").id;
+  const auto waits = store.create("alice").id;
+  const auto claim = store.claim("alice", claimed);
+  EXPECT_TRUE(store.claim("alice", released).release());
+  (void)store.complete_with_result("alice", finished, json("1"));
+  (void)store.update_status("alice", waits, TaskStatus::input_required);
+  std::set<std::string> listed;
+  for (const auto& task : store.list("alice", {.unclaimed = true}).tasks) listed.insert(task.id);
+  EXPECT_EQ(listed, (std::set<std::string>{never_claimed, released}));
+}
+
 TEST_P(TasksOn, TheirOwnersAreListedByTheNamesTheyGave) {
   auto store = tasks();
   const std::set<std::string> owners{"alice", "a:b", "100%", "50%25", "ü"};
@@ -444,6 +495,26 @@ TEST_P(TasksOn, OnlyOneCanClaimATaskAtATime) {
   EXPECT_EQ(code_of([&] { (void)store.claim("alice", id, {.wait = 0ms}); }), ErrorCode::AcquisitionTimeout);
   EXPECT_TRUE(claim.release());
   EXPECT_TRUE(store.claim("alice", id, {.wait = 0ms}));
+}
+
+TEST_P(TasksOn, AClaimCanBeTriedAndItsWorkerIsKnown) {
+  auto store = tasks();
+  const auto id = store.create("alice").id;
+  const auto who = [&] { return holdfast->tasks().worker(store.get("alice", id)); };
+  EXPECT_FALSE(who());
+  auto claim = store.try_claim("alice", id, {.holder = "worker 7"});
+  ASSERT_TRUE(claim);
+  EXPECT_FALSE(store.try_claim("alice", id));
+  const auto worker = who();
+  ASSERT_TRUE(worker && worker->holder);
+  EXPECT_EQ(worker->holder->str(), "worker 7");
+  EXPECT_EQ(worker->fence, claim->token().fence);
+  EXPECT_TRUE(claim->release());
+  EXPECT_FALSE(who());
+  EXPECT_TRUE(store.try_claim("alice", id));
+  EXPECT_EQ(code_of([&] { (void)store.try_claim("alice", "none"); }), ErrorCode::NotFound);
+  (void)store.cancel("alice", id);
+  EXPECT_EQ(code_of([&] { (void)store.try_claim("alice", id); }), ErrorCode::InvalidTransition);
 }
 
 TEST_P(TasksOn, WhatIsOverOrAbsentCannotBeClaimed) {

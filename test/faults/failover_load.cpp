@@ -181,6 +181,7 @@ void fail_over_under_load(const FailoverKind& kind) {
   kind.read_files(ledger);
 
   EXPECT_EQ(ledger.repeated(), 0U) << "fences granted twice";
+  EXPECT_TRUE(ledger.overlaps() == 0 || !kind.loses_nothing) << "locks were lost";
   EXPECT_EQ(lost, 0) << "guards with a lease that is longer than the failover";
   for (auto& guard : guards) EXPECT_TRUE(guard.release());
   std::ranges::sort(gaps);

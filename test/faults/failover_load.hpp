@@ -57,6 +57,8 @@ struct FailoverKind {
   std::function<void(GrantLedger&)> read_files = [](GrantLedger&) {};
   /// A lock with this name in front is on the master that fails.
   std::string key_prefix = {};
+  /// The old master grants nothing that the new one lacks: then there are no overlapping holds either.
+  bool loses_nothing = false;
 };
 
 /// Lets clients and guards work while the master fails over, failover_rounds() times. Expects that no fence

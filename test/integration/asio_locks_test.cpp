@@ -53,6 +53,8 @@ void use_everything(AsyncLocks& on, const Locks& blocking, const Use& use) {
       [](const WaiterCounts& waiters) { EXPECT_EQ(waiters, WaiterCounts(1, 0U)); });
   use([&](auto token) { return on.follow(std::move(token)); },
       [](const std::unique_ptr<ChangeFeed>& feed) { EXPECT_TRUE(feed); });
+  use([&](auto token) { return on.follow_grants(std::move(token)); },
+      [](const std::unique_ptr<ChangeFeed>& feed) { EXPECT_FALSE(feed) << "only Redis has one"; });
   use([&](auto token) { return on.release(id, std::move(token)); }, [](bool was) { EXPECT_TRUE(was); });
   (void)blocking.acquire("broken");
   use([&](auto token) { return on.break_lock("broken", "a test", std::move(token)); },

@@ -3,6 +3,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <holdfast/doctor.hpp>
 #include <holdfast/holdfast.hpp>
@@ -13,6 +15,7 @@
 #include "support/fake_redis.hpp"
 #include "support/redis_server.hpp"
 #include "support/tcp_proxy.hpp"
+#include "support/temp_dir.hpp"
 
 namespace holdfast::test {
 namespace {
@@ -303,6 +306,37 @@ TEST(EmbeddedDoctor, DoesNotApproveOfAFileThatThisUserCannotCreate) {
   ASSERT_EQ(is_root ? ::seteuid(0) : 0, 0);
   ::chmod(dir.path().c_str(), 0700);
   EXPECT_EQ(worst_of(std::move(findings).value_or_throw(), "file"), Severity::problem);
+}
+
+TEST(DoctorQueues, AreExaminedWithTheStoreTheyAreIn) {
+  const TempDir directory;
+  const auto url = "sqlite:" + (directory / "store.db").string();
+  const auto is_about_queues = [](const Finding& finding) { return finding.topic == "queue"; };
+  auto findings = examine(url).value_or_throw();
+  EXPECT_TRUE(std::ranges::none_of(findings, is_about_queues));
+  EXPECT_FALSE(std::filesystem::exists(directory / "store.db")) << "a check creates no file";
+
+  const auto queue = open(url).queue("render");
+  queue.add();
+  queue.add();
+  auto job = queue.claim_next();
+  ASSERT_TRUE(job);
+  job->fail("broken");
+  findings = examine(url).value_or_throw();
+  ASSERT_EQ(std::ranges::count_if(findings, is_about_queues), 2) << all_of(findings);
+  EXPECT_EQ(worst_of(findings, "queue"), Severity::note);
+  EXPECT_NE(all_of(findings).find("1 queue: 1 task ready, 0 worked on"), std::string::npos)
+      << all_of(findings);
+  EXPECT_NE(all_of(findings).find("\"render\": 1 of the newest 2 tasks failed"), std::string::npos);
+}
+
+TEST_F(Doctor, WarnsThatAServerWithoutPersistenceLosesTheTasksOfQueues) {
+  const RedisServer server({.persistent = false});
+  open(server.url()).queue("render").add();
+  const auto findings = examine(server.url()).value_or_throw();
+  EXPECT_GE(worst_of(findings, "queue"), Severity::warning) << all_of(findings);
+  EXPECT_NE(all_of(findings).find("unfinished tasks: 1; a crash of the server may lose them"),
+            std::string::npos);
 }
 
 }  // namespace

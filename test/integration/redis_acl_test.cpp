@@ -14,9 +14,11 @@
 #include <thread>
 
 #include "support/acl_user.hpp"
+#include "support/begun_wait.hpp"
 #include "support/calls.hpp"
 #include "support/eventually.hpp"
 #include "support/paths.hpp"
+#include "support/queue_calls.hpp"
 #include "support/redis_server.hpp"
 #include "support/tcp_proxy.hpp"
 
@@ -70,6 +72,8 @@ class RedisAclTest : public testing::Test {
   static void wait_for_replicas(RedisOptions user);
   void meet_leftovers(RedisOptions user);
   void use_tasks(const RedisOptions& user);
+  /// Makes a worker wait, and wakes it.
+  static void use_queues(const RedisOptions& user);
 
   std::optional<RedisServer> server;
 };
@@ -97,6 +101,7 @@ void RedisAclTest::use_locks(const RedisOptions& user) {
   EXPECT_EQ(other.list_raw().locks.size(), 1U);
   EXPECT_EQ(other.count_waiters(std::vector{key("a")}), WaiterCounts(1, 0U));
   EXPECT_TRUE(other.follow());
+  EXPECT_TRUE(other.follow_grants());
   EXPECT_TRUE(guard.extend(10s));
   std::jthread waiter([&] { (void)other.lock("a", {.wait = 20s}); });
   EXPECT_TRUE(eventually([&] { return called().contains("subscribe"); }));
@@ -198,6 +203,29 @@ void RedisAclTest::use_tasks(const RedisOptions& user) {
   (void)storage->name();
 }
 
+void RedisAclTest::use_queues(const RedisOptions& user) {
+  const auto storage = make_redis_storage_backend(user).value_or_throw();
+  const auto watch = call(*storage, WatchQueue{.owner = "q"}).value_or_throw();
+  EXPECT_TRUE(claim_next(*storage).claimed.empty());
+  const BegunWait wait(*watch, never, BootClock::now() + 20s);
+  enqueue(*storage, "q:a");
+  EXPECT_TRUE(wait.end().value_or(false));
+  enqueue(*storage, "q:b", {.not_before = storage->now() + 1h});
+  const auto claimed = claim_one(*storage);
+  EXPECT_TRUE(renew(*storage, claimed).is_held);
+  EXPECT_TRUE(std::holds_alternative<LeaseEnded>(retry(*storage, claimed).end));
+  EXPECT_TRUE(std::holds_alternative<Written>(finish(*storage, claim_one(*storage)).end));
+  EXPECT_TRUE(std::holds_alternative<ClaimedRecord>(claim_record(*storage, "q:b")));
+  // One at a time of a key: the second is parked, and released by the end of the first.
+  for (const auto* task : {"q:c", "q:d"}) enqueue(*storage, task, {.limit_key = "customer", .limit = 1});
+  const auto alone = claim_one(*storage);
+  EXPECT_TRUE(claim_next(*storage).claimed.empty());
+  EXPECT_TRUE(std::holds_alternative<Written>(finish(*storage, alone).end));
+  EXPECT_TRUE(std::holds_alternative<Written>(finish(*storage, claim_one(*storage)).end));
+  EXPECT_TRUE(pause(*storage).paused);
+  EXPECT_TRUE(remove(*storage, "q:b"));
+}
+
 TEST_F(RedisAclTest, IsEnoughForEveryOperationAndEachRightInItIsUsed) {
   for (const std::uint32_t db : {0U, 3U}) {
     auto options = server->unix_socket();
@@ -210,6 +238,7 @@ TEST_F(RedisAclTest, IsEnoughForEveryOperationAndEachRightInItIsUsed) {
     use_locks_over_a_bad_line(user);
     wait_for_replicas(user);
     use_tasks(user);
+    use_queues(user);
     if (db == 0) meet_leftovers(user);
     EXPECT_EQ(acl_refusals(*server), "") << db;
     if (db != 0) continue;
@@ -269,14 +298,17 @@ TEST_F(RedisAclTest, EachPatternThatIsTakenAwayIsMissedInWords) {
   EXPECT_EQ(without("resetkeys ~syncguard:*"),
             "problem rights: user app has no access to the keys pmcp:*: tasks cannot be used [ACL SETUSER "
             "app ~pmcp:*]");
-  EXPECT_EQ(without("resetchannels &pmcp:changed:*"),
+  EXPECT_EQ(without("resetchannels &pmcp:changed:* &__redis__:invalidate"),
             "warning rights: user app has no access to the channels syncguard:wake:*: a live view polls for "
             "released locks; a release wakes no waiter; waiters poll; waiters for a lock poll [ACL SETUSER "
             "app &syncguard:wake:*]");
-  EXPECT_EQ(without("resetchannels &syncguard:wake:*"),
+  EXPECT_EQ(without("resetchannels &syncguard:wake:* &__redis__:invalidate"),
             "warning rights: user app has no access to the channels pmcp:changed:*: a live view polls for "
             "changed tasks; a changed task wakes no waiter; waiters poll; waiters for a task poll [ACL "
             "SETUSER app &pmcp:changed:*]");
+  EXPECT_EQ(without("resetchannels &syncguard:wake:* &pmcp:changed:*"),
+            "note rights: user app has no access to the channels __redis__:invalidate: a live view has to "
+            "search for new locks, so it shows them later [ACL SETUSER app &__redis__:invalidate]");
   // Not all the keys: counters, or indexes, are out of reach.
   EXPECT_NE(without("resetkeys ~pmcp:* ~syncguard:holdfast-doctor:* ~syncguard:id:*").find("~syncguard:*]"),
             std::string::npos);
@@ -285,7 +317,7 @@ TEST_F(RedisAclTest, EachPatternThatIsTakenAwayIsMissedInWords) {
   const auto read_only = without("resetkeys ~pmcp:* %R~syncguard:*");
   EXPECT_EQ(read_only,
             "problem rights: user app may not use del, pexpireat and set on all the keys syncguard:*: locks "
-            "cannot be acquired, extended, released, broken or cleaned up; locks cannot be renewed while the "
+            "cannot be acquired, broken, cleaned up, extended or released; locks cannot be renewed while the "
             "server is out of memory [ACL SETUSER app ~syncguard:*]");
 }
 
@@ -319,6 +351,7 @@ TEST_F(RedisAclTest, IsWhatTheAdviceOfTheDoctorAmountsTo) {
   raw.text({"ACL", "LOG", "RESET"});
   use_locks(user);
   use_tasks(user);
+  use_queues(user);
   EXPECT_EQ(acl_refusals(*server), "");
 }
 

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <fstream>
 #include <functional>
 #include <latch>
@@ -482,6 +483,26 @@ TEST_F(RedisClient, AnAnswerTooManyBreaksTheConnection) {
   // "two" must not become the answer of this one.
   EXPECT_EQ(echo(*own, "y"), "one");
   EXPECT_EQ(fake.accepted(), 2U);
+}
+
+TEST_F(RedisClient, AServerThatKnowsNoScriptNotEvenByItsTextIsNotAskedForever) {
+  std::atomic<int> scripts = 0;
+  FakeRedis fake([&](const FakeRedis::Words& command) -> FakeRedis::Answer {
+    if (command[0] == "GET") return {FakeRedis::bulk("authority")};
+    if (command[0] == "SCAN") {
+      return {"*2\r\n" + FakeRedis::bulk("0") + "*1\r\n" + FakeRedis::bulk("syncguard:k")};
+    }
+    if (command[0] != "EVALSHA" && command[0] != "EVAL") return FakeRedis::politely(command);
+    if (++scripts > 100) return {"", FakeRedis::Then::close};
+    return {"-NOSCRIPT No matching script. Please use EVAL.\r\n"};
+  });
+  auto options = at_port(fake.port());
+  options.command_timeout = 5s;
+  const auto backend = make_redis_lock_backend(options).value_or_throw();
+  EXPECT_EQ(test::list(*backend).error().code(), ErrorCode::Internal);
+  EXPECT_EQ(scripts, 2) << "by its name, and by its text";
+  EXPECT_EQ(try_acquire(*backend, LockId::generate(), "k").error().code(), ErrorCode::Internal);
+  EXPECT_EQ(scripts, 4);
 }
 
 /// How a call ends that is stopped while it is under way.

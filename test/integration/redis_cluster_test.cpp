@@ -17,6 +17,7 @@
 #include "support/calls.hpp"
 #include "support/eventually.hpp"
 #include "support/fake_redis.hpp"
+#include "support/queue_calls.hpp"
 #include "support/redis_cluster.hpp"
 
 namespace holdfast::test {
@@ -54,6 +55,16 @@ class FakeCluster {
   /// How much higher its own epoch is than the one in the map.
   std::atomic<std::size_t> more_epochs = 0;
   std::atomic<bool> epoch_is_refused = false;
+  /// The second node does not know the user.
+  std::atomic<bool> second_refuses_login = false;
+  std::atomic<int> refused_logins = 0;
+  /// The port of one more master in the map; 0: there is none.
+  std::atomic<std::uint16_t> third = 0;
+  /// Redis 7: it has sharded channels, and only the owner of all slots serves them.
+  std::atomic<bool> has_sharded_channels = false;
+  [[nodiscard]] bool heard_by_second(const std::string& command) const {
+    return std::ranges::any_of(second_.heard(), [&](const auto& words) { return words[0] == command; });
+  }
 
  private:
   static std::string id(std::size_t node) { return std::string(40, node == 0 ? 'a' : 'b'); }
@@ -61,9 +72,17 @@ class FakeCluster {
     std::string text;
     for (std::size_t node = 0; node < 2; ++node) {
       text += id(node) + " 127.0.0.1:" + std::to_string(port(node)) + "@1 master - 0 0 " +
-              std::to_string(node + 1) + " connected" + (owner == node ? " 0-16383" : "") + "\n";
+              std::to_string(node + 1) + " connected" + (owner == node ? " 0-16382" : "") + "\n";
     }
+    if (third != 0)
+      text += std::string(40, 'c') + " 127.0.0.1:" + std::to_string(third) +
+              "@1 master - 0 0 3 connected 16383\n";
     return text;
+  }
+  std::string ranges() const {
+    if (!has_sharded_channels) return "*0\r\n";
+    return "*1\r\n*3\r\n:0\r\n:16382\r\n*4\r\n" + FakeRedis::bulk("127.0.0.1") + ":" +
+           std::to_string(port(owner)) + "\r\n" + FakeRedis::bulk(id(owner)) + "*0\r\n";
   }
   FakeRedis::Answer answer(std::size_t node, const FakeRedis::Words& words) {
     while (!ready_) std::this_thread::yield();
@@ -72,7 +91,14 @@ class FakeCluster {
         return {"-NOPERM this user has no permissions to run the 'cluster|info' command\r\n"};
       return {FakeRedis::bulk("cluster_my_epoch:" + std::to_string(node + 1 + more_epochs) + "\r\n")};
     }
-    if (words[0] == "CLUSTER") return {words[1] == "NODES" ? FakeRedis::bulk(nodes()) : "*0\r\n"};
+    if (words[0] == "CLUSTER") return {words[1] == "NODES" ? FakeRedis::bulk(nodes()) : ranges()};
+    if (words[0] == "SSUBSCRIBE" && node != owner) return {redirect("MOVED", owner)};
+    if (words[0] == "SSUBSCRIBE")
+      return {"*3\r\n" + FakeRedis::bulk("ssubscribe") + FakeRedis::bulk(words[1]) + ":1\r\n"};
+    if (words[0] == "HELLO" && node == 1 && second_refuses_login) {
+      ++refused_logins;
+      return {"-WRONGPASS invalid username-password pair or user is disabled.\r\n"};
+    }
     if (words[0] == "HELLO") return {"*2\r\n" + FakeRedis::bulk("mode") + FakeRedis::bulk("cluster")};
     if (words[0] == "GET") return {FakeRedis::bulk("authority")};
     if (words[0] == "EVALSHA" || words[0] == "EVAL") {
@@ -151,7 +177,7 @@ TEST(RedisCluster, AStormOfRedirectionsEndsAtTheDeadline) {
   FakeCluster cluster([&](std::size_t node, const auto&) { return self->redirect("MOVED", 1 - node); });
   self = &cluster;
   auto options = cluster.options();
-  options.command_timeout = 300ms;
+  options.command_timeout = 1s;  // time to connect to both on a busy machine
   const auto backend = make_redis_lock_backend(options).value_or_throw();
   const auto outcome = try_acquire(*backend, LockId::generate(), "k");
   ASSERT_FALSE(outcome);
@@ -193,6 +219,24 @@ TEST(RedisCluster, AGrantCarriesTheEpochThatItsMasterTellsNotThatOfAnOldMap) {
   EXPECT_EQ(floors, std::vector<std::string>{"000006000000000"});
 }
 
+TEST(RedisCluster, AGrantCarriesTheConfiguredFloorIfThatIsAboveTheEpoch) {
+  std::mutex mutex;
+  std::vector<std::string> floors;
+  FakeCluster cluster([&](std::size_t, const FakeRedis::Words& words) -> std::string {
+    const std::lock_guard lock(mutex);
+    floors.push_back(words.back());
+    return ":1000\r\n";
+  });
+  for (const std::uint64_t floor : {41U, 1'500'000'041U}) {
+    auto options = cluster.options();
+    options.fence_floor = floor;
+    const auto backend = make_redis_lock_backend(options).value_or_throw();
+    EXPECT_FALSE(acquire(*backend, LockId::generate(), "k"));
+  }
+  const std::lock_guard lock(mutex);
+  EXPECT_EQ(floors, (std::vector<std::string>{"000001000000000", "000001500000041"}));
+}
+
 TEST(RedisCluster, AUserWhoMayNotAskForTheEpochIsToldSo) {
   FakeCluster cluster([](std::size_t, const auto&) { return std::string(); });
   cluster.epoch_is_refused = true;
@@ -200,6 +244,134 @@ TEST(RedisCluster, AUserWhoMayNotAskForTheEpochIsToldSo) {
   const auto outcome = try_acquire(*backend, LockId::generate(), "k");
   ASSERT_FALSE(outcome);
   EXPECT_EQ(outcome.error().code(), ErrorCode::AuthFailed) << outcome.error().what();
+}
+
+TEST(RedisCluster, AUserWhomTheMasterOfALockDoesNotKnowIsToldSoAtOnce) {
+  FakeCluster* self = nullptr;
+  FakeCluster cluster([&](std::size_t, const auto&) { return self->redirect("MOVED", 1); });
+  self = &cluster;
+  auto options = cluster.options();
+  options.command_timeout = 3s;
+  const auto backend = make_redis_lock_backend(options).value_or_throw();
+  cluster.owner = 1;
+  cluster.second_refuses_login = true;
+  const auto outcome = try_acquire(*backend, LockId::generate(), "k");
+  ASSERT_FALSE(outcome);
+  EXPECT_EQ(outcome.error().code(), ErrorCode::AuthFailed) << outcome.error().what();
+  EXPECT_LE(cluster.refused_logins, 3) << "it tried until the deadline";
+}
+
+/// Each of them would cost a second of a failover, and a cluster whose nodes get new addresses leaves more
+/// and more.
+TEST(RedisCluster, ANodeThatHasLeftIsAskedForNoMap) {
+  std::atomic<int> calls = 0;
+  FakeCluster* self = nullptr;
+  FakeRedis left([](const FakeRedis::Words& words) -> FakeRedis::Answer {
+    if (words[0] == "CLUSTER") return {""};
+    if (words[0] == "HELLO") return {"*2\r\n" + FakeRedis::bulk("mode") + FakeRedis::bulk("cluster")};
+    return FakeRedis::politely(words);
+  });
+  FakeCluster cluster([&](std::size_t, const auto&) -> std::string {
+    switch (++calls) {
+      case 1:
+        self->third = 0;
+        return self->redirect("MOVED", 0);
+      case 2:
+      case 3:
+      case 4:
+        return "-CLUSTERDOWN The cluster is down\r\n";
+      default:
+        return ":1\r\n";
+    }
+  });
+  self = &cluster;
+  cluster.third = left.port();
+  const auto backend = make_redis_lock_backend(cluster.options()).value_or_throw();
+  EXPECT_TRUE(is_locked(*backend, "k"));
+  EXPECT_TRUE(is_locked(*backend, "k"));
+  EXPECT_EQ(calls, 6);
+  const auto heard = left.heard();
+  EXPECT_TRUE(std::ranges::none_of(heard, [](const auto& words) { return words[0] == "CLUSTER"; }));
+}
+
+/// A node of the URL that knows only these lines of CLUSTER NODES.
+FakeRedis::Script knows_only(const std::string& nodes) {
+  return [nodes](const FakeRedis::Words& words) -> FakeRedis::Answer {
+    if (words[0] == "CLUSTER") return {words[1] == "NODES" ? FakeRedis::bulk(nodes) : "*0\r\n"};
+    if (words[0] == "HELLO") return {"*2\r\n" + FakeRedis::bulk("mode") + FakeRedis::bulk("cluster")};
+    return FakeRedis::politely(words);
+  };
+}
+
+TEST(RedisCluster, ANodeThatWasRemovedAndResetDoesNotHideTheOthers) {
+  FakeCluster cluster([](std::size_t, const auto&) { return std::string(); });
+  const FakeRedis removed(
+      knows_only(std::string(40, 'r') + " :7000@17000 myself,master - 0 0 0 connected\n"));
+  auto options = cluster.options();
+  options.cluster_nodes.insert(options.cluster_nodes.begin(), {.host = "127.0.0.1", .port = removed.port()});
+  const auto backend = make_redis_lock_backend(options).value_or_throw();
+  EXPECT_TRUE(is_locked(*backend, "k"));
+  options.cluster_nodes.pop_back();
+  const auto refused = make_redis_lock_backend(options);
+  ASSERT_FALSE(refused);
+  EXPECT_TRUE(refused.error().transient()) << refused.error().what();
+  EXPECT_NE(refused.error().message().find("knows no master"), std::string::npos) << refused.error().what();
+}
+
+TEST(RedisCluster, ANodeWhoseMapIsOldDoesNotHideTheOthers) {
+  FakeCluster cluster([](std::size_t, const auto&) { return std::string(); });
+  const auto gone = std::to_string(free_loopback_port());
+  const FakeRedis old(
+      knows_only(std::string(40, 'g') + " 127.0.0.1:" + gone + "@1 master - 0 0 1 connected 0-16383\n"));
+  auto options = cluster.options();
+  options.cluster_nodes.insert(options.cluster_nodes.begin(), {.host = "127.0.0.1", .port = old.port()});
+  options.layout = RedisLayout::native;  // whose locks need no marker to be opened
+  const auto backend = make_redis_lock_backend(options).value_or_throw();
+  EXPECT_EQ(release(*backend, LockId::generate(), "k"), std::nullopt) << "carried out by the second node";
+}
+
+/// A waiter that sleeps sends no call that would find out. One that did may have read the map of a node that
+/// did not know of the move yet.
+TEST(RedisCluster, ASubscriberThatIsSentToAnotherNodeReadsTheMapAnew) {
+  FakeCluster cluster([](std::size_t, const auto&) { return std::string(":60000\r\n"); });
+  cluster.has_sharded_channels = true;
+  auto options = cluster.options();
+  options.layout = RedisLayout::native;
+  const auto backend = make_redis_lock_backend(options).value_or_throw();
+  cluster.owner = 1;
+  std::stop_source stop;
+  std::jthread waiter([&] {
+    try {
+      (void)Locks(backend).lock("k", {.wait = 60s, .base_delay = 50s, .max_delay = 50s}, stop.get_token());
+    } catch (const Error&) {
+      return;  // stopped
+    }
+    ADD_FAILURE() << "the lock is held";
+  });
+  EXPECT_TRUE(eventually([&] { return cluster.heard_by_second("SSUBSCRIBE"); }, 20s));
+  stop.request_stop();
+}
+
+/// A redirected renewal is answered on the background thread of another node; what that thread sends again
+/// has no guest.
+TEST(RedisCluster, ARenewalThatIsRedirectedToANodeWithoutItsScriptIsSentAgain) {
+  std::atomic<int> renewed = 0;
+  FakeCluster* self = nullptr;
+  FakeCluster cluster([&](std::size_t node, const FakeRedis::Words& words) -> std::string {
+    const bool is_acquire = words[2] == "4";
+    if (is_acquire) {
+      return "*4\r\n:1\r\n" + FakeRedis::bulk("000001000000001") + ":1\r\n" + FakeRedis::bulk("authority");
+    }
+    if (node == 0) return self->redirect("MOVED", 1);
+    if (words[0] == "EVALSHA") return "-NOSCRIPT No matching script. Please use EVAL.\r\n";
+    ++renewed;
+    return "*2\r\n:1\r\n:1\r\n";
+  });
+  self = &cluster;
+  Locks locks(make_redis_lock_backend(cluster.options()).value_or_throw());
+  auto guard = locks.lock("k", {.ttl = 3s});
+  EXPECT_TRUE(eventually([&] { return renewed >= 1 || !guard.still_held(); }, 10s));
+  EXPECT_TRUE(guard.still_held());
 }
 
 TEST(RedisCluster, APrefixWithoutATagIsRefusedWithAnExplanation) {
@@ -213,6 +385,25 @@ TEST(RedisCluster, APrefixWithoutATagIsRefusedWithAnExplanation) {
   options.task_prefix = "pmcp";
   EXPECT_NE(make_redis_storage_backend(options).error().message().find("task_prefix={pmcp}"),
             std::string::npos);
+}
+
+TEST(RedisCluster, NodesThatDoNotAnswerShareTheTimeToConnect) {
+  std::vector<std::unique_ptr<FakeRedis>> nodes;
+  RedisOptions where;
+  where.connect_timeout = 500ms;
+  for (int i = 0; i < 6; ++i) {
+    nodes.push_back(std::make_unique<FakeRedis>([](const FakeRedis::Words& words) -> FakeRedis::Answer {
+      if (words[0] == "CLUSTER") return {""};
+      if (words[0] == "HELLO") return {"*2\r\n" + FakeRedis::bulk("mode") + FakeRedis::bulk("cluster")};
+      return FakeRedis::politely(words);
+    }));
+    where.cluster_nodes.push_back({.host = "127.0.0.1", .port = nodes.back()->port()});
+  }
+  const auto begun = BootClock::now();
+  const auto opened = make_redis_lock_backend(where);
+  ASSERT_FALSE(opened);
+  EXPECT_TRUE(opened.error().transient()) << opened.error().what();
+  EXPECT_LT(BootClock::now() - begun, 2s) << "not that time for each of them";
 }
 
 TEST(RedisCluster, ASingleServerIsNoCluster) {
@@ -378,6 +569,59 @@ TEST_F(RedisRouter, ManyThreadsFindTheirAnswersWhileSlotsMove) {
     }
   }
   EXPECT_EQ(failed, 0);
+}
+
+// While a slot moves, the entries of a queue and its records are on two nodes.
+TEST_F(RedisRouter, AQueueLosesNoTaskWhileItsSlotMoves) {
+  for (const int variant : {0, 1, 2, 3}) {
+    const bool records_go_first = variant % 2 == 0, is_expired = variant < 2;
+    auto options = cluster->options();
+    options.task_prefix = private_prefix();
+    options.command_timeout = 150ms;
+    const auto backend = make_redis_storage_backend(options).value_or_throw();
+    const auto find = [&](std::size_t node, const std::string& pattern) {
+      std::vector<std::string> names;
+      auto raw = cluster->node(node).raw();
+      const auto reply = raw.command({"KEYS", options.task_prefix + pattern});
+      for (const auto* name : redis::elements_of(*reply)) names.emplace_back(redis::text_of(*name));
+      return names;
+    };
+    for (const auto* key : {"q:finished", "q:leased", "q:a", "q:b", "q:c"}) enqueue(*backend, key);
+    enqueue(*backend, "q:delayed", {.not_before = backend->now() + 1h});
+    finish(*backend, claim_one(*backend));
+    const auto leased = claim_one(*backend, claim_terms(1, "worker", is_expired ? 1ms : 60s));
+    std::size_t from = 0;
+    while (find(from, "*queue:ready:*").empty()) ++from;
+    const auto to = (from + 1) % RedisCluster::masters;
+    const auto ready = find(from, "*queue:ready:*").at(0);
+    const auto named = [&](std::string kind) {
+      return std::string(ready).replace(ready.find("ready:"), 6, kind + ":");
+    };
+    // A server refuses a script while some of the declared keys are missing, so these must be there too.
+    cluster->node(from).raw().integer({"ZADD", named("exhausted"), "1", "none"});
+    cluster->node(from).raw().integer({"ZADD", named("waiters"), "1", "none"});
+    const auto slot = cluster->slot_of(ready);
+    cluster->begin_migration(slot, from, to);
+    for (const auto& name : find(from, "*")) {
+      const bool is_record = name.find("}:task:") != std::string::npos;
+      if (cluster->slot_of(name) != slot || is_record != records_go_first) continue;
+      const auto port = std::to_string(cluster->node(to).port());
+      EXPECT_EQ(cluster->node(from).raw().text({"MIGRATE", "127.0.0.1", port, name, "0", "1000"}), "OK");
+    }
+    EXPECT_FALSE(call(*backend, ClaimNext{.owner = "q", .terms = claim_terms(2)})) << "half of it is there";
+    const RenewLeases renewal{.owner = "q", .leases = {lease_of(leased)}, .lease = 60s};
+    EXPECT_FALSE(call(*backend, renewal)) << "the worker would be stopped";
+    cluster->move_keys(slot, from, to);
+    cluster->end_migration(slot, from, to);
+    std::set<std::string> claimed;
+    EXPECT_TRUE(eventually([&] {
+      const auto next = call(*backend, ClaimNext{.owner = "q", .terms = claim_terms(10)});
+      if (next) std::ranges::move(names_of(next->claimed), std::inserter(claimed, claimed.end()));
+      return claimed.size() >= (is_expired ? 4 : 3);
+    })) << variant;
+    if (!is_expired) claimed.emplace(leased.key.task());
+    EXPECT_EQ(claimed, (std::set<std::string>{"a", "b", "c", "leased"}));
+  }
 }
 
 TEST_F(RedisRouter, TheDoctorExaminesEveryMaster) {

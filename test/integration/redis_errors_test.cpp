@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "engine/redis/errors.hpp"
+#include "engine/redis/wire/errors.hpp"
 #include "support/calls.hpp"
 #include "support/redis_locks.hpp"
 #include "support/redis_server.hpp"
@@ -231,6 +231,50 @@ TEST_F(RedisErrors, AServerThatCannotBeUsedIsExplainedWhenItIsOpened) {
   EXPECT_NE(hanging.error().message().find("connected, but the server did not answer within "),
             std::string::npos)
       << hanging.error().what();
+}
+
+TEST_F(RedisErrors, AWrongSchemeIsNamedOnEveryTopology) {
+  RedisServer both({.tls = true});
+  for (const bool tls : {true, false}) {
+    auto options = tls ? both.tls() : both.tcp();
+    options.port = tls ? both.port() : both.tls_port();
+    options.connect_timeout = 500ms;
+    const RedisAddress address{.host = options.host, .port = options.port};
+    auto by_sentinel = options, in_cluster = options;
+    by_sentinel.sentinels = {address};
+    by_sentinel.sentinel_service = "s";
+    in_cluster.cluster_nodes = {address};
+    const std::string scheme = tls ? "for a port without TLS use redis" : "for a TLS port use rediss";
+    for (const auto& [where, word] : {std::pair(options, "://"), std::pair(by_sentinel, "+sentinel://"),
+                                      std::pair(in_cluster, "+cluster://")}) {
+      const auto opened = make_redis_lock_backend(where);
+      ASSERT_FALSE(opened);
+      EXPECT_NE(opened.error().message().find(scheme + word), std::string::npos) << opened.error().what();
+    }
+  }
+}
+
+TEST_F(RedisErrors, NodesOfAClusterThatFailForTheSameReasonAreNamedTogether) {
+  auto options = parse_redis_url("redis+cluster://127.0.0.1:1,127.0.0.1:2").value_or_throw();
+  const auto opened = make_redis_lock_backend(options);
+  ASSERT_FALSE(opened);
+  EXPECT_NE(opened.error().message().find("nodes 127.0.0.1:1 and 127.0.0.1:2: cannot connect"),
+            std::string::npos)
+      << opened.error().what();
+}
+
+TEST_F(RedisErrors, AnAddressThatOnlyTheClusterKnowsLeadsToConnectTo) {
+  RedisServer node(
+      {.config = {"cluster-enabled yes", "cluster-announce-ip 127.0.0.1", "cluster-announce-port 1"}});
+  node.raw().text({"CLUSTER", "ADDSLOTSRANGE", "0", "16383"});
+  auto options = node.tcp();
+  options.cluster_nodes = {{.host = options.host, .port = options.port}};
+  options.connect_timeout = options.command_timeout = 1s;
+  // Whatever the operation is: an acquire waits for the epoch of its master.
+  const auto locks = make_redis_lock_backend(options).value_or_throw();
+  for (const auto& error : {try_acquire(*locks, id, "k").error(), list(*locks).error()}) {
+    EXPECT_NE(error.message().find("map it with connect_to"), std::string::npos) << error.what();
+  }
 }
 
 TEST_F(RedisErrors, AClusterThatIsDownOrMovingKeysIsServiceUnavailable) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <holdfast/open.hpp>
 #include <set>
 
@@ -28,6 +29,30 @@ TEST(RedisHolder, NamesTheConnectionUnlessThatHasAName) {
   EXPECT_EQ(name_with("holder=caf%C3%A9%20bar&name=orders"), "orders");
   EXPECT_EQ(name_with("holder=none"), "holdfast");
   EXPECT_EQ(name_with("holder=none&name="), "");
+}
+
+TEST(RedisHolder, AnInvalidLabelOfOtherSoftwareDoesNotHideThatTheLockIsHeld) {
+  if (const auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
+  const RedisServer server;
+  const auto hf = open(server.url());
+  const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::system_clock::now().time_since_epoch());
+  const std::string id = R"("lockId":"AAAAAAAAAAAAAAAAAAAAAA")";
+  const auto times = R"("expiresAtMs":)" + std::to_string((now + std::chrono::minutes(1)).count()) +
+                     R"(,"fence":"000000000000001","acquiredAtMs":)" + std::to_string(now.count());
+  for (const std::string label : {R"("")", "\"\xff\xfe\"", R"({"a":1})", "null"}) {
+    // In the order that Holdfast writes and in another one: the script reads them differently.
+    for (const auto& first : {"{" + id + "," + times, "{" + times + "," + id}) {
+      const auto record = first + R"(,"key":"k","holder":)" + label + "}";
+      server.raw().text({"SET", "syncguard:k", record, "PX", "60000"});
+      try {
+        (void)hf.locks().lock("k", {.wait = std::chrono::milliseconds(0)});
+        ADD_FAILURE() << record;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::AcquisitionTimeout) << record << ": " << error.what();
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -130,6 +130,24 @@ TEST_F(RedisIncidents, FencesMayBeNoLowerThanTheClock) {
   EXPECT_EQ(server.raw().integer({"TTL", "syncguard:fence:syncguard:k"}), -1) << "counters are kept";
 }
 
+TEST_F(RedisIncidents, FencesMayBeAboveThoseOfTheStoreThatTheLocksCameFrom) {
+  for (const std::string layout : {"documented", "native"}) {
+    SCOPED_TRACE(layout);
+    RedisServer server;
+    const auto url = server.url() + "?layout=" + layout;
+    {
+      auto moved = holdfast::open(url + "&fence_floor=000000000000041", instruments());
+      EXPECT_EQ(grant(moved, "nightly"), 42U);
+      EXPECT_EQ(grant(moved, "nightly"), 43U) << "a floor, not an offset";
+      EXPECT_EQ(grant(moved, "another"), 42U);
+      EXPECT_EQ(log_of(moved), "") << "a floor that is configured is no regression";
+    }
+    EXPECT_EQ(grant(holdfast::open(url), "nightly"), 44U) << "the counter stays";
+    EXPECT_EQ(grant(holdfast::open(url + "&fence_floor=7"), "nightly"), 45U) << "and is never lowered";
+  }
+  EXPECT_EQ(counted("holdfast_fence_regressions_total"), 0);
+}
+
 /// A server that grants and extends every lock, at a time that the test sets.
 class ServerWithAClock {
  public:

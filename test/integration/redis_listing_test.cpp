@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <set>
+#include <thread>
 
 #include "engine/redis/listings.hpp"
 #include "support/calls.hpp"
+#include "support/eventually.hpp"
+#include "support/fake_redis.hpp"
 #include "support/redis_locks.hpp"
 #include "support/redis_server.hpp"
 #include "support/replies.hpp"
+#include "support/storage_calls.hpp"
 
 namespace holdfast::test {
 namespace {
@@ -45,6 +49,42 @@ class RedisListing : public testing::Test {
 TEST_F(RedisListing, NothingIsOneEmptyPage) {
   RedisLocks locks(server->unix_socket(), "p");
   EXPECT_EQ(pages(locks, 10), std::vector<Names>{{}});
+}
+
+TEST_F(RedisListing, OwnersAreScannedInBoundedStepsWhichADeadlineOrAStopRequestEnds) {
+  // It has names without end, all of one owner.
+  FakeRedis endless([](const FakeRedis::Words& command) -> FakeRedis::Answer {
+    if (command[0] == "TIME") return {"*2\r\n$1\r\n1\r\n$1\r\n1\r\n"};
+    if (command[0] == "GET") return {"$-1\r\n"};
+    if (command[0] != "SCAN") return FakeRedis::politely(command);
+    return {"*2\r\n$1\r\n7\r\n*1\r\n" + FakeRedis::bulk("pmcp:idx:o")};
+  });
+  RedisOptions options;
+  options.host = "127.0.0.1";
+  options.port = endless.port();
+  const auto backend = make_redis_storage_backend(options).value_or_throw();
+  const auto in_time = call(*backend, ListOwners{.deadline = BootClock::now() + 200ms});
+  ASSERT_FALSE(in_time);
+  EXPECT_EQ(in_time.error().code(), ErrorCode::NetworkTimeout);
+
+  std::stop_source stop;
+  std::jthread stopper([&] {
+    const auto scans = [&] {
+      return std::ranges::count_if(endless.heard(), [](const auto& words) { return words[0] == "SCAN"; });
+    };
+    const auto before = scans();
+    EXPECT_TRUE(eventually([&] { return scans() > before + 2; }));
+    stop.request_stop();
+  });
+  const auto stopped = call(*backend, ListOwners{}, stop.get_token());
+  ASSERT_FALSE(stopped);
+  // Whether the last step was carried out does not matter.
+  EXPECT_TRUE(stopped.error().code() == ErrorCode::Aborted || stopped.error().transient());
+  for (const auto& command : endless.heard()) {
+    if (command[0] != "SCAN") continue;
+    EXPECT_EQ(command.at(4), "COUNT");
+    EXPECT_LE(std::stoi(command.at(5)), 1000);
+  }
 }
 
 TEST_F(RedisListing, EveryLockIsListedOnceOverPagesOfAnySize) {
@@ -106,8 +146,8 @@ TEST_F(RedisListing, ANameThatBecameSomethingElseMeanwhileIsPassedOver) {
   ASSERT_TRUE(locks.acquire(holder, "k"));
   locks.raw.text({"RPUSH", "p:list", "x"});
   const Names names = {"p:gone", "p:list", "p:k"};
-  const auto reply = locks.ask(redis::records_command(names, redis::By::text));
-  const auto found = redis::records_outcome(*reply, locks.layout, names).value_or_throw();
+  const auto reply = locks.ask(locks.locks->records(names, redis::By::text));
+  const auto found = locks.locks->listed(*reply, names).value_or_throw();
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found.front().id, holder);
 }

@@ -454,6 +454,16 @@ TEST_F(RedisNative, AHintIsWrittenOnlyForLocksThatOutliveTheirProcess) {
   EXPECT_FALSE(is_locked(*backend, "k"));
 }
 
+/// A hint that is deleted later could be that of the id's next lock.
+TEST_F(RedisNative, AReleaseByTheIdAloneIsAnsweredWhenItsHintIsGone) {
+  const auto backend = make_redis_lock_backend(options()).value_or_throw();
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_TRUE(acquire(*backend, id, "k"));
+    ASSERT_FALSE(release(*backend, id));
+    ASSERT_NE(locks->raw.text({"GET", locks->index_key(id)}), "p:k") << i;
+  }
+}
+
 TEST_F(RedisNative, AHintThatIsOldOrWrongLeadsToNoOtherHoldersLock) {
   const auto backend = make_redis_lock_backend(options()).value_or_throw();
   ASSERT_TRUE(acquire(*backend, other, "k"));

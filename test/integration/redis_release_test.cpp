@@ -91,7 +91,9 @@ TEST_F(RedisRelease, WhoseAnswerIsLostIsAskedAgainAndIsDone) {
 
 TEST_F(RedisRelease, ByTheIdAloneIsUnknownIfItsAnswerWasLostAndNothingIsThere) {
   const auto lock = proxied->acquire("k");
-  proxy->cut_after(Way::to_client, 1);
+  // The first answer asks for the lock key to be declared; the second one is that of the release.
+  const std::string asks_for_key = "*2\r\n:-9\r\n$11\r\nsyncguard:k\r\n";
+  proxy->cut_after(Way::to_client, asks_for_key.size() + 1);
   try {
     (void)proxied->release(lock.id.str());
     ADD_FAILURE() << "nothing says whether the first copy did it";
@@ -99,6 +101,13 @@ TEST_F(RedisRelease, ByTheIdAloneIsUnknownIfItsAnswerWasLostAndNothingIsThere) {
     EXPECT_EQ(error.code(), ErrorCode::NetworkTimeout);
     EXPECT_NE(error.message().find("unknown"), std::string::npos);
   }
+}
+
+TEST_F(RedisRelease, ByTheIdAloneIsDoneIfOnlyTheNameOfItsKeyWasLost) {
+  const auto lock = proxied->acquire("k");
+  proxy->cut_after(Way::to_client, 1);
+  EXPECT_TRUE(proxied->release(lock.id.str()));
+  EXPECT_FALSE(is_locked(*direct, "k"));
 }
 
 TEST_F(RedisRelease, IsNotDoneAfterTheServerLostItsData) {

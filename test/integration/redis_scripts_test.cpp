@@ -5,8 +5,8 @@
 #include <thread>
 
 #include "embedded/scripts.hpp"
-#include "engine/redis/errors.hpp"
 #include "engine/redis/script.hpp"
+#include "engine/redis/wire/errors.hpp"
 #include "support/calls.hpp"
 #include "support/redis_locks.hpp"
 #include "support/redis_server.hpp"
@@ -45,11 +45,11 @@ TEST_F(RedisScripts, HaveTheNamesThatTheServerGivesThem) {
 
 TEST_F(RedisScripts, AreTaughtToTheServerByTheirText) {
   const AcquireRequest request{.id = id, .key = key("k"), .ttl = ttl(60s)};
-  const auto by_sha = acquire_command(locks->layout, request, {}, redis::By::sha).value_or_throw();
-  const auto by_text = acquire_command(locks->layout, request, {}, redis::By::text).value_or_throw();
+  const auto by_sha = locks->locks->acquire(request, {}, redis::By::sha).value_or_throw();
+  const auto by_text = locks->locks->acquire(request, {}, redis::By::text).value_or_throw();
   EXPECT_TRUE(redis::is_noscript(*locks->ask(by_sha)));
-  EXPECT_TRUE(redis::acquire_outcome(*locks->ask(by_text), request));
-  EXPECT_TRUE(redis::acquire_outcome(*locks->ask(by_sha), request));
+  EXPECT_TRUE(locks->locks->acquired(*locks->ask(by_text), request));
+  EXPECT_TRUE(locks->locks->acquired(*locks->ask(by_sha), request));
   locks->raw.text({"SCRIPT", "FLUSH"});
   EXPECT_TRUE(redis::is_noscript(*locks->ask(by_sha)));
 }

@@ -125,7 +125,7 @@ TEST_F(RedisStorageDocumented, OnTheSameInputsOurScriptsAnswerAndLeaveWhatTheDoc
       }
       default:
         theirs = raw->command({"EVAL", remove, "2", their_hash, their_index, task});
-        ours = raw->command(arguments_of(remove_command(layout, {.key = key}, By::text)));
+        ours = raw->command(arguments_of(remove_command(layout, {.key = key}, "g", By::text)));
         ASSERT_EQ(codes(ours), codes(theirs)) << "step " << step;
         what = "delete " + std::to_string(codes(theirs)[0]);
     }

@@ -163,6 +163,8 @@ TEST_F(SqliteClosing, WhileTheLogCannotBeCopiedOnlyWhatTheFileReservesIsGranted)
 TEST_F(SqliteClosing, AFileOfVersion2GoesOnAndIsProtectedFromThen) {
   grant();
   sql(file,
+      "DROP TRIGGER output_record_removed; DROP TABLE output_chunks; DROP TABLE output_runs; "
+      "DROP TRIGGER queued_record_removed; DROP TABLE queued; DROP TABLE queues; "
       "DROP TABLE closing; ALTER TABLE clocks DROP COLUMN is_kernels; ALTER TABLE locks DROP COLUMN holder; "
       "PRAGMA user_version=2");
   const test::Shared<std::uint64_t> granted;

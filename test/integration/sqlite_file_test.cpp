@@ -391,7 +391,7 @@ TEST_F(SqliteOpenFile, GrantsNothingOnceSomethingWasMountedOverItsDirectory) {
 
 TEST_F(SqliteOpenFile, OnAFullDiskFailsClearlyAndLosesNothing) {
   const test::TempDir small;
-  const Mount disk("none", small.path(), "tmpfs", 0, "size=256k");
+  const Mount disk("none", small.path(), "tmpfs", 0, "size=512k");
   if (!disk) GTEST_SKIP() << no_mounts;
   file = small.path() / "locks.db";
   auto client = open();
@@ -476,7 +476,8 @@ TEST_F(SqliteOpenFile, KeptBusyEndsTheWaitAtTheTimeoutOrTheDeadlineOrTheStop) {
 
   EXPECT_FALSE(*patient.is_locked("k")) << "readers do not wait for writers";
   EXPECT_EQ(sqlite3_exec(other, "ROLLBACK", nullptr, nullptr, nullptr), SQLITE_OK);
-  EXPECT_TRUE(granted(client.acquire(LockId::generate(), "k")));
+  // The other client may need more than its timeout on a busy machine.
+  EXPECT_TRUE(granted(patient.acquire(LockId::generate(), "k")));
   sqlite3_close(other);
 }
 

@@ -34,7 +34,8 @@ class SqliteStorage : public SqliteTest {
   /// What the version before had.
   void make_it_version_1() const {
     sql(file,
-        "DROP TABLE records; DROP TABLE owners; DROP TABLE closing; "
+        "DROP TABLE output_chunks; DROP TABLE output_runs; "
+        "DROP TABLE records; DROP TABLE owners; DROP TABLE closing; DROP TABLE queued; DROP TABLE queues; "
         "ALTER TABLE clocks DROP COLUMN is_kernels; ALTER TABLE locks DROP COLUMN holder; "
         "PRAGMA user_version=1");
   }
@@ -64,7 +65,7 @@ TEST_F(SqliteStorage, AFileOfVersion1KeepsItsLocksAndGetsRecords) {
   const auto store = records();
   test::create(*store, "owner:task");
   EXPECT_TRUE(test::get(*store, "owner:task"));
-  EXPECT_EQ(sql(file, "PRAGMA user_version"), "4");
+  EXPECT_EQ(sql(file, "PRAGMA user_version"), "5");
   auto client = open();
   EXPECT_EQ((*client.lookup("durable"))->id, mine);
   EXPECT_EQ((*client.lookup("guarded"))->id, guards);
@@ -95,7 +96,10 @@ TEST_F(SqliteStorage, WhoHasAFileOfVersion1OpenGoesOnAfterItWasTakenForward) {
 TEST_F(SqliteStorage, AProgramOfVersion3ThatHasTheFileOpenWritesLocksWithoutALabel) {
   const auto id = LockId::generate();
   open().grant(id, "k", 1h, Durability::machine);
-  sql(file, "ALTER TABLE locks DROP COLUMN holder; PRAGMA user_version=3");
+  sql(file,
+      "DROP TRIGGER output_record_removed; DROP TABLE output_chunks; DROP TABLE output_runs; "
+      "DROP TRIGGER queued_record_removed; DROP TABLE queued; DROP TABLE queues; "
+      "ALTER TABLE locks DROP COLUMN holder; PRAGMA user_version=3");
   Connection old(file);
   // Prepared before the file is taken forward, as that program's statements are.
   const Statement insert(old,
@@ -104,7 +108,7 @@ TEST_F(SqliteStorage, AProgramOfVersion3ThatHasTheFileOpenWritesLocksWithoutALab
                          "ttl_ms, acquired_at_ms, expires_at_ms, durable FROM locks");
   const Statement restamp(old, "UPDATE locks SET ttl_ms = ttl_ms WHERE key = CAST('labelled' AS BLOB)");
   auto backend = make_sqlite_lock_backend(file).value_or_throw();
-  EXPECT_EQ(sql(file, "PRAGMA user_version"), "4");
+  EXPECT_EQ(sql(file, "PRAGMA user_version"), "5");
   EXPECT_FALSE(test::lookup(*backend, "k")->holder) << "a lock of the older version";
   const auto theirs = LockId::generate();
   insert.execute(theirs.str());
@@ -126,7 +130,7 @@ TEST_F(SqliteStorage, AProgramThatKnowsVersion1OnlyRefusesTheFile) {
     FAIL() << "not refused";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::ServiceUnavailable);
-    EXPECT_NE(error.message().find("version 4"), std::string::npos) << error.message();
+    EXPECT_NE(error.message().find("version 5"), std::string::npos) << error.message();
   }
 }
 

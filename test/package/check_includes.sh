@@ -9,20 +9,20 @@ cd "$1"
 # Headers without a directory and without an ending are the standard library's.
 standard='^<[a-z0-9_]+>$'
 # The public headers that declare values: no engine, no policy behind them.
-values='^<holdfast/(clock|doctor|done|duration|error|fence|json|lock_options|lock_types|owned|printable|result|storage_types|task_types)\.hpp>$'
+values='^<holdfast/(clock|doctor|done|duration|error|fence|json|lock_options|lock_types|owned|printable|queue_types|result|shared_text|storage_types|task_types)\.hpp>$'
 # The contracts: requests and outcomes, which are values, beside the backends, which are not.
-contracts='^<holdfast/(lock_backend|storage_backend)\.hpp>$'
+contracts='^<holdfast/(lock_backend|storage_backend|record_requests|queue_requests)\.hpp>$'
 engines='^<holdfast/(memory|sqlite|redis)\.hpp>$'
-policies='^<holdfast/(holdfast|open|locks|guard|tasks|claim|fenced_register)\.hpp>$'
-internal='^"(core|os|runtime|waiting|engine|locks|tasks|decorate|embedded)/'
+policies='^<holdfast/(holdfast|open|locks|guard|tasks|claim|fenced_register|queue|queue_operations|job)\.hpp>$'
+internal='^"(core|os|runtime|waiting|engine|locks|tasks|queue|decorate|embedded)/'
 blocking='^<(thread|mutex|shared_mutex|condition_variable|semaphore|latch|barrier|future|iostream|fstream|filesystem|cstdio|ctime|[a-z_]+\.h|sys/.*|linux/.*)>$'
 
 # The folders of cli/, rpc/ and serve/, by level: each includes itself and lower ones. The families of the command line
 # stand side by side; main.cpp is above them.
 # shellcheck disable=SC2034  # used by reference
-declare -A cli_level=([terminal]=1 [arguments]=2 [process]=3 [acquire]=4 [supervision]=5 [main.cpp]=7)
+declare -A cli_level=([terminal]=1 [arguments]=2 [metrics]=3 [process]=4 [acquire]=5 [supervision]=6 [main.cpp]=8)
 # shellcheck disable=SC2034
-for family in run lock task doctor sidecar completion top serve; do cli_level[$family]=6; done
+for family in run lock task queue doctor bench sidecar completion manual top serve; do cli_level[$family]=7; done
 declare -A rpc_level=([posix]=1 [json]=2 [protocol]=3 [session]=4 [methods]=5 [transport]=6)
 declare -A serve_level=([http]=1 [access]=2 [content]=3 [site]=4 [transport]=5)
 
@@ -34,7 +34,7 @@ judge_folder() {
   if [[ $tree == serve && $to == embedded/* && $from == content ]]; then return; fi
   if [[ $tree == cli && $to == serve/* ]]; then
     to=${to#serve/}
-    [[ $from == serve && -n ${serve_level[${to%%/*}]-} ]] || why="the HTTP server is cli/serve's"
+    [[ $from == @(serve|sidecar) && -n ${serve_level[${to%%/*}]-} ]] || why="the HTTP server is cli/serve's and cli/sidecar's"
     return
   fi
   if [[ $tree != rpc && $to == rpc/* ]]; then
@@ -90,12 +90,16 @@ judge() {
         why="engine $engine includes core, os, runtime, waiting and itself"
       [[ ! $what =~ $policies ]] || why="an engine knows no policy"
       [[ ! $what =~ $engines || $what == "<holdfast/$engine.hpp>" ]] || why="an engine knows no other"
+      [[ $file != */redis/@(wire|conn)/* || $what != '"engine/redis/'* || $what =~ ^\"engine/redis/(wire|conn)/ ]] ||
+        why="engine/redis stands on conn and wire, not the other way round"
+      [[ $file != */redis/wire/* || $what != '"engine/redis/conn/'* ]] || why="conn stands on wire, not the other way round"
       ;;
-    src/locks/* | src/tasks/* | src/decorate/*)
+    src/locks/* | src/tasks/* | src/queue/* | src/decorate/*)
+      [[ $file == src/queue/* || $what != '"queue/'* ]] || why="queues stand on tasks, not the other way round"
       [[ $file != src/locks/* || $what != '"tasks/'* ]] || why="tasks stand on locks, not the other way round"
       [[ $file == src/decorate/* || $what != '"decorate/'* ]] || why="policies do not know who observes them"
       [[ $what != '"engine/'* && ! $what =~ $engines ]] || why="policies know the contracts, not the engines"
-      [[ $file != src/decorate/* || ! $what =~ ^\"(locks|tasks)/ && ! $what =~ $policies ]] ||
+      [[ $file != src/decorate/* || ! $what =~ ^\"(locks|tasks|queue)/ && ! $what =~ $policies ]] ||
         why="a decorator knows the contracts, not the policies"
       ;;
     src/*/*)
@@ -117,7 +121,7 @@ judge() {
       ;;
   esac
   case $file in
-    src/engine/sqlite/* | bench/*) ;;
+    src/engine/sqlite/* | bench/* | examples/*) ;;
     *) [[ $what != "<sqlite3.h>" ]] || why="SQLite is engine/sqlite's" ;;
   esac
   case $file in

@@ -25,7 +25,7 @@ mapfile -t headers < <(find include src rpc cli test -name '*.hpp' 2>/dev/null)
 # Test headers may open the literals for their tests.
 mapfile -t shipped_headers < <(find include src rpc cli -name "*.hpp" 2>/dev/null)
 mapfile -t text < <(find include src rpc cli examples bench test scripts cmake docs .ci ./*.md CMakeLists.txt \
-  CMakePresets.json -type f ! -name '*.json' 2>/dev/null)
+  CMakePresets.json -type f ! -name '*.json' ! -name '*.png' 2>/dev/null)
 if [[ ${#code[@]} -eq 0 ]]; then
   complain "no C++ found below $1: nothing was checked"
   exit 1

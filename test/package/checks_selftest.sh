@@ -97,6 +97,9 @@ include bad src/os/a.cpp '<netdb.h>'
 include good src/engine/redis/conn/stream.hpp '<sys/socket.h>'
 include good src/engine/redis/conn/stream_tls.cpp '<openssl/ssl.h>'
 include good src/engine/redis/wire/reply.hpp '<hiredis/hiredis.h>'
+include good src/engine/redis/conn/dialer.cpp '"engine/redis/wire/errors.hpp"'
+include bad src/engine/redis/conn/dialer.cpp '"engine/redis/client.hpp"'
+include bad src/engine/redis/wire/errors.cpp '"engine/redis/conn/dialer.hpp"'
 include bad src/engine/sqlite/a.cpp '<hiredis/hiredis.h>'
 include bad cli/run/a.cpp '<hiredis/hiredis.h>'
 include bad cli/run/a.cpp '<asio.hpp>'
@@ -148,8 +151,20 @@ style bad src/core/a.hpp '#pragma once\nusing namespace std;\n'
 style good src/core/a.cpp 'using namespace std::literals;\n'
 style bad src/core/a.cpp 'int a;'
 
+links() { sample check_links.py "$1" docs/README.md "# A page: \`one\`\n\n$2\n"; }
+links good '[x](../include/holdfast/harmless.hpp), [y](#a-page-one), [z](README.md#a-page-one)'
+# shellcheck disable=SC2016  # backquotes of Markdown
+links good '[x](README.md)\n```\n[y](gone.md)\n```\n`[z](gone.md)`'
+links bad '[x](gone.md)'
+links bad '![x](gone.svg)'
+links bad '[x](#another)'
+links bad '[x](README.md#another)'
+links bad '[x](../../../../../etc/passwd)'
+sample check_links.py bad docs/lonely.md '[x](lonely.md)\n'
+sample check_links.py bad src/core/a.cpp '// See docs/gone.md.\n'
+
 mkdir "$work/empty"
-for check in check_includes.sh check_style.sh; do
+for check in check_includes.sh check_style.sh check_links.py; do
   if "$here/$check" "$work/empty" >/dev/null 2>&1; then
     echo "$check is content with an empty directory"
     wrong=$((wrong + 1))

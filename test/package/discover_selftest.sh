@@ -10,7 +10,7 @@ wrong=0
 
 # shellcheck disable=SC2016  # Markdown's quotes
 printf '| `here` | yes | no | yes | why |\n| `elsewhere` | no | yes | yes | why |\n' >"$work/matrix.md"
-printf 'set(labels slow)\nset(properties_of_slow COST 7)\nset(slow "^p/S/here$")\n' >"$work/labels.cmake"
+printf 'set(labels slow)\nset(properties_of_slow COST 7)\nset(slow "^p/here$" "^p/.*Slow")\nset(alone "^p/Long/")\n' >"$work/labels.cmake"
 
 # program LISTING OUTPUT STATUS: a program that lists and prints this, and ends with STATUS.
 program() {
@@ -57,10 +57,18 @@ ends() {
 
 registers CASE 'Running main() from x\nS.\n  A\n  B/1  # GetParam() = "[;"\nI/T/0.  # TypeParam = x<y>\n  C\n' \
   p/S.A p/S.B/1 p/I/T/0.C
-registers VARIANT 'I/S.\n  A/here  # GetParam() = here\n  A/elsewhere\n  B/here\nPlain.\n  C\n' p/S/here p/Plain
+registers VARIANT 'I/S.\n  A/here  # GetParam() = here\n  A/elsewhere\n  B/here\nI/Long.\n  A/here\nI/T.\n  A/here\nPlain.\n  C\n' \
+  p/here p/Long/here p/Plain
+for filter in 'I/S.*/here:I/T.*/here' 'I/Long.*/here' 'Plain.*'; do
+  grep -qF -- "[--gtest_filter=$filter]" "$work/CTestTestfile.cmake" || complain "nothing runs exactly $filter"
+done
 grep -q "COST.*7.*LABELS.*slow" "$work/CTestTestfile.cmake" ||
   complain "a label is lost: $(cat "$work/CTestTestfile.cmake")"
 registers SUITE 'I/S.\n  A/0  # GetParam() = 0\n  A/1\nPlain.\n  C\n  D\n' p/S p/Plain
+registers SUITE 'S.\n  A\n  BSlow\n  C\n  DSlow\nI/T.\n  AllSlow/0\n' p/S p/S.BSlow p/S.DSlow p/I/T.AllSlow/0
+for filter in 'S.*-S.BSlow:S.DSlow' S.BSlow S.DSlow I/T.AllSlow/0; do
+  grep -qF -- "[--gtest_filter=$filter]" "$work/CTestTestfile.cmake" || complain "nothing runs exactly $filter"
+done
 refuses CASE '' 'lists no tests'
 refuses CASE 'S.\n  A  # GetParam() = "\n;"\n' 'unexpected'
 refuses CASE 'S.\n  A B\n' 'neither a suite nor a case'

@@ -57,6 +57,7 @@ exported 'A-Za-z' | grep -vE "$ours|(^|^[^(]* )(std|__gnu_cxx)::|^(typeinfo|type
 
 private='Claim::(Claim\(std::shared_ptr|claimed|unusable)|Guard::(Guard\(std::shared_ptr|held|unusable)'
 private+='|FencedRegister::FencedRegister\(std::shared_ptr<holdfast::FencedRegister::Place|Holdfast::(Holdfast\(|opened)'
+private+='|Job::(Job\(std::shared_ptr|claimed|unusable)|Queue::Queue\(|TaskWatch::TaskWatch\(std::shared_ptr'
 # A function that the library defines and hides, though a public header declares it, and not as private.
 comm -23 <(defined T) <(exported T) | grep -E "$ours" | grep -vE "holdfast::($internal|\(anonymous namespace\))::" |
   grep -vE "holdfast::($private)" |

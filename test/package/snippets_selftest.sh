@@ -41,12 +41,29 @@ document '```sh' 'holdfast run a -- b' 'touch made' '```' 'then' '```sh' 'test -
 expect good "right shell" run
 document '```sh' 'false' 'true' '```'
 expect bad "a shell block that fails" run
+document '```python' 'import holdfast_client' 'open("made", "w").close()' '```' '```sh' 'test -e made' '```'
+expect good "right Python" run
+document '```python' 'import holdfast_client' 'holdfast_client.Nothing' '```'
+expect bad "a Python block that raises" run
 if command -v redis-server >/dev/null; then
   document '```sh redis' 'redis-cli -u redis://127.0.0.1:6379 PING | grep -q PONG' 'redis-cli SET a b' '```' \
     '```sh redis' 'redis-cli GET a | grep -qx b' '```'
   expect good "a block with a Redis" run
   document '```sh redis' 'redis-cli NONSENSE' '```'
   expect bad "a block with a Redis that refuses" run
+fi
+if command -v systemd-analyze >/dev/null; then
+  unit() { document '```ini' "$1" '[Service]' 'ExecStart=/usr/bin/holdfast run a -- b' "$2" '```'; }
+  unit '# /etc/systemd/system/a.service' 'KillMode=mixed'
+  expect good "a right unit" run
+  unit '# /etc/systemd/system/a.service' 'KilMode=mixed'
+  expect bad "a unit with an unknown key" run
+  unit '# a unit' 'KillMode=mixed'
+  expect bad "a unit without a name" run
+fi
+if compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null; then
+  document '```sh postgres' 'psql -qAtc "SELECT 40 + 2" | grep -qx 42' '```'
+  expect good "a block with a PostgreSQL" run
 fi
 document '```sh not-run' './scripts/demo' '```'
 expect good "a block that builds" run

@@ -73,7 +73,9 @@ void refer_to_engines() {
   refer<Result<RedisAcl> (*)(std::string_view)>(&redis_acl);
   refer<Holdfast (*)(std::string_view, const Instruments&)>(&holdfast::open);
   refer<void (*)(std::string, Instruments, std::stop_token, Done<Holdfast>)>(&holdfast::open);
+  refer<Tasks (Holdfast::*)() const>(&Holdfast::tasks);
   refer<Tasks (Holdfast::*)(const TaskOptions&) const>(&Holdfast::tasks);
+  refer(&Holdfast::task_options, &Holdfast::queue_options, &Tasks::try_claim, &Tasks::worker);
   refer<void (Holdfast::*)(const TaskOptions&, std::stop_token, Done<Tasks>) const>(&Holdfast::tasks);
   refer<FencedRegister (Holdfast::*)(std::string_view) const>(&Holdfast::fenced_register);
   refer<void (Holdfast::*)(std::string_view, std::stop_token, Done<FencedRegister>) const>(
@@ -118,7 +120,14 @@ void refer_to_tasks() {
   using namespace operation;
   refer_to_operations<Tasks, CreateTask, GetTask, ListTasksOfOwner, ListOwnersOfTasks, GetTaskResult,
                       UpdateTaskStatus, SetTaskVariables, SetTaskResult, EndTask, CancelTask, RemoveTask,
-                      BindTask, RebindTask, AwaitTask, ClaimTask, FollowAllTasks, CleanUpTasks>();
+                      BindTask, RebindTask, AwaitTask, ClaimTask, TryClaimOrdinaryTask, FollowAllTasks,
+                      CleanUpTasks, AppendTaskOutput, ReadTaskOutput>();
+  refer<TaskWatch (Tasks::*)(std::string_view) const>(&Tasks::watch);
+  refer<TaskWatch (Tasks::*)(std::string_view, std::string_view) const>(&Tasks::watch);
+  TaskWatch empty;
+  TaskWatch moved = std::move(empty);
+  moved = TaskWatch();
+  refer(&TaskWatch::run<NextTaskChanges>, &TaskWatch::start<NextTaskChanges>);
   refer(&Tasks::wait, &Tasks::with_incarnation, &Tasks::lock_key, &Tasks::storage);
   refer<Tasks (Tasks::*)(const Guard&) const>(&Tasks::with_fence);
   refer<Tasks (Tasks::*)(const FencingTokenView&) const>(&Tasks::with_fence);
@@ -138,6 +147,26 @@ void refer_to_tasks() {
   refer<void (Claim::*)(JsonView, Message, std::stop_token, Done<Task>)>(&Claim::fail_with_result);
   refer<bool (Claim::*)(std::stop_token)>(&Claim::release);
   refer<void (Claim::*)(std::stop_token, Done<bool>)>(&Claim::release);
+}
+
+void refer_to_queues() {
+  using namespace operation;
+  refer_to_operations<Queue, AddTask, ClaimNextTask, ClaimNextTasks, TryClaimTask, RetryTask, CountTasks,
+                      SetUpQueue, ListQueues, GetTask, ListTasksOfOwner, GetTaskResult, SetTaskVariables,
+                      CancelTask, RemoveTask, AwaitTask, AppendTaskOutput, ReadTaskOutput>();
+  refer<TaskWatch (Queue::*)() const>(&Queue::watch);
+  refer(&Queue::process_mark);
+  refer<TaskWatch (Queue::*)(std::string_view) const>(&Queue::watch);
+  refer(&queue_of, &Job::task, &Job::id, &Job::queue, &Job::attempt, &Job::fence, &Job::token,
+        &Job::remaining, &Job::stopped, &Job::cancelled, &Job::gone, &Job::loss_reason, &Job::wait_stopped,
+        &Job::give_back_in_background, &Job::operator bool);
+  refer(&Job::run<EndJob>, &Job::start<EndJob>, &Job::run<EndJobAndClaim>, &Job::start<EndJobAndClaim>,
+        &Job::run<SetJobVariables>, &Job::start<SetJobVariables>);
+  refer<Queue (Holdfast::*)(std::string_view) const>(&Holdfast::queue);
+  refer<Queue (Holdfast::*)(std::string_view, const QueueOptions&) const>(&Holdfast::queue);
+  refer<void (Holdfast::*)(std::string_view, const QueueOptions&, std::stop_token, Done<Queue>) const>(
+      &Holdfast::queue);
+  refer(&Holdfast::claim_next, &Holdfast::queues);
 }
 
 void refer_to_registers() {
@@ -162,12 +191,16 @@ void refer_to_registers() {
 
 /// What has no address to take: constructors, and virtual functions called as those of their class. Never
 /// called.
-[[maybe_unused]] void refer_to_the_rest(Guard& guard, Claim& claim, Metrics& metrics, Telemetry& telemetry,
-                                        StorageBackend& storage, Completion& completion, const Error& error) {
+[[maybe_unused]] void refer_to_the_rest(Guard& guard, Claim& claim, Job& job, Metrics& metrics,
+                                        Telemetry& telemetry, StorageBackend& storage, Completion& completion,
+                                        const Error& error) {
   Log log;
   const Claim none;
   Claim moved(std::move(claim));
   moved = Claim();
+  const Job no_job;
+  Job moved_job(std::move(job));
+  moved_job = Job();
   guard = Guard();
   const FencedRegister fenced(nullptr, "name");
   const Tasks tasks(nullptr, Locks(nullptr));
@@ -288,6 +321,9 @@ void the_rest_works() {
   const auto task = hf.tasks().create("ann", {.method = "m"});
   auto claim = hf.tasks().claim("ann", task.id);
   check(claim.complete(Json()).status == TaskStatus::completed, "a task is completed");
+  const auto queue = hf.queue("q");
+  (void)queue.add({.method = "m"});
+  check(queue.claim_next()->complete().status == TaskStatus::completed, "a job is completed");
   const auto fenced = hf.fenced_register("r");
   auto guard = hf.locks().lock("r");
   check(fenced.put("text", guard) == 1, "a register is written");
@@ -306,6 +342,7 @@ int main() {
   refer_to_instruments();
   refer_to_locks();
   refer_to_tasks();
+  refer_to_queues();
   refer_to_registers();
   errors_are_caught_by_type();
   types_are_one_type_on_both_sides();

@@ -106,8 +106,9 @@ class Peer {
   }
 
   json list(const json& ask) {
-    const auto page =
-        test::list(backend_, {.cursor = hex_to_bytes(ask.at("cursor")), .limit = ask.at("limit")});
+    ListRequest request{.cursor = hex_to_bytes(ask.at("cursor")), .limit = ask.at("limit")};
+    for (const auto& one : ask.at("only")) request.only.push_back(to_key(one));
+    const auto page = test::list(backend_, std::move(request));
     if (!page) return to_json(page.error());
     json locks = json::array();
     for (const auto& record : page->locks) locks.push_back(to_json(record));

@@ -202,11 +202,12 @@ TEST(ServeAccess, OtherMethodsAndPathsAreRefused) {
   EXPECT_EQ(decide(request_for("GET", "/nope"), by_bearer, rules_with_actions()).status, 404);
   const auto decision = decide(request_for("DELETE", "/api/locks"), by_bearer, rules_with_actions());
   EXPECT_EQ(decision.status, 405);
-  EXPECT_EQ(decision.allow, "GET");
+  EXPECT_EQ(decision.allow, "GET, HEAD");
 }
 
 TEST(ServeAccess, ABearerIsWhatFollowsItsScheme) {
-  EXPECT_EQ(bearer_in("Bearer abc"), "abc");
+  for (const char* field : {"Bearer abc", "bearer abc", "BEARER abc"}) EXPECT_EQ(bearer_in(field), "abc");
+  EXPECT_EQ(bearer_in("Bearer"), "");
   EXPECT_EQ(bearer_in("Basic abc"), "");
   EXPECT_EQ(bearer_in(""), "");
 }
@@ -279,6 +280,20 @@ TEST(ServeTokenFile, IsCreatedOnceForItsOwnerOnly) {
   EXPECT_EQ(read.text, created.text);
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory.path()), {}), 1)
       << "no temporary file is left";
+}
+
+TEST(ServeTokenFile, OfAnotherUserIsRefused) {
+  // In /tmp, anybody can create the file before the server does, and would know its token.
+  struct stat status{};
+  status.st_mode = S_IFREG | 0600U;
+  status.st_uid = 1000;
+  EXPECT_EQ(problem_of_token_file(status, 1000), "");
+  EXPECT_NE(problem_of_token_file(status, 1001), "");
+  EXPECT_NE(problem_of_token_file(status, 0), "") << "root could read it all the same";
+  status.st_uid = 0;
+  EXPECT_EQ(problem_of_token_file(status, 1000), "") << "root wrote it for a service";
+  status.st_mode = S_IFIFO | 0600U;
+  EXPECT_NE(problem_of_token_file(status, 0), "");
 }
 
 TEST(ServeTokenFile, ThatOthersCanReadOrThatIsTooShortIsRefused) {

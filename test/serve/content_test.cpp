@@ -125,6 +125,53 @@ TEST(ServeMetrics, AreGaugesOfTheStoreWithoutTextsOfUsers) {
   EXPECT_EQ(text.find("secret"), std::string::npos);
 }
 
+view::Snapshot with_queues(view::Snapshot snapshot, std::vector<view::QueueRow> rows) {
+  snapshot.queues_since = boot - 2s;
+  for (auto& row : rows) snapshot.queues.push_back(std::make_shared<const view::QueueRow>(std::move(row)));
+  return snapshot;
+}
+
+TEST(ServeJson, QueuesAreCountedAndTheirChangesSent) {
+  const auto before = with_queues(snapshot_of({}), {{.name = "mail", .ready = 1}, {.name = "render"}});
+  const auto all = json::parse(whole_json(before, boot));
+  EXPECT_EQ(all.at("queues").at(0).at("queue"), "mail");
+  EXPECT_EQ(all.at("queues").at(0).at("ready"), 1);
+  EXPECT_EQ(all.at("store").at("queues"), 2);
+  EXPECT_EQ(all.at("store").at("queuesAgeMs"), 2000);
+  auto after = before;
+  after.queues.pop_back();
+  after.queues.front() = std::make_shared<const view::QueueRow>(view::QueueRow{.name = "mail", .ready = 2});
+  const auto changes = json::parse(changes_json(before, after, boot)).at("queues");
+  EXPECT_EQ(changes.at("gone"), json::array({"render"}));
+  EXPECT_EQ(changes.at("set").size(), 1U);
+  EXPECT_EQ(json::parse(queues_json(before, {.text = "REN"}, boot)).at("matching"), 1);
+  EXPECT_FALSE(json::parse(whole_json(snapshot_of({}), boot)).at("store").contains("queues"))
+      << "not read yet is not none";
+}
+
+TEST(ServeMetrics, NameQueuesButNotAnyNumberOfThem) {
+  std::vector<view::QueueRow> rows;
+  rows.push_back({.name = "a\"b\\c\nd", .ready = 3, .oldest_ready = epoch + 1s});
+  // Texts that differ only by how they are escaped must not become one series.
+  rows.push_back({.name = "a\\nd", .working = 2, .paused = true});
+  for (int i = 0; i < 200; ++i) rows.push_back({.name = "queue " + std::to_string(i)});
+  const auto text = store_metrics(with_queues(snapshot_of({}), std::move(rows)), {}, boot);
+  const PrometheusPage page(text);
+  // As a reader of the page unescapes them.
+  const std::string first = "queue=\"a\"b\\c\nd\"}";
+  EXPECT_EQ(page.value("holdfast_queue_tasks{backend=\"redis\",place=\"ready\"," + first), 3);
+  EXPECT_EQ(page.value("holdfast_queue_oldest_ready_seconds{backend=\"redis\"," + first), 10);
+  EXPECT_EQ(page.value("holdfast_queue_paused{backend=\"redis\",queue=\"a\\nd\"}"), 1);
+  EXPECT_EQ(page.value("holdfast_store_queues{backend=\"redis\"}"), 202);
+  std::size_t series = 0;
+  for (auto at = text.find("holdfast_queue_paused{"); at != std::string::npos;
+       at = text.find("holdfast_queue_paused{", at + 1)) {
+    ++series;
+  }
+  EXPECT_EQ(series, 100U);
+  EXPECT_EQ(store_metrics(snapshot_of({}), {}, boot).find("holdfast_queue"), std::string::npos);
+}
+
 TEST(ServeMetrics, OfAStoreThatWasNotReadSayNothingAboutItsContent) {
   view::Snapshot snapshot;
   snapshot.engine = "sqlite";

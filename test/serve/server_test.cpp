@@ -34,9 +34,9 @@ class ServeHttp : public testing::Test {
     settings.site.token = token;
     settings.site.store_url = "memory:";
     settings.site.metrics = metrics;
-    settings.site.log = [this](std::string_view line) {
+    settings.site.log = [this](const serve::AuditLine& line) {
       const std::scoped_lock lock(mutex);
-      log.append(line).append("\n");
+      log.append(line.text()).append("\n");
     };
     if (change) change(settings);
     server.emplace(store, settings);
@@ -82,7 +82,8 @@ TEST_F(ServeHttp, HealthIsOpenAndAllElseNeedsTheToken) {
   begin();
   EXPECT_EQ(exchange(get("/healthz", "")).body, "ok\n");
   for (const char* path : {"/readyz", "/metrics", "/openapi.json", "/api/about", "/api/locks", "/api/tasks",
-                           "/api/task?owner=a&id=b", "/api/doctor", "/api/events", "/assets/page.js"}) {
+                           "/api/task?owner=a&id=b", "/api/queues", "/api/queue?name=a", "/api/doctor",
+                           "/api/events", "/assets/page.js"}) {
     EXPECT_EQ(exchange(get(path, "")).status, 401) << path;
     EXPECT_EQ(exchange(get(path, "Authorization: Bearer wrong\r\n")).status, 401) << path;
     EXPECT_EQ(
@@ -101,6 +102,59 @@ TEST_F(ServeHttp, HealthIsOpenAndAllElseNeedsTheToken) {
        {"/readyz", "/metrics", "/openapi.json", "/api/about", "/api/locks", "/api/tasks", "/api/doctor"}) {
     EXPECT_EQ(exchange(get(path)).status, 200) << path;
   }
+}
+
+TEST_F(ServeHttp, AHeadRequestGetsNoBodyThatCouldBeReadAsTheNextResponse) {
+  begin();
+  HttpClient client(server->address().port);
+  for (const char* path : {"/healthz", "/metrics", "/api/events", "/nothing"}) {
+    const auto request = get(path);
+    client.send("HEAD" + request.substr(3) + get("/healthz"));
+    const auto head = client.read_until("\r\n\r\n");
+    ASSERT_TRUE(head) << path;
+    const bool known = path != std::string("/nothing");
+    EXPECT_TRUE(head->starts_with(known ? "HTTP/1.1 200" : "HTTP/1.1 404")) << *head;
+    EXPECT_EQ(client.answer().body, "ok\n") << path;
+  }
+}
+
+TEST_F(ServeHttp, AQueueIsShownWithItsTasksTheirPlacesAndWorkers) {
+  const auto queue = store.queue("render/<b>");
+  for (int i = 0; i < 101; ++i) queue.add({.method = "frame", .max_attempts = 3});
+  auto job = queue.claim_next({.worker = "worker <b>"});
+  ASSERT_TRUE(job);
+  begin();
+  const auto rows = json::parse(exchange(get("/api/queues?filter=REN")).body);
+  ASSERT_EQ(rows.at("queues").size(), 1U) << rows;
+  EXPECT_EQ(rows.at("queues").at(0).at("ready"), 100);
+  EXPECT_EQ(rows.at("queues").at(0).at("working"), 1);
+
+  const std::string path = "/api/queue?name=render%2F%3Cb%3E";
+  const auto first = json::parse(exchange(get(path)).body);
+  EXPECT_EQ(first.at("queue").at("tasks"), 101);
+  ASSERT_EQ(first.at("tasks").size(), 100U);
+  EXPECT_EQ(first.dump().find("variables"), std::string::npos) << "data is not shown";
+  const auto rest =
+      json::parse(exchange(get(path + "&cursor=" + first.at("cursor").get<std::string>())).body);
+  ASSERT_EQ(rest.at("tasks").size(), 1U);
+  EXPECT_FALSE(rest.contains("cursor"));
+  // Tasks of one millisecond are in any order.
+  auto all = first.at("tasks");
+  all.push_back(rest.at("tasks").at(0));
+  const auto claimed =
+      std::ranges::find_if(all, [&](const json& task) { return task.at("id") == job->task().id; });
+  ASSERT_NE(claimed, all.end());
+  EXPECT_EQ(claimed->at("place"), "leased");
+  EXPECT_EQ(claimed->at("worker"), "worker <b>");
+  EXPECT_EQ(claimed->at("attempts"), 1);
+  EXPECT_EQ(claimed->at("maxAttempts"), 3);
+
+  EXPECT_EQ(exchange(get("/api/queue")).status, 400);
+  EXPECT_EQ(exchange(get("/api/queue?name=%ff")).status, 400);
+  EXPECT_EQ(exchange(get(path + "&cursor=nonsense")).status, 400);
+  EXPECT_EQ(json::parse(exchange(get("/api/queue?name=none")).body).at("tasks").size(), 0U);
+  EXPECT_NE(exchange(get("/metrics")).body.find("queue=\"render/<b>\",place=\"working\"} 1"),
+            std::string::npos);
 }
 
 TEST_F(ServeHttp, ForeignHostsAndOriginsAreRefused) {
@@ -159,6 +213,20 @@ TEST_F(ServeHttp, IdleConnectionsMakeRoomForOthers) {
     idle.push_back(std::make_unique<HttpClient>(server->address().port));
   }
   EXPECT_EQ(exchange(get("/healthz", "")).status, 200);
+}
+
+/// Any user of the machine can open connections, without the token.
+TEST_F(ServeHttp, RequestsThatNeverEndMakeRoomForOthers) {
+  begin();
+  const auto whole = post("/login", {{"token", "x"}}, "");
+  for (const auto& begun : {get("/healthz", "").substr(0, 30), whole.substr(0, whole.size() - 1)}) {
+    std::vector<std::unique_ptr<HttpClient>> slow;
+    for (std::size_t i = 0; i < serve::max_connections + 20; ++i) {
+      slow.push_back(std::make_unique<HttpClient>(server->address().port));
+      slow.back()->send(begun);
+    }
+    EXPECT_EQ(exchange(get("/api/locks")).status, 200);
+  }
 }
 
 TEST_F(ServeHttp, AStreamSendsEverythingAndThenTheChanges) {

@@ -77,7 +77,7 @@ Durability durability_on(const LockBackend& backend) {
 
 Result<AcquireOutcome> try_acquire(LockBackend& backend, AcquireRequest request, std::stop_token stop) {
   const BootTime sent = BootClock::now();
-  auto result = runtime::await(backend, request, std::move(stop));
+  auto result = call(backend, request, std::move(stop));
   const auto* granted = result ? std::get_if<Granted>(&*result) : nullptr;
   if (granted != nullptr)
     holder().granted(request.id, request.key.str(), *granted, sent + request.ttl.length());
@@ -101,7 +101,7 @@ std::optional<Granted> acquire(LockBackend& backend, const LockId& id, std::stri
 }
 
 Result<ReleaseOutcome> try_release(LockBackend& backend, ReleaseRequest request, std::stop_token stop) {
-  return runtime::await(backend, std::move(request), std::move(stop));
+  return call(backend, std::move(request), std::move(stop));
 }
 
 std::optional<Absence> release(LockBackend& backend, const LockId& id, std::optional<std::string> name) {
@@ -118,7 +118,7 @@ std::optional<Absence> release(LockBackend& backend, const LockId& id, std::opti
 }
 
 Result<ExtendOutcome> try_extend(LockBackend& backend, ExtendRequest request, std::stop_token stop) {
-  return runtime::await(backend, std::move(request), std::move(stop));
+  return call(backend, std::move(request), std::move(stop));
 }
 
 std::variant<Extended, Absence> extend(LockBackend& backend, const LockId& id,
@@ -135,27 +135,27 @@ std::variant<Extended, Absence> extend(LockBackend& backend, const LockId& id,
 }
 
 bool is_locked(LockBackend& backend, std::string_view name) {
-  return runtime::await(backend, IsLockedRequest{.key = key(name)}).value_or_throw();
+  return call(backend, IsLockedRequest{.key = key(name)}).value_or_throw();
 }
 
 std::optional<LockRecord> lookup(LockBackend& backend, std::string_view name) {
-  return runtime::await(backend, LookupRequest{.what = key(name)}).value_or_throw();
+  return call(backend, LookupRequest{.what = key(name)}).value_or_throw();
 }
 
 std::optional<LockRecord> lookup(LockBackend& backend, const LockId& id) {
-  return runtime::await(backend, LookupRequest{.what = id}).value_or_throw();
+  return call(backend, LookupRequest{.what = id}).value_or_throw();
 }
 
 Result<LockPage> list(LockBackend& backend, ListRequest request) {
-  return runtime::await(backend, std::move(request));
+  return call(backend, std::move(request));
 }
 
 WaiterCounts count_waiters(LockBackend& backend, std::vector<LockKey> keys) {
-  return runtime::await(backend, WaitersRequest{.keys = std::move(keys)}).value_or_throw();
+  return call(backend, WaitersRequest{.keys = std::move(keys)}).value_or_throw();
 }
 
 std::unique_ptr<Watch> watch_of(LockBackend& backend, const LockKey& key) {
-  return runtime::await(backend, WatchRequest{.key = key}).value_or_throw();
+  return call(backend, WatchRequest{.key = key}).value_or_throw();
 }
 
 bool wait_until(Watch& watch, BootTime deadline, std::stop_token stop) {

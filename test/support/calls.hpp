@@ -17,6 +17,16 @@ using namespace std::chrono_literals;
 LockKey key(std::string_view text);
 Ttl ttl(milliseconds length);
 
+/// Any request.
+template <class Request>
+Result<typename Request::Outcome> call(LockBackend& backend, Request request, std::stop_token stop = {}) {
+  using Outcome = typename Request::Outcome;
+  Slot<Outcome> slot;
+  backend.submit(std::move(request), std::move(stop), Done<Outcome>::into(slot));
+  if (!slot.completion.finished()) backend.wait(slot.completion);
+  return *std::move(slot.result);
+}
+
 Result<AcquireOutcome> try_acquire(LockBackend& backend, AcquireRequest request, std::stop_token stop = {});
 Result<AcquireOutcome> try_acquire(LockBackend& backend, const LockId& id, std::string_view key,
                                    milliseconds length = 60s,

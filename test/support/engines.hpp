@@ -45,6 +45,8 @@ struct EngineOf {
   /// released; a refused change may be unknown, and a write that ended its record at once may look as if it
   /// had found none. A large reply may never come through.
   bool asks_again = false;
+  /// For storage: has the operations of queues.
+  bool has_queues = false;
 };
 using LockEngine = EngineOf<LockBackend>;
 using StorageEngine = EngineOf<StorageBackend>;
@@ -57,6 +59,9 @@ void PrintTo(const EngineOf<Backend>& engine, std::ostream* out) {
 /// The variants that every suite runs on. A new one costs an entry here and a row in CONTRIBUTING.md.
 std::vector<LockEngine> lock_engines();
 std::vector<StorageEngine> storage_engines();
+
+/// The variants that have queues, "sqlite_hand_clock" included: what happens in a queue depends on the time.
+std::vector<StorageEngine> queue_engines();
 
 /// Those with these names, in this order. Knows "sqlite_hand_clock" besides. Throws if there is none of a
 /// name.

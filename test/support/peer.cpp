@@ -186,8 +186,13 @@ class PeerBackend final : public LockBackend {
   }
 
   void submit(ListRequest request, std::stop_token stop, Done<LockPage> done) override {
+    json only = json::array();
+    for (const auto& one : request.only) only.push_back(peer::to_json(one));
     ask<LockPage>(request.deadline, stop, std::move(done),
-                  {{"op", "list"}, {"cursor", peer::bytes_to_hex(request.cursor)}, {"limit", request.limit}},
+                  {{"op", "list"},
+                   {"cursor", peer::bytes_to_hex(request.cursor)},
+                   {"limit", request.limit},
+                   {"only", only}},
                   [](const json& answer) {
                     LockPage page{.locks = {}, .cursor = peer::hex_to_bytes(answer.at("cursor"))};
                     for (const auto& record : answer.at("locks"))

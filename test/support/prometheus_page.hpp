@@ -21,6 +21,8 @@ class PrometheusPage {
   /// `name{label="value",...}` with the labels sorted by name, as they are written; throws if there is none.
   [[nodiscard]] double value(const std::string& series) const;
   [[nodiscard]] bool has(const std::string& series) const { return samples_.contains(series); }
+  /// All of them, as value() names them.
+  [[nodiscard]] const std::map<std::string, double>& samples() const noexcept { return samples_; }
   [[nodiscard]] const std::map<std::string, std::string>& types() const noexcept { return types_; }
 
  private:

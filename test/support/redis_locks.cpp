@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "engine/redis/listings.hpp"
+#include "engine/redis/script.hpp"
 #include "support/calls.hpp"
 #include "support/replies.hpp"
 
@@ -53,7 +54,10 @@ std::string RedisLocks::found_at(const LockId& id, bool key_is_known) {
 redis::Reply RedisLocks::ask(const std::string& bytes) {
   auto arguments = arguments_of(bytes);
   if (frozen_ms_ && arguments[0] == "EVAL") arguments[1] = frozen(arguments[1], *frozen_ms_);
-  return raw.command(arguments);
+  auto reply = raw.command(arguments);
+  const auto keys = redis::undeclared_keys(*reply);
+  if (keys.empty()) return reply;
+  return ask(redis::with_keys({.bytes = bytes}, keys).bytes);
 }
 
 Result<AcquireOutcome> RedisLocks::try_acquire(const LockId& id, std::string_view name, milliseconds length,
@@ -88,30 +92,19 @@ std::optional<Absence> RedisLocks::release(const LockId& id, std::optional<std::
 
 Result<ExtendOutcome> RedisLocks::try_extend(const LockId& id, std::optional<std::string> name,
                                              milliseconds length) {
-  const auto lock = ref(id, name);
-  const auto command =
-      locks->extend({.lock = lock, .ttl = ttl(length)}, found_at(id, name.has_value()), By::text);
-  if (!command) return command.error();
-  return locks->extended(*ask(*command), lock);
+  return try_call(ExtendRequest{.lock = ref(id, name), .ttl = ttl(length)}, found_at(id, name.has_value()));
 }
 
 Result<bool> RedisLocks::try_is_locked(std::string_view name) {
-  const auto command = locks->is_locked(key(name), By::text);
-  if (!command) return command.error();
-  return locks->was_locked(*ask(*command), key(name));
+  return try_call(IsLockedRequest{.key = key(name)});
 }
 
 Result<std::optional<LockRecord>> RedisLocks::try_lookup(std::string_view name) {
-  const LookupRequest request{.what = key(name)};
-  const auto command = locks->lookup(request, {}, By::text);
-  if (!command) return command.error();
-  return locks->looked_up(*ask(*command), request, {});
+  return try_call(LookupRequest{.what = key(name)});
 }
 
 Result<std::optional<LockRecord>> RedisLocks::try_lookup(const LockId& id) {
-  const LookupRequest request{.what = id};
-  const auto name = found_at(id, false);
-  return locks->looked_up(*ask(locks->lookup(request, name, By::text).value_or_throw()), request, name);
+  return try_call(LookupRequest{.what = id}, found_at(id, false));
 }
 
 Result<core::ReleaseEvidence> RedisLocks::evidence(const LockId& id, std::string_view name) {

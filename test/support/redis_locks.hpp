@@ -28,6 +28,14 @@ class RedisLocks {
   redis::Reply ask(const std::string& bytes);
   redis::Reply ask(const redis::RoutedCommand& command) { return ask(command.bytes); }
 
+  /// A request that is one script. `found_at`: see LockLayout.
+  template <class Request>
+  Result<typename Request::Outcome> try_call(const Request& request, const std::string& found_at = {}) {
+    const auto command = locks->command(request, found_at, redis::By::text);
+    if (!command) return command.error();
+    return locks->outcome(*ask(*command), request, found_at);
+  }
+
   Result<AcquireOutcome> try_acquire(const LockId& id, std::string_view key,
                                      std::chrono::milliseconds length = std::chrono::seconds(60),
                                      std::optional<CounterLifetime> counter = {}, std::uint64_t floor = 0);

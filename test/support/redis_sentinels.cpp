@@ -164,6 +164,16 @@ std::uint64_t RedisSentinels::epoch() const {
   return highest;
 }
 
+std::size_t RedisSentinels::pause_master() {
+  const auto number = master();
+  servers_[number]->pause();
+  for (const auto& one : sentinels_) {
+    one->raw().text(
+        {"SENTINEL", "SET", service, "down-after-milliseconds", std::to_string(soon_down.count())});
+  }
+  return number;
+}
+
 void RedisSentinels::fail_over() {
   const auto former = master();
   const auto& leader = sentinels_.front();

@@ -23,7 +23,7 @@ class RedisSentinels {
   struct Options {
     std::size_t replicas = 2;
     /// Sentinels take a master for dead after this much silence. By default a loaded machine is not mistaken
-    /// for a dead one; tests that stop a master use `soon_down`.
+    /// for a dead one; `pause_master` shortens it.
     std::chrono::milliseconds down_after = std::chrono::minutes(1);
     /// Sentinels look at their servers more often than Redis' own constants say, so that a failover takes
     /// about as long as `down_after`. Off: as in production. Redis before 7.0 ignores it.
@@ -47,13 +47,17 @@ class RedisSentinels {
   [[nodiscard]] RedisOptions client() const;
   [[nodiscard]] std::string url() const;
 
-  /// The master's number, as two of the sentinels name it; throws after some seconds if no two agree.
+  /// The master's number, as two of the sentinels name it; throws after some seconds if no two agree. In a
+  /// failover that may still be the old one when clients already use the new one.
   [[nodiscard]] std::size_t master() const;
   [[nodiscard]] std::uint64_t epoch() const;
   [[nodiscard]] RedisServer& server(std::size_t number) { return *servers_.at(number); }
   [[nodiscard]] RedisServer& sentinel(std::size_t number) { return *sentinels_.at(number); }
   [[nodiscard]] std::size_t size() const { return servers_.size(); }
 
+  /// Stops the master as a hung host does, and returns its number. Only then the sentinels wait no longer
+  /// than `soon_down`: until then a server that a loaded machine delays is not taken for dead.
+  std::size_t pause_master();
   /// An operator's planned failover.
   void fail_over();
   /// Returns the master's number when it is not `former`, and the replicas follow it.

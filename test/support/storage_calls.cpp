@@ -33,7 +33,7 @@ std::unique_ptr<Watch> watch_of(StorageBackend& backend, const RecordKey& key) {
 }
 
 bool is_unknown(const Error& error) {
-  return error.code() == ErrorCode::NetworkTimeout && error.message().find("is unknown") != std::string::npos;
+  return error.code() == ErrorCode::NetworkTimeout && error.message().starts_with("outcome unknown");
 }
 
 std::optional<StoredRecord> get(StorageBackend& backend, std::string_view key) {

@@ -144,6 +144,15 @@ class TestedTasks {
     if (!asio_) return TestedClaim(blocking_.claim(owner, id, how, stop));
     return {asio_, asio_->await(stop, [&](auto token) { return async().claim(owner, id, how, token); })};
   }
+  std::optional<TestedClaim> try_claim(std::string_view owner, std::string_view id,
+                                       const LockOptions& how = {}) {
+    if (!asio_) {
+      auto claim = blocking_.try_claim(owner, id, how);
+      return claim ? std::optional<TestedClaim>(*std::move(claim)) : std::nullopt;
+    }
+    auto claim = asio_->await({}, [&](auto token) { return async().try_claim(owner, id, how, token); });
+    return claim ? std::optional<TestedClaim>(std::in_place, asio_, *std::move(claim)) : std::nullopt;
+  }
   std::size_t cleanup_expired() {
     if (!asio_) return blocking_.cleanup_expired();
     return asio_->await({}, [&](auto token) { return async().cleanup_expired(token); });

@@ -296,6 +296,21 @@ TEST(LockKey, AsAnArgumentIsTextThatIsCheckedOrAKeyThatWas) {
   EXPECT_EQ(LockKeyView(moved_from).parse().error().code(), ErrorCode::InvalidArgument);
 }
 
+TEST(SharedText, IsSharedByItsCopiesAndEmptyAfterAMove) {
+  SharedText one = std::string("a text");
+  const SharedText copy = one;
+  EXPECT_EQ(&copy.str(), &one.str());
+  EXPECT_EQ(copy, SharedText("a text"));
+  EXPECT_EQ(copy, "a text");
+  EXPECT_NE(copy, SharedText("another"));
+  const SharedText moved = std::move(one);
+  EXPECT_EQ(moved.size(), 6U);
+  EXPECT_TRUE(one.empty());  // NOLINT(bugprone-use-after-move): that is the promise
+  EXPECT_EQ(one.str(), "");
+  EXPECT_TRUE(SharedText("").empty());
+  EXPECT_EQ(SharedText(), SharedText(""));
+}
+
 TEST(LockId, IsNilUnlessItWasMade) {
   EXPECT_TRUE(LockId().is_nil());
   EXPECT_FALSE(LockId::generate().is_nil());

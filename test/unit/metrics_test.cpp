@@ -63,6 +63,21 @@ TEST(Metrics, CountOperationsOfTasksApart) {
   EXPECT_EQ(seen.value("holdfast_operations_total" + of("list", "result=\"ok\"", "lock")), 0);
 }
 
+TEST(Metrics, CountWritesThatAFenceRefusedFromZero) {
+  Metrics metrics;
+  const std::string name = "holdfast_task_writes_refused_total{backend=\"memory\",reason=";
+  metrics.ended(occurrence(Activity::put_record));
+  EXPECT_EQ(page(metrics).value(name + "\"stale-fence\"}"), 0);
+  EXPECT_EQ(page(metrics).value(name + "\"wrong-lock\"}"), 0);
+  for (const auto activity : {Activity::put_record, Activity::remove_record}) {
+    auto refused = occurrence(activity);
+    refused.reason = Reason::stale_fence;
+    metrics.ended(refused);
+  }
+  EXPECT_EQ(page(metrics).value(name + "\"stale-fence\"}"), 2);
+  EXPECT_EQ(page(metrics).value(name + "\"wrong-lock\"}"), 0);
+}
+
 TEST(Metrics, CountErrorsByTheirCode) {
   Metrics metrics;
   auto failed = occurrence(Activity::extend);

@@ -169,6 +169,8 @@ class SimulatedNetwork {
     std::vector<Reply> replies;
     for (std::size_t i = 0; i < count; ++i) {
       const auto number = wire_[answered_ + i].number;
+      const auto took = now_ - wire_[answered_ + i].at;
+      round_trip_ = answered_ + i == 0 ? took : std::min(round_trip_, took);
       if (!calm_ && chance(200)) is_replica_ = true;
       replies.push_back(is_replica_ ? refusal() : number_reply(number));
       is_refused_[number] = is_replica_;
@@ -263,10 +265,12 @@ class SimulatedNetwork {
     check_deadlines();
   }
 
-  /// Whether an answer is missing for longer than its call's patience.
+  /// Whether an answer is missing for longer than its call's patience, and than the link explains.
   [[nodiscard]] bool is_overdue() const {
+    const auto by_link = std::min<BootClock::duration>(2 * round_trip_, milliseconds(1000));
     for (std::size_t i = answered_; i < wire_.size(); ++i) {
-      if (std::max(wire_[i].at, answered_at_) + wire_[i].patience <= now_) return true;
+      const auto patience = std::max<BootClock::duration>(wire_[i].patience, by_link);
+      if (std::max(wire_[i].at, answered_at_) + patience <= now_) return true;
     }
     return false;
   }
@@ -348,6 +352,8 @@ class SimulatedNetwork {
   std::size_t answered_ = 0;                                 ///< commands of the wire
   std::size_t unread_ = 0;                                   ///< answers to the next ones
   BootTime answered_at_{};
+  BootClock::duration
+      round_trip_{};  ///< of the fastest answer on this connection; before it, of the last one
 
   std::size_t answers_ = 0, repeats_ = 0, breaks_ = 0;
 };

@@ -161,6 +161,17 @@ TEST_F(RedisDiscoveryAttempt, EveryStepHasAShareOfTheTime) {
   EXPECT_EQ(std::get<Discovery::Dial>(action).until, now + 3s) << "no other step is left";
 }
 
+TEST_F(RedisDiscoveryAttempt, SentinelsThatFailForTheSameReasonAreNamedTogether) {
+  begin();
+  no_answer();
+  action = attempt->on_answer(memory, Error(ErrorCode::ServiceUnavailable, "another reason", "cause"), now);
+  no_answer();
+  EXPECT_EQ(error().message(), "the sentinels lead to no usable master. sentinels " +
+                                   to_text(options.sentinels[0]) + " and " + to_text(options.sentinels[2]) +
+                                   ": because; sentinel " + to_text(options.sentinels[1]) +
+                                   ": another reason (cause)");
+}
+
 TEST_F(RedisDiscoveryAttempt, AMasterOlderThanOneThatWasUsedIsRefused) {
   memory.used(master("new", 4));
   begin();

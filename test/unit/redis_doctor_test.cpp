@@ -159,7 +159,7 @@ TEST(RedisDoctor, MissingRightsAreNamedOneByOneWithTheLineThatGrantsThem) {
   auto seen = healthy();
   seen.user = "app";
   lose(seen, "INCR", Right::Missing::command);
-  lose(seen, "SET", Right::Missing::key);
+  lose(seen, "SET", Right::Missing::key, Half::locks);
   lose(seen, "PUBLISH", Right::Missing::channel, Half::tasks);
   lose(seen, "SUBSCRIBE", Right::Missing::channel, Half::tasks);
   lose(seen, "SCAN", Right::Missing::command);
@@ -180,11 +180,13 @@ TEST(RedisDoctor, MissingRightsAreNamedOneByOneWithTheLineThatGrantsThem) {
   EXPECT_EQ(found[2].advice, "ACL SETUSER app +scan");
   EXPECT_EQ(found[3].severity, Severity::problem);
   EXPECT_EQ(found[3].found,
-            "user app may not use set on all the keys locks:*: locks cannot be acquired, extended, released "
-            "or broken");
+            "user app may not use set on all the keys locks:*: locks cannot be acquired, broken, extended "
+            "or released");
   EXPECT_EQ(found[3].advice, "ACL SETUSER app ~locks:*");
   EXPECT_EQ(found[4].advice, "ACL SETUSER app +zadd");
-  EXPECT_EQ(found[4].found, "user app may not use the command zadd: tasks cannot be created or changed");
+  EXPECT_EQ(found[4].found,
+            "user app may not use the command zadd: tasks cannot be claimed, counted, queued, "
+            "changed, created or removed");
   EXPECT_EQ(found[5].severity, Severity::note);
   EXPECT_TRUE(mentions(found[5].advice, "doctor --acl"));
 }

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "engine/redis/errors.hpp"
+#include "engine/redis/wire/errors.hpp"
 #include "support/replies.hpp"
 
 namespace holdfast::redis {

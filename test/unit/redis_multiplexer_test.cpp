@@ -207,6 +207,9 @@ TEST(RedisMultiplexer, AStopDuringABreakIsNotForgotten) {
 
 TEST(RedisMultiplexer, AnAnswerThatIsOverdueCondemnsTheConnection) {
   Calls calls;
+  calls.queue("on a fast link");
+  calls.write();
+  ASSERT_FALSE(calls.reply({"+0\r\n"}));
   calls.queue("a").patience = 100ms;
   calls.queue("b").patience = 100ms;
   calls.write();
@@ -246,6 +249,48 @@ TEST(RedisMultiplexer, EachResendDoublesThePatience) {
     EXPECT_EQ(call.patience, i == 0 ? 200ms : std::min<BootClock::duration>(call.patience, 1h));
   }
   EXPECT_EQ(call.patience, 1h);
+}
+
+TEST(RedisMultiplexer, AConnectionIsNotGivenUpBeforeTheLinkCanHaveAnswered) {
+  Calls calls;
+  calls.queue("a");
+  calls.write();
+  calls.now += 80ms;
+  ASSERT_FALSE(calls.reply({"+1\r\n"}));
+  calls.queue("b").patience = 20ms;
+  calls.write();
+  calls.now += 159ms;
+  EXPECT_GT(calls.mux.look_at(), calls.now);
+  EXPECT_FALSE(calls.mux.inspect(calls.now, {}));
+  calls.now += 1ms;
+  EXPECT_TRUE(calls.mux.inspect(calls.now, {})) << "two round trips";
+
+  calls.mux.disconnected();
+  calls.mux.connected(calls.now);
+  calls.write();
+  calls.now += 50ms;
+  EXPECT_FALSE(calls.mux.inspect(calls.now, {})) << "the next connection has the same link";
+  ASSERT_FALSE(calls.reply({"+2\r\n"}));
+  calls.queue("c");
+  calls.write();
+  calls.now += 1ms;
+  ASSERT_FALSE(calls.reply({"+3\r\n"}));
+  calls.queue("d").patience = 20ms;
+  calls.write();
+  calls.now += 20ms;
+  EXPECT_TRUE(calls.mux.inspect(calls.now, {})) << "the fastest answer counts";
+}
+
+TEST(RedisMultiplexer, ALateFirstAnswerDoesNotMakeTheLinkSlow) {
+  Calls calls;
+  calls.queue("a");
+  calls.write();
+  calls.now += 30s;
+  ASSERT_FALSE(calls.reply({"+1\r\n"}));
+  calls.queue("b").patience = 20ms;
+  calls.write();
+  calls.now += 1s;
+  EXPECT_TRUE(calls.mux.inspect(calls.now, {}));
 }
 
 TEST(RedisMultiplexer, AReplicaAnswersWhatItWasSentAndGetsNothingNew) {

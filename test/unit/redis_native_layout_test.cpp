@@ -93,9 +93,9 @@ TEST_F(RedisNativeLayout, TheLabelOfTheHolderFollowsTheStateBehindAKeyThatIsHash
   EXPECT_FALSE(native_record(with("\x40\x01"s), "p:k")) << "a length that is too large";
 
   ExtendRequest extend{.lock = by_key, .ttl = request.ttl, .new_holder = label};
-  EXPECT_EQ(arguments_of(*layout->extend(extend, {}, By::sha)).back(), "alice\n");
+  EXPECT_EQ(arguments_of(*layout->command(extend, {}, By::sha)).back(), "alice\n");
   extend.new_holder = nullptr;
-  EXPECT_EQ(arguments_of(*layout->extend(extend, {}, By::sha)).back(), "");
+  EXPECT_EQ(arguments_of(*layout->command(extend, {}, By::sha)).back(), "");
 }
 
 TEST_F(RedisNativeLayout, ARefusalMayNameTheHolder) {
@@ -120,9 +120,10 @@ TEST_F(RedisNativeLayout, EveryCommandHasOneKeyWhichDecidesItsSlot) {
         layout->release(by_key, {}, Release::for_good, By::sha),
         layout->release({.id = id, .key = {}}, "p:k", Release::by_force, By::sha),
         layout->release_evidence(by_key, {}, By::sha),
-        layout->extend({.lock = by_key, .ttl = request.ttl}, {}, By::sha),
-        layout->is_locked(key("k"), By::sha), layout->lookup({.what = key("k")}, {}, By::sha),
-        layout->lookup(by_id, "p:k", By::sha), layout->cleanup(key("k"), By::sha)}) {
+        layout->command(ExtendRequest{.lock = by_key, .ttl = request.ttl}, {}, By::sha),
+        layout->command(IsLockedRequest{.key = key("k")}, {}, By::sha),
+        layout->command(LookupRequest{.what = key("k")}, {}, By::sha), layout->command(by_id, "p:k", By::sha),
+        layout->cleanup(key("k"), By::sha)}) {
     ASSERT_TRUE(command);
     EXPECT_EQ(command->key(), "p:k");
     EXPECT_EQ(arguments_of(*command)[2], "1") << "the number of keys";
@@ -155,10 +156,11 @@ TEST_F(RedisNativeLayout, RepliesMeanWhatTheScriptsSay) {
   theirs.id = LockId::generate();
   EXPECT_FALSE(layout->acquired(*reply_of("$52\r\n" + held_state + "\r\n"), theirs)) << "another's grant";
   EXPECT_EQ(layout->acquired(*reply_of(":-6\r\n"), request).error().effect(), Effect::id_is_spent);
-  EXPECT_TRUE(*layout->was_locked(*reply_of("$52\r\n" + held_state + "\r\n"), key("k")));
-  EXPECT_FALSE(*layout->was_locked(*reply_of("$-1\r\n"), key("k")));
+  EXPECT_TRUE(
+      *layout->outcome(*reply_of("$52\r\n" + held_state + "\r\n"), IsLockedRequest{.key = key("k")}, {}));
+  EXPECT_FALSE(*layout->outcome(*reply_of("$-1\r\n"), IsLockedRequest{.key = key("k")}, {}));
   const LookupRequest other_id{.what = LockId::generate()};
-  EXPECT_FALSE(*layout->looked_up(*reply_of("$52\r\n" + held_state + "\r\n"), other_id, "p:k"))
+  EXPECT_FALSE(*layout->outcome(*reply_of("$52\r\n" + held_state + "\r\n"), other_id, "p:k"))
       << "a hint of an earlier time";
 }
 

@@ -44,7 +44,7 @@ TEST(RedisRights, AreThoseOfEveryScriptAndOfEveryCommandThatIsSent) {
     if (!is_native) {
       EXPECT_TRUE(names.contains(in_acl(called.command))) << called.command;
     }
-    if (is_native || called.script.starts_with("task_")) {
+    if (is_native || called.script.starts_with("task_") || called.script.starts_with("queue_")) {
       EXPECT_TRUE(native_names.contains(in_acl(called.command))) << called.command;
     }
   }
@@ -69,11 +69,12 @@ TEST(RedisRights, AreThoseOfEveryScriptAndOfEveryCommandThatIsSent) {
     EXPECT_TRUE(in_native_cluster.contains(in_acl(name))) << name;
     EXPECT_FALSE(names.contains(in_acl(name)) || native_names.contains(in_acl(name))) << name;
   }
-  for (const auto* name :
-       {"publish", "subscribe", "unsubscribe", "psubscribe", "punsubscribe", "pubsub|numsub"}) {
+  for (const auto* name : {"publish", "unsubscribe", "psubscribe", "punsubscribe", "pubsub|numsub"}) {
     EXPECT_FALSE(in_native_cluster.contains(name)) << name;
   }
-  EXPECT_EQ(native_cluster.channels, (std::vector<std::string>{"syncguard:*", "pmcp:*"}))
+  EXPECT_EQ(right_to(native_cluster, "subscribe").severity, Severity::note) << "only live views need it";
+  EXPECT_EQ(native_cluster.channels,
+            (std::vector<std::string>{"syncguard:*", "pmcp:*", "__redis__:invalidate"}))
       << "a sharded channel has the name of its key";
   // What once was missing.
   for (const char* name :
@@ -85,7 +86,7 @@ TEST(RedisRights, AreThoseOfEveryScriptAndOfEveryCommandThatIsSent) {
 TEST(RedisRights, OfAnEmptyPrefixCoverAllKeysAndNameNoOthersBesideThem) {
   const auto acl = acl_of("redis://h?lock_prefix=");
   EXPECT_EQ(acl.keys, std::vector<std::string>{"*"});
-  EXPECT_EQ(acl.channels, (std::vector<std::string>{":wake:*", "pmcp:changed:*"}));
+  EXPECT_EQ(acl.channels, (std::vector<std::string>{":wake:*", "pmcp:changed:*", "__redis__:invalidate"}));
   EXPECT_TRUE(says(acl.line(), " '~*' '&:wake:*'")) << acl.line();
 }
 
@@ -108,12 +109,14 @@ TEST(RedisRights, EachSaysWhatIsLostWithoutIt) {
   }
   EXPECT_EQ(right_to(acl, "incr").without, "locks cannot be acquired");
   EXPECT_EQ(right_to(acl, "incr").severity, Severity::problem);
-  EXPECT_EQ(right_to(acl, "zadd").without, "tasks cannot be created or changed");
+  EXPECT_EQ(right_to(acl, "zrank").without, "tasks cannot be queued, claimed, created or listed");
+  EXPECT_EQ(right_to(acl, "hincrby").without, "tasks cannot be claimed or queued");
+  EXPECT_EQ(right_to(acl, "hincrby").severity, Severity::warning) << "a store may have no queues";
   EXPECT_EQ(right_to(acl, "time").without, "locks cannot be used; tasks cannot be used");
   // Called by redis.pcall alone.
   EXPECT_EQ(right_to(acl, "publish").severity, Severity::warning);
   EXPECT_TRUE(says(right_to(acl, "publish").without, "poll"));
-  EXPECT_EQ(right_to(acl, "hget").severity, Severity::warning);
+  EXPECT_EQ(right_to(acl, "psubscribe").severity, Severity::note);
   EXPECT_EQ(right_to(acl, "pttl").severity, Severity::note);
   EXPECT_TRUE(says(right_to(acl, "pexpireat").without, "locks cannot be renewed while the server is out of"));
   EXPECT_EQ(right_to(acl, "client|setname").severity, Severity::note);
@@ -123,10 +126,11 @@ TEST(RedisRights, AreForTheUserAndThePrefixesOfTheUrl) {
   const auto acl = acl_of("redis://locks:sesame@h?lock_prefix=a:&task_prefix=b");
   EXPECT_EQ(acl.user, "locks");
   EXPECT_EQ(acl.keys, (std::vector<std::string>{"a:*", "b:*"}));
-  EXPECT_EQ(acl.channels, (std::vector<std::string>{"a:wake:*", "b:changed:*"}));
+  EXPECT_EQ(acl.channels, (std::vector<std::string>{"a:wake:*", "b:changed:*", "__redis__:invalidate"}));
   EXPECT_TRUE(
       acl.line().starts_with("ACL SETUSER locks resetkeys resetchannels -@all '~a:*' '~b:*' '&a:wake:*' "
-                             "'&b:changed:*' '+client|setname' +"))
+                             "'&b:changed:*' '&__redis__:invalidate' '+client|id' '+client|setname' "
+                             "'+client|tracking' +"))
       << acl.line();
   EXPECT_FALSE(says(acl.line(), "sesame"));
   EXPECT_TRUE(acl_of("redis://h").line().starts_with("ACL SETUSER USER "));

@@ -103,21 +103,22 @@ BootTime at(BootClock::duration since) {
 std::size_t asked(const MapRefresh::Step& step) {
   return std::get<MapRefresh::Ask>(step).candidate;
 }
+const std::vector<bool> all_nodes(3, true);
 BootTime idle_until(const MapRefresh::Step& step) {
   return std::get<MapRefresh::Idle>(step).until;
 }
 
 TEST(MapRefresh, AQuestionAnswersOnlyWishesFromBeforeIt) {
   MapRefresh refresh;
-  EXPECT_EQ(idle_until(refresh.next(at(1s), 3)), never);
+  EXPECT_EQ(idle_until(refresh.next(at(1s), all_nodes)), never);
   const auto first = refresh.wish();
-  EXPECT_EQ(asked(refresh.next(at(1s), 3)), 0U);
+  EXPECT_EQ(asked(refresh.next(at(1s), all_nodes)), 0U);
   EXPECT_EQ(refresh.wish(), first + 1) << "it may have been answered already";
   EXPECT_EQ(refresh.wish(), first + 1);
-  EXPECT_EQ(idle_until(refresh.next(at(1s), 3)), never) << "one at a time";
+  EXPECT_EQ(idle_until(refresh.next(at(1s), all_nodes)), never) << "one at a time";
   refresh.succeeded(true, at(1s), 0);
   EXPECT_EQ(refresh.answered(), first);
-  EXPECT_EQ(asked(refresh.next(at(1s), 3)), 0U) << "a change may be followed by another";
+  EXPECT_EQ(asked(refresh.next(at(1s), all_nodes)), 0U) << "a change may be followed by another";
   refresh.succeeded(false, at(1s), 0);
   EXPECT_EQ(refresh.answered(), first + 1);
 }
@@ -128,37 +129,38 @@ TEST(MapRefresh, AMapThatSaysNothingNewIsNotAskedForAtOnce) {
   std::vector<BootClock::duration> pauses;
   for (int i = 0; i < 8; ++i) {
     refresh.wish();
-    const auto step = refresh.next(now, 3);
+    const auto step = refresh.next(now, all_nodes);
     if (const auto* idle = std::get_if<MapRefresh::Idle>(&step)) {
       pauses.push_back(idle->until - now);
       now = idle->until;
-      (void)asked(refresh.next(now, 3));
+      (void)asked(refresh.next(now, all_nodes));
     }
     refresh.succeeded(false, now, 0);
   }
   EXPECT_EQ(pauses, (std::vector<BootClock::duration>{5ms, 10ms, 20ms, 40ms, 80ms, 160ms, 250ms}));
   refresh.wish();
-  (void)asked(refresh.next(now + 2s, 3));
+  (void)asked(refresh.next(now + 2s, all_nodes));
   refresh.succeeded(false, now + 2s, 0);
   refresh.wish();
-  EXPECT_EQ(idle_until(refresh.next(now + 2s, 3)), now + 2s + 5ms) << "after some quiet it begins anew";
+  EXPECT_EQ(idle_until(refresh.next(now + 2s, all_nodes)), now + 2s + 5ms)
+      << "after some quiet it begins anew";
 }
 
 TEST(MapRefresh, AsksEveryNodeOnceBeforeItPauses) {
   MapRefresh refresh;
   refresh.wish(1);
   const BootTime now = at(1s);
-  EXPECT_EQ(asked(refresh.next(now, 3)), 1U) << "the node that a redirection named";
+  EXPECT_EQ(asked(refresh.next(now, all_nodes)), 1U) << "the node that a redirection named";
   refresh.failed(now, 3, 0);
-  EXPECT_EQ(asked(refresh.next(now, 3)), 2U);
+  EXPECT_EQ(asked(refresh.next(now, all_nodes)), 2U);
   refresh.failed(now, 3, 0);
-  EXPECT_EQ(asked(refresh.next(now, 3)), 0U);
+  EXPECT_EQ(asked(refresh.next(now, all_nodes)), 0U);
   refresh.failed(now, 3, 0);
-  EXPECT_EQ(idle_until(refresh.next(now, 3)), now + 5ms);
-  EXPECT_EQ(asked(refresh.next(now + 5ms, 3)), 1U);
+  EXPECT_EQ(idle_until(refresh.next(now, all_nodes)), now + 5ms);
+  EXPECT_EQ(asked(refresh.next(now + 5ms, all_nodes)), 1U);
   refresh.succeeded(true, now, 0);
   refresh.wish();
-  EXPECT_EQ(asked(refresh.next(now + 5ms, 3)), 1U) << "the one that answered last";
+  EXPECT_EQ(asked(refresh.next(now + 5ms, all_nodes)), 1U) << "the one that answered last";
 }
 
 TEST(MapRefresh, AMapThatDidNotHelpIsFollowedByAnotherNodes) {
@@ -167,15 +169,28 @@ TEST(MapRefresh, AMapThatDidNotHelpIsFollowedByAnotherNodes) {
   for (const std::size_t expected : {1U, 2U, 0U, 1U}) {
     refresh.wish_of_another();
     now += 1s;
-    EXPECT_EQ(asked(refresh.next(now, 3)), expected);
+    EXPECT_EQ(asked(refresh.next(now, all_nodes)), expected);
     refresh.succeeded(false, now, 0);
   }
   refresh.wish();
-  EXPECT_EQ(asked(refresh.next(now + 1s, 3)), 1U) << "it is only old";
+  EXPECT_EQ(asked(refresh.next(now + 1s, all_nodes)), 1U) << "it is only old";
   refresh.succeeded(false, now, 0);
   refresh.wish_of_another();
   refresh.wish(0);
-  EXPECT_EQ(asked(refresh.next(now + 2s, 3)), 0U) << "the node that a redirection named";
+  EXPECT_EQ(asked(refresh.next(now + 2s, all_nodes)), 0U) << "the node that a redirection named";
+}
+
+TEST(MapRefresh, ANodeThatIsOfNoUseIsSkipped) {
+  MapRefresh refresh;
+  BootTime now = at(1s);
+  for (const std::size_t expected : {2U, 0U, 2U}) {
+    refresh.wish_of_another();
+    now += 1s;
+    EXPECT_EQ(asked(refresh.next(now, {true, false, true})), expected);
+    refresh.succeeded(false, now, 0);
+  }
+  refresh.wish();
+  EXPECT_EQ(idle_until(refresh.next(now + 1s, {false, false, false})), never);
 }
 
 /// A cluster of a few slots that fails over, loses writes, moves slots and disagrees with itself; and a
@@ -407,7 +422,7 @@ class Simulation {
   }
 
   void refresh() {
-    const auto step = refresh_.next(now_, nodes);
+    const auto step = refresh_.next(now_, std::vector<bool>(nodes, true));
     const auto* ask = std::get_if<MapRefresh::Ask>(&step);
     if (ask == nullptr) return;
     if (nodes_[ask->candidate].down) return refresh_.failed(now_, nodes, 0.5);

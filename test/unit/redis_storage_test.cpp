@@ -79,20 +79,110 @@ TEST(RedisRecordCommands, CarryKeysAndArgumentsAsTheScriptsWantThem) {
              "t", "0", "inc", "", id, "p:changed:2:o:t", "authority", "lock", "000000000000003"}));
   EXPECT_EQ(
       arguments_of(create_command(
-          layout(), {.key = key, .data = record_data("{}"), .quota = 9, .origin = "from"}, id, By::sha)),
+          layout(), {.key = key, .data = record_data("{}"), .quota = 9, .origin = "from"}, id, {}, By::sha)),
       (Words{"EVALSHA", sha(embedded::task_create_lua), "2", "p:tasks:o:t", "p:idx:o", "{}", "", "t", "0", "",
-             id, "p:changed:2:o:t", "9", "p:tasks:o:", "from", "", "", ""}));
-  EXPECT_EQ(arguments_of(remove_command(layout(), {.key = key}, By::sha)),
-            (Words{"EVALSHA", sha(embedded::task_remove_lua), "2", "p:tasks:o:t", "p:idx:o", "t", "", "",
-                   "p:changed:2:o:t", "", "", ""}));
-  EXPECT_EQ(arguments_of(list_command(layout(),
-                                      {.prefix = "o:",
-                                       .after = ListPosition{.created_at = test::from_ms(4), .task = "a"},
-                                       .limit = 5000,
-                                       .order = ListOrder::newest_first},
-                                      By::sha)),
-            (Words{"EVALSHA", sha(embedded::task_list_lua), "1", "p:idx:o", "p:tasks:o:", "1", "1000",
-                   "8388608", "4", "a"}));
+             id, "p:changed:2:o:t", "9", "", "from", "", "", ""}));
+  EXPECT_EQ(arguments_of(create_command(layout(), {.key = key, .data = record_data("{}"), .quota = 9}, id,
+                                        {.checked = "=x", .tasks = {"a", ""}}, By::sha)),
+            (Words{"EVALSHA",    sha(embedded::task_create_lua),
+                   "4",          "p:tasks:o:t",
+                   "p:idx:o",    "p:tasks:o:a",
+                   "p:tasks:o:", "{}",
+                   "",           "t",
+                   "0",          "",
+                   id,           "p:changed:2:o:t",
+                   "9",          "=x",
+                   "",           "",
+                   "",           "",
+                   "a",          ""}));
+  EXPECT_EQ(arguments_of(remove_command(layout(), {.key = key}, "c", By::sha)),
+            (Words{"EVALSHA",
+                   sha(embedded::task_remove_lua),
+                   "9",
+                   "p:queue:ready:o",
+                   "p:queue:delayed:o",
+                   "p:queue:leases:o",
+                   "p:queue:exhausted:o",
+                   "p:queue:finished:o",
+                   "p:queue:settings:o",
+                   "p:idx:o",
+                   "p:queue:waiters:o",
+                   "p:tasks:o:t",
+                   "t",
+                   "",
+                   "",
+                   "p:changed:2:o:t",
+                   "",
+                   "",
+                   "",
+                   "p:tasks:o:",
+                   "p:changed:work:2:o:",
+                   "c"}));
+}
+
+/// An answer of task_list: `more`, the position, and live records of these tasks.
+std::string page_reply(int more, const std::string& score, const std::string& task, const Words& tasks) {
+  const auto bulk = [](const std::string& text) {
+    return "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n";
+  };
+  auto reply = "*" + std::to_string(3 + 10 * tasks.size()) + "\r\n:" + std::to_string(more) + "\r\n" +
+               bulk(score) + bulk(task);
+  for (const auto& name : tasks) {
+    reply += bulk(name) + bulk("7") + ":1\r\n" + bulk("{}") + bulk("inc") + bulk("");
+    for (int i = 0; i < 4; ++i) reply += "$-1\r\n";
+  }
+  return reply;
+}
+
+TEST(RedisRecordListing, ReadsTheIndexAndThenTheRecordsOfItsMembersAsDeclaredKeys) {
+  const auto sha = [](std::string_view lua) { return Script(lua).sha1; };
+  RecordListing listing({.prefix = "o:",
+                         .after = ListPosition{.created_at = test::from_ms(4), .task = "a"},
+                         .limit = 5000,
+                         .order = ListOrder::newest_first});
+  EXPECT_EQ(arguments_of(listing.command(layout(), By::sha)),
+            (Words{"EVALSHA", sha(embedded::task_members_lua), "1", "p:idx:o", "1", "1001", "4", "a"}));
+  ASSERT_TRUE(listing.take(*reply_of("*5\r\n:0\r\n$1\r\n3\r\n$1\r\nb\r\n$1\r\n2\r\n$1\r\nc\r\n")));
+  EXPECT_EQ(arguments_of(listing.command(layout(), By::sha)),
+            (Words{"EVALSHA", sha(embedded::task_list_lua), "3", "p:idx:o", "p:tasks:o:b", "p:tasks:o:c",
+                   "1000", "8388608", "1", "0", "3", "b", "2", "c"}));
+  ASSERT_TRUE(listing.take(*reply_of(page_reply(0, "2", "c", {"b", "c"}))));
+  ASSERT_TRUE(listing.is_done());
+  const auto page = std::move(listing).page();
+  EXPECT_EQ(page.records.size(), 2U);
+  EXPECT_FALSE(page.next);
+}
+
+TEST(RedisRecordListing, GoesOnBehindDeadMembersUntilThePageIsFullOrAThousandWereSeen) {
+  const std::string two_members = "*5\r\n:1\r\n$1\r\n1\r\n$1\r\na\r\n$1\r\n2\r\n$1\r\nb\r\n";
+  RecordListing listing({.prefix = "o:", .limit = 2});
+  ASSERT_TRUE(listing.take(*reply_of(two_members)));
+  ASSERT_TRUE(listing.take(*reply_of(page_reply(2, "2", "b", {"a"}))));
+  ASSERT_FALSE(listing.is_done()) << "there is room for one more";
+  auto words = arguments_of(listing.command(layout(), By::sha));
+  EXPECT_EQ(Words(words.begin() + 2, words.end()), (Words{"1", "p:idx:o", "0", "1000", "2", "b"}));
+  ASSERT_TRUE(listing.take(*reply_of(two_members)));
+  words = arguments_of(listing.command(layout(), By::sha));
+  EXPECT_EQ(Words(words.begin() + 6, words.begin() + 10), (Words{"1", "8388606", "0", "1"}));
+  ASSERT_TRUE(listing.take(*reply_of(page_reply(1, "3", "c", {"c"}))));
+  ASSERT_TRUE(listing.is_done());
+  const auto page = std::move(listing).page();
+  EXPECT_EQ(page.records.size(), 2U);
+  ASSERT_TRUE(page.next);
+  EXPECT_EQ(page.next->task, "c");
+
+  // A page with a record ends after a thousand members; an empty one does not.
+  for (const Words& found : {Words{"a"}, Words{}}) {
+    RecordListing sparse({.prefix = "o:", .limit = 50});
+    std::string many = "*2001\r\n:1\r\n";
+    for (int i = 0; i < 1000; ++i) many += "$1\r\n1\r\n$1\r\nx\r\n";
+    ASSERT_TRUE(sparse.take(*reply_of(many)));
+    ASSERT_TRUE(sparse.take(*reply_of(page_reply(2, "1", "x", found))));
+    ASSERT_FALSE(sparse.is_done());
+    ASSERT_TRUE(sparse.take(*reply_of(many)));
+    ASSERT_TRUE(sparse.take(*reply_of(page_reply(2, "1", "x", {}))));
+    EXPECT_EQ(sparse.is_done(), !found.empty());
+  }
 }
 
 TEST(RedisRecordCommands, ExpiresAtIsRoundedUpToTheSecond) {
@@ -127,7 +217,10 @@ TEST(RedisRecordCommands, AnAnswerThatNoScriptGivesIsInternalAndNamesTheRecord) 
     expect(remove_outcome(*reply, {.key = key}), "o:t");
     expect(guard_outcome(*reply, {.key = key, .fence = token(1)}), "o:t");
     expect(rebind_outcome(*reply, {.key = key}), "o:t");
-    expect(list_outcome(*reply, {.prefix = "o:"}), "o:");
+    expect(RecordListing({.prefix = "o:"}).take(*reply), "o:");
+    RecordListing reading({.prefix = "o:"});
+    ASSERT_TRUE(reading.take(*reply_of("*3\r\n:0\r\n$1\r\n1\r\n$1\r\na\r\n")));
+    expect(reading.take(*reply), "o:");
   }
 }
 

@@ -326,6 +326,8 @@ TEST(RedisSubscriptions, ARefusedChannelIsAskedForAgainUntilItsServerIsKnown) {
   EXPECT_EQ(channels.hear(moved), Heard::refusal);
   EXPECT_TRUE(channels.topics.take_unserved([](const auto&) { return false; }).empty());
   EXPECT_EQ(channels.ask(), (Words{"SSUBSCRIBE a"}));
+  EXPECT_TRUE(channels.topics.take_unserved([](const auto&) { return false; }).empty());
+  EXPECT_EQ(channels.ask(), Words{}) << "a distant server has not answered yet";
   EXPECT_EQ(channels.hear(said("ssubscribe", "a")), Heard::answer);
   EXPECT_FALSE(topic->second.waiters.silent);
 }

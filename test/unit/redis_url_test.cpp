@@ -156,6 +156,9 @@ TEST_F(RedisUrl, EveryParameterArrives) {
   EXPECT_EQ(replicas.replica_timeout, 250ms);
   EXPECT_TRUE(replicas.fence_floor_clock);
   EXPECT_FALSE(parsed("redis://h?fence_floor=none").fence_floor_clock);
+  EXPECT_EQ(parsed("redis://h?fence_floor=none").fence_floor, 0U);
+  EXPECT_EQ(parsed("redis://h?fence_floor=000000000000041").fence_floor, 41U) << "as fences are printed";
+  EXPECT_EQ(parsed("redis://h?fence_floor=89999999999999").fence_floor, RedisOptions::highest_fence_floor);
   EXPECT_EQ(parsed("redis://h?name=").client_name, "");
   EXPECT_EQ(parsed("redis://h?holder=caf%C3%A9%20bar").holder, "caf\u00e9 bar");
   EXPECT_EQ(redis_url(parsed("redis://h?holder=caf%C3%A9%20bar")), "redis://h?holder=caf%C3%A9%20bar");
@@ -309,7 +312,11 @@ TEST_F(RedisUrl, WhatIsWrongIsRefusedAndNamed) {
       {"redis://h?min_replicas=-1", "min_replicas must be a number from 0 to 1000"},
       {"redis://h?min_replicas=1001", "min_replicas must be a number from 0 to 1000"},
       {"redis://h?replica_timeout=0", "more than zero"},
-      {"redis://h?fence_floor=yes", "clock or none"},
+      {"redis://h?fence_floor=yes", "clock, none, or a fence"},
+      {"redis://h?fence_floor=", "clock, none, or a fence"},
+      {"redis://h?fence_floor=-1", "clock, none, or a fence"},
+      {"redis://h?fence_floor=12x", "clock, none, or a fence"},
+      {"redis://h?fence_floor=90000000000000", "at most 89999999999999"},
       {"redis://h?tls_ca=/x", "rediss://"},
       {"unix:/s?tls_ca=/x", "rediss://"},
       {"rediss://h?tls_cert=/x", "both or neither"},
@@ -424,6 +431,7 @@ void expect_same(const RedisOptions& a, const RedisOptions& b, const std::string
   EXPECT_EQ(a.min_replicas, b.min_replicas) << where;
   EXPECT_EQ(a.replica_timeout, b.replica_timeout) << where;
   EXPECT_EQ(a.fence_floor_clock, b.fence_floor_clock) << where;
+  EXPECT_EQ(a.fence_floor, b.fence_floor) << where;
 }
 
 TEST_F(RedisUrl, OptionsPrintedAndReadAgainAreTheSameButForThePassword) {
@@ -477,6 +485,7 @@ TEST_F(RedisUrl, OptionsPrintedAndReadAgainAreTheSameButForThePassword) {
     options.min_replicas = static_cast<std::uint32_t>(random.below(4));
     options.replica_timeout = std::chrono::milliseconds(1 + random.below(100'000));
     options.fence_floor_clock = random.below(2) == 0;
+    if (!options.fence_floor_clock) options.fence_floor = random.below(3) * 29'999'999'999'999;
     if (options.tls) {
       options.tls_server_name = text(any);
       if (random.below(2) == 0) options.tls_ca_file = "/" + text("ab%&=? ");

@@ -22,9 +22,7 @@ Result<ReleaseOutcome> lost_answer() {
 /// When to send again; nothing if that was the end.
 std::optional<BootTime> next_send(ReleaseLoop& loop, const Result<ReleaseOutcome>& answer, BootTime now,
                                   bool stopped = false) {
-  const auto action = loop.answered(answer, now, stopped);
-  const auto* send = std::get_if<ReleaseLoop::Send>(&action);
-  return send != nullptr ? std::optional(send->at) : std::nullopt;
+  return loop.resend_at(answer, now, stopped);
 }
 
 TEST(ReleaseLoop, AnAnswerIsTheEndForBoth) {
@@ -32,9 +30,7 @@ TEST(ReleaseLoop, AnAnswerIsTheEndForBoth) {
     for (const ReleaseOutcome& outcome :
          {ReleaseOutcome(Released{}), ReleaseOutcome(Absence::not_found), ReleaseOutcome(Absence::expired)}) {
       ReleaseLoop loop(release_until(never), whom);
-      const auto end = loop.answered(outcome, release_begins, false);
-      ASSERT_TRUE(std::holds_alternative<ReleaseLoop::End>(end));
-      EXPECT_EQ(std::get<ReleaseLoop::End>(end)->index(), outcome.index());
+      EXPECT_FALSE(next_send(loop, outcome, release_begins));
     }
   }
 }

@@ -64,7 +64,11 @@ TEST(TaskRecord, WhatANewerWriterAddedSurvivesAChange) {
 }
 
 TEST(TaskRecord, IsReadIntoATask) {
-  const auto task = begun().task(3, "i", FencingToken{.authority = "A", .lock_key = "k", .fence = {}});
+  const auto task = begun().task({.data = {},
+                                  .version = 3,
+                                  .incarnation = "i",
+                                  .bound_to = FencingToken{.authority = "A", .lock_key = "k", .fence = {}},
+                                  .origin = {}});
   EXPECT_EQ(task.id, "7");
   EXPECT_EQ(task.owner, "alice");
   EXPECT_EQ(task.status, TaskStatus::working);
@@ -93,7 +97,7 @@ TEST(TaskRecord, TextThatJsonEscapesComesBackAsItWas) {
                                    .poll_interval = 500ms,
                                    .variables = {}});
   record.set_status(TaskStatus::working, text);
-  const auto read = TaskRecord::parse(record.text(), "7").value_or_throw().task(1, "i", {});
+  const auto read = TaskRecord::parse(record.text(), "7").value_or_throw().task({});
   EXPECT_EQ(read.owner, text);
   EXPECT_EQ(read.request_method, text);
   EXPECT_EQ(read.status_message, text);
@@ -108,15 +112,15 @@ TEST(TaskRecord, ANullDeletesAVariable) {
 TEST(TaskRecord, TimeDoesNotGoBack) {
   auto record = begun();
   record.touch(test::from_ms(1'600'000'000'000));
-  EXPECT_EQ(record.task(1, "i", {}).last_updated_at, test::from_ms(1'700'000'000'123));
+  EXPECT_EQ(record.task({}).last_updated_at, test::from_ms(1'700'000'000'123));
 }
 
 TEST(TaskRecord, WithoutAMessageTheOldOneGoes) {
   auto record = begun();
   record.set_status(TaskStatus::input_required, "which one?");
-  EXPECT_EQ(record.task(1, "i", {}).status_message, "which one?");
+  EXPECT_EQ(record.task({}).status_message, "which one?");
   record.set_status(TaskStatus::working, std::nullopt);
-  EXPECT_FALSE(record.task(1, "i", {}).status_message);
+  EXPECT_FALSE(record.task({}).status_message);
 }
 
 TEST(TaskRecord, AnythingElseIsRefusedNotRepaired) {

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <future>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -39,6 +41,39 @@ TEST(TimerQueue, WhatFallsDueGoesBeforeTheJobsThatAreLeft) {
   timer.schedule(*first, BootTime());
   ended.get_future().wait();
   EXPECT_EQ(order, "first a due b ");
+}
+
+TEST(TimerQueue, CallsInTheOrderOfTheTimesWhateverWasScheduledAnewOrCancelled) {
+  TimerQueue timer;
+  std::promise<void> all_are_scheduled, ended;
+  const auto holds_the_thread = std::make_shared<Called>([&] { all_are_scheduled.get_future().wait(); });
+  timer.schedule(*holds_the_thread, BootTime());
+
+  constexpr int count = 300;
+  std::mt19937 random(7);
+  std::vector<int> times(count), called, expected;
+  std::vector<std::shared_ptr<Called>> targets;
+  for (int i = 0; i < count; ++i) {
+    targets.push_back(
+        std::make_shared<Called>([&, i] { called.push_back(times[static_cast<std::size_t>(i)]); }));
+  }
+  for (int step = 0; step < 4 * count; ++step) {  // all times have passed
+    const auto at = random() % count;
+    const int time = step % 3 == 2 ? 0 : static_cast<int>(1 + random() % 1000);
+    times[at] = time;
+    if (time == 0) {
+      timer.cancel(*targets[at]);
+    } else {
+      timer.schedule(*targets[at], BootTime() + std::chrono::nanoseconds(time));
+    }
+  }
+  std::ranges::copy_if(times, std::back_inserter(expected), [](int time) { return time != 0; });
+  std::ranges::sort(expected);
+  const auto last = std::make_shared<Called>([&] { ended.set_value(); });
+  timer.schedule(*last, BootTime() + std::chrono::nanoseconds(2000));
+  all_are_scheduled.set_value();
+  ended.get_future().wait();
+  EXPECT_EQ(called, expected);
 }
 
 TEST(TimerQueue, AnIdleThreadMayDoSomethingElseUntilItIsCalled) {

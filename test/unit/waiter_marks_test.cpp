@@ -19,7 +19,7 @@ using Place = WakeWords::Place;
 class MarksOfWaiters : public testing::Test {
  protected:
   MarksOfWaiters() { std::ofstream(path) << "a file"; }
-  [[nodiscard]] WaiterMarks::File file() const {
+  [[nodiscard]] MarkFile file() const {
     struct stat found{};
     EXPECT_EQ(::stat(path.c_str(), &found), 0);
     return {.path = path, .device = found.st_dev, .inode = found.st_ino};

@@ -53,5 +53,13 @@ TEST(ViewFollowing, TheOwnerOfATaskIsUnescaped) {
   EXPECT_EQ(task_name("alice"), (TaskName{.owner = "alice", .id = ""}));
 }
 
+TEST(ViewFollowing, ATaskOfAQueueIsToldFromATaskOfAnOwner) {
+  EXPECT_EQ(queue_name("%queue%25render:t-1"), "render");
+  EXPECT_EQ(queue_name("%queue%25a%3Ab%25c:t:1"), "a:b%c");
+  EXPECT_EQ(queue_name("alice:t-1"), std::nullopt);
+  // The owner "%queue%render".
+  EXPECT_EQ(queue_name("%25queue%25render:t-1"), std::nullopt);
+}
+
 }  // namespace
 }  // namespace holdfast::view

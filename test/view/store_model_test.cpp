@@ -222,6 +222,29 @@ TEST_F(ViewModel, TasksOfAnOwnerWhoCannotBeReadStay) {
   EXPECT_EQ(snapshot.tasks_unreadable, 1U);
 }
 
+TEST_F(ViewModel, QueuesThatARoundDidNotFindAreGone) {
+  round(0ms, {});
+  EXPECT_FALSE(model.snapshot(at(1ms)).queues_known());
+  model.set_queue("render", QueueRow{.name = "render", .ready = 2}, at(2ms).boot);
+  model.set_queue("mail", QueueRow{.name = "mail", .ready = 1}, at(2ms).boot);
+  model.end_queues(3);
+  const auto first = model.snapshot(at(10ms));
+  ASSERT_TRUE(first.queues_known());
+  EXPECT_EQ(first.queues_age(at(10ms).boot), 10ms);
+  ASSERT_EQ(first.queues.size(), 2U);
+  EXPECT_EQ(first.queues[0]->name, "mail");
+  EXPECT_EQ(first.queue_count(), 5U);
+
+  round(1s, {});
+  model.set_queue("render", QueueRow{.name = "render", .ready = 2}, at(1001ms).boot);
+  model.end_queues(0);
+  const auto second = model.snapshot(at(1002ms));
+  ASSERT_EQ(second.queues.size(), 1U);
+  EXPECT_EQ(second.queues[0], first.queues[1]) << "the same object: it did not change";
+  model.set_queue("render", std::nullopt, at(1003ms).boot);
+  EXPECT_TRUE(model.snapshot(at(1004ms)).queues.empty());
+}
+
 TEST_F(ViewModel, WhatIsBeyondTheLimitsIsCounted) {
   model = StoreModel("memory", {.locks = 2, .tasks = 1, .events = 3});
   round(0ms, {lock("a", 1, 0ms, 30s), lock("b", 1, 0ms, 30s), lock("c", 1, 0ms, 30s)},

@@ -6,6 +6,9 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "support/eventually.hpp"
+#include "support/redis_server.hpp"
+
 namespace holdfast::view {
 namespace {
 
@@ -64,6 +67,29 @@ TEST(StoreView, ShowsLocksAndTasksAndTheirEnd) {
   EXPECT_FALSE(claimed->events->empty());
 }
 
+TEST(StoreView, CountsQueuesAsTheyChange) {
+  auto store = open("memory:");
+  const auto queue = store.queue("render:7%");
+  queue.add({.method = "frame"});
+  StoreView view(store);
+  Viewer viewer(view);
+  const auto first = viewer.wait_for([](const Snapshot& s) { return s.queues_known(); });
+  ASSERT_TRUE(first);
+  ASSERT_EQ(first->queues.size(), 1U);
+  EXPECT_EQ(first->queues[0]->name, "render:7%");
+  EXPECT_EQ(first->queues[0]->ready, 1U);
+  EXPECT_TRUE(first->tasks.empty()) << "the tasks of a queue belong to no owner";
+
+  auto job = queue.claim_next();
+  ASSERT_TRUE(job);
+  EXPECT_TRUE(viewer.wait_for([](const Snapshot& s) {
+    return s.queues.size() == 1 && s.queues[0]->ready == 0 && s.queues[0]->working == 1;
+  }));
+  job->complete({});
+  queue.pause();
+  EXPECT_TRUE(viewer.wait_for([](const Snapshot& s) { return s.queues.size() == 1 && s.queues[0]->paused; }));
+}
+
 TEST(StoreView, ReadsNothingWithoutViewers) {
   auto store = open("memory:");
   StoreView view(store);
@@ -88,6 +114,54 @@ TEST(StoreView, AViewerThatThrowsDisturbsNoOther) {
   });
   Viewer viewer(view);
   ASSERT_TRUE(viewer.wait_for([&](const Snapshot& s) { return s.whole && calls > 1; }));
+}
+
+TEST(StoreView, AGrantOnRedisIsShownThoughNoRoundFindsIt) {
+  if (const auto why = test::redis_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const auto* layout : {"documented", "native"}) {
+    const auto store =
+        open(test::shared_redis_url() + "?layout=" + layout + "&lock_prefix=" + test::private_prefix() +
+             "&task_prefix=" + test::private_prefix());
+    const auto known = store.locks().lock("known");
+    auto options = StoreView::options_for(store);
+    options.pace.interval = 1h;
+    StoreView view(store, options);
+    Viewer viewer(view);
+    ASSERT_TRUE(viewer.wait_for([](const Snapshot& s) { return s.queues_known() && s.locks.size() == 1; }));
+    auto heard = store.locks().lock("heard");
+    const auto shown = viewer.wait_for([](const Snapshot& s) { return s.locks.size() == 2; });
+    ASSERT_TRUE(shown) << layout;
+    EXPECT_EQ(shown->locks[0]->key, "heard");
+    EXPECT_EQ(shown->locks[0]->fence, heard.fence());
+    EXPECT_EQ(shown->locks[0]->waiters, 0U);
+    ASSERT_FALSE(shown->events->empty());
+    EXPECT_EQ(shown->events->back().kind, EventKind::lock_granted);
+    heard.release();
+    EXPECT_TRUE(viewer.wait_for([](const Snapshot& s) { return s.locks.size() == 1; })) << layout;
+  }
+}
+
+TEST(StoreView, NothingIsHeardOnRedisWithoutViewers) {
+  if (const auto why = test::redis_missing(); !why.empty()) GTEST_SKIP() << why;
+  const test::RedisServer server;
+  const auto number_in = [&](const std::string& section, const std::string& name) {
+    const auto text = server.raw().text({"INFO", section});
+    return std::atoi(text.c_str() + text.find(name) + name.size());
+  };
+  StoreView view(open(server.url()));
+  {
+    Viewer viewer(view);
+    ASSERT_TRUE(viewer.wait_for([](const Snapshot& s) { return s.queues_known(); }));
+    EXPECT_TRUE(test::eventually([&] { return number_in("clients", "tracking_clients:") == 1; }));
+  }
+  // In the end there is none, and no new connection but those of this test.
+  EXPECT_TRUE(test::eventually([&] {
+    const auto before = number_in("stats", "total_connections_received:");
+    for (int i = 0; i < 20; ++i) {
+      if (number_in("clients", "tracking_clients:") != 0) return false;
+    }
+    return number_in("stats", "total_connections_received:") == before + 21;
+  }));
 }
 
 TEST(StoreView, ASubscriptionMayOutliveTheView) {

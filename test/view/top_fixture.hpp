@@ -45,6 +45,13 @@ struct Shown {
     snapshot.tasks.push_back(row);
     return *row;
   }
+  view::QueueRow& add_queue(std::string name, std::size_t ready, std::size_t working) {
+    snapshot.queues_since = snapshot.current_since;
+    auto row = std::make_shared<view::QueueRow>(view::QueueRow{
+        .name = std::move(name), .ready = ready, .working = working, .tasks = ready + working});
+    snapshot.queues.push_back(row);
+    return *row;
+  }
   view::Event& add_event(view::EventKind kind) {
     auto& event = events->emplace_back();
     event.sequence = events->size();

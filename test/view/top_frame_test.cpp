@@ -157,6 +157,33 @@ q quit  ? help  Enter details  / filter  Space pause
   expect_fits();
 }
 
+TEST_F(TopFrame, Queues) {
+  auto& mail = shown.add_queue("mail\x1b[2J", 12, 0);
+  mail.oldest_ready = Shown::midnight - std::chrono::minutes(42);
+  mail.delayed = 3;
+  auto& render = shown.add_queue("render", 0, 4);
+  render.limit = 8;
+  render.paused = true;
+  shown.type("4");
+  EXPECT_EQ(shown.text(), R"(holdfast top  redis://cache.internal                                    0.4s old
+ 1 Locks 0  2 Tasks 0  3 Events [4 Queues 2]                             by name
+QUEUE            STATE     READY  DELAYED    WORKING  EXHAUSTED    TASKS  OLDEST
+mail\x1b[2J      active       12        3          0          0       12     42m
+render           paused        0        0        4/8          0        4       -
+
+q quit  ? help  Enter details  / filter  s sort  Space pause
+)");
+  expect_fits();
+  shown.type("s");  // by ready: most first
+  EXPECT_EQ(shown.rows().queues.front()->name, "mail\x1b[2J");
+  shown.type("s");  // by working
+  EXPECT_EQ(shown.rows().queues.front()->name, "render");
+  shown.press({.name = Name::enter});
+  expect_fits();
+  EXPECT_NE(shown.text().find("paused: no task is claimed"), std::string::npos) << shown.text();
+  EXPECT_NE(shown.text().find("finished ones included"), std::string::npos);
+}
+
 TEST_F(TopFrame, TheReasonForBreakingIsAskedFor) {
   fill();
   shown.press({.name = Name::down});
@@ -202,7 +229,8 @@ TEST_F(TopFrame, AnySizeIsComposed) {
   fill();
   shown.add_task("alice", "t", "report", TaskStatus::working);
   shown.add_event(view::EventKind::lock_granted).key = "deploy";
-  for (const char* keys : {"1", "2", "3", "?", "1b", "2c"}) {
+  shown.add_queue("render", 1, 1);
+  for (const char* keys : {"1", "2", "3", "4", "?", "1b", "2c"}) {
     for (const std::size_t columns : {10U, 11U, 20U, 39U, 51U, 52U, 75U, 76U, 119U, 120U, 300U}) {
       for (const std::size_t lines : {3U, 4U, 5U, 10U, 60U}) {
         shown.state = {};

@@ -323,6 +323,12 @@ class AsyncLocks {
   auto follow(Token&& token = {}) const {
     return call(operation::FollowHeldLocks{}, std::forward<Token>(token));
   }
+  /// Opens a feed of acquired locks; see Locks::follow_grants. T: std::unique_ptr<ChangeFeed>, null if the
+  /// engine cannot report them.
+  template <class Token = asio::use_awaitable_t<>>
+  auto follow_grants(Token&& token = {}) const {
+    return call(operation::FollowHeldLocks{LockChanges::grants}, std::forward<Token>(token));
+  }
   /// Breaks the lock of a key, for operators; see Locks::break_lock. T: std::optional<LockInfo>, the lock
   /// that was broken, empty if there was none. Cancelled, the lock may be broken.
   template <class Token = asio::use_awaitable_t<>>

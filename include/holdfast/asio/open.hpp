@@ -77,11 +77,12 @@ auto async_tasks(const asio::any_io_executor& executor, const Holdfast& holdfast
       },
       std::forward<Token>(token), [executor](Tasks tasks) { return AsyncTasks(executor, std::move(tasks)); });
 }
-/// The same with default options.
+/// The same with Holdfast::task_options().
 template <class Token = asio::use_awaitable_t<>>
   requires(!std::is_same_v<std::remove_cvref_t<Token>, TaskOptions>)
 auto async_tasks(const asio::any_io_executor& executor, const Holdfast& holdfast, Token&& token = {}) {
-  return async_tasks(executor, holdfast, TaskOptions(), std::forward<Token>(token));
+  const auto options = holdfast ? holdfast.task_options() : TaskOptions();
+  return async_tasks(executor, holdfast, options, std::forward<Token>(token));
 }
 
 /// Opens a register of an engine's task store; see Holdfast::fenced_register. Completes with

@@ -159,6 +159,37 @@ class AsyncClaim {
   Claim claim_;
 };
 
+/// A TaskWatch for coroutines and callbacks. Movable; used by one operation at a time. It may end while an
+/// operation is under way, but not before that has started.
+class AsyncTaskWatch {
+ public:
+  /// The type of the executor.
+  using executor_type = asio::any_io_executor;
+  /// Makes an empty one: its operations complete with InvalidArgument.
+  AsyncTaskWatch() noexcept = default;
+  /// Wraps `watch`; handlers without an executor are posted to `executor`.
+  AsyncTaskWatch(asio::any_io_executor executor, TaskWatch watch) noexcept
+      : executor_(std::move(executor)), watch_(std::move(watch)) {}
+  /// Returns the executor that handlers without one of their own are posted to.
+  [[nodiscard]] executor_type get_executor() const { return executor_; }
+  /// Waits for changes. T: std::vector<TaskChange>, empty after the timeout. Cancellation ends it with
+  /// Aborted; no change is lost.
+  template <class Token = asio::use_awaitable_t<>>
+  auto next(std::chrono::milliseconds timeout = no_time_limit, Token&& token = {}) {
+    using Answer = operation::NextTaskChanges::Answer;
+    return async_call<Answer>(
+        executor_,
+        [this, timeout](std::stop_token stop, Done<Answer> done) {
+          watch_.start(operation::NextTaskChanges{timeout}, std::move(stop), std::move(done));
+        },
+        std::forward<Token>(token));
+  }
+
+ private:
+  asio::any_io_executor executor_ = asio::system_executor();
+  TaskWatch watch_;
+};
+
 /// Tasks for coroutines and callbacks: every operation of Tasks for any completion token. No function blocks;
 /// an engine that does (SQLite) has a small thread pool. Cheap to copy; copies share the store. All functions
 /// may be called from any thread. This object may end while operations are under way. `async_tasks` makes one
@@ -184,7 +215,8 @@ class AsyncTasks {
   // What callers write in a co_await expression; see detail::safe_to_await_with.
   static_assert(detail::safe_to_await_with<NewTask> && detail::safe_to_await_with<ListTasks> &&
                 detail::safe_to_await_with<ListTaskOwners> && detail::safe_to_await_with<JsonView> &&
-                detail::safe_to_await_with<std::optional<FencingTokenView>>);
+                detail::safe_to_await_with<std::optional<FencingTokenView>> &&
+                detail::safe_to_await_with<NewOutput> && detail::safe_to_await_with<OutputPart>);
 
  public:
   /// The type of the executor.
@@ -316,6 +348,29 @@ class AsyncTasks {
                 std::forward<Token>(token));
   }
 
+  /// Follows one task. No I/O until AsyncTaskWatch::next.
+  [[nodiscard]] AsyncTaskWatch watch(std::string_view owner, std::string_view id) const {
+    return {executor_, tasks_ ? tasks_->watch(owner, id) : TaskWatch()};
+  }
+  /// Follows all tasks of an owner. No I/O until AsyncTaskWatch::next.
+  [[nodiscard]] AsyncTaskWatch watch(std::string_view owner) const {
+    return {executor_, tasks_ ? tasks_->watch(owner) : TaskWatch()};
+  }
+  /// Appends to the output of the command that works on the task. T: OutputRun. StaleFence, WrongLock.
+  template <class Token = asio::use_awaitable_t<>>
+  auto append_output(std::string_view owner, std::string_view id, const NewOutput& what,
+                     Token&& token = {}) const {
+    return call(operation::AppendTaskOutput{std::string(owner), std::string(id), detail::owned(what)},
+                std::forward<Token>(token));
+  }
+  /// Reads the output of a run. T: KeptOutput.
+  template <class Token = asio::use_awaitable_t<>>
+  auto read_output(std::string_view owner, std::string_view id, const OutputPart& part = {},
+                   Token&& token = {}) const {
+    return call(operation::ReadTaskOutput{std::string(owner), std::string(id), part},
+                std::forward<Token>(token));
+  }
+
   /// Binds the task to a lock, if it is bound to none, and raises its fence. T: Task, as written.
   template <class Token = asio::use_awaitable_t<>>
   auto bind(std::string_view owner, std::string_view id, const FencingTokenView& fence,
@@ -346,6 +401,14 @@ class AsyncTasks {
   auto claim(std::string_view owner, std::string_view id, const LockOptions& how = {},
              Token&& token = {}) const {
     return call(operation::ClaimTask{std::string(owner), std::string(id), how}, std::forward<Token>(token));
+  }
+  /// Claims a task without waiting. T: std::optional<AsyncClaim>, empty if another worker has it. Otherwise
+  /// as claim().
+  template <class Token = asio::use_awaitable_t<>>
+  auto try_claim(std::string_view owner, std::string_view id, const LockOptions& how = {},
+                 Token&& token = {}) const {
+    return call(operation::TryClaimOrdinaryTask{std::string(owner), std::string(id), how},
+                std::forward<Token>(token));
   }
   /// Opens a feed of the changes of all owners' tasks; see Tasks::follow. T: std::unique_ptr<ChangeFeed>,
   /// null if the engine cannot follow changes.
@@ -380,6 +443,10 @@ class AsyncTasks {
   struct Convert {
     asio::any_io_executor executor;
     AsyncClaim operator()(Claim claim) const { return AsyncClaim(executor, std::move(claim)); }
+    std::optional<AsyncClaim> operator()(std::optional<Claim> claim) const {
+      if (!claim) return std::nullopt;
+      return std::optional<AsyncClaim>(std::in_place, executor, *std::move(claim));
+    }
     template <class T>
     T operator()(T value) const {
       return value;

@@ -25,8 +25,6 @@ class MemoryLockBackend final : public LockBackend {
  public:
   MemoryLockBackend(const MemoryOptions& options, std::shared_ptr<Log> log)
       : options_(options), log_(std::move(log)), last_fence_(options.last_fence) {
-    // 88 random bits in 15 characters: a std::string of that length needs no allocation, and each grant
-    // carries a copy.
     std::array<unsigned char, 11> bytes{};
     os::random_bytes(bytes);
     authority_ = core::base64url(bytes);
@@ -42,7 +40,17 @@ class MemoryLockBackend final : public LockBackend {
 
   void submit(AcquireRequest request, std::stop_token stop, Done<AcquireOutcome> done) override {
     if (auto refused = core::refuse_replicas(request.min_replicas)) return done(*std::move(refused));
-    operate(request, stop, done, [&] { return acquire_now(request); });
+    if (refuses(request.deadline, stop, done)) return;
+    for (;;) {
+      if (auto outcome = try_acquire(request)) {
+        warn_of_high_fence(request.key, *outcome);
+        return done(*std::move(outcome));
+      }
+      if (holds_another_key(request)) {
+        return done(core::id_holds_another_key().about(request.key.str(), request.id.str()));
+      }
+      // The id's other lease has expired, and its entry is deleted now.
+    }
   }
   void submit(ReleaseRequest request, std::stop_token stop, Done<ReleaseOutcome> done) override {
     operate(request, stop, done, [&] { return release_now(request); });
@@ -52,12 +60,13 @@ class MemoryLockBackend final : public LockBackend {
     operate(request, stop, done, [&] { return extend_now(request); });
   }
   void submit(IsLockedRequest request, std::stop_token stop, Done<bool> done) override {
-    operate(request, stop, done, [&] { return find_live(request.key.str()).has_value(); });
+    operate(request, stop, done, [&] { return find_live(request.key).has_value(); });
   }
   void submit(LookupRequest request, std::stop_token stop, Done<std::optional<LockRecord>> done) override {
     operate(request, stop, done, [&] { return lookup_now(request); });
   }
   void submit(ListRequest request, std::stop_token stop, Done<LockPage> done) override {
+    if (auto refused = core::refuse_too_many(request)) return done(*std::move(refused));
     operate(request, stop, done, [&] { return list_now(request); });
   }
 
@@ -73,49 +82,72 @@ class MemoryLockBackend final : public LockBackend {
   void submit(WatchRequest request, std::stop_token, Done<std::unique_ptr<Watch>> done) override {
     done(wakes_->watch(request.key.str(), waiting::Wakes::one));
   }
-  void submit(FollowLocks, std::stop_token, Done<std::unique_ptr<ChangeFeed>> done) override {
-    done(wakes_->follow());
+  /// A grant wakes nothing, so there is no feed of them.
+  void submit(FollowLocks request, std::stop_token, Done<std::unique_ptr<ChangeFeed>> done) override {
+    done(request.what == LockChanges::releases ? wakes_->follow() : nullptr);
   }
 
  private:
+  /// The state of a key. It stays after a release, for the next grant, until the shard is swept.
   struct StoredLock {
-    core::StoredLease lease;
+    std::optional<core::StoredLease> lease;  ///< empty after a release
     Fence fence;
     std::chrono::milliseconds acquired_at;
     std::shared_ptr<const LockHolder> holder;
   };
-  using LocksByKey = std::unordered_map<std::string, StoredLock, os::TextHash, std::equal_to<>>;
-
-  using KeysById = std::unordered_map<LockId, std::string, core::LockIdHash>;
-
-  /// A table that reuses the memory of one removed entry for the next: acquiring and releasing one lock
-  /// repeatedly allocates nothing.
-  template <class Map>
-  struct Table {
-    using Key = typename Map::key_type;
-    using Value = typename Map::mapped_type;
-    Map entries;
-
-    /// Requires that the key is absent.
-    typename Map::iterator add(const Key& key, Value value) {
-      if (!spare_) return entries.emplace(key, std::move(value)).first;
-      spare_.key() = key;
-      spare_.mapped() = std::move(value);
-      return entries.insert(std::move(spare_)).position;
+  /// A key with its hash, which is computed once per operation.
+  template <class Key>
+  struct Hashed {
+    std::size_t hash;
+    Key key;
+  };
+  struct HashOf {
+    using is_transparent = void;
+    std::size_t operator()(const auto& hashed) const noexcept { return hashed.hash; }
+  };
+  struct SameKey {
+    using is_transparent = void;
+    bool operator()(const auto& one, const auto& other) const noexcept {
+      return one.hash == other.hash && one.key == other.key;
     }
-    void remove(typename Map::const_iterator at) { spare_ = entries.extract(at); }
+  };
+  using LocksByKey = std::unordered_map<Hashed<LockKey>, StoredLock, HashOf, SameKey>;
+
+  /// The keys by the ids of their grants. It reuses the memory of one removed entry for the next: acquiring
+  /// and releasing one lock repeatedly allocates nothing.
+  class KeysById {
+   public:
+    /// The id's key, which is `key` if it had none.
+    const LockKey& add(const LockId& id, const LockKey& key) {
+      if (!spare_) return keys_.emplace(id, key).first->second;
+      spare_.key() = id;
+      spare_.mapped() = key;
+      auto added = keys_.insert(std::move(spare_));
+      spare_ = std::move(added.node);
+      return added.position->second;
+    }
+    void remove(const LockId& id) {
+      if (const auto at = keys_.find(id); at != keys_.end()) spare_ = keys_.extract(at);
+    }
+    [[nodiscard]] std::optional<LockKey> find(const LockId& id) const {
+      const auto at = keys_.find(id);
+      return at == keys_.end() ? std::nullopt : std::optional(at->second);
+    }
 
    private:
-    typename Map::node_type spare_;
+    using Map = std::unordered_map<LockId, LockKey, core::LockIdHash>;
+    Map keys_;
+    Map::node_type spare_;
   };
+  static constexpr std::size_t fewest_to_sweep = 16;
   struct KeyShard {
     std::mutex mutex;
-    Table<LocksByKey> locks;
-    std::size_t sweep_at = 64;
+    LocksByKey locks;
+    std::size_t sweep_at = fewest_to_sweep;
   };
   struct IdShard {
     std::mutex mutex;
-    Table<KeysById> keys;
+    KeysById keys;
   };
   static constexpr std::size_t shard_count = 64;
   struct Shards {
@@ -123,15 +155,19 @@ class MemoryLockBackend final : public LockBackend {
     std::array<IdShard, shard_count> by_id;
   };
 
-  [[nodiscard]] std::optional<Error> refuse_early(BootTime deadline, const std::stop_token& stop) const {
-    if (!process_.is_current()) return os::used_after_fork();
-    return runtime::refuse_before_start(deadline, stop);
+  /// Completes an operation that must not begin.
+  template <class T>
+  [[nodiscard]] bool refuses(BootTime deadline, const std::stop_token& stop, Done<T>& done) const {
+    auto refused = process_.is_current() ? runtime::refuse_before_start(deadline, stop)
+                                         : std::optional(os::used_after_fork());
+    if (!refused) return false;
+    done(*std::move(refused));
+    return true;
   }
 
   template <class Request, class T, class Body>
   void operate(const Request& request, const std::stop_token& stop, Done<T>& done, const Body& body) {
-    const auto refused = refuse_early(request.deadline, stop);
-    done(refused ? Result<T>(*refused) : Result<T>(body()));
+    if (!refuses(request.deadline, stop, done)) done(body());
   }
 
   [[nodiscard]] std::chrono::milliseconds now() const {
@@ -139,207 +175,209 @@ class MemoryLockBackend final : public LockBackend {
     return time.time_since_epoch();
   }
 
-  KeyShard& key_shard(std::string_view key) { return shards_->by_key[hash_(key) % shard_count]; }
-  IdShard& id_shard(const LockId& id) { return shards_->by_id[core::LockIdHash{}(id) % shard_count]; }
-
-  static std::optional<core::StoredLease> lease_at(const KeyShard& shard, LocksByKey::const_iterator at) {
-    return at == shard.locks.entries.end() ? std::nullopt : std::optional(at->second.lease);
+  Hashed<const LockKey&> hashed(const LockKey& key) const noexcept {
+    return {.hash = hash_(key.str()), .key = key};
   }
+  KeyShard& shard_of(const Hashed<const LockKey&>& key) { return shards_->by_key[key.hash % shard_count]; }
+  IdShard& shard_of(const LockId& id) { return shards_->by_id[core::LockIdHash{}(id) % shard_count]; }
 
   /// The key this id was last granted; its lease may have expired.
-  std::optional<std::string> key_of(const LockId& id) {
-    auto& shard = id_shard(id);
+  std::optional<LockKey> key_of(const LockId& id) {
+    auto& shard = shard_of(id);
     const std::lock_guard lock(shard.mutex);
-    const auto at = shard.keys.entries.find(id);
-    return at == shard.keys.entries.end() ? std::nullopt : std::optional(at->second);
+    return shard.keys.find(id);
   }
+  std::optional<LockKey> key_of(const LockRef& ref) { return ref.key ? ref.key : key_of(ref.id); }
 
   void forget_id(const LockId& id) {
-    auto& shard = id_shard(id);
+    auto& shard = shard_of(id);
     const std::lock_guard lock(shard.mutex);
-    if (const auto at = shard.keys.entries.find(id); at != shard.keys.entries.end()) shard.keys.remove(at);
+    shard.keys.remove(id);
   }
 
-  void erase(KeyShard& shard, LocksByKey::iterator at) {
-    forget_id(at->second.lease.id);
-    shard.locks.remove(at);
+  void end_lease(StoredLock& stored) {
+    forget_id(stored.lease->id);
+    stored.lease.reset();
+    stored.holder.reset();
   }
 
-  /// Deletes the expired locks of a shard each time it has doubled: keys that are used once do not
-  /// accumulate, and the cost per acquire stays constant.
+  /// Deletes the released and expired locks of a shard each time it has doubled: keys that are used once do
+  /// not accumulate, and the cost per acquire stays constant.
   void sweep(KeyShard& shard, std::chrono::milliseconds now) {
-    auto& locks = shard.locks.entries;
-    if (locks.size() < shard.sweep_at) return;
-    for (auto at = locks.begin(); at != locks.end();) {
-      const auto next = std::next(at);
-      if (core::is_due(at->second.lease.expires_at, now)) erase(shard, at);
-      at = next;
-    }
-    shard.sweep_at = std::max<std::size_t>(64, locks.size() * 2);
+    if (shard.locks.size() < shard.sweep_at) return;
+    std::erase_if(shard.locks, [&](const auto& entry) {
+      const auto& lease = entry.second.lease;
+      if (core::is_held(lease, now)) return false;
+      if (lease) forget_id(lease->id);
+      return true;
+    });
+    shard.sweep_at = std::max(fewest_to_sweep, shard.locks.size() * 2);
   }
 
-  Result<AcquireOutcome> acquire_now(const AcquireRequest& request) {
-    for (;;) {
-      auto outcome = try_acquire(request);
-      if (!outcome) {
-        if (holds_another_key(request)) {
-          return core::id_holds_another_key().about(request.key.str(), request.id.str());
-        }
-        continue;  // the id's other lease has expired, and its entry is deleted now
-      }
-      if (const auto* granted = *outcome ? std::get_if<Granted>(&**outcome) : nullptr;
-          granted != nullptr && log_) {
-        if (auto warning = core::high_fence_warning(granted->fence, request.key)) {
-          log_->write(LogLevel::warning, *std::move(warning));
-        }
-      }
-      return *std::move(outcome);
+  void warn_of_high_fence(const LockKey& key, const Result<AcquireOutcome>& outcome) const {
+    const auto* const granted = log_ && outcome ? std::get_if<Granted>(&*outcome) : nullptr;
+    if (granted == nullptr) return;
+    if (auto warning = core::high_fence_warning(granted->fence, key)) {
+      log_->write(LogLevel::warning, *std::move(warning));
     }
   }
 
   /// Whether the id holds a key other than the requested one; if not, deletes the id's entry.
   bool holds_another_key(const AcquireRequest& request) {
     const auto key = key_of(request.id);
-    if (!key || *key == request.key.str()) return false;
-    auto& shard = key_shard(*key);
-    const std::lock_guard lock(shard.mutex);
-    const auto at = shard.locks.entries.find(*key);
-    const auto lease = lease_at(shard, at);
-    const auto decision = core::decide_acquire(request, std::nullopt, lease, now());
-    if (std::holds_alternative<core::IdInUse>(decision)) return true;
-    if (lease && lease->id == request.id) {
-      erase(shard, at);
-    } else {
-      forget_id(request.id);
-    }
-    return false;
+    if (!key || *key == request.key) return false;
+    bool in_use = false;
+    with_lock(*key, [&](StoredLock* stored) {
+      const auto lease = lease_of(stored);
+      const auto decision = core::decide_acquire(request, std::nullopt, lease, now());
+      in_use = std::holds_alternative<core::IdInUse>(decision);
+      if (in_use) return;
+      if (lease && lease->id == request.id) {
+        end_lease(*stored);
+      } else {
+        forget_id(request.id);
+      }
+    });
+    return in_use;
   }
 
   /// Empty if the id's entry names another key: see holds_another_key.
   std::optional<Result<AcquireOutcome>> try_acquire(const AcquireRequest& request) {
-    auto& shard = key_shard(request.key.str());
+    const auto key = hashed(request.key);
+    auto& shard = shard_of(key);
     const std::lock_guard lock(shard.mutex);
     const auto granted_at = now();
     sweep(shard, granted_at);
-    const auto at = shard.locks.entries.find(request.key.str());
-    const auto decision = core::decide_acquire(request, lease_at(shard, at), std::nullopt, granted_at);
+    auto at = shard.locks.find(key);
+    if (at == shard.locks.end())
+      at = shard.locks.emplace(Hashed<LockKey>{key.hash, key.key}, StoredLock{}).first;
+    auto& stored = at->second;
+    const auto decision = core::decide_acquire(request, stored.lease, std::nullopt, granted_at);
     if (const auto* refused = std::get_if<Refused>(&decision)) {
-      return Refused{.free_in = refused->free_in, .holder = at->second.holder};
+      return Refused{.free_in = refused->free_in, .holder = stored.holder};
     }
-    if (std::holds_alternative<core::GrantAgain>(decision)) return granted(at->second);
-    if (at != shard.locks.entries.end()) erase(shard, at);
+    if (std::holds_alternative<core::GrantAgain>(decision)) return granted(stored);
+    if (stored.lease) end_lease(stored);
 
-    auto& ids = id_shard(request.id);
+    auto& ids = shard_of(request.id);
     const std::lock_guard id_lock(ids.mutex);
-    auto entry = ids.keys.entries.find(request.id);
-    if (entry == ids.keys.entries.end()) {
-      entry = ids.keys.add(request.id, request.key.str());
-    } else if (entry->second != request.key.str()) {
-      return std::nullopt;
-    }
+    if (ids.keys.add(request.id, request.key) != request.key) return std::nullopt;
     const auto fence = core::next_fence(last_fence_.fetch_add(1));
     if (!fence) {
       last_fence_.fetch_sub(1);
-      ids.keys.remove(entry);
+      ids.keys.remove(request.id);
       return fence.error().about(request.key.str(), request.id.str());
     }
     const auto expires_at = std::get<core::Grant>(decision).expires_at;
-    const auto added =
-        shard.locks.add(request.key.str(), {.lease = {.id = request.id, .expires_at = expires_at},
-                                            .fence = *fence,
-                                            .acquired_at = granted_at,
-                                            .holder = request.holder});
-    return granted(added->second);
+    stored = {.lease = core::StoredLease{.id = request.id, .expires_at = expires_at},
+              .fence = *fence,
+              .acquired_at = granted_at,
+              .holder = request.holder};
+    return granted(stored);
   }
 
   Granted granted(const StoredLock& lock) const {
-    return {.fence = lock.fence, .expires_at = WallTime(lock.lease.expires_at), .authority = authority_};
+    return {.fence = lock.fence, .expires_at = WallTime(lock.lease->expires_at), .authority = authority_};
   }
 
-  /// Calls `change`, under the shard's mutex, with the shard and the position of the referenced lock, or the
-  /// end. Does not call it if there is neither a key nor an index entry of the id.
+  /// Calls `change` under the shard's mutex; with null if the key has no entry.
   template <class F>
-  void with_lock(const LockRef& ref, F&& change) {
-    const auto indexed = ref.key ? std::nullopt : key_of(ref.id);
-    if (!ref.key && !indexed) return;
-    const auto& key = ref.key ? ref.key->str() : *indexed;
-    auto& shard = key_shard(key);
+  void with_lock(const LockKey& of, F&& change) {
+    const auto key = hashed(of);
+    auto& shard = shard_of(key);
     const std::lock_guard lock(shard.mutex);
-    change(shard, shard.locks.entries.find(key));
+    const auto at = shard.locks.find(key);
+    change(at == shard.locks.end() ? nullptr : &at->second);
+  }
+  static std::optional<core::StoredLease> lease_of(const StoredLock* stored) {
+    return stored != nullptr ? stored->lease : std::nullopt;
   }
 
   Result<ReleaseOutcome> release_now(const ReleaseRequest& request) {
     core::ReleaseDecision decision = core::NotHeld{};
-    std::string freed;
-    with_lock(request.lock, [&](KeyShard& shard, LocksByKey::iterator at) {
-      decision = core::decide_release(request, lease_at(shard, at), now());
-      const auto* absent = std::get_if<core::NotHeld>(&decision);
-      if (absent != nullptr && !absent->delete_lease) return;
-      if (absent == nullptr) freed = at->first;
-      erase(shard, at);
-    });
+    const auto key = key_of(request.lock);
+    if (key) {
+      with_lock(*key, [&](StoredLock* stored) {
+        decision = core::decide_release(request, lease_of(stored), now());
+        const auto* absent = std::get_if<core::NotHeld>(&decision);
+        if (absent == nullptr || absent->delete_lease) end_lease(*stored);
+      });
+    }
     if (const auto* absent = std::get_if<core::NotHeld>(&decision)) {
       const core::ReleaseEvidence evidence{.authority = authority_, .counter = last_fence_.load()};
       return core::answer_absent_release(request, absent->why, evidence, BootClock::now());
     }
-    wakes_->wake_one(freed);
+    wakes_->wake_one(key->str());
     return Released{};
   }
 
   Result<ExtendOutcome> extend_now(const ExtendRequest& request) {
     core::ExtendDecision decision = core::NotHeld{};
-    with_lock(request.lock, [&](KeyShard& shard, LocksByKey::iterator at) {
-      decision = core::decide_extend(request, lease_at(shard, at), now());
-      if (const auto* extend = std::get_if<core::Extend>(&decision)) {
-        at->second.lease.expires_at = extend->expires_at;
-        if (request.new_holder) at->second.holder = *request.new_holder;
-      } else if (std::get<core::NotHeld>(decision).delete_lease) {
-        erase(shard, at);
-      }
-    });
+    if (const auto key = key_of(request.lock)) {
+      with_lock(*key, [&](StoredLock* stored) {
+        decision = core::decide_extend(request, lease_of(stored), now());
+        if (const auto* extend = std::get_if<core::Extend>(&decision)) {
+          stored->lease->expires_at = extend->expires_at;
+          if (request.new_holder) stored->holder = *request.new_holder;
+        } else if (std::get<core::NotHeld>(decision).delete_lease) {
+          end_lease(*stored);
+        }
+      });
+    }
     if (const auto* absent = std::get_if<core::NotHeld>(&decision)) return absent->why;
     return Extended{.expires_at = WallTime(std::get<core::Extend>(decision).expires_at)};
   }
 
-  std::optional<StoredLock> find_live(const std::string& key) {
-    auto& shard = key_shard(key);
-    const std::lock_guard lock(shard.mutex);
-    const auto at = shard.locks.entries.find(key);
-    if (!core::is_held(lease_at(shard, at), now())) return std::nullopt;
-    return at->second;
+  std::optional<StoredLock> find_live(const LockKey& key) {
+    std::optional<StoredLock> live;
+    with_lock(key, [&](StoredLock* stored) {
+      if (core::is_held(lease_of(stored), now())) live = *stored;
+    });
+    return live;
   }
 
-  static LockRecord record(const std::string& key, const StoredLock& lock) {
-    return {.key = *LockKey::stored(key),
-            .id = lock.lease.id,
+  static LockRecord record(const LockKey& key, const StoredLock& lock) {
+    return {.key = key,
+            .id = lock.lease->id,
             .fence = lock.fence,
             .acquired_at = WallTime(lock.acquired_at),
-            .expires_at = WallTime(lock.lease.expires_at),
+            .expires_at = WallTime(lock.lease->expires_at),
             .holder = lock.holder ? std::optional(*lock.holder) : std::nullopt};
   }
 
   Result<std::optional<LockRecord>> lookup_now(const LookupRequest& request) {
     const auto* id = std::get_if<LockId>(&request.what);
-    const auto key = id != nullptr ? key_of(*id) : std::optional(std::get<LockKey>(request.what).str());
+    const auto key = id != nullptr ? key_of(*id) : std::optional(std::get<LockKey>(request.what));
     const auto found = key ? find_live(*key) : std::nullopt;
-    if (!found || (id != nullptr && found->lease.id != *id)) return std::optional<LockRecord>();
+    if (!found || (id != nullptr && found->lease->id != *id)) return std::optional<LockRecord>();
     return std::optional(record(*key, *found));
+  }
+
+  LockPage read_now(const std::vector<LockKey>& keys) {
+    LockPage page;
+    for (const auto& key : keys) {
+      if (const auto found = find_live(key)) page.locks.push_back(record(key, *found));
+    }
+    return page;
   }
 
   /// Pages run in key order, so the cursor is the last key seen.
   Result<LockPage> list_now(const ListRequest& request) {
+    if (!request.only.empty()) return read_now(request.only);
     if (!request.cursor.empty() && !LockKey::parse(request.cursor)) {
       return Error(ErrorCode::InvalidArgument, "the cursor is not from this list; start without a cursor");
     }
-    std::vector<std::pair<std::string, StoredLock>> found;
+    std::vector<std::pair<LockKey, StoredLock>> found;
     for (auto& shard : shards_->by_key) {
       const std::lock_guard lock(shard.mutex);
       const auto time = now();
-      for (const auto& [key, stored] : shard.locks.entries) {
-        if (key > request.cursor && core::is_held(stored.lease, time)) found.emplace_back(key, stored);
+      for (const auto& [key, stored] : shard.locks) {
+        if (key.key.str() > request.cursor && core::is_held(stored.lease, time)) {
+          found.emplace_back(key.key, stored);
+        }
       }
     }
-    std::ranges::sort(found, {}, [](const auto& entry) -> const std::string& { return entry.first; });
+    std::ranges::sort(found, {}, [](const auto& entry) -> const std::string& { return entry.first.str(); });
     const auto limit = std::clamp<std::size_t>(request.limit, 1, max_list_limit);
     LockPage page;
     for (const auto& [key, stored] : found) {
@@ -357,7 +395,7 @@ class MemoryLockBackend final : public LockBackend {
   const os::ProcessIdentity process_;
   const os::WallClock clock_;
   const os::TextHash hash_;
-  std::string authority_;
+  SharedText authority_;
   std::atomic<std::uint64_t> last_fence_;
   std::unique_ptr<Shards> shards_ = std::make_unique<Shards>();
   const std::shared_ptr<waiting::WakeTable> wakes_ = waiting::WakeTable::in_process();

@@ -1,17 +1,17 @@
 #include <algorithm>
 #include <array>
 #include <holdfast/memory.hpp>
-#include <iterator>
-#include <map>
 #include <mutex>
-#include <set>
-#include <tuple>
-#include <unordered_map>
+#include <type_traits>
 #include <utility>
 
-#include "core/liveness.hpp"
+#include "core/digest.hpp"
+#include "core/output_decisions.hpp"
+#include "core/queue_decisions.hpp"
 #include "core/record_decisions.hpp"
 #include "core/record_request.hpp"
+#include "engine/memory/queue.hpp"
+#include "engine/memory/record_table.hpp"
 #include "os/clock.hpp"
 #include "os/process.hpp"
 #include "os/random.hpp"
@@ -22,156 +22,42 @@ namespace holdfast {
 namespace {
 
 using core::RecordEntry;
+using memory::ClaimTokens;
+using memory::MemoryQueue;
+using memory::RecordTable;
 
-/// Records of some owners. Not thread-safe. The names in its indexes are views of the keys of its maps, whose
-/// nodes do not move.
-class RecordTable {
- public:
-  /// The record, live or expired; null if there is none.
-  RecordEntry* find(const RecordKey& key) {
-    const auto owner = owners_.find(key.owner());
-    if (owner == owners_.end()) return nullptr;
-    const auto at = owner->second.records.find(key.task());
-    return at == owner->second.records.end() ? nullptr : &at->second;
-  }
-
-  /// The number of this owner's live records. A result below `limit` may include expired ones: they are
-  /// deleted, oldest expiry first, only if the limit would be reached. So the cost does not depend on the
-  /// live ones.
-  std::size_t count(std::string_view owner, std::size_t limit, WallTime now) {
-    if (size_of(owner) >= limit) remove_expired(now);
-    return size_of(owner);
-  }
-
-  /// Replaces the key's record, if there is one.
-  void insert(const RecordKey& key, RecordEntry entry, WallTime now) {
-    sweep_if_grown(now);
-    erase(key);
-    const auto owner = owners_.try_emplace(std::string(key.owner())).first;
-    const auto at = owner->second.records.emplace(std::string(key.task()), std::move(entry)).first;
-    owner->second.order.emplace(at->second.created_at, at->first);
-    if (at->second.expires_at) expiries_.emplace(*at->second.expires_at, owner->first, at->first);
-    ++size_;
-  }
-
-  /// Requires that the record is stored. Its position in the list stays.
-  void set_expiry(const RecordKey& key, std::optional<WallTime> expires_at) {
-    const auto owner = owners_.find(key.owner());
-    const auto at = owner->second.records.find(key.task());
-    if (at->second.expires_at == expires_at) return;
-    unindex_expiry(owner->first, at->first, at->second);
-    at->second.expires_at = expires_at;
-    if (expires_at) expiries_.emplace(*expires_at, owner->first, at->first);
-  }
-
-  void erase(const RecordKey& key) { erase(key.owner(), key.task()); }
-
-  std::size_t remove_expired(WallTime now) {
-    std::size_t removed = 0;
-    while (!expiries_.empty() && core::is_due(std::get<0>(*expiries_.begin()), now)) {
-      const auto [when, owner, task] = *expiries_.begin();
-      erase(owner, task);
-      ++removed;
-    }
-    return removed;
-  }
-
-  RecordPage page(std::string_view owner_name, const ListRecords& request, WallTime now) const {
-    RecordPage page;
-    const auto owner = owners_.find(owner_name);
-    if (owner == owners_.end()) return page;
-    const auto& order = owner->second.order;
-    const auto limit = std::clamp<std::size_t>(request.limit, 1, max_record_page);
-    std::size_t bytes = 0;
-    /// False once the page is full.
-    const auto add = [&](const OrderKey& place) {
-      const auto& entry = owner->second.records.find(place.second)->second;
-      if (!core::is_present(&entry, now)) return true;
-      bytes += entry.record.data.size();
-      if (page.records.size() == limit || (!page.records.empty() && bytes > max_record_page_bytes)) {
-        const auto& last = page.records.back();
-        page.next = ListPosition{.created_at = last.created_at, .task = std::string(last.key.task())};
-        return false;
-      }
-      page.records.push_back({.key = *RecordKey::of(owner_name, place.second),
-                              .record = entry.record,
-                              .created_at = entry.created_at});
-      return true;
-    };
-    const auto after = request.after ? std::optional(OrderKey(request.after->created_at, request.after->task))
-                                     : std::nullopt;
-    if (request.order == ListOrder::oldest_first) {
-      for (auto at = after ? order.upper_bound(*after) : order.begin(); at != order.end() && add(*at); ++at) {
-      }
-    } else {
-      auto at = std::make_reverse_iterator(after ? order.lower_bound(*after) : order.end());
-      for (; at != order.rend() && add(*at); ++at) {
-      }
-    }
-    return page;
-  }
-
-  /// Adds owners to the page, by name, after `after`, until the page is full. True if there are more.
-  bool add_owners(const std::optional<std::string>& after, std::size_t limit, OwnerPage& page) const {
-    for (auto at = after ? owners_.upper_bound(*after) : owners_.begin(); at != owners_.end(); ++at) {
-      if (page.owners.size() == limit) return true;
-      page.owners.push_back(at->first);
-    }
-    return false;
-  }
-
- private:
-  using OrderKey = std::pair<WallTime, std::string_view>;  // created_at, task: the order of a list
-  struct Owner {
-    std::unordered_map<std::string, RecordEntry, os::TextHash, std::equal_to<>> records;
-    std::set<OrderKey> order;
-  };
-
-  std::size_t size_of(std::string_view owner) const {
-    const auto at = owners_.find(owner);
-    return at == owners_.end() ? 0 : at->second.records.size();
-  }
-
-  void unindex_expiry(std::string_view owner, std::string_view task, const RecordEntry& entry) {
-    if (entry.expires_at) expiries_.erase({*entry.expires_at, owner, task});
-  }
-
-  void erase(std::string_view owner_name, std::string_view task) {
-    const auto owner = owners_.find(owner_name);
-    if (owner == owners_.end()) return;
-    const auto at = owner->second.records.find(task);
-    if (at == owner->second.records.end()) return;
-    unindex_expiry(owner->first, at->first, at->second);
-    owner->second.order.erase({at->second.created_at, at->first});
-    owner->second.records.erase(at);
-    if (owner->second.records.empty()) owners_.erase(owner);
-    --size_;
-  }
-
-  /// Sweeps each time the table has doubled, so that records that are used once do not accumulate.
-  void sweep_if_grown(WallTime now) {
-    if (size_ < sweep_at_) return;
-    remove_expired(now);
-    sweep_at_ = std::max<std::size_t>(64, size_ * 2);
-  }
-
-  std::map<std::string, Owner, std::less<>> owners_;
-  std::set<std::tuple<WallTime, std::string_view, std::string_view>> expiries_;  // when, owner, task
-  std::size_t size_ = 0;
-  std::size_t sweep_at_ = 64;
-};
+std::string random_authority() {
+  // 88 random bits in 15 characters: a std::string of that length needs no allocation.
+  std::array<unsigned char, 11> bytes{};
+  os::random_bytes(bytes);
+  return core::base64url(bytes);
+}
 
 /// Carries out core's decision about one record.
 class RecordChange {
  public:
-  RecordChange(RecordTable& table, const RecordKey& key, WallTime now)
-      : table_(table), key_(key), now_(now), there_(table.find(key)) {}
+  RecordChange(RecordTable& table, const RecordKey& key, WallTime now, ClaimTokens& tokens)
+      : table_(table),
+        key_(key),
+        now_(now),
+        there_(table.find(key)),
+        queue_(table, key.owner(), tokens),
+        steps_(queue_, {.wall = now, .leases = now.time_since_epoch()}) {}
+
+  /// What the queue offers to workers.
+  [[nodiscard]] core::QueueOffer offer() { return steps_.offer(); }
+  /// The keys of the queue's other records that were changed.
+  [[nodiscard]] const std::vector<std::string>& changed_in_queue() const noexcept { return queue_.changed(); }
 
   [[nodiscard]] WallTime now() const noexcept { return now_; }
   [[nodiscard]] const RecordEntry* there() const noexcept { return there_; }
   [[nodiscard]] bool is_made() const noexcept { return is_made_; }
   /// For Insert and Update.
   void use(RecordData& data) noexcept { data_ = &data; }
+  /// For Insert.
+  void enter_queue(const QueueTerms& terms) noexcept { terms_ = &terms; }
+  /// For Update.
+  void limit_dead(std::optional<std::size_t> most) noexcept { max_dead_ = most; }
 
   /// The number of the owner's live records: see RecordTable::count. May delete this record, if it has
   /// expired.
@@ -185,6 +71,10 @@ class RecordChange {
     auto& record = insert.entry.record;
     record.incarnation = os::new_incarnation();
     record.data = std::move(*data_).text();
+    if (terms_ != nullptr) {
+      auto entry = core::enter_queue(*terms_, now_, table_.next_sequence(key_.owner()));
+      core::set_queue(insert.entry, steps_.admitted(std::move(entry)));
+    }
     Written written{.version = record.version, .incarnation = record.incarnation};
     table_.insert(key_, std::move(insert.entry), now_);
     is_made_ = true;
@@ -196,8 +86,12 @@ class RecordChange {
     record.version = update.version;
     record.bound_to = std::move(update.bound_to);
     record.data = std::move(*data_).text();
+    Written written{.version = record.version, .incarnation = record.incarnation};
+    if (const auto entry = there_->queue; update.leaves_queue && entry) {
+      steps_.leave(std::string(key_.task()), *entry, max_dead_);
+    }
     is_made_ = true;
-    return {.version = record.version, .incarnation = record.incarnation};
+    return written;
   }
   StoredRecord operator()(core::SetGuard set) {
     there_->record.bound_to = std::move(set.bound_to);
@@ -217,14 +111,19 @@ class RecordChange {
   const RecordKey& key_;
   const WallTime now_;
   RecordEntry* there_;
+  MemoryQueue queue_;
+  core::QueueSteps<MemoryQueue> steps_;
   RecordData* data_ = nullptr;
+  const QueueTerms* terms_ = nullptr;
+  std::optional<std::size_t> max_dead_;
   bool is_made_ = false;
 };
 
 /// An owner's records are all in one shard, so that one mutex guards a quota and a page.
 class MemoryStorageBackend final : public StorageBackend {
  public:
-  explicit MemoryStorageBackend(const MemoryOptions& options) : options_(options) {}
+  explicit MemoryStorageBackend(const MemoryOptions& options)
+      : options_(options), tokens_(random_authority(), options.last_fence) {}
 
   ~MemoryStorageBackend() override {
     // In a forked child, a thread of the parent may have been changing this: leak it untouched.
@@ -244,11 +143,9 @@ class MemoryStorageBackend final : public StorageBackend {
   }
 
   void submit(CreateRecord request, std::stop_token stop, Done<CreateOutcome> done) override {
-    if (auto refused = core::refuse_origin(request.origin)) {
-      done(refused->about(request.key.str(), {}));
-      return;
-    }
+    if (auto refused = core::refuse_create(request)) return done(*std::move(refused));
     done(operate<CreateOutcome>(request, stop, [&](RecordChange& change) {
+      if (request.queue) change.enter_queue(*request.queue);
       const bool counts = core::needs_count(request, change.there(), change.now());
       const auto records = counts ? change.count(*request.quota) : 0;
       return core::decide_create(request, change.there(), records, change.now());
@@ -323,6 +220,66 @@ class MemoryStorageBackend final : public StorageBackend {
     }());
   }
 
+  void submit(ClaimNext request, std::stop_token stop, Done<ClaimedRecords> done) override {
+    done(work(request, request.owner, stop,
+              [&](MemoryQueue&, Steps& steps) { return steps.claim_next(request.terms); }));
+  }
+  void submit(ClaimRecord request, std::stop_token stop, Done<ClaimOutcome> done) override {
+    done(work(request, request.key.owner(), stop,
+              [&](MemoryQueue&, Steps& steps) { return steps.claim(request); }));
+  }
+  void submit(RenewLeases request, std::stop_token stop, Done<std::vector<RenewedLease>> done) override {
+    done(
+        work(request, request.owner, stop, [&](MemoryQueue&, Steps& steps) { return steps.renew(request); }));
+  }
+  void submit(EndLease request, std::stop_token stop, Done<EndedLease> done) override {
+    done(work(request, request.key.owner(), stop,
+              [&](MemoryQueue&, Steps& steps) { return steps.end(request); }));
+  }
+  void submit(CountQueue request, std::stop_token stop, Done<QueueCounts> done) override {
+    done(work(request, request.owner, stop, [](MemoryQueue& queue, Steps&) { return queue.count(); }));
+  }
+  void submit(ConfigureQueue request, std::stop_token stop, Done<QueueCounts> done) override {
+    done(work(request, request.owner, stop,
+              [&](MemoryQueue& queue, Steps&) { return queue.configure(request); }));
+  }
+
+  void submit(AppendOutput request, std::stop_token stop, Done<AppendOutcome> done) override {
+    if (auto refused = core::refuse_arguments(request)) {
+      done(refused->about(request.key.str(), {}));
+      return;
+    }
+    done(beside_record<AppendOutcome>(
+        request, stop, [&](RecordTable& table, RecordEntry* there) -> AppendOutcome {
+          const auto* kept = table.find_output(request.key);
+          auto decision = core::decide_append(
+              request, there, kept != nullptr ? kept->runs : std::vector<core::StoredRun>(), now());
+          return core::carry_out<AppendOutcome>(std::move(decision), [&](core::OutputChange change) {
+            if (change.bound_to) there->record.bound_to = std::move(change.bound_to);
+            return table.output(request.key).apply(std::move(change));
+          });
+        }));
+  }
+  void submit(ReadOutput request, std::stop_token stop, Done<std::optional<KeptOutput>> done) override {
+    using Kept = std::optional<KeptOutput>;
+    done(beside_record<Kept>(request, stop, [&](RecordTable& table, const RecordEntry* there) -> Kept {
+      if (!core::is_present(there, now()) || !core::is_meant(there->record, request.incarnation)) {
+        return std::nullopt;
+      }
+      const auto* kept = table.find_output(request.key);
+      if (kept == nullptr) return KeptOutput{};
+      return core::read_output(request, kept->runs,
+                               [&](std::uint64_t run, std::size_t stream, std::uint64_t chunk) {
+                                 return std::string_view(kept->chunks.at({run, stream, chunk}));
+                               });
+    }));
+  }
+
+  /// An owner has no colon, so this is the name of no record.
+  void submit(WatchQueue request, std::stop_token, Done<std::unique_ptr<Watch>> done) override {
+    done(wakes_->watch(request.owner, waiting::Wakes::one));
+  }
+
   void submit(WatchRecord request, std::stop_token, Done<std::unique_ptr<Watch>> done) override {
     done(wakes_->watch(request.key.str(), waiting::Wakes::all));
   }
@@ -336,6 +293,7 @@ class MemoryStorageBackend final : public StorageBackend {
     RecordTable records;
   };
   using Shards = std::array<Shard, 64>;
+  using Steps = core::QueueSteps<MemoryQueue>;
 
   [[nodiscard]] std::optional<Error> refuse_early(BootTime deadline, const std::stop_token& stop) const {
     if (!process_.is_current()) return os::used_after_fork();
@@ -352,21 +310,69 @@ class MemoryStorageBackend final : public StorageBackend {
   template <class Outcome, class Request, class Decide>
   Result<Outcome> operate(Request& request, const std::stop_token& stop, Decide decide) {
     if (auto refused = refuse_early(request.deadline, stop)) return refused->about(request.key.str(), {});
-    bool changed = false;
+    bool changed = false, wakes_worker = false;
+    std::vector<std::string> changed_in_queue;
     auto result = [&]() -> Result<Outcome> {
       try {
         auto& shard = shard_of(request.key.owner());
         const std::lock_guard lock(shard.mutex);
-        RecordChange change(shard.records, request.key, now());
+        RecordChange change(shard.records, request.key, now(), tokens_);
         if constexpr (requires { request.data; }) change.use(request.data);
+        if constexpr (requires { request.max_dead; }) change.limit_dead(request.max_dead);
+        bool in_queue = change.there() != nullptr && change.there()->queue != nullptr;
+        if constexpr (requires { request.queue; }) in_queue = in_queue || request.queue;
+        const auto before = in_queue ? change.offer() : core::QueueOffer{};
         auto outcome = core::carry_out<Outcome>(decide(change), change);
         changed = change.is_made();
+        if (in_queue) wakes_worker = core::wakes_worker(before, change.offer());
+        changed_in_queue = change.changed_in_queue();
         return outcome;
       } catch (const Error& error) {  // no random bytes for an incarnation
         return error.about(request.key.str(), {});
       }
     }();
     if (changed) wakes_->wake_all(request.key.str());
+    for (const auto& key : changed_in_queue) wakes_->wake_all(key);
+    if (wakes_worker) wakes_->wake_one(request.key.owner());
+    return result;
+  }
+
+  /// Runs an operation on what is kept beside a record, under the mutex of its shard. Wakes no watcher: the
+  /// record does not change.
+  template <class Outcome, class Request, class Body>
+  Result<Outcome> beside_record(const Request& request, const std::stop_token& stop, Body body) {
+    if (auto refused = refuse_early(request.deadline, stop)) return refused->about(request.key.str(), {});
+    auto& shard = shard_of(request.key.owner());
+    const std::lock_guard lock(shard.mutex);
+    return body(shard.records, shard.records.find(request.key));
+  }
+
+  /// Runs one operation on a queue, under the mutex of its shard, and wakes the watchers of the records that
+  /// it changed, and a worker if there is a reason.
+  template <class Request, class Body>
+  Result<typename Request::Outcome> work(const Request& request, std::string_view owner,
+                                         const std::stop_token& stop, Body body) {
+    const auto subject = request.subject().key;
+    if (auto refused = core::refuse_arguments(request)) return refused->about(std::string(subject), {});
+    if (auto refused = refuse_early(request.deadline, stop)) return refused->about(std::string(subject), {});
+    bool wakes_worker = false;
+    std::vector<std::string> changed;
+    auto result = [&]() -> Result<typename Request::Outcome> {
+      auto& shard = shard_of(owner);
+      const std::lock_guard lock(shard.mutex);
+      const auto time = now();
+      MemoryQueue queue(shard.records, owner, tokens_);
+      Steps steps(queue, {.wall = time, .leases = time.time_since_epoch()});
+      const auto before = steps.offer();
+      auto outcome = Result<typename Request::Outcome>(body(queue, steps));
+      changed = queue.changed();
+      wakes_worker = core::wakes_worker(before, steps.offer());
+      return outcome;
+    }();
+    for (const auto& key : changed) wakes_->wake_all(key);
+    // A claim is itself the attention that a delay or a lease that ended needs.
+    constexpr bool claims = std::is_same_v<Request, ClaimNext> || std::is_same_v<Request, ClaimRecord>;
+    if (wakes_worker && !claims) wakes_->wake_one(owner);
     return result;
   }
 
@@ -374,6 +380,7 @@ class MemoryStorageBackend final : public StorageBackend {
   const os::ProcessIdentity process_;
   const os::WallClock clock_;
   const os::TextHash hash_;
+  ClaimTokens tokens_;
   std::unique_ptr<Shards> shards_ = std::make_unique<Shards>();
   const std::shared_ptr<waiting::WakeTable> wakes_ = waiting::WakeTable::in_process();
 };

@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <holdfast/done.hpp>
+#include <iterator>
 #include <memory>
 #include <stop_token>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "engine/redis/client.hpp"
-#include "engine/redis/errors.hpp"
 #include "engine/redis/script.hpp"
+#include "engine/redis/wire/errors.hpp"
 
 namespace holdfast::redis {
 
@@ -40,10 +43,19 @@ class ScriptCall final : public Call {
 
  private:
   void finish(std::unique_ptr<Call> self, Result<Reply> answer) override {
-    if (answer && is_noscript(**answer)) return ask_again(std::move(self), By::text);
+    if (answer && by_ == By::sha && is_noscript(**answer)) return ask_again(std::move(self), By::text);
+    if (answer && declared_.size() < most_declared) {
+      if (auto keys = undeclared_keys(**answer); !keys.empty()) {
+        std::ranges::move(keys, std::back_inserter(declared_));
+        return ask_again(std::move(self), By::sha);
+      }
+    }
     auto outcome = operation_.outcome(*shared_, answer, *this);
     if constexpr (requires { operation_.goes_on(outcome); }) {
-      if (operation_.goes_on(outcome)) return ask_again(std::move(self), By::sha);
+      if (operation_.goes_on(outcome)) {
+        declared_.clear();
+        return ask_again(std::move(self), By::sha);
+      }
     }
     // A missing right concerns the operator, who may have several servers: name this one.
     if (answer && !outcome && outcome.error().code() == ErrorCode::AuthFailed) {
@@ -53,14 +65,21 @@ class ScriptCall final : public Call {
   }
 
   void ask_again(std::unique_ptr<Call> self, By by) {
-    carry(*operation_.command(*shared_, by));
+    by_ = by;
+    auto command = *operation_.command(*shared_, by);
+    carry(declared_.empty() ? std::move(command) : with_keys(command, declared_));
     auto& client = *shared_->client;
     client.send(std::move(self), stop);
   }
 
+  /// A script needs two at most; more are the names of several changes in between.
+  static constexpr std::size_t most_declared = 16;
+
   std::shared_ptr<Shared> shared_;
   Operation operation_;
   Done<typename Operation::Outcome> done_;
+  std::vector<std::string> declared_;  ///< keys that the script has asked for
+  By by_ = By::sha;                    ///< how the last command named its script; a text is never unknown
 };
 
 /// The time limits of an operation. Never longer than the command timeout.
@@ -106,11 +125,12 @@ class ListingCall final : public Call {
  private:
   void finish(std::unique_ptr<Call> self, Result<Reply> answer) override {
     if (!answer) return done_(answer.error());
-    const bool unknown_script = is_noscript(**answer);
+    const bool unknown_script = by_ == By::sha && is_noscript(**answer);
     if (!unknown_script) {
       if (const auto taken = listing_.take(**answer, connection()); !taken) return done_(taken.error());
     }
-    auto next = listing_.command(unknown_script ? By::text : By::sha);
+    by_ = unknown_script ? By::text : By::sha;
+    auto next = listing_.command(by_);
     if (!next) return done_(std::move(listing_).page());
     carry(*std::move(next));
     master = listing_.master();
@@ -130,6 +150,7 @@ class ListingCall final : public Call {
   BootTime end_;
   std::stop_token stop_;
   Done<typename Listing::Page> done_;
+  By by_ = By::sha;  ///< as in ScriptCall
 };
 
 template <class Shared, class Listing>

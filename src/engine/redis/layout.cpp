@@ -159,7 +159,9 @@ Result<StorageLayout> StorageLayout::make(std::string_view prefix, std::uint32_t
   made.head_ = std::string(prefix) + ':';
   made.tasks_ = is_native ? "task:" : made.head_ + "tasks:";
   made.index_ = is_native ? "idx:" : made.head_ + "idx:";
+  made.queue_ = is_native ? "queue:" : made.head_ + "queue:";
   const auto changed = made.head_ + "changed:";
+  made.work_ = changed + "work:" + std::to_string(db) + ":";
   made.changed_ = changed + std::to_string(db) + ":";
   made.pattern_ = without_glob(made.head_) + '*';
   made.channel_pattern_ = channels == Channels::sharded ? made.pattern_ : without_glob(changed) + '*';
@@ -187,6 +189,40 @@ std::string StorageLayout::index(std::string_view owner) const {
 
 std::string StorageLayout::channel(const RecordKey& key) const {
   return channels_ == Channels::sharded ? record(key) : changed_ + key.str();
+}
+
+std::string StorageLayout::channel_prefix(std::string_view owner) const {
+  if (channels_ == Channels::sharded) return record_prefix(owner);
+  return std::string(changed_).append(owner).append(":");
+}
+
+StorageLayout::QueueKeys StorageLayout::queue(std::string_view owner) const {
+  const auto begin = tagged(owner).append(queue_);
+  const auto named = [&](std::string_view kind) { return std::string(begin).append(kind).append(owner); };
+  return {named("ready:"),    named("delayed:"),  named("leases:"), named("exhausted:"),
+          named("finished:"), named("settings:"), index(owner),     named("waiters:")};
+}
+
+std::string StorageLayout::dead_letters(std::string_view owner) const {
+  return tagged(owner).append(queue_).append("settings:").append(owner).append(":dead");
+}
+
+std::string StorageLayout::claims(std::string_view owner, std::string_view process,
+                                  std::uint32_t slot) const {
+  return tagged(owner)
+      .append(queue_)
+      .append("claimed:")
+      .append(owner)
+      .append(":")
+      .append(process)
+      .append(":")
+      .append(std::to_string(slot));
+}
+
+std::string StorageLayout::work_prefix(std::string_view owner) const {
+  if (channels_ == Channels::sharded)
+    return tagged(owner).append(queue_).append("work:").append(owner).append(":");
+  return std::string(work_).append(owner).append(":");
 }
 
 std::optional<std::string_view> StorageLayout::owner_of_index(std::string_view name) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <holdfast/lock_types.hpp>
 #include <holdfast/redis.hpp>
@@ -75,6 +76,9 @@ class Layout {
 ///   record    <prefix>:tasks:<owner>:<task>           a hash
 ///   index     <prefix>:idx:<owner>                    a sorted set: tasks by creation time
 ///   channel   <prefix>:changed:<db>:<owner>:<task>    changes; Pub/Sub knows no databases, so it is named
+///   queue     <prefix>:queue:<kind>:<owner>           see QueueKeys
+///   claims    <prefix>:queue:claimed:<owner>:<process>:<slot>   what this slot of a process claimed last
+///   channel   <prefix>:changed:work:<db>:<owner>:<process>      wakes a process that waits for this queue
 ///
 /// In the native layout all keys of an owner are in one slot of a cluster. The tag is a hash of the owner,
 /// whose own name may be empty or contain braces:
@@ -82,10 +86,17 @@ class Layout {
 ///   record    <prefix>:{<tag>}:task:<owner>:<task>
 ///   index     <prefix>:{<tag>}:idx:<owner>
 ///   marker    <prefix>:layout                         "native": no store of the documented layout opens it
+///   queue     <prefix>:{<tag>}:queue:…                as above; the channel of a process too, if it is
+///   sharded
 ///
-/// An owner contains no colon, so no two records share a name. `<prefix>:{<tag>}:` leaves room for more.
+/// An owner contains no colon, so no two records share a name.
 class StorageLayout {
  public:
+  /// The keys of a queue, in the order of parts/queue_names.lua: ready, delayed, leases, exhausted, finished
+  /// (sorted sets), settings (a hash), the owner's index, and waiters (a sorted set). Scripts name further
+  /// ones after the settings, where they need them.
+  using QueueKeys = std::array<std::string, 8>;
+
   static constexpr std::size_t longest_prefix = 256;
   /// InvalidArgument for a prefix that is empty, too long, not UTF-8, or contains control characters; in the
   /// native layout also for one with a `{` that does not begin a tag, which would scatter an owner's keys.
@@ -100,8 +111,18 @@ class StorageLayout {
   [[nodiscard]] std::string index(std::string_view owner) const;
   /// A sharded channel has the name of its record, and so its slot.
   [[nodiscard]] std::string channel(const RecordKey& key) const;
+  /// The part of the channels of an owner's records before the task.
+  [[nodiscard]] std::string channel_prefix(std::string_view owner) const;
   [[nodiscard]] Channels channels() const noexcept { return channels_; }
   [[nodiscard]] const std::string& marker() const noexcept { return marker_; }
+
+  [[nodiscard]] QueueKeys queue(std::string_view owner) const;
+  /// The dead letters of the owner's queue: a sorted set, as the index.
+  [[nodiscard]] std::string dead_letters(std::string_view owner) const;
+  [[nodiscard]] std::string claims(std::string_view owner, std::string_view process,
+                                   std::uint32_t slot) const;
+  /// The part of the channel of a process that waits for the queue before the name of the process.
+  [[nodiscard]] std::string work_prefix(std::string_view owner) const;
 
   /// Patterns, for ACLs, that match every name of a record, and the channel of every record in every
   /// database.
@@ -121,8 +142,9 @@ class StorageLayout {
 
   RedisLayout layout_ = RedisLayout::documented;
   Channels channels_ = Channels::global;
-  std::string head_;                     ///< the prefix and a colon
-  std::string tasks_, index_, changed_;  ///< up to the owner; in the native layout, behind the tag
+  std::string head_;  ///< the prefix and a colon
+  /// Up to the owner; in the native layout, behind the tag.
+  std::string tasks_, index_, changed_, queue_, work_;
   std::string index_pattern_, pattern_, channel_pattern_, marker_;
 };
 

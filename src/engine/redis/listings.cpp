@@ -4,11 +4,13 @@
 #include <charconv>
 #include <iterator>
 #include <map>
+#include <set>
 
+#include "core/lock_decisions.hpp"
 #include "core/record_request.hpp"
 #include "engine/redis/conn/slot.hpp"
-#include "engine/redis/errors.hpp"
 #include "engine/redis/wire/command.hpp"
+#include "engine/redis/wire/errors.hpp"
 #include "engine/redis/wire/reply.hpp"
 
 namespace holdfast::redis {
@@ -112,6 +114,17 @@ LockListing::LockListing(const LockLayout& layout, const ListRequest& request,
 
 Result<LockListing> LockListing::start(const LockLayout& layout, const ListRequest& request,
                                        std::vector<std::uint32_t> masters) {
+  if (!request.only.empty()) {
+    if (auto refused = core::refuse_too_many(request)) return *std::move(refused);
+    LockListing listing(layout, {}, std::move(masters));
+    std::set<std::string> names;
+    for (const auto& key : request.only) {
+      // A reserved key has no lock.
+      if (auto name = layout.names().lock_key(key)) names.insert(*std::move(name));
+    }
+    listing.read({names.begin(), names.end()});
+    return listing;
+  }
   if (request.order == LockOrder::as_found) {
     if (!request.cursor.empty() && !position_in(request)) {
       return Error(ErrorCode::InvalidArgument, "the cursor is not from this list; start without a cursor");
@@ -157,20 +170,27 @@ Status LockListing::take(const redisReply& reply, std::uint64_t connection) {
 Status LockListing::take_names(const redisReply& reply, std::uint64_t connection) {
   const auto name_of = [this](std::string_view key) { return layout_->names().after_prefix(key); };
   if (auto taken = scan_.take(reply, connection, name_of); !taken || !scan_.is_done()) return taken;
-  std::map<std::uint16_t, std::vector<std::string>> together;
+  std::vector<std::string> unread;
   for (const auto& name : scan_.names()) {
     // The name of a long key is a hash, which is not a key that a caller knows.
     if (known_ != nullptr && known_->knows(name)) {
       page_.seen.push_back(name);
-      continue;
+    } else {
+      unread.push_back(layout_->names().named(name));
     }
-    auto lock_key = layout_->names().named(name);
+  }
+  if (scan_.more()) page_.cursor = as_found_ ? scan_.position().str() : *scan_.names().rbegin();
+  read(std::move(unread));
+  return Ok{};
+}
+
+void LockListing::read(std::vector<std::string> lock_keys) {
+  std::map<std::uint16_t, std::vector<std::string>> together;
+  for (auto& lock_key : lock_keys) {
     together[in_cluster_ ? slot_of(lock_key) : 0].push_back(std::move(lock_key));
   }
-  for (auto& [slot, lock_keys] : together) unread_.push_back(std::move(lock_keys));
-  if (scan_.more()) page_.cursor = as_found_ ? scan_.position().str() : *scan_.names().rbegin();
+  for (auto& [slot, names] : together) unread_.push_back(std::move(names));
   step_ = unread_.empty() ? Step::done : Step::reading;
-  return Ok{};
 }
 
 LockPage LockListing::page() && {

@@ -104,6 +104,8 @@ class LockListing {
   enum class Step : std::uint8_t { scanning, reading, done };
   LockListing(const LockLayout& layout, const ListRequest& request, std::vector<std::uint32_t> masters);
   [[nodiscard]] Status take_names(const redisReply& reply, std::uint64_t connection);
+  /// Reads the locks at these lock keys next.
+  void read(std::vector<std::string> lock_keys);
 
   const LockLayout* layout_;
   bool in_cluster_;

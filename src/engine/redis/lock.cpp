@@ -6,13 +6,14 @@
 #include "engine/redis/acknowledged.hpp"
 #include "engine/redis/change_messages.hpp"
 #include "engine/redis/client.hpp"
-#include "engine/redis/errors.hpp"
+#include "engine/redis/key_feed.hpp"
 #include "engine/redis/listings.hpp"
 #include "engine/redis/lock_calls.hpp"
 #include "engine/redis/lock_layout.hpp"
 #include "engine/redis/subscriber.hpp"
 #include "engine/redis/transport.hpp"
 #include "engine/redis/waiter_count.hpp"
+#include "engine/redis/wire/errors.hpp"
 #include "os/process.hpp"
 #include "os/random.hpp"
 #include "runtime/operation.hpp"
@@ -34,10 +35,11 @@ constexpr Subscriber::Purpose releases{.wakes = Wakes::one,
                                            "user to subscribe to the lock prefix's "
                                            "channels"};
 
-class RedisLockBackend final : public LockBackend {
+class RedisLockBackend final : public Intercepting<RedisLockBackend, LockBackend> {
  public:
-  RedisLockBackend(std::shared_ptr<SharedLocks> shared, WhereToListen where_to_listen)
+  RedisLockBackend(std::shared_ptr<SharedLocks> shared, WhereToListen where_to_listen, AllServers all_servers)
       : shared_(std::move(shared)),
+        all_servers_(std::move(all_servers)),
         subscriber_(shared_->endpoint, shared_->log, releases, nullptr, shared_->layout->names().channels(),
                     std::move(where_to_listen)) {}
 
@@ -53,50 +55,35 @@ class RedisLockBackend final : public LockBackend {
   }
   [[nodiscard]] std::string authority() const override { return shared_->authority.get(); }
 
-  void submit(AcquireRequest request, std::stop_token stop, Done<AcquireOutcome> done) override {
-    // Before the mutex below, which a thread of the parent may have held when this process was forked.
+  /// A request that is sent as a script; the others have overloads below.
+  template <class Request>
+  void intercept(Request request, std::stop_token stop, Done<typename Request::Outcome> done) {
+    // Before the mutexes below, which a thread of the parent may have held when this process was forked.
     if (auto early = refuse_early(request.deadline, stop)) return done(*std::move(early));
-    if (options().fence_floor_clock && !request.counter_lifetime)
-      request.counter_lifetime = CounterLifetime{};
-    const auto replicas = request.min_replicas.value_or(options().min_replicas);
-    const auto remembered = shared_->fences.of(request.key.str());
-    AcquireOperation operation{
-        .request = std::move(request), .waits_for_replicas = replicas > 0, .remembered = remembered};
-    start_change(std::move(operation), replicas, patience(), stop, std::move(done));
+    Waiting waiting{.deadline = request.deadline, .patience = patience_for(request)};
+    if constexpr (requires { request.min_replicas; }) {
+      const auto replicas = request.min_replicas.value_or(options().min_replicas);
+      if (replicas > 0)
+        return start_acknowledged(std::move(request), replicas, waiting, stop, std::move(done));
+    }
+    if constexpr (requires { request.by_idle_io; }) waiting.by_idle_io = request.by_idle_io;
+    start_script(shared_, operation_of(std::move(request), *shared_), waiting, stop, std::move(done));
   }
 
-  void submit(ReleaseRequest request, std::stop_token stop, Done<ReleaseOutcome> done) override {
-    start(ReleaseOperation{std::move(request)}, patience(), stop, std::move(done));
-  }
-
-  void submit(ExtendRequest request, std::stop_token stop, Done<ExtendOutcome> done) override {
-    // A renewal must not wait for a dead connection until the lease has expired. Below the lower limit a busy
-    // machine would be mistaken for a dead one.
-    const auto sixth = std::max<BootClock::duration>(request.ttl.length() / 6, milliseconds(20));
-    const bool by_idle_io = request.by_idle_io;
-    const auto replicas = request.min_replicas.value_or(options().min_replicas);
-    ExtendOperation operation{.request = std::move(request), .waits_for_replicas = replicas > 0};
-    start_change(std::move(operation), replicas, std::min(patience(), sixth), stop, std::move(done),
-                 by_idle_io);
-  }
-
-  void submit(IsLockedRequest request, std::stop_token stop, Done<bool> done) override {
+  void intercept(IsLockedRequest request, std::stop_token stop, Done<bool> done) {
     clean_up(request.key);
-    start(IsLockedOperation{std::move(request)}, patience(), stop, std::move(done));
+    intercept<IsLockedRequest>(std::move(request), std::move(stop), std::move(done));
   }
 
-  void submit(LookupRequest request, std::stop_token stop, Done<std::optional<LockRecord>> done) override {
-    start(LookupOperation{std::move(request)}, patience(), stop, std::move(done));
-  }
-
-  void submit(ListRequest request, std::stop_token stop, Done<LockPage> done) override {
+  void intercept(ListRequest request, std::stop_token stop, Done<LockPage> done) {
     if (auto early = refuse_early(request.deadline, stop)) return done(*std::move(early));
     auto listing = LockListing::start(*shared_->layout, request, shared_->client->masters());
     if (!listing) return done(listing.error());
+    if (!listing->command(By::sha)) return done(std::move(*listing).page());  // no key has a lock
     start_listing(shared_, *std::move(listing), request.deadline, stop, std::move(done));
   }
 
-  void submit(WaitersRequest request, std::stop_token stop, Done<WaiterCounts> done) override {
+  void intercept(WaitersRequest request, std::stop_token stop, Done<WaiterCounts> done) {
     if (auto refused = core::refuse_too_many(request)) return done(*std::move(refused));
     if (auto early = refuse_early(request.deadline, stop)) return done(*std::move(early));
     WaiterCount count(shared_->layout->names(), request.keys, shared_->client->masters());
@@ -104,7 +91,7 @@ class RedisLockBackend final : public LockBackend {
     start_listing(shared_, std::move(count), request.deadline, stop, std::move(done));
   }
 
-  void submit(WatchRequest request, std::stop_token stop, Done<std::unique_ptr<Watch>> done) override {
+  void intercept(WatchRequest request, std::stop_token stop, Done<std::unique_ptr<Watch>> done) {
     const auto& names = shared_->layout->names();
     const auto lock_key = names.lock_key(request.key);
     // This key has no valid name in Redis: the attempts to acquire it report why.
@@ -114,8 +101,9 @@ class RedisLockBackend final : public LockBackend {
 
   /// In a cluster a message reaches the subscribers of every node, so one subscription hears all releases;
   /// but there is no pattern for sharded channels.
-  void submit(FollowLocks request, std::stop_token stop, Done<std::unique_ptr<ChangeFeed>> done) override {
+  void intercept(FollowLocks request, std::stop_token stop, Done<std::unique_ptr<ChangeFeed>> done) {
     if (auto early = refuse_early(request.deadline, stop)) return done(*std::move(early));
+    if (request.what == LockChanges::grants) return follow_grants(request.deadline, stop, std::move(done));
     if (shared_->layout->names().channels() == Channels::sharded) return done(std::unique_ptr<ChangeFeed>());
     subscriber_.follow(
         shared_->layout->names().channel_pattern(),
@@ -129,29 +117,28 @@ class RedisLockBackend final : public LockBackend {
   void wait(Completion& completion) override { shared_->client->wait(completion); }
 
  private:
-  template <class Operation>
-  void start(Operation operation, BootClock::duration patience, const std::stop_token& stop,
-             Done<typename Operation::Outcome> done, bool by_idle_io = false) {
-    if (auto early = refuse_early(operation.request.deadline, stop)) return done(*std::move(early));
-    const auto deadline = operation.request.deadline;
-    start_script(shared_, std::move(operation),
-                 {.deadline = deadline, .patience = patience, .by_idle_io = by_idle_io}, stop,
-                 std::move(done));
+  void follow_grants(BootTime deadline, const std::stop_token& stop, Done<std::unique_ptr<ChangeFeed>> done) {
+    const auto& layout = shared_->layout;
+    auto prefix = layout->tracked_prefix();
+    if (prefix.empty()) return done(std::unique_ptr<ChangeFeed>());
+    open_key_feed({.prefix = std::move(prefix),
+                   .meaning_of = [layout](std::string_view name) { return layout->tracked(name); },
+                   .servers = all_servers_},
+                  deadline, stop, std::move(done));
   }
 
   /// A change that this many replicas must acknowledge.
-  template <class Operation>
-  void start_change(Operation operation, std::uint32_t replicas, BootClock::duration patience,
-                    const std::stop_token& stop, Done<typename Operation::Outcome> done,
-                    bool by_idle_io = false) {
-    if (replicas == 0) return start(std::move(operation), patience, stop, std::move(done), by_idle_io);
-    if (auto early = refuse_early(operation.request.deadline, stop)) return done(*std::move(early));
+  template <class Request>
+  void start_acknowledged(Request request, std::uint32_t replicas, Waiting waiting,
+                          const std::stop_token& stop, Done<typename Request::Outcome> done) {
     if (!options().cluster_nodes.empty()) return done(no_replicas_on_cluster());
-    const auto deadline = operation.request.deadline;
     // A call may wait behind the WAIT of another one, and then for its own.
     const auto timeout = options().replica_timeout;
-    start_acknowledged(waits(), std::move(operation), ReplicaWait(replicas, timeout),
-                       {.deadline = deadline, .patience = patience + timeout}, stop, std::move(done));
+    waiting.patience += timeout;
+    auto operation = operation_of(std::move(request), *shared_);
+    operation.waits_for_replicas = true;
+    redis::start_acknowledged(waits(), std::move(operation), ReplicaWait(replicas, timeout), waiting, stop,
+                              std::move(done));
   }
 
   /// Connects when it is first needed.
@@ -185,7 +172,23 @@ class RedisLockBackend final : public LockBackend {
   [[nodiscard]] const RedisOptions& options() const noexcept { return shared_->endpoint->options(); }
   [[nodiscard]] BootClock::duration patience() const noexcept { return options().command_timeout; }
 
+  /// A renewal must not wait for a dead connection until the lease has expired. Below the lower limit a busy
+  /// machine would be mistaken for a dead one.
+  template <class Request>
+  [[nodiscard]] BootClock::duration patience_for(const Request& request) const noexcept {
+    if constexpr (requires {
+                    request.lock;
+                    request.ttl;
+                  }) {
+      const auto sixth = std::max<BootClock::duration>(request.ttl.length() / 6, milliseconds(20));
+      return std::min(patience(), sixth);
+    } else {
+      return patience();
+    }
+  }
+
   const std::shared_ptr<SharedLocks> shared_;
+  const AllServers all_servers_;
   const os::ProcessIdentity process_;
   std::mutex waits_mutex_;
   std::shared_ptr<Acknowledging<SharedLocks>> waits_;  ///< set once
@@ -231,6 +234,11 @@ Result<std::shared_ptr<LockBackend>> make_redis_lock_backend(const RedisOptions&
   auto layout = redis::LockLayout::make(options, channels);
   if (!layout) return layout.error();
   if (options.min_replicas > 0 && !options.cluster_nodes.empty()) return redis::no_replicas_on_cluster();
+  if (options.fence_floor > RedisOptions::highest_fence_floor) {
+    return Error(ErrorCode::InvalidArgument, "fence_floor is above " +
+                                                 std::to_string(RedisOptions::highest_fence_floor) +
+                                                 ", which leaves too few fences");
+  }
   auto way = redis::open_transport(options, "lock_prefix", (*layout)->names().prefix(), channels, observer);
   if (!way) return way.error();
   if (way->channels != channels) layout = redis::LockLayout::make(options, way->channels);
@@ -245,8 +253,8 @@ Result<std::shared_ptr<LockBackend>> make_redis_lock_backend(const RedisOptions&
   auto shared = std::make_shared<redis::SharedLocks>(std::move(way->endpoint), std::move(way->transport),
                                                      *std::move(layout), std::move(log), std::move(observer));
   shared->authority.set(*authority);
-  return std::shared_ptr<LockBackend>(
-      std::make_shared<redis::RedisLockBackend>(std::move(shared), std::move(way->where_to_listen)));
+  return std::shared_ptr<LockBackend>(std::make_shared<redis::RedisLockBackend>(
+      std::move(shared), std::move(way->where_to_listen), std::move(way->all_servers)));
 }
 
 }  // namespace holdfast

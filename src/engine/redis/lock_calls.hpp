@@ -15,7 +15,6 @@
 #include "engine/redis/calls.hpp"
 #include "engine/redis/clock_jumps.hpp"
 #include "engine/redis/conn/fence_floor.hpp"
-#include "engine/redis/errors.hpp"
 #include "engine/redis/incidents.hpp"
 #include "engine/redis/lock_layout.hpp"
 #include "engine/redis/lock_replies.hpp"
@@ -23,6 +22,7 @@
 #include "engine/redis/replica_wait.hpp"
 #include "engine/redis/transport.hpp"
 #include "engine/redis/unanswered_acquires.hpp"
+#include "engine/redis/wire/errors.hpp"
 
 namespace holdfast::redis {
 
@@ -82,18 +82,37 @@ struct SharedLocks : std::enable_shared_from_this<SharedLocks> {
   const bool has_epochs = endpoint->watch() != nullptr || endpoint->servers() == Servers::cluster;
 };
 
+/// The id of a request that knows a lock by its id alone; null if it knows the key.
+template <class Request>
+[[nodiscard]] const LockId* id_alone(const Request& request) {
+  if constexpr (requires { request.lock.key; }) {
+    return request.lock.key ? nullptr : &request.lock.id;
+  } else if constexpr (requires { std::get_if<LockId>(&request.what); }) {
+    return std::get_if<LockId>(&request.what);
+  } else {
+    return nullptr;
+  }
+}
+
 /// The name of the lock in Redis that an operation is about, on a layout that finds ids by hint: for a
 /// request that knows only the lock id, its first command reads the hint.
 class FoundByHint {
  public:
   /// Whether the next command must read the hint.
-  [[nodiscard]] bool is_next(const SharedLocks& shared, bool key_is_known) const {
-    return !key_is_known && !read_ && shared.layout->finds_ids_by_hint();
+  template <class Request>
+  [[nodiscard]] bool is_next(const SharedLocks& shared, const Request& request) const {
+    return !read_ && id_alone(request) != nullptr && shared.layout->finds_ids_by_hint();
+  }
+  template <class Request>
+  [[nodiscard]] static RoutedCommand command(const SharedLocks& shared, const Request& request) {
+    return shared.layout->read_hint(*id_alone(request));
   }
   /// The reply to that command: whether there is a hint.
-  [[nodiscard]] Result<bool> take(const SharedLocks& shared, const redisReply& reply, const LockId& id) {
+  template <class Request>
+  [[nodiscard]] Result<bool> take(const SharedLocks& shared, const redisReply& reply,
+                                  const Request& request) {
     read_ = true;
-    auto name = shared.layout->hint(reply, id);
+    auto name = shared.layout->hint(reply, *id_alone(request));
     if (!name) return name.error();
     name_ = *std::move(name);
     return !name_.empty();
@@ -137,13 +156,15 @@ struct AcquireOperation {
       case Step::read_hint:
         return layout.read_hint(request.id);
       case Step::verify:
-        return layout.lookup({.what = request.id}, other_name, by);
+        return layout.command(LookupRequest{.what = request.id}, other_name, by);
       case Step::undo:
         return layout.release({.id = request.id, .key = request.key}, {}, Release::plain, by);
       case Step::next_hint:
         return layout.write_hint(request.id, name(shared), request.ttl, Hint::in_any_case);
     }
-    return layout.acquire(request, remembered, by);
+    const auto floor = shared.endpoint->options().fence_floor;
+    return layout.acquire(request, floor > remembered.fence ? RememberedFence{.fence = floor} : remembered,
+                          by);
   }
 
   Result<Outcome> outcome(SharedLocks& shared, const Result<Reply>& answer, const Call& call) {
@@ -211,7 +232,7 @@ struct AcquireOperation {
   void observe(SharedLocks& shared, const Granted& granted, const Call& call) const {
     using Authority = RememberedFences::Authority;
     const auto authority = shared.fences.granted(
-        request.key.str(), {.fence = granted.fence.value(), .epoch = call.epoch()}, granted.authority);
+        request.key.str(), {.fence = granted.fence.value(), .epoch = call.epoch()}, granted.authority.str());
     if (authority == Authority::replaced) {
       shared.incidents.store_replaced(request.key, granted.fence);
     } else if (authority == Authority::same && details.low_counter &&
@@ -249,7 +270,7 @@ struct AcquireOperation {
         break;
       }
       case Step::verify: {
-        const auto record = shared.layout->looked_up(reply, {.what = request.id}, other_name);
+        const auto record = shared.layout->outcome(reply, LookupRequest{.what = request.id}, other_name);
         go_on(record && *record ? Step::undo : Step::next_hint);
         break;
       }
@@ -272,10 +293,12 @@ struct ReleaseOperation {
   std::optional<Absence> found = {};  ///< by the first script, if there is a second
   bool more = false;                  ///< another command must follow
   bool relies_on_proof = false;       ///< see LockLayout
+  bool drops_hint = false;            ///< the lock is released; its hint goes too
 
   Result<RoutedCommand> command(const SharedLocks& shared, By by) {
     const auto& layout = *shared.layout;
-    if (reads_hint(shared)) return layout.read_hint(request.lock.id);
+    if (drops_hint) return layout.drop_hint(request.lock.id);
+    if (at.is_next(shared, request)) return FoundByHint::command(shared, request);
     if (found) return layout.release_evidence(request.lock, at.name(), by);
     const bool in_doubt = request.acquire_may_be_repeated || shared.unanswered.contains(request.lock.id);
     relies_on_proof = !is_break() && !in_doubt && layout.relies_on_proofs() && proof_holds();
@@ -287,9 +310,11 @@ struct ReleaseOperation {
   }
   Result<Outcome> outcome(SharedLocks& shared, const Result<Reply>& answer, const Call& call) {
     const auto& lock = request.lock;
-    if (!answer) return answer.error().about(lock.key ? lock.key->str() : "", lock.id.str());
+    // Without an answer too: a hint that stays expires with the lease that it was written for.
+    if (drops_hint) return Released{};
+    if (!answer) return about(answer.error(), lock.subject());
     shared.unanswered.answered();
-    if (reads_hint(shared)) return take_hint(shared, **answer);
+    if (at.is_next(shared, request)) return take_hint(shared, **answer);
     if (found) return judge(shared, **answer);
     auto outcome = shared.layout->released(**answer, lock);
     // The lease may have expired before the script freed it; no other id was granted it.
@@ -300,8 +325,8 @@ struct ReleaseOperation {
     const bool repeated = call.was_repeated() || request.asked_before;
     // A lease that was found expired was not released by any copy.
     if (repeated && absence != nullptr && *absence != Absence::expired) found = *absence;
-    more = found.has_value();
-    if (outcome && absence == nullptr && !at.name().empty()) drop_hint(shared, lock.id);
+    drops_hint = outcome && absence == nullptr && !at.name().empty();
+    more = found.has_value() || drops_hint;
     return outcome;
   }
   [[nodiscard]] bool goes_on(const Result<Outcome>&) { return std::exchange(more, false); }
@@ -312,11 +337,8 @@ struct ReleaseOperation {
   [[nodiscard]] bool proof_holds() const {
     return request.proof && !request.proof->lost && BootClock::now() < request.proof->until;
   }
-  [[nodiscard]] bool reads_hint(const SharedLocks& shared) const {
-    return at.is_next(shared, request.lock.key.has_value());
-  }
   [[nodiscard]] Result<Outcome> take_hint(const SharedLocks& shared, const redisReply& reply) {
-    const auto there = at.take(shared, reply, request.lock.id);
+    const auto there = at.take(shared, reply, request);
     if (!there) return there.error();
     more = *there;
     // Without a hint there is nothing to release, and no trace of an earlier release.
@@ -340,18 +362,16 @@ struct ReleaseOperation {
       case core::RepeatedRelease::unknown:
         break;
     }
-    return core::release_is_unknown().about(request.lock.key ? request.lock.key->str() : "",
-                                            request.lock.id.str());
+    return about(core::release_is_unknown(), request.subject());
   }
-  /// In the background; a hint that stays expires with the lease that it was written for.
-  static void drop_hint(SharedLocks& shared, const LockId& id);
 };
 
-/// Where ids are found by hint, the hint of a lock that outlives its process is written anew, so that it
-/// lasts as long as the lease.
+/// A request about the expiry of a held lock. Where ids are found by hint, the hint of a lock that outlives
+/// its process is written anew, so that it lasts as long as the lease.
+template <class Request>
 struct ExtendOperation {
-  using Outcome = ExtendOutcome;
-  ExtendRequest request;
+  using Outcome = typename Request::Outcome;
+  Request request;
   FoundByHint at = {};
   std::optional<Extended> hinting = {};  ///< the new expiry, while the hint is written
   bool more = false;                     ///< another command must follow
@@ -360,31 +380,29 @@ struct ExtendOperation {
 
   Result<RoutedCommand> command(const SharedLocks& shared, By by) const {
     const auto& lock = request.lock;
-    if (reads_hint(shared)) return shared.layout->read_hint(lock.id);
-    if (!hinting) return shared.layout->extend(request, at.name(), by);
+    if (at.is_next(shared, request)) return FoundByHint::command(shared, request);
+    if (!hinting) return shared.layout->command(request, at.name(), by);
     const auto name = lock.key ? shared.layout->names().lock_key(*lock.key).value_or_throw() : at.name();
     return shared.layout->write_hint(lock.id, name, request.ttl, Hint::in_any_case);
   }
   Result<Outcome> outcome(SharedLocks& shared, const Result<Reply>& answer, const Call& call) {
-    const auto& lock = request.lock;
-    const auto about = [&](const Error& error) {
-      return error.about(lock.key ? lock.key->str() : "", lock.id.str());
-    };
+    const auto subject = request.lock.subject();
     if (!answer) {
-      const bool nothing_changed = !call.was_sent() || reads_hint(shared);
-      return nothing_changed ? about(answer.error()).with(Effect::none) : about(answer.error());
+      const bool nothing_changed = !call.was_sent() || at.is_next(shared, request);
+      const auto error = about(answer.error(), subject);
+      return nothing_changed ? error.with(Effect::none) : error;
     }
-    if (reads_hint(shared)) {
-      const auto there = at.take(shared, **answer, lock.id);
-      if (!there) return about(there.error()).with(Effect::none);
+    if (at.is_next(shared, request)) {
+      const auto there = at.take(shared, **answer, request);
+      if (!there) return about(there.error(), subject).with(Effect::none);
       more = *there;
       return Absence::not_found;
     }
     if (hinting) {
-      if (is_error(**answer)) return about(error_of(**answer));
+      if (is_error(**answer)) return about(error_of(**answer), subject);
       return *hinting;
     }
-    auto outcome = shared.layout->extended(**answer, lock);
+    auto outcome = shared.layout->outcome(**answer, request, at.name());
     // If the call was resent, another copy may have been carried out, or may still be.
     if (!outcome && !call.was_repeated() && refused_before_writing(**answer)) {
       return outcome.error().with(Effect::none);
@@ -407,57 +425,54 @@ struct ExtendOperation {
   static bool has_written() { return true; }
   static Outcome acknowledged(Outcome outcome, const ReplicaWait&) { return outcome; }
   [[nodiscard]] Error unacknowledged(const ReplicaWait& wait) const {
-    const auto& lock = request.lock;
-    return Error(ErrorCode::ServiceUnavailable,
-                 "the lease was not extended for certain: " + wait.shortage() +
-                     " (min_replicas, replica_timeout). Check the server's replicas")
-        .about(lock.key ? lock.key->str() : "", lock.id.str());
-  }
-
- private:
-  [[nodiscard]] bool reads_hint(const SharedLocks& shared) const {
-    return at.is_next(shared, request.lock.key.has_value());
+    return about(Error(ErrorCode::ServiceUnavailable,
+                       "the lease was not extended for certain: " + wait.shortage() +
+                           " (min_replicas, replica_timeout). Check the server's replicas"),
+                 request.lock.subject());
   }
 };
 
-struct IsLockedOperation {
-  using Outcome = bool;
-  IsLockedRequest request;
-
-  Result<RoutedCommand> command(const SharedLocks& shared, By by) const {
-    return shared.layout->is_locked(request.key, by);
-  }
-  Result<Outcome> outcome(SharedLocks& shared, const Result<Reply>& answer, const Call&) const {
-    if (!answer) return answer.error().about(request.key.str(), {});
-    return shared.layout->was_locked(**answer, request.key);
-  }
-};
-
-struct LookupOperation {
-  using Outcome = std::optional<LockRecord>;
-  LookupRequest request;
+/// A request that reads a lock. Its default outcome is that of a lock that is not there.
+template <class Request>
+struct ReadOperation {
+  using Outcome = typename Request::Outcome;
+  Request request;
   FoundByHint at = {};
   bool more = false;  ///< another command must follow
 
   Result<RoutedCommand> command(const SharedLocks& shared, By by) const {
-    if (reads_hint(shared)) return shared.layout->read_hint(std::get<LockId>(request.what));
-    return shared.layout->lookup(request, at.name(), by);
+    if (at.is_next(shared, request)) return FoundByHint::command(shared, request);
+    return shared.layout->command(request, at.name(), by);
   }
   Result<Outcome> outcome(SharedLocks& shared, const Result<Reply>& answer, const Call&) {
-    if (!answer) return answer.error();
-    if (!reads_hint(shared)) return shared.layout->looked_up(**answer, request, at.name());
-    const auto there = at.take(shared, **answer, std::get<LockId>(request.what));
+    if (!answer) return about(answer.error(), request.subject());
+    if (!at.is_next(shared, request)) return shared.layout->outcome(**answer, request, at.name());
+    const auto there = at.take(shared, **answer, request);
     if (!there) return there.error();
     more = *there;
     return Outcome();
   }
   [[nodiscard]] bool goes_on(const Result<Outcome>&) { return std::exchange(more, false); }
-
- private:
-  [[nodiscard]] bool reads_hint(const SharedLocks& shared) const {
-    return at.is_next(shared, std::holds_alternative<LockKey>(request.what));
-  }
 };
+
+/// The operation of each request that is sent as a script.
+inline AcquireOperation operation_of(AcquireRequest request, const SharedLocks& shared) {
+  if (shared.endpoint->options().fence_floor_clock && !request.counter_lifetime)
+    request.counter_lifetime = CounterLifetime{};
+  const auto remembered = shared.fences.of(request.key.str());
+  return {.request = std::move(request), .remembered = remembered};
+}
+inline ReleaseOperation operation_of(ReleaseRequest request, const SharedLocks&) {
+  return {.request = std::move(request)};
+}
+template <class Request>
+auto operation_of(Request request, const SharedLocks&) {
+  if constexpr (requires { request.ttl; }) {
+    return ExtendOperation<Request>{.request = std::move(request)};
+  } else {
+    return ReadOperation<Request>{.request = std::move(request)};
+  }
+}
 
 /// A background operation whose outcome is ignored.
 struct CleanupOperation {
@@ -469,20 +484,6 @@ struct CleanupOperation {
   }
   Result<Outcome> outcome(SharedLocks&, const Result<Reply>&, const Call&) const { return Ok{}; }
 };
-
-/// The same.
-struct DropHintOperation {
-  using Outcome = Ok;
-  LockId id;
-
-  Result<RoutedCommand> command(const SharedLocks& shared, By) const { return shared.layout->drop_hint(id); }
-  Result<Outcome> outcome(SharedLocks&, const Result<Reply>&, const Call&) const { return Ok{}; }
-};
-
-inline void ReleaseOperation::drop_hint(SharedLocks& shared, const LockId& id) {
-  start_script(shared.shared_from_this(), DropHintOperation{id},
-               {.patience = shared.endpoint->options().command_timeout}, {}, [](const Result<Ok>&) {});
-}
 
 inline void give_back(SharedLocks& shared, const LockKey& key, const LockId& id) {
   start_script(shared.shared_from_this(), ReleaseOperation{{.lock = {.id = id, .key = key}}},

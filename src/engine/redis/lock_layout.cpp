@@ -1,6 +1,7 @@
 #include "engine/redis/lock_layout.hpp"
 
-#include "engine/redis/errors.hpp"
+#include "engine/redis/lock_replies.hpp"
+#include "engine/redis/wire/errors.hpp"
 #include "engine/redis/wire/reply.hpp"
 
 namespace holdfast::redis {
@@ -25,6 +26,46 @@ Result<std::shared_ptr<const LockLayout>> LockLayout::make(const RedisOptions& o
       break;
   }
   return documented_layout(*std::move(names));
+}
+
+Result<ReleaseOutcome> LockLayout::released(const redisReply& reply, const LockRef& lock) const {
+  if (integer_of(reply) == 1) return Released{};
+  if (const auto absence = absence_of(reply)) return *absence;
+  return refused(reply, "release", lock.subject());
+}
+
+Error LockLayout::refused(const redisReply& reply, std::string_view operation,
+                          const RequestSubject& about) const {
+  return explained(reply, not_an_outcome(reply, operation, about));
+}
+
+RoutedCommand LockLayout::records(std::span<const std::string> lock_keys, By by) const {
+  auto command = call_script(records_script(), by, lock_keys.size(), 0);
+  for (const auto& lock_key : lock_keys) command.add_key(lock_key);
+  return std::move(command).routed();
+}
+
+Result<std::vector<LockRecord>> LockLayout::listed(const redisReply& reply,
+                                                   std::span<const std::string> lock_keys) const {
+  const auto values = elements_of(reply);
+  if (is_error(reply) || values.size() != lock_keys.size()) return refused(reply, "list", {});
+  std::vector<LockRecord> records;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    auto record = read_record(*values[i], lock_keys[i]);
+    if (!record) continue;
+    // Another prefix may begin with this one; the user keys of its locks yield other lock keys.
+    const auto lock_key = names_.lock_key(record->key);
+    if (lock_key && *lock_key == lock_keys[i]) records.push_back(*std::move(record));
+  }
+  return records;
+}
+
+Result<RoutedCommand> LockLayout::on_key(const Script& script, const LockKey& key, By by) const {
+  const auto lock_key = names_.lock_key(key);
+  if (!lock_key) return lock_key.error().about(key.str(), {});
+  auto command = call_script(script, by, 1, 0);
+  command.add_key(*lock_key);
+  return std::move(command).routed();
 }
 
 RoutedCommand LockLayout::read_hint(const LockId& id) const {

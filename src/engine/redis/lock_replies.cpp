@@ -1,19 +1,13 @@
 #include "engine/redis/lock_replies.hpp"
 
-#include "engine/redis/errors.hpp"
+#include "core/wall_time.hpp"
+#include "engine/redis/wire/errors.hpp"
 #include "engine/redis/wire/reply.hpp"
 
 namespace holdfast::redis {
 
-LockSubject subject_of(const AcquireRequest& request) {
-  return {.key = request.key.str(), .id = request.id.str()};
-}
-LockSubject subject_of(const LockRef& lock) {
-  return {.key = lock.key ? std::string_view(lock.key->str()) : std::string_view(), .id = lock.id.str()};
-}
-LockSubject subject_of(const LookupRequest& request) {
-  if (const auto* key = std::get_if<LockKey>(&request.what)) return {.key = key->str(), .id = {}};
-  return {.key = {}, .id = std::get<LockId>(request.what).str()};
+Error about(const Error& error, const RequestSubject& subject) {
+  return error.about(subject.key, subject.lock_id);
 }
 
 Error id_holds_another_key() {
@@ -26,9 +20,9 @@ Error no_lock_record() {
           "if no program needs it, or choose another key or prefix"};
 }
 
-Error not_an_outcome(const redisReply& reply, std::string_view operation, const LockSubject& about) {
+Error not_an_outcome(const redisReply& reply, std::string_view operation, const RequestSubject& subject) {
   const auto error = [&] {
-    if (is_error(reply)) return error_of(reply, about.key);
+    if (is_error(reply)) return error_of(reply, subject.key);
     const auto code = integer_of(reply);
     if (code == LockCode::no_record) return no_lock_record();
     if (code == LockCode::counter_used_up) {
@@ -48,7 +42,7 @@ Error not_an_outcome(const redisReply& reply, std::string_view operation, const 
     return Error(ErrorCode::Internal, "unexpected reply of Redis to " + std::string(operation) +
                                           "; check for a proxy, or a server that is not Redis");
   }();
-  return error.about(about.key, about.id);
+  return about(error, subject);
 }
 
 std::optional<Absence> absence_of(const redisReply& reply) {
@@ -57,6 +51,13 @@ std::optional<Absence> absence_of(const redisReply& reply) {
   if (code == -1) return Absence::not_found;
   if (code == -2) return Absence::expired;
   return std::nullopt;
+}
+
+std::optional<Extended> extended_of(const redisReply& reply) {
+  const auto parts = elements_of(reply);
+  if (parts.size() != 2 || integer_of(*parts[0]) != 1) return std::nullopt;
+  const auto expires_at = integer_of(*parts[1]);
+  return expires_at ? std::optional(Extended{.expires_at = core::from_ms(*expires_at)}) : std::nullopt;
 }
 
 }  // namespace holdfast::redis

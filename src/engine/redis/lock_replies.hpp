@@ -19,13 +19,8 @@ enum LockCode : std::int8_t {
   counter_below_zero = -7,
 };
 
-/// The key and lock id of an operation, for its error. Refers to the request.
-struct LockSubject {
-  std::string_view key, id;
-};
-[[nodiscard]] LockSubject subject_of(const AcquireRequest& request);
-[[nodiscard]] LockSubject subject_of(const LockRef& lock);
-[[nodiscard]] LockSubject subject_of(const LookupRequest& request);
+/// The error, with the key and the lock id of its request.
+[[nodiscard]] Error about(const Error& error, const RequestSubject& subject);
 
 /// The error for a lock id that is to acquire a second key.
 [[nodiscard]] Error id_holds_another_key();
@@ -35,9 +30,12 @@ struct LockSubject {
 
 /// The error for a reply that is not an outcome of the operation.
 [[nodiscard]] Error not_an_outcome(const redisReply& reply, std::string_view operation,
-                                   const LockSubject& about);
+                                   const RequestSubject& subject);
 
 /// The absence that a release or an extend returned; empty if it returned something else.
 [[nodiscard]] std::optional<Absence> absence_of(const redisReply& reply);
+
+/// The new expiry that a script returned, as {1, expiresAtMs}; empty if it returned something else.
+[[nodiscard]] std::optional<Extended> extended_of(const redisReply& reply);
 
 }  // namespace holdfast::redis

@@ -3,10 +3,10 @@
 
 #include "core/wall_time.hpp"
 #include "embedded/scripts.hpp"
-#include "engine/redis/errors.hpp"
 #include "engine/redis/lock_layout.hpp"
 #include "engine/redis/lock_replies.hpp"
 #include "engine/redis/native_state.hpp"
+#include "engine/redis/wire/errors.hpp"
 #include "engine/redis/wire/reply.hpp"
 
 namespace holdfast::redis {
@@ -76,7 +76,7 @@ class NativeLayout final : public LockLayout {
     }
     const auto left = integer_of(reply);
     if (left && *left > 0) return Refused{.free_in = std::chrono::milliseconds(*left)};
-    return refused(reply, "acquire", subject_of(request));
+    return refused(reply, request);
   }
 
   GrantDetails grant_details(const redisReply& reply) const override {
@@ -103,12 +103,6 @@ class NativeLayout final : public LockLayout {
     return std::move(command).routed();
   }
 
-  Result<ReleaseOutcome> released(const redisReply& reply, const LockRef& lock) const override {
-    if (integer_of(reply) == 1) return Released{};
-    if (const auto absence = absence_of(reply)) return *absence;
-    return refused(reply, "release", subject_of(lock));
-  }
-
   bool relies_on_proofs() const noexcept override { return true; }
 
   Result<RoutedCommand> release_evidence(const LockRef& lock, std::string_view found_at,
@@ -123,7 +117,7 @@ class NativeLayout final : public LockLayout {
   Result<core::ReleaseEvidence> evidence(const redisReply& reply, const LockRef& lock) const override {
     const auto parts = elements_of(reply);
     const auto broken = parts.size() == 2 ? integer_of(*parts[0]) : std::nullopt;
-    if (!broken) return refused(reply, "release", subject_of(lock));
+    if (!broken) return refused(reply, "release", lock.subject());
     core::ReleaseEvidence evidence{.broken = *broken == 1, .authority = {}, .counter = 0};
     // A counter that cannot be read counts as lost.
     if (auto state = NativeState::parse(text_of(*parts[1]))) {
@@ -133,8 +127,8 @@ class NativeLayout final : public LockLayout {
     return evidence;
   }
 
-  Result<RoutedCommand> extend(const ExtendRequest& request, std::string_view found_at,
-                               By by) const override {
+  Result<RoutedCommand> command(const ExtendRequest& request, std::string_view found_at,
+                                By by) const override {
     const auto lock_key = name_of(request.lock, found_at);
     if (!lock_key) return lock_key.error();
     const auto& label = request.new_holder;
@@ -143,28 +137,25 @@ class NativeLayout final : public LockLayout {
     if (label) command.add(*label ? (*label)->str() : std::string());
     return std::move(command).routed();
   }
-
-  Result<ExtendOutcome> extended(const redisReply& reply, const LockRef& lock) const override {
-    const auto parts = elements_of(reply);
-    if (parts.size() == 2 && integer_of(*parts[0]) == 1) {
-      const auto expires_at = integer_of(*parts[1]);
-      if (expires_at) return Extended{.expires_at = core::from_ms(*expires_at)};
-    }
+  Result<ExtendOutcome> outcome(const redisReply& reply, const ExtendRequest& request,
+                                std::string_view) const override {
+    if (const auto extended = extended_of(reply)) return *extended;
     if (const auto absence = absence_of(reply)) return *absence;
-    return refused(reply, "extend", subject_of(lock));
+    return refused(reply, request);
   }
 
-  Result<RoutedCommand> is_locked(const LockKey& key, By by) const override {
-    return on_key(native_scripts().lookup, key, by);
+  Result<RoutedCommand> command(const IsLockedRequest& request, std::string_view, By by) const override {
+    return on_key(native_scripts().lookup, request.key, by);
   }
-  Result<bool> was_locked(const redisReply& reply, const LockKey& key) const override {
+  Result<bool> outcome(const redisReply& reply, const IsLockedRequest& request,
+                       std::string_view) const override {
     if (reply.type == REDIS_REPLY_NIL) return false;
     if (reply.type == REDIS_REPLY_STRING) return true;
-    return refused(reply, "is_locked", {.key = key.str(), .id = {}});
+    return refused(reply, request);
   }
 
-  Result<RoutedCommand> lookup(const LookupRequest& request, std::string_view found_at,
-                               By by) const override {
+  Result<RoutedCommand> command(const LookupRequest& request, std::string_view found_at,
+                                By by) const override {
     if (const auto* key = std::get_if<LockKey>(&request.what)) {
       return on_key(native_scripts().lookup, *key, by);
     }
@@ -172,16 +163,14 @@ class NativeLayout final : public LockLayout {
     command.add_key(found_at);
     return std::move(command).routed();
   }
-
-  Result<std::optional<LockRecord>> looked_up(const redisReply& reply, const LookupRequest& request,
-                                              std::string_view found_at) const override {
+  Result<std::optional<LockRecord>> outcome(const redisReply& reply, const LookupRequest& request,
+                                            std::string_view found_at) const override {
     if (reply.type == REDIS_REPLY_NIL) return std::nullopt;
-    const auto about = subject_of(request);
-    if (reply.type != REDIS_REPLY_STRING) return refused(reply, "lookup", about);
+    if (reply.type != REDIS_REPLY_STRING) return refused(reply, request);
     const auto* key = std::get_if<LockKey>(&request.what);
     auto record =
         native_record(text_of(reply), key != nullptr ? names().lock_key(*key).value_or_throw() : found_at);
-    if (!record) return no_lock_record().about(about.key, about.id);
+    if (!record) return about(no_lock_record(), request.subject());
     // The hint may be of an earlier time: the lock has the last word.
     if (key == nullptr && record->id != std::get<LockId>(request.what)) return std::nullopt;
     return record;
@@ -191,28 +180,17 @@ class NativeLayout final : public LockLayout {
     return on_key(native_scripts().cleanup, key, by);
   }
 
+  /// A lock is one key, which everything writes. Without a prefix that would be all keys of the server.
+  std::string tracked_prefix() const override {
+    return names().prefix().empty() ? std::string() : std::string(names().prefix()) + ':';
+  }
+  std::optional<Change> tracked(std::string_view name) const override {
+    const auto key = names().after_prefix(name);
+    if (!key) return std::nullopt;
+    return Change{.kind = Change::Kind::written, .key = std::string(*key)};
+  }
+
   std::string_view type() const noexcept override { return "hash"; }
-
-  RoutedCommand records(std::span<const std::string> lock_keys, By by) const override {
-    auto command = call_script(native_scripts().records, by, lock_keys.size(), 0);
-    for (const auto& lock_key : lock_keys) command.add_key(lock_key);
-    return std::move(command).routed();
-  }
-
-  Result<std::vector<LockRecord>> listed(const redisReply& reply,
-                                         std::span<const std::string> lock_keys) const override {
-    const auto states = elements_of(reply);
-    if (is_error(reply) || states.size() != lock_keys.size()) return refused(reply, "list", {});
-    std::vector<LockRecord> records;
-    for (std::size_t i = 0; i < states.size(); ++i) {
-      auto record = native_record(text_of(*states[i]), lock_keys[i]);
-      if (!record) continue;
-      // Another prefix may begin with this one; the user keys of its locks yield other lock keys.
-      const auto lock_key = names().lock_key(record->key);
-      if (lock_key && *lock_key == lock_keys[i]) records.push_back(*std::move(record));
-    }
-    return records;
-  }
 
   bool finds_ids_by_hint() const noexcept override { return true; }
 
@@ -227,11 +205,6 @@ class NativeLayout final : public LockLayout {
   }
 
  private:
-  [[nodiscard]] Error refused(const redisReply& reply, std::string_view operation,
-                              const LockSubject& about) const {
-    return explained(reply, not_an_outcome(reply, operation, about));
-  }
-
   [[nodiscard]] Result<std::string> name_of(const LockRef& lock, std::string_view found_at) const {
     if (!lock.key) return std::string(found_at);
     auto lock_key = names().lock_key(*lock.key);
@@ -239,12 +212,9 @@ class NativeLayout final : public LockLayout {
     return lock_key;
   }
 
-  [[nodiscard]] Result<RoutedCommand> on_key(const Script& script, const LockKey& key, By by) const {
-    const auto lock_key = names().lock_key(key);
-    if (!lock_key) return lock_key.error().about(key.str(), {});
-    auto command = call_script(script, by, 1, 0);
-    command.add_key(*lock_key);
-    return std::move(command).routed();
+  const Script& records_script() const override { return native_scripts().records; }
+  std::optional<LockRecord> read_record(const redisReply& value, std::string_view lock_key) const override {
+    return native_record(text_of(value), lock_key);
   }
 };
 

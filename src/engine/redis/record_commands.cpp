@@ -1,12 +1,10 @@
 #include "engine/redis/record_commands.hpp"
 
 #include <algorithm>
-#include <charconv>
-#include <span>
 
 #include "core/wall_time.hpp"
 #include "embedded/scripts.hpp"
-#include "engine/redis/errors.hpp"
+#include "engine/redis/record_replies.hpp"
 #include "engine/redis/wire/command.hpp"
 #include "engine/redis/wire/reply.hpp"
 
@@ -22,142 +20,13 @@ struct RecordScripts {
   Script remove{embedded::task_remove_lua};
   Script bind{embedded::task_bind_lua};
   Script rebind{embedded::task_rebind_lua};
+  Script members{embedded::task_members_lua};
   Script list{embedded::task_list_lua};
 };
 const RecordScripts& record_scripts() {
   static const auto& all =
       *new RecordScripts;  // never destroyed: threads may still use it while the process exits
   return all;
-}
-
-/// The codes that scripts return in place of success; see their headers.
-enum RecordCode : std::int8_t {
-  conflict_of_put = 0,
-  nothing_there = -1,
-  stale_fence = -2,
-  not_a_record = -3,
-  wrong_lock = -4,
-  conflict_of_remove = -5,
-  quota_reached = -5,
-};
-
-using Parts = std::span<redisReply* const>;
-
-/// The parts of a record in an answer: version, data, incarnation, origin, fence, authority, lock key.
-constexpr std::size_t record_parts = 7;
-
-std::string expires_at_text(const RecordData& data) {
-  if (!data.expires_at()) return {};
-  // Rounded up: a reader that uses this field alone does not lose the record's last second.
-  return std::to_string((core::to_ms(*data.expires_at()) + 999) / 1000);
-}
-
-std::string dropped_at_text(const RecordData& data) {
-  // Redis drops a key after the millisecond of its PXAT; the record must be gone when that one begins.
-  return data.expires_at() ? std::to_string(core::to_ms(*data.expires_at()) - 1) : std::string();
-}
-
-void add_token(Command& command, const std::optional<FencingToken>& token) {
-  if (token) {
-    command.add(token->authority).add(token->lock_key).add(token->fence.to_string());
-  } else {
-    command.add("").add("").add("");
-  }
-}
-
-Error unreadable_record() {
-  return {ErrorCode::Internal,
-          "invalid record of this task in Redis: version, data, expires_at, fence or the index entry is "
-          "missing or malformed. It was not changed; inspect it with HGETALL, then repair or remove it"};
-}
-
-/// The error for a reply that is not an outcome of the operation.
-Error not_an_outcome(const redisReply& reply, std::string_view operation, std::string_view key) {
-  const auto error = [&] {
-    if (is_error(reply)) return error_of(reply, key);
-    const auto parts = elements_of(reply);
-    if (integer_of(parts.empty() ? reply : *parts[0]) == RecordCode::not_a_record) {
-      return unreadable_record();
-    }
-    return Error(ErrorCode::Internal, "unexpected reply of Redis to " + std::string(operation) +
-                                          " of a record; check for a proxy, or a server that is not Redis");
-  }();
-  return error.about(key, {});
-}
-
-std::optional<std::uint64_t> version_of(const redisReply& reply) {
-  const auto version = integer_of(reply);
-  if (!version || *version < 0) return std::nullopt;
-  return static_cast<std::uint64_t>(*version);
-}
-
-std::optional<FencingToken> token_of(const redisReply& authority, const redisReply& lock_key,
-                                     const redisReply& fence) {
-  auto parsed = Fence::parse(text_of(fence));
-  if (!parsed || authority.type != REDIS_REPLY_STRING || lock_key.type != REDIS_REPLY_STRING)
-    return std::nullopt;
-  return FencingToken{.authority = std::string(text_of(authority)),
-                      .lock_key = std::string(text_of(lock_key)),
-                      .fence = *parsed};
-}
-
-/// Empty if no script returns such parts.
-std::optional<StoredRecord> record_of(Parts parts) {
-  if (parts.size() != record_parts) return std::nullopt;
-  const auto version = version_of(*parts[0]);
-  if (!version || parts[1]->type != REDIS_REPLY_STRING || parts[2]->type != REDIS_REPLY_STRING)
-    return std::nullopt;
-  StoredRecord record{.data = std::string(text_of(*parts[1])),
-                      .version = *version,
-                      .incarnation = std::string(text_of(*parts[2])),
-                      .bound_to = {},
-                      .origin = std::string(text_of(*parts[3]))};
-  if (parts[4]->type != REDIS_REPLY_NIL) {
-    record.bound_to = token_of(*parts[5], *parts[6], *parts[4]);
-    if (!record.bound_to) return std::nullopt;
-  }
-  return record;
-}
-
-/// FenceRefused, for any outcome type that has it; empty if the reply is something else.
-template <class Outcome>
-std::optional<Outcome> refusal_by_guard(Parts parts, const FencingToken& given) {
-  if (parts.empty()) return std::nullopt;
-  const auto code = integer_of(*parts[0]);
-  if (code == RecordCode::stale_fence && parts.size() == 2) {
-    if (const auto highest = Fence::parse(text_of(*parts[1]))) {
-      FencingToken bound_to{.authority = given.authority, .lock_key = given.lock_key, .fence = *highest};
-      return Outcome(
-          FenceRefused{.why = ErrorCode::StaleFence, .given = given.fence, .bound_to = std::move(bound_to)});
-    }
-  }
-  if (code == RecordCode::wrong_lock && parts.size() == 4) {
-    if (auto bound_to = token_of(*parts[1], *parts[2], *parts[3])) {
-      return Outcome(
-          FenceRefused{.why = ErrorCode::WrongLock, .given = given.fence, .bound_to = *std::move(bound_to)});
-    }
-  }
-  return std::nullopt;
-}
-
-/// A record of other software has only a digest as incarnation, which changes with its data: if its version
-/// changed too, it is most likely the same record.
-bool is_digest(const std::string& incarnation) {
-  return incarnation.starts_with('~');
-}
-
-std::optional<VersionConflict> conflict_of(Parts parts, const ExpectedVersion& expected) {
-  if (parts.size() != 3 || parts[2]->type != REDIS_REPLY_STRING) return std::nullopt;
-  const auto actual = version_of(*parts[1]);
-  if (!actual) return std::nullopt;
-  const bool another = !expected.incarnation.empty() && text_of(*parts[2]) != expected.incarnation;
-  const bool changed_by_others = is_digest(expected.incarnation) && *actual > expected.version;
-  return VersionConflict{
-      .expected = expected.version, .actual = *actual, .replaced = another && !changed_by_others};
-}
-
-std::string_view owner_of(const ListRecords& request) {
-  return std::string_view(request.prefix).substr(0, request.prefix.size() - 1);
 }
 
 }  // namespace
@@ -175,17 +44,20 @@ Result<std::optional<StoredRecord>> get_outcome(const redisReply& reply, const R
 }
 
 RoutedCommand create_command(const StorageLayout& layout, const CreateRecord& request, const std::string& id,
-                             By by) {
+                             const QuotaSweep& sweep, By by) {
   const auto& key = request.key;
-  auto command = call_script(record_scripts().create, by, 2, 13);
+  auto command = call_script(record_scripts().create, by, 2 + sweep.tasks.size(), 13 + sweep.tasks.size());
   command.add_key(layout.record(key)).add_key(layout.index(key.owner()));
+  const auto record_prefix = layout.record_prefix(key.owner());
+  for (const auto& task : sweep.tasks) command.add_key(record_prefix + task);
   command.add(request.data.text()).add(expires_at_text(request.data)).add(key.task());
   command.add(std::to_string(core::to_ms(request.data.created_at())))
       .add(dropped_at_text(request.data))
       .add(id);
   command.add(layout.channel(key)).add(request.quota ? std::to_string(*request.quota) : std::string());
-  command.add(layout.record_prefix(key.owner())).add(request.origin);
+  command.add(sweep.checked).add(request.origin);
   add_token(command, request.fence);
+  for (const auto& task : sweep.tasks) command.add(task);
   return std::move(command).routed();
 }
 
@@ -197,10 +69,19 @@ Result<CreateOutcome> create_outcome(const redisReply& reply, const CreateRecord
   if (code == 0) {
     if (auto record = record_of(parts.subspan(2))) return AlreadyThere{*std::move(record)};
   }
-  if (code == RecordCode::quota_reached && parts.size() == 3) {
+  if (code == RecordCode::quota_reached && parts.size() >= 4) {
     if (const auto records = version_of(*parts[2])) return QuotaReached{.records = *records};
   }
   return not_an_outcome(reply, "create", request.key.str());
+}
+
+QuotaSweep next_sweep(const redisReply& reply) {
+  const auto parts = elements_of(reply);
+  QuotaSweep sweep;
+  if (parts.size() < 4 || integer_of(*parts[0]) != RecordCode::quota_reached) return sweep;
+  sweep.checked = text_of(*parts[3]);
+  for (const auto* task : parts.subspan(4)) sweep.tasks.emplace_back(text_of(*task));
+  return sweep;
 }
 
 std::optional<std::int64_t> server_time_of(const redisReply& reply) {
@@ -246,14 +127,18 @@ Result<PutOutcome> put_outcome(const redisReply& reply, const PutRecord& request
   return not_an_outcome(reply, "put", request.key.str());
 }
 
-RoutedCommand remove_command(const StorageLayout& layout, const RemoveRecord& request, By by) {
+RoutedCommand remove_command(const StorageLayout& layout, const RemoveRecord& request,
+                             std::string_view channels, By by) {
   const auto& key = request.key;
   const auto& expected = request.expected;
-  auto command = call_script(record_scripts().remove, by, 2, 7);
-  command.add_key(layout.record(key)).add_key(layout.index(key.owner())).add(key.task());
+  const auto queue = layout.queue(key.owner());
+  auto command = call_script(record_scripts().remove, by, queue.size() + 1, 10);
+  for (const auto& name : queue) command.add_key(name);
+  command.add_key(layout.record(key)).add(key.task());
   command.add(expected ? std::to_string(expected->version) : std::string());
   command.add(expected ? expected->incarnation : std::string()).add(layout.channel(key));
   add_token(command, request.fence);
+  command.add(layout.record_prefix(key.owner())).add(layout.work_prefix(key.owner())).add(channels);
   return std::move(command).routed();
 }
 
@@ -302,70 +187,107 @@ Result<RebindOutcome> rebind_outcome(const redisReply& reply, const RebindRecord
   return not_an_outcome(reply, "rebind", request.key.str());
 }
 
-RoutedCommand list_command(const StorageLayout& layout, const ListRecords& request, By by) {
-  const auto limit = std::clamp<std::size_t>(request.limit, 1, max_record_page);
-  const auto owner = owner_of(request);
-  auto command = call_script(record_scripts().list, by, 1, request.after ? 6 : 4);
-  command.add_key(layout.index(owner)).add(layout.record_prefix(owner));
-  command.add(request.order == ListOrder::newest_first ? "1" : "0").add(std::to_string(limit));
-  command.add(std::to_string(max_record_page_bytes));
-  if (request.after)
-    command.add(std::to_string(core::to_ms(request.after->created_at))).add(request.after->task);
-  return std::move(command).routed();
-}
-
 namespace {
 
-std::optional<std::int64_t> score_of(const redisReply& reply) {
-  const auto text = text_of(reply);
-  std::int64_t score = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), score);
-  if (text.empty() || failed != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return score;
-}
-
-std::optional<RecordPage> page_of(Parts parts, std::string_view owner) {
-  constexpr std::size_t head = 3;
-  constexpr std::size_t step = 2 + record_parts;
-  if (parts.size() < head || (parts.size() - head) % step != 0) return std::nullopt;
-  const auto more = integer_of(*parts[0]);
-  RecordPage page;
-  const auto type = parts[1]->type;
-  if (parts[2]->type != type || (type != REDIS_REPLY_STRING && type != REDIS_REPLY_NIL)) return std::nullopt;
-  if (more == 1) {
-    const auto score = score_of(*parts[1]);
-    if (!score) return std::nullopt;
-    page.next = ListPosition{.created_at = core::from_ms(*score), .task = std::string(text_of(*parts[2]))};
-  } else if (more != 0) {
-    return std::nullopt;
-  }
-  for (std::size_t at = head; at < parts.size(); at += step) {
-    const auto task = text_of(*parts[at]);
-    auto key = RecordKey::of(owner, task);
-    const auto score = score_of(*parts[at + 1]);
-    auto record = record_of(parts.subspan(at + 2, record_parts));
-    if (key && score && record) {
-      page.records.push_back(
-          {.key = *std::move(key), .record = *std::move(record), .created_at = core::from_ms(*score)});
-    } else {
-      page.unreadable.push_back({.task = std::string(task),
-                                 .why = key ? unreadable_record() : key.error(),
-                                 .follows = page.records.size()});
-    }
-  }
-  return page;
-}
+/// Also how many dead members a page passes before it is returned as it is.
+constexpr std::size_t most_members = 1000;
 
 }  // namespace
 
-Result<RecordPage> list_outcome(const redisReply& reply, const ListRecords& request) {
-  const auto parts = elements_of(reply);
-  const auto owner = owner_of(request);
-  if (auto page = page_of(parts, owner)) return *std::move(page);
-  if (parts.size() == 2 && integer_of(*parts[0]) == RecordCode::not_a_record) {
-    return not_an_outcome(reply, "list", std::string(owner) + ":" + std::string(text_of(*parts[1])));
+RecordListing::RecordListing(const ListRecords& request)
+    : owner_(request.prefix.substr(0, request.prefix.size() - 1)),
+      after_(request.after),
+      room_(std::clamp<std::size_t>(request.limit, 1, max_record_page)),
+      bytes_(max_record_page_bytes),
+      newest_first_(request.order == ListOrder::newest_first),
+      only_dead_(request.only_dead) {}
+
+RoutedCommand RecordListing::command(const StorageLayout& layout, By by) const {
+  const auto index = only_dead_ ? layout.dead_letters(owner_) : layout.index(owner_);
+  if (step_ == Step::members) {
+    auto command = call_script(record_scripts().members, by, 1, after_ ? 4 : 2);
+    command.add_key(index).add(newest_first_ ? "1" : "0");
+    // One more than there is room for shows whether there are more. Behind dead members there may be many.
+    command.add(std::to_string(seen_ == 0 ? room_ + 1 : most_members));
+    if (after_) command.add(std::to_string(core::to_ms(after_->created_at))).add(after_->task);
+    return std::move(command).routed();
   }
-  return not_an_outcome(reply, "list", request.prefix);
+  auto command = call_script(record_scripts().list, by, 1 + members_.size(), 4 + 2 * members_.size());
+  command.add_key(index);
+  const auto record_prefix = layout.record_prefix(owner_);
+  for (const auto& member : members_) command.add_key(record_prefix + member.task);
+  command.add(std::to_string(room_)).add(std::to_string(bytes_));
+  command.add(page_.records.empty() ? "1" : "0").add(more_members_ ? "1" : "0");
+  for (const auto& member : members_) command.add(member.score).add(member.task);
+  return std::move(command).routed();
+}
+
+Status RecordListing::take(const redisReply& reply) {
+  const bool understood = step_ == Step::members ? take_members(reply) : take_records(reply);
+  if (understood) return Ok{};
+  const auto parts = elements_of(reply);
+  if (parts.size() == 2 && integer_of(*parts[0]) == RecordCode::not_a_record) {
+    return not_an_outcome(reply, "list", owner_ + ":" + std::string(text_of(*parts[1])));
+  }
+  return not_an_outcome(reply, "list", owner_ + ":");
+}
+
+bool RecordListing::take_members(const redisReply& reply) {
+  const auto parts = elements_of(reply);
+  const auto more = parts.size() % 2 == 1 ? integer_of(*parts[0]) : std::nullopt;
+  if (more != 0 && more != 1) return false;
+  members_.clear();
+  for (std::size_t at = 1; at < parts.size(); at += 2) {
+    if (parts[at]->type != REDIS_REPLY_STRING || parts[at + 1]->type != REDIS_REPLY_STRING) return false;
+    members_.push_back(
+        {.score = std::string(text_of(*parts[at])), .task = std::string(text_of(*parts[at + 1]))});
+  }
+  if (members_.empty() && more == 1) return false;
+  more_members_ = more == 1;
+  step_ = members_.empty() ? Step::done : Step::records;
+  return true;
+}
+
+bool RecordListing::take_records(const redisReply& reply) {
+  enum MoreRecords : std::int8_t { none, page_is_full, page_has_room };
+  constexpr std::size_t head = 3;
+  constexpr std::size_t step = 2 + record_parts;
+  const auto parts = elements_of(reply);
+  if (parts.size() < head || (parts.size() - head) % step != 0) return false;
+  const auto more = integer_of(*parts[0]);
+  const auto type = parts[1]->type;
+  if (parts[2]->type != type || (type != REDIS_REPLY_STRING && type != REDIS_REPLY_NIL)) return false;
+  std::optional<ListPosition> next;
+  if (more == page_is_full || more == page_has_room) {
+    const auto score = score_of(*parts[1]);
+    if (!score) return false;
+    next = ListPosition{.created_at = core::from_ms(*score), .task = std::string(text_of(*parts[2]))};
+  } else if (more != none) {
+    return false;
+  }
+  for (std::size_t at = head; at < parts.size(); at += step) {
+    const auto task = text_of(*parts[at]);
+    auto key = RecordKey::of(owner_, task);
+    const auto score = score_of(*parts[at + 1]);
+    auto record = record_of(parts.subspan(at + 2, record_parts));
+    room_ -= score && room_ > 0 ? 1 : 0;
+    if (record) bytes_ -= std::min(bytes_, record->data.size());
+    if (key && score && record) {
+      page_.records.push_back(
+          {.key = *std::move(key), .record = *std::move(record), .created_at = core::from_ms(*score)});
+    } else {
+      page_.unreadable.push_back({.task = std::string(task),
+                                  .why = key ? unreadable_record() : key.error(),
+                                  .follows = page_.records.size()});
+    }
+  }
+  seen_ += members_.size();
+  const bool is_empty = page_.records.empty() && page_.unreadable.empty();
+  const bool goes_on = more == page_has_room && room_ > 0 && (is_empty || seen_ <= most_members);
+  step_ = goes_on ? Step::members : Step::done;
+  page_.next = goes_on ? std::nullopt : next;
+  after_ = std::move(next);
+  return true;
 }
 
 }  // namespace holdfast::redis

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "embedded/scripts.hpp"
+#include "engine/redis/conn/key_tracking.hpp"
 #include "engine/redis/conn/master_watch.hpp"
 #include "engine/redis/lock_layout.hpp"
 #include "engine/redis/wire/command.hpp"
@@ -13,48 +14,17 @@ namespace holdfast {
 namespace redis {
 namespace {
 
-/// The purpose of a script: locks, or tasks, "cannot be …" without the commands that it calls.
-struct ScriptPurpose {
-  std::string_view script;
-  Half half;
-  std::string_view done;
-};
-constexpr std::array script_purposes{
-    ScriptPurpose{"acquire", Half::locks, "acquired"},
-    ScriptPurpose{"extend", Half::locks, "extended"},
-    ScriptPurpose{"release", Half::locks, "released"},
-    ScriptPurpose{"release_for_good", Half::locks, "released"},
-    ScriptPurpose{"release_evidence", Half::locks, "released"},
-    ScriptPurpose{"break", Half::locks, "broken"},
-    ScriptPurpose{"is_locked", Half::locks, "looked up"},
-    ScriptPurpose{"lookup", Half::locks, "looked up"},
-    ScriptPurpose{"cleanup", Half::locks, "cleaned up"},
-    ScriptPurpose{"records", Half::locks, "listed"},
-    ScriptPurpose{"native_open", Half::locks, "opened"},
-    ScriptPurpose{"native_acquire", Half::locks, "acquired"},
-    ScriptPurpose{"native_extend", Half::locks, "extended"},
-    ScriptPurpose{"native_release", Half::locks, "released"},
-    ScriptPurpose{"native_release_proven", Half::locks, "released"},
-    ScriptPurpose{"native_release_for_good", Half::locks, "released"},
-    ScriptPurpose{"native_release_evidence", Half::locks, "released"},
-    ScriptPurpose{"native_break", Half::locks, "broken"},
-    ScriptPurpose{"native_lookup", Half::locks, "looked up"},
-    ScriptPurpose{"native_cleanup", Half::locks, "cleaned up"},
-    ScriptPurpose{"native_records", Half::locks, "listed"},
-    ScriptPurpose{"task_create", Half::tasks, "created"},
-    ScriptPurpose{"task_get", Half::tasks, "read"},
-    ScriptPurpose{"task_put", Half::tasks, "changed"},
-    ScriptPurpose{"task_put_if_version", Half::tasks, "changed"},
-    ScriptPurpose{"task_bind", Half::tasks, "bound to a lock"},
-    ScriptPurpose{"task_rebind", Half::tasks, "bound to a lock"},
-    ScriptPurpose{"task_list", Half::tasks, "listed"},
-    ScriptPurpose{"task_remove", Half::tasks, "removed"},
-};
+using embedded::script_purposes;
+using embedded::ScriptPurpose;
+
+constexpr Half half_of(const ScriptPurpose& purpose) {
+  return purpose.half == "tasks" ? Half::tasks : Half::locks;
+}
 
 /// Whether a store of this layout uses the script.
 constexpr bool is_used(const ScriptPurpose& purpose, RedisLayout layout) {
   const bool is_native = purpose.script.starts_with("native_");
-  return purpose.half == Half::tasks || is_native == (layout == RedisLayout::native);
+  return half_of(purpose) == Half::tasks || is_native == (layout == RedisLayout::native);
 }
 
 /// A command that a half can do without, and what is lost then: scripts of that half call it only by
@@ -68,6 +38,7 @@ struct Courtesy {
 constexpr std::string_view unnamed = "connections have no name in CLIENT LIST";
 constexpr std::string_view loading = "a server that is still loading is detected late";
 constexpr std::string_view piles_up = "subscriptions accumulate";
+constexpr std::string_view grants_late = "a live view has to search for new locks, so it shows them later";
 constexpr std::string_view unseen = "the doctor can check less of the server";
 constexpr std::array courtesies{
     Courtesy{"PUBLISH", Half::locks, Severity::warning, "a release wakes no waiter; waiters poll"},
@@ -95,6 +66,8 @@ constexpr std::array courtesies{
     Courtesy{"SCAN", Half::tasks, Severity::warning, "the owners of tasks cannot be listed"},
     Courtesy{"PUBSUB NUMSUB", Half::locks, Severity::note, "the waiters of a lock cannot be counted"},
     Courtesy{"PUBSUB SHARDNUMSUB", Half::locks, Severity::note, "the waiters of a lock cannot be counted"},
+    Courtesy{"CLIENT ID", Half::locks, Severity::note, grants_late},
+    Courtesy{"CLIENT TRACKING", Half::locks, Severity::note, grants_late},
     Courtesy{"CLIENT SETNAME", Half::locks, Severity::note, unnamed},
     Courtesy{"CLIENT SETNAME", Half::tasks, Severity::note, unnamed},
     Courtesy{"PING", Half::locks, Severity::note, loading},
@@ -163,7 +136,7 @@ constexpr bool is_needed(std::string_view command, Half half, RedisLayout layout
   return std::ranges::any_of(embedded::script_commands, [&](const auto& called) {
     if (called.command != command || called.may_fail) return false;
     const auto* purpose = purpose_of(called.script);
-    return purpose->half == half && is_used(*purpose, layout);
+    return half_of(*purpose) == half && is_used(*purpose, layout);
   });
 }
 
@@ -187,15 +160,13 @@ constexpr bool is_for_other_channels(std::string_view command, Channels channels
 }
 
 static_assert(std::ranges::all_of(embedded::script_commands,
-                                  [](const auto& called) { return purpose_of(called.script) != nullptr; }),
-              "a script is missing in script_purposes");
-static_assert(std::ranges::all_of(embedded::script_commands,
                                   [](const auto& called) {
                                     const auto& purpose = *purpose_of(called.script);
                                     return !called.may_fail ||
-                                           courtesy_of(called.command, purpose.half) != nullptr ||
-                                           is_needed(called.command, purpose.half, RedisLayout::documented) ||
-                                           is_needed(called.command, purpose.half, RedisLayout::native);
+                                           courtesy_of(called.command, half_of(purpose)) != nullptr ||
+                                           is_needed(called.command, half_of(purpose),
+                                                     RedisLayout::documented) ||
+                                           is_needed(called.command, half_of(purpose), RedisLayout::native);
                                   }),
               "a command that scripts call by redis.pcall alone is missing in courtesies");
 static_assert(std::ranges::all_of(sent_commands,
@@ -213,7 +184,7 @@ std::string cannot_be(Half half, RedisLayout layout, const auto& is_affected) {
     if (std::ranges::find(words, word) == words.end()) words.push_back(word);
   };
   for (const auto& purpose : script_purposes) {
-    if (purpose.half != half || !is_used(purpose, layout)) continue;
+    if (half_of(purpose) != half || !is_used(purpose, layout)) continue;
     add(all, purpose.done);
     if (is_affected(purpose.script)) add(affected, purpose.done);
   }
@@ -239,7 +210,13 @@ std::optional<CommandRight::Without> without_in_scripts(std::string_view command
     return CommandRight::Without{.severity = Severity::problem, .lost = std::string(rare->lost)};
   }
   const auto is_affected = [&](std::string_view script) { return fails_without(script, command); };
-  return CommandRight::Without{.severity = Severity::problem, .lost = cannot_be(half, layout, is_affected)};
+  // A store may have no queues.
+  const bool is_for_queues = std::ranges::all_of(script_purposes, [&](const ScriptPurpose& purpose) {
+    return half_of(purpose) != half || !is_used(purpose, layout) || purpose.script.starts_with("queue_") ||
+           !is_affected(purpose.script);
+  });
+  return CommandRight::Without{.severity = is_for_queues ? Severity::warning : Severity::problem,
+                               .lost = cannot_be(half, layout, is_affected)};
 }
 
 /// Several losses in one text, each mentioned once.
@@ -350,6 +327,28 @@ CommandRight::Without CommandRight::in_all() const {
   return whole;
 }
 
+namespace {
+
+using RightsByCommand = std::map<std::string_view, CommandRight>;
+
+/// The rights that the scripts of a layout need. Computed once: it compares each command with each script.
+const RightsByCommand& rights_of_scripts(RedisLayout layout) {
+  constexpr auto compute = [](RedisLayout how) {
+    RightsByCommand rights;
+    for (const auto& called : embedded::script_commands) {
+      if (rights.contains(called.command) || !is_called(called.command, how)) continue;
+      rights.emplace(called.command, right_to(called.command, how));
+    }
+    return rights;
+  };
+  // Never destroyed: threads may still use them while the process exits.
+  static const auto& documented = *new RightsByCommand(compute(RedisLayout::documented));
+  static const auto& native = *new RightsByCommand(compute(RedisLayout::native));
+  return layout == RedisLayout::native ? native : documented;
+}
+
+}  // namespace
+
 std::span<const SentinelRight> sentinel_rights() noexcept {
   return rights_at_sentinels;
 }
@@ -368,11 +367,7 @@ std::vector<CommandRight> command_rights(const RedisOptions& options, bool membe
   const bool in_cluster = member || !options.cluster_nodes.empty();
   const auto layout = layout_of(options);
   const auto channels = channels_of(options, member);
-  std::map<std::string_view, CommandRight> rights;
-  for (const auto& called : embedded::script_commands) {
-    if (rights.contains(called.command) || !is_called(called.command, layout)) continue;
-    rights.emplace(called.command, right_to(called.command, layout));
-  }
+  auto rights = rights_of_scripts(layout);
   for (const auto& sent : sent_commands) {
     switch (sent.right) {
       case SentCommand::Right::needed:
@@ -397,7 +392,13 @@ std::vector<CommandRight> command_rights(const RedisOptions& options, bool membe
   std::vector<CommandRight> sorted;
   sorted.reserve(rights.size());
   for (auto& [name, right] : rights) {
-    if (!is_for_other_channels(name, channels)) sorted.push_back(std::move(right));
+    // Waiters use sharded channels, but there are none for the names of written keys.
+    if (name == "SUBSCRIBE" && channels == Channels::sharded) {
+      sorted.push_back({.name = right.name, .on = CommandRight::On::channels});
+      sorted.back().without[0] = {Severity::note, std::string(grants_late)};
+    } else if (!is_for_other_channels(name, channels)) {
+      sorted.push_back(std::move(right));
+    }
   }
   return sorted;
 }
@@ -426,7 +427,8 @@ Result<RedisAcl> redis_acl(const RedisOptions& options) {
   }
   RedisAcl acl{.user = options.user.empty() ? "USER" : options.user,
                .keys = redis::all_rules({(*locks)->names().pattern(), tasks->pattern()}),
-               .channels = redis::all_rules({(*locks)->names().channel_pattern(), tasks->channel_pattern()}),
+               .channels = redis::all_rules({(*locks)->names().channel_pattern(), tasks->channel_pattern(),
+                                             std::string(redis::invalidation_channel)}),
                .commands = {}};
   for (const auto& right : redis::command_rights(options)) {
     auto without = right.in_all();

@@ -5,8 +5,9 @@
 #include <utility>
 
 #include "engine/redis/conn/fence_floor.hpp"
-#include "engine/redis/errors.hpp"
+#include "engine/redis/conn/findings.hpp"
 #include "engine/redis/router_parts.hpp"
+#include "engine/redis/wire/errors.hpp"
 #include "os/random.hpp"
 
 namespace holdfast::redis {
@@ -53,15 +54,25 @@ Result<std::shared_ptr<Router>> Router::open(const RedisOptions& options, std::s
 /// Only the opening thread uses the clients yet, so it may block.
 Result<Ok> Router::read_first_map() {
   std::optional<Error> last;
+  Findings findings;
+  const auto deadline = saturating_add(BootClock::now(), endpoint_->options().connect_timeout);
+  auto untried = static_cast<BootClock::rep>(options_.cluster_nodes.size());
+  std::vector<Node*> seeds;  // all of them: the map of the first may be old, and name no node that lives
   for (const auto& seed : options_.cluster_nodes) {
-    Node* node = nullptr;
-    {
-      const Lock lock(mutex_);
-      const auto address = reached_at(seed, seed.host, options_.cluster_connect_to);
-      node = node_at(lock, address, seed.host);
+    const Lock lock(mutex_);
+    const auto address = reached_at(seed, seed.host, options_.cluster_connect_to);
+    seeds.push_back(node_at(lock, address, seed.host));
+    if (seeds.back() == nullptr) return Error(ErrorCode::InvalidArgument, "the TLS files cannot be used");
+  }
+  for (Node* node : seeds) {
+    // A node that is silent leaves time for the next ones.
+    const auto now = BootClock::now();
+    auto map = read_slot_map(*node->client, node->address, options_, now + (deadline - now) / untried--);
+    if (map && map->masters().empty()) {
+      map = node->endpoint->about(
+          {ErrorCode::ServiceUnavailable,
+           "the node knows no master that has slots; check whether it was removed from the cluster"});
     }
-    if (node == nullptr) return Error(ErrorCode::InvalidArgument, "the TLS files cannot be used");
-    const auto map = read_slot_map(*node->client, node->address, options_);
     if (map) {
       const Lock lock(mutex_);
       use(lock, *map);
@@ -69,20 +80,33 @@ Result<Ok> Router::read_first_map() {
       return Ok{};
     }
     last = map.error();
-    if (!last->transient()) break;
+    if (!last->transient()) return *last;
+    const auto name = node->endpoint->name() + ": ", text = last->message();
+    findings.add("node", to_text(node->address),
+                 {last->code(), text.starts_with(name) ? text.substr(name.size()) : text, last->cause()});
   }
-  return *last;
+  if (options_.cluster_nodes.size() == 1) return *last;
+  return Error(last->code(), endpoint_->name() + ": no node can be used. " + findings.text());
+}
+
+bool Router::is_in_url(const RedisAddress& address) const {
+  return std::ranges::any_of(options_.cluster_nodes, [&](const RedisAddress& seed) {
+    return reached_at(seed, seed.host, options_.cluster_connect_to) == address;
+  });
 }
 
 Router::Node* Router::node_at(const Lock&, const RedisAddress& address, const std::string& announced_host) {
   const auto found = std::ranges::find(nodes_, address, [](const auto& node) { return node->address; });
   if (found != nodes_.end()) return found->get();
   auto endpoint =
-      Endpoint::from(node_options(options_, address, announced_host), observer_, Servers::cluster);
+      Endpoint::from(node_options(options_, address, announced_host), observer_, Servers::cluster,
+                     is_in_url(address) ? ""
+                                        : ". The cluster announced this address; if it is not reachable from "
+                                          "here, map it with connect_to");
   if (!endpoint) return nullptr;
   auto client = Client::make(*endpoint);
   nodes_.push_back(std::make_unique<Node>(static_cast<std::uint32_t>(nodes_.size()), address,
-                                          *std::move(endpoint), std::move(client)));
+                                          *std::move(endpoint), std::move(client), is_in_url(address)));
   return nodes_.back().get();
 }
 
@@ -109,7 +133,15 @@ bool Router::use(const Lock& lock, const SlotMap& map) {
   }
   std::erase(masters, nullptr);
   masters_ = std::move(masters);
+  for (const auto& node : nodes_) node->is_named = std::ranges::find(masters_, node.get()) != masters_.end();
   return changed;
+}
+
+std::vector<bool> Router::useful_for_maps(const Lock&) const {
+  std::vector<bool> useful;
+  useful.reserve(nodes_.size());
+  for (const auto& node : nodes_) useful.push_back(node->in_url || node->is_named);
+  return useful;
 }
 
 std::vector<std::uint32_t> Router::masters() const {
@@ -118,6 +150,14 @@ std::vector<std::uint32_t> Router::masters() const {
   indexes.reserve(masters_.size());
   for (const auto* master : masters_) indexes.push_back(master->index);
   return indexes;
+}
+
+std::vector<std::shared_ptr<const Endpoint>> Router::master_endpoints() const {
+  const Lock lock(mutex_);
+  std::vector<std::shared_ptr<const Endpoint>> endpoints;
+  endpoints.reserve(masters_.size());
+  for (const auto* master : masters_) endpoints.push_back(master->endpoint);
+  return endpoints;
 }
 
 std::shared_ptr<const Endpoint> Router::any_endpoint() const {
@@ -130,6 +170,15 @@ std::shared_ptr<const Endpoint> Router::any_endpoint() const {
 std::shared_ptr<const Endpoint> Router::endpoint_of(std::string_view key) const {
   const Node* owner = owners_[slot_of(key)].load();
   return owner == nullptr ? any_endpoint() : owner->endpoint;
+}
+
+void Router::moved(const Endpoint& node, const RedisAddress& announced) {
+  const Lock lock(mutex_);
+  const auto by = std::ranges::find(nodes_, &node, [](const auto& one) { return one->endpoint.get(); });
+  if (by == nodes_.end()) return want_map(lock, nullptr);
+  (*by)->forget_epoch(lock);
+  want_map(lock, node_at(lock, reached_at(announced, (*by)->address.host, options_.cluster_connect_to),
+                         announced.host));
 }
 
 std::shared_ptr<Router::Waiter> Router::waiter_of_this_thread() {
@@ -162,9 +211,11 @@ void Router::send(std::unique_ptr<Call> call, const std::stop_token& stop) {
   }
   routed->sent_before_ = inner.sent_before_;
   routed->master_ = inner.master;
+  routed->by_idle_io = inner.by_idle_io;
   if (auto* delivery = static_cast<Delivery*>(std::exchange(inner.delivery_, nullptr))) {
-    // This thread may be another than the one that waits.
+    // This thread may be another than the one that waits, or than the guest: no guest comes for this call.
     delivery->sent_again = true;
+    routed->by_idle_io = false;
     routed->waiter_ = delivery->waiter;
     routed->led_at_ = delivery->led_at;
     routed->unsent_yet_ = !inner.awaited;
@@ -173,7 +224,6 @@ void Router::send(std::unique_ptr<Call> call, const std::stop_token& stop) {
   }
   routed->counted_ = !inner.awaited;
   if (routed->counted_) ++unawaited_;
-  routed->by_idle_io = inner.by_idle_io;
   start(std::move(routed));
 }
 
@@ -212,7 +262,10 @@ void Router::dispatch(std::unique_ptr<RoutedCall> call, Node& node, const Node* 
     const auto epoch = std::max(node.epoch.load(), owner == nullptr ? 0 : owner->epoch.load());
     // Set, not raised: a call may go back to a master of a lower epoch.
     const RememberedFence own{.fence = call->own_floor_, .epoch = call->fence_floor_epoch};
-    std::ranges::copy(fifteen_digits(fence_floor_of(epoch, own)), &call->bytes[call->fence_floor_at]);
+    // The configured floor, which only locks carry, is of no epoch.
+    const auto configured = std::min(call->own_floor_, options_.fence_floor);
+    const auto floor = std::max(fence_floor_of(epoch, own), configured);
+    std::ranges::copy(fifteen_digits(floor), &call->bytes[call->fence_floor_at]);
     call->granted_by_epoch_ = epoch;
   }
   call->asking = owner != nullptr;

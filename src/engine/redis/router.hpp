@@ -59,8 +59,12 @@ class Router final : public Transport, public std::enable_shared_from_this<Route
 
   /// Another node with each call, a master if one is known: for a connection that any node can serve.
   [[nodiscard]] std::shared_ptr<const Endpoint> any_endpoint() const;
+  /// All masters, as far as they are known.
+  [[nodiscard]] std::vector<std::shared_ptr<const Endpoint>> master_endpoints() const;
   /// The owner of the key's slot; any node if it has none.
   [[nodiscard]] std::shared_ptr<const Endpoint> endpoint_of(std::string_view key) const;
+  /// This node has answered a subscriber that a node at this announced address has its channel.
+  void moved(const Endpoint& node, const RedisAddress& announced);
   /// As the first node said.
   [[nodiscard]] bool has_sharded_channels() const noexcept { return has_sharded_channels_; }
 
@@ -78,8 +82,12 @@ class Router final : public Transport, public std::enable_shared_from_this<Route
 
   [[nodiscard]] Result<Ok> read_first_map();
   /// Null if the node's options cannot be used.
+  /// Not only announced by a node.
+  [[nodiscard]] bool is_in_url(const RedisAddress& address) const;
   Node* node_at(const Lock& lock, const RedisAddress& address, const std::string& announced_host);
   bool use(const Lock& lock, const SlotMap& map);
+  /// Which nodes can be asked for a map.
+  [[nodiscard]] std::vector<bool> useful_for_maps(const Lock& lock) const;
 
   void start(std::unique_ptr<RoutedCall> call);
   void dispatch(std::unique_ptr<RoutedCall> call, Node& node, const Node* owner);
@@ -90,7 +98,7 @@ class Router final : public Transport, public std::enable_shared_from_this<Route
   void park_for_epoch(std::unique_ptr<RoutedCall> call, Node& node);
   [[nodiscard]] bool knows_epoch(Node& node);
   bool ask_for_epoch(Lock& lock, Node& node);
-  void want_map(const Lock& lock, const Node* preferred);
+  void want_map(const Lock& lock, Node* preferred);
   void call_pilot(const Lock& lock);
 
   void pilot();

@@ -19,6 +19,10 @@ struct Router::Node {
   RedisAddress address;
   std::shared_ptr<const Endpoint> endpoint;
   std::shared_ptr<Client> client;
+  const bool in_url;
+  /// The newest map, or a redirection since, names it: changed with the router's mutex. A node that has left
+  /// the cluster is not asked for a map: it may be silent, or know only an old one.
+  bool is_named = true;
   /// Its own config epoch, as it told itself: what another node says of it may be old. Never goes down.
   std::atomic<std::uint64_t> epoch = 0;
   /// When it was asked for that; 0: it must be asked again.
@@ -28,6 +32,7 @@ struct Router::Node {
   bool is_asked_for_epoch = false;
   BootTime ask_again_at{};
   std::optional<Error> epoch_refused;  ///< the last answer: the user lacks the right
+  std::optional<Error> epoch_unknown;  ///< why there was no answer, for calls that wait for it
 
   /// It may have another epoch by now. An answer that is on its way is too old as well.
   void forget_epoch(const Lock&) {

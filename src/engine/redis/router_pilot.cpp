@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "engine/redis/conn/slot_map.hpp"
-#include "engine/redis/errors.hpp"
 #include "engine/redis/router_parts.hpp"
+#include "engine/redis/wire/errors.hpp"
 #include "os/random.hpp"
 
 namespace holdfast::redis {
@@ -57,6 +57,12 @@ class Router::EpochCall final : public Call {
     const Lock lock(router->mutex_);
     node_.is_asked_for_epoch = false;
     node_.epoch_refused.reset();
+    node_.epoch_unknown.reset();
+    // As for any other call: another attempt would not help, neither against a wrong password nor a missing
+    // right.
+    const auto refused = !answer              ? std::optional(answer.error())
+                         : is_error(**answer) ? std::optional(node_.endpoint->about(error_of(**answer)))
+                                              : std::nullopt;
     if (const auto epoch = answer ? own_epoch_in(**answer) : std::nullopt) {
       node_.epoch = std::max(node_.epoch.load(), *epoch);
       if (forgotten_ == node_.epoch_forgotten) {
@@ -64,9 +70,10 @@ class Router::EpochCall final : public Call {
       } else {
         node_.ask_again_at = {};
       }
-    } else if (answer && is_error(**answer) && !error_of(**answer).transient()) {
-      node_.epoch_refused = node_.endpoint->about(error_of(**answer));
+    } else if (refused && !refused->transient()) {
+      node_.epoch_refused = refused;
     } else {
+      if (!answer) node_.epoch_unknown = answer.error();
       // It may not be the master any more.
       router->want_map(lock, nullptr);
     }
@@ -136,7 +143,8 @@ bool Router::may_be_granted(const Parked& parked, BootTime now) const {
          owners_[parked.call->slot_].load() != parked.owner;
 }
 
-void Router::want_map(const Lock& lock, const Node* preferred) {
+void Router::want_map(const Lock& lock, Node* preferred) {
+  if (preferred != nullptr) preferred->is_named = true;
   (void)refresh_.wish(preferred == nullptr ? MapRefresh::no_preference : preferred->index);
   call_pilot(lock);
 }
@@ -168,6 +176,8 @@ void Router::pilot() {
       for (auto& parked : due) {
         if (parked.epoch_of != nullptr && parked.epoch_of->epoch_refused)
           parked.refused = *parked.epoch_of->epoch_refused;
+        if (parked.epoch_of != nullptr && parked.call->deadline <= now && !parked.call->last_error_)
+          parked.call->last_error_ = parked.epoch_of->epoch_unknown;
       }
       lock.unlock();
       for (auto& parked : due) {
@@ -195,7 +205,7 @@ void Router::pilot() {
     if (refresh_.asking()) {
       next = std::min(next, asked_at_ + map_timeout);
     } else {
-      const auto step = refresh_.next(now, nodes_.size());
+      const auto step = refresh_.next(now, useful_for_maps(lock));
       if (const auto* ask = std::get_if<MapRefresh::Ask>(&step)) {
         ask_for_map(lock, *nodes_[ask->candidate]);
         continue;
@@ -254,9 +264,12 @@ void Router::take_map(const Lock& lock, BootTime now) {
   if (complete && *nodes_reply_ && *slots_reply_) {
     const auto map =
         SlotMap::from(***nodes_reply_, ***slots_reply_, asked_->address, options_.cluster_connect_to);
-    if (map) return refresh_.succeeded(use(lock, *map), now, os::jitter_fraction());
+    // A node that was removed from the cluster, and reset, knows only itself.
+    if (map && !map->masters().empty())
+      return refresh_.succeeded(use(lock, *map), now, os::jitter_fraction());
   }
-  refresh_.failed(now, nodes_.size(), os::jitter_fraction());
+  const auto useful = std::ranges::count(useful_for_maps(lock), true);
+  refresh_.failed(now, static_cast<std::size_t>(useful), os::jitter_fraction());
 }
 
 }  // namespace holdfast::redis

@@ -2,213 +2,24 @@
 #include <mutex>
 #include <optional>
 
+#include "core/output_decisions.hpp"
+#include "core/queue_decisions.hpp"
 #include "core/record_request.hpp"
-#include "engine/redis/calls.hpp"
 #include "engine/redis/change_messages.hpp"
 #include "engine/redis/client.hpp"
-#include "engine/redis/errors.hpp"
 #include "engine/redis/listings.hpp"
 #include "engine/redis/lock_layout.hpp"
-#include "engine/redis/record_commands.hpp"
-#include "engine/redis/server_clock.hpp"
+#include "engine/redis/queue_calls.hpp"
+#include "engine/redis/storage_calls.hpp"
 #include "engine/redis/subscriber.hpp"
 #include "engine/redis/transport.hpp"
+#include "engine/redis/wire/errors.hpp"
 #include "os/process.hpp"
-#include "os/random.hpp"
 #include "runtime/operation.hpp"
 
 namespace holdfast {
 namespace redis {
 namespace {
-
-/// State shared by pending operations, which may outlive the backend that began them.
-struct Store {
-  std::shared_ptr<const Endpoint> endpoint;
-  std::shared_ptr<Transport> client;
-  StorageLayout layout;
-  std::shared_ptr<Log> log;
-  /// The client of one server, whose I/O the subscriber's thread may do.
-  std::shared_ptr<Client> single = {};
-  WhereToListen where_to_listen = {};
-  ServerClock clock = {};
-  std::atomic<bool> is_marked = false;  ///< with its layout
-};
-
-/// The layout of a task prefix is marked by the first record that is written there, so that a store of the
-/// other layout refuses the prefix: it would not see these records. Reading marks nothing.
-std::string_view mark_of(const StorageLayout& layout) {
-  return layout.layout() == RedisLayout::native ? "native" : "documented";
-}
-std::optional<Error> refuse_mark(const Store& store, std::string_view found) {
-  if (found.empty() || found == mark_of(store.layout)) return std::nullopt;
-  return store.endpoint->about(
-      {ErrorCode::InvalidArgument, "the task prefix \"" + store.endpoint->options().task_prefix +
-                                       "\" is used with layout=" + std::string(found) +
-                                       "; use that layout, or another task_prefix"});
-}
-
-/// An operation that may create a record: marks the prefix first, unless that is known to be done.
-template <class Operation>
-struct Marking : Operation {
-  using Outcome = typename Operation::Outcome;
-  enum class Step : std::uint8_t { mark, read, work };
-  Step step;
-  bool more = false;  ///< another command must follow
-
-  Marking(Operation operation, bool is_marked)
-      : Operation(std::move(operation)), step(is_marked ? Step::work : Step::mark) {}
-
-  Result<RoutedCommand> command(const Store& store, By by) const {
-    if (step == Step::work) return Operation::command(store, by);
-    auto command = step == Step::mark ? Command::begin("SET", 3) : Command::begin("GET", 1);
-    command.add_key(store.layout.marker());
-    if (step == Step::mark) command.add(mark_of(store.layout)).add("NX");
-    return std::move(command).routed();
-  }
-  Result<Outcome> outcome(Store& store, const Result<Reply>& answer, const Call& call) {
-    if (step == Step::work) return Operation::outcome(store, answer, call);
-    if (!answer) return answer.error().about(this->request.key.str(), {});
-    if (is_error(**answer)) return error_of(**answer).about(this->request.key.str(), {});
-    more = true;
-    if (step == Step::mark && (*answer)->type == REDIS_REPLY_NIL) {
-      step = Step::read;
-      return Outcome{};
-    }
-    if (step == Step::read) {
-      if (auto refused = refuse_mark(store, text_of(**answer))) {
-        more = false;
-        return *std::move(refused);
-      }
-    }
-    store.is_marked = true;
-    step = Step::work;
-    return Outcome{};
-  }
-  [[nodiscard]] bool goes_on(const Result<Outcome>&) { return std::exchange(more, false); }
-};
-
-// The operations: see ScriptCall. Building a command never fails here.
-
-struct GetOperation {
-  using Outcome = std::optional<StoredRecord>;
-  GetRecord request;
-
-  Result<RoutedCommand> command(const Store& store, By by) const {
-    return get_command(store.layout, request, by);
-  }
-  Result<Outcome> outcome(Store&, const Result<Reply>& answer, const Call&) const {
-    if (!answer) return answer.error().about(request.key.str(), {});
-    return get_outcome(**answer, request.key);
-  }
-};
-
-struct CreateOperation {
-  using Outcome = CreateOutcome;
-  CreateRecord request;
-  std::string id = os::new_incarnation();
-  BootTime begun = BootClock::now();
-
-  Result<RoutedCommand> command(const Store& store, By by) const {
-    return create_command(store.layout, request, id, by);
-  }
-  Result<Outcome> outcome(Store& store, const Result<Reply>& answer, const Call&) const {
-    if (!answer) return answer.error().about(request.key.str(), {});
-    if (const auto now_ms = server_time_of(**answer)) store.clock.learn(*now_ms, begun, BootClock::now());
-    return create_outcome(**answer, request, id);
-  }
-};
-
-struct PutOperation {
-  using Outcome = PutOutcome;
-  PutRecord request;
-  std::string id = os::new_incarnation();
-
-  Result<RoutedCommand> command(const Store& store, By by) const {
-    return put_command(store.layout, request, id, by);
-  }
-  Result<Outcome> outcome(Store&, const Result<Reply>& answer, const Call& call) const {
-    if (!answer) return answer.error().about(request.key.str(), {});
-    auto outcome = put_outcome(**answer, request);
-    const auto* conflict = outcome ? std::get_if<VersionConflict>(&*outcome) : nullptr;
-    if (call.was_repeated() && conflict != nullptr && !is_certain(*conflict)) {
-      return Error(ErrorCode::NetworkTimeout,
-                   "outcome unknown: the connection broke before the reply arrived, and the record was "
-                   "written often since. Read the record to see whether this write succeeded")
-          .about(request.key.str(), {});
-    }
-    return outcome;
-  }
-
- private:
-  /// Whether the conflicting write cannot be an earlier copy of this one: the script would have recognised it
-  /// among the last few. If the record was replaced, the one that was meant is gone in any case.
-  [[nodiscard]] static bool is_certain(const VersionConflict& conflict) {
-    return conflict.replaced || conflict.actual <= conflict.expected + remembered_writes;
-  }
-};
-
-struct RemoveOperation {
-  using Outcome = RemoveOutcome;
-  RemoveRecord request;
-
-  Result<RoutedCommand> command(const Store& store, By by) const {
-    return remove_command(store.layout, request, by);
-  }
-  Result<Outcome> outcome(Store&, const Result<Reply>& answer, const Call& call) const {
-    if (!answer) return answer.error().about(request.key.str(), {});
-    auto outcome = remove_outcome(**answer, request);
-    // A resend after a lost answer that finds no record: the first request removed it.
-    if (outcome && call.was_repeated() && std::holds_alternative<NoRecord>(*outcome)) return Removed{};
-    return outcome;
-  }
-};
-
-/// Idempotent, so a refusal after a resend needs no special case.
-struct GuardOperation {
-  using Outcome = BindOutcome;
-  BindRecord request;
-  std::string id = os::new_incarnation();
-
-  Result<RoutedCommand> command(const Store& store, By by) const {
-    return guard_command(store.layout, request, id, by);
-  }
-  Result<Outcome> outcome(Store&, const Result<Reply>& answer, const Call&) const {
-    if (!answer) return answer.error().about(request.key.str(), {});
-    return guard_outcome(**answer, request);
-  }
-};
-
-struct RebindOperation {
-  using Outcome = RebindOutcome;
-  RebindRecord request;
-
-  Result<RoutedCommand> command(const Store& store, By by) const {
-    return rebind_command(store.layout, request, by);
-  }
-  Result<Outcome> outcome(Store&, const Result<Reply>& answer, const Call&) const {
-    if (!answer) return answer.error().about(request.key.str(), {});
-    return rebind_outcome(**answer, request);
-  }
-};
-
-struct ListOperation {
-  using Outcome = RecordPage;
-  ListRecords request;
-
-  Result<RoutedCommand> command(const Store& store, By by) const {
-    return list_command(store.layout, request, by);
-  }
-  Result<Outcome> outcome(Store&, const Result<Reply>& answer, const Call&) const {
-    if (!answer) return answer.error().about(request.prefix, {});
-    return list_outcome(**answer, request);
-  }
-  /// The script stopped after many dead members of the index; it has removed them.
-  bool goes_on(const Result<Outcome>& page) {
-    if (!page || !page->records.empty() || !page->unreadable.empty() || !page->next) return false;
-    request.after = page->next;
-    return true;
-  }
-};
 
 constexpr Subscriber::Purpose changes_of_records{
     .wakes = Wakes::all,
@@ -219,10 +30,13 @@ constexpr Subscriber::Purpose changes_of_records{
 /// The name that an error of this request carries.
 template <class Request>
 const std::string& subject_of(const Request& request) {
-  return request.key.str();
-}
-const std::string& subject_of(const ListRecords& request) {
-  return request.prefix;
+  if constexpr (requires { request.key.str(); }) {
+    return request.key.str();
+  } else if constexpr (requires { request.owner; }) {
+    return request.owner;
+  } else {
+    return request.prefix;
+  }
 }
 
 class RedisStorageBackend final : public StorageBackend {
@@ -238,8 +52,7 @@ class RedisStorageBackend final : public StorageBackend {
     start(GetOperation{std::move(request)}, stop, std::move(done));
   }
   void submit(CreateRecord request, std::stop_token stop, Done<CreateOutcome> done) override {
-    if (const auto refused = core::refuse_origin(request.origin))
-      return done(refused->about(request.key.str(), {}));
+    if (auto refused = core::refuse_create(request)) return done(*std::move(refused));
     start(Marking(CreateOperation{std::move(request)}, store_->is_marked), stop, std::move(done));
   }
   void submit(PutRecord request, std::stop_token stop, Done<PutOutcome> done) override {
@@ -291,6 +104,63 @@ class RedisStorageBackend final : public StorageBackend {
         request.deadline, stop, std::move(done));
   }
 
+  void submit(ClaimNext request, std::stop_token stop, Done<ClaimedRecords> done) override {
+    if (refuse_arguments(request, done)) return;
+    ClaimUnderWay claim(*store_, request.owner);
+    start(ClaimNextOperation{.request = std::move(request), .claim = std::move(claim)}, stop,
+          std::move(done));
+  }
+  void submit(ClaimRecord request, std::stop_token stop, Done<ClaimOutcome> done) override {
+    if (refuse_arguments(request, done)) return;
+    start(ClaimRecordOperation{std::move(request)}, stop, std::move(done));
+  }
+  void submit(RenewLeases request, std::stop_token stop, Done<RenewLeases::Outcome> done) override {
+    if (refuse_arguments(request, done)) return;
+    start(RenewOperation{std::move(request)}, stop, std::move(done));
+  }
+  void submit(EndLease request, std::stop_token stop, Done<EndedLease> done) override {
+    if (refuse_arguments(request, done)) return;
+    std::optional<ClaimUnderWay> claim;
+    if (request.then) claim.emplace(*store_, request.key.owner());
+    start(EndOperation{.request = std::move(request), .claim = std::move(claim)}, stop, std::move(done));
+  }
+  void submit(CountQueue request, std::stop_token stop, Done<QueueCounts> done) override {
+    if (refuse_arguments(request, done)) return;
+    start(CountOperation{std::move(request)}, stop, std::move(done));
+  }
+  void submit(ConfigureQueue request, std::stop_token stop, Done<QueueCounts> done) override {
+    if (refuse_arguments(request, done)) return;
+    start(ConfigureOperation{std::move(request)}, stop, std::move(done));
+  }
+
+  void submit(AppendOutput request, std::stop_token stop, Done<AppendOutcome> done) override {
+    if (refuse_arguments(request, done)) return;
+    start(AppendOperation{std::move(request)}, stop, std::move(done));
+  }
+  void submit(ReadOutput request, std::stop_token stop, Done<std::optional<KeptOutput>> done) override {
+    start(ReadOutputOperation{std::move(request)}, stop, std::move(done));
+  }
+
+  void submit(WatchQueue request, std::stop_token stop, Done<std::unique_ptr<Watch>> done) override {
+    if (!process_.is_current()) return done(std::unique_ptr<Watch>());
+    auto& listener = subscriber();
+    const auto channel = store_->layout.work_prefix(request.owner) + store_->process;
+    auto queue = store_->watched_queues.watch(
+        request.owner, [&] { return std::make_shared<QueueWaits>(listener.waker_of(channel)); });
+    const bool is_awaited = done.is_awaited();
+    auto made = [queue = std::move(queue),
+                 done = std::move(done)](Result<std::unique_ptr<Watch>> watch) mutable {
+      if (!watch) return done(watch.error());
+      done(std::unique_ptr<Watch>(std::make_unique<QueueWatch>(std::move(queue), *std::move(watch))));
+    };
+    if (!is_awaited) {
+      return listener.watch(channel, Wakes::one, request.deadline, stop, std::move(made));
+    }
+    Slot<std::unique_ptr<Watch>> slot;
+    listener.watch(channel, Wakes::one, request.deadline, stop, Done<std::unique_ptr<Watch>>::into(slot));
+    made(*std::move(slot.result));
+  }
+
   void wait(Completion& completion) override { store_->client->wait(completion); }
 
  private:
@@ -307,6 +177,14 @@ class RedisStorageBackend final : public StorageBackend {
                   .patience = store_->endpoint->options().command_timeout,
                   .by_idle_io = by_idle_io},
                  stop, std::move(done));
+  }
+
+  /// Whether the request was refused, and `done` completed.
+  template <class Request>
+  [[nodiscard]] static bool refuse_arguments(const Request& request, Done<typename Request::Outcome>& done) {
+    const auto refused = core::refuse_arguments(request);
+    if (refused) done(refused->about(subject_of(request), {}));
+    return refused.has_value();
   }
 
   [[nodiscard]] Subscriber& subscriber() {

@@ -13,7 +13,8 @@
 
 #include "engine/redis/conn/leadership.hpp"
 #include "engine/redis/conn/subscription_link.hpp"
-#include "engine/redis/errors.hpp"
+#include "engine/redis/conn/subscriptions.hpp"
+#include "engine/redis/wire/errors.hpp"
 #include "os/event.hpp"
 #include "os/process.hpp"
 #include "os/thread.hpp"
@@ -80,7 +81,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
   };
   using Topics = Subscriptions<Waiters>;
 
-  struct Link : SubscriptionLink<Waiters> {
+  struct Link : SubscriptionLink<Topics> {
     using SubscriptionLink::SubscriptionLink;
   };
 
@@ -89,8 +90,8 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
     WakeQueue::Place waiter;
   };
 
-  Place enter(const std::string& channel, BootTime deadline, const std::stop_token& stop) {
-    return enter_and_wait([&] { return enter(channel); }, deadline, stop);
+  Place enter(const std::string& channel, Wakes wakes, BootTime deadline, const std::stop_token& stop) {
+    return enter_and_wait([&] { return enter(channel, wakes); }, deadline, stop);
   }
   /// The same for a feed of a pattern.
   Place follow(const std::string& pattern, Heard& feed, BootTime deadline, const std::stop_token& stop) {
@@ -99,10 +100,10 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
 
   /// The same without blocking; `entered` gets the place.
   template <class Entered>
-  void begin_enter(const std::string& channel, BootTime deadline, const std::stop_token& stop,
+  void begin_enter(const std::string& channel, Wakes wakes, BootTime deadline, const std::stop_token& stop,
                    Entered entered) {
     Lock lock(mutex_);
-    const Place place = enter(channel);
+    const Place place = enter(channel, wakes);
     begin_use_of(lock, place, deadline, stop, std::move(entered));
   }
   template <class Entered>
@@ -173,6 +174,15 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
     if (ended) ended->complete();
     return true;
   }
+
+  void wake(std::string_view channel) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& link : links_) {
+      if (auto* waiters = link->topics.waiters_of(channel)) waiters->queue.wake();
+    }
+  }
+
+  [[nodiscard]] Wakes wakes() const noexcept { return purpose_.wakes; }
 
   void pass_on(Place place) {
     const std::lock_guard lock(mutex_);
@@ -246,9 +256,9 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
     if (ended) ended->complete();
   }
 
-  Place enter(const std::string& channel) {
+  Place enter(const std::string& channel, Wakes wakes) {
     auto& link = link_of(channel);
-    const auto [topic, is_new] = link.topics.watch(channel, purpose_.wakes, idle_waits_, settled_, link);
+    const auto [topic, is_new] = link.topics.watch(channel, wakes, idle_waits_, settled_, link);
     return enter(topic, is_new);
   }
   Place enter(const std::string& pattern, Heard& feed) {
@@ -275,13 +285,13 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
   /// The link that serves the channel according to the newest map.
   Link& link_at(const std::string& channel) {
     const bool sharded = channels_ == Channels::sharded;
-    const auto server = sharded ? where_(channel) : endpoint_;
+    const auto server = sharded ? where_.server_of(channel) : endpoint_;
     const auto found = std::ranges::find(links_, server, [](const auto& link) { return link->endpoint; });
     if (found != links_.end()) return **found;
     PickEndpoint pick;
-    if (!sharded && where_) pick = [this] { return where_({}); };
+    if (!sharded && where_.server_of) pick = [this] { return where_.server_of({}); };
     return *links_.emplace_back(
-        std::make_unique<Link>(server, endpoint_->options().command_timeout, channels_, std::move(pick)));
+        std::make_unique<Link>(server, std::move(pick), endpoint_->options().command_timeout, channels_));
   }
 
   /// Moves topics to the masters that have their slots now.
@@ -416,8 +426,11 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
     if (thread_polls_) thread_asleep_ = false;
     for (std::size_t i = 1; i < polled_.size(); ++i) {
       // Others may have been added since, behind these.
-      if (const auto refused = links_[i - 1]->process_input(polled_[i].revents != 0))
-        report_refusal(*refused);
+      auto& link = *links_[i - 1];
+      const auto moved = [&](const RedisAddress& announced) {
+        if (where_.moved) where_.moved(*link.endpoint, announced);
+      };
+      if (const auto refused = link.process_input(polled_[i].revents != 0, moved)) report_refusal(*refused);
     }
   }
 
@@ -439,7 +452,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
   const Purpose purpose_;
   const std::shared_ptr<Client> client_;  ///< may be null
   const Channels channels_;
-  const WhereToListen where_;  ///< may be null, unless the channels are sharded
+  const WhereToListen where_;  ///< has its functions if the channels are sharded
   const os::ProcessIdentity process_;
   os::Event wake_;
 
@@ -532,13 +545,25 @@ Subscriber::~Subscriber() {
 
 void Subscriber::watch(const std::string& channel, BootTime deadline, const std::stop_token& stop,
                        Done<std::unique_ptr<Watch>> done) {
+  watch(channel, state_->wakes(), deadline, stop, std::move(done));
+}
+
+void Subscriber::watch(const std::string& channel, Wakes wakes, BootTime deadline,
+                       const std::stop_token& stop, Done<std::unique_ptr<Watch>> done) {
   if (done.is_awaited()) {
-    return done(std::make_unique<ChannelWatch>(state_, state_->enter(channel, deadline, stop)));
+    return done(std::make_unique<ChannelWatch>(state_, state_->enter(channel, wakes, deadline, stop)));
   }
-  state_->begin_enter(channel, deadline, stop,
+  state_->begin_enter(channel, wakes, deadline, stop,
                       [state = state_, done = std::move(done)](State::Place place) mutable {
                         done(std::make_unique<ChannelWatch>(std::move(state), place));
                       });
+}
+
+std::function<void()> Subscriber::waker_of(std::string channel) {
+  return [state = std::weak_ptr(state_), channel = std::move(channel)] {
+    const auto alive = state.lock();
+    if (alive && alive->in_own_process()) alive->wake(channel);
+  };
 }
 
 void Subscriber::follow(const std::string& pattern, MeaningOf meaning_of, BootTime deadline,

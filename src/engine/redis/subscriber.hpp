@@ -17,9 +17,6 @@ namespace holdfast::redis {
 
 using waiting::Wakes;
 
-/// The server that serves a channel.
-using WhereToListen = std::function<std::shared_ptr<const Endpoint>(std::string_view channel)>;
-
 /// The waiters for channels in this process. All waiters share one connection, made for the first (of sharded
 /// channels: one for each master whose channels are watched); those of one channel share its subscription.
 /// One of the sleeping threads reads the connection, so that a message for it wakes no other thread; while
@@ -48,14 +45,14 @@ class Subscriber {
     std::string_view unheard;
   };
   /// `client`, if not null: the subscriber's thread does the I/O of its own calls through it when possible,
-  /// so that a waiter that polls needs no further thread (see Call::by_idle_io). `where`, if not null, names
-  /// the server that serves a channel; `endpoint` then only has the options and a name for messages. Global
-  /// channels are all served by one server, and `where` is called before every attempt to connect; sharded
-  /// ones by the master of their slot, and `where`, which must not be null, is called when a channel is not
-  /// served.
+  /// so that a waiter that polls needs no further thread (see Call::by_idle_io). `where`, if it has
+  /// functions, names the server that serves a channel; `endpoint` then only has the options and a name for
+  /// messages. Global channels are all served by one server, and `where` is called before every attempt to
+  /// connect; sharded ones by the master of their slot, and `where`, which must have its functions, is called
+  /// when a channel is not served.
   Subscriber(std::shared_ptr<const Endpoint> endpoint, std::shared_ptr<Log> log, const Purpose& purpose,
              std::shared_ptr<Client> client = nullptr, Channels channels = Channels::global,
-             WhereToListen where = nullptr);
+             WhereToListen where = {});
   /// Requires that no watch is left. On a thread of the library it does not join its own thread. In a forked
   /// child it does nothing.
   ~Subscriber();
@@ -67,6 +64,11 @@ class Subscriber {
   /// to sleep.
   void watch(const std::string& channel, BootTime deadline, const std::stop_token& stop,
              Done<std::unique_ptr<Watch>> done);
+  /// The same; `wakes` in place of the purpose's. All watches of a channel must have the same.
+  void watch(const std::string& channel, Wakes wakes, BootTime deadline, const std::stop_token& stop,
+             Done<std::unique_ptr<Watch>> done);
+  /// Returns a function that wakes waiters of the channel as a message does. It may outlive the subscriber.
+  [[nodiscard]] std::function<void()> waker_of(std::string channel);
 
   /// The meaning of a message; empty: none for this feed. Called under a mutex: it must not block.
   using MeaningOf = std::function<std::optional<Change>(std::string_view channel, std::string_view payload)>;

@@ -47,8 +47,8 @@ std::optional<Error> refuse_prefix(const RedisOptions& options, std::string_view
           std::string(option) + "={" + std::string(prefix) + "}");
 }
 
-Result<SlotMap> read_slot_map(Transport& node, const RedisAddress& asked, const RedisOptions& options) {
-  const auto deadline = saturating_add(BootClock::now(), options.connect_timeout);
+Result<SlotMap> read_slot_map(Transport& node, const RedisAddress& asked, const RedisOptions& options,
+                              BootTime deadline) {
   const auto ranges = node.call({"CLUSTER SLOTS"}, deadline, true);
   if (!ranges) return ranges.error();
   const auto nodes = node.call({"CLUSTER NODES"}, deadline, true);
@@ -68,6 +68,7 @@ Result<OpenedTransport> open_transport(const RedisOptions& options, std::string_
     opened.endpoint = *std::move(endpoint);
     opened.single = Client::make(opened.endpoint);
     opened.transport = opened.single;
+    opened.all_servers = [only = opened.endpoint] { return std::vector{only}; };
     return opened;
   }
   if (auto refused = refuse_prefix(options, option, prefix)) return *std::move(refused);
@@ -76,11 +77,20 @@ Result<OpenedTransport> open_transport(const RedisOptions& options, std::string_
   opened.endpoint = (*router)->shared_endpoint();
   if ((*router)->has_sharded_channels()) opened.channels = channels;
   // A weak reference: the subscriber may outlive the last operation.
-  opened.where_to_listen = [weak = std::weak_ptr(*router), fallback = opened.endpoint,
-                            sharded = opened.channels == Channels::sharded](std::string_view channel) {
+  opened.where_to_listen.server_of = [weak = std::weak_ptr(*router), fallback = opened.endpoint,
+                                      sharded =
+                                          opened.channels == Channels::sharded](std::string_view channel) {
     const auto alive = weak.lock();
     if (!alive) return fallback;
     return sharded ? alive->endpoint_of(channel) : alive->any_endpoint();
+  };
+  opened.where_to_listen.moved = [weak = std::weak_ptr(*router)](const Endpoint& node,
+                                                                 const RedisAddress& announced) {
+    if (const auto alive = weak.lock()) alive->moved(node, announced);
+  };
+  opened.all_servers = [weak = std::weak_ptr(*router)] {
+    const auto alive = weak.lock();
+    return alive ? alive->master_endpoints() : std::vector<std::shared_ptr<const Endpoint>>();
   };
   opened.transport = *std::move(router);
   return opened;

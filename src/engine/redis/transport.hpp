@@ -44,14 +44,24 @@ class Transport : public IdleIo {
   [[nodiscard]] Result<Reply> call_routed(RoutedCommand command, BootTime deadline, bool fail_fast = false);
 };
 
+/// How subscribers find the servers of their channels, where there are several.
+struct WhereToListen {
+  /// The node that serves the channel; null: one server serves all.
+  std::function<std::shared_ptr<const Endpoint>(std::string_view channel)> server_of = {};
+  /// For a node's answer that another one, at this announced address, has the channel: reads the map anew. No
+  /// call may follow that would notice it.
+  std::function<void(const Endpoint& node, const RedisAddress& announced)> moved = {};
+};
+
 /// The way to the data of one half of a store, as its options describe it.
 struct OpenedTransport {
   std::shared_ptr<const Endpoint> endpoint;
   std::shared_ptr<Transport> transport;
   std::shared_ptr<Client> single;  ///< the same, if it is one server
-  /// The node that serves the channel; null: `endpoint` serves all.
-  std::function<std::shared_ptr<const Endpoint>(std::string_view channel)> where_to_listen;
+  WhereToListen where_to_listen;   ///< without functions: `endpoint` serves all
   Channels channels = Channels::global;
+  /// The servers that together have all keys, now.
+  std::function<std::vector<std::shared_ptr<const Endpoint>>()> all_servers;
 };
 /// One server connects on first use, a cluster at once. InvalidArgument if a cluster cannot keep the keys of
 /// an operation in one slot, see `refuse_prefix`. `channels`: sharded if the servers have such.
@@ -66,6 +76,6 @@ struct OpenedTransport {
 
 /// The map that a node of a cluster has, blocking. `options` are the cluster's.
 [[nodiscard]] Result<SlotMap> read_slot_map(Transport& node, const RedisAddress& asked,
-                                            const RedisOptions& options);
+                                            const RedisOptions& options, BootTime deadline);
 
 }  // namespace holdfast::redis

@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "core/lock_id_hash.hpp"
-#include "engine/redis/lock_commands.hpp"
+#include "engine/redis/lock_layout.hpp"
 
 namespace holdfast::redis {
 

@@ -118,10 +118,21 @@ bool boolean(const std::string& name, const std::string& text) {
 
 constexpr std::uint32_t most_replicas = 1000;
 
-bool floor_is_clock(const std::string& text) {
-  if (text == "clock") return true;
-  if (text == "none") return false;
-  refuse("fence_floor must be clock or none");
+void set_fence_floor(RedisOptions& options, const std::string& text) {
+  options.fence_floor_clock = text == "clock";
+  options.fence_floor = 0;
+  if (text == "clock" || text == "none") return;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), options.fence_floor);
+  if (error != std::errc() || end != text.data() + text.size() ||
+      options.fence_floor > RedisOptions::highest_fence_floor) {
+    refuse("fence_floor must be clock, none, or a fence of at most " +
+           std::to_string(RedisOptions::highest_fence_floor));
+  }
+}
+
+std::string fence_floor_text(const RedisOptions& options) {
+  if (options.fence_floor_clock) return "clock";
+  return options.fence_floor == 0 ? "none" : std::to_string(options.fence_floor);
 }
 
 std::string host_name(std::string_view text) {
@@ -269,8 +280,7 @@ const std::vector<Parameter>& parameters() {
        [](const Options& o) { return std::to_string(o.min_replicas); }},
       {"replica_timeout", [](Options& o, Text& v) { o.replica_timeout = timeout("replica_timeout", v); },
        [](const Options& o) { return duration_text(o.replica_timeout); }},
-      {"fence_floor", [](Options& o, Text& v) { o.fence_floor_clock = floor_is_clock(v); },
-       [](const Options& o) { return std::string(o.fence_floor_clock ? "clock" : "none"); }},
+      {"fence_floor", set_fence_floor, fence_floor_text},
       {"tls_ca", [](Options& o, Text& v) { o.tls_ca_file = file("tls_ca", v); },
        [](const Options& o) { return o.tls_ca_file; }, Parameter::Only::tls},
       {"tls_cert", [](Options& o, Text& v) { o.tls_cert_file = file("tls_cert", v); },

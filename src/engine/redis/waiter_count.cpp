@@ -3,8 +3,8 @@
 #include <limits>
 #include <utility>
 
-#include "engine/redis/errors.hpp"
 #include "engine/redis/wire/command.hpp"
+#include "engine/redis/wire/errors.hpp"
 #include "engine/redis/wire/reply.hpp"
 
 namespace holdfast::redis {

@@ -108,7 +108,7 @@ Result<fs::path> resolve_links(const fs::path& file, int links_left) {
   auto real_directory = canonical(directory, "this directory does not exist; create it with mode 0700");
   if (!real_directory) return real_directory;
 
-  const fs::path real = *real_directory / file.filename();
+  fs::path real = *real_directory / file.filename();
   std::error_code failed;
   if (fs::is_symlink(real, failed)) {
     if (links_left == 0) return unusable(real, "too many symbolic links; use the path of the file itself");

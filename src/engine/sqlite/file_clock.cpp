@@ -51,6 +51,35 @@ void restamp_locks(Connection& connection, const Clock& clock) {
       .execute(wall, boot);
 }
 
+// The leases of queued records follow the same rules as locks. One that is gone has the deadline 0: the next
+// claim finds that it has expired, and counts a death.
+
+/// `deadline`: the new one, as SQL of ?1 (the wall clock) and ?2 (the boot clock).
+void move_leases(Connection& connection, const Clock& clock, const std::string& deadline) {
+  Statement(connection, "UPDATE queued SET lease_deadline_ms = " + deadline +
+                            ", lease_expires_at_ms = CASE WHEN " + deadline +
+                            " = 0 THEN lease_expires_at_ms ELSE ?1 + " + deadline + " - ?2 END" +
+                            ", attempt_deadline_ms = CASE WHEN attempt_deadline_ms = 0 THEN 0 ELSE " +
+                            deadline + " + attempt_deadline_ms - lease_deadline_ms END WHERE place = 2")
+      .execute(clock.wall_ms(), clock.boot_ms());
+}
+/// See prolong_locks.
+void prolong_leases(Connection& connection, const Clock& clock) {
+  move_leases(connection, clock, "(?2 + lease_ms)");
+}
+/// See keep_locks.
+void keep_leases(Connection& connection, const Clock& clock) {
+  move_leases(connection, clock,
+              "(CASE WHEN ?2 >= lease_deadline_ms - lease_ms AND ?2 < lease_deadline_ms AND"
+              " (lease_expires_at_ms <= ?1 OR"
+              " abs((lease_expires_at_ms - ?1) - (lease_deadline_ms - ?2)) <= 1000)"
+              " THEN lease_deadline_ms WHEN lease_expires_at_ms <= ?1 THEN 0 ELSE ?2 + lease_ms END)");
+}
+/// After a reboot all workers are dead.
+void end_leases(Connection& connection) {
+  connection.execute("UPDATE queued SET lease_deadline_ms = 0 WHERE place = 2");
+}
+
 std::int64_t enter(Connection& connection, const Clock& clock) {
   const auto& identity = clock.identity;
   // A clock that returns gets another number: a process that used the file under it before must notice the
@@ -104,9 +133,14 @@ bool may_be_ours(const FileClock& current, const ClockIdentity& ours) {
 }
 
 void refuse_two_machines(Connection& connection, const ClockIdentity& ours) {
-  const auto current = current_clock(connection);
-  if (current.is(ours) || change_of(current, ours, was_seen(connection, ours)) != ClockChange::two_machines)
-    return;
+  auto current = current_clock(connection);
+  bool seen = was_seen(connection, ours);
+  // Outside of a transaction another process of ours may adopt our clock between the two readings.
+  for (auto now = current_clock(connection); now.number != current.number; now = current_clock(connection)) {
+    current = now;
+    seen = was_seen(connection, ours);
+  }
+  if (current.is(ours) || change_of(current, ours, seen) != ClockChange::two_machines) return;
   throw Error(ErrorCode::ServiceUnavailable,
               "cannot use " + connection.file() + ": its leases have moved from this clock (boot " +
                   ours.boot_id + ") to the clock of another machine (boot " + current.boot_id +
@@ -125,13 +159,16 @@ std::int64_t adopt_clock(Connection& connection, const Clock& clock) {
     case ClockChange::reboot:
       skip_lost_fences(connection);
       restamp_locks(connection, clock);
+      end_leases(connection);
       break;
     case ClockChange::container:
       skip_lost_fences(connection);
       keep_locks(connection, clock);
+      keep_leases(connection, clock);
       break;
     case ClockChange::time_namespace:
       prolong_locks(connection, clock);
+      prolong_leases(connection, clock);
       break;
   }
   return enter(connection, clock);

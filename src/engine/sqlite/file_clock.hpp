@@ -47,8 +47,9 @@ void refuse_two_machines(Connection& connection, const ClockIdentity& ours);
 /// they already do. Requires a transaction, and that no process uses the file under another clock.
 ///
 /// After a reboot the locks of guards are dropped, and the rest of the others is restamped from the wall
-/// clock, never to more than the ttl. If holders may be alive, each lock gets its whole ttl, unless it has
-/// expired. If the kernel may be another, the fences continue above the durable mark.
+/// clock, never to more than the ttl; the leases of queued records have expired. If holders may be alive,
+/// each lock gets its whole ttl, unless it has expired. If the kernel may be another, the fences continue
+/// above the durable mark.
 [[nodiscard]] std::int64_t adopt_clock(Connection& connection, const Clock& clock);
 
 /// A lock that processes of this kernel share while they use a file under its present clock. A process

@@ -4,6 +4,7 @@
 
 #include "core/lock_decisions.hpp"
 #include "engine/sqlite/access.hpp"
+#include "engine/sqlite/fence_reserve.hpp"
 #include "engine/sqlite/lock_table.hpp"
 
 namespace holdfast::sqlite {
@@ -44,7 +45,7 @@ class SqliteLockBackend final : public LockBackend {
     done(operate<AcquireOutcome>(request.deadline, std::move(stop), about, [&](AfterCommit& after) {
       auto outcome = try_acquire(request, after, Reserve::keep_up);
       while (!outcome) {
-        reserve_fences();
+        reserve_fences(database());
         outcome = try_acquire(request, after, Reserve::use_up);
         // The log could not be copied: another user is copying it, or is reading the file for long.
         if (!outcome) database().connection().pause(late_attempt);
@@ -86,8 +87,10 @@ class SqliteLockBackend final : public LockBackend {
   }
 
   void submit(ListRequest request, std::stop_token stop, Done<LockPage> done) override {
-    done(operate<LockPage>(request.deadline, std::move(stop), {},
-                           [&](AfterCommit&) { return page(request); }));
+    if (auto refused = core::refuse_too_many(request)) return done(*std::move(refused));
+    done(operate<LockPage>(request.deadline, std::move(stop), {}, [&](AfterCommit&) {
+      return request.only.empty() ? page(request) : read(request);
+    }));
   }
 
   void submit(WaitersRequest request, std::stop_token stop, Done<WaiterCounts> done) override {
@@ -106,9 +109,10 @@ class SqliteLockBackend final : public LockBackend {
     done(wake != nullptr ? wake->watch(request.key.str(), waiting::Wakes::one) : nullptr);
   }
   /// Locks and records share the file of wake-ups, so each feed reports changes of both.
-  void submit(FollowLocks, std::stop_token, Done<std::unique_ptr<ChangeFeed>> done) override {
+  /// A grant wakes nothing, so there is no feed of them.
+  void submit(FollowLocks request, std::stop_token, Done<std::unique_ptr<ChangeFeed>> done) override {
     auto* wake = access_.wake();
-    done(wake != nullptr ? wake->follow() : nullptr);
+    done(wake != nullptr && request.what == LockChanges::releases ? wake->follow() : nullptr);
   }
 
  private:
@@ -189,23 +193,6 @@ class SqliteLockBackend final : public LockBackend {
     return Granted{.fence = row.record.fence, .expires_at = row.record.expires_at, .authority = authority_};
   }
 
-  /// A fence may be granted only after its reserve is in the database file itself, on disk.
-  void reserve_fences() {
-    std::uint64_t reserved = 0;
-    {
-      Database::Change change(database(), Durability::machine);
-      database().check_clock(table().clock());
-      reserved = with_full_reserve(table().fences()).reserved;
-      table().set_reserved(reserved);
-      change.commit();
-    }
-    if (!database().copy_log()) return;
-    Database::Change change(database(), Durability::process);
-    database().check_clock(table().clock());
-    table().set_in_file(std::max(reserved, table().fences().in_file));
-    change.commit();
-  }
-
   /// Repeats the first answer. The caller lost it, so the lock may be less durable than requested: the
   /// process that wrote it may have died before its sync.
   Granted grant_again(Database::Change& change, LockRow held, Durability durability) {
@@ -270,6 +257,16 @@ class SqliteLockBackend final : public LockBackend {
   }
   std::optional<LockRow> find(const LockRef& lock) { return lock.key ? find(*lock.key) : find(lock.id); }
 
+  LockPage read(const ListRequest& request) {
+    const Database::View view(database());
+    LockPage page;
+    for (const auto& key : request.only) {
+      auto row = find(key);
+      if (core::is_held(lease_of(row), clock().boot())) page.locks.push_back(std::move(row->record));
+    }
+    return page;
+  }
+
   LockPage page(const ListRequest& request) {
     if (!request.cursor.empty()) {
       const auto key = LockKey::parse(request.cursor);
@@ -289,7 +286,7 @@ class SqliteLockBackend final : public LockBackend {
   }
 
   LockAccess access_;
-  const std::string authority_;
+  const SharedText authority_;
 };
 
 }  // namespace

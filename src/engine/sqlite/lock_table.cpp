@@ -11,8 +11,6 @@ constexpr const char* select_view =
     " k.key, k.id, k.fence, k.deadline_ms, k.ttl_ms, k.acquired_at_ms, k.expires_at_ms, k.durable, k.holder,"
     " i.key, i.id, i.fence, i.deadline_ms, i.ttl_ms, i.acquired_at_ms, i.expires_at_ms, i.durable, i.holder "
     "FROM meta JOIN closing LEFT JOIN locks k ON k.key = ?1 LEFT JOIN locks i ON i.id = ?2";
-constexpr const char* select_fences =
-    "SELECT meta.fence_last, meta.fence_reserved, closing.fence_in_file FROM meta JOIN closing";
 constexpr const char* select_by_key =
     "SELECT meta.clock, key, id, fence, deadline_ms, ttl_ms, acquired_at_ms, expires_at_ms, durable, holder "
     "FROM meta LEFT JOIN locks ON key = ?1";
@@ -76,15 +74,12 @@ LockTable::LockTable(Connection& connection)
       find_id_(connection, select_by_id),
       page_(connection, select_page),
       clock_(connection, "SELECT clock FROM meta"),
-      fences_(connection, select_fences),
       insert_(connection, insert_row),
       restamp_(connection, update_row),
       set_holder_(connection, update_holder),
       remove_(connection, "DELETE FROM locks WHERE key = ?1"),
       remove_expired_(connection, delete_expired_locks),
-      set_last_fence_(connection, "UPDATE meta SET fence_last = ?1"),
-      set_reserved_(connection, "UPDATE meta SET fence_reserved = ?1"),
-      set_in_file_(connection, "UPDATE closing SET fence_in_file = ?1") {}
+      set_last_fence_(connection, "UPDATE meta SET fence_last = ?1") {}
 
 LockTable::View LockTable::view(const LockKey& key, const LockId& id) const {
   auto run = view_.run(blob(key), id.str());
@@ -93,12 +88,6 @@ LockTable::View LockTable::view(const LockKey& key, const LockId& id) const {
           .fences = read_fences(connection_, run, 1),
           .at_key = read_row(connection_, run, 4),
           .of_id = read_row(connection_, run, 4 + row_columns)};
-}
-
-FenceSequence LockTable::fences() const {
-  auto run = fences_.run();
-  run.only_row("meta");
-  return read_fences(connection_, run, 0);
 }
 
 LockTable::Found LockTable::find(const LockKey& key) const {
@@ -153,14 +142,6 @@ void LockTable::remove_expired(const LockId& after, std::int64_t now_ms, std::si
 
 void LockTable::set_last_fence(Fence fence) const {
   set_last_fence_.execute(static_cast<std::int64_t>(fence.value()));
-}
-
-void LockTable::set_reserved(std::uint64_t fence) const {
-  set_reserved_.execute(static_cast<std::int64_t>(fence));
-}
-
-void LockTable::set_in_file(std::uint64_t fence) const {
-  set_in_file_.execute(static_cast<std::int64_t>(fence));
 }
 
 }  // namespace holdfast::sqlite

@@ -44,8 +44,6 @@ class LockTable {
                                              std::size_t limit) const;
   [[nodiscard]] std::int64_t clock() const;
 
-  [[nodiscard]] FenceSequence fences() const;
-
   /// `holder`: the label in place of the record's; null: none.
   void insert(const LockRow& row, const LockHolder* holder) const;
   /// Deadline, ttl, expiry and durability of the row at that key.
@@ -57,13 +55,11 @@ class LockTable {
   /// many first rows, which hardly any id precedes. Ids are random, so these are random rows.
   void remove_expired(const LockId& after, std::int64_t now_ms, std::size_t rows) const;
   void set_last_fence(Fence fence) const;
-  void set_reserved(std::uint64_t fence) const;
-  void set_in_file(std::uint64_t fence) const;
 
  private:
   Connection& connection_;
-  Statement view_, find_key_, find_id_, page_, clock_, fences_, insert_, restamp_, set_holder_, remove_,
-      remove_expired_, set_last_fence_, set_reserved_, set_in_file_;
+  Statement view_, find_key_, find_id_, page_, clock_, insert_, restamp_, set_holder_, remove_,
+      remove_expired_, set_last_fence_;
 };
 
 }  // namespace holdfast::sqlite

@@ -7,6 +7,7 @@
 #include "embedded/2_records.sql.hpp"
 #include "embedded/3_closing.sql.hpp"
 #include "embedded/4_holders.sql.hpp"
+#include "embedded/5_queues.sql.hpp"
 #include "engine/sqlite/fences.hpp"
 #include "os/random.hpp"
 
@@ -44,10 +45,15 @@ void add_holders(Connection& connection) {
   connection.execute(std::string(holders_sql).c_str());
 }
 
+void add_queues(Connection& connection) {
+  connection.execute(std::string(queues_sql).c_str());
+}
+
 constexpr auto all = std::to_array<Migration>({{.version = 1, .apply = create},
                                                {.version = 2, .apply = add_records},
                                                {.version = 3, .apply = add_closing},
-                                               {.version = 4, .apply = add_holders}});
+                                               {.version = 4, .apply = add_holders},
+                                               {.version = 5, .apply = add_queues}});
 
 Error refusal(const Connection& connection, const std::string& why_and_what_to_do) {
   return {ErrorCode::ServiceUnavailable, "cannot use " + connection.file() + ": " + why_and_what_to_do};

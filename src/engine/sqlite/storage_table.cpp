@@ -1,7 +1,9 @@
 #include "engine/sqlite/storage_table.hpp"
 
-#include <limits>
 #include <string>
+
+#include "core/queue_decisions.hpp"
+#include "engine/sqlite/queue_table.hpp"
 
 namespace holdfast::sqlite {
 namespace {
@@ -22,20 +24,33 @@ enum Column : std::uint8_t {
   authority_column,
   lock_key_column,
   length_column,
-  data_column,
+  queue_column,  ///< the first of them
+  data_column = queue_column + queue_column_count,
 };
 
+constexpr std::string_view join_queued = " LEFT JOIN queued ON queued.record = records.record";
+
 std::string select_one(std::string_view more_columns) {
-  return std::string(head_columns) + std::string(more_columns) +
-         " FROM meta LEFT JOIN records ON owner = ?1 AND task = ?2";
+  return std::string(head_columns) + std::string(queue_columns()) + std::string(more_columns) +
+         " FROM meta LEFT JOIN records ON owner = ?1 AND task = ?2" + std::string(join_queued);
 }
 
 /// `meta` is one row by its key, so the index gives the order without a sort.
 std::string select_records(std::string_view comparison, std::string_view direction) {
-  return std::string(head_columns) + ", data FROM meta CROSS JOIN records WHERE meta.one = 1 AND owner = ?1" +
-         " AND (created_at_ms, task) " + std::string(comparison) +
+  return std::string(head_columns) + std::string(queue_columns()) + ", data FROM meta CROSS JOIN records" +
+         std::string(join_queued) + " WHERE meta.one = 1 AND owner = ?1" + " AND (created_at_ms, task) " +
+         std::string(comparison) +
          " (?2, ?3) AND (expires_at_ms IS NULL OR expires_at_ms > ?4) ORDER BY created_at_ms " +
          std::string(direction) + ", task " + std::string(direction);
+}
+
+std::string select_dead(std::string_view comparison, std::string_view direction) {
+  return std::string(head_columns) + std::string(queue_columns()) +
+         ", data FROM meta CROSS JOIN queued CROSS JOIN records ON records.record = queued.record"
+         " WHERE meta.one = 1 AND queue = ?1 AND place = 6 AND (died_at_ms, name) " +
+         std::string(comparison) +
+         " (?2, ?3) AND (expires_at_ms IS NULL OR expires_at_ms > ?4) ORDER BY died_at_ms " +
+         std::string(direction) + ", name " + std::string(direction);
 }
 
 constexpr const char* insert_record =
@@ -91,6 +106,10 @@ std::optional<core::RecordEntry> read_head(const Connection& connection, const S
   if (run.integer(version_column) < 1 || row.record.incarnation.empty()) {
     throw damaged(connection, "invalid row in the records table");
   }
+  if (auto queue = read_queue(connection, run, queue_column)) {
+    row.record.queue = std::shared_ptr<const QueueState>(queue, &queue->state);
+    row.queue = std::move(queue);
+  }
   return row;
 }
 
@@ -102,6 +121,8 @@ StorageTable::StorageTable(Connection& connection)
       find_head_(connection, select_one("")),
       oldest_first_(connection, select_records(">", "ASC")),
       newest_first_(connection, select_records("<", "DESC")),
+      oldest_dead_first_(connection, select_dead(">", "ASC")),
+      newest_dead_first_(connection, select_dead("<", "DESC")),
       owners_(connection, "SELECT owner FROM owners WHERE owner > ?1 ORDER BY owner LIMIT ?2"),
       count_(connection, "SELECT records FROM owners WHERE owner = ?1"),
       clock_(connection, "SELECT clock FROM meta"),
@@ -136,7 +157,10 @@ StorageTable::Page StorageTable::page(const PageRequest& request) const {
   Page result;
   auto& [clock, page] = result;
   std::size_t bytes = 0;
-  auto run = (ascending ? oldest_first_ : newest_first_)
+  const int order_column = request.only_dead ? queue_column + queue_died_column : int{created_column};
+  const auto& of_all = ascending ? oldest_first_ : newest_first_;
+  const auto& of_dead = ascending ? oldest_dead_first_ : newest_dead_first_;
+  auto run = (request.only_dead ? of_dead : of_all)
                  .run(Blob{request.owner}, after.created_at, Blob{after.task}, request.now);
   std::optional<ListPosition> last;
   while (run.next()) {
@@ -147,13 +171,13 @@ StorageTable::Page StorageTable::page(const PageRequest& request) const {
       page.next = last;
       break;
     }
-    last = ListPosition{.created_at = run.time(created_column), .task = std::string(run.bytes(task_column))};
+    last = ListPosition{.created_at = run.time(order_column), .task = std::string(run.bytes(task_column))};
     try {
       auto key = RecordKey::of(request.owner, last->task).value_or_throw();
       auto row = read_head(connection_, run).value();
       row.record.data = run.bytes(data_column);
       page.records.push_back(
-          {.key = std::move(key), .record = std::move(row.record), .created_at = row.created_at});
+          {.key = std::move(key), .record = std::move(row.record), .created_at = last->created_at});
     } catch (const Error& why) {
       page.unreadable.push_back({.task = last->task, .why = why, .follows = page.records.size()});
     }

@@ -7,6 +7,8 @@
 
 #include "core/record_decisions.hpp"
 #include "engine/sqlite/connection.hpp"
+#include "engine/sqlite/output_table.hpp"
+#include "engine/sqlite/queue_table.hpp"
 
 namespace holdfast::sqlite {
 
@@ -30,6 +32,7 @@ class StorageTable {
     std::string_view owner;
     std::optional<ListPosition> after;
     ListOrder order = ListOrder::oldest_first;
+    bool only_dead = false;
     WallTime now = {};
     std::size_t max_records = 0, max_bytes = 0;
   };
@@ -57,12 +60,27 @@ class StorageTable {
   /// Of all owners, at most `limit`, the oldest first.
   [[nodiscard]] std::size_t remove_expired(WallTime by, std::size_t limit) const;
 
+  /// The SQL of queues, prepared when it is used first: most programs that open a file have none.
+  [[nodiscard]] const QueueTable& queues() const {
+    if (!queues_) queues_.emplace(connection_);
+    return *queues_;
+  }
+
+  /// The SQL of output, prepared when it is used first.
+  [[nodiscard]] const OutputTable& outputs() const {
+    if (!outputs_) outputs_.emplace(connection_);
+    return *outputs_;
+  }
+
  private:
   [[nodiscard]] Found find_by(const Statement& statement, const RecordKey& key, bool with_data) const;
 
   Connection& connection_;
-  Statement find_, find_head_, oldest_first_, newest_first_, owners_, count_, clock_;
+  Statement find_, find_head_, oldest_first_, newest_first_, oldest_dead_first_, newest_dead_first_, owners_,
+      count_, clock_;
   Statement insert_, update_, set_guard_, remove_, remove_owners_expired_, remove_expired_;
+  mutable std::optional<QueueTable> queues_;
+  mutable std::optional<OutputTable> outputs_;
 };
 
 }  // namespace holdfast::sqlite

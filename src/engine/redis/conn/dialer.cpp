@@ -21,16 +21,18 @@ std::string name_of(const RedisOptions& options) {
 }  // namespace
 
 Endpoint::Endpoint(RedisOptions options, std::shared_ptr<const TlsContext> tls,
-                   std::shared_ptr<Observer> observer, Servers servers)
+                   std::shared_ptr<Observer> observer, Servers servers, std::string if_unreachable)
     : options_(std::move(options)),
       tls_(std::move(tls)),
       name_(name_of(options_)),
       observer_(std::move(observer)),
       servers_(servers),
+      if_unreachable_(std::move(if_unreachable)),
       watch_(options_.sentinels.empty() ? nullptr : std::make_unique<MasterWatch>(*this)) {}
 
 Result<std::shared_ptr<const Endpoint>> Endpoint::from(const RedisOptions& options,
-                                                       std::shared_ptr<Observer> observer, Servers servers) {
+                                                       std::shared_ptr<Observer> observer, Servers servers,
+                                                       std::string if_unreachable) {
   if (!options.sentinels.empty() && options.sentinel_service.empty()) {
     return Error(
         ErrorCode::InvalidArgument,
@@ -47,12 +49,12 @@ Result<std::shared_ptr<const Endpoint>> Endpoint::from(const RedisOptions& optio
   auto bounded = options;
   bounded.connect_timeout = std::min(options.connect_timeout, longest);
   bounded.command_timeout = std::min(options.command_timeout, longest);
-  return std::shared_ptr<const Endpoint>(
-      new Endpoint(std::move(bounded), std::move(tls), std::move(observer), servers));
+  return std::shared_ptr<const Endpoint>(new Endpoint(std::move(bounded), std::move(tls), std::move(observer),
+                                                      servers, std::move(if_unreachable)));
 }
 
 Target Endpoint::server() const {
-  return {.options = options_, .tls = tls_, .servers = servers_};
+  return {.options = options_, .tls = tls_, .servers = servers_, .if_unreachable = if_unreachable_};
 }
 
 Target Endpoint::at(const RedisAddress& address, Servers servers) const {

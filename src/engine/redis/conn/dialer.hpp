@@ -20,10 +20,12 @@ namespace holdfast::redis {
 class Endpoint {
  public:
   /// InvalidArgument if the TLS files cannot be used, or if sentinels are named without a service.
-  /// `observer`, which may be null, is notified of reconnects.
+  /// `observer`, which may be null, is notified of reconnects. `if_unreachable` ends the message of a failure
+  /// to connect.
   [[nodiscard]] static Result<std::shared_ptr<const Endpoint>> from(const RedisOptions& options,
                                                                     std::shared_ptr<Observer> observer = {},
-                                                                    Servers servers = Servers::standalone);
+                                                                    Servers servers = Servers::standalone,
+                                                                    std::string if_unreachable = {});
 
   [[nodiscard]] const RedisOptions& options() const noexcept { return options_; }
   [[nodiscard]] Servers servers() const noexcept { return servers_; }
@@ -58,12 +60,13 @@ class Endpoint {
  private:
   [[nodiscard]] Target at(const RedisAddress& address, Servers servers) const;
   Endpoint(RedisOptions options, std::shared_ptr<const TlsContext> tls, std::shared_ptr<Observer> observer,
-           Servers servers);
+           Servers servers, std::string if_unreachable);
   RedisOptions options_;
   std::shared_ptr<const TlsContext> tls_;
   std::string name_;
   std::shared_ptr<Observer> observer_;
   Servers servers_;
+  std::string if_unreachable_;
   std::unique_ptr<MasterWatch> watch_;
   mutable std::atomic<std::uint64_t> demotions_ = 0;
 };

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <numeric>
 
-#include "engine/redis/errors.hpp"
+#include "engine/redis/wire/errors.hpp"
 #include "engine/redis/wire/reply.hpp"
 
 namespace holdfast::redis {
@@ -35,13 +35,14 @@ std::string to_text(const RedisAddress& address) {
 Result<SentinelAnswer> read_sentinel_answer(const redisReply& reply, std::string_view service) {
   if (is_error(reply)) {
     if (text_of(reply).find("No such master") != std::string_view::npos) {
-      return Error(ErrorCode::InvalidArgument, "knows no service \"" + std::string(service) +
-                                                   "\"; check the URL against `sentinel monitor`");
+      return Error(ErrorCode::InvalidArgument,
+                   "there is no service \"" + std::string(service) +
+                       "\"; use the name in `sentinel monitor NAME` of the sentinel's configuration");
     }
     auto error = error_of(reply);
     if (text_of(reply).starts_with("NOPERM")) {
-      return Error(ErrorCode::AuthFailed, "its user may not ask for the master; grant +sentinel|master",
-                   error.cause());
+      return Error(ErrorCode::AuthFailed,
+                   "the sentinel's user may not ask for the master; grant +sentinel|master", error.cause());
     }
     return error;
   }
@@ -60,10 +61,10 @@ Result<SentinelAnswer> read_sentinel_answer(const redisReply& reply, std::string
   answer.master.address.host = host;
   if (host.empty() || !read_number(port, answer.master.address.port) ||
       !read_number(epoch, answer.master.epoch)) {
-    return Error(ErrorCode::ServiceUnavailable, "does not answer as a Sentinel does");
+    return Error(ErrorCode::ServiceUnavailable, "the reply to SENTINEL MASTER is not that of a Sentinel");
   }
   if (has_flag(flags, "failover_in_progress") && !shows_one_configuration(failover_state)) {
-    return Error(ErrorCode::ServiceUnavailable, "has not finished a failover");
+    return Error(ErrorCode::ServiceUnavailable, "a failover is not finished");
   }
   answer.is_down = has_flag(flags, "o_down");
   (void)read_number(replicas, answer.replicas);
@@ -99,9 +100,8 @@ BootTime Discovery::share_of(BootTime now, std::size_t steps) const noexcept {
   return now + (deadline_ - now) / static_cast<BootClock::rep>(steps);
 }
 
-void Discovery::note(const std::string& where, const Error& error) {
-  reasons_ += (reasons_.empty() ? "" : "; ") + where + ": " + error.message();
-  if (!error.cause().empty()) reasons_ += " (" + error.cause() + ")";
+void Discovery::note(std::string_view kind, const RedisAddress& where, const Error& error) {
+  findings_.add(kind, to_text(where), error);
   if (error.transient()) {
     any_transient_ = true;
   } else {
@@ -112,7 +112,7 @@ void Discovery::note(const std::string& where, const Error& error) {
 /// Permanent only if no step can end otherwise next time.
 Error Discovery::failure() const {
   const auto code = permanent_ && !any_transient_ ? *permanent_ : ErrorCode::ServiceUnavailable;
-  return {code, "the sentinels lead to no usable master. " + reasons_};
+  return {code, "the sentinels lead to no usable master. " + findings_.text()};
 }
 
 bool Discovery::has_untried_master() const noexcept {
@@ -140,8 +140,8 @@ Discovery::Action Discovery::next(BootTime now) {
   }
   if (!has_untried_master()) return failure();
   if (best_->is_down) {
-    note(to_text(best_->master.address),
-         {ErrorCode::ServiceUnavailable, "the sentinels agree that this master is down"});
+    note("master", best_->master.address,
+         {ErrorCode::ServiceUnavailable, "the sentinels agree that it is down"});
     return failure();
   }
   tried_ = best_->master;
@@ -151,22 +151,23 @@ Discovery::Action Discovery::next(BootTime now) {
 Discovery::Action Discovery::on_answer(SentinelMemory& memory, const Result<SentinelAnswer>& answer,
                                        BootTime now) {
   const auto sentinel = order_[asked_++];
-  const auto where = "sentinel " + to_text(options_.sentinels[sentinel]);
+  const auto& where = options_.sentinels[sentinel];
   if (!answer) {
     // Whether it is silent or refuses: only the time that it got can be too short.
     const bool is_silent = answer.error().code() == ErrorCode::NetworkTimeout && !second_pass_;
     if (is_silent) {
       silent_.push_back(sentinel);
     } else {
-      note(where, answer.error());
+      note("sentinel", where, answer.error());
     }
     return next(now);
   }
   const auto& master = answer->master;
   if (!memory.is_current(master)) {
-    note(where,
-         {ErrorCode::ServiceUnavailable, "names a former master (epoch " + std::to_string(master.epoch) +
-                                             ", known is " + std::to_string(memory.newest()->epoch) +
+    note("sentinel", where,
+         {ErrorCode::ServiceUnavailable, "the named master is a former master (epoch " +
+                                             std::to_string(master.epoch) + ", known is " +
+                                             std::to_string(memory.newest()->epoch) +
                                              "). If the sentinels were created anew, restart this process"});
     return next(now);
   }
@@ -181,9 +182,9 @@ Discovery::Action Discovery::on_answer(SentinelMemory& memory, const Result<Sent
 }
 
 Discovery::Action Discovery::on_master_failed(const Error& error, BootTime now) {
-  note("master " + to_text(tried_->address), error);
+  note("master", tried_->address, error);
   if (!error.transient())
-    return Error(error.code(), "the sentinels lead to a master that cannot be used. " + reasons_);
+    return Error(error.code(), "the sentinels lead to a master that cannot be used. " + findings_.text());
   return next(now);
 }
 

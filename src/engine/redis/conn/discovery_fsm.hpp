@@ -12,6 +12,8 @@
 #include <variant>
 #include <vector>
 
+#include "engine/redis/conn/findings.hpp"
+
 namespace holdfast::redis {
 
 /// "host:port", an IPv6 address in brackets: for messages.
@@ -96,7 +98,7 @@ class Discovery {
   [[nodiscard]] Action next(BootTime now);
   [[nodiscard]] bool has_untried_master() const noexcept;
   [[nodiscard]] BootTime share_of(BootTime now, std::size_t steps) const noexcept;
-  void note(const std::string& where, const Error& error);
+  void note(std::string_view kind, const RedisAddress& where, const Error& error);
   [[nodiscard]] Error failure() const;
 
   const RedisOptions& options_;
@@ -109,7 +111,7 @@ class Discovery {
   std::size_t named_ = 0;  ///< of these, the ones that named a master
   std::optional<SentinelAnswer> best_;
   std::optional<NamedMaster> tried_;
-  std::string reasons_;                 ///< of all steps, for the error
+  Findings findings_;                   ///< of all steps, for the error
   std::optional<ErrorCode> permanent_;  ///< of the last step that another attempt would not help
   bool any_transient_ = false;
 };

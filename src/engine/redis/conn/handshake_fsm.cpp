@@ -1,6 +1,6 @@
 #include "engine/redis/conn/handshake_fsm.hpp"
 
-#include "engine/redis/errors.hpp"
+#include "engine/redis/wire/errors.hpp"
 
 namespace holdfast::redis {
 
@@ -113,9 +113,16 @@ std::optional<Error> Handshake::judge_error(Step step, const redisReply& reply) 
       return Error(ErrorCode::AuthFailed,
                    "the server requires a password for this user; " + where_to_put_it(), error.cause());
     }
+    if (said.find("without any password") != std::string_view::npos) return error;
     // An old server without ACLs answers ERR to a user name; every server answers ERR when no password is
     // set.
-    return Error(ErrorCode::AuthFailed, "the server rejected " + credentials_, error.cause());
+    const auto refused = "the server rejected " + credentials_;
+    return Error(ErrorCode::AuthFailed,
+                 servers_ == Servers::sentinel ? refused +
+                                                     "; check sentinel_user, and sentinel_password_file or "
+                                                     "HOLDFAST_SENTINEL_PASSWORD"
+                                               : refused,
+                 error.cause());
   }
   if (step == Step::select && said.starts_with("NOPERM")) {
     return Error(
@@ -128,7 +135,7 @@ std::optional<Error> Handshake::judge_error(Step step, const redisReply& reply) 
     return Error(error.code(), "database " + std::to_string(db_) + " cannot be used", error.cause());
   }
   if (servers_ == Servers::sentinel && said.starts_with("NOAUTH")) {
-    return Error(error.code(), "requires a password of its own; " + where_to_put_it(), error.cause());
+    return Error(error.code(), "the sentinels require a password; " + where_to_put_it());
   }
   return error;
 }

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "engine/redis/conn/fence_floor.hpp"
-#include "engine/redis/errors.hpp"
+#include "engine/redis/wire/errors.hpp"
 
 namespace holdfast::redis {
 namespace {
@@ -13,6 +13,7 @@ namespace {
 /// One write is at most about this long, so that a long queue does not become one huge buffer.
 constexpr std::size_t write_size = std::size_t{256} << 10;
 constexpr BootClock::duration longest_patience = std::chrono::hours(1);
+constexpr BootClock::duration slowest_link = std::chrono::seconds(1);
 /// The command that the server needs before each call whose slot is on its way to it.
 constexpr std::string_view asking_bytes = "*1\r\n$6\r\nASKING\r\n";
 
@@ -104,7 +105,7 @@ void Multiplexer::put(std::unique_ptr<Call>&& call, BootTime now) {
   call->sent_ = true;
   call->connection_ = connections_;
   const auto patience = call->patience;
-  look_at_ = std::min(look_at_, saturating_add(now, patience));
+  look_at_ = std::min(look_at_, saturating_add(now, patience_on_link(patience)));
   // Before the write: the reply may be read before the write returns.
   sent_.push_back({std::move(call), now, patience, first_byte});
 }
@@ -113,6 +114,7 @@ std::optional<Error> Multiplexer::take(std::span<Reply> replies, BootTime now) {
   if (!replies.empty()) answered_at_ = now;
   for (auto& reply : replies) {
     if (sent_.empty()) return Error(ErrorCode::Internal, "the server sent more replies than requests");
+    learn_round_trip(now - sent_.front().at);
     answered_ = true;
     // The address leads to another server by now, or will soon: a name, a virtual address or a proxy, which
     // only a new connection follows. Calls that were not written yet wait for that connection.
@@ -161,8 +163,18 @@ Error Multiplexer::unanswered(const Call& call, const std::optional<Error>& no_c
           server_ + (call.was_sent() ? ": no reply in time" : ": not sent in time")};
 }
 
+void Multiplexer::learn_round_trip(BootClock::duration took) noexcept {
+  const auto before = std::exchange(round_trip_, answered_ ? std::min(round_trip_, took) : took);
+  if (round_trip_ < before) look_at_ = BootTime{};  // an answer may be overdue sooner
+}
+
+BootClock::duration Multiplexer::patience_on_link(BootClock::duration patience) const noexcept {
+  // A first answer may be late for another reason than the link.
+  return std::max(patience, std::min<BootClock::duration>(2 * round_trip_, slowest_link));
+}
+
 BootTime Multiplexer::suspect_at(const Sent& sent) const noexcept {
-  return saturating_add(std::max(sent.at, answered_at_), sent.patience);
+  return saturating_add(std::max(sent.at, answered_at_), patience_on_link(sent.patience));
 }
 
 void Multiplexer::end(std::unique_ptr<Call>&& call, Result<Reply>&& answer) {

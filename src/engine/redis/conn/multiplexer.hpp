@@ -114,6 +114,10 @@ class Multiplexer {
   /// When it ends without a reply.
   [[nodiscard]] static BootTime due(const Call& call) noexcept;
   [[nodiscard]] Error unanswered(const Call& call, const std::optional<Error>& no_connection) const;
+  /// The time that the server takes to answer, by the fastest call of the connection.
+  void learn_round_trip(BootClock::duration took) noexcept;
+  /// How long a call may be unanswered: not less than the link needs, or every connection would be given up.
+  [[nodiscard]] BootClock::duration patience_on_link(BootClock::duration patience) const noexcept;
   /// If there is no answer until then, the connection may be dead and is given up. While answers come it is
   /// alive, however long the queue is.
   [[nodiscard]] BootTime suspect_at(const Sent& sent) const noexcept;
@@ -131,6 +135,7 @@ class Multiplexer {
   std::optional<Error> demoted_;      ///< its server is a replica
   bool answered_ = false;             ///< at least one call
   BootTime answered_at_{};            ///< the last time, on any connection
+  BootClock::duration round_trip_{};  ///< that of the connection before, until this one has answered
   BootTime wrote_at_{};               ///< when it was last used
   std::uint64_t queued_bytes_ = 0;    ///< that were put into `out_` for it
   std::uint64_t accepted_bytes_ = 0;  ///< of those, accepted by it

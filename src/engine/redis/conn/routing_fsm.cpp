@@ -98,13 +98,14 @@ MapRefresh::Ticket MapRefresh::wish_of_another() noexcept {
   return wish();
 }
 
-MapRefresh::Step MapRefresh::next(BootTime now, std::size_t candidates) noexcept {
-  if (asking_ || wished_ <= answered_ || candidates == 0) return Idle{never};
+MapRefresh::Step MapRefresh::next(BootTime now, const std::vector<bool>& useful) noexcept {
+  if (asking_ || wished_ <= answered_ || std::ranges::find(useful, true) == useful.end()) return Idle{never};
   if (now < not_before_) return Idle{not_before_};
   if (now - not_before_ > longest) delay_ = shortest;
   if (std::exchange(of_another_, false)) ++candidate_;
   if (preferred_ != no_preference) candidate_ = std::exchange(preferred_, no_preference);
-  candidate_ %= candidates;
+  candidate_ %= useful.size();
+  while (!useful[candidate_]) candidate_ = (candidate_ + 1) % useful.size();
   asking_ = true;
   asked_ = wished_;
   return Ask{candidate_};
@@ -119,11 +120,11 @@ void MapRefresh::succeeded(bool changed, BootTime now, double random) noexcept {
   not_before_ = changed ? now : now + pause(random);
 }
 
-void MapRefresh::failed(BootTime now, std::size_t candidates, double random) noexcept {
+void MapRefresh::failed(BootTime now, std::size_t useful, double random) noexcept {
   asking_ = false;
   ++candidate_;
   // Each node once without a pause.
-  if (++failures_ >= std::max<std::size_t>(candidates, 1)) {
+  if (++failures_ >= std::max<std::size_t>(useful, 1)) {
     failures_ = 0;
     not_before_ = now + pause(random);
   }

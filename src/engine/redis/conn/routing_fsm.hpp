@@ -7,6 +7,7 @@
 #include <holdfast/clock.hpp>
 #include <holdfast/redis.hpp>
 #include <variant>
+#include <vector>
 
 namespace holdfast::redis {
 
@@ -83,11 +84,12 @@ class MapRefresh {
   /// The last map did not help: the next is another node's. A master that is cut off from the others keeps
   /// answering that it has its slots.
   Ticket wish_of_another() noexcept;
-  /// Call again after every other event. `candidates` nodes can be asked.
-  [[nodiscard]] Step next(BootTime now, std::size_t candidates) noexcept;
+  /// Call again after every other event. The nodes whose number is `useful` can be asked.
+  [[nodiscard]] Step next(BootTime now, const std::vector<bool>& useful) noexcept;
   /// `changed`: some slot has another owner, or some owner another epoch.
   void succeeded(bool changed, BootTime now, double random) noexcept;
-  void failed(BootTime now, std::size_t candidates, double random) noexcept;
+  /// That many nodes can be asked.
+  void failed(BootTime now, std::size_t useful, double random) noexcept;
 
   /// Questions up to this one are answered.
   [[nodiscard]] Ticket answered() const noexcept { return answered_; }

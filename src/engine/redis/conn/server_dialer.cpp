@@ -67,26 +67,49 @@ ServerDialer::ServerDialer(Target target, BootTime began, BootTime deadline)
       handshake_(target_.options, target_.servers),
       request_(handshake_.request() + target_.question) {}
 
+std::string ServerDialer::scheme(bool tls) const {
+  const auto servers = target_.servers;
+  return std::string(tls ? "rediss" : "redis") + (servers == Servers::cluster ? "+cluster://"
+                                                  : servers == Servers::sentinel || servers == Servers::master
+                                                      ? "+sentinel://"
+                                                      : "://");
+}
+
 Error ServerDialer::no_connection(BootClock::duration waited) const {
   const bool tls = target_.options.tls;
-  const bool is_limit = waited >= target_.options.connect_timeout;
+  // A node of a cluster gets less: there are others.
+  const bool is_limit = waited >= target_.options.connect_timeout && target_.servers != Servers::cluster;
   const auto within = " within " + seconds_text(waited) + (is_limit ? " (connect_timeout)" : "");
   if (!resolved_) return {ErrorCode::NetworkTimeout, "the host name was not resolved" + within};
   if (!established_) {
-    return {ErrorCode::NetworkTimeout, (tls ? "no TLS connection" : "no connection") + within};
+    if (!tls || !stream_ || !stream_->is_connected())
+      return {ErrorCode::NetworkTimeout, "no connection" + within + target_.if_unreachable};
+    return {ErrorCode::NetworkTimeout, "connected, but the server did not begin TLS" + within +
+                                           ". Check that it is not blocked; for a port without TLS use " +
+                                           scheme(false)};
   }
   return {ErrorCode::NetworkTimeout,
           "connected, but the server did not answer" + within +
               (tls ? ". Check that it is not blocked"
-                   : ". Check that it is not blocked; for a TLS port use rediss://")};
+                   : ". Check that it is not blocked; for a TLS port use " + scheme(true))};
 }
 
 /// A TLS server sees our first command as a bad handshake: it closes, maybe after an alert.
 Error ServerDialer::not_greeted(const Error& error) const {
   if (answered_ || target_.options.tls) return error;
   return {ErrorCode::ServiceUnavailable,
-          "no Redis server answers at this address; for a TLS port use rediss://",
+          "no Redis server answers at this address; for a TLS port use " + scheme(true),
           error.cause().empty() ? error.message() : error.message() + ": " + error.cause()};
+}
+
+Error ServerDialer::unreachable(const Error& error) const {
+  return {error.code(), error.message() + target_.if_unreachable, error.cause()};
+}
+
+/// A server without TLS closes, or answers as Redis does.
+Error ServerDialer::not_secured(const Error& error) const {
+  if (!target_.options.tls || error.code() == ErrorCode::AuthFailed) return error;
+  return {error.code(), error.message() + "; for a port without TLS use " + scheme(false), error.cause()};
 }
 
 ServerDialer::Outcome ServerDialer::step(BootTime now) {
@@ -132,7 +155,7 @@ Result<ServerDialer::Blocked> ServerDialer::establish(BootTime now) {
   Error last(ErrorCode::ServiceUnavailable, "the host name has no addresses");
   for (;;) {
     if (!stream_) {
-      if (addresses_.empty()) return last;
+      if (addresses_.empty()) return unreachable(last);
       auto begun = Stream::connect(addresses_.front(), target_.tls);
       addresses_.pop_front();
       if (!begun) {
@@ -148,7 +171,7 @@ Result<ServerDialer::Blocked> ServerDialer::establish(BootTime now) {
     }
     const auto progress = stream_->establish();
     if (!progress) {
-      last = progress.error();
+      last = stream_->is_connected() ? not_secured(progress.error()) : progress.error();
       stream_.reset();
       continue;
     }

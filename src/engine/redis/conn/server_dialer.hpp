@@ -52,8 +52,9 @@ struct Target {
   RedisOptions options;
   std::shared_ptr<const TlsContext> tls;
   Servers servers = Servers::standalone;
-  std::string question = {};  ///< sent with the handshake
-  std::size_t answers = 0;    ///< the number of replies to it
+  std::string if_unreachable = {};  ///< ends the message of a failure to connect
+  std::string question = {};        ///< sent with the handshake
+  std::size_t answers = 0;          ///< the number of replies to it
 };
 
 /// Makes one connection: resolve, connect (each address in turn), TLS, handshake. Never blocks; `step`
@@ -85,6 +86,12 @@ class ServerDialer {
   Result<Blocked> greet(BootTime now);
   /// The error for a connection that ended, or sent something unexpected, before its first answer.
   [[nodiscard]] Error not_greeted(const Error& error) const;
+  /// The error if no address could be connected to.
+  [[nodiscard]] Error unreachable(const Error& error) const;
+  /// The error for a TLS handshake that failed.
+  [[nodiscard]] Error not_secured(const Error& error) const;
+  /// Of the URL that leads here, with TLS or without.
+  [[nodiscard]] std::string scheme(bool tls) const;
 
   Target target_;
   const BootTime began_;

@@ -6,7 +6,7 @@
 #include <limits>
 #include <map>
 
-#include "engine/redis/errors.hpp"
+#include "engine/redis/wire/errors.hpp"
 #include "engine/redis/wire/reply.hpp"
 
 namespace holdfast::redis {

@@ -80,6 +80,8 @@ class Stream {
   [[nodiscard]] bool is_quiet() const;
 
   [[nodiscard]] int descriptor() const noexcept { return fd_; }
+  /// At least by TCP: the TLS handshake may follow.
+  [[nodiscard]] bool is_connected() const noexcept { return stage_ != Stage::connecting; }
   /// Makes a thread that polls the stream see end of file.
   void shut_down() noexcept;
   void close_politely() noexcept { politely_ = true; }

@@ -157,7 +157,7 @@ Result<Stream::Progress> Stream::continue_tls() {
                      "(tls_server_name)",
                  X509_verify_cert_error_string(verdict));
   }
-  return tls_error(result, "the TLS handshake failed; check that this is a TLS port");
+  return tls_error(result, "the TLS handshake failed");
 }
 
 Error Stream::tls_error(int result, std::string what) const {

@@ -12,23 +12,24 @@
 
 #include "engine/redis/conn/connector.hpp"
 #include "engine/redis/conn/routing_fsm.hpp"
-#include "engine/redis/conn/subscriptions.hpp"
-#include "engine/redis/errors.hpp"
+#include "engine/redis/wire/errors.hpp"
 
 namespace holdfast::redis {
 
-/// A connection for subscriptions, and its topics: all of them, or those in the slots of one master of a
-/// cluster. The topics are guarded by their owner's mutex; all functions require it, and only the thread that
-/// leads the I/O calls them.
-template <class Waiters>
+/// A connection that is listened to, and the machine that says what to send and what a reply means:
+/// Subscriptions, of all channels or those in the slots of one master of a cluster; or KeyTracking. If the
+/// machine is guarded by its owner's mutex, all functions require it; only the thread that leads the I/O
+/// calls them.
+template <class Machine>
 class SubscriptionLink {
  public:
-  using Topics = Subscriptions<Waiters>;
+  using Topics = Machine;
 
-  SubscriptionLink(std::shared_ptr<const Endpoint> server, std::chrono::milliseconds command_timeout,
-                   Channels channels, PickEndpoint pick)
+  /// `arguments`: of the machine.
+  template <class... Arguments>
+  SubscriptionLink(std::shared_ptr<const Endpoint> server, PickEndpoint pick, Arguments&&... arguments)
       : endpoint(server),
-        topics(command_timeout, channels),
+        topics(std::forward<Arguments>(arguments)...),
         connector_(std::move(server), ReconnectFsm::AfterAnswers::pause, std::move(pick)) {}
 
   const std::shared_ptr<const Endpoint> endpoint;
@@ -62,8 +63,9 @@ class SubscriptionLink {
   }
 
   /// Reads if it is `ready`, and gives up a connection that is silent for too long. Returns the last refusal,
-  /// but for one that only means another server.
-  std::optional<Error> process_input(bool ready) {
+  /// but for one that only means another server: then calls `moved(address)`.
+  template <class Moved>
+  std::optional<Error> process_input(bool ready, const Moved& moved) {
     if (!connection_) return std::nullopt;
     if (!ready) {
       // The input was read just now: the answer is missing, not unread.
@@ -82,8 +84,10 @@ class SubscriptionLink {
         lose({ErrorCode::Internal, "an unexpected reply"});
         return refusal;
       }
-      if (heard == Topics::Heard::refusal && redirection_of(*reply).kind == Redirection::Kind::none)
-        refusal = error_of(*reply);
+      if (heard != Topics::Heard::refusal) continue;
+      const auto redirection = redirection_of(*reply);
+      if (redirection.kind == Redirection::Kind::none) refusal = error_of(*reply);
+      if (redirection.kind == Redirection::Kind::moved) moved(redirection.address);
     }
     if (broken) lose(*broken);
     return refusal;

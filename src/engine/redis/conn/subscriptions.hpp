@@ -76,6 +76,11 @@ class Subscriptions {
 
   [[nodiscard]] bool empty() const noexcept { return topics_.empty(); }
   [[nodiscard]] bool contains(std::string_view channel) const { return topics_.contains(channel); }
+  /// The waiters of this channel; null if it is not a topic.
+  [[nodiscard]] Waiters* waiters_of(std::string_view channel) {
+    const auto topic = topics_.find(channel);
+    return topic == topics_.end() ? nullptr : &topic->second.waiters;
+  }
 
   /// The topic of the channel, and whether it is new. It stays until a while after `unwatch`. A new one
   /// constructs its waiters from the arguments.
@@ -116,6 +121,8 @@ class Subscriptions {
         taken.push_back(topics_.extract(here));
       } else if (connected_) {
         topic.asked_ = 0;
+        topic.refused_ =
+            false;  // not again before the answer: it would be taken for that of an earlier question
         unasked_.push_back(here->first);
       }
     }

@@ -28,7 +28,8 @@ Result<AskedNode> ask_node(const RedisOptions& options, const RedisAddress& anno
   const auto endpoint = Endpoint::from(node_options(options, address, announced.host), {}, Servers::cluster);
   if (!endpoint) return endpoint.error();
   const auto client = Client::make(*endpoint);
-  auto map = read_slot_map(*client, address, options);
+  auto map =
+      read_slot_map(*client, address, options, saturating_add(BootClock::now(), options.connect_timeout));
   if (!map) return map.error();
   const auto deadline = saturating_add(BootClock::now(), options.connect_timeout);
   const auto info = client->call({"CLUSTER INFO"}, deadline, true);

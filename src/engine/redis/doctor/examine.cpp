@@ -9,11 +9,11 @@
 #include "engine/redis/conn/routing_fsm.hpp"
 #include "engine/redis/conn/slot_map.hpp"
 #include "engine/redis/doctor/trial.hpp"
-#include "engine/redis/errors.hpp"
 #include "engine/redis/lock_layout.hpp"
 #include "engine/redis/lock_record.hpp"
 #include "engine/redis/native_state.hpp"
 #include "engine/redis/record_commands.hpp"
+#include "engine/redis/wire/errors.hpp"
 
 namespace holdfast::redis {
 namespace {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/redis/conn/key_tracking.hpp"
+
 namespace holdfast::redis {
 namespace {
 
@@ -47,9 +49,10 @@ class Refusals {
     if (right.missing == Right::Missing::none || known == known_.end()) return;
     const auto half = static_cast<std::size_t>(right.half.value_or(Half::locks));
     const bool of_command = right.missing == Right::Missing::command;
-    const auto rule = of_command                             ? "+" + known->acl_name()
-                      : right.missing == Right::Missing::key ? "~" + acl_.keys[half]
-                                                             : "&" + acl_.channels[half];
+    const auto rule = of_command                               ? "+" + known->acl_name()
+                      : right.missing == Right::Missing::key   ? "~" + acl_.keys[half]
+                      : known->on == CommandRight::On::nothing ? "&" + std::string(invalidation_channel)
+                                                               : "&" + acl_.channels[half];
     auto found = std::ranges::find(all_, rule, &Refusal::rule);
     if (found == all_.end()) {
       found = all_.insert(

@@ -8,7 +8,7 @@
 #include "engine/redis/conn/fence_floor.hpp"
 #include "engine/redis/doctor/observations.hpp"
 #include "engine/redis/doctor/trial.hpp"
-#include "engine/redis/errors.hpp"
+#include "engine/redis/wire/errors.hpp"
 
 namespace holdfast::redis {
 namespace {

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
+#include "engine/redis/conn/key_tracking.hpp"
 #include "engine/redis/conn/routing_fsm.hpp"
-#include "engine/redis/errors.hpp"
+#include "engine/redis/wire/errors.hpp"
 
 namespace holdfast::redis {
 namespace {
@@ -181,6 +182,15 @@ std::optional<Right> RightsTrial::on_nothing(const CommandRight& right) {
   if (right.name == "CLUSTER NODES") return tried(line_.ask({"CLUSTER NODES"}));
   if (right.name == "CLUSTER SLOTS") return tried(line_.ask({"CLUSTER SLOTS"}));
   if (right.name == "PING") return tried(line_.ask({"PING"}));
+  if (right.name == "CLIENT ID") return tried(line_.ask({"CLIENT ID"}));
+  if (right.name == "CLIENT TRACKING") {
+    const auto reply = line_.ask({"CLIENT TRACKING", "OFF"});
+    if (is_error(*reply)) return tried(reply);
+    auto heard = tried(Line(endpoint_).ask({"SUBSCRIBE", invalidation_channel}));
+    // The command SUBSCRIBE is a right of its own.
+    if (heard.missing == Right::Missing::command) heard.missing = Right::Missing::none;
+    return heard;
+  }
   if (right.name == "CLIENT SETNAME") {
     return tried(line_.ask({"CLIENT SETNAME", endpoint_->options().client_name.value_or("holdfast")}));
   }

@@ -10,8 +10,8 @@
 
 #include "engine/redis/client.hpp"
 #include "engine/redis/doctor/observations.hpp"
-#include "engine/redis/errors.hpp"
 #include "engine/redis/lock_layout.hpp"
+#include "engine/redis/wire/errors.hpp"
 
 namespace holdfast::redis {
 

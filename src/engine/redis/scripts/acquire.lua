@@ -1,4 +1,5 @@
 -- Acquires a lock for an id, if it is free.
+-- Without it, locks cannot be acquired.
 --
 -- KEYS[1] lock key    KEYS[2] index key of the id    KEYS[3] fence counter    KEYS[4] authority
 -- ARGV[1] lock id     ARGV[2] ttl in ms
@@ -16,6 +17,7 @@
 --         -5                        the id holds another key
 --         -6                        the id was released or broken: its release overtook this request
 --         -7                        the fence counter is below zero
+--         {-9, key}                 to be sent again with that key declared
 --
 -- A refusal is a plain number, or one text with the label, because an array costs a tenth of the whole call. A
 -- refusal uses up no fence.
@@ -28,7 +30,7 @@
 -- One that is missing is made here: from the lock id, which is never used again, and the time.
 local record = redis.call('GET', KEYS[1])
 -- include server_time
-local former
+local former_index
 if record then
   -- include read_record
   if not owner then return -3 end
@@ -52,7 +54,9 @@ if record then
     return string.format('%d', left) .. ',"holder":' .. cjson.encode(data.holder) .. '}'
   end
   -- include whole_record
-  former = owner
+  local index_prefix = string.sub(KEYS[2], 1, -23)
+  -- include owner_index
+  former_index = index
 end
 
 local count = redis.call('INCR', KEYS[3])
@@ -75,14 +79,16 @@ local fence = string.format('%015d', count)
 local at = string.format('%d', expires)
 local gone_at = string.format('%d', expires - 1)
 
-if former then
-  local owner, index_prefix = former, string.sub(KEYS[2], 1, -23)
+if former_index then
+  local index = former_index
   -- include drop_index
 end
 if not redis.call('SET', KEYS[2], KEYS[1], 'PXAT', gone_at, 'NX') then
   local index = redis.call('GET', KEYS[2])
   if index == '' or index == '\255' then return -6 end -- a tombstone, or the mark of a break
   if index ~= KEYS[1] then
+    local needed = index
+    -- include declared
     local record = redis.call('GET', index)
     if record then
       -- include read_record

@@ -1,5 +1,6 @@
 -- Frees the lock of an id as release does, for an operator, and leaves a mark in the place of the index: so that
 -- the holder's own release, if it has to be repeated, is not taken for done.
+-- Without it, locks cannot be broken.
 --
 -- KEYS, ARGV[1], ARGV[2] and returns as release    ARGV[3] how long the mark outlives the lease, in ms
 -- ARGV[4] how much of the lease it lasts for at most, in ms

@@ -1,8 +1,10 @@
 -- Deletes a lock's record and index if it expired over 2000 ms ago and Redis did not drop it. Never a fence.
+-- Without it, locks cannot be cleaned up.
 --
 -- KEYS[1] lock key    ARGV[1] the part of an index key before the id
 --
 -- returns 1 deleted   0 nothing to delete   -3 the value at the lock key is not a lock record
+--         {-9, key} nothing was done: to be sent again with that key declared
 local record = redis.call('GET', KEYS[1])
 if not record then return 0 end
 -- include read_record
@@ -10,7 +12,8 @@ if not owner then return -3 end
 -- include server_time
 if expires >= now - 2000 then return 0 end
 -- include whole_record
-redis.call('DEL', KEYS[1])
 local index_prefix = ARGV[1]
+-- include owner_index
+redis.call('DEL', KEYS[1])
 -- include drop_index
 return 1

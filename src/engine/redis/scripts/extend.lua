@@ -1,12 +1,14 @@
 -- Sets the expiry of an id's lock to now + ttl, earlier or later than before.
+-- Without it, locks cannot be extended.
 --
--- KEYS[1] index key of the id    KEYS[2] lock key, if the caller knows it: then only there
+-- KEYS[1] index key of the id    KEYS[2] lock key, if the caller knows it: then only there; else KEYS[1]
 -- ARGV[1] lock id                ARGV[2] ttl in ms
 -- ARGV[3] for a lock that is adopted: ,"holder": and the new label as a JSON string; '': the lock gets no label.
 --         Omitted: the label stays
 --
 -- returns {1, expiresAtMs}   extended
 --         0 another owner   -1 absent   -2 expired   -3 not a lock record
+--         {-9, key} nothing was done: to be sent again with that key declared
 -- include find_held
 local until_ms = now + ARGV[2]
 local at = string.format('%d', until_ms)

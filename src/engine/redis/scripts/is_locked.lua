@@ -1,4 +1,5 @@
 -- Whether a key is locked. Changes nothing.
+-- Without it, locks cannot be looked up.
 --
 -- KEYS[1] lock key
 --

@@ -1,10 +1,12 @@
 -- The record of a held lock. Changes nothing.
+-- Without it, locks cannot be looked up.
 --
 -- KEYS[1] lock key; or, with ARGV[1], the index key of that id
 -- ARGV[1] lock id, or nothing
 --
 -- returns the record's JSON; nil if there is no live one (with an id: or it is another id's);
 --         -3 if the value at the lock key is not a lock record
+--         {-9, key}: to be sent again with that key declared
 local index, lock_key, record
 if ARGV[1] then
   -- include indexed_lock

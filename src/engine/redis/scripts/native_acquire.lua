@@ -1,4 +1,5 @@
 -- Acquires a lock for an id, if it is free. docs/internals/redis-native.md describes the fields.
+-- Without it, locks cannot be acquired.
 --
 -- KEYS[1] lock key
 -- ARGV[1] lock id    ARGV[2] ttl in ms

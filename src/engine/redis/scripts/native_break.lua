@@ -1,5 +1,6 @@
 -- Frees the lock of an id as native_release does, for an operator, and leaves a mark: so that the holder's own
 -- release, if it has to be repeated, is not taken for done.
+-- Without it, locks cannot be broken.
 --
 -- KEYS, ARGV[1], ARGV[2] and returns as native_release    ARGV[3] how long the mark outlives the lease, in ms
 -- ARGV[4] how much of the lease it lasts for at most, in ms

@@ -1,4 +1,5 @@
 -- Shrinks a lock that expired over 2000 ms ago to its counter, and deletes ids that need not be remembered any more.
+-- Without it, locks cannot be cleaned up.
 --
 -- KEYS[1] lock key
 --

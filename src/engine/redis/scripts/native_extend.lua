@@ -1,4 +1,5 @@
 -- Sets the expiry of an id's lock to now + ttl, earlier or later than before.
+-- Without it, locks cannot be extended.
 --
 -- KEYS[1] lock key    ARGV[1] lock id    ARGV[2] ttl in ms
 -- ARGV[3] for a lock that is adopted: the new label; '': none. Omitted: the label stays

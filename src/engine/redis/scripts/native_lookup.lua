@@ -1,4 +1,5 @@
 -- The state of a held lock. Changes nothing.
+-- Without it, locks cannot be looked up.
 --
 -- KEYS[1] lock key
 --

@@ -1,4 +1,5 @@
 -- The states at several lock keys. Changes nothing.
+-- Without it, locks cannot be listed.
 --
 -- KEYS lock keys
 --

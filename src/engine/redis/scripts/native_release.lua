@@ -1,4 +1,5 @@
 -- Releases the lock of an id, and publishes that on its channel.
+-- Without it, locks cannot be released.
 --
 -- KEYS[1] lock key    ARGV[1] lock id    ARGV[2] channel; a sharded one has the name of the lock key
 --

@@ -1,4 +1,5 @@
 -- The evidence whether a release that was sent more than once released the lock. Changes nothing.
+-- Without it, locks cannot be released.
 --
 -- KEYS[1] lock key    ARGV[1] lock id
 --

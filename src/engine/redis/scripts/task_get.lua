@@ -1,8 +1,9 @@
 -- A record. Changes nothing.
+-- Without it, tasks cannot be read.
 --
 -- KEYS[1] the record's hash
 --
--- returns {version, data, incarnation, origin, fence, authority, lock key}, nil for absent fields;
+-- returns {version, data, incarnation, origin, fence, authority, lock key, queue}, nil for absent fields;
 --         nil if there is none; -3 if the value is not a record
 local key = KEYS[1]
 -- include task_read

@@ -1,4 +1,5 @@
 -- Writes a record if it exists and has the expected version.
+-- Without it, tasks cannot be changed.
 --
 -- KEYS[1] the record's hash    KEYS[2] the owner's index
 -- ARGV[1] data    ARGV[2] expected version    ARGV[3] expires_at in seconds, or ''    ARGV[4] task
@@ -11,13 +12,15 @@
 --         {-1, 0}                     there is none
 --         {-2, highest}, {-4, authority, lock key, fence}   refused by the record's guard
 --         {-3, 0}                     the value is not a record; it is not changed
+--         {-6, 0}                     it has left a queue, and expires with that: see queue_put
 local key, index, data, expires_at, task, score = KEYS[1], KEYS[2], ARGV[1], ARGV[3], ARGV[4], ARGV[5]
 local until_ms, id, channel = ARGV[7], ARGV[8], ARGV[9]
 local authority, fence_key, fence = ARGV[10], ARGV[11], ARGV[12]
-local origin
+local origin, queue
 -- include task_read
 if state == 'bad' then return {-3, 0} end
 if state ~= 'live' then return {-1, 0} end
+if fields[10] and (string.byte(fields[10]) == 4 or string.byte(fields[10]) == 6) then return {-6, 0} end
 -- include task_own_write
 if written then return {1, written, fields[4]} end
 -- include task_fence

@@ -1,4 +1,5 @@
 -- Puts a record under a lock, or under none, whatever guarded it or only if a lock of one authority did; and reads it.
+-- Without it, tasks cannot be bound to a lock.
 --
 -- KEYS[1] the record's hash
 -- ARGV[1] channel    ARGV[2..4] authority, lock key and fence of the token; '' for none

@@ -1,9 +1,10 @@
 -- The lock that an id holds: lock_key, record and its parts, now; and what its index is. Ends the script with
---   0 another owner   -1 absent   -2 expired, and deleted   -3 not a lock record
--- KEYS[1] index key of the id    KEYS[2] lock key, if the caller knows it: then only there
+--   0 another owner   -1 absent   -2 expired, and deleted   -3 not a lock record   {-9, key} declare that key
+-- KEYS[1] index key of the id    KEYS[2] lock key, if the caller knows it: then only there; else KEYS[1] again
 -- ARGV[1] lock id
-local index, lock_key, record = KEYS[2], KEYS[2], nil
-if lock_key then
+local known = KEYS[2] ~= KEYS[1] and KEYS[2]
+local index, lock_key, record = known, known, nil
+if known then
   record = redis.call('GET', lock_key)
 else
   -- include indexed_lock
@@ -15,7 +16,7 @@ if not owner then return -3 end
 -- include liveness
 if not live then
   -- Another's leftover, met by its key: this id's index has nothing to do with it.
-  if KEYS[2] and owner ~= ARGV[1] then return -1 end
+  if known and owner ~= ARGV[1] then return -1 end
   -- include whole_record
   redis.call('DEL', lock_key)
   -- The id may have moved on to another lock, whose index this is then.

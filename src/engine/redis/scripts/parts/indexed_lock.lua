@@ -1,4 +1,5 @@
 -- By the index of an id, sets index, its value; lock_key; record, the value there. No record: the id has no lock.
+-- Ends the script with {-9, key} if that key must be declared.
 -- KEYS[1] index key of the id    ARGV[1] lock id
 --
 -- An index holds the lock key; that of SyncGuard 1.0 holds the user key, without the prefix. A value that does not
@@ -8,11 +9,17 @@ index = redis.call('GET', KEYS[1])
 lock_key = index
 if index and index ~= '' and index ~= '\255' then -- no tombstone, nor the mark of a break
   local head = string.sub(KEYS[1], 1, -26) -- up to "id:" and the id
-  if string.sub(index, 1, #head) == head then record = redis.call('GET', index) end
+  if string.sub(index, 1, #head) == head then
+    local needed = index
+    -- include declared
+    record = redis.call('GET', index)
+  end
   if not record or not string.find(record, ARGV[1], 1, true) then
-    local old = redis.pcall('GET', head .. index) -- pcall: another type's value is no lock
+    local needed = head .. index
+    -- include declared
+    local old = redis.pcall('GET', needed) -- pcall: another type's value is no lock
     if type(old) == 'string' and string.find(old, ARGV[1], 1, true) then
-      lock_key, record = head .. index, old
+      lock_key, record = needed, old
     end
   end
 end

@@ -1,3 +1,3 @@
 -- fields: all of the record at `key` that we know, in this order.
 local fields = redis.call('HMGET', key, 'version', 'data', 'expires_at', 'incarnation', 'origin', 'fence',
-  'fence_authority', 'fence_key', 'write')
+  'fence_authority', 'fence_key', 'write', 'queue')

@@ -1,6 +1,6 @@
 -- Writes the record: its hash, its place in the owner's index, its end. `state` is what was there; new_version,
 -- incarnation, data, expires_at (seconds, or ''), until_ms, task, score, id, channel and the token are given;
--- `origin` too where a record is created.
+-- `origin` too where a record is created, `queue` (or nil) where a record may be in a queue.
 --
 -- The index comes first: a value of another type there is found before anything is changed. A new record takes
 -- its place anew, for a dead one's may have been left behind; one that is there keeps it.
@@ -8,6 +8,8 @@ if state == 'live' then
   redis.call('ZADD', index, 'NX', score, task)
 else
   redis.call('ZADD', index, score, task)
+  -- It may have been left to expire: parts/queue_idle.lua.
+  redis.call('PERSIST', index)
   if state == 'expired' then redis.call('DEL', key) end
 end
 local more = {}
@@ -21,14 +23,12 @@ if origin and origin ~= '' then
   local n = #more
   more[n + 1], more[n + 2] = 'origin', origin
 end
-local version_text = string.format('%d', new_version)
-local write = id .. ':' .. version_text
-if fields[9] then
-  -- As many as eight of this one's length, and none in part: a version that lost digits would be another.
-  local longest = 8 * (#write + 1)
-  write = write .. ' ' .. fields[9]
-  if #write > longest then write = string.match(string.sub(write, 1, longest), '^(.*) ') end
+if queue then
+  local n = #more
+  more[n + 1], more[n + 2] = 'queue', queue
 end
+local version_text = string.format('%d', new_version)
+-- include task_write_ids
 redis.call('HSET', key, 'version', version_text, 'data', data, 'incarnation', incarnation, 'write', write,
   unpack(more))
 if expires_at ~= '' then

@@ -1,0 +1,311 @@
+#include <algorithm>
+#include <future>
+#include <holdfast/open.hpp>
+#include <nlohmann/json.hpp>
+
+#include "arguments/context.hpp"
+#include "arguments/task_filter.hpp"
+#include "arguments/values.hpp"
+#include "rpc/json/records.hpp"
+#include "rpc/json/text.hpp"
+#include "terminal/exit_codes.hpp"
+#include "terminal/output.hpp"
+
+namespace holdfast::cli {
+namespace {
+
+using std::chrono::milliseconds;
+
+struct QueueCommand {
+  std::string queue;
+  std::string id;
+  std::optional<std::string> message;
+  std::optional<std::string> status;
+  TaskFilter filter;
+  std::string timeout = "0";
+  int limit = 50;
+  bool all = false;
+  int max_working = 0;
+
+  void add_queue_to(Command command) {
+    command.add_option("QUEUE", queue, "Name of the queue").required().not_empty();
+  }
+  void add_id_to(Command command) {
+    command.add_option("ID", id, "Task id, as printed by `task add`").required().not_empty();
+  }
+};
+
+constexpr int most_listed = 1000;
+constexpr int most_working = 1'000'000;
+
+std::string age(const std::optional<WallTime>& since) {
+  return since ? describe(time_since(*since)) : "-";
+}
+
+std::vector<std::string> row_of(const std::string& name, const QueueCounts& counts) {
+  return {printable(name),
+          counts.paused ? "paused" : "active",
+          std::to_string(counts.ready),
+          std::to_string(counts.delayed),
+          std::to_string(counts.parked),
+          std::to_string(counts.leased) + (counts.max_leased ? "/" + std::to_string(*counts.max_leased) : ""),
+          std::to_string(counts.dead),
+          std::to_string(counts.records),
+          age(counts.oldest_ready)};
+}
+
+std::vector<std::string> columns() {
+  return {"QUEUE", "STATE", "READY", "DELAYED", "PARKED", "WORKING", "DEAD", "TASKS", "OLDEST READY"};
+}
+
+void print_counts(const Context& context, const std::string& name, const QueueCounts& counts) {
+  if (context.json) {
+    nlohmann::ordered_json object{{"queue", name}};
+    object.update(rpc::to_json(counts));
+    print_json(object);
+  } else {
+    print_table({columns(), row_of(name, counts)});
+  }
+}
+
+/// The counts of these queues, in their order; requested together, because each is a round trip.
+std::vector<QueueCounts> count_all(const Holdfast& holdfast, const std::vector<std::string>& names) {
+  std::vector<std::future<Result<QueueCounts>>> answers;
+  for (const auto& name : names) {
+    std::promise<Result<QueueCounts>> answer;
+    answers.push_back(answer.get_future());
+    holdfast.queue(name).start(operation::CountTasks{}, {},
+                               [answer = std::move(answer)](Result<QueueCounts> counts) mutable {
+                                 answer.set_value(std::move(counts));
+                               });
+  }
+  std::vector<QueueCounts> counted;
+  counted.reserve(answers.size());
+  for (auto& answer : answers) counted.push_back(answer.get().value_or_throw());
+  return counted;
+}
+
+int list_queues(const Context& context) {
+  const auto holdfast = open_store(context);
+  std::vector<std::vector<std::string>> rows{columns()};
+  std::string cursor;
+  do {
+    const auto page = holdfast.queues(cursor, most_listed);
+    const auto counted = count_all(holdfast, page.queues);
+    for (std::size_t i = 0; i < counted.size(); ++i) {
+      const auto& name = page.queues[i];
+      const auto& counts = counted[i];
+      // An owner whose records are all gone may still be listed.
+      if (counts.records == 0 && !counts.paused && !counts.max_leased) continue;
+      if (context.json) {
+        print_counts(context, name, counts);
+      } else {
+        rows.push_back(row_of(name, counts));
+      }
+    }
+    cursor = page.cursor;
+  } while (!cursor.empty());
+  if (context.json) return exit_ok;
+  if (rows.size() == 1) {
+    complain("there are no queues; holdfast task add QUEUE makes one");
+    return exit_ok;
+  }
+  std::sort(rows.begin() + 1, rows.end());
+  print_table(rows);
+  return exit_ok;
+}
+
+std::vector<std::string> task_cells(const Task& task) {
+  const auto& state = task.queue;
+  const bool works = state && state->place == QueuePlace::leased;
+  return {
+      printable(task.id),
+      std::string(to_string(task.status)),
+      state ? std::string(rpc::to_string(state->place)) : "-",
+      state ? std::to_string(state->attempts) + "/" + std::to_string(state->terms.max_attempts) : "-",
+      state ? std::to_string(state->terms.priority) : "-",
+      describe(time_since(task.created_at)),
+      works ? shortened(printable(state->worker), 40) + ", " + describe(time_since(state->claimed_at)) : "-",
+      shortened(printable(task.request_method), 40)};
+}
+
+int show(const Context& context, const QueueCommand& options) {
+  const auto holdfast = open_store(context);
+  const auto queue = holdfast.queue(options.queue);
+  print_counts(context, options.queue, queue.counts());
+  auto wanted = options.filter.selection();
+  wanted.limit = static_cast<std::size_t>(options.limit);
+  const auto page = queue.list(wanted);
+  if (context.json) {
+    for (const auto& task : page.tasks) print_json_text(rpc::to_json(task));
+  } else if (!page.tasks.empty()) {
+    std::vector<std::vector<std::string>> rows{
+        {"ID", "STATUS", "PLACE", "ATTEMPTS", "PRIORITY", "AGE", "WORKER", "METHOD"}};
+    for (const auto& task : page.tasks) rows.push_back(task_cells(task));
+    print_text("");
+    print_table(rows);
+  }
+  for (const auto& error : page.unreadable) complain(context.json, to_string(error.code()), error.message());
+  if (!page.cursor.empty() && !context.json) complain("--limit reached; there are more tasks");
+  return page.unreadable.empty() ? exit_ok : exit_internal;
+}
+
+void print_one(const Context& context, const Task& task) {
+  if (context.json) {
+    print_json_text(rpc::to_json(task));
+    return;
+  }
+  std::vector<std::vector<std::string>> rows{
+      {"ID", "STATUS", "PLACE", "ATTEMPTS", "PRIORITY", "AGE", "WORKER", "METHOD"}};
+  rows.push_back(task_cells(task));
+  print_table(rows);
+  if (task.status_message) print_fields({{"message", *task.status_message}});
+  print_fields({{"variables", rpc::on_one_line(task.variables.str())},
+                {"result", rpc::on_one_line(task.result.str())}});
+}
+
+int wait_for(const Context& context, const QueueCommand& options) {
+  const auto length = parse_duration("--timeout", options.timeout);
+  const auto holdfast = open_store(context);
+  const auto queue = holdfast.queue(options.queue);
+  const auto task = queue.wait(options.id, length > milliseconds(0) ? length : no_time_limit);
+  if (!task) {
+    complain(context.json, "NotReady", "the task " + quote(options.id) + " has not ended");
+    return exit_no_task;
+  }
+  print_one(context, *task);
+  return task->status == TaskStatus::completed ? exit_ok : exit_task_ended;
+}
+
+/// Finished tasks, or all. Tasks that are worked on stay, unless all are meant.
+int purge(const Context& context, const QueueCommand& options) {
+  std::optional<TaskStatus> only;
+  if (options.status) only = parse_status_argument(*options.status);
+  const auto holdfast = open_store(context);
+  const auto queue = holdfast.queue(options.queue);
+  std::size_t removed = 0;
+  std::string cursor;
+  do {
+    const auto page = queue.list({.cursor = cursor, .status = only, .limit = most_listed});
+    for (const auto& task : page.tasks) {
+      if (!options.all && !is_final(task.status)) continue;
+      if (queue.remove(task.id)) ++removed;
+    }
+    cursor = page.cursor;
+  } while (!cursor.empty());
+  print_json_or_complain(
+      context.json, {{"removed", removed}},
+      "removed " + std::to_string(removed) + " tasks of the queue " + quote(options.queue));
+  return exit_ok;
+}
+
+template <class Run>
+void add_simple(Command parent, Context& context, const std::string& name, const std::string& help,
+                bool with_id, Run run) {
+  auto command = parent.add_command(name, help);
+  auto options = std::make_shared<QueueCommand>();
+  options->add_queue_to(command);
+  if (with_id) options->add_id_to(command);
+  command.action([&context, options, run] {
+    const auto holdfast = open_store(context);
+    run(context, holdfast.queue(options->queue), *options);
+    return static_cast<int>(exit_ok);
+  });
+}
+
+}  // namespace
+
+void fill_queue(Command queue, Context& context) {
+  queue.require_subcommand();
+  queue.footer(
+      "A queue holds tasks for a pool of workers: `holdfast task add QUEUE` adds one, `holdfast task work\n"
+      "QUEUE -- COMMAND` works on them. Each task is started at least once, and of all its workers the "
+      "outcome\n"
+      "of at most one is accepted.\n"
+      "\n"
+      "Examples:\n"
+      "  holdfast queue list\n"
+      "  holdfast queue show render --status failed\n"
+      "  holdfast queue pause render                     workers finish what they have, and claim no more\n"
+      "  holdfast queue retry render \"$id\"               do the work of a failed task again\n"
+      "  holdfast queue wait render \"$id\" --timeout 5m\n"
+      "  holdfast queue purge render --status completed");
+  queue.add_command("list", "List the queues of the store").action([&context] {
+    return list_queues(context);
+  });
+
+  auto show_command = queue.add_command("show", "Count and list the tasks of a queue");
+  auto shown = std::make_shared<QueueCommand>();
+  shown->add_queue_to(show_command);
+  shown->filter.add_to(show_command);
+  show_command.add_option("--limit N", shown->limit, "Maximum number of tasks (default 50)")
+      .between(1, most_listed);
+  show_command.footer(
+      "PLACE: delayed, ready, parked (as many tasks with its --limit-key are worked on as may be), leased (a "
+      "worker\n"
+      "has it), exhausted (about to be failed), finished, or dead (failed). Failed tasks are listed by when "
+      "they\n"
+      "failed. With --json: first the counts, then one object for each task.");
+  show_command.action([&context, shown] { return show(context, *shown); });
+
+  add_simple(
+      queue, context, "get", "Show one task", true,
+      [](const Context& how, const Queue& of, const QueueCommand& what) { print_one(how, of.get(what.id)); });
+  add_simple(queue, context, "pause", "Stop claims; running commands finish", false,
+             [](const Context& how, const Queue& of, const QueueCommand& what) {
+               print_counts(how, what.queue, of.pause());
+             });
+  add_simple(queue, context, "resume", "Allow claims again", false,
+             [](const Context& how, const Queue& of, const QueueCommand& what) {
+               print_counts(how, what.queue, of.resume());
+             });
+  add_simple(queue, context, "retry", "Add a new task that does the work of a failed one again", true,
+             [](const Context& how, const Queue& of, const QueueCommand& what) {
+               const auto task = of.retry(what.id);
+               how.json ? print_json_text(rpc::to_json(task)) : print_text(task.id);
+             });
+
+  auto limit_command = queue.add_command("limit", "Set how many tasks may be worked on at once");
+  auto limited = std::make_shared<QueueCommand>();
+  limited->add_queue_to(limit_command);
+  limit_command.add_option("N", limited->max_working, "By all workers together; 0: any number")
+      .required()
+      .between(0, most_working);
+  limit_command.action([&context, limited] {
+    const auto holdfast = open_store(context);
+    print_counts(context, limited->queue,
+                 holdfast.queue(limited->queue).limit(static_cast<std::size_t>(limited->max_working)));
+    return static_cast<int>(exit_ok);
+  });
+
+  auto cancel_command = queue.add_command("cancel", "Cancel a task; its command is stopped");
+  auto cancelled = std::make_shared<QueueCommand>();
+  cancelled->add_queue_to(cancel_command);
+  cancelled->add_id_to(cancel_command);
+  cancel_command.add_option("--message TEXT", cancelled->message, "Status message for people");
+  cancel_command.action([&context, cancelled] {
+    const auto holdfast = open_store(context);
+    const auto task = holdfast.queue(cancelled->queue).cancel(cancelled->id, cancelled->message);
+    if (context.json) print_json_text(rpc::to_json(task));
+    return static_cast<int>(exit_ok);
+  });
+
+  auto wait_command = queue.add_command("wait", "Wait until a task has ended, and show it");
+  auto waited = std::make_shared<QueueCommand>();
+  waited->add_queue_to(wait_command);
+  waited->add_id_to(wait_command);
+  wait_command.add_option("--timeout DURATION", waited->timeout, "Give up after this time (default: never)");
+  wait_command.footer(
+      "Exit: 0 the task is completed; 80 it is failed or cancelled; 1 no such task, or it has not ended in "
+      "time.");
+  wait_command.action([&context, waited] { return wait_for(context, *waited); });
+
+  auto purge_command = queue.add_command("purge", "Remove the finished tasks of a queue");
+  auto purged = std::make_shared<QueueCommand>();
+  purged->add_queue_to(purge_command);
+  purge_command.add_option("--status STATUS", purged->status, "Only tasks with this status");
+  purge_command.add_flag("--all", purged->all, "Unfinished tasks too; running commands are stopped");
+  purge_command.action([&context, purged] { return purge(context, *purged); });
+}
+
+}  // namespace holdfast::cli

@@ -1,0 +1,275 @@
+#!/usr/bin/env python3
+"""Tests of holdfast_client.py, with `holdfast` on the PATH:  python3 -m unittest test_holdfast_client"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+from pathlib import Path
+from typing import Any, Callable
+
+from holdfast_client import (
+    AsyncHoldfast,
+    AsyncJob,
+    Disconnected,
+    Holdfast,
+    HoldfastError,
+    Job,
+    Lock,
+    LockLost,
+    Request,
+    abandon,
+)
+
+
+def eventually(condition: Callable[[], bool]) -> bool:
+    give_up = time.monotonic() + 20
+    while not condition():
+        if time.monotonic() > give_up:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+class ClientTest(unittest.TestCase):
+    def setUp(self) -> None:
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = Path(directory.name)
+        self.socket = str(self.directory / "rpc.sock")
+        os.environ["HOLDFAST_URL"] = f"sqlite:{directory.name}/holdfast.db"
+
+    def listen(self) -> subprocess.Popen[bytes]:
+        """Starts a sidecar on the socket; returns when it accepts connections."""
+        sidecar = subprocess.Popen(["holdfast", "rpc", "--listen", self.socket], stderr=subprocess.DEVNULL)
+        self.addCleanup(sidecar.wait)
+        self.addCleanup(sidecar.kill)
+        self.assertTrue(eventually(self.accepts))
+        return sidecar
+
+    def accepts(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as probe:
+            return probe.connect_ex(self.socket) == 0  # the path exists before the sidecar listens
+
+    def kill(self, sidecar: subprocess.Popen[bytes]) -> None:
+        sidecar.kill()
+        sidecar.wait()
+        os.unlink(self.socket)
+
+
+class Threads(ClientTest):
+    def test_an_interrupted_wait_leaves_no_lock(self) -> None:
+        self.listen()
+        with Holdfast(self.socket) as other, Holdfast(self.socket) as holdfast:
+            held = other.call("lock.lock", key="k")
+            interrupt = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+            interrupt.start()
+            with self.assertRaises(KeyboardInterrupt):
+                with holdfast.lock("k", waitMs=600_000):
+                    self.fail("the lock is held")
+            other.call("lock.release", lockId=held["lockId"])
+            # The request is cancelled, or has acquired the lock and released it.
+            self.assertTrue(other.call("lock.lock", key="k", waitMs=20_000)["ok"])
+
+    def test_a_lock_whose_answer_reaches_no_caller_is_released(self) -> None:
+        with Holdfast() as holdfast:
+            with self.assertRaises(KeyboardInterrupt):
+                with holdfast.lock("k") as lock:
+                    self.assertTrue(holdfast.call("lock.isLocked", key="k"))
+                    raise KeyboardInterrupt
+            self.assertFalse(holdfast.call("lock.isLocked", key="k"), lock)
+
+    def test_what_an_abandoned_request_acquires_is_released(self) -> None:
+        with Holdfast() as holdfast:
+            answered = holdfast.start("lock.lock", key="k")
+            answered.result()
+            abandon(answered, wait=True)
+            self.assertFalse(holdfast.call("lock.isLocked", key="k"))
+            # Abandoned before it is sent, as by a cancelled task that another thread sends for.
+            late = Request("lock.acquire")
+            abandon(late)
+            holdfast._begin(late, {"key": "k", "ttlMs": 600_000})
+            self.assertTrue(late.result()["ok"])
+            self.assertTrue(eventually(lambda: not holdfast.call("lock.isLocked", key="k")))
+            held = holdfast.call("lock.lock", key="k")
+            waiting = holdfast.start("lock.lock", key="k", waitMs=600_000)
+            abandon(waiting)
+            with self.assertRaisesRegex(HoldfastError, "cancel|abort|stop"):
+                waiting.result(20)
+            holdfast.call("lock.release", lockId=held["lockId"])
+            holdfast.call("queue.add", queue="q")
+            claim = holdfast.start("queue.claimNext", queues=["q"])
+            job = claim.result()["jobs"][0]
+            abandon(claim, wait=True)
+            state = holdfast.call("queue.get", queue="q", taskId=job["taskId"])["queue"]
+            self.assertEqual((state["place"], state["attempts"]), ("ready", 0))
+
+    def test_a_client_reconnects_and_reports_what_it_lost(self) -> None:
+        sidecar = self.listen()
+        losses: list[dict[str, str]] = []
+        with Holdfast(self.socket, on_lost=losses.append) as holdfast:
+            with self.assertRaises(LockLost):
+                with holdfast.lock("k", ttlMs=600_000):
+                    self.kill(sidecar)
+                    self.assertTrue(eventually(lambda: len(losses) == 1))
+            self.listen()
+            self.assertTrue(holdfast.call("lock.isLocked", key="k"))  # until its lease expires
+            # The new connection is subscribed, too.
+            holdfast.call("lock.lock", key="other", maxHoldMs=10)
+            self.assertTrue(eventually(lambda: [loss["reason"] for loss in losses] == ["disconnected", "max_hold"]))
+
+    def test_a_wait_for_a_lock_survives_the_sidecar(self) -> None:
+        sidecar = self.listen()
+        holder = Holdfast()
+        self.addCleanup(holder.close)
+        held = holder.call("lock.lock", key="k")
+        locks: list[Lock] = []
+
+        def wait() -> None:
+            with Holdfast(self.socket) as holdfast, holdfast.lock("k", waitMs=60_000) as lock:
+                locks.append(lock)
+
+        waiter = threading.Thread(target=wait)
+        waiter.start()
+        time.sleep(0.1)
+        self.kill(sidecar)
+        self.listen()
+        holder.call("lock.release", lockId=held["lockId"])
+        waiter.join(30)
+        self.assertGreater(locks[0]["fence"], held["fence"])
+
+    def test_a_private_sidecar_is_started_again(self) -> None:
+        with Holdfast() as holdfast:
+            process = holdfast._connection.process
+            assert process is not None
+            process.kill()
+            with self.assertRaisesRegex(Disconnected, "signal 9"):
+                while True:
+                    holdfast.start("holdfast.version").result(20)
+                    holdfast._reconnect = 0
+            holdfast._reconnect = 10
+            self.assertEqual(holdfast.call("holdfast.version")["backend"], "sqlite")
+
+    def test_the_reason_is_known_if_the_sidecar_cannot_start(self) -> None:
+        with self.assertRaisesRegex(Disconnected, "cannot start no-such-program: No such file"):
+            Holdfast(command=["no-such-program"])
+        with self.assertRaisesRegex(Disconnected, "no sidecar on /nowhere: No such file.*holdfast rpc --listen"):
+            Holdfast("/nowhere")
+        with Holdfast(command=["holdfast", "--url", "nonsense://", "rpc"]) as holdfast:
+            with self.assertRaisesRegex(Disconnected, r"exit code 64\): .*nonsense"):
+                holdfast.call("holdfast.version")
+        with self.assertRaisesRegex(Disconnected, "the sidecar has gone"):
+            holdfast.call("holdfast.version")
+
+    def test_workers_survive_the_sidecar(self) -> None:
+        sidecar = self.listen()
+        ended = threading.Event()
+        done: list[int] = []
+
+        def work(job: Job) -> None:
+            done.append(job.variables["n"])
+            if len(done) == 1:
+                self.kill(sidecar)
+                self.listen()
+            else:
+                ended.set()
+
+        with Holdfast(self.socket) as holdfast:
+            holdfast.call("queue.add", queue="q", variables={"n": 1})
+            holdfast.call("queue.add", queue="q", variables={"n": 2})
+            with self.assertLogs("holdfast", "WARNING") as logs:
+                holdfast.work("q", work, stop=ended)
+            self.assertEqual(done, [1, 2])
+            self.assertIn("was not sent", logs.output[0])
+
+
+class Asyncio(ClientTest):
+    def test_locks_and_workers(self) -> None:
+        async def main() -> None:
+            async with AsyncHoldfast() as holdfast:
+                async with holdfast.lock("k") as first:
+                    self.assertTrue(await holdfast.call("lock.isLocked", key="k"))
+                async with holdfast.lock("k") as second:
+                    self.assertLess(first["fence"], second["fence"])
+                for n in range(3):
+                    await holdfast.call("queue.add", queue="q", variables={"n": n})
+
+                async def work(job: AsyncJob) -> Any:
+                    await job.set_variables(seen=True)
+                    return job.variables["n"] * 10
+
+                await holdfast.work("q", work, concurrency=2, until_empty=True)
+                tasks = (await holdfast.call("queue.listTasks", queue="q"))["tasks"]
+                self.assertEqual(sorted((task["result"], task["variables"]["seen"]) for task in tasks),
+                                 [(0, True), (10, True), (20, True)])
+
+        asyncio.run(main())
+
+    def test_a_cancelled_wait_leaves_no_lock(self) -> None:
+        async def hold(holdfast: AsyncHoldfast) -> None:
+            async with holdfast.lock("k", waitMs=600_000):
+                await asyncio.sleep(600)
+
+        async def main() -> None:
+            async with AsyncHoldfast() as holdfast:
+                first = asyncio.create_task(hold(holdfast))
+                while not await holdfast.call("lock.isLocked", key="k"):
+                    await asyncio.sleep(0.01)
+                waiting = [asyncio.create_task(hold(holdfast)) for _ in range(20)]
+                await asyncio.sleep(0)
+                for number, task in enumerate(waiting):
+                    if number == 10:
+                        first.cancel()  # so that some are cancelled as they acquire the lock
+                    task.cancel()
+                    await asyncio.sleep(0.002)
+                results = await asyncio.gather(first, *waiting, return_exceptions=True)
+                self.assertTrue(all(isinstance(result, asyncio.CancelledError) for result in results), results)
+                async with holdfast.lock("k", waitMs=20_000) as lock:
+                    self.assertTrue(lock["ok"])
+
+        asyncio.run(main())
+
+    def test_a_cancelled_worker_gives_its_job_back(self) -> None:
+        async def main() -> None:
+            started = asyncio.Event()
+
+            async def work(_: AsyncJob) -> None:
+                started.set()
+                await asyncio.sleep(600)
+
+            async with AsyncHoldfast() as holdfast:
+                task = (await holdfast.call("queue.add", queue="q"))["task"]
+                pool = asyncio.create_task(holdfast.work("q", work))
+                await started.wait()
+                pool.cancel()
+                with self.assertRaises(asyncio.CancelledError):
+                    await pool
+                state = (await holdfast.call("queue.get", queue="q", taskId=task["taskId"]))["queue"]
+                self.assertEqual((state["place"], state["attempts"]), ("ready", 0))
+
+        asyncio.run(main())
+
+    def test_losses_and_errors_reach_the_event_loop(self) -> None:
+        async def main() -> None:
+            lost = asyncio.Event()
+            async with AsyncHoldfast(on_lost=lambda loss: lost.set()) as holdfast:
+                with self.assertRaises(LockLost):
+                    async with holdfast.lock("k", maxHoldMs=10) as lock:
+                        await lost.wait()
+                        await holdfast.call("lock.release", lockId=lock["lockId"])
+                with self.assertRaises(HoldfastError) as raised:
+                    await holdfast.call("task.get", ownerId="o", taskId="none")
+                self.assertEqual(raised.exception.code, "NotFound")
+
+        asyncio.run(main())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,121 @@
+#include "engine/redis/output_commands.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <string>
+#include <string_view>
+
+#include "embedded/scripts.hpp"
+#include "engine/redis/record_replies.hpp"
+#include "engine/redis/wire/command.hpp"
+#include "engine/redis/wire/reply.hpp"
+
+namespace holdfast::redis {
+namespace {
+
+/// Computed on first use, as RecordScripts.
+struct OutputScripts {
+  Script append{embedded::output_append_lua};
+  Script read{embedded::output_read_lua};
+};
+const OutputScripts& output_scripts() {
+  static const auto& all = *new OutputScripts;  // never destroyed, as RecordScripts
+  return all;
+}
+
+std::optional<std::uint64_t> position_of(std::string_view text) {
+  std::uint64_t number = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (text.empty() || failed != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+/// A word of the field `output`; see parts/output_runs.lua.
+std::optional<OutputRun> run_of(std::string_view word) {
+  enum Value : std::uint8_t {
+    number,
+    fence,
+    attempt,
+    complete,
+    ranges,
+    writer = ranges + 2 * output_streams
+  };
+  std::array<std::string_view, writer + 1> values;
+  for (auto& value : values) {
+    const auto comma = word.find(',');
+    value = word.substr(0, comma);
+    word.remove_prefix(comma == std::string_view::npos ? word.size() : comma + 1);
+  }
+  const auto of_number = position_of(values[number]);
+  const auto of_fence = Fence::parse(values[fence]);
+  const auto of_attempt = position_of(values[attempt]);
+  if (!of_number || !of_fence || !of_attempt || values[writer].empty() || !word.empty()) return std::nullopt;
+  OutputRun run{.number = *of_number,
+                .fence = *of_fence,
+                .attempt = static_cast<std::uint32_t>(*of_attempt),
+                .is_complete = values[complete] == "1"};
+  for (std::size_t stream = 0; stream < output_streams; ++stream) {
+    const auto begin = position_of(values[ranges + 2 * stream]);
+    const auto end = position_of(values[ranges + 2 * stream + 1]);
+    if (!begin || !end || *end < *begin) return std::nullopt;
+    run.streams[stream] = {.begin = *begin, .end = *end};
+  }
+  return run;
+}
+
+}  // namespace
+
+RoutedCommand append_command(const StorageLayout& layout, const AppendOutput& request, By by) {
+  auto command = call_script(output_scripts().append, by, 1, 14);
+  command.add_key(layout.record(request.key)).add(layout.channel(request.key));
+  add_token(command, request.fence);
+  command.add(request.incarnation).add(std::to_string(request.attempt));
+  command.add(std::to_string(std::clamp<std::size_t>(request.keep, 1, max_kept_bytes)));
+  command.add(request.is_complete ? "1" : "");
+  for (const auto& piece : request.pieces) command.add(std::to_string(piece.at)).add(piece.bytes);
+  command.add(std::to_string(output_chunk_bytes)).add(std::to_string(max_output_runs));
+  return std::move(command).routed();
+}
+
+Result<AppendOutcome> append_outcome(const redisReply& reply, const AppendOutput& request) {
+  const auto parts = elements_of(reply);
+  const auto code = parts.empty() ? std::nullopt : integer_of(*parts[0]);
+  if (code == RecordCode::nothing_there) return NoRecord{};
+  if (auto refused = refusal_by_guard<AppendOutcome>(parts, request.fence)) return *std::move(refused);
+  if (code == 1 && parts.size() == 2) {
+    if (const auto run = run_of(text_of(*parts[1]))) return *run;
+  }
+  return not_an_outcome(reply, "append_output", request.key.str());
+}
+
+RoutedCommand read_command(const StorageLayout& layout, const ReadOutput& request, By by) {
+  auto command = call_script(output_scripts().read, by, 1, 6);
+  command.add_key(layout.record(request.key)).add(request.incarnation).add(std::to_string(request.run));
+  for (const auto from : request.from) command.add(std::to_string(from));
+  command.add(std::to_string(std::clamp<std::size_t>(request.limit, 1, max_output_read)));
+  command.add(std::to_string(output_chunk_bytes));
+  return std::move(command).routed();
+}
+
+Result<std::optional<KeptOutput>> read_outcome(const redisReply& reply, const ReadOutput& request) {
+  if (reply.type == REDIS_REPLY_NIL) return std::optional<KeptOutput>();
+  constexpr std::size_t head = 1 + 2 * output_streams;
+  const auto parts = elements_of(reply);
+  const auto run = parts.size() < head ? std::nullopt : integer_of(*parts[0]);
+  if (!run || *run < 0) return not_an_outcome(reply, "read_output", request.key.str());
+  KeptOutput output{.runs = {}, .run = static_cast<std::uint64_t>(*run)};
+  for (std::size_t stream = 0; stream < output_streams; ++stream) {
+    const auto at = position_of(text_of(*parts[1 + 2 * stream]));
+    if (!at) return not_an_outcome(reply, "read_output", request.key.str());
+    output.pieces[stream] = {.at = *at, .bytes = std::string(text_of(*parts[2 + 2 * stream]))};
+  }
+  for (const auto* word : parts.subspan(head)) {
+    const auto known = run_of(text_of(*word));
+    if (!known) return not_an_outcome(reply, "read_output", request.key.str());
+    output.runs.push_back(*known);
+  }
+  return std::optional(std::move(output));
+}
+
+}  // namespace holdfast::redis

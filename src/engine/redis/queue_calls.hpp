@@ -1,0 +1,141 @@
+#pragma once
+
+#include <holdfast/storage_backend.hpp>
+#include <memory>
+#include <string>
+
+#include "engine/redis/queue_commands.hpp"
+#include "engine/redis/queue_waits.hpp"
+#include "engine/redis/storage_calls.hpp"
+
+namespace holdfast::redis {
+
+// The operations on queues: see ScriptCall.
+
+/// A claim that is under way: its slot, and the watches of its queue in this process.
+class ClaimUnderWay {
+ public:
+  ClaimUnderWay(const Store& store, std::string_view owner)
+      : taken_(store.claim_slots), waits_(store.watched_queues.find(owner)) {
+    if (waits_) waiting_ = waits_->waiting();
+  }
+  [[nodiscard]] ClaimCall call() const {
+    return {.slot = taken_.slot(), .number = taken_.call(), .waiting = waiting_};
+  }
+  void answered(bool claimed, bool wakes_another) const {
+    if (waits_) waits_->answered(waiting_, claimed, wakes_another);
+  }
+
+ private:
+  ClaimSlots::Taken taken_;
+  std::shared_ptr<QueueWaits> waits_;
+  std::string_view waiting_;
+};
+
+struct ClaimNextOperation {
+  using Outcome = ClaimedRecords;
+  ClaimNext request;
+  ClaimUnderWay claim;
+
+  Result<RoutedCommand> command(const Store& store, By by) const {
+    return claim_command(store.queue_client(), request, claim.call(), by);
+  }
+  Result<Outcome> outcome(Store&, const Result<Reply>& answer, const Call&) const {
+    if (!answer) return answer.error().about(request.owner, {});
+    auto claimed = claim_outcome(**answer, request);
+    if (!claimed) return claimed.error();
+    claim.answered(!claimed->records.claimed.empty(), claimed->wakes_another);
+    return std::move(claimed->records);
+  }
+};
+
+struct ClaimRecordOperation {
+  using Outcome = ClaimOutcome;
+  ClaimRecord request;
+  std::string id = os::new_incarnation();
+
+  Result<RoutedCommand> command(const Store& store, By by) const {
+    return claim_task_command(store.queue_client(), request, id, by);
+  }
+  Result<Outcome> outcome(Store&, const Result<Reply>& answer, const Call&) const {
+    if (!answer) return answer.error().about(request.key.str(), {});
+    return claim_task_outcome(**answer, request);
+  }
+};
+
+struct RenewOperation {
+  using Outcome = RenewLeases::Outcome;
+  RenewLeases request;
+
+  Result<RoutedCommand> command(const Store& store, By by) const {
+    return renew_command(store.queue_client(), request, by);
+  }
+  Result<Outcome> outcome(Store&, const Result<Reply>& answer, const Call&) const {
+    if (!answer) return answer.error().about(request.owner, {});
+    return renew_outcome(**answer, request);
+  }
+};
+
+struct EndOperation {
+  using Outcome = EndedLease;
+  EndLease request;
+  std::optional<ClaimUnderWay> claim;
+  std::string id = os::new_incarnation();
+
+  Result<RoutedCommand> command(const Store& store, By by) const {
+    return end_command(store.queue_client(), request, id, claim ? claim->call() : ClaimCall(), by);
+  }
+  Result<Outcome> outcome(Store&, const Result<Reply>& answer, const Call& call) const {
+    if (!answer) return answer.error().about(request.key.str(), {});
+    auto ended = end_outcome(**answer, request);
+    if (!ended) return ended.error();
+    if (call.was_repeated() && is_doubtful(ended->ended.end)) return forgotten_end(request.key);
+    if (claim && ended->ended.next) {
+      claim->answered(!ended->ended.next->claimed.empty(), ended->wakes_another);
+    }
+    return std::move(ended->ended);
+  }
+
+ private:
+  /// Whether an earlier copy of this request may have ended the lease although this one is refused: a record
+  /// remembers the last eight writes and ends. A claim raises the fence, so there were not more ends since
+  /// ours than the difference. A finished record is not claimed again, but may not be kept.
+  [[nodiscard]] bool is_doubtful(const EndOutcome& end) const {
+    if (std::holds_alternative<NoRecord>(end)) return request.end == LeaseEnd::finished;
+    if (const auto* conflict = std::get_if<VersionConflict>(&end)) {
+      return !conflict->replaced && conflict->actual > conflict->expected + remembered_writes;
+    }
+    const auto* refused = std::get_if<FenceRefused>(&end);
+    if (refused == nullptr || request.end == LeaseEnd::finished) return false;
+    return refused->why != ErrorCode::StaleFence ||
+           refused->bound_to.fence.value() - refused->given.value() >= remembered_ends;
+  }
+};
+
+struct CountOperation {
+  using Outcome = QueueCounts;
+  CountQueue request;
+
+  Result<RoutedCommand> command(const Store& store, By by) const {
+    return count_command(store.queue_client(), request, by);
+  }
+  Result<Outcome> outcome(Store&, const Result<Reply>& answer, const Call&) const {
+    if (!answer) return answer.error().about(request.owner, {});
+    return count_outcome(**answer, request.owner);
+  }
+};
+
+struct ConfigureOperation {
+  using Outcome = QueueCounts;
+  ConfigureQueue request;
+
+  Result<RoutedCommand> command(const Store& store, By by) const {
+    return configure_command(store.queue_client(), request, by);
+  }
+  Result<Outcome> outcome(Store&, const Result<Reply>& answer, const Call&) const {
+    if (!answer) return answer.error().about(request.owner, {});
+    return count_outcome(**answer, request.owner);
+  }
+};
+
+}  // namespace holdfast::redis

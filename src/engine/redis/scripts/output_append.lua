@@ -1,0 +1,89 @@
+-- Appends to the output of a command, which is kept in fields of the record: `output` has what there is (see
+-- parts/output_runs.lua), `output:RUN:STREAM:CHUNK` the bytes.
+-- Without it, tasks cannot be logged.
+--
+-- KEYS[1] the record's hash
+-- ARGV[1] channel    ARGV[2..4] authority, lock key and fence of the token    ARGV[5] incarnation, '' for any
+-- ARGV[6] attempt    ARGV[7] how many bytes of each stream are kept    ARGV[8] '1': complete
+-- ARGV[9], ARGV[10] position and bytes for stdout    ARGV[11], ARGV[12] for stderr
+-- ARGV[13] size of a chunk    ARGV[14] how many runs are kept
+--
+-- returns {1, run}   appended, by this copy of the request or an earlier one; the run as in the field `output`
+--         {-1, 0}    there is none, or another incarnation
+--         {-2, highest}, {-4, authority, lock key, fence}   refused by the record's guard
+--         {-3, 0}    the value is not a record
+local key, channel, authority, fence_key, fence = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local size = tonumber(ARGV[13])
+-- include task_read
+if state == 'bad' then return {-3, 0} end
+if state ~= 'live' then return {-1, 0} end
+if ARGV[5] ~= '' then
+  -- include task_incarnation
+  if incarnation ~= ARGV[5] then return {-1, 0} end
+end
+-- include task_fence
+-- include output_runs
+local writer = redis.sha1hex(authority .. '\n' .. fence_key .. '\n' .. fence)
+local run = runs[#runs]
+local sets, dels = {}, {}
+local function field(of, stream, chunk) return string.format('output:%d:%d:%d', of, stream, chunk) end
+local function drop(of, stream, from, to)
+  for chunk = from, to - 1 do dels[#dels + 1] = field(of, stream, chunk) end
+end
+local function chunks_end(range_begin, range_end)
+  if range_end == range_begin then return 0 end
+  return math.floor((range_end - 1) / size) + 1
+end
+if not run or run[9] ~= writer then
+  run = {run and run[1] + 1 or 1, fence, tonumber(ARGV[6]), 0, 0, 0, 0, 0, writer}
+  runs[#runs + 1] = run
+  while #runs > tonumber(ARGV[14]) do
+    local old = table.remove(runs, 1)
+    for stream = 0, 1 do
+      local first, last = old[5 + 2 * stream], old[6 + 2 * stream]
+      drop(old[1], stream, math.floor(first / size), chunks_end(first, last))
+    end
+  end
+end
+for stream = 0, 1 do
+  local at, bytes = tonumber(ARGV[9 + 2 * stream]), ARGV[10 + 2 * stream]
+  local first, last = run[5 + 2 * stream], run[6 + 2 * stream]
+  if at < last then
+    bytes = string.sub(bytes, last - at + 1)
+    at = last
+  end
+  if #bytes > 0 then
+    local is_gap = at > last
+    local new_first, new_last = is_gap and at or first, at + #bytes
+    local keep = tonumber(ARGV[7])
+    if new_last > keep then new_first = math.max(new_first, math.floor((new_last - keep) / size) * size) end
+    drop(run[1], stream, math.floor(first / size), math.min(math.floor(new_first / size), chunks_end(first, last)))
+    local from = math.max(at, new_first)
+    while from < new_last do
+      local chunk = math.floor(from / size)
+      local to = math.min(new_last, (chunk + 1) * size)
+      local name, text = field(run[1], stream, chunk), string.sub(bytes, from - at + 1, to - at)
+      if not is_gap and from == at and at > first and at % size ~= 0 then
+        text = (redis.call('HMGET', key, name)[1] or '') .. text
+      end
+      sets[#sets + 1], sets[#sets + 2] = name, text
+      from = to
+    end
+    run[5 + 2 * stream], run[6 + 2 * stream] = new_first, new_last
+  end
+end
+if ARGV[8] == '1' then run[4] = 1 end
+local words, answer = {}, nil
+for i = 1, #runs do
+  local r = runs[i]
+  answer = string.format('%d,%s,%d,%d,%d,%d,%d,%d,%s', r[1], r[2], r[3], r[4], r[5], r[6], r[7], r[8], r[9])
+  words[i] = answer
+end
+if fields[6] ~= fence then
+  local n = #sets
+  sets[n + 1], sets[n + 2], sets[n + 3], sets[n + 4], sets[n + 5], sets[n + 6] =
+    'fence', fence, 'fence_authority', authority, 'fence_key', fence_key
+end
+if #dels > 0 then redis.call('HDEL', key, unpack(dels)) end
+redis.call('HSET', key, 'output', table.concat(words, ' '), unpack(sets))
+return {1, answer}

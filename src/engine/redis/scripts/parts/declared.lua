@@ -1,0 +1,5 @@
+-- Ends the script with {-9, needed} unless that key is declared: the call is sent again with it. On a cluster a node
+-- serves the keys that it was asked for. Nothing was written yet that a second call must not find.
+local declared = false
+for i = 1, #KEYS do declared = declared or KEYS[i] == needed end
+if not declared then return {-9, needed} end

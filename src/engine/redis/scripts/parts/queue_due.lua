@@ -1,0 +1,44 @@
+-- Does what the time has come for, at most a hundred of each: leases that have expired (passes 1), and delays that are
+-- over (2). moved: how many tasks it made ready, parked or exhausted.
+for pass = 1, passes do
+  local set = pass == 1 and leases or delayed
+  local late = redis.call('ZRANGE', set, '-inf', now, 'BYSCORE', 'LIMIT', 0, 100)
+  for i = 1, #late do
+    local task = late[i]
+    local key = hash_prefix .. task
+    local queue = redis.pcall('HGET', key, 'queue')
+    local is_missing, failed = not queue and redis.call('EXISTS', key) == 0, nil
+    if type(queue) == 'table' and not string.find(queue.err, '^WRONGTYPE') then failed = queue end
+    -- include queue_unreached
+    if failed then
+      if i > 1 then redis.call('ZREM', set, unpack(late, 1, i - 1)) end
+      return failed
+    end
+    if type(queue) == 'string' and #queue >= 98 then
+      -- include queue_unpack
+      -- A ready or a parked one was put aside, because it could not be read.
+      if place == (pass == 1 and 2 or 0) or (pass == 2 and (place == 1 or place == 5)) then
+        if pass == 1 then
+          deaths = deaths + 1
+          if group then redis.call('ZREM', settings .. ':limits', group .. task) end
+        end
+        -- include queue_behind
+        -- include queue_pack
+        redis.call('HSET', key, 'queue', queue)
+        moved = moved + 1
+        local channel = channel_prefix .. task
+        -- include task_changed
+        if group and pass == 1 then
+          -- include queue_release
+        end
+      elseif pass == 1 then
+        -- include queue_stale
+      end
+    elseif is_missing then
+      redis.call('ZREM', index, task)
+      local group
+      -- include queue_stale
+    end
+  end
+  if #late > 0 then redis.call('ZREM', set, unpack(late)) end
+end

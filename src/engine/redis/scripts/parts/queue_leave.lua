@@ -1,0 +1,14 @@
+-- Takes the task out of the set of its `place`.
+if place == 0 then
+  redis.call('ZREM', delayed, task)
+elseif place == 1 then
+  redis.call('ZREM', ready, task)
+elseif place == 2 then
+  redis.call('ZREM', leases, task)
+  if group then redis.call('ZREM', settings .. ':limits', group .. task) end
+elseif place == 3 then
+  redis.call('ZREM', exhausted, task)
+elseif place == 5 then
+  redis.call('ZREM', settings .. ':parked',
+    group .. struct.pack('>I7', sequence - priority * 4398046511104 + 4503599627370496) .. task)
+end

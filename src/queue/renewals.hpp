@@ -1,0 +1,98 @@
+#pragma once
+
+#include <holdfast/log.hpp>
+#include <holdfast/queue_requests.hpp>
+#include <holdfast/storage_backend.hpp>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "os/process.hpp"
+#include "queue/lease_loop.hpp"
+#include "runtime/flow.hpp"
+#include "runtime/runtime.hpp"
+#include "runtime/timer_queue.hpp"
+#include "runtime/unfinished.hpp"
+
+namespace holdfast::queue {
+
+/// A job, as the renewals know it. The functions are called without a mutex, on a thread of the library that
+/// must not be blocked.
+class RenewedJob {
+ public:
+  RenewedJob() = default;
+  RenewedJob(const RenewedJob&) = delete;
+  RenewedJob& operator=(const RenewedJob&) = delete;
+  virtual ~RenewedJob() = default;
+  /// The lease can no longer be proven.
+  virtual void lease_lost(LossReason why) = 0;
+  /// The record may have been changed, ended or removed by another client. `is_held`: whether this job still
+  /// has the lease.
+  virtual void record_changed(bool is_held) = 0;
+};
+
+/// Renews the leases of all jobs of one engine in this process: one request for each queue and interval, and
+/// one timer for all. docs/internals/queues.md, "Time".
+class Renewals final : public runtime::Timed {
+ public:
+  Renewals(std::shared_ptr<StorageBackend> storage, std::shared_ptr<runtime::Runtime> threads,
+           std::shared_ptr<Log> log)
+      : storage_(std::move(storage)), threads_(std::move(threads)), log_(std::move(log)) {}
+  /// Waits a moment for jobs that are given back in the background.
+  ~Renewals() override;
+
+  /// Which queue, and how long its leases are.
+  using Group = std::pair<std::string, std::chrono::milliseconds>;
+  struct Place {
+    Group group;
+    LeaseLoop::Id id = 0;
+  };
+  /// Throws Internal if the machine has no thread for the renewals: a lease whose loss cannot be reported
+  /// must not be used.
+  [[nodiscard]] Place add(const std::string& owner, Ttl lease, LeaseLoop::Granted granted,
+                          const std::shared_ptr<RenewedJob>& job);
+  void remove(const Place& place) noexcept;
+  [[nodiscard]] BootTime proven_until(const Place& place) const;
+  void knows_version(const Place& place, std::uint64_t version);
+
+  /// Sends it in the background, with a few retries; the destructor waits for it.
+  void end_in_background(EndLease request);
+
+  BootTime on_time(BootTime now) override;
+
+  /// For work of this object and its jobs that has no caller.
+  [[nodiscard]] runtime::Flow background_flow() const {
+    return runtime::blocks(*storage_) ? runtime::Flow::blocking() : runtime::Flow::completing(threads_);
+  }
+  /// Runs `job` on a thread that may wait for the engine.
+  void run_in_background(std::function<void()> job) const;
+  [[nodiscard]] const std::shared_ptr<StorageBackend>& storage() const noexcept { return storage_; }
+  [[nodiscard]] const std::shared_ptr<runtime::Runtime>& threads() const noexcept { return threads_; }
+  [[nodiscard]] bool in_own_process() const noexcept { return process_.is_current(); }
+
+ private:
+  struct Leases {
+    LeaseLoop loop;
+    std::map<LeaseLoop::Id, std::weak_ptr<RenewedJob>> jobs;
+  };
+  using Self = std::shared_ptr<Renewals>;
+
+  static void send(const Self& self, const Group& group, LeaseLoop::Renewal renewal);
+  static runtime::Op<Ok> renew(Self self, Group group, LeaseLoop::Renewal renewal);
+  void answered(const Group& group, const LeaseLoop::Renewal& renewal,
+                const Result<std::vector<RenewedLease>>& answer);
+  [[nodiscard]] BootTime next_tick() const noexcept;
+
+  const std::shared_ptr<StorageBackend> storage_;
+  const std::shared_ptr<runtime::Runtime> threads_;
+  const std::shared_ptr<Log> log_;
+  const os::ProcessIdentity process_;
+  const runtime::Unfinished given_back_;
+  mutable std::mutex mutex_;
+  std::map<Group, Leases> groups_;
+};
+
+}  // namespace holdfast::queue

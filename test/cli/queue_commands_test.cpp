@@ -1,0 +1,288 @@
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+#include <holdfast/open.hpp>
+#include <holdfast/queue.hpp>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "program.hpp"
+#include "support/redis_server.hpp"
+#include "support/tcp_proxy.hpp"
+
+namespace holdfast::test {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::ordered_json;
+
+class QueueCommands : public CliTest {
+ protected:
+  [[nodiscard]] std::string add(std::vector<std::string> options = {}) const {
+    options.insert(options.begin(), {"task", "add", "q"});
+    const auto result = holdfast(options);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return result.out.substr(0, result.out.find('\n'));
+  }
+  /// Works on all tasks that there are.
+  Finished work(const std::string& script, std::vector<std::string> options = {}) const {
+    return holdfast(work_arguments(script, std::move(options)));
+  }
+  static std::vector<std::string> work_arguments(const std::string& script,
+                                                 std::vector<std::string> options = {"--until-empty"}) {
+    if (options.empty()) options = {"--until-empty"};
+    options.insert(options.begin(), {"task", "work", "q"});
+    for (const char* word : {"--", "sh", "-c"}) options.emplace_back(word);
+    options.push_back(script);
+    return options;
+  }
+  [[nodiscard]] ordered_json get(const std::string& id) const {
+    const auto result = holdfast({"--json", "queue", "get", "q", id});
+    EXPECT_EQ(result.code, 0) << result.err;
+    return ordered_json::parse(result.out, nullptr, false);
+  }
+};
+
+TEST_F(QueueCommands, ACommandGetsItsTaskAndItsOutputBecomesTheResult) {
+  const auto id =
+      add({"--method", "m", "--variables", R"({"n":[],"big":12345678901234567890})", "--requester", "ann"});
+  const auto ran = work(
+      "cat > $DIR/stdin; echo \"$HOLDFAST_TASK_ID $HOLDFAST_TASK_QUEUE $HOLDFAST_TASK_ATTEMPT "
+      "$HOLDFAST_TASK_REQUESTER\" > $DIR/env; echo progress=0.5 >&3; echo '{\"pages\": [7]}'");
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(contents(file("env")), id + " q 1 ann\n");
+  const auto given = ordered_json::parse(contents(file("stdin")));
+  EXPECT_EQ(given["task"]["taskId"], id);
+  EXPECT_EQ(given["variables"].dump(), R"({"n":[],"big":12345678901234567890})");
+  EXPECT_EQ(given["queue"]["attempts"], 1);
+  const auto task = get(id);
+  EXPECT_EQ(task["task"]["status"], "completed");
+  EXPECT_EQ(task["result"].dump(), R"({"pages":[7]})");
+  EXPECT_EQ(task["variables"]["progress"], 0.5);
+  EXPECT_EQ(task["queue"]["place"], "finished");
+}
+
+TEST_F(QueueCommands, TheExitCodeIsTheOutcome) {
+  const auto text = add();
+  ASSERT_EQ(work("echo not json").code, 0);
+  EXPECT_EQ(get(text)["result"].dump(), R"({"output":"not json"})");
+  const auto final = add();
+  ASSERT_EQ(work("exit 65").code, 0);
+  EXPECT_EQ(get(final)["task"]["status"], "failed");
+  const auto later = add();
+  ASSERT_EQ(work("exit 75").code, 0);
+  EXPECT_EQ(get(later)["queue"]["place"], "delayed");
+  const auto killed = add({"--attempts", "1"});
+  ASSERT_EQ(work("kill -9 $$").code, 0);
+  EXPECT_EQ(get(killed)["task"]["statusMessage"], "the command died of signal 9; no attempts left (1 of 1)");
+}
+
+TEST_F(QueueCommands, LimitKeysAndDeadLettersAreShown) {
+  const auto first = add({"--limit-key", "ann", "--failed-retention", "3d", "--attempts", "1"});
+  const auto added = holdfast({"task", "add", "q", "-", "--limit", "2"},
+                              {.input = R"({"limitKey":"bob","limit":3,"failedRetention":"1h"})"
+                                        "\n"});
+  ASSERT_EQ(added.code, 0) << added.err;
+  const auto second = get(added.out.substr(0, added.out.find('\n')));
+  EXPECT_EQ(second["queue"]["limitKey"], "bob");
+  EXPECT_EQ(second["queue"]["limit"], 3);
+  EXPECT_EQ(second["queue"]["failedRetentionMs"], 3'600'000);
+  EXPECT_EQ(get(first)["queue"]["limit"], 1);
+  ASSERT_EQ(work("exit 65").code, 0);
+  EXPECT_EQ(get(first)["queue"]["place"], "dead");
+  const auto shown = holdfast({"--json", "queue", "show", "q", "--status", "failed"});
+  ASSERT_EQ(shown.code, 0) << shown.err;
+  const auto counts = ordered_json::parse(shown.out.substr(0, shown.out.find('\n')));
+  EXPECT_EQ(counts["dead"], 2);
+  EXPECT_EQ(counts["parked"], 0);
+  EXPECT_EQ(std::ranges::count(shown.out, '\n'), 3);
+  EXPECT_NE(holdfast({"queue", "list"}).out.find("PARKED"), std::string::npos);
+  EXPECT_EQ(holdfast({"task", "add", "q", "--limit", "0"}).code, 64);
+}
+
+TEST_F(QueueCommands, LinesOfStandardInputAreAddedAndWorkedOnByPriority) {
+  const auto added = holdfast({"task", "add", "q", "-"}, {.input = R"({"method":"low"})"
+                                                                   "\n"
+                                                                   R"({"method":"high","priority":5})"
+                                                                   "\n"});
+  ASSERT_EQ(added.code, 0) << added.err;
+  EXPECT_EQ(std::ranges::count(added.out, '\n'), 2);
+  ASSERT_EQ(work("cat >> $DIR/order").code, 0);
+  std::istringstream order(contents(file("order")));
+  std::string line;
+  std::getline(order, line);
+  EXPECT_EQ(ordered_json::parse(line)["requestMethod"], "high");
+  EXPECT_EQ(holdfast({"task", "add", "q", "-"}, {.input = "nonsense\n"}).code, 64);
+}
+
+TEST_F(QueueCommands, ALineThatCannotBeAddedIsNamedAndAddsNothing) {
+  const auto refusal_of = [&](const std::string& line) {
+    const auto added = holdfast({"task", "add", "q", "-"}, {.input = "{}\n" + line + "\n"});
+    EXPECT_NE(added.code, 0) << line;
+    EXPECT_EQ(std::ranges::count(added.out, '\n'), 1) << line;
+    return added.err;
+  };
+  EXPECT_NE(refusal_of(R"({"priority":18446744073709551615})").find("line 2: priority must be"),
+            std::string::npos);
+  EXPECT_NE(refusal_of(R"({"requestKey":""})").find("line 2: requestKey must be"), std::string::npos);
+  EXPECT_NE(refusal_of(R"({"variables":[]})").find("line 2: variables must be"), std::string::npos);
+}
+
+TEST_F(QueueCommands, ACommandThatCannotBeRunGivesItsTaskBack) {
+  const auto id = add();
+  const auto ran = holdfast({"task", "work", "q", "--once", "--", "/does/not/exist"});
+  EXPECT_EQ(ran.code, 127) << ran.err;
+  EXPECT_EQ(get(id)["queue"]["attempts"], 0);
+  EXPECT_EQ(holdfast({"task", "work", "empty", "--once", "--", "true"}).code, 1);
+  EXPECT_EQ(holdfast({"task", "work", "q"}).code, 64);
+}
+
+TEST_F(QueueCommands, SeveralCommandsRunAtOnce) {
+  (void)add();
+  (void)add();
+  // Each waits for the other.
+  const auto ran = work(
+      "touch $DIR/$HOLDFAST_TASK_ID.here; while [ $(ls $DIR/*.here | wc -l) -lt 2 ]; do sleep 0.05; done",
+      {"--until-empty", "-j", "2"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+}
+
+TEST_F(QueueCommands, ACancelledTaskStopsItsCommandAndDescendants) {
+  const auto id = add();
+  const auto worker = start(work_arguments("sleep 60 & echo $! > $DIR/child; wait", {"--lease", "3"}));
+  const auto child = pid_in(file("child"));
+  EXPECT_EQ(holdfast({"queue", "cancel", "q", id}).code, 0);
+  EXPECT_TRUE(eventually([&] { return !alive(child); }));
+  worker->signal(SIGTERM);
+  EXPECT_EQ(worker->wait().code, 0);
+  EXPECT_EQ(get(id)["task"]["status"], "cancelled");
+}
+
+TEST_F(QueueCommands, TermDrainsAndASecondOneGivesBack) {
+  const auto id = add();
+  const auto worker = start(work_arguments("echo $$ > $DIR/started; sleep 60", {"--lease", "10"}));
+  const auto command = pid_in(file("started"));
+  worker->signal(SIGTERM);
+  EXPECT_TRUE(eventually([&] { return contents(worker->err()).find("draining") != std::string::npos; }));
+  EXPECT_FALSE(worker->finished());
+  EXPECT_TRUE(alive(command)) << "it may finish";
+  worker->signal(SIGTERM);
+  EXPECT_EQ(worker->wait().code, 0);
+  EXPECT_FALSE(alive(command));
+  const auto task = get(id);
+  EXPECT_EQ(task["queue"]["place"], "ready");
+  EXPECT_EQ(task["queue"]["attempts"], 0) << "the attempt does not count";
+}
+
+TEST_F(QueueCommands, AnOutcomeThatWasNotAnsweredIsReportedAsUnknown) {
+  if (const auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
+  const RedisServer server;
+  TcpProxy proxy(server.port());
+  const auto url = "redis://127.0.0.1:" + std::to_string(proxy.port()) + "?command_timeout=300ms";
+  const Program::Options there{.environment = {"HOLDFAST_URL=" + url}};
+  ASSERT_EQ(holdfast({"task", "add", "q"}, there).code, 0);
+  const auto worker = start(
+      work_arguments("echo $$ > $DIR/started; until test -e $DIR/go; do sleep 0.02; done", {"--lease", "60"}),
+      there);
+  const auto command = pid_in(file("started"));
+  proxy.swallow(TcpProxy::Way::to_client);
+  std::ofstream(file("go")).close();
+  EXPECT_TRUE(eventually([&] { return !alive(command); }));
+  worker->signal(SIGTERM);
+  EXPECT_TRUE(eventually([&] { return contents(worker->err()).find("draining") != std::string::npos; }));
+  worker->signal(SIGTERM);
+  const auto ended = worker->wait();
+  EXPECT_NE(ended.err.find("(attempt 1) is unknown: "), std::string::npos) << ended.err;
+}
+
+TEST_F(QueueCommands, AfterTermACommandMayFinish) {
+  const auto id = add();
+  const auto worker = start(work_arguments(
+      "echo $$ > $DIR/started; while [ ! -e $DIR/go ]; do sleep 0.05; done; echo 1", {"--lease", "10"}));
+  (void)pid_in(file("started"));
+  worker->signal(SIGTERM);
+  std::ofstream(file("go")) << "go";
+  EXPECT_EQ(worker->wait().code, 0);
+  EXPECT_EQ(get(id)["result"], 1);
+}
+
+TEST_F(QueueCommands, AKilledWorkersTaskIsDoneByTheNextOnceItsCommandIsGone) {
+  const auto id = add();
+  // Of a length that this test does not wait for.
+  const std::vector<std::string> lease{"--lease", "600", "--grace", "60"};
+  const auto worker =
+      start(work_arguments("trap 'touch $DIR/told; while [ ! -e $DIR/go ]; do sleep 0.05; done; exit' TERM; "
+                           "echo $$ > $DIR/started; "
+                           "sleep 60 & wait; wait",
+                           lease));
+  const auto command = pid_in(file("started"));
+  worker->signal(SIGKILL);
+  EXPECT_TRUE(eventually([&] { return std::filesystem::exists(file("told")); }));
+  const auto next = start(work_arguments(
+      "kill -0 $(cat $DIR/started) && echo '\"overlap\"' || echo $HOLDFAST_TASK_ATTEMPT", lease));
+  EXPECT_EQ(holdfast({"queue", "wait", "q", id, "--timeout", "2"}).code, 1) << "the command still cleans up";
+  EXPECT_TRUE(alive(command));
+  std::ofstream(file("go")) << "go";
+  EXPECT_EQ(holdfast({"queue", "wait", "q", id, "--timeout", "30"}).code, 0);
+  next->signal(SIGTERM);
+  EXPECT_EQ(next->wait().code, 0);
+  const auto task = get(id);
+  EXPECT_EQ(task["result"], 2) << "the second attempt";
+  EXPECT_EQ(task["queue"]["deaths"], 1);
+}
+
+TEST_F(QueueCommands, AWorkerReportsFailedAttemptsAndTheTasksThatAreLeft) {
+  const auto id = add();
+  const auto failed = work("exit 3");
+  EXPECT_EQ(failed.code, 0);
+  EXPECT_NE(failed.err.find("task \"" + id +
+                            "\" of \"q\", attempt 1: the command exited with 3. It is tried again in "),
+            std::string::npos)
+      << failed.err;
+  EXPECT_NE(failed.err.find("unfinished tasks in \"q\": 1; 1 delayed, the next for "), std::string::npos)
+      << failed.err;
+  (void)add();
+  EXPECT_EQ(holdfast({"queue", "pause", "q"}).code, 0);
+  const auto paused = work("true");
+  EXPECT_NE(paused.err.find("the queue is paused (holdfast queue resume q)"), std::string::npos)
+      << paused.err;
+}
+
+TEST_F(QueueCommands, QueuesAreListedPausedResumedAndPurged) {
+  const auto id = add({"--attempts", "1"});
+  EXPECT_EQ(holdfast({"queue", "pause", "q"}).code, 0);
+  EXPECT_EQ(holdfast({"task", "work", "q", "--once", "--", "true"}).code, 1);
+  const auto listed = ordered_json::parse(holdfast({"--json", "queue", "list"}).out);
+  EXPECT_EQ(listed["queue"], "q");
+  EXPECT_EQ(listed["ready"], 1);
+  EXPECT_TRUE(listed["paused"]);
+  EXPECT_EQ(holdfast({"queue", "resume", "q"}).code, 0);
+  ASSERT_EQ(work("exit 1").code, 0);
+  EXPECT_EQ(holdfast({"queue", "wait", "q", id}).code, 80);
+  const auto again = holdfast({"queue", "retry", "q", id});
+  ASSERT_EQ(again.code, 0) << again.err;
+  ASSERT_EQ(work("true").code, 0);
+  EXPECT_NE(holdfast({"queue", "show", "q"}).out.find("completed"), std::string::npos);
+  EXPECT_EQ(ordered_json::parse(holdfast({"--json", "queue", "purge", "q"}).out)["removed"], 2);
+  EXPECT_EQ(holdfast({"queue", "get", "q", id}).code, 1);
+}
+
+TEST_F(QueueCommands, AnAttemptThatTakesLongerThanItsLimitCountsAndIsRetriedLater) {
+  const auto id = open(url()).queue("q").add({.max_attempts = 3, .attempt_limit = 2s}).id;
+  const auto worked = work("sleep 30", {"--once", "--lease", "3s", "--grace", "100ms"});
+  EXPECT_EQ(worked.code, 0) << worked.err;
+  const auto task = get(id);
+  EXPECT_EQ(task["queue"]["attempts"], 1) << task;
+  EXPECT_EQ(task["queue"]["place"], "delayed") << task;
+  EXPECT_NE(task.dump().find("took longer than its time limit"), std::string::npos) << task;
+}
+
+TEST_F(QueueCommands, ATimeLimitThatLeavesACommandNoTimeIsRefused) {
+  const auto refused = holdfast({"task", "add", "q", "--time-limit", "9s"});
+  EXPECT_EQ(refused.code, 64);
+  EXPECT_NE(refused.err.find("use at least 10"), std::string::npos) << refused.err;
+  EXPECT_NE(add({"--time-limit", "10s"}), "");
+}
+
+}  // namespace
+}  // namespace holdfast::test
