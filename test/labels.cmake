@@ -1,20 +1,23 @@
-# How many tests may run beside one another. scripts/test and the presets give CTest five slots a processor:
-# most tests wait, for a lease to expire or a server to start, and take one. The others say so here, by a
-# regular expression over the test's name.
-set(labels cpu timing long)
+# How many tests may run beside one another. scripts/test and the presets give CTest seven slots a processor, five
+# under a sanitizer: most tests wait, for a lease to expire or a server to start, and take one. The others say so
+# here, by a regular expression over the test's name.
+set(labels cpu servers timing long)
 
 # Computes rather than waits: one of them is enough for a processor.
 set(properties_of_cpu PROCESSORS 5)
 set(cpu
   "^contract/(EveryEngine|EveryStorageEngine|ManyIdleWaits|StorageLargeRecords)/redis_"
   "^contract/LockContract/(redis|sqlite)_(asio|tls|disturbed|telemetry)"
-  "^faults/(SentinelFailover|ClusterFaults)\\."
   "^integration/SqliteProcesses\\."
   "^cli/VariableWriter\\.WhatASlowStore"
   "^cli/JsonText\\."
   "^cli/OperatorsView\\.HasRoomForMoreOwners"
   "^cli/RpcConnection\\.TheAnswersOfABatchHaveALimit"
   "^cli/RunDeath\\.ASignalIsNotLost")
+
+# Starts six servers, then waits for their failover.
+set(properties_of_servers PROCESSORS 3)
+set(servers "^faults/(SentinelFailover|ClusterFaults)\\.")
 
 # Says how soon something must have happened, within a second or so: it has the machine to itself. Others allow
 # for tens of seconds, and only fail if it does not happen at all.
