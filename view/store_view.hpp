@@ -59,8 +59,8 @@ class StoreView {
   void refresh_task(std::string_view owner, std::string_view id);
 
  private:
-  class Reader;
-  std::shared_ptr<Reader> reader_;
+  class Worker;
+  std::shared_ptr<Worker> worker_;
 };
 
 class StoreView::Subscription {
@@ -72,10 +72,10 @@ class StoreView::Subscription {
 
  private:
   friend class StoreView;
-  Subscription(std::weak_ptr<Reader> reader, std::uint64_t id) noexcept
-      : reader_(std::move(reader)), id_(id) {}
+  Subscription(std::weak_ptr<Worker> worker, std::uint64_t id) noexcept
+      : worker_(std::move(worker)), id_(id) {}
   void end() noexcept;
-  std::weak_ptr<Reader> reader_;
+  std::weak_ptr<Worker> worker_;
   std::uint64_t id_ = 0;
 };
 

@@ -108,7 +108,7 @@ judge() {
     view/*)
       [[ $what =~ $standard || $what == "<holdfast/"* || $what == '"view/'* ]] ||
         why="view includes <holdfast/...>, the standard library and itself"
-      [[ $file == view/@(store_view|following).* || ! $what =~ $blocking ]] || why="a pure machine: no threads, no clock, no I/O"
+      [[ $file == view/@(store_view|store_reader|following).* || ! $what =~ $blocking ]] || why="a pure machine: no threads, no clock, no I/O"
       ;;
     cli/* | rpc/* | serve/* | examples/* | bench/*)
       [[ $what != '"'* || $file != @(cli|rpc|serve)/* ]] || judge_folder "$file" "$what"
