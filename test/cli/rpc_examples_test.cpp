@@ -154,7 +154,7 @@ with Holdfast() as holdfast:
         pass
     print(holdfast.call('queue.get', queue='q', taskId=job.id)['queue']['attempts'])
     try:
-        with holdfast.claim('q', leaseMs=1500) as job:
+        with holdfast.claim('q') as job:
             holdfast.call('queue.cancel', queue='q', taskId=job.id)
             print(job.stopped.wait(20), job.reason)
             job.complete()

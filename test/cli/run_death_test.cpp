@@ -380,9 +380,10 @@ TEST_F(RunDeath, ASignalThatComesBeforeTheCommandKeepsItFromStarting) {
 TEST_F(RunDeath, ALongCommandKeepsItsLock) {
   ASSERT_EQ(mkfifo(file("go").c_str(), 0600), 0);
   auto program = start(
-      {"run", "--ttl", "1", "k", "--", "sh", "-c", "echo $$ > $DIR/ready; read x < $DIR/go; echo done"});
+      {"run", "--ttl", "3", "k", "--", "sh", "-c", "echo $$ > $DIR/ready; read x < $DIR/go; echo done"});
   (void)pid_in(file("ready"));
-  for (int i = 0; i < 12; ++i) {  // for more than two leases; the command ends only when it is told to
+  const auto began = Clock::now();
+  while (Clock::now() - began < 7s) {  // more than two leases; the command ends only when it is told to
     // Without its command, the fifo below would have no reader.
     ASSERT_EQ(holdfast({"lock", "acquire", "-n", "k"}).code, 75);
     std::this_thread::sleep_for(200ms);

@@ -60,10 +60,17 @@ class ServeHttp : public testing::Test {
            "Content-Length: " + std::to_string(text.size()) + "\r\n\r\n" + text;
   }
   static std::string bearer() { return "Authorization: Bearer " + token + "\r\n"; }
+  /// Retries while the store has not been read yet, as that answer says.
   HttpAnswer exchange(const std::string& bytes) const {
-    HttpClient client(server->address().port);
-    client.send(bytes);
-    return client.answer();
+    const auto give_up_at = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (true) {
+      HttpClient client(server->address().port);
+      client.send(bytes);
+      auto answer = client.answer();
+      const bool is_early = answer.status == 503 && answer.body.find("NotReadYet") != std::string::npos;
+      if (!is_early || std::chrono::steady_clock::now() > give_up_at) return answer;
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
   }
   [[nodiscard]] std::string logged() {
     const std::scoped_lock lock(mutex);
