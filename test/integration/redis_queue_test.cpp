@@ -192,6 +192,53 @@ TEST_F(RedisQueue, ATaskThatOtherSoftwareRemovedHoldsNothingUpUnderItsKey) {
   EXPECT_EQ(claim_one(*direct).key.task(), "d");
 }
 
+TEST_F(RedisQueue, ATaskThatOtherSoftwareMadeAnewHoldsNothingUpUnderItsKey) {
+  const QueueTerms keyed{.limit_key = "k"};
+  auto raw = server->raw();
+  // Outside the queue, since only we write its state there.
+  const auto make_anew = [&](const std::string& task) {
+    raw.text({"DEL", "pmcp:tasks:q:" + task});
+    raw.text({"HSET", "pmcp:tasks:q:" + task, "version", "1", "data", "{}"});
+  };
+  // While it is leased, and while it is parked: noticed when the lease expires.
+  for (const auto* key : {"q:a", "q:b", "q:c"}) enqueue(*direct, key, keyed);
+  EXPECT_EQ(names_of(claim_next(*direct, claim_terms(5, "worker", 50ms)).claimed),
+            std::vector<std::string>{"a"});
+  make_anew("a");
+  make_anew("b");
+  std::vector<ClaimedRecord> next;
+  EXPECT_TRUE(eventually([&] {
+    next = claim_next(*direct).claimed;
+    return !next.empty();
+  }));
+  ASSERT_EQ(names_of(next), std::vector<std::string>{"c"});
+  EXPECT_EQ(count_queue(*direct).parked, 0U);
+  // While it is ready.
+  for (const auto* key : {"q:d", "q:e"}) enqueue(*direct, key, keyed);
+  retry(*direct, next[0], 1h);
+  EXPECT_EQ(queue_state(*direct, "q:d").place, QueuePlace::ready);
+  make_anew("d");
+  EXPECT_EQ(claim_one(*direct).key.task(), "e");
+  auto left = raw.command({"HKEYS", "pmcp:queue:settings:q:keys"});
+  std::set<std::string> names;
+  for (const auto* name : redis::elements_of(*left)) names.emplace(redis::text_of(*name));
+  EXPECT_EQ(names, (std::set<std::string>{"c", "e"}));
+}
+
+TEST_F(RedisQueue, AnEntryOfARemovedTaskDoesNotEndTheLeaseOfItsSuccessor) {
+  const QueueTerms keyed{.limit_key = "k"};
+  enqueue(*direct, "q:a", keyed);
+  server->raw().text({"DEL", "pmcp:tasks:q:a"});
+  auto later = keyed;
+  later.not_before = direct->now() + 1h;
+  enqueue(*direct, "q:a", later);
+  enqueue(*direct, "q:b", keyed);
+  ASSERT_TRUE(std::holds_alternative<ClaimedRecord>(claim_record(*direct, "q:a")));
+  // It finds the entry of the first one among the ready ones.
+  EXPECT_TRUE(claim_next(*direct, claim_terms(5)).claimed.empty());
+  EXPECT_TRUE(claim_next(*direct, claim_terms(5)).claimed.empty()) << "one of its key at a time";
+}
+
 TEST_F(RedisQueue, ATaskThatComesBackUnderTheNameOfARemovedOneHoldsNoOldLease) {
   const QueueTerms keyed{.limit_key = "k"};
   auto raw = server->raw();

@@ -34,8 +34,9 @@ for pass = 1, passes do
       elseif pass == 1 then
         -- include queue_stale
       end
-    elseif is_missing then
-      redis.call('ZREM', index, task)
+    else
+      -- It is gone, or other software has made another one of its name, which is in no queue.
+      if is_missing then redis.call('ZREM', index, task) end
       local group
       -- include queue_stale
     end

@@ -25,10 +25,8 @@ repeat
         redis.call('ZADD', delayed, look_by, task)
         -- include queue_look
       else
-        if is_missing then
-          redis.call('ZREM', index, task)
-          redis.call('HDEL', settings .. ':keys', task)
-        end
+        if is_missing then redis.call('ZREM', index, task) end
+        if type(queue) ~= 'string' then redis.call('HDEL', settings .. ':keys', task) end
         goes_on = true
       end
     end
