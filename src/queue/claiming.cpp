@@ -159,6 +159,8 @@ Op<std::vector<Job>> claim_until(Flow flow, const Claim& what, BootTime deadline
     auto round = co_await std::move(claiming);
     auto pause = longest_pause;
     if (round) {
+      // What was granted after all is given back: the jobs end here.
+      if (!round->jobs.empty() && stop.stop_requested()) continue;
       if (!round->jobs.empty()) {
         pass_on(round->owner);
         co_return std::move(round->jobs);

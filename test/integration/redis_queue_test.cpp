@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <future>
 #include <holdfast/open.hpp>
 #include <holdfast/queue.hpp>
 #include <set>
@@ -237,6 +238,39 @@ TEST_F(RedisQueue, AnEntryOfARemovedTaskDoesNotEndTheLeaseOfItsSuccessor) {
   // It finds the entry of the first one among the ready ones.
   EXPECT_TRUE(claim_next(*direct, claim_terms(5)).claimed.empty());
   EXPECT_TRUE(claim_next(*direct, claim_terms(5)).claimed.empty()) << "one of its key at a time";
+}
+
+TEST_F(RedisQueue, AClaimThatIsStoppedBeforeItsAnswerLeavesNoLease) {
+  const auto holdfast = open("redis://127.0.0.1:" + std::to_string(proxy->port()));
+  const auto queue = holdfast.queue("stopped");
+  const auto added = queue.add({.max_attempts = 1});
+  std::ignore = queue.counts();
+  for (const bool by_completion : {false, true}) {
+    proxy->hold(TcpProxy::Way::to_client);
+    const auto before = proxy->held(TcpProxy::Way::to_client);
+    std::stop_source stop;
+    std::promise<Result<std::optional<Job>>> ended;
+    std::jthread waiter;
+    if (by_completion) {
+      queue.start(operation::ClaimNextTask{detail::owned(ClaimOptions{}), {}}, stop.get_token(),
+                  [&ended](Result<std::optional<Job>> job) { ended.set_value(std::move(job)); });
+    } else {
+      waiter = std::jthread([&] {
+        try {
+          ended.set_value(queue.claim_next({}, stop.get_token()));
+        } catch (const Error& error) {
+          ended.set_value(error);
+        }
+      });
+    }
+    ASSERT_TRUE(eventually([&] { return proxy->held(TcpProxy::Way::to_client) > before; }));
+    stop.request_stop();
+    std::this_thread::sleep_for(50ms);
+    proxy->forward();
+    EXPECT_EQ(ended.get_future().get().error().code(), ErrorCode::Aborted);
+    EXPECT_TRUE(eventually([&] { return queue.get(added.id).queue->place == QueuePlace::ready; }));
+    EXPECT_EQ(queue.get(added.id).queue->attempts, 0U);
+  }
 }
 
 TEST_F(RedisQueue, ATaskThatComesBackUnderTheNameOfARemovedOneHoldsNoOldLease) {

@@ -196,6 +196,29 @@ TEST(RedisMultiplexer, AStopEndsACallAsAbortedOrAsUnknown) {
   EXPECT_EQ(calls.ends(), (Texts{"written=NetworkTimeout", "unwritten=Aborted"}));
 }
 
+TEST(RedisMultiplexer, AStoppedCallWhoseAnswerMattersWaitsForItAMoment) {
+  Calls calls;
+  auto& answered = calls.queue("answered");
+  auto& unanswered = calls.queue("unanswered");
+  calls.write();
+  auto& unwritten = calls.queue("unwritten");
+  for (auto* call : {&answered, &unanswered, &unwritten}) {
+    call->patience_after_stop = 1s;
+    calls.mux.stop(*call);
+  }
+  EXPECT_LE(calls.mux.look_at(), calls.now);
+  EXPECT_FALSE(calls.mux.inspect(calls.now, {}));
+  EXPECT_EQ(calls.ends(), (Texts{"unwritten=Aborted"}));
+  EXPECT_EQ(calls.mux.look_at(), calls.now + 1s);
+  calls.now += 500ms;
+  EXPECT_FALSE(calls.mux.inspect(calls.now, {}));
+  EXPECT_FALSE(calls.reply({"+1\r\n"}));
+  EXPECT_EQ(calls.ends(), (Texts{"answered=1"}));
+  calls.now += 500ms;
+  EXPECT_FALSE(calls.mux.inspect(calls.now, {}));
+  EXPECT_EQ(calls.ends(), (Texts{"unanswered=NetworkTimeout"}));
+}
+
 TEST(RedisMultiplexer, AStopDuringABreakIsNotForgotten) {
   Calls calls;
   auto& call = calls.queue("a");

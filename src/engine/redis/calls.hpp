@@ -85,8 +85,9 @@ class ScriptCall final : public Call {
 /// The time limits of an operation. Never longer than the command timeout.
 struct Waiting {
   BootTime deadline = never;
-  BootClock::duration patience;  ///< see Call
-  bool by_idle_io = false;       ///< see Call
+  BootClock::duration patience;               ///< see Call
+  bool by_idle_io = false;                    ///< see Call
+  BootClock::duration patience_after_stop{};  ///< see Call
 };
 
 template <class Shared, class Operation>
@@ -99,6 +100,7 @@ void start_script(const std::shared_ptr<Shared>& shared, Operation operation, co
   call->deadline = std::min(waiting.deadline, limit);
   call->patience = waiting.patience;
   call->by_idle_io = waiting.by_idle_io;
+  call->patience_after_stop = waiting.patience_after_stop;
   call->stop = stop;
   client.send(std::move(call), stop);
 }

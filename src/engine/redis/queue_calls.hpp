@@ -1,8 +1,10 @@
 #pragma once
 
+#include <chrono>
 #include <holdfast/storage_backend.hpp>
 #include <memory>
 #include <string>
+#include <type_traits>
 
 #include "engine/redis/queue_commands.hpp"
 #include "engine/redis/queue_waits.hpp"
@@ -11,6 +13,10 @@
 namespace holdfast::redis {
 
 // The operations on queues: see ScriptCall.
+
+/// A lease whose answer is lost would count as a death when it expires. So a caller that stops a claim waits
+/// a moment for what it was granted.
+inline constexpr std::chrono::seconds claim_patience_after_stop(1);
 
 /// A claim that is under way: its slot, and the watches of its queue in this process.
 class ClaimUnderWay {
@@ -111,6 +117,16 @@ struct EndOperation {
            refused->bound_to.fence.value() - refused->given.value() >= remembered_ends;
   }
 };
+
+/// Whether the answer may hand over a lease.
+template <class Operation>
+[[nodiscard]] bool claims([[maybe_unused]] const Operation& operation) noexcept {
+  if constexpr (std::is_same_v<Operation, EndOperation>) {
+    return operation.claim.has_value();
+  } else {
+    return std::is_same_v<Operation, ClaimNextOperation> || std::is_same_v<Operation, ClaimRecordOperation>;
+  }
+}
 
 struct CountOperation {
   using Outcome = QueueCounts;

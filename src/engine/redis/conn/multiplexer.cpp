@@ -141,6 +141,10 @@ bool Multiplexer::inspect(BootTime now, const std::optional<Error>& no_connectio
 
 void Multiplexer::end_if_due(std::unique_ptr<Call>& call, BootTime now,
                              const std::optional<Error>& no_connection) {
+  if (call->stopped_ && call->stopped_until_ == BootTime{} &&
+      call->patience_after_stop > BootClock::duration::zero()) {
+    call->stopped_until_ = saturating_add(now, call->patience_after_stop);
+  }
   if (const auto at = due(*call); at > now) {
     look_at_ = std::min(look_at_, at);
     return;
@@ -150,7 +154,8 @@ void Multiplexer::end_if_due(std::unique_ptr<Call>& call, BootTime now,
 }
 
 BootTime Multiplexer::due(const Call& call) noexcept {
-  return call.stopped_ ? BootTime{} : call.deadline;
+  if (!call.stopped_) return call.deadline;
+  return call.was_sent() ? std::min(call.deadline, call.stopped_until_) : BootTime{};
 }
 
 Error Multiplexer::unanswered(const Call& call, const std::optional<Error>& no_connection) const {
