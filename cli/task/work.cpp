@@ -331,7 +331,7 @@ class WorkerPool {
   }
 
   /// Sends the outcome, again if the store does not answer.
-  void report(Job& job, const operation::EndJob& outcome) {
+  void report(Job& job, operation::EndJob outcome) {
     const auto give_up_at = BootClock::now() + outcome_retry_limit;
     bool is_unknown = false;  // one that was not answered may have been accepted
     while (true) {
@@ -345,6 +345,15 @@ class WorkerPool {
         }
         return;
       } catch (const Error& error) {
+        const bool is_refused = error.code() == ErrorCode::TooLarge || error.code() == ErrorCode::TooDeep;
+        if (is_refused && outcome.result) {
+          // The attempt counts: or the command would run again at once, for ever.
+          const auto reason = "its result was refused: " + error.message();
+          if (outcome.how == operation::EndJob::How::completed) outcome.how = operation::EndJob::How::retry;
+          outcome.message = outcome.message ? *outcome.message + "; " + reason : reason;
+          outcome.result.reset();
+          continue;
+        }
         is_unknown = error.transient() && (is_unknown || error.effect() == Effect::unknown);
         if (error.transient() && BootClock::now() < give_up_at && !stop_.stop_requested()) {
           std::this_thread::sleep_for(milliseconds(500));

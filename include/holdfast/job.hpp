@@ -90,8 +90,14 @@ struct HOLDFAST_EXPORT SetJobVariables {
 /// functions but stopped(), `operator bool` and give_back_in_background() give InvalidArgument; in a forked
 /// child ServiceUnavailable.
 ///
+/// *Content.* A message is never refused: bytes that are not UTF-8 become U+FFFD, and what exceeds
+/// TaskOptions::max_string_bytes is cut off. A result is: TooDeep if it nests more than 100 containers,
+/// TooLarge if the task's record would be. Retry the task then, with a message, or fail it.
+///
 /// *Lifetime.* Movable; a moved-from job is empty. The destructor gives the task back in the background and
-/// does not block. The overloads with a Done complete it once, inline or on a thread of the library.
+/// does not block. After an outcome that was TooDeep or TooLarge it retries the task instead, as give_back()
+/// does then, so that the attempt counts: or a task whose result cannot be stored would be worked on for
+/// ever. The overloads with a Done complete it once, inline or on a thread of the library.
 class HOLDFAST_EXPORT Job {
  public:
   /// Creates an empty job.
@@ -100,7 +106,8 @@ class HOLDFAST_EXPORT Job {
   Job(Job&& other) noexcept;
   /// Moves the job, after the job that this object had was given back in the background.
   Job& operator=(Job&& other) noexcept;
-  /// Gives the task back in the background, unless the job has ended: the attempt does not count.
+  /// Gives the task back in the background, unless the job has ended: the attempt does not count. See
+  /// *Lifetime*.
   ~Job();
 
   /// Returns false for an empty job and after its end. Says nothing about loss.

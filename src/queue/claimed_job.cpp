@@ -6,6 +6,7 @@
 #include "queue/claiming.hpp"
 #include "queue/end_loop.hpp"
 #include "runtime/first_stop.hpp"
+#include "tasks/limits.hpp"
 #include "tasks/operations.hpp"
 #include "tasks/refusals.hpp"
 
@@ -21,6 +22,10 @@ namespace {
 Error has_ended() {
   return {ErrorCode::InvalidArgument,
           "this job has ended: its task was completed, failed, retried or given back"};
+}
+
+bool cannot_be_stored(const Error& error) noexcept {
+  return error.code() == ErrorCode::TooLarge || error.code() == ErrorCode::TooDeep;
 }
 
 Error may_have_ended(const std::string& id) {
@@ -161,10 +166,20 @@ Op<ClaimedJob::Ended> ClaimedJob::end(Flow flow, Self self, operation::EndJob wh
                                       std::optional<ClaimTerms> then, std::stop_token stop) {
   const auto& storage = self->store_->tasks->storage;
   auto& state = *self->state_;
+  if (what.message) what.message = tasks::storable_message(*what.message, self->store_->tasks->options);
+  const auto checked = what.result ? tasks::check_result(*what.result) : Status(Ok{});
   EndLoop::Attempt attempt{.key = self->key_, .task = {}, .token = self->token_};
   {
     const std::lock_guard lock(state.mutex);
     if (state.released) co_return has_ended();
+    if (!checked) {
+      state.unstorable = true;
+      co_return checked.error();
+    }
+    if (state.unstorable && what.how == operation::EndJob::How::give_back) {
+      what.how = operation::EndJob::How::retry;
+      what.message = "its outcome could not be stored";
+    }
     ++state.ending;
     attempt.task = state.task;
   }
@@ -202,6 +217,7 @@ Op<ClaimedJob::Ended> ClaimedJob::end(Flow flow, Self self, operation::EndJob wh
         if (state.unanswered) result = may_have_ended(self->id_);
       }
       state.unanswered = state.unanswered || result.error().transient();
+      state.unstorable = state.unstorable || cannot_be_stored(result.error());
       // The renewals may have taken the end for our own write.
       stops = state.ending == 0 && (state.over || tasks::ends_the_work(result.error()));
     }
@@ -272,13 +288,19 @@ void ClaimedJob::dispose() noexcept {
   }
   if (!release()) return;
   bool is_there = true;
+  bool has_failed = false;
   {
     const std::lock_guard lock(state_->mutex);
     is_there = !state_->gone;
+    has_failed = state_->unstorable;
   }
   if (!is_there) return;
   try {
     EndLease request{.key = key_, .incarnation = incarnation_, .token = token_, .end = LeaseEnd::given_back};
+    if (has_failed) {
+      request.end = LeaseEnd::retried;
+      request.delay = queue::backoff(attempt_, os::jitter_fraction());
+    }
     store_->renewals->end_in_background(std::move(request));
   } catch (...) {  // NOLINT(bugprone-empty-catch): no memory; the lease expires
   }

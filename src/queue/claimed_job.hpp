@@ -53,7 +53,8 @@ class ClaimedJob final : public queue::RenewedJob, public std::enable_shared_fro
   [[nodiscard]] runtime::Op<Ok> wait_stopped(std::stop_token stop) const {
     return wait_stopped(state_, std::move(stop));
   }
-  /// Gives the task back in the background, unless the job has ended or its end is under way.
+  /// Gives the task back in the background, unless the job has ended or its end is under way; or retries it,
+  /// if its outcome could not be stored: it would be claimed again at once, for ever.
   void dispose() noexcept;
 
   void lease_lost(LossReason why) override;
@@ -70,6 +71,7 @@ class ClaimedJob final : public queue::RenewedJob, public std::enable_shared_fro
     int ending = 0;           ///< our own ends under way: if they succeed, no reason to stop the worker
     bool released = false;    ///< the job has ended: there is no worker to stop
     bool unanswered = false;  ///< an end got no answer: it may have been accepted
+    bool unstorable = false;  ///< an outcome was refused because of what it contains: the attempt has failed
     std::optional<LossReason> loss;
     std::stop_source stop;
     std::stop_source ended;

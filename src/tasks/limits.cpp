@@ -1,5 +1,8 @@
 #include "tasks/limits.hpp"
 
+#include <algorithm>
+
+#include "core/utf8.hpp"
 #include "tasks/json_forms.hpp"
 
 namespace holdfast::tasks {
@@ -25,6 +28,19 @@ Status check_result(const Json& result) {
   if (nesting(result.str()) <= max_result_nesting) return Ok{};
   return Error(ErrorCode::TooDeep, "the result nests more than " + std::to_string(max_result_nesting) +
                                        " containers; make it flatter");
+}
+
+std::string storable_message(std::string_view message, const TaskOptions& options) {
+  constexpr std::string_view replacement = "\xEF\xBF\xBD";
+  std::string stored;
+  while (!message.empty()) {
+    const auto bytes = core::code_point_bytes(message);
+    const auto next = bytes > 0 ? message.substr(0, bytes) : replacement;
+    if (stored.size() + next.size() > options.max_string_bytes) break;
+    stored += next;
+    message.remove_prefix(std::max<std::size_t>(bytes, 1));
+  }
+  return stored;
 }
 
 Result<Members> checked_variables(const Json& changes, const TaskOptions& options) {

@@ -77,6 +77,21 @@ TEST_F(QueueCommands, TheExitCodeIsTheOutcome) {
   EXPECT_EQ(get(killed)["task"]["statusMessage"], "the command died of signal 9; no attempts left (1 of 1)");
 }
 
+TEST_F(QueueCommands, AResultThatIsTooDeepIsAFailedAttempt) {
+  const auto id = add();
+  const auto deep = std::string(150, '[') + std::string(150, ']');
+  ASSERT_EQ(work("echo x >> $DIR/runs; echo '" + deep + "'").code, 0);
+  EXPECT_EQ(contents(file("runs")), "x\n");
+  const auto later = get(id);
+  EXPECT_EQ(later["queue"]["place"], "delayed");
+  EXPECT_EQ(later["queue"]["attempts"], 1);
+  EXPECT_NE(later["task"]["statusMessage"].get<std::string>().find("its result was refused"),
+            std::string::npos);
+  const auto final = add();
+  ASSERT_EQ(work("echo '" + deep + "'; exit 65").code, 0);
+  EXPECT_EQ(get(final)["task"]["status"], "failed");
+}
+
 TEST_F(QueueCommands, LimitKeysAndDeadLettersAreShown) {
   const auto first = add({"--limit-key", "ann", "--failed-retention", "3d", "--attempts", "1"});
   const auto added = holdfast({"task", "add", "q", "-", "--limit", "2"},

@@ -140,6 +140,46 @@ TEST_P(Queues, ARetriedTaskComesBackAndIsFailedAfterItsLastAttempt) {
   EXPECT_FALSE(queue.claim_next());
 }
 
+TEST_P(Queues, AMessageIsStoredWhateverItContains) {
+  const auto added = queue.add();
+  auto job = queue.claim_next();
+  ASSERT_TRUE(job);
+  job->retry({.delay = 0ms, .message = "cannot open caf\xE9"});
+  EXPECT_EQ(queue.get(added.id).status_message, "cannot open caf\xEF\xBF\xBD");
+  job = queue.claim_next();
+  ASSERT_TRUE(job) << "the task can still be read";
+  EXPECT_EQ(job->attempt(), 2U);
+  const auto limit = TaskOptions{}.max_string_bytes;
+  job->fail(std::string(limit - 1, 'x') + "\xC3\xA9");
+  EXPECT_EQ(queue.get(added.id).status_message, std::string(limit - 1, 'x')) << "no half of a character";
+}
+
+TEST_P(Queues, AnAttemptWhoseResultCannotBeStoredCounts) {
+  const std::string deep = std::string(150, '[') + std::string(150, ']');
+  const std::string large = '"' + std::string(RecordData::max_bytes, 'x') + '"';
+  for (const auto& [result, code] :
+       {std::pair(value_of(deep), ErrorCode::TooDeep), std::pair(value_of(large), ErrorCode::TooLarge)}) {
+    const auto added = queue.add({.max_attempts = 2});
+    {
+      auto job = queue.claim_next();
+      ASSERT_TRUE(job);
+      EXPECT_EQ(refusal_of([&] { job->complete(result); }), code);
+      EXPECT_TRUE(*job) << "it can still be ended otherwise";
+    }
+    EXPECT_TRUE(eventually([&] { return queue.get(added.id).queue->place == QueuePlace::delayed; }));
+    EXPECT_EQ(queue.get(added.id).queue->attempts, 1U);
+    {
+      auto job = queue.try_claim(added.id);
+      ASSERT_TRUE(job);
+      EXPECT_EQ(refusal_of([&] { (void)job->complete_and_claim(result); }), code);
+      job->give_back();
+    }
+    const auto failed = queue.get(added.id);
+    EXPECT_EQ(failed.status, TaskStatus::failed);
+    EXPECT_EQ(failed.status_message, "its outcome could not be stored; no attempts left (2 of 2)");
+  }
+}
+
 TEST_P(Queues, ADelayedTaskIsClaimedByAWorkerThatWaits) {
   const auto delay = 200ms;
   std::string id;
