@@ -21,6 +21,7 @@ const longestLine = 16 * 1024 * 1024; // the sidecar's limit for one request
 
 const asyncDispose = Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose'); // Node 18.18 and later have it
 
+const unstorableCodes = ['TooLarge', 'TooDeep'];
 const transientCodes = ['ServiceUnavailable', 'NetworkTimeout', 'RateLimited']; // the store cannot be reached for now
 
 const trace = (direction, line) => {
@@ -446,7 +447,9 @@ export class Holdfast extends EventEmitter {
     } catch (error) {
       end = () => (error instanceof Failed ? job.fail(error.message) : job.retry(String(error)));
     }
-    for (const giveUp = Date.now() + 60_000; ; await sleep(1000)) {
+    let isRetried = false;
+    let pauseMs = 0;
+    for (const giveUp = Date.now() + 60_000; ; await sleep(pauseMs)) {
       try {
         await end();
         return;
@@ -455,7 +458,17 @@ export class Holdfast extends EventEmitter {
           console.error(`the outcome of ${job.taskId} was not sent, so it is attempted again: ${error.message}`);
           return;
         }
-        if (!(error instanceof HoldfastError)) throw error;
+        const isUnsendable = !(error instanceof HoldfastError); // it is not JSON: a BigInt, a cycle
+        if (isUnsendable || unstorableCodes.includes(error.code)) {
+          if (isRetried) throw error;
+          // The attempt counts as failed: or the task would be worked on for ever.
+          isRetried = true;
+          const why = `the outcome cannot be stored: ${String(error.message).slice(0, 1000)}`;
+          console.error(`${job.taskId}: ${why}`);
+          end = () => job.retry(why);
+          continue;
+        }
+        pauseMs = 1000;
         // An outcome that was accepted is accepted again.
         if (transientCodes.includes(error.code) && Date.now() < giveUp) continue;
         // The task was cancelled or removed, or another worker has it: go on.

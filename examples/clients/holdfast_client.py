@@ -43,6 +43,8 @@ LONGEST_LINE = 16 * 1024 * 1024  # the sidecar's limit for one request
 
 # These wait for other clients, so that a cancellation matters; the others end soon.
 WAITING = ("lock.lock", "task.claim", "task.wait", "queue.claimNext", "queue.wait")
+# The outcome of a job cannot be stored because of what it contains.
+UNSTORABLE = ("TooLarge", "TooDeep")
 # The store cannot be reached for now, and whether a change took effect is unknown.
 TRANSIENT = ("ServiceUnavailable", "NetworkTimeout", "RateLimited")
 
@@ -331,6 +333,8 @@ class Job:
         return self._end("job.giveBack")
 
     def _end(self, method: str, **params: Any) -> Record:
+        if params.get("statusMessage") is not None:  # half of a surrogate pair, as in the name of a file
+            params["statusMessage"] = params["statusMessage"].encode(errors="replace").decode()
         try:
             task = cast(Record, self._connection.call(method, jobId=self._id, **params))
         except HoldfastError as error:
@@ -368,11 +372,23 @@ class Job:
             log.warning("attempt %d of %s failed", self.attempt, self.id, exc_info=True)
             outcome = (self.retry, f"{type(error).__name__}: {error}")
         try:
-            self.end_patiently(outcome[0], outcome[1])
+            try:
+                self.end_patiently(outcome[0], outcome[1])
+            except (TypeError, ValueError, RecursionError) as error:  # it is not JSON, not UTF-8 or too long
+                self._end_unsent(f"the outcome cannot be sent: {error}")
+            except HoldfastError as error:
+                if error.code not in UNSTORABLE:
+                    raise
+                self._end_unsent(f"the outcome cannot be stored: {error}")
         except HoldfastError as error:  # the task was cancelled or removed, or another worker has it: go on
             log.warning("the outcome of %s was refused: %s", self.id, error)
         except Disconnected as error:
             log.warning("the outcome of %s was not sent, so it is attempted again: %s", self.id, error)
+
+    def _end_unsent(self, why: str) -> None:
+        """The attempt counts as failed: or the task would be worked on for ever."""
+        logging.getLogger("holdfast").warning("%s: %s", self.id, why)
+        self.end_patiently(self.retry, why[:1000])
 
     def _forget(self) -> None:
         self._ended = True

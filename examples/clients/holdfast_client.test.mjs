@@ -109,6 +109,24 @@ test('a wait for a lock survives the sidecar', async (t) => {
   await kill(again);
 });
 
+test('a result that cannot be stored is a failed attempt', async () => {
+  const holdfast = Holdfast.spawn();
+  const deep = JSON.parse('['.repeat(200) + ']'.repeat(200));
+  const results = [1n, deep, 'good'];
+  const ids = [];
+  for (const n of results.keys()) {
+    ids.push((await holdfast.call('queue.add', { queue: 'unstorable', variables: { n } })).task.taskId);
+  }
+  await holdfast.work('unstorable', (job) => results[job.task.variables.n], { untilEmpty: true });
+  const places = [];
+  for (const taskId of ids) {
+    const task = await holdfast.call('queue.get', { queue: 'unstorable', taskId });
+    places.push(`${task.queue.place} ${task.queue.attempts}`);
+  }
+  assert.deepEqual(places, ['delayed 1', 'delayed 1', 'finished 1']);
+  await holdfast.close();
+});
+
 test('the reason is known if the sidecar cannot start', async () => {
   const missing = Holdfast.spawn('no-such-program');
   await assert.rejects(missing.call('holdfast.version'), /cannot start no-such-program: .*ENOENT/);

@@ -189,6 +189,26 @@ class Threads(ClientTest):
             self.assertEqual(done, [1, 2])
             self.assertIn("was not sent", logs.output[0])
 
+    def test_a_result_that_cannot_be_stored_is_a_failed_attempt(self) -> None:
+        deep: list[Any] = []
+        for _ in range(200):
+            deep = [deep]
+
+        def work(job: Job) -> Any:
+            if job.variables["n"] == 3:
+                raise RuntimeError("half of a pair: \ud800")
+            return ({1, 2}, float("nan"), deep, None, "good")[job.variables["n"]]
+
+        with Holdfast() as holdfast:
+            ids = [holdfast.call("queue.add", queue="q", variables={"n": n})["task"]["taskId"] for n in range(5)]
+            with self.assertLogs("holdfast", "WARNING"):
+                holdfast.work("q", work, until_empty=True)
+            tasks = [holdfast.call("queue.get", queue="q", taskId=id) for id in ids]
+            self.assertEqual([task["queue"]["place"] for task in tasks], ["delayed"] * 4 + ["finished"])
+            self.assertEqual([task["queue"]["attempts"] for task in tasks], [1] * 5)
+            self.assertIn("set", tasks[0]["task"]["statusMessage"])
+            self.assertEqual(tasks[3]["task"]["statusMessage"], "RuntimeError: half of a pair: ?")
+
 
 class Asyncio(ClientTest):
     def test_locks_and_workers(self) -> None:
