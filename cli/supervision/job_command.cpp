@@ -22,6 +22,9 @@ namespace {
 
 constexpr std::size_t max_line = std::size_t{2} * 1024 * 1024;
 constexpr std::size_t read_at_once = std::size_t{64} * 1024;
+/// How much is read of a pipe before anything else is looked at: a command may write as fast as it is read.
+/// No less than a pipe holds, so that nothing is left of a command that has ended.
+constexpr int reads_at_most = 32;
 constexpr int lines_descriptor = 3;
 /// How much of stderr is read ahead of its reader.
 constexpr std::size_t max_errors = std::size_t{64} * 1024;
@@ -166,7 +169,7 @@ CommandEnd JobCommand::stop_without_keeper(Running& running, CommandEnd::Kind ki
 
 void JobCommand::read_output(Running& running, const Input& input) {
   std::array<char, read_at_once> buffer{};
-  while (running.output) {
+  for (int reads = 0; running.output && reads < reads_at_most; ++reads) {
     const auto n = read(running.output.get(), buffer.data(), buffer.size());
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (n <= 0) return running.output.reset();
@@ -210,7 +213,7 @@ void JobCommand::forward_rest() {
 
 void JobCommand::read_lines(Running& running, const Input& input) {
   std::array<char, read_at_once> buffer{};
-  while (running.lines) {
+  for (int reads = 0; running.lines && reads < reads_at_most; ++reads) {
     const auto n = read(running.lines.get(), buffer.data(), buffer.size());
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (n <= 0) return running.lines.reset();
