@@ -21,11 +21,8 @@ Op<Task> perform(Call call, operation::GetTask what) {
   const auto record = record_of(*stored, task->id, task->owner);
   if (!record) co_return record.error();
   if (!is_same_incarnation(call.incarnation, (*stored)->incarnation)) co_return no_such_task(task->id);
-  auto found = record->task(**stored);
-  if (why_exhausted(found, call.store->storage->now())) {
-    co_return co_await end_exhausted(std::move(call), std::move(found));
-  }
-  co_return std::move(found);
+  auto settling = settle(std::move(call), record->task(**stored));
+  co_return co_await std::move(settling);
 }
 
 Op<TaskPage> perform(Call call, operation::ListTasksOfOwner what) {
@@ -45,9 +42,11 @@ Op<TaskPage> perform(Call call, operation::ListTasksOfOwner what) {
   auto page = std::get<ListLoop::Finished>(std::move(action)).result;
   if (!page) co_return page.error();
   for (auto& task : page->tasks) {
-    if (!why_exhausted(task, call.store->storage->now())) continue;
-    auto ended = co_await end_exhausted(call, task);
-    if (ended) task = *std::move(ended);
+    const auto now = call.store->storage->now();
+    if (!why_exhausted(task, now) && !may_have_died(task, now)) continue;
+    auto settling = settle(call, task);
+    auto settled = co_await std::move(settling);
+    if (settled) task = *std::move(settled);
   }
   co_return std::move(page);
 }

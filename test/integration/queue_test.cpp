@@ -322,6 +322,33 @@ TEST_P(Queues, ATaskThatIsTooOldIsFailedByTheNextReader) {
   EXPECT_FALSE(queue.claim_next());
 }
 
+TEST_P(Queues, ATaskWhoseLastWorkerDiedIsFailedByTheNextReader) {
+  const auto tasks = holdfast.tasks();
+  for (const std::string_view how : {"get", "list", "wait"}) {
+    const auto added = queue.add({.max_attempts = 1});
+    const ClaimTerms terms{.worker = "w", .lease = 100ms};
+    ASSERT_EQ(outcome(tasks.storage(), ClaimNext{.owner = added.owner, .terms = terms}).claimed.size(), 1U);
+    // No other worker comes.
+    if (how == "get") {
+      EXPECT_TRUE(eventually([&] { return queue.get(added.id).status == TaskStatus::failed; }));
+    } else if (how == "list") {
+      EXPECT_TRUE(eventually([&] { return queue.list().tasks.at(0).status == TaskStatus::failed; }));
+    } else {
+      ASSERT_TRUE(queue.wait(added.id, 20s));
+    }
+    EXPECT_EQ(queue.get(added.id).status_message, "no attempts left (1 of 1; 1 worker died)");
+    EXPECT_EQ(queue.get(added.id).queue->place, QueuePlace::dead);
+    queue.remove(added.id);
+  }
+  // One with an attempt left stays as it is.
+  const auto added = queue.add({.max_attempts = 2});
+  const ClaimTerms terms{.worker = "w", .lease = 1ms};
+  ASSERT_EQ(outcome(tasks.storage(), ClaimNext{.owner = added.owner, .terms = terms}).claimed.size(), 1U);
+  std::this_thread::sleep_for(20ms);
+  EXPECT_EQ(queue.get(added.id).queue->attempts, 1U);
+  EXPECT_EQ(queue.get(added.id).queue->place, QueuePlace::leased);
+}
+
 TEST_P(Queues, AFailedTaskIsRetriedByANewOneOnce) {
   const auto parameters = value_of(R"({"n":1})");
   const auto id = queue.add({.method = "m", .variables = parameters, .priority = 7, .request_key = "k"}).id;
