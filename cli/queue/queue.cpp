@@ -199,6 +199,18 @@ int purge(const Context& context, const QueueCommand& options) {
   return exit_ok;
 }
 
+int remove(const Context& context, const QueueCommand& options) {
+  const auto holdfast = open_store(context);
+  const bool removed = holdfast.queue(options.queue).remove(options.id);
+  if (!removed) {
+    print_json_or_complain(context.json, {{"ok", false}, {"reason", "not-found"}},
+                           "there is no task " + quote(options.id) + " in the queue " + quote(options.queue));
+    return exit_no_task;
+  }
+  if (context.json) print_json({{"ok", true}});
+  return exit_ok;
+}
+
 template <class Run>
 void add_simple(Command parent, Context& context, const std::string& name, const std::string& help,
                 bool with_id, Run run) {
@@ -289,6 +301,14 @@ void fill_queue(Command queue, Context& context) {
     if (context.json) print_json_text(rpc::to_json(task));
     return static_cast<int>(exit_ok);
   });
+
+  auto remove_command =
+      queue.add_command("rm", "Remove a task, whatever its status, also one that cannot be read");
+  auto removed = std::make_shared<QueueCommand>();
+  removed->add_queue_to(remove_command);
+  removed->add_id_to(remove_command);
+  remove_command.footer("Its command is stopped. Exit: 0 removed; 1 no such task.");
+  remove_command.action([&context, removed] { return remove(context, *removed); });
 
   auto wait_command = queue.add_command("wait", "Wait until a task has ended, and show it");
   auto waited = std::make_shared<QueueCommand>();

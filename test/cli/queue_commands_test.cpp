@@ -5,6 +5,7 @@
 #include <holdfast/queue.hpp>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <tuple>
 
 #include "program.hpp"
 #include "support/redis_server.hpp"
@@ -126,6 +127,19 @@ TEST_F(QueueCommands, LimitKeysAndDeadLettersAreShown) {
   EXPECT_EQ(std::ranges::count(shown.out, '\n'), 3);
   EXPECT_NE(holdfast({"queue", "list"}).out.find("PARKED"), std::string::npos);
   EXPECT_EQ(holdfast({"task", "add", "q", "--limit", "0"}).code, 64);
+}
+
+TEST_F(QueueCommands, ATaskIsRemovedAlsoIfItCannotBeRead) {
+  if (const auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
+  const RedisServer server;
+  const Program::Options redis{.environment = {"HOLDFAST_URL=" + server.url()}};
+  const auto added = holdfast({"task", "add", "q"}, redis).out;
+  const auto id = added.substr(0, added.find('\n'));
+  std::ignore = server.raw().command({"HSET", "pmcp:tasks:%queue%25q:" + id, "data", "garbage"});
+  EXPECT_NE(holdfast({"queue", "get", "q", id}, redis).code, 0);
+  EXPECT_EQ(holdfast({"queue", "rm", "q", id}, redis).code, 0);
+  EXPECT_EQ(holdfast({"queue", "rm", "q", id}, redis).code, 1);
+  EXPECT_EQ(holdfast({"queue", "show", "q"}, redis).code, 0);
 }
 
 TEST_F(QueueCommands, LinesOfStandardInputAreAddedAndWorkedOnByPriority) {
