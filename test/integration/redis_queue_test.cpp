@@ -240,6 +240,28 @@ TEST_F(RedisQueue, AnEntryOfARemovedTaskDoesNotEndTheLeaseOfItsSuccessor) {
   EXPECT_TRUE(claim_next(*direct, claim_terms(5)).claimed.empty()) << "one of its key at a time";
 }
 
+TEST_F(RedisQueue, WorkGoesOnAndNothingIsAddedWhenTheServerIsFull) {
+  for (const auto* key : {"q:held", "q:ready"}) enqueue(*direct, key);
+  enqueue(*direct, "q:due", {.not_before = direct->now() + 300ms});
+  const auto held = claim_one(*direct);
+  auto raw = server->raw();
+  raw.text({"CONFIG", "SET", "maxmemory", "1"});
+  EXPECT_THROW(enqueue(*direct, "q:more"), Error);
+  EXPECT_TRUE(renew(*direct, held).is_held);
+  EXPECT_EQ(limit_leases(*direct, 1).max_leased, 1U);
+  EXPECT_TRUE(claim_next(*direct).claimed.empty());
+  limit_leases(*direct, 0);
+  EXPECT_TRUE(std::holds_alternative<Written>(finish(*direct, held).end));
+  const auto expiring = claim_one(*direct, claim_terms(1, "worker", 100ms));
+  EXPECT_EQ(expiring.key.task(), "ready");
+  std::this_thread::sleep_for(400ms);
+  std::set<std::string> later;
+  for (const auto& next : claim_next(*direct, claim_terms(5)).claimed) later.emplace(next.key.task());
+  EXPECT_EQ(later, (std::set<std::string>{"due", "ready"}));
+  EXPECT_TRUE(std::holds_alternative<FenceRefused>(finish(*direct, expiring).end));
+  raw.text({"CONFIG", "SET", "maxmemory", "0"});
+}
+
 TEST_F(RedisQueue, AClaimThatIsStoppedBeforeItsAnswerLeavesNoLease) {
   const auto holdfast = open("redis://127.0.0.1:" + std::to_string(proxy->port()));
   const auto queue = holdfast.queue("stopped");

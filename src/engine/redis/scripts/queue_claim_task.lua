@@ -14,6 +14,7 @@ local task, lock_prefix, id, floor, worker, lease = ARGV[1], ARGV[2], ARGV[3], t
 local hash_prefix, channel_prefix = ARGV[7], ARGV[8]
 -- include server_time
 local granted, has_expired = false, false
+-- include queue_when_full
 while true do
   -- include queue_fields
   if failed then return failed end

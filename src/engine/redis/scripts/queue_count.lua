@@ -11,6 +11,9 @@
 -- include queue_names
 local hash_prefix, wake_prefix, wake_mode = ARGV[1], ARGV[4], ARGV[5]
 -- include server_time
+if ARGV[2] ~= '' or ARGV[3] ~= '' then
+  -- include queue_when_full
+end
 if ARGV[2] == '1' then
   redis.call('HSET', settings, 'paused', '1')
 elseif ARGV[2] == '0' then

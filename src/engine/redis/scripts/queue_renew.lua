@@ -10,6 +10,7 @@
 -- include queue_names
 local hash_prefix, lease = ARGV[1], tonumber(ARGV[2])
 -- include server_time
+-- include queue_when_full
 local answer, n, look_by, moved, failed = {}, 0, math.huge, {}, nil
 for i = 3, #ARGV, 3 do
   local task = ARGV[i]

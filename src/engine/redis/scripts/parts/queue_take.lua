@@ -29,12 +29,16 @@ else
   local look_by = look or math.huge
   local upkeep, moved, dead_left = not look or look <= now, 0, false
   if upkeep then
+    -- include queue_when_full
     -- include queue_upkeep
     dead_left = #dead == most
   end
   paused = meta[1] == '1'
   local room = paused and 0 or limit
   if room > 0 and meta[2] then room = math.min(room, meta[2] - redis.call('ZCARD', leases)) end
+  if room <= 0 then
+    -- include queue_when_full
+  end
   local passed, grants = 0, {call}
   while taken < room and passed < 100 do
     local first = room == 1 and redis.call('ZPOPMIN', ready) or redis.call('ZPOPMIN', ready, room - taken)
