@@ -21,6 +21,7 @@ const longestLine = 16 * 1024 * 1024; // the sidecar's limit for one request
 
 const asyncDispose = Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose'); // Node 18.18 and later have it
 
+const decidedCodes = ['NotFound', 'InvalidTransition', 'StaleFence', 'WrongLock']; // the job has ended
 const unstorableCodes = ['TooLarge', 'TooDeep'];
 const transientCodes = ['ServiceUnavailable', 'NetworkTimeout', 'RateLimited']; // the store cannot be reached for now
 
@@ -97,8 +98,7 @@ export class Job {
       return task;
     } catch (error) {
       // After these the store has decided; after others the same call can be repeated.
-      const decided = ['NotFound', 'InvalidTransition', 'StaleFence', 'WrongLock'].includes(error.code);
-      if (decided || method === 'job.giveBack') this.#forget();
+      if (decidedCodes.includes(error.code) || method === 'job.giveBack') this.#forget();
       throw error;
     }
   }
@@ -474,7 +474,7 @@ export class Holdfast extends EventEmitter {
         // The task was cancelled or removed, or another worker has it: go on.
         console.error(`the outcome of ${job.taskId} was refused: ${error.message}`);
         // Otherwise its lease would be renewed as long as this connection lasts.
-        if (transientCodes.includes(error.code)) await job.giveBack().catch(() => {});
+        if (!decidedCodes.includes(error.code)) await job.giveBack().catch(() => {});
         return;
       }
     }

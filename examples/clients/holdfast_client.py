@@ -382,6 +382,9 @@ class Job:
                 self._end_unsent(f"the outcome cannot be stored: {error}")
         except HoldfastError as error:  # the task was cancelled or removed, or another worker has it: go on
             log.warning("the outcome of %s was refused: %s", self.id, error)
+            if not self._ended:  # otherwise its lease would be renewed as long as this connection lasts
+                with contextlib.suppress(ConnectionError, HoldfastError):
+                    self.give_back()
         except Disconnected as error:
             log.warning("the outcome of %s was not sent, so it is attempted again: %s", self.id, error)
 

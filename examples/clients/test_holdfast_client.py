@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 from pathlib import Path
 from typing import Any, Callable
 
@@ -188,6 +189,16 @@ class Threads(ClientTest):
                 holdfast.work("q", work, stop=ended)
             self.assertEqual(done, [1, 2])
             self.assertIn("was not sent", logs.output[0])
+
+    def test_a_job_whose_outcome_is_refused_is_not_kept(self) -> None:
+        refused = HoldfastError({"code": -32603, "message": "damaged", "data": {"code": "Internal"}})
+        ended = threading.Event()
+        with Holdfast() as holdfast:
+            added = holdfast.call("queue.add", queue="q")["task"]["taskId"]
+            patch = unittest.mock.patch.object(Job, "complete", side_effect=refused)
+            with patch, self.assertLogs("holdfast", "WARNING"):
+                holdfast.work("q", lambda _: ended.set(), stop=ended)
+            self.assertEqual(holdfast.call("queue.get", queue="q", taskId=added)["queue"]["place"], "ready")
 
     def test_a_result_that_cannot_be_stored_is_a_failed_attempt(self) -> None:
         deep: list[Any] = []
