@@ -1,10 +1,13 @@
 // The router on a cluster of real servers: which node gets a call, which thread does its I/O.
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <fstream>
+#include <functional>
 #include <holdfast/doctor.hpp>
 #include <holdfast/open.hpp>
 #include <holdfast/redis.hpp>
@@ -15,6 +18,7 @@
 #include "support/calls.hpp"
 #include "support/eventually.hpp"
 #include "support/fake_redis.hpp"
+#include "support/in_child.hpp"
 #include "support/queue_calls.hpp"
 #include "support/redis_cluster.hpp"
 
@@ -384,6 +388,29 @@ TEST_F(RedisRouter, TheDoctorRunsItsScriptsWhereTheirKeysAre) {
     EXPECT_EQ(servers, RedisCluster::masters);
     EXPECT_EQ(ran, native ? RedisCluster::masters : 1U) << "a tag keeps all keys at one master";
   }
+}
+
+/// A virtual machine that was started for one job: its clock begins at zero.
+TEST_F(RedisRouter, AGrantCarriesTheEpochOnAMachineThatHasJustStarted) {
+  auto options = cluster->options();
+  options.lock_prefix = private_prefix();
+  router->close();
+  router.reset();
+  const auto uptime = std::chrono::floor<std::chrono::seconds>(BootClock::now().time_since_epoch());
+  const auto above_the_epoch = in_child([&] {
+    if (::unshare(CLONE_NEWTIME) != 0) return false;
+    const auto offset = "boottime " + std::to_string(1 - uptime.count()) + " 0\n";
+    if (!(std::ofstream("/proc/self/timens_offsets") << offset << std::flush)) return false;
+    return in_child([&] {
+      if (BootClock::now().time_since_epoch() > 4s) return false;
+      const auto backend = make_redis_lock_backend(options).value_or_throw();
+      const auto grant = acquire(*backend, LockId::generate(), "k");
+      return grant && grant->fence.value() >= 1'000'000'000;
+    });
+  });
+  const auto is_allowed = in_child([] { return ::unshare(CLONE_NEWTIME) == 0; });
+  if (!is_allowed) GTEST_SKIP() << "this user may not make namespaces (needs root); not covered here";
+  EXPECT_TRUE(above_the_epoch);
 }
 
 TEST_F(RedisRouter, ReplicasThatAcknowledgeAreRefused) {

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -25,8 +26,10 @@ struct Router::Node {
   bool is_named = true;
   /// Its own config epoch, as it told itself: what another node says of it may be old. Never goes down.
   std::atomic<std::uint64_t> epoch = 0;
-  /// When it was asked for that; 0: it must be asked again.
-  std::atomic<BootClock::rep> epoch_asked_at = 0;
+  /// Longer ago than any age that counts. Zero is not: the clock begins with the machine.
+  static constexpr BootClock::rep not_asked = std::numeric_limits<BootClock::rep>::min() / 2;
+  /// When it was asked for that; `not_asked`: it must be asked again.
+  std::atomic<BootClock::rep> epoch_asked_at = not_asked;
   // Changed with the router's mutex, as the time above.
   std::uint64_t epoch_forgotten = 0;  ///< how often
   bool is_asked_for_epoch = false;
@@ -36,7 +39,7 @@ struct Router::Node {
 
   /// It may have another epoch by now. An answer that is on its way is too old as well.
   void forget_epoch(const Lock&) {
-    epoch_asked_at = 0;
+    epoch_asked_at = not_asked;
     ++epoch_forgotten;
   }
   /// Calls there whose I/O is left to a waiting thread.

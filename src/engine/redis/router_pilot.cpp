@@ -56,7 +56,6 @@ class Router::EpochCall final : public Call {
     if (!router) return;
     const Lock lock(router->mutex_);
     node_.is_asked_for_epoch = false;
-    node_.epoch_refused.reset();
     node_.epoch_unknown.reset();
     // As for any other call: another attempt would not help, neither against a wrong password nor a missing
     // right.
@@ -116,6 +115,7 @@ bool Router::ask_for_epoch(Lock& lock, Node& node) {
   if (node.is_asked_for_epoch || now < node.ask_again_at) return false;
   node.is_asked_for_epoch = true;
   node.ask_again_at = now + ask_again_after;
+  node.epoch_refused.reset();  // the user may have got the right since
   auto call = std::make_unique<EpochCall>(weak_from_this(), node, now);
   lock.unlock();
   call->bytes = Command("CLUSTER INFO").bytes();
