@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
 #include <holdfast/locks.hpp>
 #include <holdfast/redis.hpp>
 #include <mutex>
+#include <optional>
+#include <thread>
 
 #include "engine/redis/conn/slot.hpp"
 #include "support/calls.hpp"
@@ -237,6 +240,60 @@ TEST(RedisCluster, AUserWhoMayNotAskForTheEpochIsToldSo) {
   const auto outcome = try_acquire(*backend, LockId::generate(), "k");
   ASSERT_FALSE(outcome);
   EXPECT_EQ(outcome.error().code(), ErrorCode::AuthFailed) << outcome.error().what();
+}
+
+TEST(RedisCluster, AUserWhoHasGotTheRightToAskForTheEpochIsServedAtOnce) {
+  FakeCluster cluster([](std::size_t, const auto&) { return std::string(); });
+  cluster.epoch_is_refused = true;
+  const auto backend = make_redis_lock_backend(cluster.options()).value_or_throw();
+  ASSERT_FALSE(try_acquire(*backend, LockId::generate(), "k"));
+  cluster.epoch_is_refused = false;
+  std::this_thread::sleep_for(200ms);  // the master is asked again no sooner than after 100 ms
+  const auto outcome = try_acquire(*backend, LockId::generate(), "k");
+  EXPECT_TRUE(outcome) << outcome.error().what();
+}
+
+/// Its completions run on the thread that ends calls which wait for a map, and one of them waits for a map.
+TEST(RedisCluster, ACompletionMayWaitForACallThatNeedsANewMap) {
+  std::atomic<bool> is_down = true;
+  FakeCluster cluster([&](std::size_t, const auto&) {
+    return std::string(is_down ? "-CLUSTERDOWN The cluster is down\r\n" : "");
+  });
+  const auto backend = make_redis_lock_backend(cluster.options()).value_or_throw();
+  std::atomic<int> ended = 0;
+  backend->submit(IsLockedRequest{.key = key("k"), .deadline = BootClock::now() + 200ms}, {},
+                  Done<bool>([&](const Result<bool>& first) {
+                    EXPECT_FALSE(first.ok());
+                    std::jthread repaired([&] {
+                      std::this_thread::sleep_for(100ms);
+                      is_down = false;
+                    });
+                    const auto second =
+                        call(*backend, IsLockedRequest{.key = key("l"), .deadline = BootClock::now() + 5s});
+                    EXPECT_TRUE(second.ok());
+                    ++ended;
+                  }));
+  EXPECT_TRUE(eventually([&] { return ended == 1; }));
+}
+
+std::ptrdiff_t threads_of_this_process() {
+  const std::filesystem::directory_iterator all("/proc/self/task");
+  return std::distance(begin(all), end(all));
+}
+
+TEST(RedisCluster, AfterItsEndNoThreadLooksForAClusterThatIsGone) {
+  const auto before = threads_of_this_process();
+  std::optional<FakeCluster> cluster;
+  cluster.emplace([](std::size_t, const auto&) { return std::string(); });
+  auto options = cluster->options();
+  options.command_timeout = 300ms;
+  auto backend = make_redis_lock_backend(options).value_or_throw();
+  cluster.reset();
+  const auto asked = call(*backend, IsLockedRequest{.key = key("k")});
+  EXPECT_FALSE(asked.ok());
+  backend.reset();
+  EXPECT_TRUE(eventually([&] { return threads_of_this_process() <= before; }))
+      << threads_of_this_process() << " of " << before;
 }
 
 TEST(RedisCluster, AUserWhomTheMasterOfALockDoesNotKnowIsToldSoAtOnce) {

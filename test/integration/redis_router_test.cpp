@@ -113,6 +113,37 @@ TEST_F(RedisRouter, AnotherThreadMayWaitForACall) {
   }
 }
 
+/// The completion runs on the thread that leads the connection to one master. It waits for a call to another
+/// one, which sends it back to the first.
+TEST_F(RedisRouter, ACompletionMayWaitForACallThatComesBackToItsMaster) {
+  const auto here = cluster->owner_of_key(keys[0]);
+  const auto& moving =
+      *std::ranges::find_if(keys, [&](const auto& key) { return cluster->owner_of_key(key) != here; });
+  const auto slot = cluster->slot_of(moving);
+  const auto there = cluster->owner_of(slot);
+  cluster->migrate(slot, there, here);
+
+  struct Waits final : redis::Call {
+    explicit Waits(std::function<void()> then) : then_(std::move(then)) {}
+    void finish(std::unique_ptr<Call>, Result<redis::Reply>) override { then_(); }
+    std::function<void()> then_;
+  };
+  Slot<redis::Reply> slot_of_inner;
+  std::atomic<bool> ended = false;
+  router->send(get(std::make_unique<Waits>([&] {
+                     begin(slot_of_inner, moving);
+                     router->wait(slot_of_inner.completion);
+                     ended = true;
+                   }),
+                   keys[0]),
+               {});
+  EXPECT_TRUE(eventually([&] { return ended.load(); })) << "nobody leads the connection that it waits for";
+  if (ended) {
+    EXPECT_TRUE(*slot_of_inner.result);
+  }
+  cluster->migrate(slot, here, there);
+}
+
 TEST_F(RedisRouter, AnIdleThreadAndTheBackgroundServeCallsOfSeveralMasters) {
   std::atomic<int> answered = 0;
   const int called = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -28,6 +28,8 @@ Error why_on_its_way(Redirection::Kind kind, const redisReply& reply) {
 
 }  // namespace
 
+thread_local Router::Completing* Router::Completing::innermost = nullptr;
+
 Router::Router(RedisOptions options, std::string_view home_key, std::shared_ptr<const Endpoint> endpoint,
                std::shared_ptr<Observer> observer)
     : options_(std::move(options)),
@@ -274,9 +276,9 @@ void Router::dispatch(std::unique_ptr<RoutedCall> call, Node& node, const Node* 
   // A first copy is left to the thread that sends it, unless that thread has another. Later ones are left to
   // it if they go where it waits.
   Node* none = nullptr;
-  if (first && call->waiter_ && call->waiter_->call_at.compare_exchange_strong(none, &node)) {
-    call->led_at_ = &node;
-  }
+  Node* const leads_at = first ? Completing::node_of(*this) : nullptr;
+  const bool may_lead = first && call->waiter_ && (leads_at == nullptr || leads_at == &node);
+  if (may_lead && call->waiter_->call_at.compare_exchange_strong(none, &node)) call->led_at_ = &node;
   call->awaited = call->led_at_ == &node;
   if (call->awaited) ++node.led;
   if (call->by_idle_io) {
@@ -294,6 +296,7 @@ void Router::dispatch(std::unique_ptr<RoutedCall> call, Node& node, const Node* 
 
 /// On the thread that leads the client of its last node.
 void Router::ended(std::unique_ptr<RoutedCall> call, Result<Reply> answer) {
+  const Completing here(*this, *call->node_);
   if (std::exchange(call->guests_, false)) --guest_calls_;
   if (call->awaited) --call->node_->led;
   if (answer && !is_error(**answer)) return deliver(std::move(call), std::move(answer));
@@ -385,7 +388,8 @@ void Router::wait(Completion& completion) {
   if (completion.finished()) return;
   const auto self = shared_from_this();
   const auto waiter = waiter_of_this_thread();
-  Node* node = waiter->call_at.load();
+  Node* node = Completing::node_of(*this);
+  if (node == nullptr) node = waiter->call_at.load();
   if (node == nullptr) {
     // The call was handed over already, or another thread sent it. Its I/O may have been left to that thread:
     // a call behind it that no thread waits for makes a background thread lead until both are answered.
@@ -420,10 +424,13 @@ void Router::run_until_readable(int descriptor) noexcept {
 }
 
 void Router::close() {
-  if (!process_.is_current() || runtime::WorkerPool::on_library_thread()) return;
+  if (!process_.is_current()) return;
   std::vector<Node*> nodes;
   {
     const Lock lock(mutex_);
+    closed_ = true;
+    changed_.notify_all();
+    if (runtime::WorkerPool::on_library_thread()) return;
     for (const auto& node : nodes_) nodes.push_back(node.get());
   }
   for (Node* node : nodes) node->client->close();

@@ -38,6 +38,9 @@ namespace holdfast::redis {
 /// A guest (IdleIo) leads one client, the one of the first call it sent; calls by_idle_io to other nodes are
 /// left to their background threads. It stays with that client until the last of these calls has ended.
 ///
+/// A completion may wait for another call: its thread then leads where it does already, and the call is sent
+/// without a waiting thread, unless it goes there.
+///
 /// One more thread, the pilot, exists while a map is needed or a call pauses.
 class Router final : public Transport, public std::enable_shared_from_this<Router> {
  public:
@@ -72,6 +75,7 @@ class Router final : public Transport, public std::enable_shared_from_this<Route
   struct Node;
   struct Waiter;
   struct Delivery;
+  struct Completing;
   class RoutedCall;
   class MapCall;
   class EpochCall;
@@ -94,6 +98,7 @@ class Router final : public Transport, public std::enable_shared_from_this<Route
   void ended(std::unique_ptr<RoutedCall> call, Result<Reply> answer);
   void follow(std::unique_ptr<RoutedCall> call, const CallRoute::Step& step, const Node& from);
   void deliver(std::unique_ptr<RoutedCall> call, Result<Reply> answer);
+  void deliver_from_pilot(std::unique_ptr<RoutedCall> call, Error error);
   void park(std::unique_ptr<RoutedCall> call, std::optional<BootClock::duration> pause);
   void park_for_epoch(std::unique_ptr<RoutedCall> call, Node& node);
   [[nodiscard]] bool knows_epoch(Node& node);
@@ -136,6 +141,7 @@ class Router final : public Transport, public std::enable_shared_from_this<Route
   std::list<Parked> parked_;
   std::condition_variable changed_;  ///< for the pilot
   bool piloting_ = false;
+  bool closed_ = false;  ///< the pilot ends when no call is parked
   /// Of the question under way.
   std::uint64_t question_ = 0;
   Node* asked_ = nullptr;
@@ -148,7 +154,7 @@ class Router final : public Transport, public std::enable_shared_from_this<Route
   std::atomic<Node*> guest_at_ = nullptr;
   std::atomic<std::size_t> guest_calls_ = 0;
 
-  runtime::WorkerPool pilot_{1};
+  runtime::WorkerPool pilot_{2, 1};  ///< and, limited, for what it delivers
 };
 
 }  // namespace holdfast::redis

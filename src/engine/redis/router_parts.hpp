@@ -56,6 +56,28 @@ struct Router::Waiter {
   std::atomic<Node*> waits_at = nullptr;
 };
 
+/// While a thread that leads a node's client runs completions. One of them may wait for another call: then
+/// the thread goes on to lead here, for nobody else can, and that call may come here by a redirection.
+struct Router::Completing {
+  Completing(const Router& here, Node& at) noexcept
+      : router(&here), node(&at), outer(std::exchange(innermost, this)) {}
+  ~Completing() { innermost = outer; }
+  Completing(const Completing&) = delete;
+  Completing& operator=(const Completing&) = delete;
+  /// Where this thread leads; null if it runs no completion of this router.
+  [[nodiscard]] static Node* node_of(const Router& router) noexcept {
+    for (const auto* one = innermost; one != nullptr; one = one->outer) {
+      if (one->router == &router) return one->node;
+    }
+    return nullptr;
+  }
+
+  const Router* const router;
+  Node* const node;
+  Completing* const outer;
+  static thread_local Completing* innermost;
+};
+
 /// The completion of a call, which may send it again: an operation of several commands.
 struct Router::Delivery {
   std::shared_ptr<Waiter> waiter;

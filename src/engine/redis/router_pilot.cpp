@@ -183,9 +183,9 @@ void Router::pilot() {
       for (auto& parked : due) {
         if (parked.refused && parked.call->was_sent()) {
           // An earlier copy may have been carried out: what follows from the refusal is not known.
-          deliver(std::move(parked.call), Error(ErrorCode::NetworkTimeout, parked.refused->message()));
+          deliver_from_pilot(std::move(parked.call), {ErrorCode::NetworkTimeout, parked.refused->message()});
         } else if (parked.refused) {
-          deliver(std::move(parked.call), *parked.refused);
+          deliver_from_pilot(std::move(parked.call), *parked.refused);
         } else {
           go_on(std::move(parked.call));
         }
@@ -202,6 +202,11 @@ void Router::pilot() {
     for (Node* node : unknown) asked |= ask_for_epoch(lock, *node);
     if (asked) continue;  // the mutex was released: an answer may be here
     if (!unknown.empty()) next = std::min(next, now + ask_again_after);
+    if (closed_ && parked_.empty()) {
+      // No call needs the map that was wished for.
+      piloting_ = false;
+      return;
+    }
     if (refresh_.asking()) {
       next = std::min(next, asked_at_ + map_timeout);
     } else {
@@ -227,12 +232,23 @@ void Router::go_on(std::unique_ptr<RoutedCall> call) {
     const auto stopped = call->was_sent() ? Error(ErrorCode::NetworkTimeout,
                                                   endpoint_->name() + ": stopped before the reply arrived")
                                           : Error(ErrorCode::Aborted, "the caller stopped the operation");
-    return deliver(std::move(call), stopped);
+    return deliver_from_pilot(std::move(call), stopped);
   }
   if (call->deadline > BootClock::now()) return start(std::move(call));
   const auto late =
       call->last_error_.value_or(Error(ErrorCode::NetworkTimeout, endpoint_->name() + ": not sent in time"));
-  deliver(std::move(call), late);
+  deliver_from_pilot(std::move(call), late);
+}
+
+/// On another thread if no thread waits for the call: its completion may wait for a call that needs the
+/// pilot.
+void Router::deliver_from_pilot(std::unique_ptr<RoutedCall> call, Error error) {
+  if (call->inner_->awaited) return deliver(std::move(call), std::move(error));
+  auto shared =
+      std::make_shared<std::pair<std::unique_ptr<RoutedCall>, Error>>(std::move(call), std::move(error));
+  pilot_.post([self = shared_from_this(),
+               shared] { self->deliver(std::move(shared->first), std::move(shared->second)); },
+              runtime::WorkerPool::Priority::limited);
 }
 
 void Router::ask_for_map(Lock& lock, Node& node) {
