@@ -96,6 +96,28 @@ TEST(ClockJumps, AnotherConnectionSetsTheBaseline) {
   EXPECT_TRUE(server.answer(10ms));
 }
 
+TEST(ClockJumps, TheServersOfAClusterAreToldApart) {
+  ServerTime first, second;
+  second.ahead += 1h;
+  second.connection = (std::uint64_t{2} << 48U) + 1;
+  first.connection = (std::uint64_t{1} << 48U) + 1;
+  ClockJumps jumps;
+  const auto answer = [&](ServerTime& server) {
+    std::swap(server.jumps, jumps);
+    const auto seen = server.answer(10ms);
+    std::swap(server.jumps, jumps);
+    return seen;
+  };
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_EQ(answer(first), std::nullopt);
+    EXPECT_EQ(answer(second), std::nullopt);
+  }
+  second.ahead -= 5s;
+  EXPECT_EQ(answer(first), std::nullopt);
+  EXPECT_TRUE(answer(second)) << "though the other one answered in between";
+  EXPECT_EQ(answer(first), std::nullopt);
+}
+
 TEST(ClockJumps, AnswersOutOfOrderAreCompared) {
   ServerTime server;
   EXPECT_EQ(server.answer(1s), std::nullopt);

@@ -13,10 +13,10 @@ TEST(UnansweredAcquires, AnIdIsRememberedUntilTheServerHasAnsweredMuchLater) {
   UnansweredAcquires ids;
   const auto id = LockId::generate();
   EXPECT_FALSE(ids.contains(id));
-  ids.add(id, start);
-  ids.answered(start + request_may_be_late - 1ns);
+  ids.add(id, 0, start);
+  ids.answered(0, start + request_may_be_late - 1ns);
   EXPECT_TRUE(ids.contains(id)) << "a copy may still be under way";
-  ids.answered(start + request_may_be_late);
+  ids.answered(0, start + request_may_be_late);
   EXPECT_FALSE(ids.contains(id));
 }
 
@@ -24,10 +24,10 @@ TEST(UnansweredAcquires, AServerThatStandsStillForAnHourLeavesEveryIdInDoubt) {
   UnansweredAcquires ids;
   const auto before = LockId::generate();
   const auto after = LockId::generate();
-  ids.add(before, start);
-  ids.add(after, start + 1h);  // no answer in between
+  ids.add(before, 0, start);
+  ids.add(after, 0, start + 1h);  // no answer in between
   EXPECT_TRUE(ids.contains(before));
-  ids.answered(start + 1h + 1s);
+  ids.answered(0, start + 1h + 1s);
   EXPECT_FALSE(ids.contains(before));
   EXPECT_TRUE(ids.contains(after));
 }
@@ -35,20 +35,36 @@ TEST(UnansweredAcquires, AServerThatStandsStillForAnHourLeavesEveryIdInDoubt) {
 TEST(UnansweredAcquires, TheLastLostCopyOfAnIdCounts) {
   UnansweredAcquires ids;
   const auto id = LockId::generate();
-  ids.add(id, start);
-  ids.add(id, start + 10s);
-  ids.answered(start + request_may_be_late + 5s);
+  ids.add(id, 0, start);
+  ids.add(id, 0, start + 10s);
+  ids.answered(0, start + request_may_be_late + 5s);
   EXPECT_TRUE(ids.contains(id));
-  ids.answered(start + request_may_be_late + 10s);
+  ids.answered(0, start + request_may_be_late + 10s);
   EXPECT_FALSE(ids.contains(id));
+}
+
+/// In a cluster: the answers of other nodes say nothing about the input of the one that stands still.
+TEST(UnansweredAcquires, OnlyTheServerThatHasTheCopyClearsTheDoubt) {
+  UnansweredAcquires ids;
+  const auto id = LockId::generate(), at_both = LockId::generate();
+  ids.add(id, 1, start);
+  ids.add(at_both, 1, start);
+  ids.add(at_both, 2, start);
+  ids.answered(2, start + 2 * request_may_be_late);
+  EXPECT_TRUE(ids.contains(id));
+  EXPECT_TRUE(ids.contains(at_both));
+  ids.answered(1, start + 2 * request_may_be_late);
+  EXPECT_FALSE(ids.contains(id));
+  EXPECT_FALSE(ids.contains(at_both));
 }
 
 TEST(UnansweredAcquires, KeepsTheLatestOfTooMany) {
   UnansweredAcquires ids;
   const auto first = LockId::generate();
-  ids.add(first, start);
+  ids.add(first, 0, start);
   auto last = first;
-  for (std::size_t i = 0; i < UnansweredAcquires::most; ++i) ids.add(last = LockId::generate(), start + 1s);
+  for (std::size_t i = 0; i < UnansweredAcquires::most; ++i)
+    ids.add(last = LockId::generate(), 0, start + 1s);
   EXPECT_FALSE(ids.contains(first));
   EXPECT_TRUE(ids.contains(last));
 }

@@ -5,6 +5,9 @@
 #include <cstdint>
 #include <holdfast/clock.hpp>
 #include <optional>
+#include <unordered_map>
+
+#include "engine/redis/conn/call.hpp"
 
 namespace holdfast::redis {
 
@@ -14,7 +17,8 @@ namespace holdfast::redis {
 /// jump is reported once: the answer that showed it is the next baseline.
 ///
 /// Our clock counts the time that this machine is suspended, so resuming is no jump. An answer of another
-/// connection may be another server's: it only sets the baseline. Pure.
+/// connection may be another server's: it only sets the baseline. The servers of a cluster have a baseline
+/// each (server_of_connection). Pure.
 class ClockJumps {
  public:
   /// A smaller one is not reported: a time service that steps the clock does so from a second on.
@@ -35,25 +39,27 @@ class ClockJumps {
                      .highest = server + milliseconds(1) - sent.time_since_epoch(),
                      .connection = connection,
                      .at = received};
-    if (!last_ || last_->connection != connection) {
-      last_ = now;
+    const auto [entry, is_first] = last_.try_emplace(server_of_connection(connection), now);
+    auto& last = entry->second;
+    if (is_first || last.connection != connection) {
+      last = now;
       return std::nullopt;
     }
-    const auto apart = (now.at > last_->at ? now.at - last_->at : last_->at - now.at) / drift;
-    const auto lowest = last_->lowest - apart, highest = last_->highest + apart;
+    const auto apart = (now.at > last.at ? now.at - last.at : last.at - now.at) / drift;
+    const auto lowest = last.lowest - apart, highest = last.highest + apart;
     const auto jump = now.lowest > highest   ? now.lowest - highest
                       : now.highest < lowest ? now.highest - lowest
                                              : BootClock::duration::zero();
     if (jump > least || jump < -least) {
-      last_ = now;
+      last = now;
       return std::chrono::round<milliseconds>(jump);
     }
     // The narrower of the two bounds each time, so that one slow answer does not hide a jump.
-    last_ = {.lowest = std::max(lowest, now.lowest),
-             .highest = std::min(highest, now.highest),
-             .connection = connection,
-             .at = now.at};
-    if (last_->lowest > last_->highest) last_ = now;  // a small step
+    last = {.lowest = std::max(lowest, now.lowest),
+            .highest = std::min(highest, now.highest),
+            .connection = connection,
+            .at = now.at};
+    if (last.lowest > last.highest) last = now;  // a small step
     return std::nullopt;
   }
 
@@ -64,7 +70,7 @@ class ClockJumps {
     std::uint64_t connection;
     BootTime at;
   };
-  std::optional<Bounds> last_;
+  std::unordered_map<std::uint64_t, Bounds> last_;  ///< by server
 };
 
 }  // namespace holdfast::redis

@@ -168,10 +168,11 @@ struct AcquireOperation {
   }
 
   Result<Outcome> outcome(SharedLocks& shared, const Result<Reply>& answer, const Call& call) {
-    if (answer) shared.unanswered.answered();
+    const auto server = server_of_connection(call.connection());
+    if (answer) shared.unanswered.answered(server);
     // One copy may have been answered while another is still pending.
     if ((!answer && call.was_sent() && step == Step::acquire) || call.was_repeated())
-      shared.unanswered.add(request.id, BootClock::now());
+      shared.unanswered.add(request.id, server, BootClock::now());
     if (!answer) return answer.error().about(request.key.str(), request.id.str());
     if (step != Step::acquire) return take_hint_step(shared, **answer);
     auto outcome = shared.layout->acquired(**answer, request);
@@ -222,7 +223,7 @@ struct AcquireOperation {
   [[nodiscard]] Error undone(SharedLocks& shared, const Result<Reply>& answer, const Error& error) const {
     const LockRef lock{.id = request.id, .key = request.key};
     if (answer && shared.layout->released(**answer, lock)) return error;
-    shared.unanswered.add(request.id, BootClock::now());  // so that it is released for good
+    shared.unanswered.add(request.id, 0, BootClock::now());  // so that it is released for good
     give_back(shared, request.key, request.id);
     return error;
   }
@@ -313,7 +314,7 @@ struct ReleaseOperation {
     // Without an answer too: a hint that stays expires with the lease that it was written for.
     if (drops_hint) return Released{};
     if (!answer) return about(answer.error(), lock.subject());
-    shared.unanswered.answered();
+    shared.unanswered.answered(server_of_connection(call.connection()));
     if (at.is_next(shared, request)) return take_hint(shared, **answer);
     if (found) return judge(shared, **answer);
     auto outcome = shared.layout->released(**answer, lock);

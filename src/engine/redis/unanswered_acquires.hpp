@@ -1,9 +1,11 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <deque>
 #include <holdfast/clock.hpp>
 #include <holdfast/lock_types.hpp>
+#include <map>
 #include <mutex>
 #include <unordered_map>
 
@@ -18,33 +20,45 @@ namespace holdfast::redis {
 ///
 /// When is an id forgotten? A stopped server may keep the copy in its input for any time; a server that
 /// answers reads its input. So once the server has answered anything `request_may_be_late` after the copy was
-/// given up, the copy was carried out or is lost.
+/// given up, the copy was carried out or is lost. In a cluster that must be the server that has the copy:
+/// others say nothing about its input.
 class UnansweredAcquires {
  public:
   static constexpr std::size_t most = 65536;
 
-  void add(const LockId& id, BootTime now) {
+  /// `server`: that the copy was sent to, see server_of_connection.
+  void add(const LockId& id, std::uint64_t server, BootTime now) {
     const std::lock_guard lock(mutex_);
     // If there are too many, the oldest is dropped: it is the least likely to arrive.
-    if (by_age_.size() == most) forget_oldest();
-    by_age_.push_back({id, now});
-    last_[id] = now;
-    count_ = by_age_.size();
+    if (count_.load() == most) {
+      auto oldest = by_age_.begin();
+      for (auto at = oldest; at != by_age_.end(); ++at) {
+        if (at->second.front().at < oldest->second.front().at) oldest = at;
+      }
+      forget_oldest(oldest->second);
+      if (oldest->second.empty()) by_age_.erase(oldest);
+    }
+    by_age_[server].push_back({id, now});
+    ++copies_[id];
+    ++count_;
   }
   /// Called after any answer of the server.
-  void answered() {
+  void answered(std::uint64_t server) {
     if (count_.load() == 0) return;
-    answered(BootClock::now());
+    answered(server, BootClock::now());
   }
-  void answered(BootTime now) {
+  void answered(std::uint64_t server, BootTime now) {
     const std::lock_guard lock(mutex_);
-    while (!by_age_.empty() && by_age_.front().at + request_may_be_late <= now) forget_oldest();
-    count_ = by_age_.size();
+    const auto at = by_age_.find(server);
+    if (at == by_age_.end()) return;
+    while (!at->second.empty() && at->second.front().at + request_may_be_late <= now)
+      forget_oldest(at->second);
+    if (at->second.empty()) by_age_.erase(at);
   }
   [[nodiscard]] bool contains(const LockId& id) const {
     if (count_.load() == 0) return false;
     const std::lock_guard lock(mutex_);
-    return last_.contains(id);
+    return copies_.contains(id);
   }
 
  private:
@@ -53,17 +67,17 @@ class UnansweredAcquires {
     BootTime at;
   };
 
-  void forget_oldest() {
-    const auto& [id, at] = by_age_.front();
+  void forget_oldest(std::deque<Entry>& entries) {
     // A later copy of the same id has its own entry.
-    if (const auto entry = last_.find(id); entry != last_.end() && entry->second == at) last_.erase(entry);
-    by_age_.pop_front();
+    if (const auto id = copies_.find(entries.front().id); --id->second == 0) copies_.erase(id);
+    entries.pop_front();
+    --count_;
   }
 
   mutable std::mutex mutex_;
-  std::deque<Entry> by_age_;
-  std::unordered_map<LockId, BootTime, core::LockIdHash> last_;
-  std::atomic<std::size_t> count_ = 0;
+  std::map<std::uint64_t, std::deque<Entry>> by_age_;  ///< by server; none is empty
+  std::unordered_map<LockId, std::size_t, core::LockIdHash> copies_;
+  std::atomic<std::size_t> count_ = 0;  ///< of all entries
 };
 
 }  // namespace holdfast::redis

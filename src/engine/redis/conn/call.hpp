@@ -18,6 +18,12 @@ namespace holdfast::redis {
 class Client;
 class Router;
 
+/// The server that a connection (Call::connection) leads to, as a Router numbers its nodes. 0: the client has
+/// only one.
+[[nodiscard]] constexpr std::uint64_t server_of_connection(std::uint64_t connection) noexcept {
+  return connection >> 48U;
+}
+
 /// One pending command. Every command that is sent through a Client must be safe to repeat: when a connection
 /// breaks, unanswered commands are resent on the next.
 class Call {
