@@ -15,7 +15,7 @@ struct WatchedService {
     for (const auto* host : {"s1", "s2", "s3"}) {
       options.sentinels.push_back({.host = host, .port = 26379});
       seen.sentinels.all.push_back({.address = std::string(host) + ":26379",
-                                    .answer = SentinelAnswer{.master = master},
+                                    .answer = SentinelAnswer{.master = master, .replicas = 2},
                                     .quorum = "OK 3 usable Sentinels.",
                                     .id = std::string("id of ") + host});
     }
@@ -23,6 +23,7 @@ struct WatchedService {
     seen.sentinels.master = master;
     seen.sentinels.min_replicas = "1";
     seen.highest_counter = 2'000'000'017;
+    seen.info["connected_slaves"] = "2";
   }
   /// The most serious one.
   [[nodiscard]] Finding finding() const {
@@ -124,8 +125,24 @@ TEST(RedisDoctor, AReplicaThatOnlyTheSentinelsKnowIsAWarning) {
   EXPECT_TRUE(mentions(service.finding().found, "know 2 replica(s), but 1 of them")) << service.text();
   service.seen.info["connected_slaves"] = "0";
   EXPECT_TRUE(mentions(service.finding().found, "no failover is possible")) << service.text();
+  EXPECT_FALSE(mentions(service.text(), "can elect another")) << service.text();
   service.seen.info.clear();
   EXPECT_EQ(service.finding().severity, Severity::ok) << "not known";
+}
+
+TEST(RedisDoctor, WithoutAReplicaThereIsNobodyToElect) {
+  WatchedService service;
+  service.seen.info["connected_slaves"] = "0";
+  for (auto& sentinel : service.seen.sentinels.all) sentinel.answer->replicas = 0;
+  EXPECT_EQ(service.text(),
+            "ok: 3 sentinels name the master m:6379 (epoch 2)\n"
+            "warning: the master has no replica: no failover is possible\n");
+  service.seen.info["connected_slaves"] = "1";
+  for (auto& sentinel : service.seen.sentinels.all) sentinel.answer->replicas = 1;
+  service.seen.sentinels.all[1].answer->replicas = 0;
+  EXPECT_EQ(service.text(),
+            "ok: 3 sentinels name the master m:6379 (epoch 2)\n"
+            "warning: the sentinel(s) s2:26379 know no replica: they can promote none\n");
 }
 
 TEST(RedisDoctor, ComparesTheEpochWithTheCounters) {
@@ -259,6 +276,13 @@ TEST(RedisDoctor, ANodeThatConsidersTheClusterDownIsAProblem) {
       << text_of_cluster(seen);
 }
 
+TEST(RedisDoctor, SlotsThatMoveAreAWarning) {
+  auto seen = whole_cluster();
+  seen.masters[0].moving_slots = seen.masters[2].moving_slots = 1;
+  EXPECT_TRUE(mentions(text_of_cluster(seen), "warning: slots are moving at n1:6379, n3:6379"))
+      << text_of_cluster(seen);
+}
+
 TEST(RedisDoctor, CountersAboveTheEpochOfTheirMasterAreAWarning) {
   auto seen = whole_cluster();
   seen.masters[0].highest_counter = 1'999'999'999;
@@ -270,6 +294,12 @@ TEST(RedisDoctor, CountersAboveTheEpochOfTheirMasterAreAWarning) {
       << text_of_cluster(seen);
   EXPECT_TRUE(mentions(text_of_cluster(seen), "until the epoch is above 2"));
   EXPECT_FALSE(mentions(text_of_cluster(seen), "fences continue above"));
+  seen = whole_cluster();
+  seen.masters[1].counters_not_compared = 7;
+  EXPECT_TRUE(mentions(text_of_cluster(seen),
+                       "note: the highest config epoch is 3; 7 fence counters at n2:6379 were not "
+                       "compared with it"))
+      << text_of_cluster(seen);
   seen = whole_cluster();
   seen.masters[2].counters_known = false;
   EXPECT_TRUE(mentions(text_of_cluster(seen),

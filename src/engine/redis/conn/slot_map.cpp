@@ -185,6 +185,11 @@ std::optional<std::uint64_t> own_epoch_in(const redisReply& info) {
   return std::nullopt;
 }
 
+std::size_t moving_slots_in(const redisReply& nodes) {
+  // Only the line of the node itself has them: "[93->-id]", "[77-<-id]".
+  return is_error(nodes) ? 0 : static_cast<std::size_t>(std::ranges::count(text_of(nodes), '['));
+}
+
 std::size_t SlotMap::slots_without_owner() const noexcept {
   return static_cast<std::size_t>(std::ranges::count(owners_, none));
 }

@@ -60,6 +60,9 @@ class SlotMap {
 /// The config epoch that a master has itself, from its reply to CLUSTER INFO. Empty if it is no such reply.
 [[nodiscard]] std::optional<std::uint64_t> own_epoch_in(const redisReply& info);
 
+/// How many slots are on their way to the node that was asked, or from it, by its reply to CLUSTER NODES.
+[[nodiscard]] std::size_t moving_slots_in(const redisReply& nodes);
+
 /// The address to use for an announced one. An empty host is the host that was asked.
 [[nodiscard]] RedisAddress reached_at(const RedisAddress& announced, const std::string& asked_host,
                                       std::span<const RedisAnnouncement> connect_to);

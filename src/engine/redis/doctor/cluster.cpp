@@ -82,6 +82,7 @@ class ClusterJudge {
 
   std::vector<Finding> findings() && {
     slots();
+    moves();
     replicas();
     epochs();
     return std::move(findings_);
@@ -121,6 +122,17 @@ class ClusterJudge {
     }
   }
 
+  void moves() {
+    const auto moving = names_of([](const Master& master) { return master.moving_slots > 0; });
+    if (moving.empty()) return;
+    add(Severity::warning,
+        "slots are moving at " + moving +
+            ": if a master fails over that they leave, the locks that have moved already may be granted "
+            "again",
+        "no failover, planned ones included, until they have moved; if nothing moves them any more, "
+        "redis-cli --cluster fix HOST:PORT");
+  }
+
   void replicas() {
     const auto alone = names_of([](const Master& master) { return master.replicas == 0; });
     if (alone.empty()) return;
@@ -149,6 +161,11 @@ class ClusterJudge {
     if (!unknown.empty()) {
       return add(Severity::note, text + "; fence counters were not compared with it at " + unknown,
                  "grant +scan +dbsize, and check that the doctor reaches these masters");
+    }
+    for (const auto& master : seen_.masters) {
+      if (master.counters_not_compared == 0) continue;
+      return add(Severity::note, text + "; " + std::to_string(master.counters_not_compared) +
+                                     " fence counters at " + master.name + " were not compared with it");
     }
     add(Severity::ok, text + ": fences continue above those that a failover lost");
   }
@@ -253,6 +270,11 @@ Result<std::vector<Finding>> examine_cluster(const RedisOptions& options, const 
     observed.config_epoch = seen->config_epoch.value_or(master.config_epoch);
     observed.highest_counter = seen->highest_counter;
     observed.counters_known = seen->fences.has_value();
+    observed.moving_slots = seen->moving_slots;
+    if (const auto& count = seen->fences) {
+      observed.counters_not_compared =
+          static_cast<std::uint64_t>(count->in_all() - static_cast<double>(count->compared) + 0.5);
+    }
     if (seen->cluster_state == "fail" && std::ranges::find(cluster.down_at, name) == cluster.down_at.end()) {
       cluster.down_at.push_back(name);
     }

@@ -23,7 +23,7 @@ using std::chrono::microseconds;
 constexpr int pings = 20;
 constexpr int clock_samples = 5;
 constexpr std::size_t memory_samples = 20;
-constexpr std::size_t counter_samples = 100;
+constexpr std::size_t counter_samples = 1000;
 constexpr std::size_t most_held = 200;
 constexpr std::uint64_t scan_step = 1000;
 /// A database of a hundred million keys would take minutes. The keys seen by then are a fair sample, because
@@ -154,6 +154,7 @@ class Observer {
     if (is_error(*reply)) return;
     seen_.cluster_state = parse_info(text_of(*reply))["cluster_state"];
     seen_.config_epoch = own_epoch_in(*reply);
+    seen_.moving_slots = moving_slots_in(*line_.ask({"CLUSTER NODES"}));
   }
 
   void fences() {
@@ -264,6 +265,7 @@ class Observer {
   void weigh(const std::vector<std::string>& samples, FenceCount& count) {
     std::int64_t bytes = 0, weighed = 0;
     for (const auto& name : samples) look_at_counter(name);
+    count.compared = samples.size();
     for (const auto& name : std::span(samples).first(std::min(samples.size(), memory_samples))) {
       const auto size_of_one = integer_of(*line_.ask({"MEMORY USAGE", name}));
       if (!size_of_one) continue;

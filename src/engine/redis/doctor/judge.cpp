@@ -376,11 +376,8 @@ class Judge {
       return not_known("fences", "+scan +dbsize");
     }
     const auto& seen = *seen_.fences;
-    const bool all = seen.looked_at >= seen.keys;
-    const auto counters = all || seen.looked_at == 0
-                              ? static_cast<double>(seen.counters)
-                              : static_cast<double>(seen.counters) * static_cast<double>(seen.keys) /
-                                    static_cast<double>(seen.looked_at);
+    const bool all = seen.is_complete();
+    const auto counters = seen.in_all();
     if (counters < 1) {
       return add(Severity::ok, "fences",
                  "no fence counter begins with " + prefix() + ":" +

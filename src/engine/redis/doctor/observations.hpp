@@ -25,7 +25,16 @@ struct FenceCount {
   std::uint64_t counters = 0;   ///< found among the keys looked at
   std::uint64_t looked_at = 0;  ///< keys of the database
   std::uint64_t keys = 0;       ///< in the database
+  std::uint64_t compared = 0;   ///< counters whose value was read
   double bytes_each = 0;        ///< of a sample; 0: not known
+
+  [[nodiscard]] bool is_complete() const noexcept { return looked_at >= keys; }
+  /// In the whole database, as estimated from the keys that were looked at.
+  [[nodiscard]] double in_all() const noexcept {
+    const auto found = static_cast<double>(counters);
+    if (is_complete() || looked_at == 0) return found;
+    return found * static_cast<double>(keys) / static_cast<double>(looked_at);
+  }
 };
 
 /// Held locks, and those of them whose fence is above their key's counter: the counter went back.
@@ -71,6 +80,8 @@ struct Observations {
   /// Of CLUSTER INFO: "ok" or "fail", empty if not known; and the config epoch that it has itself.
   std::string cluster_state = {};
   std::optional<std::uint64_t> config_epoch = std::nullopt;
+  /// Of CLUSTER NODES: its slots that are on their way to another node, or from there.
+  std::size_t moving_slots = 0;
   /// The mode of the password file, if there is one.
   std::optional<unsigned> password_file_mode = std::nullopt;
 };
@@ -93,7 +104,9 @@ struct ObservedCluster {
     bool failed = false;  ///< other nodes consider it failed
     /// The highest of some fence counters; empty if it has none.
     std::optional<std::uint64_t> highest_counter = std::nullopt;
-    bool counters_known = false;  ///< whether we could look for counters
+    bool counters_known = false;              ///< whether we could look for counters
+    std::uint64_t counters_not_compared = 0;  ///< of those, about
+    std::size_t moving_slots = 0;             ///< on their way to it, or from it
   };
   std::vector<Master> masters = {};
   std::size_t slots_without_owner = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "engine/redis/conn/fence_floor.hpp"
@@ -150,9 +151,10 @@ class SentinelJudge {
           "wait for a failover to end; if they still disagree, run SENTINEL RESET on those that are wrong");
     } else if (!masters.empty()) {
       const auto count = different(answered);
-      add(Severity::ok, std::to_string(count) + (count == 1 ? " sentinel names" : " sentinels name") +
-                            " the master " + *masters.begin() +
-                            (has_quorum && !lacks_quorum ? ", and can elect another" : ""));
+      add(Severity::ok,
+          std::to_string(count) + (count == 1 ? " sentinel names" : " sentinels name") + " the master " +
+              *masters.begin() +
+              (has_quorum && !lacks_quorum && has_successor() ? ", and can elect another" : ""));
     }
   }
 
@@ -215,21 +217,49 @@ class SentinelJudge {
     }
   }
 
-  void replicas() {
+  /// The replicas that are connected to the master; empty if that is not known.
+  [[nodiscard]] std::optional<std::size_t> connected_replicas() const {
     const auto text = seen_.info.find("connected_slaves");
-    if (text == seen_.info.end()) return;
-    std::size_t connected = 0, known = 0;
+    if (text == seen_.info.end()) return std::nullopt;
+    std::size_t connected = 0;
     (void)std::from_chars(text->second.data(), text->second.data() + text->second.size(), connected);
+    return connected;
+  }
+  /// Those without a replica that they could promote: it is found within ten seconds.
+  [[nodiscard]] std::vector<std::string> without_replicas() const {
+    std::vector<std::string> addresses;
+    for (const auto& one : all_) {
+      if (one.answer && one.answer->replicas == 0) addresses.push_back(one.address);
+    }
+    return addresses;
+  }
+  /// Any sentinel may be the one that has to promote it.
+  [[nodiscard]] bool has_successor() const {
+    return connected_replicas().value_or(1) > 0 && without_replicas().empty();
+  }
+
+  void replicas() {
+    const auto connected = connected_replicas();
+    if (!connected) return;
+    std::size_t known = 0;
     for (const auto& one : all_) {
       if (one.answer) known = std::max(known, one.answer->replicas);
     }
-    if (known <= connected) return;
-    add(Severity::warning,
-        "the sentinels know " + std::to_string(known) + " replica(s), but " + std::to_string(connected) +
-            " of them are connected to the master: " +
-            (connected == 0 ? "no failover is possible" : "fewer can replace it"),
-        "start the others; if they are gone for good, run SENTINEL RESET " + options_.sentinel_service +
-            " at one sentinel after the other");
+    if (known == 0 && *connected == 0) {
+      add(Severity::warning, "the master has no replica: no failover is possible",
+          "let another server follow it: REPLICAOF");
+    } else if (known > *connected) {
+      add(Severity::warning,
+          "the sentinels know " + std::to_string(known) + " replica(s), but " + std::to_string(*connected) +
+              " of them are connected to the master: " +
+              (*connected == 0 ? "no failover is possible" : "fewer can replace it"),
+          "start the others; if they are gone for good, run SENTINEL RESET " + options_.sentinel_service +
+              " at one sentinel after the other");
+    } else if (const auto unaware = without_replicas(); !unaware.empty()) {
+      add(Severity::warning,
+          "the sentinel(s) " + joined_names(unaware) + " know no replica: they can promote none",
+          "wait ten seconds, in which sentinels find new replicas; then look at their logs");
+    }
   }
 
   void epoch() {
