@@ -26,9 +26,10 @@ Locks locks_of(const RedisOptions& options) {
 }
 
 /// The changes up to the one of this key; all of them if that does not come in time.
-std::vector<Change> heard_up_to(ChangeFeed& feed, std::string_view key) {
+std::vector<Change> heard_up_to(ChangeFeed& feed, std::string_view key,
+                                BootTime deadline = BootClock::now() + 10s) {
   std::vector<Change> all;
-  for (const auto deadline = BootClock::now() + 10s; BootClock::now() < deadline;) {
+  while (BootClock::now() < deadline) {
     for (auto& change : feed.next(deadline)) {
       all.push_back(std::move(change));
       if (all.back().key == key) return all;
@@ -37,8 +38,8 @@ std::vector<Change> heard_up_to(ChangeFeed& feed, std::string_view key) {
   return all;
 }
 
-bool is_named(ChangeFeed& feed, std::string_view key) {
-  const auto all = heard_up_to(feed, key);
+bool is_named(ChangeFeed& feed, std::string_view key, BootTime deadline = BootClock::now() + 10s) {
+  const auto all = heard_up_to(feed, key, deadline);
   return !all.empty() && all.back().key == key;
 }
 
@@ -183,6 +184,24 @@ TEST(RedisClusterGrants, AreNamedByEveryMaster) {
     for (const auto& change : feed->next(deadline)) unheard.erase(change.key);
   }
   EXPECT_TRUE(unheard.empty()) << *unheard.begin() << " and others";
+}
+
+/// The viewer sends no call that would notice the failover.
+TEST(RedisClusterGrants, AreNamedByThePromotedReplica) {
+  if (const auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
+  RedisCluster cluster({.replicas = true});
+  const auto viewer = locks_of(cluster.options()), holder = locks_of(cluster.options());
+  const auto feed = viewer.follow_grants();
+  ASSERT_TRUE(feed);
+  const auto owner = cluster.owner_of_key("syncguard:k");
+  cluster.node(owner).kill();
+  ASSERT_TRUE(eventually([&] { return cluster.is_master(owner + RedisCluster::masters); }, 30s));
+  bool heard = false;
+  for (const auto deadline = BootClock::now() + 15s; !heard && BootClock::now() < deadline;) {
+    holder.lock("k", {.wait = 10s}).release();
+    heard = is_named(*feed, "k", BootClock::now() + 1s);
+  }
+  EXPECT_TRUE(heard);
 }
 
 }  // namespace

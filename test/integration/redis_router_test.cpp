@@ -89,6 +89,27 @@ TEST_F(RedisRouter, KeysOfSeveralMastersAreReached) {
   EXPECT_EQ(router->masters().size(), 3U);
 }
 
+/// A listing of what is found goes on with the next of them in its next call.
+TEST_F(RedisRouter, TheMastersKeepTheirOrderWhicheverNodeTheMapIsOf) {
+  const auto order = router->masters();
+  const auto maps_asked = [&] {
+    std::int64_t calls = 0;
+    for (std::size_t i = 0; i < RedisCluster::masters; ++i) {
+      const auto text = cluster->node(i).raw().text({"INFO", "commandstats"});
+      const auto at = text.find("cmdstat_cluster|nodes:calls=");
+      if (at != std::string::npos) calls += std::stoll(text.substr(text.find('=', at) + 1));
+    }
+    return calls;
+  };
+  for (int round = 0; round < 6; ++round) {
+    const auto before = maps_asked();
+    router->look_anew();
+    ASSERT_TRUE(eventually([&] { return maps_asked() > before; }));
+    std::this_thread::sleep_for(20ms);  // until the answer is used
+    EXPECT_EQ(router->masters(), order);
+  }
+}
+
 TEST_F(RedisRouter, AThreadMayWaitForItsCallsInAnyOrder) {
   for (int round = 0; round < 20; ++round) {
     std::array<Slot<redis::Reply>, 6> slots;

@@ -26,6 +26,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds longest_opening = std::chrono::seconds(1);
 /// How often the servers are asked for again.
 constexpr milliseconds between_looks = std::chrono::seconds(1);
+/// How often they are looked for though all that are known are heard: keys may have moved to new ones.
+constexpr milliseconds between_searches = std::chrono::seconds(10);
 /// How long a server is left alone that refused, or to which the reports became too dear.
 constexpr milliseconds pause_length = std::chrono::seconds(30);
 
@@ -168,7 +170,11 @@ class KeyListener : public std::enable_shared_from_this<KeyListener> {
   void look_for_servers(BootTime now) {
     if (now < look_at_) return;
     look_at_ = now + between_looks;
-    const auto all = keys_.servers();
+    const bool is_deaf = std::ranges::any_of(
+        servers_, [](const Server& server) { return server.link && !server.link->topics.confirmed(); });
+    const bool anew = is_deaf || now >= search_at_;
+    if (anew) search_at_ = now + between_searches;
+    const auto all = keys_.servers(anew);
     std::erase_if(servers_,
                   [&](const Server& known) { return std::ranges::find(all, known.endpoint) == all.end(); });
     for (const auto& endpoint : all) {
@@ -259,6 +265,7 @@ class KeyListener : public std::enable_shared_from_this<KeyListener> {
   std::vector<Server> servers_;
   std::vector<pollfd> polled_;
   BootTime look_at_{};
+  BootTime search_at_ = BootClock::now() + between_searches;  ///< its opener knows those of now
 };
 
 class KeyFeed final : public ChangeFeed {

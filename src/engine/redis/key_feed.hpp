@@ -14,8 +14,9 @@
 
 namespace holdfast::redis {
 
-/// The servers that together have all keys.
-using AllServers = std::function<std::vector<std::shared_ptr<const Endpoint>>()>;
+/// The servers that together have all keys. `anew`: there may be others now; for later calls they are looked
+/// for.
+using AllServers = std::function<std::vector<std::shared_ptr<const Endpoint>>(bool anew)>;
 
 /// What a KeyFeed follows.
 struct TrackedKeys {
@@ -23,7 +24,8 @@ struct TrackedKeys {
   std::string prefix;
   /// The meaning of a write of such a key; empty: none. Called by the feed's thread.
   std::function<std::optional<Change>(std::string_view name)> meaning_of;
-  /// Called by the feed's thread, every second: a cluster gets other masters.
+  /// Called by the feed's thread, every second: a cluster gets other masters. Nobody else may notice: `anew`
+  /// every ten seconds, and every second while a server is not heard.
   AllServers servers;
 };
 

@@ -134,6 +134,8 @@ bool Router::use(const Lock& lock, const SlotMap& map) {
     if (former != nullptr) former->forget_epoch(lock);
   }
   std::erase(masters, nullptr);
+  // Each node of a cluster has an order of its own. A listing goes from one to the next, over several calls.
+  std::ranges::sort(masters, {}, &Node::index);
   masters_ = std::move(masters);
   for (const auto& node : nodes_) node->is_named = std::ranges::find(masters_, node.get()) != masters_.end();
   return changed;
@@ -160,6 +162,12 @@ std::vector<std::shared_ptr<const Endpoint>> Router::master_endpoints() const {
   endpoints.reserve(masters_.size());
   for (const auto* master : masters_) endpoints.push_back(master->endpoint);
   return endpoints;
+}
+
+void Router::look_anew() {
+  const Lock lock(mutex_);
+  (void)refresh_.wish_of_another();
+  call_pilot(lock);
 }
 
 std::shared_ptr<const Endpoint> Router::any_endpoint() const {

@@ -64,6 +64,8 @@ class Router final : public Transport, public std::enable_shared_from_this<Route
   [[nodiscard]] std::shared_ptr<const Endpoint> any_endpoint() const;
   /// All masters, as far as they are known.
   [[nodiscard]] std::vector<std::shared_ptr<const Endpoint>> master_endpoints() const;
+  /// Asks for a new map: for those who listen to masters, and send no call that would notice a change.
+  void look_anew();
   /// The owner of the key's slot; any node if it has none.
   [[nodiscard]] std::shared_ptr<const Endpoint> endpoint_of(std::string_view key) const;
   /// This node has answered a subscriber that a node at this announced address has its channel.

@@ -68,7 +68,7 @@ Result<OpenedTransport> open_transport(const RedisOptions& options, std::string_
     opened.endpoint = *std::move(endpoint);
     opened.single = Client::make(opened.endpoint);
     opened.transport = opened.single;
-    opened.all_servers = [only = opened.endpoint] { return std::vector{only}; };
+    opened.all_servers = [only = opened.endpoint](bool) { return std::vector{only}; };
     return opened;
   }
   if (auto refused = refuse_prefix(options, option, prefix)) return *std::move(refused);
@@ -88,8 +88,9 @@ Result<OpenedTransport> open_transport(const RedisOptions& options, std::string_
                                                                  const RedisAddress& announced) {
     if (const auto alive = weak.lock()) alive->moved(node, announced);
   };
-  opened.all_servers = [weak = std::weak_ptr(*router)] {
+  opened.all_servers = [weak = std::weak_ptr(*router)](bool anew) {
     const auto alive = weak.lock();
+    if (alive && anew) alive->look_anew();
     return alive ? alive->master_endpoints() : std::vector<std::shared_ptr<const Endpoint>>();
   };
   opened.transport = *std::move(router);

@@ -60,8 +60,9 @@ struct OpenedTransport {
   std::shared_ptr<Client> single;  ///< the same, if it is one server
   WhereToListen where_to_listen;   ///< without functions: `endpoint` serves all
   Channels channels = Channels::global;
-  /// The servers that together have all keys, now.
-  std::function<std::vector<std::shared_ptr<const Endpoint>>()> all_servers;
+  /// The servers that together have all keys, as far as is known. `anew`: there may be others now, for later
+  /// calls they are looked for.
+  std::function<std::vector<std::shared_ptr<const Endpoint>>(bool anew)> all_servers;
 };
 /// One server connects on first use, a cluster at once. InvalidArgument if a cluster cannot keep the keys of
 /// an operation in one slot, see `refuse_prefix`. `channels`: sharded if the servers have such.
