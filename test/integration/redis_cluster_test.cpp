@@ -490,6 +490,16 @@ TEST(RedisCluster, IsReachedAtItsTlsPorts) {
   options.tls_server_name = "localhost";
   const auto mapped = make_redis_lock_backend(options);
   EXPECT_TRUE(mapped) << mapped.error().what();
+
+  options.tls_server_name.clear();
+  options.cluster_nodes = {{.host = "127.0.0.1", .port = server.tls_port()}};
+  const auto unnamed = make_redis_lock_backend(options);
+  ASSERT_FALSE(unnamed) << "the end of a tunnel to a node that announces another name than its certificate";
+  EXPECT_EQ(unnamed.error().code(), ErrorCode::AuthFailed);
+  options.cluster_connect_to = {{.announced = {.host = "localhost", .port = 1},
+                                 .reached_at = {.host = "127.0.0.1", .port = server.tls_port()}}};
+  const auto tunnel = make_redis_lock_backend(options);
+  EXPECT_TRUE(tunnel) << "the URL names the end of a tunnel: " << tunnel.error().what();
 }
 
 }  // namespace

@@ -33,7 +33,9 @@ TEST(Redirections, AreReadFromErrors) {
   EXPECT_EQ(redirected("ASK 16383 node-b.example:7000").address, (RedisAddress{"node-b.example", 7000}));
   EXPECT_EQ(redirected("MOVED 1 ::1:7000").address, (RedisAddress{"::1", 7000}));
   EXPECT_EQ(redirected("MOVED 1 :7000").address, (RedisAddress{"", 7000})) << "the host that was asked";
-  EXPECT_EQ(redirected("MOVED 1 ?:7000").address, (RedisAddress{"", 7000}));
+  EXPECT_TRUE(redirected("MOVED 1 :7000").is_known);
+  EXPECT_FALSE(redirected("MOVED 1 ?:7000").is_known)
+      << "a cluster that prefers names, and a node without one";
   EXPECT_EQ(redirected("TRYAGAIN Multiple keys request during rehashing of slot").kind, Kind::try_again);
   EXPECT_EQ(redirected("CLUSTERDOWN Hash slot not served").kind, Kind::down);
   EXPECT_EQ(redirected("ERR Script attempted to access a non local key in a cluster node script: 0, on "
@@ -68,6 +70,11 @@ TEST(CallRoute, ACallThatCarriesAnEpochWaitsForTheMap) {
   CallRoute route(true);
   EXPECT_TRUE(is<CallRoute::AfterRefresh>(route.answered({.kind = Kind::moved}, 0)));
   EXPECT_TRUE(is<CallRoute::SendTo>(route.answered({.kind = Kind::ask}, 0)));
+}
+
+TEST(CallRoute, ANodeWithoutANameIsLookedUpInTheMap) {
+  CallRoute route(false);
+  EXPECT_TRUE(is<CallRoute::AfterRefresh>(route.answered(redirected("MOVED 1 ?:7000"), 0)));
 }
 
 TEST(CallRoute, NodesThatDisagreeDoNotSendItAroundForever) {

@@ -100,7 +100,26 @@ TEST(SlotMap, UsesTheAddressThatTheClusterPrefers) {
   EXPECT_EQ(map.owner(0)->address, (RedisAddress{"name-a", 7443}))
       << "a name, and the port for this connection";
   EXPECT_EQ(map.owner(2)->address, (RedisAddress{"asked", 7001})) << "null: the host that was asked";
-  EXPECT_EQ(map.owner(4)->address, (RedisAddress{"asked", 7002})) << "a node without a name";
+  EXPECT_EQ(map.owner(4)->address, (RedisAddress{"asked", 7002})) << "a node without a name or an address";
+}
+
+/// Otherwise all of them are taken for the one that was asked.
+TEST(SlotMap, ANodeWithoutANameIsReachedByItsAddress) {
+  const auto nodes = line(id_a, "10.0.0.1:7000@17000", "myself,master", 1, "0-1") +
+                     line(id_b, "10.0.0.2:7000@17000", "master", 2, "2-3");
+  const auto ranges = "*2\r\n" + range(0, 1, bulk("?"), 7443, id_a) + range(2, 3, bulk("?"), 7443, id_b);
+  const auto map = map_of(nodes, ranges).value_or_throw();
+  EXPECT_EQ(map.owner(0)->address, (RedisAddress{"10.0.0.1", 7443}));
+  EXPECT_EQ(map.owner(2)->address, (RedisAddress{"10.0.0.2", 7443})) << "and the port for this connection";
+}
+
+TEST(SlotMap, SlotsThatMoveAreCounted) {
+  const auto nodes = line(id_a, "10.0.0.1:7000@17000", "myself,master", 1,
+                          "0-1 [1->-" + std::string(40, 'b') + "] [7-<-" + std::string(40, 'b') + "]") +
+                     line(id_b, "10.0.0.2:7001@17001", "master", 2, "2-3");
+  EXPECT_EQ(moving_slots_in(*reply_of(bulk(nodes))), 2U);
+  EXPECT_EQ(moving_slots_in(*reply_of(bulk(line(id_a, "h:1@2", "myself,master", 1, "0")))), 0U);
+  EXPECT_EQ(moving_slots_in(*reply_of("-NOPERM [x]\r\n")), 0U);
 }
 
 TEST(SlotMap, MapsAnnouncedAddresses) {

@@ -63,7 +63,7 @@ Result<Ok> Router::read_first_map() {
   for (const auto& seed : options_.cluster_nodes) {
     const Lock lock(mutex_);
     const auto address = reached_at(seed, seed.host, options_.cluster_connect_to);
-    seeds.push_back(node_at(lock, address, seed.host));
+    seeds.push_back(node_at(lock, address, announced_for(seed, options_.cluster_connect_to)));
     if (seeds.back() == nullptr) return Error(ErrorCode::InvalidArgument, "the TLS files cannot be used");
   }
   for (Node* node : seeds) {
@@ -187,6 +187,7 @@ void Router::moved(const Endpoint& node, const RedisAddress& announced) {
   const auto by = std::ranges::find(nodes_, &node, [](const auto& one) { return one->endpoint.get(); });
   if (by == nodes_.end()) return want_map(lock, nullptr);
   (*by)->forget_epoch(lock);
+  if (announced.port == 0) return want_map(lock, nullptr);
   want_map(lock, node_at(lock, reached_at(announced, (*by)->address.host, options_.cluster_connect_to),
                          announced.host));
 }
@@ -322,9 +323,12 @@ void Router::ended(std::unique_ptr<RoutedCall> call, Result<Reply> answer) {
       // carries an epoch must not meet an owner whose epoch is not known yet.
       const Lock lock(mutex_);
       node.forget_epoch(lock);
-      want_map(lock,
-               node_at(lock, reached_at(redirection.address, node.address.host, options_.cluster_connect_to),
-                       redirection.address.host));
+      Node* const owner =
+          redirection.is_known
+              ? node_at(lock, reached_at(redirection.address, node.address.host, options_.cluster_connect_to),
+                        redirection.address.host)
+              : nullptr;
+      want_map(lock, owner);
     }
     return follow(std::move(call), step, node);
   }

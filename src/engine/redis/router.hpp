@@ -68,7 +68,8 @@ class Router final : public Transport, public std::enable_shared_from_this<Route
   void look_anew();
   /// The owner of the key's slot; any node if it has none.
   [[nodiscard]] std::shared_ptr<const Endpoint> endpoint_of(std::string_view key) const;
-  /// This node has answered a subscriber that a node at this announced address has its channel.
+  /// This node has answered a subscriber that a node at this announced address has its channel; with port 0
+  /// the address is unknown.
   void moved(const Endpoint& node, const RedisAddress& announced);
   /// As the first node said.
   [[nodiscard]] bool has_sharded_channels() const noexcept { return has_sharded_channels_; }

@@ -27,7 +27,10 @@ bool read_place(std::string_view text, Redirection& redirection) {
   const auto* const end = begin + text.size();
   const auto port = std::from_chars(begin + colon + 1, end, redirection.address.port);
   redirection.address.host = text.substr(space + 1, colon - space - 1);
-  if (redirection.address.host == "?") redirection.address.host.clear();
+  if (redirection.address.host == no_name) {
+    redirection.address.host.clear();
+    redirection.is_known = false;
+  }
   return slot.ec == std::errc() && slot.ptr == slot_end && redirection.slot < cluster_slots &&
          port.ec == std::errc() && port.ptr == end && redirection.address.port != 0;
 }
@@ -60,7 +63,7 @@ CallRoute::Step CallRoute::answered(const Redirection& redirection, double rando
     case Kind::none:
       return Deliver{};
     case Kind::moved:
-      if (carries_epoch_ || ++hops_ > most_hops) {
+      if (carries_epoch_ || !redirection.is_known || ++hops_ > most_hops) {
         hops_ = 0;
         return AfterRefresh{};
       }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <holdfast/clock.hpp>
 #include <holdfast/redis.hpp>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -13,6 +14,9 @@ namespace holdfast::redis {
 
 // How a call finds the master of its slot. Pure machines: they are told what happened and when, and answer
 // what to do. A driver (Router) owns the connections and the map.
+
+/// In place of a host: the cluster prefers names, and the node has none.
+inline constexpr std::string_view no_name = "?";
 
 /// What an error reply says about the place of a call's keys.
 struct Redirection {
@@ -28,6 +32,7 @@ struct Redirection {
   Kind kind = Kind::none;
   std::uint16_t slot = 0;  ///< for moved and ask
   RedisAddress address{};  ///< for moved and ask, as announced; an empty host is the host that was asked
+  bool is_known = true;    ///< false: the node has no name, so its address is not known from this
 };
 [[nodiscard]] Redirection redirection_of(const redisReply& reply);
 

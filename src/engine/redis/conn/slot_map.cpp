@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 
+#include "engine/redis/conn/routing_fsm.hpp"
 #include "engine/redis/wire/errors.hpp"
 #include "engine/redis/wire/reply.hpp"
 
@@ -78,12 +79,10 @@ Result<Endpoints> preferred_endpoints(const redisReply& ranges) {
       if (node.size() < 3) return not_a_map("CLUSTER SLOTS");
       const auto port = integer_of(*node[1]);
       if (!port || *port < 1 || *port > std::numeric_limits<std::uint16_t>::max()) continue;
-      // Null or empty: the host that was asked. A question mark: the node has no name to announce.
-      auto host = std::string(text_of(*node[0]));
-      if (host == "?") host.clear();
+      // Null or empty: the host that was asked.
       endpoints.insert_or_assign(
           std::string(text_of(*node[2])),
-          RedisAddress{.host = std::move(host), .port = static_cast<std::uint16_t>(*port)});
+          RedisAddress{.host = std::string(text_of(*node[0])), .port = static_cast<std::uint16_t>(*port)});
     }
   }
   return endpoints;
@@ -112,6 +111,16 @@ RedisAddress reached_at(const RedisAddress& announced, const std::string& asked_
             .port = one.reached_at.port != 0 ? one.reached_at.port : announced.port};
   }
   return {.host = announced.host.empty() ? asked_host : announced.host, .port = announced.port};
+}
+
+const std::string& announced_for(const RedisAddress& in_url, std::span<const RedisAnnouncement> connect_to) {
+  for (const auto& one : connect_to) {
+    const auto reached = reached_at(one.announced, {}, {&one, 1});
+    // Without a port it is that of any node there.
+    const bool is_here = reached.port == 0 || reached.port == in_url.port;
+    if (reached.host == in_url.host && is_here) return one.announced.host;
+  }
+  return in_url.host;
 }
 
 RedisOptions node_options(const RedisOptions& cluster, const RedisAddress& address,
@@ -144,7 +153,11 @@ Result<SlotMap> SlotMap::from(const redisReply& nodes, const redisReply& ranges,
     auto announced = address_in(node.address);
     const auto epoch = parsed<std::uint64_t>(node.epoch);
     if (!announced || !epoch) return not_a_map("CLUSTER NODES");
-    if (const auto found = endpoints->find(node.id); found != endpoints->end()) announced = found->second;
+    if (const auto found = endpoints->find(node.id); found != endpoints->end()) {
+      announced->port = found->second.port;
+      // Names are preferred, and this node has none: then it is reached by its address.
+      if (found->second.host != no_name) announced->host = found->second.host;
+    }
     if (!has_flag(node.flags, "master")) {
       if (!has_flag(node.flags, "fail")) followed.push_back(node.master);
       continue;

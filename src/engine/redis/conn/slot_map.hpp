@@ -67,6 +67,11 @@ class SlotMap {
 [[nodiscard]] RedisAddress reached_at(const RedisAddress& announced, const std::string& asked_host,
                                       std::span<const RedisAnnouncement> connect_to);
 
+/// The host that the cluster announces for an address of the URL, as its certificate says: the URL may name
+/// the end of a tunnel, which `connect_to` shows.
+[[nodiscard]] const std::string& announced_for(const RedisAddress& in_url,
+                                               std::span<const RedisAnnouncement> connect_to);
+
 /// The options for one node of a cluster, which is announced under this host.
 [[nodiscard]] RedisOptions node_options(const RedisOptions& cluster, const RedisAddress& address,
                                         const std::string& announced_host);

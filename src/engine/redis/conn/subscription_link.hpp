@@ -63,7 +63,7 @@ class SubscriptionLink {
   }
 
   /// Reads if it is `ready`, and gives up a connection that is silent for too long. Returns the last refusal,
-  /// but for one that only means another server: then calls `moved(address)`.
+  /// but for one that only means another server: then calls `moved(address)`, with port 0 if that is unknown.
   template <class Moved>
   std::optional<Error> process_input(bool ready, const Moved& moved) {
     if (!connection_) return std::nullopt;
@@ -87,7 +87,8 @@ class SubscriptionLink {
       if (heard != Topics::Heard::refusal) continue;
       const auto redirection = redirection_of(*reply);
       if (redirection.kind == Redirection::Kind::none) refusal = error_of(*reply);
-      if (redirection.kind == Redirection::Kind::moved) moved(redirection.address);
+      if (redirection.kind == Redirection::Kind::moved)
+        moved(redirection.is_known ? redirection.address : RedisAddress{.host = {}, .port = 0});
     }
     if (broken) lose(*broken);
     return refusal;

@@ -17,15 +17,21 @@ namespace {
 /// the hash tag keeps all keys at one master.
 constexpr std::array<std::string_view, 4> topics_of_the_owner{"scripts", "wake-ups", "fences", "prefixes"};
 
+/// A node that announces no host is named by where it is reached.
+const RedisAddress& named_address(const ClusterMaster& master) {
+  return master.announced.host.empty() ? master.address : master.announced;
+}
+
 /// The slot map as a node sees it, and whether it considers the cluster usable.
 struct AskedNode {
   SlotMap map;
   bool is_down = false;
 };
 
-Result<AskedNode> ask_node(const RedisOptions& options, const RedisAddress& announced) {
-  const auto address = reached_at(announced, announced.host, options.cluster_connect_to);
-  const auto endpoint = Endpoint::from(node_options(options, address, announced.host), {}, Servers::cluster);
+Result<AskedNode> ask_node(const RedisOptions& options, const RedisAddress& named) {
+  const auto address = reached_at(named, named.host, options.cluster_connect_to);
+  const auto endpoint = Endpoint::from(
+      node_options(options, address, announced_for(named, options.cluster_connect_to)), {}, Servers::cluster);
   if (!endpoint) return endpoint.error();
   const auto client = Client::make(*endpoint);
   auto map =
@@ -53,7 +59,8 @@ Result<SlotMap> first_map(const RedisOptions& options, std::vector<std::string>&
     down_at.push_back(to_text(to_ask[i]));
     if (of_a_node_that_is_down) continue;
     for (const auto& master : asked->map.masters()) {
-      if (std::ranges::find(to_ask, master.announced) == to_ask.end()) to_ask.push_back(master.announced);
+      const auto& named = named_address(master);
+      if (std::ranges::find(to_ask, named) == to_ask.end()) to_ask.push_back(named);
     }
     of_a_node_that_is_down = std::move(asked->map);
   }
@@ -249,7 +256,7 @@ Result<std::vector<Finding>> examine_cluster(const RedisOptions& options, const 
   cluster.slots_without_owner = map->slots_without_owner();
   std::vector<NodeFindings> nodes;
   for (const auto& master : map->masters()) {
-    const auto name = to_text(master.announced);
+    const auto name = to_text(named_address(master));
     cluster.masters.push_back({.name = name,
                                .config_epoch = master.config_epoch,
                                .replicas = master.replicas,
