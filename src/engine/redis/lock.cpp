@@ -8,7 +8,7 @@
 #include "engine/redis/client.hpp"
 #include "engine/redis/key_feed.hpp"
 #include "engine/redis/listings.hpp"
-#include "engine/redis/lock_calls.hpp"
+#include "engine/redis/lock_operations.hpp"
 #include "engine/redis/lock_layout.hpp"
 #include "engine/redis/subscriber.hpp"
 #include "engine/redis/transport.hpp"

@@ -8,7 +8,7 @@
 
 #include "engine/redis/queue_commands.hpp"
 #include "engine/redis/queue_waits.hpp"
-#include "engine/redis/storage_calls.hpp"
+#include "engine/redis/storage_operations.hpp"
 
 namespace holdfast::redis {
 
