@@ -122,14 +122,14 @@ class Acknowledged {
 /// the other client.
 template <class Shared, class Operation>
 void start_acknowledged(const std::shared_ptr<Acknowledging<Shared>>& with, Operation operation,
-                        ReplicaWait wait, const Waiting& waiting, const std::stop_token& stop,
+                        ReplicaWait wait, const CallLimits& limits, const std::stop_token& stop,
                         Done<typename Operation::Outcome> done) {
   const auto limit = saturating_add(BootClock::now(), with->client->endpoint().options().command_timeout);
-  Acknowledged<Shared, Operation> all(std::move(operation), wait, std::min(waiting.deadline, limit));
-  if (!done.is_awaited()) return start_script(with, std::move(all), waiting, stop, std::move(done));
+  Acknowledged<Shared, Operation> all(std::move(operation), wait, std::min(limits.deadline, limit));
+  if (!done.is_awaited()) return start_script(with, std::move(all), limits, stop, std::move(done));
   using Outcome = typename Operation::Outcome;
   Slot<Outcome> slot;
-  start_script(with, std::move(all), waiting, stop, Done<Outcome>::into(slot));
+  start_script(with, std::move(all), limits, stop, Done<Outcome>::into(slot));
   with->client->wait(slot.completion);
   done(*std::move(slot.result));
 }

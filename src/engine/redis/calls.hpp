@@ -83,7 +83,7 @@ class ScriptCall final : public Call {
 };
 
 /// The time limits of an operation. Never longer than the command timeout.
-struct Waiting {
+struct CallLimits {
   BootTime deadline = never;
   BootClock::duration patience;               ///< see Call
   bool by_idle_io = false;                    ///< see Call
@@ -91,16 +91,16 @@ struct Waiting {
 };
 
 template <class Shared, class Operation>
-void start_script(const std::shared_ptr<Shared>& shared, Operation operation, const Waiting& waiting,
+void start_script(const std::shared_ptr<Shared>& shared, Operation operation, const CallLimits& limits,
                   const std::stop_token& stop, Done<typename Operation::Outcome> done) {
   auto& client = *shared->client;
   auto call = std::make_unique<ScriptCall<Shared, Operation>>(shared, std::move(operation), std::move(done));
   if (!call->prepare()) return;
   const auto limit = saturating_add(BootClock::now(), client.endpoint().options().command_timeout);
-  call->deadline = std::min(waiting.deadline, limit);
-  call->patience = waiting.patience;
-  call->by_idle_io = waiting.by_idle_io;
-  call->patience_after_stop = waiting.patience_after_stop;
+  call->deadline = std::min(limits.deadline, limit);
+  call->patience = limits.patience;
+  call->by_idle_io = limits.by_idle_io;
+  call->patience_after_stop = limits.patience_after_stop;
   call->stop = stop;
   client.send(std::move(call), stop);
 }

@@ -60,14 +60,14 @@ class RedisLockBackend final : public Intercepting<RedisLockBackend, LockBackend
   void intercept(Request request, std::stop_token stop, Done<typename Request::Outcome> done) {
     // Before the mutexes below, which a thread of the parent may have held when this process was forked.
     if (auto early = refuse_early(request.deadline, stop)) return done(*std::move(early));
-    Waiting waiting{.deadline = request.deadline, .patience = patience_for(request)};
+    CallLimits limits{.deadline = request.deadline, .patience = patience_for(request)};
     if constexpr (requires { request.min_replicas; }) {
       const auto replicas = request.min_replicas.value_or(options().min_replicas);
       if (replicas > 0)
-        return start_acknowledged(std::move(request), replicas, waiting, stop, std::move(done));
+        return start_acknowledged(std::move(request), replicas, limits, stop, std::move(done));
     }
-    if constexpr (requires { request.by_idle_io; }) waiting.by_idle_io = request.by_idle_io;
-    start_script(shared_, operation_of(std::move(request), *shared_), waiting, stop, std::move(done));
+    if constexpr (requires { request.by_idle_io; }) limits.by_idle_io = request.by_idle_io;
+    start_script(shared_, operation_of(std::move(request), *shared_), limits, stop, std::move(done));
   }
 
   void intercept(IsLockedRequest request, std::stop_token stop, Done<bool> done) {
@@ -129,15 +129,15 @@ class RedisLockBackend final : public Intercepting<RedisLockBackend, LockBackend
 
   /// A change that this many replicas must acknowledge.
   template <class Request>
-  void start_acknowledged(Request request, std::uint32_t replicas, Waiting waiting,
+  void start_acknowledged(Request request, std::uint32_t replicas, CallLimits limits,
                           const std::stop_token& stop, Done<typename Request::Outcome> done) {
     if (!options().cluster_nodes.empty()) return done(no_replicas_on_cluster());
     // A call may wait behind the WAIT of another one, and then for its own.
     const auto timeout = options().replica_timeout;
-    waiting.patience += timeout;
+    limits.patience += timeout;
     auto operation = operation_of(std::move(request), *shared_);
     operation.waits_for_replicas = true;
-    redis::start_acknowledged(waits(), std::move(operation), ReplicaWait(replicas, timeout), waiting, stop,
+    redis::start_acknowledged(waits(), std::move(operation), ReplicaWait(replicas, timeout), limits, stop,
                               std::move(done));
   }
 

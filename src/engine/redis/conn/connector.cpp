@@ -27,7 +27,7 @@ Connector::Outcome Connector::step(BootTime now, bool wanted) {
       break;
   }
   auto outcome = dialer_->step(now);
-  if (const auto* waiting = std::get_if<Dialer::Waiting>(&outcome)) {
+  if (const auto* waiting = std::get_if<Dialer::PendingIo>(&outcome)) {
     waiting_ = *waiting;
     return {};
   }

@@ -33,7 +33,7 @@ class Connector {
   /// Proceeds as far as possible without blocking. Requires that there is no connection.
   [[nodiscard]] Outcome step(BootTime now, bool wanted);
   /// What to poll for before the next step; no descriptor (-1) if only the time matters.
-  [[nodiscard]] Dialer::Waiting waiting() const noexcept { return waiting_; }
+  [[nodiscard]] Dialer::PendingIo waiting() const noexcept { return waiting_; }
   /// When to step without input, if a connection is wanted.
   [[nodiscard]] BootTime step_at() const noexcept { return dialer_ ? dialer_->deadline() : fsm_.dial_at(); }
 
@@ -45,14 +45,14 @@ class Connector {
   [[nodiscard]] std::optional<Error> no_connection(BootTime now) const;
 
  private:
-  static constexpr Dialer::Waiting for_time{.descriptor = -1, .events = 0};
+  static constexpr Dialer::PendingIo for_time{.descriptor = -1, .events = 0};
   void report(const std::optional<ReconnectFsm::Report>& report, BootTime now) const noexcept;
 
   const std::shared_ptr<const Endpoint> endpoint_;
   const PickEndpoint pick_;  ///< may be null
   ReconnectFsm fsm_;
   std::optional<Dialer> dialer_;
-  Dialer::Waiting waiting_ = for_time;
+  Dialer::PendingIo waiting_ = for_time;
   std::uint64_t demotions_ = 0;        ///< the endpoint's count when the last attempt began
   std::uint64_t switches_ = 0;         ///< the endpoint's count at the last step
   std::uint64_t began_at_switch_ = 0;  ///< the endpoint's count when the last attempt began

@@ -139,7 +139,7 @@ Dialer::Outcome Dialer::step(BootTime now) {
   }
   for (;;) {
     auto outcome = server_->step(now);
-    if (std::holds_alternative<Waiting>(outcome)) return outcome;
+    if (std::holds_alternative<PendingIo>(outcome)) return outcome;
     if (auto ended = advance(std::move(outcome), now)) {
       if (const auto* error = std::get_if<Error>(&*ended)) return endpoint_->about(*error);
       return *std::move(ended);

@@ -75,7 +75,7 @@ class Endpoint {
 /// proceeds as far as it can and returns what to poll for.
 class Dialer {
  public:
-  using Waiting = ServerDialer::Waiting;
+  using PendingIo = ServerDialer::PendingIo;
   using Outcome = ServerDialer::Outcome;
 
   Dialer(std::shared_ptr<const Endpoint> endpoint, BootTime now);

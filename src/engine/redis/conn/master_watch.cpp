@@ -101,7 +101,7 @@ void MasterWatch::dial(BootTime now) {
                     saturating_add(now, options.connect_timeout / static_cast<int>(order.size() + 1)));
   }
   auto outcome = dialer_->step(now);
-  if (const auto* waiting = std::get_if<ServerDialer::Waiting>(&outcome)) {
+  if (const auto* waiting = std::get_if<ServerDialer::PendingIo>(&outcome)) {
     dial_wait_ = *waiting;
     return;
   }

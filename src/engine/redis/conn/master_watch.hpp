@@ -77,7 +77,7 @@ class MasterWatch {
   BootTime heard_at_{};          ///< when input last came, or was last asked for
   std::optional<BootTime> due_;  ///< when the answer to a probe must have come
   std::optional<ServerDialer> dialer_;
-  ServerDialer::Waiting dial_wait_{};
+  ServerDialer::PendingIo dial_wait_{};
   std::size_t next_sentinel_ = 0;  ///< in the memory's order
   BootTime redial_at_{};
   Backoff backoff_;

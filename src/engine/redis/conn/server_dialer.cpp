@@ -140,7 +140,7 @@ Result<ServerDialer::Blocked> ServerDialer::find_addresses(BootTime) {
       if (!started) return started.error();
       resolution_.emplace(*std::move(started));
     }
-    if (!resolution_->ended()) return Blocked(Waiting{resolution_->descriptor(), POLLIN});
+    if (!resolution_->ended()) return Blocked(PendingIo{resolution_->descriptor(), POLLIN});
     const auto answer = resolution_->take();
     resolution_.reset();
     if (!answer) return answer.error();
@@ -176,7 +176,7 @@ Result<ServerDialer::Blocked> ServerDialer::establish(BootTime now) {
       continue;
     }
     if (*progress == Stream::Progress::done) break;
-    return Blocked(Waiting{stream_->descriptor(),
+    return Blocked(PendingIo{stream_->descriptor(),
                            static_cast<short>(*progress == Stream::Progress::wants_read ? POLLIN : POLLOUT)});
   }
   established_ = true;
@@ -188,7 +188,7 @@ Result<ServerDialer::Blocked> ServerDialer::greet(BootTime) {
   while (greeted_ < request_.size()) {
     const auto written = stream_->write(std::string_view(request_).substr(greeted_));
     if (!written) return written.error();
-    if (*written == 0) return Blocked(Waiting{stream_->descriptor(), POLLOUT});
+    if (*written == 0) return Blocked(PendingIo{stream_->descriptor(), POLLOUT});
     greeted_ += *written;
   }
   while (!ready_ || answers_.size() < target_.answers) {
@@ -211,7 +211,7 @@ Result<ServerDialer::Blocked> ServerDialer::greet(BootTime) {
     std::array<char, 4096> bytes;
     const auto count = stream_->read(bytes);
     if (!count) return not_greeted(count.error());
-    if (*count == 0) return Blocked(Waiting{stream_->descriptor(), POLLIN});
+    if (*count == 0) return Blocked(PendingIo{stream_->descriptor(), POLLIN});
     reader_.feed({bytes.data(), *count});
   }
   return Blocked();

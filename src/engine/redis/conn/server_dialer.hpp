@@ -61,11 +61,11 @@ struct Target {
 /// proceeds as far as it can and returns what to poll for.
 class ServerDialer {
  public:
-  struct Waiting {
+  struct PendingIo {
     int descriptor;
     short events;
   };
-  using Outcome = std::variant<Waiting, Connection, Error>;
+  using Outcome = std::variant<PendingIo, Connection, Error>;
 
   ServerDialer(Target target, BootTime began, BootTime deadline);
 
@@ -80,7 +80,7 @@ class ServerDialer {
   }
 
  private:
-  using Blocked = std::optional<Waiting>;  ///< empty: continue
+  using Blocked = std::optional<PendingIo>;  ///< empty: continue
   Result<Blocked> find_addresses(BootTime now);
   Result<Blocked> establish(BootTime now);
   Result<Blocked> greet(BootTime now);
