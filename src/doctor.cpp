@@ -71,7 +71,7 @@ Result<Findings> examine_system_file() {
 
 /// As many queues are examined, and for as long: names are found by a scan.
 constexpr std::size_t most_queues = 100;
-constexpr std::chrono::seconds queue_patience{3};
+constexpr std::chrono::seconds queue_timeout{3};
 /// Of each queue, the newest.
 constexpr std::size_t tasks_read = 50;
 
@@ -79,7 +79,7 @@ constexpr std::size_t tasks_read = 50;
 /// store itself say why.
 std::vector<queue::ExaminedQueue> examined_queues(std::string_view url) {
   std::vector<queue::ExaminedQueue> queues;
-  const auto give_up_at = BootClock::now() + queue_patience;
+  const auto give_up_at = BootClock::now() + queue_timeout;
   try {
     const auto store = open(url);
     std::string cursor;

@@ -18,7 +18,7 @@ constexpr std::size_t tasks_per_page = 100;
 /// How often waiters are counted, where no lock has to be read.
 constexpr std::chrono::seconds count_interval{2};
 /// After which a page that is not answered means that the store is unreachable.
-constexpr std::chrono::seconds page_patience{2};
+constexpr std::chrono::seconds page_timeout{2};
 
 /// Processor time of this thread.
 BootClock::duration own_time() noexcept {
@@ -120,7 +120,7 @@ void StoreReader::read_locks(const Reading& reading, BootTime sent, ReadingResul
   const FreshLocks fresh(model_, this_moment(), reading.due);
   const ListLocks what{.cursor = reading.cursor,
                        .limit = max_list_limit,
-                       .deadline = sent + page_patience,
+                       .deadline = sent + page_timeout,
                        .order = LockOrder::as_found,
                        .known = reading.all_locks ? nullptr : &fresh};
   const auto page = timed(result, [&] { return store_.locks().list_raw(what, stop); });
@@ -156,7 +156,7 @@ void StoreReader::read_single_locks(std::span<const std::string> hinted, BootTim
     if (auto stored = LockKey::stored(key)) keys.push_back(*std::move(stored));
   }
   if (keys.empty()) return;
-  const ListLocks what{.deadline = sent + page_patience, .only = keys};
+  const ListLocks what{.deadline = sent + page_timeout, .only = keys};
   const auto page = timed(result, [&] { return store_.locks().list_raw(what, stop); });
   const Exchange exchange{.sent = sent, .answered = this_moment()};
   std::set<std::string_view> gone(hinted.begin(), hinted.end());

@@ -91,7 +91,7 @@ struct WaitOptions {
   /// Throws UsageError. Zero for a single attempt.
   [[nodiscard]] std::chrono::milliseconds length() const;
   /// How long a store that cannot be reached is tried again: as long as -w says, and not at all without it.
-  [[nodiscard]] std::chrono::milliseconds patience() const {
+  [[nodiscard]] std::chrono::milliseconds retry_for() const {
     return wait ? length() : std::chrono::milliseconds::zero();
   }
   /// What is left of the length: with -w, opening the store counts too.
@@ -172,7 +172,8 @@ struct Acquired {
 
 /// Acquires a lock by `attempt(wait, stop)`, which waits that long at most and throws as Locks::lock does.
 /// The first attempt does not wait, so that a refusal that waiting cannot change is reported at once. Signals
-/// end it at any point; `waiting` is finished then. Other errors are thrown, transient ones after `patience`.
+/// end it at any point; `waiting` is finished then. Other errors are thrown, transient ones after
+/// `retry_for`.
 template <class Attempt>
 auto acquire(const Locks& locks, const LockWording& wording, const WaitOptions& wait,
              InterruptibleWait& waiting, const Attempt& attempt)
@@ -188,7 +189,7 @@ auto acquire(const Locks& locks, const LockWording& wording, const WaitOptions& 
       return {.lock = attempt(milliseconds::zero(), stop)};
     } catch (const Error& error) {
       is_held = error.code() == ErrorCode::AcquisitionTimeout;
-      if (!is_held && !(error.transient() && wait.patience() > milliseconds::zero())) throw;
+      if (!is_held && !(error.transient() && wait.retry_for() > milliseconds::zero())) throw;
       name = name_with_holder(name, error);
     }
     if (is_held && held_by_enclosing_run(locks, wording.key, stop)) {

@@ -155,7 +155,7 @@ Holdfast open_store(const Context& context, const OpenOptions& options) {
     try {
       return open_once(context, options);
     } catch (const Error& error) {
-      const auto left = options.patience - (BootClock::now() - begun);
+      const auto left = options.retry_for - (BootClock::now() - begun);
       // A file that cannot be opened stays so.
       const bool is_server = context.url_or_default().starts_with("redis");
       if (!is_server || !error.transient() || left <= pause) throw;

@@ -75,7 +75,7 @@ struct Context {
 struct OpenOptions {
   /// For a command that waits: a server that cannot be reached is tried again for this long, because a
   /// failover may be in progress.
-  std::chrono::milliseconds patience{};
+  std::chrono::milliseconds retry_for{};
   /// May be null.
   std::shared_ptr<Observer> observer = {};
   LoggedActivities logged = LoggedActivities::none;

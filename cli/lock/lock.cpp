@@ -80,7 +80,7 @@ int acquire_detached(const Context& context, const AcquireOptions& options) {
   SignalQueue signals({SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP}, inherited);
   std::signal(SIGPIPE, SIG_IGN);
   InterruptibleWait waiting(signals, options.wait.announce(Announce::always));
-  Holdfast holdfast = open_store(context, {.patience = options.wait.patience()});
+  Holdfast holdfast = open_store(context, {.retry_for = options.wait.retry_for()});
   auto& locks = holdfast.locks();
   warn_of_private_locks(locks);
   const auto holder = label_of_caller(locks);

@@ -32,7 +32,7 @@ constexpr std::size_t longest_job = 64;
 constexpr std::size_t longest_old_content = std::size_t{4} * 1024 * 1024;
 /// Another process of the directory is busy with its own file for milliseconds. One that hangs must not hold
 /// up the end of a job: then a file that both write may miss a count.
-constexpr std::chrono::milliseconds turn_patience{1000};
+constexpr std::chrono::milliseconds turn_timeout{1000};
 
 bool is_job_name(std::string_view name) {
   return !name.empty() && name.size() <= longest_job && std::ranges::all_of(name, [](char c) {
@@ -91,7 +91,7 @@ bool write_all(int fd, std::string_view text) noexcept {
 /// it takes too long, there is none.
 Descriptor take_turn(const std::string& directory) {
   Descriptor fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  const auto give_up_at = std::chrono::steady_clock::now() + turn_patience;
+  const auto give_up_at = std::chrono::steady_clock::now() + turn_timeout;
   while (fd && flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) break;
     if (std::chrono::steady_clock::now() >= give_up_at) break;

@@ -46,7 +46,7 @@ class Run {
   int run() {
     LockedCommand command(context_.command, times_);
     InterruptibleWait waiting(command.signals(), options_.wait.announce(), wording_.log_fields);
-    Holdfast holdfast = open_store(context_, {.patience = options_.wait.patience(),
+    Holdfast holdfast = open_store(context_, {.retry_for = options_.wait.retry_for(),
                                               .observer = record_.observer(),
                                               .logged = LoggedActivities::incidents});
     warn_of_private_locks(holdfast.locks());

@@ -105,7 +105,7 @@ CommandEnd JobCommand::run(const Job& job, const Input& input) {
   std::optional<CommandEnd> end;
   while (!end) {
     const auto usual = std::max<nanoseconds>(times_.ttl / 24, milliseconds(1));
-    const auto patience =
+    const auto interval =
         std::clamp<nanoseconds>(running.overdue_at() - BootClock::now(), milliseconds(1), usual);
     std::array<pollfd, 6> watched{{{running.keeper.descriptor(), POLLIN, 0},
                                    {running.output.get(), POLLIN, 0},
@@ -113,7 +113,7 @@ CommandEnd JobCommand::run(const Job& job, const Input& input) {
                                    {stopping ? -1 : wake.get(), POLLIN, 0},
                                    {errors_.size() < max_errors ? running.errors.get() : -1, POLLIN, 0},
                                    {errors_.empty() ? -1 : STDERR_FILENO, POLLOUT, 0}}};
-    poll(watched.data(), watched.size(), static_cast<int>(std::chrono::ceil<milliseconds>(patience).count()));
+    poll(watched.data(), watched.size(), static_cast<int>(std::chrono::ceil<milliseconds>(interval).count()));
     read_output(running, input);
     read_errors(running, input);
     // A pipe that is ready accepts PIPE_BUF bytes without blocking.

@@ -72,10 +72,10 @@ void Supervisor::wait_for_event() const {
   // long before it would act (at 2/3 of the ttl or later). A late one must reach it without delay.
   const bool renewal_is_late = guard_.remaining() < nanoseconds(settings_.ttl) * 7 / 12;
   const auto usual = std::max<nanoseconds>(settings_.ttl / (renewal_is_late ? 96 : 12), milliseconds(1));
-  const auto patience =
+  const auto interval =
       std::clamp<nanoseconds>(keeper_is_overdue_at() - BootClock::now(), milliseconds(1), usual);
   const int timeout = static_cast<int>(std::min<std::int64_t>(
-      std::chrono::ceil<milliseconds>(patience).count(), milliseconds(std::chrono::hours(1)).count()));
+      std::chrono::ceil<milliseconds>(interval).count(), milliseconds(std::chrono::hours(1)).count()));
   std::array<pollfd, 3> watched{{{keeper_.descriptor(), POLLIN, 0},
                                  {signals_.descriptor(), POLLIN, 0},
                                  {stopping_ ? -1 : loss_.get(), POLLIN, 0}}};

@@ -67,7 +67,7 @@ class TaskRun {
     CommandOutput output;
     LockedCommand command(context_.command, times_, output.redirections());
     InterruptibleWait waiting(command.signals(), options_.wait.announce());
-    auto opened = open_tasks(context_, {.patience = options_.wait.patience(),
+    auto opened = open_tasks(context_, {.retry_for = options_.wait.retry_for(),
                                         .observer = record_.observer(),
                                         .logged = LoggedActivities::incidents});
     waiting.begin_attempts();

@@ -127,7 +127,7 @@ const LiveFeed::Whole& LiveFeed::whole() {
   return *whole_;
 }
 
-asio::awaitable<std::shared_ptr<const view::Snapshot>> LiveFeed::fresh(std::chrono::milliseconds patience) {
+asio::awaitable<std::shared_ptr<const view::Snapshot>> LiveFeed::fresh(std::chrono::milliseconds timeout) {
   lingering_ = true;
   linger_.expires_after(linger_time);
   linger_.async_wait([this](const asio::error_code& cancelled) {
@@ -136,7 +136,7 @@ asio::awaitable<std::shared_ptr<const view::Snapshot>> LiveFeed::fresh(std::chro
     end_reading_if_unused();
   });
   begin_reading();
-  const auto deadline = Clock::now() + patience;
+  const auto deadline = Clock::now() + timeout;
   asio::steady_timer timer(executor_);
   // The snapshot before begin_reading() may be an old one; its age says so.
   while (!stopped_ && !is_fresh(*store_.latest()) && Clock::now() < deadline) {

@@ -56,9 +56,9 @@ class LiveFeed {
 
   [[nodiscard]] std::size_t stream_count() const noexcept { return streams_.size(); }
 
-  /// Returns a snapshot that is whole and at most some seconds old; or else, after `patience`, the last one.
+  /// Returns a snapshot that is whole and at most some seconds old; or else, after `timeout`, the last one.
   [[nodiscard]] asio::awaitable<std::shared_ptr<const view::Snapshot>> fresh(
-      std::chrono::milliseconds patience);
+      std::chrono::milliseconds timeout);
 
   /// Ends all streams.
   void stop();

@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 
 constexpr auto diagnosis_lifetime = 15s;
 /// For a snapshot, for clients that do not follow the events.
-constexpr auto snapshot_patience = 3s;
+constexpr auto snapshot_timeout = 3s;
 
 Response asset(std::string_view text, std::string_view type) {
   return {.content_type = type, .body = std::string(text)};
@@ -248,13 +248,13 @@ Response Site::about() const {
 }
 
 asio::awaitable<Response> Site::readiness() {
-  const auto snapshot = co_await feed_.fresh(snapshot_patience);
+  const auto snapshot = co_await feed_.fresh(snapshot_timeout);
   const bool ready = snapshot->whole && snapshot->reachability == view::Reachability::up;
   co_return text_response(ready ? "ready\n" : "the store does not answer\n", ready ? 200 : 503);
 }
 
 asio::awaitable<Response> Site::metrics() {
-  const auto snapshot = co_await feed_.fresh(snapshot_patience);
+  const auto snapshot = co_await feed_.fresh(snapshot_timeout);
   const ServerFigures figures{.connections = connections_, .event_streams = feed_.stream_count()};
   auto page = store_metrics(*snapshot, figures, BootClock::now());
   if (settings_.metrics) page += settings_.metrics->prometheus();
@@ -281,7 +281,7 @@ asio::awaitable<Response> Site::rows(const Request& request, Endpoint endpoint) 
     }
   }
   filter.text = text;
-  const auto snapshot = co_await feed_.fresh(snapshot_patience);
+  const auto snapshot = co_await feed_.fresh(snapshot_timeout);
   const bool is_known = endpoint == Endpoint::queues ? snapshot->queues_known() : snapshot->whole;
   if (!is_known) {
     const auto why =

@@ -200,7 +200,7 @@ TEST_F(RedisClient, AConnectionThatOwesAnAnswerTooLongIsReplaced) {
         done(answer ? Result<std::string>(std::string(redis::text_of(**answer)))
                     : Result<std::string>(answer.error()));
       });
-  call->patience = 50ms;
+  call->answer_timeout = 50ms;
   call->awaited = true;
   client->send(std::move(call), {});
   std::jthread mender([&] {

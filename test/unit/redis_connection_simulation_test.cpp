@@ -46,7 +46,7 @@ class SimulatedNetwork {
   /// What the network knows of a call that has not ended.
   struct Live {
     SimulatedCall* call;
-    BootClock::duration patience;
+    BootClock::duration answer_timeout;
     bool stopped = false;
     bool accepted_before = false;  ///< a byte of it, by a connection that broke
   };
@@ -56,7 +56,7 @@ class SimulatedNetwork {
     std::uint64_t first_byte;
     std::uint64_t end;
     BootTime at;
-    BootClock::duration patience;
+    BootClock::duration answer_timeout;
   };
 
   bool chance(std::size_t of) { return random_.below(of) == 0; }
@@ -97,9 +97,9 @@ class SimulatedNetwork {
     auto call = std::make_unique<SimulatedCall>(number);
     call->bytes.assign(1 + random_.below(40), 'x');
     call->deadline = chance(3) ? now_ + milliseconds(random_.below(400)) : now_ + 20s;
-    call->patience = milliseconds(20 + random_.below(300));
+    call->answer_timeout = milliseconds(20 + random_.below(300));
     call->fail_fast = chance(10);
-    live_.emplace(number, Live{.call = call.get(), .patience = call->patience});
+    live_.emplace(number, Live{.call = call.get(), .answer_timeout = call->answer_timeout});
     mux_.queue(std::move(call));
   }
 
@@ -149,9 +149,9 @@ class SimulatedNetwork {
       const auto size = live.call->bytes.size();
       ASSERT_LE(size, left) << "a call is written whole";
       left -= size;
-      EXPECT_EQ(live.call->patience, live.patience);
+      EXPECT_EQ(live.call->answer_timeout, live.answer_timeout);
       EXPECT_EQ(live.call->connection(), connections_);
-      wire_.push_back({number, composed_, composed_ + size, now_, live.call->patience});
+      wire_.push_back({number, composed_, composed_ + size, now_, live.call->answer_timeout});
       composed_ += size;
     }
     ASSERT_EQ(left, 0U) << "bytes of a call that has ended";
@@ -237,7 +237,7 @@ class SimulatedNetwork {
       const auto at = live_.find(sent.number);
       if (at == live_.end()) continue;
       at->second.accepted_before = true;
-      at->second.patience *= 2;
+      at->second.answer_timeout *= 2;
     }
     mux_.disconnected();
     reconnect_.lost({ErrorCode::ServiceUnavailable, "broken"}, now_, is_replica_, 0.5);
@@ -265,12 +265,12 @@ class SimulatedNetwork {
     check_deadlines();
   }
 
-  /// Whether an answer is missing for longer than its call's patience, and than the link explains.
+  /// Whether an answer is missing for longer than its call's answer timeout, and than the link explains.
   [[nodiscard]] bool is_overdue() const {
     const auto by_link = std::min<BootClock::duration>(2 * round_trip_, milliseconds(1000));
     for (std::size_t i = answered_; i < wire_.size(); ++i) {
-      const auto patience = std::max<BootClock::duration>(wire_[i].patience, by_link);
-      if (std::max(wire_[i].at, answered_at_) + patience <= now_) return true;
+      const auto answer_timeout = std::max<BootClock::duration>(wire_[i].answer_timeout, by_link);
+      if (std::max(wire_[i].at, answered_at_) + answer_timeout <= now_) return true;
     }
     return false;
   }

@@ -203,7 +203,7 @@ TEST(RedisMultiplexer, AStoppedCallWhoseAnswerMattersWaitsForItAMoment) {
   calls.write();
   auto& unwritten = calls.queue("unwritten");
   for (auto* call : {&answered, &unanswered, &unwritten}) {
-    call->patience_after_stop = 1s;
+    call->answer_timeout_after_stop = 1s;
     calls.mux.stop(*call);
   }
   EXPECT_LE(calls.mux.look_at(), calls.now);
@@ -233,8 +233,8 @@ TEST(RedisMultiplexer, AnAnswerThatIsOverdueCondemnsTheConnection) {
   calls.queue("on a fast link");
   calls.write();
   ASSERT_FALSE(calls.reply({"+0\r\n"}));
-  calls.queue("a").patience = 100ms;
-  calls.queue("b").patience = 100ms;
+  calls.queue("a").answer_timeout = 100ms;
+  calls.queue("b").answer_timeout = 100ms;
   calls.write();
   EXPECT_EQ(calls.mux.look_at(), calls.now + 100ms);
   calls.now += 99ms;
@@ -249,7 +249,7 @@ TEST(RedisMultiplexer, AnAnswerThatIsOverdueCondemnsTheConnection) {
 
 TEST(RedisMultiplexer, AnEndedCallsAnswerIsStillDue) {
   Calls calls;
-  calls.queue("a", 10ms).patience = 100ms;
+  calls.queue("a", 10ms).answer_timeout = 100ms;
   calls.write();
   calls.now += 10ms;
   EXPECT_FALSE(calls.mux.inspect(calls.now, {}));
@@ -261,17 +261,17 @@ TEST(RedisMultiplexer, AnEndedCallsAnswerIsStillDue) {
 TEST(RedisMultiplexer, EachResendDoublesThePatience) {
   Calls calls;
   auto& call = calls.queue("aa");
-  call.patience = 100ms;
+  call.answer_timeout = 100ms;
   calls.write(0);
   calls.mux.disconnected();
-  EXPECT_EQ(call.patience, 100ms) << "it is no resend";
+  EXPECT_EQ(call.answer_timeout, 100ms) << "it is no resend";
   for (int i = 0; i < 30; ++i) {
     calls.mux.connected(calls.now);
     calls.write();
     calls.mux.disconnected();
-    EXPECT_EQ(call.patience, i == 0 ? 200ms : std::min<BootClock::duration>(call.patience, 1h));
+    EXPECT_EQ(call.answer_timeout, i == 0 ? 200ms : std::min<BootClock::duration>(call.answer_timeout, 1h));
   }
-  EXPECT_EQ(call.patience, 1h);
+  EXPECT_EQ(call.answer_timeout, 1h);
 }
 
 TEST(RedisMultiplexer, AConnectionIsNotGivenUpBeforeTheLinkCanHaveAnswered) {
@@ -280,7 +280,7 @@ TEST(RedisMultiplexer, AConnectionIsNotGivenUpBeforeTheLinkCanHaveAnswered) {
   calls.write();
   calls.now += 80ms;
   ASSERT_FALSE(calls.reply({"+1\r\n"}));
-  calls.queue("b").patience = 20ms;
+  calls.queue("b").answer_timeout = 20ms;
   calls.write();
   calls.now += 159ms;
   EXPECT_GT(calls.mux.look_at(), calls.now);
@@ -298,7 +298,7 @@ TEST(RedisMultiplexer, AConnectionIsNotGivenUpBeforeTheLinkCanHaveAnswered) {
   calls.write();
   calls.now += 1ms;
   ASSERT_FALSE(calls.reply({"+3\r\n"}));
-  calls.queue("d").patience = 20ms;
+  calls.queue("d").answer_timeout = 20ms;
   calls.write();
   calls.now += 20ms;
   EXPECT_TRUE(calls.mux.inspect(calls.now, {})) << "the fastest answer counts";
@@ -310,7 +310,7 @@ TEST(RedisMultiplexer, ALateFirstAnswerDoesNotMakeTheLinkSlow) {
   calls.write();
   calls.now += 30s;
   ASSERT_FALSE(calls.reply({"+1\r\n"}));
-  calls.queue("b").patience = 20ms;
+  calls.queue("b").answer_timeout = 20ms;
   calls.write();
   calls.now += 1s;
   EXPECT_TRUE(calls.mux.inspect(calls.now, {}));

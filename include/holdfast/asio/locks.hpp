@@ -223,8 +223,9 @@ class AsyncLocks {
 
   /// Waits for the lock and guards it. T: AsyncGuard.
   ///
-  /// AcquisitionTimeout when the options' patience is used up. Cancelled while it waits or while the request
-  /// is on its way, it holds nothing: a grant that still arrives is released in the background.
+  /// AcquisitionTimeout when `options.wait` or `options.retries` is used up. Cancelled while it waits or
+  /// while the request is on its way, it holds nothing: a grant that still arrives is released in the
+  /// background.
   template <class Token = asio::use_awaitable_t<>>
   auto lock(LockKeyView key, const LockOptions& options = {}, Token&& token = {}) const {
     return call(operation::Lock{key, options}, std::forward<Token>(token));

@@ -85,9 +85,9 @@ class ScriptCall final : public Call {
 /// The time limits of an operation. Never longer than the command timeout.
 struct CallLimits {
   BootTime deadline = never;
-  BootClock::duration patience;               ///< see Call
-  bool by_idle_io = false;                    ///< see Call
-  BootClock::duration patience_after_stop{};  ///< see Call
+  BootClock::duration answer_timeout;               ///< see Call
+  bool by_idle_io = false;                          ///< see Call
+  BootClock::duration answer_timeout_after_stop{};  ///< see Call
 };
 
 template <class Shared, class Operation>
@@ -98,9 +98,9 @@ void start_script(const std::shared_ptr<Shared>& shared, Operation operation, co
   if (!call->prepare()) return;
   const auto limit = saturating_add(BootClock::now(), client.endpoint().options().command_timeout);
   call->deadline = std::min(limits.deadline, limit);
-  call->patience = limits.patience;
+  call->answer_timeout = limits.answer_timeout;
   call->by_idle_io = limits.by_idle_io;
-  call->patience_after_stop = limits.patience_after_stop;
+  call->answer_timeout_after_stop = limits.answer_timeout_after_stop;
   call->stop = stop;
   client.send(std::move(call), stop);
 }
@@ -120,7 +120,7 @@ class ListingCall final : public Call {
     awaited = done_.is_awaited();
     carry(*listing_.command(By::sha));
     master = listing_.master();
-    patience = command_timeout();
+    answer_timeout = command_timeout();
     set_deadline();
   }
 

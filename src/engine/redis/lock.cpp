@@ -8,8 +8,8 @@
 #include "engine/redis/client.hpp"
 #include "engine/redis/key_feed.hpp"
 #include "engine/redis/listings.hpp"
-#include "engine/redis/lock_operations.hpp"
 #include "engine/redis/lock_layout.hpp"
+#include "engine/redis/lock_operations.hpp"
 #include "engine/redis/subscriber.hpp"
 #include "engine/redis/transport.hpp"
 #include "engine/redis/waiter_count.hpp"
@@ -60,7 +60,7 @@ class RedisLockBackend final : public Intercepting<RedisLockBackend, LockBackend
   void intercept(Request request, std::stop_token stop, Done<typename Request::Outcome> done) {
     // Before the mutexes below, which a thread of the parent may have held when this process was forked.
     if (auto early = refuse_early(request.deadline, stop)) return done(*std::move(early));
-    CallLimits limits{.deadline = request.deadline, .patience = patience_for(request)};
+    CallLimits limits{.deadline = request.deadline, .answer_timeout = answer_timeout_for(request)};
     if constexpr (requires { request.min_replicas; }) {
       const auto replicas = request.min_replicas.value_or(options().min_replicas);
       if (replicas > 0)
@@ -134,7 +134,7 @@ class RedisLockBackend final : public Intercepting<RedisLockBackend, LockBackend
     if (!options().cluster_nodes.empty()) return done(no_replicas_on_cluster());
     // A call may wait behind the WAIT of another one, and then for its own.
     const auto timeout = options().replica_timeout;
-    limits.patience += timeout;
+    limits.answer_timeout += timeout;
     auto operation = operation_of(std::move(request), *shared_);
     operation.waits_for_replicas = true;
     redis::start_acknowledged(waits(), std::move(operation), ReplicaWait(replicas, timeout), limits, stop,
@@ -161,7 +161,8 @@ class RedisLockBackend final : public Intercepting<RedisLockBackend, LockBackend
         !shared_->cleanup_again_at.compare_exchange_strong(again_at, next)) {
       return;
     }
-    start_script(shared_, CleanupOperation{key}, {.patience = patience()}, {}, [](const Result<Ok>&) {});
+    start_script(shared_, CleanupOperation{key}, {.answer_timeout = answer_timeout()}, {},
+                 [](const Result<Ok>&) {});
   }
 
   [[nodiscard]] std::optional<Error> refuse_early(BootTime deadline, const std::stop_token& stop) const {
@@ -170,20 +171,20 @@ class RedisLockBackend final : public Intercepting<RedisLockBackend, LockBackend
   }
 
   [[nodiscard]] const RedisOptions& options() const noexcept { return shared_->endpoint->options(); }
-  [[nodiscard]] BootClock::duration patience() const noexcept { return options().command_timeout; }
+  [[nodiscard]] BootClock::duration answer_timeout() const noexcept { return options().command_timeout; }
 
   /// A renewal must not wait for a dead connection until the lease has expired. Below the lower limit a busy
   /// machine would be mistaken for a dead one.
   template <class Request>
-  [[nodiscard]] BootClock::duration patience_for(const Request& request) const noexcept {
+  [[nodiscard]] BootClock::duration answer_timeout_for(const Request& request) const noexcept {
     if constexpr (requires {
                     request.lock;
                     request.ttl;
                   }) {
       const auto sixth = std::max<BootClock::duration>(request.ttl.length() / 6, milliseconds(20));
-      return std::min(patience(), sixth);
+      return std::min(answer_timeout(), sixth);
     } else {
-      return patience();
+      return answer_timeout();
     }
   }
 

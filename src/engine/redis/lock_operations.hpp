@@ -488,7 +488,7 @@ struct CleanupOperation {
 
 inline void give_back(SharedLocks& shared, const LockKey& key, const LockId& id) {
   start_script(shared.shared_from_this(), ReleaseOperation{{.lock = {.id = id, .key = key}}},
-               {.patience = shared.endpoint->options().command_timeout}, {},
+               {.answer_timeout = shared.endpoint->options().command_timeout}, {},
                [](const Result<ReleaseOutcome>&) {});
 }
 

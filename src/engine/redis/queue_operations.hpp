@@ -16,7 +16,7 @@ namespace holdfast::redis {
 
 /// A lease whose answer is lost would count as a death when it expires. So a caller that stops a claim waits
 /// a moment for what it was granted.
-inline constexpr std::chrono::seconds claim_patience_after_stop(1);
+inline constexpr std::chrono::seconds claim_timeout_after_stop(1);
 
 /// A claim that is under way: its slot, and the watches of its queue in this process.
 class ClaimUnderWay {

@@ -211,8 +211,8 @@ void Router::send(std::unique_ptr<Call> call, const std::stop_token& stop) {
   routed->bytes = std::move(inner.bytes);
   routed->deadline = inner.deadline;
   // A node that is silent for a part of the command timeout may have been replaced by its replica.
-  routed->patience = std::min<BootClock::duration>(
-      inner.patience, std::max<BootClock::duration>(options_.command_timeout / 4, milliseconds(250)));
+  routed->answer_timeout = std::min<BootClock::duration>(
+      inner.answer_timeout, std::max<BootClock::duration>(options_.command_timeout / 4, milliseconds(250)));
   routed->fail_fast = true;  // this router decides what happens next
   routed->fence_floor_at = inner.fence_floor_at;
   routed->fence_floor_epoch = inner.fence_floor_epoch;

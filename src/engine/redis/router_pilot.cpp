@@ -120,7 +120,7 @@ bool Router::ask_for_epoch(Lock& lock, Node& node) {
   lock.unlock();
   call->bytes = Command("CLUSTER INFO").bytes();
   call->deadline = now + map_timeout;
-  call->patience = map_timeout;
+  call->answer_timeout = map_timeout;
   call->fail_fast = true;
   node.client->send(std::move(call), {});
   lock.lock();
@@ -263,7 +263,7 @@ void Router::ask_for_map(Lock& lock, Node& node) {
     auto call = std::make_unique<MapCall>(weak_from_this(), question, part);
     call->bytes = std::move(command).bytes();
     call->deadline = asked_at_ + map_timeout;
-    call->patience = map_timeout;
+    call->answer_timeout = map_timeout;
     call->fail_fast = true;
     node.client->send(std::move(call), {});
   };

@@ -172,11 +172,11 @@ class RedisStorageBackend final : public StorageBackend {
     }
     const bool by_idle_io =
         !done.is_awaited() && store_->single && Subscriber::lends_this_thread_to(*store_->single);
-    Waiting waiting{.deadline = deadline,
-                    .patience = store_->endpoint->options().command_timeout,
-                    .by_idle_io = by_idle_io};
-    if (claims(operation)) waiting.patience_after_stop = claim_patience_after_stop;
-    start_script(store_, std::move(operation), waiting, stop, std::move(done));
+    CallLimits limits{.deadline = deadline,
+                      .answer_timeout = store_->endpoint->options().command_timeout,
+                      .by_idle_io = by_idle_io};
+    if (claims(operation)) limits.answer_timeout_after_stop = claim_timeout_after_stop;
+    start_script(store_, std::move(operation), limits, stop, std::move(done));
   }
 
   /// Whether the request was refused, and `done` completed.

@@ -221,7 +221,8 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
     const Place place = enter();
     auto& topic = place.topic->second;
     if (start_thread()) {
-      settled_.wait_for(lock, patience(deadline), [&] { return topic.settled() || stop.stop_requested(); });
+      settled_.wait_for(lock, confirmation_timeout(deadline),
+                        [&] { return topic.settled() || stop.stop_requested(); });
     }
     topic.begin_use();
     return place;
@@ -239,7 +240,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
     }
     const auto arrival = topic.waiters.arrivals.enter();
     lock.unlock();
-    const BootTime until = saturating_add(BootClock::now(), patience(deadline));
+    const BootTime until = saturating_add(BootClock::now(), confirmation_timeout(deadline));
     auto wait =
         idle_waits_.make(until, until, stop,
                          [this, place, arrival, entered = std::move(entered)](const Result<bool>&) mutable {
@@ -317,7 +318,7 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
   }
 
   /// How long to wait for the server's confirmation.
-  [[nodiscard]] BootClock::duration patience(BootTime deadline) const {
+  [[nodiscard]] BootClock::duration confirmation_timeout(BootTime deadline) const {
     return std::min<BootClock::duration>(
         {longest_confirmation, endpoint_->options().command_timeout, deadline - BootClock::now()});
   }

@@ -28,7 +28,7 @@ Result<Reply> Transport::call_routed(RoutedCommand command, BootTime deadline, b
   auto call = std::make_unique<BlockingCall>(slot);
   call->carry(std::move(command));
   call->deadline = deadline;
-  call->patience = endpoint().options().command_timeout;
+  call->answer_timeout = endpoint().options().command_timeout;
   call->fail_fast = fail_fast;
   send(std::move(call), {});
   wait(slot.completion);

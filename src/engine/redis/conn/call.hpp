@@ -45,10 +45,10 @@ class Call {
   BootTime deadline = never;
   /// If the call is unanswered for this long after the last answer to any call, the connection is given up
   /// and the call resent on a new one.
-  BootClock::duration patience = std::chrono::seconds(5);
+  BootClock::duration answer_timeout = std::chrono::seconds(5);
   /// How long a call that was written still waits for its answer after a stop request: for those whose answer
   /// must not be lost, because it hands something over.
-  BootClock::duration patience_after_stop{};
+  BootClock::duration answer_timeout_after_stop{};
   /// A thread will call Client::wait for it: no other thread needs to do its I/O.
   bool awaited = false;
   /// The first failure to connect ends it.
@@ -99,7 +99,7 @@ class Call {
   bool sent_ = false;         ///< written, or about to be, to the current connection
   bool sent_before_ = false;  ///< written, wholly or in part, to a connection that broke
   bool stopped_ = false;
-  BootTime stopped_until_{};  ///< once it is stopped and looked at: patience_after_stop from then
+  BootTime stopped_until_{};  ///< once it is stopped and looked at: answer_timeout_after_stop from then
   std::uint64_t connection_ = 0;
   std::uint64_t epoch_ = 0;
   void* delivery_ = nullptr;  ///< the Router's, while it completes this call

@@ -12,7 +12,7 @@ namespace {
 
 /// One write is at most about this long, so that a long queue does not become one huge buffer.
 constexpr std::size_t write_size = std::size_t{256} << 10;
-constexpr BootClock::duration longest_patience = std::chrono::hours(1);
+constexpr BootClock::duration longest_answer_timeout = std::chrono::hours(1);
 constexpr BootClock::duration slowest_link = std::chrono::seconds(1);
 /// The command that the server needs before each call whose slot is on its way to it.
 constexpr std::string_view asking_bytes = "*1\r\n$6\r\nASKING\r\n";
@@ -57,8 +57,8 @@ void Multiplexer::disconnected() {
     call.sent_ = false;
     if (sent.first_byte < accepted) {
       call.sent_before_ = true;
-      // A call whose patience is shorter than a round trip must not break every connection.
-      call.patience = std::min(call.patience * 2, longest_patience);
+      // A call with an answer timeout shorter than a round trip must not break every connection.
+      call.answer_timeout = std::min(call.answer_timeout * 2, longest_answer_timeout);
     }
     unsent_.push_front(std::move(sent.call));
   }
@@ -97,17 +97,17 @@ void Multiplexer::put(std::unique_ptr<Call>&& call, BootTime now) {
   }
   if (call->asking) {
     out_ += asking_bytes;
-    sent_.push_back(
-        {nullptr, now, call->patience, std::exchange(queued_bytes_, queued_bytes_ + asking_bytes.size())});
+    sent_.push_back({nullptr, now, call->answer_timeout,
+                     std::exchange(queued_bytes_, queued_bytes_ + asking_bytes.size())});
   }
   out_ += call->bytes;
   const auto first_byte = std::exchange(queued_bytes_, queued_bytes_ + call->bytes.size());
   call->sent_ = true;
   call->connection_ = connections_;
-  const auto patience = call->patience;
-  look_at_ = std::min(look_at_, saturating_add(now, patience_on_link(patience)));
+  const auto answer_timeout = call->answer_timeout;
+  look_at_ = std::min(look_at_, saturating_add(now, answer_timeout_on_link(answer_timeout)));
   // Before the write: the reply may be read before the write returns.
-  sent_.push_back({std::move(call), now, patience, first_byte});
+  sent_.push_back({std::move(call), now, answer_timeout, first_byte});
 }
 
 std::optional<Error> Multiplexer::take(std::span<Reply> replies, BootTime now) {
@@ -142,8 +142,8 @@ bool Multiplexer::inspect(BootTime now, const std::optional<Error>& no_connectio
 void Multiplexer::end_if_due(std::unique_ptr<Call>& call, BootTime now,
                              const std::optional<Error>& no_connection) {
   if (call->stopped_ && call->stopped_until_ == BootTime{} &&
-      call->patience_after_stop > BootClock::duration::zero()) {
-    call->stopped_until_ = saturating_add(now, call->patience_after_stop);
+      call->answer_timeout_after_stop > BootClock::duration::zero()) {
+    call->stopped_until_ = saturating_add(now, call->answer_timeout_after_stop);
   }
   if (const auto at = due(*call); at > now) {
     look_at_ = std::min(look_at_, at);
@@ -173,13 +173,13 @@ void Multiplexer::learn_round_trip(BootClock::duration took) noexcept {
   if (round_trip_ < before) look_at_ = BootTime{};  // an answer may be overdue sooner
 }
 
-BootClock::duration Multiplexer::patience_on_link(BootClock::duration patience) const noexcept {
+BootClock::duration Multiplexer::answer_timeout_on_link(BootClock::duration answer_timeout) const noexcept {
   // A first answer may be late for another reason than the link.
-  return std::max(patience, std::min<BootClock::duration>(2 * round_trip_, slowest_link));
+  return std::max(answer_timeout, std::min<BootClock::duration>(2 * round_trip_, slowest_link));
 }
 
 BootTime Multiplexer::suspect_at(const Sent& sent) const noexcept {
-  return saturating_add(std::max(sent.at, answered_at_), patience_on_link(sent.patience));
+  return saturating_add(std::max(sent.at, answered_at_), answer_timeout_on_link(sent.answer_timeout));
 }
 
 void Multiplexer::end(std::unique_ptr<Call>&& call, Result<Reply>&& answer) {

@@ -104,7 +104,7 @@ class Multiplexer {
   struct Sent {
     std::unique_ptr<Call> call;  ///< null: it ended before its reply came
     BootTime at;
-    BootClock::duration patience;
+    BootClock::duration answer_timeout;
     std::uint64_t first_byte;  ///< its place among the bytes of this connection
   };
 
@@ -117,7 +117,7 @@ class Multiplexer {
   /// The time that the server takes to answer, by the fastest call of the connection.
   void learn_round_trip(BootClock::duration took) noexcept;
   /// How long a call may be unanswered: not less than the link needs, or every connection would be given up.
-  [[nodiscard]] BootClock::duration patience_on_link(BootClock::duration patience) const noexcept;
+  [[nodiscard]] BootClock::duration answer_timeout_on_link(BootClock::duration answer_timeout) const noexcept;
   /// If there is no answer until then, the connection may be dead and is given up. While answers come it is
   /// alive, however long the queue is.
   [[nodiscard]] BootTime suspect_at(const Sent& sent) const noexcept;
