@@ -11,7 +11,7 @@ standard='^<[a-z0-9_]+>$'
 # The public headers that declare values: no engine, no policy behind them.
 values='^<holdfast/(clock|doctor|done|duration|error|fence|json|lock_options|lock_types|owned|printable|queue_types|result|shared_text|storage_types|task_types)\.hpp>$'
 # The contracts: requests and outcomes, which are values, beside the backends, which are not.
-contracts='^<holdfast/(lock_backend|storage_backend|record_requests|queue_requests)\.hpp>$'
+contracts='^<holdfast/(lock_backend|storage_backend|record_requests|queue_requests|output_requests)\.hpp>$'
 engines='^<holdfast/(memory|sqlite|redis)\.hpp>$'
 policies='^<holdfast/(holdfast|open|locks|guard|tasks|claim|fenced_register|queue|queue_operations|job)\.hpp>$'
 internal='^"(core|os|runtime|waiting|engine|locks|tasks|queue|decorate|embedded)/'
@@ -99,8 +99,8 @@ judge() {
       [[ $file != src/locks/* || $what != '"tasks/'* ]] || why="tasks stand on locks, not the other way round"
       [[ $file == src/decorate/* || $what != '"decorate/'* ]] || why="policies do not know who observes them"
       [[ $what != '"engine/'* && ! $what =~ $engines ]] || why="policies know the contracts, not the engines"
-      [[ $file != src/decorate/* || ! $what =~ ^\"(locks|tasks|queue)/ && ! $what =~ $policies ]] ||
-        why="a decorator knows the contracts, not the policies"
+      [[ $file != src/decorate/* || ! $what =~ ^\"(waiting|locks|tasks|queue)/ && ! $what =~ $policies ]] ||
+        why="a decorator knows the contracts and runtime, neither waiting nor the policies"
       ;;
     src/*/*)
       why="a directory that this check does not know: say here what it may include"
@@ -141,7 +141,7 @@ judge() {
     *) [[ ! $what =~ ^\<(sys/(socket|un)|netinet/.*|arpa/.*|netdb)\.h\>$ ]] || why="sockets are engine/redis/conn/stream's" ;;
   esac
   case $file in
-    src/*_loop.* | src/*_fsm.* | src/*/wire/* | src/*/topology/* | src/*/*_commands.* | src/*/listings.* | src/*/layout.* | \
+    src/*_loop.* | src/*_fsm.* | src/*/wire/* | src/*/*_commands.* | src/*/listings.* | src/*/layout.* | \
       src/*/conn/@(backoff|call|multiplexer|subscriptions|unattended_calls).*)
       [[ ! $what =~ $blocking && ! $what =~ ^\"(os|runtime|waiting)/ ]] || why="a pure machine: no threads, no clock, no I/O"
       ;;
@@ -197,7 +197,7 @@ pure_trees=(src)
 # Core and the machines are told the time and what happened; they neither ask nor wait.
 while IFS= read -r hit; do
   complain "$hit: pure code asks for the time or waits"
-done < <(find "${pure_trees[@]}" \( -path "src/core/*" -o -path 'view/read_pace.*' -o -path 'view/store_model.*' -o -path 'view/rows.*' -o -name '*_loop.*' -o -name '*_fsm.*' -o -path '*/wire/*' -o -path '*/topology/*' \
+done < <(find "${pure_trees[@]}" \( -path "src/core/*" -o -path 'view/read_pace.*' -o -path 'view/store_model.*' -o -path 'view/rows.*' -o -name '*_loop.*' -o -name '*_fsm.*' -o -path '*/wire/*' \
   -o -name '*_commands.*' -o -name 'listings.*' -o -name 'layout.*' -o -path '*/conn/backoff.*' -o -path '*/conn/call.*' \
   -o -path '*/conn/multiplexer.*' -o -path '*/conn/subscriptions.*' -o -path '*/conn/unattended_calls.*' \) -type f \
   -exec grep -HnE '::now\(|\bclock_gettime\(|\bsleep_(for|until)\(|\bstd::j?thread\b' {} +)

@@ -20,11 +20,12 @@ offences() {
   done < <(grep -n "$@" || true)
 }
 
-mapfile -t code < <(find include src rpc cli examples bench test -name '*.[ch]pp' 2>/dev/null)
-mapfile -t headers < <(find include src rpc cli test -name '*.hpp' 2>/dev/null)
+shipped=(include src rpc view serve cli)
+mapfile -t code < <(find "${shipped[@]}" examples bench test -name '*.[ch]pp' 2>/dev/null)
+mapfile -t headers < <(find "${shipped[@]}" test -name '*.hpp' 2>/dev/null)
 # Test headers may open the literals for their tests.
-mapfile -t shipped_headers < <(find include src rpc cli -name "*.hpp" 2>/dev/null)
-mapfile -t text < <(find include src rpc cli examples bench test scripts cmake docs .ci ./*.md CMakeLists.txt \
+mapfile -t shipped_headers < <(find "${shipped[@]}" -name "*.hpp" 2>/dev/null)
+mapfile -t text < <(find "${shipped[@]}" examples bench test scripts cmake docs .ci ./*.md CMakeLists.txt \
   CMakePresets.json -type f ! -name '*.json' ! -name '*.png' 2>/dev/null)
 if [[ ${#code[@]} -eq 0 ]]; then
   complain "no C++ found below $1: nothing was checked"
@@ -33,7 +34,7 @@ fi
 
 while read -r lines file; do
   [[ $lines -le $longest_file ]] || complain "$file:$lines: longer than $longest_file lines; it has more than one reason to exist"
-done < <(find include src rpc cli -name '*.[ch]pp' -exec wc -l {} + | grep -v ' total$')
+done < <(find "${shipped[@]}" -name '*.[ch]pp' -exec wc -l {} + 2>/dev/null | grep -v ' total$')
 
 offences "tab" -HF $'\t' "${text[@]}"
 offences "trailing whitespace" -HE '[[:blank:]]+$' "${text[@]}"

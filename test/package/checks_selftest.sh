@@ -36,6 +36,7 @@ include good include/holdfast/nlohmann.hpp '<nlohmann/json.hpp>'
 include good src/core/a.cpp '<holdfast/lock_types.hpp>'
 include bad src/core/a.cpp '<holdfast/lock_backend.hpp>'
 include good src/core/lock_decisions.hpp '<holdfast/lock_backend.hpp>'
+include good src/core/output_decisions.hpp '<holdfast/output_requests.hpp>'
 include bad src/core/lock_decisions.hpp '<holdfast/memory.hpp>'
 include bad src/core/a.cpp '"os/random.hpp"'
 include bad src/core/a.cpp '<mutex>'
@@ -85,6 +86,9 @@ include bad src/locks/a.cpp '<holdfast/memory.hpp>'
 include bad src/locks/a.cpp '"tasks/store.hpp"'
 include good src/tasks/a.cpp '"locks/held_lock.hpp"'
 include bad src/tasks/a.cpp '"decorate/observation.hpp"'
+include good src/decorate/a.cpp '"runtime/turn.hpp"'
+include bad src/decorate/a.cpp '"waiting/wake_table.hpp"'
+include bad src/decorate/a.cpp '"tasks/store.hpp"'
 include good src/locks/acquire_loop.cpp '<holdfast/clock.hpp>'
 include bad src/locks/acquire_loop.cpp '<thread>'
 include bad src/locks/renew_loop.hpp '<condition_variable>'
@@ -140,10 +144,14 @@ sample check_includes.sh good src/locks/driver.cpp 'auto t = BootClock::now();\n
 long=$(printf '\\n%.0s' {1..601})
 style good src/core/a.cpp 'int a;\n'
 style bad src/core/a.cpp "$long"
+style bad serve/site/a.cpp "$long"
+style bad view/a.cpp "$long"
 style good test/a.cpp "$long"
 style bad src/core/a.cpp '\tint a;\n'
 style bad src/core/a.cpp 'int a; \n'
 style bad docs/a.md 'word \n'
+style bad serve/page/page.js 'let a; \n'
+style bad view/a.hpp 'int a;\n'
 style bad src/core/a.cpp "// TO""DO: later\n"
 style bad scripts/a "# FIX""ME\n"
 style bad src/core/a.hpp 'int a;\n'
