@@ -13,9 +13,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "acquire/acquire.hpp"
 #include "arguments/context.hpp"
 #include "bench/workload.hpp"
+#include "lock_wait/lock_wait.hpp"
 #include "process/job_control.hpp"
 #include "terminal/exit_codes.hpp"
 #include "terminal/output.hpp"

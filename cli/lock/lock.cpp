@@ -7,8 +7,8 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "acquire/acquire.hpp"
 #include "arguments/values.hpp"
+#include "lock_wait/lock_wait.hpp"
 #include "terminal/exit_codes.hpp"
 #include "terminal/output.hpp"
 

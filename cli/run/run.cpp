@@ -1,9 +1,9 @@
 #include <holdfast/holdfast.hpp>
 #include <optional>
 
-#include "acquire/acquire.hpp"
 #include "arguments/context.hpp"
 #include "arguments/values.hpp"
+#include "lock_wait/lock_wait.hpp"
 #include "metrics/run_record.hpp"
 #include "supervision/locked_command.hpp"
 #include "terminal/exit_codes.hpp"

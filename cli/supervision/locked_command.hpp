@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "acquire/acquire.hpp"
+#include "lock_wait/lock_wait.hpp"
 #include "process/job_control.hpp"
 #include "process/keeper.hpp"
 #include "supervision/supervisor.hpp"

@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "acquire/acquire.hpp"
 #include "arguments/values.hpp"
+#include "lock_wait/lock_wait.hpp"
 #include "metrics/run_record.hpp"
 #include "rpc/json/text.hpp"
 #include "supervision/locked_command.hpp"

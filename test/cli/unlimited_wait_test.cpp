@@ -1,4 +1,4 @@
-#include "acquire/acquire.hpp"
+#include "lock_wait/lock_wait.hpp"
 
 #include <gtest/gtest.h>
 

@@ -20,7 +20,7 @@ blocking='^<(thread|mutex|shared_mutex|condition_variable|semaphore|latch|barrie
 # The folders of cli/, rpc/ and serve/, by level: each includes itself and lower ones. The families of the command line
 # stand side by side; main.cpp is above them.
 # shellcheck disable=SC2034  # used by reference
-declare -A cli_level=([terminal]=1 [arguments]=2 [metrics]=3 [process]=4 [acquire]=5 [supervision]=6 [main.cpp]=8)
+declare -A cli_level=([terminal]=1 [arguments]=2 [metrics]=3 [process]=4 [lock_wait]=5 [supervision]=6 [main.cpp]=8)
 # shellcheck disable=SC2034
 for family in run lock task queue doctor bench sidecar completion manual top serve; do cli_level[$family]=7; done
 declare -A rpc_level=([posix]=1 [json]=2 [protocol]=3 [session]=4 [methods]=5 [transport]=6)
