@@ -29,7 +29,7 @@ constexpr bool is_used(const ScriptPurpose& purpose, RedisLayout layout) {
 
 /// A command that a half can do without, and what is lost then: scripts of that half call it only by
 /// redis.pcall, or C++ code tolerates the refusal.
-struct Courtesy {
+struct OptionalCommand {
   std::string_view command;
   Half half;
   Severity severity;
@@ -40,41 +40,46 @@ constexpr std::string_view loading = "a server that is still loading is detected
 constexpr std::string_view piles_up = "subscriptions accumulate";
 constexpr std::string_view grants_late = "a live view has to search for new locks, so it shows them later";
 constexpr std::string_view unseen = "the doctor can check less of the server";
-constexpr std::array courtesies{
-    Courtesy{"PUBLISH", Half::locks, Severity::warning, "a release wakes no waiter; waiters poll"},
-    Courtesy{"PUBLISH", Half::tasks, Severity::warning, "a changed task wakes no waiter; waiters poll"},
-    Courtesy{"SPUBLISH", Half::locks, Severity::warning, "a release wakes no waiter; waiters poll"},
-    Courtesy{"SPUBLISH", Half::tasks, Severity::warning, "a changed task wakes no waiter; waiters poll"},
-    Courtesy{"SUBSCRIBE", Half::locks, Severity::warning, "waiters for a lock poll"},
-    Courtesy{"SUBSCRIBE", Half::tasks, Severity::warning, "waiters for a task poll"},
-    Courtesy{"SSUBSCRIBE", Half::locks, Severity::warning, "waiters for a lock poll"},
-    Courtesy{"SSUBSCRIBE", Half::tasks, Severity::warning, "waiters for a task poll"},
-    Courtesy{"SUNSUBSCRIBE", Half::locks, Severity::warning, piles_up},
-    Courtesy{"SUNSUBSCRIBE", Half::tasks, Severity::warning, piles_up},
-    Courtesy{"PSUBSCRIBE", Half::locks, Severity::note, "a live view polls for released locks"},
-    Courtesy{"PSUBSCRIBE", Half::tasks, Severity::note, "a live view polls for changed tasks"},
-    Courtesy{"PUNSUBSCRIBE", Half::locks, Severity::note, "a live view that was closed stays subscribed"},
-    Courtesy{"PUNSUBSCRIBE", Half::tasks, Severity::note, "a live view that was closed stays subscribed"},
-    Courtesy{"UNSUBSCRIBE", Half::locks, Severity::warning, piles_up},
-    Courtesy{"UNSUBSCRIBE", Half::tasks, Severity::warning, piles_up},
-    Courtesy{"HGET", Half::tasks, Severity::warning,
-             "expired tasks count against their owner's quota until they are listed"},
-    Courtesy{"PEXPIREAT", Half::locks, Severity::warning,
-             "locks cannot be renewed while the server is out of memory"},
-    Courtesy{"PTTL", Half::locks, Severity::note, "waiters retry too often for a lock without expiry"},
-    Courtesy{"SCAN", Half::locks, Severity::warning, "locks cannot be listed"},
-    Courtesy{"SCAN", Half::tasks, Severity::warning, "the owners of tasks cannot be listed"},
-    Courtesy{"PUBSUB NUMSUB", Half::locks, Severity::note, "the waiters of a lock cannot be counted"},
-    Courtesy{"PUBSUB SHARDNUMSUB", Half::locks, Severity::note, "the waiters of a lock cannot be counted"},
-    Courtesy{"CLIENT ID", Half::locks, Severity::note, grants_late},
-    Courtesy{"CLIENT TRACKING", Half::locks, Severity::note, grants_late},
-    Courtesy{"CLIENT SETNAME", Half::locks, Severity::note, unnamed},
-    Courtesy{"CLIENT SETNAME", Half::tasks, Severity::note, unnamed},
-    Courtesy{"PING", Half::locks, Severity::note, loading},
-    Courtesy{"PING", Half::tasks, Severity::note, loading},
-    Courtesy{"INFO", Half::locks, Severity::note, unseen},
-    Courtesy{"WAIT", Half::locks, Severity::note, "no replica can acknowledge a lock (min_replicas)"},
-    Courtesy{"DBSIZE", Half::locks, Severity::note, "the doctor does not count fence counters"},
+constexpr std::array optional_commands{
+    OptionalCommand{"PUBLISH", Half::locks, Severity::warning, "a release wakes no waiter; waiters poll"},
+    OptionalCommand{"PUBLISH", Half::tasks, Severity::warning,
+                    "a changed task wakes no waiter; waiters poll"},
+    OptionalCommand{"SPUBLISH", Half::locks, Severity::warning, "a release wakes no waiter; waiters poll"},
+    OptionalCommand{"SPUBLISH", Half::tasks, Severity::warning,
+                    "a changed task wakes no waiter; waiters poll"},
+    OptionalCommand{"SUBSCRIBE", Half::locks, Severity::warning, "waiters for a lock poll"},
+    OptionalCommand{"SUBSCRIBE", Half::tasks, Severity::warning, "waiters for a task poll"},
+    OptionalCommand{"SSUBSCRIBE", Half::locks, Severity::warning, "waiters for a lock poll"},
+    OptionalCommand{"SSUBSCRIBE", Half::tasks, Severity::warning, "waiters for a task poll"},
+    OptionalCommand{"SUNSUBSCRIBE", Half::locks, Severity::warning, piles_up},
+    OptionalCommand{"SUNSUBSCRIBE", Half::tasks, Severity::warning, piles_up},
+    OptionalCommand{"PSUBSCRIBE", Half::locks, Severity::note, "a live view polls for released locks"},
+    OptionalCommand{"PSUBSCRIBE", Half::tasks, Severity::note, "a live view polls for changed tasks"},
+    OptionalCommand{"PUNSUBSCRIBE", Half::locks, Severity::note,
+                    "a live view that was closed stays subscribed"},
+    OptionalCommand{"PUNSUBSCRIBE", Half::tasks, Severity::note,
+                    "a live view that was closed stays subscribed"},
+    OptionalCommand{"UNSUBSCRIBE", Half::locks, Severity::warning, piles_up},
+    OptionalCommand{"UNSUBSCRIBE", Half::tasks, Severity::warning, piles_up},
+    OptionalCommand{"HGET", Half::tasks, Severity::warning,
+                    "expired tasks count against their owner's quota until they are listed"},
+    OptionalCommand{"PEXPIREAT", Half::locks, Severity::warning,
+                    "locks cannot be renewed while the server is out of memory"},
+    OptionalCommand{"PTTL", Half::locks, Severity::note, "waiters retry too often for a lock without expiry"},
+    OptionalCommand{"SCAN", Half::locks, Severity::warning, "locks cannot be listed"},
+    OptionalCommand{"SCAN", Half::tasks, Severity::warning, "the owners of tasks cannot be listed"},
+    OptionalCommand{"PUBSUB NUMSUB", Half::locks, Severity::note, "the waiters of a lock cannot be counted"},
+    OptionalCommand{"PUBSUB SHARDNUMSUB", Half::locks, Severity::note,
+                    "the waiters of a lock cannot be counted"},
+    OptionalCommand{"CLIENT ID", Half::locks, Severity::note, grants_late},
+    OptionalCommand{"CLIENT TRACKING", Half::locks, Severity::note, grants_late},
+    OptionalCommand{"CLIENT SETNAME", Half::locks, Severity::note, unnamed},
+    OptionalCommand{"CLIENT SETNAME", Half::tasks, Severity::note, unnamed},
+    OptionalCommand{"PING", Half::locks, Severity::note, loading},
+    OptionalCommand{"PING", Half::tasks, Severity::note, loading},
+    OptionalCommand{"INFO", Half::locks, Severity::note, unseen},
+    OptionalCommand{"WAIT", Half::locks, Severity::note, "no replica can acknowledge a lock (min_replicas)"},
+    OptionalCommand{"DBSIZE", Half::locks, Severity::note, "the doctor does not count fence counters"},
 };
 
 /// A command that scripts of a half reach only after a rare event, so that most locks work without it.
@@ -124,9 +129,9 @@ constexpr const ScriptPurpose* purpose_of(std::string_view script) {
   return nullptr;
 }
 
-constexpr const Courtesy* courtesy_of(std::string_view command, Half half) {
-  for (const auto& courtesy : courtesies) {
-    if (courtesy.command == command && courtesy.half == half) return &courtesy;
+constexpr const OptionalCommand* find_optional(std::string_view command, Half half) {
+  for (const auto& optional : optional_commands) {
+    if (optional.command == command && optional.half == half) return &optional;
   }
   return nullptr;
 }
@@ -163,19 +168,19 @@ static_assert(std::ranges::all_of(embedded::script_commands,
                                   [](const auto& called) {
                                     const auto& purpose = *purpose_of(called.script);
                                     return !called.may_fail ||
-                                           courtesy_of(called.command, half_of(purpose)) != nullptr ||
+                                           find_optional(called.command, half_of(purpose)) != nullptr ||
                                            is_needed(called.command, half_of(purpose),
                                                      RedisLayout::documented) ||
                                            is_needed(called.command, half_of(purpose), RedisLayout::native);
                                   }),
-              "a command that scripts call by redis.pcall alone is missing in courtesies");
+              "a command that scripts call by redis.pcall alone is missing in optional_commands");
 static_assert(std::ranges::all_of(sent_commands,
                                   [](const SentCommand& sent) {
                                     return sent.right != SentCommand::Right::nice_to_have ||
-                                           courtesy_of(sent.name, Half::locks) != nullptr ||
-                                           courtesy_of(sent.name, Half::tasks) != nullptr;
+                                           find_optional(sent.name, Half::locks) != nullptr ||
+                                           find_optional(sent.name, Half::tasks) != nullptr;
                                   }),
-              "a command that is nice to have is missing in courtesies");
+              "a command that is nice to have is missing in optional_commands");
 
 /// "locks cannot be acquired, extended or released".
 std::string cannot_be(Half half, RedisLayout layout, const auto& is_affected) {
@@ -245,8 +250,8 @@ CommandRight right_to(std::string_view command, RedisLayout layout) {
   for (const auto half : halves) {
     auto& without = right.without[static_cast<std::size_t>(half)];
     without = without_in_scripts(command, half, layout);
-    const auto* courtesy = courtesy_of(command, half);
-    if (!without && courtesy != nullptr) without = {courtesy->severity, std::string(courtesy->lost)};
+    const auto* optional = find_optional(command, half);
+    if (!without && optional != nullptr) without = {optional->severity, std::string(optional->lost)};
   }
   return right;
 }

@@ -103,11 +103,11 @@ std::optional<Error> Handshake::judge_error(Step step, const redisReply& reply) 
   const auto said = text_of(reply);
   // The name is optional, and a user without the right to PING may still acquire locks; a server that refuses
   // writes (MISCONF) still answers reads; a proxy may not support HELLO.
-  const bool only_a_courtesy =
+  const bool is_optional =
       step == Step::name || ((step == Step::mode || step == Step::ping) && said.starts_with("NOPERM")) ||
       (step == Step::ping && said.starts_with("MISCONF")) ||
       (step == Step::mode && error.code() != ErrorCode::AuthFailed && !error.transient());
-  if (only_a_courtesy) return std::nullopt;
+  if (is_optional) return std::nullopt;
   if (step == Step::authenticate && !error.transient()) {
     if (user_without_password_) {
       return Error(ErrorCode::AuthFailed,
