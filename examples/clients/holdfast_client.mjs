@@ -59,6 +59,11 @@ export class LockLost extends Error {}
 /** Thrown by the function of work(): the task cannot be done, and is not attempted again. */
 export class Failed extends Error {}
 
+// As String(error) and console.error show them.
+for (const kind of [HoldfastError, Disconnected, LockLost, Failed]) {
+  Object.defineProperty(kind.prototype, 'name', { value: kind.name, configurable: true, writable: true });
+}
+
 /**
  * One attempt at a task of a queue; Holdfast.claim() resolves with one. Its lease is renewed until it ends. `signal` is
  * aborted when the work should stop (the task was cancelled, the lease is lost, or the connection has ended), with a
@@ -445,6 +450,7 @@ export class Holdfast extends EventEmitter {
       const result = await work(job);
       end = () => job.complete(result);
     } catch (error) {
+      if (!(error instanceof Failed)) console.error(`attempt ${job.attempt} of ${job.taskId} failed:`, error);
       end = () => (error instanceof Failed ? job.fail(error.message) : job.retry(String(error)));
     }
     let isRetried = false;

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import { Disconnected, Holdfast, LockLost } from './holdfast_client.mjs';
+import { Disconnected, Failed, Holdfast, LockLost } from './holdfast_client.mjs';
 
 const asyncDispose = Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose');
 const directory = mkdtempSync(join(tmpdir(), 'holdfast-'));
@@ -134,4 +134,18 @@ test('the reason is known if the sidecar cannot start', async () => {
   await assert.rejects(Holdfast.connect('/nowhere'), /no sidecar on \/nowhere: .*ENOENT.*holdfast rpc --listen/);
   const refused = Holdfast.spawn('holdfast', ['--url', 'nonsense://', 'rpc']);
   await assert.rejects(refused.call('holdfast.version'), /exit code 64\): .*nonsense/);
+});
+
+test('errors have the names of their classes, and a failed attempt is logged', async (t) => {
+  const holdfast = Holdfast.spawn();
+  t.after(() => holdfast.close());
+  await assert.rejects(holdfast.call('lock.lock', {}), (error) => String(error).startsWith('HoldfastError: key: '));
+  const logged = t.mock.method(console, 'error', () => {});
+  for (const n of [1, 2]) await holdfast.call('queue.add', { queue: 'logged', variables: { n } });
+  await holdfast.work('logged', async (job) => {
+    throw job.variables.n === 1 ? new Failed('for good') : new Error('flaky');
+  }, { untilEmpty: true });
+  assert.equal(logged.mock.callCount(), 1); // Failed is an outcome that the work chose
+  assert.match(logged.mock.calls[0].arguments[0], /^attempt 1 of .* failed:$/);
+  assert.equal(logged.mock.calls[0].arguments[1].message, 'flaky');
 });
