@@ -38,8 +38,8 @@ Decision decide(const Request& request, const Credentials& credentials, const Ac
   }
   if (route == all.end()) {
     const auto other = std::ranges::find(all, request.path, &Route::path);
-    if (other == all.end()) return refused(404, "NotFound", "there is nothing at this path");
-    auto decision = refused(405, "WrongMethod", "this path has another method");
+    if (other == all.end()) return refused(404, "NotFound", "this path does not exist");
+    auto decision = refused(405, "WrongMethod", "this path needs another method; see the field Allow");
     decision.allow = other->method == "GET" ? "GET, HEAD" : other->method;
     return decision;
   }
@@ -53,7 +53,9 @@ Decision decide(const Request& request, const Credentials& credentials, const Ac
     return refused(403, "ForeignOrigin", "a request with a session needs its Origin");
   }
   if (!trusted && (route->need == Need::token || route->need == Need::action)) {
-    return refused(401, "NoToken", "log in, or send the token as Authorization: Bearer");
+    return refused(401, "NoToken",
+                   request.authorization ? "the token is wrong; send the one in the file of --token-file"
+                                         : "log in, or send the token as Authorization: Bearer");
   }
   if (route->need == Need::action && !rules.allow_actions) {
     return refused(403, "ActionsNotAllowed", "start holdfast serve with --allow-actions to allow this");

@@ -117,6 +117,16 @@ TEST(ServeAccess, WithoutATokenOnlyHealthAndTheLoginAreOpen) {
                                          "/assets/icon.svg", "/assets/login.js"}));
 }
 
+TEST(ServeAccess, AWrongTokenIsNotCalledAMissingOne) {
+  auto request = request_for("GET", "/api/locks");
+  EXPECT_NE(decide(request, no_proof, rules_with_actions()).reason.find("log in, or send"),
+            std::string::npos);
+  request.authorization = "Bearer wrong";
+  const auto decision = decide(request, no_proof, rules_with_actions());
+  EXPECT_EQ(decision.status, 401);
+  EXPECT_EQ(decision.reason, "the token is wrong; send the one in the file of --token-file");
+}
+
 TEST(ServeAccess, TheTokenOpensEverything) {
   for (const auto& route : routes()) {
     const auto decision = decide(request_for(std::string(route.method), std::string(route.path)), by_bearer,
