@@ -35,10 +35,29 @@ void make_private_directories(const fs::path& directory) {
   throw os::errno_error("cannot create the directory " + directory.string());
 }
 
+/// The name in `NAME=VALUE` behind the last question mark; empty if there is none.
+std::string_view parameter_in(std::string_view path) {
+  const auto mark = path.rfind('?');
+  if (mark == std::string_view::npos) return {};
+  const auto parameter = path.substr(mark + 1);
+  const auto equals = parameter.find('=');
+  const auto name = parameter.substr(0, equals);
+  const bool is_name = name.find_first_not_of("abcdefghijklmnopqrstuvwxyz_") == std::string_view::npos;
+  return equals != std::string_view::npos && is_name ? name : std::string_view();
+}
+
 fs::path sqlite_file(std::string_view path) {
   if (!path.empty()) {
     std::error_code failed;
     auto absolute = fs::absolute(path, failed);
+    // The name of a file may contain a question mark. But a new file named after a misspelt parameter would
+    // be a store of its own, whose locks exclude no process that spells it correctly.
+    const auto parameter = parameter_in(path);
+    if (!parameter.empty() && !fs::exists(absolute, failed)) {
+      throw Error(ErrorCode::InvalidArgument,
+                  "cannot use this URL: unknown parameter \"" + std::string(parameter) +
+                      "\"; holder and the limits of tasks and queues are known for sqlite:");
+    }
     if (!failed) return absolute;
     throw Error(ErrorCode::ServiceUnavailable,
                 "cannot resolve the path " + std::string(path) + "; use an absolute path", failed.message());

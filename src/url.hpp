@@ -62,6 +62,13 @@ struct LabelledUrl {
     return {ErrorCode::InvalidArgument,
             "a URL needs a scheme; did you mean sqlite:" + std::string(url) + "?"};
   }
+  for (const std::string_view whole : {std::string_view("memory:"), system_url}) {
+    if (!url.starts_with(whole)) continue;
+    return {ErrorCode::InvalidArgument,
+            "cannot use this URL: nothing but ?holder=LABEL and the limits of tasks "
+            "and queues may follow " +
+                std::string(whole)};
+  }
   const auto colon = url.find(':');
   const bool has_scheme =
       colon != std::string_view::npos &&

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <holdfast/lock_types.hpp>
 #include <optional>
 #include <string_view>
@@ -44,7 +45,18 @@ Option& Option::excludes(const Option& other) {
 }
 
 Option& Option::between(int lowest, int highest) {
-  option_->check(CLI::Range(lowest, highest));
+  // The help shows the range as CLI::Range does; the message quotes the value and names what is allowed.
+  const auto from = std::to_string(lowest), to = std::to_string(highest);
+  option_->check(CLI::Validator(
+      [lowest, highest, from, to](const std::string& value) {
+        const auto* const end = value.data() + value.size();
+        int number = 0;
+        const auto parsed = std::from_chars(value.data(), end, number);
+        const bool fits =
+            parsed.ec == std::errc() && parsed.ptr == end && number >= lowest && number <= highest;
+        return fits ? std::string() : quote(value) + " is not a whole number from " + from + " to " + to;
+      },
+      "INT in [" + from + " - " + to + "]"));
   return *this;
 }
 
@@ -288,9 +300,16 @@ std::string usage_error_text(const CLI::App& app, const CLI::ParseError& error) 
   if (error.get_name() == "RequiredError" && has_commands(*at)) return "command missing" + commands_of(*at);
   const std::string_view what = error.what();
   // The parser repeats what was typed, which may be a URL with a password.
-  const auto shown = what.find('@') == std::string_view::npos
-                         ? printable(what)
-                         : "unexpected argument (not shown: it contains an @ and may hold a password)";
+  if (what.find('@') != std::string_view::npos) {
+    return "unexpected argument (not shown: it contains an @ and may hold a password); see " + path_of(at) +
+           " --help";
+  }
+  // "The following argument was not expected: extra"
+  const auto colon = what.find(": ");
+  const auto shown = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError) &&
+                             colon != std::string_view::npos
+                         ? "unexpected argument " + quote(std::string(what.substr(colon + 2)))
+                         : printable(what);
   return shown + "; see " + path_of(at) + " --help";
 }
 
