@@ -126,14 +126,14 @@ std::vector<std::string> task_cells(const Task& task) {
       state ? std::to_string(state->terms.priority) : "-",
       describe(time_since(task.created_at)),
       works ? shortened(printable(state->worker), 40) + ", " + describe(time_since(state->claimed_at)) : "-",
-      shortened(printable(task.request_method), 40)};
+      task.request_method.empty() ? "-" : shortened(printable(task.request_method), 40)};
 }
 
 int show(const Context& context, const QueueCommand& options) {
+  auto wanted = options.filter.selection();  // refuses a wrong filter before anything is printed
   const auto holdfast = open_store(context);
   const auto queue = holdfast.queue(options.queue);
   print_counts(context, options.queue, queue.counts());
-  auto wanted = options.filter.selection();
   wanted.limit = static_cast<std::size_t>(options.limit);
   const auto page = queue.list(wanted);
   if (context.json) {
@@ -181,6 +181,10 @@ int wait_for(const Context& context, const QueueCommand& options) {
 int purge(const Context& context, const QueueCommand& options) {
   std::optional<TaskStatus> only;
   if (options.status) only = parse_status_argument(*options.status);
+  if (only && !is_final(*only) && !options.all) {
+    throw UsageError("--status: " + quote(*options.status) +
+                     " is not finished; add --all to remove such tasks");
+  }
   const auto holdfast = open_store(context);
   const auto queue = holdfast.queue(options.queue);
   std::size_t removed = 0;
@@ -193,9 +197,9 @@ int purge(const Context& context, const QueueCommand& options) {
     }
     cursor = page.cursor;
   } while (!cursor.empty());
-  print_json_or_complain(
-      context.json, {{"removed", removed}},
-      "removed " + std::to_string(removed) + " tasks of the queue " + quote(options.queue));
+  print_json_or_complain(context.json, {{"removed", removed}},
+                         "removed " + std::to_string(removed) + (removed == 1 ? " task" : " tasks") +
+                             " of the queue " + quote(options.queue));
   return exit_ok;
 }
 

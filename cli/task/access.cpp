@@ -70,6 +70,16 @@ int with_task(const TaskArgument& task, const std::function<int()>& action) {
   }
 }
 
+int with_queue_task(const std::string& queue, const std::string& id, const std::function<int()>& action) {
+  try {
+    return action();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::NotFound) throw;
+    throw Error(ErrorCode::NotFound, "there is no task " + quote(id) + " in the queue " + quote(queue) +
+                                         ": removed, expired, or of another queue (holdfast queue list)");
+  }
+}
+
 OpenedTasks open_tasks(const Context& context, const OpenOptions& options) {
   context.task_limits.check();
   Holdfast holdfast = open_store(context, options);

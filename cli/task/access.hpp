@@ -36,6 +36,8 @@ struct TaskArgument {
 [[nodiscard]] std::string no_such_task_message(const TaskArgument& task);
 /// Runs `action`; an Error(NotFound) of it gets that message.
 int with_task(const TaskArgument& task, const std::function<int()>& action);
+/// The same for a task of a queue.
+int with_queue_task(const std::string& queue, const std::string& id, const std::function<int()>& action);
 
 /// An opened engine and its tasks.
 struct OpenedTasks {

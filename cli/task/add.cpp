@@ -27,7 +27,7 @@ struct AddOptions {
   std::optional<std::string> retention;
   std::optional<std::string> failed_retention;
   std::string limit_key;
-  int limit = static_cast<int>(NewQueueTask{}.limit);
+  int limit = 0;  ///< 0: not given
   std::string request_key;
   std::string requester;
   QueueLimits limits;
@@ -72,7 +72,7 @@ Added of_options(const AddOptions& options) {
   added.request_key = options.request_key;
   added.requester = options.requester;
   added.limit_key = options.limit_key;
-  added.terms.limit = static_cast<std::uint32_t>(options.limit);
+  if (options.limit > 0) added.terms.limit = static_cast<std::uint32_t>(options.limit);
   if (options.variables) added.variables = read_json_argument("--variables", *options.variables);
   added.terms.priority = options.priority;
   added.terms.max_attempts = static_cast<std::uint32_t>(options.attempts);
@@ -88,21 +88,24 @@ Added of_options(const AddOptions& options) {
 
 /// One line of standard input: an object whose members replace what the options say. Throws UsageError.
 Added of_line(const Added& defaults, const std::string& line, std::size_t number) {
-  const auto where = "line " + std::to_string(number);
+  const auto where = "task add: line " + std::to_string(number);
   const auto json = Json::parse(line);
   if (!json || !json->is_object()) {
-    throw UsageError("task add: " + where +
-                     R"( is not a JSON object such as {"variables":{"n":7},"priority":5})");
+    throw UsageError(where + R"( is not a JSON object such as {"variables":{"n":7},"priority":5})");
   }
   auto added = defaults;
+  bool has_limit = false;
   for (const auto& [name, value] : members_of(*json)) {
     const auto must_be = [&where, &member = name](const std::string& what) {
-      return UsageError(
-          std::string("task add: ").append(where).append(": ").append(member).append(" must be ") + what);
+      return UsageError(std::string(where).append(": ").append(member).append(" must be ") + what);
     };
     const auto text = [&] {
       if (auto string = string_in(value)) return *std::move(string);
       throw must_be("a string");
+    };
+    const auto duration = [&] {
+      if (auto string = string_in(value)) return *std::move(string);
+      throw must_be("a duration in quotes, such as \"30s\"");
     };
     // An empty key would be none: the line would be added again by each run.
     const auto key = [&] {
@@ -127,30 +130,34 @@ Added of_line(const Added& defaults, const std::string& line, std::size_t number
     } else if (name == "priority") {
       added.terms.priority = static_cast<std::int32_t>(whole(-max_priority, max_priority));
     } else if (name == "delay") {
-      added.terms.delay = parse_duration(where + ": delay", text());
+      added.terms.delay = parse_duration(where + ": delay", duration());
     } else if (name == "attempts") {
       added.terms.max_attempts = static_cast<std::uint32_t>(whole(1, max_attempts));
     } else if (name == "timeLimit") {
-      added.terms.attempt_limit = parse_time_limit(where + ": timeLimit", text());
+      added.terms.attempt_limit = parse_time_limit(where + ": timeLimit", duration());
     } else if (name == "maxAge") {
-      added.terms.max_age = parse_positive_duration(where + ": maxAge", text());
+      added.terms.max_age = parse_positive_duration(where + ": maxAge", duration());
     } else if (name == "retention") {
-      added.terms.retention = parse_duration(where + ": retention", text());
+      added.terms.retention = parse_duration(where + ": retention", duration());
     } else if (name == "failedRetention") {
-      added.terms.failed_retention = parse_duration(where + ": failedRetention", text());
+      added.terms.failed_retention = parse_duration(where + ": failedRetention", duration());
     } else if (name == "limitKey") {
       added.limit_key = key();
     } else if (name == "limit") {
       added.terms.limit = static_cast<std::uint32_t>(whole(1, max_limit));
+      has_limit = true;
     } else if (name == "requestKey") {
       added.request_key = key();
     } else if (name == "requester") {
       added.requester = text();
     } else {
-      throw UsageError("task add: " + where + ": unknown member " + quote(name) +
+      throw UsageError(where + ": unknown member " + quote(name) +
                        "; known: method, variables, priority, delay, attempts, timeLimit, maxAge, retention, "
                        "failedRetention, limitKey, limit, requestKey, requester");
     }
+  }
+  if (has_limit && added.limit_key.empty()) {
+    throw UsageError(where + ": limit is the limit of a key; add limitKey");
   }
   return added;
 }
@@ -174,6 +181,11 @@ int add(const Context& context, const AddOptions& options) {
   if (!options.from.empty() && !options.request_key.empty()) {
     throw UsageError("task add: --request-key names one task; with - give each line its own requestKey");
   }
+  if (options.from.empty() && options.limit > 0 && options.limit_key.empty()) {
+    throw UsageError(
+        "task add: --limit is the limit of a key; add --limit-key KEY. For the whole queue use: " +
+        ("holdfast queue limit " + shell_word(options.queue)) + " " + std::to_string(options.limit));
+  }
   const auto holdfast = open_store(context);
   if (holdfast.locks().capabilities().backend == memory_capabilities.backend) {
     complain(
@@ -194,7 +206,8 @@ int add(const Context& context, const AddOptions& options) {
     try {
       add_one(context, queue, added);
     } catch (const Error& error) {
-      throw Error(error.code(), "line " + std::to_string(number) + ": " + error.message(), error.cause())
+      throw Error(error.code(), "task add: line " + std::to_string(number) + ": " + error.message(),
+                  error.cause())
           .with(error.effect());
     }
   }

@@ -266,14 +266,16 @@ void add_task_logs(Command task, Context& context) {
       "  holdfast task logs \"$id\"\n"
       "  holdfast task logs -f --queue render \"$id\"");
   command.action([&context, options] {
-    return with_task(options->task, [&] {
-      const auto& id = options->task.id;
-      if (options->queue) {
-        const auto queue = open_store(context).queue(*options->queue);
+    const auto& id = options->task.id;
+    if (options->queue) {
+      const auto queue = open_store(context).queue(*options->queue);
+      return with_queue_task(*options->queue, id, [&] {
         return LogReader(context, *options,
                          {.read = [&](const OutputPart& part) { return queue.read_output(id, part); },
                           .get = [&] { return queue.get(id); }})();
-      }
+      });
+    }
+    return with_task(options->task, [&] {
       const auto tasks = open_tasks(context).tasks;
       const auto& owner = options->task.owner.name;
       return LogReader(context, *options,
@@ -304,19 +306,18 @@ void add_task_watch(Command task, Context& context) {
       "  holdfast task watch \"$id\"\n"
       "  holdfast --json task watch --queue render | jq -c '[.task.taskId, .task.status]'");
   command.action([&context, options] {
-    const auto watch_tasks = [&]() -> int {
-      if (options->queue) {
-        const auto queue = open_store(context).queue(*options->queue);
-        return print_changes(context, options->id ? queue.watch(*options->id) : queue.watch(),
-                             options->id.has_value());
-      }
-      const auto tasks = open_tasks(context).tasks;
-      const auto& owner = options->owner.name;
-      return print_changes(context, options->id ? tasks.watch(owner, *options->id) : tasks.watch(owner),
-                           options->id.has_value());
-    };
-    if (!options->id) return watch_tasks();
-    return with_task({.owner = options->owner, .id = *options->id}, watch_tasks);
+    const auto& id = options->id;
+    if (options->queue) {
+      const auto queue = open_store(context).queue(*options->queue);
+      if (!id) return print_changes(context, queue.watch(), false);
+      return with_queue_task(*options->queue, *id,
+                             [&] { return print_changes(context, queue.watch(*id), true); });
+    }
+    const auto tasks = open_tasks(context).tasks;
+    const auto& owner = options->owner.name;
+    if (!id) return print_changes(context, tasks.watch(owner), false);
+    return with_task({.owner = options->owner, .id = *id},
+                     [&] { return print_changes(context, tasks.watch(owner, *id), true); });
   });
 }
 

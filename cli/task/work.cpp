@@ -118,7 +118,7 @@ class WorkerPool {
         message += "; " + std::to_string(counts.delayed) + " delayed";
         if (counts.next_due) {
           const auto wait = *counts.next_due - std::chrono::floor<milliseconds>(WallTime::clock::now());
-          message += ", the next for " + describe(std::max(wait, milliseconds(0)));
+          message += wait > milliseconds(0) ? ", the next due in " + describe(wait) : ", the next due now";
         }
       }
       if (counts.leased > 0) message += "; " + std::to_string(counts.leased) + " claimed by other workers";

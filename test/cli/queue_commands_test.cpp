@@ -142,6 +142,37 @@ TEST_F(QueueCommands, ATaskIsRemovedAlsoIfItCannotBeRead) {
   EXPECT_EQ(holdfast({"queue", "show", "q"}, redis).code, 0);
 }
 
+TEST_F(QueueCommands, ALimitWithoutItsKeyIsRefused) {
+  const auto added = holdfast({"task", "add", "q", "--limit", "3"});
+  EXPECT_EQ(added.code, 64);
+  EXPECT_NE(added.err.find("add --limit-key KEY. For the whole queue use: holdfast queue limit q 3"),
+            std::string::npos)
+      << added.err;
+  const auto line = holdfast({"task", "add", "q", "-"}, {.input = R"({"limit":3})"});
+  EXPECT_EQ(line.code, 64);
+  EXPECT_NE(line.err.find("line 1: limit is the limit of a key; add limitKey"), std::string::npos)
+      << line.err;
+  EXPECT_EQ(holdfast({"task", "add", "q", "-", "--limit", "3"}, {.input = R"({"limitKey":"bob"})"}).code, 0);
+}
+
+TEST_F(QueueCommands, WrongArgumentsAreRefusedBeforeAnythingIsDone) {
+  const auto id = add();
+  const auto shown = holdfast({"queue", "show", "q", "--status", "bogus"});
+  EXPECT_EQ(shown.code, 64);
+  EXPECT_EQ(shown.out, "");
+  const auto purged = holdfast({"queue", "purge", "q", "--status", "working"});
+  EXPECT_EQ(purged.code, 64);
+  EXPECT_NE(purged.err.find("\"working\" is not finished; add --all"), std::string::npos) << purged.err;
+  EXPECT_NE(holdfast({"queue", "purge", "q", "--all"}).err.find("removed 1 task of the queue \"q\""),
+            std::string::npos);
+  for (const char* command : {"logs", "watch"}) {
+    const auto missing = holdfast({"task", command, "--queue", "q", id});
+    EXPECT_EQ(missing.code, 1);
+    EXPECT_NE(missing.err.find("there is no task \"" + id + "\" in the queue \"q\""), std::string::npos)
+        << missing.err;
+  }
+}
+
 TEST_F(QueueCommands, LinesOfStandardInputAreAddedAndWorkedOnByPriority) {
   const auto added = holdfast({"task", "add", "q", "-"}, {.input = R"({"method":"low"})"
                                                                    "\n"
@@ -165,6 +196,8 @@ TEST_F(QueueCommands, ALineThatCannotBeAddedIsNamedAndAddsNothing) {
     return added.err;
   };
   EXPECT_NE(refusal_of(R"({"priority":18446744073709551615})").find("line 2: priority must be"),
+            std::string::npos);
+  EXPECT_NE(refusal_of(R"({"delay":5})").find("line 2: delay must be a duration in quotes, such as \"30s\""),
             std::string::npos);
   EXPECT_NE(refusal_of(R"({"requestKey":""})").find("line 2: requestKey must be"), std::string::npos);
   EXPECT_NE(refusal_of(R"({"variables":[]})").find("line 2: variables must be"), std::string::npos);
@@ -281,7 +314,7 @@ TEST_F(QueueCommands, AWorkerReportsFailedAttemptsAndTheTasksThatAreLeft) {
                             "\" of \"q\", attempt 1: the command exited with 3. It is tried again in "),
             std::string::npos)
       << failed.err;
-  EXPECT_NE(failed.err.find("unfinished tasks in \"q\": 1; 1 delayed, the next for "), std::string::npos)
+  EXPECT_NE(failed.err.find("unfinished tasks in \"q\": 1; 1 delayed, the next due in "), std::string::npos)
       << failed.err;
   (void)add();
   EXPECT_EQ(holdfast({"queue", "pause", "q"}).code, 0);
