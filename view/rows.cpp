@@ -77,6 +77,8 @@ QueueRow row_of(std::string_view name, const QueueCounts& counts) {
           .delayed = counts.delayed,
           .working = counts.leased,
           .exhausted = counts.exhausted,
+          .parked = counts.parked,
+          .dead = counts.dead,
           .tasks = counts.records,
           .paused = counts.paused,
           .limit = counts.max_leased,

@@ -68,6 +68,8 @@ struct QueueRow {
       delayed = 0,        ///< claimable later
       working = 0,        ///< being worked on
       exhausted = 0,      ///< without an attempt left, and not marked failed yet: the next claim does that
+      parked = 0,         ///< held back by their limit key
+      dead = 0,           ///< failed, and kept
       tasks = 0;          ///< all, finished ones included
   bool paused = false;
   std::optional<std::size_t> limit = std::nullopt;  ///< how many may be worked on at once; empty: any number

@@ -64,17 +64,35 @@ std::string count_of(std::size_t shown, std::size_t all) {
 }
 
 Line tabs(const Snapshot& snapshot, const Rows& rows, const State& state, const Surroundings& around) {
-  Line line(around.size.columns);
-  const auto add_tab = [&](Tab tab, const std::string& text) {
-    const bool active = state.tab == tab;
-    line.add(active ? "[" + text + "]" : " " + text + " ", active ? Style::strong : Style::dim);
+  struct TabText {
+    Tab tab;
+    std::string name, count;
   };
-  add_tab(Tab::locks, "1 Locks " + count_of(snapshot.locks.size(), snapshot.lock_count()));
-  add_tab(Tab::tasks, "2 Tasks " + count_of(snapshot.tasks.size(), snapshot.task_count()));
-  add_tab(Tab::events, "3 Events");
+  std::vector<TabText> all{
+      {Tab::locks, "1 Locks", " " + count_of(snapshot.locks.size(), snapshot.lock_count())},
+      {Tab::tasks, "2 Tasks", " " + count_of(snapshot.tasks.size(), snapshot.task_count())},
+      {Tab::events, "3 Events", ""}};
   // Many stores have none, and the line is short.
-  if (snapshot.queue_count() > 0 || state.tab == Tab::queues)
-    add_tab(Tab::queues, "4 Queues " + count_of(snapshot.queues.size(), snapshot.queue_count()));
+  if (snapshot.queue_count() > 0 || state.tab == Tab::queues) {
+    all.push_back({Tab::queues, "4 Queues", " " + count_of(snapshot.queues.size(), snapshot.queue_count())});
+  }
+  // On a narrow terminal only the active tab has a count, or none.
+  const auto drop_counts = [&](const auto& of) {
+    std::size_t width = 0;
+    for (const auto& one : all) width += one.name.size() + one.count.size() + 2;
+    if (width <= around.size.columns) return;
+    for (auto& one : all) {
+      if (of(one.tab)) one.count.clear();
+    }
+  };
+  drop_counts([&](Tab tab) { return tab != state.tab; });
+  drop_counts([](Tab) { return true; });
+  Line line(around.size.columns);
+  for (const auto& one : all) {
+    const bool active = state.tab == one.tab;
+    const auto text = one.name + one.count;
+    line.add(active ? "[" + text + "]" : " " + text + " ", active ? Style::strong : Style::dim);
+  }
   std::string right;
   if (!state.filter.empty() || state.mode == Mode::filter) {
     right = "/" + safe(state.filter) + " " + std::to_string(rows.size) + " of " + std::to_string(rows.of);
@@ -137,9 +155,11 @@ Fields fields_of(const view::QueueRow& row, WallTime now) {
           {"oldest ready", row.oldest_ready ? time_and_age(*row.oldest_ready, now) : "none"},
           {"delayed", std::to_string(row.delayed)},
           {"next due", row.next_due ? time_and_age(*row.next_due, now) : "none"},
+          {"parked", std::to_string(row.parked)},
           {"working", std::to_string(row.working)},
           {"limit", row.limit ? std::to_string(*row.limit) : "none"},
           {"exhausted", std::to_string(row.exhausted)},
+          {"dead", std::to_string(row.dead)},
           {"tasks", std::to_string(row.tasks) + ", finished ones included"}};
 }
 
@@ -213,7 +233,7 @@ void add_prompt(Frame& frame, const State& state, const Surroundings& around) {
                         .add(cut(safe(lock->key), columns / 2, ending), Style::strong)
                         .add(lock->holder.empty() ? "" : ", held by " + safe(lock->holder)));
     lines.push_back(Line(columns).add("Fence " + std::to_string(lock->fence.value()) +
-                                      ". The holder is not stopped: only fence checks reject its writes."));
+                                      ". Until the holder notices, only fence checks reject its writes."));
     lines.push_back(Line(columns).add("Enter breaks the lock, Esc does nothing.", Style::dim));
     Line typed(columns);
     typed.add("Reason: ", Style::strong);

@@ -61,6 +61,8 @@ ordered_json json_of(const view::QueueRow& row) {
           {"delayed", row.delayed},
           {"working", row.working},
           {"exhausted", row.exhausted},
+          {"parked", row.parked},
+          {"dead", row.dead},
           {"tasks", row.tasks},
           {"paused", row.paused},
           {"limit", row.limit ? ordered_json(*row.limit) : ordered_json()},
@@ -120,12 +122,13 @@ void print_plain(const Snapshot& snapshot) {
   }
   tasks.finish();
   if (!snapshot.queues.empty() && !(snapshot.locks.empty() && snapshot.tasks.empty())) print_text("");
-  LongTable queues({"QUEUE", "STATE", "READY", "DELAYED", "WORKING", "EXHAUSTED", "TASKS", "OLDEST READY"});
+  LongTable queues({"QUEUE", "STATE", "READY", "DELAYED", "PARKED", "WORKING", "EXHAUSTED", "DEAD", "TASKS",
+                    "OLDEST READY"});
   for (const auto& row : snapshot.queues) {
     queues.add({printable(row->name), row->paused ? "paused" : "active", std::to_string(row->ready),
-                std::to_string(row->delayed),
+                std::to_string(row->delayed), std::to_string(row->parked),
                 std::to_string(row->working) + (row->limit ? "/" + std::to_string(*row->limit) : ""),
-                std::to_string(row->exhausted), std::to_string(row->tasks),
+                std::to_string(row->exhausted), std::to_string(row->dead), std::to_string(row->tasks),
                 row->oldest_ready
                     ? describe(std::max(now - *row->oldest_ready, std::chrono::milliseconds::zero()))
                     : "-"});

@@ -69,12 +69,17 @@ void add_queues(GaugePage& page, const view::Snapshot& snapshot, BootTime now) {
     page.value(row->delayed, label + ",place=\"delayed\"");
     page.value(row->working, label + ",place=\"working\"");
     page.value(row->exhausted, label + ",place=\"exhausted\"");
+    page.value(row->parked, label + ",place=\"parked\"");
   }
+  page.family("holdfast_queue_dead_tasks", "Failed tasks of a queue that are kept.");
+  for (const auto& row : shown) page.value(row->dead, label_of(*row));
   page.family("holdfast_queue_oldest_ready_seconds",
-              "How long the next task of a queue has been ready; 0 if none is.");
+              "How long the next task of a queue has been ready or due; 0 if none is.");
   for (const auto& row : shown) {
     const auto engine_now = snapshot.engine_time_at(now);
-    const auto since = std::min(row->oldest_ready.value_or(engine_now), engine_now);
+    // A delayed task that is due counts as delayed until a claim finds it: without workers it stays so.
+    const auto since =
+        std::min({row->oldest_ready.value_or(engine_now), row->next_due.value_or(engine_now), engine_now});
     page.value(in_seconds(engine_now - since), label_of(*row));
   }
   page.family("holdfast_queue_stored_tasks", "All tasks of a queue, finished ones included.");

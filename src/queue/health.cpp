@@ -27,7 +27,7 @@ std::string minutes_text(std::chrono::milliseconds length) {
 }
 
 std::size_t unfinished(const QueueCounts& counts) noexcept {
-  return counts.ready + counts.delayed + counts.leased + counts.exhausted;
+  return counts.ready + counts.delayed + counts.parked + counts.leased + counts.exhausted;
 }
 
 void judge_workers(const ExaminedQueue& queue, WallTime now, std::vector<Finding>& findings) {
@@ -36,6 +36,8 @@ void judge_workers(const ExaminedQueue& queue, WallTime now, std::vector<Finding
     findings.push_back({severity, "queue", named(queue.name) + ": " + found, advice});
   };
   const auto waits = counts.oldest_ready ? now - *counts.oldest_ready : 0ms;
+  // A delayed task that is due counts as delayed until a claim finds it.
+  const auto overdue = counts.next_due ? now - *counts.next_due : 0ms;
   const auto command = printable(queue.name);
   if (counts.paused) {
     if (counts.ready > 0) {
@@ -46,6 +48,11 @@ void judge_workers(const ExaminedQueue& queue, WallTime now, std::vector<Finding
     add(Severity::warning,
         tasks_text(counts.ready) + " ready, the next one for " + minutes_text(waits) +
             ", and none is worked on",
+        "start a worker: holdfast task work " + command + " -- COMMAND");
+  } else if (counts.ready == 0 && counts.leased == 0 && overdue >= no_workers_after) {
+    add(Severity::warning,
+        tasks_text(counts.delayed) + " delayed, the next one due " + minutes_text(overdue) +
+            " ago, and none is worked on",
         "start a worker: holdfast task work " + command + " -- COMMAND");
   } else if (counts.ready > 0 && waits >= too_few_workers_after) {
     add(Severity::note,

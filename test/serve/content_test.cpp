@@ -132,10 +132,13 @@ view::Snapshot with_queues(view::Snapshot snapshot, std::vector<view::QueueRow> 
 }
 
 TEST(ServeJson, QueuesAreCountedAndTheirChangesSent) {
-  const auto before = with_queues(snapshot_of({}), {{.name = "mail", .ready = 1}, {.name = "render"}});
+  const auto before = with_queues(snapshot_of({}),
+                                  {{.name = "mail", .ready = 1, .parked = 2, .dead = 3}, {.name = "render"}});
   const auto all = json::parse(whole_json(before, boot));
   EXPECT_EQ(all.at("queues").at(0).at("queue"), "mail");
   EXPECT_EQ(all.at("queues").at(0).at("ready"), 1);
+  EXPECT_EQ(all.at("queues").at(0).at("parked"), 2);
+  EXPECT_EQ(all.at("queues").at(0).at("dead"), 3);
   EXPECT_EQ(all.at("store").at("queues"), 2);
   EXPECT_EQ(all.at("store").at("queuesAgeMs"), 2000);
   auto after = before;
@@ -151,16 +154,23 @@ TEST(ServeJson, QueuesAreCountedAndTheirChangesSent) {
 
 TEST(ServeMetrics, NameQueuesButNotAnyNumberOfThem) {
   std::vector<view::QueueRow> rows;
-  rows.push_back({.name = "a\"b\\c\nd", .ready = 3, .oldest_ready = epoch + 1s});
+  rows.push_back({.name = "a\"b\\c\nd", .ready = 3, .parked = 4, .dead = 5, .oldest_ready = epoch + 1s});
   // Texts that differ only by how they are escaped must not become one series.
   rows.push_back({.name = "a\\nd", .working = 2, .paused = true});
-  for (int i = 0; i < 200; ++i) rows.push_back({.name = "queue " + std::to_string(i)});
+  rows.push_back({.name = "0 due", .delayed = 1, .next_due = epoch + 3s});
+  rows.push_back({.name = "0 later", .delayed = 1, .next_due = epoch + 1h});
+  for (int i = 0; i < 198; ++i) rows.push_back({.name = "queue " + std::to_string(i)});
   const auto text = store_metrics(with_queues(snapshot_of({}), std::move(rows)), {}, boot);
   const PrometheusPage page(text);
   // As a reader of the page unescapes them.
   const std::string first = "queue=\"a\"b\\c\nd\"}";
   EXPECT_EQ(page.value("holdfast_queue_tasks{backend=\"redis\",place=\"ready\"," + first), 3);
   EXPECT_EQ(page.value("holdfast_queue_oldest_ready_seconds{backend=\"redis\"," + first), 10);
+  EXPECT_EQ(page.value("holdfast_queue_tasks{backend=\"redis\",place=\"parked\"," + first), 4);
+  EXPECT_EQ(page.value("holdfast_queue_dead_tasks{backend=\"redis\"," + first), 5);
+  const std::string oldest = "holdfast_queue_oldest_ready_seconds{backend=\"redis\",queue=\"0 ";
+  EXPECT_EQ(page.value(oldest + "due\"}"), 8) << "delayed until a claim finds that it is due";
+  EXPECT_EQ(page.value(oldest + "later\"}"), 0);
   EXPECT_EQ(page.value("holdfast_queue_paused{backend=\"redis\",queue=\"a\\nd\"}"), 1);
   EXPECT_EQ(page.value("holdfast_store_queues{backend=\"redis\"}"), 202);
   std::size_t series = 0;

@@ -40,6 +40,18 @@ TEST(QueueHealth, TasksThatNoWorkerTakesAreAWarningAfterAWhile) {
       << "an operator paused it";
 }
 
+TEST(QueueHealth, DelayedTasksThatAreDueAndNoWorkerTakesAreAWarningToo) {
+  EXPECT_EQ(worst_in(judged({.delayed = 2, .next_due = midday + 1h})), Severity::ok);
+  EXPECT_EQ(worst_in(judged({.delayed = 2, .next_due = midday - 4min})), Severity::ok);
+  const auto findings = judged({.delayed = 2, .next_due = midday - 42min});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].severity, Severity::warning);
+  EXPECT_EQ(findings[0].found,
+            "\"render\": 2 tasks delayed, the next one due 42 min ago, and none is worked on");
+  EXPECT_EQ(worst_in(judged({.delayed = 2, .leased = 1, .next_due = midday - 42min})), Severity::ok);
+  EXPECT_EQ(worst_in(judged({.delayed = 2, .paused = true, .next_due = midday - 42min})), Severity::ok);
+}
+
 TEST(QueueHealth, TooFewWorkersAreANote) {
   EXPECT_EQ(worst_in(judged({.ready = 1, .leased = 1, .oldest_ready = midday - 3h})), Severity::note);
 }
@@ -61,7 +73,7 @@ TEST(QueueHealth, FailedTasksAreANote) {
 TEST(QueueHealth, AStoreThatLosesDataLosesTasks) {
   const std::vector<Finding> store{{Severity::warning, "persistence", "snapshots only", "x"},
                                    {Severity::problem, "memory", "allkeys-lru", "x"}};
-  const QueueCounts counts{.delayed = 4, .records = 4};
+  const QueueCounts counts{.delayed = 3, .parked = 1, .records = 4};
   EXPECT_EQ(worst_in(judged(counts)), Severity::ok);
   const auto findings = judged(counts, store);
   ASSERT_EQ(findings.size(), 2U);

@@ -174,6 +174,12 @@ render           paused        0        0        4/8          0        4       -
 q quit  ? help  Enter details  / filter  s sort  Space pause
 )");
   expect_fits();
+  shown.size.columns = 40;
+  EXPECT_EQ(shown.frame().lines[1].text(), " 1 Locks  2 Tasks  3 Events [4 Queues 2]")
+      << "all tabs, one count";
+  for (int i = 0; i < 10; ++i) shown.add_queue("queue " + std::to_string(i), 0, 0);
+  EXPECT_EQ(shown.frame().lines[1].text(), " 1 Locks  2 Tasks  3 Events [4 Queues]");
+  shown.size.columns = 80;
   shown.type("s");  // by ready: most first
   EXPECT_EQ(shown.rows().queues.front()->name, "mail\x1b[2J");
   shown.type("s");  // by working
@@ -197,7 +203,7 @@ late                    bob@db:9 psql             3  expired?            0   31s
 日本語                  x\x1b[31m\xe2\x80\x…     12  ▋░░░░░░░░░ 2.0s     0   28s
 
 Break deploy, held by alice@web-3:812 make
-Fence 7. The holder is not stopped: only fence checks reject its writes.
+Fence 7. Until the holder notices, only fence checks reject its writes.
 Enter breaks the lock, Esc does nothing.
 Reason: web-3 is down
 )");
