@@ -276,13 +276,13 @@ TEST(RedisCluster, ACompletionMayWaitForACallThatNeedsANewMap) {
   EXPECT_TRUE(eventually([&] { return ended == 1; }));
 }
 
-std::ptrdiff_t threads_of_this_process() {
+std::ptrdiff_t count_threads() {
   const std::filesystem::directory_iterator all("/proc/self/task");
   return std::distance(begin(all), end(all));
 }
 
 TEST(RedisCluster, AfterItsEndNoThreadLooksForAClusterThatIsGone) {
-  const auto before = threads_of_this_process();
+  const auto before = count_threads();
   std::optional<FakeCluster> cluster;
   cluster.emplace([](std::size_t, const auto&) { return std::string(); });
   auto options = cluster->options();
@@ -292,8 +292,8 @@ TEST(RedisCluster, AfterItsEndNoThreadLooksForAClusterThatIsGone) {
   const auto asked = call(*backend, IsLockedRequest{.key = key("k")});
   EXPECT_FALSE(asked.ok());
   backend.reset();
-  EXPECT_TRUE(eventually([&] { return threads_of_this_process() <= before; }))
-      << threads_of_this_process() << " of " << before;
+  EXPECT_TRUE(eventually([&] { return count_threads() <= before; }))
+      << count_threads() << " of " << before;
 }
 
 TEST(RedisCluster, AUserWhomTheMasterOfALockDoesNotKnowIsToldSoAtOnce) {

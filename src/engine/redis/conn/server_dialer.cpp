@@ -176,8 +176,9 @@ Result<ServerDialer::Blocked> ServerDialer::establish(BootTime now) {
       continue;
     }
     if (*progress == Stream::Progress::done) break;
-    return Blocked(PendingIo{stream_->descriptor(),
-                           static_cast<short>(*progress == Stream::Progress::wants_read ? POLLIN : POLLOUT)});
+    return Blocked(
+        PendingIo{stream_->descriptor(),
+                  static_cast<short>(*progress == Stream::Progress::wants_read ? POLLIN : POLLOUT)});
   }
   established_ = true;
   address_until_ = never;
