@@ -67,6 +67,7 @@ struct QueueRow {
   std::size_t ready = 0,  ///< claimable now
       delayed = 0,        ///< claimable later
       working = 0,        ///< being worked on
+      expired = 0,        ///< their worker has died, and no claim has found them yet
       exhausted = 0,      ///< without an attempt left, and not marked failed yet: the next claim does that
       parked = 0,         ///< held back by their limit key
       dead = 0,           ///< failed, and kept

@@ -158,6 +158,7 @@ Fields fields_of(const view::QueueRow& row, WallTime now) {
           {"parked", std::to_string(row.parked)},
           {"working", std::to_string(row.working)},
           {"limit", row.limit ? std::to_string(*row.limit) : "none"},
+          {"expired", std::to_string(row.expired)},
           {"exhausted", std::to_string(row.exhausted)},
           {"dead", std::to_string(row.dead)},
           {"tasks", std::to_string(row.tasks) + ", finished ones included"}};

@@ -60,6 +60,7 @@ ordered_json json_of(const view::QueueRow& row) {
           {"ready", row.ready},
           {"delayed", row.delayed},
           {"working", row.working},
+          {"expired", row.expired},
           {"exhausted", row.exhausted},
           {"parked", row.parked},
           {"dead", row.dead},

@@ -218,6 +218,7 @@ struct QueueCounts {
   std::size_t ready = 0,  ///< claimable now
       delayed = 0,        ///< claimable later, or by now, until a claim finds that out
       leased = 0,         ///< being worked on, expired leases included until a claim removes them
+      expired = 0,        ///< of those leased: the lease has expired, and no claim has removed it yet
       exhausted = 0,      ///< waiting for the write that ends them
       parked = 0,         ///< ready, but as many records with their key are leased as may be
       dead = 0,           ///< dead letters, expired ones that are not deleted yet included
@@ -232,8 +233,8 @@ struct QueueCounts {
   std::optional<WallTime> next_due = std::nullopt;
 };
 
-/// Counts the records of a queue. The cost does not depend on their number. A queue that does not exist is
-/// empty.
+/// Counts the records of a queue. The cost does not depend on their number, except that the embedded engines
+/// count expired leases one by one. A queue that does not exist is empty.
 struct CountQueue {
   /// The counts.
   using Outcome = QueueCounts;

@@ -60,7 +60,8 @@ ordered_json to_json(const QueueCounts& counts) {
   };
   return {{"ready", counts.ready},
           {"delayed", counts.delayed},
-          {"working", counts.leased},
+          {"working", counts.leased - counts.expired},
+          {"expired", counts.expired},
           {"exhausted", counts.exhausted},
           {"parked", counts.parked},
           {"dead", counts.dead},

@@ -174,7 +174,8 @@ void write_task(JsonText& json, const TaskRow& row) {
 void write_queue(JsonText& json, const QueueRow& row) {
   json.begin_object().name("queue").text(row.name);
   json.name("ready").number(row.ready).name("delayed").number(row.delayed);
-  json.name("working").number(row.working).name("exhausted").number(row.exhausted);
+  json.name("working").number(row.working).name("expired").number(row.expired);
+  json.name("exhausted").number(row.exhausted);
   json.name("parked").number(row.parked).name("dead").number(row.dead);
   json.name("tasks").number(row.tasks).name("paused").boolean(row.paused);
   if (row.limit) json.name("limit").number(*row.limit);

@@ -68,6 +68,7 @@ void add_queues(GaugePage& page, const view::Snapshot& snapshot, BootTime now) {
     page.value(row->ready, label + ",place=\"ready\"");
     page.value(row->delayed, label + ",place=\"delayed\"");
     page.value(row->working, label + ",place=\"working\"");
+    page.value(row->expired, label + ",place=\"expired\"");
     page.value(row->exhausted, label + ",place=\"exhausted\"");
     page.value(row->parked, label + ",place=\"parked\"");
   }

@@ -573,7 +573,7 @@ async function showQueue(name) {
     ['State', counts.paused ? 'paused: no task is claimed' : 'active'], ['Ready', number(counts.ready)],
     ['Oldest ready', counts.oldestReadyMs ? `for ${duration(engineNow() - counts.oldestReadyMs)}` : 'none'],
     ['Delayed', number(counts.delayed)], ['Working', number(counts.working) + (counts.limit === undefined ? '' : ` of at most ${number(counts.limit)}`)],
-    ['Parked', number(counts.parked)], ['Exhausted', number(counts.exhausted)], ['Dead', number(counts.dead)],
+    ['Parked', number(counts.parked)], ['Workers died', number(counts.expired)], ['Exhausted', number(counts.exhausted)], ['Dead', number(counts.dead)],
     ['All tasks', `${number(counts.tasks)}, finished ones included`],
   ]), el('h2', {text: 'Tasks, newest first'}), list, more, el('div', {class: 'buttons'}, closeButton()));
 }

@@ -32,6 +32,7 @@ std::size_t unfinished(const QueueCounts& counts) noexcept {
 
 void judge_workers(const ExaminedQueue& queue, WallTime now, std::vector<Finding>& findings) {
   const auto& counts = queue.counts;
+  const auto working = counts.leased - counts.expired;
   const auto add = [&](Severity severity, const std::string& found, const std::string& advice) {
     findings.push_back({severity, "queue", named(queue.name) + ": " + found, advice});
   };
@@ -44,12 +45,15 @@ void judge_workers(const ExaminedQueue& queue, WallTime now, std::vector<Finding
       add(Severity::note, "paused, with " + tasks_text(counts.ready) + " ready",
           "holdfast queue resume " + command);
     }
-  } else if (counts.ready > 0 && counts.leased == 0 && waits >= no_workers_after) {
+  } else if (counts.ready > 0 && working == 0 && waits >= no_workers_after) {
     add(Severity::warning,
         tasks_text(counts.ready) + " ready, the next one for " + minutes_text(waits) +
             ", and none is worked on",
         "start a worker: holdfast task work " + command + " -- COMMAND");
-  } else if (counts.ready == 0 && counts.leased == 0 && overdue >= no_workers_after) {
+  } else if (counts.expired > 0 && working == 0) {  // an idle worker would have found them within a second
+    add(Severity::warning, tasks_text(counts.expired) + " whose workers have died, and none is worked on",
+        "start a worker: holdfast task work " + command + " -- COMMAND");
+  } else if (counts.ready == 0 && working == 0 && overdue >= no_workers_after) {
     add(Severity::warning,
         tasks_text(counts.delayed) + " delayed, the next one due " + minutes_text(overdue) +
             " ago, and none is worked on",
@@ -60,7 +64,7 @@ void judge_workers(const ExaminedQueue& queue, WallTime now, std::vector<Finding
             ": tasks come faster than they are worked on",
         "start more workers");
   }
-  if (counts.exhausted > 0 && counts.leased == 0) {
+  if (counts.exhausted > 0 && working == 0) {
     add(Severity::warning,
         tasks_text(counts.exhausted) + " without an attempt left; the next claim marks them failed",
         "start a worker: holdfast task work " + command + " -- COMMAND");
@@ -84,7 +88,7 @@ std::vector<Finding> judge_queues(std::span<const ExaminedQueue> queues, std::sp
   std::size_t waiting = 0;
   for (const auto& queue : queues) {
     ready += queue.counts.ready;
-    working += queue.counts.leased;
+    working += queue.counts.leased - queue.counts.expired;
     waiting += unfinished(queue.counts);
     judge_workers(queue, now, findings);
   }

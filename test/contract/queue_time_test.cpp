@@ -80,7 +80,11 @@ TEST_P(QueueInTime, AnExpiredLeaseFreesItsRecord) {
   pass(brief);
   // A reader sees the old state until a claim moves the record, which goes behind.
   EXPECT_EQ(queue_state(*mine, "q:a").place, QueuePlace::leased);
+  EXPECT_EQ(count_queue(*theirs).leased, 1U);
+  EXPECT_EQ(count_queue(*theirs).expired, 1U);
   EXPECT_EQ(claim_one(*theirs).key.task(), "b");
+  EXPECT_EQ(count_queue(*mine).leased, 1U);
+  EXPECT_EQ(count_queue(*mine).expired, 0U);
   EXPECT_EQ(queue_state(*mine, "q:a").place, QueuePlace::ready);
   const auto second = claim_one(*theirs, claim_terms(1, "second"));
   EXPECT_EQ(second.key.task(), "a");

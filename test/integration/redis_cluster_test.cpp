@@ -292,8 +292,7 @@ TEST(RedisCluster, AfterItsEndNoThreadLooksForAClusterThatIsGone) {
   const auto asked = call(*backend, IsLockedRequest{.key = key("k")});
   EXPECT_FALSE(asked.ok());
   backend.reset();
-  EXPECT_TRUE(eventually([&] { return count_threads() <= before; }))
-      << count_threads() << " of " << before;
+  EXPECT_TRUE(eventually([&] { return count_threads() <= before; })) << count_threads() << " of " << before;
 }
 
 TEST(RedisCluster, AUserWhomTheMasterOfALockDoesNotKnowIsToldSoAtOnce) {

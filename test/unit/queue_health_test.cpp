@@ -40,6 +40,17 @@ TEST(QueueHealth, TasksThatNoWorkerTakesAreAWarningAfterAWhile) {
       << "an operator paused it";
 }
 
+TEST(QueueHealth, TasksWhoseWorkersHaveAllDiedAreAWarning) {
+  const auto findings = judged({.leased = 2, .expired = 2});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].severity, Severity::warning);
+  EXPECT_EQ(findings[0].found, "\"render\": 2 tasks whose workers have died, and none is worked on");
+  EXPECT_EQ(worst_in(judged({.leased = 2, .expired = 1})), Severity::ok) << "another worker is busy";
+  const auto waiting = judged({.ready = 1, .leased = 2, .expired = 2, .oldest_ready = midday - 42min});
+  ASSERT_EQ(waiting.size(), 1U);
+  EXPECT_EQ(waiting[0].severity, Severity::warning);
+}
+
 TEST(QueueHealth, DelayedTasksThatAreDueAndNoWorkerTakesAreAWarningToo) {
   EXPECT_EQ(worst_in(judged({.delayed = 2, .next_due = midday + 1h})), Severity::ok);
   EXPECT_EQ(worst_in(judged({.delayed = 2, .next_due = midday - 4min})), Severity::ok);

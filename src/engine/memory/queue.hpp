@@ -40,8 +40,8 @@ class ClaimTokens {
 /// The queue of one owner, for core::QueueSteps. Requires the mutex of the owner's shard.
 class MemoryQueue {
  public:
-  MemoryQueue(RecordTable& table, std::string_view owner, ClaimTokens& tokens)
-      : table_(table), owner_(owner), tokens_(tokens) {}
+  MemoryQueue(RecordTable& table, std::string_view owner, ClaimTokens& tokens, std::chrono::milliseconds now)
+      : table_(table), owner_(owner), tokens_(tokens), now_(now) {}
 
   /// The keys of the records that were changed: their watchers are to be woken.
   [[nodiscard]] const std::vector<std::string>& changed() const noexcept { return changed_; }
@@ -132,6 +132,7 @@ class MemoryQueue {
     const auto* order = table_.queue(owner_);
     auto counts = order != nullptr ? order->counts() : QueueCounts{};
     counts.records = table_.size_of(owner_);
+    if (order != nullptr) counts.expired = order->count_expired(now_);
     if (const auto first = first_ready()) counts.oldest_ready = find(*first)->queue->state.due_at;
     return counts;
   }
@@ -156,6 +157,7 @@ class MemoryQueue {
   RecordTable& table_;
   const std::string_view owner_;
   ClaimTokens& tokens_;
+  const std::chrono::milliseconds now_;  ///< on the clock of the leases
   std::vector<std::string> changed_;
 };
 

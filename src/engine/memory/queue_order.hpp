@@ -92,6 +92,11 @@ class QueueOrder {
     if (leased_.empty() || !core::is_due(leased_.begin()->first, now)) return std::nullopt;
     return leased_.begin()->second;
   }
+  [[nodiscard]] std::size_t count_expired(std::chrono::milliseconds now) const {
+    const auto live =
+        std::ranges::find_if(leased_, [now](const auto& at) { return !core::is_due(at.first, now); });
+    return static_cast<std::size_t>(std::distance(leased_.begin(), live));
+  }
   [[nodiscard]] std::vector<std::string> exhausted(std::size_t most) const {
     std::vector<std::string> names;
     for (auto at = exhausted_.begin(); at != exhausted_.end() && names.size() < most; ++at) {

@@ -41,7 +41,7 @@ class RecordChange {
         key_(key),
         now_(now),
         there_(table.find(key)),
-        queue_(table, key.owner(), tokens),
+        queue_(table, key.owner(), tokens, now.time_since_epoch()),
         steps_(queue_, {.wall = now, .leases = now.time_since_epoch()}) {}
 
   /// What the queue offers to workers.
@@ -361,7 +361,7 @@ class MemoryStorageBackend final : public StorageBackend {
       auto& shard = shard_of(owner);
       const std::lock_guard lock(shard.mutex);
       const auto time = now();
-      MemoryQueue queue(shard.records, owner, tokens_);
+      MemoryQueue queue(shard.records, owner, tokens_, time.time_since_epoch());
       Steps steps(queue, {.wall = time, .leases = time.time_since_epoch()});
       const auto before = steps.offer();
       auto outcome = Result<typename Request::Outcome>(body(queue, steps));

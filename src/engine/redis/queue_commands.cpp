@@ -320,7 +320,7 @@ RoutedCommand configure_command(const QueueClient& client, const ConfigureQueue&
 
 Result<QueueCounts> count_outcome(const redisReply& reply, std::string_view owner) {
   const auto parts = elements_of(reply);
-  if (parts.size() == 11) {
+  if (parts.size() == 12) {
     QueueCounts counts;
     const auto paused = integer_of(*parts[5]);
     bool is_outcome = paused.has_value();
@@ -336,6 +336,7 @@ Result<QueueCounts> count_outcome(const redisReply& reply, std::string_view owne
     count(4, counts.records);
     count(9, counts.parked);
     count(10, counts.dead);
+    count(11, counts.expired);
     counts.paused = paused == 1;
     const auto optional = [&](std::size_t at) -> std::optional<std::int64_t> {
       if (parts[at]->type == REDIS_REPLY_NIL) return std::nullopt;

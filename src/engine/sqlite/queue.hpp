@@ -147,6 +147,7 @@ class SqliteQueue {
     return {.ready = row.head.ready,
             .delayed = row.delayed,
             .leased = row.head.leased,
+            .expired = queues_.count_expired(owner_, now_.leases),
             .exhausted = row.exhausted,
             .parked = row.parked,
             .dead = row.head.dead,

@@ -144,6 +144,9 @@ QueueTable::QueueTable(Connection& connection)
       first_expired_(connection,
                      "SELECT name FROM queued WHERE queue = ?1 AND place = 2 AND lease_deadline_ms <= ?2"
                      " ORDER BY lease_deadline_ms, name LIMIT 1"),
+      count_expired_(
+          connection,
+          "SELECT count(*) FROM queued WHERE queue = ?1 AND place = 2 AND lease_deadline_ms <= ?2"),
       marked_leases_(
           connection,
           "SELECT name, worker_mark FROM queued WHERE queue = ?1 AND place = 2 AND worker_mark <> 0"
@@ -208,6 +211,11 @@ QueueTable::Row QueueTable::find(std::string_view queue) const {
 std::optional<std::string> QueueTable::first_ready(std::string_view queue) const {
   auto run = first_ready_.run(QueueBlob{queue});
   return run.next() ? std::optional(std::string(run.bytes(0))) : std::nullopt;
+}
+std::size_t QueueTable::count_expired(std::string_view queue, milliseconds by) const {
+  auto run = count_expired_.run(QueueBlob{queue}, std::int64_t{by.count()});
+  run.only_row("queued");
+  return static_cast<std::size_t>(run.integer(0));
 }
 std::optional<std::string> QueueTable::first_expired(std::string_view queue, milliseconds by) const {
   auto run = first_expired_.run(QueueBlob{queue}, std::int64_t{by.count()});

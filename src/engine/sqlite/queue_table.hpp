@@ -51,6 +51,7 @@ class QueueTable {
   [[nodiscard]] Row find(std::string_view queue) const;
 
   [[nodiscard]] std::optional<std::string> first_ready(std::string_view queue) const;
+  [[nodiscard]] std::size_t count_expired(std::string_view queue, std::chrono::milliseconds by) const;
   [[nodiscard]] std::optional<std::string> first_expired(std::string_view queue,
                                                          std::chrono::milliseconds by) const;
   /// The leases with a mark, those that expire first before the others.
@@ -75,8 +76,8 @@ class QueueTable {
   void configure(std::string_view queue, bool paused, std::optional<std::size_t> max_leased) const;
 
  private:
-  Statement file_, set_last_fence_, find_, first_ready_, first_expired_, marked_leases_, first_due_,
-      exhausted_, leased_of_, first_parked_, dead_, next_deadline_, next_due_, ready_since_;
+  Statement file_, set_last_fence_, find_, first_ready_, first_expired_, count_expired_, marked_leases_,
+      first_due_, exhausted_, leased_of_, first_parked_, dead_, next_deadline_, next_due_, ready_since_;
   Statement insert_, update_, configure_, drop_unused_;
 };
 

@@ -7,7 +7,7 @@
 -- ARGV[4] channel prefix    ARGV[5] kind of channels
 --
 -- returns {ready, delayed, leased, exhausted, records, paused, max_leased or nil, when the first ready one became
---          ready or nil, when the next delayed one becomes ready or nil, parked, dead}
+--          ready or nil, when the next delayed one becomes ready or nil, parked, dead, expired leases}
 -- include queue_names
 local hash_prefix, wake_prefix, wake_mode = ARGV[1], ARGV[4], ARGV[5]
 -- include server_time
@@ -45,4 +45,5 @@ local meta = redis.call('HMGET', settings, 'paused', 'max_leased')
 return {redis.call('ZCARD', ready), redis.call('ZCARD', delayed), redis.call('ZCARD', leases),
   redis.call('ZCARD', exhausted), redis.call('ZCARD', index),
   meta[1] == '1' and 1 or 0, meta[2], oldest, next_due,
-  redis.call('ZCARD', settings .. ':parked'), redis.call('ZCARD', settings .. ':dead')}
+  redis.call('ZCARD', settings .. ':parked'), redis.call('ZCARD', settings .. ':dead'),
+  redis.call('ZCOUNT', leases, '-inf', now)}
