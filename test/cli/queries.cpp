@@ -18,7 +18,8 @@ void KnownSeries::add(const PrometheusPage& page) {
 
 std::vector<std::string> KnownSeries::problems_of(std::string_view expression) const {
   static const std::set<std::string, std::less<>> words{
-      "sum", "min", "max", "by", "on", "and", "unless", "rate", "increase", "histogram_quantile", "time"};
+      "sum", "min", "max", "by", "on", "and", "unless", "rate", "increase", "delta", "histogram_quantile",
+      "time"};
   static const std::regex token(
       R"(([A-Za-z_:][A-Za-z0-9_:]*)|(\{[^}]*\})|\[(\$__rate_interval|[0-9]+[mh])\]|[0-9.]+|[-+*/(),<>=! ])");
   static const std::regex matcher(R"re(^([a-z_]+)="([^"]*)"$)re");

@@ -78,19 +78,6 @@ TEST_F(QueueCommands, TheExitCodeIsTheOutcome) {
   EXPECT_EQ(get(killed)["task"]["statusMessage"], "the command died of signal 9; no attempts left (1 of 1)");
 }
 
-TEST_F(QueueCommands, ACommandThatNeverStopsWritingKeepsItsLease) {
-  // Faster than it is read, for longer than the lease lasts.
-  for (const auto* to : {"", " >&3"}) {
-    const auto id = add();
-    const auto ran =
-        work("for i in 1 2 3 4; do timeout 2 yes n=1" + std::string(to) + " & done; wait; exit 0",
-             {"--once", "--lease", "1s"});
-    ASSERT_EQ(ran.code, 0) << ran.err;
-    EXPECT_EQ(get(id)["task"]["status"], "completed") << ran.err.substr(0, 1000);
-    EXPECT_EQ(get(id)["queue"]["attempts"], 1);
-  }
-}
-
 TEST_F(QueueCommands, AResultThatIsTooDeepIsAFailedAttempt) {
   const auto id = add();
   const auto deep = std::string(150, '[') + std::string(150, ']');

@@ -151,13 +151,14 @@ Database::Database(const PinnedFile& judged, const std::filesystem::path& file, 
 Database::~Database() {
   const auto is_unmoved = [this] { return place() == Place::same; };
   if (!is_unmoved()) return;
+  bool may_copy = true;
   try {
     sync_commits(false);  // SQLite syncs when it copies the log
-    mark_closed_cleanly(connection_, is_unmoved);
+    may_copy = mark_closed_cleanly(connection_, is_unmoved);
   } catch (const Error&) {
     // Same as after a kill: at worst the next user leaves a gap in the fences.
   }
-  connection_.copy_log_on_close(is_unmoved());
+  connection_.copy_log_on_close(may_copy && is_unmoved());
 }
 
 bool Database::try_join_clock() {

@@ -74,19 +74,20 @@ void mark_in_use(Connection& connection) {
   set_state(connection, open_or_killed);
 }
 
-void mark_closed_cleanly(Connection& connection, const std::function<bool()>& is_unmoved) noexcept {
+bool mark_closed_cleanly(Connection& connection, const std::function<bool()>& is_unmoved) noexcept {
   try {
     // It is already marked; or the log of a file in use is empty, so it was removed.
-    if (was_closed_cleanly(connection) || log_is_empty(connection)) return;
+    if (was_closed_cleanly(connection) || log_is_empty(connection)) return true;
     // SQLite itself determines in this way whether this is the last connection: no other can be opened in
     // between.
     auto* const file = open_file_of(connection);
-    if (file->pMethods->xLock(file, SQLITE_LOCK_EXCLUSIVE) != SQLITE_OK) return;
-    if (!is_unmoved()) return;  // under the lock: no other process can open the file now
+    if (file->pMethods->xLock(file, SQLITE_LOCK_EXCLUSIVE) != SQLITE_OK) return false;
+    if (!is_unmoved()) return false;  // under the lock: no other process can open the file now
     set_state(connection, closed_cleanly);
   } catch (const Error&) {
     // Then the file stays marked as in use; at worst the next user leaves a gap in the fences.
   }
+  return true;
 }
 
 }  // namespace holdfast::sqlite

@@ -93,6 +93,9 @@ void mark_in_use(Connection& connection);
 /// process. The mark reaches the file when SQLite, closing it, copies the log. Requires synchronous=NORMAL;
 /// adds no wait for the disk. `is_unmoved`: whether the connection's open files are the ones at their paths;
 /// called once no other process can open the file.
-void mark_closed_cleanly(Connection& connection, const std::function<bool()>& is_unmoved) noexcept;
+/// Returns whether SQLite may copy the log as it closes. Not if another connection was open: it may be gone a
+/// moment later, and a log that is copied and deleted without the mark looks like one that was removed.
+[[nodiscard]] bool mark_closed_cleanly(Connection& connection,
+                                       const std::function<bool()>& is_unmoved) noexcept;
 
 }  // namespace holdfast::sqlite
