@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <functional>
 #include <holdfast/holdfast.hpp>
+#include <iostream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -94,7 +95,9 @@ void complete(Job& job, const Json& result, QueueTally& tally) {
       return;
     } catch (const Error& error) {
       if (!error.transient()) {
-        ++(error.code() == ErrorCode::StaleFence ? tally.refused : tally.others);
+        const bool is_late = error.code() == ErrorCode::StaleFence;
+        if (!is_late) std::cerr << "an outcome ended with: " << error.what() << std::endl;
+        ++(is_late ? tally.refused : tally.others);
         return;
       }
       ++tally.repeated;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <iterator>
 #include <string_view>
 
@@ -280,7 +281,7 @@ Result<std::vector<Finding>> examine_cluster(const RedisOptions& options, const 
     observed.moving_slots = seen->moving_slots;
     if (const auto& count = seen->fences) {
       observed.counters_not_compared =
-          static_cast<std::uint64_t>(count->in_all() - static_cast<double>(count->compared) + 0.5);
+          static_cast<std::uint64_t>(std::llround(count->in_all() - static_cast<double>(count->compared)));
     }
     if (seen->cluster_state == "fail" && std::ranges::find(cluster.down_at, name) == cluster.down_at.end()) {
       cluster.down_at.push_back(name);
