@@ -33,6 +33,7 @@ It also runs pools of workers over queues of tasks, shows who holds what, and
 serves programs in other languages. Locks and tasks are stored in an SQLite
 file or on a Redis server.")
 set(CPACK_DEBIAN_COMMAND_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/packaging/debian/postinst
+                                               ${PROJECT_SOURCE_DIR}/packaging/debian/prerm
                                                ${PROJECT_SOURCE_DIR}/packaging/debian/postrm)
 
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME ${library})

@@ -86,19 +86,30 @@ inside sh -ec '
   cmake -S consumer_installed -B by-cmake >/dev/null && cmake --build by-cmake >/dev/null && ./by-cmake/consumer
   cmake -S consumer_installed -B static -Dholdfast_USE_STATIC_LIBS=ON >/dev/null && cmake --build static >/dev/null
   ./static/consumer
-  ldd by-cmake/consumer | grep -q libholdfast; ! ldd static/consumer | grep -q libholdfast
+  ldd by-cmake/consumer | grep -q libholdfast
+  if ldd static/consumer | grep -q libholdfast; then exit 1; fi
   g++ -std=c++20 consumer.cpp -o by-hand $(pkg-config --cflags --libs holdfast) && ./by-hand'
 
 # shellcheck disable=SC2016 # expanded inside
 inside sh -ec '
   grep -q lock.acquire /usr/share/holdfast/openrpc.json
   test -x /usr/share/holdfast/clients/holdfast_client.mjs
-  PYTHONDONTWRITEBYTECODE=1 python3 /usr/share/holdfast/clients/holdfast_client.py | grep "the task is completed"'
+  python3 /usr/share/holdfast/clients/holdfast_client.py | grep "the task is completed"
+  PYTHONPATH=/usr/share/holdfast/clients python3 -c "import holdfast_client"
+  test -d /usr/share/holdfast/clients/__pycache__'
 
-step "removal keeps the store, purge deletes it"
+step "removal keeps the store, purge deletes it, and the token of the service"
 inside sh -ec '
+  install -d -m 700 /var/lib/private/holdfast-serve
+  ln -s private/holdfast-serve /var/lib/holdfast-serve
+  echo token >/var/lib/private/holdfast-serve/serve.token
   apt-get -qq remove --yes holdfast >/dev/null
-  test -e /var/lib/holdfast/holdfast.db; ! command -v holdfast
+  test -e /var/lib/holdfast/holdfast.db
+  test -e /var/lib/holdfast-serve/serve.token
+  test ! -e /usr/share/holdfast
+  test ! -e /usr/bin/holdfast
   apt-get -qq purge --yes holdfast >/dev/null
-  ! test -e /var/lib/holdfast'
+  test ! -e /var/lib/holdfast
+  test ! -e /var/lib/private/holdfast-serve
+  test ! -h /var/lib/holdfast-serve'
 echo "ok"
