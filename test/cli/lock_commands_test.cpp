@@ -87,8 +87,8 @@ TEST_F(LockCommands, AcquireOnATerminalShowsMoreUnlessItIsToBeQuiet) {
 
 TEST_F(LockCommands, AcquireTellsWhatItWaitsForAndGivesUp) {
   const auto first = acquire("k");
-  auto told = start({"lock", "acquire", "-w", "1.3", "k"});
-  auto quiet = start({"lock", "acquire", "-w", "1.3", "-q", "k"});
+  auto told = start({"lock", "acquire", "-w", "4", "k"});
+  auto quiet = start({"lock", "acquire", "-w", "4", "-q", "k"});
   const auto result = told->wait();
   EXPECT_EQ(result.code, 75);
   EXPECT_TRUE(result.err.starts_with("holdfast: waiting for \"k\", held by ")) << result.err;

@@ -229,10 +229,12 @@ TEST_F(Run, WithSomePatienceItWaitsThatLong) {
 
 TEST_F(Run, SaysWhatItWaitsForIfAsked) {
   const auto other = holder();
-  EXPECT_NE(shell("true", {"-w", "1.3", "--verbose"}).err.find("waiting for \"k\", held by "),
-            std::string::npos);
-  EXPECT_EQ(shell("true", {"-w", "1.3"}).err.find("waiting for"), std::string::npos)
-      << "not without a terminal";
+  const auto silent = start({"run", "-w", "1m", "k", "--", "true"});
+  const auto told = start({"run", "-w", "1m", "--verbose", "k", "--", "true"});
+  EXPECT_TRUE(eventually([&] {
+    return contents(told->err()).starts_with("holdfast: waiting for \"k\", held by ");
+  })) << contents(told->err());
+  EXPECT_EQ(contents(silent->err()), "") << "not without a terminal";
 }
 
 /// Whether the process takes its signals from a queue by now; before that they just end it.
@@ -294,9 +296,13 @@ TEST_F(Run, QuietlyItSaysNothingIfTheLockIsTaken) {
   const auto result = shell("true", {"-n", "-q", "-E", "0"});
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(result.err, "");
-  const auto told = shell("true", {"-w", "1.3", "-q", "--verbose"}).err;
-  EXPECT_TRUE(told.starts_with("holdfast: waiting for \"k\", held by ")) << told;
-  EXPECT_EQ(std::ranges::count(told, '\n'), 1) << told;
+  auto told = start({"run", "-w", "1m", "-q", "--verbose", "k", "--", "true"});
+  EXPECT_TRUE(eventually([&] {
+    return contents(told->err()).starts_with("holdfast: waiting for \"k\", held by ");
+  })) << contents(told->err());
+  told->signal(SIGTERM);
+  const auto all = told->wait().err;
+  EXPECT_EQ(std::ranges::count(all, '\n'), 1) << all;
 }
 
 TEST_F(Run, ALockInMemoryComesWithAWarning) {

@@ -264,9 +264,10 @@ TEST_F(TaskRun, TwoDoNotWorkOnOneTask) {
   const auto refused = holdfast({"task", "run", "-n", "--id", id, "--", "true"});
   EXPECT_EQ(refused.code, 75) << refused.err;
   EXPECT_TRUE(refused.err.starts_with("holdfast: the task \"" + id + "\" is claimed by ")) << refused.err;
-  const auto patient = holdfast({"task", "run", "-w", "1.3", "--verbose", "--id", id, "--", "true"});
-  EXPECT_TRUE(patient.err.starts_with("holdfast: waiting for the task \"" + id + "\", held by "))
-      << patient.err;
+  const auto told = start({"task", "run", "-w", "1m", "--verbose", "--id", id, "--", "true"});
+  EXPECT_TRUE(eventually([&] {
+    return contents(told->err()).starts_with("holdfast: waiting for the task \"" + id + "\", held by ");
+  })) << contents(told->err());
   EXPECT_EQ(holdfast({"task", "run", "-w", "0.1", "-E", "9", "--id", id, "--", "true"}).code, 9);
   EXPECT_FALSE(running->finished());
 }

@@ -92,7 +92,8 @@ TEST_F(Doctor, FindsAReadOnlyReplica) {
 TEST_F(Doctor, MissesTheUserAtAReplica) {
   const RedisServer master;
   const RedisServer replica({.config = {"replicaof 127.0.0.1 " + std::to_string(master.port())}});
-  const auto user = acl_user(master, master.tcp());
+  auto user = acl_user(master, master.tcp());
+  user.connect_timeout = std::chrono::seconds(20);  // a new replica on a busy machine answers late
   master.wait_for_replicas(1);
   const auto address = "127.0.0.1:" + std::to_string(replica.port());
   auto findings = examined(user);
