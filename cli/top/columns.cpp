@@ -106,7 +106,7 @@ std::string utc(WallTime time) {
   return text + "Z";
 }
 
-Columns::Columns(const Rows& rows, const State& state, const Surroundings& around, WallTime engine_now)
+Columns::Columns(const Rows& rows, const State& state, const FrameInput& around, WallTime engine_now)
     : rows_(rows), state_(state), around_(around), now_(engine_now) {
   switch (state.tab) {
     case Tab::locks:

@@ -11,7 +11,7 @@ namespace holdfast::cli::top {
 class Columns {
  public:
   /// All arguments must outlive it.
-  Columns(const Rows& rows, const State& state, const Surroundings& around, WallTime engine_now);
+  Columns(const Rows& rows, const State& state, const FrameInput& around, WallTime engine_now);
   [[nodiscard]] Line heading() const;
   [[nodiscard]] Line row(std::size_t index) const;
 
@@ -60,7 +60,7 @@ class Columns {
 
   const Rows& rows_;
   const State& state_;
-  const Surroundings& around_;
+  const FrameInput& around_;
   const WallTime now_;
   std::vector<Column> columns_;
 };

@@ -45,7 +45,7 @@ std::string state_of(const Snapshot& snapshot, const State& state, BootTime now)
   return short_duration(age_of(snapshot, state, now)) + " old";
 }
 
-Line title(const Snapshot& snapshot, const State& state, const Surroundings& around) {
+Line title(const Snapshot& snapshot, const State& state, const FrameInput& around) {
   Line line(around.size.columns);
   const auto age = state_of(snapshot, state, around.now);
   const auto style =
@@ -63,7 +63,7 @@ std::string count_of(std::size_t shown, std::size_t all) {
   return shown == all ? std::to_string(all) : std::to_string(shown) + "/" + std::to_string(all);
 }
 
-Line tabs(const Snapshot& snapshot, const Rows& rows, const State& state, const Surroundings& around) {
+Line tabs(const Snapshot& snapshot, const Rows& rows, const State& state, const FrameInput& around) {
   struct TabText {
     Tab tab;
     std::string name, count;
@@ -179,8 +179,7 @@ Fields fields_of(const view::Event& event) {
   return fields;
 }
 
-void add_details(Frame& frame, const Rows& rows, const State& state, const Surroundings& around,
-                 WallTime now) {
+void add_details(Frame& frame, const Rows& rows, const State& state, const FrameInput& around, WallTime now) {
   const auto selected = state.position().selected;
   if (selected >= rows.size) return;
   const auto fields = state.tab == Tab::locks    ? fields_of(*rows.locks[selected], now)
@@ -199,7 +198,7 @@ void add_details(Frame& frame, const Rows& rows, const State& state, const Surro
   }
 }
 
-void add_help(Frame& frame, const Surroundings& around) {
+void add_help(Frame& frame, const FrameInput& around) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 13> keys{{
       {"1 2 3 4, Tab", "locks, tasks, events, queues"},
       {"Up Down, j k", "select; also PgUp PgDn Home End"},
@@ -222,7 +221,7 @@ void add_help(Frame& frame, const Surroundings& around) {
 
 // -- the last lines
 
-void add_prompt(Frame& frame, const State& state, const Surroundings& around) {
+void add_prompt(Frame& frame, const State& state, const FrameInput& around) {
   const auto columns = around.size.columns;
   const auto* lock = std::get_if<LockTarget>(&state.target);
   const auto* task = std::get_if<TaskTarget>(&state.target);
@@ -258,7 +257,7 @@ void add_prompt(Frame& frame, const State& state, const Surroundings& around) {
   for (auto& line : lines) frame.lines.push_back(std::move(line));
 }
 
-Line footer(const State& state, const Surroundings& around) {
+Line footer(const State& state, const FrameInput& around) {
   Line line(around.size.columns);
   if (!state.message.empty()) return line.add(safe(state.message), state.is_bad ? Style::bad : Style::good);
   if (state.mode == Mode::filter) {
@@ -306,7 +305,7 @@ std::size_t visible_rows(const Snapshot& snapshot, const State& state, Size size
   return size.lines > others ? size.lines - others : 0;
 }
 
-Frame compose(const Snapshot& snapshot, const Rows& rows, const State& state, const Surroundings& around) {
+Frame compose(const Snapshot& snapshot, const Rows& rows, const State& state, const FrameInput& around) {
   const auto [columns, lines] = around.size;
   const auto engine_now = snapshot.engine_time_at(around.now);
   Frame frame;

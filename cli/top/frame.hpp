@@ -20,7 +20,7 @@ struct Size {
 };
 
 /// What a frame depends on beside snapshot and state.
-struct Surroundings {
+struct FrameInput {
   Size size = {};
   BootTime now = {};
   std::string_view store = {};  ///< the URL, without a password
@@ -38,7 +38,7 @@ struct Frame {
 [[nodiscard]] std::size_t visible_rows(const view::Snapshot& snapshot, const State& state, Size size);
 /// Returns the screen; a pure function. `rows` are those of snapshot and state, and the state is settled.
 [[nodiscard]] Frame compose(const view::Snapshot& snapshot, const Rows& rows, const State& state,
-                            const Surroundings& around);
+                            const FrameInput& around);
 
 /// Returns a duration in at most four columns: "0.4s", "24s", "12m", "5h", "3d".
 [[nodiscard]] std::string short_duration(std::chrono::milliseconds length);

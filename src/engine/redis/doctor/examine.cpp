@@ -31,10 +31,10 @@ constexpr std::uint64_t scan_step = 1000;
 constexpr auto scan_at_most = std::chrono::seconds(10);
 constexpr std::uint64_t tell_every = 200 * scan_step;
 
-class Observer {
+class Examination {
  public:
-  Observer(const std::shared_ptr<const Endpoint>& endpoint, const LockLayout& locks,
-           const StorageLayout& tasks, const Progress& progress, const IsHere& is_here)
+  Examination(const std::shared_ptr<const Endpoint>& endpoint, const LockLayout& locks,
+              const StorageLayout& tasks, const Progress& progress, const IsHere& is_here)
       : endpoint_(endpoint),
         options_(endpoint->options()),
         locks_(locks),
@@ -44,7 +44,7 @@ class Observer {
         line_(endpoint),
         trial_(endpoint, line_, locks, tasks, is_here) {}
 
-  Observations look() {
+  Observations observe() {
     about_the_server();
     if (is_sentinel()) return std::move(seen_);  // a Sentinel supports none of the rest
     seen_.rights = trial_.all();
@@ -291,7 +291,7 @@ class Observer {
 Result<Observations> observe(const std::shared_ptr<const Endpoint>& endpoint, const LockLayout& layout,
                              const StorageLayout& tasks, const Progress& progress, const IsHere& is_here) {
   try {
-    auto seen = Observer(endpoint, layout, tasks, progress, is_here).look();
+    auto seen = Examination(endpoint, layout, tasks, progress, is_here).observe();
     seen.in_cluster = endpoint->servers() == Servers::cluster;
     return seen;
   } catch (const Error& error) {

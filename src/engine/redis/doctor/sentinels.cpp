@@ -28,7 +28,7 @@ RedisOptions options_of_sentinel(const RedisOptions& options, const RedisAddress
 }
 
 /// Notes the rule that the user lacks, if that is what the reply says.
-void note_refusal(SentinelObservations::One& one, std::string_view command, const redisReply& reply,
+void note_refusal(SentinelReport& one, std::string_view command, const redisReply& reply,
                   const std::string& channel = {}) {
   const auto text = text_of(reply);
   if (!is_error(reply) || !text.starts_with("NOPERM")) return;
@@ -38,7 +38,7 @@ void note_refusal(SentinelObservations::One& one, std::string_view command, cons
 }
 
 /// Tries the rights that no answer shows.
-void try_rights(SentinelObservations::One& one, const std::shared_ptr<const Endpoint>& endpoint, Line& line) {
+void try_rights(SentinelReport& one, const std::shared_ptr<const Endpoint>& endpoint, Line& line) {
   note_refusal(one, "PING", *line.ask({"PING"}));
   const auto name = endpoint->options().client_name.value_or("holdfast");
   note_refusal(one, "CLIENT SETNAME", *line.ask({"CLIENT SETNAME", name}));
@@ -48,15 +48,14 @@ void try_rights(SentinelObservations::One& one, const std::shared_ptr<const Endp
   }
 }
 
-SentinelObservations::One ask_sentinel(const RedisOptions& options, const RedisAddress& sentinel) {
+SentinelReport ask_sentinel(const RedisOptions& options, const RedisAddress& sentinel) {
   const auto address = to_text(sentinel);
   const auto endpoint = Endpoint::from(options_of_sentinel(options, sentinel), {}, Servers::sentinel);
   if (!endpoint) return {.address = address, .answer = endpoint.error()};
   try {
     Line line(*endpoint);
     const auto reply = line.ask({"SENTINEL MASTER", options.sentinel_service});
-    SentinelObservations::One one{.address = address,
-                                  .answer = read_sentinel_answer(*reply, options.sentinel_service)};
+    SentinelReport one{.address = address, .answer = read_sentinel_answer(*reply, options.sentinel_service)};
     const auto quorum = line.ask({"SENTINEL CKQUORUM", options.sentinel_service});
     if (!text_of(*quorum).starts_with("NOPERM")) one.quorum = text_of(*quorum);
     note_refusal(one, "SENTINEL CKQUORUM", *quorum);
@@ -284,14 +283,14 @@ class SentinelJudge {
 
   const RedisOptions& options_;
   const Observations& seen_;
-  const std::vector<SentinelObservations::One>& all_;
+  const std::vector<SentinelReport>& all_;
   std::vector<Finding> findings_;
 };
 
 }  // namespace
 
-std::vector<SentinelObservations::One> ask_sentinels(const RedisOptions& options) {
-  std::vector<SentinelObservations::One> all;
+std::vector<SentinelReport> ask_sentinels(const RedisOptions& options) {
+  std::vector<SentinelReport> all;
   all.reserve(options.sentinels.size());
   for (const auto& sentinel : options.sentinels) all.push_back(ask_sentinel(options, sentinel));
   return all;

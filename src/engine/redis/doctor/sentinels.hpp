@@ -11,20 +11,22 @@
 
 namespace holdfast::redis {
 
+/// What was learned from one sentinel.
+struct SentinelReport {
+  std::string address;  ///< for messages
+  /// Its answer, or why there is none.
+  Result<SentinelAnswer> answer;
+  /// Its reply to SENTINEL CKQUORUM; empty: it may not be asked.
+  std::string quorum = {};
+  /// Its own id; empty: not known.
+  std::string id = {};
+  /// The rules that its user lacks: `+subscribe`, `&+switch-master`.
+  std::vector<std::string> missing = {};
+};
+
 /// The observations of the sentinels that a URL names.
 struct SentinelObservations {
-  struct One {
-    std::string address;  ///< for messages
-    /// Its answer, or why there is none.
-    Result<SentinelAnswer> answer;
-    /// Its reply to SENTINEL CKQUORUM; empty: it may not be asked.
-    std::string quorum = {};
-    /// Its own id; empty: not known.
-    std::string id = {};
-    /// The rules that its user lacks: `+subscribe`, `&+switch-master`.
-    std::vector<std::string> missing = {};
-  };
-  std::vector<One> all = {};
+  std::vector<SentinelReport> all = {};
   /// The master that the examined connection led to.
   std::optional<NamedMaster> master = std::nullopt;
   /// CONFIG GET min-replicas-to-write.
@@ -32,6 +34,6 @@ struct SentinelObservations {
 };
 
 /// Asks every sentinel of the options.
-[[nodiscard]] std::vector<SentinelObservations::One> ask_sentinels(const RedisOptions& options);
+[[nodiscard]] std::vector<SentinelReport> ask_sentinels(const RedisOptions& options);
 
 }  // namespace holdfast::redis
