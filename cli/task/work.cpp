@@ -23,6 +23,7 @@
 #include "task/task.hpp"
 #include "task/variable_writer.hpp"
 #include "terminal/exit_codes.hpp"
+#include "terminal/log.hpp"
 #include "terminal/output.hpp"
 
 namespace holdfast::cli {
@@ -52,9 +53,9 @@ struct WorkOptions {
 };
 
 /// A pool of commands: one thread for each, which claims a task, runs the command and reports its outcome.
-class WorkerPool {
+class CommandPool {
  public:
-  WorkerPool(const Context& context, const WorkOptions& options)
+  CommandPool(const Context& context, const WorkOptions& options)
       : context_(context),
         options_(options),
         times_(options.lease.check()),
@@ -94,9 +95,13 @@ class WorkerPool {
         run_slot(queue);
       });
     }
-    follow_signals();
+    const bool drained = follow_signals();
     for (auto& slot : slots) slot.join();
     keeper_.reset();
+    if (drained && kept_.empty()) {
+      complain("drained: all commands have ended; tasks given back: " + std::to_string(given_back_),
+               {.event = "drained"});
+    }
     if (!kept_.empty()) {
       leave_mark();
       exit_without_release(exit_code_);
@@ -141,8 +146,8 @@ class WorkerPool {
     _exit(0);
   }
 
-  /// Until all slots have ended. The first signal drains, the second stops.
-  void follow_signals() {
+  /// Until all slots have ended. The first signal drains, the second stops. Returns whether there was one.
+  bool follow_signals() {
     BootTime stop_at = never;
     while (running_ > 0) {
       const auto left = stop_at == never ? milliseconds(-1)
@@ -158,13 +163,24 @@ class WorkerPool {
           stop_at = saturating_add(BootClock::now(), drain_timeout_);
           drain_.request_stop();
           complain("draining: no further tasks are claimed. Commands may finish for " +
-                   describe(drain_timeout_) + "; a second signal stops them");
+                       describe(drain_timeout_) + "; a second signal stops them",
+                   {.event = "draining"});
         } else {
           stop_.request_stop();
         }
       }
       if (BootClock::now() >= stop_at) stop_.request_stop();
     }
+    return stop_at != never;
+  }
+
+  static LogDetails about(const Job& job, std::string_view event, LogSeverity level) {
+    return {.event = event,
+            .level = level,
+            .fields = {{"task_id", job.id()},
+                       {"queue", job.queue()},
+                       {"attempt", std::int64_t{job.attempt()}},
+                       {"fence", job.fence().to_string()}}};
   }
 
   void run_slot(const Queue& queue) {
@@ -300,7 +316,8 @@ class WorkerPool {
     const auto name = "the task " + quote(job.id()) + " of the queue " + quote(job.queue());
     if (job.cancelled() || job.gone()) {
       complain(context_.json, "TaskEnded",
-               name + (job.cancelled() ? " was cancelled" : " was removed") + "; its command was stopped");
+               name + (job.cancelled() ? " was cancelled" : " was removed") + "; its command was stopped", {},
+               about(job, "task_ended", LogSeverity::error));
       return;
     }
     // The command is stopped before the lease ends, so the job may not count as lost yet.
@@ -310,7 +327,8 @@ class WorkerPool {
     }
     if (job.loss_reason()) {
       complain(context_.json, "LockLost",
-               "the lease of " + name + " could not be renewed in time; its command was stopped");
+               "the lease of " + name + " could not be renewed in time; its command was stopped", {},
+               about(job, "lock_lost", LogSeverity::error));
     }
     report(job, {.how = How::give_back});
   }
@@ -332,24 +350,22 @@ class WorkerPool {
 
   /// Sends the outcome, again if the store does not answer.
   void report(Job& job, operation::EndJob outcome) {
+    using How = operation::EndJob::How;
     const auto give_up_at = BootClock::now() + outcome_retry_limit;
     bool is_unknown = false;  // one that was not answered may have been accepted
     while (true) {
       try {
         const auto task = job.run(outcome);
-        if (context_.json) {
-          print_outcome(task, job);
-        } else if (outcome.how != operation::EndJob::How::completed && outcome.message) {
-          complain("task " + quote(job.id()) + " of " + quote(job.queue()) + ", attempt " +
-                   std::to_string(job.attempt()) + ": " + printable(*outcome.message) + what_follows(task));
-        }
+        if (outcome.how == How::give_back) ++given_back_;
+        if (context_.json) print_outcome(task, job);
+        log_outcome(job, task, outcome);
         return;
       } catch (const Error& error) {
         const bool is_refused = error.code() == ErrorCode::TooLarge || error.code() == ErrorCode::TooDeep;
         if (is_refused && outcome.result) {
           // The attempt counts: or the command would run again at once, for ever.
           const auto reason = "its result was refused: " + error.message();
-          if (outcome.how == operation::EndJob::How::completed) outcome.how = operation::EndJob::How::retry;
+          if (outcome.how == How::completed) outcome.how = How::retry;
           outcome.message = outcome.message ? *outcome.message + "; " + reason : reason;
           outcome.result.reset();
           continue;
@@ -362,9 +378,24 @@ class WorkerPool {
         complain(context_.json, to_string(error.code()),
                  "the outcome of the task " + quote(job.id()) + " (attempt " + std::to_string(job.attempt()) +
                      (is_unknown ? ") is unknown: " : ") was not accepted: ") +
-                     (context_.json ? error.message() : printable(error.message())));
+                     (context_.json ? error.message() : printable(error.message())),
+                 {}, about(job, "outcome_not_accepted", LogSeverity::error));
         return;
       }
+    }
+  }
+
+  /// To people only attempts that failed are reported, and with --json none: its lines say it all.
+  void log_outcome(const Job& job, const Task& task, const operation::EndJob& outcome) const {
+    using How = operation::EndJob::How;
+    if (outcome.how == How::completed) {
+      log_event(about(job, "task_completed", LogSeverity::info));
+    } else if (outcome.how == How::give_back) {
+      log_event(about(job, "task_given_back", LogSeverity::info));
+    } else if (outcome.message && (logs_json() || !context_.json)) {
+      complain("task " + quote(job.id()) + " of " + quote(job.queue()) + ", attempt " +
+                   std::to_string(job.attempt()) + ": " + printable(*outcome.message) + what_follows(task),
+               about(job, "attempt_failed", LogSeverity::warning));
     }
   }
 
@@ -416,6 +447,7 @@ class WorkerPool {
   std::stop_source stop_;   ///< stops the commands
   std::atomic<int> running_ = 0;
   std::atomic<int> worked_ = 0;
+  std::atomic<int> given_back_ = 0;
   std::atomic<int> exit_code_ = exit_ok;
   std::atomic<bool> complained_ = false;
   std::map<std::string, Queue> queues_;  ///< for the output
@@ -492,7 +524,7 @@ void add_task_work(Command task, Context& context) {
       throw UsageError(
           "task work: COMMAND is missing; usage: holdfast task work QUEUE... -- COMMAND [ARGUMENT...]");
     }
-    WorkerPool pool(context, *options);
+    CommandPool pool(context, *options);
     return pool();
   });
 }

@@ -125,6 +125,25 @@ TEST_F(JsonLog, ALostLockIsAnErrorWithItsReason) {
   EXPECT_EQ(ended.err.find("deploy"), std::string::npos) << ended.err;
 }
 
+TEST_F(JsonLog, APoolNamesTheTaskOfEachOutcome) {
+  const auto add = [&] {
+    return json::parse(run({"task", "add", "q", "--attempts", "1"}, {"--json"}).out)["taskId"];
+  };
+  const auto good = add();
+  const auto completed = run({"task", "work", "q", "--once", "--", "true"});
+  EXPECT_EQ(event(lines_of(completed.err), "task_completed")["task_id"], good) << completed.err;
+  const auto bad = add();
+  const auto failed = run({"task", "work", "q", "--once", "--", "sh", "-c", "exit 3"});
+  const auto line = event(lines_of(failed.err), "attempt_failed");
+  EXPECT_EQ(line["level"], "warning") << failed.err;
+  EXPECT_EQ(line["task_id"], bad);
+  EXPECT_EQ(line["queue"], "q");
+  EXPECT_EQ(line["attempt"], 1);
+  EXPECT_EQ(line["fence"].get<std::string>().size(), 15U);
+  EXPECT_NE(line["message"].get<std::string>().find("exited with 3. The task is failed"), std::string::npos)
+      << line;
+}
+
 TEST_F(JsonLog, ATaskRunHasItsTask) {
   const auto lines = lines_of(run({"task", "run", "--", "true"}).err);
   const auto task = event(lines, "task");
