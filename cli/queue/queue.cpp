@@ -115,6 +115,10 @@ int list_queues(const Context& context) {
   return exit_ok;
 }
 
+std::vector<std::string> task_columns() {
+  return {"ID", "STATUS", "PLACE", "ATTEMPTS", "PRIORITY", "AGE", "WORKER", "METHOD"};
+}
+
 std::vector<std::string> task_cells(const Task& task) {
   const auto& state = task.queue;
   const bool works = state && state->place == QueuePlace::leased;
@@ -129,21 +133,36 @@ std::vector<std::string> task_cells(const Task& task) {
       task.request_method.empty() ? "-" : shortened(printable(task.request_method), 40)};
 }
 
+/// MESSAGE says why a task failed; without any there is no such column.
+void print_tasks(const std::vector<Task>& tasks) {
+  const bool with_messages =
+      std::ranges::any_of(tasks, [](const Task& task) { return task.status_message.has_value(); });
+  std::vector<std::vector<std::string>> rows{task_columns()};
+  if (with_messages) rows.front().emplace_back("MESSAGE");
+  for (const auto& task : tasks) {
+    rows.push_back(task_cells(task));
+    if (with_messages) rows.back().push_back(shortened(printable(task.status_message.value_or("-")), 60));
+  }
+  print_table(rows);
+}
+
 int show(const Context& context, const QueueCommand& options) {
   auto wanted = options.filter.selection();  // refuses a wrong filter before anything is printed
   const auto holdfast = open_store(context);
   const auto queue = holdfast.queue(options.queue);
-  print_counts(context, options.queue, queue.counts());
+  const auto counts = queue.counts();
+  print_counts(context, options.queue, counts);
+  if (counts.records == 0 && !context.json) {
+    complain("the queue " + quote(options.queue) +
+             " has no tasks; holdfast queue list shows which queues have");
+  }
   wanted.limit = static_cast<std::size_t>(options.limit);
   const auto page = queue.list(wanted);
   if (context.json) {
     for (const auto& task : page.tasks) print_json_text(rpc::to_json(task));
   } else if (!page.tasks.empty()) {
-    std::vector<std::vector<std::string>> rows{
-        {"ID", "STATUS", "PLACE", "ATTEMPTS", "PRIORITY", "AGE", "WORKER", "METHOD"}};
-    for (const auto& task : page.tasks) rows.push_back(task_cells(task));
     print_text("");
-    print_table(rows);
+    print_tasks(page.tasks);
   }
   for (const auto& error : page.unreadable) complain(context.json, to_string(error.code()), error.message());
   if (!page.cursor.empty() && !context.json) complain("--limit reached; there are more tasks");
@@ -155,10 +174,7 @@ void print_one(const Context& context, const Task& task) {
     print_json_text(rpc::to_json(task));
     return;
   }
-  std::vector<std::vector<std::string>> rows{
-      {"ID", "STATUS", "PLACE", "ATTEMPTS", "PRIORITY", "AGE", "WORKER", "METHOD"}};
-  rows.push_back(task_cells(task));
-  print_table(rows);
+  print_table({task_columns(), task_cells(task)});
   if (task.status_message) print_fields({{"message", *task.status_message}});
   print_fields({{"variables", rpc::on_one_line(task.variables.str())},
                 {"result", rpc::on_one_line(task.result.str())}});

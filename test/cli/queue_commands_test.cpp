@@ -113,6 +113,9 @@ TEST_F(QueueCommands, LimitKeysAndDeadLettersAreShown) {
   EXPECT_EQ(counts["parked"], 0);
   EXPECT_EQ(std::ranges::count(shown.out, '\n'), 3);
   EXPECT_NE(holdfast({"queue", "list"}).out.find("PARKED"), std::string::npos);
+  const auto table = holdfast({"queue", "show", "q", "--status", "failed"}).out;
+  EXPECT_NE(table.find("the command exited with 65"), std::string::npos) << table;
+  EXPECT_NE(holdfast({"queue", "show", "typo"}).err.find("\"typo\" has no tasks"), std::string::npos);
   EXPECT_EQ(holdfast({"task", "add", "q", "--limit", "0"}).code, 64);
 }
 
@@ -229,7 +232,10 @@ TEST_F(QueueCommands, TermDrainsAndASecondOneGivesBack) {
   EXPECT_FALSE(worker->finished());
   EXPECT_TRUE(alive(command)) << "it may finish";
   worker->signal(SIGTERM);
-  EXPECT_EQ(worker->wait().code, 0);
+  const auto ended = worker->wait();
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_NE(ended.err.find("drained: all commands have ended; tasks given back: 1\n"), std::string::npos)
+      << ended.err;
   EXPECT_FALSE(alive(command));
   const auto task = get(id);
   EXPECT_EQ(task["queue"]["place"], "ready");
