@@ -59,8 +59,9 @@ void set_up(CLI::App& app, Context& context) {
       app.add_option(
              "--url", context.url,
              "The store of locks and tasks: sqlite:PATH, sqlite: (in your state directory), system:,\n"
-             "redis://HOST, rediss://HOST (TLS), redis+sentinel://HOST,HOST/SERVICE, unix:SOCKET or memory:\n"
-             "(default $HOLDFAST_URL, then sqlite:)")
+             "redis://HOST, rediss://HOST (TLS), redis+sentinel://HOST,HOST/SERVICE, "
+             "redis+cluster://HOST,HOST,\n"
+             "unix:SOCKET or memory: (default $HOLDFAST_URL, then sqlite:)")
           ->type_name("URL")
           ->check([](const std::string& given) {
             return given.empty() ? "is empty; use sqlite:, sqlite:PATH or redis://HOST" : "";

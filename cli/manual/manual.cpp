@@ -1,8 +1,12 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <holdfast/open.hpp>
+#include <holdfast/sqlite.hpp>
 #include <iostream>
+#include <span>
 #include <sstream>
 #include <utility>
 
@@ -32,12 +36,6 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-/// A heading begins a paragraph itself.
-bool ends_with_heading(const std::string& page) {
-  const auto line = page.rfind('\n', page.size() < 2 ? 0 : page.size() - 2);
-  return page.compare(line == std::string::npos ? 0 : line + 1, 3, ".SH") == 0;
-}
-
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream in(text);
@@ -45,39 +43,128 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-/// A footer of --help: paragraphs, of which those with an indented line are set as they are, and `Examples:`.
-/// `page`: what it follows.
-std::string body_of(const std::string& text, const std::string& examples_heading, std::string page) {
+/// Lines `  COMMAND   what it does`: the command stands alone, so that its line is not too long for a
+/// terminal. A command of several lines has no such comment.
+std::string example_of(const std::vector<std::string>& lines) {
+  constexpr std::size_t indent = 2;
+  const auto command = lines.front().substr(indent);
+  const auto gap = lines.size() > 1 ? std::string::npos : command.find("   ");
+  if (gap != std::string::npos) {
+    const auto comment = command.substr(command.find_first_not_of(' ', gap));
+    return ".TP\n" + escaped(command.substr(0, gap)) + "\n" + escaped(comment) + "\n";
+  }
+  std::string out = ".PP\n.nf\n";
+  for (const auto& line : lines) out += escaped(line.substr(indent)) + "\n";
+  return out + ".fi\n";
+}
+
+/// A footer of --help, in two parts: paragraphs, of which those with an indented line are set as they are,
+/// and what stands below `Examples:`.
+struct Footer {
+  std::string text;
+  std::string examples;
+};
+
+Footer footer_of(const CLI::App& app) {
+  Footer footer;
   bool in_examples = false;
-  std::vector<std::string> paragraph;
+  std::vector<std::string> paragraph;  // or one example
   const auto end_paragraph = [&] {
     if (paragraph.empty()) return;
-    bool is_verbatim = in_examples;
-    for (const auto& line : paragraph) is_verbatim = is_verbatim || line.starts_with(' ');
-    if (!ends_with_heading(page)) page += ".PP\n";
-    if (is_verbatim) page += ".nf\n";
-    for (const auto& line : paragraph) page += escaped(line) + "\n";
-    if (is_verbatim) page += ".fi\n";
+    if (in_examples) {
+      footer.examples += example_of(std::exchange(paragraph, {}));
+      return;
+    }
+    const bool is_verbatim =
+        std::ranges::any_of(paragraph, [](const std::string& line) { return line.starts_with(' '); });
+    footer.text += is_verbatim ? ".PP\n.nf\n" : ".PP\n";
+    for (const auto& line : paragraph) footer.text += escaped(line) + "\n";
+    if (is_verbatim) footer.text += ".fi\n";
     paragraph.clear();
   };
-  for (const auto& line : lines_of(text)) {
+  for (const auto& line : lines_of(app.get_footer())) {
+    const bool begins_example = in_examples && line.starts_with("  ") && !line.starts_with("   ");
+    if (line.empty() || begins_example) end_paragraph();
+    if (in_examples && !line.empty() && !line.starts_with("  ")) {
+      end_paragraph();
+      in_examples = false;
+    }
     if (line == "Examples:") {
       end_paragraph();
-      page += examples_heading;
       in_examples = true;
-    } else if (line.empty()) {
-      end_paragraph();
-    } else {
-      if (in_examples && !line.starts_with(' ')) {
-        end_paragraph();
-        in_examples = false;
-      }
+    } else if (!line.empty()) {
       paragraph.push_back(line);
     }
   }
   end_paragraph();
-  return page;
+  return footer;
 }
+
+/// A heading begins a paragraph itself.
+std::string section(std::string_view heading, std::string_view body) {
+  if (body.empty()) return "";
+  if (body.starts_with(".PP\n")) body.remove_prefix(4);
+  return ".SH " + std::string(heading) + "\n" + std::string(body);
+}
+
+struct Entry {
+  std::string_view name;
+  std::string_view text;
+};
+
+std::string entries(std::span<const Entry> list) {
+  std::string out;
+  for (const auto& [name, text] : list) {
+    out += ".TP\n\\fB" + escaped(name) + "\\fR\n" + escaped(text) + "\n";
+  }
+  return out;
+}
+
+constexpr std::string_view about =
+    R"(Runs commands, and gives scripts, locks that one holder has at a time on a
+machine or on all machines that share a store, and keeps tasks that one worker at a time works on. A holder that
+dies loses its lock when its lease ends.
+.PP
+Each lock comes with a fence: a number that is greater than that of every earlier holder of the same lock. A
+holder that was paused past its lease does not know that another has followed. So pass the fence to what the
+lock protects: if that keeps the greatest fence it has seen, and refuses a write with a smaller one, a late
+write changes nothing.
+)";
+
+constexpr std::array exit_status{
+    Entry{"0", "Done. run and task run exit with their command's own code."},
+    Entry{"1", "Not held; no such task, or no result yet; doctor: there is a warning or a problem."},
+    Entry{"64", "Usage, or an invalid argument. Nothing was done."},
+    Entry{"65", "task, queue: rejected by the rules, nothing was changed."},
+    Entry{"69", "The store is unavailable."},
+    Entry{"70", "Internal: invalid stored data, or an unexpected error of the system."},
+    Entry{
+        "75",
+        "The lock was not acquired (-E changes the code); task: the quota is used up, or the queue is full."},
+    Entry{"77", "The store refuses access: permission, authentication."},
+    Entry{"79", "The lock was lost, and the command stopped; task: the write carried an old fence."},
+    Entry{"80", "task run: another client ended the task; queue wait: the task failed or was cancelled."},
+    Entry{"126, 127", "The command cannot be run; was not found."},
+    Entry{"128+N", "The command died of signal N, or signal N ended holdfast."},
+};
+
+constexpr std::array environment{
+    Entry{"HOLDFAST_URL", "The store, if neither --url nor --system is given."},
+    Entry{"HOLDFAST_HOLDER", "The label stored with locks, if --holder is not given."},
+    Entry{"HOLDFAST_LOG_FORMAT", "text or json, if --log-format is not given."},
+    Entry{"HOLDFAST_REDIS_PASSWORD", "The password of a Redis whose URL has none."},
+    Entry{"HOLDFAST_SENTINEL_PASSWORD", "The password of the sentinels."},
+    Entry{"HOLDFAST_TASK_OWNER", "The owner of tasks, if --owner is not given."},
+    Entry{"HOLDFAST_TASK_QUOTA, HOLDFAST_TASK_MAX_TTL, HOLDFAST_QUEUE_MAX_TASKS",
+          "Limits of tasks, as the options of task add and task create."},
+    Entry{"NO_COLOR", "top: no colours, if it is set and not empty."},
+    Entry{"XDG_STATE_HOME", "Where the store of the user is (default ~/.local/state)."},
+};
+
+constexpr std::array files{
+    Entry{"~/.local/state/holdfast/holdfast.db", "The store of the user: sqlite:"},
+    Entry{system_sqlite_file, "The store of the machine: system: (or --system)."},
+};
 
 /// `-j`, `--jobs` N, and what its values are.
 std::string entry_of(const CLI::Option& option) {
@@ -102,10 +189,10 @@ std::string entry_of(const CLI::Option& option) {
   return entry + "\nValues: " + escaped(type.substr(range)) + ".\n";
 }
 
-std::string options_of(const CLI::App& app, const std::string& heading) {
-  std::string entries;
-  for (const auto* option : app.get_options()) entries += entry_of(*option);
-  return entries.empty() ? "" : heading + entries;
+std::string options_of(const CLI::App& app) {
+  std::string out;
+  for (const auto* option : app.get_options()) out += entry_of(*option);
+  return out;
 }
 
 std::string usage_of(const CLI::App& app, const std::string& name) {
@@ -132,6 +219,8 @@ std::string page_of(const CLI::App& app, bool is_program) {
   while (description.ends_with('.')) description.pop_back();
   page += ".SH NAME\n" + escaped(name) + " \\- " + escaped(description) + "\n";
   page += ".SH SYNOPSIS\n" + usage_of(app, path);
+  const auto footer = footer_of(app);
+  page += section("DESCRIPTION", (is_program ? std::string(about) : "") + footer.text);
   const auto subcommands = app.get_subcommands([](const CLI::App*) { return true; });
   if (is_program) {
     page += ".SH COMMANDS\n";
@@ -140,20 +229,24 @@ std::string page_of(const CLI::App& app, bool is_program) {
               escaped(sub->get_description()) + "\n";
     }
   }
-  page += options_of(app, ".SH OPTIONS\n");
-  const auto& footer = app.get_footer();
-  if (!footer.empty() && !footer.starts_with("Examples:")) page += ".SH DESCRIPTION\n";
-  page = body_of(footer, ".SH EXAMPLES\n", std::move(page));
+  page += section("OPTIONS", options_of(app));
   if (!is_program) {
     for (const auto* sub : subcommands) {
       page += ".SH " + escaped(app.get_name() + " " + sub->get_name()) + "\n" +
               escaped(sub->get_description()) + ".\n.PP\n" + usage_of(*sub, path + " " + sub->get_name()) +
-              options_of(*sub, "");
+              options_of(*sub);
       // A subcommand without a text of its own has that of its family.
       if (sub->get_footer() == app.get_footer()) continue;
-      page = body_of(sub->get_footer(), ".PP\nExamples:\n", std::move(page));
+      const auto own = footer_of(*sub);
+      page += own.text;
+      if (!own.examples.empty()) page += ".PP\nExamples:\n" + own.examples;
     }
+  } else {
+    page += section("EXIT STATUS", entries(exit_status));
+    page += section("ENVIRONMENT", entries(environment));
+    page += section("FILES", entries(files));
   }
+  page += section("EXAMPLES", footer.examples);
   page += ".SH SEE ALSO\n";
   if (is_program) {
     std::string separator;

@@ -53,9 +53,14 @@ TEST(Reference, EveryErrorCodeIsInThatOfJsonRpc) {
   }
 }
 
-TEST(Reference, EveryExitCodeIsInThatOfTheCommandLine) {
-  std::ifstream file(source_dir() + "/cli/terminal/exit_codes.hpp");
-  const std::string source{std::istreambuf_iterator<char>(file), {}};
+std::string source_text(const std::string& path) {
+  std::ifstream file(source_dir() + "/" + path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(Reference, EveryExitCodeIsInThatOfTheCommandLineAndInTheManual) {
+  const auto source = source_text("cli/terminal/exit_codes.hpp");
+  const auto manual = source_text("cli/manual/manual.cpp");
   const auto text = page("cli.md");
   const std::regex enumerator(R"re(exit_[a-z_]+ = (\d+))re");
   int found = 0;
@@ -64,6 +69,8 @@ TEST(Reference, EveryExitCodeIsInThatOfTheCommandLine) {
     const auto number = (*each)[1].str();
     const std::regex row("\n\\| ([0-9]+, )?" + number + "(\\+N)?(, [0-9]+)? \\|");
     EXPECT_TRUE(std::regex_search(text, row)) << each->str();
+    const std::regex entry("Entry\\{\"([0-9]+, )?" + number + "(\\+N)?(, [0-9]+)?\",");
+    EXPECT_TRUE(std::regex_search(manual, entry)) << each->str();
   }
   EXPECT_GT(found, 10);
 }
