@@ -57,6 +57,7 @@ ChangeLoop::Action ChangeLoop::resume(const Result<std::optional<StoredRecord>>&
     record->keep_for(retention_of(state->terms, record->status()), now);
   }
   edited_ = record->task(**answer);
+  if (is_over && edited_.queue) edited_.queue = state_after_end(*edited_.queue, edited_.status);
   auto data = record_data(edited_);
   if (!data) return Finished{data.error()};
   return Write{.data = *std::move(data),

@@ -99,10 +99,8 @@ runtime::Op<Task> end_exhausted(Call call, Task task) {
   const auto outcome = co_await call.ask(std::move(request));
   const auto* written = outcome ? std::get_if<Written>(&*outcome) : nullptr;
   if (written == nullptr) co_return std::move(task);
-  auto state = *task.queue;
-  state.place = QueuePlace::dead;
   ended.version = written->version;
-  ended.queue = std::make_shared<const QueueState>(std::move(state));
+  ended.queue = state_after_end(*task.queue, TaskStatus::failed);
   co_return std::move(ended);
 }
 

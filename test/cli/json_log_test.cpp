@@ -127,7 +127,7 @@ TEST_F(JsonLog, ALostLockIsAnErrorWithItsReason) {
 
 TEST_F(JsonLog, APoolNamesTheTaskOfEachOutcome) {
   const auto add = [&] {
-    return json::parse(run({"task", "add", "q", "--attempts", "1"}, {"--json"}).out)["taskId"];
+    return json::parse(run({"task", "add", "q", "--attempts", "1"}, {"--json"}).out)["task"]["taskId"];
   };
   const auto good = add();
   const auto completed = run({"task", "work", "q", "--once", "--", "true"});

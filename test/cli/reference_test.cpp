@@ -69,7 +69,7 @@ TEST(Reference, EveryExitCodeIsInThatOfTheCommandLineAndInTheManual) {
     const auto number = (*each)[1].str();
     const std::regex row("\n\\| ([0-9]+, )?" + number + "(\\+N)?(, [0-9]+)? \\|");
     EXPECT_TRUE(std::regex_search(text, row)) << each->str();
-    const std::regex entry("Entry\\{\"([0-9]+, )?" + number + "(\\+N)?(, [0-9]+)?\",");
+    const std::regex entry("Entry\\{\\s*\"([0-9]+, )?" + number + "(\\+N)?(, [0-9]+)?\",");
     EXPECT_TRUE(std::regex_search(manual, entry)) << each->str();
   }
   EXPECT_GT(found, 10);

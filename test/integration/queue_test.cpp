@@ -272,7 +272,10 @@ TEST_P(Queues, ACancelledTaskStopsItsWorkerAndIsNeverOverwritten) {
   const auto id = queue.add().id;
   auto job = queue.claim_next({.lease = 600ms});
   EXPECT_FALSE(job->stopped().stop_requested());
-  EXPECT_EQ(queue.cancel(id, "not needed").status, TaskStatus::cancelled);
+  const auto cancelled = queue.cancel(id, "not needed");
+  EXPECT_EQ(cancelled.status, TaskStatus::cancelled);
+  EXPECT_EQ(cancelled.queue->place, QueuePlace::finished);
+  EXPECT_EQ(cancelled.queue->lease_expires_at, WallTime{});
   EXPECT_TRUE(eventually([&] { return job->stopped().stop_requested(); }));
   EXPECT_TRUE(job->cancelled());
   EXPECT_FALSE(job->loss_reason());
