@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <asio/error.hpp>
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <system_error>
@@ -179,7 +180,8 @@ Failure failure_of(const std::exception_ptr& exception) {
     failure.holder = error.holder();
     return failure;
   } catch (const std::system_error& error) {
-    if (error.code() == std::errc::operation_canceled) {
+    // Asio's own code for a cancelled coroutine equals no std::errc.
+    if (error.code() == std::errc::operation_canceled || error.code() == asio::error::operation_aborted) {
       return named(ErrorCode::Aborted, "the request was cancelled");
     }
     return named(ErrorCode::Internal, std::string("unexpected error: ") + error.what());

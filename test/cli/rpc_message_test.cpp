@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <asio/error.hpp>
 #include <nlohmann/json.hpp>
 
 #include "rpc/json/text.hpp"
@@ -251,6 +252,7 @@ TEST(RpcMessages, ExceptionsBecomeFailures) {
             "raise the limit (--max-ttl) (why)")
       << "the library names no option of the command line";
   EXPECT_EQ(of(std::system_error(std::make_error_code(std::errc::operation_canceled))).name, "Aborted");
+  EXPECT_EQ(of(std::system_error(asio::error::operation_aborted, "co_await")).name, "Aborted");
   EXPECT_EQ(of(std::runtime_error("boom")).name, "Internal");
   EXPECT_EQ(of(bad_params("ttlMs: is missing")).code, -32602);
 }
