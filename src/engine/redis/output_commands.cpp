@@ -1,5 +1,3 @@
-#include "engine/redis/output_commands.hpp"
-
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -7,6 +5,7 @@
 #include <string_view>
 
 #include "embedded/scripts.hpp"
+#include "engine/redis/record_commands.hpp"
 #include "engine/redis/record_replies.hpp"
 #include "engine/redis/wire/command.hpp"
 #include "engine/redis/wire/reply.hpp"

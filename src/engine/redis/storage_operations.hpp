@@ -9,7 +9,6 @@
 
 #include "engine/redis/calls.hpp"
 #include "engine/redis/layout.hpp"
-#include "engine/redis/output_commands.hpp"
 #include "engine/redis/queue_commands.hpp"
 #include "engine/redis/queue_waits.hpp"
 #include "engine/redis/record_commands.hpp"
