@@ -37,10 +37,10 @@ RoutedCommand get_command(const StorageLayout& layout, const GetRecord& request,
   return std::move(command).routed();
 }
 
-Result<std::optional<StoredRecord>> get_outcome(const redisReply& reply, const RecordKey& key) {
+Result<std::optional<StoredRecord>> get_outcome(const redisReply& reply, std::string_view key) {
   if (reply.type == REDIS_REPLY_NIL) return std::optional<StoredRecord>();
   if (auto record = record_of(elements_of(reply))) return record;
-  return not_an_outcome(reply, "get", key.str());
+  return not_an_outcome(reply, "get", key);
 }
 
 RoutedCommand create_command(const StorageLayout& layout, const CreateRecord& request, const std::string& id,

@@ -6,6 +6,7 @@
 #include <holdfast/storage_backend.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/redis/layout.hpp"
@@ -23,7 +24,7 @@ namespace holdfast::redis {
 inline constexpr std::uint64_t remembered_writes = 8;
 
 [[nodiscard]] RoutedCommand get_command(const StorageLayout& layout, const GetRecord& request, By by);
-[[nodiscard]] Result<std::optional<StoredRecord>> get_outcome(const redisReply& reply, const RecordKey& key);
+[[nodiscard]] Result<std::optional<StoredRecord>> get_outcome(const redisReply& reply, std::string_view key);
 
 /// Members of a full index whose records may be dead: a create declares those records, and removes the dead
 /// ones from the index.
