@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -16,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/number.hpp"
 #include "core/percent.hpp"
 #include "url.hpp"
 
@@ -39,13 +39,11 @@ inline constexpr std::size_t deepest = 100;
 
 inline std::string set_count(std::size_t& into, std::string_view text, std::size_t lowest,
                              std::size_t highest) {
-  std::size_t value = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool is_number = !text.empty() && failed == std::errc() && end == text.data() + text.size();
-  if (!is_number || value < lowest || value > highest) {
+  const auto value = core::whole_number<std::size_t>(text);
+  if (!value || *value < lowest || *value > highest) {
     return "must be a number from " + std::to_string(lowest) + " to " + std::to_string(highest);
   }
-  into = value;
+  into = *value;
   return {};
 }
 

@@ -30,8 +30,7 @@ enum class Announce : std::uint8_t { on_a_terminal, always, never };
 /// has reached:
 ///
 /// - opening (from the construction on): nothing can be held, so the process exits at once with 128 + the
-/// number
-///   of the signal, whatever blocks;
+///   number of the signal, whatever blocks;
 /// - attempting: a lock may be granted at any moment, so stop() is triggered and the main thread ends what it
 ///   began;
 /// - waiting: the same, and after a second stderr names what is waited for.
@@ -125,7 +124,7 @@ struct LockWording {
 inline constexpr std::chrono::milliseconds reachability_interval = std::chrono::seconds(30);
 
 /// Calls `attempt(wait)`, which waits for a lock that long at most and throws as Locks::lock does: once with
-/// a limit, repeatedly without one. A single unlimited wait would retry after each transient error for ever
+/// a limit, repeatedly without one. A single unlimited wait would retry after each transient error forever
 /// and never report that the backend is gone. One interval that ends with such an error proves little (an
 /// attempt that the interval's end cut off looks the same); the second in a row is thrown.
 template <class Attempt>

@@ -363,7 +363,7 @@ class CommandPool {
       } catch (const Error& error) {
         const bool is_refused = error.code() == ErrorCode::TooLarge || error.code() == ErrorCode::TooDeep;
         if (is_refused && outcome.result) {
-          // The attempt counts: or the command would run again at once, for ever.
+          // The attempt counts: or the command would run again at once, forever.
           const auto reason = "its result was refused: " + error.message();
           if (outcome.how == How::completed) outcome.how = How::retry;
           outcome.message = outcome.message ? *outcome.message + "; " + reason : reason;

@@ -467,7 +467,7 @@ export class Holdfast extends EventEmitter {
         const isUnsendable = !(error instanceof HoldfastError); // it is not JSON: a BigInt, a cycle
         if (isUnsendable || unstorableCodes.includes(error.code)) {
           if (isRetried) throw error;
-          // The attempt counts as failed: or the task would be worked on for ever.
+          // The attempt counts as failed: or the task would be worked on forever.
           isRetried = true;
           const why = `the outcome cannot be stored: ${String(error.message).slice(0, 1000)}`;
           console.error(`${job.taskId}: ${why}`);

@@ -389,7 +389,7 @@ class Job:
             log.warning("the outcome of %s was not sent, so it is attempted again: %s", self.id, error)
 
     def _end_unsent(self, why: str) -> None:
-        """The attempt counts as failed: or the task would be worked on for ever."""
+        """The attempt counts as failed: or the task would be worked on forever."""
         logging.getLogger("holdfast").warning("%s: %s", self.id, why)
         self.end_patiently(self.retry, why[:1000])
 

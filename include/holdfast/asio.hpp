@@ -6,4 +6,5 @@
 #include <holdfast/asio/locks.hpp>
 #include <holdfast/asio/open.hpp>
 #include <holdfast/asio/queue.hpp>
+#include <holdfast/asio/register.hpp>
 #include <holdfast/asio/tasks.hpp>

@@ -73,8 +73,7 @@ enum class ErrorCode : std::uint8_t {
 /// What an engine knows about the effect of a change that failed.
 enum class Effect : std::uint8_t {
   /// No more than the code implies: after a transient error the change may have been carried out, or may
-  /// still
-  /// be carried out.
+  /// still be carried out.
   unknown,
   /// The change was not carried out and will not be.
   none,

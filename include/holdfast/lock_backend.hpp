@@ -319,13 +319,12 @@ struct LookupRequest {
 /// In which order a listing returns locks.
 enum class LockOrder : std::uint8_t {
   /// A lock that is held throughout is listed exactly once. On Redis each page costs a scan of all keys of
-  /// the
-  /// database.
+  /// the database.
   by_key,
   /// As the engine finds them: a lock that is held throughout is listed at least once, and a page may be
-  /// empty
-  /// although others follow. On Redis a page scans about `limit` keys of the database, so its server time is
-  /// bounded, and a whole listing is one scan. A cursor is valid only with the object that returned it.
+  /// empty although others follow. On Redis a page scans about `limit` keys of the database, so its server
+  /// time is bounded, and a whole listing is one scan. A cursor is valid only with the object that returned
+  /// it.
   as_found,
 };
 
@@ -470,8 +469,8 @@ class HOLDFAST_EXPORT IdleIo {
 ///
 /// @code
 /// auto backend = holdfast::make_memory_lock_backend();
-/// backend->submit(holdfast::IsLockedRequest{.key = holdfast::LockKey::parse("orders:42").value_or_throw()},
-/// {},
+/// const auto key = holdfast::LockKey::parse("orders:42").value_or_throw();
+/// backend->submit(holdfast::IsLockedRequest{.key = key}, {},
 ///                 [](holdfast::Result<bool> locked) { /* on any thread; must not block */ });
 /// @endcode
 class HOLDFAST_EXPORT LockBackend

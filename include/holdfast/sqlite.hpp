@@ -44,9 +44,8 @@ struct SqliteOptions {
     const std::filesystem::path& file, const SqliteOptions& options = {}, std::shared_ptr<Log> log = {});
 
 /// Returns the file of the URL `sqlite:`: `$XDG_STATE_HOME/holdfast/holdfast.db`, or `holdfast/holdfast.db`
-/// in
-/// `$HOME/.local/state`. Creates nothing. A variable that is not an absolute path is ignored; InvalidArgument
-/// if neither is usable.
+/// in `$HOME/.local/state`. Creates nothing. A variable that is not an absolute path is ignored;
+/// InvalidArgument if neither is usable.
 [[nodiscard]] HOLDFAST_EXPORT Result<std::filesystem::path> default_sqlite_file();
 
 /// The file of the URL `system:`.
@@ -55,14 +54,11 @@ inline constexpr std::string_view system_sqlite_file = "/var/lib/holdfast/holdfa
 /// Prepares system_sqlite_file for sharing, and returns its path. Changes nothing if it is ready.
 ///
 /// - The directory must belong to root and must not be writable by others. If its group can write to it, it
-/// must
-///   be set-group-ID (mode 2770).
+///   must be set-group-ID (mode 2770).
 /// - A missing file is created: for the directory's group (0660, regardless of the umask) if that can write
-/// to
-///   the directory, otherwise for root only (0600).
+///   to the directory, otherwise for root only (0600).
 /// - A missing directory is created if this process is root: for the group `holdfast` if that exists,
-/// otherwise
-///   for root only.
+///   otherwise for root only.
 ///
 /// ServiceUnavailable if the directory or the file does not satisfy this, AuthFailed if this process may not
 /// use it; both messages contain what to do. RateLimited if the disk is full.

@@ -133,7 +133,7 @@ void LineConnection::lose_client() {
   gone_ = true;
   outbox_.drop();
   // What the client had sent is carried out, but no more: another process may hold the other end of a pipe
-  // open, and send for ever.
+  // open, and send forever.
   unread_bytes_ = channel_.unread_bytes();
   channel_.stop_reading();
   channel_.stop_writing();

@@ -144,12 +144,14 @@ using ExtendDecision = std::variant<Extend, NotHeld>;
   return release_is_unknown();
 }
 
+[[nodiscard]] inline Error fences_exhausted() {
+  return {ErrorCode::Internal,
+          "the fence counter is exhausted; use another key or another store for this lock"};
+}
+
 /// The fence after `last`. Internal when the counter is exhausted: then no lock may be granted.
 [[nodiscard]] inline Result<Fence> next_fence(std::uint64_t last) {
-  if (last >= Fence::max_issued) {
-    return Error(ErrorCode::Internal,
-                 "the fence counter is exhausted; use another key or another store for this lock");
-  }
+  if (last >= Fence::max_issued) return fences_exhausted();
   return Fence::of(last + 1);
 }
 

@@ -9,7 +9,7 @@ std::size_t control_character_bytes(std::string_view text) noexcept {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
   };
   if (text.empty()) return 0;
-  if (byte(0) < 0x20 || byte(0) == 0x7F) return 1;
+  if (core::is_control(text.front())) return 1;
   if (byte(0) == 0xC2 && byte(1) >= 0x80 && byte(1) < 0xA0) return 2;
   if (byte(0) == 0xD8 && byte(1) == 0x9C) return 2;  // U+061C
   if (byte(0) != 0xE2) return 0;

@@ -5,6 +5,11 @@
 
 namespace holdfast::core {
 
+/// Whether the byte is a control character of ASCII.
+[[nodiscard]] constexpr bool is_control(char c) noexcept {
+  return static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
+}
+
 /// Returns the length in bytes of the first code point; 0 if the text is empty or does not begin with valid
 /// UTF-8 (no surrogates, no longer form than needed).
 [[nodiscard]] inline std::size_t code_point_bytes(std::string_view text) noexcept {

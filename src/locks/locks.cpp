@@ -4,6 +4,7 @@
 #include <holdfast/printable.hpp>
 #include <tuple>
 
+#include "core/utf8.hpp"
 #include "locks/acquire_loop.hpp"
 #include "locks/held_lock.hpp"
 #include "locks/lock_store.hpp"
@@ -16,10 +17,6 @@ namespace {
 
 LockId checked_id(std::string_view id) {
   return LockId::parse(id).value_or_throw();
-}
-
-bool is_control(unsigned char byte) {
-  return byte < 0x20 || byte == 0x7F;
 }
 
 /// Wraps one engine operation as an Op.
@@ -193,7 +190,7 @@ Op<std::optional<LockInfo>> perform(Flow flow, Store store, operation::BreakLock
   const auto& reason = what.reason;
   if (reason.empty()) throw Error(ErrorCode::InvalidArgument, "the reason for breaking the lock is empty");
   // In a log, a second line could look like a separate message.
-  if (std::ranges::any_of(reason, is_control)) {
+  if (std::ranges::any_of(reason, core::is_control)) {
     throw Error(ErrorCode::InvalidArgument, "the reason must be one line of text without control characters");
   }
   auto looking = perform(flow, store, operation::GetByKeyRaw{std::move(what.key)}, stop);

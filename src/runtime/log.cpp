@@ -75,12 +75,12 @@ class [[gnu::visibility("hidden")]] Log::Impl {
  public:
   const std::shared_ptr<Sink> sink = std::make_shared<Sink>();
   runtime::DeliveryQueue<Message> queue{max_queued, [sink = sink](Message& message, std::size_t dropped) {
-                                          if (dropped > 0) tell_of(dropped, *sink);
+                                          if (dropped > 0) report_dropped(dropped, *sink);
                                           sink->call(message.level, message.text);
                                         }};
 
  private:
-  static void tell_of(std::size_t dropped, Sink& sink) noexcept {
+  static void report_dropped(std::size_t dropped, Sink& sink) noexcept {
     try {
       sink.call(LogLevel::warning, std::to_string(dropped) + " log messages were dropped");
     } catch (...) {  // NOLINT(bugprone-empty-catch): the messages after it must still be delivered

@@ -1,9 +1,9 @@
 #include "tasks/list_loop.hpp"
 
 #include <algorithm>
-#include <charconv>
 
 #include "core/digest.hpp"
+#include "core/number.hpp"
 #include "core/percent.hpp"
 #include "core/wall_time.hpp"
 #include "tasks/address.hpp"
@@ -43,12 +43,10 @@ Result<ListPosition> position_of(std::string_view cursor, std::string_view store
   const auto second = first == std::string_view::npos ? first : cursor.find('.', first + 1);
   if (second == std::string_view::npos) return bad;
   ListPosition position;
-  const auto number = cursor.substr(first + 1, second - first - 1);
-  std::int64_t created_at = 0;
-  const auto [end, failed] = std::from_chars(number.data(), number.data() + number.size(), created_at);
+  const auto created_at = core::whole_number<std::int64_t>(cursor.substr(first + 1, second - first - 1));
   auto task = core::percent_decoded(cursor.substr(second + 1));
-  if (failed != std::errc() || end != number.data() + number.size() || !task) return bad;
-  position.created_at = core::from_ms(created_at);
+  if (!created_at || !task) return bad;
+  position.created_at = core::from_ms(*created_at);
   position.task = *std::move(task);
   const auto good = cursor_at(position, stored_owner);
   if (!good) return good.error();

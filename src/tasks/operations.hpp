@@ -35,6 +35,9 @@ namespace holdfast::tasks {
                                                           operation::TryClaimOrdinaryTask what);
 /// The same as `perform`, and asks these locks for ListTasks::unclaimed.
 [[nodiscard]] runtime::Op<TaskPage> list(Call call, Locks locks, operation::ListTasksOfOwner what);
+/// Whether these locks know who holds the lock of this token. A fence of another store says nothing here,
+/// though a lock of its key may exist.
+[[nodiscard]] bool is_lock_of(const FencingToken& token, const Locks& locks);
 
 /// The condition of a wait.
 struct Until {

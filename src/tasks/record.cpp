@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <span>
 
+#include "core/number.hpp"
 #include "core/rfc3339.hpp"
 
 namespace holdfast::tasks {
@@ -36,13 +36,9 @@ std::optional<milliseconds> duration_in(const Members& members, std::string_view
   if (value == nullptr) return std::nullopt;
   // Another writer's number may have any form. A value that is not a whole number of milliseconds within
   // range counts as absent, and stays in the record unchanged.
-  std::int64_t count = 0;
-  const auto* end = value->data() + value->size();
-  const auto [at, failed] = std::from_chars(value->data(), end, count);
-  if (failed != std::errc() || at != end || count < 0 || milliseconds(count) > std::chrono::years(1000)) {
-    return std::nullopt;
-  }
-  return milliseconds(count);
+  const auto count = core::whole_number<std::int64_t>(*value);
+  if (!count || *count < 0 || milliseconds(*count) > std::chrono::years(1000)) return std::nullopt;
+  return milliseconds(*count);
 }
 
 std::optional<WallTime> time_in(const Members& members, std::string_view name) {

@@ -6,7 +6,6 @@
 #include "tasks/address.hpp"
 #include "tasks/operations.hpp"
 #include "tasks/watched_tasks.hpp"
-#include "tasks/workers.hpp"
 
 namespace holdfast {
 namespace {

@@ -23,7 +23,7 @@ class WatchState {
  public:
   /// A task was read; `task` is empty if it does not exist.
   void read(const std::string& id, std::optional<Task> task);
-  /// All tasks are read from here on, with read(), until ended_listing().
+  /// All tasks are read from here on, with read(), until end_listing().
   void begin_listing() { listed_.clear(); }
   void listed(Task task);
   /// Tasks that were known and not listed are gone.

@@ -1,7 +1,5 @@
 // Who works on ordinary tasks: the holders of the locks that they are bound to.
 
-#include "tasks/workers.hpp"
-
 #include "locks/lock_store.hpp"
 #include "tasks/operations.hpp"
 

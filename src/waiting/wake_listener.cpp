@@ -12,7 +12,7 @@ namespace {
 
 /// The channel of the followers: behind that of the last word.
 constexpr std::pair<std::size_t, std::uint64_t> any_key{WakeWords::word_count, 0};
-constexpr std::uint32_t everybody = 1;  ///< the bit that every listener's mask has
+constexpr std::uint32_t every_listener = 1;  ///< the bit that the mask of each listener has
 
 std::uint32_t random_mask() {
   return std::uint32_t{2} << static_cast<unsigned>(os::jitter_fraction() * 30);
@@ -23,11 +23,11 @@ std::uint32_t random_mask() {
 WakeListener::WakeListener(std::shared_ptr<MappedWakeWords> words)
     : words_(std::move(words)), own_mask_(random_mask()), waits_(mutex_, [this] { rouse(); }) {}
 
-void WakeListener::tell(const MappedWakeWords& words, WakeWords::Place place) noexcept {
+void WakeListener::notify(const MappedWakeWords& words, WakeWords::Place place) noexcept {
   words->counts[place.word()][place.bit()].fetch_add(1);
   words->news[place.word()].fetch_add(1);
   words->bell.fetch_add(1);
-  if (words->bell_sleepers.load() != 0) os::futex_wake(words->bell, INT_MAX, everybody, words.scope());
+  if (words->bell_sleepers.load() != 0) os::futex_wake(words->bell, INT_MAX, every_listener, words.scope());
 }
 
 bool WakeListener::start() {
@@ -132,7 +132,7 @@ void WakeListener::run() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     const auto heard = bell.load();
-    hear();
+    collect_changes();
     const BootTime now = BootClock::now();
     waits_.end_due(now);
     if (waits_.any_ended()) {
@@ -148,14 +148,14 @@ void WakeListener::run() {
     lock.unlock();
     bell_sleepers.fetch_add(1);
     (void)os::futex_wait(bell, heard, until == never ? os::no_futex_limit : until - now,
-                         own_mask_ | everybody, words_->scope());
+                         own_mask_ | every_listener, words_->scope());
     bell_sleepers.fetch_sub(1);
     lock.lock();
     asleep_ = false;
   }
 }
 
-void WakeListener::hear() {
+void WakeListener::collect_changes() {
   if (channels_.empty()) return;
   bool any = false;
   for (std::size_t word = 0; word < WakeWords::word_count; ++word) {

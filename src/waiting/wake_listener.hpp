@@ -88,7 +88,7 @@ class WakeListener : public std::enable_shared_from_this<WakeListener> {
   [[nodiscard]] bool in_own_process() const noexcept { return process_.is_current(); }
 
   /// For releasers: notifies the listeners of all processes.
-  static void tell(const MappedWakeWords& words, WakeWords::Place place) noexcept;
+  static void notify(const MappedWakeWords& words, WakeWords::Place place) noexcept;
 
  private:
   void enter(Waiter& waiter);
@@ -98,7 +98,7 @@ class WakeListener : public std::enable_shared_from_this<WakeListener> {
   [[nodiscard]] std::uint64_t all_changes() const noexcept;
   void run();
   /// Wakes the waiters whose slots have changed.
-  void hear();
+  void collect_changes();
   /// Ends the thread's sleep.
   void rouse() noexcept;
 

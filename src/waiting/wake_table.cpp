@@ -172,7 +172,7 @@ Result<std::shared_ptr<WakeTable>> WakeTable::in_file(const std::filesystem::pat
 
 void WakeTable::wake(WakeWords::Place place, int count) const noexcept {
   wake_sleepers(place, count);
-  if ((*words_)->listeners.load() != 0) WakeListener::tell(*words_, place);
+  if ((*words_)->listeners.load() != 0) WakeListener::notify(*words_, place);
 }
 
 void WakeTable::wake_sleepers(WakeWords::Place place, int count) const noexcept {

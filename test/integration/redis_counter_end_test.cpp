@@ -37,7 +37,7 @@ class RedisCounterEnd : public testing::Test {
 
 TEST_F(RedisCounterEnd, APlainGrantNeitherSetsNorRemovesIt) {
   EXPECT_EQ(grant(), 1);
-  EXPECT_EQ(ends_at(), -1) << "for ever";
+  EXPECT_EQ(ends_at(), -1) << "forever";
   const auto until = locks->raw.now_ms() + 10 * day_ms;
   const auto fence = grant(CounterLifetime{.until = from_ms(until)});
   const auto end = ends_at();
@@ -80,7 +80,7 @@ TEST_F(RedisCounterEnd, AfterItTheCounterGoesOnAboveAllItEverGranted) {
     EXPECT_LT(highest, 1'000'000'000);
     const auto end = ends_at();
     EXPECT_GE(end, (highest + epoch_s) * 1000 + day_ms) << "the clock is a day ahead by then";
-    EXPECT_LE(end, std::max(now + 62'000, (highest + epoch_s) * 1000) + day_ms) << "not for ever either";
+    EXPECT_LE(end, std::max(now + 62'000, (highest + epoch_s) * 1000) + day_ms) << "not forever either";
     locks->raw.integer({"DEL", "p:fence:p:k"});  // what the server does then
     now = end;
   }

@@ -93,7 +93,7 @@ TEST_F(RedisLock, AReleaseLeavesNothingBehindWhenEveryAnswerCame) {
   ASSERT_EQ(release(*proxied, id, "k"), std::nullopt);
   EXPECT_EQ(exists(index_of(id)), 0);
   EXPECT_EQ(exists("syncguard:k"), 0);
-  EXPECT_EQ(exists("syncguard:fence:syncguard:k"), 1) << "a fence counter stays for ever";
+  EXPECT_EQ(exists("syncguard:fence:syncguard:k"), 1) << "a fence counter stays forever";
 }
 
 TEST_F(RedisLock, ATombstoneGoesByItself) {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "core/liveness.hpp"
 #include "support/calls.hpp"
+#include "support/liveness.hpp"
 #include "support/redis_locks.hpp"
 #include "support/redis_server.hpp"
 
@@ -67,7 +67,7 @@ TEST_F(RedisRecords, ThePredicateIsTheSameInLuaAndInCpp) {
   for (const std::int64_t past :
        {-minute, -1001L, -1000L, -999L, -1L, 0L, 1L, 998L, 999L, 1000L, 1001L, minute}) {
     const auto expires_at = now - past;
-    const bool live = core::is_live(expires_at, now);
+    const bool live = is_live(expires_at, now);
     for (const bool foreign : {false, true}) {
       SCOPED_TRACE(std::to_string(past) + (foreign ? " ms past, foreign" : " ms past"));
       const auto restore = [&] { foreign ? put_foreign(id, "k", expires_at) : put(id, "k", expires_at); };

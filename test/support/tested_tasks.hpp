@@ -1,5 +1,6 @@
 #pragma once
 
+#include <holdfast/asio/register.hpp>
 #include <holdfast/asio/tasks.hpp>
 #include <holdfast/tasks.hpp>
 #include <memory>

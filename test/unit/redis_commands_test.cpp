@@ -105,7 +105,7 @@ TEST_F(RedisCommands, AnAcquireSaysNothingOfTheCountersEndUnlessItIsAsked) {
   };
   EXPECT_EQ(last(std::nullopt), "000000000000000") << "the floor alone";
   EXPECT_EQ(last(CounterLifetime{.until = test::from_ms(1'900'000'000'000)}), "1900000000000");
-  EXPECT_EQ(last(CounterLifetime{}), "") << "for ever";
+  EXPECT_EQ(last(CounterLifetime{}), "") << "forever";
 }
 
 TEST_F(RedisCommands, TheLabelOfTheHolderFollowsTheKeyInTheRecord) {

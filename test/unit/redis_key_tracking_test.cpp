@@ -16,7 +16,7 @@ namespace {
 using namespace std::chrono_literals;
 using test::bulk;
 using test::reply_of;
-using TrackingHeard = KeyTracking::Heard;
+using TrackingReply = KeyTracking::ReplyKind;
 using Names = std::vector<std::string>;
 
 const std::string tracking_is_on = "*3\r\n" + bulk("subscribe") + bulk(invalidation_channel) + ":1\r\n";
@@ -47,18 +47,18 @@ struct Tracked {
     EXPECT_FALSE(reader.next().value_or_throw()) << "one command at a time";
     return text;
   }
-  TrackingHeard hear(const std::string& bytes) {
+  TrackingReply hear(const std::string& bytes) {
     tracking.received(now);
     return tracking.take(*reply_of(bytes));
   }
   void begin() {
     tracking.connected(now);
     static_cast<void>(sent());
-    EXPECT_EQ(hear(":7\r\n"), TrackingHeard::answer);
+    EXPECT_EQ(hear(":7\r\n"), TrackingReply::answer);
     static_cast<void>(sent());
-    EXPECT_EQ(hear("+OK\r\n"), TrackingHeard::answer);
+    EXPECT_EQ(hear("+OK\r\n"), TrackingReply::answer);
     static_cast<void>(sent());
-    EXPECT_EQ(hear(tracking_is_on), TrackingHeard::answer);
+    EXPECT_EQ(hear(tracking_is_on), TrackingReply::answer);
     EXPECT_TRUE(tracking.confirmed());
   }
 };
@@ -68,12 +68,12 @@ TEST(RedisKeyTracking, IsTurnedOnForItsOwnConnectionBeforeItSubscribes) {
   one.tracking.connected(one.now);
   EXPECT_EQ(one.sent(), "CLIENT ID");
   EXPECT_EQ(one.sent(), "");
-  EXPECT_EQ(one.hear(":7\r\n"), TrackingHeard::answer);
+  EXPECT_EQ(one.hear(":7\r\n"), TrackingReply::answer);
   EXPECT_EQ(one.sent(), "CLIENT TRACKING ON REDIRECT 7 BCAST PREFIX p:");
-  EXPECT_EQ(one.hear("+OK\r\n"), TrackingHeard::answer);
+  EXPECT_EQ(one.hear("+OK\r\n"), TrackingReply::answer);
   EXPECT_EQ(one.sent(), "SUBSCRIBE __redis__:invalidate");
   EXPECT_FALSE(one.tracking.confirmed());
-  EXPECT_EQ(one.hear(tracking_is_on), TrackingHeard::answer);
+  EXPECT_EQ(one.hear(tracking_is_on), TrackingReply::answer);
   EXPECT_TRUE(one.tracking.confirmed());
   EXPECT_EQ(one.names, Names{"anything"}) << "what was written before is not known";
 }
@@ -82,8 +82,8 @@ TEST(RedisKeyTracking, NamesTheKeysThatWereWrittenAndKnowsAFlush) {
   Tracked one;
   one.begin();
   one.names.clear();
-  EXPECT_EQ(one.hear(message("*2\r\n" + bulk("p:a") + bulk("p:b"))), TrackingHeard::message);
-  EXPECT_EQ(one.hear(message("*-1\r\n")), TrackingHeard::message);
+  EXPECT_EQ(one.hear(message("*2\r\n" + bulk("p:a") + bulk("p:b"))), TrackingReply::message);
+  EXPECT_EQ(one.hear(message("*-1\r\n")), TrackingReply::message);
   EXPECT_EQ(one.names, (Names{"p:a", "p:b", "anything"}));
   EXPECT_EQ(one.tracking.take_counts(), (std::pair<std::size_t, std::size_t>{2, 2}));
   EXPECT_EQ(one.tracking.take_counts(), (std::pair<std::size_t, std::size_t>{0, 0}));
@@ -93,12 +93,12 @@ TEST(RedisKeyTracking, AnErrorIsARefusalAtEveryStep) {
   for (int steps = 0; steps < 3; ++steps) {
     Tracked one;
     one.tracking.connected(one.now);
-    for (int i = 0; i < steps; ++i) EXPECT_EQ(one.hear(i == 0 ? ":7\r\n" : "+OK\r\n"), TrackingHeard::answer);
-    EXPECT_EQ(one.hear("-NOPERM this user has no permissions\r\n"), TrackingHeard::refusal) << steps;
+    for (int i = 0; i < steps; ++i) EXPECT_EQ(one.hear(i == 0 ? ":7\r\n" : "+OK\r\n"), TrackingReply::answer);
+    EXPECT_EQ(one.hear("-NOPERM this user has no permissions\r\n"), TrackingReply::refusal) << steps;
   }
   Tracked other;
   other.tracking.connected(other.now);
-  EXPECT_EQ(other.hear("+7\r\n"), TrackingHeard::unexpected);
+  EXPECT_EQ(other.hear("+7\r\n"), TrackingReply::unexpected);
 }
 
 TEST(RedisKeyTracking, ASilentConnectionIsProbedAndGivenUpAndTheNextOneReportsAnything) {
@@ -108,7 +108,7 @@ TEST(RedisKeyTracking, ASilentConnectionIsProbedAndGivenUpAndTheNextOneReportsAn
   EXPECT_EQ(one.sent(), "");
   one.now += 500ms;
   EXPECT_EQ(one.sent(), "SUBSCRIBE __redis__:invalidate");
-  EXPECT_EQ(one.hear(tracking_is_on), TrackingHeard::answer);
+  EXPECT_EQ(one.hear(tracking_is_on), TrackingReply::answer);
   EXPECT_EQ(one.names, Names()) << "nothing was missed";
   one.now += 500ms;
   EXPECT_NE(one.sent(), "");
@@ -123,11 +123,11 @@ TEST(RedisKeyTracking, ASilentConnectionIsProbedAndGivenUpAndTheNextOneReportsAn
 
 TEST(RedisKeyTracking, OneHundredthOfAServersTimeIsSpentOnReports) {
   const auto lasts = [](std::size_t per_second, std::size_t names) {
-    HearingBudget budget;
+    TrackingBudget budget;
     BootTime now{1h};
     for (int seconds = 0; seconds < 100; ++seconds) {
       for (std::size_t i = 0; i < per_second; ++i) {
-        if (!budget.pay(1, names, now)) return false;
+        if (!budget.charge(1, names, now)) return false;
         now += BootClock::duration(1s) / per_second;
       }
     }
@@ -137,8 +137,8 @@ TEST(RedisKeyTracking, OneHundredthOfAServersTimeIsSpentOnReports) {
   EXPECT_FALSE(lasts(1500, 1));
   EXPECT_TRUE(lasts(100, 200)) << "many names in one message are cheap";
   EXPECT_FALSE(lasts(100, 1000));
-  HearingBudget budget;
-  EXPECT_TRUE(budget.pay(2000, 2000, BootTime{1h})) << "a burst";
+  TrackingBudget budget;
+  EXPECT_TRUE(budget.charge(2000, 2000, BootTime{1h})) << "a burst";
 }
 
 }  // namespace

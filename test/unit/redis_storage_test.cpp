@@ -211,7 +211,7 @@ TEST(RedisRecordCommands, AnAnswerThatNoScriptGivesIsInternalAndNamesTheRecord) 
       EXPECT_EQ(outcome.error().code(), ErrorCode::Internal) << bytes;
       EXPECT_EQ(outcome.error().key(), about) << bytes;
     };
-    expect(get_outcome(*reply, key), "o:t");
+    expect(get_outcome(*reply, key.str()), "o:t");
     expect(put_outcome(*reply, put), "o:t");
     expect(put_outcome(*reply, conditional), "o:t");
     expect(remove_outcome(*reply, {.key = key}), "o:t");

@@ -39,7 +39,7 @@ struct CountingWaiters {
 };
 
 using Counted = Subscriptions<CountingWaiters>;
-using Heard = Counted::Heard;
+using ReplyKind = Counted::ReplyKind;
 
 std::string said(std::string_view kind, std::string_view channel) {
   return "*3\r\n" + bulk(kind) + bulk(channel) + (kind.ends_with("message") ? bulk("x") : ":1\r\n");
@@ -69,7 +69,7 @@ struct Topics {
       words.push_back(text);
     }
   }
-  Heard hear(const std::string& bytes) {
+  ReplyKind hear(const std::string& bytes) {
     topics.received(now);
     return topics.take(*reply_of(bytes));
   }
@@ -84,12 +84,12 @@ TEST(RedisSubscriptions, AChannelIsSubscribedOnceAndItsMessagesWake) {
   EXPECT_EQ(channels.ask(), (Words{"SUBSCRIBE a"}));
   EXPECT_EQ(channels.ask(), Words{});
   EXPECT_TRUE(a.silent);
-  EXPECT_EQ(channels.hear(said("subscribe", "a")), Heard::answer);
+  EXPECT_EQ(channels.hear(said("subscribe", "a")), ReplyKind::answer);
   EXPECT_FALSE(a.silent);
   EXPECT_EQ(a.settled, 1);
   EXPECT_EQ(a.woken, 0) << "it was confirmed before it was used";
-  EXPECT_EQ(channels.hear(said("message", "a")), Heard::message);
-  EXPECT_EQ(channels.hear(said("message", "unknown")), Heard::message);
+  EXPECT_EQ(channels.hear(said("message", "a")), ReplyKind::message);
+  EXPECT_EQ(channels.hear(said("message", "unknown")), ReplyKind::message);
   EXPECT_EQ(a.woken, 1);
 }
 
@@ -98,10 +98,10 @@ TEST(RedisSubscriptions, AWatchThatDoesNotWaitForTheConfirmationIsWokenByIt) {
   const auto topic = channels.topics.watch("a").first;
   channels.ask();
   topic->second.begin_use();
-  EXPECT_EQ(channels.hear(said("subscribe", "a")), Heard::answer);
+  EXPECT_EQ(channels.hear(said("subscribe", "a")), ReplyKind::answer);
   EXPECT_EQ(topic->second.waiters.woken, 1);
   topic->second.begin_use();
-  EXPECT_EQ(channels.hear(said("message", "a")), Heard::message);
+  EXPECT_EQ(channels.hear(said("message", "a")), ReplyKind::message);
   EXPECT_EQ(topic->second.waiters.woken, 2);
 }
 
@@ -109,7 +109,7 @@ TEST(RedisSubscriptions, ARefusalSettlesItAndLeavesItSilent) {
   Topics channels;
   const auto topic = channels.topics.watch("a").first;
   channels.ask();
-  EXPECT_EQ(channels.hear(denied), Heard::refusal);
+  EXPECT_EQ(channels.hear(denied), ReplyKind::refusal);
   EXPECT_TRUE(topic->second.settled());
   EXPECT_TRUE(topic->second.waiters.silent);
   EXPECT_EQ(topic->second.waiters.settled, 1);
@@ -121,44 +121,44 @@ TEST(RedisSubscriptions, APatternHearsTheMessagesOfAllItsChannels) {
   auto& all = topic->second.waiters;
   auto& one = channels.watch("p:a");
   EXPECT_EQ(channels.ask(), (Words{"PSUBSCRIBE p:*", "SUBSCRIBE p:a"}));
-  EXPECT_EQ(channels.hear(said("psubscribe", "p:*")), Heard::answer);
-  EXPECT_EQ(channels.hear(said("subscribe", "p:a")), Heard::answer);
+  EXPECT_EQ(channels.hear(said("psubscribe", "p:*")), ReplyKind::answer);
+  EXPECT_EQ(channels.hear(said("subscribe", "p:a")), ReplyKind::answer);
   EXPECT_FALSE(all.silent);
   EXPECT_EQ(channels.hear("*4\r\n" + bulk("pmessage") + bulk("p:*") + bulk("p:b") + bulk("broken")),
-            Heard::message);
+            ReplyKind::message);
   EXPECT_EQ(all.heard, (Words{"p:b=broken"}));
   EXPECT_EQ(one.woken, 0);
   channels.topics.disconnected();
   channels.topics.connected(channels.now);
   EXPECT_EQ(channels.ask(), (Words{"PSUBSCRIBE p:*", "SUBSCRIBE p:a"}));
-  EXPECT_EQ(channels.hear(said("psubscribe", "p:*")), Heard::answer);
+  EXPECT_EQ(channels.hear(said("psubscribe", "p:*")), ReplyKind::answer);
   EXPECT_EQ(all.woken, 2) << "it may have missed messages";
-  EXPECT_EQ(channels.hear(said("subscribe", "p:a")), Heard::answer);
+  EXPECT_EQ(channels.hear(said("subscribe", "p:a")), ReplyKind::answer);
   channels.now += 2s;
   EXPECT_EQ(channels.ask(), (Words{"PSUBSCRIBE p:*"})) << "a probe";
-  EXPECT_EQ(channels.hear(said("psubscribe", "p:*")), Heard::answer);
+  EXPECT_EQ(channels.hear(said("psubscribe", "p:*")), ReplyKind::answer);
   channels.topics.unwatch(topic, channels.now);
   channels.now += 1s;
   EXPECT_EQ(channels.ask(), (Words{"PUNSUBSCRIBE p:*"}));
-  EXPECT_EQ(channels.hear(said("punsubscribe", "p:*")), Heard::answer);
+  EXPECT_EQ(channels.hear(said("punsubscribe", "p:*")), ReplyKind::answer);
 }
 
 TEST(RedisSubscriptions, ARefusedPatternIsNoReasonForWaitersToPoll) {
   Topics channels;
   const auto topic = channels.topics.watch_pattern("p:*").first;
   channels.ask();
-  EXPECT_EQ(channels.hear(denied), Heard::answer);
+  EXPECT_EQ(channels.hear(denied), ReplyKind::answer);
   EXPECT_TRUE(topic->second.refused());
   EXPECT_EQ(topic->second.waiters.settled, 1);
 }
 
 TEST(RedisSubscriptions, WhatWasNotAskedForIsUnexpected) {
   Topics channels;
-  EXPECT_EQ(channels.hear(said("subscribe", "a")), Heard::unexpected);
-  EXPECT_EQ(channels.hear("+PONG\r\n"), Heard::unexpected);
+  EXPECT_EQ(channels.hear(said("subscribe", "a")), ReplyKind::unexpected);
+  EXPECT_EQ(channels.hear("+PONG\r\n"), ReplyKind::unexpected);
   channels.watch("a");
   channels.ask();
-  EXPECT_EQ(channels.hear("+OK\r\n"), Heard::unexpected);
+  EXPECT_EQ(channels.hear("+OK\r\n"), ReplyKind::unexpected);
 }
 
 TEST(RedisSubscriptions, AfterALossAllAreSubscribedAnewAndWoken) {
@@ -166,14 +166,14 @@ TEST(RedisSubscriptions, AfterALossAllAreSubscribedAnewAndWoken) {
   auto& a = channels.watch("a");
   auto& b = channels.watch("b");
   channels.ask();
-  EXPECT_EQ(channels.hear(said("subscribe", "a")), Heard::answer);
+  EXPECT_EQ(channels.hear(said("subscribe", "a")), ReplyKind::answer);
   channels.topics.disconnected();
   EXPECT_TRUE(a.silent);
   EXPECT_EQ(channels.ask(), Words{}) << "there is no connection";
   channels.topics.connected(channels.now);
   EXPECT_EQ(channels.ask(), (Words{"SUBSCRIBE a", "SUBSCRIBE b"}));
-  EXPECT_EQ(channels.hear(said("subscribe", "a")), Heard::answer);
-  EXPECT_EQ(channels.hear(said("subscribe", "b")), Heard::answer);
+  EXPECT_EQ(channels.hear(said("subscribe", "a")), ReplyKind::answer);
+  EXPECT_EQ(channels.hear(said("subscribe", "b")), ReplyKind::answer);
   EXPECT_EQ(a.woken, 1);
   EXPECT_EQ(b.woken, 1);
 }
@@ -182,7 +182,7 @@ TEST(RedisSubscriptions, ARefusedChannelIsAskedForAgainOnTheNextConnection) {
   Topics channels;
   const auto topic = channels.topics.watch("a").first;
   channels.ask();
-  EXPECT_EQ(channels.hear(denied), Heard::refusal);
+  EXPECT_EQ(channels.hear(denied), ReplyKind::refusal);
   channels.topics.disconnected();
   EXPECT_FALSE(topic->second.settled());
   channels.topics.connected(channels.now);
@@ -193,14 +193,14 @@ TEST(RedisSubscriptions, AChannelWithoutWatchesIsKeptForAWhile) {
   Topics channels;
   const auto topic = channels.topics.watch("a").first;
   channels.ask();
-  EXPECT_EQ(channels.hear(said("subscribe", "a")), Heard::answer);
+  EXPECT_EQ(channels.hear(said("subscribe", "a")), ReplyKind::answer);
   channels.topics.unwatch(topic, channels.now);
   channels.now += 400ms;
   EXPECT_EQ(channels.ask(), Words{});
   EXPECT_FALSE(channels.topics.watch("a").second) << "it is still there";
   channels.topics.unwatch(topic, channels.now);
   channels.now += 900ms;
-  EXPECT_EQ(channels.hear(said("message", "other")), Heard::message);  // not silent
+  EXPECT_EQ(channels.hear(said("message", "other")), ReplyKind::message);  // not silent
   EXPECT_EQ(channels.ask(), Words{}) << "the time runs from the last watch";
   channels.now += 100ms;
   EXPECT_EQ(channels.ask(), (Words{"UNSUBSCRIBE a"}));
@@ -216,11 +216,11 @@ TEST(RedisSubscriptions, ATopicThatWasDroppedAndAddedAgainWaitsForItsOwnConfirma
   EXPECT_EQ(channels.ask(), (Words{"UNSUBSCRIBE a"}));
   const auto again = channels.topics.watch("a").first;
   EXPECT_EQ(channels.ask(), (Words{"SUBSCRIBE a"}));
-  EXPECT_EQ(channels.hear(said("subscribe", "a")), Heard::answer);
+  EXPECT_EQ(channels.hear(said("subscribe", "a")), ReplyKind::answer);
   EXPECT_FALSE(again->second.settled()) << "that was the first one's";
-  EXPECT_EQ(channels.hear(said("unsubscribe", "a")), Heard::answer);
+  EXPECT_EQ(channels.hear(said("unsubscribe", "a")), ReplyKind::answer);
   EXPECT_FALSE(again->second.settled());
-  EXPECT_EQ(channels.hear(said("subscribe", "a")), Heard::answer);
+  EXPECT_EQ(channels.hear(said("subscribe", "a")), ReplyKind::answer);
   EXPECT_TRUE(again->second.settled());
 }
 
@@ -228,7 +228,7 @@ TEST(RedisSubscriptions, ASilentConnectionIsProbedAndGivenUpWithoutAnAnswer) {
   Topics channels;
   auto& a = channels.watch("a");
   channels.ask();
-  EXPECT_EQ(channels.hear(said("subscribe", "a")), Heard::answer);
+  EXPECT_EQ(channels.hear(said("subscribe", "a")), ReplyKind::answer);
   EXPECT_EQ(channels.topics.due(), channels.now + 500ms) << "the command timeout is less than a second";
   channels.now += 500ms;
   EXPECT_FALSE(channels.topics.overdue(channels.now)) << "no answer is due";
@@ -238,7 +238,7 @@ TEST(RedisSubscriptions, ASilentConnectionIsProbedAndGivenUpWithoutAnAnswer) {
   EXPECT_FALSE(channels.topics.overdue(channels.now));
   EXPECT_EQ(channels.topics.due(), channels.now + 1ms);
   EXPECT_TRUE(channels.topics.overdue(channels.now + 1ms));
-  EXPECT_EQ(channels.hear(said("subscribe", "a")), Heard::answer);
+  EXPECT_EQ(channels.hear(said("subscribe", "a")), ReplyKind::answer);
   EXPECT_FALSE(channels.topics.overdue(channels.now + 1h));
   EXPECT_EQ(a.settled, 1);
   EXPECT_EQ(a.woken, 0) << "a probe is no message";
@@ -248,9 +248,9 @@ TEST(RedisSubscriptions, AnyInputPostponesTheProbe) {
   Topics channels;
   channels.watch("a");
   channels.ask();
-  EXPECT_EQ(channels.hear(said("subscribe", "a")), Heard::answer);
+  EXPECT_EQ(channels.hear(said("subscribe", "a")), ReplyKind::answer);
   channels.now += 400ms;
-  EXPECT_EQ(channels.hear(said("message", "a")), Heard::message);
+  EXPECT_EQ(channels.hear(said("message", "a")), ReplyKind::message);
   channels.now += 499ms;
   EXPECT_EQ(channels.ask(), Words{});
   channels.now += 1ms;
@@ -261,7 +261,7 @@ TEST(RedisSubscriptions, WithoutAConfirmedChannelThereIsNothingToProbe) {
   Topics channels;
   channels.watch("a");
   channels.ask();
-  EXPECT_EQ(channels.hear(denied), Heard::refusal);
+  EXPECT_EQ(channels.hear(denied), ReplyKind::refusal);
   channels.now += 1h;
   EXPECT_EQ(channels.ask(), Words{});
   EXPECT_EQ(channels.topics.due(), channels.now + 500ms);
@@ -284,14 +284,14 @@ TEST(RedisSubscriptions, OfShardedChannelsHaveTheirOwnCommands) {
   Topics channels(Channels::sharded);
   const auto topic = channels.topics.watch("a").first;
   EXPECT_EQ(channels.ask(), (Words{"SSUBSCRIBE a"}));
-  EXPECT_EQ(channels.hear(said("ssubscribe", "a")), Heard::answer);
+  EXPECT_EQ(channels.hear(said("ssubscribe", "a")), ReplyKind::answer);
   EXPECT_FALSE(topic->second.waiters.silent);
-  EXPECT_EQ(channels.hear(said("smessage", "a")), Heard::message);
+  EXPECT_EQ(channels.hear(said("smessage", "a")), ReplyKind::message);
   EXPECT_EQ(topic->second.waiters.woken, 1);
   channels.topics.unwatch(topic, channels.now);
   channels.now += 1s;
   EXPECT_EQ(channels.ask(), (Words{"SUNSUBSCRIBE a"}));
-  EXPECT_EQ(channels.hear(said("sunsubscribe", "a")), Heard::answer);
+  EXPECT_EQ(channels.hear(said("sunsubscribe", "a")), ReplyKind::answer);
 }
 
 TEST(RedisSubscriptions, AChannelWhoseSlotLeftIsWatchedAtItsNewServer) {
@@ -299,11 +299,11 @@ TEST(RedisSubscriptions, AChannelWhoseSlotLeftIsWatchedAtItsNewServer) {
   const auto topic = channels.topics.watch("a").first;
   const auto stays = channels.topics.watch("b").first;
   channels.ask();
-  EXPECT_EQ(channels.hear(said("ssubscribe", "a")), Heard::answer);
-  EXPECT_EQ(channels.hear(said("ssubscribe", "b")), Heard::answer);
+  EXPECT_EQ(channels.hear(said("ssubscribe", "a")), ReplyKind::answer);
+  EXPECT_EQ(channels.hear(said("ssubscribe", "b")), ReplyKind::answer);
   EXPECT_TRUE(channels.topics.take_unserved([](const auto&) { return true; }).empty()) << "all are served";
 
-  EXPECT_EQ(channels.hear(said("sunsubscribe", "a")), Heard::message) << "it was not asked for";
+  EXPECT_EQ(channels.hear(said("sunsubscribe", "a")), ReplyKind::message) << "it was not asked for";
   EXPECT_TRUE(topic->second.waiters.silent);
   EXPECT_EQ(topic->second.waiters.woken, 1) << "a release may have been missed";
   auto moving = channels.topics.take_unserved([](const std::string& channel) { return channel == "a"; });
@@ -312,7 +312,7 @@ TEST(RedisSubscriptions, AChannelWhoseSlotLeftIsWatchedAtItsNewServer) {
   EXPECT_FALSE(channels.topics.contains("a"));
   EXPECT_EQ(channels.ask(), Words{});
   EXPECT_EQ(others.ask(), (Words{"SSUBSCRIBE a"}));
-  EXPECT_EQ(others.hear(said("ssubscribe", "a")), Heard::answer);
+  EXPECT_EQ(others.hear(said("ssubscribe", "a")), ReplyKind::answer);
   EXPECT_FALSE(topic->second.waiters.silent);
   EXPECT_EQ(topic->second.waiters.woken, 2) << "nor were those in between heard";
   EXPECT_FALSE(stays->second.waiters.silent);
@@ -323,12 +323,12 @@ TEST(RedisSubscriptions, ARefusedChannelIsAskedForAgainUntilItsServerIsKnown) {
   const auto topic = channels.topics.watch("a").first;
   EXPECT_EQ(channels.ask(), (Words{"SSUBSCRIBE a"}));
   EXPECT_TRUE(channels.topics.take_unserved([](const auto&) { return true; }).empty()) << "not answered yet";
-  EXPECT_EQ(channels.hear(moved), Heard::refusal);
+  EXPECT_EQ(channels.hear(moved), ReplyKind::refusal);
   EXPECT_TRUE(channels.topics.take_unserved([](const auto&) { return false; }).empty());
   EXPECT_EQ(channels.ask(), (Words{"SSUBSCRIBE a"}));
   EXPECT_TRUE(channels.topics.take_unserved([](const auto&) { return false; }).empty());
   EXPECT_EQ(channels.ask(), Words{}) << "a distant server has not answered yet";
-  EXPECT_EQ(channels.hear(said("ssubscribe", "a")), Heard::answer);
+  EXPECT_EQ(channels.hear(said("ssubscribe", "a")), ReplyKind::answer);
   EXPECT_FALSE(topic->second.waiters.silent);
 }
 
@@ -336,14 +336,14 @@ TEST(RedisSubscriptions, OfALostConnectionGoToAnotherServer) {
   Topics channels(Channels::sharded), others(Channels::sharded);
   const auto topic = channels.topics.watch("a").first;
   channels.ask();
-  EXPECT_EQ(channels.hear(said("ssubscribe", "a")), Heard::answer);
+  EXPECT_EQ(channels.hear(said("ssubscribe", "a")), ReplyKind::answer);
   channels.topics.unwatch(topic, channels.now);
   channels.topics.disconnected();
   auto moving = channels.topics.take_unserved([](const auto&) { return true; });
   ASSERT_EQ(moving.size(), 1U);
   others.topics.add(std::move(moving.front()));
   EXPECT_EQ(others.ask(), (Words{"SSUBSCRIBE a"}));
-  EXPECT_EQ(others.hear(said("ssubscribe", "a")), Heard::answer);
+  EXPECT_EQ(others.hear(said("ssubscribe", "a")), ReplyKind::answer);
   others.now += 1s;
   EXPECT_EQ(others.ask(), (Words{"SUNSUBSCRIBE a"})) << "it is unwatched there too";
 }
@@ -434,7 +434,7 @@ class SimulatedChannels {
   void answer() {
     if (!connected_ || replies_.empty()) return;
     topics_.received(now_);
-    EXPECT_NE(topics_.take(*reply_of(replies_.front())), Heard::unexpected);
+    EXPECT_NE(topics_.take(*reply_of(replies_.front())), ReplyKind::unexpected);
     replies_.pop_front();
     for (auto& [name, one] : watched_) {
       const auto& waiters = one.place->second.waiters;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <holdfast/asio/call.hpp>
+#include <holdfast/asio/register.hpp>
 #include <holdfast/asio/tasks.hpp>
 #include <holdfast/open.hpp>
 #include <string>

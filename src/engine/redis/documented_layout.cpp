@@ -168,9 +168,7 @@ class DocumentedLayout final : public LockLayout {
   }
   Result<ExtendOutcome> outcome(const redisReply& reply, const ExtendRequest& request,
                                 std::string_view) const override {
-    if (const auto extended = extended_of(reply)) return *extended;
-    if (const auto absence = absence_of(reply)) return *absence;
-    return refused(reply, request);
+    return extend_outcome(reply, request);
   }
 
   Result<RoutedCommand> command(const IsLockedRequest& request, std::string_view, By by) const override {

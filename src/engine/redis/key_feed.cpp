@@ -105,7 +105,7 @@ class KeyListener : public std::enable_shared_from_this<KeyListener> {
   using Lock = std::unique_lock<std::mutex>;
   struct Server {
     std::shared_ptr<const Endpoint> endpoint;
-    HearingBudget budget = {};
+    TrackingBudget budget = {};
     BootTime paused_until = {};
     std::unique_ptr<Link> link = nullptr;  ///< null: it is left alone
   };
@@ -226,7 +226,7 @@ class KeyListener : public std::enable_shared_from_this<KeyListener> {
     const bool refused = server.link->process_input(ready, moved).has_value();
     const auto [messages, names] = server.link->topics.take_counts();
     const auto now = BootClock::now();
-    const bool affordable = server.budget.pay(messages, names, now);
+    const bool affordable = server.budget.charge(messages, names, now);
     if (!refused && affordable) return;
     server.link.reset();
     server.paused_until = now + pause_length;

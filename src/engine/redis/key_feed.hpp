@@ -24,8 +24,8 @@ struct TrackedKeys {
   std::string prefix;
   /// The meaning of a write of such a key; empty: none. Called by the feed's thread.
   std::function<std::optional<Change>(std::string_view name)> meaning_of;
-  /// Called by the feed's thread, every second: a cluster gets other masters. Nobody else may notice: `anew`
-  /// every ten seconds, and every second while a server is not heard.
+  /// Called by the feed's thread, every second: a cluster gets other masters. Perhaps only the feed notices
+  /// them, so it passes `anew` every ten seconds, and every second while a server is not heard.
   AllServers servers;
 };
 
@@ -33,7 +33,7 @@ struct TrackedKeys {
 /// has a thread and one connection to each server, from its creation to its end; nothing is asked of those
 /// that write. Null if a server refuses: one before Redis 6, or a user without the right.
 ///
-/// If the reports exceed what HearingBudget allows a server, the feed leaves it for half a minute, and
+/// If the reports exceed what TrackingBudget allows a server, the feed leaves it for half a minute, and
 /// reports Change::Kind::anything when it is back; the same after a lost connection.
 ///
 /// `done` is completed inline if a thread waits for it, else by the feed's thread: when all servers have

@@ -145,8 +145,7 @@ Result<StorageLayout> StorageLayout::make(std::string_view prefix, std::uint32_t
                    std::to_string(longest_prefix) + " are allowed");
   }
   if (!core::is_utf8(prefix)) return refused("is not valid UTF-8");
-  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; };
-  if (std::ranges::any_of(prefix, is_control)) return refused("contains a control character");
+  if (std::ranges::any_of(prefix, core::is_control)) return refused("contains a control character");
   const bool is_native = layout == RedisLayout::native;
   if (is_native && !has_no_open_tag(prefix)) {
     return refused(

@@ -34,6 +34,13 @@ Result<ReleaseOutcome> LockLayout::released(const redisReply& reply, const LockR
   return refused(reply, "release", lock.subject());
 }
 
+Result<ExtendOutcome> LockLayout::extend_outcome(const redisReply& reply,
+                                                 const ExtendRequest& request) const {
+  if (const auto extended = extended_of(reply)) return *extended;
+  if (const auto absence = absence_of(reply)) return *absence;
+  return refused(reply, request);
+}
+
 Error LockLayout::refused(const redisReply& reply, std::string_view operation,
                           const RequestSubject& about) const {
   return explained(reply, not_an_outcome(reply, operation, about));

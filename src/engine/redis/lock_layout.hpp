@@ -189,6 +189,10 @@ class LockLayout : public OneScriptRequests<LockBackend::Operations> {
   /// A call about the value at a lock key.
   [[nodiscard]] Result<RoutedCommand> on_key(const Script& script, const LockKey& key, By by) const;
 
+  /// The outcome of an extend, which both layouts return alike.
+  [[nodiscard]] Result<ExtendOutcome> extend_outcome(const redisReply& reply,
+                                                     const ExtendRequest& request) const;
+
   /// The error for a reply that is not an outcome of the operation.
   [[nodiscard]] Error refused(const redisReply& reply, std::string_view operation,
                               const RequestSubject& about) const;

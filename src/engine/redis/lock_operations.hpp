@@ -276,7 +276,7 @@ struct AcquireOperation {
         break;
       }
       case Step::undo:
-        return id_holds_another_key().about(request.key.str(), request.id.str());
+        return core::id_holds_another_key().about(request.key.str(), request.id.str());
       case Step::acquire:
       case Step::next_hint:
         break;

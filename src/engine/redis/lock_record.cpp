@@ -1,9 +1,9 @@
 #include "engine/redis/lock_record.hpp"
 
-#include <charconv>
 #include <optional>
 
 #include "core/json_scanner.hpp"
+#include "core/number.hpp"
 #include "core/wall_time.hpp"
 
 namespace holdfast::redis {
@@ -24,11 +24,10 @@ std::optional<Fence> fence_of(std::string_view text) {
     const auto fence = Fence::parse(text);
     return fence ? std::optional(*fence) : std::nullopt;
   }
-  std::uint64_t value = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const auto fence = Fence::of(value);
-  if (failed != std::errc() || end != text.data() + text.size() || !fence) return std::nullopt;
-  return *fence;
+  const auto value = core::whole_number<std::uint64_t>(text);
+  if (!value) return std::nullopt;
+  const auto fence = Fence::of(*value);
+  return fence ? std::optional(*fence) : std::nullopt;
 }
 
 /// The last member of each name counts; empty if it has another type.
@@ -45,11 +44,9 @@ std::optional<std::string> take_text(JsonScanner& scanner) {
 
 /// A whole number without a sign.
 std::optional<WallTime> take_time(JsonScanner& scanner) {
-  const auto text = scanner.take_value().text;
-  std::uint64_t value = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failed != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return core::from_ms(static_cast<std::int64_t>(value));
+  const auto value = core::whole_number<std::uint64_t>(scanner.take_value().text);
+  if (!value) return std::nullopt;
+  return core::from_ms(static_cast<std::int64_t>(*value));
 }
 
 /// Empty if the text is not a JSON object.

@@ -1,5 +1,6 @@
 #include "engine/redis/lock_replies.hpp"
 
+#include "core/lock_decisions.hpp"
 #include "core/wall_time.hpp"
 #include "engine/redis/wire/errors.hpp"
 #include "engine/redis/wire/reply.hpp"
@@ -8,10 +9,6 @@ namespace holdfast::redis {
 
 Error about(const Error& error, const RequestSubject& subject) {
   return error.about(subject.key, subject.lock_id);
-}
-
-Error id_holds_another_key() {
-  return {ErrorCode::InvalidArgument, "this lock id already holds another key; use a new id for each lock"};
 }
 
 Error no_lock_record() {
@@ -25,16 +22,13 @@ Error not_an_outcome(const redisReply& reply, std::string_view operation, const 
     if (is_error(reply)) return error_of(reply, subject.key);
     const auto code = integer_of(reply);
     if (code == LockCode::no_record) return no_lock_record();
-    if (code == LockCode::counter_used_up) {
-      return Error(ErrorCode::Internal,
-                   "the fence counter is exhausted; use another key or another store for this lock");
-    }
+    if (code == LockCode::counter_used_up) return core::fences_exhausted();
     if (code == LockCode::counter_below_zero) {
       return Error(ErrorCode::Internal,
                    "the fence counter of this key has an invalid value below zero; set it to the highest "
                    "fence ever granted for the key, or choose another key");
     }
-    if (code == LockCode::id_holds_another) return id_holds_another_key();
+    if (code == LockCode::id_holds_another) return core::id_holds_another_key();
     if (code == LockCode::id_was_released) {
       return Error(ErrorCode::Internal, "this lock id was already released; use a new id for each lock")
           .with(Effect::id_is_spent);

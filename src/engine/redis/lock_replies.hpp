@@ -22,9 +22,6 @@ enum LockCode : std::int8_t {
 /// The error, with the key and the lock id of its request.
 [[nodiscard]] Error about(const Error& error, const RequestSubject& subject);
 
-/// The error for a lock id that is to acquire a second key.
-[[nodiscard]] Error id_holds_another_key();
-
 /// The error for a value at a lock key that is not a lock.
 [[nodiscard]] Error no_lock_record();
 

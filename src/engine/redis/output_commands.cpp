@@ -1,12 +1,11 @@
-#include "engine/redis/output_commands.hpp"
-
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <string>
 #include <string_view>
 
+#include "core/number.hpp"
 #include "embedded/scripts.hpp"
+#include "engine/redis/record_commands.hpp"
 #include "engine/redis/record_replies.hpp"
 #include "engine/redis/wire/command.hpp"
 #include "engine/redis/wire/reply.hpp"
@@ -22,13 +21,6 @@ struct OutputScripts {
 const OutputScripts& output_scripts() {
   static const auto& all = *new OutputScripts;  // never destroyed, as RecordScripts
   return all;
-}
-
-std::optional<std::uint64_t> position_of(std::string_view text) {
-  std::uint64_t number = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || failed != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
 }
 
 /// A word of the field `output`; see parts/output_runs.lua.
@@ -47,17 +39,17 @@ std::optional<OutputRun> run_of(std::string_view word) {
     value = word.substr(0, comma);
     word.remove_prefix(comma == std::string_view::npos ? word.size() : comma + 1);
   }
-  const auto of_number = position_of(values[number]);
+  const auto of_number = core::whole_number<std::uint64_t>(values[number]);
   const auto of_fence = Fence::parse(values[fence]);
-  const auto of_attempt = position_of(values[attempt]);
+  const auto of_attempt = core::whole_number<std::uint64_t>(values[attempt]);
   if (!of_number || !of_fence || !of_attempt || values[writer].empty() || !word.empty()) return std::nullopt;
   OutputRun run{.number = *of_number,
                 .fence = *of_fence,
                 .attempt = static_cast<std::uint32_t>(*of_attempt),
                 .is_complete = values[complete] == "1"};
   for (std::size_t stream = 0; stream < output_streams; ++stream) {
-    const auto begin = position_of(values[ranges + 2 * stream]);
-    const auto end = position_of(values[ranges + 2 * stream + 1]);
+    const auto begin = core::whole_number<std::uint64_t>(values[ranges + 2 * stream]);
+    const auto end = core::whole_number<std::uint64_t>(values[ranges + 2 * stream + 1]);
     if (!begin || !end || *end < *begin) return std::nullopt;
     run.streams[stream] = {.begin = *begin, .end = *end};
   }
@@ -106,7 +98,7 @@ Result<std::optional<KeptOutput>> read_outcome(const redisReply& reply, const Re
   if (!run || *run < 0) return not_an_outcome(reply, "read_output", request.key.str());
   KeptOutput output{.runs = {}, .run = static_cast<std::uint64_t>(*run)};
   for (std::size_t stream = 0; stream < output_streams; ++stream) {
-    const auto at = position_of(text_of(*parts[1 + 2 * stream]));
+    const auto at = core::whole_number<std::uint64_t>(text_of(*parts[1 + 2 * stream]));
     if (!at) return not_an_outcome(reply, "read_output", request.key.str());
     output.pieces[stream] = {.at = *at, .bytes = std::string(text_of(*parts[2 + 2 * stream]))};
   }

@@ -340,7 +340,7 @@ Result<QueueCounts> count_outcome(const redisReply& reply, std::string_view owne
     counts.paused = paused == 1;
     const auto optional = [&](std::size_t at) -> std::optional<std::int64_t> {
       if (parts[at]->type == REDIS_REPLY_NIL) return std::nullopt;
-      const auto number = score_of(*parts[at]);
+      const auto number = number_of(*parts[at]);
       is_outcome = is_outcome && number;
       return number;
     };

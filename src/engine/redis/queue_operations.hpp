@@ -69,18 +69,7 @@ struct ClaimRecordOperation {
   }
 };
 
-struct RenewOperation {
-  using Outcome = RenewLeases::Outcome;
-  RenewLeases request;
-
-  Result<RoutedCommand> command(const Store& store, By by) const {
-    return renew_command(store.queue_client(), request, by);
-  }
-  Result<Outcome> outcome(Store&, const Result<Reply>& answer, const Call&) const {
-    if (!answer) return answer.error().about(request.owner, {});
-    return renew_outcome(**answer, request);
-  }
-};
+using RenewOperation = OneScript<RenewLeases, renew_command, renew_outcome>;
 
 struct EndOperation {
   using Outcome = EndedLease;
@@ -128,30 +117,7 @@ template <class Operation>
   }
 }
 
-struct CountOperation {
-  using Outcome = QueueCounts;
-  CountQueue request;
-
-  Result<RoutedCommand> command(const Store& store, By by) const {
-    return count_command(store.queue_client(), request, by);
-  }
-  Result<Outcome> outcome(Store&, const Result<Reply>& answer, const Call&) const {
-    if (!answer) return answer.error().about(request.owner, {});
-    return count_outcome(**answer, request.owner);
-  }
-};
-
-struct ConfigureOperation {
-  using Outcome = QueueCounts;
-  ConfigureQueue request;
-
-  Result<RoutedCommand> command(const Store& store, By by) const {
-    return configure_command(store.queue_client(), request, by);
-  }
-  Result<Outcome> outcome(Store&, const Result<Reply>& answer, const Call&) const {
-    if (!answer) return answer.error().about(request.owner, {});
-    return count_outcome(**answer, request.owner);
-  }
-};
+using CountOperation = OneScript<CountQueue, count_command, count_outcome>;
+using ConfigureOperation = OneScript<ConfigureQueue, configure_command, count_outcome>;
 
 }  // namespace holdfast::redis

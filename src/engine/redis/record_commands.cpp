@@ -37,10 +37,10 @@ RoutedCommand get_command(const StorageLayout& layout, const GetRecord& request,
   return std::move(command).routed();
 }
 
-Result<std::optional<StoredRecord>> get_outcome(const redisReply& reply, const RecordKey& key) {
+Result<std::optional<StoredRecord>> get_outcome(const redisReply& reply, std::string_view key) {
   if (reply.type == REDIS_REPLY_NIL) return std::optional<StoredRecord>();
   if (auto record = record_of(elements_of(reply))) return record;
-  return not_an_outcome(reply, "get", key.str());
+  return not_an_outcome(reply, "get", key);
 }
 
 RoutedCommand create_command(const StorageLayout& layout, const CreateRecord& request, const std::string& id,
@@ -259,7 +259,7 @@ bool RecordListing::take_records(const redisReply& reply) {
   if (parts[2]->type != type || (type != REDIS_REPLY_STRING && type != REDIS_REPLY_NIL)) return false;
   std::optional<ListPosition> next;
   if (more == page_is_full || more == page_has_room) {
-    const auto score = score_of(*parts[1]);
+    const auto score = number_of(*parts[1]);
     if (!score) return false;
     next = ListPosition{.created_at = core::from_ms(*score), .task = std::string(text_of(*parts[2]))};
   } else if (more != none) {
@@ -268,7 +268,7 @@ bool RecordListing::take_records(const redisReply& reply) {
   for (std::size_t at = head; at < parts.size(); at += step) {
     const auto task = text_of(*parts[at]);
     auto key = RecordKey::of(owner_, task);
-    const auto score = score_of(*parts[at + 1]);
+    const auto score = number_of(*parts[at + 1]);
     auto record = record_of(parts.subspan(at + 2, record_parts));
     room_ -= score && room_ > 0 ? 1 : 0;
     if (record) bytes_ -= std::min(bytes_, record->data.size());

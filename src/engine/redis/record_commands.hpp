@@ -6,6 +6,7 @@
 #include <holdfast/storage_backend.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/redis/layout.hpp"
@@ -23,7 +24,7 @@ namespace holdfast::redis {
 inline constexpr std::uint64_t remembered_writes = 8;
 
 [[nodiscard]] RoutedCommand get_command(const StorageLayout& layout, const GetRecord& request, By by);
-[[nodiscard]] Result<std::optional<StoredRecord>> get_outcome(const redisReply& reply, const RecordKey& key);
+[[nodiscard]] Result<std::optional<StoredRecord>> get_outcome(const redisReply& reply, std::string_view key);
 
 /// Members of a full index whose records may be dead: a create declares those records, and removes the dead
 /// ones from the index.
@@ -55,6 +56,16 @@ struct QuotaSweep {
 
 [[nodiscard]] RoutedCommand rebind_command(const StorageLayout& layout, const RebindRecord& request, By by);
 [[nodiscard]] Result<RebindOutcome> rebind_outcome(const redisReply& reply, const RebindRecord& request);
+
+// Output is kept in fields of the record's hash: so it expires and is removed with the record, also by other
+// software. An append may be sent twice: positions show what is there already. See output_commands.cpp.
+
+[[nodiscard]] RoutedCommand append_command(const StorageLayout& layout, const AppendOutput& request, By by);
+[[nodiscard]] Result<AppendOutcome> append_outcome(const redisReply& reply, const AppendOutput& request);
+
+[[nodiscard]] RoutedCommand read_command(const StorageLayout& layout, const ReadOutput& request, By by);
+[[nodiscard]] Result<std::optional<KeptOutput>> read_outcome(const redisReply& reply,
+                                                             const ReadOutput& request);
 
 /// One page of ListRecords as a state machine: send `command`, `take` its reply, until it `is_done`; then
 /// read `page`. Two commands in turn: the next members of the index, then their records, which the second one

@@ -1,8 +1,8 @@
 #include "engine/redis/record_replies.hpp"
 
-#include <charconv>
 #include <memory>
 
+#include "core/number.hpp"
 #include "core/wall_time.hpp"
 #include "engine/redis/queue_state.hpp"
 #include "engine/redis/wire/errors.hpp"
@@ -104,12 +104,8 @@ std::optional<VersionConflict> conflict_of(Parts parts, const ExpectedVersion& e
       .expected = expected.version, .actual = *actual, .replaced = another && !changed_by_others};
 }
 
-std::optional<std::int64_t> score_of(const redisReply& reply) {
-  const auto text = text_of(reply);
-  std::int64_t score = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), score);
-  if (text.empty() || failed != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return score;
+std::optional<std::int64_t> number_of(const redisReply& reply) {
+  return core::whole_number<std::int64_t>(text_of(reply));
 }
 
 }  // namespace holdfast::redis

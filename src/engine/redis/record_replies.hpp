@@ -47,8 +47,8 @@ void add_token(Command& command, const std::optional<FencingToken>& token);
 
 /// Empty if it is not a number that is at least 0.
 [[nodiscard]] std::optional<std::uint64_t> version_of(const redisReply& reply);
-/// The number in a text.
-[[nodiscard]] std::optional<std::int64_t> score_of(const redisReply& reply);
+/// The number that the text of a reply is.
+[[nodiscard]] std::optional<std::int64_t> number_of(const redisReply& reply);
 [[nodiscard]] std::optional<FencingToken> token_of(const redisReply& authority, const redisReply& lock_key,
                                                    const redisReply& fence);
 /// Empty if no script returns such parts.

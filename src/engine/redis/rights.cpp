@@ -226,11 +226,11 @@ std::optional<CommandRight::Without> without_in_scripts(std::string_view command
 
 /// Several losses in one text, each mentioned once.
 std::string joined(const std::vector<std::string>& losses) {
-  std::vector<std::string_view> said;
+  std::vector<std::string_view> listed;
   std::string text;
   for (const auto& loss : losses) {
-    if (std::ranges::find(said, loss) != said.end()) continue;
-    said.push_back(loss);
+    if (std::ranges::find(listed, loss) != listed.end()) continue;
+    listed.push_back(loss);
     text += (text.empty() ? "" : "; ") + loss;
   }
   return text;

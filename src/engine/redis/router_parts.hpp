@@ -57,7 +57,7 @@ struct Router::Waiter {
 };
 
 /// While a thread that leads a node's client runs completions. One of them may wait for another call: then
-/// the thread goes on to lead here, for nobody else can, and that call may come here by a redirection.
+/// the thread goes on to lead here, for no other thread can, and that call may come here by a redirection.
 struct Router::Completing {
   Completing(const Router& here, Node& at) noexcept
       : router(&here), node(&at), outer(std::exchange(innermost, this)) {}

@@ -1,4 +1,3 @@
-#include <charconv>
 #include <mutex>
 #include <optional>
 
@@ -10,6 +9,7 @@
 #include "engine/redis/listings.hpp"
 #include "engine/redis/lock_layout.hpp"
 #include "engine/redis/queue_operations.hpp"
+#include "engine/redis/record_replies.hpp"
 #include "engine/redis/storage_operations.hpp"
 #include "engine/redis/subscriber.hpp"
 #include "engine/redis/transport.hpp"
@@ -205,14 +205,6 @@ class RedisStorageBackend final : public StorageBackend {
   std::once_flag listening_;
   std::optional<Subscriber> subscriber_;  ///< made for the first watch
 };
-
-std::optional<std::int64_t> number_of(const redisReply& reply) {
-  const auto text = text_of(reply);
-  std::int64_t number = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || failed != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
 
 /// Connects, and asks the server for its time.
 Result<Ok> set_clock(Store& store) {

@@ -5,11 +5,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "engine/redis/calls.hpp"
 #include "engine/redis/layout.hpp"
-#include "engine/redis/output_commands.hpp"
 #include "engine/redis/queue_commands.hpp"
 #include "engine/redis/queue_waits.hpp"
 #include "engine/redis/record_commands.hpp"
@@ -101,18 +101,33 @@ struct Marking : Operation {
 
 // The operations: see ScriptCall. Building a command never fails here.
 
-struct GetOperation {
-  using Outcome = std::optional<StoredRecord>;
-  GetRecord request;
+/// An operation that is one script and keeps no state. `build(layout, request, by)`, or that of a queue
+/// `build(client, request, by)`, makes its command. `read(reply, request)`, or `read(reply, key)` if it needs
+/// only the key or owner of the request, for errors, interprets the reply.
+template <class Request, auto build, auto read>
+struct OneScript {
+  using Outcome = typename Request::Outcome;
+  Request request;
 
   Result<RoutedCommand> command(const Store& store, By by) const {
-    return get_command(store.layout, request, by);
+    if constexpr (std::is_invocable_v<decltype(build), const StorageLayout&, const Request&, By>) {
+      return build(store.layout, request, by);
+    } else {
+      return build(store.queue_client(), request, by);
+    }
   }
   Result<Outcome> outcome(Store&, const Result<Reply>& answer, const Call&) const {
-    if (!answer) return answer.error().about(request.key.str(), {});
-    return get_outcome(**answer, request.key);
+    const auto key = request.subject().key;
+    if (!answer) return answer.error().about(key, {});
+    if constexpr (std::is_invocable_v<decltype(read), const redisReply&, const Request&>) {
+      return read(**answer, request);
+    } else {
+      return read(**answer, key);
+    }
   }
 };
+
+using GetOperation = OneScript<GetRecord, get_command, get_outcome>;
 
 struct CreateOperation {
   using Outcome = CreateOutcome;
@@ -213,45 +228,12 @@ struct GuardOperation {
   }
 };
 
-struct RebindOperation {
-  using Outcome = RebindOutcome;
-  RebindRecord request;
-
-  Result<RoutedCommand> command(const Store& store, By by) const {
-    return rebind_command(store.layout, request, by);
-  }
-  Result<Outcome> outcome(Store&, const Result<Reply>& answer, const Call&) const {
-    if (!answer) return answer.error().about(request.key.str(), {});
-    return rebind_outcome(**answer, request);
-  }
-};
+using RebindOperation = OneScript<RebindRecord, rebind_command, rebind_outcome>;
 
 /// Sent twice, the second copy finds the first one's bytes by their positions.
-struct AppendOperation {
-  using Outcome = AppendOutcome;
-  AppendOutput request;
+using AppendOperation = OneScript<AppendOutput, append_command, append_outcome>;
 
-  Result<RoutedCommand> command(const Store& store, By by) const {
-    return append_command(store.layout, request, by);
-  }
-  Result<Outcome> outcome(Store&, const Result<Reply>& answer, const Call&) const {
-    if (!answer) return answer.error().about(request.key.str(), {});
-    return append_outcome(**answer, request);
-  }
-};
-
-struct ReadOutputOperation {
-  using Outcome = std::optional<KeptOutput>;
-  ReadOutput request;
-
-  Result<RoutedCommand> command(const Store& store, By by) const {
-    return read_command(store.layout, request, by);
-  }
-  Result<Outcome> outcome(Store&, const Result<Reply>& answer, const Call&) const {
-    if (!answer) return answer.error().about(request.key.str(), {});
-    return read_outcome(**answer, request);
-  }
-};
+using ReadOutputOperation = OneScript<ReadOutput, read_command, read_outcome>;
 
 struct ListOperation {
   using Outcome = RecordPage;

@@ -54,8 +54,8 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
 
   struct Link;
   struct Waiters {
-    Waiters(Wakes wakes, waiting::IdleWaits& idle_waits, std::condition_variable& any_settled, Link& home)
-        : queue(wakes, idle_waits), arrivals(Wakes::all, idle_waits), settled(any_settled), link(&home) {
+    Waiters(Wakes wakes, waiting::IdleWaits& idle_waits, std::condition_variable& any_settled, Link& its_link)
+        : queue(wakes, idle_waits), arrivals(Wakes::all, idle_waits), settled(any_settled), link(&its_link) {
       queue.set_silent(true);
     }
     void hear(std::string_view channel, std::string_view payload) {
@@ -306,9 +306,9 @@ class Subscriber::State : public std::enable_shared_from_this<State> {
       auto moving =
           link->topics.take_unserved([&](const std::string& channel) { return &link_at(channel) != link; });
       for (auto& topic : moving) {
-        auto& home = link_at(topic.key());
-        topic.mapped().waiters.link = &home;
-        home.topics.add(std::move(topic));
+        auto& target = link_at(topic.key());
+        topic.mapped().waiters.link = &target;
+        target.topics.add(std::move(topic));
       }
     }
   }

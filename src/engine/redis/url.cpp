@@ -1,13 +1,14 @@
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <filesystem>
 #include <holdfast/duration.hpp>
 #include <holdfast/redis.hpp>
 #include <limits>
 #include <set>
 
+#include "core/number.hpp"
 #include "core/percent.hpp"
+#include "core/utf8.hpp"
 #include "engine/redis/password.hpp"
 
 // A password may stand in a URL, and a URL may be mistyped so that part of the password ends up where the
@@ -48,21 +49,18 @@ Names named_by(const RedisOptions& options) {
 std::string decoded(const std::string& part, std::string_view text) {
   auto plain = core::percent_decoded(text);
   if (!plain) refuse(part + ": % must be followed by two hex digits; write a plain % as %25");
-  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; };
-  if (std::ranges::any_of(*plain, is_control)) refuse(part + " contains a control character");
+  if (std::ranges::any_of(*plain, core::is_control)) refuse(part + " contains a control character");
   return *std::move(plain);
 }
 
 /// Only digits, up to `highest`.
 std::uint32_t number(const std::string& part, std::string_view text, std::uint32_t lowest,
                      std::uint32_t highest) {
-  std::uint32_t value = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || failed != std::errc() || end != text.data() + text.size() || value < lowest ||
-      value > highest) {
+  const auto value = core::whole_number<std::uint32_t>(text);
+  if (!value || *value < lowest || *value > highest) {
     refuse(part + " must be a number from " + std::to_string(lowest) + " to " + std::to_string(highest));
   }
-  return value;
+  return *value;
 }
 
 std::uint32_t database(std::string_view text) {
@@ -122,12 +120,12 @@ void set_fence_floor(RedisOptions& options, const std::string& text) {
   options.fence_floor_clock = text == "clock";
   options.fence_floor = 0;
   if (text == "clock" || text == "none") return;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), options.fence_floor);
-  if (error != std::errc() || end != text.data() + text.size() ||
-      options.fence_floor > RedisOptions::highest_fence_floor) {
+  const auto floor = core::whole_number<std::uint64_t>(text);
+  if (!floor || *floor > RedisOptions::highest_fence_floor) {
     refuse("fence_floor must be clock, none, or a fence of at most " +
            std::to_string(RedisOptions::highest_fence_floor));
   }
+  options.fence_floor = *floor;
 }
 
 std::string fence_floor_text(const RedisOptions& options) {

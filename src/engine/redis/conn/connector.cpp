@@ -53,7 +53,7 @@ std::optional<Error> Connector::no_connection(BootTime now) const {
 }
 
 void Connector::report(const std::optional<ReconnectFsm::Report>& report, BootTime now) const noexcept {
-  if (report) endpoint_->tell_of_reconnect(report->since, now, report->failed);
+  if (report) endpoint_->report_reconnect(report->since, now, report->failed);
 }
 
 std::optional<Error> receive(Connection& connection, std::span<char> buffer, std::vector<Reply>& replies) {

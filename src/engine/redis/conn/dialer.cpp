@@ -85,8 +85,8 @@ Error Endpoint::about(const Error& error) const {
       .about(error.key(), error.lock_id());
 }
 
-void Endpoint::tell_of_reconnect(BootTime since, BootTime now,
-                                 std::optional<ErrorCode> failed) const noexcept {
+void Endpoint::report_reconnect(BootTime since, BootTime now,
+                                std::optional<ErrorCode> failed) const noexcept {
   if (!observer_) return;
   observer_->ended({.activity = Activity::reconnect,
                     .backend = redis_capabilities.backend,

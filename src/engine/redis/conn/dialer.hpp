@@ -48,8 +48,8 @@ class Endpoint {
   [[nodiscard]] Error about(const Error& error) const;
   /// Reports that a connection lost at `since` was replaced, or that an attempt begun then failed with this
   /// error.
-  void tell_of_reconnect(BootTime since, BootTime now,
-                         std::optional<ErrorCode> failed = std::nullopt) const noexcept;
+  void report_reconnect(BootTime since, BootTime now,
+                        std::optional<ErrorCode> failed = std::nullopt) const noexcept;
 
   /// A connection found a replica in place of the master, so the other connections should leave it too.
   void note_demotion() const noexcept { demotions_.fetch_add(1, std::memory_order_relaxed); }

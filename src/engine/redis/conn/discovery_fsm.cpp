@@ -2,20 +2,14 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <numeric>
 
+#include "core/number.hpp"
 #include "engine/redis/wire/errors.hpp"
 #include "engine/redis/wire/reply.hpp"
 
 namespace holdfast::redis {
 namespace {
-
-template <class Number>
-bool read_number(std::string_view text, Number& number) {
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return !text.empty() && failed == std::errc() && end == text.data() + text.size();
-}
 
 /// In these states of a failover the sentinel still shows the old address with the old epoch. In any other,
 /// and in states that are not known here, the epoch may be the new one.
@@ -57,17 +51,19 @@ Result<SentinelAnswer> read_sentinel_answer(const redisReply& reply, std::string
     if (name == "failover-state") failover_state = value;
     if (name == "num-slaves") replicas = value;
   }
-  SentinelAnswer answer;
-  answer.master.address.host = host;
-  if (host.empty() || !read_number(port, answer.master.address.port) ||
-      !read_number(epoch, answer.master.epoch)) {
+  const auto port_number = core::whole_number<std::uint16_t>(port);
+  const auto epoch_number = core::whole_number<std::uint64_t>(epoch);
+  if (host.empty() || !port_number || !epoch_number) {
     return Error(ErrorCode::ServiceUnavailable, "the reply to SENTINEL MASTER is not that of a Sentinel");
   }
   if (has_flag(flags, "failover_in_progress") && !shows_one_configuration(failover_state)) {
     return Error(ErrorCode::ServiceUnavailable, "a failover is not finished");
   }
+  SentinelAnswer answer;
+  answer.master.address = {.host = std::string(host), .port = *port_number};
+  answer.master.epoch = *epoch_number;
   answer.is_down = has_flag(flags, "o_down");
-  (void)read_number(replicas, answer.replicas);
+  answer.replicas = core::whole_number<std::size_t>(replicas).value_or(0);
   return answer;
 }
 

@@ -100,12 +100,13 @@ std::string Handshake::where_to_put_it() const {
 
 std::optional<Error> Handshake::judge_error(Step step, const redisReply& reply) const {
   auto error = error_of(reply);
-  const auto said = text_of(reply);
+  const auto error_text = text_of(reply);
   // The name is optional, and a user without the right to PING may still acquire locks; a server that refuses
   // writes (MISCONF) still answers reads; a proxy may not support HELLO.
   const bool is_optional =
-      step == Step::name || ((step == Step::mode || step == Step::ping) && said.starts_with("NOPERM")) ||
-      (step == Step::ping && said.starts_with("MISCONF")) ||
+      step == Step::name ||
+      ((step == Step::mode || step == Step::ping) && error_text.starts_with("NOPERM")) ||
+      (step == Step::ping && error_text.starts_with("MISCONF")) ||
       (step == Step::mode && error.code() != ErrorCode::AuthFailed && !error.transient());
   if (is_optional) return std::nullopt;
   if (step == Step::authenticate && !error.transient()) {
@@ -113,7 +114,7 @@ std::optional<Error> Handshake::judge_error(Step step, const redisReply& reply) 
       return Error(ErrorCode::AuthFailed,
                    "the server requires a password for this user; " + where_to_put_it(), error.cause());
     }
-    if (said.find("without any password") != std::string_view::npos) return error;
+    if (error_text.find("without any password") != std::string_view::npos) return error;
     // An old server without ACLs answers ERR to a user name; every server answers ERR when no password is
     // set.
     const auto refused = "the server rejected " + credentials_;
@@ -124,7 +125,7 @@ std::optional<Error> Handshake::judge_error(Step step, const redisReply& reply) 
                                                : refused,
                  error.cause());
   }
-  if (step == Step::select && said.starts_with("NOPERM")) {
+  if (step == Step::select && error_text.starts_with("NOPERM")) {
     return Error(
         ErrorCode::AuthFailed,
         "database " + std::to_string(db_) +
@@ -134,7 +135,7 @@ std::optional<Error> Handshake::judge_error(Step step, const redisReply& reply) 
   if (step == Step::select && !error.transient()) {
     return Error(error.code(), "database " + std::to_string(db_) + " cannot be used", error.cause());
   }
-  if (servers_ == Servers::sentinel && said.starts_with("NOAUTH")) {
+  if (servers_ == Servers::sentinel && error_text.starts_with("NOAUTH")) {
     return Error(error.code(), "the sentinels require a password; " + where_to_put_it());
   }
   return error;

@@ -17,9 +17,9 @@ namespace holdfast::redis {
 /// The channel on which a server names the keys that were written, for connections that speak RESP2.
 inline constexpr std::string_view invalidation_channel = "__redis__:invalidate";
 
-/// What hearing costs a server, estimated: it sends one message per turn of its event loop in which a tracked
-/// key was written. A bucket of its time, from which each message is paid; pure.
-class HearingBudget {
+/// What tracking costs a server, estimated: it sends one message per turn of its event loop in which a
+/// tracked key was written. A bucket of its time, to which each message is charged; pure.
+class TrackingBudget {
  public:
   /// Of the server's time.
   static constexpr double share = 0.01;
@@ -31,7 +31,7 @@ class HearingBudget {
   static constexpr BootClock::duration most = std::chrono::milliseconds(30);
 
   /// Returns false if it is exhausted.
-  [[nodiscard]] bool pay(std::size_t messages, std::size_t names, BootTime now) noexcept {
+  [[nodiscard]] bool charge(std::size_t messages, std::size_t names, BootTime now) noexcept {
     const auto earned = std::chrono::duration_cast<BootClock::duration>((now - refilled_at_) * share);
     left_ = std::min(most, left_ + earned);
     refilled_at_ = now;
@@ -55,7 +55,7 @@ class HearingBudget {
 class KeyTracking {
  public:
   /// What a reply was.
-  enum class Heard : std::uint8_t {
+  enum class ReplyKind : std::uint8_t {
     message,
     answer,
     refusal,     ///< the reply is an error: this server, or this user, cannot track
@@ -77,7 +77,7 @@ class KeyTracking {
 
   void connected(BootTime now) {
     quiet_since_ = now;
-    say(Step::id, {"CLIENT ID"}, now);
+    send(Step::id, {"CLIENT ID"}, now);
   }
   void disconnected() {
     step_ = Step::none;
@@ -96,35 +96,35 @@ class KeyTracking {
 
   /// Input arrived: the connection lives.
   void received(BootTime now) noexcept { quiet_since_ = now; }
-  [[nodiscard]] Heard take(const redisReply& reply) {
+  [[nodiscard]] ReplyKind take(const redisReply& reply) {
     const auto parts = elements_of(reply);
     if (parts.size() == 3 && text_of(*parts[0]) == "message") {
-      hear(*parts[2]);
-      return Heard::message;
+      report(*parts[2]);
+      return ReplyKind::message;
     }
-    if (!std::exchange(is_asked_, false)) return Heard::unexpected;
-    if (is_error(reply)) return Heard::refusal;
+    if (!std::exchange(is_asked_, false)) return ReplyKind::unexpected;
+    if (is_error(reply)) return ReplyKind::refusal;
     switch (step_) {
       case Step::id:
-        if (reply.type != REDIS_REPLY_INTEGER) return Heard::unexpected;
-        say(Step::turning_on,
-            {"CLIENT TRACKING", "ON", "REDIRECT", std::to_string(reply.integer), "BCAST", "PREFIX", prefix_},
-            quiet_since_);
-        return Heard::answer;
+        if (reply.type != REDIS_REPLY_INTEGER) return ReplyKind::unexpected;
+        send(Step::turning_on,
+             {"CLIENT TRACKING", "ON", "REDIRECT", std::to_string(reply.integer), "BCAST", "PREFIX", prefix_},
+             quiet_since_);
+        return ReplyKind::answer;
       case Step::turning_on:
         subscribe(quiet_since_);
         step_ = Step::subscribing;
-        return Heard::answer;
+        return ReplyKind::answer;
       case Step::subscribing:
       case Step::tracking:
-        if (parts.size() != 3 || text_of(*parts[0]) != "subscribe") return Heard::unexpected;
+        if (parts.size() != 3 || text_of(*parts[0]) != "subscribe") return ReplyKind::unexpected;
         step_ = Step::tracking;
         if (std::exchange(missed_, false)) sink_(nullptr);
-        return Heard::answer;
+        return ReplyKind::answer;
       case Step::none:
         break;
     }
-    return Heard::unexpected;
+    return ReplyKind::unexpected;
   }
 
   /// When to `ask` without an event, or to check `overdue`. Requires a connection.
@@ -140,15 +140,15 @@ class KeyTracking {
   /// The server is probed after this much silence, or sooner if the command timeout is shorter.
   static constexpr std::chrono::milliseconds longest_silence = std::chrono::seconds(1);
 
-  void say(Step step, const Command& command, BootTime now) {
+  void send(Step step, const Command& command, BootTime now) {
     step_ = step;
     out_ += command.bytes();
     is_asked_ = true;
     asked_at_ = now;
   }
-  void subscribe(BootTime now) { say(step_, {"SUBSCRIBE", invalidation_channel}, now); }
+  void subscribe(BootTime now) { send(step_, {"SUBSCRIBE", invalidation_channel}, now); }
 
-  void hear(const redisReply& written) {
+  void report(const redisReply& written) {
     ++messages_;
     if (written.type != REDIS_REPLY_ARRAY) return sink_(nullptr);  // nil: the server was flushed
     for (const auto* key : elements_of(written)) {

@@ -139,13 +139,13 @@ std::optional<std::size_t> MasterWatch::read() {
       const auto reply = reader.next();
       if (!reply) return std::nullopt;
       if (!*reply) break;
-      hear(***reply);
+      take_message(***reply);
     }
     if (*count < bytes.size() && !stream->has_more()) return total;
   }
 }
 
-void MasterWatch::hear(const redisReply& reply) {
+void MasterWatch::take_message(const redisReply& reply) {
   const auto parts = elements_of(reply);
   if (parts.size() != 3 || text_of(*parts[0]) != "message") return;
   const auto named =

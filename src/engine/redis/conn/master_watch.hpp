@@ -64,7 +64,7 @@ class MasterWatch {
 
  private:
   std::optional<std::size_t> read();
-  void hear(const redisReply& reply);
+  void take_message(const redisReply& reply);
   void dial(BootTime now);
   void lose(BootTime now);
 

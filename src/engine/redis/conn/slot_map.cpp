@@ -1,11 +1,11 @@
 #include "engine/redis/conn/slot_map.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <limits>
 #include <map>
 
+#include "core/number.hpp"
 #include "engine/redis/conn/routing_fsm.hpp"
 #include "engine/redis/wire/errors.hpp"
 #include "engine/redis/wire/reply.hpp"
@@ -21,14 +21,9 @@ Error not_a_map(std::string_view command) {
                                    "; check for a proxy, or a server that is not Redis"};
 }
 
-template <class Number>
-std::optional<Number> parsed(std::string_view text, Number highest = std::numeric_limits<Number>::max()) {
-  Number number = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || failed != std::errc() || end != text.data() + text.size() || number > highest) {
-    return std::nullopt;
-  }
-  return number;
+std::optional<std::uint16_t> slot_in(std::string_view text) {
+  const auto slot = core::whole_number<std::uint16_t>(text);
+  return slot && *slot < cluster_slots ? slot : std::nullopt;
 }
 
 std::string_view take_until(std::string_view& text, char separator) {
@@ -42,7 +37,7 @@ std::optional<RedisAddress> address_in(std::string_view text) {
   text = text.substr(0, text.find('@'));
   const auto colon = text.rfind(':');
   if (colon == std::string_view::npos) return std::nullopt;
-  const auto port = parsed<std::uint16_t>(text.substr(colon + 1));
+  const auto port = core::whole_number<std::uint16_t>(text.substr(colon + 1));
   if (!port) return std::nullopt;
   return RedisAddress{.host = std::string(text.substr(0, colon)), .port = *port};
 }
@@ -151,7 +146,7 @@ Result<SlotMap> SlotMap::from(const redisReply& nodes, const redisReply& ranges,
     if (node.id.empty()) continue;
     if (has_flag(node.flags, "noaddr") || has_flag(node.flags, "handshake")) continue;
     auto announced = address_in(node.address);
-    const auto epoch = parsed<std::uint64_t>(node.epoch);
+    const auto epoch = core::whole_number<std::uint64_t>(node.epoch);
     if (!announced || !epoch) return not_a_map("CLUSTER NODES");
     if (const auto found = endpoints->find(node.id); found != endpoints->end()) {
       announced->port = found->second.port;
@@ -174,8 +169,8 @@ Result<SlotMap> SlotMap::from(const redisReply& nodes, const redisReply& ranges,
     for (auto rest = node.ranges; !rest.empty();) {
       auto range = take_until(rest, ' ');
       if (range.starts_with('[')) continue;  // a slot on its way: its owner has it still
-      const auto first = parsed<std::uint16_t>(take_until(range, '-'), cluster_slots - 1);
-      const auto last = range.empty() ? first : parsed<std::uint16_t>(range, cluster_slots - 1);
+      const auto first = slot_in(take_until(range, '-'));
+      const auto last = range.empty() ? first : slot_in(range);
       if (!first || !last || *last < *first) return not_a_map("CLUSTER NODES");
       std::fill(map.owners_.begin() + *first, map.owners_.begin() + *last + 1, index);
     }
@@ -193,7 +188,7 @@ std::optional<std::uint64_t> own_epoch_in(const redisReply& info) {
   while (!text.empty()) {
     auto line = take_until(text, '\n');
     if (line.ends_with('\r')) line.remove_suffix(1);
-    if (line.starts_with(name)) return parsed<std::uint64_t>(line.substr(name.size()));
+    if (line.starts_with(name)) return core::whole_number<std::uint64_t>(line.substr(name.size()));
   }
   return std::nullopt;
 }

@@ -79,12 +79,12 @@ class SubscriptionLink {
     std::optional<Error> refusal;
     for (const auto& reply : replies) {
       connector_.answered();
-      const auto heard = topics.take(*reply);
-      if (heard == Topics::Heard::unexpected) {
+      const auto kind = topics.take(*reply);
+      if (kind == Topics::ReplyKind::unexpected) {
         lose({ErrorCode::Internal, "an unexpected reply"});
         return refusal;
       }
-      if (heard != Topics::Heard::refusal) continue;
+      if (kind != Topics::ReplyKind::refusal) continue;
       const auto redirection = redirection_of(*reply);
       if (redirection.kind == Redirection::Kind::none) refusal = error_of(*reply);
       if (redirection.kind == Redirection::Kind::moved)

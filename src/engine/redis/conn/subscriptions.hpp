@@ -63,7 +63,7 @@ class Subscriptions {
   using Moving = typename Topics::node_type;
 
   /// What a reply was.
-  enum class Heard : std::uint8_t {
+  enum class ReplyKind : std::uint8_t {
     message,
     answer,
     refusal,     ///< the reply is an error: waiters of a channel poll
@@ -176,33 +176,33 @@ class Subscriptions {
 
   /// Input arrived: the connection lives.
   void received(BootTime now) noexcept { quiet_since_ = now; }
-  [[nodiscard]] Heard take(const redisReply& reply) {
+  [[nodiscard]] ReplyKind take(const redisReply& reply) {
     const auto parts = elements_of(reply);
     if (parts.size() == 3 && text_of(*parts[0]) == words_.message) {
       const auto topic = topics_.find(text_of(*parts[1]));
       if (topic != topics_.end()) topic->second.waiters.hear(text_of(*parts[1]), text_of(*parts[2]));
-      return Heard::message;
+      return ReplyKind::message;
     }
     if (parts.size() == 4 && text_of(*parts[0]) == "pmessage") {
       const auto topic = topics_.find(text_of(*parts[1]));
       if (topic != topics_.end()) topic->second.waiters.hear(text_of(*parts[2]), text_of(*parts[3]));
-      return Heard::message;
+      return ReplyKind::message;
     }
     if (parts.size() == 3 && text_of(*parts[0]) == words_.unsubscribed && !is_answer(text_of(*parts[1]))) {
       lose_slot_of(text_of(*parts[1]));
-      return Heard::message;
+      return ReplyKind::message;
     }
-    if (unanswered_.empty()) return Heard::unexpected;
+    if (unanswered_.empty()) return ReplyKind::unexpected;
     const auto question = std::move(unanswered_.front());
     unanswered_.pop_front();
     if (is_error(reply)) {
       settle(question, false);
-      return question.is_pattern ? Heard::answer : Heard::refusal;
+      return question.is_pattern ? ReplyKind::answer : ReplyKind::refusal;
     }
-    if (parts.size() != 3) return Heard::unexpected;
+    if (parts.size() != 3) return ReplyKind::unexpected;
     const auto kind = text_of(*parts[0]);
     if (kind == words_.subscribed || kind == "psubscribe") settle(question, true);
-    return Heard::answer;
+    return ReplyKind::answer;
   }
 
   /// When to `ask` without an event, or to check `overdue`. Requires a connection.
@@ -244,7 +244,7 @@ class Subscriptions {
     bool is_end = false;  ///< of a subscription
   };
 
-  void say(const Command& command, Question question) {
+  void queue_command(const Command& command, Question question) {
     out_ += command.bytes();
     unanswered_.push_back(std::move(question));
   }
@@ -252,9 +252,9 @@ class Subscriptions {
   void subscribe(const typename Topics::value_type& topic, Question question) {
     question.is_pattern = topic.second.is_pattern_;
     if (question.is_pattern) {
-      say({"PSUBSCRIBE", topic.first}, std::move(question));
+      queue_command({"PSUBSCRIBE", topic.first}, std::move(question));
     } else {
-      say({words_.subscribe, topic.first}, std::move(question));
+      queue_command({words_.subscribe, topic.first}, std::move(question));
     }
   }
 
@@ -266,9 +266,9 @@ class Subscriptions {
       // Otherwise it was watched since; if it was left again, the queue has another entry for it.
       if (topic == topics_.end() || topic->second.unwatched_since_ != since) continue;
       if (topic->second.asked_ != 0 && topic->second.is_pattern_) {
-        say({"PUNSUBSCRIBE", channel}, {.is_pattern = true, .asked_at = now});
+        queue_command({"PUNSUBSCRIBE", channel}, {.is_pattern = true, .asked_at = now});
       } else if (topic->second.asked_ != 0) {
-        say({words_.unsubscribe, channel}, {.channel = channel, .asked_at = now, .is_end = true});
+        queue_command({words_.unsubscribe, channel}, {.channel = channel, .asked_at = now, .is_end = true});
       }
       topics_.erase(topic);
     }
