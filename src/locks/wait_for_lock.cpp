@@ -13,6 +13,9 @@ struct Waiter {
   std::optional<LockId> id;
   BootTime first_sent;
   std::optional<Granted> granted;
+  // What the last event points to.
+  std::shared_ptr<const LockHolder> refused_by;
+  std::optional<Error> failed;
 };
 
 AcquireLoop::Event event_of(Result<AcquireOutcome>&& answer, Waiter& waiter) {
@@ -21,10 +24,11 @@ AcquireLoop::Event event_of(Result<AcquireOutcome>&& answer, Waiter& waiter) {
   if (!answer && answer.error().effect() == Effect::id_is_spent && !answer.error().transient()) {
     return AcquireLoop::IdSpent{};
   }
-  if (!answer) return AcquireLoop::Failed{answer.error()};
+  if (!answer) return AcquireLoop::Failed{&waiter.failed.emplace(answer.error())};
   waiter.woken = false;
-  if (const auto* refused = std::get_if<Refused>(&*answer)) {
-    return AcquireLoop::Refused{.free_in = refused->free_in, .holder = refused->holder};
+  if (auto* refused = std::get_if<Refused>(&*answer)) {
+    waiter.refused_by = std::move(refused->holder);
+    return AcquireLoop::Refused{.free_in = refused->free_in, .holder = &waiter.refused_by};
   }
   waiter.granted = std::get<Granted>(*std::move(answer));
   return AcquireLoop::Granted{};
@@ -68,8 +72,7 @@ runtime::Op<HeldLock::Grant> run_loop(const runtime::Flow& flow, const std::shar
                              .counter_lifetime = wanted.counter_lifetime,
                              .min_replicas = wanted.min_replicas,
                              .holder = wanted.holder};
-      auto answer = co_await flow.ask(backend, std::move(request), stop);
-      event = event_of(std::move(answer), waiter);
+      event = event_of(co_await flow.ask(backend, std::move(request), stop), waiter);
     } else if (const auto* start = std::get_if<AcquireLoop::StartWatching>(&action)) {
       WatchRequest request{.key = key, .deadline = start->at_latest};
       auto watch = co_await flow.ask(backend, std::move(request), stop);
@@ -85,11 +88,11 @@ runtime::Op<HeldLock::Grant> run_loop(const runtime::Flow& flow, const std::shar
       if (waiter.woken) waiter.watch->pass_on();
       if (lost->abandon) give_up(*store, key, *waiter.id, policy.ttl);
       // If an attempt is stopped halfway, the engine may report only that it got no answer.
-      if (stop.stop_requested() && lost->error.transient()) {
-        co_return Error(ErrorCode::Aborted, "acquiring the lock was stopped", lost->error.what())
+      if (stop.stop_requested() && loop.error().transient()) {
+        co_return Error(ErrorCode::Aborted, "acquiring the lock was stopped", loop.error().what())
             .about(key.str(), {});
       }
-      const auto& why = lost->error;
+      const auto& why = loop.error();
       if (why.code() != ErrorCode::AcquisitionTimeout) co_return why.about(key.str(), {});
       co_return Error(why.code(), "\"" + std::string(key.str()) + "\": " + why.message())
           .about(key.str(), {})
