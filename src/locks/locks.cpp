@@ -79,7 +79,7 @@ Op<std::optional<Guard>> perform(Flow flow, Store store, operation::Adopt what, 
   const auto* extended = std::get_if<Extended>(&answer);
   if (extended == nullptr) co_return std::nullopt;
   auto authority = lease.authority.empty() ? store->backend->authority() : lease.authority;
-  if (lease.authority.empty() && store->backend->capabilities().authority_per_key) {
+  if (lease.authority.empty() && store->capabilities.authority_per_key) {
     auto looking = ask(flow, store, LookupRequest{.what = key}, std::stop_token());
     const auto record = (co_await std::move(looking)).value_or_throw();
     if (!record || record->id != lease.id) co_return std::nullopt;

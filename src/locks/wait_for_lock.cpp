@@ -99,7 +99,7 @@ runtime::Op<HeldLock::Grant> run_loop(const runtime::Flow& flow, const std::shar
           .held_by(why.holder());
     } else {
       // One authority per key says nothing of the store.
-      if (!backend->capabilities().authority_per_key) store->granted_by(waiter.granted->authority);
+      if (!store->capabilities.authority_per_key) store->granted_by(waiter.granted->authority);
       co_return HeldLock::Grant{.key = std::move(key),
                                 .id = *waiter.id,
                                 .fence = waiter.granted->fence,
@@ -122,7 +122,7 @@ runtime::Op<HeldLock::Grant> run_observed(const runtime::Flow& flow, const std::
                                           std::stop_token stop) {
   const auto key = wanted.key;
   auto& observer = *store->observer;
-  const auto backend = store->backend_name;
+  const auto backend = store->capabilities.backend;
   std::uint32_t attempts = 0;
   auto context = runtime::context_of_caller(observer);
   observer.begun(Activity::wait, backend);
