@@ -127,7 +127,7 @@ class MemoryLockBackend final : public LockBackend {
       return added.position->second;
     }
     void remove(const LockId& id) {
-      if (const auto at = keys_.find(id); at != keys_.end()) spare_ = keys_.extract(at);
+      if (auto removed = keys_.extract(id)) spare_ = std::move(removed);
     }
     [[nodiscard]] std::optional<LockKey> find(const LockId& id) const {
       const auto at = keys_.find(id);
