@@ -51,7 +51,7 @@ class AcquireLoop {
     BootTime at_latest;  ///< latest time if another waiter of this process polls for both
   };
   struct Won {};
-  /// Why is error().
+  /// The wait failed; error() is the reason.
   struct Lost {
     bool abandon;  ///< release the id in the background
   };
