@@ -13,6 +13,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <utility>
 
 namespace holdfast {
 
@@ -131,9 +132,9 @@ inline Lease::operator LeaseView() const noexcept {
 class HOLDFAST_EXPORT Guard {
  public:
   /// Constructs an empty guard.
-  Guard() noexcept;
+  Guard() noexcept = default;
   /// Moves the lock into this guard and leaves the other one empty.
-  Guard(Guard&&) noexcept;
+  Guard(Guard&&) noexcept = default;
   /// Moves the lock of the other guard into this one. Releases the lock that this guard held before, as the
   /// destructor does.
   Guard& operator=(Guard&&) noexcept;
@@ -143,7 +144,9 @@ class HOLDFAST_EXPORT Guard {
   /// Blocks until a running loss callback has returned and the engine has answered, but no longer than
   /// LockOptions::dispose_timeout if that is set, and for the answer no longer than release() does. On a
   /// thread of the library it does not block; the release then continues in the background.
-  ~Guard();
+  ~Guard() {
+    if (held_) dispose();
+  }
 
   /// Returns whether the guard is not empty. A lost guard is not empty: see still_held().
   [[nodiscard]] explicit operator bool() const noexcept;
@@ -248,7 +251,9 @@ class HOLDFAST_EXPORT Guard {
 
  private:
   friend class LockStore;
-  explicit Guard(std::shared_ptr<HeldLock> held) noexcept;
+  explicit Guard(std::shared_ptr<HeldLock> held) noexcept : held_(std::move(held)) {}
+  /// The destructor of a guard that is not empty.
+  void dispose() noexcept;
   [[nodiscard]] std::optional<Error> unusable() const;
   HeldLock& held() const;
   std::shared_ptr<HeldLock> held_;

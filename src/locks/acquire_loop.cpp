@@ -99,7 +99,7 @@ AcquireLoop::Action AcquireLoop::on(const Refused& refused, BootTime now) {
   wake_pause_ = {};
   last_error_.reset();
   was_refused_ = true;
-  holder_ = refused.holder;
+  holder_ = refused.holder != nullptr ? *refused.holder : nullptr;
   expiry_at_ = never;
   if (refused.free_in) {
     expiry_at_ = saturating_add(now, std::max(*refused.free_in, milliseconds(1)));
@@ -110,21 +110,21 @@ AcquireLoop::Action AcquireLoop::on(const Refused& refused, BootTime now) {
 }
 
 AcquireLoop::Action AcquireLoop::on(const Failed& failed, BootTime now) {
-  if (!failed.error.transient()) {
+  const Error& error = *failed.error;
+  if (!error.transient()) {
     // An unreadable answer may have been a grant.
-    const bool may_be_granted =
-        failed.error.code() == ErrorCode::Internal && failed.error.effect() != Effect::none;
-    return Lost{failed.error, id_is_unanswered_ || may_be_granted};
+    const bool may_be_granted = error.code() == ErrorCode::Internal && error.effect() != Effect::none;
+    return lose(error, id_is_unanswered_ || may_be_granted);
   }
-  const auto effect = failed.error.effect();
+  const auto effect = error.effect();
   // The engine has released this id, or it never held the lock: a fresh id's lease is proven for longer.
   id_is_spent_ |= effect == Effect::id_is_spent || (effect == Effect::none && !id_is_unanswered_);
   id_is_unanswered_ |= effect == Effect::unknown;
   // An attempt that came too late to be made says nothing about the lock: what the one before it found
   // counts.
-  const bool was_made = failed.error.code() != ErrorCode::NetworkTimeout ||
-                        failed.error.effect() != Effect::none || now < give_up_at_;
-  if (was_made || !was_refused_) last_error_ = failed.error;
+  const bool was_made =
+      error.code() != ErrorCode::NetworkTimeout || error.effect() != Effect::none || now < give_up_at_;
+  if (was_made || !was_refused_) last_error_ = error;
   was_refused_ = was_refused_ && !was_made;
   expiry_at_ = never;
   // The wake-up reported a free lock, which may still be free: retry soon, even if this waiter polls slowly.
@@ -172,7 +172,7 @@ AcquireLoop::Action AcquireLoop::on(const TimeUp&, BootTime now) {
 }
 
 AcquireLoop::Action AcquireLoop::on(const Stopped&, BootTime) {
-  return Lost{Error(ErrorCode::Aborted, "the wait for the lock was stopped"), id_is_unanswered_};
+  return lose(Error(ErrorCode::Aborted, "the wait for the lock was stopped"), id_is_unanswered_);
 }
 
 AcquireLoop::Action AcquireLoop::wait_or_give_up(BootTime now) {
@@ -186,7 +186,7 @@ AcquireLoop::Action AcquireLoop::wait_or_give_up(BootTime now) {
 }
 
 AcquireLoop::Action AcquireLoop::give_up(BootTime now) {
-  if (last_error_) return Lost{*last_error_, id_is_unanswered_};
+  if (last_error_) return Lost{.abandon = id_is_unanswered_};
   std::string message = "the lock is already held";
   if (holder_) message += " by " + printable(holder_->str());
   if (policy_.wait != milliseconds::zero()) {
@@ -194,7 +194,12 @@ AcquireLoop::Action AcquireLoop::give_up(BootTime now) {
                (retries_ == 1 ? " retry" : " retries") + ". Wait longer, or retry later";
   }
   const Error error(ErrorCode::AcquisitionTimeout, std::move(message));
-  return Lost{holder_ ? error.held_by(holder_->str()) : error, id_is_unanswered_};
+  return lose(holder_ ? error.held_by(holder_->str()) : error, id_is_unanswered_);
+}
+
+AcquireLoop::Action AcquireLoop::lose(Error why, bool abandon) {
+  last_error_ = std::move(why);
+  return Lost{.abandon = abandon};
 }
 
 BootClock::duration AcquireLoop::next_delay() {

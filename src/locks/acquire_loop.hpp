@@ -6,6 +6,7 @@
 #include <holdfast/lock_types.hpp>
 #include <memory>
 #include <optional>
+#include <type_traits>
 #include <variant>
 
 namespace holdfast::locks {
@@ -50,32 +51,37 @@ class AcquireLoop {
     BootTime at_latest;  ///< latest time if another waiter of this process polls for both
   };
   struct Won {};
+  /// The wait failed; error() is the reason.
   struct Lost {
-    Error error;
     bool abandon;  ///< release the id in the background
   };
   using Action = std::variant<Attempt, StartWatching, Wait, Won, Lost>;
+  static_assert(std::is_trivially_copyable_v<Action>);
 
   struct Granted {};
   struct Refused {
     std::optional<std::chrono::milliseconds> free_in = std::nullopt;
-    std::shared_ptr<const LockHolder> holder = nullptr;  ///< its label
+    const std::shared_ptr<const LockHolder>* holder = nullptr;  ///< its label; null: unknown
   };
   struct Failed {
-    Error error;
+    const Error* error;
   };
   struct IdSpent {};  ///< the engine never grants this id again, see Effect::id_is_spent
   struct Watching {};
   struct Woken {};   ///< the watch reports that the lock may be free
   struct TimeUp {};  ///< Wait::until was reached
   struct Stopped {};
+  /// What it points to must be valid until resume() returns.
   using Event = std::variant<Granted, Refused, Failed, IdSpent, Watching, Woken, TimeUp, Stopped>;
+  static_assert(std::is_trivially_copyable_v<Event>);
 
   /// `random` returns values in [0, 1).
   AcquireLoop(const AcquirePolicy& policy, double (*random)()) noexcept;
 
   [[nodiscard]] Action start(BootTime now);
   [[nodiscard]] Action resume(const Event& event, BootTime now);
+  /// Why the wait failed. Requires that the last action was Lost.
+  [[nodiscard]] const Error& error() const noexcept { return *last_error_; }
 
  private:
   Action on(const Granted&, BootTime now);
@@ -90,6 +96,7 @@ class AcquireLoop {
   Action attempt(BootTime now);
   Action wait_or_give_up(BootTime now);
   Action give_up(BootTime now);
+  Action lose(Error why, bool abandon);
   [[nodiscard]] BootClock::duration next_delay();
 
   AcquirePolicy policy_;
@@ -104,11 +111,11 @@ class AcquireLoop {
   std::uint32_t retries_ = 0;
   BootTime poll_at_;  ///< the next attempt that counts as a retry
   bool poll_is_set_ = false;
-  BootTime expiry_at_ = never;          ///< when the holder's lease expires, as far as known
-  BootClock::duration expiry_pause_{};  ///< shortest pause before an attempt at that time
-  bool wake_is_unused_ = false;         ///< no attempt was answered since the last wake-up
-  BootClock::duration wake_pause_{};    ///< pause before the next attempt after that wake-up
-  std::optional<Error> last_error_;
+  BootTime expiry_at_ = never;                ///< when the holder's lease expires, as far as known
+  BootClock::duration expiry_pause_{};        ///< shortest pause before an attempt at that time
+  bool wake_is_unused_ = false;               ///< no attempt was answered since the last wake-up
+  BootClock::duration wake_pause_{};          ///< pause before the next attempt after that wake-up
+  std::optional<Error> last_error_;           ///< of the last attempt; after Lost, of the wait
   std::shared_ptr<const LockHolder> holder_;  ///< of the last refusal
   bool was_refused_ = false;                  ///< the last attempt that was made found the lock held
 };

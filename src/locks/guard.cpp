@@ -20,10 +20,6 @@ std::string_view to_string(LossReason reason) noexcept {
   return "unproven";
 }
 
-Guard::Guard() noexcept = default;
-Guard::Guard(std::shared_ptr<HeldLock> held) noexcept : held_(std::move(held)) {}
-Guard::Guard(Guard&& other) noexcept = default;
-
 Guard& Guard::operator=(Guard&& other) noexcept {
   if (this != &other) {
     const Guard old(std::move(held_));
@@ -32,8 +28,7 @@ Guard& Guard::operator=(Guard&& other) noexcept {
   return *this;
 }
 
-Guard::~Guard() {
-  if (!held_) return;
+void Guard::dispose() noexcept {
   if (held_->in_own_process()) {
     held_->dispose();
   } else {

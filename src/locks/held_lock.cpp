@@ -26,7 +26,7 @@ HeldLock::HeldLock(std::shared_ptr<LockStore> store, Grant&& grant, const LockOp
       grant_(std::move(grant)),
       dispose_timeout_(options.dispose_timeout),
       min_replicas_(options.min_replicas),
-      observed_(store_->observer.get(), {.backend = store_->backend_name,
+      observed_(store_->observer.get(), {.backend = store_->capabilities.backend,
                                          .key = grant_.key,
                                          .id = grant_.id,
                                          .fence = grant_.fence,
@@ -129,7 +129,7 @@ BootTime HeldLock::on_time(BootTime now) {
   if (step == locks::RenewLoop::Step::extend || step == locks::RenewLoop::Step::look_up) {
     auto* const begin = step == locks::RenewLoop::Step::extend ? &HeldLock::renew : &HeldLock::look_up;
     auto job = [begin, self = background_self()] { begin(self); };
-    if (runtime::blocks(*store_->backend)) {
+    if (store_->capabilities.blocks) {
       store_->threads->blocking.post(std::move(job));
     } else {
       store_->threads->timer.after_due(std::move(job));
@@ -323,7 +323,7 @@ void HeldLock::renew(const Self& self) {
 }
 
 runtime::Flow HeldLock::background_flow() const {
-  if (runtime::blocks(*store_->backend)) return runtime::Flow::blocking();
+  if (store_->capabilities.blocks) return runtime::Flow::blocking();
   return runtime::Flow::completing(store_->threads, observed_.context());
 }
 
@@ -540,7 +540,7 @@ void HeldLock::dispose_in_background() noexcept {
   auto ended = end_hold();
   if (!ended) return;
   auto callback = std::move(ended->on_release_error);
-  if (runtime::blocks(*store_->backend) && !callback) {
+  if (store_->capabilities.blocks && !callback) {
     observed_.released();  // the true outcome will never be known
     return store_->release_in_background(release_request(deadline), locks::ReleaseLoop::For::holder);
   }

@@ -5,8 +5,7 @@
 namespace holdfast {
 
 void LockStore::start_threads() {
-  if (!threads->user_code.ensure_thread() ||
-      (runtime::blocks(*backend) && !threads->blocking.ensure_thread())) {
+  if (!threads->user_code.ensure_thread() || (capabilities.blocks && !threads->blocking.ensure_thread())) {
     throw Error(ErrorCode::Internal, "cannot start the threads that renew leases");
   }
 }
@@ -55,7 +54,7 @@ void LockStore::release_in_background(ReleaseRequest request, locks::ReleaseLoop
               log = in_doubt ? nullptr : log](const Result<ReleaseOutcome>& answer) {
     if (!answer) tell_unreleased(log, answer.error());
   };
-  if (!runtime::blocks(*backend)) {
+  if (!capabilities.blocks) {
     return runtime::Op<ReleaseOutcome>::start(
         release(runtime::Flow::completing(threads), backend, ReleaseLoop(std::move(request), whom), stop,
                 in_doubt ? resends_end_.get_token() : std::stop_token()),
@@ -70,11 +69,13 @@ void LockStore::release_in_background(ReleaseRequest request, locks::ReleaseLoop
   });
 }
 
-void LockStore::granted_by(const SharedText& authority) {
+void LockStore::compare_authority(const SharedText& authority) {
   {
     const std::lock_guard lock(authority_mutex_);
-    if (authority == last_authority_) return;
+    const bool changed = authority != last_authority_;
+    last_authority_at_.store(&authority.str(), std::memory_order_release);
     last_authority_ = authority;
+    if (!changed) return;
     ++store_changes_;
   }
   threads->timer.call_all_now();

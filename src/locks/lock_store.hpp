@@ -31,7 +31,7 @@ class LockStore {
         backend(std::move(engine)),
         log(std::move(sink)),
         holder(std::move(label)),
-        backend_name(backend->capabilities().backend) {}
+        capabilities(backend->capabilities()) {}
 
   [[nodiscard]] static Guard guard(std::shared_ptr<HeldLock> held) noexcept { return Guard(std::move(held)); }
   /// The state of a guard, for policies built on locks.
@@ -77,7 +77,12 @@ class LockStore {
   }
   /// A grant came from this authority. If the previous grant had another authority, the store may have lost
   /// its data: every guard is renewed at once, and the answers show which locks are lost.
-  void granted_by(const SharedText& authority);
+  void granted_by(const SharedText& authority) {
+    // Grants of an engine that stays the same share its characters. So most are recognised by their address,
+    // without the mutex of all. It is the address of that very text: `last_authority_` keeps it alive, and is
+    // replaced only after the address is.
+    if (&authority.str() != last_authority_at_.load(std::memory_order_acquire)) compare_authority(authority);
+  }
   /// The number of such changes.
   [[nodiscard]] std::uint64_t store_changes() const noexcept { return store_changes_.load(); }
   /// Logs the one line about a release that has no caller to report to.
@@ -92,12 +97,12 @@ class LockStore {
   const std::shared_ptr<Log> log;
   /// The label of grants that name no other; null: none.
   const std::shared_ptr<const LockHolder> holder;
-  const std::string_view backend_name;
+  const Capabilities capabilities;  ///< the backend's
   const os::ProcessIdentity process;
   /// Renewals, background releases and callbacks.
   const runtime::Unfinished unfinished;
   /// Null: the timer's thread cannot do the I/O of renewals.
-  const std::shared_ptr<IdleIo> idle_io = runtime::blocks(*backend) ? nullptr : backend->idle_io();
+  const std::shared_ptr<IdleIo> idle_io = capabilities.blocks ? nullptr : backend->idle_io();
   /// Shared with the policies built on these locks.
   const std::shared_ptr<runtime::Runtime> threads = std::make_shared<runtime::Runtime>(while_idle(idle_io));
   locks::RenewalCrowd crowd;  ///< the timer's alone
@@ -109,8 +114,11 @@ class LockStore {
   std::stop_source resends_end_;  ///< lets pending ones be answered, and sends no others
   std::mutex authority_mutex_;
   SharedText last_authority_ = backend->authority();
+  /// Of last_authority_'s characters. Written under the mutex.
+  std::atomic<const std::string*> last_authority_at_ = &last_authority_.str();
   std::atomic<std::uint64_t> store_changes_ = 0;
 
+  void compare_authority(const SharedText& authority);
   static runtime::BootTimer::WhileIdle while_idle(const std::shared_ptr<IdleIo>& io) {
     if (!io) return {};
     // Weak: tasks may still need the threads when the connection for locks is gone.

@@ -31,19 +31,6 @@ Guard guarded(const Store& store, HeldLock::Grant&& grant, const LockOptions& op
 
 }  // namespace
 
-Op<Guard> perform(Flow flow, Store store, operation::Lock what, std::stop_token stop) {
-  const LockOptions options = what.options;
-  const auto policy = AcquirePolicy::from(options).value_or_throw();
-  WantedLock wanted{.key = std::move(what.key).value_or_throw(),
-                    .durability = Durability::process,
-                    .counter_lifetime = what.counter_lifetime,
-                    .min_replicas = options.min_replicas,
-                    .holder = store->label(options.holder)};
-  auto waiting = wait_for_lock(flow, store, std::move(wanted), policy, std::move(stop));
-  auto grant = co_await std::move(waiting);
-  co_return guarded(store, std::move(grant).value_or_throw(), options);
-}
-
 Op<std::optional<Guard>> perform(Flow flow, Store store, operation::TryLock what, std::stop_token stop) {
   const LockOptions options = what.options;
   const auto policy = AcquirePolicy::once(options).value_or_throw();
@@ -76,7 +63,7 @@ Op<std::optional<Guard>> perform(Flow flow, Store store, operation::Adopt what, 
   const auto* extended = std::get_if<Extended>(&answer);
   if (extended == nullptr) co_return std::nullopt;
   auto authority = lease.authority.empty() ? store->backend->authority() : lease.authority;
-  if (lease.authority.empty() && store->backend->capabilities().authority_per_key) {
+  if (lease.authority.empty() && store->capabilities.authority_per_key) {
     auto looking = ask(flow, store, LookupRequest{.what = key}, std::stop_token());
     const auto record = (co_await std::move(looking)).value_or_throw();
     if (!record || record->id != lease.id) co_return std::nullopt;

@@ -1,5 +1,6 @@
 #include "locks/wait_for_lock.hpp"
 
+#include "locks/operations.hpp"
 #include "os/random.hpp"
 #include "runtime/callers_context.hpp"
 
@@ -13,6 +14,9 @@ struct Waiter {
   std::optional<LockId> id;
   BootTime first_sent;
   std::optional<Granted> granted;
+  // What the last event points to.
+  std::shared_ptr<const LockHolder> refused_by;
+  std::optional<Error> failed;
 };
 
 AcquireLoop::Event event_of(Result<AcquireOutcome>&& answer, Waiter& waiter) {
@@ -21,10 +25,11 @@ AcquireLoop::Event event_of(Result<AcquireOutcome>&& answer, Waiter& waiter) {
   if (!answer && answer.error().effect() == Effect::id_is_spent && !answer.error().transient()) {
     return AcquireLoop::IdSpent{};
   }
-  if (!answer) return AcquireLoop::Failed{answer.error()};
+  if (!answer) return AcquireLoop::Failed{&waiter.failed.emplace(answer.error())};
   waiter.woken = false;
-  if (const auto* refused = std::get_if<Refused>(&*answer)) {
-    return AcquireLoop::Refused{.free_in = refused->free_in, .holder = refused->holder};
+  if (auto* refused = std::get_if<Refused>(&*answer)) {
+    waiter.refused_by = std::move(refused->holder);
+    return AcquireLoop::Refused{.free_in = refused->free_in, .holder = &waiter.refused_by};
   }
   waiter.granted = std::get<Granted>(*std::move(answer));
   return AcquireLoop::Granted{};
@@ -38,11 +43,57 @@ void give_up(LockStore& store, const LockKey& key, const LockId& id, Ttl ttl) {
   store.release_in_background(std::move(request), ReleaseLoop::For::id_in_doubt);
 }
 
-/// Counts its attempts in `attempts`, unless that is null. The operation that awaits it owns what it refers
-/// to.
-runtime::Op<HeldLock::Grant> run_loop(const runtime::Flow& flow, const std::shared_ptr<LockStore>& store,
-                                      WantedLock wanted, const AcquirePolicy& policy, std::stop_token stop,
-                                      std::uint32_t* attempts) {
+/// A wait that another operation awaits, which owns what this refers to. Counts its attempts in `attempts`,
+/// unless that is null.
+struct AwaitedWait {
+  WantedLock lock;
+  const AcquirePolicy& its_policy;
+  std::uint32_t* attempts;
+
+  [[nodiscard]] const AcquirePolicy& policy() const noexcept { return its_policy; }
+  [[nodiscard]] WantedLock&& wanted(const LockStore&) noexcept { return std::move(lock); }
+  void count_attempt() const noexcept {
+    if (attempts != nullptr) ++*attempts;
+  }
+  [[nodiscard]] static HeldLock::Grant&& finish(const std::shared_ptr<LockStore>&,
+                                                HeldLock::Grant&& grant) noexcept {
+    return std::move(grant);
+  }
+};
+
+/// A wait for a guard. It checks its options when it begins, and not before: an operation reports an error
+/// as its result.
+class WaitForGuard {
+ public:
+  explicit WaitForGuard(operation::Lock what) noexcept : what_(std::move(what)) {}
+
+  [[nodiscard]] AcquirePolicy policy() {
+    options_ = what_.options;  // here, because it refers to `what_`
+    return AcquirePolicy::from(options_).value_or_throw();
+  }
+  [[nodiscard]] WantedLock wanted(const LockStore& store) {
+    return {.key = std::move(what_.key).value_or_throw(),
+            .durability = Durability::process,
+            .counter_lifetime = what_.counter_lifetime,
+            .min_replicas = options_.min_replicas,
+            .holder = store.label(options_.holder)};
+  }
+  static void count_attempt() noexcept {}
+  [[nodiscard]] Guard finish(const std::shared_ptr<LockStore>& store, HeldLock::Grant&& grant) const {
+    return LockStore::guard(HeldLock::start(store, std::move(grant), options_));
+  }
+
+ private:
+  operation::Lock what_;
+  LockOptions options_;
+};
+
+/// Waits for the lock, and ends with what `wait` makes of the grant. One coroutine for every wait, so that a
+/// guard's needs no frame of its own. What it has by reference, the operation that awaits it must own.
+template <class T, class FlowHeld, class StoreHeld, class Wait>
+runtime::Op<T> run_loop(FlowHeld flow, StoreHeld store, Wait wait, std::stop_token stop) {
+  const AcquirePolicy policy = wait.policy();
+  WantedLock wanted = wait.wanted(*store);
   auto& key = wanted.key;
   // Checked here because the engine's answer is a transient error, which a waiter would retry.
   if (!store->process.is_current()) co_return os::used_after_fork().about(key.str(), {});
@@ -54,7 +105,7 @@ runtime::Op<HeldLock::Grant> run_loop(const runtime::Flow& flow, const std::shar
   for (;;) {
     AcquireLoop::Event event = AcquireLoop::Stopped{};
     if (const auto* attempt = std::get_if<AcquireLoop::Attempt>(&action)) {
-      if (attempts != nullptr) ++*attempts;
+      wait.count_attempt();
       if (attempt->abandon) give_up(*store, key, *waiter.id, policy.ttl);
       if (attempt->fresh_id) {
         waiter.id = LockId::generate();
@@ -68,15 +119,14 @@ runtime::Op<HeldLock::Grant> run_loop(const runtime::Flow& flow, const std::shar
                              .counter_lifetime = wanted.counter_lifetime,
                              .min_replicas = wanted.min_replicas,
                              .holder = wanted.holder};
-      auto answer = co_await flow.ask(backend, std::move(request), stop);
-      event = event_of(std::move(answer), waiter);
+      event = event_of(co_await flow.ask(backend, std::move(request), stop), waiter);
     } else if (const auto* start = std::get_if<AcquireLoop::StartWatching>(&action)) {
       WatchRequest request{.key = key, .deadline = start->at_latest};
       auto watch = co_await flow.ask(backend, std::move(request), stop);
       if (watch) waiter.watch = *std::move(watch);
       if (!stop.stop_requested()) event = AcquireLoop::Watching{};
-    } else if (const auto* wait = std::get_if<AcquireLoop::Wait>(&action)) {
-      const bool woken = co_await flow.wait(waiter.watch.get(), wait->until, wait->at_latest, stop);
+    } else if (const auto* pause = std::get_if<AcquireLoop::Wait>(&action)) {
+      const bool woken = co_await flow.wait(waiter.watch.get(), pause->until, pause->at_latest, stop);
       waiter.woken = waiter.woken || woken;
       if (!stop.stop_requested()) {
         event = woken ? AcquireLoop::Event(AcquireLoop::Woken{}) : AcquireLoop::TimeUp{};
@@ -85,32 +135,41 @@ runtime::Op<HeldLock::Grant> run_loop(const runtime::Flow& flow, const std::shar
       if (waiter.woken) waiter.watch->pass_on();
       if (lost->abandon) give_up(*store, key, *waiter.id, policy.ttl);
       // If an attempt is stopped halfway, the engine may report only that it got no answer.
-      if (stop.stop_requested() && lost->error.transient()) {
-        co_return Error(ErrorCode::Aborted, "acquiring the lock was stopped", lost->error.what())
+      if (stop.stop_requested() && loop.error().transient()) {
+        co_return Error(ErrorCode::Aborted, "acquiring the lock was stopped", loop.error().what())
             .about(key.str(), {});
       }
-      const auto& why = lost->error;
+      const auto& why = loop.error();
       if (why.code() != ErrorCode::AcquisitionTimeout) co_return why.about(key.str(), {});
       co_return Error(why.code(), "\"" + std::string(key.str()) + "\": " + why.message())
           .about(key.str(), {})
           .held_by(why.holder());
     } else {
       // One authority per key says nothing of the store.
-      if (!backend->capabilities().authority_per_key) store->granted_by(waiter.granted->authority);
-      co_return HeldLock::Grant{.key = std::move(key),
-                                .id = *waiter.id,
-                                .fence = waiter.granted->fence,
-                                .authority = std::move(waiter.granted->authority),
-                                .expires_at = waiter.granted->expires_at,
-                                .ttl = policy.ttl,
-                                .sent = waiter.first_sent,
-                                .acquire_may_be_repeated = waiter.granted->may_be_repeated,
-                                .replicas = waiter.granted->replicas,
-                                .holder = std::move(wanted.holder)};
+      if (!store->capabilities.authority_per_key) store->granted_by(waiter.granted->authority);
+      HeldLock::Grant grant{.key = std::move(key),
+                            .id = *waiter.id,
+                            .fence = waiter.granted->fence,
+                            .authority = std::move(waiter.granted->authority),
+                            .expires_at = waiter.granted->expires_at,
+                            .ttl = policy.ttl,
+                            .sent = waiter.first_sent,
+                            .acquire_may_be_repeated = waiter.granted->may_be_repeated,
+                            .replicas = waiter.granted->replicas,
+                            .holder = std::move(wanted.holder)};
+      co_return wait.finish(store, std::move(grant));
     }
     now = BootClock::now();
     action = loop.resume(event, now);
   }
+}
+
+runtime::Op<HeldLock::Grant> run_awaited(const runtime::Flow& flow, const std::shared_ptr<LockStore>& store,
+                                         WantedLock&& wanted, const AcquirePolicy& policy,
+                                         std::stop_token stop, std::uint32_t* attempts) {
+  AwaitedWait wait{.lock = std::move(wanted), .its_policy = policy, .attempts = attempts};
+  return run_loop<HeldLock::Grant, const runtime::Flow&, const std::shared_ptr<LockStore>&>(
+      flow, store, std::move(wait), std::move(stop));
 }
 
 /// The same, reported to the observer.
@@ -119,12 +178,12 @@ runtime::Op<HeldLock::Grant> run_observed(const runtime::Flow& flow, const std::
                                           std::stop_token stop) {
   const auto key = wanted.key;
   auto& observer = *store->observer;
-  const auto backend = store->backend_name;
+  const auto backend = store->capabilities.backend;
   std::uint32_t attempts = 0;
   auto context = runtime::context_of_caller(observer);
   observer.begun(Activity::wait, backend);
   const BootTime started = BootClock::now();
-  auto loop = run_loop(flow, store, std::move(wanted), policy, std::move(stop), &attempts);
+  auto loop = run_awaited(flow, store, std::move(wanted), policy, std::move(stop), &attempts);
   auto grant = co_await std::move(loop);
   Occurrence end{.activity = Activity::wait,
                  .backend = backend,
@@ -149,13 +208,29 @@ runtime::Op<HeldLock::Grant> run_observed(const runtime::Flow& flow, const std::
   co_return grant;
 }
 
+Op<Guard> lock_observed(Flow flow, Store store, WaitForGuard wait, std::stop_token stop) {
+  const AcquirePolicy policy = wait.policy();
+  auto wanted = wait.wanted(*store);
+  auto waiting = run_observed(flow, store, std::move(wanted), policy, std::move(stop));
+  auto grant = co_await std::move(waiting);
+  co_return wait.finish(store, std::move(grant).value_or_throw());
+}
+
 }  // namespace
 
 runtime::Op<HeldLock::Grant> wait_for_lock(const runtime::Flow& flow, const std::shared_ptr<LockStore>& store,
                                            WantedLock&& wanted, const AcquirePolicy& policy,
                                            std::stop_token stop) {
   if (store->observer) return run_observed(flow, store, std::move(wanted), policy, std::move(stop));
-  return run_loop(flow, store, std::move(wanted), policy, std::move(stop), nullptr);
+  return run_awaited(flow, store, std::move(wanted), policy, std::move(stop), nullptr);
+}
+
+Op<Guard> perform(Flow flow, Store store, operation::Lock what, std::stop_token stop) {
+  if (store->observer) {
+    return lock_observed(std::move(flow), std::move(store), WaitForGuard(std::move(what)), std::move(stop));
+  }
+  return run_loop<Guard, Flow, Store>(std::move(flow), std::move(store), WaitForGuard(std::move(what)),
+                                      std::move(stop));
 }
 
 }  // namespace holdfast::locks

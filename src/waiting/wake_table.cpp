@@ -181,24 +181,24 @@ void WakeTable::wake_sleepers(WakeWords::Place place, int count) const noexcept 
   if (word.sleepers.load() != 0) os::futex_wake(word.changes, count, place.mask(), words_->scope());
 }
 
-void WakeTable::wake_one(std::string_view key) noexcept {
-  wake(WakeWords::Place::of(key), 1);
+void WakeTable::wake_one(Place place) noexcept {
+  wake(place, 1);
 }
 
 void WakeTable::wake_all(std::string_view key) noexcept {
   wake(WakeWords::Place::of(key), INT_MAX);
 }
 
-std::unique_ptr<Watch> WakeTable::watch(std::string_view key, Wakes wakes) {
-  return std::make_unique<KeyWatch>(shared_from_this(), WakeWords::Place::of(key), wakes);
+std::unique_ptr<Watch> WakeTable::watch(Place place, Wakes wakes) {
+  return std::make_unique<KeyWatch>(shared_from_this(), place, wakes);
 }
 
 std::unique_ptr<ChangeFeed> WakeTable::follow() {
   return std::make_unique<Feed>(shared_from_this());
 }
 
-std::optional<std::uint32_t> WakeTable::count_waiters(std::string_view key) {
-  return marks_.count(WakeWords::Place::of(key));
+std::optional<std::uint32_t> WakeTable::count_waiters(Place place) {
+  return marks_.count(place);
 }
 
 }  // namespace holdfast::waiting

@@ -44,14 +44,25 @@ class WakeTable : public std::enable_shared_from_this<WakeTable> {
   WakeTable& operator=(const WakeTable&) = delete;
   ~WakeTable();
 
+  /// Where a key's waiters sleep. Processes that share a file must agree on it, so there it is Place::of. In
+  /// one process any good hash of the key will do, if every call for this key uses it.
+  using Place = WakeWords::Place;
+
   /// Wakes the sleeper of this key that has waited longest.
-  void wake_one(std::string_view key) noexcept;
+  void wake_one(std::string_view key) noexcept { wake_one(Place::of(key)); }
+  void wake_one(Place place) noexcept;
   /// Wakes every sleeper of this key: for changes that concern all of them.
   void wake_all(std::string_view key) noexcept;
   /// Watches from now on. Whether changes concern one or all must match the calls of wake_one and wake_all.
-  [[nodiscard]] std::unique_ptr<Watch> watch(std::string_view key, Wakes wakes);
+  [[nodiscard]] std::unique_ptr<Watch> watch(std::string_view key, Wakes wakes) {
+    return watch(Place::of(key), wakes);
+  }
+  [[nodiscard]] std::unique_ptr<Watch> watch(Place place, Wakes wakes);
   /// How many watches of Wakes::one this key has, or, in a file, how many tables have one; empty if unknown.
-  [[nodiscard]] std::optional<std::uint32_t> count_waiters(std::string_view key);
+  [[nodiscard]] std::optional<std::uint32_t> count_waiters(std::string_view key) {
+    return count_waiters(Place::of(key));
+  }
+  [[nodiscard]] std::optional<std::uint32_t> count_waiters(Place place);
   /// Which processes of the file live; null without a file.
   [[nodiscard]] ProcessMarks* processes() noexcept { return processes_ ? &*processes_ : nullptr; }
   /// Follows the changes of all keys from now on. They are reported as Change::Kind::anything: a word does

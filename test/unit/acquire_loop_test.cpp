@@ -30,6 +30,9 @@ class Driven {
     action_ = loop_.resume(event, now_);
     return *this;
   }
+  Driven& fails(const Error& error, BootTime::duration after = 0ms) {
+    return then(Loop::Failed{&error}, after);
+  }
   /// Waits as told, then reports that the time is up.
   Driven& wait() { return then(Loop::TimeUp{}, std::get<Loop::Wait>(action_).until - now_); }
   /// Refused, watched, refused again: the way into the first sleep.
@@ -40,7 +43,11 @@ class Driven {
   [[nodiscard]] const A* is() const {
     return std::get_if<A>(&action_);
   }
-  [[nodiscard]] ErrorCode error() const { return std::get<Loop::Lost>(action_).error.code(); }
+  [[nodiscard]] const Error& reason() const {
+    (void)std::get<Loop::Lost>(action_);  // throws if it is not lost
+    return loop_.error();
+  }
+  [[nodiscard]] ErrorCode error() const { return reason().code(); }
 
  private:
   Loop loop_;
@@ -75,14 +82,12 @@ TEST(AcquireLoop, AnAttemptThatCameTooLateToBeMadeDoesNotHideThatTheLockIsHeld) 
   const auto too_late =
       Error(ErrorCode::NetworkTimeout, "the deadline passed before the operation started").with(Effect::none);
   Driven held({.wait = 50ms});
-  EXPECT_EQ(held.into_sleep().wait().then(Loop::Failed{too_late}, 60ms).error(),
-            ErrorCode::AcquisitionTimeout);
+  EXPECT_EQ(held.into_sleep().wait().fails(too_late, 60ms).error(), ErrorCode::AcquisitionTimeout);
   Driven unknown({.wait = 50ms});
-  EXPECT_EQ(unknown.then(Loop::Failed{too_late}, 60ms).error(), ErrorCode::NetworkTimeout)
-      << "no attempt was made at all";
+  EXPECT_EQ(unknown.fails(too_late, 60ms).error(), ErrorCode::NetworkTimeout) << "no attempt was made at all";
   Driven unanswered({.wait = 50ms});
   const Error lost(ErrorCode::NetworkTimeout, "no answer");
-  EXPECT_EQ(unanswered.into_sleep().wait().then(Loop::Failed{lost}, 60ms).error(), ErrorCode::NetworkTimeout)
+  EXPECT_EQ(unanswered.into_sleep().wait().fails(lost, 60ms).error(), ErrorCode::NetworkTimeout)
       << "this attempt was made, and nothing is known of it";
 }
 
@@ -93,14 +98,13 @@ TEST(AcquireLoop, AnIdThatIsSpentIsReplacedForASingleAttemptToo) {
 }
 
 TEST(AcquireLoop, AGrantThatTheEngineTookBackIsRetriedWithAFreshIdAfterAPause) {
-  const Loop::Failed taken_back{
-      Error(ErrorCode::ServiceUnavailable, "0 of 1 replica").with(Effect::id_is_spent)};
+  const auto taken_back = Error(ErrorCode::ServiceUnavailable, "0 of 1 replica").with(Effect::id_is_spent);
   Driven d({.retries = 1, .jitter = Jitter::none});
-  EXPECT_EQ(d.then(taken_back).delay(), 100ms);
+  EXPECT_EQ(d.fails(taken_back).delay(), 100ms);
   ASSERT_TRUE(d.wait().is<Loop::Attempt>());
   EXPECT_TRUE(d.is<Loop::Attempt>()->fresh_id);
   EXPECT_FALSE(d.is<Loop::Attempt>()->abandon) << "the engine releases it";
-  EXPECT_EQ(d.then(taken_back).error(), ErrorCode::ServiceUnavailable);
+  EXPECT_EQ(d.fails(taken_back).error(), ErrorCode::ServiceUnavailable);
 }
 
 TEST(AcquireLoop, AnEngineThatFindsEveryIdSpentIsNotAskedInABusyLoop) {
@@ -190,18 +194,18 @@ TEST(AcquireLoop, AWakeUpIsNotARetryAndDoesNotPutThePollOff) {
 
 TEST(AcquireLoop, AnAttemptAfterAWakeUpThatGotNoAnswerIsRepeatedSoonHoweverSlowlyItPolls) {
   Driven d({.wait = 1h, .retries = 1, .base_delay = 40s, .max_delay = 40s, .jitter = Jitter::none});
-  const Loop::Failed failed{Error(ErrorCode::NetworkTimeout, "no answer in time")};
+  const Error failed(ErrorCode::NetworkTimeout, "no answer in time");
   d.into_sleep();
   EXPECT_EQ(d.delay(), 40s);
-  d.then(Loop::Woken{}, 1s).then(failed, 1s);
+  d.then(Loop::Woken{}, 1s).fails(failed, 1s);
   for (const auto pause : {100ms, 200ms, 400ms, 800ms, 1000ms, 1000ms}) {
     EXPECT_EQ(d.delay(), pause) << "the lock was said to be free";
     EXPECT_TRUE(d.wait().is<Loop::Attempt>()) << "and is not counted as a retry";
-    d.then(failed);
+    d.fails(failed);
   }
   EXPECT_GT(d.wait().then(Loop::Refused{}).delay(), 20s) << "answered: at its own pace again";
   Driven polls({.wait = 1h, .retries = 3, .base_delay = 40s, .max_delay = 40s, .jitter = Jitter::none});
-  EXPECT_EQ(polls.into_sleep().wait().then(failed).delay(), 40s) << "without a wake-up";
+  EXPECT_EQ(polls.into_sleep().wait().fails(failed).delay(), 40s) << "without a wake-up";
 }
 
 TEST(AcquireLoop, TriesAgainWhenTheHoldersLeaseRunsOut) {
@@ -231,7 +235,7 @@ TEST(AcquireLoop, EveryAnsweredAttemptIsFollowedByAFreshId) {
 
 TEST(AcquireLoop, AnUnansweredAttemptIsRepeatedWithItsId) {
   Driven d({});
-  d.then(Loop::Failed{Error(ErrorCode::NetworkTimeout, "lost")});
+  d.fails(Error(ErrorCode::NetworkTimeout, "lost"));
   EXPECT_TRUE(d.wait().is<Loop::Attempt>());
   EXPECT_FALSE(d.is<Loop::Attempt>()->fresh_id);
   EXPECT_TRUE(d.then(Loop::Granted{}).is<Loop::Won>());
@@ -239,7 +243,7 @@ TEST(AcquireLoop, AnUnansweredAttemptIsRepeatedWithItsId) {
 
 TEST(AcquireLoop, AnUnansweredIdIsAbandonedWhenAnotherHolderShowsUp) {
   Driven d({});
-  d.then(Loop::Failed{Error(ErrorCode::NetworkTimeout, "lost")}).wait();
+  d.fails(Error(ErrorCode::NetworkTimeout, "lost")).wait();
   d.then(Loop::Refused{}).then(Loop::Watching{});
   ASSERT_TRUE(d.is<Loop::Attempt>());
   EXPECT_TRUE(d.is<Loop::Attempt>()->fresh_id);
@@ -248,37 +252,37 @@ TEST(AcquireLoop, AnUnansweredIdIsAbandonedWhenAnotherHolderShowsUp) {
 
 TEST(AcquireLoop, AnUnansweredIdIsAbandonedWhenItsLeaseWouldBeHalfOver) {
   Driven d({.ttl = 200ms, .base_delay = 120ms, .jitter = Jitter::none});
-  d.then(Loop::Failed{Error(ErrorCode::NetworkTimeout, "lost")}).wait();
+  d.fails(Error(ErrorCode::NetworkTimeout, "lost")).wait();
   EXPECT_TRUE(d.is<Loop::Attempt>()->fresh_id);
   EXPECT_TRUE(d.is<Loop::Attempt>()->abandon);
 }
 
 TEST(AcquireLoop, TransientErrorsUseTheSameBudgetAndTheLastOneIsReported) {
   Driven d({.retries = 2});
-  d.then(Loop::Failed{Error(ErrorCode::ServiceUnavailable, "1")}).wait();
-  d.then(Loop::Failed{Error(ErrorCode::RateLimited, "2")}).wait();
-  d.then(Loop::Failed{Error(ErrorCode::NetworkTimeout, "3")});
+  d.fails(Error(ErrorCode::ServiceUnavailable, "1")).wait();
+  d.fails(Error(ErrorCode::RateLimited, "2")).wait();
+  d.fails(Error(ErrorCode::NetworkTimeout, "3"));
   EXPECT_EQ(d.error(), ErrorCode::NetworkTimeout);
   EXPECT_TRUE(d.is<Loop::Lost>()->abandon);
 }
 
 TEST(AcquireLoop, ARefusalAfterAnErrorEndsAsATimeout) {
   Driven d({.retries = 1});
-  d.then(Loop::Failed{Error(ErrorCode::ServiceUnavailable, "1")}).wait();
+  d.fails(Error(ErrorCode::ServiceUnavailable, "1")).wait();
   d.into_sleep();
   EXPECT_EQ(d.error(), ErrorCode::AcquisitionTimeout);
   EXPECT_TRUE(d.is<Loop::Lost>()->abandon == false) << "the second attempt had a fresh, answered id";
 }
 
 TEST(AcquireLoop, OtherErrorsEndItAtOnce) {
-  EXPECT_EQ(Driven({}).then(Loop::Failed{Error(ErrorCode::AuthFailed, "no")}).error(), ErrorCode::AuthFailed);
-  EXPECT_EQ(Driven({}).then(Loop::Failed{Error(ErrorCode::Internal, "no")}).error(), ErrorCode::Internal);
+  EXPECT_EQ(Driven({}).fails(Error(ErrorCode::AuthFailed, "no")).error(), ErrorCode::AuthFailed);
+  EXPECT_EQ(Driven({}).fails(Error(ErrorCode::Internal, "no")).error(), ErrorCode::Internal);
 }
 
 TEST(AcquireLoop, StoppingEndsItAnywhere) {
   EXPECT_EQ(Driven({}).into_sleep().then(Loop::Stopped{}).error(), ErrorCode::Aborted);
   Driven unanswered({});
-  unanswered.then(Loop::Failed{Error(ErrorCode::NetworkTimeout, "lost")}).then(Loop::Stopped{});
+  unanswered.fails(Error(ErrorCode::NetworkTimeout, "lost")).then(Loop::Stopped{});
   EXPECT_EQ(unanswered.error(), ErrorCode::Aborted);
   EXPECT_TRUE(unanswered.is<Loop::Lost>()->abandon);
 }
@@ -300,31 +304,31 @@ TEST(AcquireLoop, AWaitersAttemptsAreBoundedByItsPatienceASingleOneIsNot) {
 
 TEST(AcquireLoop, AnAnswerThatCannotBeReadMayBeAGrantAndIsReleased) {
   Driven d({});
-  d.then(Loop::Failed{Error(ErrorCode::Internal, "odd")});
+  d.fails(Error(ErrorCode::Internal, "odd"));
   ASSERT_TRUE(d.is<Loop::Lost>());
   EXPECT_TRUE(d.is<Loop::Lost>()->abandon);
   Driven refused({});
-  refused.then(Loop::Failed{Error(ErrorCode::AuthFailed, "no")});
+  refused.fails(Error(ErrorCode::AuthFailed, "no"));
   EXPECT_FALSE(refused.is<Loop::Lost>()->abandon);
 }
 
 TEST(AcquireLoop, WhereAFailureChangesNothingNoReleaseFollows) {
   const Error busy = Error(ErrorCode::ServiceUnavailable, "busy").with(Effect::none);
   Driven d({.wait = 1s});
-  d.then(Loop::Failed{busy}).wait();
+  d.fails(busy).wait();
   ASSERT_TRUE(d.is<Loop::Attempt>());
   EXPECT_TRUE(d.is<Loop::Attempt>()->fresh_id);
   EXPECT_FALSE(d.is<Loop::Attempt>()->abandon);
-  d.then(Loop::Failed{busy}, 1s);
+  d.fails(busy, 1s);
   ASSERT_TRUE(d.is<Loop::Lost>());
   EXPECT_FALSE(d.is<Loop::Lost>()->abandon);
 }
 
 TEST(AcquireLoop, AFailureThatChangedNothingSettlesNoUnansweredAttemptBeforeIt) {
   Driven d({.wait = 1s});
-  d.then(Loop::Failed{Error(ErrorCode::NetworkTimeout, "no answer")}).wait();
+  d.fails(Error(ErrorCode::NetworkTimeout, "no answer")).wait();
   EXPECT_FALSE(d.is<Loop::Attempt>()->fresh_id);
-  d.then(Loop::Failed{Error(ErrorCode::ServiceUnavailable, "not sent").with(Effect::none)}, 1s);
+  d.fails(Error(ErrorCode::ServiceUnavailable, "not sent").with(Effect::none), 1s);
   ASSERT_TRUE(d.is<Loop::Lost>());
   EXPECT_TRUE(d.is<Loop::Lost>()->abandon);
 }
@@ -340,10 +344,12 @@ TEST(AcquirePolicy, RefusesNonsense) {
 TEST(AcquireLoop, NamesTheHolderOfTheLastRefusalInPrintableForm) {
   const auto label = [](std::string_view text) { return LockHolder::from_setting(text).value_or_throw(); };
   Driven d({.wait = 1s});
-  d.then(Loop::Refused{.holder = label("alice")}).then(Loop::Watching{});
-  d.then(Loop::Refused{.holder = label("bob\x1B[2J")}).then(Loop::TimeUp{}, 1s);
+  const auto alice = label("alice");
+  const auto bob = label("bob\x1B[2J");
+  d.then(Loop::Refused{.holder = &alice}).then(Loop::Watching{});
+  d.then(Loop::Refused{.holder = &bob}).then(Loop::TimeUp{}, 1s);
   ASSERT_TRUE(d.is<Loop::Lost>());
-  const auto& error = d.is<Loop::Lost>()->error;
+  const auto& error = d.reason();
   EXPECT_EQ(error.code(), ErrorCode::AcquisitionTimeout);
   EXPECT_EQ(error.holder(), "bob\x1B[2J");
   EXPECT_TRUE(error.message().starts_with("the lock is already held by bob\\x1b[2J; gave up after 1.0 s"))

@@ -74,13 +74,13 @@ class MemoryLockBackend final : public LockBackend {
     if (auto refused = core::refuse_too_many(request)) return done(*std::move(refused));
     operate(request, stop, done, [&] {
       WaiterCounts counts;
-      for (const auto& key : request.keys) counts.push_back(wakes_->count_waiters(key.str()));
+      for (const auto& key : request.keys) counts.push_back(wakes_->count_waiters(place_of(key)));
       return counts;
     });
   }
 
   void submit(WatchRequest request, std::stop_token, Done<std::unique_ptr<Watch>> done) override {
-    done(wakes_->watch(request.key.str(), waiting::Wakes::one));
+    done(wakes_->watch(place_of(request.key), waiting::Wakes::one));
   }
   /// A grant wakes nothing, so there is no feed of them.
   void submit(FollowLocks request, std::stop_token, Done<std::unique_ptr<ChangeFeed>> done) override {
@@ -127,7 +127,7 @@ class MemoryLockBackend final : public LockBackend {
       return added.position->second;
     }
     void remove(const LockId& id) {
-      if (const auto at = keys_.find(id); at != keys_.end()) spare_ = keys_.extract(at);
+      if (auto removed = keys_.extract(id)) spare_ = std::move(removed);
     }
     [[nodiscard]] std::optional<LockKey> find(const LockId& id) const {
       const auto at = keys_.find(id);
@@ -178,6 +178,7 @@ class MemoryLockBackend final : public LockBackend {
   Hashed<const LockKey&> hashed(const LockKey& key) const noexcept {
     return {.hash = hash_(key.str()), .key = key};
   }
+  waiting::WakeTable::Place place_of(const LockKey& key) const noexcept { return {.hash = hash_(key.str())}; }
   KeyShard& shard_of(const Hashed<const LockKey&>& key) { return shards_->by_key[key.hash % shard_count]; }
   IdShard& shard_of(const LockId& id) { return shards_->by_id[core::LockIdHash{}(id) % shard_count]; }
 
@@ -187,7 +188,12 @@ class MemoryLockBackend final : public LockBackend {
     const std::lock_guard lock(shard.mutex);
     return shard.keys.find(id);
   }
-  std::optional<LockKey> key_of(const LockRef& ref) { return ref.key ? ref.key : key_of(ref.id); }
+  /// The same for a reference; null if it names no key and the id had none. Points to `ref` or `found`.
+  const LockKey* key_of(const LockRef& ref, std::optional<LockKey>& found) {
+    if (ref.key) return &*ref.key;
+    found = key_of(ref.id);
+    return found ? &*found : nullptr;
+  }
 
   void forget_id(const LockId& id) {
     auto& shard = shard_of(id);
@@ -241,8 +247,8 @@ class MemoryLockBackend final : public LockBackend {
     return in_use;
   }
 
-  /// Empty if the id's entry names another key: see holds_another_key.
-  std::optional<Result<AcquireOutcome>> try_acquire(const AcquireRequest& request) {
+  /// Empty if the id's entry names another key: see holds_another_key. A grant takes the request's label.
+  std::optional<Result<AcquireOutcome>> try_acquire(AcquireRequest& request) {
     const auto key = hashed(request.key);
     auto& shard = shard_of(key);
     const std::lock_guard lock(shard.mutex);
@@ -269,10 +275,10 @@ class MemoryLockBackend final : public LockBackend {
       return fence.error().about(request.key.str(), request.id.str());
     }
     const auto expires_at = std::get<core::Grant>(decision).expires_at;
-    stored = {.lease = core::StoredLease{.id = request.id, .expires_at = expires_at},
-              .fence = *fence,
-              .acquired_at = granted_at,
-              .holder = request.holder};
+    stored.lease.emplace(core::StoredLease{.id = request.id, .expires_at = expires_at});
+    stored.fence = *fence;
+    stored.acquired_at = granted_at;
+    stored.holder = std::move(request.holder);
     return granted(stored);
   }
 
@@ -283,7 +289,10 @@ class MemoryLockBackend final : public LockBackend {
   /// Calls `change` under the shard's mutex; with null if the key has no entry.
   template <class F>
   void with_lock(const LockKey& of, F&& change) {
-    const auto key = hashed(of);
+    with_lock(hashed(of), std::forward<F>(change));
+  }
+  template <class F>
+  void with_lock(const Hashed<const LockKey&>& key, F&& change) {
     auto& shard = shard_of(key);
     const std::lock_guard lock(shard.mutex);
     const auto at = shard.locks.find(key);
@@ -295,25 +304,29 @@ class MemoryLockBackend final : public LockBackend {
 
   Result<ReleaseOutcome> release_now(const ReleaseRequest& request) {
     core::ReleaseDecision decision = core::NotHeld{};
-    const auto key = key_of(request.lock);
-    if (key) {
-      with_lock(*key, [&](StoredLock* stored) {
+    std::optional<LockKey> found;
+    const LockKey* const named = key_of(request.lock, found);
+    if (named != nullptr) {
+      const auto key = hashed(*named);
+      with_lock(key, [&](StoredLock* stored) {
         decision = core::decide_release(request, lease_of(stored), now());
         const auto* absent = std::get_if<core::NotHeld>(&decision);
         if (absent == nullptr || absent->delete_lease) end_lease(*stored);
       });
+      if (std::holds_alternative<core::Release>(decision)) {
+        wakes_->wake_one({.hash = key.hash});
+        return Released{};
+      }
     }
-    if (const auto* absent = std::get_if<core::NotHeld>(&decision)) {
-      const core::ReleaseEvidence evidence{.authority = authority_, .counter = last_fence_.load()};
-      return core::answer_absent_release(request, absent->why, evidence, BootClock::now());
-    }
-    wakes_->wake_one(key->str());
-    return Released{};
+    const core::ReleaseEvidence evidence{.authority = authority_, .counter = last_fence_.load()};
+    return core::answer_absent_release(request, std::get<core::NotHeld>(decision).why, evidence,
+                                       BootClock::now());
   }
 
   Result<ExtendOutcome> extend_now(const ExtendRequest& request) {
     core::ExtendDecision decision = core::NotHeld{};
-    if (const auto key = key_of(request.lock)) {
+    std::optional<LockKey> found;
+    if (const auto* const key = key_of(request.lock, found)) {
       with_lock(*key, [&](StoredLock* stored) {
         decision = core::decide_extend(request, lease_of(stored), now());
         if (const auto* extend = std::get_if<core::Extend>(&decision)) {
