@@ -308,6 +308,20 @@ TEST_P(Queues, LeasesAreRenewedAsLongAsTheirJobsLive) {
   }
 }
 
+TEST_P(Queues, ALeaseIsRenewedBesideAJobThatHasLostItsOwn) {
+  const auto id = queue.add().id;
+  (void)queue.add();
+  auto lost = queue.claim_next({.lease = 300ms});
+  queue.cancel(id);
+  EXPECT_TRUE(eventually([&] { return lost->stopped().stop_requested(); }));
+  std::this_thread::sleep_for(300ms);  // until the next renewal was due
+  auto job = queue.claim_next({.lease = 300ms});
+  ASSERT_TRUE(job);
+  std::this_thread::sleep_for(600ms);
+  EXPECT_FALSE(job->stopped().stop_requested());
+  EXPECT_GT(job->remaining(), 0ms);
+}
+
 TEST_P(Queues, AnAttemptThatTakesTooLongIsStopped) {
   (void)queue.add({.attempt_limit = 300ms});
   auto job = queue.claim_next();
