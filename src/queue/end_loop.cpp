@@ -156,16 +156,16 @@ EndLoop::Action EndLoop::resume(const Result<std::optional<StoredRecord>>& answe
   if (!tasks::is_same_incarnation(attempt_.task.incarnation, (*answer)->incarnation)) {
     return Finished{tasks::no_such_task(attempt_.task.id)};
   }
-  // A late worker must learn that its fence is stale, not that the next worker has ended the task.
-  if (const auto refused = core::refuse_fence((*answer)->bound_to, attempt_.token)) {
-    return Finished{tasks::refusal(*refused, name_of(attempt_.task))};
-  }
   attempt_.task = record->task(**answer);
   return decide(now);
 }
 
 EndLoop::Action EndLoop::decide(WallTime now) {
   if (!is_final(attempt_.task.status)) return send(now);
+  // A late worker must learn that its fence is stale, not that the next worker has ended the task.
+  if (const auto refused = core::refuse_fence(attempt_.task.bound_to, attempt_.token)) {
+    return Finished{tasks::refusal(*refused, name_of(attempt_.task))};
+  }
   if (has_our_outcome()) return Finished{attempt_.task};
   return tidy_up(now);
 }

@@ -268,6 +268,21 @@ TEST_P(Queues, ALateOutcomeIsStaleAndItsWorkerIsStopped) {
   EXPECT_EQ(queue.get(id).result.str(), "2");
 }
 
+TEST_P(Queues, AWorkerThatWasStoppedBecauseTheNextOneFinishedIsStale) {
+  const auto id = queue.add().id;
+  auto late = queue.claim_next({.lease = 600ms});
+  // As if its lease had expired.
+  (void)outcome(holdfast.tasks().storage(),
+                EndLease{.key = RecordKey::of(late->task().owner, id).value_or_throw(),
+                         .incarnation = late->task().incarnation,
+                         .token = late->token(),
+                         .end = LeaseEnd::given_back});
+  queue.claim_next()->complete(value_of("2"));
+  EXPECT_TRUE(eventually([&] { return late->stopped().stop_requested(); }));
+  EXPECT_EQ(refusal_of([&] { late->complete(value_of("1")); }), ErrorCode::StaleFence);
+  EXPECT_EQ(queue.get(id).result.str(), "2");
+}
+
 TEST_P(Queues, ACancelledTaskStopsItsWorkerAndIsNeverOverwritten) {
   const auto id = queue.add().id;
   auto job = queue.claim_next({.lease = 600ms});

@@ -209,6 +209,13 @@ TEST(EndLoop, ALateOutcomeIsStaleEvenIfTheNextWorkerHasFinished) {
   EXPECT_EQ(code_of(after_read(other, finished)), ErrorCode::StaleFence);
 }
 
+TEST(EndLoop, ALateOutcomeIsStaleAlsoIfItIsKnownThatTheNextWorkerHasFinished) {
+  auto finished = stored(9, 2, TaskStatus::completed);
+  finished.bound_to->fence = *Fence::of(8);
+  auto end = ending(completed(), finished);
+  EXPECT_EQ(code_of(end.start(now)), ErrorCode::StaleFence);
+}
+
 TEST(EndLoop, ARemovedTaskIsNotFoundAlsoIfAnotherHasItsId) {
   auto end = ending(completed());
   (void)end.start(now);
