@@ -202,6 +202,8 @@ struct EndLease {
   LeaseEnd end = LeaseEnd::finished;
   /// The new data and the version that it replaces; required for `finished`, optional otherwise.
   std::optional<std::pair<RecordData, ExpectedVersion>> write = std::nullopt;
+  /// Without `write`: the version that the record must have (VersionConflict otherwise); empty: any.
+  std::optional<ExpectedVersion> expected = std::nullopt;
   /// With `retried`: how long the record is not claimable.
   std::chrono::milliseconds delay{};
   /// With `finished`: the record becomes a dead letter of its queue, which keeps at most this many of them;

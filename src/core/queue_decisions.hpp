@@ -373,7 +373,7 @@ using EndDecision = std::variant<EndOfLease, NoRecord, VersionConflict, FenceRef
                                             std::uint64_t next) {
   if (!is_present(there, now) || there->queue == nullptr) return NoRecord{};
   if (!is_meant(there->record, request.incarnation)) return NoRecord{};
-  auto expected = request.write ? std::optional(request.write->second) : std::nullopt;
+  auto expected = request.write ? std::optional(request.write->second) : request.expected;
   if (auto refusal = refuse_write(there->record, request.token, expected)) {
     return refused<EndDecision>(*std::move(refusal));
   }

@@ -117,11 +117,14 @@ EndLoop::Action EndLoop::send(WallTime now) {
                      .origin = {},
                      .queue = state_after(task, request, now)};
   edited_ = record->task(known);
+  ExpectedVersion expected{.version = task.version, .incarnation = task.incarnation};
   if (writes) {
     auto data = tasks::record_data(edited_);
     if (!data) return Finished{data.error()};
-    request.write.emplace(*std::move(data),
-                          ExpectedVersion{.version = task.version, .incarnation = task.incarnation});
+    request.write.emplace(*std::move(data), std::move(expected));
+  } else {
+    // Or a task that another client has ended would be reported as retried or given back.
+    request.expected = std::move(expected);
   }
   return request;
 }

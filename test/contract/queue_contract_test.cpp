@@ -249,6 +249,27 @@ TEST_P(QueueContract, AFinishedRecordIsNotBroughtBackByTheEndOfItsLease) {
   expect_counts({.records = 1});
 }
 
+TEST_P(QueueContract, AnEndWithoutDataMayDependOnTheVersion) {
+  enqueue(*mine, "q:t");
+  for (const auto end : {LeaseEnd::retried, LeaseEnd::given_back}) {
+    const auto claimed = claim_one(*mine);
+    auto request = end_of(claimed, end);
+    request.expected = ExpectedVersion{.version = claimed.record.version};
+    put(*theirs, "q:t", "changed");
+    request.then = claim_terms();
+    const auto refused = outcome(*mine, request);
+    ASSERT_TRUE(std::holds_alternative<VersionConflict>(refused.end)) << refused.end.index();
+    EXPECT_EQ(std::get<VersionConflict>(refused.end).actual, claimed.record.version + 1);
+    EXPECT_FALSE(refused.next);
+    EXPECT_TRUE(renew(*mine, claimed).is_held);
+    request.then.reset();
+    ++request.expected->version;
+    EXPECT_TRUE(std::holds_alternative<LeaseEnded>(outcome(*mine, request).end));
+    EXPECT_EQ(get(*mine, "q:t")->data, "changed");
+    EXPECT_EQ(queue_state(*mine, "q:t").place, QueuePlace::ready);
+  }
+}
+
 TEST_P(QueueContract, AWriteThatIsNotFinalLeavesThePlace) {
   enqueue(*mine, "q:t");
   put(*theirs, "q:t", "changed");

@@ -302,6 +302,28 @@ TEST_P(Queues, ACancelledTaskStopsItsWorkerAndIsNeverOverwritten) {
   EXPECT_FALSE(queue.claim_next());
 }
 
+TEST_P(Queues, ATaskThatWasCancelledIsNeitherRetriedNorGivenBack) {
+  for (const bool gives_back : {false, true}) {
+    const auto id = queue.add().id;
+    auto job = queue.claim_next();
+    queue.cancel(id);
+    EXPECT_EQ(refusal_of([&] { gives_back ? job->give_back() : job->retry(); }),
+              ErrorCode::InvalidTransition);
+    EXPECT_TRUE(job->stopped().stop_requested() ||
+                eventually([&] { return job->stopped().stop_requested(); }));
+    EXPECT_EQ(queue.get(id).status, TaskStatus::cancelled);
+  }
+}
+
+TEST_P(Queues, ATaskThatIsRetriedHasWhatOtherClientsWroteMeanwhile) {
+  const auto id = queue.add().id;
+  auto job = queue.claim_next();
+  queue.run(operation::SetTaskVariables{{}, id, value_of(R"({"hint":1})")});
+  const auto task = job->retry({.delay = 0ms});
+  EXPECT_EQ(task.variables.str(), R"({"hint":1})");
+  EXPECT_EQ(task.version, queue.get(id).version);
+}
+
 TEST_P(Queues, ARemovedTaskStopsItsWorker) {
   const auto id = queue.add().id;
   auto job = queue.claim_next({.lease = 600ms});
