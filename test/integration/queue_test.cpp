@@ -403,6 +403,20 @@ TEST_P(Queues, ATaskWhoseLastWorkerDiedIsFailedByTheNextReader) {
   EXPECT_EQ(queue.get(added.id).queue->place, QueuePlace::leased);
 }
 
+TEST_P(Queues, AWorkerThatOutlivesTheLeaseOfTheLastAttemptDoesNotFailItsOwnTask) {
+  const auto id = queue.add({.max_attempts = 1}).id;
+  auto job = queue.claim_next({.lease = 600ms});
+  // As if a claim had removed its expired lease, and its process had died before it failed the task.
+  (void)outcome(holdfast.tasks().storage(),
+                EndLease{.key = RecordKey::of(job->task().owner, id).value_or_throw(),
+                         .incarnation = job->task().incarnation,
+                         .token = job->token(),
+                         .end = LeaseEnd::retried});
+  EXPECT_TRUE(eventually([&] { return job->stopped().stop_requested(); }));
+  EXPECT_EQ(job->complete(value_of("1")).status, TaskStatus::completed);
+  EXPECT_EQ(queue.get(id).result.str(), "1");
+}
+
 TEST_P(Queues, AFailedTaskIsRetriedByANewOneOnce) {
   const auto parameters = value_of(R"({"n":1})");
   const auto id = queue.add({.method = "m", .variables = parameters, .priority = 7, .request_key = "k"}).id;
