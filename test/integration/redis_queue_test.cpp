@@ -523,6 +523,31 @@ TEST_F(RedisQueue, AnOutcomeThatIsSentAgainForATaskThatIsGoneMayHaveBeenAccepted
   }
 }
 
+TEST_F(RedisQueue, ARetryThatIsSentAgainAfterAnotherClaimMayHaveBeenAccepted) {
+  const auto holdfast = open("redis://127.0.0.1:" + std::to_string(proxy->port()) + "?command_timeout=200ms");
+  const auto queue = holdfast.queue("work");
+  const std::string owner = "%queue%25work";
+  for (const bool gives_back : {false, true}) {
+    const auto task = queue.add({});
+    auto job = queue.claim_next();
+    ASSERT_TRUE(job);
+    const auto end = [&] { gives_back ? job->give_back() : job->retry({.delay = 0ms}); };
+    proxy->swallow(TcpProxy::Way::to_client);
+    EXPECT_THROW(end(), Error);
+    EXPECT_TRUE(eventually([&] { return count_queue(*direct, owner).ready == 1; }));
+    finish(*direct, claim_one(*direct, claim_terms(), owner));
+    proxy->cut();
+    proxy->forward();
+    try {
+      end();
+      FAIL() << "another worker has claimed it";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::StaleFence) << error.what();
+      EXPECT_NE(error.message().find("may have been accepted"), std::string::npos) << error.what();
+    }
+  }
+}
+
 TEST_F(RedisQueue, ATaskThatCannotBeReadForAWhileIsClaimedAfterItsRepair) {
   enqueue(*direct, "q:bad");
   enqueue(*direct, "q:good");
