@@ -548,6 +548,20 @@ TEST_F(RedisQueue, ARetryThatIsSentAgainAfterAnotherClaimMayHaveBeenAccepted) {
   }
 }
 
+TEST_F(RedisQueue, ProcessesThatAreGoneDoNotStayRegistered) {
+  auto raw = server->raw();
+  const auto now = now_ms(*direct);
+  const std::string waiters = "pmcp:queue:waiters:q";
+  for (int i = 0; i < 150; ++i) {
+    raw.text({"ZADD", waiters, std::to_string(-(now - 301'000)), "gone" + std::to_string(i)});
+  }
+  raw.text({"ZADD", waiters, std::to_string(-(now - 1000)), "alive"});
+  const auto watch = call(*direct, WatchQueue{.owner = "q"}).value_or_throw();
+  EXPECT_TRUE(claim_next(*direct).claimed.empty());
+  EXPECT_TRUE(claim_next(*direct).claimed.empty()) << "a bounded number each time";
+  EXPECT_EQ(raw.text({"ZCARD", waiters}), "2");
+}
+
 TEST_F(RedisQueue, ATaskThatCannotBeReadForAWhileIsClaimedAfterItsRepair) {
   enqueue(*direct, "q:bad");
   enqueue(*direct, "q:good");
