@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/queue_decisions.hpp"
 #include "core/record_decisions.hpp"
 #include "tasks/change_loop.hpp"
 #include "tasks/exhausted_text.hpp"
@@ -31,7 +32,7 @@ std::shared_ptr<const QueueState> state_after(const Task& task, const EndLease& 
       break;
     case LeaseEnd::retried:
       state.place = delay > milliseconds(0) ? QueuePlace::delayed : QueuePlace::ready;
-      state.due_at = now + delay;
+      state.due_at = core::saturating_add(now, delay);
       break;
     case LeaseEnd::given_back:
       state.place = QueuePlace::ready;

@@ -106,6 +106,13 @@ TEST(EndLoop, ARetryIsDelayedAndWritesOnlyAMessage) {
   EXPECT_FALSE(task.expires_at);
 }
 
+TEST(EndLoop, ARetryMayBeDelayedForAnyTime) {
+  auto end = ending({.how = How::retry, .delay = std::chrono::milliseconds::max()});
+  (void)end.start(now);
+  const auto finished = after(end, LeaseEnded{});
+  EXPECT_EQ(std::get<EndLoop::Finished>(finished).result->queue->due_at, WallTime::max());
+}
+
 TEST(EndLoop, ARetryAfterTheLastAttemptFailsTheTask) {
   auto end = ending({.how = How::retry, .message = "disk full"}, stored(3, 3));
   const auto action = end.start(now);
