@@ -131,6 +131,11 @@ inline constexpr std::size_t max_dead_removed = 10;
   return refuse_queue_owner(request.owner);
 }
 [[nodiscard]] inline std::optional<Error> refuse_arguments(const ConfigureQueue& request) {
+  if (request.max_leased.value_or(0) > max_lease_limit) {
+    return Error(ErrorCode::InvalidArgument,
+                 "the limit of tasks that are worked on is " + std::to_string(*request.max_leased) +
+                     "; at most " + std::to_string(max_lease_limit) + " is allowed. Pass 0 for any number");
+  }
   return refuse_queue_owner(request.owner);
 }
 

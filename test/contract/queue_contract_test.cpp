@@ -1,6 +1,7 @@
 // Queues: order, claims, ends of leases, settings. What depends on the time is in queue_time_test.cpp.
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <thread>
 
@@ -449,6 +450,7 @@ TEST_P(QueueContract, SettingsPrecedeRecords) {
   EXPECT_TRUE(unchanged.paused);
   EXPECT_EQ(unchanged.max_leased, 2U);
   EXPECT_EQ(limit_leases(*theirs, 0).max_leased, std::nullopt);
+  EXPECT_EQ(limit_leases(*theirs, max_lease_limit).max_leased, max_lease_limit);
 }
 
 TEST_P(QueueContract, AsManyRecordsAreLeasedAsTheLimitAllows) {
@@ -549,6 +551,10 @@ TEST_P(QueueContract, InvalidArgumentsAreRefused) {
   many.lease = 0s;
   EXPECT_EQ(code(many), ErrorCode::InvalidArgument);
   EXPECT_TRUE(renew(*mine, claimed).is_held);
+  for (const std::size_t most : {max_lease_limit + 1, std::numeric_limits<std::size_t>::max()}) {
+    EXPECT_EQ(code(ConfigureQueue{.owner = "q", .max_leased = most}), ErrorCode::InvalidArgument);
+  }
+  EXPECT_EQ(count_queue(*mine).max_leased, std::nullopt);
 }
 
 TEST_P(QueueContract, ConcurrentWorkersFinishEachRecordOnce) {
