@@ -108,6 +108,16 @@ TEST_P(Queues, ARequestKeyAddsOnce) {
   EXPECT_NE(holdfast.queue("other").add(request).id, id);
 }
 
+TEST_P(Queues, ATaskThatHasTheIdOfTheOneThatWasMeantIsNotRemoved) {
+  const NewQueueTask what{.request_key = "order-42"};
+  const auto first = queue.add(what);
+  queue.remove(first.id);
+  const auto second = queue.add(what);
+  ASSERT_EQ(second.id, first.id);
+  EXPECT_FALSE(queue.run(operation::RemoveTask{{}, first.id, first.incarnation}));
+  EXPECT_TRUE(queue.run(operation::RemoveTask{{}, second.id, second.incarnation}));
+}
+
 TEST_P(Queues, AFullQueueRefusesFurtherTasks) {
   const auto small = holdfast.queue("small", {.max_tasks = 1});
   (void)small.add();
