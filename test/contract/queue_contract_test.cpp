@@ -371,6 +371,17 @@ TEST_P(QueueContract, AClaimReturnsABoundedNumberOfExhaustedRecords) {
   expect_counts({.records = 15});
 }
 
+TEST_P(QueueContract, ExhaustedRecordsThatTheCallerLeavesDoNotHideTheOthers) {
+  for (int i = 0; i < 15; ++i) enqueue(*mine, "q:" + std::to_string(i), {.max_attempts = 1});
+  for (const auto& one : claim_next(*mine, claim_terms(15)).claimed) retry(*mine, one);
+  std::set<std::string> seen;
+  for (int rounds = 0; rounds < 2; ++rounds) {
+    for (const auto& name : names_of(claim_next(*mine).exhausted)) seen.insert(name);
+  }
+  EXPECT_EQ(seen.size(), 15U);
+  expect_counts({.exhausted = 15, .records = 15});
+}
+
 TEST_P(QueueContract, AnEndMayClaimTheNextRecord) {
   enqueue(*mine, "q:a");
   enqueue(*mine, "q:b");
