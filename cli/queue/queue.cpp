@@ -209,7 +209,8 @@ int purge(const Context& context, const QueueCommand& options) {
     const auto page = queue.list({.cursor = cursor, .status = only, .limit = most_listed});
     for (const auto& task : page.tasks) {
       if (!options.all && !is_final(task.status)) continue;
-      if (queue.remove(task.id)) ++removed;
+      // Another task may have come under the same request key since.
+      if (queue.run(operation::RemoveTask{{}, task.id, task.incarnation})) ++removed;
     }
     cursor = page.cursor;
   } while (!cursor.empty());

@@ -370,7 +370,12 @@ class CommandPool {
           outcome.result.reset();
           continue;
         }
-        is_unknown = error.transient() && (is_unknown || error.effect() == Effect::unknown);
+        // A task that was completed or failed is claimed by no other worker: then a refusal is certain.
+        const bool is_certain =
+            (outcome.how == How::completed || outcome.how == How::failed) &&
+            (error.code() == ErrorCode::StaleFence || error.code() == ErrorCode::InvalidTransition);
+        const bool is_unanswered = error.transient() && error.effect() == Effect::unknown;
+        is_unknown = is_unanswered || (is_unknown && !is_certain);
         if (error.transient() && BootClock::now() < give_up_at && !stop_.stop_requested()) {
           std::this_thread::sleep_for(milliseconds(500));
           continue;

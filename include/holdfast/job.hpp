@@ -86,9 +86,10 @@ struct HOLDFAST_EXPORT SetJobVariables {
 /// example cancelled), StaleFence (another worker has claimed it), WrongLock, ConcurrentChange, TooLarge,
 /// TooDeep, InvalidArgument, and the errors of the engine. After an error that says that the task is not this
 /// job's any more, stopped() is triggered. After a transient error the job is as before, and the same call
-/// can be repeated: an outcome that was accepted already is accepted again. On an empty or ended job all
-/// functions but stopped(), `operator bool` and give_back_in_background() give InvalidArgument; in a forked
-/// child ServiceUnavailable.
+/// can be repeated: an outcome that was accepted already is accepted again. A retry or give-back that was
+/// accepted already gives StaleFence if another worker has claimed the task since; the message says that it
+/// may have been accepted. On an empty or ended job all functions but stopped(), `operator bool` and
+/// give_back_in_background() give InvalidArgument; in a forked child ServiceUnavailable.
 ///
 /// *Content.* A message is never refused: bytes that are not UTF-8 become U+FFFD, and what exceeds
 /// TaskOptions::max_string_bytes is cut off. A result is: TooDeep if it nests more than 100 containers,

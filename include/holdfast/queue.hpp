@@ -150,7 +150,8 @@ class HOLDFAST_EXPORT Queue {
   QueueCounts resume(std::stop_token stop = {}) const {
     return run(operation::SetUpQueue{.paused = false}, std::move(stop));
   }
-  /// Sets how many tasks may be worked on at once, by all workers together; 0: any number.
+  /// Sets how many tasks may be worked on at once, by all workers together: at most 1,000,000,000; 0: any
+  /// number.
   QueueCounts limit(std::size_t max_leased, std::stop_token stop = {}) const {
     return run(operation::SetUpQueue{.max_leased = max_leased}, std::move(stop));
   }

@@ -49,6 +49,8 @@ inline constexpr std::size_t max_claimed_records = 100;
 inline constexpr std::size_t max_exhausted_records = 10;
 /// The greatest number of leases that one request renews.
 inline constexpr std::size_t max_renewed_leases = 1000;
+/// The greatest value of ConfigureQueue::max_leased.
+inline constexpr std::size_t max_lease_limit = 1'000'000'000;
 
 /// The terms of a claim.
 struct ClaimTerms {
@@ -202,6 +204,8 @@ struct EndLease {
   LeaseEnd end = LeaseEnd::finished;
   /// The new data and the version that it replaces; required for `finished`, optional otherwise.
   std::optional<std::pair<RecordData, ExpectedVersion>> write = std::nullopt;
+  /// Without `write`: the version that the record must have (VersionConflict otherwise); empty: any.
+  std::optional<ExpectedVersion> expected = std::nullopt;
   /// With `retried`: how long the record is not claimable.
   std::chrono::milliseconds delay{};
   /// With `finished`: the record becomes a dead letter of its queue, which keeps at most this many of them;
@@ -263,8 +267,8 @@ struct ConfigureQueue {
   std::string owner;
   /// Pause or resume; empty: as it is.
   std::optional<bool> paused = std::nullopt;
-  /// How many records may be leased at once; 0: any number; empty: as it is. Leases above a lowered limit
-  /// stay.
+  /// How many records may be leased at once, at most max_lease_limit (InvalidArgument); 0: any number; empty:
+  /// as it is. Leases above a lowered limit stay.
   std::optional<std::size_t> max_leased = std::nullopt;
   /// When to give up with NetworkTimeout.
   BootTime deadline = never;

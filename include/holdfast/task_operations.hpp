@@ -123,6 +123,9 @@ struct HOLDFAST_EXPORT RemoveTask {
   using Answer = bool;
   std::string owner,  ///< owner of the task; empty: `local`
       id;             ///< id of the task
+  /// Task::incarnation of the task that is meant: another task of this id is not removed, as if there were
+  /// none. Empty: the one that is there.
+  std::string incarnation = {};
 };
 
 /// The operation of Tasks::bind.

@@ -131,6 +131,11 @@ inline constexpr std::size_t max_dead_removed = 10;
   return refuse_queue_owner(request.owner);
 }
 [[nodiscard]] inline std::optional<Error> refuse_arguments(const ConfigureQueue& request) {
+  if (request.max_leased.value_or(0) > max_lease_limit) {
+    return Error(ErrorCode::InvalidArgument,
+                 "the limit of tasks that are worked on is " + std::to_string(*request.max_leased) +
+                     "; at most " + std::to_string(max_lease_limit) + " is allowed. Pass 0 for any number");
+  }
   return refuse_queue_owner(request.owner);
 }
 
@@ -373,7 +378,7 @@ using EndDecision = std::variant<EndOfLease, NoRecord, VersionConflict, FenceRef
                                             std::uint64_t next) {
   if (!is_present(there, now) || there->queue == nullptr) return NoRecord{};
   if (!is_meant(there->record, request.incarnation)) return NoRecord{};
-  auto expected = request.write ? std::optional(request.write->second) : std::nullopt;
+  auto expected = request.write ? std::optional(request.write->second) : request.expected;
   if (auto refusal = refuse_write(there->record, request.token, expected)) {
     return refused<EndDecision>(*std::move(refusal));
   }

@@ -64,7 +64,7 @@ concept QueueStore = requires(Store store, std::string_view task, const std::str
   { store.set(name, std::move(entry)) };
   // The same for a lease that is granted.
   { store.grant(name, std::move(entry), terms) };
-  // The same for a lease that was renewed: no watcher needs to know.
+  // The same for a change that no watcher needs to know: a lease that was renewed, another sequence number.
   { store.prolong(name, std::move(entry)) };
   { store.bind(name, token) };
   // May move from the data.
@@ -314,10 +314,15 @@ class QueueSteps {
   }
 
   void add_exhausted(std::vector<ClaimedRecord>& exhausted) {
-    for (const auto& task : store_.exhausted(max_exhausted_records)) {
+    auto tasks = store_.exhausted(max_exhausted_records + 1);
+    // Those that the caller cannot end, because it cannot read them, must not hide the others.
+    const bool are_more = tasks.size() > max_exhausted_records;
+    if (are_more) tasks.pop_back();
+    for (const auto& task : tasks) {
       const auto there = store_.find(task);
       if (there && is_present(&*there, now_.wall)) {
         exhausted.push_back({.key = store_.key_of(task), .record = there->record});
+        if (are_more) store_.prolong(task, exhaust(*there->queue, store_.head().next_sequence));
       } else {
         store_.forget(task);
       }

@@ -35,6 +35,16 @@ Error may_have_ended(const std::string& id) {
               "no answer, so its outcome may have been accepted"};
 }
 
+/// The refusal of another end after one that may have been accepted, which then is the reason for it.
+Error may_have_ended_before(const Error& refused) {
+  return Error(refused.code(),
+               refused.message() +
+                   ". An earlier request to end this attempt got no answer; it may have been accepted",
+               refused.cause())
+      .about(refused.key(), refused.lock_id())
+      .between(refused.from(), refused.to());
+}
+
 }  // namespace
 
 ClaimedJob::ClaimedJob(std::shared_ptr<const QueueStore> store, Claimed claimed)
@@ -183,6 +193,8 @@ Op<ClaimedJob::Ended> ClaimedJob::end(Flow flow, Self self, operation::EndJob wh
     ++state.ending;
     attempt.task = state.task;
   }
+  using How = operation::EndJob::How;
+  const bool puts_back = what.how == How::retry || what.how == How::give_back;
   std::optional<ClaimedRecords> next;
   BootTime sent{};
   EndLoop loop(std::move(attempt), std::move(what), std::move(then), os::jitter_fraction(),
@@ -215,8 +227,11 @@ Op<ClaimedJob::Ended> ClaimedJob::end(Flow flow, Self self, operation::EndJob wh
       if (result.error().code() == ErrorCode::NotFound) {
         state.gone = true;
         if (state.unanswered) result = may_have_ended(self->id_);
+      } else if (state.may_be_back && tasks::ends_the_work(result.error())) {
+        result = may_have_ended_before(result.error());
       }
       state.unanswered = state.unanswered || result.error().transient();
+      state.may_be_back = state.may_be_back || (puts_back && result.error().transient());
       state.unstorable = state.unstorable || cannot_be_stored(result.error());
       // The renewals may have taken the end for our own write.
       stops = state.ending == 0 && (state.over || tasks::ends_the_work(result.error()));

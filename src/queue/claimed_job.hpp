@@ -67,11 +67,12 @@ class ClaimedJob final : public queue::RenewedJob, public std::enable_shared_fro
     Task task;
     bool cancelled = false;
     bool gone = false;
-    bool over = false;        ///< the worker must stop
-    int ending = 0;           ///< our own ends under way: if they succeed, no reason to stop the worker
-    bool released = false;    ///< the job has ended: there is no worker to stop
-    bool unanswered = false;  ///< an end got no answer: it may have been accepted
-    bool unstorable = false;  ///< an outcome was refused because of what it contains: the attempt has failed
+    bool over = false;         ///< the worker must stop
+    int ending = 0;            ///< our own ends under way: if they succeed, no reason to stop the worker
+    bool released = false;     ///< the job has ended: there is no worker to stop
+    bool unanswered = false;   ///< an end got no answer: it may have been accepted
+    bool may_be_back = false;  ///< so may a retry or a give-back: then another worker may have the task
+    bool unstorable = false;   ///< an outcome was refused because of what it contains: the attempt has failed
     std::optional<LossReason> loss;
     std::stop_source stop;
     std::stop_source ended;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/queue_decisions.hpp"
 #include "core/record_decisions.hpp"
 #include "tasks/change_loop.hpp"
 #include "tasks/exhausted_text.hpp"
@@ -31,7 +32,7 @@ std::shared_ptr<const QueueState> state_after(const Task& task, const EndLease& 
       break;
     case LeaseEnd::retried:
       state.place = delay > milliseconds(0) ? QueuePlace::delayed : QueuePlace::ready;
-      state.due_at = now + delay;
+      state.due_at = core::saturating_add(now, delay);
       break;
     case LeaseEnd::given_back:
       state.place = QueuePlace::ready;
@@ -117,11 +118,14 @@ EndLoop::Action EndLoop::send(WallTime now) {
                      .origin = {},
                      .queue = state_after(task, request, now)};
   edited_ = record->task(known);
+  ExpectedVersion expected{.version = task.version, .incarnation = task.incarnation};
   if (writes) {
     auto data = tasks::record_data(edited_);
     if (!data) return Finished{data.error()};
-    request.write.emplace(*std::move(data),
-                          ExpectedVersion{.version = task.version, .incarnation = task.incarnation});
+    request.write.emplace(*std::move(data), std::move(expected));
+  } else {
+    // Or a task that another client has ended would be reported as retried or given back.
+    request.expected = std::move(expected);
   }
   return request;
 }
@@ -156,16 +160,16 @@ EndLoop::Action EndLoop::resume(const Result<std::optional<StoredRecord>>& answe
   if (!tasks::is_same_incarnation(attempt_.task.incarnation, (*answer)->incarnation)) {
     return Finished{tasks::no_such_task(attempt_.task.id)};
   }
-  // A late worker must learn that its fence is stale, not that the next worker has ended the task.
-  if (const auto refused = core::refuse_fence((*answer)->bound_to, attempt_.token)) {
-    return Finished{tasks::refusal(*refused, name_of(attempt_.task))};
-  }
   attempt_.task = record->task(**answer);
   return decide(now);
 }
 
 EndLoop::Action EndLoop::decide(WallTime now) {
   if (!is_final(attempt_.task.status)) return send(now);
+  // A late worker must learn that its fence is stale, not that the next worker has ended the task.
+  if (const auto refused = core::refuse_fence(attempt_.task.bound_to, attempt_.token)) {
+    return Finished{tasks::refusal(*refused, name_of(attempt_.task))};
+  }
   if (has_our_outcome()) return Finished{attempt_.task};
   return tidy_up(now);
 }

@@ -38,7 +38,8 @@ LeaseLoop::Id LeaseLoop::add(Granted granted) {
             .version = granted.version,
             .limited = is_limited && granted.limit <= lease_.length()};
   first_loss_ = std::min(first_loss_, lose_at(held));
-  if (held_.empty() && pending_ == 0) renew_at_ = granted.sent + period_of(lease_);
+  // Also beside lost leases only, for which no renewal is due.
+  if (pending_ == 0) renew_at_ = std::min(renew_at_, granted.sent + period_of(lease_));
   held_.emplace(++last_, std::move(held));
   return last_;
 }

@@ -164,9 +164,11 @@ Op<bool> perform(Call call, operation::RemoveTask what) {
   for (int attempt = 0; attempt < ChangeLoop::max_attempts; ++attempt) {
     GetRecord get{.key = task.key};
     const auto there = co_await call.ask(std::move(get));
-    if (!there && there.error().code() != ErrorCode::Internal) co_return there.error();
+    const bool is_unreadable = !there && there.error().code() == ErrorCode::Internal;
+    if (!there && (!is_unreadable || !what.incarnation.empty())) co_return there.error();
     if (there && !*there) co_return false;
     if (there && !is_same_incarnation(call.incarnation, (*there)->incarnation)) co_return false;
+    if (there && !is_same_incarnation(what.incarnation, (*there)->incarnation)) co_return false;
     RemoveRecord request{.key = task.key, .fence = call.fence};
     if (there) {
       request.expected = ExpectedVersion{.version = (*there)->version, .incarnation = (*there)->incarnation};

@@ -1,6 +1,7 @@
 // Queues: order, claims, ends of leases, settings. What depends on the time is in queue_time_test.cpp.
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <thread>
 
@@ -249,6 +250,27 @@ TEST_P(QueueContract, AFinishedRecordIsNotBroughtBackByTheEndOfItsLease) {
   expect_counts({.records = 1});
 }
 
+TEST_P(QueueContract, AnEndWithoutDataMayDependOnTheVersion) {
+  enqueue(*mine, "q:t");
+  for (const auto end : {LeaseEnd::retried, LeaseEnd::given_back}) {
+    const auto claimed = claim_one(*mine);
+    auto request = end_of(claimed, end);
+    request.expected = ExpectedVersion{.version = claimed.record.version};
+    put(*theirs, "q:t", "changed");
+    request.then = claim_terms();
+    const auto refused = outcome(*mine, request);
+    ASSERT_TRUE(std::holds_alternative<VersionConflict>(refused.end)) << refused.end.index();
+    EXPECT_EQ(std::get<VersionConflict>(refused.end).actual, claimed.record.version + 1);
+    EXPECT_FALSE(refused.next);
+    EXPECT_TRUE(renew(*mine, claimed).is_held);
+    request.then.reset();
+    ++request.expected->version;
+    EXPECT_TRUE(std::holds_alternative<LeaseEnded>(outcome(*mine, request).end));
+    EXPECT_EQ(get(*mine, "q:t")->data, "changed");
+    EXPECT_EQ(queue_state(*mine, "q:t").place, QueuePlace::ready);
+  }
+}
+
 TEST_P(QueueContract, AWriteThatIsNotFinalLeavesThePlace) {
   enqueue(*mine, "q:t");
   put(*theirs, "q:t", "changed");
@@ -349,6 +371,17 @@ TEST_P(QueueContract, AClaimReturnsABoundedNumberOfExhaustedRecords) {
   expect_counts({.records = 15});
 }
 
+TEST_P(QueueContract, ExhaustedRecordsThatTheCallerLeavesDoNotHideTheOthers) {
+  for (int i = 0; i < 15; ++i) enqueue(*mine, "q:" + std::to_string(i), {.max_attempts = 1});
+  for (const auto& one : claim_next(*mine, claim_terms(15)).claimed) retry(*mine, one);
+  std::set<std::string> seen;
+  for (int rounds = 0; rounds < 2; ++rounds) {
+    for (const auto& name : names_of(claim_next(*mine).exhausted)) seen.insert(name);
+  }
+  EXPECT_EQ(seen.size(), 15U);
+  expect_counts({.exhausted = 15, .records = 15});
+}
+
 TEST_P(QueueContract, AnEndMayClaimTheNextRecord) {
   enqueue(*mine, "q:a");
   enqueue(*mine, "q:b");
@@ -428,6 +461,7 @@ TEST_P(QueueContract, SettingsPrecedeRecords) {
   EXPECT_TRUE(unchanged.paused);
   EXPECT_EQ(unchanged.max_leased, 2U);
   EXPECT_EQ(limit_leases(*theirs, 0).max_leased, std::nullopt);
+  EXPECT_EQ(limit_leases(*theirs, max_lease_limit).max_leased, max_lease_limit);
 }
 
 TEST_P(QueueContract, AsManyRecordsAreLeasedAsTheLimitAllows) {
@@ -528,6 +562,10 @@ TEST_P(QueueContract, InvalidArgumentsAreRefused) {
   many.lease = 0s;
   EXPECT_EQ(code(many), ErrorCode::InvalidArgument);
   EXPECT_TRUE(renew(*mine, claimed).is_held);
+  for (const std::size_t most : {max_lease_limit + 1, std::numeric_limits<std::size_t>::max()}) {
+    EXPECT_EQ(code(ConfigureQueue{.owner = "q", .max_leased = most}), ErrorCode::InvalidArgument);
+  }
+  EXPECT_EQ(count_queue(*mine).max_leased, std::nullopt);
 }
 
 TEST_P(QueueContract, ConcurrentWorkersFinishEachRecordOnce) {

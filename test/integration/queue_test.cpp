@@ -108,6 +108,16 @@ TEST_P(Queues, ARequestKeyAddsOnce) {
   EXPECT_NE(holdfast.queue("other").add(request).id, id);
 }
 
+TEST_P(Queues, ATaskThatHasTheIdOfTheOneThatWasMeantIsNotRemoved) {
+  const NewQueueTask what{.request_key = "order-42"};
+  const auto first = queue.add(what);
+  queue.remove(first.id);
+  const auto second = queue.add(what);
+  ASSERT_EQ(second.id, first.id);
+  EXPECT_FALSE(queue.run(operation::RemoveTask{{}, first.id, first.incarnation}));
+  EXPECT_TRUE(queue.run(operation::RemoveTask{{}, second.id, second.incarnation}));
+}
+
 TEST_P(Queues, AFullQueueRefusesFurtherTasks) {
   const auto small = holdfast.queue("small", {.max_tasks = 1});
   (void)small.add();
@@ -268,6 +278,21 @@ TEST_P(Queues, ALateOutcomeIsStaleAndItsWorkerIsStopped) {
   EXPECT_EQ(queue.get(id).result.str(), "2");
 }
 
+TEST_P(Queues, AWorkerThatWasStoppedBecauseTheNextOneFinishedIsStale) {
+  const auto id = queue.add().id;
+  auto late = queue.claim_next({.lease = 600ms});
+  // As if its lease had expired.
+  (void)outcome(holdfast.tasks().storage(),
+                EndLease{.key = RecordKey::of(late->task().owner, id).value_or_throw(),
+                         .incarnation = late->task().incarnation,
+                         .token = late->token(),
+                         .end = LeaseEnd::given_back});
+  queue.claim_next()->complete(value_of("2"));
+  EXPECT_TRUE(eventually([&] { return late->stopped().stop_requested(); }));
+  EXPECT_EQ(refusal_of([&] { late->complete(value_of("1")); }), ErrorCode::StaleFence);
+  EXPECT_EQ(queue.get(id).result.str(), "2");
+}
+
 TEST_P(Queues, ACancelledTaskStopsItsWorkerAndIsNeverOverwritten) {
   const auto id = queue.add().id;
   auto job = queue.claim_next({.lease = 600ms});
@@ -285,6 +310,28 @@ TEST_P(Queues, ACancelledTaskStopsItsWorkerAndIsNeverOverwritten) {
   EXPECT_EQ(task.status_message, "not needed");
   EXPECT_TRUE(task.expires_at) << "it is kept for its retention";
   EXPECT_FALSE(queue.claim_next());
+}
+
+TEST_P(Queues, ATaskThatWasCancelledIsNeitherRetriedNorGivenBack) {
+  for (const bool gives_back : {false, true}) {
+    const auto id = queue.add().id;
+    auto job = queue.claim_next();
+    queue.cancel(id);
+    EXPECT_EQ(refusal_of([&] { gives_back ? job->give_back() : job->retry(); }),
+              ErrorCode::InvalidTransition);
+    EXPECT_TRUE(job->stopped().stop_requested() ||
+                eventually([&] { return job->stopped().stop_requested(); }));
+    EXPECT_EQ(queue.get(id).status, TaskStatus::cancelled);
+  }
+}
+
+TEST_P(Queues, ATaskThatIsRetriedHasWhatOtherClientsWroteMeanwhile) {
+  const auto id = queue.add().id;
+  auto job = queue.claim_next();
+  queue.run(operation::SetTaskVariables{{}, id, value_of(R"({"hint":1})")});
+  const auto task = job->retry({.delay = 0ms});
+  EXPECT_EQ(task.variables.str(), R"({"hint":1})");
+  EXPECT_EQ(task.version, queue.get(id).version);
 }
 
 TEST_P(Queues, ARemovedTaskStopsItsWorker) {
@@ -306,6 +353,20 @@ TEST_P(Queues, LeasesAreRenewedAsLongAsTheirJobsLive) {
     EXPECT_GT(job.remaining(), 0ms);
     EXPECT_EQ(job.complete().status, TaskStatus::completed);
   }
+}
+
+TEST_P(Queues, ALeaseIsRenewedBesideAJobThatHasLostItsOwn) {
+  const auto id = queue.add().id;
+  (void)queue.add();
+  auto lost = queue.claim_next({.lease = 300ms});
+  queue.cancel(id);
+  EXPECT_TRUE(eventually([&] { return lost->stopped().stop_requested(); }));
+  std::this_thread::sleep_for(300ms);  // until the next renewal was due
+  auto job = queue.claim_next({.lease = 300ms});
+  ASSERT_TRUE(job);
+  std::this_thread::sleep_for(600ms);
+  EXPECT_FALSE(job->stopped().stop_requested());
+  EXPECT_GT(job->remaining(), 0ms);
 }
 
 TEST_P(Queues, AnAttemptThatTakesTooLongIsStopped) {
@@ -350,6 +411,20 @@ TEST_P(Queues, ATaskWhoseLastWorkerDiedIsFailedByTheNextReader) {
   std::this_thread::sleep_for(20ms);
   EXPECT_EQ(queue.get(added.id).queue->attempts, 1U);
   EXPECT_EQ(queue.get(added.id).queue->place, QueuePlace::leased);
+}
+
+TEST_P(Queues, AWorkerThatOutlivesTheLeaseOfTheLastAttemptDoesNotFailItsOwnTask) {
+  const auto id = queue.add({.max_attempts = 1}).id;
+  auto job = queue.claim_next({.lease = 600ms});
+  // As if a claim had removed its expired lease, and its process had died before it failed the task.
+  (void)outcome(holdfast.tasks().storage(),
+                EndLease{.key = RecordKey::of(job->task().owner, id).value_or_throw(),
+                         .incarnation = job->task().incarnation,
+                         .token = job->token(),
+                         .end = LeaseEnd::retried});
+  EXPECT_TRUE(eventually([&] { return job->stopped().stop_requested(); }));
+  EXPECT_EQ(job->complete(value_of("1")).status, TaskStatus::completed);
+  EXPECT_EQ(queue.get(id).result.str(), "1");
 }
 
 TEST_P(Queues, AFailedTaskIsRetriedByANewOneOnce) {

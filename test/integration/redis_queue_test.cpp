@@ -523,6 +523,65 @@ TEST_F(RedisQueue, AnOutcomeThatIsSentAgainForATaskThatIsGoneMayHaveBeenAccepted
   }
 }
 
+TEST_F(RedisQueue, ARetryThatIsSentAgainAfterAnotherClaimMayHaveBeenAccepted) {
+  const auto holdfast = open("redis://127.0.0.1:" + std::to_string(proxy->port()) + "?command_timeout=200ms");
+  const auto queue = holdfast.queue("work");
+  const std::string owner = "%queue%25work";
+  for (const bool gives_back : {false, true}) {
+    const auto task = queue.add({});
+    auto job = queue.claim_next();
+    ASSERT_TRUE(job);
+    const auto end = [&] { gives_back ? job->give_back() : job->retry({.delay = 0ms}); };
+    proxy->swallow(TcpProxy::Way::to_client);
+    EXPECT_THROW(end(), Error);
+    EXPECT_TRUE(eventually([&] { return count_queue(*direct, owner).ready == 1; }));
+    finish(*direct, claim_one(*direct, claim_terms(), owner));
+    proxy->cut();
+    proxy->forward();
+    try {
+      end();
+      FAIL() << "another worker has claimed it";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::StaleFence) << error.what();
+      EXPECT_NE(error.message().find("may have been accepted"), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST_F(RedisQueue, ProcessesThatAreGoneDoNotStayRegistered) {
+  auto raw = server->raw();
+  const auto now = now_ms(*direct);
+  const std::string waiters = "pmcp:queue:waiters:q";
+  for (int i = 0; i < 150; ++i) {
+    raw.text({"ZADD", waiters, std::to_string(-(now - 301'000)), "gone" + std::to_string(i)});
+  }
+  raw.text({"ZADD", waiters, std::to_string(-(now - 1000)), "alive"});
+  const auto watch = call(*direct, WatchQueue{.owner = "q"}).value_or_throw();
+  EXPECT_TRUE(claim_next(*direct).claimed.empty());
+  EXPECT_TRUE(claim_next(*direct).claimed.empty()) << "a bounded number each time";
+  EXPECT_EQ(raw.text({"ZCARD", waiters}), "2");
+}
+
+TEST_F(RedisQueue, ATaskWithoutALimitKeyThatReplacesARemovedOneLetsAParkedOneGo) {
+  const QueueTerms keyed{.limit_key = "k"};
+  for (const auto* key : {"q:a", "q:b", "q:c"}) enqueue(*direct, key, keyed);
+  const auto claimed_first = claim_next(*direct, claim_terms(5)).claimed;
+  ASSERT_EQ(names_of(claimed_first), std::vector<std::string>{"a"});
+  retry(*direct, claimed_first[0], 1h);
+  EXPECT_EQ(queue_state(*direct, "q:b").place, QueuePlace::ready);
+  EXPECT_EQ(queue_state(*direct, "q:c").place, QueuePlace::parked);
+  server->raw().text({"DEL", "pmcp:tasks:q:b"});
+  enqueue(*direct, "q:b");
+  std::set<std::string> claimed;
+  for (int i = 0; i < 2; ++i) {
+    for (const auto& one : claim_next(*direct).claimed) {
+      claimed.emplace(one.key.task());
+      finish(*direct, one);
+    }
+  }
+  EXPECT_EQ(claimed, (std::set<std::string>{"b", "c"}));
+}
+
 TEST_F(RedisQueue, ATaskThatCannotBeReadForAWhileIsClaimedAfterItsRepair) {
   enqueue(*direct, "q:bad");
   enqueue(*direct, "q:good");

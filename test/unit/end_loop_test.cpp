@@ -96,6 +96,7 @@ TEST(EndLoop, ARetryIsDelayedAndWritesOnlyAMessage) {
   EXPECT_EQ(std::get<EndLease>(first).end, LeaseEnd::retried);
   EXPECT_EQ(std::get<EndLease>(first).delay, 1s) << "half of 1 s times 2";
   EXPECT_FALSE(std::get<EndLease>(first).write);
+  EXPECT_EQ(std::get<EndLease>(first).expected->version, 3U);
   auto explained = ending({.how = How::retry, .message = "disk full", .delay = 5s});
   const auto second = explained.start(now);
   EXPECT_EQ(std::get<EndLease>(second).delay, 5s);
@@ -103,6 +104,13 @@ TEST(EndLoop, ARetryIsDelayedAndWritesOnlyAMessage) {
   EXPECT_EQ(task.status, TaskStatus::working);
   EXPECT_EQ(task.status_message, "disk full");
   EXPECT_FALSE(task.expires_at);
+}
+
+TEST(EndLoop, ARetryMayBeDelayedForAnyTime) {
+  auto end = ending({.how = How::retry, .delay = std::chrono::milliseconds::max()});
+  (void)end.start(now);
+  const auto finished = after(end, LeaseEnded{});
+  EXPECT_EQ(std::get<EndLoop::Finished>(finished).result->queue->due_at, WallTime::max());
 }
 
 TEST(EndLoop, ARetryAfterTheLastAttemptFailsTheTask) {
@@ -138,6 +146,21 @@ TEST(EndLoop, ATaskThatIsGivenBackIsNotWritten) {
   EXPECT_FALSE(std::get<EndLease>(action).write);
   const auto finished = after(end, LeaseEnded{});
   EXPECT_EQ(std::get<EndLoop::Finished>(finished).result->queue->attempts, 0U);
+}
+
+TEST(EndLoop, ATaskThatWasEndedMeanwhileIsNeitherRetriedNorGivenBack) {
+  for (const auto how : {How::retry, How::give_back}) {
+    auto end = ending({.how = how});
+    const auto action = end.start(now);
+    EXPECT_EQ(std::get<EndLease>(action).expected->version, 3U);
+    ASSERT_TRUE(
+        std::holds_alternative<EndLoop::Read>(after(end, VersionConflict{.expected = 3, .actual = 4})));
+    auto cancelled = stored(4, 1, TaskStatus::cancelled);
+    auto state = *cancelled.queue;
+    state.place = QueuePlace::finished;
+    cancelled.queue = std::make_shared<const QueueState>(state);
+    EXPECT_EQ(code_of(after_read(end, cancelled)), ErrorCode::InvalidTransition);
+  }
 }
 
 TEST(EndLoop, AfterAConflictItIsDecidedAgain) {
@@ -207,6 +230,13 @@ TEST(EndLoop, ALateOutcomeIsStaleEvenIfTheNextWorkerHasFinished) {
   auto finished = stored(9, 2, TaskStatus::completed);
   finished.bound_to = next;
   EXPECT_EQ(code_of(after_read(other, finished)), ErrorCode::StaleFence);
+}
+
+TEST(EndLoop, ALateOutcomeIsStaleAlsoIfItIsKnownThatTheNextWorkerHasFinished) {
+  auto finished = stored(9, 2, TaskStatus::completed);
+  finished.bound_to->fence = *Fence::of(8);
+  auto end = ending(completed(), finished);
+  EXPECT_EQ(code_of(end.start(now)), ErrorCode::StaleFence);
 }
 
 TEST(EndLoop, ARemovedTaskIsNotFoundAlsoIfAnotherHasItsId) {

@@ -138,6 +138,18 @@ TEST(LeaseLoop, AVersionThatMovedWithoutTheHolderIsReportedOnce) {
   EXPECT_EQ(answer(loop, renewal, {held(5)}, claimed_at + 5s).changed, std::vector{id});
 }
 
+TEST(LeaseLoop, AClaimBesideALeaseThatWasLostIsRenewed) {
+  LeaseLoop loop("q", lease);
+  (void)loop.add(granted("a"));
+  EXPECT_EQ(loop.tick(claimed_at + 31s).lost.size(), 1U);
+  EXPECT_EQ(loop.next_tick(), never) << "nothing to renew";
+  const auto b = loop.add(granted("b", claimed_at + 31s));
+  EXPECT_EQ(loop.next_tick(), claimed_at + 32s);
+  const auto due = loop.tick(claimed_at + 32s);
+  ASSERT_EQ(due.renewals.size(), 1U);
+  EXPECT_EQ(due.renewals.front().ids, std::vector{b});
+}
+
 TEST(LeaseLoop, AnAttemptsLimitEndsItWhateverIsRenewed) {
   LeaseLoop loop("q", lease);
   const auto id = loop.add(granted("a", claimed_at, 40s));

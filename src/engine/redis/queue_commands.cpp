@@ -180,16 +180,26 @@ Result<RenewLeases::Outcome> renew_outcome(const redisReply& reply, const RenewL
   return not_an_outcome(reply, "renew", request.owner);
 }
 
+namespace {
+
+/// Null: any version.
+const ExpectedVersion* expected_of(const EndLease& request) noexcept {
+  if (request.write) return &request.write->second;
+  return request.expected ? &*request.expected : nullptr;
+}
+
+}  // namespace
+
 RoutedCommand end_command(const QueueClient& client, const EndLease& request, const std::string& id,
                           const ClaimCall& call, By by) {
   const auto& layout = client.layout;
   const auto& key = request.key;
   const auto owner = key.owner();
   const auto* data = request.write ? &request.write->first : nullptr;
-  const auto* expected = request.write ? &request.write->second : nullptr;
+  const auto* expected = expected_of(request);
   const bool claims = request.then.has_value();
   auto command = begin_on_queue(client, queue_scripts().end, by, owner, claims ? 2 : 1,
-                                17 + (claims ? 1 + claim_arguments : 0));
+                                18 + (claims ? 1 + claim_arguments : 0));
   command.add_key(layout.record(key));
   if (claims) command.add_key(layout.claims(owner, client.process, call.slot));
   command.add(key.task()).add(request.incarnation).add(id).add(layout.channel(key));
@@ -207,12 +217,14 @@ RoutedCommand end_command(const QueueClient& client, const EndLease& request, co
   }
   const bool dies = request.end == LeaseEnd::finished && request.max_dead;
   command.add(dies ? std::to_string(*request.max_dead) : text_of_ms(request.delay));
-  command.add(expected != nullptr ? std::to_string(expected->version) : std::string());
+  const auto version = expected != nullptr ? std::to_string(expected->version) : std::string();
+  command.add(data != nullptr ? version : std::string());
   command.add(expected != nullptr ? expected->incarnation : std::string());
   command.add(data != nullptr ? std::string_view(data->text()) : std::string_view());
   command.add(data != nullptr ? expires_at_text(*data) : std::string());
   command.add(data != nullptr ? text_of_ms(data->expires_at()) : std::string());
   command.add(layout.record_prefix(owner)).add(layout.work_prefix(owner)).add(client.channels);
+  command.add(data == nullptr ? version : std::string());
   if (claims) {
     command.add(layout.channel_prefix(owner));
     add_claim(command, client, owner, *request.then, call);
@@ -235,8 +247,9 @@ Result<EndAnswer> end_outcome(const redisReply& reply, const EndLease& request) 
   if (code == RecordCode::nothing_there) return refused(NoRecord{});
   if (code == ended_long_ago) return forgotten_end(request.key);
   if (auto refusal = refusal_by_guard<EndOutcome>(parts, request.token)) return refused(*std::move(refusal));
-  if (code == RecordCode::conflict_of_put && request.write) {
-    if (const auto conflict = conflict_of(parts, request.write->second)) return refused(*conflict);
+  if (const auto* expected = expected_of(request);
+      code == RecordCode::conflict_of_put && expected != nullptr) {
+    if (const auto conflict = conflict_of(parts, *expected)) return refused(*conflict);
   }
   if ((code == 1 || code == ended_without_write) && parts.size() >= 3) {
     EndAnswer answer{.ended = {.end = LeaseEnded{}}};

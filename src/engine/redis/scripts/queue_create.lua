@@ -43,7 +43,8 @@ if limit ~= '' then
   end
 end
 -- It was there: a dead record's place was left behind.
-if redis.call('ZADD', index, score, task) == 0 then
+local was_there = redis.call('ZADD', index, score, task) == 0
+if was_there then
   redis.call('ZREM', finished, task)
   redis.call('ZREM', settings .. ':dead', task)
 end
@@ -63,14 +64,14 @@ end
 local fails = math.min(due + ARGV[13], 9007199254740991)
 local queue = struct.pack('>BI4I4I7I7I7I7I7I7', place, 0, 0, due, fails, sequence, 0, 0, 0) .. ARGV[11]
 -- include queue_group
-if group then
+if group or was_there then
   local channel_prefix = string.sub(channel, 1, #channel - #task)
   do
     local group
     -- include queue_stale
   end
-  redis.call('HSET', settings .. ':keys', task, group)
 end
+if group then redis.call('HSET', settings .. ':keys', task, group) end
 if place == 1 then
   local priority = struct.unpack('>i2', ARGV[11])
   -- include queue_ready

@@ -9,9 +9,10 @@
 -- ARGV[9] delay in ms; with 'd' how many dead letters the queue keeps, 0 for any number    ARGV[10] expected version, '' for no write    ARGV[11] expected incarnation, '' for any
 -- ARGV[12] data    ARGV[13] expires_at in seconds, or ''    ARGV[14] when the record expires, in ms, or ''
 -- ARGV[15] the part of a record's key before the task    ARGV[16] channel prefix    ARGV[17] kind of channels
--- With a claim: ARGV[18] the part of a record's channel before the task    ARGV[19] the same of its lock key
--- ARGV[20] process    ARGV[21] whether it waits    ARGV[22] number of this call    ARGV[23] lowest fence - 1
--- ARGV[24] worker    ARGV[25] lease in ms    ARGV[26] limit
+-- ARGV[18] without a write: expected version, '' for any
+-- With a claim: ARGV[19] the part of a record's channel before the task    ARGV[20] the same of its lock key
+-- ARGV[21] process    ARGV[22] whether it waits    ARGV[23] number of this call    ARGV[24] lowest fence - 1
+-- ARGV[25] worker    ARGV[26] lease in ms    ARGV[27] limit
 --
 -- returns {1, version, incarnation, …}   written, by this copy of the request or an earlier one
 --         {2, 0, '', …}                  ended, the same; … as parts/queue_take.lua says, with a claim
@@ -46,7 +47,8 @@ elseif ends and string.find(ends, id, 1, true) then
   answer = {2, 0, ''}
 else
   -- include task_fence
-  if ARGV[10] ~= '' and (version ~= tonumber(ARGV[10]) or (ARGV[11] ~= '' and ARGV[11] ~= fields[4])) then
+  local expected = ARGV[10] ~= '' and ARGV[10] or ARGV[18]
+  if expected ~= '' and (version ~= tonumber(expected) or (ARGV[11] ~= '' and ARGV[11] ~= fields[4])) then
     return {0, version, fields[4]}
   end
   -- include queue_unpack
@@ -133,9 +135,9 @@ else
   end
 end
 if KEYS[10] then
-  local memory, channel_prefix, lock_prefix, process, waiting = KEYS[10], ARGV[18], ARGV[19], ARGV[20], ARGV[21]
+  local memory, channel_prefix, lock_prefix, process, waiting = KEYS[10], ARGV[19], ARGV[20], ARGV[21], ARGV[22]
   local call, floor, worker, lease, limit =
-    tonumber(ARGV[22]), tonumber(ARGV[23]), ARGV[24], tonumber(ARGV[25]), tonumber(ARGV[26])
+    tonumber(ARGV[23]), tonumber(ARGV[24]), ARGV[25], tonumber(ARGV[26]), tonumber(ARGV[27])
   local n = 3
   -- include queue_take
 end

@@ -152,6 +152,9 @@ else
     if waiting ~= '' then
       redis.call('ZADD', waiters, -now, process)
       redis.call('PEXPIREAT', waiters, now + 300000)
+      -- Those of processes that are gone: one that waits registers anew every second.
+      local gone = redis.call('ZRANGE', waiters, string.format('(%.0f', 300000 - now), '+inf', 'BYSCORE', 'LIMIT', 0, 100)
+      if #gone > 0 then redis.call('ZREM', waiters, unpack(gone)) end
     end
   elseif waiting == '2' then
     redis.call('ZREM', waiters, process)
