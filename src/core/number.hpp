@@ -13,8 +13,9 @@ namespace holdfast::core {
 template <std::integral N>
 [[nodiscard]] std::optional<N> whole_number(std::string_view text) noexcept {
   N number = 0;
-  const auto* const end = text.data() + text.size();
-  const auto [at, failed] = std::from_chars(text.data(), end, number);
+  const auto* const begin = text.data();
+  const auto* const end = begin + text.size();
+  const auto [at, failed] = std::from_chars(begin, end, number);
   return failed == std::errc() && at == end ? std::optional(number) : std::nullopt;
 }
 
