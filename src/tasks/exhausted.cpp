@@ -7,6 +7,7 @@
 #include "tasks/change_loop.hpp"
 #include "tasks/exhausted_text.hpp"
 #include "tasks/record.hpp"
+#include "tasks/retention.hpp"
 
 namespace holdfast::tasks {
 
