@@ -214,6 +214,27 @@ TEST_F(SqliteStorage, ExpiredRowsThatAFullQuotaMeetsAreDeletedOnceEvenIfItStaysF
   EXPECT_TRUE(std::holds_alternative<Written>(*try_create(*store, "owner:new", 4)));
 }
 
+TEST_F(SqliteStorage, AFullQuotaIsExactAndItsExpiredRowsAreDeletedInSteps) {
+  const auto store = records(time);
+  sql(file,
+      "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 450) "
+      "INSERT INTO records (owner, task, created_at_ms, expires_at_ms, version, incarnation, origin, data) "
+      "SELECT CAST('owner' AS BLOB), CAST('task' || i AS BLOB), i, CASE WHEN i <= 449 THEN " +
+          std::to_string(time.wall_ms) + " + i END, 1, 'x', x'', x'7b7d' FROM n");
+  time.wall_ms += 449;
+  EXPECT_TRUE(std::holds_alternative<Written>(*try_create(*store, "owner:new1", 450)));
+  EXPECT_EQ(rows(), 431U) << "twenty went, one came";
+  EXPECT_TRUE(test::get(*store, "owner:task450"));
+  EXPECT_EQ(sql(file, "SELECT min(expires_at_ms) FROM records"), std::to_string(time.wall_ms - 428))
+      << "the oldest first";
+  EXPECT_TRUE(std::holds_alternative<Written>(*try_create(*store, "owner:new2", 3)));
+  EXPECT_EQ(rows(), 412U);
+  for (int i = 0; i < 30; ++i) {
+    EXPECT_EQ(std::get<QuotaReached>(*try_create(*store, "owner:new3", 3)).records, 3U);
+  }
+  EXPECT_EQ(rows(), 3U);
+}
+
 TEST_F(SqliteStorage, WhatACreateAndAPageCostDoesNotDependOnHowManyRecordsThereAre) {
   static_cast<void>(records());
   Connection connection(file);
@@ -229,7 +250,8 @@ TEST_F(SqliteStorage, WhatACreateAndAPageCostDoesNotDependOnHowManyRecordsThereA
   const auto create = [&] {
     EXPECT_FALSE(table.find(record_key("owner:new")).row);
     EXPECT_GE(table.count("owner"), 60U);
-    EXPECT_EQ(table.remove_expired("owner", test::from_ms(time.wall_ms)), 0U);
+    EXPECT_EQ(table.count_expired("owner", test::from_ms(time.wall_ms), 10), 0U);
+    EXPECT_EQ(table.remove_expired("owner", test::from_ms(time.wall_ms), 10), 0U);
     EXPECT_EQ(table.remove_expired(test::from_ms(time.wall_ms), 2), 0U);
     table.insert(record_key("owner:new"), row, "{}");
   };
