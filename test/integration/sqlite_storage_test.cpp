@@ -355,6 +355,42 @@ TEST_F(SqliteStorage, AListNamesTheRowsItCannotReadAndGivesTheRest) {
   }
 }
 
+TEST_F(SqliteStorage, OutputIsReadFromOneStateOfTheFileWhileAnotherProcessReplacesIt) {
+  constexpr std::size_t keep = std::size_t{64} * 1024;
+  constexpr std::uint64_t appends = 100;
+  const auto text = [](std::uint64_t from, std::uint64_t to) {
+    std::string bytes;
+    for (auto at = from; at < to; ++at) bytes += static_cast<char>(at * 7 + at / 256);
+    return bytes;
+  };
+  const auto writer = records(), reader = records();
+  test::create(*writer, "o:t");
+  std::atomic<bool> ended = false;
+  std::jthread writing([&] {
+    for (std::uint64_t i = 0; i < appends; ++i) {
+      const auto at = i * keep;
+      (void)test::call(*writer, AppendOutput{.key = record_key("o:t"),
+                                             .fence = test::token(1),
+                                             .pieces = {OutputPiece{.at = at, .bytes = text(at, at + keep)},
+                                                        OutputPiece{}},
+                                             .keep = keep});
+    }
+    ended = true;
+  });
+  for (bool last = false; !last;) {
+    last = ended;
+    const auto read = test::call(*reader, ReadOutput{.key = record_key("o:t")});
+    ASSERT_TRUE(read) << read.error().what();
+    const auto& out = (*read)->pieces[0];
+    ASSERT_EQ(out.at % keep, 0U);
+    ASSERT_TRUE(out.bytes == text(out.at, out.at + out.bytes.size())) << "from " << out.at;
+    if (last) {
+      EXPECT_EQ(out.at, (appends - 1) * keep);
+      EXPECT_EQ(out.bytes.size(), keep);
+    }
+  }
+}
+
 TEST_F(SqliteStorage, NothingIsWrittenToAFileThatWasMoved) {
   const auto store = records();
   test::create(*store, "owner:task");

@@ -238,7 +238,7 @@ class SqliteStorageBackend final : public StorageBackend {
     }
     done(access_.operate<RecordPage>(
         request.deadline, std::move(stop), {.key = request.prefix, .id = {}}, [&] {
-          const Database::View view(access_.database());
+          const Database::View view(access_.database(), Database::Reads::several);
           auto page = table().page({.owner = *owner,
                                     .after = request.after,
                                     .order = request.order,
@@ -255,7 +255,7 @@ class SqliteStorageBackend final : public StorageBackend {
     done(access_.operate<OwnerPage>(request.deadline, std::move(stop), {}, [&] {
       const auto after = core::owner_before(request.cursor).value_or_throw();
       const auto limit = std::clamp<std::size_t>(request.limit, 1, max_record_page);
-      const Database::View view(access_.database());
+      const Database::View view(access_.database(), Database::Reads::several);
       access_.database().check_clock(table().clock());
       OwnerPage page{.owners = table().owners(after, limit + 1), .cursor = {}};
       if (page.owners.size() > limit) {
@@ -313,12 +313,12 @@ class SqliteStorageBackend final : public StorageBackend {
       done(refused->about(request.owner, {}));
       return;
     }
-    done(access_.operate<QueueCounts>(request.deadline, std::move(stop), {.key = request.owner, .id = {}},
-                                      [&] {
-                                        const Database::View view(access_.database());
-                                        access_.database().check_clock(table().clock());
-                                        return queue_of(request.owner).count();
-                                      }));
+    done(access_.operate<QueueCounts>(
+        request.deadline, std::move(stop), {.key = request.owner, .id = {}}, [&] {
+          const Database::View view(access_.database(), Database::Reads::several);
+          access_.database().check_clock(table().clock());
+          return queue_of(request.owner).count();
+        }));
   }
 
   /// Not FULL: after a power cut the end of an output may be missing.
@@ -349,7 +349,7 @@ class SqliteStorageBackend final : public StorageBackend {
     using Kept = std::optional<KeptOutput>;
     done(access_.operate<Kept>(
         request.deadline, std::move(stop), {.key = request.key.str(), .id = {}}, [&]() -> Kept {
-          const Database::View view(access_.database());
+          const Database::View view(access_.database(), Database::Reads::several);
           const auto there = checked(table().find_head(request.key));
           if (!core::is_present(address_of(there), now())) return std::nullopt;
           if (!core::is_meant(there->record, request.incarnation)) return std::nullopt;
