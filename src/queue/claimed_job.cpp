@@ -74,7 +74,7 @@ Job ClaimedJob::start(std::shared_ptr<const QueueStore> store, Claimed claimed) 
   const std::string owner(claimed.key.owner());
   auto self = std::make_shared<ClaimedJob>(std::move(store), std::move(claimed));
   Job job(self);  // gives the task back if this throws
-  self->place_ = self->store_->renewals->add(owner, lease, std::move(granted), self);
+  self->store_->renewals->add(owner, lease, std::move(granted), self, self->place_);
   return job;
 }
 
