@@ -1,4 +1,4 @@
-// Jobs of an engine that fails, throws or answers strangely.
+// Jobs and claims of an engine that fails, throws or answers strangely.
 
 #include <gtest/gtest.h>
 
@@ -10,6 +10,7 @@
 #include "queue/claimed_job.hpp"
 #include "queue/operations.hpp"
 #include "support/eventually.hpp"
+#include "support/no_new_threads.hpp"
 #include "support/queue_calls.hpp"
 #include "tasks/address.hpp"
 
@@ -22,6 +23,8 @@ class HookedStorage final : public Intercepting<HookedStorage, StorageBackend> {
   template <class Request>
   using Hook = std::function<bool(Request&, Done<typename Request::Outcome>&)>;
   Hook<EndLease> on_end;
+  Hook<ClaimNext> on_claim;
+  Hook<WatchQueue> on_watch;
 
   [[nodiscard]] std::string_view name() const noexcept override { return inner_->name(); }
   [[nodiscard]] bool blocks() const noexcept override { return inner_->blocks(); }
@@ -32,6 +35,10 @@ class HookedStorage final : public Intercepting<HookedStorage, StorageBackend> {
   void intercept(Request request, std::stop_token stop, Done<typename Request::Outcome> done) {
     if constexpr (std::is_same_v<Request, EndLease>) {
       if (on_end && on_end(request, done)) return;
+    } else if constexpr (std::is_same_v<Request, ClaimNext>) {
+      if (on_claim && on_claim(request, done)) return;
+    } else if constexpr (std::is_same_v<Request, WatchQueue>) {
+      if (on_watch && on_watch(request, done)) return;
     }
     inner_->submit(std::move(request), std::move(stop), std::move(done));
   }
@@ -50,6 +57,9 @@ class QueueFaults : public testing::Test {
   std::string add() const { return run(operation::AddTask{detail::owned(NewQueueTask{})}).id; }
   [[nodiscard]] std::optional<Job> claim() const {
     return run(operation::ClaimNextTask{detail::owned(ClaimOptions{.lease = 600ms})});
+  }
+  [[nodiscard]] std::vector<Job> claim_three() const {
+    return run(operation::ClaimNextTasks{.how = detail::owned(ClaimOptions{}), .limit = 3});
   }
   [[nodiscard]] QueueCounts counts() const { return count_queue(storage->inner(), owner); }
   [[nodiscard]] RecordKey key_of(const std::string& id) const {
@@ -183,6 +193,61 @@ TEST_F(QueueFaults, ARetryThatSurelyHadNoEffectWasNotAccepted) {
   const auto refused = error_of([&] { job->retry({.delay = 0ms}); }).value();
   EXPECT_EQ(refused.code(), ErrorCode::StaleFence);
   EXPECT_EQ(refused.message().find("may have been accepted"), std::string::npos) << refused.what();
+}
+
+TEST_F(QueueFaults, TasksWhoseJobsCannotBeStartedAreGivenBack) {
+  for (int i = 0; i < 3; ++i) (void)add();
+  {
+    const NoNewThreads exhausted;
+    EXPECT_EQ(error_of([&] { (void)claim_three(); }).value().code(), ErrorCode::Internal);
+  }
+  EXPECT_EQ(counts().ready, 3U);
+  EXPECT_EQ(claim_three().size(), 3U);
+}
+
+TEST_F(QueueFaults, ATaskWithoutAFenceDoesNotKeepTheOthersOfItsBatchLeased) {
+  for (int i = 0; i < 3; ++i) (void)add();
+  storage->on_claim = [&](ClaimNext& request, Done<ClaimedRecords>& done) {
+    auto claimed = outcome(storage->inner(), request);
+    claimed.claimed.at(1).record.bound_to.reset();
+    done(std::move(claimed));
+    return true;
+  };
+  EXPECT_EQ(error_of([&] { (void)claim_three(); }).value().code(), ErrorCode::Internal);
+  EXPECT_EQ(counts().ready, 2U);
+  EXPECT_EQ(counts().leased, 1U);
+}
+
+/// Is woken at once, each time.
+class WokenWatch final : public Watch {
+ public:
+  explicit WokenWatch(int& passed_on) : passed_on_(passed_on) {}
+  void wait(BootTime, BootTime, std::stop_token, Done<bool> woken) override { woken(true); }
+  void pass_on() noexcept override { ++passed_on_; }
+
+ private:
+  int& passed_on_;
+};
+
+TEST_F(QueueFaults, AWorkerThatIsWokenAndFailsPassesTheWakeUpOn) {
+  // The error that ends it, and the last answer before: an empty queue, or no answer.
+  for (const bool failed_before : {false, true}) {
+    int passed_on = 0, claims = 0;
+    storage->on_watch = [&](WatchQueue&, Done<std::unique_ptr<Watch>>& done) {
+      done(std::unique_ptr<Watch>(std::make_unique<WokenWatch>(passed_on)));
+      return true;
+    };
+    storage->on_claim = [&](ClaimNext&, Done<ClaimedRecords>& done) {
+      if (++claims == 1 && !failed_before) return false;
+      const auto code = claims < 3 ? ErrorCode::ServiceUnavailable : ErrorCode::AuthFailed;
+      done(Error(code, "refused"));
+      return true;
+    };
+    const operation::ClaimNextTask wait{detail::owned(ClaimOptions{.wait = 20s})};
+    EXPECT_EQ(error_of([&] { (void)run(wait); }).value().code(), ErrorCode::AuthFailed);
+    EXPECT_EQ(claims, 3);
+    EXPECT_EQ(passed_on, 1);
+  }
 }
 
 }  // namespace
