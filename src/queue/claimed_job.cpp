@@ -28,6 +28,11 @@ bool cannot_be_stored(const Error& error) noexcept {
   return error.code() == ErrorCode::TooLarge || error.code() == ErrorCode::TooDeep;
 }
 
+/// Whether an end that failed so may have been accepted.
+bool may_have_been_accepted(const Error& error) noexcept {
+  return error.effect() != Effect::none && (error.transient() || error.code() == ErrorCode::Aborted);
+}
+
 Error may_have_ended(const std::string& id) {
   return {ErrorCode::NotFound,
           "the task " + id +
@@ -74,7 +79,7 @@ Job ClaimedJob::start(std::shared_ptr<const QueueStore> store, Claimed claimed) 
   const std::string owner(claimed.key.owner());
   auto self = std::make_shared<ClaimedJob>(std::move(store), std::move(claimed));
   Job job(self);  // gives the task back if this throws
-  self->place_ = self->store_->renewals->add(owner, lease, std::move(granted), self);
+  self->store_->renewals->add(owner, lease, std::move(granted), self, self->place_);
   return job;
 }
 
@@ -172,13 +177,44 @@ bool ClaimedJob::release() {
   return true;
 }
 
+Op<ClaimedJob::Ended> ClaimedJob::send(Flow flow, Self self, std::optional<EndLoop>& loop,
+                                       std::stop_token stop) {
+  const auto& storage = self->store_->tasks->storage;
+  std::optional<ClaimedRecords> next;
+  BootTime sent{};
+  auto action = loop->start(storage->now());
+  while (!std::holds_alternative<EndLoop::Finished>(action)) {
+    if (auto* request = std::get_if<EndLease>(&action)) {
+      sent = BootClock::now();
+      auto answer = co_await flow.ask(storage, std::move(*request), stop);
+      if (answer) {
+        next = std::move(answer->next);
+        action = loop->resume(Result<EndOutcome>(std::move(answer->end)));
+      } else {
+        action = loop->resume(Result<EndOutcome>(answer.error()));
+      }
+    } else {
+      GetRecord get{.key = self->key_};
+      const auto stored = co_await flow.ask(storage, std::move(get), stop);
+      action = loop->resume(stored, storage->now());
+    }
+  }
+  auto result = std::get<EndLoop::Finished>(std::move(action)).result;
+  if (!result) co_return result.error();
+  co_return Ended{.task = *std::move(result), .next = std::move(next), .sent = sent};
+}
+
 Op<ClaimedJob::Ended> ClaimedJob::end(Flow flow, Self self, operation::EndJob what,
                                       std::optional<ClaimTerms> then, std::stop_token stop) {
-  const auto& storage = self->store_->tasks->storage;
+  using How = operation::EndJob::How;
   auto& state = *self->state_;
+  const bool puts_back = what.how == How::retry || what.how == How::give_back;
   if (what.message) what.message = tasks::storable_message(*what.message, self->store_->tasks->options);
   const auto checked = what.result ? tasks::check_result(*what.result) : Status(Ok{});
-  EndLoop::Attempt attempt{.key = self->key_, .task = {}, .token = self->token_};
+  // An end that is counted must be uncounted, or the job would wait for its outcome forever. So nothing in
+  // between may throw: `send` is an operation, so its exceptions are its result.
+  std::optional<EndLoop> loop;
+  auto sending = send(std::move(flow), self, loop, std::move(stop));
   {
     const std::lock_guard lock(state.mutex);
     if (state.released) co_return has_ended();
@@ -186,43 +222,23 @@ Op<ClaimedJob::Ended> ClaimedJob::end(Flow flow, Self self, operation::EndJob wh
       state.unstorable = true;
       co_return checked.error();
     }
-    if (state.unstorable && what.how == operation::EndJob::How::give_back) {
-      what.how = operation::EndJob::How::retry;
+    if (state.unstorable && what.how == How::give_back) {
+      what.how = How::retry;
       what.message = "its outcome could not be stored";
     }
+    EndLoop::Attempt attempt{.key = self->key_, .task = state.task, .token = self->token_};
+    loop.emplace(std::move(attempt), std::move(what), std::move(then), os::jitter_fraction(),
+                 self->store_->tasks->max_dead);
     ++state.ending;
-    attempt.task = state.task;
   }
-  using How = operation::EndJob::How;
-  const bool puts_back = what.how == How::retry || what.how == How::give_back;
-  std::optional<ClaimedRecords> next;
-  BootTime sent{};
-  EndLoop loop(std::move(attempt), std::move(what), std::move(then), os::jitter_fraction(),
-               self->store_->tasks->max_dead);
-  auto action = loop.start(storage->now());
-  while (!std::holds_alternative<EndLoop::Finished>(action)) {
-    if (auto* request = std::get_if<EndLease>(&action)) {
-      sent = BootClock::now();
-      auto answer = co_await flow.ask(storage, std::move(*request), stop);
-      if (answer) {
-        next = std::move(answer->next);
-        action = loop.resume(Result<EndOutcome>(std::move(answer->end)));
-      } else {
-        action = loop.resume(Result<EndOutcome>(answer.error()));
-      }
-    } else {
-      GetRecord get{.key = self->key_};
-      const auto stored = co_await flow.ask(storage, std::move(get), stop);
-      action = loop.resume(stored, storage->now());
-    }
-  }
-  auto result = std::get<EndLoop::Finished>(std::move(action)).result;
+  auto result = co_await std::move(sending);
   bool stops = false;
+  bool is_over = false;
   {
     const std::lock_guard lock(state.mutex);
     --state.ending;
     if (result) {
-      state.task = *result;
+      state.task = result->task;
     } else {
       if (result.error().code() == ErrorCode::NotFound) {
         state.gone = true;
@@ -230,19 +246,18 @@ Op<ClaimedJob::Ended> ClaimedJob::end(Flow flow, Self self, operation::EndJob wh
       } else if (state.may_be_back && tasks::ends_the_work(result.error())) {
         result = may_have_ended_before(result.error());
       }
-      state.unanswered = state.unanswered || result.error().transient();
-      state.may_be_back = state.may_be_back || (puts_back && result.error().transient());
+      const bool is_unknown = may_have_been_accepted(result.error());
+      state.unanswered = state.unanswered || is_unknown;
+      state.may_be_back = state.may_be_back || (puts_back && is_unknown);
       state.unstorable = state.unstorable || cannot_be_stored(result.error());
       // The renewals may have taken the end for our own write.
       stops = state.ending == 0 && (state.over || tasks::ends_the_work(result.error()));
+      is_over = state.ending == 0 && state.dropped;
     }
   }
-  if (result) {
-    self->release();
-    co_return Ended{.task = *std::move(result), .next = std::move(next), .sent = sent};
-  }
+  if (result || is_over) self->release();
   if (stops) self->stop_worker();
-  co_return result.error();
+  co_return std::move(result);
 }
 
 Op<Task> ClaimedJob::perform(Flow flow, Self self, operation::EndJob what, std::stop_token stop) {
@@ -299,6 +314,7 @@ Op<Ok> ClaimedJob::wait_stopped(std::shared_ptr<State> state, std::stop_token st
 void ClaimedJob::dispose() noexcept {
   {
     const std::lock_guard lock(state_->mutex);
+    state_->dropped = true;
     if (state_->ending > 0) return;  // its outcome is under way, and decides
   }
   if (!release()) return;

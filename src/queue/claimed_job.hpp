@@ -6,6 +6,7 @@
 #include <optional>
 #include <stop_token>
 
+#include "queue/end_loop.hpp"
 #include "queue/queue_store.hpp"
 #include "queue/renewals.hpp"
 #include "tasks/call.hpp"
@@ -69,6 +70,7 @@ class ClaimedJob final : public queue::RenewedJob, public std::enable_shared_fro
     bool gone = false;
     bool over = false;         ///< the worker must stop
     int ending = 0;            ///< our own ends under way: if they succeed, no reason to stop the worker
+    bool dropped = false;      ///< the Job is gone: only ends under way can still come
     bool released = false;     ///< the job has ended: there is no worker to stop
     bool unanswered = false;   ///< an end got no answer: it may have been accepted
     bool may_be_back = false;  ///< so may a retry or a give-back: then another worker may have the task
@@ -83,6 +85,9 @@ class ClaimedJob final : public queue::RenewedJob, public std::enable_shared_fro
     BootTime sent;
   };
 
+  /// The requests of an end. `loop` is set before it begins.
+  static runtime::Op<Ended> send(runtime::Flow flow, Self self, std::optional<queue::EndLoop>& loop,
+                                 std::stop_token stop);
   static runtime::Op<Ended> end(runtime::Flow flow, Self self, operation::EndJob what,
                                 std::optional<ClaimTerms> then, std::stop_token stop);
   static runtime::Op<Ok> look(runtime::Flow flow, Self self, bool is_held);

@@ -1,6 +1,7 @@
 #include "queue/claiming.hpp"
 
 #include <algorithm>
+#include <span>
 
 #include "core/utf8.hpp"
 #include "os/random.hpp"
@@ -32,6 +33,61 @@ struct Accepted {
   bool has_leftovers = false;
 };
 
+/// A claimed record that is final already, or cannot be read.
+struct Leftover {
+  ClaimedRecord claimed;
+  std::optional<tasks::TaskRecord> ended;
+};
+
+/// Gives these back in the background.
+void give_back(const QueueStore& store, std::span<const ClaimedRecord> claimed) noexcept {
+  for (const auto& [key, record] : claimed) {
+    if (!record.bound_to) continue;
+    try {
+      store.renewals->end_in_background({.key = key,
+                                         .incarnation = record.incarnation,
+                                         .token = *record.bound_to,
+                                         .end = LeaseEnd::given_back});
+    } catch (...) {  // NOLINT(bugprone-empty-catch): no memory; the lease expires
+    }
+  }
+}
+
+/// Starts the job of a claimed record; empty, with a leftover, if it cannot be worked on.
+std::optional<Job> start_job(const Claim& what, const std::string& owner, BootTime sent,
+                             const ClaimedRecord& claimed, std::vector<Leftover>& leftovers) {
+  if (!claimed.record.bound_to) {
+    throw Error(ErrorCode::Internal, "the store granted a task without a fence");
+  }
+  auto record = tasks::record_of(claimed.record, claimed.key.task(), owner);
+  if (!record || is_final(record->status())) {
+    leftovers.push_back({claimed, record ? std::optional(*std::move(record)) : std::nullopt});
+    return std::nullopt;
+  }
+  return ClaimedJob::start(what.store, {.key = claimed.key,
+                                        .task = record->task(claimed.record),
+                                        .token = *claimed.record.bound_to,
+                                        .lease = what.lease,
+                                        .sent = sent});
+}
+
+/// The jobs of claimed records. If one cannot be started, it and the others are given back: no worker has
+/// begun them, so their attempts must not count as deaths.
+std::vector<Job> start_jobs(const Claim& what, const std::string& owner, BootTime sent,
+                            const std::vector<ClaimedRecord>& claimed, std::vector<Leftover>& leftovers) {
+  std::vector<Job> jobs;
+  std::size_t next = 0;
+  try {
+    for (; next < claimed.size(); ++next) {
+      if (auto job = start_job(what, owner, sent, claimed[next], leftovers)) jobs.push_back(*std::move(job));
+    }
+  } catch (...) {
+    give_back(*what.store, std::span(claimed).subspan(next));
+    throw;
+  }
+  return jobs;
+}
+
 /// Ends the lease of a record that is final already, or cannot be read.
 Op<Ok> put_aside(tasks::Call call, ClaimedRecord claimed, std::optional<tasks::TaskRecord> ended) {
   EndLease request{.key = claimed.key,
@@ -62,27 +118,8 @@ Op<Accepted> accept(Flow flow, const Claim& what, std::string owner, ClaimedReco
                     std::stop_token stop) {
   Accepted accepted;
   auto call = what.store->call(std::move(flow), owner, std::move(stop));
-  struct Leftover {
-    ClaimedRecord claimed;
-    std::optional<tasks::TaskRecord> ended;
-  };
   std::vector<Leftover> leftovers;
-  for (auto& claimed : answer.claimed) {
-    if (!claimed.record.bound_to) {
-      co_return Error(ErrorCode::Internal, "the store granted a task without a fence");
-    }
-    auto record = tasks::record_of(claimed.record, claimed.key.task(), owner);
-    if (!record || is_final(record->status())) {
-      leftovers.push_back({std::move(claimed), record ? std::optional(*std::move(record)) : std::nullopt});
-      continue;
-    }
-    ClaimedJob::Claimed job{.key = claimed.key,
-                            .task = record->task(claimed.record),
-                            .token = *claimed.record.bound_to,
-                            .lease = what.lease,
-                            .sent = sent};
-    accepted.jobs.push_back(ClaimedJob::start(what.store, std::move(job)));
-  }
+  accepted.jobs = start_jobs(what, owner, sent, answer.claimed, leftovers);
   accepted.has_leftovers = !leftovers.empty();
   for (auto& [claimed, ended] : leftovers) {
     auto aside = put_aside(call, std::move(claimed), std::move(ended));
@@ -169,9 +206,10 @@ Op<std::vector<Job>> claim_until(Flow flow, const Claim& what, BootTime deadline
       away_since.reset();
       pause = std::max(round->look_again_after, milliseconds(1));
     } else {
-      if (!round.error().transient()) co_return round.error();
       away_since = away_since.value_or(begun);
-      if (BootClock::now() >= std::min(deadline, saturating_add(*away_since, longest_outage))) {
+      const auto give_up_at = std::min(deadline, saturating_add(*away_since, longest_outage));
+      if (!round.error().transient() || BootClock::now() >= give_up_at) {
+        pass_on({});
         co_return round.error();
       }
     }
@@ -184,11 +222,16 @@ Op<std::vector<Job>> claim_until(Flow flow, const Claim& what, BootTime deadline
     if (watches.size() < 2) {
       auto* const watch = watches.empty() ? nullptr : watches.front().get();
       const bool was_woken = co_await flow.wait(watch, look_again, look_again, stop);
-      woken.assign(watches.size(), was_woken ? 1 : 0);
+      if (was_woken) woken.assign(watches.size(), 1);
     } else {
       FirstWoken first(flow, watches, look_again, stop);
-      woken = co_await first;
-      const bool any = std::ranges::find(woken, 1) != woken.end();
+      const auto now_woken = co_await first;
+      const bool any = std::ranges::find(now_woken, 1) != now_woken.end();
+      // A round that failed has not used its wake-ups.
+      woken.resize(watches.size());
+      for (std::size_t i = 0; i < woken.size(); ++i) {
+        if (now_woken[i] != 0) woken[i] = 1;
+      }
       // No thread of the engine could wake it: it polls by the clock.
       if (!any && !stop.stop_requested() && BootClock::now() < look_again) {
         (void)co_await flow.sleep_until(look_again, stop);

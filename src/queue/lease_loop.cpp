@@ -30,7 +30,9 @@ BootClock::duration warning_of(Ttl lease) {
 }  // namespace
 
 LeaseLoop::Id LeaseLoop::add(Granted granted) {
-  const bool is_limited = granted.limit > milliseconds(0);
+  // A limit that the clock may not be able to express is none.
+  constexpr milliseconds longest_limit = std::chrono::years(100);
+  const bool is_limited = granted.limit > milliseconds(0) && granted.limit <= longest_limit;
   const auto length = is_limited ? std::min(lease_.length(), granted.limit) : lease_.length();
   Held held{.lease = std::move(granted.lease),
             .proof_end = proof_of(granted.sent, length),

@@ -32,19 +32,21 @@ Op<Ok> keep_ending(Flow flow, std::shared_ptr<StorageBackend> storage, EndLease 
 }  // namespace
 
 Renewals::~Renewals() {
+  // In a forked child the timer's mutex may be locked forever.
+  if (!process_.is_current()) return;
   threads_->timer.cancel(*this);
   // A thread of the library would wait for itself.
-  if (process_.is_current() && !runtime::WorkerPool::on_library_thread()) given_back_.wait_until_none();
+  if (!runtime::WorkerPool::on_library_thread()) given_back_.wait_until_none();
 }
 
-Renewals::Place Renewals::add(const std::string& owner, Ttl lease, LeaseLoop::Granted granted,
-                              const std::shared_ptr<RenewedJob>& job) {
+void Renewals::add(const std::string& owner, Ttl lease, LeaseLoop::Granted granted,
+                   const std::shared_ptr<RenewedJob>& job, Place& place) {
   if (!threads_->user_code.ensure_thread() ||
       (runtime::blocks(*storage_) && !threads_->blocking.ensure_thread())) {
     throw Error(ErrorCode::Internal, "cannot start the threads that renew leases");
   }
-  Place place{.group = {owner, lease.length()}, .id = 0};
   const std::lock_guard lock(mutex_);
+  place.group = {owner, lease.length()};
   auto& leases =
       groups_.try_emplace(place.group, Leases{.loop = LeaseLoop(owner, lease), .jobs = {}}).first->second;
   place.id = leases.loop.add(std::move(granted));
@@ -56,7 +58,6 @@ Renewals::Place Renewals::add(const std::string& owner, Ttl lease, LeaseLoop::Gr
     leases.jobs.erase(place.id);
     throw;
   }
-  return place;
 }
 
 void Renewals::remove(const Place& place) noexcept {

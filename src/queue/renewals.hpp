@@ -51,9 +51,9 @@ class Renewals final : public runtime::Timed {
     LeaseLoop::Id id = 0;
   };
   /// Throws Internal if the machine has no thread for the renewals: a lease whose loss cannot be reported
-  /// must not be used.
-  [[nodiscard]] Place add(const std::string& owner, Ttl lease, LeaseLoop::Granted granted,
-                          const std::shared_ptr<RenewedJob>& job);
+  /// must not be used. `place` is the job's: it is set before another thread can call the job.
+  void add(const std::string& owner, Ttl lease, LeaseLoop::Granted granted,
+           const std::shared_ptr<RenewedJob>& job, Place& place);
   void remove(const Place& place) noexcept;
   [[nodiscard]] BootTime proven_until(const Place& place) const;
   void knows_version(const Place& place, std::uint64_t version);

@@ -336,6 +336,23 @@ TEST_P(StorageQuota, ExpiredRecordsDoNotCount) {
   EXPECT_EQ(std::get<QuotaReached>(refused).records, 5U);
 }
 
+TEST_P(StorageQuota, IsExactWithMoreExpiredRecordsThanOneCreateDeletes) {
+  constexpr int brief = 45;
+  const auto soon = now_ms(*mine) + 400;
+  for (int i = 0; i < brief; ++i) {
+    put(*mine, "o:brief" + std::to_string(i), record_text({.expires_at = soon}));
+  }
+  create(*mine, "o:lasting");
+  world->reach(soon);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(std::holds_alternative<Written>(create_within(3, "o:new" + std::to_string(i)))) << i;
+    EXPECT_EQ(tasks_of(*theirs, "o").size(), static_cast<std::size_t>(i) + 2);
+  }
+  const auto refused = create_within(3, "o:one more");
+  ASSERT_TRUE(std::holds_alternative<QuotaReached>(refused)) << refused.index();
+  EXPECT_EQ(std::get<QuotaReached>(refused).records, 3U);
+}
+
 TEST_P(StorageQuota, IsExactWithManyCreatorsAtOnce) {
   constexpr std::size_t quota = 25;
   std::atomic<int> written{0}, refused{0};

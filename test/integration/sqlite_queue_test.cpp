@@ -173,6 +173,21 @@ TEST_F(SqliteQueues, CountsStayTrueWhenRowsAreDeletedByHand) {
   EXPECT_EQ(test::names_of(claim_next(*store, claim_terms(9)).claimed), (std::vector<std::string>{"2", "4"}));
 }
 
+TEST_F(SqliteQueues, CountsAreOfOneStateOfTheFile) {
+  const auto worker = records(), viewer = records();
+  enqueue(*worker, "q:t");
+  std::atomic<bool> ended = false;
+  std::jthread working([&] {
+    for (int i = 0; i < 150; ++i) test::give_back(*worker, claim_one(*worker));
+    ended = true;
+  });
+  while (!ended) {
+    const auto counts = test::count_queue(*viewer);
+    ASSERT_EQ(counts.ready + counts.leased, 1U);
+    ASSERT_EQ(counts.oldest_ready.has_value(), counts.ready == 1);
+  }
+}
+
 TEST_F(SqliteQueues, ARowThatIsDeletedMakesRoomForAParkedOne) {
   const auto store = records(time);
   const QueueTerms keyed{.limit_key = "k"};

@@ -214,6 +214,27 @@ TEST_F(SqliteStorage, ExpiredRowsThatAFullQuotaMeetsAreDeletedOnceEvenIfItStaysF
   EXPECT_TRUE(std::holds_alternative<Written>(*try_create(*store, "owner:new", 4)));
 }
 
+TEST_F(SqliteStorage, AFullQuotaIsExactAndItsExpiredRowsAreDeletedInSteps) {
+  const auto store = records(time);
+  sql(file,
+      "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 450) "
+      "INSERT INTO records (owner, task, created_at_ms, expires_at_ms, version, incarnation, origin, data) "
+      "SELECT CAST('owner' AS BLOB), CAST('task' || i AS BLOB), i, CASE WHEN i <= 449 THEN " +
+          std::to_string(time.wall_ms) + " + i END, 1, 'x', x'', x'7b7d' FROM n");
+  time.wall_ms += 449;
+  EXPECT_TRUE(std::holds_alternative<Written>(*try_create(*store, "owner:new1", 450)));
+  EXPECT_EQ(rows(), 431U) << "twenty went, one came";
+  EXPECT_TRUE(test::get(*store, "owner:task450"));
+  EXPECT_EQ(sql(file, "SELECT min(expires_at_ms) FROM records"), std::to_string(time.wall_ms - 428))
+      << "the oldest first";
+  EXPECT_TRUE(std::holds_alternative<Written>(*try_create(*store, "owner:new2", 3)));
+  EXPECT_EQ(rows(), 412U);
+  for (int i = 0; i < 30; ++i) {
+    EXPECT_EQ(std::get<QuotaReached>(*try_create(*store, "owner:new3", 3)).records, 3U);
+  }
+  EXPECT_EQ(rows(), 3U);
+}
+
 TEST_F(SqliteStorage, WhatACreateAndAPageCostDoesNotDependOnHowManyRecordsThereAre) {
   static_cast<void>(records());
   Connection connection(file);
@@ -229,7 +250,8 @@ TEST_F(SqliteStorage, WhatACreateAndAPageCostDoesNotDependOnHowManyRecordsThereA
   const auto create = [&] {
     EXPECT_FALSE(table.find(record_key("owner:new")).row);
     EXPECT_GE(table.count("owner"), 60U);
-    EXPECT_EQ(table.remove_expired("owner", test::from_ms(time.wall_ms)), 0U);
+    EXPECT_EQ(table.count_expired("owner", test::from_ms(time.wall_ms), 10), 0U);
+    EXPECT_EQ(table.remove_expired("owner", test::from_ms(time.wall_ms), 10), 0U);
     EXPECT_EQ(table.remove_expired(test::from_ms(time.wall_ms), 2), 0U);
     table.insert(record_key("owner:new"), row, "{}");
   };
@@ -330,6 +352,42 @@ TEST_F(SqliteStorage, AListNamesTheRowsItCannotReadAndGivesTheRest) {
       request.after = page.next;
     }
     EXPECT_EQ(seen, (std::vector<std::string>{"1", "!2", "3", "!\xFF"})) << limit;
+  }
+}
+
+TEST_F(SqliteStorage, OutputIsReadFromOneStateOfTheFileWhileAnotherProcessReplacesIt) {
+  constexpr std::size_t keep = std::size_t{64} * 1024;
+  constexpr std::uint64_t appends = 100;
+  const auto text = [](std::uint64_t from, std::uint64_t to) {
+    std::string bytes;
+    for (auto at = from; at < to; ++at) bytes += static_cast<char>(at * 7 + at / 256);
+    return bytes;
+  };
+  const auto writer = records(), reader = records();
+  test::create(*writer, "o:t");
+  std::atomic<bool> ended = false;
+  std::jthread writing([&] {
+    for (std::uint64_t i = 0; i < appends; ++i) {
+      const auto at = i * keep;
+      (void)test::call(*writer, AppendOutput{.key = record_key("o:t"),
+                                             .fence = test::token(1),
+                                             .pieces = {OutputPiece{.at = at, .bytes = text(at, at + keep)},
+                                                        OutputPiece{}},
+                                             .keep = keep});
+    }
+    ended = true;
+  });
+  for (bool last = false; !last;) {
+    last = ended;
+    const auto read = test::call(*reader, ReadOutput{.key = record_key("o:t")});
+    ASSERT_TRUE(read) << read.error().what();
+    const auto& out = (*read)->pieces[0];
+    ASSERT_EQ(out.at % keep, 0U);
+    ASSERT_TRUE(out.bytes == text(out.at, out.at + out.bytes.size())) << "from " << out.at;
+    if (last) {
+      EXPECT_EQ(out.at, (appends - 1) * keep);
+      EXPECT_EQ(out.bytes.size(), keep);
+    }
   }
 }
 

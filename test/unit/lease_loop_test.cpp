@@ -169,6 +169,13 @@ TEST(LeaseLoop, ALimitThatIsShorterThanTheLeaseIsTheProof) {
   EXPECT_EQ(loop.tick(claimed_at + 2s).lost.front().why, LossReason::max_hold);
 }
 
+TEST(LeaseLoop, ALimitThatTheClockCannotExpressIsNone) {
+  LeaseLoop loop("q", lease);
+  const auto id = loop.add(granted("a", claimed_at, std::chrono::milliseconds::max()));
+  EXPECT_EQ(loop.proven_until(id), proof(claimed_at));
+  EXPECT_TRUE(loop.tick(claimed_at + 1s).lost.empty());
+}
+
 TEST(LeaseLoop, ARemovedLeaseIsNeitherRenewedNorLost) {
   LeaseLoop loop("q", lease);
   const auto id = loop.add(granted("a"));

@@ -102,6 +102,7 @@ Database::Database(const PinnedFile& judged, const std::filesystem::path& file, 
       open_file_(identity_of_open_file()),
       clock_(std::move(clock)),
       begin_(connection_, "BEGIN IMMEDIATE"),
+      begin_reading_(connection_, "BEGIN DEFERRED"),
       commit_(connection_, "COMMIT"),
       rollback_(connection_, "ROLLBACK") {
   check_opened(judged);
@@ -233,9 +234,12 @@ void Database::sync_commits(bool full) {
   full_ = full;
 }
 
-Database::View::View(Database& database) : database_(database) {
+Database::View::View(Database& database, Reads reads) : database_(database) {
   // A file without a clock has no locks yet: there is no need to exclude writers.
-  if (database_.try_join_clock() || current_clock(database_.connection_).number == 0) return;
+  if (database_.try_join_clock() || current_clock(database_.connection_).number == 0) {
+    if (reads == Reads::several) database_.begin_reading_.execute();
+    return;
+  }
   database_.begin_.execute();
   computed_ = true;
   try {
@@ -247,9 +251,8 @@ Database::View::View(Database& database) : database_(database) {
 }
 
 Database::View::~View() {
-  if (!computed_) return;
   database_.roll_back();
-  database_.clock_number_ = 0;
+  if (computed_) database_.clock_number_ = 0;
 }
 
 Database::Change::Change(Database& database, Durability durability)

@@ -40,12 +40,14 @@ class Database {
   /// whole log is copied and on disk. Copies nothing after the files were moved.
   [[nodiscard]] bool copy_log() noexcept;
 
+  /// How much a scope for reading reads: several statements need a transaction to see one state of the file.
+  enum class Reads : std::uint8_t { one_statement, several };
   /// A scope for reading. It shows the locks with deadlines on our clock. If the file's deadlines run on
   /// another clock, the conversion is computed and rolled back, because reading does not move a file to
   /// another clock.
   class View {
    public:
-    explicit View(Database& database);
+    explicit View(Database& database, Reads reads = Reads::one_statement);
     ~View();
     View(const View&) = delete;
     View& operator=(const View&) = delete;
@@ -117,7 +119,7 @@ class Database {
   bool synced_once_ = false;
   int log_frames_ = 0;     // after our last commit
   int checkpoint_at_ = 0;  // frames
-  Statement begin_, commit_, rollback_;
+  Statement begin_, begin_reading_, commit_, rollback_;
   std::optional<Statement> count_synced_commit_;
 };
 

@@ -258,7 +258,7 @@ class SqliteLockBackend final : public LockBackend {
   std::optional<LockRow> find(const LockRef& lock) { return lock.key ? find(*lock.key) : find(lock.id); }
 
   LockPage read(const ListRequest& request) {
-    const Database::View view(database());
+    const Database::View view(database(), Database::Reads::several);
     LockPage page;
     for (const auto& key : request.only) {
       auto row = find(key);
@@ -275,7 +275,7 @@ class SqliteLockBackend final : public LockBackend {
       }
     }
     const auto limit = std::clamp<std::size_t>(request.limit, 1, max_list_limit);
-    const Database::View view(database());
+    const Database::View view(database(), Database::Reads::several);
     database().check_clock(table().clock());
     LockPage page{.locks = table().page(request.cursor, clock().boot_ms(), limit + 1), .cursor = {}};
     if (page.locks.size() > limit) {

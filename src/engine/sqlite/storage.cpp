@@ -37,6 +37,9 @@ constexpr std::chrono::hours delete_after(24);
 constexpr std::size_t deletes_per_create = 2;
 /// One transaction of a cleanup; other writers may commit in between.
 constexpr std::size_t cleanup_batch = 500;
+/// How many expired rows of its owner a create at the quota deletes: other writers wait for it, and a row may
+/// have megabytes, which a SQLite with secure_delete overwrites.
+constexpr std::size_t deletes_at_quota = 20;
 /// An attempt number with a long pause, for a claim that waits for fences.
 constexpr int late_claim = 1000;
 
@@ -94,14 +97,17 @@ class RecordChange {
   /// For Update.
   void limit_dead(std::optional<std::size_t> most) noexcept { max_dead_ = most; }
 
-  /// The number of the owner's live records. A result below `limit` may include expired ones: they are
-  /// deleted, oldest expiry first, only if the limit would be reached. So a create costs the same for any
-  /// number of live ones.
+  /// The number of the owner's live records; a result below `limit` may include expired ones. These are
+  /// looked for, and some of them deleted, only if the limit would be reached. So a create costs the same for
+  /// any number of records.
   std::size_t count(std::size_t limit) {
     const auto records = table_.count(key_.owner());
-    if (records < limit || table_.remove_expired(key_.owner(), now_.wall) == 0) return records;
-    transaction_.changes_the_file();
-    return table_.count(key_.owner());
+    if (records < limit) return records;
+    const auto enough = records - limit + 1;
+    const auto expired = table_.count_expired(key_.owner(), now_.wall, enough);
+    if (expired == 0) return records;
+    if (table_.remove_expired(key_.owner(), now_.wall, deletes_at_quota) > 0) transaction_.changes_the_file();
+    return records - expired;
   }
   void delete_long_expired() {
     if (table_.remove_expired(now_.wall - delete_after, deletes_per_create) > 0)
@@ -232,7 +238,7 @@ class SqliteStorageBackend final : public StorageBackend {
     }
     done(access_.operate<RecordPage>(
         request.deadline, std::move(stop), {.key = request.prefix, .id = {}}, [&] {
-          const Database::View view(access_.database());
+          const Database::View view(access_.database(), Database::Reads::several);
           auto page = table().page({.owner = *owner,
                                     .after = request.after,
                                     .order = request.order,
@@ -249,7 +255,7 @@ class SqliteStorageBackend final : public StorageBackend {
     done(access_.operate<OwnerPage>(request.deadline, std::move(stop), {}, [&] {
       const auto after = core::owner_before(request.cursor).value_or_throw();
       const auto limit = std::clamp<std::size_t>(request.limit, 1, max_record_page);
-      const Database::View view(access_.database());
+      const Database::View view(access_.database(), Database::Reads::several);
       access_.database().check_clock(table().clock());
       OwnerPage page{.owners = table().owners(after, limit + 1), .cursor = {}};
       if (page.owners.size() > limit) {
@@ -307,12 +313,12 @@ class SqliteStorageBackend final : public StorageBackend {
       done(refused->about(request.owner, {}));
       return;
     }
-    done(access_.operate<QueueCounts>(request.deadline, std::move(stop), {.key = request.owner, .id = {}},
-                                      [&] {
-                                        const Database::View view(access_.database());
-                                        access_.database().check_clock(table().clock());
-                                        return queue_of(request.owner).count();
-                                      }));
+    done(access_.operate<QueueCounts>(
+        request.deadline, std::move(stop), {.key = request.owner, .id = {}}, [&] {
+          const Database::View view(access_.database(), Database::Reads::several);
+          access_.database().check_clock(table().clock());
+          return queue_of(request.owner).count();
+        }));
   }
 
   /// Not FULL: after a power cut the end of an output may be missing.
@@ -343,7 +349,7 @@ class SqliteStorageBackend final : public StorageBackend {
     using Kept = std::optional<KeptOutput>;
     done(access_.operate<Kept>(
         request.deadline, std::move(stop), {.key = request.key.str(), .id = {}}, [&]() -> Kept {
-          const Database::View view(access_.database());
+          const Database::View view(access_.database(), Database::Reads::several);
           const auto there = checked(table().find_head(request.key));
           if (!core::is_present(address_of(there), now())) return std::nullopt;
           if (!core::is_meant(there->record, request.incarnation)) return std::nullopt;

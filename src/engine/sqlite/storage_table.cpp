@@ -61,6 +61,12 @@ constexpr const char* update_record =
     " data = ?8 WHERE owner = ?1 AND task = ?2";
 constexpr const char* update_guard =
     "UPDATE records SET fence = ?3, fence_authority = ?4, fence_key = ?5 WHERE owner = ?1 AND task = ?2";
+constexpr const char* count_owners_expired =
+    "SELECT count(*) FROM"
+    " (SELECT 1 FROM records WHERE owner = ?1 AND expires_at_ms <= ?2 LIMIT ?3)";
+constexpr const char* delete_owners_expired =
+    "DELETE FROM records WHERE record IN (SELECT record FROM records"
+    " WHERE owner = ?1 AND expires_at_ms <= ?2 ORDER BY expires_at_ms LIMIT ?3)";
 constexpr const char* delete_expired =
     "DELETE FROM records WHERE record IN"
     " (SELECT record FROM records WHERE expires_at_ms <= ?1 ORDER BY expires_at_ms LIMIT ?2)";
@@ -125,12 +131,13 @@ StorageTable::StorageTable(Connection& connection)
       newest_dead_first_(connection, select_dead("<", "DESC")),
       owners_(connection, "SELECT owner FROM owners WHERE owner > ?1 ORDER BY owner LIMIT ?2"),
       count_(connection, "SELECT records FROM owners WHERE owner = ?1"),
+      count_expired_(connection, count_owners_expired),
       clock_(connection, "SELECT clock FROM meta"),
       insert_(connection, insert_record),
       update_(connection, update_record),
       set_guard_(connection, update_guard),
       remove_(connection, "DELETE FROM records WHERE owner = ?1 AND task = ?2"),
-      remove_owners_expired_(connection, "DELETE FROM records WHERE owner = ?1 AND expires_at_ms <= ?2"),
+      remove_owners_expired_(connection, delete_owners_expired),
       remove_expired_(connection, delete_expired) {}
 
 StorageTable::Found StorageTable::find_by(const Statement& statement, const RecordKey& key,
@@ -203,6 +210,11 @@ std::size_t StorageTable::count(std::string_view owner) const {
   return run.next() ? static_cast<std::size_t>(run.integer(0)) : 0;
 }
 
+std::size_t StorageTable::count_expired(std::string_view owner, WallTime by, std::size_t most) const {
+  auto run = count_expired_.run(Blob{owner}, by, static_cast<std::int64_t>(most));
+  return run.next() ? static_cast<std::size_t>(run.integer(0)) : 0;
+}
+
 std::int64_t StorageTable::clock() const {
   auto run = clock_.run();
   run.only_row("meta");
@@ -232,8 +244,8 @@ void StorageTable::remove(const RecordKey& key) const {
   remove_.execute(Blob{key.owner()}, Blob{key.task()});
 }
 
-std::size_t StorageTable::remove_expired(std::string_view owner, WallTime by) const {
-  remove_owners_expired_.execute(Blob{owner}, by);
+std::size_t StorageTable::remove_expired(std::string_view owner, WallTime by, std::size_t limit) const {
+  remove_owners_expired_.execute(Blob{owner}, by, static_cast<std::int64_t>(limit));
   return static_cast<std::size_t>(sqlite3_changes(connection_.handle()));
 }
 

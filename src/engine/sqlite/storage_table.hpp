@@ -55,9 +55,11 @@ class StorageTable {
   void update(const RecordKey& key, const core::Update& update, std::string_view data) const;
   void set_guard(const RecordKey& key, const std::optional<FencingToken>& token) const;
   void remove(const RecordKey& key) const;
-  /// Deletes rows that expired by then; returns their number.
-  [[nodiscard]] std::size_t remove_expired(std::string_view owner, WallTime by) const;
-  /// Of all owners, at most `limit`, the oldest first.
+  /// The number of the owner's rows that expired by then, counted up to `most`.
+  [[nodiscard]] std::size_t count_expired(std::string_view owner, WallTime by, std::size_t most) const;
+  /// Deletes rows that expired by then, at most `limit`, the oldest first; returns their number.
+  [[nodiscard]] std::size_t remove_expired(std::string_view owner, WallTime by, std::size_t limit) const;
+  /// Of all owners.
   [[nodiscard]] std::size_t remove_expired(WallTime by, std::size_t limit) const;
 
   /// The SQL of queues, prepared when it is used first: most programs that open a file have none.
@@ -77,7 +79,7 @@ class StorageTable {
 
   Connection& connection_;
   Statement find_, find_head_, oldest_first_, newest_first_, oldest_dead_first_, newest_dead_first_, owners_,
-      count_, clock_;
+      count_, count_expired_, clock_;
   Statement insert_, update_, set_guard_, remove_, remove_owners_expired_, remove_expired_;
   mutable std::optional<QueueTable> queues_;
   mutable std::optional<OutputTable> outputs_;
