@@ -562,39 +562,5 @@ TEST_F(RedisQueue, ProcessesThatAreGoneDoNotStayRegistered) {
   EXPECT_EQ(raw.text({"ZCARD", waiters}), "2");
 }
 
-TEST_F(RedisQueue, ATaskWithoutALimitKeyThatReplacesARemovedOneLetsAParkedOneGo) {
-  const QueueTerms keyed{.limit_key = "k"};
-  for (const auto* key : {"q:a", "q:b", "q:c"}) enqueue(*direct, key, keyed);
-  const auto claimed_first = claim_next(*direct, claim_terms(5)).claimed;
-  ASSERT_EQ(names_of(claimed_first), std::vector<std::string>{"a"});
-  retry(*direct, claimed_first[0], 1h);
-  EXPECT_EQ(queue_state(*direct, "q:b").place, QueuePlace::ready);
-  EXPECT_EQ(queue_state(*direct, "q:c").place, QueuePlace::parked);
-  server->raw().text({"DEL", "pmcp:tasks:q:b"});
-  enqueue(*direct, "q:b");
-  std::set<std::string> claimed;
-  for (int i = 0; i < 2; ++i) {
-    for (const auto& one : claim_next(*direct).claimed) {
-      claimed.emplace(one.key.task());
-      finish(*direct, one);
-    }
-  }
-  EXPECT_EQ(claimed, (std::set<std::string>{"b", "c"}));
-}
-
-TEST_F(RedisQueue, ATaskThatCannotBeReadForAWhileIsClaimedAfterItsRepair) {
-  enqueue(*direct, "q:bad");
-  enqueue(*direct, "q:good");
-  auto raw = server->raw();
-  raw.text({"HSET", "pmcp:tasks:q:bad", "version", "none"});
-  EXPECT_EQ(claim_one(*direct).key.task(), "good");
-  EXPECT_EQ(claim_next(*direct, claim_terms()).claimed.size(), 0U);
-  raw.text({"HSET", "pmcp:tasks:q:bad", "version", "1"});
-  EXPECT_EQ(raw.integer({"ZCARD", "pmcp:queue:delayed:q"}), 1) << "put aside, not lost";
-  raw.text({"ZADD", "pmcp:queue:delayed:q", "1", "bad"});  // ten minutes later
-  raw.text({"HDEL", "pmcp:queue:settings:q", "look"});
-  EXPECT_EQ(claim_one(*direct).key.task(), "bad");
-}
-
 }  // namespace
 }  // namespace holdfast::test

@@ -31,13 +31,10 @@ for pass = 1, passes do
         if group and pass == 1 then
           -- include queue_release
         end
-      elseif pass == 1 then
-        -- include queue_stale
       end
     else
       -- It is gone, or other software has made another one of its name, which is in no queue.
       if is_missing then redis.call('ZREM', index, task) end
-      local group
       -- include queue_stale
     end
   end

@@ -77,17 +77,13 @@ else
               -- include queue_release
             end
           end
-        elseif place ~= 2 then -- a leased one counts for its key
-          -- include queue_stale
         end
       elseif state == 'absent' or state == 'expired' then
         -- Other software removed it, or let it expire.
         redis.call('ZREM', index, task)
-        local group
         -- include queue_stale
       elseif not fields[9] or #fields[9] < 98 then
         -- Other software has made another one of its name, which is in no queue.
-        local group
         -- include queue_stale
       else
         -- It cannot be read: other software may repair it. It is looked at again in ten minutes.
