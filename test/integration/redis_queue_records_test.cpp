@@ -98,5 +98,15 @@ TEST_F(RedisQueueRecords, ATaskThatCannotBeReadForAWhileIsClaimedAfterItsRepair)
   EXPECT_EQ(claim_one(*direct).key.task(), "bad");
 }
 
+TEST_F(RedisQueueRecords, AnExhaustedTaskThatCannotBeReadForAWhileIsReturnedAfterItsRepair) {
+  enqueue(*direct, "q:bad", {.max_attempts = 1});
+  retry(*direct, claim_one(*direct));
+  EXPECT_EQ(queue_state(*direct, "q:bad").place, QueuePlace::exhausted);
+  damage("bad");
+  EXPECT_EQ(claim_next(*direct).exhausted.size(), 0U);
+  repair("bad");
+  EXPECT_EQ(names_of(claim_next(*direct).exhausted), std::vector<std::string>{"bad"});
+}
+
 }  // namespace
 }  // namespace holdfast::test

@@ -16,8 +16,8 @@ for pass = 1, passes do
     end
     if type(queue) == 'string' and #queue >= 98 then
       -- include queue_unpack
-      -- A ready or a parked one was put aside, because it could not be read.
-      if place == (pass == 1 and 2 or 0) or (pass == 2 and (place == 1 or place == 5)) then
+      -- A ready, an exhausted or a parked one was put aside, because it could not be read.
+      if place == (pass == 1 and 2 or 0) or (pass == 2 and (place == 1 or place == 3 or place == 5)) then
         if pass == 1 then
           deaths = deaths + 1
           if group then redis.call('ZREM', settings .. ':limits', group .. task) end

@@ -117,7 +117,12 @@ else
         end
       elseif not failed then
         redis.call('ZREM', exhausted, task)
-        if state == 'absent' or state == 'expired' then redis.call('ZREM', index, task) end
+        if state == 'absent' or state == 'expired' then
+          redis.call('ZREM', index, task)
+        elseif not queue and fields[9] and #fields[9] >= 98 and string.byte(fields[9]) == 3 then
+          -- As a ready one that cannot be read.
+          redis.call('ZADD', delayed, now + 600000, task)
+        end
       end
     end
     local lease_ends = redis.call('ZRANGE', leases, 0, 0, 'WITHSCORES')[2]
