@@ -445,6 +445,26 @@ TEST_F(RedisQueue, ALateCopyOfAClaimByNameDoesNotReceiveTheFenceOfAnotherWorker)
   EXPECT_TRUE(std::holds_alternative<NotClaimable>(claim_by_name()));
 }
 
+TEST_F(RedisQueue, ALateCopyOfAClaimDoesNotReceiveTheLeaseOfAnotherWorker) {
+  const auto layout = redis::StorageLayout::make("pmcp", 0).value_or_throw();
+  const redis::QueueClient client{.layout = layout, .channels = "", .process = "AAAAAAAAAAAAAAAAAAAAAA"};
+  auto raw = server->raw();
+  const auto claim_copy = [&] {
+    const ClaimNext request{.owner = "q", .terms = claim_terms()};
+    const auto sent = redis::claim_command(client, request, {0, 1, ""}, redis::By::text);
+    return redis::claim_outcome(*raw.command(arguments_of(sent)), request).value_or_throw().records.claimed;
+  };
+  enqueue(*direct, "q:t");
+  const auto first = claim_copy();
+  ASSERT_EQ(names_of(first), std::vector<std::string>{"t"});
+  EXPECT_EQ(names_of(claim_copy()), std::vector<std::string>{"t"});
+  // The fences of a record that is created anew begin again.
+  EXPECT_TRUE(remove(*direct, "q:t"));
+  enqueue(*direct, "q:t");
+  EXPECT_EQ(claim_one(*direct).record.bound_to->fence, first[0].record.bound_to->fence);
+  EXPECT_TRUE(claim_copy().empty());
+}
+
 TEST_F(RedisQueue, ALateCopyOfACreateDoesNotAddATaskAgainThatWasFinishedAndNotKept) {
   const auto layout = redis::StorageLayout::make("pmcp", 0).value_or_throw();
   const redis::QueueClient client{.layout = layout, .channels = "", .process = "AAAAAAAAAAAAAAAAAAAAAA"};

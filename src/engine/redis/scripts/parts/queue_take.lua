@@ -17,7 +17,7 @@ if known and known[1] >= call then
     local task = known[i]
     -- include queue_fields
     if failed then return failed end
-    if queue and fields[6] == known[i + 1] and string.byte(queue) == 2 then
+    if queue and fields[4] .. ' ' .. (fields[6] or '') == known[i + 1] and string.byte(queue) == 2 then
       -- include queue_listed
       taken = taken + 1
     end
@@ -67,7 +67,8 @@ else
             -- include queue_grant
             if granted then
               taken, look_by = taken + 1, math.min(look_by, lease_end)
-              grants[2 * taken], grants[2 * taken + 1] = task, fields[6]
+              -- The incarnation too: the fences of a record that is removed and created anew begin again.
+              grants[2 * taken], grants[2 * taken + 1] = task, fields[4] .. ' ' .. fields[6]
               -- include queue_listed
             else
               upkeep = true
