@@ -108,5 +108,47 @@ TEST_F(RedisQueueRecords, AnExhaustedTaskThatCannotBeReadForAWhileIsReturnedAfte
   EXPECT_EQ(names_of(claim_next(*direct).exhausted), std::vector<std::string>{"bad"});
 }
 
+TEST_F(RedisQueueRecords, TheTurnOfATaskThatCouldNotBeReachedIsNotLost) {
+  for (const std::string how : {"removed", "cancelled", "too_old", "claimed_too_old"}) {
+    enqueue(*direct, how + ":a", {.limit_key = "k"});
+    const auto first = claim_one(*direct, claim_terms(), how);
+    enqueue(*direct, how + ":x", {.max_age = 1ms, .limit_key = "k"});
+    enqueue(*direct, how + ":c", {.limit_key = "k"});
+    std::this_thread::sleep_for(2ms);
+    const auto end = end_of(first, LeaseEnd::finished, "{}");
+    const auto answer = reaching_only(
+        first.key, redis::end_command(client, end, "BBBBBBBBBBBBBBBBBBBBBB", {}, redis::By::text));
+    ASSERT_TRUE(std::holds_alternative<Written>(redis::end_outcome(*answer, end).value_or_throw().ended.end));
+    ASSERT_EQ(queue_state(*direct, how + ":x").place, QueuePlace::parked);
+    ASSERT_EQ(queue_state(*direct, how + ":c").place, QueuePlace::parked);
+    if (how == "removed") {
+      EXPECT_TRUE(remove(*direct, how + ":x"));
+    } else if (how == "cancelled") {
+      outcome(*direct,
+              PutRecord{.key = record_key(how + ":x"), .data = record_data("{}"), .leaves_queue = true});
+    } else if (how == "claimed_too_old") {
+      EXPECT_TRUE(std::holds_alternative<NotClaimable>(claim_record(*direct, how + ":x")));
+    } else {
+      end_delay("x", how);
+    }
+    EXPECT_EQ(names_of(claim_next(*direct, claim_terms(), how).claimed), std::vector<std::string>{"c"})
+        << how;
+  }
+}
+
+TEST_F(RedisQueueRecords, AClaimDoesNotPostponeATaskThatItCouldNotReach) {
+  enqueue(*direct, "q:a", {.limit_key = "k"});
+  std::ignore = claim_one(*direct);  // nothing is to be done until its lease ends, in a minute
+  enqueue(*direct, "q:x", {.limit_key = "k"});
+  enqueue(*direct, "q:wide", {.limit_key = "k", .limit = 9});
+  const ClaimNext request{.owner = "q", .terms = claim_terms(1, "worker", 10s)};
+  const auto answer =
+      reaching_only(record_key("q:wide"), redis::claim_command(client, request, {0, 1, ""}, redis::By::text));
+  const auto claimed = redis::claim_outcome(*answer, request).value_or_throw().records.claimed;
+  EXPECT_EQ(names_of(claimed), std::vector<std::string>{"wide"});
+  const auto look = raw->text({"HGET", "pmcp:queue:settings:q", "look"});
+  EXPECT_EQ(look, raw->text({"ZSCORE", "pmcp:queue:delayed:q", "x"}));
+}
+
 }  // namespace
 }  // namespace holdfast::test

@@ -22,13 +22,15 @@ for pass = 1, passes do
           deaths = deaths + 1
           if group then redis.call('ZREM', settings .. ':limits', group .. task) end
         end
+        local was = place
         -- include queue_behind
         -- include queue_pack
         redis.call('HSET', key, 'queue', queue)
         moved = moved + 1
         local channel = channel_prefix .. task
         -- include task_changed
-        if group and pass == 1 then
+        -- A parked one that was let go, but could not be reached (queue_release), had the turn of its key.
+        if group and (pass == 1 or (was == 5 and place == 3)) then
           -- include queue_release
         end
       end

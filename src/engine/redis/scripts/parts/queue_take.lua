@@ -147,8 +147,11 @@ else
   -- Without a time, each claim does the upkeep.
   if look_by == math.huge then
     if look then redis.call('HDEL', settings, 'look') end
-  elseif look ~= look_by then
-    redis.call('HSET', settings, 'look', look_by)
+  elseif upkeep or taken == 0 then
+    if look ~= look_by then redis.call('HSET', settings, 'look', look_by) end
+  elseif look_by < look then
+    -- A parked one that could not be reached may have set an earlier one.
+    -- include queue_look
   end
   if taken == 0 or waiting == '3' then
     if waiting ~= '' then
