@@ -150,5 +150,32 @@ TEST_F(RedisQueueRecords, AClaimDoesNotPostponeATaskThatItCouldNotReach) {
   EXPECT_EQ(look, raw->text({"ZSCORE", "pmcp:queue:delayed:q", "x"}));
 }
 
+TEST_F(RedisQueueRecords, ManyParkedTasksThatWereRemovedArePassedInSteps) {
+  const QueueTerms keyed{.limit_key = "k"};
+  enqueue(*direct, "q:a", keyed);
+  const auto first = claim_one(*direct);
+  std::vector<std::string> removed{"DEL"};
+  for (int i = 0; i < 250; ++i) {
+    enqueue(*direct, "q:" + std::to_string(i), keyed);
+    removed.emplace_back("pmcp:tasks:q:" + std::to_string(i));
+  }
+  enqueue(*direct, "q:last", keyed);
+  EXPECT_EQ(count_queue(*direct).parked, 251U);
+  raw->text(removed);
+  finish(*direct, first, final_text(1ms));
+  EXPECT_GE(count_queue(*direct).parked, 150U) << "a hundred in one call";
+  std::vector<ClaimedRecord> claimed;
+  for (int i = 0; i < 5 && claimed.empty(); ++i) {
+    auto answer = claim_next(*direct);
+    if (answer.claimed.empty()) {
+      EXPECT_EQ(answer.look_again_after, 0ms);
+    }
+    claimed = std::move(answer.claimed);
+  }
+  ASSERT_EQ(names_of(claimed), std::vector<std::string>{"last"});
+  EXPECT_EQ(raw->text({"HKEYS", "pmcp:queue:settings:q:keys"}), "last");
+  EXPECT_TRUE(eventually([&] { return count_queue(*direct).records == 1; }));
+}
+
 }  // namespace
 }  // namespace holdfast::test
