@@ -177,5 +177,28 @@ TEST_F(RedisQueueRecords, ManyParkedTasksThatWereRemovedArePassedInSteps) {
   EXPECT_TRUE(eventually([&] { return count_queue(*direct).records == 1; }));
 }
 
+TEST_F(RedisQueueRecords, AnExhaustedTaskThatOtherSoftwareRemovedLeavesNothingBehind) {
+  enqueue(*direct, "q:later", {.not_before = direct->now() + 1h});
+  enqueue(*direct, "q:x", {.max_attempts = 1, .limit_key = "k"});
+  retry(*direct, claim_one(*direct));
+  EXPECT_EQ(queue_state(*direct, "q:x").place, QueuePlace::exhausted);
+  raw->text({"DEL", "pmcp:tasks:q:x"});
+  EXPECT_TRUE(claim_next(*direct).exhausted.empty());
+  EXPECT_EQ(raw->integer({"EXISTS", "pmcp:queue:settings:q:keys"}), 0);
+}
+
+TEST_F(RedisQueueRecords, ADeadLetterThatWasReplacedIsNotCountedForLongerThanItWasKept) {
+  enqueue(*direct, "q:x");
+  auto request = end_of(claim_one(*direct), LeaseEnd::finished, final_text(300ms));
+  request.max_dead = 10;
+  outcome(*direct, request);
+  EXPECT_EQ(count_queue(*direct).dead, 1U);
+  raw->text({"DEL", "pmcp:tasks:q:x"});
+  raw->text({"ZREM", "pmcp:idx:q", "x"});
+  enqueue(*direct, "q:x");
+  EXPECT_TRUE(eventually([&] { return count_queue(*direct).dead == 0; }));
+  EXPECT_EQ(claim_one(*direct).key.task(), "x");
+}
+
 }  // namespace
 }  // namespace holdfast::test

@@ -120,6 +120,7 @@ else
         redis.call('ZREM', exhausted, task)
         if state == 'absent' or state == 'expired' then
           redis.call('ZREM', index, task)
+          -- include queue_stale
         elseif not queue and fields[9] and #fields[9] >= 98 and string.byte(fields[9]) == 3 then
           -- As a ready one that cannot be read.
           redis.call('ZADD', delayed, now + 600000, task)
