@@ -445,6 +445,26 @@ TEST_F(RedisQueue, ALateCopyOfAClaimByNameDoesNotReceiveTheFenceOfAnotherWorker)
   EXPECT_TRUE(std::holds_alternative<NotClaimable>(claim_by_name()));
 }
 
+TEST_F(RedisQueue, ALateCopyOfAClaimDoesNotReceiveTheLeaseOfAnotherWorker) {
+  const auto layout = redis::StorageLayout::make("pmcp", 0).value_or_throw();
+  const redis::QueueClient client{.layout = layout, .channels = "", .process = "AAAAAAAAAAAAAAAAAAAAAA"};
+  auto raw = server->raw();
+  const auto claim_copy = [&] {
+    const ClaimNext request{.owner = "q", .terms = claim_terms()};
+    const auto sent = redis::claim_command(client, request, {0, 1, ""}, redis::By::text);
+    return redis::claim_outcome(*raw.command(arguments_of(sent)), request).value_or_throw().records.claimed;
+  };
+  enqueue(*direct, "q:t");
+  const auto first = claim_copy();
+  ASSERT_EQ(names_of(first), std::vector<std::string>{"t"});
+  EXPECT_EQ(names_of(claim_copy()), std::vector<std::string>{"t"});
+  // The fences of a record that is created anew begin again.
+  EXPECT_TRUE(remove(*direct, "q:t"));
+  enqueue(*direct, "q:t");
+  EXPECT_EQ(claim_one(*direct).record.bound_to->fence, first[0].record.bound_to->fence);
+  EXPECT_TRUE(claim_copy().empty());
+}
+
 TEST_F(RedisQueue, ALateCopyOfACreateDoesNotAddATaskAgainThatWasFinishedAndNotKept) {
   const auto layout = redis::StorageLayout::make("pmcp", 0).value_or_throw();
   const redis::QueueClient client{.layout = layout, .channels = "", .process = "AAAAAAAAAAAAAAAAAAAAAA"};
@@ -560,40 +580,6 @@ TEST_F(RedisQueue, ProcessesThatAreGoneDoNotStayRegistered) {
   EXPECT_TRUE(claim_next(*direct).claimed.empty());
   EXPECT_TRUE(claim_next(*direct).claimed.empty()) << "a bounded number each time";
   EXPECT_EQ(raw.text({"ZCARD", waiters}), "2");
-}
-
-TEST_F(RedisQueue, ATaskWithoutALimitKeyThatReplacesARemovedOneLetsAParkedOneGo) {
-  const QueueTerms keyed{.limit_key = "k"};
-  for (const auto* key : {"q:a", "q:b", "q:c"}) enqueue(*direct, key, keyed);
-  const auto claimed_first = claim_next(*direct, claim_terms(5)).claimed;
-  ASSERT_EQ(names_of(claimed_first), std::vector<std::string>{"a"});
-  retry(*direct, claimed_first[0], 1h);
-  EXPECT_EQ(queue_state(*direct, "q:b").place, QueuePlace::ready);
-  EXPECT_EQ(queue_state(*direct, "q:c").place, QueuePlace::parked);
-  server->raw().text({"DEL", "pmcp:tasks:q:b"});
-  enqueue(*direct, "q:b");
-  std::set<std::string> claimed;
-  for (int i = 0; i < 2; ++i) {
-    for (const auto& one : claim_next(*direct).claimed) {
-      claimed.emplace(one.key.task());
-      finish(*direct, one);
-    }
-  }
-  EXPECT_EQ(claimed, (std::set<std::string>{"b", "c"}));
-}
-
-TEST_F(RedisQueue, ATaskThatCannotBeReadForAWhileIsClaimedAfterItsRepair) {
-  enqueue(*direct, "q:bad");
-  enqueue(*direct, "q:good");
-  auto raw = server->raw();
-  raw.text({"HSET", "pmcp:tasks:q:bad", "version", "none"});
-  EXPECT_EQ(claim_one(*direct).key.task(), "good");
-  EXPECT_EQ(claim_next(*direct, claim_terms()).claimed.size(), 0U);
-  raw.text({"HSET", "pmcp:tasks:q:bad", "version", "1"});
-  EXPECT_EQ(raw.integer({"ZCARD", "pmcp:queue:delayed:q"}), 1) << "put aside, not lost";
-  raw.text({"ZADD", "pmcp:queue:delayed:q", "1", "bad"});  // ten minutes later
-  raw.text({"HDEL", "pmcp:queue:settings:q", "look"});
-  EXPECT_EQ(claim_one(*direct).key.task(), "bad");
 }
 
 }  // namespace

@@ -42,9 +42,7 @@ if limit ~= '' then
     if count >= limit then return {-5, now, count, ''} end
   end
 end
--- It was there: a dead record's place was left behind.
-local was_there = redis.call('ZADD', index, score, task) == 0
-if was_there then
+if redis.call('ZADD', index, score, task) == 0 then -- a dead record's place was left behind
   redis.call('ZREM', finished, task)
   redis.call('ZREM', settings .. ':dead', task)
 end
@@ -63,14 +61,10 @@ else
 end
 local fails = math.min(due + ARGV[13], 9007199254740991)
 local queue = struct.pack('>BI4I4I7I7I7I7I7I7', place, 0, 0, due, fails, sequence, 0, 0, 0) .. ARGV[11]
+-- A predecessor that other software removed: what it held must not be taken for this one's.
+local channel_prefix = string.sub(channel, 1, #channel - #task)
+-- include queue_stale
 -- include queue_group
-if group or was_there then
-  local channel_prefix = string.sub(channel, 1, #channel - #task)
-  do
-    local group
-    -- include queue_stale
-  end
-end
 if group then redis.call('HSET', settings .. ':keys', task, group) end
 if place == 1 then
   local priority = struct.unpack('>i2', ARGV[11])

@@ -33,12 +33,13 @@ if state ~= 'absent' then redis.call('DEL', key) end
 local queue = fields[10]
 if queue and #queue >= 98 then
   -- include queue_unpack
+  local was = place
   -- include queue_leave
   if place == 4 or place == 6 then redis.call('ZREM', finished, task) end
   if place == 6 then redis.call('ZREM', settings .. ':dead', task) end
   if group then
     redis.call('HDEL', settings .. ':keys', task)
-    if place == 1 or place == 2 then
+    if was == 1 or was == 2 then
       local channel_prefix = string.sub(channel, 1, #channel - #task)
       -- include queue_release
     end

@@ -16,28 +16,27 @@ for pass = 1, passes do
     end
     if type(queue) == 'string' and #queue >= 98 then
       -- include queue_unpack
-      -- A ready or a parked one was put aside, because it could not be read.
-      if place == (pass == 1 and 2 or 0) or (pass == 2 and (place == 1 or place == 5)) then
+      -- A ready, an exhausted or a parked one was put aside, because it could not be read.
+      if place == (pass == 1 and 2 or 0) or (pass == 2 and (place == 1 or place == 3 or place == 5)) then
         if pass == 1 then
           deaths = deaths + 1
           if group then redis.call('ZREM', settings .. ':limits', group .. task) end
         end
+        local was = place
         -- include queue_behind
         -- include queue_pack
         redis.call('HSET', key, 'queue', queue)
         moved = moved + 1
         local channel = channel_prefix .. task
         -- include task_changed
-        if group and pass == 1 then
+        -- A parked one that was let go, but could not be reached (queue_release), had the turn of its key.
+        if group and (pass == 1 or (was == 5 and place == 3)) then
           -- include queue_release
         end
-      elseif pass == 1 then
-        -- include queue_stale
       end
     else
       -- It is gone, or other software has made another one of its name, which is in no queue.
       if is_missing then redis.call('ZREM', index, task) end
-      local group
       -- include queue_stale
     end
   end

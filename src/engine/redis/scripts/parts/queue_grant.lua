@@ -18,9 +18,7 @@ if granted then
     fields[7], fields[8] = fields[4], lock_key
   end
   fields[6], fields[9] = fence, queue
-  if redis.call('ZADD', leases, string.format('%d', lease_end), task) == 0 then
-    -- include queue_stale
-  end
+  redis.call('ZADD', leases, string.format('%d', lease_end), task)
   if group then redis.call('ZADD', settings .. ':limits', '0', group .. task) end
 else
   sequence, lease_end, place = redis.call('HINCRBY', settings, 'sequence', 1), 0, 3

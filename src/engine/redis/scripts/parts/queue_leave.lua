@@ -1,4 +1,4 @@
--- Takes the task out of the set of its `place`.
+-- Takes the task out of the set of its `place`. was: its place before this call, or 1 if it was let go.
 if place == 0 then
   redis.call('ZREM', delayed, task)
 elseif place == 1 then
@@ -9,6 +9,10 @@ elseif place == 2 then
 elseif place == 3 then
   redis.call('ZREM', exhausted, task)
 elseif place == 5 then
-  redis.call('ZREM', settings .. ':parked',
-    group .. struct.pack('>I7', sequence - priority * 4398046511104 + 4503599627370496) .. task)
+  local parked = group .. struct.pack('>I7', sequence - priority * 4398046511104 + 4503599627370496) .. task
+  if redis.call('ZREM', settings .. ':parked', parked) == 0 then
+    -- It was let go, but could not be reached (queue_release): it has the turn of its key, as a ready one has.
+    redis.call('ZREM', delayed, task)
+    was = 1
+  end
 end

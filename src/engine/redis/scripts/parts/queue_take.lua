@@ -17,7 +17,7 @@ if known and known[1] >= call then
     local task = known[i]
     -- include queue_fields
     if failed then return failed end
-    if queue and fields[6] == known[i + 1] and string.byte(queue) == 2 then
+    if queue and fields[4] .. ' ' .. (fields[6] or '') == known[i + 1] and string.byte(queue) == 2 then
       -- include queue_listed
       taken = taken + 1
     end
@@ -67,7 +67,8 @@ else
             -- include queue_grant
             if granted then
               taken, look_by = taken + 1, math.min(look_by, lease_end)
-              grants[2 * taken], grants[2 * taken + 1] = task, fields[6]
+              -- The incarnation too: the fences of a record that is removed and created anew begin again.
+              grants[2 * taken], grants[2 * taken + 1] = task, fields[4] .. ' ' .. fields[6]
               -- include queue_listed
             else
               upkeep = true
@@ -77,17 +78,13 @@ else
               -- include queue_release
             end
           end
-        elseif place ~= 2 then -- a leased one counts for its key
-          -- include queue_stale
         end
       elseif state == 'absent' or state == 'expired' then
         -- Other software removed it, or let it expire.
         redis.call('ZREM', index, task)
-        local group
         -- include queue_stale
       elseif not fields[9] or #fields[9] < 98 then
         -- Other software has made another one of its name, which is in no queue.
-        local group
         -- include queue_stale
       else
         -- It cannot be read: other software may repair it. It is looked at again in ten minutes.
@@ -121,7 +118,13 @@ else
         end
       elseif not failed then
         redis.call('ZREM', exhausted, task)
-        if state == 'absent' or state == 'expired' then redis.call('ZREM', index, task) end
+        if state == 'absent' or state == 'expired' then
+          redis.call('ZREM', index, task)
+          -- include queue_stale
+        elseif not queue and fields[9] and #fields[9] >= 98 and string.byte(fields[9]) == 3 then
+          -- As a ready one that cannot be read.
+          redis.call('ZADD', delayed, now + 600000, task)
+        end
       end
     end
     local lease_ends = redis.call('ZRANGE', leases, 0, 0, 'WITHSCORES')[2]
@@ -145,8 +148,11 @@ else
   -- Without a time, each claim does the upkeep.
   if look_by == math.huge then
     if look then redis.call('HDEL', settings, 'look') end
-  elseif look ~= look_by then
-    redis.call('HSET', settings, 'look', look_by)
+  elseif upkeep or taken == 0 then
+    if look ~= look_by then redis.call('HSET', settings, 'look', look_by) end
+  elseif look_by < look then
+    -- A parked one that could not be reached may have set an earlier one.
+    -- include queue_look
   end
   if taken == 0 or waiting == '3' then
     if waiting ~= '' then
