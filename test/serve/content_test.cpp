@@ -249,6 +249,17 @@ TEST(ServeRequest, ThatIsMalformedOrTooLargeIsRefused) {
   expect_refusal("POST /login HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n", 413);
 }
 
+TEST(ServeRequest, BetweenItsChunksIsLimitedToo) {
+  const std::string head = "POST /login HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+  const std::string much(20'000, 'x');
+  expect_refusal(head + std::string(20'000, '0'), 431);
+  expect_refusal(head + "1;a=\"" + much, 431);
+  expect_refusal(head + "1\r\nx\r\n0\r\nX: " + much, 431);
+  std::string fields;
+  while (fields.size() < 20'000) fields += "X: y\r\n";
+  expect_refusal(head + "1\r\nx\r\n0\r\n" + fields, 431);
+}
+
 TEST(ServeRequest, WithTwoHostsIsAmbiguous) {
   RequestReader reader;
   (void)reader.put("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n");

@@ -207,6 +207,11 @@ TEST_F(ServeHttp, RequestsHaveLimits) {
   EXPECT_EQ(exchange(get("/healthz", "X: " + std::string(20'000, 'x') + "\r\n")).status, 431);
   EXPECT_EQ(exchange(post("/login", {{"token", std::string(100'000, 'x')}}, "")).status, 413);
   EXPECT_EQ(exchange("nonsense\r\n\r\n").status, 400);
+  EXPECT_EQ(exchange("POST /login HTTP/1.1\r\nHost: " + host() + "\r\nTransfer-Encoding: chunked\r\n\r\n" +
+                     std::string(100'000, '0'))
+                .status,
+            431)
+      << "the size of a chunk";
   HttpClient client(server->address().port);
   client.send(get("/healthz", "") + get("/nope", bearer()));
   EXPECT_EQ(client.answer().status, 200);
