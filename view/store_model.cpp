@@ -95,7 +95,7 @@ void StoreModel::begin_round(BootTime now) {
 }
 
 void StoreModel::add_locks(std::span<const LockRow> rows, const Exchange& exchange) {
-  for (const auto& row : rows) put_lock(row, exchange);
+  for (const auto& row : rows) put_lock(row, exchange, Source::page);
 }
 
 void StoreModel::see_locks(std::span<const std::string> keys, BootTime sent) {
@@ -121,7 +121,7 @@ void StoreModel::end_locks(const Moment& now) {
 }
 
 void StoreModel::add_tasks(std::span<const TaskRow> rows, const Exchange& exchange) {
-  for (const auto& row : rows) put_task(row, exchange);
+  for (const auto& row : rows) put_task(row, exchange, Source::page);
 }
 
 void StoreModel::set_queue(std::string_view name, const std::optional<QueueRow>& row, BootTime sent) {
@@ -166,18 +166,20 @@ void StoreModel::end_tasks(const Moment& now) {
 
 // -- locks
 
-void StoreModel::put_lock(const LockRow& row, const Exchange& exchange) {
+void StoreModel::put_lock(LockRow row, const Exchange& exchange, Source source) {
   learn_clock(row, exchange);
   const auto found = locks_.find(row.key);
   if (found == locks_.end()) {
     if (locks_.size() >= limits_.locks) {
-      ++locks_beyond_so_far_;
+      // A round finds each once; a single reading may be of one that it has found.
+      if (source == Source::page) ++locks_beyond_so_far_;
       return;
     }
+    const bool is_new = locks_beyond_ == 0 || is_since(row.acquired_at, current_since_, exchange.answered);
+    if (whole_ && is_new) add_event(lock_event(EventKind::lock_granted, row), exchange.answered);
     Lock lock{.row = nullptr, .read_at = exchange.sent};
-    lock.row = std::make_shared<const LockRow>(with_lease(row, exchange, lock.most_left, false));
-    locks_.emplace(row.key, std::move(lock));
-    if (whole_) add_event(lock_event(EventKind::lock_granted, row), exchange.answered);
+    lock.row = std::make_shared<const LockRow>(with_lease(std::move(row), exchange, lock.most_left, false));
+    locks_.emplace(lock.row->key, lock);
     return;
   }
   auto& lock = found->second;
@@ -227,7 +229,7 @@ StoreModel::LockMap::iterator StoreModel::drop_lock(LockMap::iterator lock, cons
 }
 
 void StoreModel::set_lock(std::string_view key, const std::optional<LockRow>& row, const Exchange& exchange) {
-  if (row) return put_lock(*row, exchange);
+  if (row) return put_lock(*row, exchange, Source::single);
   if (const auto known = locks_.find(key); known != locks_.end()) drop_lock(known, exchange.answered);
 }
 
@@ -265,16 +267,18 @@ std::vector<std::string> StoreModel::take_overdue(const Moment& now, std::size_t
 
 // -- tasks
 
-void StoreModel::put_task(const TaskRow& row, const Exchange& exchange) {
+void StoreModel::put_task(const TaskRow& row, const Exchange& exchange, Source source) {
   const auto found = tasks_.find({row.owner, row.id});
   if (found == tasks_.end()) {
     if (tasks_.size() >= limits_.tasks) {
-      ++tasks_beyond_so_far_[index_of(row.status)];
+      if (source == Source::page) ++tasks_beyond_so_far_[index_of(row.status)];
       return;
     }
+    const bool is_new =
+        tasks_beyond_ == TasksByStatus{} || is_since(row.created_at, tasks_since_, exchange.answered);
     tasks_.emplace(TaskKey{row.owner, row.id},
                    KnownTask{.row = std::make_shared<const TaskRow>(row), .read_at = exchange.sent});
-    if (whole_) {
+    if (whole_ && is_new) {
       add_event(task_event(EventKind::task_created, row), exchange.answered);
       if (is_final(row.status)) add_event(task_event(EventKind::task_ended, row), exchange.answered);
     }
@@ -301,7 +305,7 @@ StoreModel::TaskMap::iterator StoreModel::drop_task(TaskMap::iterator task, cons
 
 void StoreModel::set_task(std::string_view owner, std::string_view id, const std::optional<TaskRow>& row,
                           const Exchange& exchange) {
-  if (row) return put_task(*row, exchange);
+  if (row) return put_task(*row, exchange, Source::single);
   const auto known = tasks_.find({std::string(owner), std::string(id)});
   if (known != tasks_.end()) drop_task(known, exchange.answered);
 }
@@ -332,6 +336,10 @@ WallTime StoreModel::engine_time(const Moment& now) const noexcept {
   const auto high = std::max(low, std::min(last_bounds_.high, bounds_.high));
   const auto offset = std::clamp(between(now.wall, now.boot), low, high);
   return WallTime(std::chrono::floor<milliseconds>(now.boot.time_since_epoch() + offset));
+}
+
+bool StoreModel::is_since(WallTime time, BootTime begin, const Moment& now) const noexcept {
+  return time >= engine_time(now) - std::chrono::ceil<milliseconds>(now.boot - begin);
 }
 
 // -- events and the whole

@@ -105,6 +105,9 @@ class StoreModel {
     std::shared_ptr<const QueueRow> row;
     BootTime read_at;
   };
+  /// A page of a round, or a reading of one lock or task.
+  enum class Source : std::uint8_t { page, single };
+  using TasksByStatus = std::array<std::size_t, 5>;
   using TaskKey = std::pair<std::string, std::string>;
   using LockMap = std::map<std::string, Lock, std::less<>>;
   using TaskMap = std::map<TaskKey, KnownTask>;
@@ -114,9 +117,12 @@ class StoreModel {
   [[nodiscard]] LockRow with_lease(LockRow row, const Exchange& exchange,
                                    std::chrono::milliseconds& most_left, bool is_renewed) const;
   void learn_clock(const LockRow& row, const Exchange& exchange) noexcept;
-  void put_lock(const LockRow& row, const Exchange& exchange);
+  /// Whether this time of the engine's clock is not before `begin`. What is found beside rows beyond the
+  /// limit may have been there before.
+  [[nodiscard]] bool is_since(WallTime time, BootTime begin, const Moment& now) const noexcept;
+  void put_lock(LockRow row, const Exchange& exchange, Source source);
   LockMap::iterator drop_lock(LockMap::iterator lock, const Moment& now);
-  void put_task(const TaskRow& row, const Exchange& exchange);
+  void put_task(const TaskRow& row, const Exchange& exchange, Source source);
   TaskMap::iterator drop_task(TaskMap::iterator task, const Moment& now);
   void assign_workers();
   void add_event(Event event, const Moment& now);
@@ -128,7 +134,7 @@ class StoreModel {
   std::map<std::string, KnownQueue, std::less<>> queues_;
   std::size_t queues_beyond_ = 0;
   std::size_t locks_beyond_ = 0, locks_beyond_so_far_ = 0;
-  std::array<std::size_t, 5> tasks_beyond_{}, tasks_beyond_so_far_{};
+  TasksByStatus tasks_beyond_{}, tasks_beyond_so_far_{};
   std::size_t unreadable_ = 0, unreadable_so_far_ = 0;
 
   bool whole_ = false;  ///< tasks come last

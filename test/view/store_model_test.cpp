@@ -260,6 +260,34 @@ TEST_F(ViewModel, WhatIsBeyondTheLimitsIsCounted) {
   EXPECT_EQ(model.snapshot(at(901ms)).lock_count(), 1U);
 }
 
+TEST_F(ViewModel, WhatIsBeyondTheLimitsIsNeitherCountedTwiceNorNew) {
+  model = StoreModel("memory", {.locks = 2, .tasks = 1, .events = 9});
+  auto old_task = task("u", TaskStatus::failed);
+  old_task.created_at = midnight - 60s;
+  const std::vector locks{lock("a", 1, 0ms, 30s), lock("b", 1, 0ms, 30s), lock("c", 1, 0ms, 30s)};
+  round(0ms, locks, {task("t", TaskStatus::working), old_task});
+  model.begin_round(at(500ms).boot);
+  model.set_lock("c", lock("c", 1, 0ms, 40s), answered_at(510ms));
+  model.set_task("alice", "u", old_task, answered_at(510ms));
+  model.add_locks(locks, answered_at(520ms));
+  model.end_locks(at(520ms));
+  model.add_tasks(std::vector{task("t", TaskStatus::working), old_task}, answered_at(530ms));
+  model.end_tasks(at(530ms));
+  EXPECT_EQ(model.snapshot(at(540ms)).lock_count(), 3U);
+  EXPECT_EQ(model.snapshot(at(540ms)).task_count(), 2U);
+  EXPECT_EQ(events(540ms), Texts{});
+
+  // There is room for them now.
+  model.set_lock("a", std::nullopt, answered_at(600ms));
+  model.set_lock("c", lock("c", 1, 0ms, 40s), answered_at(610ms));
+  model.set_task("alice", "t", std::nullopt, answered_at(600ms));
+  model.set_task("alice", "u", old_task, answered_at(610ms));
+  EXPECT_EQ(events(620ms), (Texts{"lock_released a", "task_removed t"}));
+  model.set_lock("b", std::nullopt, answered_at(700ms));
+  model.set_lock("d", lock("d", 1, 690ms, 40s), answered_at(710ms));
+  EXPECT_EQ(events(720ms).back(), "lock_granted d");
+}
+
 TEST_F(ViewModel, AStoreThatIsUnreachableAndComesBackSaysSoOnce) {
   round(0ms, {lock("a", 1, 0ms, 30s)});
   model.set_reachable(at(1ms));
