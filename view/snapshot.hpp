@@ -22,8 +22,8 @@ struct LockRow {
   std::string key;            ///< the whole key, as LockRecord has it
   std::string holder;         ///< the label of the holder; empty if it has none
   Fence fence;                ///< of this grant
-  WallTime acquired_at = {};  ///< by the engine's clock
-  WallTime expires_at = {};   ///< by the engine's clock, as of the last reading
+  WallTime acquired_at = {};  ///< by the engine's clock; a view bounds what no clock shows
+  WallTime expires_at = {};   ///< the same, as of the last reading
   /// How long a lease of this grant lasts, as far as it can be known: a record has its end, not its length.
   std::chrono::milliseconds lease = {};
   /// How many processes wait for it; empty if the engine cannot tell. Waiters that poll are not counted.

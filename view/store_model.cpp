@@ -16,8 +16,16 @@ std::size_t index_of(TaskStatus status) noexcept {
   return static_cast<std::size_t>(status);
 }
 
+/// Any program writes records. Differences of times between these fit into 64 bits of nanoseconds.
+constexpr WallTime earliest_time{};
+constexpr WallTime latest_time{milliseconds(8'000'000'000'000)};  // in the year 2223
+
+WallTime in_range(WallTime time) noexcept {
+  return std::clamp(time, earliest_time, latest_time);
+}
+
 nanoseconds between(WallTime wall, BootTime boot) noexcept {
-  return nanoseconds(wall.time_since_epoch()) - boot.time_since_epoch();
+  return nanoseconds(in_range(wall).time_since_epoch()) - boot.time_since_epoch();
 }
 
 /// The next length that a person would choose for a lease.
@@ -167,6 +175,8 @@ void StoreModel::end_tasks(const Moment& now) {
 // -- locks
 
 void StoreModel::put_lock(LockRow row, const Exchange& exchange, Source source) {
+  row.acquired_at = in_range(row.acquired_at);
+  row.expires_at = in_range(row.expires_at);
   learn_clock(row, exchange);
   const auto found = locks_.find(row.key);
   if (found == locks_.end()) {
@@ -326,12 +336,14 @@ void StoreModel::assign_workers() {
 // -- the clock of the engine
 
 void StoreModel::learn_clock(const LockRow& row, const Exchange& exchange) noexcept {
+  if (row.acquired_at > row.expires_at) return;  // one of them is not a time of this grant
   bounds_.low = std::max(bounds_.low, between(row.acquired_at, exchange.answered.boot));
   bounds_.high = std::min(bounds_.high, between(row.expires_at, exchange.sent));
 }
 
 WallTime StoreModel::engine_time(const Moment& now) const noexcept {
-  // This machine's clock, unless what was read contradicts it.
+  // This machine's clock, unless what was read contradicts it. Records that contradict each other teach
+  // nothing: one may have been written by a server whose clock was ahead, or with times that are none.
   const auto low = std::max(last_bounds_.low, bounds_.low);
   const auto high = std::max(low, std::min(last_bounds_.high, bounds_.high));
   const auto offset = std::clamp(between(now.wall, now.boot), low, high);
@@ -376,20 +388,13 @@ void StoreModel::set_unreachable(std::string_view error, const Moment& now) {
 }
 
 Snapshot StoreModel::snapshot(const Moment& now) {
-  const auto engine_now = engine_time(now);
-  // Nothing is known about a lock since it was read: it may have been renewed.
-  const auto age = now.boot - current_since_;
-  for (auto lock = locks_.begin(); lock != locks_.end();) {
-    const bool is_too_old = whole_ && engine_now - lock->second.row->expires_at > age;
-    lock = is_too_old ? drop_lock(lock, now) : std::next(lock);
-  }
   assign_workers();
   if (!shared_events_) {
     shared_events_ = std::make_shared<const std::vector<Event>>(events_.begin(), events_.end());
   }
   Snapshot made{.number = ++snapshots_,
                 .made_at = now.boot,
-                .engine_time = engine_now,
+                .engine_time = engine_time(now),
                 .engine = engine_,
                 .whole = whole_,
                 .current_since = current_since_,

@@ -29,8 +29,8 @@ struct Exchange {
 /// between what was known and what is read; those of the first round are not reported, since nothing was
 /// known before.
 ///
-/// A lock is not shown as held for longer after its lease than the data is old: until then it may have been
-/// renewed unseen.
+/// Only the store says that a lock has ended: one whose lease has expired since it was read may have been
+/// renewed unseen, and the engine's clock is a guess.
 class StoreModel {
  public:
   explicit StoreModel(std::string engine, const Limits& limits = {});
@@ -78,7 +78,7 @@ class StoreModel {
   /// Returns the keys of locks whose lease has expired since they were read, each once per lease: they should
   /// be read again.
   [[nodiscard]] std::vector<std::string> take_overdue(const Moment& now, std::size_t at_most);
-  /// Returns what is known at this time, and drops what is too old to be shown.
+  /// Returns what is known at this time.
   [[nodiscard]] Snapshot snapshot(const Moment& now);
 
  private:
