@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <holdfast/clock.hpp>
+#include <holdfast/error.hpp>
 #include <holdfast/fence.hpp>
 #include <holdfast/task_types.hpp>
 #include <memory>
@@ -144,10 +145,13 @@ struct Snapshot {
   std::chrono::milliseconds round = {};
   /// Whether releases and changes are heard as they happen; otherwise the store is only read.
   bool heard = false;
+  /// The user of the store may not read tasks, or queues: that none is shown says nothing about them.
+  bool tasks_refused = false, queues_refused = false;
 
   Reachability reachability = Reachability::unknown;
-  std::string error = {};    ///< why it is down, one line; empty if it is not
-  BootTime down_since = {};  ///< if it is down
+  ErrorCode error_code = ErrorCode::ServiceUnavailable;  ///< why it is down; means nothing if it is not
+  std::string error = {};                                ///< the same, one line; empty if it is not down
+  BootTime down_since = {};                              ///< if it is down
 
   Locks locks = {};                                 ///< ordered by key
   Tasks tasks = {};                                 ///< ordered by owner and id

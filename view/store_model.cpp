@@ -99,6 +99,7 @@ void StoreModel::begin_round(BootTime now) {
   locks_beyond_so_far_ = 0;
   tasks_beyond_so_far_ = {};
   unreadable_so_far_ = 0;
+  tasks_refused_so_far_ = false;
   last_bounds_ = std::exchange(bounds_, {});
 }
 
@@ -152,6 +153,10 @@ void StoreModel::add_unreadable_tasks(std::size_t count) {
   unreadable_so_far_ += count;
 }
 
+void StoreModel::refuse_tasks() {
+  tasks_refused_so_far_ = true;
+}
+
 void StoreModel::keep_tasks_of(std::string_view owner, BootTime sent) {
   for (auto task = tasks_.lower_bound({std::string(owner), ""});
        task != tasks_.end() && task->first.first == owner; ++task) {
@@ -160,6 +165,12 @@ void StoreModel::keep_tasks_of(std::string_view owner, BootTime sent) {
 }
 
 void StoreModel::end_tasks(const Moment& now) {
+  tasks_refused_ = tasks_refused_so_far_;
+  if (tasks_refused_) {  // that they cannot be seen any more is no news of them
+    tasks_.clear();
+    tasks_beyond_so_far_ = {};
+    unreadable_so_far_ = 0;
+  }
   for (auto task = tasks_.begin(); task != tasks_.end();) {
     task = task->second.read_at < round_began_ ? drop_task(task, now) : std::next(task);
   }
@@ -168,6 +179,7 @@ void StoreModel::end_tasks(const Moment& now) {
   tasks_since_ = round_began_;
   round_length_ = std::chrono::ceil<milliseconds>(now.boot - round_began_);
   whole_ = true;
+  tasks_known_ = !tasks_refused_;
   // None is known, and a new one would have been heard.
   if (queues_since_ != BootTime() && queues_.empty()) queues_since_ = round_began_;
 }
@@ -288,7 +300,7 @@ void StoreModel::put_task(const TaskRow& row, const Exchange& exchange, Source s
         tasks_beyond_ == TasksByStatus{} || is_since(row.created_at, tasks_since_, exchange.answered);
     tasks_.emplace(TaskKey{row.owner, row.id},
                    KnownTask{.row = std::make_shared<const TaskRow>(row), .read_at = exchange.sent});
-    if (whole_ && is_new) {
+    if (tasks_known_ && is_new) {
       add_event(task_event(EventKind::task_created, row), exchange.answered);
       if (is_final(row.status)) add_event(task_event(EventKind::task_ended, row), exchange.answered);
     }
@@ -345,8 +357,9 @@ WallTime StoreModel::engine_time(const Moment& now) const noexcept {
   // This machine's clock, unless what was read contradicts it. Records that contradict each other teach
   // nothing: one may have been written by a server whose clock was ahead, or with times that are none.
   const auto low = std::max(last_bounds_.low, bounds_.low);
-  const auto high = std::max(low, std::min(last_bounds_.high, bounds_.high));
-  const auto offset = std::clamp(between(now.wall, now.boot), low, high);
+  const auto high = std::min(last_bounds_.high, bounds_.high);
+  const auto own = between(now.wall, now.boot);
+  const auto offset = low <= high ? std::clamp(own, low, high) : own;
   return WallTime(std::chrono::floor<milliseconds>(now.boot.time_since_epoch() + offset));
 }
 
@@ -377,7 +390,8 @@ void StoreModel::set_reachable(const Moment& now) {
   add_event(std::move(event), now);
 }
 
-void StoreModel::set_unreachable(std::string_view error, const Moment& now) {
+void StoreModel::set_unreachable(ErrorCode code, std::string_view error, const Moment& now) {
+  error_code_ = code;
   error_ = clipped(error, 4 * TaskRow::max_text);
   if (std::exchange(reachability_, Reachability::down) == Reachability::down) return;
   down_since_ = now.boot;
@@ -402,7 +416,10 @@ Snapshot StoreModel::snapshot(const Moment& now) {
                 .queues_since = queues_since_,
                 .round = round_length_,
                 .heard = heard_,
+                .tasks_refused = tasks_refused_,
+                .queues_refused = queues_refused_,
                 .reachability = reachability_,
+                .error_code = error_code_,
                 .error = error_,
                 .down_since = down_since_,
                 .locks_not_shown = locks_beyond_,

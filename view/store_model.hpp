@@ -49,11 +49,16 @@ class StoreModel {
   void add_unreadable_tasks(std::size_t count);
   /// The tasks of this owner could not be read: those that are known stay.
   void keep_tasks_of(std::string_view owner, BootTime sent);
+  /// The user of the store may not read tasks: until a round finds otherwise none is known, nor that there
+  /// are none.
+  void refuse_tasks();
   /// All task pages of the round were added.
   void end_tasks(const Moment& now);
 
   /// A queue that was counted; `row` is empty if nothing of it is stored.
   void set_queue(std::string_view name, const std::optional<QueueRow>& row, BootTime sent);
+  /// Whether the user of the store may not read queues.
+  void set_queues_refused(bool refused) noexcept { queues_refused_ = refused; }
   /// All queues of the round were counted, but for so many that are beyond the limit.
   void end_queues(std::size_t beyond);
 
@@ -73,7 +78,7 @@ class StoreModel {
 
   void set_reachable(const Moment& now);
   /// `error`: one line, without secrets.
-  void set_unreachable(std::string_view error, const Moment& now);
+  void set_unreachable(ErrorCode code, std::string_view error, const Moment& now);
 
   /// Returns the keys of locks whose lease has expired since they were read, each once per lease: they should
   /// be read again.
@@ -138,6 +143,8 @@ class StoreModel {
   std::size_t unreadable_ = 0, unreadable_so_far_ = 0;
 
   bool whole_ = false;  ///< tasks come last
+  bool tasks_refused_ = false, tasks_refused_so_far_ = false, queues_refused_ = false;
+  bool tasks_known_ = false;  ///< the last round has read them
   bool heard_ = false;
   BootTime round_began_ = {};
   BootTime current_since_ = {};
@@ -147,6 +154,7 @@ class StoreModel {
   ClockBounds last_bounds_, bounds_;
 
   Reachability reachability_ = Reachability::unknown;
+  ErrorCode error_code_ = ErrorCode::ServiceUnavailable;
   std::string error_;
   BootTime down_since_ = {};
 

@@ -35,7 +35,8 @@ std::string framed(std::string_view kind, const std::string& json) {
 bool nothing_changed(const view::Snapshot& before, const view::Snapshot& after) {
   return before.locks == after.locks && before.tasks == after.tasks && before.queues == after.queues &&
          before.queues_known() == after.queues_known() && before.events == after.events &&
-         before.reachability == after.reachability && before.whole == after.whole &&
+         before.reachability == after.reachability && before.tasks_refused == after.tasks_refused &&
+         before.queues_refused == after.queues_refused && before.whole == after.whole &&
          before.tasks_by_status == after.tasks_by_status && before.lock_count() == after.lock_count();
 }
 

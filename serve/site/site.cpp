@@ -288,6 +288,12 @@ asio::awaitable<Response> Site::rows(const Request& request, Endpoint endpoint) 
         snapshot->error.empty() ? "the store has not been read yet. Retry in a second." : snapshot->error;
     co_return error_response(503, "NotReadYet", why);
   }
+  const bool is_refused = (endpoint == Endpoint::tasks && snapshot->tasks_refused) ||
+                          (endpoint == Endpoint::queues && snapshot->queues_refused);
+  if (is_refused) {
+    throw Error(ErrorCode::AuthFailed,
+                "the user of the store may not read these; `holdfast doctor` names the rights that it lacks");
+  }
   const auto now = BootClock::now();
   Response response;
   response.body = endpoint == Endpoint::locks   ? locks_json(*snapshot, filter, now)

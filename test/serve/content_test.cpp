@@ -277,6 +277,15 @@ TEST(ServeRequest, ParametersAreDecoded) {
   for (const char* wrong : {"a=%", "a=%4", "a=%zz"}) EXPECT_FALSE(parse_parameters(wrong)) << wrong;
 }
 
+TEST(ServeMetrics, HaveNoTasksThatTheUserOfTheStoreMayNotRead) {
+  auto snapshot = snapshot_of({lock_row("a")});
+  snapshot.tasks_refused = true;
+  const auto text = store_metrics(snapshot, {}, boot);
+  EXPECT_NE(text.find("holdfast_store_locks{"), std::string::npos) << text;
+  EXPECT_EQ(text.find("holdfast_store_tasks"), std::string::npos) << text;
+  EXPECT_EQ(json::parse(tasks_json(snapshot, {}, boot)).at("store").at("tasksRefused"), true);
+}
+
 TEST(ServeResponse, ProtectsTheBrowser) {
   const auto head = head_of({.body = "{}"}, true);
   for (const char* field : {"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "nosniff",

@@ -311,14 +311,30 @@ TEST_F(ViewModel, WhatIsBeyondTheLimitsIsNeitherCountedTwiceNorNew) {
   EXPECT_EQ(events(720ms).back(), "lock_granted d");
 }
 
+TEST_F(ViewModel, TasksThatMayNotBeReadAreUnknown) {
+  round(0ms, {}, {task("t", TaskStatus::working)});
+  model.begin_round(at(500ms).boot);
+  model.end_locks(at(500ms));
+  model.refuse_tasks();
+  model.end_tasks(at(510ms));
+  EXPECT_TRUE(model.snapshot(at(511ms)).tasks_refused);
+  EXPECT_TRUE(model.snapshot(at(511ms)).whole);
+  EXPECT_EQ(model.snapshot(at(511ms)).task_count(), 0U);
+  round(900ms, {}, {task("t", TaskStatus::working)});
+  EXPECT_FALSE(model.snapshot(at(901ms)).tasks_refused);
+  EXPECT_EQ(model.snapshot(at(901ms)).task_count(), 1U);
+  EXPECT_EQ(events(902ms), Texts{}) << "nothing has happened to the task";
+}
+
 TEST_F(ViewModel, AStoreThatIsUnreachableAndComesBackSaysSoOnce) {
   round(0ms, {lock("a", 1, 0ms, 30s)});
   model.set_reachable(at(1ms));
-  model.set_unreachable("connection refused", at(100ms));
-  model.set_unreachable("timed out", at(200ms));
+  model.set_unreachable(ErrorCode::ServiceUnavailable, "connection refused", at(100ms));
+  model.set_unreachable(ErrorCode::NetworkTimeout, "timed out", at(200ms));
   const auto down = model.snapshot(at(300ms));
   EXPECT_EQ(down.reachability, Reachability::down);
   EXPECT_EQ(down.error, "timed out");
+  EXPECT_EQ(down.error_code, ErrorCode::NetworkTimeout);
   EXPECT_EQ(down.down_since, at(100ms).boot);
   EXPECT_EQ(down.locks.size(), 1U);
   model.set_reachable(at(400ms));
