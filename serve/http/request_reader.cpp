@@ -74,9 +74,8 @@ Request RequestReader::take() {
     request.fetch_site = std::string(site->value());
     if (message.count("Sec-Fetch-Site") > 1) request.ambiguous = true;
   }
-  if (const auto from = message.find("X-Forwarded-For"); from != message.end()) {
-    request.forwarded_for = std::string(from->value());
-  }
+  const auto [first, end] = message.equal_range("X-Forwarded-For");
+  for (auto from = first; from != end; ++from) request.forwarded_for = std::string(from->value());
   request.keep_alive = keep_alive;
   request.body = std::move(message.body());
   return request;

@@ -1,5 +1,6 @@
 #include "serve/site/site.hpp"
 
+#include <algorithm>
 #include <asio/post.hpp>
 #include <charconv>
 #include <holdfast/doctor.hpp>
@@ -21,6 +22,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto diagnosis_lifetime = 15s;
+/// Of X-Forwarded-For, in the log.
+constexpr std::size_t max_forwarded_bytes = 128;
 /// For a snapshot, for clients that do not follow the events.
 constexpr auto snapshot_timeout = 3s;
 
@@ -88,7 +91,9 @@ asio::awaitable<RequestHandler::Answer> Site::answer(Request request, std::strin
   Answer answer;
   try {
     if (settings_.access.hosts.behind_proxy && request.forwarded_for) {
-      peer += " for " + request.forwarded_for->substr(0, 128);
+      const auto& from = *request.forwarded_for;
+      // Its end: that is what the proxy wrote, behind what the client may have sent.
+      peer += " for " + from.substr(from.size() - std::min(from.size(), max_forwarded_bytes));
     }
     const auto decision = decide(request, credentials_of(request), settings_.access);
     if (decision.route != nullptr) {

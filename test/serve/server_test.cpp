@@ -202,6 +202,17 @@ TEST_F(ServeHttp, ALoginExchangesTheTokenForACookie) {
   EXPECT_EQ(logged().find(token), std::string::npos);
 }
 
+TEST_F(ServeHttp, BehindAProxyTheLogHasTheClientThatTheProxyNames) {
+  begin([](auto& settings) { settings.site.access.hosts.behind_proxy = true; });
+  // A proxy appends to the field, or adds one.
+  const auto forged =
+      "X-Forwarded-For: 10.9.9.9\r\nX-Forwarded-For: " + std::string(200, '1') + ", 10.1.2.3\r\n";
+  EXPECT_EQ(exchange(post("/login", {{"token", "wrong"}}, forged)).status, 401);
+  EXPECT_NE(logged().find("1, 10.1.2.3\" refused=1"), std::string::npos) << logged();
+  EXPECT_EQ(logged().find("10.9.9.9"), std::string::npos) << logged();
+  EXPECT_LT(logged().size(), 250U) << logged();
+}
+
 TEST_F(ServeHttp, RequestsHaveLimits) {
   begin();
   EXPECT_EQ(exchange(get("/healthz", "X: " + std::string(20'000, 'x') + "\r\n")).status, 431);
@@ -275,6 +286,9 @@ TEST_F(ServeHttp, ALockIsBrokenOnlyWithTheFenceThatWasShown) {
   auto forged = body;
   forged["reason"] = "x\nserve: action=nothing";
   EXPECT_EQ(exchange(post("/api/locks/break", forged)).status, 400);
+  forged["reason"] = "\\\" peer=\"10.0.0.1:1\" result=done";
+  forged["fence"] = "000000000000999";
+  EXPECT_EQ(exchange(post("/api/locks/break", forged)).status, 409);
   EXPECT_TRUE(store.locks().is_locked("k"));
   const auto broken = exchange(post("/api/locks/break", body));
   EXPECT_EQ(broken.status, 200) << broken.body;
@@ -285,7 +299,10 @@ TEST_F(ServeHttp, ALockIsBrokenOnlyWithTheFenceThatWasShown) {
             std::string::npos)
       << audit;
   EXPECT_NE(audit.find("result=done"), std::string::npos);
-  EXPECT_EQ(std::ranges::count(audit, '\n'), 2) << "one line for each attempt that was valid: " << audit;
+  EXPECT_NE(audit.find(R"(reason="\\\" peer=\"10.0.0.1:1\" result=done" peer="127.0.0.1:)"),
+            std::string::npos)
+      << "a reason cannot forge the other fields: " << audit;
+  EXPECT_EQ(std::ranges::count(audit, '\n'), 3) << "one line for each attempt that was valid: " << audit;
 }
 
 TEST_F(ServeHttp, ActionsAreOffUnlessAllowed) {
