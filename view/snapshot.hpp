@@ -122,6 +122,8 @@ enum class Reachability : std::uint8_t {
 
 /// The store at a moment. Immutable once made, so viewers share it.
 struct Snapshot {
+  /// What was read before is old, unless a round of reading takes long.
+  static constexpr std::chrono::seconds fresh_age{5};
   /// A row that did not change is the same object in the next snapshot: compare pointers first.
   using Locks = std::vector<std::shared_ptr<const LockRow>>;
   using Tasks = std::vector<std::shared_ptr<const TaskRow>>;
@@ -165,7 +167,13 @@ struct Snapshot {
   /// The last events, ordered by sequence; never null in a snapshot of StoreView.
   std::shared_ptr<const std::vector<Event>> events = nullptr;
 
-  /// Returns how old the oldest of the locks is, at `now`. Means nothing before `whole`.
+  /// Returns whether the store answers, as far as that is known at `now`: an old snapshot does not say.
+  [[nodiscard]] bool is_up(BootTime now) const noexcept {
+    // An answer makes a snapshot. On a large store, readings are as far apart as rounds are long.
+    return reachability == Reachability::up && now - made_at <= fresh_age + 2 * round;
+  }
+  /// Returns how long ago the last complete round of reading began: see `current_since`. Means nothing before
+  /// `whole`.
   [[nodiscard]] std::chrono::milliseconds age(BootTime now) const noexcept {
     return std::chrono::duration_cast<std::chrono::milliseconds>(now - current_since);
   }

@@ -133,7 +133,7 @@ void add_tasks(GaugePage& page, const view::Snapshot& snapshot, BootTime now) {
 std::string store_metrics(const view::Snapshot& snapshot, const ServerFigures& figures, BootTime now) {
   GaugePage page(snapshot.engine);
   page.family("holdfast_store_up", "Whether the store answered the last request.");
-  page.value(snapshot.reachability == view::Reachability::up ? 1.0 : 0.0);
+  page.value(snapshot.is_up(now) ? 1.0 : 0.0);
   page.family("holdfast_serve_connections", "Open HTTP connections of this process.");
   page.value(figures.connections);
   page.family("holdfast_serve_event_streams", "Event streams among them.");

@@ -254,7 +254,7 @@ Response Site::about() const {
 
 asio::awaitable<Response> Site::readiness() {
   const auto snapshot = co_await feed_.fresh(snapshot_timeout);
-  const bool ready = snapshot->whole && snapshot->reachability == view::Reachability::up;
+  const bool ready = snapshot->whole && snapshot->is_up(BootClock::now());
   co_return text_response(ready ? "ready\n" : "the store does not answer\n", ready ? 200 : 503);
 }
 

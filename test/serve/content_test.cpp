@@ -277,6 +277,15 @@ TEST(ServeRequest, ParametersAreDecoded) {
   for (const char* wrong : {"a=%", "a=%4", "a=%zz"}) EXPECT_FALSE(parse_parameters(wrong)) << wrong;
 }
 
+TEST(ServeMetrics, DoNotCallAStoreUpThatHasNotAnsweredLately) {
+  const auto up_at = [](BootTime now) {
+    return PrometheusPage(store_metrics(snapshot_of({}), {}, now))
+        .value("holdfast_store_up{backend=\"redis\"}");
+  };
+  EXPECT_EQ(up_at(boot + 5s), 1);
+  EXPECT_EQ(up_at(boot + 6s), 0);
+}
+
 TEST(ServeMetrics, HaveNoTasksThatTheUserOfTheStoreMayNotRead) {
   auto snapshot = snapshot_of({lock_row("a")});
   snapshot.tasks_refused = true;

@@ -2,6 +2,9 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <asio/io_context.hpp>
 #include <future>
 #include <holdfast/holdfast.hpp>
 #include <mutex>
@@ -12,7 +15,9 @@
 #include "serve/http_client.hpp"
 #include "serve/transport/server.hpp"
 #include "support/certificates.hpp"
+#include "support/eventually.hpp"
 #include "support/prometheus_page.hpp"
+#include "support/redis_server.hpp"
 #include "support/temp_dir.hpp"
 
 namespace holdfast::test {
@@ -267,6 +272,33 @@ TEST_F(ServeHttp, AStreamSendsEverythingAndThenTheChanges) {
   ASSERT_TRUE(client.read_until("\"key\":\"after\""));
   end();
   EXPECT_TRUE(client.is_closed()) << "the server ends its streams";
+}
+
+/// The last snapshot before the readers left says that the store is down.
+TEST(ServeLiveFeed, DoesNotTakeAnOldSnapshotForTheAnswerOfAStore) {
+  if (const auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
+  RedisServer redis;
+  asio::io_context io;
+  view::StoreView view(open(redis.url() + "?command_timeout=1"));
+  serve::LiveFeed feed(io.get_executor(), view);
+  redis.stop();
+  {
+    const serve::LiveFeed::Stream reader(feed);
+    ASSERT_TRUE(eventually([&] { return view.latest()->reachability == view::Reachability::down; }));
+  }
+  redis.start();
+  std::shared_ptr<const view::Snapshot> found;
+  const auto asked_at = BootClock::now();
+  asio::co_spawn(
+      io,
+      [&]() -> asio::awaitable<void> {
+        found = co_await feed.fresh(20s);
+        feed.stop();
+      },
+      asio::detached);
+  io.run();
+  ASSERT_TRUE(found);
+  EXPECT_GE(found->made_at, asked_at) << found->error;
 }
 
 TEST_F(ServeHttp, ALockIsBrokenOnlyWithTheFenceThatWasShown) {
