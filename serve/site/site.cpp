@@ -79,12 +79,16 @@ Credentials Site::credentials_of(const Request& request) {
   if (request.authorization) {
     credentials.bearer = equal_secrets(bearer_in(*request.authorization), settings_.token);
   }
-  if (request.cookie) {
-    if (const auto id = cookie_in(*request.cookie, cookie_name(settings_.access.hosts))) {
-      credentials.session = sessions_.contains(*id, Sessions::Clock::now());
-    }
+  if (const auto id = session_of(request)) {
+    credentials.session = sessions_.contains(*id, Sessions::Clock::now());
   }
   return credentials;
+}
+
+std::optional<std::string> Site::session_of(const Request& request) const {
+  if (!request.cookie) return std::nullopt;
+  const auto id = cookie_in(*request.cookie, cookie_name(settings_.access.hosts));
+  return id ? std::optional(std::string(*id)) : std::nullopt;
 }
 
 asio::awaitable<RequestHandler::Answer> Site::answer(Request request, std::string peer) {
@@ -95,9 +99,18 @@ asio::awaitable<RequestHandler::Answer> Site::answer(Request request, std::strin
       // Its end: that is what the proxy wrote, behind what the client may have sent.
       peer += " for " + from.substr(from.size() - std::min(from.size(), max_forwarded_bytes));
     }
-    const auto decision = decide(request, credentials_of(request), settings_.access);
+    const auto credentials = credentials_of(request);
+    const auto decision = decide(request, credentials, settings_.access);
+    std::function<bool()> still_allowed;
+    if (credentials.session && !credentials.bearer) {
+      still_allowed = [this, id = session_of(request)] {
+        return id && sessions_.contains(*id, Sessions::Clock::now());
+      };
+    }
     if (decision.route != nullptr) {
       answer = co_await reply(*decision.route, decision.authorised, std::move(request), std::move(peer));
+      // A page that stays open would be read long after its logout.
+      answer.still_allowed = std::move(still_allowed);
     } else {
       answer.response = refusal_response(decision);
     }
@@ -210,10 +223,7 @@ Response Site::login(const Request& request, const std::string& peer) {
 }
 
 Response Site::logout(const Request& request) {
-  if (request.cookie) {
-    if (const auto id = cookie_in(*request.cookie, cookie_name(settings_.access.hosts)))
-      sessions_.remove(*id);
-  }
+  if (const auto id = session_of(request)) sessions_.remove(*id);
   Response response{.status = 204};
   response.fields.emplace_back("Set-Cookie", cookie("", 0s, is_secure(request)));
   return response;

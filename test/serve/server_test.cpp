@@ -274,6 +274,22 @@ TEST_F(ServeHttp, AStreamSendsEverythingAndThenTheChanges) {
   EXPECT_TRUE(client.is_closed()) << "the server ends its streams";
 }
 
+TEST_F(ServeHttp, AStreamEndsWithItsSession) {
+  begin();
+  const auto login = exchange(post("/login", {{"token", token}}, "Origin: http://" + host() + "\r\n"));
+  const auto cookie = login.field("Set-Cookie");
+  const auto session = "Cookie: " + cookie.substr(0, cookie.find(';')) + "\r\n";
+  HttpClient client(server->address().port);
+  client.send(get("/api/events", session));
+  ASSERT_TRUE(client.read_until("event: snapshot\n"));
+  EXPECT_EQ(exchange(post("/logout", json::object(), session + "Origin: http://" + host() + "\r\n")).status,
+            204);
+  EXPECT_TRUE(eventually([&] {
+    const PrometheusPage page(exchange(get("/metrics")).body);
+    return page.value("holdfast_serve_event_streams{backend=\"memory\"}") == 0;
+  }));
+}
+
 /// The last snapshot before the readers left says that the store is down.
 TEST(ServeLiveFeed, DoesNotTakeAnOldSnapshotForTheAnswerOfAStore) {
   if (const auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
