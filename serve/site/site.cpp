@@ -326,7 +326,8 @@ asio::awaitable<Response> Site::doctor() {
   diagnosing_ = true;
   std::function<Response()> work = [url = settings_.store_url] { return diagnose(url); };
   diagnosis_ = co_await in_pool(doctor_pool_, std::move(work));
-  diagnosed_at_ = std::chrono::steady_clock::now();
+  // A refusal is not worth keeping: the next request may find the store again, or a free thread.
+  if (diagnosis_.status == 200) diagnosed_at_ = std::chrono::steady_clock::now();
   diagnosing_ = false;
   diagnosed_.notify();
   co_return diagnosis_;
