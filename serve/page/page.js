@@ -12,6 +12,7 @@ let view = 'overview';
 let limit = rowsAtOnce;
 let source = null;
 let lastSign = performance.now();
+let connectedAt = performance.now();
 
 /* ---- text ---- */
 
@@ -97,6 +98,7 @@ function receive(message, whole) {
 }
 
 function connect() {
+  connectedAt = performance.now();
   source = new EventSource('/api/events');
   source.addEventListener('snapshot', (event) => receive(JSON.parse(event.data), true));
   source.addEventListener('changes', (event) => receive(JSON.parse(event.data), false));
@@ -762,7 +764,15 @@ $('logout').addEventListener('click', async () => {
   try { await call('/logout', {}); } finally { location.reload(); }
 });
 window.addEventListener('hashchange', route);
-setInterval(() => { views[view].tick(); renderState(); }, 250);
+setInterval(() => {
+  // A connection that dies without a word is no error to the browser. The server sends something every 2 s.
+  if (performance.now() - Math.max(lastSign, connectedAt) > 10000) {
+    source.close();
+    connect();
+  }
+  views[view].tick();
+  renderState();
+}, 250);
 
 try {
   const theme = localStorage.getItem('theme');
