@@ -136,8 +136,10 @@ struct Snapshot {
 
   /// Whether everything was read at least once. Before that, missing rows mean nothing.
   bool whole = false;
-  /// The locks were so at this time or later: the begin of the last round of reading that was completed,
-  /// whatever was read or heard since. The epoch before `whole`.
+  /// When the last complete round of reading began; the epoch before `whole`. The locks that are shown were
+  /// stored then or later. Where changes are heard, a round reads the records of new locks only: what other
+  /// software changes without a word, such as a holder, may be from an earlier round
+  /// (ReadPace::Options::heard_interval).
   BootTime current_since = {};
   /// The same for the tasks, which are read less often where their changes are heard.
   BootTime tasks_since = {};

@@ -213,7 +213,7 @@ void add_help(Frame& frame, const FrameInput& around) {
       {"Ctrl-L", "draw the screen again"},
       {"q", "quit"},
       {"", ""},
-      {"N old", "nothing that is shown is older than this"},
+      {"N old", "when the last complete reading began"},
   }};
   for (const auto& [key, text] : keys) {
     frame.lines.push_back(Line(around.size.columns).add(" ").add(key, Style::accent).to(15).add(text));
