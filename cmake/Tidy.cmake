@@ -19,7 +19,7 @@ function(holdfast_tidy_targets dir)
 endfunction()
 
 holdfast_tidy_targets(${PROJECT_SOURCE_DIR})
-foreach(part rpc view cli examples)
+foreach(part rpc view serve cli examples)
   get_property(built DIRECTORY ${PROJECT_SOURCE_DIR} PROPERTY SUBDIRECTORIES)
   if(${PROJECT_SOURCE_DIR}/${part} IN_LIST built)
     holdfast_tidy_targets(${PROJECT_SOURCE_DIR}/${part})

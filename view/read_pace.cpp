@@ -85,12 +85,12 @@ double ReadPace::share() const noexcept {
   return is_first_round_ ? std::max(options_.first_share, options_.share) : options_.share;
 }
 
-BootTime ReadPace::affordable_at(BootTime now, Duration allowance, double of_store) const noexcept {
+BootTime ReadPace::affordable_at(BootTime now, Duration allowance, double share_of_store) const noexcept {
   if (share() >= 1) return now;
-  const auto earned = (now - refilled_at_) * of_store;
+  const auto earned = (now - refilled_at_) * share_of_store;
   const auto missing = -std::chrono::duration_cast<Duration>(allowance + earned);
   if (missing <= rounding) return now;
-  return now + std::chrono::duration_cast<Duration>(missing / of_store);
+  return now + std::chrono::duration_cast<Duration>(missing / share_of_store);
 }
 
 BootTime ReadPace::rounds_affordable_at(BootTime now) const noexcept {

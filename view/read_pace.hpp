@@ -173,7 +173,7 @@ class ReadPace {
   [[nodiscard]] BootClock::duration shortest_way() const noexcept;
   /// When this allowance, refilled at this share, is not overdrawn any more.
   [[nodiscard]] BootTime affordable_at(BootTime now, BootClock::duration allowance,
-                                       double share) const noexcept;
+                                       double share_of_store) const noexcept;
   /// When there is time for rounds and tasks, and for hints of locks.
   [[nodiscard]] BootTime rounds_affordable_at(BootTime now) const noexcept;
   [[nodiscard]] BootTime hints_affordable_at(BootTime now) const noexcept;

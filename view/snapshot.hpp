@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <holdfast/clock.hpp>
+#include <holdfast/error.hpp>
 #include <holdfast/fence.hpp>
 #include <holdfast/task_types.hpp>
 #include <memory>
@@ -22,8 +23,8 @@ struct LockRow {
   std::string key;            ///< the whole key, as LockRecord has it
   std::string holder;         ///< the label of the holder; empty if it has none
   Fence fence;                ///< of this grant
-  WallTime acquired_at = {};  ///< by the engine's clock
-  WallTime expires_at = {};   ///< by the engine's clock, as of the last reading
+  WallTime acquired_at = {};  ///< by the engine's clock; a view bounds what no clock shows
+  WallTime expires_at = {};   ///< the same, as of the last reading
   /// How long a lease of this grant lasts, as far as it can be known: a record has its end, not its length.
   std::chrono::milliseconds lease = {};
   /// How many processes wait for it; empty if the engine cannot tell. Waiters that poll are not counted.
@@ -121,6 +122,8 @@ enum class Reachability : std::uint8_t {
 
 /// The store at a moment. Immutable once made, so viewers share it.
 struct Snapshot {
+  /// What was read before is old, unless a round of reading takes long.
+  static constexpr std::chrono::seconds fresh_age{5};
   /// A row that did not change is the same object in the next snapshot: compare pointers first.
   using Locks = std::vector<std::shared_ptr<const LockRow>>;
   using Tasks = std::vector<std::shared_ptr<const TaskRow>>;
@@ -133,8 +136,10 @@ struct Snapshot {
 
   /// Whether everything was read at least once. Before that, missing rows mean nothing.
   bool whole = false;
-  /// The locks were so at this time or later: the begin of the last round of reading that was completed,
-  /// whatever was read or heard since. The epoch before `whole`.
+  /// When the last complete round of reading began; the epoch before `whole`. The locks that are shown were
+  /// stored then or later. Where changes are heard, a round reads the records of new locks only: what other
+  /// software changes without a word, such as a holder, may be from an earlier round
+  /// (ReadPace::Options::heard_interval).
   BootTime current_since = {};
   /// The same for the tasks, which are read less often where their changes are heard.
   BootTime tasks_since = {};
@@ -144,10 +149,13 @@ struct Snapshot {
   std::chrono::milliseconds round = {};
   /// Whether releases and changes are heard as they happen; otherwise the store is only read.
   bool heard = false;
+  /// The user of the store may not read tasks, or queues: that none is shown says nothing about them.
+  bool tasks_refused = false, queues_refused = false;
 
   Reachability reachability = Reachability::unknown;
-  std::string error = {};    ///< why it is down, one line; empty if it is not
-  BootTime down_since = {};  ///< if it is down
+  ErrorCode error_code = ErrorCode::ServiceUnavailable;  ///< why it is down; means nothing if it is not
+  std::string error = {};                                ///< the same, one line; empty if it is not down
+  BootTime down_since = {};                              ///< if it is down
 
   Locks locks = {};                                 ///< ordered by key
   Tasks tasks = {};                                 ///< ordered by owner and id
@@ -161,7 +169,13 @@ struct Snapshot {
   /// The last events, ordered by sequence; never null in a snapshot of StoreView.
   std::shared_ptr<const std::vector<Event>> events = nullptr;
 
-  /// Returns how old the oldest of the locks is, at `now`. Means nothing before `whole`.
+  /// Returns whether the store answers, as far as that is known at `now`: an old snapshot does not say.
+  [[nodiscard]] bool is_up(BootTime now) const noexcept {
+    // An answer makes a snapshot. On a large store, readings are as far apart as rounds are long.
+    return reachability == Reachability::up && now - made_at <= fresh_age + 2 * round;
+  }
+  /// Returns how long ago the last complete round of reading began: see `current_since`. Means nothing before
+  /// `whole`.
   [[nodiscard]] std::chrono::milliseconds age(BootTime now) const noexcept {
     return std::chrono::duration_cast<std::chrono::milliseconds>(now - current_since);
   }

@@ -16,8 +16,16 @@ std::size_t index_of(TaskStatus status) noexcept {
   return static_cast<std::size_t>(status);
 }
 
+/// Any program writes records. Differences of times between these fit into 64 bits of nanoseconds.
+constexpr WallTime earliest_time{};
+constexpr WallTime latest_time{milliseconds(8'000'000'000'000)};  // in the year 2223
+
+WallTime in_range(WallTime time) noexcept {
+  return std::clamp(time, earliest_time, latest_time);
+}
+
 nanoseconds between(WallTime wall, BootTime boot) noexcept {
-  return nanoseconds(wall.time_since_epoch()) - boot.time_since_epoch();
+  return nanoseconds(in_range(wall).time_since_epoch()) - boot.time_since_epoch();
 }
 
 /// The next length that a person would choose for a lease.
@@ -91,11 +99,12 @@ void StoreModel::begin_round(BootTime now) {
   locks_beyond_so_far_ = 0;
   tasks_beyond_so_far_ = {};
   unreadable_so_far_ = 0;
+  tasks_refused_so_far_ = false;
   last_bounds_ = std::exchange(bounds_, {});
 }
 
 void StoreModel::add_locks(std::span<const LockRow> rows, const Exchange& exchange) {
-  for (const auto& row : rows) put_lock(row, exchange);
+  for (const auto& row : rows) put_lock(row, exchange, Source::page);
 }
 
 void StoreModel::see_locks(std::span<const std::string> keys, BootTime sent) {
@@ -121,7 +130,7 @@ void StoreModel::end_locks(const Moment& now) {
 }
 
 void StoreModel::add_tasks(std::span<const TaskRow> rows, const Exchange& exchange) {
-  for (const auto& row : rows) put_task(row, exchange);
+  for (const auto& row : rows) put_task(row, exchange, Source::page);
 }
 
 void StoreModel::set_queue(std::string_view name, const std::optional<QueueRow>& row, BootTime sent) {
@@ -144,6 +153,10 @@ void StoreModel::add_unreadable_tasks(std::size_t count) {
   unreadable_so_far_ += count;
 }
 
+void StoreModel::refuse_tasks() {
+  tasks_refused_so_far_ = true;
+}
+
 void StoreModel::keep_tasks_of(std::string_view owner, BootTime sent) {
   for (auto task = tasks_.lower_bound({std::string(owner), ""});
        task != tasks_.end() && task->first.first == owner; ++task) {
@@ -152,6 +165,12 @@ void StoreModel::keep_tasks_of(std::string_view owner, BootTime sent) {
 }
 
 void StoreModel::end_tasks(const Moment& now) {
+  tasks_refused_ = tasks_refused_so_far_;
+  if (tasks_refused_) {  // that they cannot be seen any more is no news of them
+    tasks_.clear();
+    tasks_beyond_so_far_ = {};
+    unreadable_so_far_ = 0;
+  }
   for (auto task = tasks_.begin(); task != tasks_.end();) {
     task = task->second.read_at < round_began_ ? drop_task(task, now) : std::next(task);
   }
@@ -160,24 +179,29 @@ void StoreModel::end_tasks(const Moment& now) {
   tasks_since_ = round_began_;
   round_length_ = std::chrono::ceil<milliseconds>(now.boot - round_began_);
   whole_ = true;
+  tasks_known_ = !tasks_refused_;
   // None is known, and a new one would have been heard.
   if (queues_since_ != BootTime() && queues_.empty()) queues_since_ = round_began_;
 }
 
 // -- locks
 
-void StoreModel::put_lock(const LockRow& row, const Exchange& exchange) {
+void StoreModel::put_lock(LockRow row, const Exchange& exchange, Source source) {
+  row.acquired_at = in_range(row.acquired_at);
+  row.expires_at = in_range(row.expires_at);
   learn_clock(row, exchange);
   const auto found = locks_.find(row.key);
   if (found == locks_.end()) {
     if (locks_.size() >= limits_.locks) {
-      ++locks_beyond_so_far_;
+      // A round finds each once; a single reading may be of one that it has found.
+      if (source == Source::page) ++locks_beyond_so_far_;
       return;
     }
+    const bool is_new = locks_beyond_ == 0 || is_since(row.acquired_at, current_since_, exchange.answered);
+    if (whole_ && is_new) add_event(lock_event(EventKind::lock_granted, row), exchange.answered);
     Lock lock{.row = nullptr, .read_at = exchange.sent};
-    lock.row = std::make_shared<const LockRow>(with_lease(row, exchange, lock.most_left, false));
-    locks_.emplace(row.key, std::move(lock));
-    if (whole_) add_event(lock_event(EventKind::lock_granted, row), exchange.answered);
+    lock.row = std::make_shared<const LockRow>(with_lease(std::move(row), exchange, lock.most_left, false));
+    locks_.emplace(lock.row->key, lock);
     return;
   }
   auto& lock = found->second;
@@ -227,7 +251,7 @@ StoreModel::LockMap::iterator StoreModel::drop_lock(LockMap::iterator lock, cons
 }
 
 void StoreModel::set_lock(std::string_view key, const std::optional<LockRow>& row, const Exchange& exchange) {
-  if (row) return put_lock(*row, exchange);
+  if (row) return put_lock(*row, exchange, Source::single);
   if (const auto known = locks_.find(key); known != locks_.end()) drop_lock(known, exchange.answered);
 }
 
@@ -265,16 +289,18 @@ std::vector<std::string> StoreModel::take_overdue(const Moment& now, std::size_t
 
 // -- tasks
 
-void StoreModel::put_task(const TaskRow& row, const Exchange& exchange) {
+void StoreModel::put_task(const TaskRow& row, const Exchange& exchange, Source source) {
   const auto found = tasks_.find({row.owner, row.id});
   if (found == tasks_.end()) {
     if (tasks_.size() >= limits_.tasks) {
-      ++tasks_beyond_so_far_[index_of(row.status)];
+      if (source == Source::page) ++tasks_beyond_so_far_[index_of(row.status)];
       return;
     }
+    const bool is_new =
+        tasks_beyond_ == TasksByStatus{} || is_since(row.created_at, tasks_since_, exchange.answered);
     tasks_.emplace(TaskKey{row.owner, row.id},
                    KnownTask{.row = std::make_shared<const TaskRow>(row), .read_at = exchange.sent});
-    if (whole_) {
+    if (tasks_known_ && is_new) {
       add_event(task_event(EventKind::task_created, row), exchange.answered);
       if (is_final(row.status)) add_event(task_event(EventKind::task_ended, row), exchange.answered);
     }
@@ -301,7 +327,7 @@ StoreModel::TaskMap::iterator StoreModel::drop_task(TaskMap::iterator task, cons
 
 void StoreModel::set_task(std::string_view owner, std::string_view id, const std::optional<TaskRow>& row,
                           const Exchange& exchange) {
-  if (row) return put_task(*row, exchange);
+  if (row) return put_task(*row, exchange, Source::single);
   const auto known = tasks_.find({std::string(owner), std::string(id)});
   if (known != tasks_.end()) drop_task(known, exchange.answered);
 }
@@ -322,16 +348,23 @@ void StoreModel::assign_workers() {
 // -- the clock of the engine
 
 void StoreModel::learn_clock(const LockRow& row, const Exchange& exchange) noexcept {
+  if (row.acquired_at > row.expires_at) return;  // one of them is not a time of this grant
   bounds_.low = std::max(bounds_.low, between(row.acquired_at, exchange.answered.boot));
   bounds_.high = std::min(bounds_.high, between(row.expires_at, exchange.sent));
 }
 
 WallTime StoreModel::engine_time(const Moment& now) const noexcept {
-  // This machine's clock, unless what was read contradicts it.
+  // This machine's clock, unless what was read contradicts it. Records that contradict each other teach
+  // nothing: one may have been written by a server whose clock was ahead, or with times that are none.
   const auto low = std::max(last_bounds_.low, bounds_.low);
-  const auto high = std::max(low, std::min(last_bounds_.high, bounds_.high));
-  const auto offset = std::clamp(between(now.wall, now.boot), low, high);
+  const auto high = std::min(last_bounds_.high, bounds_.high);
+  const auto own = between(now.wall, now.boot);
+  const auto offset = low <= high ? std::clamp(own, low, high) : own;
   return WallTime(std::chrono::floor<milliseconds>(now.boot.time_since_epoch() + offset));
+}
+
+bool StoreModel::is_since(WallTime time, BootTime begin, const Moment& now) const noexcept {
+  return time >= engine_time(now) - std::chrono::ceil<milliseconds>(now.boot - begin);
 }
 
 // -- events and the whole
@@ -357,7 +390,8 @@ void StoreModel::set_reachable(const Moment& now) {
   add_event(std::move(event), now);
 }
 
-void StoreModel::set_unreachable(std::string_view error, const Moment& now) {
+void StoreModel::set_unreachable(ErrorCode code, std::string_view error, const Moment& now) {
+  error_code_ = code;
   error_ = clipped(error, 4 * TaskRow::max_text);
   if (std::exchange(reachability_, Reachability::down) == Reachability::down) return;
   down_since_ = now.boot;
@@ -368,20 +402,13 @@ void StoreModel::set_unreachable(std::string_view error, const Moment& now) {
 }
 
 Snapshot StoreModel::snapshot(const Moment& now) {
-  const auto engine_now = engine_time(now);
-  // Nothing is known about a lock since it was read: it may have been renewed.
-  const auto age = now.boot - current_since_;
-  for (auto lock = locks_.begin(); lock != locks_.end();) {
-    const bool is_too_old = whole_ && engine_now - lock->second.row->expires_at > age;
-    lock = is_too_old ? drop_lock(lock, now) : std::next(lock);
-  }
   assign_workers();
   if (!shared_events_) {
     shared_events_ = std::make_shared<const std::vector<Event>>(events_.begin(), events_.end());
   }
   Snapshot made{.number = ++snapshots_,
                 .made_at = now.boot,
-                .engine_time = engine_now,
+                .engine_time = engine_time(now),
                 .engine = engine_,
                 .whole = whole_,
                 .current_since = current_since_,
@@ -389,7 +416,10 @@ Snapshot StoreModel::snapshot(const Moment& now) {
                 .queues_since = queues_since_,
                 .round = round_length_,
                 .heard = heard_,
+                .tasks_refused = tasks_refused_,
+                .queues_refused = queues_refused_,
                 .reachability = reachability_,
+                .error_code = error_code_,
                 .error = error_,
                 .down_since = down_since_,
                 .locks_not_shown = locks_beyond_,

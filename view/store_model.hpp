@@ -29,8 +29,8 @@ struct Exchange {
 /// between what was known and what is read; those of the first round are not reported, since nothing was
 /// known before.
 ///
-/// A lock is not shown as held for longer after its lease than the data is old: until then it may have been
-/// renewed unseen.
+/// Only the store says that a lock has ended: one whose lease has expired since it was read may have been
+/// renewed unseen, and the engine's clock is a guess.
 class StoreModel {
  public:
   explicit StoreModel(std::string engine, const Limits& limits = {});
@@ -49,11 +49,16 @@ class StoreModel {
   void add_unreadable_tasks(std::size_t count);
   /// The tasks of this owner could not be read: those that are known stay.
   void keep_tasks_of(std::string_view owner, BootTime sent);
+  /// The user of the store may not read tasks: until a round finds otherwise none is known, nor that there
+  /// are none.
+  void refuse_tasks();
   /// All task pages of the round were added.
   void end_tasks(const Moment& now);
 
   /// A queue that was counted; `row` is empty if nothing of it is stored.
   void set_queue(std::string_view name, const std::optional<QueueRow>& row, BootTime sent);
+  /// Whether the user of the store may not read queues.
+  void set_queues_refused(bool refused) noexcept { queues_refused_ = refused; }
   /// All queues of the round were counted, but for so many that are beyond the limit.
   void end_queues(std::size_t beyond);
 
@@ -73,12 +78,12 @@ class StoreModel {
 
   void set_reachable(const Moment& now);
   /// `error`: one line, without secrets.
-  void set_unreachable(std::string_view error, const Moment& now);
+  void set_unreachable(ErrorCode code, std::string_view error, const Moment& now);
 
   /// Returns the keys of locks whose lease has expired since they were read, each once per lease: they should
   /// be read again.
   [[nodiscard]] std::vector<std::string> take_overdue(const Moment& now, std::size_t at_most);
-  /// Returns what is known at this time, and drops what is too old to be shown.
+  /// Returns what is known at this time.
   [[nodiscard]] Snapshot snapshot(const Moment& now);
 
  private:
@@ -105,6 +110,9 @@ class StoreModel {
     std::shared_ptr<const QueueRow> row;
     BootTime read_at;
   };
+  /// A page of a round, or a reading of one lock or task.
+  enum class Source : std::uint8_t { page, single };
+  using TasksByStatus = std::array<std::size_t, 5>;
   using TaskKey = std::pair<std::string, std::string>;
   using LockMap = std::map<std::string, Lock, std::less<>>;
   using TaskMap = std::map<TaskKey, KnownTask>;
@@ -114,9 +122,12 @@ class StoreModel {
   [[nodiscard]] LockRow with_lease(LockRow row, const Exchange& exchange,
                                    std::chrono::milliseconds& most_left, bool is_renewed) const;
   void learn_clock(const LockRow& row, const Exchange& exchange) noexcept;
-  void put_lock(const LockRow& row, const Exchange& exchange);
+  /// Whether this time of the engine's clock is not before `begin`. What is found beside rows beyond the
+  /// limit may have been there before.
+  [[nodiscard]] bool is_since(WallTime time, BootTime begin, const Moment& now) const noexcept;
+  void put_lock(LockRow row, const Exchange& exchange, Source source);
   LockMap::iterator drop_lock(LockMap::iterator lock, const Moment& now);
-  void put_task(const TaskRow& row, const Exchange& exchange);
+  void put_task(const TaskRow& row, const Exchange& exchange, Source source);
   TaskMap::iterator drop_task(TaskMap::iterator task, const Moment& now);
   void assign_workers();
   void add_event(Event event, const Moment& now);
@@ -128,10 +139,12 @@ class StoreModel {
   std::map<std::string, KnownQueue, std::less<>> queues_;
   std::size_t queues_beyond_ = 0;
   std::size_t locks_beyond_ = 0, locks_beyond_so_far_ = 0;
-  std::array<std::size_t, 5> tasks_beyond_{}, tasks_beyond_so_far_{};
+  TasksByStatus tasks_beyond_{}, tasks_beyond_so_far_{};
   std::size_t unreadable_ = 0, unreadable_so_far_ = 0;
 
   bool whole_ = false;  ///< tasks come last
+  bool tasks_refused_ = false, tasks_refused_so_far_ = false, queues_refused_ = false;
+  bool tasks_known_ = false;  ///< the last round has read them
   bool heard_ = false;
   BootTime round_began_ = {};
   BootTime current_since_ = {};
@@ -141,6 +154,7 @@ class StoreModel {
   ClockBounds last_bounds_, bounds_;
 
   Reachability reachability_ = Reachability::unknown;
+  ErrorCode error_code_ = ErrorCode::ServiceUnavailable;
   std::string error_;
   BootTime down_since_ = {};
 

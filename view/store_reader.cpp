@@ -20,6 +20,14 @@ constexpr std::chrono::seconds count_interval{2};
 /// After which a page that is not answered means that the store is unreachable.
 constexpr std::chrono::seconds page_timeout{2};
 
+/// How often it is tried whether the user may read tasks, after a refusal.
+constexpr std::chrono::seconds tasks_retry_interval{10};
+
+/// This user may not read that: it is so until an operator changes it.
+bool is_refusal(const Error& error, const std::stop_token& stop) {
+  return error.code() == ErrorCode::AuthFailed && !error.transient() && !stop.stop_requested();
+}
+
 /// Processor time of this thread.
 BootClock::duration own_time() noexcept {
   timespec time{};
@@ -70,14 +78,8 @@ void StoreReader::read(const Reading& reading, BootTime sent, ReadingResult& res
       return;
     case Reading::What::lock_page:
       return read_locks(reading, sent, result, stop);
-    case Reading::What::owners: {
-      const auto& all = tasks();
-      auto page = timed(
-          result, [&] { return all.owners({.cursor = reading.cursor, .limit = max_list_limit}, stop); });
-      result.cursor = std::move(page.cursor);
-      result.owners = std::move(page.owners);
-      return;
-    }
+    case Reading::What::owners:
+      return read_owners(reading, sent, result, stop);
     case Reading::What::task_page:
       return read_tasks(reading, sent, result, stop);
     case Reading::What::locks:
@@ -95,6 +97,7 @@ void StoreReader::read_queues(const Reading& reading, BootTime sent, ReadingResu
   try {
     if (reading.what == Reading::What::queue) return count_queue(reading.key, sent, result, stop);
     auto page = timed(result, [&] { return store_.queues(reading.cursor, max_list_limit, stop); });
+    if (page.queues.empty()) model_.set_queues_refused(false);
     if (reading.cursor.empty()) queues_found_ = 0;
     queues_found_ += page.queues.size();
     queues_beyond_ = queues_found_ - std::min(queues_found_, max_queues_);
@@ -103,6 +106,7 @@ void StoreReader::read_queues(const Reading& reading, BootTime sent, ReadingResu
   } catch (const Error& error) {
     // A user without the rights that queues need, or invalid data, does not hide locks and tasks.
     if (error.transient() || stop.stop_requested()) throw;
+    if (is_refusal(error, stop)) model_.set_queues_refused(true);
   }
 }
 
@@ -110,6 +114,7 @@ void StoreReader::count_queue(const std::string& name, BootTime sent, ReadingRes
                               const std::stop_token& stop) {
   const auto queue = store_.queue(name);
   const auto counts = timed(result, [&] { return queue.counts(stop); });
+  model_.set_queues_refused(false);
   // One whose tasks are all gone may still be found.
   const bool is_there = counts.records > 0 || counts.paused || counts.max_leased;
   model_.set_queue(name, is_there ? std::optional(row_of(name, counts)) : std::nullopt, sent);
@@ -189,8 +194,29 @@ void StoreReader::count_waiters(std::span<const LockKey> keys, ReadingResult& re
   }
 }
 
+void StoreReader::refuse_tasks(BootTime sent) {
+  tasks_retry_at_ = sent + tasks_retry_interval;
+  model_.refuse_tasks();
+}
+
+void StoreReader::read_owners(const Reading& reading, BootTime sent, ReadingResult& result,
+                              const std::stop_token& stop) {
+  if (sent < tasks_retry_at_) return model_.refuse_tasks();
+  try {
+    const auto& all = tasks();
+    auto page =
+        timed(result, [&] { return all.owners({.cursor = reading.cursor, .limit = max_list_limit}, stop); });
+    result.cursor = std::move(page.cursor);
+    result.owners = std::move(page.owners);
+  } catch (const Error& error) {
+    if (!is_refusal(error, stop)) throw;
+    refuse_tasks(sent);
+  }
+}
+
 void StoreReader::read_tasks(const Reading& reading, BootTime sent, ReadingResult& result,
                              const std::stop_token& stop) {
+  if (sent < tasks_retry_at_) return model_.refuse_tasks();
   try {
     const auto& all = tasks();
     const ListTasks what{.cursor = reading.cursor, .limit = tasks_per_page};
@@ -202,6 +228,7 @@ void StoreReader::read_tasks(const Reading& reading, BootTime sent, ReadingResul
     model_.add_unreadable_tasks(page.unreadable.size());
     result.cursor = page.cursor;
   } catch (const Error& error) {
+    if (is_refusal(error, stop)) return refuse_tasks(sent);
     // Invalid data of one owner does not hide the others.
     if (error.transient() || error.code() == ErrorCode::AuthFailed || stop.stop_requested()) throw;
     model_.keep_tasks_of(reading.owner, sent);
@@ -217,6 +244,7 @@ void StoreReader::read_task(const Reading& reading, BootTime sent, ReadingResult
     row = row_of(timed(result, [&] { return all.get(reading.owner, reading.key, stop); }));
   } catch (const Error& error) {
     if (error.code() == ErrorCode::Internal) return;  // unreadable: the next round counts it
+    if (is_refusal(error, stop)) return;              // the next round finds the same
     if (error.code() != ErrorCode::NotFound) throw;
   }
   model_.set_task(reading.owner, reading.key, row, {.sent = sent, .answered = this_moment()});

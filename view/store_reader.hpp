@@ -47,9 +47,12 @@ class StoreReader {
                          const std::stop_token& stop);
   /// A user without the right to count sees the locks all the same.
   void count_waiters(std::span<const LockKey> keys, ReadingResult& result, const std::stop_token& stop);
+  /// A user without the right to read tasks sees the locks all the same.
+  void read_owners(const Reading& reading, BootTime sent, ReadingResult& result, const std::stop_token& stop);
   void read_tasks(const Reading& reading, BootTime sent, ReadingResult& result, const std::stop_token& stop);
   void read_task(const Reading& reading, BootTime sent, ReadingResult& result, const std::stop_token& stop);
   void read_queues(const Reading& reading, BootTime sent, ReadingResult& result, const std::stop_token& stop);
+  void refuse_tasks(BootTime sent);
   void count_queue(const std::string& name, BootTime sent, ReadingResult& result,
                    const std::stop_token& stop);
 
@@ -59,6 +62,7 @@ class StoreReader {
   StoreModel& model_;
   std::optional<Tasks> tasks_;
   bool may_count_ = true;
+  BootTime tasks_retry_at_ = {};                      ///< after a refusal
   std::size_t queues_found_ = 0, queues_beyond_ = 0;  ///< names, in this round; how many are not counted
   bool counts_all_ = true;                            ///< waiters of locks that were not read, in this round
   BootTime counted_at_ = {};

@@ -260,7 +260,7 @@ class StoreView::Worker {
     } catch (const Error& error) {
       if (stop.stop_requested()) return;
       result.answered = false;
-      model_.set_unreachable(text_of(error), this_moment());
+      model_.set_unreachable(error.code(), text_of(error), this_moment());
       is_answered_ = false;
       is_changed_ = true;
     }

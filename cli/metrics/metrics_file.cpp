@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <stdexcept>
 #include <string_view>
 #include <system_error>
 #include <thread>
@@ -61,17 +62,26 @@ bool belongs_to_another(const struct stat& directory, const struct stat& file) n
   return (directory.st_mode & S_ISVTX) != 0 && self != 0 && file.st_uid != self && directory.st_uid != self;
 }
 
+[[noreturn]] void throw_unreadable(int error) {
+  throw std::runtime_error(std::string("the old file cannot be read: ") + std::strerror(error));
+}
+
 /// The content of the file that is there; empty if there is none, or if it is anything but a regular file.
+/// One that cannot be read is not an empty one: the last success in it would be lost.
 std::string old_content(const std::string& path) {
-  const Descriptor fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat status{};
+  if (lstat(path.c_str(), &status) != 0 && errno != ENOENT) throw_unreadable(errno);
+  if (!S_ISREG(status.st_mode)) return {};
+  const Descriptor fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!fd && errno != ENOENT && errno != ELOOP) throw_unreadable(errno);
   if (!fd || fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
   std::string content;
   std::array<char, 16'384> buffer{};
   while (content.size() <= longest_old_content) {
     const auto size = read(fd.get(), buffer.data(), buffer.size());
     if (size < 0 && errno == EINTR) continue;
-    if (size <= 0) break;
+    if (size < 0) throw_unreadable(errno);
+    if (size == 0) break;
     content.append(buffer.data(), static_cast<std::size_t>(size));
   }
   return content.size() <= longest_old_content ? content : std::string();
@@ -152,10 +162,10 @@ MetricsFile::MetricsFile(const Options& options) {
 }
 
 std::string MetricsFile::replace(
-    const std::function<std::string(const std::string& old)>& content) const noexcept {
+    const std::function<std::string(const OldContent& old)>& content) const noexcept {
   try {
     const auto turn = take_turn(directory_);
-    const auto text = content(old_content(path_));
+    const auto text = content([this] { return old_content(path_); });
     const auto temporary = directory_ + "/" + temporary_name(name_);
     auto fd = create_temporary(temporary);
     if (!fd) return std::strerror(errno);

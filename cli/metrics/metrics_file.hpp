@@ -30,10 +30,12 @@ class MetricsFile {
   /// The value of the label `holdfast_job`.
   [[nodiscard]] const std::string& job() const noexcept { return job_; }
 
-  /// Replaces the content by `content(old)`, where `old` is empty if there is none. Processes of the same
-  /// directory do this one after another. Returns why it failed, for a message; empty if it did not.
+  /// Returns the content that is there, empty if there is none. Throws std::exception if it cannot be read.
+  using OldContent = std::function<std::string()>;
+  /// Replaces the content by what `content` returns. Processes of the same directory do this one after
+  /// another. Returns why it failed, for a message; empty if it did not.
   [[nodiscard]] std::string replace(
-      const std::function<std::string(const std::string& old)>& content) const noexcept;
+      const std::function<std::string(const OldContent& old)>& content) const noexcept;
 
  private:
   std::string path_;

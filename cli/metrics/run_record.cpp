@@ -151,8 +151,8 @@ std::string RunRecord::content(const std::string& old, int exit_code) const {
 
 void RunRecord::write(int exit_code) noexcept {
   if (!file_.wanted() || std::exchange(written_, true)) return;
-  const auto failure =
-      file_.replace([this, exit_code](const std::string& old) { return content(old, exit_code); });
+  const auto failure = file_.replace(
+      [this, exit_code](const MetricsFile::OldContent& old) { return content(old(), exit_code); });
   if (!failure.empty()) {
     complain("warning: --metrics-file was not written: " + failure, {.event = "metrics_not_written"});
   }

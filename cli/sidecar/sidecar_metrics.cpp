@@ -103,7 +103,7 @@ void SidecarMetrics::write_until(const std::stop_token& stop) {
 }
 
 void SidecarMetrics::write() {
-  const auto failure = file_.replace([this](const std::string&) {
+  const auto failure = file_.replace([this](const MetricsFile::OldContent&) {
     auto text = MetricsPage::parse(page());
     text.add_label(job_label, file_.job());
     return text.text();

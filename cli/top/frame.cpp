@@ -68,9 +68,10 @@ Line tabs(const Snapshot& snapshot, const Rows& rows, const State& state, const 
     Tab tab;
     std::string name, count;
   };
+  const auto tasks = snapshot.tasks_refused ? "?" : count_of(snapshot.tasks.size(), snapshot.task_count());
   std::vector<TabText> all{
       {Tab::locks, "1 Locks", " " + count_of(snapshot.locks.size(), snapshot.lock_count())},
-      {Tab::tasks, "2 Tasks", " " + count_of(snapshot.tasks.size(), snapshot.task_count())},
+      {Tab::tasks, "2 Tasks", " " + tasks},
       {Tab::events, "3 Events", ""}};
   // Many stores have none, and the line is short.
   if (snapshot.queue_count() > 0 || state.tab == Tab::queues) {
@@ -212,7 +213,7 @@ void add_help(Frame& frame, const FrameInput& around) {
       {"Ctrl-L", "draw the screen again"},
       {"q", "quit"},
       {"", ""},
-      {"N old", "nothing that is shown is older than this"},
+      {"N old", "when the last complete reading began"},
   }};
   for (const auto& [key, text] : keys) {
     frame.lines.push_back(Line(around.size.columns).add(" ").add(key, Style::accent).to(15).add(text));
@@ -294,6 +295,9 @@ std::string nothing_to_show(const Snapshot& snapshot, const Rows& rows, const St
   if (rows.of > 0) return "no row contains the filter; Esc clears it";
   if (state.tab == Tab::events) return "no events since this view began";
   if (!snapshot.whole) return "";
+  const bool is_refused = (state.tab == Tab::tasks && snapshot.tasks_refused) ||
+                          (state.tab == Tab::queues && snapshot.queues_refused);
+  if (is_refused) return "this user may not read them: see `holdfast doctor`";
   if (state.tab == Tab::queues) return snapshot.queues_known() ? "there are no queues" : "";
   return state.tab == Tab::locks ? "no lock is held" : "there are no tasks";
 }

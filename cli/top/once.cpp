@@ -96,7 +96,7 @@ std::shared_ptr<const Snapshot> read_once(const Holdfast& store) {
   });
   std::unique_lock guard(mutex);
   changed.wait(guard, is_done);
-  if (!last->queues_known()) throw Error(ErrorCode::ServiceUnavailable, last->error);
+  if (!last->queues_known()) throw Error(last->error_code, last->error);
   return last;
 }
 
@@ -136,7 +136,11 @@ void print_plain(const Snapshot& snapshot) {
   }
   queues.finish();
   if (snapshot.lock_count() == 0) complain("no lock is held");
-  if (snapshot.task_count() + snapshot.queue_count() == 0) complain("there are no tasks");
+  if (snapshot.tasks_refused) {
+    complain("this user may not read tasks; `holdfast doctor` names the rights that it lacks");
+  } else if (snapshot.task_count() + snapshot.queue_count() == 0) {
+    complain("there are no tasks");
+  }
   if (snapshot.locks_not_shown + snapshot.tasks_not_shown > 0) {
     complain("not shown: " + std::to_string(snapshot.locks_not_shown) + " locks and " +
              std::to_string(snapshot.tasks_not_shown) +
@@ -153,6 +157,8 @@ ordered_json to_json(const Snapshot& snapshot) {
   for (std::size_t i = 0; i < snapshot.tasks_by_status.size(); ++i) {
     by_status[std::string(to_string(static_cast<TaskStatus>(i)))] = snapshot.tasks_by_status[i];
   }
+  // Null rather than nothing: this user may not read tasks.
+  const auto known = [&](ordered_json value) { return snapshot.tasks_refused ? ordered_json() : value; };
   auto locks = ordered_json::array();
   for (const auto& row : snapshot.locks) locks.push_back(json_of(*row));
   auto tasks = ordered_json::array();
@@ -162,9 +168,9 @@ ordered_json to_json(const Snapshot& snapshot) {
   return {{"engine", snapshot.engine},
           {"timeMs", in_ms(snapshot.engine_time)},
           {"lockCount", snapshot.lock_count()},
-          {"taskCount", snapshot.task_count()},
-          {"tasksByStatus", std::move(by_status)},
-          {"tasksUnreadable", snapshot.tasks_unreadable},
+          {"taskCount", known(snapshot.task_count())},
+          {"tasksByStatus", known(std::move(by_status))},
+          {"tasksUnreadable", known(snapshot.tasks_unreadable)},
           {"locks", std::move(locks)},
           {"tasks", std::move(tasks)},
           {"queues", std::move(queues)}};

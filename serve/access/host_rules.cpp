@@ -14,7 +14,7 @@ std::string in_lower_case(std::string_view text) {
 }
 
 struct HostAndPort {
-  std::string host;
+  std::string host;  ///< an address as ip_address() writes it, or a name
   std::string port;  ///< empty if there is none
 };
 
@@ -25,7 +25,8 @@ HostAndPort split(std::string_view text) {
     if (end == std::string::npos) return {};
     const auto rest = lower.substr(end + 1);
     if (!rest.empty() && !rest.starts_with(':')) return {};
-    return {lower.substr(1, end - 1), rest.empty() ? "" : rest.substr(1)};
+    auto host = lower.substr(1, end - 1);
+    return {ip_address(host).value_or(host), rest.empty() ? "" : rest.substr(1)};
   }
   const auto colon = lower.find(':');
   if (colon == std::string::npos) return {std::move(lower), ""};
@@ -47,7 +48,7 @@ bool HostRules::allows_host(std::string_view host) const {
     if ((asked.port.empty() ? default_port : asked.port) != std::to_string(listen.port)) return false;
   }
   if (asked.host == "localhost") return listen.is_loopback() || listen.is_wildcard();
-  if (!is_ip_address(asked.host)) return false;
+  if (!ip_address(asked.host)) return false;
   if (listen.is_loopback()) return is_loopback_address(asked.host);
   return listen.is_wildcard() || asked.host == listen.host;
 }

@@ -15,10 +15,10 @@ Error invalid_address(std::string_view text, const std::string& why) {
 
 }  // namespace
 
-bool is_ip_address(std::string_view text) {
+std::optional<std::string> ip_address(std::string_view text) {
   asio::error_code error;
-  (void)asio::ip::make_address(std::string(text), error);
-  return !error;
+  const auto address = asio::ip::make_address(std::string(text), error);
+  return error ? std::nullopt : std::optional(address.to_string());
 }
 
 bool is_loopback_address(std::string_view text) {
@@ -58,8 +58,9 @@ Result<ListenAddress> ListenAddress::parse(std::string_view text) {
     return invalid_address(text, "an IPv6 address must be in brackets");
   }
   if (host == "localhost") host = "127.0.0.1";
-  if (!is_ip_address(host)) return invalid_address(text, "the host must be an IP address or localhost");
-  address.host = host;
+  auto known = ip_address(host);
+  if (!known) return invalid_address(text, "the host must be an IP address or localhost");
+  address.host = *std::move(known);
   return address;
 }
 

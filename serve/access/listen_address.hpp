@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <holdfast/result.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -10,7 +11,7 @@ namespace holdfast::serve {
 /// Where the server listens: `HOST:PORT`, `[HOST]:PORT` or `unix:PATH`.
 struct ListenAddress {
   std::string path;  ///< of a Unix socket; empty for TCP
-  std::string host;  ///< an IP address, without brackets
+  std::string host;  ///< an IP address, without brackets, as ip_address() writes it
   std::uint16_t port = 0;
 
   [[nodiscard]] bool is_unix() const noexcept { return !path.empty(); }
@@ -26,8 +27,9 @@ struct ListenAddress {
   [[nodiscard]] static Result<ListenAddress> parse(std::string_view text);
 };
 
-/// Returns whether the text is an IP address, without brackets.
-[[nodiscard]] bool is_ip_address(std::string_view text);
+/// Returns an IP address, without brackets, as it is usually written: one address has many texts. Empty if
+/// the text is none.
+[[nodiscard]] std::optional<std::string> ip_address(std::string_view text);
 /// Returns whether the text is an IP address that stays in this machine.
 [[nodiscard]] bool is_loopback_address(std::string_view text);
 

@@ -21,7 +21,7 @@ struct Token {
 /// mode 0600, with a new token if it is not there; its directory must exist. Throws Error(InvalidArgument) if
 /// the file is invalid, belongs to another user than this one and root, or can be read by users other than
 /// its owner and its group. `option`: the one that named the file, for messages.
-[[nodiscard]] Token read_or_create_token(const std::filesystem::path& file,
+[[nodiscard]] Token read_or_create_token(const std::filesystem::path& path,
                                          const std::string& option = "--token-file");
 
 }  // namespace holdfast::serve

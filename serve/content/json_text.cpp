@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <holdfast/json.hpp>
 #include <holdfast/printable.hpp>
 
@@ -70,7 +71,7 @@ JsonText& JsonText::null() {
 JsonText& JsonText::fraction(double value) {
   before_value();
   constexpr long whole = 10'000;
-  const auto parts = std::clamp(static_cast<long>(value * static_cast<double>(whole) + 0.5), 0L, whole);
+  const auto parts = std::clamp(std::lround(value * static_cast<double>(whole)), 0L, whole);
   const auto digits = std::to_string(whole + parts % whole).substr(1);
   text_ += parts == whole ? "1" : "0." + digits;
   return *this;

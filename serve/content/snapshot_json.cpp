@@ -231,8 +231,9 @@ void write_store(JsonText& json, const Snapshot& snapshot, BootTime now) {
     json.name("error").text(snapshot.error).name("downForMs").number(down.count());
   }
   json.name("locks").number(snapshot.lock_count()).name("locksNotShown").number(snapshot.locks_not_shown);
+  if (snapshot.tasks_refused) json.name("tasksRefused").boolean(true);
   json.name("tasks").number(snapshot.task_count()).name("tasksNotShown").number(snapshot.tasks_not_shown);
-  if (snapshot.queues_known()) {
+  if (snapshot.queues_known() && !snapshot.queues_refused) {
     json.name("queues").number(snapshot.queue_count());
     json.name("queuesNotShown").number(snapshot.queues_not_shown);
     json.name("queuesAgeMs").number(snapshot.queues_age(now).count());

@@ -89,24 +89,31 @@ void add_queues(GaugePage& page, const view::Snapshot& snapshot, BootTime now) {
   for (const auto& row : shown) page.value(row->paused ? 1.0 : 0.0, label_of(*row));
 }
 
-}  // namespace
-
-std::string store_metrics(const view::Snapshot& snapshot, const ServerFigures& figures, BootTime now) {
-  GaugePage page(snapshot.engine);
-  page.family("holdfast_store_up", "Whether the store answered the last request.");
-  page.value(snapshot.reachability == view::Reachability::up ? 1.0 : 0.0);
-  page.family("holdfast_serve_connections", "Open HTTP connections of this process.");
-  page.value(figures.connections);
-  page.family("holdfast_serve_event_streams", "Event streams among them.");
-  page.value(figures.event_streams);
-  if (!snapshot.whole) return page.take();  // numbers of a part would look like all
-
+void add_locks(GaugePage& page, const view::Snapshot& snapshot, BootTime now) {
   page.family("holdfast_store_read_age_seconds", "Age of what is known about locks.");
   page.value(in_seconds(snapshot.age(now)));
-  page.family("holdfast_store_tasks_read_age_seconds", "Age of what is known about tasks.");
-  page.value(in_seconds(snapshot.tasks_age(now)));
   page.family("holdfast_store_locks", "Locks that are held in the store, by any process.");
   page.value(snapshot.lock_count());
+  std::uint64_t waiters = 0;
+  bool waiters_known = snapshot.locks.empty();
+  WallTime oldest = snapshot.engine_time_at(now);
+  for (const auto& lock : snapshot.locks) {
+    waiters_known = waiters_known || lock->waiters;
+    waiters += lock->waiters.value_or(0);
+    oldest = std::min(oldest, lock->acquired_at);
+  }
+  page.family("holdfast_store_oldest_lock_seconds",
+              "How long the lock that is held longest has been held; 0 without locks.");
+  page.value(in_seconds(snapshot.engine_time_at(now) - oldest));
+  if (waiters_known) {
+    page.family("holdfast_store_waiters", "Processes that wait for a held lock, as far as the engine knows.");
+    page.value(static_cast<double>(waiters));
+  }
+}
+
+void add_tasks(GaugePage& page, const view::Snapshot& snapshot, BootTime now) {
+  page.family("holdfast_store_tasks_read_age_seconds", "Age of what is known about tasks.");
+  page.value(in_seconds(snapshot.tasks_age(now)));
   page.family("holdfast_store_tasks", "Unexpired tasks in the store, by their status.");
   for (std::size_t i = 0; i < snapshot.tasks_by_status.size(); ++i) {
     std::string label = ",status=\"";
@@ -115,27 +122,27 @@ std::string store_metrics(const view::Snapshot& snapshot, const ServerFigures& f
   }
   page.family("holdfast_store_tasks_unreadable", "Stored tasks that cannot be read.");
   page.value(snapshot.tasks_unreadable);
-
-  std::uint64_t waiters = 0;
-  bool waiters_known = snapshot.locks.empty();
   std::size_t workers = 0;
-  WallTime oldest = snapshot.engine_time_at(now);
-  for (const auto& lock : snapshot.locks) {
-    waiters_known = waiters_known || lock->waiters;
-    waiters += lock->waiters.value_or(0);
-    oldest = std::min(oldest, lock->acquired_at);
-  }
   for (const auto& task : snapshot.tasks) workers += task->has_worker ? 1 : 0;
-  page.family("holdfast_store_oldest_lock_seconds",
-              "How long the lock that is held longest has been held; 0 without locks.");
-  page.value(in_seconds(snapshot.engine_time_at(now) - oldest));
   page.family("holdfast_store_tasks_claimed", "Tasks whose lock is held by a worker.");
   page.value(workers);
-  if (waiters_known) {
-    page.family("holdfast_store_waiters", "Processes that wait for a held lock, as far as the engine knows.");
-    page.value(static_cast<double>(waiters));
-  }
-  if (snapshot.queues_known()) add_queues(page, snapshot, now);
+}
+
+}  // namespace
+
+std::string store_metrics(const view::Snapshot& snapshot, const ServerFigures& figures, BootTime now) {
+  GaugePage page(snapshot.engine);
+  page.family("holdfast_store_up", "Whether the store answered the last request.");
+  page.value(snapshot.is_up(now) ? 1.0 : 0.0);
+  page.family("holdfast_serve_connections", "Open HTTP connections of this process.");
+  page.value(figures.connections);
+  page.family("holdfast_serve_event_streams", "Event streams among them.");
+  page.value(figures.event_streams);
+  if (!snapshot.whole) return page.take();  // numbers of a part would look like all
+
+  add_locks(page, snapshot, now);
+  if (!snapshot.tasks_refused) add_tasks(page, snapshot, now);
+  if (snapshot.queues_known() && !snapshot.queues_refused) add_queues(page, snapshot, now);
   return page.take();
 }
 

@@ -7,7 +7,8 @@ namespace holdfast::serve {
 
 // What one client can make the server keep or wait for.
 
-/// Request line and header fields of one request.
+/// Request line and header fields of one request; also the fields behind its body, and each line between the
+/// chunks of it.
 inline constexpr std::size_t max_header_bytes = std::size_t{8} * 1024;
 /// The largest body that a route accepts: a key, a reason, a token.
 inline constexpr std::size_t max_body_bytes = std::size_t{16} * 1024;

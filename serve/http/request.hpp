@@ -15,7 +15,7 @@ struct Request {
   std::string query;   ///< after it
   /// Values of header fields; empty if the request has none, or several, of that name.
   std::optional<std::string> host, origin, authorization, cookie, content_type, fetch_site;
-  /// As a proxy wrote it; for the audit only.
+  /// The last one: proxies append, and the client may have sent the others. For the audit only.
   std::optional<std::string> forwarded_for;
   /// A field that decides about access came more than once: a proxy may have judged by the other one.
   bool ambiguous = false;

@@ -34,7 +34,13 @@ std::size_t RequestReader::put(std::string_view bytes) {
   if (refusal_ || parser_->is_done() || bytes.empty()) return 0;
   boost::system::error_code error;
   const auto used = parser_->put(boost::asio::const_buffer(bytes.data(), bytes.size()), error);
-  if (error && error != http::error::need_more) refusal_ = status_for(error);
+  if (error && error != http::error::need_more) {
+    refusal_ = status_for(error);
+  } else if (error && bytes.size() - used > max_header_bytes) {
+    // Beast limits the header only: the line of a chunk's size, and the fields behind the last chunk, could
+    // go on for ever, and come again with every piece.
+    refusal_ = 431;
+  }
   return used;
 }
 
@@ -68,9 +74,8 @@ Request RequestReader::take() {
     request.fetch_site = std::string(site->value());
     if (message.count("Sec-Fetch-Site") > 1) request.ambiguous = true;
   }
-  if (const auto from = message.find("X-Forwarded-For"); from != message.end()) {
-    request.forwarded_for = std::string(from->value());
-  }
+  const auto [first, end] = message.equal_range("X-Forwarded-For");
+  for (auto from = first; from != end; ++from) request.forwarded_for = std::string(from->value());
   request.keep_alive = keep_alive;
   request.body = std::move(message.body());
   return request;

@@ -12,6 +12,7 @@ let view = 'overview';
 let limit = rowsAtOnce;
 let source = null;
 let lastSign = performance.now();
+let connectedAt = performance.now();
 
 /* ---- text ---- */
 
@@ -97,6 +98,7 @@ function receive(message, whole) {
 }
 
 function connect() {
+  connectedAt = performance.now();
   source = new EventSource('/api/events');
   source.addEventListener('snapshot', (event) => receive(JSON.parse(event.data), true));
   source.addEventListener('changes', (event) => receive(JSON.parse(event.data), false));
@@ -326,7 +328,7 @@ const eventHeads = [['Time'], ['Event'], ['What']];
 const isFiltered = () => $('filter').value || (view === 'tasks' && $('status').value);
 const lists = {
   locks: new List('locks', lockRow, lockHeads, () => (isFiltered() ? 'No lock matches.' : 'No lock is held.')),
-  tasks: new List('tasks', taskRow, taskHeads, () => (isFiltered() ? 'No task matches.' : 'There are no tasks.')),
+  tasks: new List('tasks', taskRow, taskHeads, () => (store.header?.tasksRefused ? 'The user of this store may not read tasks.' : isFiltered() ? 'No task matches.' : 'There are no tasks.')),
   queues: new List('queues', queueRow, queueHeads, () => (isFiltered() ? 'No queue matches.' : 'There are no queues.')),
   events: new List('events', eventRow, eventHeads, () => (isFiltered() ? 'No event matches.' : 'Nothing has happened since this server began to watch.')),
   firstLocks: new List('locks', lockRow, lockHeads, () => 'No lock is held.'),
@@ -374,17 +376,18 @@ const views = {
     element: overview.element,
     render() {
       const header = store.header;
-      const by = header ? header.tasksByStatus : {};
+      const tasksKnown = header && !header.tasksRefused;
+      const by = tasksKnown ? header.tasksByStatus : {};
       const waiting = [...store.locks.values()].reduce((sum, row) => sum + (row.waiters || 0), 0);
       const knowsWaiters = [...store.locks.values()].some((row) => row.waiters !== undefined);
       const figures = [
         ['Locks held', header ? number(header.locks) : '–', '#locks'],
         ...(knowsWaiters ? [['Waiters', number(waiting), '#locks']] : []),
-        ['Tasks working', header ? number(by.working) : '–', '#tasks'],
-        ['Input required', header ? number(by.input_required) : '–', '#tasks'],
-        ['Failed', header ? number(by.failed) : '–', '#tasks'],
-        ['Completed', header ? number(by.completed) : '–', '#tasks'],
-        ['Cancelled', header ? number(by.cancelled) : '–', '#tasks'],
+        ['Tasks working', tasksKnown ? number(by.working) : '–', '#tasks'],
+        ['Input required', tasksKnown ? number(by.input_required) : '–', '#tasks'],
+        ['Failed', tasksKnown ? number(by.failed) : '–', '#tasks'],
+        ['Completed', tasksKnown ? number(by.completed) : '–', '#tasks'],
+        ['Cancelled', tasksKnown ? number(by.cancelled) : '–', '#tasks'],
         ...(store.queues.size ? [['Ready in queues', number([...store.queues.values()].reduce((sum, row) => sum + row.ready, 0)), '#queues']] : []),
       ];
       const now = JSON.stringify(figures);
@@ -639,7 +642,7 @@ function scheduleRender() {
 function render() {
   const header = store.header;
   setText($('count-locks'), header ? number(header.locks) : '');
-  setText($('count-tasks'), header ? number(header.tasks) : '');
+  setText($('count-tasks'), header && !header.tasksRefused ? number(header.tasks) : '');
   setText($('count-queues'), header && header.queues !== undefined ? number(header.queues) : '');
   setText($('count-events'), store.events.length ? number(store.events.length) : '');
   views[view].render();
@@ -761,7 +764,15 @@ $('logout').addEventListener('click', async () => {
   try { await call('/logout', {}); } finally { location.reload(); }
 });
 window.addEventListener('hashchange', route);
-setInterval(() => { views[view].tick(); renderState(); }, 250);
+setInterval(() => {
+  // A connection that dies without a word is no error to the browser. The server sends something every 2 s.
+  if (performance.now() - Math.max(lastSign, connectedAt) > 10000) {
+    source.close();
+    connect();
+  }
+  views[view].tick();
+  renderState();
+}, 250);
 
 try {
   const theme = localStorage.getItem('theme');

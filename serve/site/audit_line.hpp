@@ -18,7 +18,8 @@ struct AuditLine {
   std::string_view event;
   std::vector<Field> fields = {};
 
-  /// `action=break_lock key="..." ... result=done`: one line, printable.
+  /// `action=break_lock key="..." ... result=done`: one line, printable. In quoted values, backslashes and
+  /// quotes have a backslash before them.
   [[nodiscard]] std::string text() const;
 };
 

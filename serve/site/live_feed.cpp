@@ -24,7 +24,6 @@ constexpr auto max_age_of_whole = 1s;
 constexpr auto quiet_interval = 1s;
 /// For requests that do not follow the events: a scraper that comes every 30 seconds finds current data.
 constexpr auto linger_time = 60s;
-constexpr auto fresh_age = 5s;
 
 std::string framed(std::string_view kind, const std::string& json) {
   std::string message;
@@ -35,14 +34,16 @@ std::string framed(std::string_view kind, const std::string& json) {
 bool nothing_changed(const view::Snapshot& before, const view::Snapshot& after) {
   return before.locks == after.locks && before.tasks == after.tasks && before.queues == after.queues &&
          before.queues_known() == after.queues_known() && before.events == after.events &&
-         before.reachability == after.reachability && before.whole == after.whole &&
+         before.reachability == after.reachability && before.tasks_refused == after.tasks_refused &&
+         before.queues_refused == after.queues_refused && before.whole == after.whole &&
          before.tasks_by_status == after.tasks_by_status && before.lock_count() == after.lock_count();
 }
 
-bool is_fresh(const view::Snapshot& snapshot) {
-  if (snapshot.reachability == view::Reachability::down) return true;  // as fresh as it can be
+bool is_fresh(const view::Snapshot& snapshot, BootTime reading_since) {
+  // As fresh as it can be, unless it is from before: the store may be back since.
+  if (snapshot.reachability == view::Reachability::down) return snapshot.made_at >= reading_since;
   // Rows are as old as the round that read them: a large store is never fresher than that.
-  return snapshot.whole && snapshot.age(BootClock::now()) <= fresh_age + 2 * snapshot.round;
+  return snapshot.whole && snapshot.age(BootClock::now()) <= view::Snapshot::fresh_age + 2 * snapshot.round;
 }
 
 }  // namespace
@@ -56,6 +57,7 @@ LiveFeed::~LiveFeed() {
 
 void LiveFeed::begin_reading() {
   if (reading_ || stopped_) return;
+  reading_since_ = BootClock::now();
   subscription_ =
       store_.subscribe([this](const std::shared_ptr<const view::Snapshot>& snapshot) { receive(snapshot); });
   reading_ = true;
@@ -139,7 +141,7 @@ asio::awaitable<std::shared_ptr<const view::Snapshot>> LiveFeed::fresh(std::chro
   const auto deadline = Clock::now() + timeout;
   asio::steady_timer timer(executor_);
   // The snapshot before begin_reading() may be an old one; its age says so.
-  while (!stopped_ && !is_fresh(*store_.latest()) && Clock::now() < deadline) {
+  while (!stopped_ && !is_fresh(*store_.latest(), reading_since_) && Clock::now() < deadline) {
     timer.expires_after(50ms);
     asio::error_code ignored;
     co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));

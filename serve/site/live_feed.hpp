@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <holdfast/clock.hpp>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -84,6 +85,7 @@ class LiveFeed {
   view::StoreView& store_;
   view::StoreView::Subscription subscription_;
   bool reading_ = false;
+  BootTime reading_since_ = {};
   bool stopped_ = false;
   asio::steady_timer linger_;
   bool lingering_ = false;

@@ -2,6 +2,7 @@
 
 #include <asio/awaitable.hpp>
 #include <cstddef>
+#include <functional>
 #include <string>
 
 #include "serve/http/request.hpp"
@@ -18,6 +19,8 @@ class RequestHandler {
     Response response;
     /// The request was for the events of feed(): the response is not used.
     bool event_stream = false;
+    /// Asked now and then while the events are sent: false ends them. Empty if nothing does.
+    std::function<bool()> still_allowed = {};
   };
 
   RequestHandler() = default;

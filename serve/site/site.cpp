@@ -1,5 +1,6 @@
 #include "serve/site/site.hpp"
 
+#include <algorithm>
 #include <asio/post.hpp>
 #include <charconv>
 #include <holdfast/doctor.hpp>
@@ -21,6 +22,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto diagnosis_lifetime = 15s;
+/// Of X-Forwarded-For, in the log.
+constexpr std::size_t max_forwarded_bytes = 128;
 /// For a snapshot, for clients that do not follow the events.
 constexpr auto snapshot_timeout = 3s;
 
@@ -76,23 +79,38 @@ Credentials Site::credentials_of(const Request& request) {
   if (request.authorization) {
     credentials.bearer = equal_secrets(bearer_in(*request.authorization), settings_.token);
   }
-  if (request.cookie) {
-    if (const auto id = cookie_in(*request.cookie, cookie_name(settings_.access.hosts))) {
-      credentials.session = sessions_.contains(*id, Sessions::Clock::now());
-    }
+  if (const auto id = session_of(request)) {
+    credentials.session = sessions_.contains(*id, Sessions::Clock::now());
   }
   return credentials;
+}
+
+std::optional<std::string> Site::session_of(const Request& request) const {
+  if (!request.cookie) return std::nullopt;
+  const auto id = cookie_in(*request.cookie, cookie_name(settings_.access.hosts));
+  return id ? std::optional(std::string(*id)) : std::nullopt;
 }
 
 asio::awaitable<RequestHandler::Answer> Site::answer(Request request, std::string peer) {
   Answer answer;
   try {
     if (settings_.access.hosts.behind_proxy && request.forwarded_for) {
-      peer += " for " + request.forwarded_for->substr(0, 128);
+      const auto& from = *request.forwarded_for;
+      // Its end: that is what the proxy wrote, behind what the client may have sent.
+      peer += " for " + from.substr(from.size() - std::min(from.size(), max_forwarded_bytes));
     }
-    const auto decision = decide(request, credentials_of(request), settings_.access);
+    const auto credentials = credentials_of(request);
+    const auto decision = decide(request, credentials, settings_.access);
+    std::function<bool()> still_allowed;
+    if (credentials.session && !credentials.bearer) {
+      still_allowed = [this, id = session_of(request)] {
+        return id && sessions_.contains(*id, Sessions::Clock::now());
+      };
+    }
     if (decision.route != nullptr) {
       answer = co_await reply(*decision.route, decision.authorised, std::move(request), std::move(peer));
+      // A page that stays open would be read long after its logout.
+      answer.still_allowed = std::move(still_allowed);
     } else {
       answer.response = refusal_response(decision);
     }
@@ -205,10 +223,7 @@ Response Site::login(const Request& request, const std::string& peer) {
 }
 
 Response Site::logout(const Request& request) {
-  if (request.cookie) {
-    if (const auto id = cookie_in(*request.cookie, cookie_name(settings_.access.hosts)))
-      sessions_.remove(*id);
-  }
+  if (const auto id = session_of(request)) sessions_.remove(*id);
   Response response{.status = 204};
   response.fields.emplace_back("Set-Cookie", cookie("", 0s, is_secure(request)));
   return response;
@@ -249,7 +264,7 @@ Response Site::about() const {
 
 asio::awaitable<Response> Site::readiness() {
   const auto snapshot = co_await feed_.fresh(snapshot_timeout);
-  const bool ready = snapshot->whole && snapshot->reachability == view::Reachability::up;
+  const bool ready = snapshot->whole && snapshot->is_up(BootClock::now());
   co_return text_response(ready ? "ready\n" : "the store does not answer\n", ready ? 200 : 503);
 }
 
@@ -288,6 +303,12 @@ asio::awaitable<Response> Site::rows(const Request& request, Endpoint endpoint) 
         snapshot->error.empty() ? "the store has not been read yet. Retry in a second." : snapshot->error;
     co_return error_response(503, "NotReadYet", why);
   }
+  const bool is_refused = (endpoint == Endpoint::tasks && snapshot->tasks_refused) ||
+                          (endpoint == Endpoint::queues && snapshot->queues_refused);
+  if (is_refused) {
+    throw Error(ErrorCode::AuthFailed,
+                "the user of the store may not read these; `holdfast doctor` names the rights that it lacks");
+  }
   const auto now = BootClock::now();
   Response response;
   response.body = endpoint == Endpoint::locks   ? locks_json(*snapshot, filter, now)
@@ -305,7 +326,8 @@ asio::awaitable<Response> Site::doctor() {
   diagnosing_ = true;
   std::function<Response()> work = [url = settings_.store_url] { return diagnose(url); };
   diagnosis_ = co_await in_pool(doctor_pool_, std::move(work));
-  diagnosed_at_ = std::chrono::steady_clock::now();
+  // A refusal is not worth keeping: the next request may find the store again, or a free thread.
+  if (diagnosis_.status == 200) diagnosed_at_ = std::chrono::steady_clock::now();
   diagnosing_ = false;
   diagnosed_.notify();
   co_return diagnosis_;

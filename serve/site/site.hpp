@@ -7,6 +7,7 @@
 #include <holdfast/metrics.hpp>
 #include <holdfast/open.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -49,6 +50,8 @@ class Site final : public RequestHandler {
 
  private:
   [[nodiscard]] Credentials credentials_of(const Request& request);
+  /// The id that the request presents, of a session or not.
+  [[nodiscard]] std::optional<std::string> session_of(const Request& request) const;
   [[nodiscard]] asio::awaitable<Answer> reply(const Route& route, bool authorised, Request request,
                                               std::string peer);
   [[nodiscard]] Response login(const Request& request, const std::string& peer);

@@ -201,7 +201,7 @@ Response StoreRequests::task(const Request& request) {
     if (name == "owner") owner = value;
     if (name == "id") id = value;
   }
-  if (owner.empty() || id.empty()) throw Error(ErrorCode::InvalidArgument, "\"owner\" and \"id\" are needed");
+  if (owner.empty() || id.empty()) throw Error(ErrorCode::InvalidArgument, R"("owner" and "id" are needed)");
 
   const auto task = tasks().get(owner, id, stop_.get_token());
   auto row = view::row_of(task);

@@ -84,7 +84,7 @@ asio::awaitable<void> Connection::watch_client() {
   close();
 }
 
-asio::awaitable<void> Connection::stream_events() {
+asio::awaitable<void> Connection::stream_events(std::function<bool()> still_allowed) {
   events_ = std::make_unique<LiveFeed::Stream>(*handler_.feed());
   const auto executor = co_await asio::this_coro::executor;
   stream_.limit(write_timeout);
@@ -92,9 +92,14 @@ asio::awaitable<void> Connection::stream_events() {
   bool alive = co_await stream_.write(head);
   stream_.lift_limit();
   if (alive) asio::co_spawn(executor, keeping_alive(shared_from_this(), watch_client()), asio::detached);
+  auto check_at = std::chrono::steady_clock::now() + heartbeat_interval;
   while (alive) {
     const auto message = co_await events_->next();
     if (!message) break;
+    if (const auto now = std::chrono::steady_clock::now(); still_allowed && now >= check_at) {
+      if (!still_allowed()) break;
+      check_at = now + heartbeat_interval;
+    }
     stream_.limit(write_timeout);
     alive = co_await stream_.write(*message);
     stream_.lift_limit();
@@ -115,7 +120,7 @@ asio::awaitable<void> Connection::run() {
     const bool wants_body = request.wants_body;
     auto answer = co_await handler_.answer(std::move(request), peer_);
     if (answer.event_stream && wants_body) {
-      co_await stream_events();
+      co_await stream_events(std::move(answer.still_allowed));
       break;
     }
     alive = co_await send(std::move(answer.response), keep_alive, wants_body);

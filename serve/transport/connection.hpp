@@ -3,6 +3,7 @@
 #include <asio/awaitable.hpp>
 #include <asio/ssl/context.hpp>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -31,7 +32,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
  private:
   [[nodiscard]] asio::awaitable<bool> read_request();
   [[nodiscard]] asio::awaitable<bool> send(Response response, bool keep_alive, bool with_body = true);
-  [[nodiscard]] asio::awaitable<void> stream_events();
+  [[nodiscard]] asio::awaitable<void> stream_events(std::function<bool()> still_allowed);
   /// Returns when the client has closed the connection, or sent what it should not.
   [[nodiscard]] asio::awaitable<void> watch_client();
 

@@ -187,6 +187,15 @@ TEST_F(JsonLog, AServerReportsItsAddress) {
   EXPECT_EQ(event(lines_of(ended.err), "listening")["address"], "unix:" + where);
 }
 
+TEST_F(JsonLog, AKeyThatHoldsAnotherKindOfValueIsHashed) {
+  if (const auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
+  const RedisServer server;
+  server.raw().text({"HSET", "syncguard:deploy", "a", "b"});
+  const auto result = run({"run", "deploy", "--", "true"}, {"--url", server.url()});
+  EXPECT_NE(result.err.find("another type"), std::string::npos) << result.err;
+  EXPECT_EQ(result.err.find("deploy"), std::string::npos) << result.err;
+}
+
 TEST_F(JsonLog, AServerThatStaysAwayIsOneLine) {
   if (const auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
   std::optional<RedisServer> server(std::in_place);

@@ -1,7 +1,9 @@
 // The metrics of `run`, `task run` and `rpc`.
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -192,6 +194,26 @@ TEST_F(MetricsFiles, ThatCannotBeWrittenAtTheEndAreAWarning) {
             std::string::npos)
       << result.err;
   EXPECT_EQ(contents(path()), "the old one\n");
+  EXPECT_EQ(left_behind(), std::vector<std::string>());
+}
+
+/// It has the time of the last success.
+TEST_F(MetricsFiles, ThatCannotBeReadAreNotReplaced) {
+  EXPECT_EQ(run({"true"}).code, 0);
+  std::filesystem::permissions(path(), std::filesystem::perms::none);
+  const auto result =
+      holdfast({"--url", "memory:", "run", "--metrics-file", path(), "k", "--", "false"},
+               {.environment = {}, .input = {}, .before_exec = [] {  // root may read it all the same
+                  prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE);
+                  prctl(PR_CAPBSET_DROP, CAP_DAC_READ_SEARCH);
+                }});
+  EXPECT_EQ(result.code, 1) << result.err;
+  EXPECT_NE(result.err.find("was not written: the old file cannot be read: Permission denied"),
+            std::string::npos)
+      << result.err;
+  std::filesystem::permissions(path(), std::filesystem::perms::owner_read);
+  EXPECT_EQ(runs("ok"), 1);
+  EXPECT_EQ(runs("failed"), 0);
   EXPECT_EQ(left_behind(), std::vector<std::string>());
 }
 

@@ -67,6 +67,25 @@ TEST_F(TopCommand, AnEmptyStoreIsNotAnError) {
   EXPECT_NE(done.err.find("no lock is held"), std::string::npos) << done.err;
 }
 
+TEST_F(TopCommand, ShowsWhatAUserOfRedisMayRead) {
+  RedisServer::Options options;
+  options.config = {"user locks on >sesame ~syncguard:* &* +@all",
+                    "user stranger on >sesame ~other:* &* +@all"};
+  const RedisServer server(options);
+  make_a_lock_and_a_task({"--url", server.url()});
+  const auto url_of = [&](const std::string& user) {
+    return "redis://" + user + ":sesame@127.0.0.1:" + std::to_string(server.port());
+  };
+  const auto plain = holdfast({"--url", url_of("locks"), "top", "--once"});
+  EXPECT_EQ(plain.code, 0) << plain.err;
+  EXPECT_NE(plain.out.find("deploy"), std::string::npos) << plain.out;
+  EXPECT_NE(plain.err.find("may not read tasks"), std::string::npos) << plain.err;
+  const auto as_json = holdfast({"--url", url_of("locks"), "--json", "top"});
+  EXPECT_EQ(as_json.code, 0) << as_json.err;
+  EXPECT_TRUE(nlohmann::json::parse(as_json.out).at("taskCount").is_null()) << as_json.out;
+  EXPECT_EQ(holdfast({"--url", url_of("stranger"), "top", "--once"}).code, 77);
+}
+
 TEST_F(TopCommand, AnIntervalThatIsTooShortIsRefused) {
   EXPECT_EQ(holdfast({"top", "--interval", "0.01"}).code, 64);
 }

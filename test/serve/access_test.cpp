@@ -49,6 +49,8 @@ TEST(ServeListenAddress, IsAnIpAddressWithAPortOrAUnixSocket) {
   EXPECT_EQ(ListenAddress::parse("127.0.0.1:80")->text(), "127.0.0.1:80");
   EXPECT_EQ(ListenAddress::parse("localhost:80")->text(), "127.0.0.1:80");
   EXPECT_EQ(ListenAddress::parse("[::1]:80")->text(), "[::1]:80");
+  EXPECT_EQ(ListenAddress::parse("[2001:DB8:0:0::1]:80")->text(), "[2001:db8::1]:80");
+  EXPECT_TRUE(ListenAddress::parse("[0::0]:80")->is_wildcard());
   EXPECT_EQ(ListenAddress::parse("unix:/run/x")->path, "/run/x");
   for (const char* wrong : {"", "4780", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:65536", "::1:80",
                             "example.com:80", "unix:", "[]:80", "127.0.0.1:-1"}) {
@@ -75,6 +77,16 @@ TEST(ServeHost, OfALoopbackServerIsALoopbackAddressOrLocalhostWithItsPort) {
         "10.0.0.1:4780", "[::1", "[::1]x:4780", "127.0.0.1.evil.example:4780"}) {
     EXPECT_FALSE(rules.allows_host(foreign)) << foreign;
   }
+}
+
+TEST(ServeHost, AnAddressIsTheSameInEachOfItsForms) {
+  auto rules = on("[2001:DB8:0::1]:4780");
+  for (const char* own : {"[2001:db8::1]:4780", "[2001:DB8:0::1]:4780", "[2001:db8:0:0:0:0:0:1]:4780"}) {
+    EXPECT_TRUE(rules.allows_host(own)) << own;
+  }
+  EXPECT_FALSE(rules.allows_host("[2001:db8::2]:4780"));
+  rules.names = {"[2001:DB8::3]:4780"};
+  EXPECT_TRUE(rules.allows_host("[2001:db8::3]:4780"));
 }
 
 TEST(ServeHost, ANameOfTheNetworkMustBeGiven) {

@@ -249,6 +249,17 @@ TEST(ServeRequest, ThatIsMalformedOrTooLargeIsRefused) {
   expect_refusal("POST /login HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n", 413);
 }
 
+TEST(ServeRequest, BetweenItsChunksIsLimitedToo) {
+  const std::string head = "POST /login HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+  const std::string much(20'000, 'x');
+  expect_refusal(head + std::string(20'000, '0'), 431);
+  expect_refusal(head + "1;a=\"" + much, 431);
+  expect_refusal(head + "1\r\nx\r\n0\r\nX: " + much, 431);
+  std::string fields;
+  while (fields.size() < 20'000) fields += "X: y\r\n";
+  expect_refusal(head + "1\r\nx\r\n0\r\n" + fields, 431);
+}
+
 TEST(ServeRequest, WithTwoHostsIsAmbiguous) {
   RequestReader reader;
   (void)reader.put("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n");
@@ -264,6 +275,24 @@ TEST(ServeRequest, ParametersAreDecoded) {
   EXPECT_EQ(*parameters, (std::vector<std::pair<std::string, std::string>>{
                              {"owner", "a b c"}, {"id", "/\xc3\xa4"}, {"flag", ""}}));
   for (const char* wrong : {"a=%", "a=%4", "a=%zz"}) EXPECT_FALSE(parse_parameters(wrong)) << wrong;
+}
+
+TEST(ServeMetrics, DoNotCallAStoreUpThatHasNotAnsweredLately) {
+  const auto up_at = [](BootTime now) {
+    return PrometheusPage(store_metrics(snapshot_of({}), {}, now))
+        .value("holdfast_store_up{backend=\"redis\"}");
+  };
+  EXPECT_EQ(up_at(boot + 5s), 1);
+  EXPECT_EQ(up_at(boot + 6s), 0);
+}
+
+TEST(ServeMetrics, HaveNoTasksThatTheUserOfTheStoreMayNotRead) {
+  auto snapshot = snapshot_of({lock_row("a")});
+  snapshot.tasks_refused = true;
+  const auto text = store_metrics(snapshot, {}, boot);
+  EXPECT_NE(text.find("holdfast_store_locks{"), std::string::npos) << text;
+  EXPECT_EQ(text.find("holdfast_store_tasks"), std::string::npos) << text;
+  EXPECT_EQ(json::parse(tasks_json(snapshot, {}, boot)).at("store").at("tasksRefused"), true);
 }
 
 TEST(ServeResponse, ProtectsTheBrowser) {

@@ -2,6 +2,9 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <asio/io_context.hpp>
 #include <future>
 #include <holdfast/holdfast.hpp>
 #include <mutex>
@@ -12,7 +15,9 @@
 #include "serve/http_client.hpp"
 #include "serve/transport/server.hpp"
 #include "support/certificates.hpp"
+#include "support/eventually.hpp"
 #include "support/prometheus_page.hpp"
+#include "support/redis_server.hpp"
 #include "support/temp_dir.hpp"
 
 namespace holdfast::test {
@@ -202,11 +207,27 @@ TEST_F(ServeHttp, ALoginExchangesTheTokenForACookie) {
   EXPECT_EQ(logged().find(token), std::string::npos);
 }
 
+TEST_F(ServeHttp, BehindAProxyTheLogHasTheClientThatTheProxyNames) {
+  begin([](auto& settings) { settings.site.access.hosts.behind_proxy = true; });
+  // A proxy appends to the field, or adds one.
+  const auto forged =
+      "X-Forwarded-For: 10.9.9.9\r\nX-Forwarded-For: " + std::string(200, '1') + ", 10.1.2.3\r\n";
+  EXPECT_EQ(exchange(post("/login", {{"token", "wrong"}}, forged)).status, 401);
+  EXPECT_NE(logged().find("1, 10.1.2.3\" refused=1"), std::string::npos) << logged();
+  EXPECT_EQ(logged().find("10.9.9.9"), std::string::npos) << logged();
+  EXPECT_LT(logged().size(), 250U) << logged();
+}
+
 TEST_F(ServeHttp, RequestsHaveLimits) {
   begin();
   EXPECT_EQ(exchange(get("/healthz", "X: " + std::string(20'000, 'x') + "\r\n")).status, 431);
   EXPECT_EQ(exchange(post("/login", {{"token", std::string(100'000, 'x')}}, "")).status, 413);
   EXPECT_EQ(exchange("nonsense\r\n\r\n").status, 400);
+  EXPECT_EQ(exchange("POST /login HTTP/1.1\r\nHost: " + host() + "\r\nTransfer-Encoding: chunked\r\n\r\n" +
+                     std::string(100'000, '0'))
+                .status,
+            431)
+      << "the size of a chunk";
   HttpClient client(server->address().port);
   client.send(get("/healthz", "") + get("/nope", bearer()));
   EXPECT_EQ(client.answer().status, 200);
@@ -253,6 +274,49 @@ TEST_F(ServeHttp, AStreamSendsEverythingAndThenTheChanges) {
   EXPECT_TRUE(client.is_closed()) << "the server ends its streams";
 }
 
+TEST_F(ServeHttp, AStreamEndsWithItsSession) {
+  begin();
+  const auto login = exchange(post("/login", {{"token", token}}, "Origin: http://" + host() + "\r\n"));
+  const auto cookie = login.field("Set-Cookie");
+  const auto session = "Cookie: " + cookie.substr(0, cookie.find(';')) + "\r\n";
+  HttpClient client(server->address().port);
+  client.send(get("/api/events", session));
+  ASSERT_TRUE(client.read_until("event: snapshot\n"));
+  EXPECT_EQ(exchange(post("/logout", json::object(), session + "Origin: http://" + host() + "\r\n")).status,
+            204);
+  EXPECT_TRUE(eventually([&] {
+    const PrometheusPage page(exchange(get("/metrics")).body);
+    return page.value("holdfast_serve_event_streams{backend=\"memory\"}") == 0;
+  }));
+}
+
+/// The last snapshot before the readers left says that the store is down.
+TEST(ServeLiveFeed, DoesNotTakeAnOldSnapshotForTheAnswerOfAStore) {
+  if (const auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
+  RedisServer redis;
+  asio::io_context io;
+  view::StoreView view(open(redis.url() + "?command_timeout=1"));
+  serve::LiveFeed feed(io.get_executor(), view);
+  redis.stop();
+  {
+    const serve::LiveFeed::Stream reader(feed);
+    ASSERT_TRUE(eventually([&] { return view.latest()->reachability == view::Reachability::down; }));
+  }
+  redis.start();
+  std::shared_ptr<const view::Snapshot> found;
+  const auto asked_at = BootClock::now();
+  asio::co_spawn(
+      io,
+      [&]() -> asio::awaitable<void> {
+        found = co_await feed.fresh(20s);
+        feed.stop();
+      },
+      asio::detached);
+  io.run();
+  ASSERT_TRUE(found);
+  EXPECT_GE(found->made_at, asked_at) << found->error;
+}
+
 TEST_F(ServeHttp, ALockIsBrokenOnlyWithTheFenceThatWasShown) {
   begin([](auto& settings) { settings.site.access.allow_actions = true; });
   const auto guard = store.locks().lock("k");
@@ -270,6 +334,9 @@ TEST_F(ServeHttp, ALockIsBrokenOnlyWithTheFenceThatWasShown) {
   auto forged = body;
   forged["reason"] = "x\nserve: action=nothing";
   EXPECT_EQ(exchange(post("/api/locks/break", forged)).status, 400);
+  forged["reason"] = "\\\" peer=\"10.0.0.1:1\" result=done";
+  forged["fence"] = "000000000000999";
+  EXPECT_EQ(exchange(post("/api/locks/break", forged)).status, 409);
   EXPECT_TRUE(store.locks().is_locked("k"));
   const auto broken = exchange(post("/api/locks/break", body));
   EXPECT_EQ(broken.status, 200) << broken.body;
@@ -280,7 +347,10 @@ TEST_F(ServeHttp, ALockIsBrokenOnlyWithTheFenceThatWasShown) {
             std::string::npos)
       << audit;
   EXPECT_NE(audit.find("result=done"), std::string::npos);
-  EXPECT_EQ(std::ranges::count(audit, '\n'), 2) << "one line for each attempt that was valid: " << audit;
+  EXPECT_NE(audit.find(R"(reason="\\\" peer=\"10.0.0.1:1\" result=done" peer="127.0.0.1:)"),
+            std::string::npos)
+      << "a reason cannot forge the other fields: " << audit;
+  EXPECT_EQ(std::ranges::count(audit, '\n'), 3) << "one line for each attempt that was valid: " << audit;
 }
 
 TEST_F(ServeHttp, ActionsAreOffUnlessAllowed) {

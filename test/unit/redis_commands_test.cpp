@@ -370,7 +370,7 @@ TEST_F(RedisCommands, AnotherKindOfValueIsReportedWithTheKey) {
   const auto outcome = layout->acquired(
       *reply_of("-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"), acquire);
   ASSERT_FALSE(outcome);
-  EXPECT_TRUE(outcome.error().message().starts_with("k: ")) << outcome.error().what();
+  EXPECT_TRUE(outcome.error().message().starts_with("\"k\": ")) << outcome.error().what();
 }
 
 }  // namespace

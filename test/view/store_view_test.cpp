@@ -141,6 +141,26 @@ TEST(StoreView, AGrantOnRedisIsShownThoughNoRoundFindsIt) {
   }
 }
 
+TEST(StoreView, LocksAreShownToAUserWhoMayNotReadTasks) {
+  if (const auto why = test::redis_missing(); !why.empty()) GTEST_SKIP() << why;
+  test::RedisServer::Options options;
+  options.config = {"user locks on >sesame ~syncguard:* &* +@all"};
+  const test::RedisServer server(options);
+  const auto all = open(server.url());
+  (void)all.tasks().create("alice", {.method = "report"});
+  const auto guard = all.locks().lock("deploy");
+  StoreView view(open("redis://locks:sesame@127.0.0.1:" + std::to_string(server.port())));
+  Viewer viewer(view);
+  const auto shown = viewer.wait_for(
+      [](const Snapshot& s) { return s.queues_known() || s.reachability == Reachability::down; });
+  ASSERT_TRUE(shown);
+  EXPECT_EQ(shown->reachability, Reachability::up) << shown->error;
+  EXPECT_EQ(shown->locks.size(), 1U);
+  EXPECT_TRUE(shown->tasks_refused);
+  EXPECT_TRUE(shown->queues_refused);
+  EXPECT_EQ(shown->task_count(), 0U);
+}
+
 TEST(StoreView, NothingIsHeardOnRedisWithoutViewers) {
   if (const auto why = test::redis_missing(); !why.empty()) GTEST_SKIP() << why;
   const test::RedisServer server;

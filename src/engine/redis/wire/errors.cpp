@@ -126,7 +126,8 @@ Error error_of(const redisReply& reply, std::string_view key) {
   auto error = error_of(reply);
   const auto* const meaning = meaning_of(text_of(reply));
   if (meaning == nullptr || meaning->mark != wrong_type || key.empty()) return error;
-  return Error(error.code(), std::string(key) + ": " + error.message(), error.cause());
+  // Quoted, as every key in a message: the log of the command line replaces it by its hash.
+  return Error(error.code(), "\"" + std::string(key) + "\": " + error.message(), error.cause());
 }
 
 bool is_from_replica(const redisReply& reply) noexcept {
