@@ -178,6 +178,12 @@ TEST_F(QueueCommands, LinesOfStandardInputAreAddedAndWorkedOnByPriority) {
   EXPECT_EQ(holdfast({"task", "add", "q", "-"}, {.input = "nonsense\n"}).code, 64);
 }
 
+TEST_F(QueueCommands, TheLastLineOfTheProgressNeedNotBeEnded) {
+  const auto id = add();
+  ASSERT_EQ(work("echo first=1 >&3; printf last=2 >&3").code, 0);
+  EXPECT_EQ(get(id)["variables"].dump(), R"({"first":1,"last":2})");
+}
+
 TEST_F(QueueCommands, ALineThatCannotBeAddedIsNamedAndAddsNothing) {
   const auto refusal_of = [&](const std::string& line) {
     const auto added = holdfast({"task", "add", "q", "-"}, {.input = "{}\n" + line + "\n"});
