@@ -236,17 +236,11 @@ class CommandPool {
     const auto log = begin_log(job, task);
     std::function<void(std::size_t, std::string_view)> on_output;
     if (log) on_output = [&log](std::size_t stream, std::string_view bytes) { log->write(stream, bytes); };
-    const JobCommand::Input input{
-        .text = rpc::on_one_line(rpc::to_json(task).str()) + "\n",
-        .environment = {"HOLDFAST_TASK_ID=" + task.id, "HOLDFAST_TASK_QUEUE=" + job.queue(),
-                        "HOLDFAST_TASK_ATTEMPT=" + std::to_string(job.attempt()),
-                        "HOLDFAST_TASK_FENCE=" + job.fence().to_string(),
-                        "HOLDFAST_TASK_AUTHORITY=" + job.token().authority,
-                        "HOLDFAST_TASK_INCARNATION=" + task.incarnation,
-                        "HOLDFAST_TASK_REQUESTER=" + task.requester, "HOLDFAST_URL=" + url_},
-        .on_line = [&variables](std::string_view line) { variables.line(line); },
-        .on_output = on_output,
-        .stop = stop_.get_token()};
+    const JobCommand::Input input{.text = rpc::on_one_line(rpc::to_json(task).str()) + "\n",
+                                  .environment = std::move(environment),
+                                  .on_line = [&variables](std::string_view line) { variables.line(line); },
+                                  .on_output = on_output,
+                                  .stop = stop_.get_token()};
     const auto limit = task.queue ? task.queue->terms.attempt_limit : milliseconds(0);
     const auto too_long_at =
         limit > milliseconds(0) ? saturating_add(BootClock::now(), limit - limit_tolerance) : never;
@@ -255,6 +249,19 @@ class CommandPool {
     if (log) keeper_->end(log);
     finish(job, command, end, too_long_at);
     command.forward_rest();
+    std::vector<std::string> environment{"HOLDFAST_TASK_ID=" + task.id,
+                                         "HOLDFAST_TASK_QUEUE=" + job.queue(),
+                                         "HOLDFAST_TASK_ATTEMPT=" + std::to_string(job.attempt()),
+                                         "HOLDFAST_TASK_FENCE=" + job.fence().to_string(),
+                                         "HOLDFAST_TASK_AUTHORITY=" + job.token().authority,
+                                         "HOLDFAST_TASK_INCARNATION=" + task.incarnation,
+                                         "HOLDFAST_TASK_REQUESTER=" + task.requester,
+                                         "HOLDFAST_URL=" + url_};
+    // Other software may have stored such a task.
+    if (const auto name = variable_with_nul(environment); !name.empty()) {
+      return report(job, {.how = operation::EndJob::How::failed,
+                          .message = "its command cannot be run: " + name + " would contain a NUL byte"});
+    }
   }
 
   /// Null if no output is kept.

@@ -1,3 +1,5 @@
+#include <sqlite3.h>
+
 #include <algorithm>
 #include <csignal>
 #include <fstream>
@@ -176,6 +178,33 @@ TEST_F(QueueCommands, LinesOfStandardInputAreAddedAndWorkedOnByPriority) {
   std::getline(order, line);
   EXPECT_EQ(ordered_json::parse(line)["requestMethod"], "high");
   EXPECT_EQ(holdfast({"task", "add", "q", "-"}, {.input = "nonsense\n"}).code, 64);
+}
+
+TEST_F(QueueCommands, ARequesterCannotSetVariablesOfTheCommand) {
+  const auto refused =
+      holdfast({"task", "add", "q", "-"}, {.input = R"({"requester":"bob\u0000EVIL=injected"})"});
+  EXPECT_EQ(refused.code, 64);
+  EXPECT_NE(refused.err.find("without NUL bytes"), std::string::npos) << refused.err;
+  // As other software may store it.
+  const auto id = add({"--requester", "placeholder"});
+  const auto next = add();
+  sqlite3* store = nullptr;
+  ASSERT_EQ(sqlite3_open(file("locks.db").c_str(), &store), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(store,
+                         R"(UPDATE records SET data = CAST(replace(CAST(data AS TEXT), 'placeholder',
+                            'bob\u0000EVIL=injected') AS BLOB))",
+                         nullptr, nullptr, nullptr),
+            SQLITE_OK);
+  sqlite3_close(store);
+  const auto worked = work("echo \"$HOLDFAST_TASK_ID ${EVIL-}\" >> $DIR/ran");
+  EXPECT_EQ(worked.code, 0) << worked.err;
+  EXPECT_EQ(contents(file("ran")), next + " \n");
+  const auto task = get(id);
+  EXPECT_EQ(task["queue"]["requester"], std::string("bob\0EVIL=injected", 17)) << task;
+  EXPECT_EQ(task["task"]["status"], "failed");
+  EXPECT_EQ(task["task"]["statusMessage"],
+            "its command cannot be run: HOLDFAST_TASK_REQUESTER would contain a NUL byte");
+  EXPECT_EQ(holdfast({"queue", "retry", "q", id}).code, 64);
 }
 
 TEST_F(QueueCommands, TheLastLineOfTheProgressNeedNotBeEnded) {
