@@ -1,4 +1,6 @@
+#include <fcntl.h>
 #include <sqlite3.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -178,6 +180,27 @@ TEST_F(QueueCommands, LinesOfStandardInputAreAddedAndWorkedOnByPriority) {
   std::getline(order, line);
   EXPECT_EQ(ordered_json::parse(line)["requestMethod"], "high");
   EXPECT_EQ(holdfast({"task", "add", "q", "-"}, {.input = "nonsense\n"}).code, 64);
+}
+
+TEST_F(QueueCommands, AnInputThatCannotBeReadIsAnErrorAndNotItsEnd) {
+  const auto from_directory = [&](const std::vector<std::string>& words) {
+    return holdfast(words, {.before_exec = [directory = directory().string()] {
+                      const int fd = ::open(directory.c_str(), O_RDONLY);
+                      if (fd < 0 || dup2(fd, 0) < 0) _exit(125);
+                    }});
+  };
+  const auto lines = from_directory({"task", "add", "q", "-"});
+  EXPECT_EQ(lines.code, 70);
+  EXPECT_NE(lines.err.find("task add: standard input cannot be read to its end (Is a directory)"),
+            std::string::npos)
+      << lines.err;
+  const auto variables = from_directory({"task", "add", "q", "--variables", "-"});
+  EXPECT_EQ(variables.code, 70);
+  EXPECT_NE(variables.err.find("--variables: standard input cannot be read"), std::string::npos)
+      << variables.err;
+  const auto closed = holdfast({"task", "add", "q", "-"}, {.before_exec = [] { close(0); }});
+  EXPECT_EQ(closed.code, 70) << closed.err;
+  EXPECT_EQ(holdfast({"task", "add", "q", "-", "--variables", "-"}, {.input = "{}\n"}).code, 64);
 }
 
 TEST_F(QueueCommands, ARequesterCannotSetVariablesOfTheCommand) {
