@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <sqlite3.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -234,6 +235,30 @@ TEST_F(QueueCommands, TheLastLineOfTheProgressNeedNotBeEnded) {
   const auto id = add();
   ASSERT_EQ(work("echo first=1 >&3; printf last=2 >&3").code, 0);
   EXPECT_EQ(get(id)["variables"].dump(), R"({"first":1,"last":2})");
+}
+
+/// The descriptors that a child may open.
+std::function<void()> limited_descriptors(rlim_t soft, rlim_t hard) {
+  return [soft, hard] {
+    const rlimit limit{.rlim_cur = soft, .rlim_max = hard};
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0) _exit(125);
+  };
+}
+
+TEST_F(QueueCommands, ManyCommandsNeedNoHigherLimitOfDescriptorsAndKeepTheirs) {
+  for (int i = 0; i < 12; ++i) (void)add();
+  const auto ran = holdfast(
+      work_arguments("ulimit -n >> $DIR/limits; while [ $(wc -l < $DIR/limits) -lt 12 ]; do sleep 0.05; done",
+                     {"--until-empty", "-j", "12"}),
+      {.before_exec = limited_descriptors(64, 1024)});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  std::istringstream limits(contents(file("limits")));
+  for (std::string limit; std::getline(limits, limit);) EXPECT_EQ(limit, "64");
+  const auto refused = holdfast({"task", "work", "q", "-j", "200", "--until-empty", "--", "true"},
+                                {.before_exec = limited_descriptors(1024, 1024)});
+  EXPECT_EQ(refused.code, 64);
+  EXPECT_NE(refused.err.find("at most 1024 are allowed. Raise the limit (ulimit -n)"), std::string::npos)
+      << refused.err;
 }
 
 TEST_F(QueueCommands, ALineThatCannotBeAddedIsNamedAndAddsNothing) {
