@@ -1,7 +1,10 @@
 #include "arguments/values.hpp"
 
+#include <cerrno>
 #include <charconv>
 #include <cstdint>
+#include <cstdio>
+#include <cstring>
 #include <holdfast/duration.hpp>
 #include <iostream>
 #include <iterator>
@@ -74,7 +77,14 @@ Json parse_json_argument(std::string_view option, std::string_view text) {
 Json read_json_argument(std::string_view option, std::string_view text) {
   if (text != "-") return parse_json_argument(option, text);
   const std::string input{std::istreambuf_iterator<char>(std::cin), {}};
+  check_standard_input(option);
   return parse_json_argument("standard input", input);
+}
+
+void check_standard_input(std::string_view reader) {
+  if (std::ferror(stdin) == 0 && !std::cin.bad()) return;
+  const std::string cause = std::strerror(errno);
+  throw Error(ErrorCode::Internal, std::string(reader) + ": standard input cannot be read to its end", cause);
 }
 
 TaskStatus parse_status_argument(std::string_view text) {

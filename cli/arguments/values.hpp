@@ -30,6 +30,8 @@ class UsageError : public std::runtime_error {
 /// The error says how to quote text for the shell. read_json_argument reads standard input for "-".
 [[nodiscard]] Json parse_json_argument(std::string_view option, std::string_view text);
 [[nodiscard]] Json read_json_argument(std::string_view option, std::string_view text);
+/// Throws Error(Internal), which names the reader, if standard input ended by an error: streams do not tell.
+void check_standard_input(std::string_view reader);
 [[nodiscard]] TaskStatus parse_status_argument(std::string_view text);
 
 /// Splits `name=JSON` at the first `=`; nothing if there is none or no name before it.

@@ -1,5 +1,8 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 #include <iostream>
+#include <string_view>
 
 #include "arguments/context.hpp"
 #include "terminal/exit_codes.hpp"
@@ -32,6 +35,10 @@ std::vector<Level> levels_of(const CLI::App& app, const std::string& path) {
 std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
+
+/// The levels that take a command after `--`.
+constexpr std::array<std::string_view, 3> runs_command{"holdfast run", "holdfast task run",
+                                                       "holdfast task work"};
 
 /// Between single quotes of a shell.
 std::string in_quotes(const std::string& text) {
@@ -87,9 +94,14 @@ std::string value_options(const std::vector<Level>& levels) {
 
 /// Bash, and zsh through its bashcompinit: walks the words to find the level, then offers what it has.
 /// Options are offered only for a word that begins with `-`: otherwise, where all candidates begin so, the
-/// shell would insert the dash before a key. After `run KEY --` and `task run --` the command's own
-/// completion takes over.
+/// shell would insert the dash before a key. After `run KEY --`, `task run --` and `task work QUEUE --` the
+/// command's own completion takes over.
 std::string bash_script(const std::vector<Level>& levels) {
+  std::string is_command;
+  for (const auto path : runs_command) {
+    is_command += is_command.empty() ? "$path == '" : " || $path == '";
+    is_command.append(path) += '\'';
+  }
   std::string script =
       "# holdfast completion for bash: source <(holdfast completion bash)\n"
       "_holdfast() {\n"
@@ -99,7 +111,9 @@ std::string bash_script(const std::vector<Level>& levels) {
       "    word=${COMP_WORDS[i]}\n"
       "    case $word in\n"
       "      --)\n"
-      "        if [[ $path == 'holdfast run' || $path == 'holdfast task run' ]]; then\n"
+      "        if [[ " +
+      is_command +
+      " ]]; then\n"
       "          if declare -F _command_offset >/dev/null; then _command_offset $((i + 1))\n"
       "          elif ((i + 1 == COMP_CWORD)); then COMPREPLY=($(compgen -c -- \"$cur\"))\n"
       "          else COMPREPLY=($(compgen -f -- \"$cur\")); fi\n"
@@ -130,7 +144,7 @@ std::string bash_script(const std::vector<Level>& levels) {
   }
   script +=
       "  esac\n"
-      "  [[ $path == 'holdfast run' && $seen == 1 ]] && word='--'\n"
+      "  [[ ($path == 'holdfast run' || $path == 'holdfast task work') && $seen == 1 ]] && word='--'\n"
       "  [[ $cur == -* ]] && word=$flags\n"
       "  COMPREPLY=($(compgen -W \"$word\" -- \"$cur\"))\n"
       "}\n"
@@ -181,7 +195,7 @@ std::string fish_script(const std::vector<Level>& levels) {
       script += " -d " + in_quotes(option->get_description()) + "\n";
     }
     if (level.path == "holdfast completion") script += start + " -a 'bash zsh fish'\n";
-    if (level.path == "holdfast run" || level.path == "holdfast task run")
+    if (std::ranges::find(runs_command, level.path) != runs_command.end())
       script += start + " -a '(__fish_complete_subcommand)'\n";
   }
   return script;

@@ -47,10 +47,29 @@ Keeper::~Keeper() {
   }
 }
 
+namespace {
+
+std::string_view variable_name(std::string_view assignment) {
+  return assignment.substr(0, assignment.find('='));
+}
+
+}  // namespace
+
+std::string variable_with_nul(const std::vector<std::string>& environment) {
+  const auto found = std::ranges::find_if(
+      environment, [](const std::string& one) { return one.find('\0') != std::string::npos; });
+  return found == environment.end() ? std::string() : printable(variable_name(*found));
+}
+
 void Keeper::start(BootTime deadline, const std::vector<std::string>& environment, bool give_terminal) {
   const KeeperOrder order{.kind = KeeperOrder::Kind::start,
                           .deadline_ns = deadline.time_since_epoch().count(),
                           .give_terminal = give_terminal};
+  if (const auto name = variable_with_nul(environment); !name.empty()) {
+    throw Error(
+        ErrorCode::InvalidArgument,
+        "the environment variable " + name + " of the command would contain a NUL byte, where it would end");
+  }
   std::string packet(sizeof order, '\0');
   std::memcpy(packet.data(), &order, sizeof order);
   for (const auto& variable : environment) packet.append(variable.c_str(), variable.size() + 1);
@@ -124,10 +143,6 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   for (const auto& one : strings) result.push_back(const_cast<char*>(one.c_str()));  // execve changes nothing
   result.push_back(nullptr);
   return result;
-}
-
-std::string_view variable_name(std::string_view assignment) {
-  return assignment.substr(0, assignment.find('='));
 }
 
 /// This environment with `additions` in place of variables of the same name.

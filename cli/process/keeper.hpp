@@ -54,6 +54,10 @@ struct KeeperOrder {
   bool give_terminal = false;
 };
 
+/// Returns the name of the first variable that cannot be passed on, because it contains a NUL byte: what
+/// follows would be another variable. Empty if all can be.
+[[nodiscard]] std::string variable_with_nul(const std::vector<std::string>& environment);
+
 /// The longest packet: an order and its environment.
 inline constexpr std::size_t max_keeper_packet = 64U * 1024;
 
@@ -106,8 +110,8 @@ class Keeper {
   [[nodiscard]] int descriptor() const noexcept { return socket_.get(); }
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
 
-  /// Throws Error(InvalidArgument) if the environment is too long to be sent, Error(Internal) if sending
-  /// fails: then there is no command, and no report of it would come.
+  /// Throws Error(InvalidArgument) if the environment is too long to be sent or has a variable_with_nul(),
+  /// Error(Internal) if sending fails: then there is no command, and no report of it would come.
   void start(BootTime deadline, const std::vector<std::string>& environment, bool give_terminal);
   /// Any other order. One to a dead keeper vanishes: next() reports the death.
   void send(const KeeperOrder& order) noexcept;

@@ -10,6 +10,7 @@
 #include <csignal>
 
 #include "rpc/posix/descriptor.hpp"
+#include "supervision/line_splitter.hpp"
 
 namespace holdfast::cli {
 
@@ -20,7 +21,6 @@ using std::chrono::nanoseconds;
 
 namespace {
 
-constexpr std::size_t max_line = std::size_t{2} * 1024 * 1024;
 constexpr std::size_t read_at_once = std::size_t{64} * 1024;
 /// How much is read of a pipe before anything else is looked at: a command may write as fast as it is read.
 /// No less than a pipe holds, so that nothing is left of a command that has ended.
@@ -63,8 +63,7 @@ struct JobCommand::Running {
   Descriptor output;
   Descriptor errors;
   Descriptor lines;
-  std::string line = {};
-  bool line_too_long = false;
+  LineSplitter splitter = {};
   BootTime announced{};         ///< the deadline that the keeper knows
   BootTime stopped_by = never;  ///< a working keeper has stopped the command by then
   nanoseconds margin{};
@@ -140,6 +139,7 @@ CommandEnd JobCommand::run(const Job& job, const Input& input) {
   read_output(running, input);
   read_errors(running, input);
   read_lines(running, input);
+  running.splitter.finish(input.on_line);
   return *end;
 }
 
@@ -217,16 +217,7 @@ void JobCommand::read_lines(Running& running, const Input& input) {
     const auto n = read(running.lines.get(), buffer.data(), buffer.size());
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (n <= 0) return running.lines.reset();
-    for (const char c : std::string_view(buffer.data(), static_cast<std::size_t>(n))) {
-      if (c != '\n') {
-        running.line_too_long = running.line_too_long || running.line.size() >= max_line;
-        if (!running.line_too_long) running.line += c;
-        continue;
-      }
-      input.on_line(running.line_too_long ? std::string_view() : std::string_view(running.line));
-      running.line.clear();
-      running.line_too_long = false;
-    }
+    running.splitter.take({buffer.data(), static_cast<std::size_t>(n)}, input.on_line);
   }
 }
 

@@ -176,6 +176,10 @@ int add(const Context& context, const AddOptions& options) {
     throw UsageError("task add: unexpected argument " + quote(options.from) +
                      "; write - to read tasks from standard input, and --variables JSON for one task");
   }
+  if (!options.from.empty() && options.variables == "-") {
+    throw UsageError(
+        "task add: - and --variables - would both read standard input; write the variables into its lines");
+  }
   context.task_limits.check();
   const auto defaults = of_options(options);
   if (!options.from.empty() && !options.request_key.empty()) {
@@ -200,7 +204,13 @@ int add(const Context& context, const AddOptions& options) {
     return exit_ok;
   }
   std::string line;
-  for (std::size_t number = 1; std::getline(std::cin, line); ++number) {
+  for (std::size_t number = 1;; ++number) {
+    const bool has_line = static_cast<bool>(std::getline(std::cin, line));
+    // A line that an error cut off is not added either.
+    if (std::cin.eof() || !has_line) {
+      check_standard_input(number == 1 ? "task add" : "task add: after line " + std::to_string(number - 1));
+    }
+    if (!has_line) break;
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     const auto added = of_line(defaults, line, number);
     try {

@@ -97,7 +97,7 @@ void CommandOutput::finish_reading() {
     }
   }
   read_lines();
-  if (!line_.empty()) take_lines("\n");
+  splitter_.finish(on_line_);
 }
 
 bool CommandOutput::has_rest() const noexcept {
@@ -180,24 +180,7 @@ void CommandOutput::read_lines() {
       return;
     }
     total += static_cast<std::size_t>(n);
-    take_lines({buffer.data(), static_cast<std::size_t>(n)});
-  }
-}
-
-void CommandOutput::take_lines(std::string_view text) {
-  while (!text.empty()) {
-    const auto end = text.find('\n');
-    const auto part = text.substr(0, end);
-    if (line_.size() + part.size() > max_line) {
-      line_too_long_ = true;
-      line_.clear();
-    }
-    if (!line_too_long_) line_ += part;
-    if (end == std::string_view::npos) return;
-    on_line_(line_too_long_ ? std::string_view{} : std::string_view(line_));
-    line_.clear();
-    line_too_long_ = false;
-    text.remove_prefix(end + 1);
+    splitter_.take({buffer.data(), static_cast<std::size_t>(n)}, on_line_);
   }
 }
 

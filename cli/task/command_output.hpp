@@ -9,6 +9,7 @@
 
 #include "process/keeper.hpp"
 #include "rpc/posix/descriptor.hpp"
+#include "supervision/line_splitter.hpp"
 
 namespace holdfast::cli {
 
@@ -20,8 +21,6 @@ namespace holdfast::cli {
 class CommandOutput {
  public:
   static constexpr std::size_t tail_bytes = std::size_t{4} * 1024;
-  /// The longest line of descriptor 3; a longer one is passed as an empty line.
-  static constexpr std::size_t max_line = std::size_t{2} * 1024 * 1024;
 
   /// Creates the pipes. To be called before the keeper is forked.
   CommandOutput();
@@ -65,12 +64,10 @@ class CommandOutput {
   void read_some(Stream& stream);
   void forward_some(Stream& stream, std::size_t at_most);
   void read_lines();
-  void take_lines(std::string_view text);
 
   std::array<Stream, 2> streams_;
   Stream lines_;
-  std::string line_;
-  bool line_too_long_ = false;
+  LineSplitter splitter_;
   std::function<void(std::string_view)> on_line_;
   std::function<void(std::size_t, std::string_view)> on_output_;
   posix::Descriptor end_;

@@ -1,4 +1,5 @@
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,9 +16,11 @@
 #include <thread>
 
 #include "arguments/values.hpp"
+#include "lock_wait/lock_wait.hpp"
 #include "process/keeper_source.hpp"
 #include "rpc/json/records.hpp"
 #include "rpc/json/text.hpp"
+#include "rpc/protocol/error_text.hpp"
 #include "supervision/job_command.hpp"
 #include "supervision/output_keeper.hpp"
 #include "task/task.hpp"
@@ -39,6 +42,10 @@ constexpr std::chrono::seconds outcome_retry_limit{30};
 /// Of a command's output that is not JSON.
 constexpr std::size_t max_text_output = std::size_t{64} * 1024;
 constexpr int most_commands = 1000;
+/// As it starts; fewer while it runs.
+constexpr rlim_t descriptors_per_command = 10;
+/// Standard descriptors, the store's, and those that wake threads.
+constexpr rlim_t descriptors_of_pool = 64;
 /// Between the claim and the start of its command, drift included.
 constexpr milliseconds limit_tolerance(500);
 
@@ -66,10 +73,13 @@ class CommandPool {
         source_(plan_, inherited_),
         signals_({SIGINT, SIGTERM, SIGHUP, SIGQUIT}, inherited_) {
     std::signal(SIGPIPE, SIG_IGN);
+    raise_descriptor_limit(commands_at_once());
   }
 
   int operator()() {
+    InterruptibleWait opening(signals_, Announce::never);
     const auto holdfast = open_store(context_);
+    opening.finish();
     if (holdfast.locks().capabilities().backend == memory_capabilities.backend) {
       throw UsageError(
           "task work: memory: is private to this process, so it never has tasks; use sqlite:PATH");
@@ -86,7 +96,7 @@ class CommandPool {
       keeper_.emplace(static_cast<std::size_t>(options_.keep_output));
     }
     std::vector<std::thread> slots;
-    const int count = options_.once ? 1 : options_.jobs;
+    const int count = commands_at_once();
     running_ = count;
     slots.reserve(static_cast<std::size_t>(count));
     for (int i = 0; i < count; ++i) {
@@ -112,6 +122,21 @@ class CommandPool {
   }
 
  private:
+  [[nodiscard]] int commands_at_once() const noexcept { return options_.once ? 1 : options_.jobs; }
+
+  /// For this process alone: the one that starts commands was forked before, so they keep the caller's limit.
+  /// Throws UsageError if the limit is too low.
+  static void raise_descriptor_limit(int commands) {
+    const auto needed = static_cast<rlim_t>(commands) * descriptors_per_command + descriptors_of_pool;
+    rlimit limit{};
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max >= needed) return;
+    throw UsageError("-j: " + std::to_string(commands) + " commands at once need " + std::to_string(needed) +
+                     " file descriptors; at most " + std::to_string(limit.rlim_max) +
+                     " are allowed. Raise the limit (ulimit -n), or run fewer");
+  }
+
   /// Reports what is left in queues from which no task can be claimed now.
   void report_rest(const Holdfast& holdfast) const {
     for (const auto& name : options_.queues) {
@@ -127,7 +152,7 @@ class CommandPool {
         }
       }
       if (counts.leased > 0) message += "; " + std::to_string(counts.leased) + " claimed by other workers";
-      if (counts.paused) message += "; the queue is paused (holdfast queue resume " + name + ")";
+      if (counts.paused) message += "; the queue is paused (holdfast queue resume " + shell_word(name) + ")";
       complain(message);
     }
   }
@@ -196,7 +221,7 @@ class CommandPool {
         if (options_.once) break;
       }
     } catch (const Error& error) {
-      fail(exit_code_of(error.code()), to_string(error.code()), error.message());
+      fail(exit_code_of(error.code()), to_string(error.code()), rpc::text_of(error));
     } catch (const std::exception& error) {
       fail(exit_internal, "Internal", std::string("unexpected error: ") + error.what());
     }
@@ -230,23 +255,30 @@ class CommandPool {
 
   void work_on(Job& job) {
     const auto task = job.task();
+    std::vector<std::string> environment{"HOLDFAST_TASK_ID=" + task.id,
+                                         "HOLDFAST_TASK_QUEUE=" + job.queue(),
+                                         "HOLDFAST_TASK_ATTEMPT=" + std::to_string(job.attempt()),
+                                         "HOLDFAST_TASK_FENCE=" + job.fence().to_string(),
+                                         "HOLDFAST_TASK_AUTHORITY=" + job.token().authority,
+                                         "HOLDFAST_TASK_INCARNATION=" + task.incarnation,
+                                         "HOLDFAST_TASK_REQUESTER=" + task.requester,
+                                         "HOLDFAST_URL=" + url_};
+    // Other software may have stored such a task.
+    if (const auto name = variable_with_nul(environment); !name.empty()) {
+      return report(job, {.how = operation::EndJob::How::failed,
+                          .message = "its command cannot be run: " + name + " would contain a NUL byte"});
+    }
     JobCommand command(source_, times_);
     VariableWriter variables([&job](const std::string& changes) { return write_variables(job, changes); },
                              [](const std::string& what) { complain("warning: " + what); });
     const auto log = begin_log(job, task);
     std::function<void(std::size_t, std::string_view)> on_output;
     if (log) on_output = [&log](std::size_t stream, std::string_view bytes) { log->write(stream, bytes); };
-    const JobCommand::Input input{
-        .text = rpc::on_one_line(rpc::to_json(task).str()) + "\n",
-        .environment = {"HOLDFAST_TASK_ID=" + task.id, "HOLDFAST_TASK_QUEUE=" + job.queue(),
-                        "HOLDFAST_TASK_ATTEMPT=" + std::to_string(job.attempt()),
-                        "HOLDFAST_TASK_FENCE=" + job.fence().to_string(),
-                        "HOLDFAST_TASK_AUTHORITY=" + job.token().authority,
-                        "HOLDFAST_TASK_INCARNATION=" + task.incarnation,
-                        "HOLDFAST_TASK_REQUESTER=" + task.requester, "HOLDFAST_URL=" + url_},
-        .on_line = [&variables](std::string_view line) { variables.line(line); },
-        .on_output = on_output,
-        .stop = stop_.get_token()};
+    const JobCommand::Input input{.text = rpc::on_one_line(rpc::to_json(task).str()) + "\n",
+                                  .environment = std::move(environment),
+                                  .on_line = [&variables](std::string_view line) { variables.line(line); },
+                                  .on_output = on_output,
+                                  .stop = stop_.get_token()};
     const auto limit = task.queue ? task.queue->terms.attempt_limit : milliseconds(0);
     const auto too_long_at =
         limit > milliseconds(0) ? saturating_add(BootClock::now(), limit - limit_tolerance) : never;

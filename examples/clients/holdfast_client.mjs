@@ -23,6 +23,8 @@ const asyncDispose = Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose'); /
 
 const decidedCodes = ['NotFound', 'InvalidTransition', 'StaleFence', 'WrongLock']; // the job has ended
 const unstorableCodes = ['TooLarge', 'TooDeep'];
+// These wait for other clients; the others end soon.
+const waitingMethods = ['lock.lock', 'task.claim', 'task.wait', 'queue.claimNext', 'queue.wait'];
 const transientCodes = ['ServiceUnavailable', 'NetworkTimeout', 'RateLimited']; // the store cannot be reached for now
 
 const trace = (direction, line) => {
@@ -147,6 +149,7 @@ class Connection {
   stops = new Map(); // of jobs, by job id: an AbortController
   ended;
   #pending = new Map();
+  #closing = false;
   #lastId = 0;
   #input;
   #output;
@@ -187,10 +190,10 @@ class Connection {
     } catch (error) {
       return Promise.reject(error);
     }
-    const cancel = () => this.#send(lineOf({ jsonrpc: '2.0', method: '$/cancelRequest', params: { id } }));
+    const cancel = () => this.#cancel(id);
     signal?.addEventListener('abort', cancel);
     return new Promise((resolve, reject) => {
-      this.#pending.set(id, { resolve, reject });
+      this.#pending.set(id, { method, resolve, reject });
       this.#send(line);
     }).finally(() => signal?.removeEventListener('abort', cancel));
   }
@@ -209,10 +212,17 @@ class Connection {
   }
 
   async close() {
-    this.#flush();
-    this.#output.end();
+    if (!this.#closing) {
+      this.#closing = true;
+      // Otherwise the sidecar would wait for their ends, and hold all locks meanwhile.
+      for (const [id, { method }] of this.#pending) if (waitingMethods.includes(method)) this.#cancel(id);
+      this.#flush();
+      this.#output.end();
+    }
     await this.ended;
   }
+
+  #cancel(id) { this.#send(lineOf({ jsonrpc: '2.0', method: '$/cancelRequest', params: { id } })); }
 
   #rejectAll(error) {
     for (const { reject } of this.#pending.values()) reject(error);
@@ -254,8 +264,9 @@ class Connection {
     }
     const waiting = this.#pending.get(message.id);
     this.#pending.delete(message.id);
-    if (message.error) waiting?.reject(new HoldfastError(message.error));
-    else waiting?.resolve(message.result);
+    if (!message.error) return waiting?.resolve(message.result);
+    const error = new HoldfastError(message.error);
+    waiting?.reject(this.#closing && error.code === 'Aborted' ? new Disconnected('the client was closed') : error);
   }
 }
 
@@ -355,6 +366,7 @@ export class Holdfast extends EventEmitter {
     for (const giveUp = Date.now() + this.#reconnectMs; ; await sleep(100)) {
       try {
         this.#use(await this.#open());
+        if (this.#closing) await this.#connection.close(); // meanwhile: this one must not outlive the client
         await this.#connection.call('holdfast.version', {}); // it may end at once: it cannot start, or is just stopping
         return this.#connection;
       } catch (error) {
@@ -425,23 +437,35 @@ export class Holdfast extends EventEmitter {
    * claim.
    */
   async work(queues, work, { concurrency = 1, untilEmpty = false, signal, ...options } = {}) {
+    let failed = false;
     const worker = async () => {
-      while (!signal?.aborted) {
+      let isLogged = false;
+      while (!failed && !signal?.aborted) {
         let job;
         try {
           job = await this.claim(queues, { waitMs: untilEmpty ? 0 : 1000, ...options });
         } catch (error) {
           const reconnects = error instanceof Disconnected && this.#reconnectMs > 0 && !this.#closing;
-          if (!reconnects) throw error;
-          await sleep(1000);
-          await this.#connected(); // rejects if there is no sidecar again
+          const outlives = error instanceof HoldfastError && transientCodes.includes(error.code) && !untilEmpty;
+          if (!reconnects && !outlives) throw error;
+          if (outlives && !isLogged) console.error(`the store does not answer; trying again: ${error.message}`);
+          isLogged = outlives;
+          await sleep(1000, undefined, { signal }).catch(() => {});
+          if (reconnects) await this.#connected(); // rejects if there is no sidecar again
           continue;
         }
+        isLogged = false;
         if (job) await this.#attempt(job, work);
         else if (untilEmpty) return;
       }
     };
-    await Promise.all(Array.from({ length: concurrency }, worker));
+    // The others finish their jobs first: none goes on after this one has rejected.
+    const all = await Promise.allSettled(Array.from({ length: concurrency }, () => worker().catch((error) => {
+      failed = true;
+      throw error;
+    })));
+    const first = all.find(({ status }) => status === 'rejected');
+    if (first) throw first.reason;
   }
 
   async #attempt(job, work) {
@@ -489,6 +513,7 @@ export class Holdfast extends EventEmitter {
   async close() {
     this.#closing = true;
     await this.#connection.close();
+    await this.#reconnecting?.catch(() => {});
   }
   [asyncDispose]() { return this.close(); }
 }

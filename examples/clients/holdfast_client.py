@@ -186,9 +186,9 @@ class Connection:
     def call(self, method: str, **params: Any) -> Any:
         return wait_for(Request(method), lambda request: self.send(request, params))
 
-    def notify(self, method: str, **params: Any) -> None:
+    def cancel(self, request: Request) -> None:
         with contextlib.suppress(OSError, ValueError):
-            self._write(line_of({"jsonrpc": "2.0", "method": method, "params": params}))
+            self._write(cancellation(request.id))
 
     def stop_of(self, job_id: str) -> Stop:
         # The notification may come before the answer that names the job.
@@ -198,7 +198,13 @@ class Connection:
         return stop
 
     def close(self) -> None:
-        self._closing = True
+        with self._sending:
+            # Otherwise the sidecar would wait for their ends, and hold all locks meanwhile.
+            waiting = [] if self._closing else [one.id for one in list(self._pending.values()) if one.method in WAITING]
+            self._closing = True  # and nothing more is sent
+            with contextlib.suppress(OSError, ValueError):
+                self.out.write(b"".join(cancellation(request_id) for request_id in waiting))
+                self.out.flush()
         with contextlib.suppress(OSError):  # the sidecar may be gone already
             if self.process is None:
                 self._socket.shutdown(socket.SHUT_WR)
@@ -215,8 +221,10 @@ class Connection:
                     stream.close()
 
     def _write(self, line: bytes) -> None:
-        trace("->", line)
         with self._sending:
+            if self._closing:
+                return
+            trace("->", line)
             self.out.write(line)
             self.out.flush()
 
@@ -232,13 +240,16 @@ class Connection:
                     unreadable = HoldfastError(message["error"])
                     break
                 self._take(message)
-        self.gone = Disconnected(self._reason() if unreadable is None else f"the sidecar has gone: {unreadable}")
-        self._fail_all(unreadable or self.gone)
+        gone = Disconnected(self._reason() if unreadable is None else f"the sidecar has gone: {unreadable}")
+        # Before any other thread knows: one that reconnects closes this connection.
+        is_lost = not self._closing
+        self.gone = gone
+        if self._on_loss is not None and is_lost:
+            self._on_loss({"reason": "disconnected"})
+        self._fail_all(unreadable or gone)
         self._hang_up()
         for stop in list(self.stops.values()):
             stop.set("disconnected")
-        if self._on_loss is not None and not self._closing:
-            self._on_loss({"reason": "disconnected"})
 
     def _take(self, message: dict[str, Any]) -> None:
         if message.get("method") == "lock.lost":
@@ -252,7 +263,9 @@ class Connection:
         if request is None:
             return
         if "error" in message:
-            request.set_exception(HoldfastError(message["error"]))
+            error = HoldfastError(message["error"])
+            is_closed = self._closing and error.code == "Aborted"
+            request.set_exception(Disconnected("the client was closed") if is_closed else error)
         else:
             request.set_result(message["result"])
 
@@ -413,6 +426,25 @@ class Job:
                 self.end_patiently(self.retry, f"{type(error).__name__}: {error}")
 
 
+class Outage:
+    """A pool of workers outlives a store that cannot be reached, and logs it once."""
+
+    def __init__(self, until_empty: bool) -> None:
+        self._until_empty = until_empty
+        self._is_logged = False
+
+    def outlive(self, error: HoldfastError) -> None:
+        """Raises the error unless it is transient."""
+        if self._until_empty or error.code not in TRANSIENT:
+            raise error
+        if not self._is_logged:
+            logging.getLogger("holdfast").warning("the store does not answer; trying again: %s", error)
+        self._is_logged = True
+
+    def end(self) -> None:
+        self._is_logged = False
+
+
 class Holdfast:
     """Locks, tasks and queues through one connection at a time. Threads may share it. Its locks are released when the
     connection ends, however it ends; so are its jobs.
@@ -442,7 +474,8 @@ class Holdfast:
         self._reconnect = reconnect
         self._connecting = threading.Lock()
         self._closed = False
-        self._connection = self._open()
+        self._connection: Connection
+        self._open()
         if on_lost is not None:
             threading.Thread(target=self._report_losses, daemon=True).start()
 
@@ -458,7 +491,7 @@ class Holdfast:
     def cancel(self, request: Request) -> None:
         """Cancels a waiting request: it fails with Aborted, unless it has just succeeded."""
         if request.connection is not None:
-            request.connection.notify("$/cancelRequest", id=request.id)
+            request.connection.cancel(request)
 
     @contextlib.contextmanager
     def lock(self, key: str, **options: Any) -> Iterator[Lock]:
@@ -469,10 +502,10 @@ class Holdfast:
         requests = [Request("lock.lock")]
         try:
             yield self._wait_for_lock(requests, {"key": key, **options})
-        except BaseException:
+            release(requests[-1], key)
+        except BaseException:  # of the block, or an interruption of the release: a second one does no harm
             abandon(requests[-1], wait=requests[-1].done())  # the error of the block matters more
             raise
-        release(requests[-1], key)
 
     def _wait_for_lock(self, requests: list[Request], params: dict[str, Any]) -> Lock:
         """A lock that a broken connection acquired is released with it, so the request can be repeated."""
@@ -524,19 +557,25 @@ class Holdfast:
         no task to claim.
         """
         queues = (queues,) if isinstance(queues, str) else queues
-        ended = stop or threading.Event()
+        failed = threading.Event()
         options["waitMs"] = 0 if until_empty else 1000
 
         def worker() -> None:
-            while not ended.is_set():
+            outage = Outage(until_empty)
+            while not failed.is_set() and not (stop is not None and stop.is_set()):
                 try:
                     job = self.claim(*queues, **options)
                 except Disconnected:
                     if not self._reconnects():
                         raise
-                    ended.wait(1)
+                    (stop or failed).wait(1)
                     self._connected()  # raises if there is no sidecar again
                     continue
+                except HoldfastError as error:
+                    outage.outlive(error)
+                    (stop or failed).wait(1)
+                    continue
+                outage.end()
                 if job is not None:
                     job.end_by(functools.partial(function, job))
                 elif until_empty:
@@ -547,13 +586,15 @@ class Holdfast:
             try:
                 concurrent.futures.wait(workers, return_when=concurrent.futures.FIRST_EXCEPTION)
             finally:
-                ended.set()
+                failed.set()
             for each in workers:
                 each.result()
 
     def close(self) -> None:
         self._closed = True
         self._connection.close()
+        with self._connecting:  # a connection that another thread was making: it closes it, or has stored it
+            self._connection.close()
         self._losses.put(None)
 
     def __enter__(self) -> Holdfast:
@@ -566,10 +607,17 @@ class Holdfast:
         return self._connected().send(request, params)
 
     def _open(self) -> Connection:
-        connection = Connection(self._path, self._command, self._losses.put if self._on_lost is not None else None)
-        if self._on_lost is not None:
-            connection.call("lock.subscribe")
-        return connection
+        """Opens a connection and stores it at once, so that close() ends what waits for it."""
+        self._connection = Connection(self._path, self._command, self._losses.put if self._on_lost is not None else None)
+        try:
+            if self._closed:
+                raise Disconnected("the client was closed")
+            if self._on_lost is not None:
+                self._connection.call("lock.subscribe")
+        except BaseException:
+            self._connection.close()
+            raise
+        return self._connection
 
     def _connected(self) -> Connection:
         """The connection, or a new one if it has ended."""
@@ -577,15 +625,14 @@ class Holdfast:
             give_up = time.monotonic() + self._reconnect
             if self._connection.gone is None or not self._reconnects():
                 return self._connection
-            self._connection.close()
             while True:
+                self._connection.close()
                 try:
                     connection = self._open()
                     connection.call("holdfast.version")  # a sidecar that cannot start is reported here, once
-                    self._connection = connection
                     return connection
                 except Disconnected:
-                    if self._path is None or time.monotonic() > give_up:
+                    if self._path is None or self._closed or time.monotonic() > give_up:
                         raise
                 time.sleep(0.1)
 
@@ -631,7 +678,7 @@ class AsyncJob:
         return self
 
     async def __aexit__(self, kind: object, error: Optional[BaseException], trace: object) -> None:
-        await asyncio.to_thread(self._job.__exit__, kind, error, trace)
+        await in_thread(self._job.__exit__, kind, error, trace)
 
 
 class AsyncHoldfast:
@@ -659,7 +706,12 @@ class AsyncHoldfast:
             if on_lost is not None:
                 loop.call_soon_threadsafe(on_lost, loss)
 
-        self._holdfast = await asyncio.to_thread(self._open, pass_on if on_lost is not None else None)
+        opening = loop.run_in_executor(None, self._open, pass_on if on_lost is not None else None)
+        try:
+            self._holdfast = await asyncio.shield(opening)
+        except BaseException:
+            opening.add_done_callback(close_opened)  # the thread that starts the sidecar cannot be cancelled
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -667,7 +719,7 @@ class AsyncHoldfast:
 
     async def close(self) -> None:
         if self._holdfast is not None:
-            await asyncio.to_thread(self._holdfast.close)
+            await in_thread(self._holdfast.close)
 
     async def call(self, method: str, **params: Any) -> Any:
         """Sends a request and waits for its result. Raises as Holdfast.call()."""
@@ -691,10 +743,10 @@ class AsyncHoldfast:
         requests = [Request("lock.lock")]
         try:
             yield await self._wait_for_lock(requests, {"key": key, **options})
-        except BaseException:
+            await asyncio.to_thread(release, requests[-1], key)
+        except BaseException:  # of the block, or a cancellation: of a release that has not begun, too
             abandon(requests[-1])
             raise
-        await asyncio.to_thread(release, requests[-1], key)
 
     async def _wait_for_lock(self, requests: list[Request], params: dict[str, Any]) -> Lock:
         give_up = time.monotonic() + params.get("waitMs", 5000) / 1000
@@ -742,6 +794,7 @@ class AsyncHoldfast:
                 await asyncio.to_thread(job.end_by, outcome)
 
         async def worker() -> None:
+            outage = Outage(until_empty)
             while True:
                 try:
                     job = await self.claim(*queues, **options)
@@ -751,12 +804,23 @@ class AsyncHoldfast:
                     await asyncio.sleep(1)
                     await asyncio.to_thread(self._client()._connected)  # raises if there is no sidecar again
                     continue
+                except HoldfastError as error:
+                    outage.outlive(error)
+                    await asyncio.sleep(1)
+                    continue
+                outage.end()
                 if job is not None:
                     await attempt(job)
                 elif until_empty:
                     return
 
-        await asyncio.gather(*(worker() for _ in range(concurrency)))
+        workers = [asyncio.create_task(worker()) for _ in range(concurrency)]
+        try:
+            await asyncio.gather(*workers)
+        finally:  # if one fails, gather() leaves the others running
+            for each in workers:
+                each.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
 
     def _client(self) -> Holdfast:
         if self._holdfast is None:
@@ -781,7 +845,7 @@ def abandon(request: Request, wait: bool = False) -> None:
     if connection is None or connection.gone is not None or (request.done() and request.exception() is not None):
         return
     if not request.done() and request.method in WAITING:
-        connection.notify("$/cancelRequest", id=request.id)
+        connection.cancel(request)
     undone = threading.Event()
 
     def undo(connection: Connection) -> None:
@@ -831,6 +895,16 @@ def watch_jobs(connection: Connection) -> None:
         connection.watches_jobs = True
 
 
+async def in_thread(function: Callable[..., Any], *arguments: Any) -> None:
+    """As asyncio.to_thread(), but the function is called even if the task is cancelled before a thread is free."""
+    await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, function, *arguments))
+
+
+def close_opened(opening: asyncio.Future[Holdfast]) -> None:
+    if opening.exception() is None:
+        threading.Thread(target=opening.result().close, daemon=True).start()
+
+
 def raiser(error: Exception) -> Callable[[], Any]:
     def throw() -> Any:
         raise error
@@ -844,6 +918,10 @@ def line_of(message: dict[str, Any]) -> bytes:
     if len(line) > LONGEST_LINE:
         raise ValueError(f"the request is longer than {LONGEST_LINE} bytes")
     return line + b"\n"
+
+
+def cancellation(request_id: int) -> bytes:
+    return line_of({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": request_id}})
 
 
 def trace(direction: str, line: bytes) -> None:

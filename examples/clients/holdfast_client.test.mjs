@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import { Disconnected, Failed, Holdfast, LockLost } from './holdfast_client.mjs';
+import { Disconnected, Failed, Holdfast, HoldfastError, LockLost } from './holdfast_client.mjs';
 
 const asyncDispose = Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose');
 const directory = mkdtempSync(join(tmpdir(), 'holdfast-'));
@@ -22,6 +22,8 @@ const eventually = async (condition) => {
     assert.ok(Date.now() < giveUp, `did not happen: ${condition}`);
   }
 };
+
+const storeError = (code) => new HoldfastError({ code: -32000, message: 'the store is away', data: { code } });
 
 /** Whether a sidecar accepts connections; the path exists before it listens. */
 const accepts = () => new Promise((resolve) => {
@@ -148,4 +150,60 @@ test('errors have the names of their classes, and a failed attempt is logged', a
   assert.equal(logged.mock.callCount(), 1); // Failed is an outcome that the work chose
   assert.match(logged.mock.calls[0].arguments[0], /^attempt 1 of .* failed:$/);
   assert.equal(logged.mock.calls[0].arguments[1].message, 'flaky');
+});
+
+test('a close ends what waits and releases all locks', async () => {
+  const other = Holdfast.spawn();
+  const holdfast = Holdfast.spawn();
+  await holdfast.lock('closed');
+  const waiting = assert.rejects(
+    holdfast.call('queue.claimNext', { queues: ['closed'], waitMs: 600_000 }), Disconnected);
+  await holdfast.call('holdfast.version');
+  await holdfast.close();
+  await waiting;
+  assert.equal(await other.call('lock.isLocked', { key: 'closed' }), false);
+  await assert.rejects(holdfast.call('lock.lock', { key: 'closed' }), Disconnected);
+  await other.close();
+});
+
+test('a close during a reconnect leaves no sidecar', async (t) => {
+  const sidecar = await listen(t);
+  const other = Holdfast.spawn();
+  const holdfast = await Holdfast.connect(path);
+  const lost = once(holdfast, 'lost');
+  await kill(sidecar);
+  await lost;
+  const again = await listen(t);
+  const late = assert.rejects(holdfast.call('lock.lock', { key: 'late' }), Disconnected);
+  await holdfast.close();
+  await late;
+  assert.equal(await other.call('lock.isLocked', { key: 'late' }), false);
+  await other.close();
+  await kill(again);
+});
+
+test('workers outlive an outage of the store and end together', async (t) => {
+  const holdfast = Holdfast.spawn();
+  t.after(() => holdfast.close());
+  const logged = t.mock.method(console, 'error', () => {});
+  const { taskId } = (await holdfast.call('queue.add', { queue: 'outage' })).task;
+  const claim = holdfast.claim.bind(holdfast);
+  const errors = ['ServiceUnavailable'];
+  let isWorking = false;
+  let finish;
+  holdfast.claim = async (queues, options) => {
+    if (errors.length > 0) throw storeError(errors.pop());
+    if (!isWorking) return claim(queues, { ...options, waitMs: 0 });
+    setTimeout(finish, 100);
+    throw storeError('AuthFailed');
+  };
+  const pool = holdfast.work('outage', async () => {
+    isWorking = true;
+    await new Promise((resolve) => { finish = resolve; });
+  }, { concurrency: 2 });
+  await assert.rejects(pool, { code: 'AuthFailed' });
+  assert.equal(logged.mock.callCount(), 1);
+  assert.match(logged.mock.calls[0].arguments[0], /^the store does not answer/);
+  // Not before the other worker has finished its job.
+  assert.equal((await holdfast.call('queue.get', { queue: 'outage', taskId })).task.status, 'completed');
 });

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import os
 import signal
 import socket
@@ -19,6 +20,7 @@ from typing import Any, Callable
 from holdfast_client import (
     AsyncHoldfast,
     AsyncJob,
+    Connection,
     Disconnected,
     Holdfast,
     HoldfastError,
@@ -37,6 +39,10 @@ def eventually(condition: Callable[[], bool]) -> bool:
             return False
         time.sleep(0.01)
     return True
+
+
+def store_error(code: str) -> HoldfastError:
+    return HoldfastError({"code": -32000, "message": "the store is away", "data": {"code": code}})
 
 
 class ClientTest(unittest.TestCase):
@@ -158,6 +164,67 @@ class Threads(ClientTest):
             holdfast._reconnect = 10
             self.assertEqual(holdfast.call("holdfast.version")["backend"], "sqlite")
 
+    def test_a_loss_is_reported_also_if_another_thread_reconnects_first(self) -> None:
+        losses: list[dict[str, str]] = []
+        hang_up = Connection._hang_up
+
+        def hang_up_late(connection: Connection) -> None:
+            eventually(lambda: connection._closing)  # by the thread that reconnects
+            hang_up(connection)
+
+        def wait() -> None:
+            with self.assertRaises(Disconnected):
+                holdfast.call("queue.claimNext", queues=["q"], waitMs=600_000)
+            holdfast.call("holdfast.version")
+
+        with Holdfast(on_lost=losses.append) as holdfast:
+            process = holdfast._connection.process
+            assert process is not None
+            waiter = threading.Thread(target=wait)
+            with unittest.mock.patch.object(Connection, "_hang_up", hang_up_late):
+                waiter.start()
+                self.assertTrue(eventually(lambda: len(holdfast._connection._pending) == 1))
+                process.kill()
+                waiter.join()
+            self.assertTrue(eventually(lambda: losses == [{"reason": "disconnected"}]), losses)
+
+    def test_a_close_ends_what_waits_and_releases_all_locks(self) -> None:
+        with Holdfast() as other:
+            holdfast = Holdfast()
+            holdfast.call("lock.lock", key="k")
+            claim = holdfast.start("queue.claimNext", queues=["q"], waitMs=600_000)
+            holdfast.close()
+            with self.assertRaisesRegex(Disconnected, "the client was closed"):
+                claim.result(0)
+            self.assertFalse(other.call("lock.isLocked", key="k"))
+            with self.assertRaises(Disconnected):
+                holdfast.call("lock.lock", key="k")
+
+    def test_a_close_during_a_reconnect_leaves_no_sidecar(self) -> None:
+        made: list[Connection] = []
+        holdfast = Holdfast()
+        process = holdfast._connection.process
+        assert process is not None
+        process.kill()
+        self.assertTrue(eventually(lambda: holdfast._connection.gone is not None))
+
+        def connect(*arguments: Any) -> Connection:
+            made.append(Connection(*arguments))
+            eventually(lambda: holdfast._closed)
+            return made[0]
+
+        def request() -> None:
+            with self.assertRaisesRegex(Disconnected, "the client was closed"):
+                holdfast.call("lock.lock", key="k")
+
+        with unittest.mock.patch("holdfast_client.Connection", connect):
+            requester = threading.Thread(target=request)
+            requester.start()
+            self.assertTrue(eventually(lambda: len(made) == 1))
+            holdfast.close()
+            self.assertIsNotNone(made[0].gone)
+            requester.join()
+
     def test_the_reason_is_known_if_the_sidecar_cannot_start(self) -> None:
         with self.assertRaisesRegex(Disconnected, "cannot start no-such-program: No such file"):
             Holdfast(command=["no-such-program"])
@@ -189,6 +256,31 @@ class Threads(ClientTest):
                 holdfast.work("q", work, stop=ended)
             self.assertEqual(done, [1, 2])
             self.assertIn("was not sent", logs.output[0])
+
+    def test_workers_outlive_an_outage_of_the_store(self) -> None:
+        stop = threading.Event()
+        with Holdfast() as holdfast:
+            holdfast.call("queue.add", queue="q")
+            claim = holdfast.claim
+            errors = [store_error("ServiceUnavailable")]
+
+            def claim_later(*queues: str, **options: Any) -> Any:
+                if errors:
+                    raise errors.pop()
+                return claim(*queues, **options)
+
+            with unittest.mock.patch.object(holdfast, "claim", claim_later):
+                with self.assertLogs("holdfast", "WARNING"):
+                    holdfast.work("q", lambda _: stop.set(), stop=stop)
+                errors.append(store_error("ServiceUnavailable"))
+                with self.assertRaises(HoldfastError):
+                    holdfast.work("q", lambda _: None, until_empty=True)
+
+    def test_workers_leave_the_event_of_the_caller_alone(self) -> None:
+        stop = threading.Event()
+        with Holdfast() as holdfast:
+            holdfast.work("q", lambda _: None, stop=stop, until_empty=True)
+        self.assertFalse(stop.is_set())
 
     def test_a_job_whose_outcome_is_refused_is_not_kept(self) -> None:
         refused = HoldfastError({"code": -32603, "message": "damaged", "data": {"code": "Internal"}})
@@ -283,6 +375,96 @@ class Asyncio(ClientTest):
                 with self.assertRaises(asyncio.CancelledError):
                     await pool
                 state = (await holdfast.call("queue.get", queue="q", taskId=task["taskId"]))["queue"]
+                self.assertEqual((state["place"], state["attempts"]), ("ready", 0))
+
+        asyncio.run(main())
+
+    def test_a_block_that_is_cancelled_at_its_end_leaves_nothing_held(self) -> None:
+        async def main() -> None:
+            loop = asyncio.get_running_loop()
+            loop.set_default_executor(concurrent.futures.ThreadPoolExecutor(1))
+            free = threading.Event()
+            async with AsyncHoldfast() as holdfast:
+                added = (await holdfast.call("queue.add", queue="q"))["task"]["taskId"]
+                job = await holdfast.claim("q")
+                assert job is not None
+                entered, leave = asyncio.Event(), asyncio.Event()
+
+                async def hold(block: Any) -> None:
+                    async with block:
+                        entered.set()
+                        await leave.wait()
+
+                async def cancel_at_the_end(block: Any) -> None:
+                    entered.clear()
+                    leave.clear()
+                    task = asyncio.create_task(hold(block))
+                    await entered.wait()
+                    leave.set()
+                    for _ in range(5):
+                        await asyncio.sleep(0)  # until it waits for a thread
+                    task.cancel()
+                    with self.assertRaises(asyncio.CancelledError):
+                        await task
+
+                busy = loop.run_in_executor(None, free.wait)
+                await cancel_at_the_end(holdfast.lock("k", ttlMs=600_000))
+                await cancel_at_the_end(job)
+                free.set()
+                await busy
+                self.assertTrue(await asyncio.to_thread(
+                    eventually, lambda: not holdfast._client().call("lock.isLocked", key="k")))
+                state = (await holdfast.call("queue.get", queue="q", taskId=added))["queue"]
+                self.assertEqual((state["place"], state["attempts"]), ("ready", 0))
+
+        asyncio.run(main())
+
+    def test_a_client_that_is_cancelled_as_it_opens_leaves_no_sidecar(self) -> None:
+        async def main() -> None:
+            made: list[Connection] = []
+            cancelled = threading.Event()
+
+            def connect(*arguments: Any) -> Connection:
+                made.append(Connection(*arguments))
+                cancelled.wait()
+                return made[0]
+
+            with unittest.mock.patch("holdfast_client.Connection", connect):
+                opening = asyncio.create_task(AsyncHoldfast().__aenter__())
+                self.assertTrue(await asyncio.to_thread(eventually, lambda: len(made) == 1))
+                opening.cancel()
+                with self.assertRaises(asyncio.CancelledError):
+                    await opening
+                cancelled.set()
+                self.assertTrue(await asyncio.to_thread(eventually, lambda: made[0].gone is not None))
+
+        asyncio.run(main())
+
+    def test_workers_outlive_an_outage_and_end_together(self) -> None:
+        async def main() -> None:
+            started = asyncio.Event()
+
+            async def work(_: AsyncJob) -> None:
+                started.set()
+                await asyncio.sleep(600)
+
+            async with AsyncHoldfast() as holdfast:
+                added = (await holdfast.call("queue.add", queue="q"))["task"]["taskId"]
+                claim = holdfast.claim
+                errors = [store_error("ServiceUnavailable")]
+
+                async def claim_later(*queues: str, **options: Any) -> Any:
+                    if errors:
+                        raise errors.pop()
+                    if started.is_set():
+                        raise store_error("AuthFailed")
+                    return await claim(*queues, **{**options, "waitMs": 0})
+
+                with unittest.mock.patch.object(holdfast, "claim", claim_later):
+                    with self.assertLogs("holdfast", "WARNING"), self.assertRaises(HoldfastError) as raised:
+                        await holdfast.work("q", work, concurrency=2)
+                self.assertEqual(raised.exception.code, "AuthFailed")
+                state = (await holdfast.call("queue.get", queue="q", taskId=added))["queue"]
                 self.assertEqual((state["place"], state["attempts"]), ("ready", 0))
 
         asyncio.run(main())

@@ -40,7 +40,8 @@ struct NewQueueTask {
   std::chrono::milliseconds failed_retention = std::chrono::days(14);
   /// Makes `add` repeatable: see NewTask::request_key. Keys of different queues are independent.
   std::string_view request_key = {};
-  /// For whom the work is done; at most 512 bytes of UTF-8 (InvalidArgument). For people and for the worker.
+  /// For whom the work is done; at most 512 bytes of UTF-8 without NUL bytes (InvalidArgument). For people
+  /// and for the worker.
   std::string_view requester = {};
   /// Limits how many tasks with this key are worked on at once, for example the id of a customer: at most
   /// `limit` have a lease. The others wait in QueuePlace::parked, and other tasks pass them. Empty: no such

@@ -87,11 +87,20 @@ Result<Members> first_variables(JsonView given, const TaskOptions& options) {
   return kept;
 }
 
+/// A worker passes it to its command as an environment variable. That ends at a NUL byte, and what follows
+/// would be variables of the requester's choice.
+Status check_requester(std::string_view requester) {
+  if (!core::is_utf8(requester) || requester.size() > max_requester_bytes ||
+      requester.find('\0') != std::string_view::npos) {
+    return Error(ErrorCode::InvalidArgument, "a requester is at most " + std::to_string(max_requester_bytes) +
+                                                 " bytes of UTF-8 without NUL bytes");
+  }
+  return Ok{};
+}
+
 Status check_terms(const NewQueueTask& task) {
   const auto invalid = [](const std::string& why) { return Error(ErrorCode::InvalidArgument, why); };
-  if (!core::is_utf8(task.requester) || task.requester.size() > max_requester_bytes) {
-    return invalid("a requester is at most " + std::to_string(max_requester_bytes) + " bytes of UTF-8");
-  }
+  if (auto checked = check_requester(task.requester); !checked) return checked.error();
   if (task.priority < -max_priority || task.priority > max_priority) {
     return invalid("a priority is between -1000 and 1000");
   }
@@ -175,6 +184,8 @@ Result<Creation> Creation::prepare(const std::string& owner, const NewQueueTask&
 }
 
 Result<Creation> Creation::prepare_retry(const Task& failed, const TaskOptions& options, WallTime now) {
+  // Other software may have stored it.
+  if (auto checked = check_requester(failed.requester); !checked) return checked.error();
   const auto digest =
       core::sha256("holdfast retry\n" + failed.owner + "\n" + failed.id + "\n" + failed.incarnation);
   if (!digest) return digest.error();

@@ -1,3 +1,8 @@
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <csignal>
 #include <fstream>
@@ -176,6 +181,84 @@ TEST_F(QueueCommands, LinesOfStandardInputAreAddedAndWorkedOnByPriority) {
   std::getline(order, line);
   EXPECT_EQ(ordered_json::parse(line)["requestMethod"], "high");
   EXPECT_EQ(holdfast({"task", "add", "q", "-"}, {.input = "nonsense\n"}).code, 64);
+}
+
+TEST_F(QueueCommands, AnInputThatCannotBeReadIsAnErrorAndNotItsEnd) {
+  const auto from_directory = [&](const std::vector<std::string>& words) {
+    return holdfast(words, {.before_exec = [directory = directory().string()] {
+                      const int fd = ::open(directory.c_str(), O_RDONLY);
+                      if (fd < 0 || dup2(fd, 0) < 0) _exit(125);
+                    }});
+  };
+  const auto lines = from_directory({"task", "add", "q", "-"});
+  EXPECT_EQ(lines.code, 70);
+  EXPECT_NE(lines.err.find("task add: standard input cannot be read to its end (Is a directory)"),
+            std::string::npos)
+      << lines.err;
+  const auto variables = from_directory({"task", "add", "q", "--variables", "-"});
+  EXPECT_EQ(variables.code, 70);
+  EXPECT_NE(variables.err.find("--variables: standard input cannot be read"), std::string::npos)
+      << variables.err;
+  const auto closed = holdfast({"task", "add", "q", "-"}, {.before_exec = [] { close(0); }});
+  EXPECT_EQ(closed.code, 70) << closed.err;
+  EXPECT_EQ(holdfast({"task", "add", "q", "-", "--variables", "-"}, {.input = "{}\n"}).code, 64);
+}
+
+TEST_F(QueueCommands, ARequesterCannotSetVariablesOfTheCommand) {
+  const auto refused =
+      holdfast({"task", "add", "q", "-"}, {.input = R"({"requester":"bob\u0000EVIL=injected"})"});
+  EXPECT_EQ(refused.code, 64);
+  EXPECT_NE(refused.err.find("without NUL bytes"), std::string::npos) << refused.err;
+  // As other software may store it.
+  const auto id = add({"--requester", "placeholder"});
+  const auto next = add();
+  sqlite3* store = nullptr;
+  ASSERT_EQ(sqlite3_open(file("locks.db").c_str(), &store), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(store,
+                         R"(UPDATE records SET data = CAST(replace(CAST(data AS TEXT), 'placeholder',
+                            'bob\u0000EVIL=injected') AS BLOB))",
+                         nullptr, nullptr, nullptr),
+            SQLITE_OK);
+  sqlite3_close(store);
+  const auto worked = work("echo \"$HOLDFAST_TASK_ID ${EVIL-}\" >> $DIR/ran");
+  EXPECT_EQ(worked.code, 0) << worked.err;
+  EXPECT_EQ(contents(file("ran")), next + " \n");
+  const auto task = get(id);
+  EXPECT_EQ(task["queue"]["requester"], std::string("bob\0EVIL=injected", 17)) << task;
+  EXPECT_EQ(task["task"]["status"], "failed");
+  EXPECT_EQ(task["task"]["statusMessage"],
+            "its command cannot be run: HOLDFAST_TASK_REQUESTER would contain a NUL byte");
+  EXPECT_EQ(holdfast({"queue", "retry", "q", id}).code, 64);
+}
+
+TEST_F(QueueCommands, TheLastLineOfTheProgressNeedNotBeEnded) {
+  const auto id = add();
+  ASSERT_EQ(work("echo first=1 >&3; printf last=2 >&3").code, 0);
+  EXPECT_EQ(get(id)["variables"].dump(), R"({"first":1,"last":2})");
+}
+
+/// The descriptors that a child may open.
+std::function<void()> limited_descriptors(rlim_t soft, rlim_t hard) {
+  return [soft, hard] {
+    const rlimit limit{.rlim_cur = soft, .rlim_max = hard};
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0) _exit(125);
+  };
+}
+
+TEST_F(QueueCommands, ManyCommandsNeedNoHigherLimitOfDescriptorsAndKeepTheirs) {
+  for (int i = 0; i < 12; ++i) (void)add();
+  const auto ran = holdfast(
+      work_arguments("ulimit -n >> $DIR/limits; while [ $(wc -l < $DIR/limits) -lt 12 ]; do sleep 0.05; done",
+                     {"--until-empty", "-j", "12"}),
+      {.before_exec = limited_descriptors(64, 1024)});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  std::istringstream limits(contents(file("limits")));
+  for (std::string limit; std::getline(limits, limit);) EXPECT_EQ(limit, "64");
+  const auto refused = holdfast({"task", "work", "q", "-j", "200", "--until-empty", "--", "true"},
+                                {.before_exec = limited_descriptors(1024, 1024)});
+  EXPECT_EQ(refused.code, 64);
+  EXPECT_NE(refused.err.find("at most 1024 are allowed. Raise the limit (ulimit -n)"), std::string::npos)
+      << refused.err;
 }
 
 TEST_F(QueueCommands, ALineThatCannotBeAddedIsNamedAndAddsNothing) {

@@ -291,6 +291,7 @@ TEST_P(RpcQueues, ErrorsNameTheParameter) {
       {"queue.add", {{"queue", "q"}, {"priority", 0.5}}, "priority"},
       {"queue.add", {{"queue", "q"}, {"maxAttempts", 0}}, "maxAttempts"},
       {"queue.add", {{"queue", "q"}, {"requestKey", ""}}, "requestKey"},
+      {"queue.add", {{"queue", "q"}, {"requester", std::string("bob\0EVIL=1", 10)}}, "requester"},
       {"queue.claimNext", {{"queues", json::array()}}, "queues"},
       {"queue.claimNext", {{"queues", "q"}}, "queues"},
       {"queue.claimNext", {{"queues", {"q"}}, {"limit", 101}}, "limit"},

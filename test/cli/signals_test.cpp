@@ -31,7 +31,8 @@ TEST_F(SignalsBeforeALock, EndTheOpeningOfAStoreAtOnce) {
   for (const int signal : {SIGTERM, SIGINT}) {
     for (const std::vector<std::string>& command : {std::vector<std::string>{"run", "k", "--", "true"},
                                                     {"lock", "acquire", "k"},
-                                                    {"task", "run", "--", "true"}}) {
+                                                    {"task", "run", "--", "true"},
+                                                    {"task", "work", "q", "--", "true"}}) {
       std::vector<std::string> words{"--url", url_of(silent)};
       words.insert(words.end(), command.begin(), command.end());
       const auto before = silent.heard().size();

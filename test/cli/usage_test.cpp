@@ -354,14 +354,18 @@ TEST_F(Usage, CompletionScriptsParseAndKnowTheOptions) {
       "complete_line holdfast lock list ''\n"
       "complete_line holdfast lock acquire ''\n"
       "complete_line holdfast run -w ''\n"
-      "complete_line holdfast lock list -\n";
+      "complete_line holdfast lock list -\n"
+      "complete_line holdfast task work q ''\n"
+      "_command_offset() { COMPREPLY=(\"the command from word $1\"); }\n"
+      "complete_line holdfast task work q -- tru\n";
   const auto result =
       Program(directory(), {"bash", "-c", ask}, {.environment = {"HOLDFAST=" + holdfast_program()}}).wait();
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(
       result.out,
       "run lock task queue top rpc serve doctor bench completion manual\nlock\nrelease\n--max-hold\n--\nzsh\n"
-      "result rebind\n--lease\n--status --system\n\n\n\n-h --help --raw --url --system --json\n")
+      "result rebind\n--lease\n--status --system\n\n\n\n-h --help --raw --url --system --json\n--\n"
+      "the command from word 5\n")
       << result.err;
 }
 

@@ -98,11 +98,16 @@ inside sh -ec '
   PYTHONPATH=/usr/share/holdfast/clients python3 -c "import holdfast_client"
   test -d /usr/share/holdfast/clients/__pycache__'
 
-step "removal keeps the store, purge deletes it, and the token of the service"
+step "removal keeps the store, purge deletes it, and what belongs to the service"
+# shellcheck disable=SC2016 # expanded inside
 inside sh -ec '
   install -d -m 700 /var/lib/private/holdfast-serve
   ln -s private/holdfast-serve /var/lib/holdfast-serve
   echo token >/var/lib/private/holdfast-serve/serve.token
+  # As `systemctl enable` does.
+  wants=/etc/systemd/system/multi-user.target.wants
+  mkdir -p $wants
+  ln -s /lib/systemd/system/holdfast-serve.service $wants/holdfast-serve.service
   apt-get -qq remove --yes holdfast >/dev/null
   test -e /var/lib/holdfast/holdfast.db
   test -e /var/lib/holdfast-serve/serve.token
@@ -111,5 +116,6 @@ inside sh -ec '
   apt-get -qq purge --yes holdfast >/dev/null
   test ! -e /var/lib/holdfast
   test ! -e /var/lib/private/holdfast-serve
-  test ! -h /var/lib/holdfast-serve'
+  test ! -h /var/lib/holdfast-serve
+  test ! -h $wants/holdfast-serve.service'
 echo "ok"
