@@ -3,14 +3,18 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <mutex>
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace holdfast::test {
 namespace {
@@ -29,6 +33,19 @@ Socket bound_to(std::uint16_t port) {
   ::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   const auto address = loopback(port);
   if (::bind(socket.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return {};
+  return socket;
+}
+
+/// Keeps the port from other processes that call free_loopback_port(), also while no server listens on it,
+/// until this process ends. Not open if another process has it. The kernel knows the name without a file.
+Socket reserved_for_this_process(std::uint16_t port) {
+  Socket socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const auto name = '\0' + std::string("holdfast-test-port-") + std::to_string(port);
+  name.copy(address.sun_path, sizeof address.sun_path);
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
+  if (::bind(socket.fd(), reinterpret_cast<const sockaddr*>(&address), size) != 0) return {};
   return socket;
 }
 
@@ -51,12 +68,16 @@ void Socket::reset() noexcept {
 
 std::uint16_t free_loopback_port() {
   static std::mt19937 random{std::random_device{}()};
+  static std::vector<Socket> reserved;
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   std::uniform_int_distribution<int> ports(12000, 32000);
   for (int attempt = 0; attempt < 1000; ++attempt) {
     const auto port = static_cast<std::uint16_t>(ports(random));
-    if (bound_to(port).is_open()) return port;
+    auto reservation = reserved_for_this_process(port);
+    if (!reservation.is_open() || !bound_to(port).is_open()) continue;
+    reserved.push_back(std::move(reservation));
+    return port;
   }
   throw std::runtime_error("no free port");
 }

@@ -31,8 +31,9 @@ class Socket {
   int fd_ = -1;
 };
 
-/// A port of 127.0.0.1 that was free a moment ago, below the kernel's ephemeral range: the kernel could give
-/// a port from that range to any connection while a server restarts.
+/// A port of 127.0.0.1 that no other test gets while this process lives, so that a server may restart on it.
+/// It is below the kernel's ephemeral range: the kernel could give a port from that range to any connection
+/// meanwhile.
 [[nodiscard]] std::uint16_t free_loopback_port();
 /// Throws std::runtime_error.
 [[nodiscard]] Socket listen_on_loopback(std::uint16_t port);
