@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
+#include <stdexcept>
 #include <thread>
 
 #include "support/paths.hpp"
@@ -39,7 +40,8 @@ Program::Program(const std::filesystem::path& directory, const std::vector<std::
   for (const auto& one : command) arguments.push_back(const_cast<char*>(one.c_str()));
   arguments.push_back(nullptr);
   pid_ = fork();
-  if (pid_ != 0) return;
+  if (pid_ < 0) throw std::runtime_error("cannot start a process");  // kill(-1) would end every process
+  if (pid_ > 0) return;
   setsid();
   redirect(0, in, O_RDONLY);
   redirect(1, out_, O_WRONLY | O_CREAT | O_TRUNC);
@@ -106,12 +108,15 @@ bool alive(pid_t pid) {
 
 pid_t pid_in(const std::filesystem::path& file) {
   std::string text;
-  EXPECT_TRUE(eventually([&] {
+  const bool written = eventually([&] {
     text = contents(file);
     return text.ends_with('\n');
-  })) << file
-      << " was not written";
-  return text.empty() ? -1 : std::stoi(text);
+  });
+  // Thrown, so that the test ends here: it would go on to kill(-1), which ends every process of the machine.
+  if (!written) throw std::runtime_error(file.string() + " was not written");
+  const pid_t pid = std::stoi(text);
+  if (pid <= 1) throw std::runtime_error(file.string() + " has no process: " + text);
+  return pid;
 }
 
 CliTest::CliTest() {

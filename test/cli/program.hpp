@@ -55,7 +55,7 @@ class Program {
 [[nodiscard]] std::string contents(const std::filesystem::path& file);
 /// Neither dead nor a zombie.
 [[nodiscard]] bool alive(pid_t pid);
-/// A pid that a process wrote into a file; waits for it.
+/// A pid that a process wrote into a file; waits for it. Throws std::runtime_error if there is none.
 [[nodiscard]] pid_t pid_in(const std::filesystem::path& file);
 
 /// Each test has a directory and a lock file of its own.

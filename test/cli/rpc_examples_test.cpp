@@ -406,7 +406,9 @@ TEST_F(RpcExamples, AShellsBackgroundWorkNeedNotKeepItsLocks) {
     echo "$!")"});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_TRUE(eventually([&] { return holdfast({"lock", "show", "k"}).code == 1; }));
-  kill(std::stoi(result.out), SIGKILL);
+  const pid_t background = std::stoi(result.out);
+  ASSERT_GT(background, 1);
+  kill(background, SIGKILL);
 }
 
 TEST_F(RpcExamples, TwoLanguagesAtOnceAndOneOfThemIsKilled) {

@@ -12,6 +12,7 @@
 
 #include "support/calls.hpp"
 #include "support/peer.hpp"
+#include "support/processes.hpp"
 #include "support/redis_server.hpp"
 #include "support/seeded.hpp"
 #include "support/temp_dir.hpp"
@@ -88,7 +89,7 @@ void kill_at_random(const std::string& url, Disturb&& disturb) {
 
   const auto start = [&](int self) {
     const auto seed = random.below(1'000'000'000);
-    const pid_t pid = fork();
+    const pid_t pid = checked_fork();
     if (pid != 0) return pid;
     try {
       work(url, *ledger, self, seed);

@@ -57,7 +57,7 @@ struct QueueTally {
 /// Runs `work` in a process of its own. The parent opens the store only when no process is to be forked any
 /// more: an SQLite file that a parent has open cannot be opened by its child.
 pid_t forked(const std::function<void()>& work) {
-  const pid_t pid = ::fork();
+  const pid_t pid = checked_fork();
   if (pid != 0) return pid;
   try {
     work();

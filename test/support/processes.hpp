@@ -6,14 +6,26 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <functional>
 #include <new>
+#include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
 namespace holdfast::test {
+
+/// fork(), or std::runtime_error: a failed one that went unnoticed would later be kill(-1), which ends every
+/// process of the machine.
+[[nodiscard]] inline pid_t checked_fork() {
+  const pid_t child = ::fork();
+  if (child < 0) throw std::runtime_error(std::string("fork: ") + std::strerror(errno));
+  return child;
+}
 
 /// Runs `body(i)` in `count` processes that start together; each must return true.
 inline void in_processes(int count, const std::function<bool(int)>& body) {
@@ -22,7 +34,7 @@ inline void in_processes(int count, const std::function<bool(int)>& body) {
   auto& ready = *new (page) std::atomic<int>(0);
   std::vector<pid_t> children;
   for (int i = 0; i < count; ++i) {
-    const pid_t child = ::fork();
+    const pid_t child = checked_fork();
     if (child == 0) {
       ++ready;
       while (ready < count) std::this_thread::yield();

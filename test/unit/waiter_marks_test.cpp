@@ -9,6 +9,7 @@
 
 #include <fstream>
 
+#include "support/processes.hpp"
 #include "support/temp_dir.hpp"
 
 namespace holdfast::waiting {
@@ -58,7 +59,7 @@ TEST_F(MarksOfWaiters, AreGoneWithTheirProcess) {
   WaiterMarks counting(file());
   int ready[2];
   ASSERT_EQ(::pipe(ready), 0);
-  const auto child = ::fork();
+  const auto child = checked_fork();
   if (child == 0) {
     WaiterMarks marks(file());
     marks.add(k);
