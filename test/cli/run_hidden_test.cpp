@@ -52,7 +52,7 @@ class RunHidden : public CliTest {
         Program::Options{
             .environment = {"HOLDFAST_URL=" + url(), "DIR=" + directory().string(),
                             "RUN=" + file("holdfast").string() + " run --ttl 2",
-                            "SHORT=" + file("holdfast").string() + " run --ttl 2 --max-hold 0.6",
+                            "SHORT=" + file("holdfast").string() + " run --ttl 2 --max-hold 2",
                             "SETUID=" + setpriv, "ROOT=" + setpriv + " --reuid 0 --regid 0 --clear-groups"},
             .before_exec = [hidepid] {
               if (!enter(hidepid)) _exit(126);
@@ -86,7 +86,7 @@ TEST_F(RunHidden, ACommandThatBecameRootIsNotReportedAsEnded) {
     EXPECT_TRUE(alive(command)) << "else this test shows nothing";
     EXPECT_TRUE(result.err.starts_with(cannot_be_ended)) << result.err;
     EXPECT_TRUE(
-        result.err.ends_with("it was held for the --max-hold of 600 ms; the command could not be stopped\n"))
+        result.err.ends_with("it was held for the --max-hold of 2 s; the command could not be stopped\n"))
         << result.err;
     EXPECT_EQ(std::ranges::count(result.err, '\n'), 2) << result.err;
     EXPECT_EQ(lock("show", key).code, 0) << "its lease keeps the next holder out";
