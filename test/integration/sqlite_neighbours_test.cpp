@@ -156,7 +156,7 @@ class SqliteExchanged : public SqliteNeighbours {
   /// Opens the file many times; calls `check` with each backend that could be opened.
   void exchange_with(const std::filesystem::path& other, const std::function<void(LockBackend&)>& check) {
     set_mode(directory.path(), 02770);
-    const pid_t parent = ::getpid(), child = checked_fork();
+    const pid_t parent = ::getpid(), child = test::checked_fork();
     if (child == 0) {
       while (::getppid() == parent) {
         if (::renameat2(AT_FDCWD, file.c_str(), AT_FDCWD, other.c_str(), RENAME_EXCHANGE) != 0) ::_exit(1);

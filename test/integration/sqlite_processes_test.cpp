@@ -141,7 +141,7 @@ TEST_F(SqliteProcesses, AForkedChildMayOpenAFileItsParentHasClosed) {
 
 TEST_F(SqliteProcesses, AKilledWriterLeavesTheFileUsable) {
   for (int round = 0; round < 10; ++round) {
-    const pid_t child = checked_fork();
+    const pid_t child = test::checked_fork();
     if (child == 0) {
       auto client = open();
       while (true) {

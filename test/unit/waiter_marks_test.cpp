@@ -59,7 +59,7 @@ TEST_F(MarksOfWaiters, AreGoneWithTheirProcess) {
   WaiterMarks counting(file());
   int ready[2];
   ASSERT_EQ(::pipe(ready), 0);
-  const auto child = checked_fork();
+  const auto child = test::checked_fork();
   if (child == 0) {
     WaiterMarks marks(file());
     marks.add(k);
