@@ -13,6 +13,9 @@ namespace {
 
 /// Costs the store next to nothing, and is not a key that is in use.
 constexpr std::string_view probed_key = "holdfast-view-probe";
+/// The shortest counts. The first one may have to wake the server's process, as the requests of a page do
+/// not: they follow one another, and would seem to cost less than they do.
+constexpr int probes_in_a_row = 4;
 /// As many as one task page may have: their data travels with them.
 constexpr std::size_t tasks_per_page = 100;
 /// How often waiters are counted, where no lock has to be read.
@@ -74,7 +77,11 @@ void StoreReader::read(const Reading& reading, BootTime sent, ReadingResult& res
   const auto& locks = store_.locks();
   switch (reading.what) {
     case Reading::What::probe:
-      static_cast<void>(timed(result, [&] { return locks.is_locked(probed_key, stop); }));
+      for (int i = 0; i < probes_in_a_row; ++i) {
+        ReadingResult one;
+        static_cast<void>(timed(one, [&] { return locks.is_locked(probed_key, stop); }));
+        result.took = i == 0 ? one.took : std::min(result.took, one.took);
+      }
       return;
     case Reading::What::lock_page:
       return read_locks(reading, sent, result, stop);
