@@ -156,8 +156,9 @@ Holdfast open_store(const Context& context, const OpenOptions& options) {
       return open_once(context, options);
     } catch (const Error& error) {
       const auto left = options.retry_for - (BootClock::now() - begun);
-      // A file that cannot be opened stays so.
-      const bool is_server = context.url_or_default().starts_with("redis");
+      // A file that cannot be opened stays so. unix: is a Redis too.
+      const auto url = context.url_or_default();
+      const bool is_server = url.starts_with("redis") || url.starts_with("unix:");
       if (!is_server || !error.transient() || left <= pause) throw;
       if (!std::exchange(reported, true))
         complain(printable(error.message()) + "; trying again", {.event = "retrying"});

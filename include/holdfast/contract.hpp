@@ -18,6 +18,7 @@ class LockHolder;
 
 /// An activity that observers, metrics, telemetry and traces report. See Occurrence.
 enum class Activity : std::uint8_t {
+  // The operations come first, the others after read_output: observers compare the values.
   // The operations of LockBackend.
   acquire,        ///< AcquireRequest
   release,        ///< ReleaseRequest of a holder

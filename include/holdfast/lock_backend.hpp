@@ -104,7 +104,8 @@ using ReleaseOutcome = std::variant<Released, Absence>;
 
 /// The lease was extended.
 struct Extended {
-  /// The new expiry, by the engine's clock.
+  /// The new expiry, by the engine's clock: its now plus the ttl of the request, from which callers and
+  /// engines learn that clock. A lease that was left as it is would be another outcome.
   WallTime expires_at = {};
   /// The request was sent more than once, and a copy of it may still be carried out, later than other
   /// requests.

@@ -12,7 +12,7 @@ namespace holdfast::serve {
 
 class LiveFeed;
 
-/// Answers the requests of a listener, on the listener's thread.
+/// Answers the requests of a listener, on the listener's thread. Also for trees above this one.
 class RequestHandler {
  public:
   struct Answer {

@@ -8,6 +8,7 @@
 #include "program.hpp"
 #include "pty.hpp"
 #include "support/paths.hpp"
+#include "support/redis_server.hpp"
 
 namespace holdfast::test {
 namespace {
@@ -95,6 +96,19 @@ TEST_F(LockCommands, AcquireTellsWhatItWaitsForAndGivesUp) {
   EXPECT_NE(result.err.find("Use -w DURATION to wait longer"), std::string::npos) << result.err;
   EXPECT_EQ(quiet->wait().err.find("waiting for"), std::string::npos);
   EXPECT_NE(holdfast({"lock", "acquire", "--help"}).out.find("Default: 5 s"), std::string::npos);
+}
+
+TEST_F(LockCommands, AWaitIncludesThatForAServerBehindASocket) {
+  if (auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
+  RedisServer server;
+  const auto url = "unix:" + server.unix_socket().unix_socket;
+  server.stop();
+  auto waiting = start({"--url", url, "lock", "acquire", "-w", "60", "k"});
+  EXPECT_TRUE(
+      eventually([&] { return contents(waiting->err()).find("; trying again") != std::string::npos; }));
+  server.start();
+  const auto result = waiting->wait();
+  EXPECT_EQ(result.code, 0) << result.err;
 }
 
 TEST_F(LockCommands, IdsNeedNotBeArguments) {
