@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdlib>
@@ -59,6 +60,18 @@ bool Pty::shows(const std::string& text, std::chrono::milliseconds patience) {
     if (n <= 0) return false;
     screen_.append(chunk.data(), static_cast<std::size_t>(n));
   }
+}
+
+bool Pty::shows_all(const std::vector<std::string>& texts) {
+  const auto from = seen_;
+  auto seen = from;
+  for (const auto& text : texts) {
+    seen_ = from;
+    if (!shows(text)) return false;
+    seen = std::max(seen, seen_);
+  }
+  seen_ = seen;
+  return true;
 }
 
 }  // namespace holdfast::test

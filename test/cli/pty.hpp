@@ -21,6 +21,8 @@ class Pty {
   /// Whether the text appears, after what an earlier call has found.
   [[nodiscard]] bool shows(const std::string& text,
                            std::chrono::milliseconds patience = std::chrono::seconds(10));
+  /// Likewise, of texts that may come in any order.
+  [[nodiscard]] bool shows_all(const std::vector<std::string>& texts);
   /// Everything so far: for messages.
   [[nodiscard]] const std::string& screen() const { return screen_; }
   [[nodiscard]] pid_t pid() const { return pid_; }
