@@ -51,8 +51,8 @@ class RunHidden : public CliTest {
         directory(), std::vector<std::string>{"sh", "-c", script},
         Program::Options{
             .environment = {"HOLDFAST_URL=" + url(), "DIR=" + directory().string(),
-                            "RUN=" + file("holdfast").string() + " run --ttl 2",
-                            "SHORT=" + file("holdfast").string() + " run --ttl 2 --max-hold 2",
+                            "RUN=" + file("holdfast").string() + " run --ttl 6",
+                            "SHORT=" + file("holdfast").string() + " run --ttl 6 --max-hold 2",
                             "SETUID=" + setpriv, "ROOT=" + setpriv + " --reuid 0 --regid 0 --clear-groups"},
             .before_exec = [hidepid] {
               if (!enter(hidepid)) _exit(126);
@@ -81,7 +81,7 @@ TEST_F(RunHidden, ACommandThatBecameRootIsNotReportedAsEnded) {
     auto program =
         shell("exec $SHORT " + key + " -- sh -c 'echo $$ > $DIR/" + key + "; exec $ROOT sleep 60'", hidepid);
     const auto command = sleeper_in(key);
-    const auto result = program->wait(5s);
+    const auto result = program->wait();
     EXPECT_EQ(result.code, 79);
     EXPECT_TRUE(alive(command)) << "else this test shows nothing";
     EXPECT_TRUE(result.err.starts_with(cannot_be_ended)) << result.err;
@@ -97,7 +97,7 @@ TEST_F(RunHidden, ACommandThatBecameRootIsNotReportedAsEnded) {
 TEST_F(RunHidden, ASetuidProgramIsEndedThoughItIsHidden) {
   auto program = shell("exec $SHORT k -- sh -c 'echo $$ > $DIR/command; exec $SETUID sleep 60'");
   const auto command = sleeper_in("command");
-  const auto result = program->wait(5s);
+  const auto result = program->wait();
   EXPECT_EQ(result.code, 79);
   EXPECT_FALSE(alive(command));
   EXPECT_TRUE(result.err.ends_with("; the command was stopped\n")) << result.err;
@@ -112,7 +112,7 @@ TEST_F(RunHidden, WhatIsBelowAndBesideAHiddenProcessIsEnded) {
       "  echo \\$\\$ > $DIR/orphan; exec sleep 60\" &)\n"
       "setsid sleep 60 & echo $! > $DIR/beside; wait'");
   const auto orphan = sleeper_in("orphan"), below = sleeper_in("below"), beside = sleeper_in("beside");
-  const auto result = program->wait(5s);
+  const auto result = program->wait();
   EXPECT_EQ(result.code, 79);
   EXPECT_FALSE(alive(below) || alive(beside));
   EXPECT_TRUE(alive(orphan)) << "else this test shows nothing";
@@ -126,7 +126,7 @@ TEST_F(RunHidden, WithoutItsKeeperHoldfastSaysWhatItCannotEnd) {
       "exec $ROOT sleep 60'");
   const auto command = sleeper_in("command");
   kill(pid_in(file("keeper")), SIGKILL);
-  const auto result = program->wait(5s);
+  const auto result = program->wait();
   EXPECT_EQ(result.code, 70);
   EXPECT_TRUE(alive(command)) << "else this test shows nothing";
   EXPECT_TRUE(result.err.starts_with(cannot_be_ended)) << result.err;
@@ -152,7 +152,7 @@ TEST_F(RunHidden, ChildrenThatHoldfastHadBeforeAreNotItsCommands) {
       "$ROOT sleep 60 >/dev/null 2>&1 & echo $! > $DIR/stranger\n"
       "until grep -q sleep /proc/$!/comm; do [ -e /proc/$!/comm ] || break; done\n"
       "exec $RUN k -- sh -c 'kill -9 $PPID; sleep 60'");
-  const auto result = program->wait(5s);
+  const auto result = program->wait();
   EXPECT_EQ(result.code, 70);
   EXPECT_TRUE(result.err.ends_with("was killed; the command was stopped\n")) << result.err;
   const auto stranger = pid_in(file("stranger"));
@@ -171,7 +171,7 @@ TEST_F(RunHidden, ASignalThatCannotBeForwardedIsReported) {
             "holdfast: SIGTERM was not forwarded: the command runs as another user. The command continues, "
             "and the lock is kept\n");
   kill(command, SIGKILL);
-  EXPECT_EQ(program->wait(5s).code, 137);
+  EXPECT_EQ(program->wait().code, 137);
 }
 
 TEST_F(RunHidden, DoctorHintsAtIt) {
