@@ -30,7 +30,7 @@ class Monitoring : public RpcTest {
     const auto sidecar_socket = file("metrics.sock").string();
     auto sidecar = piped({"--metrics-listen", "unix:" + sidecar_socket});
     EXPECT_TRUE(sidecar.client().result("lock.lock", {{"key", "k"}})["ok"]);
-    EXPECT_EQ(sidecar.client().error("lock.lock", {{"key", "k"}, {"waitMs", 10}})["data"]["code"],
+    EXPECT_EQ(sidecar.client().error("lock.lock", {{"key", "k"}, {"waitMs", 1000}})["data"]["code"],
               "AcquisitionTimeout");
     known.add(PrometheusPage(http_get(sidecar_socket, "/metrics").body));
 
