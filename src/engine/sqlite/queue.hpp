@@ -47,10 +47,13 @@ class SqliteQueue {
     if (last_) queues_.set_last_fence(*last_);
   }
 
-  [[nodiscard]] core::QueueHead head() const { return queues_.find(owner_).head; }
-  [[nodiscard]] std::optional<std::string> first_ready() const { return queues_.first_ready(owner_); }
+  // The counts of the row spare the questions whose answer they are.
+  [[nodiscard]] core::QueueHead head() const { return row().head; }
+  [[nodiscard]] std::optional<std::string> first_ready() const {
+    return row().head.ready > 0 ? queues_.first_ready(owner_) : std::nullopt;
+  }
   [[nodiscard]] std::optional<std::string> first_expired(std::chrono::milliseconds now) const {
-    return queues_.first_expired(owner_, now);
+    return row().head.leased > 0 ? queues_.first_expired(owner_, now) : std::nullopt;
   }
   [[nodiscard]] bool is_time_to_look_for_abandoned() const noexcept {
     constexpr std::chrono::seconds between_looks(1);
@@ -61,6 +64,7 @@ class SqliteQueue {
     constexpr std::size_t most_leases = 1000;
     if (processes_ == nullptr) return std::nullopt;
     *looked_at_ = now_.leases;
+    if (row().head.leased == 0) return std::nullopt;
     std::unordered_set<std::uint64_t> living;
     for (auto& lease : queues_.marked_leases(owner_, most_leases)) {
       if (living.contains(lease.mark)) continue;
@@ -70,21 +74,23 @@ class SqliteQueue {
     return std::nullopt;
   }
   [[nodiscard]] std::optional<std::string> first_due(WallTime now) const {
-    return queues_.first_due(owner_, now);
+    return row().delayed > 0 ? queues_.first_due(owner_, now) : std::nullopt;
   }
   [[nodiscard]] std::optional<std::chrono::milliseconds> next_deadline() const {
-    return queues_.next_deadline(owner_);
+    return row().head.leased > 0 ? queues_.next_deadline(owner_) : std::nullopt;
   }
-  [[nodiscard]] std::optional<WallTime> next_due() const { return queues_.next_due(owner_); }
+  [[nodiscard]] std::optional<WallTime> next_due() const {
+    return row().delayed > 0 ? queues_.next_due(owner_) : std::nullopt;
+  }
   [[nodiscard]] std::vector<std::string> exhausted(std::size_t most) const {
-    return queues_.exhausted(owner_, most);
+    return row().exhausted > 0 ? queues_.exhausted(owner_, most) : std::vector<std::string>();
   }
 
   [[nodiscard]] std::size_t leased_of(std::string_view limit_key, std::size_t most) const {
     return queues_.leased_of(owner_, limit_key, most);
   }
   [[nodiscard]] std::optional<std::string> first_parked(std::string_view limit_key) const {
-    return queues_.first_parked(owner_, limit_key);
+    return row().parked > 0 ? queues_.first_parked(owner_, limit_key) : std::nullopt;
   }
   [[nodiscard]] std::vector<std::string> dead(std::size_t most) const { return queues_.dead(owner_, most); }
 
@@ -110,7 +116,15 @@ class SqliteQueue {
     changed_.push_back(key_of(task));
     table_.remove(changed_.back());
     has_changed_file_ = true;
+    row_.reset();
   }
+  /// For a record that was just inserted.
+  void insert(const RecordKey& key, const core::QueueEntry& entry) {
+    queues_.insert(key, entry);
+    row_.reset();
+  }
+  /// Rows were inserted or deleted past this object.
+  void changed_elsewhere() noexcept { row_.reset(); }
   void set(const std::string& task, const core::QueueEntry& entry) {
     changed_.push_back(key_of(task));
     store(changed_.back(), entry);
@@ -143,22 +157,22 @@ class SqliteQueue {
   }
 
   [[nodiscard]] QueueCounts count() const {
-    const auto row = queues_.find(owner_);
-    return {.ready = row.head.ready,
-            .delayed = row.delayed,
-            .leased = row.head.leased,
+    const auto& counts = row();
+    return {.ready = counts.head.ready,
+            .delayed = counts.delayed,
+            .leased = counts.head.leased,
             .expired = queues_.count_expired(owner_, now_.leases),
-            .exhausted = row.exhausted,
-            .parked = row.parked,
-            .dead = row.head.dead,
+            .exhausted = counts.exhausted,
+            .parked = counts.parked,
+            .dead = counts.head.dead,
             .records = table_.count(owner_),
-            .paused = row.head.paused,
-            .max_leased = row.head.max_leased,
+            .paused = counts.head.paused,
+            .max_leased = counts.head.max_leased,
             .oldest_ready = queues_.first_ready_since(owner_),
             .next_due = queues_.next_due(owner_)};
   }
   QueueCounts configure(const ConfigureQueue& request) {
-    const auto head = queues_.find(owner_).head;
+    const auto head = row().head;
     auto most = head.max_leased;
     if (request.max_leased) {
       most = *request.max_leased == 0 ? std::nullopt : std::optional(*request.max_leased);
@@ -167,6 +181,7 @@ class SqliteQueue {
     if (paused != head.paused || most != head.max_leased) {
       queues_.configure(owner_, paused, most);
       has_changed_file_ = true;
+      row_.reset();
     }
     return count();
   }
@@ -176,6 +191,12 @@ class SqliteQueue {
              std::optional<std::uint64_t> worker_mark = {}) {
     queues_.update(key, entry, now_.leases, worker_mark);
     has_changed_file_ = true;
+    row_.reset();
+  }
+  /// The queue's row, read again after a change.
+  [[nodiscard]] const QueueTable::Row& row() const {
+    if (!row_) row_ = queues_.find(owner_);
+    return *row_;
   }
 
   const StorageTable& table_;
@@ -190,6 +211,7 @@ class SqliteQueue {
   std::optional<Fence> last_;
   std::vector<RecordKey> changed_;
   bool has_changed_file_ = false;
+  mutable std::optional<QueueTable::Row> row_;
 };
 
 }  // namespace holdfast::sqlite

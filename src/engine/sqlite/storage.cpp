@@ -106,24 +106,26 @@ class RecordChange {
     const auto enough = records - limit + 1;
     const auto expired = table_.count_expired(key_.owner(), now_.wall, enough);
     if (expired == 0) return records;
-    if (table_.remove_expired(key_.owner(), now_.wall, deletes_at_quota) > 0) transaction_.changes_the_file();
+    if (table_.remove_expired(key_.owner(), now_.wall, deletes_at_quota) > 0) changes_rows();
     return records - expired;
   }
   void delete_long_expired() {
-    if (table_.remove_expired(now_.wall - delete_after, deletes_per_create) > 0)
-      transaction_.changes_the_file();
+    for (std::size_t i = 0; i < deletes_per_create; ++i) {
+      if (!table_.remove_first_expired(now_.wall - delete_after)) return;
+      changes_rows();
+    }
   }
 
   Written operator()(core::Insert insert) {
     auto& record = insert.entry.record;
     record.incarnation = os::new_incarnation();
-    table_.remove(key_);
+    if (there_) table_.remove(key_);
     table_.insert(key_, insert.entry, data_->text());
+    make();
     if (terms_ != nullptr) {
       const auto next = queue_.head().next_sequence;
-      table_.queues().insert(key_, steps_.admitted(core::enter_queue(*terms_, now_.wall, next)));
+      queue_.insert(key_, steps_.admitted(core::enter_queue(*terms_, now_.wall, next)));
     }
-    make();
     return {.version = record.version, .incarnation = std::move(record.incarnation)};
   }
   Written operator()(const core::Update& update) {
@@ -151,7 +153,11 @@ class RecordChange {
  private:
   void make() noexcept {
     is_made_ = true;
+    changes_rows();
+  }
+  void changes_rows() noexcept {
     transaction_.changes_the_file();
+    queue_.changed_elsewhere();
   }
 
   RecordTransaction& transaction_;

@@ -71,6 +71,11 @@ constexpr const char* delete_expired =
     "DELETE FROM records WHERE record IN"
     " (SELECT record FROM records WHERE expires_at_ms <= ?1 ORDER BY expires_at_ms LIMIT ?2)";
 
+/// A single row needs no table of those that are found.
+constexpr const char* delete_first_expired =
+    "DELETE FROM records WHERE record ="
+    " (SELECT record FROM records WHERE expires_at_ms <= ?1 ORDER BY expires_at_ms LIMIT 1)";
+
 using Blob = Statement::Blob;
 
 /// The three columns of a guard.
@@ -138,7 +143,8 @@ StorageTable::StorageTable(Connection& connection)
       set_guard_(connection, update_guard),
       remove_(connection, "DELETE FROM records WHERE owner = ?1 AND task = ?2"),
       remove_owners_expired_(connection, delete_owners_expired),
-      remove_expired_(connection, delete_expired) {}
+      remove_expired_(connection, delete_expired),
+      remove_first_expired_(connection, delete_first_expired) {}
 
 StorageTable::Found StorageTable::find_by(const Statement& statement, const RecordKey& key,
                                           bool with_data) const {
@@ -252,6 +258,11 @@ std::size_t StorageTable::remove_expired(std::string_view owner, WallTime by, st
 std::size_t StorageTable::remove_expired(WallTime by, std::size_t limit) const {
   remove_expired_.execute(by, static_cast<std::int64_t>(limit));
   return static_cast<std::size_t>(sqlite3_changes(connection_.handle()));
+}
+
+bool StorageTable::remove_first_expired(WallTime by) const {
+  remove_first_expired_.execute(by);
+  return sqlite3_changes(connection_.handle()) > 0;
 }
 
 }  // namespace holdfast::sqlite

@@ -61,6 +61,8 @@ class StorageTable {
   [[nodiscard]] std::size_t remove_expired(std::string_view owner, WallTime by, std::size_t limit) const;
   /// Of all owners.
   [[nodiscard]] std::size_t remove_expired(WallTime by, std::size_t limit) const;
+  /// The one that expired first, if any expired by then. Finding none is cheaper than by the above.
+  [[nodiscard]] bool remove_first_expired(WallTime by) const;
 
   /// The SQL of queues, prepared when it is used first: most programs that open a file have none.
   [[nodiscard]] const QueueTable& queues() const {
@@ -80,7 +82,8 @@ class StorageTable {
   Connection& connection_;
   Statement find_, find_head_, oldest_first_, newest_first_, oldest_dead_first_, newest_dead_first_, owners_,
       count_, count_expired_, clock_;
-  Statement insert_, update_, set_guard_, remove_, remove_owners_expired_, remove_expired_;
+  Statement insert_, update_, set_guard_, remove_, remove_owners_expired_, remove_expired_,
+      remove_first_expired_;
   mutable std::optional<QueueTable> queues_;
   mutable std::optional<OutputTable> outputs_;
 };

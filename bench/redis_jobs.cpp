@@ -1,0 +1,203 @@
+// Jobs of a queue on Redis beside a bare generator of the same scripts, in one run, in turns: what the
+// library costs on top of them, and how long a worker that waits takes to have a new job.
+//
+//   redis_jobs [JOBS [ROUNDS [PORT]]]    on a redis-server of its own; 4000 jobs in each of 9 rounds
+
+#include <algorithm>
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <asio/io_context.hpp>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <holdfast/asio.hpp>
+#include <holdfast/holdfast.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bare_redis_queue.hpp"
+#include "redis_fixture.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+double at(std::vector<double> values, double part) {
+  std::ranges::sort(values);
+  return values.at(static_cast<std::size_t>(part * static_cast<double>(values.size() - 1)));
+}
+
+const holdfast::Json& payload() {
+  static const auto json =
+      holdfast::Json::parse(
+          R"({"to":"someone@example.org","subject":"Welcome","template":7,"tags":["a","b"]})")
+          .value_or_throw();
+  return json;
+}
+const holdfast::Json& result() {
+  static const auto json = holdfast::Json::parse(R"({"sent":true})").value_or_throw();
+  return json;
+}
+holdfast::NewQueueTask new_task() {
+  return {.method = "mail", .variables = payload()};
+}
+
+asio::awaitable<void> add(holdfast::AsyncQueue queue, int& left) {
+  while (left > 0) {
+    --left;
+    (void)co_await queue.add(new_task());
+  }
+}
+asio::awaitable<void> work(holdfast::AsyncQueue queue) {
+  auto job = co_await queue.claim_next();
+  while (job) job = co_await job->complete_and_claim(result());
+}
+
+void add_all(const holdfast::Queue& queue, int jobs, int in_flight) {
+  if (in_flight == 1) {
+    for (int i = 0; i < jobs; ++i) (void)queue.add(new_task());
+    return;
+  }
+  asio::io_context context(1);
+  const holdfast::AsyncQueue async(context.get_executor(), queue);
+  for (int i = 0; i < in_flight; ++i) co_spawn(context, add(async, jobs), asio::detached);
+  context.run();
+}
+void work_on_all(const holdfast::Queue& queue, int in_flight) {
+  if (in_flight == 1) {
+    for (auto job = queue.claim_next(); job;) job = job->complete_and_claim(result());
+    return;
+  }
+  asio::io_context context(1);
+  const holdfast::AsyncQueue async(context.get_executor(), queue);
+  for (int i = 0; i < in_flight; ++i) co_spawn(context, work(async), asio::detached);
+  context.run();
+}
+
+/// What the library sends for one job.
+bench::BareJobs::Commands recorded(const bench::Server& server) {
+  const auto hf = holdfast::open(server.url());
+  const auto queue = hf.queue("bare", {.max_tasks = 0});
+  for (int i = 0; i < 3; ++i) (void)queue.add(new_task());
+  // The server knows the scripts from here on.
+  (void)queue.claim_next()->complete_and_claim(result())->complete(result());
+  bench::Monitor monitor(server.port());
+  bench::BareJobs::Commands commands;
+  (void)queue.add(new_task());
+  commands.add = monitor.next_script();
+  auto job = queue.claim_next();
+  commands.claim = monitor.next_script();
+  auto next = job->complete_and_claim(result());
+  commands.end = monitor.next_script();
+  (void)next->complete(result());
+  return commands;
+}
+
+void compare_throughput(const bench::Server& server, const bench::BareJobs::Commands& commands, int jobs,
+                        int rounds) {
+  std::printf("%d jobs, median of %d rounds; per second\n", jobs, rounds);
+  for (const int in_flight : {1, 50, 256}) {
+    const auto hf = holdfast::open(server.url());
+    const auto queue = hf.queue("ours", {.max_tasks = 0});
+    std::vector<double> added, bare_added, worked, bare_worked;
+    const auto timed = [&](std::vector<double>& into, auto call) {
+      const auto start = Clock::now();
+      call();
+      into.push_back(jobs / seconds_since(start));
+    };
+    for (int round = 0; round < rounds; ++round) {
+      bench::Raw(server.port()).call({"FLUSHALL"});
+      bench::BareJobs bare(server.port(), commands);
+      timed(added, [&] { add_all(queue, jobs, in_flight); });
+      timed(bare_added, [&] { bare.add(jobs, in_flight); });
+      timed(worked, [&] { work_on_all(queue, in_flight); });
+      timed(bare_worked, [&] { bare.work(jobs, in_flight); });
+    }
+    const auto row = [&](const char* what, const std::vector<double>& ours, const std::vector<double>& bare) {
+      std::vector<double> ratios;
+      for (std::size_t i = 0; i < ours.size(); ++i) ratios.push_back(ours[i] / bare[i]);
+      std::printf("  %-5s %3d in flight: library %7.0f   bare %7.0f   ratio %.2f\n", what, in_flight,
+                  at(ours, 0.5), at(bare, 0.5), at(ratios, 0.5));
+    };
+    row("add", added, bare_added);
+    row("work", worked, bare_worked);
+  }
+}
+
+/// From before the add of a job until a worker that waits has it, in microseconds.
+template <class Add>
+std::vector<double> pick_ups(int count, const std::atomic<std::int64_t>& had_at, Add add) {
+  std::vector<double> took;
+  for (int i = 0; i < count; ++i) {
+    std::this_thread::sleep_for(10ms);  // until the worker waits again
+    const auto before = had_at.load();
+    const auto start = Clock::now();
+    add();
+    while (had_at == before && seconds_since(start) < 5) std::this_thread::sleep_for(1ms);
+    took.push_back(
+        std::chrono::duration<double, std::micro>(Clock::time_point(Clock::duration(had_at.load())) - start)
+            .count());
+  }
+  return took;
+}
+
+void compare_pick_up(const bench::Server& server, const bench::BareJobs::Commands& commands, int count) {
+  std::vector<double> ours, bare;
+  std::atomic<std::int64_t> had_at = 0;
+  const auto note = [&] { had_at = Clock::now().time_since_epoch().count(); };
+  {
+    const auto hf = holdfast::open(server.url());
+    const auto queue = hf.queue("ours", {.max_tasks = 0});
+    std::jthread worker([&](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+        auto job = queue.claim_next({.wait = 500ms});
+        if (!job) continue;
+        note();
+        (void)job->complete(result());
+      }
+    });
+    std::this_thread::sleep_for(200ms);
+    ours = pick_ups(count, had_at, [&] { (void)queue.add(new_task()); });
+  }
+  {
+    bench::Raw(server.port()).call({"FLUSHALL"});
+    const auto& waiters = bench::BareJobs::waiters(commands);
+    const auto& process = bench::BareJobs::process(commands);
+    const auto channel = bench::BareJobs::channel(commands);
+    bench::BareJobs adds(server.port(), commands);
+    std::jthread worker([&](const std::stop_token& stop) {
+      bench::BareJobs claims(server.port(), commands);
+      bench::Raw subscriber(server.port()), raw(server.port());
+      subscriber.call({"SUBSCRIBE", channel});
+      for (;;) {
+        raw.call({"ZADD", waiters, "1", process});
+        subscriber.take();
+        if (stop.stop_requested()) return;
+        if (!claims.claim()) throw std::runtime_error("a bare claim found nothing");
+        note();
+      }
+    });
+    std::this_thread::sleep_for(200ms);
+    bare = pick_ups(count, had_at, [&] { adds.add(1, 1); });
+    worker.request_stop();
+    bench::Raw(server.port()).call({"PUBLISH", channel, "1"});
+  }
+  std::printf("from the add of a job until a worker that waits has it, us, of %d: p50, p99\n", count);
+  std::printf("  library %6.0f %6.0f   two bare round trips and a message %6.0f %6.0f   ratio of p50 %.2f\n",
+              at(ours, 0.5), at(ours, 0.99), at(bare, 0.5), at(bare, 0.99), at(ours, 0.5) / at(bare, 0.5));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int jobs = argc > 1 ? std::atoi(argv[1]) : 4000, rounds = argc > 2 ? std::atoi(argv[2]) : 9;
+  const bench::Server server(argc > 3 ? std::atoi(argv[3]) : 27437);
+  const auto commands = recorded(server);
+  compare_throughput(server, commands, jobs, rounds);
+  compare_pick_up(server, commands, 300);
+}
