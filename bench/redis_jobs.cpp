@@ -4,14 +4,14 @@
 //   redis_jobs [JOBS [ROUNDS [PORT]]]    on a redis-server of its own; 4000 jobs in each of 9 rounds
 
 #include <algorithm>
-#include <asio/co_spawn.hpp>
-#include <asio/detached.hpp>
-#include <asio/io_context.hpp>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
-#include <holdfast/asio.hpp>
+#include <functional>
 #include <holdfast/holdfast.hpp>
+#include <holdfast/queue_operations.hpp>
+#include <latch>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,6 +22,7 @@
 namespace {
 
 using namespace std::chrono_literals;
+namespace operation = holdfast::operation;
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
@@ -47,36 +48,49 @@ holdfast::NewQueueTask new_task() {
   return {.method = "mail", .variables = payload()};
 }
 
-asio::awaitable<void> add(holdfast::AsyncQueue queue, int& left) {
-  while (left > 0) {
-    --left;
-    (void)co_await queue.add(new_task());
-  }
-}
-asio::awaitable<void> work(holdfast::AsyncQueue queue) {
-  auto job = co_await queue.claim_next();
-  while (job) job = co_await job->complete_and_claim(result());
-}
-
+/// Adds, many at once: each completion starts the next.
 void add_all(const holdfast::Queue& queue, int jobs, int in_flight) {
   if (in_flight == 1) {
     for (int i = 0; i < jobs; ++i) (void)queue.add(new_task());
     return;
   }
-  asio::io_context context(1);
-  const holdfast::AsyncQueue async(context.get_executor(), queue);
-  for (int i = 0; i < in_flight; ++i) co_spawn(context, add(async, jobs), asio::detached);
-  context.run();
+  std::atomic<int> left = jobs;
+  std::latch added(jobs);
+  std::function<void()> one = [&] {
+    if (left-- <= 0) return;
+    queue.start(operation::AddTask{holdfast::detail::owned(new_task())}, {},
+                [&](const holdfast::Result<holdfast::Task>& task) {
+                  if (!task) std::terminate();
+                  one();
+                  added.count_down();  // last: then `one` is gone
+                });
+  };
+  for (int i = 0; i < in_flight; ++i) one();
+  added.wait();
 }
+
+/// Works until no job is left: each completion ends its job and claims the next one.
 void work_on_all(const holdfast::Queue& queue, int in_flight) {
   if (in_flight == 1) {
     for (auto job = queue.claim_next(); job;) job = job->complete_and_claim(result());
     return;
   }
-  asio::io_context context(1);
-  const holdfast::AsyncQueue async(context.get_executor(), queue);
-  for (int i = 0; i < in_flight; ++i) co_spawn(context, work(async), asio::detached);
-  context.run();
+  const auto how = holdfast::detail::owned(holdfast::ClaimOptions{});
+  std::latch idle(in_flight);
+  using Next = holdfast::Result<std::optional<holdfast::Job>>;
+  std::function<void(Next)> one = [&](Next next) {
+    if (!next) std::terminate();
+    if (!*next) return idle.count_down();
+    auto job = *std::move(*next);
+    job.start(operation::EndJobAndClaim{.end = {.how = operation::EndJob::How::completed, .result = result()},
+                                        .how = how},
+              {},
+              [&](Next after) { one(std::move(after)); });
+  };
+  for (int i = 0; i < in_flight; ++i) {
+    queue.start(operation::ClaimNextTask{how}, {}, [&](Next first) { one(std::move(first)); });
+  }
+  idle.wait();
 }
 
 /// What the library sends for one job.

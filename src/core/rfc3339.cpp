@@ -1,8 +1,6 @@
 #include "core/rfc3339.hpp"
 
-#include <array>
 #include <chrono>
-#include <cstdio>
 
 namespace holdfast::core {
 namespace {
@@ -91,13 +89,21 @@ std::string format_rfc3339(WallTime at) {
   const auto midnight = floor<days>(at);
   const year_month_day date(midnight);
   const hh_mm_ss time(at - midnight);
-  std::array<char, 40> text{};
-  const int length = std::snprintf(
-      text.data(), text.size(), "%04d-%02u-%02uT%02d:%02d:%02d.%03dZ", static_cast<int>(date.year()),
-      static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
-      static_cast<int>(time.hours().count()), static_cast<int>(time.minutes().count()),
-      static_cast<int>(time.seconds().count()), static_cast<int>(time.subseconds().count()));
-  return {text.data(), static_cast<std::size_t>(length)};
+  std::string text;
+  text.reserve(24);
+  // Not snprintf: each write of a task formats some times.
+  const auto append = [&text](auto number, std::size_t width, char end) {
+    const auto digits = std::to_string(number);
+    text.append(width > digits.size() ? width - digits.size() : 0, '0').append(digits) += end;
+  };
+  append(static_cast<int>(date.year()), 4, '-');
+  append(static_cast<unsigned>(date.month()), 2, '-');
+  append(static_cast<unsigned>(date.day()), 2, 'T');
+  append(time.hours().count(), 2, ':');
+  append(time.minutes().count(), 2, ':');
+  append(time.seconds().count(), 2, '.');
+  append(time.subseconds().count(), 3, 'Z');
+  return text;
 }
 
 }  // namespace holdfast::core

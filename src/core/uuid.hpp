@@ -1,19 +1,24 @@
 #pragma once
 
 #include <array>
-#include <cstdio>
+#include <cstddef>
 #include <string>
+#include <string_view>
 
 namespace holdfast::core {
 
 [[nodiscard]] inline std::string uuid(std::array<unsigned char, 16> b, unsigned version) {
   b[6] = static_cast<unsigned char>((b[6] & 0x0FU) | (version << 4));
   b[8] = static_cast<unsigned char>((b[8] & 0x3F) | 0x80);
-  std::array<char, 37> text{};
-  std::snprintf(text.data(), text.size(),
-                "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2],
-                b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
-  return text.data();
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string text;
+  text.reserve(36);
+  for (std::size_t i = 0; i < b.size(); ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += digits[b[i] >> 4U];
+    text += digits[b[i] & 0x0FU];
+  }
+  return text;
 }
 
 /// These random bytes as a version 4 UUID.

@@ -81,10 +81,9 @@ Result<Members> first_variables(JsonView given, const TaskOptions& options) {
   if (given.is_null()) return Members();
   auto variables = checked_variables(Json(given), options);
   if (!variables) return variables.error();
-  Members kept;
-  kept.merge(*variables);  // null deletes a variable, so a new task has none that is null
-  if (auto checked = check_size(kept, options); !checked) return checked.error();
-  return kept;
+  variables->erase_nulls();  // null deletes a variable, so a new task has none that is null
+  if (auto checked = check_size(*variables, options); !checked) return checked.error();
+  return variables;
 }
 
 /// A worker passes it to its command as an environment variable. That ends at a NUL byte, and what follows

@@ -100,11 +100,31 @@ void Members::put(std::vector<Member> changes) {
 void Members::set(std::string_view name, std::string value) {
   const auto measure = core::measure(value);
   const auto bytes = json_string(name).size() + 1 + measure.compact_bytes;
-  put({{.name = std::string(name), .value = std::move(value), .measure = measure, .compact_bytes = bytes}});
+  Member member{
+      .name = std::string(name), .value = std::move(value), .measure = measure, .compact_bytes = bytes};
+  const auto place = std::ranges::lower_bound(by_name_, name, std::less(), name_at());
+  const bool is_known = place != by_name_.end() && members_[*place].name == name;
+  if (is_known && !members_[*place].value.empty()) {
+    members_[*place] = std::move(member);
+    return;
+  }
+  const auto at_the_end = static_cast<std::uint32_t>(members_.size());
+  if (is_known) {
+    *place = at_the_end;
+  } else {
+    by_name_.insert(place, at_the_end);
+  }
+  members_.push_back(std::move(member));
 }
 
 void Members::erase(std::string_view name) {
   if (const auto place = place_of(name, by_name_.size())) members_[by_name_[*place]].value.clear();
+}
+
+void Members::erase_nulls() {
+  for (auto& member : members_) {
+    if (member.value == "null") member.value.clear();
+  }
 }
 
 void Members::merge(const Members& changes) {

@@ -42,6 +42,7 @@ class Members {
   /// Replaces the member with that name, or appends one. `value` is valid JSON.
   void set(std::string_view name, std::string value);
   void erase(std::string_view name);
+  void erase_nulls();
   /// Sets them all; null erases.
   void merge(const Members& changes);
 
