@@ -84,8 +84,7 @@ void work_on_all(const holdfast::Queue& queue, int in_flight) {
     auto job = *std::move(*next);
     job.start(operation::EndJobAndClaim{.end = {.how = operation::EndJob::How::completed, .result = result()},
                                         .how = how},
-              {},
-              [&](Next after) { one(std::move(after)); });
+              {}, [&](Next after) { one(std::move(after)); });
   };
   for (int i = 0; i < in_flight; ++i) {
     queue.start(operation::ClaimNextTask{how}, {}, [&](Next first) { one(std::move(first)); });

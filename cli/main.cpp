@@ -42,12 +42,16 @@ constexpr std::array families{
 };
 
 /// Adds what the family that was typed consists of. The others have only a name and a description: making all
-/// of their options took longer than all else before the command's action.
+/// of their options took longer than all else before the command's action. May be called again.
 void fill(CLI::App& typed, Context& context) {
   const bool all = typed.get_name() == "completion" || typed.get_name() == "manual";
   for (const auto& family : families) {
     if (!all && typed.get_name() != family.name) continue;
-    family.fill({*typed.get_parent()->get_subcommand(family.name), context.action}, context);
+    auto& app = *typed.get_parent()->get_subcommand(family.name);
+    constexpr std::size_t only_help = 1;
+    const bool has_commands = !app.get_subcommands([](const CLI::App*) { return true; }).empty();
+    if (has_commands || app.get_options().size() > only_help) continue;
+    family.fill({app, context.action}, context);
   }
 }
 

@@ -194,17 +194,29 @@ std::string commands_of(const CLI::App& app) {
   return "; " + has + ". Try: " + path + " --help";
 }
 
-UsageError unknown_command(const CLI::App& app, const std::string& typed) {
-  // A URL that was typed without --url may hold a password.
-  const auto shown = typed.find('@') == std::string::npos ? quote(typed) : "(a URL? write --url URL)";
-  return UsageError("unknown command " + shown + commands_of(app));
-}
-
 CLI::App* find_subcommand(CLI::App& app, const std::string& name) {
   for (auto* sub : app.get_subcommands([](CLI::App*) { return true; })) {
     if (sub->get_name() == name) return sub;
   }
   return nullptr;
+}
+
+/// "; there is holdfast queue retry" if another command of `root` has one of this name.
+std::string elsewhere(CLI::App& root, const CLI::App& at, const std::string& name,
+                      const std::function<void(CLI::App&)>& enter) {
+  for (auto* family : root.get_subcommands([](CLI::App*) { return true; })) {
+    if (family == &at) continue;
+    enter(*family);
+    if (const auto* found = find_subcommand(*family, name)) return "; there is " + path_of(found);
+  }
+  return {};
+}
+
+UsageError unknown_command(CLI::App& root, const CLI::App& at, const std::string& typed,
+                           const std::function<void(CLI::App&)>& enter) {
+  // A URL that was typed without --url may hold a password.
+  const auto shown = typed.find('@') == std::string::npos ? quote(typed) : "(a URL? write --url URL)";
+  return UsageError("unknown command " + shown + elsewhere(root, at, typed, enter) + commands_of(at));
 }
 
 /// `help lock show` as `lock show --help`. Only subcommands may follow: `help run KEY` must run nothing.
@@ -215,7 +227,7 @@ SplitCommandLine split_help(CLI::App& app, const std::vector<std::string>& typed
   for (std::size_t i = 1; i < typed.size(); ++i) {
     if (typed[i] == "-h" || typed[i] == "--help") continue;
     auto* sub = find_subcommand(*at, typed[i]);
-    if (sub == nullptr) throw unknown_command(*at, typed[i]);
+    if (sub == nullptr) throw unknown_command(app, *at, typed[i], enter);
     if (at == &app) enter(*sub);
     at = sub;
     result.ours.push_back(typed[i]);
@@ -272,7 +284,7 @@ SplitCommandLine split_command_line(CLI::App& app, const std::vector<std::string
     }
     if (has_commands(*at) && !only_positional) {
       auto* sub = find_subcommand(*at, text);
-      if (sub == nullptr) throw unknown_command(*at, text);
+      if (sub == nullptr) throw unknown_command(app, *at, text, enter);
       if (at == &app) enter(*sub);
       at = sub;
       result.ours.push_back(text);

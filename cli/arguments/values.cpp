@@ -90,7 +90,8 @@ void check_standard_input(std::string_view reader) {
 TaskStatus parse_status_argument(std::string_view text) {
   if (const auto status = parse_task_status(text)) return *status;
   throw UsageError(quote(text) +
-                   " is not a task status; use working, input_required, completed, failed or cancelled");
+                   " is not a task status; use working, input_required, completed, failed (dead letters are) "
+                   "or cancelled");
 }
 
 std::optional<std::pair<std::string, std::string>> split_assignment(std::string_view text) {

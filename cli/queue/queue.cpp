@@ -2,12 +2,14 @@
 #include <future>
 #include <holdfast/open.hpp>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "arguments/context.hpp"
 #include "arguments/task_filter.hpp"
 #include "arguments/values.hpp"
 #include "rpc/json/records.hpp"
 #include "rpc/json/text.hpp"
+#include "task/task.hpp"
 #include "terminal/exit_codes.hpp"
 #include "terminal/output.hpp"
 
@@ -115,7 +117,7 @@ int list_queues(const Context& context) {
   return exit_ok;
 }
 
-std::vector<std::string> task_columns() {
+std::vector<std::string> listed_columns() {
   return {"ID", "STATUS", "PLACE", "ATTEMPTS", "PRIORITY", "AGE", "WORKER", "METHOD"};
 }
 
@@ -137,7 +139,7 @@ std::vector<std::string> task_cells(const Task& task) {
 void print_tasks(const std::vector<Task>& tasks) {
   const bool with_messages =
       std::ranges::any_of(tasks, [](const Task& task) { return task.status_message.has_value(); });
-  std::vector<std::vector<std::string>> rows{task_columns()};
+  std::vector<std::vector<std::string>> rows{listed_columns()};
   if (with_messages) rows.front().emplace_back("MESSAGE");
   for (const auto& task : tasks) {
     rows.push_back(task_cells(task));
@@ -169,17 +171,6 @@ int show(const Context& context, const QueueCommand& options) {
   return page.unreadable.empty() ? exit_ok : exit_internal;
 }
 
-void print_one(const Context& context, const Task& task) {
-  if (context.json) {
-    print_json_text(rpc::to_json(task));
-    return;
-  }
-  print_table({task_columns(), task_cells(task)});
-  if (task.status_message) print_fields({{"message", *task.status_message}});
-  print_fields({{"variables", rpc::on_one_line(task.variables.str())},
-                {"result", rpc::on_one_line(task.result.str())}});
-}
-
 int wait_for(const Context& context, const QueueCommand& options) {
   const auto length = parse_duration("--timeout", options.timeout);
   const auto holdfast = open_store(context);
@@ -189,8 +180,72 @@ int wait_for(const Context& context, const QueueCommand& options) {
     complain(context.json, "NotReady", "the task " + quote(options.id) + " has not ended");
     return exit_no_task;
   }
-  print_one(context, *task);
+  print_task(context, *task);
   return task->status == TaskStatus::completed ? exit_ok : exit_task_ended;
+}
+
+void print_retry(const Context& context, const Task& task) {
+  context.json ? print_json_text(rpc::to_json(task)) : print_text(task.id);
+}
+
+/// The retries of these tasks, requested together, because each is a round trip.
+std::vector<Result<Task>> retry_each(const Queue& queue, std::span<const std::string> failed) {
+  std::vector<std::future<Result<Task>>> answers;
+  for (const auto& id : failed) {
+    std::promise<Result<Task>> answer;
+    answers.push_back(answer.get_future());
+    queue.start(operation::RetryTask{id}, {}, [answer = std::move(answer)](Result<Task> retry) mutable {
+      answer.set_value(std::move(retry));
+    });
+  }
+  std::vector<Result<Task>> retries;
+  retries.reserve(answers.size());
+  for (auto& answer : answers) retries.push_back(answer.get());
+  return retries;
+}
+
+/// Prints each retry as soon as it is there, that of the task which failed first before the others. A task
+/// that was removed meanwhile is passed over.
+int retry_all(const Context& context, const QueueCommand& options) {
+  constexpr std::size_t at_once = 100;
+  const auto holdfast = open_store(context);
+  const auto queue = holdfast.queue(options.queue);
+  // Listed before the first retry: or retries that fail at once would be retried too, for ever.
+  std::vector<std::string> ids;
+  std::size_t unreadable = 0;
+  std::string cursor;
+  do {
+    const auto page = queue.list({.cursor = cursor, .status = TaskStatus::failed, .limit = most_listed});
+    for (const auto& task : page.tasks) ids.push_back(task.id);
+    for (const auto& error : page.unreadable)
+      complain(context.json, to_string(error.code()), error.message());
+    unreadable += page.unreadable.size();
+    cursor = page.cursor;
+  } while (!cursor.empty());
+  std::ranges::reverse(ids);
+  std::size_t retried = 0;
+  for (std::span<const std::string> left(ids); !left.empty();
+       left = left.subspan(std::min(at_once, left.size()))) {
+    std::optional<Error> failed;
+    for (const auto& retry : retry_each(queue, left.first(std::min(at_once, left.size())))) {
+      if (retry) {
+        print_retry(context, *retry);
+        ++retried;
+      } else if (retry.error().code() != ErrorCode::NotFound && !failed) {
+        failed = retry.error();
+      }
+    }
+    if (failed) {
+      throw Error(failed->code(), "after " + std::to_string(retried) + " of " + std::to_string(ids.size()) +
+                                      " retries: " + failed->message() +
+                                      ". The same command goes on; it retries no task twice");
+    }
+  }
+  if (!context.json) {
+    complain(std::to_string(retried) +
+             (retried == 1 ? " failed task has a retry" : " failed tasks have retries"));
+  }
+  return unreadable == 0 ? exit_ok : exit_internal;
 }
 
 /// Finished tasks, or all. Tasks that are worked on stay, unless all are meant.
@@ -281,9 +336,10 @@ void fill_queue(Command queue, Context& context) {
       "failed. With --json: first the counts, then one object for each task.");
   show_command.action([&context, shown] { return show(context, *shown); });
 
-  add_simple(
-      queue, context, "get", "Show one task", true,
-      [](const Context& how, const Queue& of, const QueueCommand& what) { print_one(how, of.get(what.id)); });
+  add_simple(queue, context, "get", "Show one task", true,
+             [](const Context& how, const Queue& of, const QueueCommand& what) {
+               print_task(how, of.get(what.id));
+             });
   add_simple(queue, context, "pause", "Stop claims; running commands finish", false,
              [](const Context& how, const Queue& of, const QueueCommand& what) {
                print_counts(how, what.queue, of.pause());
@@ -292,11 +348,27 @@ void fill_queue(Command queue, Context& context) {
              [](const Context& how, const Queue& of, const QueueCommand& what) {
                print_counts(how, what.queue, of.resume());
              });
-  add_simple(queue, context, "retry", "Add a new task that does the work of a failed one again", true,
-             [](const Context& how, const Queue& of, const QueueCommand& what) {
-               const auto task = of.retry(what.id);
-               how.json ? print_json_text(rpc::to_json(task)) : print_text(task.id);
-             });
+  auto retry_command = queue.add_command("retry", "Add a new task that does the work of a failed one again");
+  auto retried = std::make_shared<QueueCommand>();
+  retried->add_queue_to(retry_command);
+  retry_command.add_option("ID", retried->id, "Task id, as printed by `task add`").not_empty();
+  retry_command.add_flag("--all", retried->all, "All failed tasks of the queue, in place of ID");
+  retry_command.footer(
+      "Prints the id of the new task. The failed task stays as it is, until its retention ends. A second "
+      "retry\n"
+      "of the same task adds none, and prints the id of the first; so --all may be repeated.\n"
+      "\n"
+      "Examples:\n"
+      "  holdfast queue retry render \"$id\"\n"
+      "  holdfast queue retry render --all");
+  retry_command.action([&context, retried] {
+    if (retried->all == !retried->id.empty())
+      throw UsageError("holdfast queue retry QUEUE takes a task ID, or --all");
+    if (retried->all) return retry_all(context, *retried);
+    const auto holdfast = open_store(context);
+    print_retry(context, holdfast.queue(retried->queue).retry(retried->id));
+    return static_cast<int>(exit_ok);
+  });
 
   auto limit_command = queue.add_command("limit", "Set how many tasks may be worked on at once");
   auto limited = std::make_shared<QueueCommand>();

@@ -260,7 +260,7 @@ void add_task_logs(Command task, Context& context) {
       "and\n"
       "`attempt` for a task of a queue.\n"
       "\n"
-      "Exit: 0; 1 no such task, or no output of that attempt.\n"
+      "Exit: 0, also if no output is kept; 1 no such task, or none of the attempt of --attempt.\n"
       "\n"
       "Examples:\n"
       "  holdfast task logs \"$id\"\n"

@@ -451,7 +451,8 @@ class CommandPool {
                 {"attempt", job.attempt()},
                 {"fence", job.fence().to_string()},
                 {"status", to_string(task.status)},
-                {"place", task.queue ? rpc::to_string(task.queue->place) : ""}});
+                {"place", task.queue ? rpc::to_string(task.queue->place) : ""},
+                {"message", task.status_message ? nlohmann::ordered_json(*task.status_message) : nullptr}});
   }
 
   static VariableWriter::Outcome write_variables(Job& job, const std::string& changes) {

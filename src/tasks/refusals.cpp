@@ -5,10 +5,11 @@ namespace holdfast::tasks {
 Error refusal(const FenceRefused& refused, std::string_view what) {
   const auto& lock = refused.bound_to;
   if (refused.why == ErrorCode::StaleFence) {
-    return {ErrorCode::StaleFence, std::string(what) + " was not written: the write carries fence " +
-                                       refused.given.to_string() + ", but fence " + lock.fence.to_string() +
-                                       " has been seen. The lock was granted to another holder since; stop "
-                                       "working on it"};
+    return {ErrorCode::StaleFence,
+            std::string(what) + " was not written: the write carries fence " + refused.given.to_string() +
+                ", but fence " + lock.fence.to_string() +
+                " has been seen. Another holder or worker has it since; stop working on "
+                "it"};
   }
   return {ErrorCode::WrongLock, std::string(what) + " was not written: it is bound to the lock " +
                                     lock.lock_key + " of the store " + lock.authority + " (highest fence " +

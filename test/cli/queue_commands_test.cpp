@@ -98,6 +98,31 @@ TEST_F(QueueCommands, AResultThatIsTooDeepIsAFailedAttempt) {
   EXPECT_EQ(get(final)["task"]["status"], "failed");
 }
 
+TEST_F(QueueCommands, AllFailedTasksAreRetriedOnceInTheirOrder) {
+  std::vector<std::string> failed;
+  for (const char* method : {"a", "b", "c"}) failed.push_back(add({"--attempts", "1", "--method", method}));
+  const auto worked = holdfast({"--json", "task", "work", "q", "--until-empty", "--", "false"});
+  ASSERT_EQ(worked.code, 0) << worked.err;
+  EXPECT_EQ(ordered_json::parse(worked.out.substr(0, worked.out.find('\n')))["message"],
+            "the command exited with 1; no attempts left (1 of 1)");
+  const auto waiting = add();
+  const auto retried = holdfast({"queue", "retry", "q", "--all"});
+  ASSERT_EQ(retried.code, 0) << retried.err;
+  EXPECT_EQ(retried.err, "holdfast: 3 failed tasks have retries\n");
+  EXPECT_EQ(holdfast({"queue", "retry", "q", "--all"}).out, retried.out);
+  std::istringstream ids(retried.out);
+  std::string id;
+  for (const auto& old : failed) {
+    ASSERT_TRUE(std::getline(ids, id));
+    const auto shown = holdfast({"queue", "get", "q", id});
+    EXPECT_NE(shown.out.find("retry of   " + old), std::string::npos) << shown.out;
+    EXPECT_EQ(get(old)["queue"]["place"], "dead");
+  }
+  EXPECT_FALSE(std::getline(ids, id));
+  EXPECT_EQ(ordered_json::parse(holdfast({"--json", "queue", "list"}).out)["ready"], 4);
+  EXPECT_EQ(get(waiting)["queue"]["attempts"], 0);
+}
+
 TEST_F(QueueCommands, LimitKeysAndDeadLettersAreShown) {
   const auto first = add({"--limit-key", "ann", "--failed-retention", "3d", "--attempts", "1"});
   const auto added = holdfast({"task", "add", "q", "-", "--limit", "2"},

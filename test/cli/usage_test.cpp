@@ -90,6 +90,11 @@ TEST_F(Usage, BadInputIsRefusedWithItsCodeAndAReason) {
        "bench, "
        "completion"},
       {{"lock", "steal"}, 64, "unknown command \"steal\"; holdfast lock has: acquire"},
+      {{"task", "retry"},
+       64,
+       "unknown command \"retry\"; there is holdfast queue retry; holdfast task has: run"},
+      {{"acquire"}, 64, "unknown command \"acquire\"; there is holdfast lock acquire; holdfast has: run"},
+      {{"queue", "retry", "q"}, 64, "holdfast queue retry QUEUE takes a task ID, or --all"},
       {{"--frobnicate"}, 64, "unknown option \"--frobnicate\""},
       {{"run", "-nxw5", "k", "true"}, 64, "unknown option \"-x\"; see holdfast run --help"},
       {{"run"}, 64, "KEY is required"},
