@@ -61,11 +61,12 @@ asio::awaitable<void> work(holdfast::AsyncQueue queue, std::size_t& done) {
 }
 
 asio::awaitable<void> wait_and_note(holdfast::AsyncQueue queue, const std::size_t& left,
-                                    std::optional<Clock::time_point>& picked_up) {
+                                    std::optional<Clock::time_point>& picked_up, std::size_t& attempts) {
   while (left > 0) {
     auto job = co_await queue.claim_next({.wait = 2s});
     if (!job) continue;
     picked_up = Clock::now();
+    attempts += job->attempt();
     (void)co_await job->complete(result());
   }
 }
@@ -102,6 +103,7 @@ int run(std::string_view url, std::string_view what, std::size_t count, std::siz
   const holdfast::AsyncQueue queue(context.get_executor(), hf.queue("mail", {.max_tasks = 0}));
   std::size_t left = count;
   std::size_t done = 0;
+  std::size_t attempts = 0;
   std::optional<Clock::time_point> picked_up;
   std::vector<double> took;
   const auto start = Clock::now();
@@ -111,15 +113,15 @@ int run(std::string_view url, std::string_view what, std::size_t count, std::siz
     for (std::size_t i = 0; i < beside; ++i) co_spawn(context, work(queue, done), asio::detached);
   } else {
     for (std::size_t i = 0; i < beside; ++i) {
-      co_spawn(context, wait_and_note(queue, left, picked_up), asio::detached);
+      co_spawn(context, wait_and_note(queue, left, picked_up, attempts), asio::detached);
     }
     co_spawn(context, add_one_by_one(queue, left, picked_up, took), asio::detached);
   }
   context.run();
   const auto seconds = std::chrono::duration<double>(Clock::now() - start).count();
   std::ranges::sort(took);
-  std::printf("{\"seconds\":%.4f,\"done\":%zu,\"p50\":%.1f,\"p99\":%.1f}\n", seconds,
-              what == "work" ? done : count - left, at(took, 0.5), at(took, 0.99));
+  std::printf("{\"seconds\":%.4f,\"done\":%zu,\"p50\":%.1f,\"p99\":%.1f,\"attempts\":%zu}\n", seconds,
+              what == "work" ? done : count - left, at(took, 0.5), at(took, 0.99), attempts);
   return what == "work" && done != count ? 1 : 0;
 }
 

@@ -155,7 +155,7 @@ try {
       trips.push((performance.now() - start) * 1000);
     }
     console.log(
-      `pick-up, ${idle} idle:  Holdfast p50 ${us.p50.toFixed(0)} µs p99 ${us.p99.toFixed(0)} µs` +
+      `pick-up, ${idle} idle:  Holdfast p50 ${us.p50.toFixed(0)} µs p99 ${us.p99.toFixed(0)} µs, ${us.attempts / us.done} attempts a job` +
         (them ? `   BullMQ p50 ${them.p50.toFixed(0)} µs p99 ${them.p99.toFixed(0)} µs` : '   BullMQ not measured') +
         `   (a round trip of this process: ${median(trips).toFixed(0)} µs)`,
     );
