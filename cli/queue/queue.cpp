@@ -9,9 +9,9 @@
 #include "arguments/values.hpp"
 #include "rpc/json/records.hpp"
 #include "rpc/json/text.hpp"
-#include "task/task.hpp"
 #include "terminal/exit_codes.hpp"
 #include "terminal/output.hpp"
+#include "terminal/task_fields.hpp"
 
 namespace holdfast::cli {
 namespace {
@@ -169,6 +169,10 @@ int show(const Context& context, const QueueCommand& options) {
   for (const auto& error : page.unreadable) complain(context.json, to_string(error.code()), error.message());
   if (!page.cursor.empty() && !context.json) complain("--limit reached; there are more tasks");
   return page.unreadable.empty() ? exit_ok : exit_internal;
+}
+
+void print_task(const Context& context, const Task& task) {
+  context.json ? print_json_text(rpc::to_json(task)) : print_fields(fields_of(task));
 }
 
 int wait_for(const Context& context, const QueueCommand& options) {
