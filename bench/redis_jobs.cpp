@@ -18,6 +18,7 @@
 
 #include "bare_redis_queue.hpp"
 #include "redis_fixture.hpp"
+#include "support/tcp_proxy.hpp"
 
 namespace {
 
@@ -159,12 +160,13 @@ std::vector<double> pick_ups(int count, const std::atomic<std::int64_t>& had_at,
   return took;
 }
 
-void compare_pick_up(const bench::Server& server, const bench::BareJobs::Commands& commands, int count) {
+/// `port`: where clients connect to, the server or a proxy.
+void compare_pick_up(int port, const bench::BareJobs::Commands& commands, const char* over, int count) {
   std::vector<double> ours, bare;
   std::atomic<std::int64_t> had_at = 0;
   const auto note = [&] { had_at = Clock::now().time_since_epoch().count(); };
   {
-    const auto hf = holdfast::open(server.url());
+    const auto hf = holdfast::open("redis://127.0.0.1:" + std::to_string(port));
     const auto queue = hf.queue("ours", {.max_tasks = 0});
     std::jthread worker([&](const std::stop_token& stop) {
       while (!stop.stop_requested()) {
@@ -178,14 +180,14 @@ void compare_pick_up(const bench::Server& server, const bench::BareJobs::Command
     ours = pick_ups(count, had_at, [&] { (void)queue.add(new_task()); });
   }
   {
-    bench::Raw(server.port()).call({"FLUSHALL"});
+    bench::Raw(port).call({"FLUSHALL"});
     const auto& waiters = bench::BareJobs::waiters(commands);
     const auto& process = bench::BareJobs::process(commands);
     const auto channel = bench::BareJobs::channel(commands);
-    bench::BareJobs adds(server.port(), commands);
+    bench::BareJobs adds(port, commands);
     std::jthread worker([&](const std::stop_token& stop) {
-      bench::BareJobs claims(server.port(), commands);
-      bench::Raw subscriber(server.port()), raw(server.port());
+      bench::BareJobs claims(port, commands);
+      bench::Raw subscriber(port), raw(port);
       subscriber.call({"SUBSCRIBE", channel});
       for (;;) {
         raw.call({"ZADD", waiters, "1", process});
@@ -198,11 +200,11 @@ void compare_pick_up(const bench::Server& server, const bench::BareJobs::Command
     std::this_thread::sleep_for(200ms);
     bare = pick_ups(count, had_at, [&] { adds.add(1, 1); });
     worker.request_stop();
-    bench::Raw(server.port()).call({"PUBLISH", channel, "1"});
+    bench::Raw(port).call({"PUBLISH", channel, "1"});
   }
-  std::printf("from the add of a job until a worker that waits has it, us, of %d: p50, p99\n", count);
-  std::printf("  library %6.0f %6.0f   two bare round trips and a message %6.0f %6.0f   ratio of p50 %.2f\n",
-              at(ours, 0.5), at(ours, 0.99), at(bare, 0.5), at(bare, 0.99), at(ours, 0.5) / at(bare, 0.5));
+  std::printf("  %s library %6.0f %6.0f   two bare round trips and a message %6.0f %6.0f   ratio %.2f\n",
+              over, at(ours, 0.5), at(ours, 0.99), at(bare, 0.5), at(bare, 0.99),
+              at(ours, 0.5) / at(bare, 0.5));
 }
 
 }  // namespace
@@ -212,5 +214,14 @@ int main(int argc, char** argv) {
   const bench::Server server(argc > 3 ? std::atoi(argv[3]) : 27437);
   const auto commands = recorded(server);
   compare_throughput(server, commands, jobs, rounds);
-  compare_pick_up(server, commands, 300);
+  constexpr int count = 300;
+  std::printf("from the add of a job until a worker that waits has it, us: p50 and p99 of %d\n", count);
+  compare_pick_up(server.port(), commands, "loopback:         ", count);
+  for (const auto half : {500us, 2500us}) {
+    holdfast::test::TcpProxy proxy(static_cast<std::uint16_t>(server.port()));
+    proxy.delay(holdfast::test::TcpProxy::Way::to_server, half);
+    proxy.delay(holdfast::test::TcpProxy::Way::to_client, half);
+    compare_pick_up(proxy.port(), commands,
+                    half == 500us ? "trips of 1 ms more:" : "trips of 5 ms more:", count);
+  }
 }
