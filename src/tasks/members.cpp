@@ -7,6 +7,9 @@
 namespace holdfast::tasks {
 namespace {
 
+/// The objects of a task's record have six or seven members, the variables usually less: one allocation.
+constexpr std::size_t usual_members = 8;
+
 /// Reads the value; takes the bytes of its name in compact form.
 Members::Member take_member(core::JsonScanner& scanner, std::string name, std::size_t name_bytes) {
   const auto value = scanner.take_value();
@@ -34,6 +37,7 @@ Members Members::of(const Json& object) {
 Members Members::read(core::JsonScanner& scanner, const std::function<bool(std::string_view)>& nested) {
   Members read;
   auto& members = read.members_;
+  members.reserve(usual_members);
   scanner.for_each_member([&] {
     const auto name_bytes = scanner.compact_bytes();
     auto name = scanner.text();
@@ -108,6 +112,7 @@ void Members::set(std::string_view name, std::string value) {
     members_[*place] = std::move(member);
     return;
   }
+  if (members_.empty()) members_.reserve(usual_members);
   const auto at_the_end = static_cast<std::uint32_t>(members_.size());
   if (is_known) {
     *place = at_the_end;

@@ -109,8 +109,11 @@ void TaskRecord::touch(WallTime now) {
 
 std::string TaskRecord::text(std::string_view variables) const {
   const std::span<const std::string_view> order(record_order);
+  const auto head = head_.text(head_order);
+  const auto enough_for_others = result().size() + 512;
   std::string text = "{";
-  add_member(text, "task", head_.text(head_order));
+  text.reserve(head.size() + variables.size() + enough_for_others);
+  add_member(text, "task", head);
   record_.add_named(text, order.first(1));
   add_member(text, "variables", variables);
   record_.add_named(text, order.subspan(1));
