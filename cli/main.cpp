@@ -178,12 +178,13 @@ int run(std::vector<std::string> typed) {
   CLI::App app("Fenced locks and tasks for commands and scripts.");
   set_up(app, context);
   try {
-    auto arguments = split_command_line(app, typed, [&context](CLI::App& family) {
-      auto settings = log_settings();
-      settings.command = family.get_name();
-      set_log(std::move(settings));
-      fill(family, context);
-    });
+    auto arguments = split_command_line(
+        app, typed, [&context](CLI::App& family) { fill(family, context); },
+        [](CLI::App& family) {
+          auto settings = log_settings();
+          settings.command = family.get_name();
+          set_log(std::move(settings));
+        });
     context.command = std::move(arguments.command);
     context.json = has_json_flag(arguments.ours);  // not the command's arguments
     guess_log_format(arguments.ours);

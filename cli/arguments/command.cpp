@@ -201,34 +201,34 @@ CLI::App* find_subcommand(CLI::App& app, const std::string& name) {
   return nullptr;
 }
 
-/// "; there is holdfast queue retry" if another command of `root` has one of this name.
-std::string elsewhere(CLI::App& root, const CLI::App& at, const std::string& name,
-                      const std::function<void(CLI::App&)>& enter) {
+/// "; there is holdfast queue retry" if other commands of `root` have one of this name.
+std::string elsewhere(CLI::App& root, const CLI::App& at, const std::string& name, const FillFamily& fill) {
+  std::string found;
   for (auto* family : root.get_subcommands([](CLI::App*) { return true; })) {
     if (family == &at) continue;
-    enter(*family);
-    if (const auto* found = find_subcommand(*family, name)) return "; there is " + path_of(found);
+    fill(*family);
+    const auto* command = find_subcommand(*family, name);
+    if (command != nullptr) found += (found.empty() ? "; there is " : ", ") + path_of(command);
   }
-  return {};
+  return found;
 }
 
 UsageError unknown_command(CLI::App& root, const CLI::App& at, const std::string& typed,
-                           const std::function<void(CLI::App&)>& enter) {
+                           const FillFamily& fill) {
   // A URL that was typed without --url may hold a password.
   const auto shown = typed.find('@') == std::string::npos ? quote(typed) : "(a URL? write --url URL)";
-  return UsageError("unknown command " + shown + elsewhere(root, at, typed, enter) + commands_of(at));
+  return UsageError("unknown command " + shown + elsewhere(root, at, typed, fill) + commands_of(at));
 }
 
 /// `help lock show` as `lock show --help`. Only subcommands may follow: `help run KEY` must run nothing.
-SplitCommandLine split_help(CLI::App& app, const std::vector<std::string>& typed,
-                            const std::function<void(CLI::App&)>& enter) {
+SplitCommandLine split_help(CLI::App& app, const std::vector<std::string>& typed, const FillFamily& fill) {
   SplitCommandLine result;
   CLI::App* at = &app;
   for (std::size_t i = 1; i < typed.size(); ++i) {
     if (typed[i] == "-h" || typed[i] == "--help") continue;
     auto* sub = find_subcommand(*at, typed[i]);
-    if (sub == nullptr) throw unknown_command(app, *at, typed[i], enter);
-    if (at == &app) enter(*sub);
+    if (sub == nullptr) throw unknown_command(app, *at, typed[i], fill);
+    if (at == &app) fill(*sub);
     at = sub;
     result.ours.push_back(typed[i]);
   }
@@ -256,8 +256,8 @@ void expect_values(CLI::App& app, std::size_t positionals) {
 }  // namespace
 
 SplitCommandLine split_command_line(CLI::App& app, const std::vector<std::string>& typed,
-                                    const std::function<void(CLI::App&)>& enter) {
-  if (!typed.empty() && typed.front() == "help") return split_help(app, typed, enter);
+                                    const FillFamily& fill, const std::function<void(CLI::App&)>& enter) {
+  if (!typed.empty() && typed.front() == "help") return split_help(app, typed, fill);
   SplitCommandLine result;
   CLI::App* at = &app;
   std::vector<std::string> positional;  // moved behind a `--` of our own, where nothing is an option
@@ -284,8 +284,11 @@ SplitCommandLine split_command_line(CLI::App& app, const std::vector<std::string
     }
     if (has_commands(*at) && !only_positional) {
       auto* sub = find_subcommand(*at, text);
-      if (sub == nullptr) throw unknown_command(app, *at, text, enter);
-      if (at == &app) enter(*sub);
+      if (sub == nullptr) throw unknown_command(app, *at, text, fill);
+      if (at == &app) {
+        fill(*sub);
+        enter(*sub);
+      }
       at = sub;
       result.ours.push_back(text);
       continue;

@@ -66,13 +66,17 @@ struct SplitCommandLine {
   std::vector<std::string> command;
 };
 
+/// Adds to a subcommand of the program what it consists of, unless that is done.
+using FillFamily = std::function<void(CLI::App&)>;
+
 /// Finds where the command of `run` begins: after `--`, or at the first argument after KEY; that of `task
 /// run` after `--`, or at the first argument that is not an option; that of `task work` after `--`. Which
 /// options take a value is read from `app`'s own tables. Lock ids may begin with `-` (one in 64 does): where
 /// an id is expected, they are kept from being parsed as options. `enter` is called with the subcommand of
-/// `app` that was typed, and may add to it what it consists of. `help COMMAND...` becomes `COMMAND...
-/// --help`. Throws UsageError for an unknown subcommand or option, and for a missing value.
+/// `app` that was typed, after it is filled. `help COMMAND...` becomes `COMMAND... --help`. Throws UsageError
+/// for an unknown subcommand or option, and for a missing value.
 [[nodiscard]] SplitCommandLine split_command_line(CLI::App& app, const std::vector<std::string>& typed,
+                                                  const FillFamily& fill,
                                                   const std::function<void(CLI::App&)>& enter);
 
 /// What the parser refused, on one line: with the subcommands if one is missing, and without a URL, which may

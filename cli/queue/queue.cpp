@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <future>
 #include <holdfast/open.hpp>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <span>
 
@@ -192,7 +193,7 @@ void print_retry(const Context& context, const Task& task) {
   context.json ? print_json_text(rpc::to_json(task)) : print_text(task.id);
 }
 
-/// The retries of these tasks, requested together, because each is a round trip.
+/// The retries of these tasks, requested together, because each may be a round trip.
 std::vector<Result<Task>> retry_each(const Queue& queue, std::span<const std::string> failed) {
   std::vector<std::future<Result<Task>>> answers;
   for (const auto& id : failed) {
@@ -208,48 +209,67 @@ std::vector<Result<Task>> retry_each(const Queue& queue, std::span<const std::st
   return retries;
 }
 
-/// Prints each retry as soon as it is there, that of the task which failed first before the others. A task
-/// that was removed meanwhile is passed over.
-int retry_all(const Context& context, const QueueCommand& options) {
-  constexpr std::size_t at_once = 100;
-  const auto holdfast = open_store(context);
-  const auto queue = holdfast.queue(options.queue);
-  // Listed before the first retry: or retries that fail at once would be retried too, for ever.
+/// The failed tasks of a queue, those that failed first before the others.
+struct FailedTasks {
   std::vector<std::string> ids;
-  std::size_t unreadable = 0;
+  std::vector<Error> unreadable;
+};
+FailedTasks failed_tasks(const Queue& queue) {
+  FailedTasks failed;
   std::string cursor;
   do {
-    const auto page = queue.list({.cursor = cursor, .status = TaskStatus::failed, .limit = most_listed});
-    for (const auto& task : page.tasks) ids.push_back(task.id);
-    for (const auto& error : page.unreadable)
-      complain(context.json, to_string(error.code()), error.message());
-    unreadable += page.unreadable.size();
+    auto page = queue.list({.cursor = cursor, .status = TaskStatus::failed, .limit = most_listed});
+    for (auto& task : page.tasks) failed.ids.push_back(std::move(task.id));
+    std::ranges::move(page.unreadable, std::back_inserter(failed.unreadable));
     cursor = page.cursor;
   } while (!cursor.empty());
-  std::ranges::reverse(ids);
-  std::size_t retried = 0;
-  for (std::span<const std::string> left(ids); !left.empty();
-       left = left.subspan(std::min(at_once, left.size()))) {
-    std::optional<Error> failed;
-    for (const auto& retry : retry_each(queue, left.first(std::min(at_once, left.size())))) {
+  std::ranges::reverse(failed.ids);
+  return failed;
+}
+
+/// Prints the retries in the order of the failed tasks. What is wrong with one task does not keep others from
+/// theirs; what is wrong with the store or the queue ends the command.
+int retry_all(const Context& context, const QueueCommand& options) {
+  const auto holdfast = open_store(context);
+  const auto queue = holdfast.queue(options.queue);
+  // All before the first retry: a retry that fails at once would be retried too, for ever.
+  const auto failed = failed_tasks(queue);
+  for (const auto& error : failed.unreadable)
+    complain(context.json, to_string(error.code()), error.message());
+  std::size_t retried = 0, refused = failed.unreadable.size();
+  const auto report = [&] {
+    if (!context.json) {
+      complain(std::to_string(retried) + " of " + std::to_string(failed.ids.size()) +
+               " failed tasks have a retry");
+    }
+  };
+  // An engine that blocks runs the operations of a batch in any order.
+  const std::size_t at_once = holdfast.locks().capabilities().blocks ? 1 : 100;
+  for (std::span<const std::string> left(failed.ids); !left.empty();) {
+    const auto batch = left.first(std::min(at_once, left.size()));
+    left = left.subspan(batch.size());
+    const auto retries = retry_each(queue, batch);
+    std::optional<Error> ends;
+    for (std::size_t i = 0; i < retries.size(); ++i) {
+      const auto& retry = retries[i];
       if (retry) {
         print_retry(context, *retry);
         ++retried;
-      } else if (retry.error().code() != ErrorCode::NotFound && !failed) {
-        failed = retry.error();
+      } else if (retry.error().transient() || retry.error().code() == ErrorCode::QuotaExceeded) {
+        if (!ends) ends = retry.error();
+      } else if (retry.error().code() != ErrorCode::NotFound) {  // it was removed meanwhile
+        complain(context.json, to_string(retry.error().code()),
+                 "the task " + quote(batch[i]) + " is not retried: " + printable(retry.error().message()));
+        ++refused;
       }
     }
-    if (failed) {
-      throw Error(failed->code(), "after " + std::to_string(retried) + " of " + std::to_string(ids.size()) +
-                                      " retries: " + failed->message() +
-                                      ". The same command goes on; it retries no task twice");
+    if (ends) {
+      report();
+      throw *ends;
     }
   }
-  if (!context.json) {
-    complain(std::to_string(retried) +
-             (retried == 1 ? " failed task has a retry" : " failed tasks have retries"));
-  }
-  return unreadable == 0 ? exit_ok : exit_internal;
+  report();
+  return refused == 0 ? exit_ok : exit_internal;
 }
 
 /// Finished tasks, or all. Tasks that are worked on stay, unless all are meant.
@@ -358,9 +378,10 @@ void fill_queue(Command queue, Context& context) {
   retry_command.add_option("ID", retried->id, "Task id, as printed by `task add`").not_empty();
   retry_command.add_flag("--all", retried->all, "All failed tasks of the queue, in place of ID");
   retry_command.footer(
-      "Prints the id of the new task. The failed task stays as it is, until its retention ends. A second "
-      "retry\n"
-      "of the same task adds none, and prints the id of the first; so --all may be repeated.\n"
+      "Prints the id of the new task. The failed task stays as it is, until its retention ends. As long as\n"
+      "the new task is there, in whatever status, a second retry adds none, and prints its id again. So "
+      "--all\n"
+      "may be repeated, but not after `queue purge`, which removes retries that have ended.\n"
       "\n"
       "Examples:\n"
       "  holdfast queue retry render \"$id\"\n"

@@ -132,8 +132,8 @@ class HOLDFAST_EXPORT Queue {
   }
 
   /// Adds a new task that does the work of a failed or cancelled one again, and returns it. The old task
-  /// stays as it is. A second retry of the same task returns the first one's. Throws InvalidTransition if the
-  /// task is not failed or cancelled.
+  /// stays as it is. As long as the new task exists, a second retry returns it. Throws InvalidTransition if
+  /// the task is not failed or cancelled.
   Task retry(std::string_view id, std::stop_token stop = {}) const {
     return run(operation::RetryTask{std::string(id)}, std::move(stop));
   }

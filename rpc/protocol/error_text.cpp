@@ -12,7 +12,7 @@ std::string_view option_for(ErrorCode code) noexcept {
     case ErrorCode::TtlTooLong:
       return "--max-ttl";
     case ErrorCode::QuotaExceeded:
-      return "--max-tasks; of a queue: --queue-limit";
+      return "--max-tasks; of a queue: --queue-limit, $HOLDFAST_QUEUE_MAX_TASKS";
     case ErrorCode::WrongLock:
       return "if that store lost its data: holdfast task rebind --from-authority";
     default:

@@ -1,6 +1,7 @@
 #include "core/rfc3339.hpp"
 
 #include <chrono>
+#include <cstdlib>
 
 namespace holdfast::core {
 namespace {
@@ -96,7 +97,9 @@ std::string format_rfc3339(WallTime at) {
     const auto digits = std::to_string(number);
     text.append(width > digits.size() ? width - digits.size() : 0, '0').append(digits) += end;
   };
-  append(static_cast<int>(date.year()), 4, '-');
+  const int year = static_cast<int>(date.year());
+  if (year < 0) text += '-';
+  append(std::abs(year), year < 0 ? 3 : 4, '-');
   append(static_cast<unsigned>(date.month()), 2, '-');
   append(static_cast<unsigned>(date.day()), 2, 'T');
   append(time.hours().count(), 2, ':');

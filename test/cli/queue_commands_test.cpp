@@ -108,7 +108,7 @@ TEST_F(QueueCommands, AllFailedTasksAreRetriedOnceInTheirOrder) {
   const auto waiting = add();
   const auto retried = holdfast({"queue", "retry", "q", "--all"});
   ASSERT_EQ(retried.code, 0) << retried.err;
-  EXPECT_EQ(retried.err, "holdfast: 3 failed tasks have retries\n");
+  EXPECT_EQ(retried.err, "holdfast: 3 of 3 failed tasks have a retry\n");
   EXPECT_EQ(holdfast({"queue", "retry", "q", "--all"}).out, retried.out);
   std::istringstream ids(retried.out);
   std::string id;
@@ -254,6 +254,28 @@ TEST_F(QueueCommands, ARequesterCannotSetVariablesOfTheCommand) {
   EXPECT_EQ(task["task"]["statusMessage"],
             "its command cannot be run: HOLDFAST_TASK_REQUESTER would contain a NUL byte");
   EXPECT_EQ(holdfast({"queue", "retry", "q", id}).code, 64);
+  // It does not keep others from their retries.
+  const auto other = add({"--attempts", "1"});
+  ASSERT_EQ(work("false").code, 0);
+  const auto all = holdfast({"queue", "retry", "q", "--all"});
+  EXPECT_EQ(all.code, 70);
+  EXPECT_NE(all.err.find("the task \"" + id + "\" is not retried: "), std::string::npos) << all.err;
+  EXPECT_NE(all.err.find("1 of 2 failed tasks have a retry"), std::string::npos) << all.err;
+  EXPECT_EQ(get(all.out.substr(0, all.out.find('\n')))["queue"]["retryOf"], other);
+}
+
+TEST_F(QueueCommands, AFullQueueEndsTheRetriesAndSaysHowManyThereAre) {
+  for (int i = 0; i < 3; ++i) static_cast<void>(add({"--attempts", "1"}));
+  ASSERT_EQ(work("false").code, 0);
+  const auto full = holdfast({"--url", "sqlite:" + file("locks.db").string() + "?queue_max_tasks=5", "queue",
+                              "retry", "q", "--all"});
+  EXPECT_EQ(full.code, 75);
+  EXPECT_EQ(std::ranges::count(full.out, '\n'), 2);
+  EXPECT_NE(full.err.find("2 of 3 failed tasks have a retry"), std::string::npos) << full.err;
+  EXPECT_NE(full.err.find("$HOLDFAST_QUEUE_MAX_TASKS"), std::string::npos) << full.err;
+  const auto rest = holdfast({"queue", "retry", "q", "--all"});
+  EXPECT_EQ(rest.code, 0) << rest.err;
+  EXPECT_TRUE(rest.out.starts_with(full.out)) << rest.out;
 }
 
 TEST_F(QueueCommands, TheLastLineOfTheProgressNeedNotBeEnded) {
