@@ -213,10 +213,14 @@ std::string elsewhere(CLI::App& root, const CLI::App& at, const std::string& nam
   return found;
 }
 
+/// Whether it may hold a password: `user:password@host`, or `scheme://host?password=…`.
+bool may_be_url(std::string_view text) {
+  return text.find('@') != std::string_view::npos || text.find("://") != std::string_view::npos;
+}
+
 UsageError unknown_command(CLI::App& root, const CLI::App& at, const std::string& typed,
                            const FillFamily& fill) {
-  // A URL that was typed without --url may hold a password.
-  const auto shown = typed.find('@') == std::string::npos ? quote(typed) : "(a URL? write --url URL)";
+  const auto shown = may_be_url(typed) ? "(a URL? write --url URL)" : quote(typed);
   return UsageError("unknown command " + shown + elsewhere(root, at, typed, fill) + commands_of(at));
 }
 
@@ -315,9 +319,8 @@ std::string usage_error_text(const CLI::App& app, const CLI::ParseError& error) 
   if (error.get_name() == "RequiredError" && has_commands(*at)) return "command missing" + commands_of(*at);
   const std::string_view what = error.what();
   // The parser repeats what was typed, which may be a URL with a password.
-  if (what.find('@') != std::string_view::npos) {
-    return "unexpected argument (not shown: it contains an @ and may hold a password); see " + path_of(at) +
-           " --help";
+  if (may_be_url(what)) {
+    return "unexpected argument (not shown: it may be a URL with a password); see " + path_of(at) + " --help";
   }
   // "The following argument was not expected: extra"
   const auto colon = what.find(": ");

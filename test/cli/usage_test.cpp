@@ -84,6 +84,8 @@ TEST_F(Usage, BadInputIsRefusedWithItsCodeAndAReason) {
        64,
        "unknown command \"k\"; holdfast run has no subcommands. Try: holdfast run --help"},
       {{"help", "redis://:sesame@h"}, 64, "a URL?"},
+      {{"redis://h?password=sesame"}, 64, "a URL?"},
+      {{"lock", "list", "redis://h?password=sesame"}, 64, "it may be a URL with a password"},
       {{"frobnicate"},
        64,
        "unknown command \"frobnicate\"; holdfast has: run, lock, task, queue, top, rpc, serve, doctor, "
