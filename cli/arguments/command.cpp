@@ -318,14 +318,14 @@ std::string usage_error_text(const CLI::App& app, const CLI::ParseError& error) 
   for (auto typed = at->get_subcommands(); !typed.empty(); typed = at->get_subcommands()) at = typed.back();
   if (error.get_name() == "RequiredError" && has_commands(*at)) return "command missing" + commands_of(*at);
   const std::string_view what = error.what();
-  // The parser repeats what was typed, which may be a URL with a password.
-  if (may_be_url(what)) {
+  // "The following argument was not expected: extra". Other messages have what was typed too, and URLs as
+  // examples.
+  const bool is_extra = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
+  if (what.find('@') != std::string_view::npos || (is_extra && may_be_url(what))) {
     return "unexpected argument (not shown: it may be a URL with a password); see " + path_of(at) + " --help";
   }
-  // "The following argument was not expected: extra"
   const auto colon = what.find(": ");
-  const auto shown = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError) &&
-                             colon != std::string_view::npos
+  const auto shown = is_extra && colon != std::string_view::npos
                          ? "unexpected argument " + quote(std::string(what.substr(colon + 2)))
                          : printable(what);
   return shown + "; see " + path_of(at) + " --help";
