@@ -14,11 +14,17 @@ Server::Server(Holdfast store, Settings settings)
                       .key_file = settings_.key_file}) {
   settings_.site.access.hosts.listen = listener_.address();
   site_.emplace(io_.get_executor(), std::move(store), settings_.site);
+  expect_signals();
 }
 
 Server::~Server() = default;
 
 void Server::run() {
+  listener_.start(*site_);
+  io_.run();
+}
+
+void Server::expect_signals() {
   for (const int signal : settings_.stop_signals) signals_.add(signal);
   signals_.async_wait([this](const asio::error_code& error, int) {
     if (error) return;
@@ -27,8 +33,6 @@ void Server::run() {
     });
     stop();
   });
-  listener_.start(*site_);
-  io_.run();
 }
 
 void Server::request_stop() {

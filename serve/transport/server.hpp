@@ -26,7 +26,8 @@ class Server {
     std::function<void(int signal)> on_second_signal = {};
   };
 
-  /// Listens. Throws Error(InvalidArgument) if the address cannot be used, or the certificate is invalid.
+  /// Listens, and no stop signal ends the process from here on. Throws Error(InvalidArgument) if the address
+  /// cannot be used, or the certificate is invalid.
   Server(Holdfast store, Settings settings);
   ~Server();
   Server(const Server&) = delete;
@@ -40,6 +41,7 @@ class Server {
   void request_stop();
 
  private:
+  void expect_signals();
   void stop();
 
   Settings settings_;
