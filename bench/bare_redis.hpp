@@ -3,11 +3,7 @@
 
 #pragma once
 
-#include <arpa/inet.h>
 #include <hiredis/hiredis.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
@@ -19,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bare_socket.hpp"
 #include "redis_fixture.hpp"
 
 namespace bench {
@@ -70,26 +67,15 @@ inline void append_release(Raw& raw, const Scripts& scripts, const Names& names,
 /// limit.
 class BareGenerator {
  public:
-  BareGenerator(int port, int in_flight) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  BareGenerator(int port, int in_flight) : socket_(port) {
     Raw raw(port);
     scripts_.emplace_back(raw);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<std::uint16_t>(port));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    const int yes = 1;
-    setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-    if (connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
-      throw std::runtime_error("cannot connect");
     static int made = 0;  // locks that another one left held must not interfere
     const auto prefix = "bare:" + std::to_string(getpid()) + ":" + std::to_string(++made) + ":";
     for (int i = 0; i < in_flight; ++i)
       slots_.push_back({Names(prefix + std::to_string(i)), holdfast::LockId::generate(), false});
     for (const auto& slot : slots_) append(slot);
   }
-  ~BareGenerator() { close(socket_); }
-  BareGenerator(const BareGenerator&) = delete;
-  BareGenerator& operator=(const BareGenerator&) = delete;
 
   /// Returns the number of pairs.
   std::uint64_t run(std::chrono::steady_clock::duration length) {
@@ -102,21 +88,12 @@ class BareGenerator {
   /// Sends what there is to send and takes the replies that arrive next; returns how many pairs they
   /// complete.
   std::uint64_t step() {
-    for (std::size_t sent = 0; sent < output_.size();) {
-      const auto n = send(socket_, output_.data() + sent, output_.size() - sent, MSG_NOSIGNAL);
-      if (n <= 0) throw std::runtime_error("cannot send");
-      sent += static_cast<std::size_t>(n);
-    }
-    output_.clear();
-    std::array<char, 65536> bytes;
-    const auto n = recv(socket_, bytes.data(), bytes.size(), 0);
-    if (n <= 0) throw std::runtime_error("cannot receive");
-    input_.append(bytes.data(), static_cast<std::size_t>(n));
+    socket_.exchange();
     std::uint64_t pairs = 0;
     std::size_t begin = 0;
     while (const auto end = end_of_reply(begin)) {
       // An acquire is answered by an array that begins with 1, a release by 1.
-      const std::string_view reply(input_.data() + begin, end - begin);
+      const std::string_view reply(socket_.input().data() + begin, end - begin);
       const bool is_array = reply.front() == '*';
       if (reply.substr(is_array ? reply.find('\n') + 1 : 0, 3) != ":1\r")
         throw std::runtime_error("a bare operation failed");
@@ -128,7 +105,7 @@ class BareGenerator {
       if (!slot.held) slot.id = holdfast::LockId::generate();
       append(slot);
     }
-    input_.erase(0, begin);
+    socket_.input().erase(0, begin);
     return pairs;
   }
 
@@ -141,9 +118,10 @@ class BareGenerator {
 
   void append(const Slot& slot) {
     const auto write = [this](const auto& command) {
-      output_ += '*' + std::to_string(command.size()) + "\r\n";
+      socket_.output() += '*' + std::to_string(command.size()) + "\r\n";
       for (const auto& argument : command)
-        output_.append("$")
+        socket_.output()
+            .append("$")
             .append(std::to_string(argument.size()))
             .append("\r\n")
             .append(argument)
@@ -157,27 +135,27 @@ class BareGenerator {
   }
 
   /// Where the reply that begins there ends; 0 if it has not arrived as a whole.
-  [[nodiscard]] std::size_t end_of_reply(std::size_t begin) const {
-    const auto line = input_.find('\n', begin);
+  [[nodiscard]] std::size_t end_of_reply(std::size_t begin) {
+    const auto& input = socket_.input();
+    const auto line = input.find('\n', begin);
     if (line == std::string::npos) return 0;
     auto end = line + 1;
-    if (input_[begin] == '$') {
-      const int size = std::atoi(input_.c_str() + begin + 1);
+    if (input[begin] == '$') {
+      const int size = std::atoi(input.c_str() + begin + 1);
       if (size >= 0) end += static_cast<std::size_t>(size) + 2;
-    } else if (input_[begin] == '*') {
-      for (int left = std::atoi(input_.c_str() + begin + 1); left > 0; --left) {
+    } else if (input[begin] == '*') {
+      for (int left = std::atoi(input.c_str() + begin + 1); left > 0; --left) {
         end = end_of_reply(end);
         if (end == 0) return 0;
       }
     }
-    return end <= input_.size() ? end : 0;
+    return end <= input.size() ? end : 0;
   }
 
-  int socket_;
+  BareSocket socket_;
   std::vector<Scripts> scripts_;
   std::vector<Slot> slots_;
   std::size_t next_ = 0;  ///< replies come in the order of the slots
-  std::string output_, input_;
 };
 
 }  // namespace bench

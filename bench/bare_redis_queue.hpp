@@ -3,13 +3,6 @@
 
 #pragma once
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <array>
 #include <cstdint>
 #include <cstdlib>
 #include <holdfast/lock_types.hpp>
@@ -20,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "bare_socket.hpp"
 #include "redis_fixture.hpp"
 
 namespace bench {
@@ -101,41 +95,20 @@ using Reply = std::vector<std::string_view>;
 /// One connection that sends what has been written and reads replies as they arrive.
 class BareConnection {
  public:
-  explicit BareConnection(int port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<std::uint16_t>(port));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    const int yes = 1;
-    setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-    if (connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
-      throw std::runtime_error("cannot connect");
-  }
-  ~BareConnection() { close(socket_); }
-  BareConnection(const BareConnection&) = delete;
-  BareConnection& operator=(const BareConnection&) = delete;
+  explicit BareConnection(int port) : socket_(port) {}
 
-  std::string& output() { return output_; }
+  std::string& output() { return socket_.output(); }
 
   /// Sends the output, waits, and calls `use(reply)` with each array that is complete by then.
   template <class Use>
   void exchange(Use use) {
-    for (std::size_t sent = 0; sent < output_.size();) {
-      const auto n = send(socket_, output_.data() + sent, output_.size() - sent, MSG_NOSIGNAL);
-      if (n <= 0) throw std::runtime_error("cannot send");
-      sent += static_cast<std::size_t>(n);
-    }
-    output_.clear();
-    std::array<char, 65536> bytes;
-    const auto n = recv(socket_, bytes.data(), bytes.size(), 0);
-    if (n <= 0) throw std::runtime_error("cannot receive");
-    input_.append(bytes.data(), static_cast<std::size_t>(n));
+    socket_.exchange();
     std::size_t begin = 0;
     while (const auto end = read_array(begin)) {
       use(reply_);
       begin = end;
     }
-    input_.erase(0, begin);
+    socket_.input().erase(0, begin);
   }
 
  private:
@@ -143,11 +116,12 @@ class BareConnection {
   /// whole.
   std::size_t read_array(std::size_t begin) {
     reply_.clear();
+    const auto& input = socket_.input();
     auto at = begin;
     const auto line = [&]() -> std::optional<std::string_view> {
-      const auto end = input_.find('\n', at);
+      const auto end = input.find('\n', at);
       if (end == std::string::npos) return std::nullopt;
-      const std::string_view text(input_.data() + at, end - 1 - at);
+      const std::string_view text(input.data() + at, end - 1 - at);
       at = end + 1;
       return text;
     };
@@ -166,15 +140,14 @@ class BareConnection {
         reply_.emplace_back();
         continue;
       }
-      if (at + static_cast<std::size_t>(size) + 2 > input_.size()) return 0;
-      reply_.emplace_back(input_.data() + at, static_cast<std::size_t>(size));
+      if (at + static_cast<std::size_t>(size) + 2 > input.size()) return 0;
+      reply_.emplace_back(input.data() + at, static_cast<std::size_t>(size));
       at += static_cast<std::size_t>(size) + 2;
     }
     return at;
   }
 
-  int socket_;
-  std::string output_, input_;
+  BareSocket socket_;
   Reply reply_;
 };
 

@@ -21,40 +21,25 @@
 #include <string_view>
 #include <vector>
 
+#include "queue_payload.hpp"
+
 namespace {
 
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 using Micros = std::chrono::duration<double, std::micro>;
 
-const holdfast::Json& payload() {
-  static const auto json =
-      holdfast::Json::parse(
-          R"({"to":"someone@example.org","subject":"Welcome","template":7,"tags":["a","b"]})")
-          .value_or_throw();
-  return json;
-}
-
-const holdfast::Json& result() {
-  static const auto json = holdfast::Json::parse(R"({"sent":true})").value_or_throw();
-  return json;
-}
-
-holdfast::NewQueueTask new_task() {
-  return {.method = "mail", .variables = payload()};
-}
-
 asio::awaitable<void> add(holdfast::AsyncQueue queue, std::size_t& left) {
   while (left > 0) {
     --left;
-    (void)co_await queue.add(new_task());
+    (void)co_await queue.add(bench::new_task());
   }
 }
 
 asio::awaitable<void> work(holdfast::AsyncQueue queue, std::size_t& done) {
   auto job = co_await queue.claim_next();
   while (job) {
-    auto next = co_await job->complete_and_claim(result());
+    auto next = co_await job->complete_and_claim(bench::result());
     ++done;
     job = std::move(next);
   }
@@ -67,7 +52,7 @@ asio::awaitable<void> wait_and_note(holdfast::AsyncQueue queue, const std::size_
     if (!job) continue;
     picked_up = Clock::now();
     attempts += job->attempt();
-    (void)co_await job->complete(result());
+    (void)co_await job->complete(bench::result());
   }
 }
 
@@ -81,7 +66,7 @@ asio::awaitable<void> add_one_by_one(holdfast::AsyncQueue queue, std::size_t& le
   while (left > 0) {
     picked_up.reset();
     const auto start = Clock::now();
-    (void)co_await queue.add(new_task());
+    (void)co_await queue.add(bench::new_task());
     while (!picked_up && Clock::now() - start < 5s) {
       timer.expires_after(200us);
       co_await timer.async_wait(asio::use_awaitable);

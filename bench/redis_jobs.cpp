@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "bare_redis_queue.hpp"
+#include "queue_payload.hpp"
 #include "redis_fixture.hpp"
 #include "support/tcp_proxy.hpp"
 
@@ -34,32 +35,17 @@ double at(std::vector<double> values, double part) {
   return values.at(static_cast<std::size_t>(part * static_cast<double>(values.size() - 1)));
 }
 
-const holdfast::Json& payload() {
-  static const auto json =
-      holdfast::Json::parse(
-          R"({"to":"someone@example.org","subject":"Welcome","template":7,"tags":["a","b"]})")
-          .value_or_throw();
-  return json;
-}
-const holdfast::Json& result() {
-  static const auto json = holdfast::Json::parse(R"({"sent":true})").value_or_throw();
-  return json;
-}
-holdfast::NewQueueTask new_task() {
-  return {.method = "mail", .variables = payload()};
-}
-
 /// Adds, many at once: each completion starts the next.
 void add_all(const holdfast::Queue& queue, int jobs, int in_flight) {
   if (in_flight == 1) {
-    for (int i = 0; i < jobs; ++i) (void)queue.add(new_task());
+    for (int i = 0; i < jobs; ++i) (void)queue.add(bench::new_task());
     return;
   }
   std::atomic<int> left = jobs;
   std::latch added(jobs);
   std::function<void()> one = [&] {
     if (left-- <= 0) return;
-    queue.start(operation::AddTask{holdfast::detail::owned(new_task())}, {},
+    queue.start(operation::AddTask{holdfast::detail::owned(bench::new_task())}, {},
                 [&](const holdfast::Result<holdfast::Task>& task) {
                   if (!task) std::terminate();
                   one();
@@ -73,7 +59,7 @@ void add_all(const holdfast::Queue& queue, int jobs, int in_flight) {
 /// Works until no job is left: each completion ends its job and claims the next one.
 void work_on_all(const holdfast::Queue& queue, int in_flight) {
   if (in_flight == 1) {
-    for (auto job = queue.claim_next(); job;) job = job->complete_and_claim(result());
+    for (auto job = queue.claim_next(); job;) job = job->complete_and_claim(bench::result());
     return;
   }
   const auto how = holdfast::detail::owned(holdfast::ClaimOptions{});
@@ -83,9 +69,10 @@ void work_on_all(const holdfast::Queue& queue, int in_flight) {
     if (!next) std::terminate();
     if (!*next) return idle.count_down();
     auto job = *std::move(*next);
-    job.start(operation::EndJobAndClaim{.end = {.how = operation::EndJob::How::completed, .result = result()},
-                                        .how = how},
-              {}, [&](Next after) { one(std::move(after)); });
+    job.start(
+        operation::EndJobAndClaim{
+            .end = {.how = operation::EndJob::How::completed, .result = bench::result()}, .how = how},
+        {}, [&](Next after) { one(std::move(after)); });
   };
   for (int i = 0; i < in_flight; ++i) {
     queue.start(operation::ClaimNextTask{how}, {}, [&](Next first) { one(std::move(first)); });
@@ -97,18 +84,18 @@ void work_on_all(const holdfast::Queue& queue, int in_flight) {
 bench::BareJobs::Commands recorded(const bench::Server& server) {
   const auto hf = holdfast::open(server.url());
   const auto queue = hf.queue("bare", {.max_tasks = 0});
-  for (int i = 0; i < 3; ++i) (void)queue.add(new_task());
+  for (int i = 0; i < 3; ++i) (void)queue.add(bench::new_task());
   // The server knows the scripts from here on.
-  (void)queue.claim_next()->complete_and_claim(result())->complete(result());
+  (void)queue.claim_next()->complete_and_claim(bench::result())->complete(bench::result());
   bench::Monitor monitor(server.port());
   bench::BareJobs::Commands commands;
-  (void)queue.add(new_task());
+  (void)queue.add(bench::new_task());
   commands.add = monitor.next_script();
   auto job = queue.claim_next();
   commands.claim = monitor.next_script();
-  auto next = job->complete_and_claim(result());
+  auto next = job->complete_and_claim(bench::result());
   commands.end = monitor.next_script();
-  (void)next->complete(result());
+  (void)next->complete(bench::result());
   return commands;
 }
 
@@ -173,11 +160,11 @@ void compare_pick_up(int port, const bench::BareJobs::Commands& commands, const 
         auto job = queue.claim_next({.wait = 500ms});
         if (!job) continue;
         note();
-        (void)job->complete(result());
+        (void)job->complete(bench::result());
       }
     });
     std::this_thread::sleep_for(200ms);
-    ours = pick_ups(count, had_at, [&] { (void)queue.add(new_task()); });
+    ours = pick_ups(count, had_at, [&] { (void)queue.add(bench::new_task()); });
   }
   {
     bench::Raw(port).call({"FLUSHALL"});

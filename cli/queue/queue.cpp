@@ -71,21 +71,22 @@ void print_counts(const Context& context, const std::string& name, const QueueCo
   }
 }
 
-/// The counts of these queues, in their order; requested together, because each is a round trip.
-std::vector<QueueCounts> count_all(const Holdfast& holdfast, const std::vector<std::string>& names) {
-  std::vector<std::future<Result<QueueCounts>>> answers;
-  for (const auto& name : names) {
-    std::promise<Result<QueueCounts>> answer;
-    answers.push_back(answer.get_future());
-    holdfast.queue(name).start(operation::CountTasks{}, {},
-                               [answer = std::move(answer)](Result<QueueCounts> counts) mutable {
-                                 answer.set_value(std::move(counts));
-                               });
+/// The answers to so many operations, in their order. `start(i, done)` starts one; they run together, because
+/// each may be a round trip.
+template <class Answer, class Start>
+std::vector<Result<Answer>> ask_together(std::size_t count, Start start) {
+  std::vector<std::future<Result<Answer>>> pending;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::promise<Result<Answer>> answer;
+    pending.push_back(answer.get_future());
+    start(i, [answer = std::move(answer)](Result<Answer> result) mutable {
+      answer.set_value(std::move(result));
+    });
   }
-  std::vector<QueueCounts> counted;
-  counted.reserve(answers.size());
-  for (auto& answer : answers) counted.push_back(answer.get().value_or_throw());
-  return counted;
+  std::vector<Result<Answer>> answers;
+  answers.reserve(count);
+  for (auto& one : pending) answers.push_back(one.get());
+  return answers;
 }
 
 int list_queues(const Context& context) {
@@ -94,10 +95,12 @@ int list_queues(const Context& context) {
   std::string cursor;
   do {
     const auto page = holdfast.queues(cursor, most_listed);
-    const auto counted = count_all(holdfast, page.queues);
+    auto counted = ask_together<QueueCounts>(page.queues.size(), [&](std::size_t i, auto done) {
+      holdfast.queue(page.queues[i]).start(operation::CountTasks{}, {}, std::move(done));
+    });
     for (std::size_t i = 0; i < counted.size(); ++i) {
       const auto& name = page.queues[i];
-      const auto& counts = counted[i];
+      const auto counts = std::move(counted[i]).value_or_throw();
       // An owner whose records are all gone may still be listed.
       if (counts.records == 0 && !counts.paused && !counts.max_leased) continue;
       if (context.json) {
@@ -193,22 +196,6 @@ void print_retry(const Context& context, const Task& task) {
   context.json ? print_json_text(rpc::to_json(task)) : print_text(task.id);
 }
 
-/// The retries of these tasks, requested together, because each may be a round trip.
-std::vector<Result<Task>> retry_each(const Queue& queue, std::span<const std::string> failed) {
-  std::vector<std::future<Result<Task>>> answers;
-  for (const auto& id : failed) {
-    std::promise<Result<Task>> answer;
-    answers.push_back(answer.get_future());
-    queue.start(operation::RetryTask{id}, {}, [answer = std::move(answer)](Result<Task> retry) mutable {
-      answer.set_value(std::move(retry));
-    });
-  }
-  std::vector<Result<Task>> retries;
-  retries.reserve(answers.size());
-  for (auto& answer : answers) retries.push_back(answer.get());
-  return retries;
-}
-
 /// The failed tasks of a queue, those that failed first before the others.
 struct FailedTasks {
   std::vector<std::string> ids;
@@ -248,7 +235,9 @@ int retry_all(const Context& context, const QueueCommand& options) {
   for (std::span<const std::string> left(failed.ids); !left.empty();) {
     const auto batch = left.first(std::min(at_once, left.size()));
     left = left.subspan(batch.size());
-    const auto retries = retry_each(queue, batch);
+    const auto retries = ask_together<Task>(batch.size(), [&](std::size_t i, auto done) {
+      queue.start(operation::RetryTask{batch[i]}, {}, std::move(done));
+    });
     std::optional<Error> ends;
     for (std::size_t i = 0; i < retries.size(); ++i) {
       const auto& retry = retries[i];
