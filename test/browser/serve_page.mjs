@@ -175,6 +175,41 @@ try {
   assert.ok(await page.run('document.documentElement.scrollWidth <= 390'), 'nothing is wider than a phone');
   await page.size(1280, 800);
   await stop(worker, 'SIGKILL');
+
+  // A failed task and a paused queue are seen on the overview and in the browser's tab, and the task is listed.
+  const marked = Number(await page.run(`document.title.match(/^\\((\\d+)\\)/)?.[1] ?? 0`));
+  run('task', 'add', `broken ${nasty}`, '--attempts', '1', '--method', `method ${nasty}`);
+  spawnSync(holdfast, ['task', 'work', `broken ${nasty}`, '--once', '--', 'sh', '-c', 'exit 3'], {env: {...process.env, HOLDFAST_URL: url}});
+  run('queue', 'pause', 'mail');
+  await page.until(`document.title.startsWith('(${marked + 2})')`);
+  assert.equal(await page.run(`document.getElementById('mark-queues').textContent`), '2');
+  await go(page, 'events');
+  await page.until(`${has(`queue broken ${nasty}`)} && ${has('task failed')} && ${has('queue paused')} && ${has('queue mail')}`);
+  await go(page, 'overview');
+  await page.until(`document.querySelectorAll('.attention .row').length === ${marked + 2}`);
+  const card = (label) => page.run(`[...document.querySelectorAll('.card')].find((one) => one.textContent.endsWith(${text(label)})).querySelector('.figure').textContent`);
+  assert.equal(await card('Failed in queues'), '1');
+  await picture('attention-light');
+  await page.size(1280, 800, {dark: true});
+  await picture('attention-dark');
+  await page.size(390, 780, {mobile: true});
+  await picture('attention-phone');
+  assert.ok(await page.run('document.documentElement.scrollWidth <= 390'), 'nothing is wider than a phone');
+  await page.size(1280, 800);
+  await page.run(`[...document.querySelectorAll('.attention .row')].find((row) => row.textContent.includes('broken')).click()`);
+  await page.until(`document.getElementById('dialog').textContent.includes('Failed tasks, the last first') && document.getElementById('dialog').textContent.includes('exited with 3')`);
+  assert.equal(await page.run(`document.querySelectorAll('main img, main script, dialog img, dialog script').length`), 0);
+  await picture('failed-light');
+  await page.run(`document.getElementById('dialog').close()`);
+  await go(page, 'tasks');
+  await page.until(`document.getElementById('shown').textContent.includes('1 task failed, see Queues')`);
+  await go(page, 'queues');
+  await page.until(`${rows(`broken ${nasty}`)} !== undefined`);
+  assert.equal(await page.run(`${rows(`broken ${nasty}`)}.querySelector('[data-label="failed"]').textContent`), '1');
+  await picture('queues-failed-light');
+  run('queue', 'resume', 'mail');
+  run('queue', 'purge', `broken ${nasty}`);
+  await page.until(`!document.title.startsWith('(') || document.title.startsWith('(${marked})')`);
   await go(page, 'locks');
 
   // By keyboard: filter, and the first row.
