@@ -187,13 +187,15 @@ void StoreModel::add_failed_tasks(std::string_view queue, std::span<const TaskRo
   event.kind = EventKind::queue_task_failed;
   event.owner = queue_owner(queue);
   if (beyond > 0) {
-    event.text = std::to_string(beyond) + (beyond == 1 ? " other task" : " other tasks");
+    event.text =
+        std::to_string(beyond) + (newest_first.empty() ? "" : " other") + (beyond == 1 ? " task" : " tasks");
     add_event(event, now);
   }
-  for (auto task = newest_first.rbegin(); task != newest_first.rend(); ++task) {
-    event.task_id = task->id;
-    event.status = task->status;
-    event.text = task->status_message;
+  for (auto left = newest_first; !left.empty(); left = left.first(left.size() - 1)) {
+    const auto& oldest = left.back();
+    event.task_id = oldest.id;
+    event.status = oldest.status;
+    event.text = oldest.status_message;
     add_event(event, now);
   }
 }

@@ -132,16 +132,22 @@ void StoreReader::count_queue(const std::string& name, BootTime sent, ReadingRes
   if (failed > 0) read_failed_tasks(queue, failed, result, stop);
 }
 
-/// Those that failed last come first.
+/// Those that failed last come first. A user who may not read them still sees how many there are.
 void StoreReader::read_failed_tasks(const Queue& queue, std::size_t count, ReadingResult& result,
                                     const std::stop_token& stop) {
-  const auto page = timed(result, [&] {
-    return queue.list({.status = TaskStatus::failed, .limit = std::min(count, failed_tasks_at_once)}, stop);
-  });
-  ++result.round_trips;
   std::vector<TaskRow> rows;
-  rows.reserve(page.tasks.size());
-  for (const auto& task : page.tasks) rows.push_back(row_of(task));
+  try {
+    ++result.round_trips;
+    const auto page = timed(result, [&] {
+      return queue.list({.status = TaskStatus::failed, .limit = std::min(count, failed_tasks_at_once)}, stop);
+    });
+    rows.reserve(page.tasks.size());
+    for (const auto& task : page.tasks) rows.push_back(row_of(task));
+  } catch (const Error& error) {
+    model_.add_failed_tasks(queue.name(), {}, count, this_moment());
+    if (error.transient() || stop.stop_requested()) throw;
+    return;
+  }
   model_.add_failed_tasks(queue.name(), rows, count - std::min(count, rows.size()), this_moment());
 }
 

@@ -129,6 +129,8 @@ TEST_F(ViewModel, AQueueThatComesWithFailedTasksIsNewsOnceAllAreKnown) {
   model.end_queues(0);
   EXPECT_EQ(model.set_queue("new", row, answered_at(1s)), 2U);
   EXPECT_EQ(events(1s), Texts{"queue_paused "});
+  model.add_failed_tasks("new", {}, 2, at(1s));
+  EXPECT_EQ(model.snapshot(at(1s)).events->back().text, "2 tasks") << "they may not be read";
 }
 
 TEST_F(ViewModel, AHintDoesNotRemoveALock) {

@@ -283,16 +283,20 @@ class KeyFeed final : public ChangeFeed {
   std::shared_ptr<KeyListener> listener_;
 };
 
+/// A forked child leaks its copy untouched: the thread does not exist there, the sockets are the parent's.
+std::shared_ptr<KeyListener> make_listener(TrackedKeys keys) {
+  return {new KeyListener(std::move(keys)), [](KeyListener* ended) {
+            if (ended->in_own_process()) delete ended;
+          }};
+}
+
 }  // namespace
 
 void open_key_feed(TrackedKeys keys, BootTime deadline, const std::stop_token& stop,
                    Done<std::unique_ptr<ChangeFeed>> done) {
   std::shared_ptr<KeyListener> listener;
   try {
-    // A forked child leaks its copy untouched: the thread does not exist there, the sockets are the parent's.
-    listener.reset(new KeyListener(std::move(keys)), [](KeyListener* ended) {
-      if (ended->in_own_process()) delete ended;
-    });
+    listener = make_listener(std::move(keys));
   } catch (const Error& no_event) {
     return done(no_event);
   }
