@@ -67,6 +67,10 @@ const fillReason = (page, reason) => page.run(
   `document.getElementById('reason').value = ${text(reason)}; document.querySelector('#dialog form').requestSubmit()`);
 
 let redis = await startRedis();
+// A problem for doctor.
+for (const [name, value] of [['maxmemory', '1gb'], ['maxmemory-policy', 'allkeys-lru']]) {
+  spawnSync('redis-cli', ['-p', `${redisPort}`, 'config', 'set', name, value]);
+}
 const server = start(holdfast, 'serve', '--listen', `127.0.0.1:${port}`, '--token-file', tokenFile, '--allow-actions', '--show-data');
 while (!server.log.includes('listening')) await pause(20);
 const token = readFileSync(tokenFile, 'utf8').trim();
@@ -91,6 +95,10 @@ try {
   await page.run(`document.getElementById('token').value = ${text(token)}; document.getElementById('login').requestSubmit()`);
   await page.until(`document.getElementById('state-text')?.textContent.startsWith('live')`);
   assert.equal(await page.run('document.cookie'), '', 'scripts do not see the cookie');
+
+  // A problem that doctor finds is seen without looking for it.
+  await page.until(`!document.getElementById('mark-doctor').hidden && document.title === '(1) Holdfast: overview'`, 60000);
+  assert.ok(await page.run(`document.querySelector('.attention .row').textContent.startsWith('problem')`));
 
   // A page of another port of this machine: browsers count it as the same site, and send it the cookie.
   const attacked = acquire('attacked');
