@@ -4,7 +4,8 @@
 #
 #   0 3 * * *  /usr/local/bin/cron_job.sh
 #
-# A start while the job runs does nothing (exit code 0). If the lock is lost, the job is stopped (79, which cron mails).
+# A start while the job runs does nothing (exit code 0). Machines whose clocks differ by more than the job takes run it in
+# turn: once_per_period.sh runs a job once per night. If the lock is lost, the job is stopped (79, which cron mails).
 set -euo pipefail
 
 # Started without the lock: start again with it. Not by HOLDFAST_FENCE alone: this may run inside another lock.

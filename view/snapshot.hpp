@@ -85,10 +85,15 @@ enum class EventKind : std::uint8_t {
   lock_released,        ///< by its holder, or broken where the engine reports no breaks
   lock_expired,         ///< its lease expired without a release
   lock_broken,          ///< by an operator
+  lock_ended,           ///< while there was no viewer: released, broken or expired
   task_created,         ///< a task that was not there before
   task_changed,         ///< its status changed, and is not final
   task_ended,           ///< its status is final now
   task_removed,         ///< removed, or expired
+  queue_paused,         ///< `owner` names the queue, as in the events of its tasks: "queue render"
+  queue_resumed,        ///< the same
+  queue_task_failed,    ///< for good: a task of a queue that is kept as failed. `text`: its message
+  queue_workers_died,   ///< and no claim has found their tasks yet. `text`: of how many
   stale_write_refused,  ///< a write with an outdated fence
   store_unreachable,    ///< `text` says why
   store_reachable       ///< again

@@ -59,7 +59,18 @@ Event task_event(EventKind kind, const TaskRow& row) {
   return event;
 }
 
+Event queue_event(EventKind kind, const QueueRow& row) {
+  Event event;
+  event.kind = kind;
+  event.owner = queue_owner(row.name);
+  return event;
+}
+
 }  // namespace
+
+std::string queue_owner(std::string_view queue) {
+  return "queue " + std::string(queue);
+}
 
 std::string_view to_string(EventKind kind) noexcept {
   switch (kind) {
@@ -71,6 +82,8 @@ std::string_view to_string(EventKind kind) noexcept {
       return "lock_expired";
     case EventKind::lock_broken:
       return "lock_broken";
+    case EventKind::lock_ended:
+      return "lock_ended";
     case EventKind::task_created:
       return "task_created";
     case EventKind::task_changed:
@@ -79,6 +92,14 @@ std::string_view to_string(EventKind kind) noexcept {
       return "task_ended";
     case EventKind::task_removed:
       return "task_removed";
+    case EventKind::queue_paused:
+      return "queue_paused";
+    case EventKind::queue_resumed:
+      return "queue_resumed";
+    case EventKind::queue_task_failed:
+      return "queue_task_failed";
+    case EventKind::queue_workers_died:
+      return "queue_workers_died";
     case EventKind::stale_write_refused:
       return "stale_write_refused";
     case EventKind::store_unreachable:
@@ -133,14 +154,50 @@ void StoreModel::add_tasks(std::span<const TaskRow> rows, const Exchange& exchan
   for (const auto& row : rows) put_task(row, exchange, Source::page);
 }
 
-void StoreModel::set_queue(std::string_view name, const std::optional<QueueRow>& row, BootTime sent) {
+std::size_t StoreModel::set_queue(std::string_view name, const std::optional<QueueRow>& row,
+                                  const Exchange& exchange) {
   if (!row) {
     if (const auto known = queues_.find(name); known != queues_.end()) queues_.erase(known);
-    return;
+    return 0;
   }
   auto& known = queues_[std::string(name)];
-  if (!known.row || !(*known.row == *row)) known.row = std::make_shared<const QueueRow>(*row);
-  known.read_at = sent;
+  known.read_at = exchange.sent;
+  if (known.row && *known.row == *row) return 0;
+  // A queue that a round of all did not find is new. What was so when all were first read is no news.
+  static const auto nothing = std::make_shared<const QueueRow>();
+  const bool all_known = queues_since_ != BootTime() && queues_beyond_ == 0;
+  auto before = std::exchange(known.row, std::make_shared<const QueueRow>(*row));
+  if (!before && all_known) before = nothing;
+  if (!before) return 0;
+  if (row->paused != before->paused) {
+    add_event(queue_event(row->paused ? EventKind::queue_paused : EventKind::queue_resumed, *row),
+              exchange.answered);
+  }
+  if (row->expired > before->expired) {
+    auto event = queue_event(EventKind::queue_workers_died, *row);
+    event.text = std::to_string(row->expired) + (row->expired == 1 ? " task" : " tasks");
+    add_event(std::move(event), exchange.answered);
+  }
+  return row->dead - std::min(row->dead, before->dead);
+}
+
+void StoreModel::add_failed_tasks(std::string_view queue, std::span<const TaskRow> newest_first,
+                                  std::size_t beyond, const Moment& now) {
+  Event event;
+  event.kind = EventKind::queue_task_failed;
+  event.owner = queue_owner(queue);
+  if (beyond > 0) {
+    event.text =
+        std::to_string(beyond) + (newest_first.empty() ? "" : " other") + (beyond == 1 ? " task" : " tasks");
+    add_event(event, now);
+  }
+  for (auto left = newest_first; !left.empty(); left = left.first(left.size() - 1)) {
+    const auto& oldest = left.back();
+    event.task_id = oldest.id;
+    event.status = oldest.status;
+    event.text = oldest.status_message;
+    add_event(event, now);
+  }
 }
 
 void StoreModel::end_queues(std::size_t beyond) {
@@ -243,9 +300,12 @@ LockRow StoreModel::with_lease(LockRow row, const Exchange& exchange, millisecon
 StoreModel::LockMap::iterator StoreModel::drop_lock(LockMap::iterator lock, const Moment& now) {
   const auto& [row, read_at, most_left, is_renewed, end, overdue] = lock->second;
   const bool lease_is_over = engine_time(now) >= row->expires_at;
+  // Since then its release may have come and gone, with nothing that would have heard or read it.
+  const bool was_watched = read_at > unwatched_at_;
   const auto kind = end == End::broken                       ? EventKind::lock_broken
                     : end == End::released || !lease_is_over ? EventKind::lock_released
-                                                             : EventKind::lock_expired;
+                    : was_watched                            ? EventKind::lock_expired
+                                                             : EventKind::lock_ended;
   add_event(lock_event(kind, *row), now);
   return locks_.erase(lock);
 }

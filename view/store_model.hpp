@@ -16,6 +16,9 @@ struct Moment {
   WallTime wall = {};
 };
 
+/// Returns what stands for an owner in events of a queue and of its tasks: "queue render".
+[[nodiscard]] std::string queue_owner(std::string_view queue);
+
 /// When a request was sent and answered. What the answer says was so at some time between them.
 struct Exchange {
   BootTime sent = {};
@@ -55,8 +58,12 @@ class StoreModel {
   /// All task pages of the round were added.
   void end_tasks(const Moment& now);
 
-  /// A queue that was counted; `row` is empty if nothing of it is stored.
-  void set_queue(std::string_view name, const std::optional<QueueRow>& row, BootTime sent);
+  /// A queue that was counted; `row` is empty if nothing of it is stored. Returns how many more tasks are
+  /// kept as failed than when it was counted before: for add_failed_tasks().
+  std::size_t set_queue(std::string_view name, const std::optional<QueueRow>& row, const Exchange& exchange);
+  /// Tasks of a queue that failed, for the events: some that were read, and so many others.
+  void add_failed_tasks(std::string_view queue, std::span<const TaskRow> newest_first, std::size_t beyond,
+                        const Moment& now);
   /// Whether the user of the store may not read queues.
   void set_queues_refused(bool refused) noexcept { queues_refused_ = refused; }
   /// All queues of the round were counted, but for so many that are beyond the limit.
@@ -75,6 +82,8 @@ class StoreModel {
   /// An event that is not a difference, such as a refused write. Its sequence and time are set here.
   void report(Event event, const Moment& now);
   void set_heard(bool heard) noexcept { heard_ = heard; }
+  /// There is no viewer: until the next reading, what happens is neither read nor heard.
+  void set_unwatched(BootTime now) noexcept { unwatched_at_ = now; }
 
   void set_reachable(const Moment& now);
   /// `error`: one line, without secrets.
@@ -146,6 +155,7 @@ class StoreModel {
   bool tasks_refused_ = false, tasks_refused_so_far_ = false, queues_refused_ = false;
   bool tasks_known_ = false;  ///< the last round has read them
   bool heard_ = false;
+  BootTime unwatched_at_ = {};  ///< when there was last no viewer
   BootTime round_began_ = {};
   BootTime current_since_ = {};
   BootTime tasks_since_ = {};

@@ -18,6 +18,9 @@ constexpr std::string_view probed_key = "holdfast-view-probe";
 constexpr int probes_in_a_row = 4;
 /// As many as one task page may have: their data travels with them.
 constexpr std::size_t tasks_per_page = 100;
+/// As many failed tasks of a queue are read for their events, each time that there are more. The others are
+/// counted: a queue that fails must not drive all other events out.
+constexpr std::size_t failed_tasks_at_once = 5;
 /// How often waiters are counted, where no lock has to be read.
 constexpr std::chrono::seconds count_interval{2};
 /// After which a page that is not answered means that the store is unreachable.
@@ -124,7 +127,28 @@ void StoreReader::count_queue(const std::string& name, BootTime sent, ReadingRes
   model_.set_queues_refused(false);
   // One whose tasks are all gone may still be found.
   const bool is_there = counts.records > 0 || counts.paused || counts.max_leased;
-  model_.set_queue(name, is_there ? std::optional(row_of(name, counts)) : std::nullopt, sent);
+  const auto failed = model_.set_queue(name, is_there ? std::optional(row_of(name, counts)) : std::nullopt,
+                                       {.sent = sent, .answered = this_moment()});
+  if (failed > 0) read_failed_tasks(queue, failed, result, stop);
+}
+
+/// Those that failed last come first. A user who may not read them still sees how many there are.
+void StoreReader::read_failed_tasks(const Queue& queue, std::size_t count, ReadingResult& result,
+                                    const std::stop_token& stop) {
+  std::vector<TaskRow> rows;
+  try {
+    ++result.round_trips;
+    const auto page = timed(result, [&] {
+      return queue.list({.status = TaskStatus::failed, .limit = std::min(count, failed_tasks_at_once)}, stop);
+    });
+    rows.reserve(page.tasks.size());
+    for (const auto& task : page.tasks) rows.push_back(row_of(task));
+  } catch (const Error& error) {
+    model_.add_failed_tasks(queue.name(), {}, count, this_moment());
+    if (error.transient() || stop.stop_requested()) throw;
+    return;
+  }
+  model_.add_failed_tasks(queue.name(), rows, count - std::min(count, rows.size()), this_moment());
 }
 
 void StoreReader::read_locks(const Reading& reading, BootTime sent, ReadingResult& result,

@@ -53,6 +53,8 @@ class StoreReader {
   void read_task(const Reading& reading, BootTime sent, ReadingResult& result, const std::stop_token& stop);
   void read_queues(const Reading& reading, BootTime sent, ReadingResult& result, const std::stop_token& stop);
   void refuse_tasks(BootTime sent);
+  void read_failed_tasks(const Queue& queue, std::size_t count, ReadingResult& result,
+                         const std::stop_token& stop);
   void count_queue(const std::string& name, BootTime sent, ReadingResult& result,
                    const std::stop_token& stop);
 

@@ -146,6 +146,7 @@ class StoreView::Worker {
     const auto now = BootClock::now();
     if (!has_viewers()) {
       end_feeds();
+      model_.set_unwatched(now);
       follow_at_ = follow_grants_at_ = {};
     } else if (!locks_feed_ && !tasks_feed_ && now >= follow_at_) {
       follow_at_ = now + follow_again_after;
@@ -224,7 +225,7 @@ class StoreView::Worker {
     if (queue) {
       pace_.know_queue(*queue);
       if (change.kind != Change::Kind::stale_write) return;
-      owner = "queue " + *queue;
+      owner = queue_owner(*queue);
     }
     if (change.kind == Change::Kind::stale_write) {
       Event event;

@@ -3,7 +3,9 @@
 #include <holdfast/open.hpp>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <span>
+#include <utility>
 
 #include "arguments/context.hpp"
 #include "arguments/task_filter.hpp"
@@ -28,6 +30,7 @@ struct QueueCommand {
   std::string timeout = "0";
   int limit = 50;
   bool all = false;
+  bool create = false;
   int max_working = 0;
 
   void add_queue_to(Command command) {
@@ -35,6 +38,9 @@ struct QueueCommand {
   }
   void add_id_to(Command command) {
     command.add_option("ID", id, "Task id, as printed by `task add`").required().not_empty();
+  }
+  void add_create_to(Command command) {
+    command.add_flag("--create", create, "Also if there is no such queue yet");
   }
 };
 
@@ -89,6 +95,60 @@ std::vector<Result<Answer>> ask_together(std::size_t count, Start start) {
   return answers;
 }
 
+/// Whether anything of the queue is stored. One whose tasks are all gone may still be listed.
+bool exists(const QueueCounts& counts) {
+  return counts.records > 0 || counts.paused || counts.max_leased;
+}
+
+/// How many letters have to be inserted, removed or replaced.
+std::size_t edit_distance(std::string_view from, std::string_view to) {
+  std::vector<std::size_t> row(to.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    auto diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t k = 0; k < to.size(); ++k) {
+      const auto replaced = diagonal + (from[i] == to[k] ? 0 : 1);
+      diagonal = row[k + 1];
+      row[k + 1] = std::min({replaced, diagonal + 1, row[k] + 1});
+    }
+  }
+  return row.back();
+}
+
+/// The queue of the store whose name is most like this one; empty if none is like it.
+std::string similar_queue(const Holdfast& holdfast, const std::string& name) {
+  std::string nearest;
+  auto distance = std::max<std::size_t>(1, name.size() / 3) + 1;
+  try {
+    std::string cursor;
+    do {
+      auto page = holdfast.queues(cursor, most_listed);
+      for (auto& other : page.queues) {
+        if (other == name) continue;
+        if (const auto found = edit_distance(name, other); found < distance) {
+          distance = found;
+          nearest = std::move(other);
+        }
+      }
+      cursor = page.cursor;
+    } while (!cursor.empty());
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): a user may be allowed to count, and not to list
+  }
+  return nearest;
+}
+
+/// Throws NotFound for a mistyped name. A library or rpc client may set up a queue before its first task, and
+/// so may `--create`.
+void refuse_missing(const Holdfast& holdfast, const std::string& name, const QueueCounts& counts,
+                    std::string_view advice = {}) {
+  if (exists(counts)) return;
+  const auto similar = similar_queue(holdfast, name);
+  throw Error(ErrorCode::NotFound, "there is no queue " + quote(name) +
+                                       ": it has no tasks, and is neither paused nor limited. " +
+                                       (similar.empty() ? "" : "Did you mean " + quote(similar) + "? ") +
+                                       "holdfast queue list shows all queues" + std::string(advice));
+}
+
 int list_queues(const Context& context) {
   const auto holdfast = open_store(context);
   std::vector<std::vector<std::string>> rows{columns()};
@@ -101,8 +161,7 @@ int list_queues(const Context& context) {
     for (std::size_t i = 0; i < counted.size(); ++i) {
       const auto& name = page.queues[i];
       const auto counts = std::move(counted[i]).value_or_throw();
-      // An owner whose records are all gone may still be listed.
-      if (counts.records == 0 && !counts.paused && !counts.max_leased) continue;
+      if (!exists(counts)) continue;
       if (context.json) {
         print_counts(context, name, counts);
       } else {
@@ -157,11 +216,9 @@ int show(const Context& context, const QueueCommand& options) {
   const auto holdfast = open_store(context);
   const auto queue = holdfast.queue(options.queue);
   const auto counts = queue.counts();
+  refuse_missing(holdfast, options.queue, counts);
   print_counts(context, options.queue, counts);
-  if (counts.records == 0 && !context.json) {
-    complain("the queue " + quote(options.queue) +
-             " has no tasks; holdfast queue list shows which queues have");
-  }
+  if (counts.records == 0 && !context.json) complain("the queue " + quote(options.queue) + " has no tasks");
   wanted.limit = static_cast<std::size_t>(options.limit);
   const auto page = queue.list(wanted);
   if (context.json) {
@@ -300,18 +357,16 @@ int remove(const Context& context, const QueueCommand& options) {
   return exit_ok;
 }
 
-template <class Run>
-void add_simple(Command parent, Context& context, const std::string& name, const std::string& help,
-                bool with_id, Run run) {
-  auto command = parent.add_command(name, help);
-  auto options = std::make_shared<QueueCommand>();
-  options->add_queue_to(command);
-  if (with_id) options->add_id_to(command);
-  command.action([&context, options, run] {
-    const auto holdfast = open_store(context);
-    run(context, holdfast.queue(options->queue), *options);
-    return static_cast<int>(exit_ok);
-  });
+constexpr std::string_view create_advice = ". To set it up before its first task, add --create";
+
+/// A setting of a queue. A mistyped name must not look as if the queue that was meant had it.
+template <class SetUp>
+int set_up(const Context& context, const QueueCommand& options, std::string_view advice, SetUp set) {
+  const auto holdfast = open_store(context);
+  const auto queue = holdfast.queue(options.queue);
+  if (!options.create) refuse_missing(holdfast, options.queue, queue.counts(), advice);
+  print_counts(context, options.queue, set(queue));
+  return exit_ok;
 }
 
 }  // namespace
@@ -346,21 +401,34 @@ void fill_queue(Command queue, Context& context) {
       "worker\n"
       "has it), exhausted (about to be failed), finished, or dead (failed). Failed tasks are listed by when "
       "they\n"
-      "failed. With --json: first the counts, then one object for each task.");
+      "failed. With --json: first the counts, then one object for each task.\n"
+      "Exit: 0 shown; 1 no such queue.");
   show_command.action([&context, shown] { return show(context, *shown); });
 
-  add_simple(queue, context, "get", "Show one task", true,
-             [](const Context& how, const Queue& of, const QueueCommand& what) {
-               print_task(how, of.get(what.id));
-             });
-  add_simple(queue, context, "pause", "Stop claims; running commands finish", false,
-             [](const Context& how, const Queue& of, const QueueCommand& what) {
-               print_counts(how, what.queue, of.pause());
-             });
-  add_simple(queue, context, "resume", "Allow claims again", false,
-             [](const Context& how, const Queue& of, const QueueCommand& what) {
-               print_counts(how, what.queue, of.resume());
-             });
+  auto get_command = queue.add_command("get", "Show one task");
+  auto got = std::make_shared<QueueCommand>();
+  got->add_queue_to(get_command);
+  got->add_id_to(get_command);
+  get_command.action([&context, got] {
+    const auto holdfast = open_store(context);
+    print_task(context, holdfast.queue(got->queue).get(got->id));
+    return static_cast<int>(exit_ok);
+  });
+  auto pause_command = queue.add_command("pause", "Stop claims; running commands finish");
+  auto paused = std::make_shared<QueueCommand>();
+  paused->add_queue_to(pause_command);
+  paused->add_create_to(pause_command);
+  pause_command.footer("Exit: 0 paused; 1 no such queue.");
+  pause_command.action([&context, paused] {
+    return set_up(context, *paused, create_advice, [](const Queue& of) { return of.pause(); });
+  });
+  auto resume_command = queue.add_command("resume", "Allow claims again");
+  auto resumed = std::make_shared<QueueCommand>();
+  resumed->add_queue_to(resume_command);
+  resume_command.footer("Exit: 0 resumed, or not paused; 1 no such queue.");
+  resume_command.action([&context, resumed] {
+    return set_up(context, *resumed, {}, [](const Queue& of) { return of.resume(); });
+  });
   auto retry_command = queue.add_command("retry", "Add a new task that does the work of a failed one again");
   auto retried = std::make_shared<QueueCommand>();
   retried->add_queue_to(retry_command);
@@ -390,11 +458,12 @@ void fill_queue(Command queue, Context& context) {
   limit_command.add_option("N", limited->max_working, "By all workers together; 0: any number")
       .required()
       .between(0, most_working);
+  limited->add_create_to(limit_command);
+  limit_command.footer("Exit: 0 set; 1 no such queue.");
   limit_command.action([&context, limited] {
-    const auto holdfast = open_store(context);
-    print_counts(context, limited->queue,
-                 holdfast.queue(limited->queue).limit(static_cast<std::size_t>(limited->max_working)));
-    return static_cast<int>(exit_ok);
+    return set_up(context, *limited, create_advice, [limited](const Queue& of) {
+      return of.limit(static_cast<std::size_t>(limited->max_working));
+    });
   });
 
   auto cancel_command = queue.add_command("cancel", "Cancel a task; its command is stopped");

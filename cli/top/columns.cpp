@@ -38,11 +38,16 @@ Style style_of(EventKind kind) noexcept {
       return Style::good;
     case EventKind::lock_expired:
     case EventKind::lock_broken:
+    case EventKind::queue_paused:
+    case EventKind::queue_workers_died:
     case EventKind::stale_write_refused:
       return Style::warn;
+    case EventKind::queue_task_failed:
     case EventKind::store_unreachable:
       return Style::bad;
+    case EventKind::lock_ended:
     case EventKind::lock_released:
+    case EventKind::queue_resumed:
     case EventKind::task_created:
     case EventKind::task_changed:
     case EventKind::task_ended:
@@ -62,6 +67,8 @@ std::string_view words_of(EventKind kind) noexcept {
       return "lease expired";
     case EventKind::lock_broken:
       return "lock broken";
+    case EventKind::lock_ended:
+      return "ended unseen";
     case EventKind::task_created:
       return "task created";
     case EventKind::task_changed:
@@ -70,6 +77,14 @@ std::string_view words_of(EventKind kind) noexcept {
       return "task ended";
     case EventKind::task_removed:
       return "task removed";
+    case EventKind::queue_paused:
+      return "queue paused";
+    case EventKind::queue_resumed:
+      return "queue resumed";
+    case EventKind::queue_task_failed:
+      return "task failed";
+    case EventKind::queue_workers_died:
+      return "workers died";
     case EventKind::stale_write_refused:
       return "write refused";
     case EventKind::store_unreachable:
@@ -83,6 +98,7 @@ std::string_view words_of(EventKind kind) noexcept {
 std::string subject_of(const view::Event& event) {
   if (!event.key.empty()) return event.key;
   if (!event.task_id.empty()) return event.owner + " " + event.task_id;
+  if (!event.owner.empty()) return event.owner;
   return event.text;
 }
 
@@ -95,7 +111,9 @@ std::string more_of(const view::Event& event) {
     if (event.old_fence) text += " after " + std::to_string(event.old_fence->value());
     text += " ";
   }
-  return text + event.holder;
+  // Where a task or a queue is the subject, the text is not.
+  const bool tells_more = event.holder.empty() && !event.owner.empty();
+  return text + (tells_more ? event.text : event.holder);
 }
 
 }  // namespace

@@ -26,7 +26,9 @@ bool is_cross_site(const Request& request, const Route& route, const HostRules& 
 
 Decision decide(const Request& request, const Credentials& credentials, const AccessRules& rules) {
   if (request.ambiguous || !request.host) {
-    return refused(400, "BadRequest", "the request needs exactly one Host, and one of each field at most");
+    return refused(
+        400, "BadRequest",
+        "the request needs exactly one Host, the same as in its target, and one of each field at most");
   }
   const auto all = rules.served;
   const auto route = std::ranges::find_if(

@@ -11,13 +11,15 @@ namespace holdfast::serve {
 /// One HTTP request: what this server looks at, and nothing else of it.
 struct Request {
   std::string method;  ///< GET for HEAD too: see `wants_body`
-  std::string path;    ///< before the `?`, as it was sent: no route needs escapes
+  std::string path;    ///< before the `?`, as it was sent, without the `http://host` of a proxy's form: no
+                       ///< route needs escapes
   std::string query;   ///< after it
   /// Values of header fields; empty if the request has none, or several, of that name.
   std::optional<std::string> host, origin, authorization, cookie, content_type, fetch_site;
   /// The last one: proxies append, and the client may have sent the others. For the audit only.
   std::optional<std::string> forwarded_for;
-  /// A field that decides about access came more than once: a proxy may have judged by the other one.
+  /// A field that decides about access came more than once, or the target names another host than the field
+  /// Host: a proxy may have judged by the other one.
   bool ambiguous = false;
   bool keep_alive = false;
   /// False for HEAD, which is answered like GET. A body behind the header would be read as the next response.

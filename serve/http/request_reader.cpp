@@ -1,5 +1,6 @@
 #include "serve/http/request_reader.hpp"
 
+#include <algorithm>
 #include <boost/beast/http/fields.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
@@ -15,6 +16,31 @@ int status_for(const boost::system::error_code& error) noexcept {
   if (error == http::error::header_limit) return 431;
   if (error == http::error::body_limit) return 413;
   return 400;
+}
+
+char in_lower_case(char letter) noexcept {
+  return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
+}
+
+bool equal_in_any_case(std::string_view left, std::string_view right) {
+  return std::ranges::equal(left, right, {}, in_lower_case, in_lower_case);
+}
+
+/// The parts of an absolute-form target, `http://host:port/path?query`, which a server must accept (RFC
+/// 9112).
+struct AbsoluteTarget {
+  std::string_view authority;
+  std::string_view rest;  ///< the path and the query; may be empty
+};
+
+std::optional<AbsoluteTarget> absolute_target(std::string_view target) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!equal_in_any_case(target.substr(0, scheme.size()), scheme)) continue;
+    const auto after = target.substr(scheme.size());
+    const auto end = std::min(after.find_first_of("/?"), after.size());
+    return AbsoluteTarget{.authority = after.substr(0, end), .rest = after.substr(end)};
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -55,10 +81,13 @@ Request RequestReader::take() {
   Request request;
   request.wants_body = message.method() != http::verb::head;
   request.method = request.wants_body ? std::string(message.method_string()) : "GET";
-  const std::string target(message.target());
+  const std::string whole_target(message.target());
+  const auto absolute = absolute_target(whole_target);
+  const auto target = absolute ? absolute->rest : std::string_view(whole_target);
   const auto mark = target.find('?');
   request.path = target.substr(0, mark);
-  if (mark != std::string::npos) request.query = target.substr(mark + 1);
+  if (absolute && request.path.empty()) request.path = "/";
+  if (mark != std::string_view::npos) request.query = target.substr(mark + 1);
   const auto one = [&](http::field name) -> std::optional<std::string> {
     const auto count = message.count(name);
     if (count > 1) request.ambiguous = true;
@@ -66,6 +95,10 @@ Request RequestReader::take() {
     return std::string(message[name]);
   };
   request.host = one(http::field::host);
+  // Two names of the server: the rules for hosts judge one, and a proxy may have judged the other.
+  if (absolute && request.host && !equal_in_any_case(*request.host, absolute->authority)) {
+    request.ambiguous = true;
+  }
   request.origin = one(http::field::origin);
   request.authorization = one(http::field::authorization);
   request.cookie = one(http::field::cookie);

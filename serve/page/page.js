@@ -217,11 +217,11 @@ const queueRow = {
       name: el('div', {class: 'name'}), state: el('span', {class: 'chip'}),
     };
     // A narrow page has no headings: the labels say what the numbers are.
-    for (const label of ['ready', 'delayed', 'working', 'exhausted', 'oldest']) {
+    for (const label of ['ready', 'delayed', 'working', 'exhausted', 'failed', 'oldest']) {
       parts[label] = el('div', {class: 'number', 'data-label': label});
     }
     const element = el('div', {class: 'row body', role: 'row', tabindex: '0', onclick: () => openQueue(element.row)},
-      parts.name, el('div', {}, parts.state), parts.ready, parts.delayed, parts.working, parts.exhausted, parts.oldest);
+      parts.name, el('div', {}, parts.state), parts.ready, parts.delayed, parts.working, parts.exhausted, parts.failed, parts.oldest);
     element.parts = parts;
     this.update(element, row);
     return element;
@@ -239,6 +239,8 @@ const queueRow = {
     setText(parts.delayed, number(row.delayed));
     setText(parts.working, number(row.working) + (row.limit === undefined ? '' : ` of ${number(row.limit)}`));
     setText(parts.exhausted, number(row.exhausted));
+    setText(parts.failed, number(row.dead));
+    parts.failed.className = `number ${row.dead ? 'bad' : ''}`;
     this.tick(element);
   },
   tick(element) {
@@ -249,9 +251,10 @@ const queueRow = {
 
 const eventKinds = {
   lock_granted: ['granted', ''], lock_released: ['released', ''], lock_expired: ['expired, not released', 'bad'],
-  lock_broken: ['broken', 'bad'], task_created: ['task created', ''], task_changed: ['task changed', 'info'],
+  lock_broken: ['broken', 'bad'], lock_ended: ['ended, not watched', ''], task_created: ['task created', ''], task_changed: ['task changed', 'info'],
   task_ended: ['task ended', 'good'], task_removed: ['task removed', ''], stale_write_refused: ['stale write refused', 'bad'],
-  store_unreachable: ['store unreachable', 'bad'], store_reachable: ['store is back', 'good'],
+  queue_paused: ['queue paused', 'warn'], queue_resumed: ['queue resumed', 'good'], queue_task_failed: ['task failed', 'bad'],
+  queue_workers_died: ['workers died', 'warn'], store_unreachable: ['store unreachable', 'bad'], store_reachable: ['store is back', 'good'],
 };
 
 const eventRow = {
@@ -259,7 +262,7 @@ const eventRow = {
   make(row) {
     const [text, kind] = eventKinds[row.kind] || [row.kind, ''];
     const what = [
-      row.key, row.taskId && `${row.owner} · ${row.taskId}`, row.status && statusText(row.status),
+      row.key, [row.owner, row.taskId].filter(Boolean).join(' · '), row.status && statusText(row.status),
       row.holder && `by ${row.holder}`, row.fence && `fence ${fence(row.fence)}`,
       row.oldFence && `before it ${fence(row.oldFence)}`, row.text,
     ].filter(Boolean).join(' · ');
@@ -323,7 +326,7 @@ class List {
 
 const lockHeads = [['Key'], ['Holder'], ['Fence', 'number'], ['Lease'], ['Waiters', 'number']];
 const taskHeads = [['Task'], ['Status'], ['Progress'], ['Worker'], ['Age', 'number']];
-const queueHeads = [['Queue'], ['State'], ['Ready', 'number'], ['Delayed', 'number'], ['Working', 'number'], ['Exhausted', 'number'], ['Oldest ready', 'number']];
+const queueHeads = [['Queue'], ['State'], ['Ready', 'number'], ['Delayed', 'number'], ['Working', 'number'], ['Exhausted', 'number'], ['Failed', 'number'], ['Oldest ready', 'number']];
 const eventHeads = [['Time'], ['Event'], ['What']];
 const isFiltered = () => $('filter').value || (view === 'tasks' && $('status').value);
 const lists = {
@@ -355,19 +358,57 @@ const lockOrders = {
 const queueOrders = {
   name: ['Sort by name', (a, b) => byText(a.queue, b.queue)],
   ready: ['Most ready first', (a, b) => b.ready - a.ready || byText(a.queue, b.queue)],
+  failed: ['Most failed first', (a, b) => b.dead - a.dead || byText(a.queue, b.queue)],
   oldest: ['Oldest first', (a, b) => (a.oldestReadyMs ?? Infinity) - (b.oldestReadyMs ?? Infinity) || byText(a.queue, b.queue)],
 };
 
-function setShown(shown, all, notShown) {
+function setShown(shown, all, notShown, more = '') {
   const beyond = notShown ? `; ${number(notShown)} more are not listed` : '';
-  setText($('shown'), (shown === all ? `${number(all)}` : `${number(shown)} of ${number(all)}`) + beyond);
+  setText($('shown'), (shown === all ? `${number(all)}` : `${number(shown)} of ${number(all)}`) + beyond + more);
 }
 
-const figure = (label, value, href) =>
-  el(href ? 'a' : 'div', {class: 'card', href}, el('div', {class: 'figure', text: value}), el('div', {class: 'label', text: label}));
+/* ---- what needs attention ---- */
 
-const overview = {cards: el('div', {class: 'cards'}), element: null, text: ''};
-overview.element = el('div', {}, overview.cards, el('div', {class: 'columns'},
+let diagnosis = [];  // the findings of doctor's last check
+const doctorInterval = 5 * 60 * 1000;
+const queueHash = (name) => `#queue/${encodeURIComponent(name)}`;
+const sumOfQueues = (of) => [...store.queues.values()].reduce((sum, row) => sum + of(row), 0);
+const tasksText = (count) => `${number(count)} ${count === 1 ? 'task' : 'tasks'}`;
+
+// Shown on the overview, and counted in the title of the browser's tab.
+function attention() {
+  const items = diagnosis.filter((one) => one.severity === 'problem')
+    .map((one) => ({kind: 'bad', label: 'problem', what: one.topic, text: one.found, href: '#doctor'}));
+  for (const row of [...store.queues.values()].sort(queueOrders.name[1])) {
+    const item = {what: row.queue, href: queueHash(row.queue)};
+    if (row.dead) items.push({...item, kind: 'bad', label: 'failed', text: `${tasksText(row.dead)} failed`});
+    if (row.paused) items.push({...item, kind: 'warn', label: 'paused', text: `${tasksText(row.ready)} ready`});
+  }
+  return items;
+}
+
+function setMark(element, count, what) {
+  element.hidden = count === 0;
+  setText(element, number(count));
+  element.title = what;
+}
+
+function renderMarks(items) {
+  const isDoctors = (item) => item.href === '#doctor';
+  setMark($('mark-queues'), items.filter((item) => !isDoctors(item)).length, 'Queues with failed tasks, or paused');
+  setMark($('mark-doctor'), items.filter(isDoctors).length, 'Problems that holdfast doctor has found');
+  const title = `${items.length ? `(${items.length}) ` : ''}Holdfast: ${view}`;
+  if (document.title !== title) document.title = title;
+}
+
+const figure = (label, value, href, kind = '') =>
+  el(href ? 'a' : 'div', {class: `card ${kind}`, href}, el('div', {class: 'figure', text: value}), el('div', {class: 'label', text: label}));
+
+const overview = {
+  cards: el('div', {class: 'cards'}), attention: el('div', {class: 'table attention'}),
+  attentionHead: el('h2', {text: 'Needs attention'}), element: null, text: '', attentionText: '',
+};
+overview.element = el('div', {}, overview.cards, overview.attentionHead, overview.attention, el('div', {class: 'columns'},
   el('div', {}, el('h2', {text: 'Locks held longest'}), lists.firstLocks.element),
   el('div', {}, el('h2', {text: 'Last events'}), lists.firstEvents.element)));
 
@@ -385,15 +426,24 @@ const views = {
         ...(knowsWaiters ? [['Waiters', number(waiting), '#locks']] : []),
         ['Tasks working', tasksKnown ? number(by.working) : '–', '#tasks'],
         ['Input required', tasksKnown ? number(by.input_required) : '–', '#tasks'],
-        ['Failed', tasksKnown ? number(by.failed) : '–', '#tasks'],
+        ['Tasks failed', tasksKnown ? number(by.failed) : '–', '#tasks', by.failed ? 'bad' : ''],
         ['Completed', tasksKnown ? number(by.completed) : '–', '#tasks'],
         ['Cancelled', tasksKnown ? number(by.cancelled) : '–', '#tasks'],
-        ...(store.queues.size ? [['Ready in queues', number([...store.queues.values()].reduce((sum, row) => sum + row.ready, 0)), '#queues']] : []),
+        ...(store.queues.size ? [['Ready in queues', number(sumOfQueues((row) => row.ready)), '#queues'],
+          ['Failed in queues', number(sumOfQueues((row) => row.dead)), '#queues', sumOfQueues((row) => row.dead) ? 'bad' : '']] : []),
       ];
       const now = JSON.stringify(figures);
       if (now !== overview.text) {
         overview.text = now;
-        overview.cards.replaceChildren(...figures.map(([label, value, href]) => figure(label, value, href)));
+        overview.cards.replaceChildren(...figures.map((one) => figure(...one)));
+      }
+      const items = attention();
+      overview.attentionHead.hidden = overview.attention.hidden = items.length === 0;
+      if (JSON.stringify(items) !== overview.attentionText) {
+        overview.attentionText = JSON.stringify(items);
+        overview.attention.replaceChildren(...items.slice(0, rowsAtOnce).map((item) => el('a', {class: 'row', href: item.href},
+          el('div', {}, el('span', {class: `chip ${item.kind}`, text: item.label})), el('div', {class: 'name', text: item.what, title: item.what}),
+          el('div', {text: item.text, title: item.text}))));
       }
       lists.firstLocks.show([...store.locks.values()].sort(lockOrders.held[1]), 8);
       lists.firstEvents.show([...store.events].reverse(), 12);
@@ -421,7 +471,10 @@ const views = {
         .filter((row) => !status || row.status === status)
         .sort((a, b) => b.createdAtMs - a.createdAtMs || byText(a.id, b.id));
       lists.tasks.show(rows, limit);
-      setShown(rows.length, all.length, store.header ? store.header.tasksNotShown : 0);
+      // They have no owner, and are listed by queue.
+      const failed = !status || status === 'failed' ? sumOfQueues((row) => row.dead) : 0;
+      setShown(rows.length, all.length, store.header ? store.header.tasksNotShown : 0,
+        failed ? `; of queues: ${tasksText(failed)} failed, see Queues` : '');
     },
     tick() { lists.tasks.tick(); },
   },
@@ -464,6 +517,8 @@ async function diagnose() {
   const kinds = {ok: 'good', note: 'info', warning: 'warn', problem: 'bad'};
   try {
     const {atMs, findings} = await call('/api/doctor');
+    diagnosis = findings;
+    renderMarks(attention());
     place.replaceChildren(
       el('p', {class: 'hint', text: `Checked at ${localTime(atMs)}.`}),
       el('div', {class: 'table'}, ...findings.map((one) => el('div', {class: 'finding'},
@@ -474,6 +529,14 @@ async function diagnose() {
     place.replaceChildren(el('p', {class: 'problem', text: `The check failed: ${error.message}`}));
   }
   diagnosing = false;
+}
+
+// For the marks: without a word, and whatever is shown.
+async function checkQuietly() {
+  try {
+    diagnosis = (await call('/api/doctor')).findings;
+    scheduleRender();
+  } catch { /* the store, or this server, is not there: the state of the page says so */ }
 }
 
 /* ---- details and actions ---- */
@@ -532,7 +595,7 @@ function openTask(row) {
 }
 
 function openQueue(row) {
-  location.hash = `#queue/${encodeURIComponent(row.queue)}`;
+  location.hash = queueHash(row.queue);
 }
 
 // The status of a task that is not finished is "working" wherever it is in its queue: its place says more.
@@ -543,31 +606,41 @@ function placeChip(task) {
   return el('span', {class: `chip ${kinds[task.place] || ''}`, text: task.place === 'leased' ? 'working' : task.place});
 }
 
-// A page of its tasks at a time.
-async function showQueue(name) {
-  openDialog(el('h2', {text: name}), el('p', {class: 'hint', text: 'Reading …'}), el('div', {class: 'buttons'}, closeButton()));
+// The tasks of a queue, of one status or all, a page at a time.
+function queueTasks(name, status, empty) {
   const list = el('div', {class: 'table queue-tasks'});
   const more = el('div', {class: 'more'});
   const add = async (cursor) => {
-    const answer = await call(`/api/queue?name=${encodeURIComponent(name)}` + (cursor ? `&cursor=${encodeURIComponent(cursor)}` : ''));
+    const query = Object.entries({name, status, cursor}).filter(([, value]) => value)
+      .map(([parameter, value]) => `${parameter}=${encodeURIComponent(value)}`).join('&');
+    const answer = await call(`/api/queue?${query}`);
     for (const task of answer.tasks) {
       const at = task.place === 'leased' ? `by ${task.worker || 'an unnamed worker'}, for ${duration(engineNow() - task.claimedAtMs)}` :
         task.place === 'delayed' ? `due in ${duration(task.dueAtMs - engineNow())}` : '';
+      const what = [at, task.message].filter(Boolean).join(' · ');
       list.append(el('div', {class: 'row', role: 'row'},
         el('div', {}, el('div', {class: 'name', text: task.method || task.id}), el('div', {class: 'under mono', text: task.id})),
         el('div', {}, placeChip(task)),
-        el('div', {text: [at, task.message].filter(Boolean).join(' · ')}),
+        el('div', {text: what, title: what}),
         el('div', {class: 'number', text: task.attempts === undefined ? '' : `${task.attempts} of ${task.maxAttempts} attempts` + (task.deaths ? `, ${task.deaths} died` : '')})));
     }
     if (answer.cursor) {
       more.replaceChildren(el('button', {type: 'button', text: 'Show more', onclick: () => add(answer.cursor).catch((error) => setText(more, error.message))}));
-    } else setText(more, list.firstChild ? '' : 'The queue has no tasks.');
+    } else setText(more, list.firstChild ? '' : empty);
     more.hidden = !more.firstChild;
-    return answer;
+    return answer.queue;
   };
+  return {elements: [list, more], load: () => add('')};
+}
+
+async function showQueue(name) {
+  openDialog(el('h2', {text: name}), el('p', {class: 'hint', text: 'Reading …'}), el('div', {class: 'buttons'}, closeButton()));
+  const all = queueTasks(name, '', 'The queue has no tasks.');
+  const failed = queueTasks(name, 'failed', 'None has failed.');
   let counts;
   try {
-    counts = (await add('')).queue;
+    counts = await all.load();
+    if (counts.dead) await failed.load();
   } catch (error) {
     openDialog(el('h2', {text: name}), el('p', {class: 'problem', text: error.message}), el('div', {class: 'buttons'}, closeButton()));
     return;
@@ -576,9 +649,10 @@ async function showQueue(name) {
     ['State', counts.paused ? 'paused: no task is claimed' : 'active'], ['Ready', number(counts.ready)],
     ['Oldest ready', counts.oldestReadyMs ? `for ${duration(engineNow() - counts.oldestReadyMs)}` : 'none'],
     ['Delayed', number(counts.delayed)], ['Working', number(counts.working) + (counts.limit === undefined ? '' : ` of at most ${number(counts.limit)}`)],
-    ['Parked', number(counts.parked)], ['Workers died', number(counts.expired)], ['Exhausted', number(counts.exhausted)], ['Dead', number(counts.dead)],
+    ['Parked', number(counts.parked)], ['Workers died', number(counts.expired)], ['Exhausted', number(counts.exhausted)], ['Failed', number(counts.dead)],
     ['All tasks', `${number(counts.tasks)}, finished ones included`],
-  ]), el('h2', {text: 'Tasks, newest first'}), list, more, el('div', {class: 'buttons'}, closeButton()));
+  ]), ...(counts.dead ? [el('h2', {text: 'Failed tasks, the last first'}), ...failed.elements] : []),
+  el('h2', {text: 'Tasks, newest first'}), ...all.elements, el('div', {class: 'buttons'}, closeButton()));
 }
 
 async function showTask(owner, id) {
@@ -646,6 +720,7 @@ function render() {
   setText($('count-queues'), header && header.queues !== undefined ? number(header.queues) : '');
   setText($('count-events'), store.events.length ? number(store.events.length) : '');
   views[view].render();
+  renderMarks(attention());
   renderState();
 }
 
@@ -712,7 +787,6 @@ function show(name) {
       if (link.dataset.view === view) link.setAttribute('aria-current', 'page');
       else link.removeAttribute('aria-current');
     }
-    document.title = `Holdfast: ${view}`;
     if (views[view].open) views[view].open();
   }
   render();
@@ -786,3 +860,5 @@ call('/api/about').then((answer) => {
 }).catch(() => {});
 connect();
 route();
+checkQuietly();
+setInterval(checkQuietly, doctorInterval);

@@ -241,18 +241,22 @@ Response StoreRequests::task(const Request& request) {
 
 Response StoreRequests::queue(const Request& request) {
   std::string name;
-  std::string cursor;
+  ListTasks what{.limit = tasks_of_queue_at_once};
   const auto parameters = parse_parameters(request.query);
   if (!parameters) throw Error(ErrorCode::InvalidArgument, "the query has an invalid escape");
   for (const auto& [parameter, value] : *parameters) {
     if (parameter == "name") name = value;
-    if (parameter == "cursor") cursor = value;
+    if (parameter == "cursor") what.cursor = value;
+    if (parameter == "status") {
+      what.status = parse_task_status(value);
+      if (!what.status) throw Error(ErrorCode::InvalidArgument, "\"status\" is not a status of tasks");
+    }
   }
   if (name.empty()) throw Error(ErrorCode::InvalidArgument, "\"name\" is needed");
 
   const auto queue = store_.queue(name);
   const auto counts = queue.counts(stop_.get_token());
-  const auto page = queue.list({.cursor = cursor, .limit = tasks_of_queue_at_once}, stop_.get_token());
+  const auto page = queue.list(what, stop_.get_token());
   JsonText json;
   json.begin_object().name("queue");
   write_queue(json, view::row_of(name, counts));

@@ -3,13 +3,12 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <system_error>
+#include "os/errno_error.hpp"
 
 namespace holdfast::os {
 
 Event::Event() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
+  if (fd_ < 0) throw errno_error("cannot create an event descriptor");
 }
 
 Event::~Event() {

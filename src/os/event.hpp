@@ -5,7 +5,7 @@ namespace holdfast::os {
 /// An event that a thread can poll(2) for beside its sockets: readable from set() until clear().
 class Event {
  public:
-  /// Throws std::system_error if the machine has no descriptor left.
+  /// Throws Error if the process or the machine has no descriptor left.
   Event();
   ~Event();
   Event(const Event&) = delete;

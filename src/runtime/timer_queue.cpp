@@ -59,7 +59,7 @@ class BootTimer::State {
   /// Under the mutex. Leaves nothing behind if it fails, so that the next call tries again.
   static void start(const std::shared_ptr<State>& self) {
     if (self->fd_ < 0) self->fd_ = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
-    if (self->fd_ < 0) throw Error(ErrorCode::Internal, "cannot create a timer", os::errno_error({}).cause());
+    if (self->fd_ < 0) throw os::errno_error("cannot create a timer");
     try {
       self->thread_ = os::start_thread([self] { self->run(); });
     } catch (const std::system_error& error) {

@@ -126,7 +126,7 @@ WakeTable::~WakeTable() {
 
 std::shared_ptr<WakeTable> WakeTable::in_process() {
   void* memory = mmap(nullptr, sizeof(WakeWords), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) throw std::bad_alloc();
+  if (memory == MAP_FAILED) throw os::errno_error("cannot map memory for the waiters of this process");
   return std::shared_ptr<WakeTable>(
       new WakeTable(std::make_shared<MappedWakeWords>(memory, os::FutexScope::process())));
 }

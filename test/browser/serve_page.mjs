@@ -67,6 +67,10 @@ const fillReason = (page, reason) => page.run(
   `document.getElementById('reason').value = ${text(reason)}; document.querySelector('#dialog form').requestSubmit()`);
 
 let redis = await startRedis();
+// A problem for doctor.
+for (const [name, value] of [['maxmemory', '1gb'], ['maxmemory-policy', 'allkeys-lru']]) {
+  spawnSync('redis-cli', ['-p', `${redisPort}`, 'config', 'set', name, value]);
+}
 const server = start(holdfast, 'serve', '--listen', `127.0.0.1:${port}`, '--token-file', tokenFile, '--allow-actions', '--show-data');
 while (!server.log.includes('listening')) await pause(20);
 const token = readFileSync(tokenFile, 'utf8').trim();
@@ -91,6 +95,10 @@ try {
   await page.run(`document.getElementById('token').value = ${text(token)}; document.getElementById('login').requestSubmit()`);
   await page.until(`document.getElementById('state-text')?.textContent.startsWith('live')`);
   assert.equal(await page.run('document.cookie'), '', 'scripts do not see the cookie');
+
+  // A problem that doctor finds is seen without looking for it.
+  await page.until(`!document.getElementById('mark-doctor').hidden && document.title === '(1) Holdfast: overview'`, 60000);
+  assert.ok(await page.run(`document.querySelector('.attention .row').textContent.startsWith('problem')`));
 
   // A page of another port of this machine: browsers count it as the same site, and send it the cookie.
   const attacked = acquire('attacked');
@@ -175,6 +183,41 @@ try {
   assert.ok(await page.run('document.documentElement.scrollWidth <= 390'), 'nothing is wider than a phone');
   await page.size(1280, 800);
   await stop(worker, 'SIGKILL');
+
+  // A failed task and a paused queue are seen on the overview and in the browser's tab, and the task is listed.
+  const marked = Number(await page.run(`document.title.match(/^\\((\\d+)\\)/)?.[1] ?? 0`));
+  run('task', 'add', `broken ${nasty}`, '--attempts', '1', '--method', `method ${nasty}`);
+  spawnSync(holdfast, ['task', 'work', `broken ${nasty}`, '--once', '--', 'sh', '-c', 'exit 3'], {env: {...process.env, HOLDFAST_URL: url}});
+  run('queue', 'pause', 'mail');
+  await page.until(`document.title.startsWith('(${marked + 2})')`);
+  assert.equal(await page.run(`document.getElementById('mark-queues').textContent`), '2');
+  await go(page, 'events');
+  await page.until(`${has(`queue broken ${nasty}`)} && ${has('task failed')} && ${has('queue paused')} && ${has('queue mail')}`);
+  await go(page, 'overview');
+  await page.until(`document.querySelectorAll('.attention .row').length === ${marked + 2}`);
+  const card = (label) => page.run(`[...document.querySelectorAll('.card')].find((one) => one.textContent.endsWith(${text(label)})).querySelector('.figure').textContent`);
+  assert.equal(await card('Failed in queues'), '1');
+  await picture('attention-light');
+  await page.size(1280, 800, {dark: true});
+  await picture('attention-dark');
+  await page.size(390, 780, {mobile: true});
+  await picture('attention-phone');
+  assert.ok(await page.run('document.documentElement.scrollWidth <= 390'), 'nothing is wider than a phone');
+  await page.size(1280, 800);
+  await page.run(`[...document.querySelectorAll('.attention .row')].find((row) => row.textContent.includes('broken')).click()`);
+  await page.until(`document.getElementById('dialog').textContent.includes('Failed tasks, the last first') && document.getElementById('dialog').textContent.includes('exited with 3')`);
+  assert.equal(await page.run(`document.querySelectorAll('main img, main script, dialog img, dialog script').length`), 0);
+  await picture('failed-light');
+  await page.run(`document.getElementById('dialog').close()`);
+  await go(page, 'tasks');
+  await page.until(`document.getElementById('shown').textContent.includes('1 task failed, see Queues')`);
+  await go(page, 'queues');
+  await page.until(`${rows(`broken ${nasty}`)} !== undefined`);
+  assert.equal(await page.run(`${rows(`broken ${nasty}`)}.querySelector('[data-label="failed"]').textContent`), '1');
+  await picture('queues-failed-light');
+  run('queue', 'resume', 'mail');
+  run('queue', 'purge', `broken ${nasty}`);
+  await page.until(`!document.title.startsWith('(') || document.title.startsWith('(${marked})')`);
   await go(page, 'locks');
 
   // By keyboard: filter, and the first row.

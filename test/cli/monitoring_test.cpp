@@ -98,6 +98,23 @@ TEST_F(Monitoring, EveryAlertFindsRealSeriesAndIsExplained) {
   }
 }
 
+/// All machines but one are refused each time. What the rules do is tested by
+/// test/package/alert_rules_test.yml.
+TEST_F(Monitoring, RunsThatDoNotHappenAreJudgedOverAllMachines) {
+  const auto rules = document("alerts.yml");
+  static const std::regex rule(
+      R"(- alert: HoldfastJob(Overdue|NeverRuns)\n(?: +#[^\n]*\n)* +expr: ([^\n]+)\n)");
+  std::size_t found = 0;
+  for (std::sregex_iterator at(rules.begin(), rules.end(), rule), end; at != end; ++at, ++found) {
+    const auto expression = (*at)[2].str();
+    EXPECT_EQ(expression.find("instance"), std::string::npos) << expression;
+    EXPECT_NE(expression.find(" by (holdfast_job) (holdfast_run_last_success") == std::string::npos,
+              expression.find("sum by (holdfast_job) (increase") == std::string::npos)
+        << expression;
+  }
+  EXPECT_EQ(found, 2U);
+}
+
 TEST_F(Monitoring, AQueryThatFindsNothingIsNoticed) {
   for (const char* wrong :
        {"holdfast_no_such_metric", "sum by (nothing) (holdfast_store_locks)",

@@ -30,7 +30,7 @@ BootTime in(milliseconds length) {
 }
 
 std::shared_ptr<Client> client_of(const RedisOptions& options) {
-  return Client::make(Endpoint::from(options).value_or_throw());
+  return Client::make(Endpoint::from(options).value_or_throw()).value_or_throw();
 }
 
 RedisOptions at_port(std::uint16_t port) {

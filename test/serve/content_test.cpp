@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "serve/content/assets.hpp"
@@ -95,6 +96,16 @@ TEST(ServeJson, ChangesLeadFromOneSnapshotToTheNext) {
   EXPECT_EQ(changes.at("tasks").at("set").size(), 2U);
   EXPECT_EQ(changes.at("events").size(), 1U);
   EXPECT_EQ(json::parse(changes_json(after, after, boot)).at("events").size(), 0U);
+}
+
+TEST(ServeOpenApi, NamesEachKindOfEvent) {
+  const auto kinds =
+      json::parse(openapi_json)["components"]["schemas"]["Event"]["properties"]["kind"]["enum"];
+  std::vector<std::string> all;
+  for (std::uint8_t kind = 0; to_string(static_cast<view::EventKind>(kind)) != "unknown"; ++kind) {
+    all.emplace_back(to_string(static_cast<view::EventKind>(kind)));
+  }
+  EXPECT_EQ(kinds.get<std::vector<std::string>>(), all);
 }
 
 TEST(ServeJson, RowsCanBeFilteredAndLimited) {
@@ -267,6 +278,38 @@ TEST(ServeRequest, WithTwoHostsIsAmbiguous) {
   const auto request = reader.take();
   EXPECT_TRUE(request.ambiguous);
   EXPECT_FALSE(request.host);
+}
+
+/// As a client that believes to talk to a proxy sends it, and a server must accept it (RFC 9112, 3.2.2).
+TEST(ServeRequest, InAbsoluteFormHasThePathOfItsTarget) {
+  const auto request_of = [](const std::string& target, const std::string& host) {
+    RequestReader reader;
+    const std::string sent = "GET " + target + " HTTP/1.1\r\nHost: " + host + "\r\n\r\n";
+    reader.put(sent);
+    EXPECT_TRUE(reader.complete()) << target;
+    return reader.take();
+  };
+  for (const auto& [target, path, query] : std::vector<std::array<std::string, 3>>{
+           {"http://127.0.0.1:4780/metrics", "/metrics", ""},
+           {"HTTP://127.0.0.1:4780/api/locks?filter=http://x", "/api/locks", "filter=http://x"},
+           {"https://127.0.0.1:4780", "/", ""},
+           {"http://127.0.0.1:4780?x=1", "/", "x=1"},
+           {"/http://127.0.0.1:4780/metrics", "/http://127.0.0.1:4780/metrics", ""}}) {
+    const auto request = request_of(target, "127.0.0.1:4780");
+    EXPECT_EQ(request.path, path) << target;
+    EXPECT_EQ(request.query, query) << target;
+    EXPECT_EQ(request.host, "127.0.0.1:4780") << target;
+    EXPECT_FALSE(request.ambiguous) << target;
+  }
+  EXPECT_FALSE(request_of("http://LOCALHOST:4780/", "localhost:4780").ambiguous);
+  // The name that was judged must be the only one: neither the target nor the field may hide another.
+  for (const char* target : {"http://evil.example/metrics", "http://evil.example", "http:///metrics",
+                             "http://user@127.0.0.1:4780/metrics", "http://127.0.0.1:4781/metrics",
+                             "http://127.0.0.1:4780.evil.example/metrics"}) {
+    EXPECT_TRUE(request_of(target, "127.0.0.1:4780").ambiguous) << target;
+  }
+  EXPECT_EQ(request_of("ftp://127.0.0.1:4780/metrics", "127.0.0.1:4780").path,
+            "ftp://127.0.0.1:4780/metrics");
 }
 
 TEST(ServeRequest, ParametersAreDecoded) {

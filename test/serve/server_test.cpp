@@ -164,6 +164,8 @@ TEST_F(ServeHttp, AQueueIsShownWithItsTasksTheirPlacesAndWorkers) {
   EXPECT_EQ(exchange(get("/api/queue")).status, 400);
   EXPECT_EQ(exchange(get("/api/queue?name=%ff")).status, 400);
   EXPECT_EQ(exchange(get(path + "&cursor=nonsense")).status, 400);
+  EXPECT_EQ(exchange(get(path + "&status=nonsense")).status, 400);
+  EXPECT_EQ(json::parse(exchange(get(path + "&status=failed")).body).at("tasks").size(), 0U);
   EXPECT_EQ(json::parse(exchange(get("/api/queue?name=none")).body).at("tasks").size(), 0U);
   EXPECT_NE(exchange(get("/metrics")).body.find("queue=\"render/<b>\",place=\"working\"} 1"),
             std::string::npos);
@@ -176,6 +178,16 @@ TEST_F(ServeHttp, ForeignHostsAndOriginsAreRefused) {
   EXPECT_EQ(exchange("GET /api/locks HTTP/1.1\r\nHost: " + host() + "\r\nHost: evil.example" + rest).status,
             400);
   EXPECT_EQ(exchange("GET /api/locks HTTP/1.0\r\n" + bearer() + "\r\n").status, 400);
+  // The absolute form is served as its path, under the same rules for the host.
+  const auto absolute = [&](const std::string& target_host, const std::string& field) {
+    return exchange("GET http://" + target_host + "/api/locks HTTP/1.1\r\nHost: " + field + rest).status;
+  };
+  EXPECT_EQ(absolute(host(), host()), 200);
+  EXPECT_EQ(absolute("evil.example", "evil.example"), 421);
+  EXPECT_EQ(absolute("evil.example", host()), 400);
+  EXPECT_EQ(absolute(host(), "evil.example"), 400);
+  EXPECT_EQ(exchange("GET http://" + host() + "/api/locks HTTP/1.1\r\nHost: " + host() + "\r\n\r\n").status,
+            401);
   EXPECT_EQ(exchange(get("/api/locks", bearer() + "Origin: http://evil.example\r\n")).status, 403);
   EXPECT_EQ(exchange(get("/api/events", bearer() + "Sec-Fetch-Site: cross-site\r\n")).status, 403);
   const auto preflight =

@@ -88,6 +88,51 @@ TEST_F(ViewModel, ALockThatIsGoneAfterItsLeaseHasExpiredUnlessAReleaseWasHeard) 
   EXPECT_EQ(events(501ms), (Texts{"lock_expired a", "lock_released b", "lock_broken c"}));
 }
 
+TEST_F(ViewModel, ALockThatEndsWhileThereIsNoViewerIsNotCalledExpired) {
+  round(0ms, {lock("a", 1, 0ms, 30s), lock("b", 1, 0ms, 30s), lock("kept", 1, 0ms, 30s),
+              lock("long", 1, 0ms, 3600s)});
+  model.set_unwatched(at(1s).boot);
+  model.hear_break("b", at(600s).boot);
+  round(600s, {lock("kept", 1, 0ms, 600'400ms)});
+  EXPECT_EQ(events(601s), (Texts{"lock_ended a", "lock_broken b", "lock_released long"}))
+      << "a was released or expired: nothing saw which";
+  // One that is read again is watched again.
+  round(601s, {});
+  EXPECT_EQ(events(602s).back(), "lock_expired kept");
+}
+
+TEST_F(ViewModel, QueuesReportPausesFailedTasksAndDeadWorkers) {
+  const auto count = [&](milliseconds when, const QueueRow& row) {
+    return model.set_queue("render", row, answered_at(when));
+  };
+  EXPECT_EQ(count(0ms, {.name = "render", .dead = 7, .paused = true}), 0U) << "no news";
+  EXPECT_EQ(count(1s, {.name = "render", .dead = 7, .paused = false}), 0U);
+  EXPECT_EQ(count(2s, {.name = "render", .expired = 2, .dead = 4}), 0U) << "retention ended";
+  EXPECT_EQ(count(3s, {.name = "render", .expired = 2, .dead = 7, .paused = true}), 3U);
+  auto newest = task("second", TaskStatus::failed);
+  newest.status_message = "exit 3";
+  model.add_failed_tasks("render", std::vector{newest, task("first", TaskStatus::failed)}, 1, at(3s));
+  EXPECT_EQ(events(4s), (Texts{"queue_resumed ", "queue_workers_died ", "queue_paused ", "queue_task_failed ",
+                               "queue_task_failed first", "queue_task_failed second"}));
+  const auto all = *model.snapshot(at(4s)).events;
+  EXPECT_EQ(all[1].owner, "queue render");
+  EXPECT_EQ(all[1].text, "2 tasks");
+  EXPECT_EQ(all[3].text, "1 other task");
+  EXPECT_EQ(all[5].text, "exit 3");
+  EXPECT_EQ(all[5].status, TaskStatus::failed);
+  EXPECT_EQ(model.set_queue("render", std::nullopt, answered_at(5s)), 0U);
+}
+
+TEST_F(ViewModel, AQueueThatComesWithFailedTasksIsNewsOnceAllAreKnown) {
+  const QueueRow row{.name = "new", .dead = 2, .paused = true};
+  model.begin_round(at(0ms).boot);
+  model.end_queues(0);
+  EXPECT_EQ(model.set_queue("new", row, answered_at(1s)), 2U);
+  EXPECT_EQ(events(1s), Texts{"queue_paused "});
+  model.add_failed_tasks("new", {}, 2, at(1s));
+  EXPECT_EQ(model.snapshot(at(1s)).events->back().text, "2 tasks") << "they may not be read";
+}
+
 TEST_F(ViewModel, AHintDoesNotRemoveALock) {
   round(0ms, {lock("a", 1, 0ms, 30s)});
   model.hear_release("a", at(10ms).boot);
@@ -248,8 +293,8 @@ TEST_F(ViewModel, TasksOfAnOwnerWhoCannotBeReadStay) {
 TEST_F(ViewModel, QueuesThatARoundDidNotFindAreGone) {
   round(0ms, {});
   EXPECT_FALSE(model.snapshot(at(1ms)).queues_known());
-  model.set_queue("render", QueueRow{.name = "render", .ready = 2}, at(2ms).boot);
-  model.set_queue("mail", QueueRow{.name = "mail", .ready = 1}, at(2ms).boot);
+  model.set_queue("render", QueueRow{.name = "render", .ready = 2}, answered_at(2ms));
+  model.set_queue("mail", QueueRow{.name = "mail", .ready = 1}, answered_at(2ms));
   model.end_queues(3);
   const auto first = model.snapshot(at(10ms));
   ASSERT_TRUE(first.queues_known());
@@ -259,12 +304,12 @@ TEST_F(ViewModel, QueuesThatARoundDidNotFindAreGone) {
   EXPECT_EQ(first.queue_count(), 5U);
 
   round(1s, {});
-  model.set_queue("render", QueueRow{.name = "render", .ready = 2}, at(1001ms).boot);
+  model.set_queue("render", QueueRow{.name = "render", .ready = 2}, answered_at(1001ms));
   model.end_queues(0);
   const auto second = model.snapshot(at(1002ms));
   ASSERT_EQ(second.queues.size(), 1U);
   EXPECT_EQ(second.queues[0], first.queues[1]) << "the same object: it did not change";
-  model.set_queue("render", std::nullopt, at(1003ms).boot);
+  model.set_queue("render", std::nullopt, answered_at(1003ms));
   EXPECT_TRUE(model.snapshot(at(1004ms)).queues.empty());
 }
 

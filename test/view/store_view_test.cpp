@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
@@ -88,6 +89,26 @@ TEST(StoreView, CountsQueuesAsTheyChange) {
   job->complete({});
   queue.pause();
   EXPECT_TRUE(viewer.wait_for([](const Snapshot& s) { return s.queues.size() == 1 && s.queues[0]->paused; }));
+}
+
+TEST(StoreView, ReportsTheFailedTasksOfAQueue) {
+  auto store = open("memory:");
+  const auto queue = store.queue("render");
+  std::vector<std::string> ids;
+  for (int i = 0; i < 7; ++i) ids.push_back(queue.add({.method = "frame", .max_attempts = 1}).id);
+  StoreView view(store);
+  Viewer viewer(view);
+  ASSERT_TRUE(viewer.wait_for([](const Snapshot& s) { return s.queues.size() == 1; }));
+  for (int i = 0; i < 7; ++i) queue.claim_next()->fail("exit 3");
+  // Counted once or several times meanwhile: each failure is in one event, alone or among "other tasks".
+  const auto shown = viewer.wait_for(
+      [](const Snapshot& s) { return s.queues.size() == 1 && s.queues[0]->dead == 7 && !s.events->empty(); });
+  ASSERT_TRUE(shown);
+  const auto& last = shown->events->back();
+  EXPECT_EQ(last.kind, EventKind::queue_task_failed);
+  EXPECT_EQ(last.owner, "queue render");
+  EXPECT_NE(std::ranges::find(ids, last.task_id), ids.end()) << last.task_id;
+  EXPECT_EQ(last.text, "exit 3");
 }
 
 TEST(StoreView, ReadsNothingWithoutViewers) {

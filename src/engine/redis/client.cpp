@@ -37,12 +37,16 @@ Client::Client(std::shared_ptr<const Endpoint> endpoint)
       connector_(endpoint_, ReconnectFsm::AfterAnswers::at_once),
       buffer_(read_size) {}
 
-std::shared_ptr<Client> Client::make(std::shared_ptr<const Endpoint> endpoint) {
-  // A forked child leaks its copy untouched: a thread of the parent may have been changing it, and the socket
-  // is the parent's.
-  return {new Client(std::move(endpoint)), [](Client* client) {
-            if (client->process_.is_current()) delete client;
-          }};
+Result<std::shared_ptr<Client>> Client::make(std::shared_ptr<const Endpoint> endpoint) {
+  try {
+    // A forked child leaks its copy untouched: a thread of the parent may have been changing it, and the
+    // socket is the parent's.
+    return std::shared_ptr<Client>(new Client(endpoint), [](Client* client) {
+      if (client->process_.is_current()) delete client;
+    });
+  } catch (const Error& no_event) {
+    return endpoint->about(no_event);
+  }
 }
 
 Client::~Client() {

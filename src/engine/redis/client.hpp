@@ -48,8 +48,8 @@ namespace holdfast::redis {
 /// server turns out to be a replica, the connection is closed after the pending answers.
 class Client final : public Transport, public std::enable_shared_from_this<Client> {
  public:
-  /// Connects on first use.
-  [[nodiscard]] static std::shared_ptr<Client> make(std::shared_ptr<const Endpoint> endpoint);
+  /// Connects on first use. Fails if no descriptor is left.
+  [[nodiscard]] static Result<std::shared_ptr<Client>> make(std::shared_ptr<const Endpoint> endpoint);
   ~Client() override;
 
   /// A stop request ends the call: with Aborted if it was never written, else with NetworkTimeout.

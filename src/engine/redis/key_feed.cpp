@@ -283,14 +283,23 @@ class KeyFeed final : public ChangeFeed {
   std::shared_ptr<KeyListener> listener_;
 };
 
+/// A forked child leaks its copy untouched: the thread does not exist there, the sockets are the parent's.
+std::shared_ptr<KeyListener> make_listener(TrackedKeys keys) {
+  return {new KeyListener(std::move(keys)), [](KeyListener* ended) {
+            if (ended->in_own_process()) delete ended;
+          }};
+}
+
 }  // namespace
 
 void open_key_feed(TrackedKeys keys, BootTime deadline, const std::stop_token& stop,
                    Done<std::unique_ptr<ChangeFeed>> done) {
-  // A forked child leaks its copy untouched: the thread does not exist there, the sockets are the parent's.
-  std::shared_ptr<KeyListener> listener(new KeyListener(std::move(keys)), [](KeyListener* ended) {
-    if (ended->in_own_process()) delete ended;
-  });
+  std::shared_ptr<KeyListener> listener;
+  try {
+    listener = make_listener(std::move(keys));
+  } catch (const Error& no_event) {
+    return done(no_event);
+  }
   if (!listener->start()) return done(std::unique_ptr<ChangeFeed>());
   const auto until = std::min(deadline, BootClock::now() + longest_opening);
   auto feed = std::make_unique<KeyFeed>(listener);

@@ -137,15 +137,19 @@ class RedisLockBackend final : public Intercepting<RedisLockBackend, LockBackend
     limits.answer_timeout += timeout;
     auto operation = operation_of(std::move(request), *shared_);
     operation.waits_for_replicas = true;
-    redis::start_acknowledged(waits(), std::move(operation), ReplicaWait(replicas, timeout), limits, stop,
-                              std::move(done));
+    const auto acknowledging = waits();
+    if (!acknowledging) return done(acknowledging.error());
+    redis::start_acknowledged(*acknowledging, std::move(operation), ReplicaWait(replicas, timeout), limits,
+                              stop, std::move(done));
   }
 
   /// Connects when it is first needed.
-  [[nodiscard]] const std::shared_ptr<Acknowledging<SharedLocks>>& waits() {
+  [[nodiscard]] Result<std::shared_ptr<Acknowledging<SharedLocks>>> waits() {
     const std::lock_guard lock(waits_mutex_);
     if (!waits_) {
-      waits_ = std::make_shared<Acknowledging<SharedLocks>>(shared_, Client::make(shared_->endpoint));
+      auto client = Client::make(shared_->endpoint);
+      if (!client) return client.error();
+      waits_ = std::make_shared<Acknowledging<SharedLocks>>(shared_, *std::move(client));
     }
     return waits_;
   }
@@ -230,7 +234,7 @@ Result<std::string> find_store_id(Transport& client, const LockLayout& layout) {
 
 Result<std::shared_ptr<LockBackend>> make_redis_lock_backend(const RedisOptions& options,
                                                              std::shared_ptr<Log> log,
-                                                             std::shared_ptr<Observer> observer) {
+                                                             std::shared_ptr<Observer> observer) try {
   const auto channels = redis::channels_of(options);
   auto layout = redis::LockLayout::make(options, channels);
   if (!layout) return layout.error();
@@ -256,6 +260,8 @@ Result<std::shared_ptr<LockBackend>> make_redis_lock_backend(const RedisOptions&
   shared->authority.set(*authority);
   return std::shared_ptr<LockBackend>(std::make_shared<redis::RedisLockBackend>(
       std::move(shared), std::move(way->where_to_listen), std::move(way->all_servers)));
+} catch (const Error& no_descriptor) {
+  return no_descriptor;
 }
 
 }  // namespace holdfast

@@ -63,8 +63,9 @@ Result<Ok> Router::read_first_map() {
   for (const auto& seed : options_.cluster_nodes) {
     const Lock lock(mutex_);
     const auto address = reached_at(seed, seed.host, options_.cluster_connect_to);
-    seeds.push_back(node_at(lock, address, announced_for(seed, options_.cluster_connect_to)));
-    if (seeds.back() == nullptr) return Error(ErrorCode::InvalidArgument, "the TLS files cannot be used");
+    const auto node = find_or_add_node(lock, address, announced_for(seed, options_.cluster_connect_to));
+    if (!node) return node.error();
+    seeds.push_back(*node);
   }
   for (Node* node : seeds) {
     // A node that is silent leaves time for the next ones.
@@ -97,7 +98,8 @@ bool Router::is_in_url(const RedisAddress& address) const {
   });
 }
 
-Router::Node* Router::node_at(const Lock&, const RedisAddress& address, const std::string& announced_host) {
+Result<Router::Node*> Router::find_or_add_node(const Lock&, const RedisAddress& address,
+                                               const std::string& announced_host) {
   const auto found = std::ranges::find(nodes_, address, [](const auto& node) { return node->address; });
   if (found != nodes_.end()) return found->get();
   auto endpoint =
@@ -105,11 +107,18 @@ Router::Node* Router::node_at(const Lock&, const RedisAddress& address, const st
                      is_in_url(address) ? ""
                                         : ". The cluster announced this address; if it is not reachable from "
                                           "here, map it with connect_to");
-  if (!endpoint) return nullptr;
+  if (!endpoint) return endpoint.error();
   auto client = Client::make(*endpoint);
+  if (!client) return client.error();
   nodes_.push_back(std::make_unique<Node>(static_cast<std::uint32_t>(nodes_.size()), address,
-                                          *std::move(endpoint), std::move(client), is_in_url(address)));
+                                          *std::move(endpoint), *std::move(client), is_in_url(address)));
   return nodes_.back().get();
+}
+
+Router::Node* Router::node_at(const Lock& lock, const RedisAddress& address,
+                              const std::string& announced_host) {
+  const auto node = find_or_add_node(lock, address, announced_host);
+  return node ? *node : nullptr;
 }
 
 /// Returns whether something is new.

@@ -88,9 +88,12 @@ class Router final : public Transport, public std::enable_shared_from_this<Route
          std::shared_ptr<Observer> observer);
 
   [[nodiscard]] Result<Ok> read_first_map();
-  /// Null if the node's options cannot be used.
   /// Not only announced by a node.
   [[nodiscard]] bool is_in_url(const RedisAddress& address) const;
+  /// Fails if the node's options cannot be used, or no descriptor is left.
+  Result<Node*> find_or_add_node(const Lock& lock, const RedisAddress& address,
+                                 const std::string& announced_host);
+  /// The same where the caller goes on without the node: null. The next map tries again.
   Node* node_at(const Lock& lock, const RedisAddress& address, const std::string& announced_host);
   bool use(const Lock& lock, const SlotMap& map);
   /// Which nodes can be asked for a map.

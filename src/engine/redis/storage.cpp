@@ -1,4 +1,3 @@
-#include <mutex>
 #include <optional>
 
 #include "core/output_decisions.hpp"
@@ -41,7 +40,10 @@ const std::string& subject_of(const Request& request) {
 
 class RedisStorageBackend final : public StorageBackend {
  public:
-  explicit RedisStorageBackend(std::shared_ptr<Store> store) : store_(std::move(store)) {}
+  explicit RedisStorageBackend(std::shared_ptr<Store> store)
+      : store_(std::move(store)),
+        subscriber_(store_->endpoint, store_->log, changes_of_records, store_->single,
+                    store_->layout.channels(), store_->where_to_listen) {}
   ~RedisStorageBackend() override { store_->client->close(); }
 
   [[nodiscard]] std::string_view name() const noexcept override { return redis_capabilities.backend; }
@@ -90,13 +92,13 @@ class RedisStorageBackend final : public StorageBackend {
 
   void submit(WatchRecord request, std::stop_token stop, Done<std::unique_ptr<Watch>> done) override {
     if (!process_.is_current()) return done(std::unique_ptr<Watch>());
-    subscriber().watch(store_->layout.channel(request.key), request.deadline, stop, std::move(done));
+    subscriber_.watch(store_->layout.channel(request.key), request.deadline, stop, std::move(done));
   }
 
   void submit(FollowRecords request, std::stop_token stop, Done<std::unique_ptr<ChangeFeed>> done) override {
     if (auto early = refuse_early(request.deadline, stop)) return done(*std::move(early));
     if (store_->layout.channels() == Channels::sharded) return done(std::unique_ptr<ChangeFeed>());
-    subscriber().follow(
+    subscriber_.follow(
         store_->layout.channel_pattern(),
         [names = store_->layout](std::string_view channel, std::string_view payload) {
           return record_change(names, channel, payload);
@@ -143,7 +145,7 @@ class RedisStorageBackend final : public StorageBackend {
 
   void submit(WatchQueue request, std::stop_token stop, Done<std::unique_ptr<Watch>> done) override {
     if (!process_.is_current()) return done(std::unique_ptr<Watch>());
-    auto& listener = subscriber();
+    auto& listener = subscriber_;
     const auto channel = store_->layout.work_prefix(request.owner) + store_->process;
     auto queue = store_->watched_queues.watch(
         request.owner, [&] { return std::make_shared<QueueWaits>(listener.waker_of(channel)); });
@@ -187,14 +189,6 @@ class RedisStorageBackend final : public StorageBackend {
     return refused.has_value();
   }
 
-  [[nodiscard]] Subscriber& subscriber() {
-    std::call_once(listening_, [this] {
-      subscriber_.emplace(store_->endpoint, store_->log, changes_of_records, store_->single,
-                          store_->layout.channels(), store_->where_to_listen);
-    });
-    return *subscriber_;
-  }
-
   [[nodiscard]] std::optional<Error> refuse_early(BootTime deadline, const std::stop_token& stop) const {
     if (!process_.is_current()) return os::used_after_fork();
     return runtime::refuse_before_start(deadline, stop);
@@ -202,8 +196,7 @@ class RedisStorageBackend final : public StorageBackend {
 
   const std::shared_ptr<Store> store_;
   const os::ProcessIdentity process_;
-  std::once_flag listening_;
-  std::optional<Subscriber> subscriber_;  ///< made for the first watch
+  Subscriber subscriber_;
 };
 
 /// Connects, and asks the server for its time.
@@ -248,7 +241,7 @@ Result<Ok> check_layout(Store& store) {
 
 Result<std::shared_ptr<StorageBackend>> make_redis_storage_backend(const RedisOptions& options,
                                                                    std::shared_ptr<Log> log,
-                                                                   std::shared_ptr<Observer> observer) {
+                                                                   std::shared_ptr<Observer> observer) try {
   const auto kind = redis::layout_of(options);
   const auto channels = redis::channels_of(options);
   auto layout = redis::StorageLayout::make(options.task_prefix, options.db, kind, channels);
@@ -264,6 +257,8 @@ Result<std::shared_ptr<StorageBackend>> make_redis_storage_backend(const RedisOp
   if (const auto set = redis::set_clock(*store); !set) return set.error();
   if (const auto checked = redis::check_layout(*store); !checked) return checked.error();
   return std::shared_ptr<StorageBackend>(std::make_shared<redis::RedisStorageBackend>(std::move(store)));
+} catch (const Error& no_descriptor) {
+  return no_descriptor;
 }
 
 }  // namespace holdfast

@@ -66,7 +66,9 @@ Result<OpenedTransport> open_transport(const RedisOptions& options, std::string_
     auto endpoint = Endpoint::from(options, std::move(observer));
     if (!endpoint) return endpoint.error();
     opened.endpoint = *std::move(endpoint);
-    opened.single = Client::make(opened.endpoint);
+    auto client = Client::make(opened.endpoint);
+    if (!client) return client.error();
+    opened.single = *std::move(client);
     opened.transport = opened.single;
     opened.all_servers = [only = opened.endpoint](bool) { return std::vector{only}; };
     return opened;

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
+#include <cerrno>
 #include <chrono>
 #include <fstream>
 #include <holdfast/clock.hpp>
@@ -78,8 +79,12 @@ std::optional<std::chrono::nanoseconds> boot_time_offset(std::string_view timens
 
 Result<Clock> machine_clock() {
   ClockIdentity identity;
+  errno = 0;
   std::ifstream(boot_id_file) >> identity.boot_id;
   if (identity.boot_id.empty()) {
+    if (errno == EMFILE || errno == ENFILE) {
+      return os::errno_error(std::string("cannot determine the boot id: ") + boot_id_file);
+    }
     return Error(ErrorCode::ServiceUnavailable, std::string("cannot determine the boot id: ") + boot_id_file +
                                                     " cannot be read; mount /proc");
   }

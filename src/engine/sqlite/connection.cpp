@@ -3,18 +3,35 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <thread>
 
+#include "engine/sqlite/shared_memory.hpp"
 #include "os/random.hpp"
 
 namespace holdfast::sqlite {
 namespace {
 
-ErrorCode code_for(int extended) {
+/// The extended result code of SQLite and, with SQLITE_IOERR and SQLITE_CANTOPEN, the errno behind it.
+struct Failure {
+  int extended = 0;
+  int system = 0;
+  [[nodiscard]] bool has_cause(int number) const noexcept {
+    const int primary = extended & 0xFF;
+    return (primary == SQLITE_IOERR || primary == SQLITE_CANTOPEN) && system == number;
+  }
+  [[nodiscard]] bool is_full() const noexcept {
+    // After a sync that failed it is not known what is on the disk.
+    if (extended == SQLITE_IOERR_FSYNC || extended == SQLITE_IOERR_DIR_FSYNC) return false;
+    return (extended & 0xFF) == SQLITE_FULL || has_cause(ENOSPC) || has_cause(EDQUOT);
+  }
+};
+
+ErrorCode code_for(const Failure& failure) {
+  const int extended = failure.extended;
+  if (failure.is_full()) return ErrorCode::RateLimited;
   if (extended == SQLITE_READONLY_DBMOVED) return ErrorCode::ServiceUnavailable;
   switch (extended & 0xFF) {
-    case SQLITE_FULL:
-      return ErrorCode::RateLimited;
     case SQLITE_READONLY:
     case SQLITE_PERM:
     case SQLITE_AUTH:
@@ -31,10 +48,20 @@ ErrorCode code_for(int extended) {
   }
 }
 
-std::string_view advice_for(int extended) {
-  switch (extended & 0xFF) {
-    case SQLITE_FULL:
-      return "the disk or quota is full, and nothing was changed; free some space and retry";
+/// Which of the files needs space is known for the shared memory alone.
+std::string full_text(int extended, const std::string& file) {
+  const auto which = extended == SQLITE_IOERR_SHMSIZE
+                         ? file + "-shm (32 KiB) cannot be created"
+                         : "there is no room in " + file + " or " + file + "-wal";
+  return "the disk or quota is full: " + which + ", and nothing was changed; free 1 MiB or more and retry";
+}
+
+std::string_view advice_for(const Failure& failure) {
+  if (failure.has_cause(EMFILE))
+    return "too many files are open; raise this process's limit of open files (ulimit -n)";
+  if (failure.has_cause(ENFILE))
+    return "too many files are open; raise the machine's limit of open files (sysctl fs.file-max)";
+  switch (failure.extended & 0xFF) {
     case SQLITE_READONLY:
     case SQLITE_PERM:
     case SQLITE_AUTH:
@@ -96,6 +123,7 @@ Connection::Connection(const std::filesystem::path& file) : file_(file.string())
       file_.c_str(), &opened, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, "unix");
   handle_.reset(opened);
   if (result != SQLITE_OK) throw error(result);
+  reserve_shared_memory_of(opened);
   sqlite3_extended_result_codes(opened, 1);
   sqlite3_busy_handler(opened, &Connection::on_busy, this);
 }
@@ -104,10 +132,15 @@ Error Connection::error(int result) const {
   if ((result & 0xFF) == SQLITE_BUSY && wait_limit_ != nullptr && wait_limit_->reached()) {
     return wait_limit_->error(file_);
   }
-  const int extended = handle() == nullptr ? result : sqlite3_extended_errcode(handle());
-  std::string cause = "SQLite " + std::to_string(extended);
+  Failure failure{.extended = result};
+  if (handle() != nullptr) {
+    failure = {.extended = sqlite3_extended_errcode(handle()), .system = sqlite3_system_errno(handle())};
+  }
+  std::string cause = "SQLite " + std::to_string(failure.extended);
   if (handle() != nullptr) cause += std::string(": ") + sqlite3_errmsg(handle());
-  return {code_for(extended), "cannot use " + file_ + ": " + std::string(advice_for(extended)),
+  return {code_for(failure),
+          "cannot use " + file_ + ": " +
+              (failure.is_full() ? full_text(failure.extended, file_) : std::string(advice_for(failure))),
           std::move(cause)};
 }
 

@@ -29,6 +29,8 @@ Result<Resolution> Resolution::start(const std::string& host, std::uint16_t port
       state->ended.set();
     }).detach();
     return Resolution(std::move(state));
+  } catch (const Error& no_event) {
+    return no_event;
   } catch (const std::system_error& failed) {
     return Error(ErrorCode::ServiceUnavailable, "cannot start a thread to resolve the host name",
                  failed.what());

@@ -34,7 +34,9 @@ Result<AskedNode> ask_node(const RedisOptions& options, const RedisAddress& name
   const auto endpoint = Endpoint::from(
       node_options(options, address, announced_for(named, options.cluster_connect_to)), {}, Servers::cluster);
   if (!endpoint) return endpoint.error();
-  const auto client = Client::make(*endpoint);
+  const auto made = Client::make(*endpoint);
+  if (!made) return made.error();
+  const auto& client = *made;
   auto map =
       read_slot_map(*client, address, options, saturating_add(BootClock::now(), options.connect_timeout));
   if (!map) return map.error();

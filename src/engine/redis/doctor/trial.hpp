@@ -19,7 +19,7 @@ namespace holdfast::redis {
 class Line {
  public:
   explicit Line(std::shared_ptr<const Endpoint> endpoint)
-      : endpoint_(std::move(endpoint)), client_(Client::make(endpoint_)) {}
+      : endpoint_(std::move(endpoint)), client_(Client::make(endpoint_).value_or_throw()) {}
   ~Line() { client_->close(); }
   Line(const Line&) = delete;
   Line& operator=(const Line&) = delete;
@@ -33,7 +33,7 @@ class Line {
     // A client leaves a replica, and pauses before it connects again.
     if (is_from_replica(*reply)) {
       client_->close();
-      client_ = Client::make(endpoint_);
+      client_ = Client::make(endpoint_).value_or_throw();
     }
     return reply;
   }
