@@ -49,8 +49,11 @@ std::vector<std::string> environment_for(const Guard& guard, const std::string& 
 }  // namespace
 
 LockOptions LeaseTimes::lock_options() const noexcept {
-  return {
-      .ttl = ttl, .retries = no_retry_limit, .max_hold = max_hold, .dispose_timeout = last_release_timeout};
+  return {.ttl = ttl,
+          .retries = no_retry_limit,
+          .max_hold = max_hold,
+          .notice = milliseconds::zero(),  // the keeper counts the grace back from the end of the proof
+          .dispose_timeout = last_release_timeout};
 }
 
 LeaseTimes LeaseOptions::check() const {

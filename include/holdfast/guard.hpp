@@ -22,7 +22,8 @@ class LockStore;
 
 /// Why a guard was lost.
 enum class LossReason : std::uint8_t {
-  unproven,  ///< the lease was not renewed in time: the engine did not answer, or the process was suspended
+  unproven,  ///< the lease was not renewed in time: the engine did not answer, the process was suspended, or
+             ///< the guard does not renew it
   gone,      ///< the engine reports that this lock id no longer holds the lock, for example because it was
              ///< broken
   max_hold,  ///< LockOptions::max_hold has passed
@@ -113,11 +114,17 @@ inline Lease::operator LeaseView() const noexcept {
 ///
 /// *Loss.* A guard is held while its lease can be proven to be valid: for the ttl from before the answered
 /// request was sent, minus 1 ms and a thousandth of the ttl for clock drift, on this machine's
-/// CLOCK_BOOTTIME. If that time is about to pass without a renewal, lost() is triggered and then the on_lost
-/// callback runs. If the machine or the process is suspended at that time, both happen when it resumes. Once
-/// lost, a guard stays lost. Holdfast cannot make the holder stop; a holder that stops writing when it is
-/// notified, and passes fence() along with each write, cannot damage
+/// CLOCK_BOOTTIME. LockOptions::notice before that time ends without a renewal, the guard is lost: lost() is
+/// triggered and then the on_lost callback runs. remaining() is the time that the holder then has to stop;
+/// until it has passed, no other holder can acquire the lock, and still_held() is true. Once lost, a guard
+/// stays lost: no further request extends it, and a late answer does not count. If the engine reports that the
+/// lock is gone, for example because it was broken, the guard is lost immediately, and nothing remains. If the
+/// machine or the process is suspended, the signals come when it resumes. Holdfast cannot make the holder stop;
+/// a holder that stops writing when it is notified, and passes fence() along with each write, cannot damage
 /// data of a receiver that rejects lower fences.
+///
+/// *Risk.* at_risk() is an earlier warning that may pass: the last extend failed, or has had no answer for a
+/// sixth of the ttl. Renewals continue.
 ///
 /// *Threads.* Const functions may be called from any thread, at the same time. The others must not be called
 /// at the same time as any other function of the same guard. After fork, the child's copy does nothing: its
@@ -168,12 +175,14 @@ class HOLDFAST_EXPORT Guard {
   /// use remaining() for decisions.
   [[nodiscard]] WallTime expires_at() const;
 
-  /// Returns how long the lease can still be proven; zero for a lost or empty guard. No I/O.
+  /// Returns how long the lease can still be proven; zero for an empty guard. For a lost guard, this is how
+  /// long the holder has to stop. No I/O.
   [[nodiscard]] std::chrono::nanoseconds remaining() const noexcept;
-  /// Returns whether the lease can be proven at this moment; false for a lost or empty guard. No I/O.
+  /// Returns whether the lease can be proven at this moment; false for an empty guard. A lost guard is held
+  /// until its proof ends. No I/O.
   [[nodiscard]] bool still_held() const noexcept;
-  /// Returns a token that is triggered when the guard is lost, before its lease can expire; never by a
-  /// release.
+  /// Returns a token that is triggered when the guard is lost, LockOptions::notice before its proof ends;
+  /// never by a release.
   ///
   /// Stop callbacks registered on it run on a thread that may block. The token of an empty guard is never
   /// triggered.
@@ -184,6 +193,9 @@ class HOLDFAST_EXPORT Guard {
   /// empty guard. After a loss as LossReason::unproven this is why the lease could not be renewed, unless the
   /// process was suspended.
   [[nodiscard]] std::optional<Error> renewal_error() const;
+  /// Returns whether the last renewal or extend failed, or has had no answer for a sixth of the ttl. False
+  /// again after the next success, and for an empty guard. Not a loss. No I/O.
+  [[nodiscard]] bool at_risk() const noexcept;
 
   /// Sets the callback that runs once when the guard is lost, after lost() was triggered. Replaces an earlier
   /// callback that has not run.
@@ -192,6 +204,13 @@ class HOLDFAST_EXPORT Guard {
   /// does not run after a release: release() and the destructor wait for a running callback, so the callback
   /// must not wait for the thread that owns the guard. An exception that it throws is logged.
   void on_lost(std::function<void(LossReason)> callback);
+  /// Sets the callback that runs with each change of at_risk(): with true when it begins, with false when the
+  /// lease was renewed after all. Replaces an earlier callback, which may still be running.
+  ///
+  /// It runs on a thread of the library, where it may block; immediately if the guard is at risk already. The
+  /// calls come one at a time and in order; a change that was undone meanwhile causes none. There are none
+  /// after a loss, but one may still be running then. Release and exceptions as with on_lost().
+  void on_at_risk(std::function<void(bool at_risk)> callback);
   /// Sets the callback that receives the system error of a release in the destructor or in the background.
   ///
   /// Without a callback, a debug message without key and id goes to the log. The callback runs in the
@@ -211,19 +230,21 @@ class HOLDFAST_EXPORT Guard {
   /// its lease expires. After a stop request the release continues in the background.
   bool release(std::stop_token stop = {});
   /// Renews the lease for `ttl` from now on; later renewals use this ttl too. Returns false if the lock is
-  /// gone: then the guard is lost.
+  /// gone: then the guard is lost. Returns false without a request if the guard was lost before.
   ///
-  /// Waits for a renewal that is under way, and for the answer at most as long as the lease can be proven.
+  /// Waits for a renewal that is under way, and for the answer at most until the guard is lost.
   /// Throws InvalidArgument for a ttl outside of 1 ms to 366 days, and system errors. After a system error,
   /// the shorter of the old and the new lease counts; if the error is Aborted or its Error::effect is
   /// Effect::none, nothing has changed. A request that was never answered may be carried out late: from then
   /// on, no more than its ttl can be proven at a time, which remaining() takes into account.
   bool extend(std::chrono::milliseconds ttl, std::stop_token stop = {});
   /// Stops holding the lock without releasing it, and returns it as data: for another process to adopt, see
-  /// Locks::adopt. Returns an empty optional if the lock is gone: then the guard is lost.
+  /// Locks::adopt. Returns an empty optional if the guard is lost, also because the lock is gone; it then
+  /// still has to be released.
   ///
   /// Renews the lease once for its ttl and durably (Durability::machine), then leaves the guard empty. From
-  /// then on the lease is not renewed. The ttl may be shorter after an unanswered extend: see extend().
+  /// then on the lease is not renewed. The ttl may be shorter after an unanswered extend: see extend(). The
+  /// notice does not travel: the adopter has its own (LockOptions::notice).
   /// Throws system errors; the guard then still holds the lock, under the rules of extend().
   [[nodiscard]] std::optional<Lease> detach(std::stop_token stop = {});
 

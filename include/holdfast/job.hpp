@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <holdfast/done.hpp>
 #include <holdfast/export.hpp>
 #include <holdfast/guard.hpp>
@@ -78,9 +79,10 @@ struct HOLDFAST_EXPORT SetJobVariables {
 /// ever given a task, the outcome of at most one is accepted: a late one fails with StaleFence. What a late
 /// worker did elsewhere is not undone: pass id, attempt and fence on.
 ///
-/// *Loss.* stopped() is triggered before the lease can expire, when the attempt's time limit is over, and
-/// about a second after the task was cancelled, finished or removed by another client. An outcome is sent
-/// nevertheless, and accepted if no other worker has claimed the task since.
+/// *Loss.* stopped() is triggered ClaimOptions::notice before the lease can expire or the attempt's time limit
+/// is over, and about a second after the task was cancelled, finished or removed by another client.
+/// remaining() is the time that the worker then has to stop. An outcome is sent nevertheless, and accepted if
+/// no other worker has claimed the task since. at_risk() is an earlier warning that may pass.
 ///
 /// *Errors.* Outcomes and writes throw NotFound (the task is gone), InvalidTransition (it is final: for
 /// example cancelled), StaleFence (another worker has claimed it), WrongLock, ConcurrentChange, TooLarge,
@@ -126,7 +128,8 @@ class HOLDFAST_EXPORT Job {
   [[nodiscard]] Fence fence() const;
   /// Returns the fence with the authority that it belongs to.
   [[nodiscard]] FencingToken token() const;
-  /// Returns how long the lease is proven; zero if it is lost.
+  /// Returns how long the lease is proven; zero after the end of the job, and if the engine does not have the
+  /// lease any more. For a lost lease, this is how long the worker has to stop.
   [[nodiscard]] std::chrono::nanoseconds remaining() const;
   /// Returns a token that is triggered when the work should stop; see above. Not triggered by this job's own
   /// end. Stop callbacks run on a thread that may block. An empty job returns a token without a stop state.
@@ -137,6 +140,12 @@ class HOLDFAST_EXPORT Job {
   [[nodiscard]] bool gone() const;
   /// Returns why the lease was lost; empty if it was not. LossReason::max_hold: the attempt's time limit.
   [[nodiscard]] std::optional<LossReason> loss_reason() const;
+  /// Returns whether the last renewal failed, or has had no answer for a sixth of the lease. False again after
+  /// the next success. Not a loss. No I/O.
+  [[nodiscard]] bool at_risk() const;
+  /// Sets the callback that runs with each change of at_risk(), as Guard::on_at_risk. It does not run after
+  /// stopped() was triggered or the job has ended, but a running call is not waited for.
+  void on_at_risk(std::function<void(bool at_risk)> callback);
 
   /// Merges `changes` into the variables, as Tasks::set_variables, and returns the task: for progress. Two
   /// requests to the engine.

@@ -52,12 +52,17 @@ struct LockOptions {
   Backoff backoff = Backoff::exponential;
   /// How much of the delay is random.
   Jitter jitter = Jitter::equal;
-  /// Renew the lease every ttl/3 while the guard lives. If false, the guard is lost shortly before its lease
-  /// expires, unless Guard::extend is called.
+  /// Renew the lease every ttl/3 while the guard lives. If false, the guard is lost `notice` before its proof
+  /// ends, unless Guard::extend is called sooner.
   bool auto_renew = true;
-  /// The guard is lost after this time, renewed or not. Counted from the send of the request that acquired
-  /// or adopted the lock. Zero: no limit.
+  /// The lock is held for this time at most, renewed or not: the guard is lost `notice` before. Counted from
+  /// the send of the request that acquired or adopted the lock. Zero: no limit.
   std::chrono::milliseconds max_hold = std::chrono::milliseconds(0);
+  /// How much time the holder needs to stop: the guard is lost this long before its proof ends, and from then
+  /// on it is not renewed. If not set: a sixth of the ttl, or of `max_hold` if that is shorter, at most 5 s.
+  /// Zero: shortly before the end, a hundredth of the ttl, 1 to 50 ms. More than a third of the shorter of ttl
+  /// and `max_hold` is InvalidArgument. A ttl that Guard::extend makes shorter allows a third of that.
+  std::optional<std::chrono::milliseconds> notice = std::nullopt;
   /// How long the guard's destructor may wait for a running loss callback and for its release. Zero: no
   /// limit other than that of Guard::release.
   std::chrono::milliseconds dispose_timeout = std::chrono::milliseconds(0);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <holdfast/lock_types.hpp>
 #include <holdfast/queue_requests.hpp>
 #include <holdfast/task_types.hpp>
@@ -20,6 +22,11 @@ namespace holdfast::rpc {
 [[nodiscard]] Json to_json(const Task& task);
 /// The same, and `claim` if a worker holds the task: `worker`, `claimedAtMs`, `leaseExpiresAtMs`.
 [[nodiscard]] Json to_json(const Task& task, const std::optional<LockInfo>& worker);
+
+/// How long a lease is proven, as notifications say it: rounded down, so that no client stops too late.
+[[nodiscard]] inline std::int64_t whole_milliseconds(std::chrono::nanoseconds remaining) noexcept {
+  return std::chrono::floor<std::chrono::milliseconds>(remaining).count();
+}
 
 /// "delayed", "ready", "leased", "exhausted", "finished", "parked", "dead".
 [[nodiscard]] std::string_view to_string(QueuePlace place) noexcept;

@@ -18,6 +18,7 @@ ClaimOptions claim_options(const Params& params, const std::string& worker) {
   // The client does the work, and outlives a sidecar that was killed.
   ClaimOptions how{.worker = worker, .ends_with_process = false};
   how.lease = params.milliseconds_if("leaseMs").value_or(how.lease);
+  how.notice = params.milliseconds_if("noticeMs");
   return how;
 }
 

@@ -35,6 +35,7 @@ LockOptions lock_options(const Params& params) {
     options.retries = static_cast<std::uint32_t>(std::min<std::uint64_t>(*retries, no_retry_limit));
   }
   options.max_hold = params.milliseconds_if("maxHoldMs").value_or(options.max_hold);
+  options.notice = params.milliseconds_if("noticeMs");
   return options;
 }
 
@@ -53,8 +54,9 @@ LockId lock_id_of(const Params& params) {
 std::string_view reason_of(Absence absence) {
   return absence == Absence::expired ? "expired" : "not-found";
 }
-std::string_view reason_of(std::optional<LossReason> lost) {
-  return lost == LossReason::unproven ? "expired" : "not-found";
+/// Of a guard's lock that the store does not have.
+std::string_view reason_of(std::optional<LossReason> lost, bool was_proven) {
+  return lost == LossReason::unproven && !was_proven ? "expired" : "not-found";
 }
 
 Json refusal(std::string_view reason, const std::string& holder = {}) {
@@ -107,8 +109,9 @@ asio::awaitable<Json> release(MethodCall call) {
   const auto lock_id = lock_id_of(call.params);
   if (auto guard = session.held().take(lock_id.str())) {
     const auto lost = guard.loss_reason();
+    const bool was_proven = guard.still_held();
     const bool released = co_await guard.release();
-    if (!released) co_return refusal(reason_of(lost));
+    if (!released) co_return refusal(reason_of(lost, was_proven));
   } else {
     const auto outcome = co_await session.service().release(lock_id);
     if (!std::holds_alternative<Released>(outcome)) co_return refusal(reason_of(std::get<Absence>(outcome)));
@@ -124,7 +127,10 @@ asio::awaitable<Json> extend(MethodCall call) {
   if (const auto guard = session.held().find(lock_id.str())) {
     const bool extended = co_await guard->extend(ttl.length());
     // It may have been released meanwhile: then the guard is empty and has no expiry.
-    if (!extended || !*guard) co_return refusal(reason_of(guard->loss_reason()));
+    if (!extended || !*guard) {
+      const bool is_proven = guard->still_held();
+      co_return refusal(is_proven ? "lost" : reason_of(guard->loss_reason(), is_proven));
+    }
     expires_at = guard->expires_at();
   } else {
     const auto outcome = co_await session.service().extend(lock_id, ttl);

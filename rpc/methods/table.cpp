@@ -46,7 +46,7 @@ consteval auto make_table() {
   constexpr auto ttl = required("ttlMs", Kind::milliseconds);
   constexpr auto lock_options = optional("ttlMs", Kind::milliseconds) + optional("waitMs", Kind::wait) +
                                 optional("retries", Kind::count) + optional("maxHoldMs", Kind::milliseconds) +
-                                optional("holder", Kind::text);
+                                optional("noticeMs", Kind::milliseconds) + optional("holder", Kind::text);
   constexpr auto owner = required("ownerId", Kind::text);
   constexpr auto task = owner + required("taskId", Kind::text);
   constexpr auto message = optional("statusMessage", Kind::text);
@@ -62,7 +62,8 @@ consteval auto make_table() {
   constexpr auto queue = required("queue", Kind::text);
   constexpr auto queued = queue + required("taskId", Kind::text);
   constexpr auto job = required("jobId", Kind::text);
-  constexpr auto claim_options = optional("leaseMs", Kind::milliseconds) + optional("worker", Kind::text);
+  constexpr auto claim_options = optional("leaseMs", Kind::milliseconds) +
+                                 optional("noticeMs", Kind::milliseconds) + optional("worker", Kind::text);
 
   return std::array{
       Method{"lock.acquire", key + ttl + optional("holder", Kind::text), lock_methods::acquire,
@@ -78,7 +79,9 @@ consteval auto make_table() {
       Method{"lock.lookup", optional("key", Kind::text) + optional("lockId", Kind::text),
              lock_methods::lookup, "Describes a held lock, by its key or its id", "LockInfoOrNull"},
       Method{"lock.subscribe", optional("lockId", Kind::text), lock_methods::subscribe,
-             "Sends lock.lost when this lock, or any renewed lock of the connection, is lost", "Ok"},
+             "Sends lock.lost when this lock, or any renewed lock of the connection, is lost, and lock.atRisk "
+             "when a renewal fails",
+             "Ok"},
 
       Method{"task.create",
              owner + optional("requestMethod", Kind::text) + optional("ttl", Kind::milliseconds) +
@@ -114,7 +117,7 @@ consteval auto make_table() {
              Pace::waits, Answer::needed},
       Method{"task.tryClaim",
              task + optional("ttlMs", Kind::milliseconds) + optional("maxHoldMs", Kind::milliseconds) +
-                 optional("holder", Kind::text),
+                 optional("noticeMs", Kind::milliseconds) + optional("holder", Kind::text),
              task_methods::try_claim, "Claims a task as task.claim does, without waiting", "ClaimOutcome",
              Pace::prompt, Answer::needed},
       Method{"task.bind", task + fence_and_incarnation, task_methods::bind, "Binds a task to a lock", "Task"},
@@ -179,7 +182,9 @@ consteval auto make_table() {
       Method{"job.giveBack", job, job_methods::give_back,
              "Ends the job and puts its task back; the attempt does not count", "Task"},
       Method{"job.subscribe", optional("jobId", Kind::text), job_methods::subscribe,
-             "Sends job.stopped when this job, or any job of the connection, should stop", "Ok"},
+             "Sends job.stopped when this job, or any job of the connection, should stop, and job.atRisk when a "
+             "renewal fails",
+             "Ok"},
 
       Method{"holdfast.version", {}, describe_server, "Describes this server", "Server"},
       // Named by OpenRPC.

@@ -21,7 +21,7 @@ FencingToken token_spelled_out(const Params& params, const AsyncLocks& locks) {
 
 /// The lock that a write is made under, if the request names one: by `lockId`, the id of any held lock, or by
 /// `fence` and `lockKey` (and `authority`, for the fence of another store). Throws Error(StaleFence) if that
-/// lock is lost: what it guarded may have another holder now.
+/// lock is lost and its proof has ended: what it guarded may have another holder now.
 asio::awaitable<std::optional<FencingToken>> fencing_token(const MethodCall& call) {
   const auto& params = call.params;
   auto& locks = call.session->service().locks();
@@ -42,7 +42,7 @@ asio::awaitable<std::optional<FencingToken>> fencing_token(const MethodCall& cal
   if (spelled_out) throw bad_params("pass either lockId, or fence and lockKey");
   const std::string lock_id(LockId::parse(params.text("lockId")).value_or_throw().str());
   if (const auto guard = call.session->held().find(lock_id)) {
-    if (guard->loss_reason()) {
+    if (!guard->still_held()) {
       throw Error(ErrorCode::StaleFence, "this lock is lost, so nothing was written; release it");
     }
     co_return FencingToken{
@@ -270,6 +270,7 @@ asio::awaitable<Json> try_claim(MethodCall call) {
   LockOptions how{.wait = std::chrono::milliseconds::zero()};
   how.ttl = call.params.milliseconds_if("ttlMs").value_or(how.ttl);
   how.max_hold = call.params.milliseconds_if("maxHoldMs").value_or(how.max_hold);
+  how.notice = call.params.milliseconds_if("noticeMs");
   const auto label = holder_of(call);
   how.holder = label;
   auto target = co_await target_of(call);

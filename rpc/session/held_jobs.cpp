@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "rpc/json/records.hpp"
 #include "rpc/json/text.hpp"
 #include "rpc/session/event.hpp"
 #include "rpc/session/limits.hpp"
@@ -17,6 +18,10 @@ std::string_view reason_of(const Job& job) {
   if (job.cancelled()) return "cancelled";
   if (const auto lost = job.loss_reason()) return to_string(*lost);
   return "ended";  // by another client
+}
+
+nlohmann::ordered_json params_of(const std::string& job_id, const Job& job) {
+  return {{"jobId", job_id}, {"queue", job.queue()}, {"taskId", job.id()}};
 }
 
 }  // namespace
@@ -40,8 +45,12 @@ std::string HeldJobs::add(Job job) {
       },
       [this, job_id, weak = std::weak_ptr(held)](const std::exception_ptr& ended) {
         const auto stopped = weak.lock();
-        if (!ended && stopped) report_if_stopped(job_id, *stopped);
+        if (!ended && stopped) report(job_id, *stopped);
       });
+  held->job.on_at_risk(
+      detail::posted_each_time(executor_, [this, job_id, weak = std::weak_ptr(held)](bool) {
+        if (const auto risky = weak.lock()) report(job_id, *risky);
+      }));
   held->subscribed = all_subscribed_;
   held_.emplace(job_id, std::move(held));
   return job_id;
@@ -65,7 +74,7 @@ bool HeldJobs::subscribe(std::string_view job_id) {
   const auto found = held_.find(job_id);
   if (found == held_.end()) return false;
   found->second->subscribed = true;
-  report_if_stopped(found->first, *found->second);
+  report(found->first, *found->second);
   return true;
 }
 
@@ -73,19 +82,26 @@ void HeldJobs::subscribe_to_all() {
   all_subscribed_ = true;
   for (auto& [job_id, held] : held_) {
     held->subscribed = true;
-    report_if_stopped(job_id, *held);
+    report(job_id, *held);
   }
 }
 
-void HeldJobs::report_if_stopped(const std::string& job_id, Held& held) {
-  const bool stopped = held.job && held.job.stopped().stop_requested();
-  if (!stopped || !held.subscribed || held.reported) return;
-  held.reported = true;
-  const nlohmann::ordered_json params{{"jobId", job_id},
-                                      {"queue", held.job.queue()},
-                                      {"taskId", held.job.id()},
-                                      {"reason", reason_of(held.job)}};
-  on_stopped_(dump(params));
+void HeldJobs::report(const std::string& job_id, Held& held) {
+  const auto& job = held.job;
+  if (!held.subscribed || held.stop_is_reported || !job) return;
+  if (job.stopped().stop_requested()) {
+    held.stop_is_reported = true;
+    auto params = params_of(job_id, job);
+    params["reason"] = reason_of(job);
+    params["remainingMs"] = whole_milliseconds(job.remaining());
+    notify_("job.stopped", dump(params));
+  } else if (const bool at_risk = job.at_risk(); at_risk != held.reported_at_risk) {
+    held.reported_at_risk = at_risk;
+    auto params = params_of(job_id, job);
+    params["atRisk"] = at_risk;
+    params["remainingMs"] = whole_milliseconds(job.remaining());
+    notify_("job.atRisk", dump(params));
+  }
 }
 
 asio::awaitable<void> HeldJobs::end_all(Worker worker, const std::vector<std::string>& unknown) {

@@ -18,11 +18,11 @@ namespace holdfast::rpc {
 /// The jobs of one client: their leases are renewed until the client ends them, or goes.
 class HeldJobs {
  public:
-  using OnStopped = std::function<void(const Json& params)>;
+  using Notify = std::function<void(std::string_view method, const Json& params)>;
 
-  /// `on_stopped` gets the parameters of a `job.stopped` notification.
-  HeldJobs(asio::any_io_executor executor, OnStopped on_stopped)
-      : executor_(std::move(executor)), on_stopped_(std::move(on_stopped)) {}
+  /// `notify` sends `job.stopped` and `job.atRisk`.
+  HeldJobs(asio::any_io_executor executor, Notify notify)
+      : executor_(std::move(executor)), notify_(std::move(notify)) {}
 
   /// Throws Error(RateLimited) if the client has as many jobs as it may.
   void check_room() const;
@@ -34,7 +34,8 @@ class HeldJobs {
   /// Forgets a job that has ended, or that is not this client's any more.
   void remove(std::string_view job_id);
 
-  /// Reports once that this job should be stopped, now if it already should. False if there is no such job.
+  /// Reports once that this job should be stopped, and before that when it is at risk and no longer; now if it
+  /// already is. False if there is no such job.
   bool subscribe(std::string_view job_id);
   /// The same for all jobs, present and future.
   void subscribe_to_all();
@@ -52,12 +53,14 @@ class HeldJobs {
   struct Held {
     Job job;
     bool subscribed = false;
-    bool reported = false;
+    bool stop_is_reported = false;
+    bool reported_at_risk = false;  ///< the state that the client knows
   };
-  void report_if_stopped(const std::string& job_id, Held& held);
+  /// Sends what the client does not know yet.
+  void report(const std::string& job_id, Held& held);
 
   asio::any_io_executor executor_;
-  OnStopped on_stopped_;
+  Notify notify_;
   std::map<std::string, std::shared_ptr<Held>, std::less<>> held_;
   bool all_subscribed_ = false;
 };

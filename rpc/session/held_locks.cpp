@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "rpc/json/records.hpp"
 #include "rpc/json/text.hpp"
 #include "rpc/session/event.hpp"
 #include "rpc/session/limits.hpp"
@@ -10,10 +11,8 @@
 namespace holdfast::rpc {
 namespace {
 
-Json loss_of(const std::string& lock_id, const AsyncGuard& guard, LossReason reason) {
-  const nlohmann::ordered_json loss{
-      {"lockId", lock_id}, {"keyHash", key_hash(guard.key())}, {"reason", to_string(reason)}};
-  return dump(loss);
+nlohmann::ordered_json params_of(const std::string& lock_id, const AsyncGuard& guard) {
+  return {{"lockId", lock_id}, {"keyHash", key_hash(guard.key())}};
 }
 
 }  // namespace
@@ -34,8 +33,11 @@ void HeldLocks::add(AsyncGuard guard, std::optional<ClaimedTask> claimed) {
   held->guard.wait_lost(
       [this, lock_id, weak = std::weak_ptr(held)](const std::exception_ptr& ended, LossReason) {
         const auto lost = weak.lock();
-        if (!ended && lost) report_if_lost(lock_id, *lost);
+        if (!ended && lost) report(lock_id, *lost);
       });
+  held->guard.on_at_risk([this, lock_id, weak = std::weak_ptr(held)](bool) {
+    if (const auto risky = weak.lock()) report(lock_id, *risky);
+  });
   held->subscribed = all_subscribed_;
   held_.emplace(std::move(lock_id), std::move(held));
 }
@@ -64,26 +66,35 @@ AsyncGuard HeldLocks::take(std::string_view lock_id) {
 bool HeldLocks::subscribe(std::string_view lock_id) {
   const auto found = held_.find(lock_id);
   if (found == held_.end()) return false;
-  subscribe(found->first, *found->second);
+  found->second->subscribed = true;
+  report(found->first, *found->second);
   return true;
 }
 
 void HeldLocks::subscribe_to_all() {
   all_subscribed_ = true;
-  for (auto& [lock_id, held] : held_) subscribe(lock_id, *held);
+  for (auto& [lock_id, held] : held_) {
+    held->subscribed = true;
+    report(lock_id, *held);
+  }
 }
 
-void HeldLocks::subscribe(const std::string& lock_id, Held& held) {
-  held.subscribed = true;
-  report_if_lost(lock_id, held);
-}
-
-void HeldLocks::report_if_lost(const std::string& lock_id, Held& held) {
-  if (!held.subscribed || held.reported || !held.guard) return;
-  const auto reason = held.guard.loss_reason();
-  if (!reason) return;
-  held.reported = true;
-  on_lost_(loss_of(lock_id, held.guard, *reason));
+void HeldLocks::report(const std::string& lock_id, Held& held) {
+  const auto& guard = held.guard;
+  if (!held.subscribed || held.loss_is_reported || !guard) return;
+  if (const auto reason = guard.loss_reason()) {
+    held.loss_is_reported = true;
+    auto params = params_of(lock_id, guard);
+    params["reason"] = to_string(*reason);
+    params["remainingMs"] = whole_milliseconds(guard.remaining());
+    notify_("lock.lost", dump(params));
+  } else if (const bool at_risk = guard.at_risk(); at_risk != held.reported_at_risk) {
+    held.reported_at_risk = at_risk;
+    auto params = params_of(lock_id, guard);
+    params["atRisk"] = at_risk;
+    params["remainingMs"] = whole_milliseconds(guard.remaining());
+    notify_("lock.atRisk", dump(params));
+  }
 }
 
 asio::awaitable<void> HeldLocks::release_all() {

@@ -15,10 +15,10 @@ namespace holdfast::rpc {
 /// The locks that are renewed for one client, and released when it goes.
 class HeldLocks {
  public:
-  using OnLost = std::function<void(const Json& loss)>;
+  using Notify = std::function<void(std::string_view method, const Json& params)>;
 
-  /// `on_lost` gets the parameters of a `lock.lost` notification.
-  explicit HeldLocks(OnLost on_lost) : on_lost_(std::move(on_lost)) {}
+  /// `notify` sends `lock.lost` and `lock.atRisk`.
+  explicit HeldLocks(Notify notify) : notify_(std::move(notify)) {}
 
   /// A task, and which one of those that have had its id.
   struct ClaimedTask {
@@ -39,7 +39,8 @@ class HeldLocks {
   /// Removes the lock and returns its guard, to be released; an empty one if this client does not hold it.
   [[nodiscard]] AsyncGuard take(std::string_view lock_id);
 
-  /// Reports the loss of this lock once, now if it is lost already. False if this client does not hold it.
+  /// Reports the loss of this lock once, and before that when it is at risk and no longer; now if it already
+  /// is. False if this client does not hold it.
   bool subscribe(std::string_view lock_id);
   /// The same for all locks, present and future.
   void subscribe_to_all();
@@ -53,12 +54,13 @@ class HeldLocks {
     AsyncGuard guard;
     std::optional<ClaimedTask> claimed = {};
     bool subscribed = false;
-    bool reported = false;
+    bool loss_is_reported = false;
+    bool reported_at_risk = false;  ///< the state that the client knows
   };
-  void subscribe(const std::string& lock_id, Held& held);
-  void report_if_lost(const std::string& lock_id, Held& held);
+  /// Sends what the client does not know yet.
+  void report(const std::string& lock_id, Held& held);
 
-  OnLost on_lost_;
+  Notify notify_;
   std::map<std::string, std::shared_ptr<Held>, std::less<>> held_;
   bool all_subscribed_ = false;
 };

@@ -54,9 +54,13 @@ Session::Session(Service& service, Send send, std::string holder)
       send_(std::move(send)),
       holder_(std::move(holder)),
       changed_(service.executor()),
-      held_([this](const Json& params) { send_(notification("lock.lost", params), {}); }),
+      held_([this](std::string_view method, const Json& params) { notify(method, params); }),
       jobs_(service.executor(),
-            [this](const Json& params) { send_(notification("job.stopped", params), {}); }) {}
+            [this](std::string_view method, const Json& params) { notify(method, params); }) {}
+
+void Session::notify(std::string_view method, const Json& params) {
+  send_(notification(method, params), {});
+}
 
 bool Session::busy() const noexcept {
   return in_flight_.running() >= max_running;

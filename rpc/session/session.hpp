@@ -103,6 +103,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void start(const Method& method, const Request& request, const BatchPtr& batch);
   /// Without an answer for a notification. `grants`: as in RunningRequest.
   void deliver(const std::optional<std::string>& answer, const BatchPtr& batch, const Grants& grants = {});
+  void notify(std::string_view method, const Json& params);
 
   Service& service_;
   Send send_;

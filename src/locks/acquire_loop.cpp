@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "locks/notice.hpp"
 #include "locks/proof.hpp"
 
 namespace holdfast::locks {
@@ -41,6 +42,8 @@ Result<AcquirePolicy> AcquirePolicy::from(const LockOptions& options) {
     return Error(ErrorCode::InvalidArgument,
                  "invalid options: wait, delay, max_hold and timeout must not be negative");
   }
+  const auto notice = Notice::of(options.notice, options.ttl, options.max_hold, "ttl");
+  if (!notice) return notice.error();
   return AcquirePolicy{.ttl = *ttl,
                        .wait = wait,
                        .retries = options.retries.value_or(options.wait ? no_retry_limit : 10),

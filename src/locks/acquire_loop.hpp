@@ -23,7 +23,7 @@ struct AcquirePolicy {
   /// Whether a grant that comes too late to prove the lease is useless (true for a guard).
   bool must_prove;
 
-  /// InvalidArgument for a bad ttl or negative durations.
+  /// InvalidArgument for a bad ttl, negative durations or a notice that is too long.
   [[nodiscard]] static Result<AcquirePolicy> from(const LockOptions& options);
   /// The same for a single attempt.
   [[nodiscard]] static Result<AcquirePolicy> once(const LockOptions& options);

@@ -109,6 +109,14 @@ void Guard::on_lost(std::function<void(LossReason)> callback) {
   held().on_lost(std::move(callback));
 }
 
+bool Guard::at_risk() const noexcept {
+  return held_ && held_->in_own_process() && held_->at_risk();
+}
+
+void Guard::on_at_risk(std::function<void(bool)> callback) {
+  held().on_at_risk(std::move(callback));
+}
+
 void Guard::on_release_error(std::function<void(const Error&)> callback) {
   held().on_release_error(std::move(callback));
 }

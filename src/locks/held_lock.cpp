@@ -32,9 +32,9 @@ HeldLock::HeldLock(std::shared_ptr<LockStore> store, Grant&& grant, const LockOp
                                          .fence = grant_.fence,
                                          .holder = grant_.holder,
                                          .context = grant_.context}),
-      lease_(
-          grant_.ttl, grant_.sent, options.auto_renew,
-          options.max_hold == milliseconds::zero() ? never : saturating_add(grant_.sent, options.max_hold)),
+      lease_(grant_.ttl, grant_.sent, options.auto_renew, options.max_hold,
+             locks::Notice::of(options.notice, grant_.ttl.length(), options.max_hold, "ttl")
+                 .value_or_throw()),
       expires_at_(grant_.expires_at),
       store_changes_(store_->store_changes()) {
   if (grant_.adopted) lease_.may_be_repeated(grant_.ttl);
@@ -82,7 +82,7 @@ WallTime HeldLock::expires_at() const {
 
 std::chrono::nanoseconds HeldLock::remaining() const noexcept {
   const std::lock_guard lock(mutex_);
-  if (hold_ != Hold::held || lease_.lost()) return std::chrono::nanoseconds::zero();
+  if (hold_ != Hold::held) return std::chrono::nanoseconds::zero();
   return std::max(lease_.proven_until() - BootClock::now(), std::chrono::nanoseconds::zero());
 }
 
@@ -91,29 +91,20 @@ std::optional<Error> HeldLock::renewal_error() const {
   return renewal_error_;
 }
 
+bool HeldLock::at_risk() const {
+  const std::lock_guard lock(mutex_);
+  return hold_ == Hold::held && lease_.at_risk();
+}
+
 std::optional<LossReason> HeldLock::loss_reason() const {
   const std::lock_guard lock(mutex_);
   return lease_.lost();
 }
 
-void HeldLock::on_lost(std::function<void(LossReason)> callback) {
-  bool too_late = false;
-  {
-    const std::lock_guard lock(mutex_);
-    on_lost_.swap(callback);  // the old one ends after the mutex is free
-    too_late = lease_.lost().has_value();
-  }
-  if (too_late) announce_loss();
-}
-
-void HeldLock::on_release_error(std::function<void(const Error&)> callback) {
-  const std::lock_guard lock(mutex_);
-  on_release_error_.swap(callback);  // the old one ends after the mutex is free
-}
-
 BootTime HeldLock::on_time(BootTime now) {
   auto step = locks::RenewLoop::Step::none;
   BootTime next = never;
+  bool risk_changed = false;
   {
     const std::lock_guard lock(mutex_);
     if (hold_ != Hold::held) return never;
@@ -123,7 +114,11 @@ BootTime HeldLock::on_time(BootTime now) {
     }
     step = lease_.tick(now);
     next = lease_.next_tick();
-    if (step == locks::RenewLoop::Step::lose) observed_.lost(*lease_.lost());
+    if (step == locks::RenewLoop::Step::lose) {
+      observed_.lost(*lease_.lost());
+    } else {
+      risk_changed = risk_reports_.begin(lease_.at_risk());
+    }
     if (step == locks::RenewLoop::Step::extend) lease_.renew_sooner(store_->crowd.next(now));
   }
   if (step == locks::RenewLoop::Step::extend || step == locks::RenewLoop::Step::look_up) {
@@ -135,35 +130,9 @@ BootTime HeldLock::on_time(BootTime now) {
       store_->threads->timer.after_due(std::move(job));
     }
   }
+  if (risk_changed) announce_risk();
   if (step == locks::RenewLoop::Step::lose) announce_loss();
   return next;
-}
-
-void HeldLock::announce_loss() {
-  store_->threads->user_code.post([self = background_self()] {
-    std::function<void(LossReason)> callback;
-    LossReason reason{};
-    {
-      const std::lock_guard lock(self->mutex_);
-      if (self->hold_ != Hold::held) return;
-      callback = std::exchange(self->on_lost_, nullptr);
-      reason = *self->lease_.lost();
-      ++self->announcers_;
-    }
-    self->loss_.request_stop();
-    self->tell_change();
-    try {
-      if (callback) callback(reason);
-    } catch (...) {
-      self->store_->log_debug("an on_lost callback threw an exception");
-    }
-    callback = nullptr;
-    {
-      const std::lock_guard lock(self->mutex_);
-      --self->announcers_;
-    }
-    self->tell_change();
-  });
 }
 
 template <class Holds>
@@ -228,18 +197,19 @@ std::variant<ExtendRequest, Absence> HeldLock::begin_extend(Ttl ttl, Extending p
       .lock = {.id = grant_.id, .key = grant_.key},
       .ttl = ttl,
       .durability = purpose == Extending::to_detach ? Durability::machine : Durability::process,
-      .deadline = lease_.proven_until(),
+      .deadline = lease_.lose_at(),  // afterwards nothing is sent, and an answer does not count
       .min_replicas = min_replicas_};
 }
 
 void HeldLock::end_extend(Ttl ttl, const Result<ExtendOutcome>& answer) {
   bool found_lost = false;
+  bool risk_changed = false;
   {
     const std::lock_guard lock(mutex_);
     const auto purpose = std::exchange(extending_, Extending::none);
     renewal_error_ = answer ? std::nullopt : std::optional(answer.error());
     if (!answer && was_not_begun(answer.error())) {
-      lease_.extend_not_begun(BootClock::now());
+      lease_.extend_not_begun(BootClock::now(), answer.error().code() != ErrorCode::Aborted);
     } else if (!answer) {
       lease_.extend_unanswered(BootClock::now());
     } else if (const auto* extended = std::get_if<Extended>(&*answer)) {
@@ -256,8 +226,12 @@ void HeldLock::end_extend(Ttl ttl, const Result<ExtendOutcome>& answer) {
       found_lost = lease_.extend_found_nothing() && hold_ == Hold::held;
       if (found_lost) observed_.lost(*lease_.lost());
     }
-    if (hold_ == Hold::held) store_->threads->timer.schedule(*this, lease_.next_tick());
+    if (hold_ == Hold::held) {
+      risk_changed = !lease_.lost() && risk_reports_.begin(lease_.at_risk());
+      store_->threads->timer.schedule(*this, lease_.next_tick());
+    }
   }
+  if (risk_changed) announce_risk();
   if (found_lost) announce_loss();
   tell_change();
 }
@@ -381,13 +355,11 @@ runtime::Op<std::optional<Lease>> HeldLock::detach(runtime::Flow flow, Self self
   auto extending = extend_once(flow, self, std::nullopt, std::move(stop));
   const auto answer = (co_await std::move(extending)).value_or_throw();
   const auto* extended = std::get_if<Extended>(&answer);
-  std::function<void(LossReason)> unused;  // destroyed here, see end_hold
-  std::function<void(const Error&)> unused_too;
+  Callbacks unused;  // destroyed here, see end_hold
   {
     const std::lock_guard lock(self->mutex_);
     if (extended == nullptr || self->hold_ != Hold::detached) co_return std::nullopt;
-    unused.swap(self->on_lost_);
-    unused_too.swap(self->on_release_error_);
+    unused = self->take_callbacks();
   }
   self->observed_.released();
   co_return Lease{.key = self->grant_.key.str(),
@@ -417,7 +389,7 @@ bool HeldLock::is_held() const noexcept {
 }
 
 std::optional<HeldLock::Ended> HeldLock::end_hold() {
-  std::function<void(LossReason)> unused;  // destroyed here, not on the thread that drops the last reference
+  Callbacks unused;  // destroyed here, not on the thread that drops the last reference
   std::optional<Ended> ended;
   bool has_waiters = false;
   {
@@ -425,9 +397,9 @@ std::optional<HeldLock::Ended> HeldLock::end_hold() {
     if (hold_ != Hold::held) return std::nullopt;
     hold_ = Hold::ended;
     store_->threads->timer.cancel(*this);
-    unused.swap(on_lost_);
-    ended.emplace(Ended{.on_release_error = std::exchange(on_release_error_, nullptr),
-                        .is_announced = announcers_ > 0});
+    unused = take_callbacks();
+    ended.emplace(
+        Ended{.on_release_error = std::move(unused.on_release_error), .is_announced = announcers_ > 0});
     has_waiters = blocked_ > 0 || !waiting_.empty();
   }
   if (has_waiters) tell_change();
@@ -446,7 +418,7 @@ ReleaseRequest HeldLock::release_request(BootTime deadline) const {
           .proof = HolderProof{.fence = grant_.fence,
                                .authority = grant_.authority,
                                .until = until,
-                               .lost = lease_.lost() || now >= until,
+                               .lost = now >= until,  // while it is ending it is proven yet
                                .confirmed = lease_.confirmed_at()},
           .acquire_may_be_repeated = grant_.acquire_may_be_repeated};
 }
@@ -555,25 +527,6 @@ void HeldLock::dispose_in_background() noexcept {
           if (!released) self->report(released.error(), std::move(*report_to));
         });
       });
-}
-
-void HeldLock::report(const Error& error, std::function<void(const Error&)> callback) noexcept {
-  if (!callback) {
-    LockStore::tell_unreleased(store_->log, error);
-    return;
-  }
-  auto call = [self = background_self(), callback = std::move(callback), error] {
-    try {
-      callback(error);
-    } catch (...) {
-      self->store_->log_debug("an on_release_error callback threw an exception");
-    }
-  };
-  if (runtime::WorkerPool::on_library_thread()) {
-    store_->threads->user_code.post(std::move(call));
-  } else {
-    call();
-  }
 }
 
 }  // namespace holdfast

@@ -16,6 +16,7 @@
 
 #include "locks/observed_hold.hpp"
 #include "locks/renew_loop.hpp"
+#include "locks/risk_reports.hpp"
 #include "runtime/flow.hpp"
 #include "runtime/timer_queue.hpp"
 
@@ -58,11 +59,13 @@ class HeldLock final : public runtime::Timed {
   [[nodiscard]] std::stop_token lost() const noexcept { return loss_.get_token(); }
   [[nodiscard]] std::optional<LossReason> loss_reason() const;
   [[nodiscard]] std::optional<Error> renewal_error() const;
+  [[nodiscard]] bool at_risk() const;
   [[nodiscard]] runtime::Flow completing() const noexcept;
   /// False in a forked child, where nothing here may be touched.
   [[nodiscard]] bool in_own_process() const noexcept;
 
   void on_lost(std::function<void(LossReason)> callback);
+  void on_at_risk(std::function<void(bool)> callback);
   void on_release_error(std::function<void(const Error&)> callback);
 
   /// False after a release or a detach.
@@ -112,10 +115,18 @@ class HeldLock final : public runtime::Timed {
   /// pending.
   std::variant<ExtendRequest, Absence> begin_extend(Ttl ttl, Extending purpose);
   void end_extend(Ttl ttl, const Result<ExtendOutcome>& answer);
+  /// User code, as the destructors of these are.
+  struct Callbacks {
+    std::function<void(LossReason)> on_lost;
+    std::shared_ptr<locks::RiskReports::Callback> on_at_risk;
+    std::function<void(const Error&)> on_release_error;
+  };
+  /// At the end of the hold. To be destroyed without the mutex.
+  [[nodiscard]] Callbacks take_callbacks();
   /// What the end of the hold leaves to do.
   struct Ended {
     std::function<void(const Error&)> on_release_error;  ///< user code, as its destructor is
-    bool is_announced;                                   ///< a thread is reporting the loss now
+    bool is_announced;                                   ///< a thread runs on_lost or on_at_risk now
   };
   /// Marks the end of the hold; empty if it had ended. From then on there are no loss signals.
   std::optional<Ended> end_hold();
@@ -142,6 +153,8 @@ class HeldLock final : public runtime::Timed {
   void report(const Error& error, std::function<void(const Error&)> callback) noexcept;
   /// Notifies the holder, on a thread where user code may block. Must not be called under the mutex.
   void announce_loss();
+  /// Calls on_at_risk likewise, until it knows the present state. The caller has begun that (RiskReports).
+  void announce_risk();
 
   const std::shared_ptr<LockStore> store_;
   const Grant grant_;
@@ -159,8 +172,9 @@ class HeldLock final : public runtime::Timed {
   Extending extending_ = Extending::none;
   std::optional<Error> renewal_error_;
   std::function<void(LossReason)> on_lost_;
+  locks::RiskReports risk_reports_;
   std::function<void(const Error&)> on_release_error_;
-  int announcers_ = 0;  ///< threads that are reporting the loss
+  int announcers_ = 0;  ///< threads that run on_lost or on_at_risk
   int blocked_ = 0;     ///< threads that wait in `until`
   std::stop_source loss_;
 };

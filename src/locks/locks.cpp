@@ -45,12 +45,12 @@ Op<std::optional<Guard>> perform(Flow flow, Store store, operation::TryLock what
 }
 
 Op<std::optional<Guard>> perform(Flow flow, Store store, operation::Adopt what, std::stop_token stop) {
-  const LockOptions options = what.options;
-  (void)AcquirePolicy::from(options).value_or_throw();
-  auto holder = store->label(options.holder);
+  LockOptions options = what.options;
   const auto& lease = what.lease;
+  options.ttl = lease.ttl;
+  const auto ttl = AcquirePolicy::from(options).value_or_throw().ttl;
+  auto holder = store->label(options.holder);
   const auto key = LockKey::parse(lease.key).value_or_throw();
-  const auto ttl = Ttl::of(lease.ttl).value_or_throw();
   auto context = runtime::CallersContext::of(store->observer.get()).context;
   const BootTime sent = BootClock::now();
   ExtendRequest request{.lock = {.id = lease.id, .key = key},

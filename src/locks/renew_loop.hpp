@@ -6,6 +6,8 @@
 #include <holdfast/lock_types.hpp>
 #include <optional>
 
+#include "locks/notice.hpp"
+
 namespace holdfast::locks {
 
 /// Spreads the guards of an engine that are renewed at the same moment. Thousands that were acquired or
@@ -21,17 +23,26 @@ class RenewalCrowd {
   int renewed_ = 0;
 };
 
-/// One guard's lease: until when it is proven, when to renew it, when it is lost. Pure: no clock, no threads,
-/// no I/O. The caller ensures that extends never overlap, the holder's and the renewals alike.
+/// One guard's lease: until when it is proven, when to renew it, whether it is at risk, when it is lost. Pure:
+/// no clock, no threads, no I/O. The caller ensures that extends never overlap, the holder's and the renewals
+/// alike.
+///
+/// A lease that is lost because it was not renewed, or was held for too long, is *ending*: it stays proven for
+/// its notice, during which the holder stops. What is answered then changes nothing for the holder, because
+/// it has been notified already.
 class RenewLoop {
  public:
-  /// `sent` was read before the first send of the id's acquire. `hold_until`: the lock is lost then at the
-  /// latest.
-  RenewLoop(Ttl ttl, BootTime sent, bool auto_renew, BootTime hold_until) noexcept;
+  /// `sent` was read before the first send of the id's acquire. `max_hold`: the proof ends after that time at
+  /// the latest; zero: no limit.
+  RenewLoop(Ttl ttl, BootTime sent, bool auto_renew, std::chrono::milliseconds max_hold,
+            const Notice& notice) noexcept;
 
   /// The moment by which the holder must have stopped. While an extend is unanswered it is the earlier of the
-  /// old proof and that extend's, because either may be the one in the engine.
+  /// old proof and that extend's, because either may be the one in the engine. Never later once the lease is
+  /// lost; in the past if the engine reported that this id holds nothing.
   [[nodiscard]] BootTime proven_until() const noexcept;
+  /// When the lease is lost unless it is renewed: the notice before the end of the proof.
+  [[nodiscard]] BootTime lose_at() const noexcept;
   /// The last granted ttl, which renewals request again.
   [[nodiscard]] Ttl ttl() const noexcept { return ttl_; }
   /// How much of the ttl an answer proves. An extend that was never answered may still be carried out, at any
@@ -42,7 +53,9 @@ class RenewLoop {
   /// tick returned `extend`, and no extend was sent since.
   [[nodiscard]] bool renewal_due() const noexcept { return renewal_due_; }
   [[nodiscard]] std::optional<LossReason> lost() const noexcept { return lost_; }
-  /// When the lease expires in the engine, as far as known, regardless of `hold_until`.
+  /// The last extend failed, or has had no answer for a sixth of the ttl.
+  [[nodiscard]] bool at_risk() const noexcept { return at_risk_; }
+  /// When the lease expires in the engine, as far as known, regardless of the longest hold.
   [[nodiscard]] BootTime lease_end() const noexcept { return proof_end_; }
   /// The send of the last acquire or extend that was answered.
   [[nodiscard]] BootTime confirmed_at() const noexcept { return confirmed_at_; }
@@ -76,9 +89,10 @@ class RenewLoop {
   void may_be_repeated(Ttl ttl) noexcept;
   void extend_unanswered(BootTime now) noexcept;
   /// The extend was not and never will be carried out: the state before it is restored. A renewal is retried
-  /// after a pause.
-  void extend_not_begun(BootTime now) noexcept;
-  /// The engine answered that this id no longer holds the lock. Returns true if that loses the guard.
+  /// after a pause. `failed`: no stop request of the caller was the reason.
+  void extend_not_begun(BootTime now, bool failed) noexcept;
+  /// The engine answered that this id no longer holds the lock: the proof ends. Returns true if that loses the
+  /// guard.
   bool extend_found_nothing() noexcept;
 
  private:
@@ -88,17 +102,24 @@ class RenewLoop {
     BootTime proof_before;
   };
 
-  [[nodiscard]] BootTime lose_at() const noexcept;
+  /// The ttl that may count: the provable one, or that of the extend under way if it is shorter.
+  [[nodiscard]] Ttl counted_ttl() const noexcept;
   [[nodiscard]] bool renews() const noexcept { return auto_renew_ && proof_end_ < hold_until_; }
   /// When the next renewal or look-up is due; `never` while one is pending.
   [[nodiscard]] BootTime due_at() const noexcept;
   bool found_nothing() noexcept;
+  void expect_answer(BootTime now) noexcept;
+  void failed() noexcept;
 
   Ttl ttl_;
+  Notice notice_;
+  std::chrono::milliseconds max_hold_;
   BootTime proof_end_;
   BootTime hold_until_;
   BootTime renew_at_;
+  BootTime risk_at_ = never;  ///< without an answer by then, the holder is at risk
   bool auto_renew_;
+  bool at_risk_ = false;
   bool renewal_due_ = false;
   bool looking_up_ = false;
   bool check_wanted_ = false;  ///< check_at_once was called, and no request was sent since

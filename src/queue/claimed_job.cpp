@@ -75,7 +75,8 @@ Job ClaimedJob::start(std::shared_ptr<const QueueStore> store, Claimed claimed) 
                 .fence = claimed.token.fence},
       .sent = claimed.sent,
       .version = claimed.task.version,
-      .limit = claimed.task.queue ? claimed.task.queue->terms.attempt_limit : milliseconds(0)};
+      .limit = claimed.task.queue ? claimed.task.queue->terms.attempt_limit : milliseconds(0),
+      .notice = claimed.notice};
   const std::string owner(claimed.key.owner());
   auto self = std::make_shared<ClaimedJob>(std::move(store), std::move(claimed));
   Job job(self);  // gives the task back if this throws
@@ -135,6 +136,46 @@ void ClaimedJob::lease_lost(LossReason why) {
     if (!state_->loss) state_->loss = why;
   }
   stop_worker();
+}
+
+void ClaimedJob::on_at_risk(std::function<void(bool)> callback) {
+  auto shared = callback ? std::make_shared<locks::RiskReports::Callback>(std::move(callback)) : nullptr;
+  {
+    const std::lock_guard lock(state_->mutex);
+    shared = state_->risk_reports.set(std::move(shared));  // the old one ends after the mutex is free
+  }
+  risk_changed();
+}
+
+void ClaimedJob::risk_changed() {
+  {
+    // The renewals' mutex inside this one: the state that is read is not older than one that was reported.
+    const std::lock_guard lock(state_->mutex);
+    if (state_->over || state_->released || !state_->risk_reports.begin(at_risk())) return;
+  }
+  announce_risk();
+}
+
+void ClaimedJob::announce_risk() {
+  store_->renewals->threads()->user_code.post([self = shared_from_this()] {
+    for (;;) {
+      std::shared_ptr<locks::RiskReports::Callback> callback;
+      bool at_risk = false;
+      {
+        auto& state = *self->state_;
+        const std::lock_guard lock(state.mutex);
+        at_risk = self->at_risk();
+        callback = state.risk_reports.next(at_risk, state.over || state.released);
+      }
+      if (!callback) return;
+      try {
+        (*callback)(at_risk);
+      } catch (...) {
+        const auto& log = self->store_->renewals->log();
+        if (log) log->write(LogLevel::debug, "an on_at_risk callback threw an exception");
+      }
+    }
+  });
 }
 
 void ClaimedJob::record_changed(bool is_held) {

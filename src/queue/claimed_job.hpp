@@ -1,11 +1,14 @@
 #pragma once
 
+#include <functional>
 #include <holdfast/job.hpp>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <stop_token>
 
+#include "locks/notice.hpp"
+#include "locks/risk_reports.hpp"
 #include "queue/end_loop.hpp"
 #include "queue/queue_store.hpp"
 #include "queue/renewals.hpp"
@@ -24,6 +27,7 @@ class ClaimedJob final : public queue::RenewedJob, public std::enable_shared_fro
     FencingToken token;
     Ttl lease;
     BootTime sent;  ///< read before the claim was sent
+    locks::Notice notice;
   };
   /// Starts to renew the lease.
   [[nodiscard]] static Job start(std::shared_ptr<const QueueStore> store, Claimed claimed);
@@ -40,6 +44,8 @@ class ClaimedJob final : public queue::RenewedJob, public std::enable_shared_fro
   [[nodiscard]] bool cancelled() const;
   [[nodiscard]] bool gone() const;
   [[nodiscard]] std::optional<LossReason> loss_reason() const;
+  [[nodiscard]] bool at_risk() const { return store_->renewals->at_risk(place_); }
+  void on_at_risk(std::function<void(bool)> callback);
   /// False after its end.
   [[nodiscard]] bool is_held() const;
   [[nodiscard]] const std::shared_ptr<const QueueStore>& store() const noexcept { return store_; }
@@ -59,6 +65,7 @@ class ClaimedJob final : public queue::RenewedJob, public std::enable_shared_fro
   void dispose() noexcept;
 
   void lease_lost(LossReason why) override;
+  void risk_changed() override;
   void record_changed(bool is_held) override;
 
  private:
@@ -76,6 +83,7 @@ class ClaimedJob final : public queue::RenewedJob, public std::enable_shared_fro
     bool may_be_back = false;  ///< so may a retry or a give-back: then another worker may have the task
     bool unstorable = false;   ///< an outcome was refused because of what it contains: the attempt has failed
     std::optional<LossReason> loss;
+    locks::RiskReports risk_reports;
     std::stop_source stop;
     std::stop_source ended;
   };
@@ -94,6 +102,8 @@ class ClaimedJob final : public queue::RenewedJob, public std::enable_shared_fro
   static runtime::Op<Ok> wait_stopped(std::shared_ptr<State> state, std::stop_token stop);
   /// Runs the user's stop callbacks on a thread for them, unless the job has ended.
   void stop_worker();
+  /// Calls on_at_risk on such a thread, until it knows the present state.
+  void announce_risk();
   /// Marks the end; false if it had ended. No loss is reported afterwards.
   bool release();
   [[nodiscard]] tasks::Call call(runtime::Flow flow, std::stop_token stop) const;

@@ -68,7 +68,8 @@ std::optional<Job> start_job(const Claim& what, const std::string& owner, BootTi
                                         .task = record->task(claimed.record),
                                         .token = *claimed.record.bound_to,
                                         .lease = what.lease,
-                                        .sent = sent});
+                                        .sent = sent,
+                                        .notice = what.notice});
 }
 
 /// The jobs of claimed records. If one cannot be started, it and the others are given back: no worker has
@@ -246,6 +247,8 @@ Result<Claim> Claim::of(std::shared_ptr<const QueueStore> store, std::vector<std
                         const ClaimOptions& how, std::size_t limit) {
   const auto lease = Ttl::of(how.lease);
   if (!lease) return lease.error();
+  const auto notice = locks::Notice::of(how.notice, how.lease, milliseconds(0), "lease");
+  if (!notice) return notice.error();
   if (how.wait < milliseconds(0)) {
     return Error(ErrorCode::InvalidArgument, "the wait for a task must not be negative");
   }
@@ -261,6 +264,7 @@ Result<Claim> Claim::of(std::shared_ptr<const QueueStore> store, std::vector<std
                          .limit = limit,
                          .ends_with_process = how.ends_with_process},
                .lease = *lease,
+               .notice = *notice,
                .wait = how.wait};
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "locks/notice.hpp"
 #include "queue/queue_store.hpp"
 #include "runtime/flow.hpp"
 
@@ -25,6 +26,7 @@ struct Claim {
   std::vector<std::string> owners;
   ClaimTerms terms;
   Ttl lease;
+  locks::Notice notice;
   std::chrono::milliseconds wait{};
 };
 

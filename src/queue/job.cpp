@@ -84,6 +84,12 @@ bool Job::gone() const {
 std::optional<LossReason> Job::loss_reason() const {
   return claimed()->loss_reason();
 }
+bool Job::at_risk() const {
+  return claimed()->at_risk();
+}
+void Job::on_at_risk(std::function<void(bool)> callback) {
+  claimed()->on_at_risk(std::move(callback));
+}
 
 template <class Operation>
 typename Operation::Answer Job::run(Operation operation, std::stop_token stop) {

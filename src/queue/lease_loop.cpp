@@ -21,12 +21,6 @@ BootClock::duration retry_delay_of(Ttl lease) {
                                          std::chrono::seconds(1));
 }
 
-/// The signal must reach the holder before the proof ends, through a thread that has to wake up first.
-BootClock::duration warning_of(Ttl lease) {
-  return std::clamp<BootClock::duration>(BootClock::duration(lease.length()) / 100, milliseconds(1),
-                                         milliseconds(50));
-}
-
 }  // namespace
 
 LeaseLoop::Id LeaseLoop::add(Granted granted) {
@@ -37,6 +31,7 @@ LeaseLoop::Id LeaseLoop::add(Granted granted) {
   Held held{.lease = std::move(granted.lease),
             .proof_end = proof_of(granted.sent, length),
             .hold_until = is_limited ? proof_of(granted.sent, granted.limit) : never,
+            .notice = granted.notice.before_end(lease_.length(), is_limited ? granted.limit : milliseconds(0)),
             .version = granted.version,
             .limited = is_limited && granted.limit <= lease_.length()};
   first_loss_ = std::min(first_loss_, lose_at(held));
@@ -46,14 +41,19 @@ LeaseLoop::Id LeaseLoop::add(Granted granted) {
   return last_;
 }
 
-BootTime LeaseLoop::lose_at(const Held& held) const noexcept {
-  return std::min(held.proof_end, held.hold_until) - warning_of(lease_);
+BootTime LeaseLoop::lose_at(const Held& held) noexcept {
+  return std::min(held.proof_end, held.hold_until) - held.notice;
 }
 
 BootTime LeaseLoop::proven_until(Id id) const {
   const auto found = held_.find(id);
-  if (found == held_.end() || found->second.lost) return {};
+  if (found == held_.end()) return {};
   return std::min(found->second.proof_end, found->second.hold_until);
+}
+
+bool LeaseLoop::at_risk(Id id) const {
+  const auto found = held_.find(id);
+  return found != held_.end() && found->second.at_risk;
 }
 
 void LeaseLoop::knows_version(Id id, std::uint64_t version) {
@@ -75,8 +75,17 @@ LeaseLoop::Due LeaseLoop::tick(BootTime now) {
       first_loss_ = std::min(first_loss_, lose_at(held));
     }
   }
+  if (pending_ > 0 && now >= risk_at_) {
+    risk_at_ = never;
+    for (auto& [id, held] : held_) {
+      if (held.lost || !held.asked || held.at_risk) continue;
+      held.at_risk = true;
+      due.risky.push_back(id);
+    }
+  }
   if (pending_ > 0 || now < renew_at_) return due;
   renew_at_ = never;
+  risk_at_ = now + locks::risk_delay(lease_.length());
   for (auto& [id, held] : held_) {
     if (held.lost) continue;
     if (due.renewals.empty() || due.renewals.back().ids.size() == max_renewed_leases) {
@@ -89,6 +98,7 @@ LeaseLoop::Due LeaseLoop::tick(BootTime now) {
     }
     due.renewals.back().ids.push_back(id);
     due.renewals.back().request.leases.push_back(held.lease);
+    held.asked = true;
   }
   pending_ = due.renewals.size();
   return due;
@@ -96,7 +106,7 @@ LeaseLoop::Due LeaseLoop::tick(BootTime now) {
 
 BootTime LeaseLoop::next_tick() const noexcept {
   if (held_.empty()) return never;
-  return pending_ > 0 ? first_loss_ : std::min(first_loss_, renew_at_);
+  return std::min(first_loss_, pending_ > 0 ? risk_at_ : renew_at_);
 }
 
 LeaseLoop::Answered LeaseLoop::answered(const Renewal& renewal,
@@ -105,11 +115,19 @@ LeaseLoop::Answered LeaseLoop::answered(const Renewal& renewal,
   Answered news;
   const auto next = answer ? renewal.sent + period_of(lease_) : now + retry_delay_of(lease_);
   renew_at_ = std::min(renew_at_, std::max(next, now));
-  if (!answer) return news;
-  for (std::size_t i = 0; i < renewal.ids.size() && i < answer->size(); ++i) {
+  for (std::size_t i = 0; i < renewal.ids.size(); ++i) {
     const auto found = held_.find(renewal.ids[i]);
-    if (found == held_.end() || found->second.lost) continue;  // a lost lease is never revived
+    if (found == held_.end()) continue;
     auto& held = found->second;
+    held.asked = false;
+    const bool is_answered = answer && i < answer->size();
+    if (is_answered && !(*answer)[i].is_held) held.proof_end = {};
+    if (held.lost) continue;  // its holder has been notified: never revived
+    if (held.at_risk == is_answered) {
+      held.at_risk = !is_answered;
+      news.risky.push_back(found->first);
+    }
+    if (!is_answered) continue;
     const auto& renewed = (*answer)[i];
     if (!renewed.is_held) {
       held.lost = true;

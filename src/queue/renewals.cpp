@@ -75,6 +75,12 @@ BootTime Renewals::proven_until(const Place& place) const {
   return found == groups_.end() ? BootTime{} : found->second.loop.proven_until(place.id);
 }
 
+bool Renewals::at_risk(const Place& place) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = groups_.find(place.group);
+  return found != groups_.end() && found->second.loop.at_risk(place.id);
+}
+
 void Renewals::knows_version(const Place& place, std::uint64_t version) {
   const std::lock_guard lock(mutex_);
   const auto found = groups_.find(place.group);
@@ -87,7 +93,17 @@ BootTime Renewals::next_tick() const noexcept {
   return next;
 }
 
+Renewals::Jobs Renewals::jobs_of(const Leases& leases, const std::vector<LeaseLoop::Id>& ids) {
+  Jobs jobs;
+  for (const auto id : ids) {
+    const auto job = leases.jobs.find(id);
+    if (auto alive = job == leases.jobs.end() ? nullptr : job->second.lock()) jobs.push_back(std::move(alive));
+  }
+  return jobs;
+}
+
 BootTime Renewals::on_time(BootTime now) {
+  Jobs risky;
   std::vector<std::pair<std::shared_ptr<RenewedJob>, LossReason>> lost;
   std::vector<std::pair<Group, LeaseLoop::Renewal>> renewals;
   BootTime next = never;
@@ -101,6 +117,7 @@ BootTime Renewals::on_time(BootTime now) {
           lost.emplace_back(std::move(alive), why);
         }
       }
+      for (auto& job : jobs_of(leases, due.risky)) risky.push_back(std::move(job));
       for (auto& renewal : due.renewals) renewals.emplace_back(group, std::move(renewal));
     }
     next = next_tick();
@@ -116,6 +133,7 @@ BootTime Renewals::on_time(BootTime now) {
       threads_->timer.after_due(std::move(job));
     }
   }
+  for (const auto& job : risky) job->risk_changed();
   for (const auto& [job, why] : lost) job->lease_lost(why);
   return next;
 }
@@ -139,30 +157,25 @@ Op<Ok> Renewals::renew(Self self, Group group, LeaseLoop::Renewal renewal) {
 
 void Renewals::answered(const Group& group, const LeaseLoop::Renewal& renewal,
                         const Result<std::vector<RenewedLease>>& answer) {
-  std::vector<std::pair<std::shared_ptr<RenewedJob>, bool>> news;
+  Jobs risky, not_held, changed;
   {
     const std::lock_guard lock(mutex_);
     const auto found = groups_.find(group);
     if (found == groups_.end()) return;
     auto& leases = found->second;
-    const auto report = [&](const std::vector<LeaseLoop::Id>& ids, bool is_held) {
-      for (const auto id : ids) {
-        const auto job = leases.jobs.find(id);
-        if (auto alive = job == leases.jobs.end() ? nullptr : job->second.lock()) {
-          news.emplace_back(std::move(alive), is_held);
-        }
-      }
-    };
     const auto events = leases.loop.answered(renewal, answer, BootClock::now());
-    report(events.not_held, false);
-    report(events.changed, true);
+    risky = jobs_of(leases, events.risky);
+    not_held = jobs_of(leases, events.not_held);
+    changed = jobs_of(leases, events.changed);
     if (leases.loop.empty()) groups_.erase(found);
     try {
       threads_->timer.schedule(*this, next_tick());
     } catch (const Error&) {  // NOLINT(bugprone-empty-catch): it has a thread, or the lease was never added
     }
   }
-  for (const auto& [job, is_held] : news) job->record_changed(is_held);
+  for (const auto& job : risky) job->risk_changed();
+  for (const auto& job : not_held) job->record_changed(false);
+  for (const auto& job : changed) job->record_changed(true);
 }
 
 void Renewals::run_in_background(std::function<void()> job) const {

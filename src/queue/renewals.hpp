@@ -27,8 +27,10 @@ class RenewedJob {
   RenewedJob(const RenewedJob&) = delete;
   RenewedJob& operator=(const RenewedJob&) = delete;
   virtual ~RenewedJob() = default;
-  /// The lease can no longer be proven.
+  /// The lease is not renewed any more, and its proof ends soon.
   virtual void lease_lost(LossReason why) = 0;
+  /// Renewals::at_risk has changed.
+  virtual void risk_changed() = 0;
   /// The record may have been changed, ended or removed by another client. `is_held`: whether this job still
   /// has the lease.
   virtual void record_changed(bool is_held) = 0;
@@ -56,6 +58,7 @@ class Renewals final : public runtime::Timed {
            const std::shared_ptr<RenewedJob>& job, Place& place);
   void remove(const Place& place) noexcept;
   [[nodiscard]] BootTime proven_until(const Place& place) const;
+  [[nodiscard]] bool at_risk(const Place& place) const;
   void knows_version(const Place& place, std::uint64_t version);
 
   /// Sends it in the background, with a few retries; the destructor waits for it.
@@ -71,6 +74,8 @@ class Renewals final : public runtime::Timed {
   void run_in_background(std::function<void()> job) const;
   [[nodiscard]] const std::shared_ptr<StorageBackend>& storage() const noexcept { return storage_; }
   [[nodiscard]] const std::shared_ptr<runtime::Runtime>& threads() const noexcept { return threads_; }
+  /// May be null.
+  [[nodiscard]] const std::shared_ptr<Log>& log() const noexcept { return log_; }
   [[nodiscard]] bool in_own_process() const noexcept { return process_.is_current(); }
 
  private:
@@ -79,6 +84,10 @@ class Renewals final : public runtime::Timed {
     std::map<LeaseLoop::Id, std::weak_ptr<RenewedJob>> jobs;
   };
   using Self = std::shared_ptr<Renewals>;
+  using Jobs = std::vector<std::shared_ptr<RenewedJob>>;
+
+  /// Those of them that are still there.
+  [[nodiscard]] static Jobs jobs_of(const Leases& leases, const std::vector<LeaseLoop::Id>& ids);
 
   static void send(const Self& self, const Group& group, LeaseLoop::Renewal renewal);
   static runtime::Op<Ok> renew(Self self, Group group, LeaseLoop::Renewal renewal);

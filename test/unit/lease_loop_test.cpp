@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <vector>
 
 namespace holdfast::queue {
@@ -13,11 +14,13 @@ constexpr BootTime claimed_at = BootTime(1000s);
 const Ttl lease = *Ttl::of(30s);
 
 LeaseLoop::Granted granted(std::string task, BootTime sent = claimed_at,
-                           std::chrono::milliseconds limit = {}) {
+                           std::chrono::milliseconds limit = {},
+                           std::optional<std::chrono::milliseconds> notice = 0ms) {
   return {.lease = {.task = std::move(task), .incarnation = "i", .fence = *Fence::of(7)},
           .sent = sent,
           .version = 3,
-          .limit = limit};
+          .limit = limit,
+          .notice = *locks::Notice::of(notice, 30s, 0ms, "lease")};
 }
 RenewedLease held(std::uint64_t version = 3, std::chrono::milliseconds lasts = 30s) {
   return {.is_held = true, .lasts = lasts, .version = version};
@@ -94,15 +97,15 @@ TEST(LeaseLoop, ALeaseIsLostBeforeItsProofEndsAndNeverRevived) {
   LeaseLoop loop("q", lease);
   const auto id = loop.add(granted("a"));
   const auto renewal = loop.tick(claimed_at + 29s).renewals.front();
-  EXPECT_EQ(loop.next_tick(), proof(claimed_at) - 50ms);
+  EXPECT_EQ(loop.next_tick(), proof(claimed_at) - 50ms) << "before it would be at risk";
   EXPECT_TRUE(loop.tick(proof(claimed_at) - 50ms - 1ns).lost.empty());
   const auto due = loop.tick(proof(claimed_at) - 50ms);
   ASSERT_EQ(due.lost.size(), 1U);
   EXPECT_EQ(due.lost.front().id, id);
   EXPECT_EQ(due.lost.front().why, LossReason::unproven);
-  EXPECT_EQ(loop.proven_until(id), BootTime{});
+  EXPECT_EQ(loop.proven_until(id), proof(claimed_at));
   (void)answer(loop, renewal, {held()}, proof(claimed_at));
-  EXPECT_EQ(loop.proven_until(id), BootTime{}) << "the answer came too late";
+  EXPECT_EQ(loop.proven_until(id), proof(claimed_at)) << "the answer came too late";
   EXPECT_TRUE(loop.tick(proof(claimed_at) + 2s).renewals.empty());
   EXPECT_TRUE(loop.tick(proof(claimed_at) + 3s).lost.empty()) << "a loss is reported once";
 }
@@ -187,6 +190,60 @@ TEST(LeaseLoop, ARemovedLeaseIsNeitherRenewedNorLost) {
   EXPECT_TRUE(loop.empty());
   EXPECT_EQ(loop.next_tick(), never);
   EXPECT_TRUE(loop.tick(claimed_at + 60s).lost.empty());
+}
+
+TEST(LeaseLoop, EachWorkerHasTheTimeToStopThatItAskedFor) {
+  LeaseLoop loop("q", lease);
+  const auto usual = loop.add(granted("a", claimed_at, {}, std::nullopt));
+  const auto longest = loop.add(granted("b", claimed_at, {}, 10s));
+  const auto renewal = loop.tick(claimed_at + 19s).renewals.front();
+  auto due = loop.tick(proof(claimed_at) - 10s);
+  ASSERT_EQ(due.lost.size(), 1U);
+  EXPECT_EQ(due.lost.front().id, longest);
+  EXPECT_EQ(loop.proven_until(longest), proof(claimed_at)) << "it is proven until then";
+  due = loop.tick(proof(claimed_at) - 5s);
+  ASSERT_EQ(due.lost.size(), 1U);
+  EXPECT_EQ(due.lost.front().id, usual);
+  (void)answer(loop, renewal, {held(), RenewedLease{}}, proof(claimed_at) - 4s);
+  EXPECT_EQ(loop.proven_until(usual), proof(claimed_at)) << "an answer that comes late does not count";
+  EXPECT_EQ(loop.proven_until(longest), BootTime{}) << "unless the lease is gone";
+  EXPECT_TRUE(loop.tick(proof(claimed_at)).renewals.empty()) << "a lease that is ending is not renewed";
+}
+
+TEST(LeaseLoop, AnAttemptWithAShortLimitIsToldASixthOfItBeforeItsEnd) {
+  LeaseLoop loop("q", lease);
+  const auto id = loop.add(granted("a", claimed_at, 6s, std::nullopt));
+  EXPECT_TRUE(loop.tick(proof(claimed_at, 6s) - 1s - 1ns).lost.empty());
+  const auto due = loop.tick(proof(claimed_at, 6s) - 1s);
+  ASSERT_EQ(due.lost.size(), 1U);
+  EXPECT_EQ(due.lost.front().id, id);
+  EXPECT_EQ(due.lost.front().why, LossReason::max_hold);
+}
+
+TEST(LeaseLoop, LeasesAreAtRiskWithoutAnAnswerForASixthOfThemAndNoLongerAfterASuccess) {
+  LeaseLoop loop("q", lease);
+  const auto a = loop.add(granted("a"));
+  auto renewal = loop.tick(claimed_at + 1s).renewals.front();
+  const auto later = loop.add(granted("b", claimed_at + 2s));
+  EXPECT_EQ(loop.next_tick(), claimed_at + 6s);
+  EXPECT_TRUE(loop.tick(claimed_at + 6s - 1ns).risky.empty());
+  EXPECT_EQ(loop.tick(claimed_at + 6s).risky, std::vector{a});
+  EXPECT_TRUE(loop.at_risk(a));
+  EXPECT_FALSE(loop.at_risk(later)) << "its renewal is not due";
+  EXPECT_TRUE(loop.tick(claimed_at + 7s).risky.empty()) << "reported once";
+  EXPECT_TRUE(no_answer(loop, renewal, claimed_at + 11s).risky.empty());
+  EXPECT_TRUE(loop.at_risk(a));
+  renewal = loop.tick(claimed_at + 12s).renewals.front();
+  EXPECT_EQ(answer(loop, renewal, {held(), held()}, claimed_at + 12s).risky, std::vector{a});
+  EXPECT_FALSE(loop.at_risk(a));
+}
+
+TEST(LeaseLoop, AFailedRenewalPutsItsLeasesAtRiskAtOnce) {
+  LeaseLoop loop("q", lease);
+  const auto a = loop.add(granted("a"));
+  const auto renewal = loop.tick(claimed_at + 1s).renewals.front();
+  EXPECT_EQ(no_answer(loop, renewal, claimed_at + 2s).risky, std::vector{a});
+  EXPECT_TRUE(loop.at_risk(a));
 }
 
 }  // namespace

@@ -17,8 +17,14 @@ using Step = RenewLoop::Step;
 constexpr BootTime granted_at = BootTime(1000s);
 const Ttl ttl = *Ttl::of(30s);
 
-RenewLoop loop(bool auto_renew = true, BootTime hold_until = never) {
-  return {ttl, granted_at, auto_renew, hold_until};
+/// Without a notice, so that a lease is lost as late as possible.
+Notice notice(std::optional<std::chrono::milliseconds> wanted = 0ms, std::chrono::milliseconds of = 30s,
+              std::chrono::milliseconds max_hold = 0ms) {
+  return *Notice::of(wanted, of, max_hold, "ttl");
+}
+
+RenewLoop loop(bool auto_renew = true, std::chrono::milliseconds max_hold = 0ms) {
+  return {ttl, granted_at, auto_renew, max_hold, notice()};
 }
 
 TEST(Proof, RunsFromTheSendLessAMillisecondAndAThousandth) {
@@ -47,7 +53,7 @@ TEST(RenewLoop, RenewsAtOnceWhenToldToAndThenAsBefore) {
 }
 
 TEST(RenewLoop, OneThatIsNotToBeRenewedIsLookedUpAtOnceAndKeepsItsLease) {
-  for (auto lease : {loop(false), RenewLoop(ttl, granted_at, true, granted_at + 20s)}) {
+  for (auto lease : {loop(false), loop(true, 20s)}) {
     const auto next = lease.next_tick();
     const auto proven = lease.proven_until();
     lease.check_at_once();
@@ -85,7 +91,7 @@ TEST(RenewLoop, ARenewalThatWasNotBegunIsTriedAgainAfterAPauseAndChangesNothing)
   auto lease = loop();
   ASSERT_EQ(lease.tick(granted_at + 10s), Step::extend);
   lease.extend_sent(granted_at + 10s, ttl);
-  lease.extend_not_begun(granted_at + 11s);
+  lease.extend_not_begun(granted_at + 11s, true);
   EXPECT_EQ(lease.proven_until(), proof_end(granted_at, ttl));
   EXPECT_EQ(lease.tick(granted_at + 11s), Step::none) << "never a busy loop";
   EXPECT_EQ(lease.next_tick(), granted_at + 12s);
@@ -145,7 +151,7 @@ TEST(RenewLoop, AnExtendThatWasStoppedBeforeItBeganChangesNothing) {
   auto lease = loop();
   const auto next = lease.next_tick();
   lease.extend_sent(granted_at + 1s, *Ttl::of(1s));
-  lease.extend_not_begun(granted_at + 1s);
+  lease.extend_not_begun(granted_at + 1s, false);
   EXPECT_EQ(lease.proven_until(), proof_end(granted_at, ttl));
   EXPECT_EQ(lease.provable_ttl(), ttl);
   EXPECT_EQ(lease.next_tick(), next);
@@ -255,8 +261,7 @@ TEST(RenewLoop, TriesAgainUntilTheDeadlineThenIsLostBeforeIt) {
     ++tries;
   }
   EXPECT_GT(tries, 15);
-  EXPECT_LT(now, lease.proven_until());
-  EXPECT_GE(now, lease.proven_until() - 50ms);
+  EXPECT_EQ(now, lease.proven_until() - 50ms) << "a notice of zero leaves a thread the time to wake up";
   EXPECT_EQ(lease.lost(), LossReason::unproven);
   EXPECT_EQ(lease.next_tick(), never);
 }
@@ -265,7 +270,7 @@ TEST(RenewLoop, IsLostThoughAnExtendIsStillUnderWay) {
   auto lease = loop();
   ASSERT_EQ(lease.tick(granted_at + 10s), Step::extend);
   lease.extend_sent(granted_at + 10s, ttl);
-  EXPECT_EQ(lease.tick(lease.next_tick()), Step::lose);
+  EXPECT_EQ(lease.tick(lease.lose_at()), Step::lose);
   lease.extend_granted();
   EXPECT_EQ(lease.lost(), LossReason::unproven) << "once lost, it stays lost";
   EXPECT_EQ(lease.tick(granted_at + 20s), Step::none);
@@ -286,7 +291,7 @@ TEST(RenewLoop, WithoutRenewalItIsLostWhenTheLeaseEnds) {
 }
 
 TEST(RenewLoop, MaxHoldEndsItHoweverOftenItWasRenewed) {
-  auto lease = loop(true, granted_at + 35s);
+  auto lease = loop(true, 35s);
   ASSERT_EQ(lease.tick(granted_at + 10s), Step::extend);
   lease.extend_sent(granted_at + 10s, ttl);
   lease.extend_granted();
@@ -305,8 +310,8 @@ TEST(RenewLoop, AManualExtendChangesThePeriod) {
 }
 
 TEST(RenewLoop, GuardsThatAreDueAtAboutTheSameTimeAreRenewedTogether) {
-  RenewLoop first(ttl, granted_at, true, never);
-  RenewLoop second(ttl, granted_at + 60ms, true, never);
+  RenewLoop first(ttl, granted_at, true, 0ms, {});
+  RenewLoop second(ttl, granted_at + 60ms, true, 0ms, {});
   for (int round = 0; round < 100; ++round) {
     ASSERT_EQ(first.next_tick(), second.next_tick());
     const BootTime now = first.next_tick() + 1ms;  // the timer is a little late
@@ -322,7 +327,7 @@ TEST(RenewLoop, NeverLaterThanAfterAThirdAndHardlySooner) {
   for (const auto length : {10ms, 999ms, 6000ms, 31'000ms, 3'600'000ms}) {
     for (const auto offset : {0ns, 1ns, 123'456'789ns, 987'654'321ns}) {
       const BootTime sent = granted_at + offset;
-      const BootTime next = RenewLoop(*Ttl::of(length), sent, true, never).next_tick();
+      const BootTime next = RenewLoop(*Ttl::of(length), sent, true, 0ms, {}).next_tick();
       const auto third = BootClock::duration(length) / 3;
       EXPECT_LE(next, sent + third) << length.count() << " ms";
       EXPECT_GE(next, sent + third - third / 64) << length.count() << " ms";
@@ -330,10 +335,172 @@ TEST(RenewLoop, NeverLaterThanAfterAThirdAndHardlySooner) {
   }
 }
 
+TEST(RenewLoopNotice, ByDefaultAHolderHasASixthOfTheTtlToStopAndAtMostFiveSeconds) {
+  const auto left_when_lost = [](std::chrono::milliseconds length) {
+    const RenewLoop lease(*Ttl::of(length), granted_at, false, 0ms, notice(std::nullopt, length));
+    return lease.proven_until() - lease.lose_at();
+  };
+  EXPECT_EQ(left_when_lost(6s), 1s);
+  EXPECT_EQ(left_when_lost(30s), 5s);
+  EXPECT_EQ(left_when_lost(10min), 5s);
+  EXPECT_EQ(left_when_lost(120ms), 20ms);
+  EXPECT_EQ(left_when_lost(3ms), 1ms) << "a thread has to wake up";
+}
+
+TEST(RenewLoopNotice, AHolderHasTheTimeThatItAskedFor) {
+  RenewLoop lease(ttl, granted_at, true, 0ms, notice(10s));
+  EXPECT_EQ(lease.lose_at(), proof_end(granted_at, ttl) - 10s);
+  EXPECT_LT(lease.next_tick(), lease.lose_at() - 9s) << "a third of the ttl is left for renewals";
+}
+
+TEST(RenewLoopNotice, MoreThanAThirdOfTheTtlOrOfTheLongestHoldIsRefused) {
+  EXPECT_TRUE(Notice::of(10s, 30s, 0ms, "ttl"));
+  EXPECT_TRUE(Notice::of(0ms, 30s, 0ms, "ttl"));
+  const auto message = [](const Result<Notice>& refused) {
+    EXPECT_EQ(refused.error().code(), ErrorCode::InvalidArgument);
+    return refused.error().message();
+  };
+  EXPECT_EQ(message(Notice::of(10'001ms, 30s, 0ms, "ttl")),
+            "invalid notice: 10001 ms is more than a third of the ttl of 30000 ms. Use a longer ttl or a "
+            "shorter notice");
+  EXPECT_EQ(message(Notice::of(4s, 30s, 9s, "ttl")),
+            "invalid notice: 4000 ms is more than a third of the max_hold of 9000 ms. Use a longer max_hold or "
+            "a shorter notice");
+  EXPECT_EQ(message(Notice::of(-1ms, 30s, 0ms, "ttl")), "invalid notice: it must not be negative");
+}
+
+TEST(RenewLoopNotice, ALeaseThatIsEndingStaysProvenAndNoAnswerMovesItsEnd) {
+  for (const bool renews : {true, false}) {
+    RenewLoop lease(ttl, granted_at, renews, 0ms, notice(5s));
+    const auto end = proof_end(granted_at, ttl);
+    lease.extend_sent(granted_at + 20s, ttl);
+    EXPECT_EQ(lease.tick(end - 5s - 1ns), Step::none);
+    EXPECT_EQ(lease.tick(end - 5s), Step::lose);
+    EXPECT_EQ(lease.lost(), LossReason::unproven);
+    EXPECT_EQ(lease.proven_until(), end);
+    EXPECT_EQ(lease.next_tick(), never) << "nothing is sent any more";
+    lease.extend_granted();
+    EXPECT_EQ(lease.proven_until(), end) << "the holder was notified already";
+    EXPECT_EQ(lease.confirmed_at(), granted_at);
+    EXPECT_EQ(lease.lease_end(), proof_end(granted_at + 20s, ttl)) << "a release is tried for that long";
+    EXPECT_EQ(lease.tick(end), Step::none) << "a loss is reported once";
+  }
+}
+
+TEST(RenewLoopNotice, ALateAnswerThatTheLockIsGoneEndsTheProof) {
+  RenewLoop lease(ttl, granted_at, true, 0ms, notice(5s));
+  lease.extend_sent(granted_at + 20s, ttl);
+  ASSERT_EQ(lease.tick(lease.lose_at()), Step::lose);
+  EXPECT_FALSE(lease.extend_found_nothing()) << "the holder is notified once";
+  EXPECT_EQ(lease.lost(), LossReason::unproven);
+  EXPECT_LT(lease.proven_until(), granted_at);
+}
+
+TEST(RenewLoopNotice, ALockThatIsGoneIsLostAtOnceAndNothingRemains) {
+  RenewLoop lease(ttl, granted_at, true, 0ms, notice(5s));
+  lease.extend_sent(granted_at + 1s, ttl);
+  EXPECT_TRUE(lease.extend_found_nothing());
+  EXPECT_LT(lease.proven_until(), granted_at);
+}
+
+TEST(RenewLoopNotice, ARenewalInTimePostponesTheEnd) {
+  RenewLoop lease(ttl, granted_at, true, 0ms, notice(10s));
+  const auto last_moment = lease.lose_at() - 1ns;
+  ASSERT_EQ(lease.tick(last_moment), Step::extend);
+  lease.extend_sent(last_moment, ttl);
+  lease.extend_granted();
+  EXPECT_EQ(lease.tick(last_moment + 1ns), Step::none);
+  EXPECT_EQ(lease.lose_at(), proof_end(last_moment, ttl) - 10s);
+}
+
+TEST(RenewLoopNotice, TheLongestHoldEndsWithTheSameNotice) {
+  RenewLoop lease(ttl, granted_at, true, 60s, notice(5s, 30s, 60s));
+  for (const auto at : {10s, 20s, 30s, 40s}) {
+    ASSERT_EQ(lease.tick(granted_at + at), Step::extend);
+    lease.extend_sent(granted_at + at, ttl);
+    lease.extend_granted();
+  }
+  EXPECT_EQ(lease.next_tick(), granted_at + 55s);
+  EXPECT_EQ(lease.tick(granted_at + 55s), Step::lose);
+  EXPECT_EQ(lease.lost(), LossReason::max_hold);
+  EXPECT_EQ(lease.proven_until(), granted_at + 60s);
+}
+
+TEST(RenewLoopNotice, ByDefaultAShortHoldHasASixthOfIt) {
+  const RenewLoop lease(ttl, granted_at, true, 6s, notice(std::nullopt, 30s, 6s));
+  EXPECT_EQ(lease.lose_at(), granted_at + 5s);
+}
+
+TEST(RenewLoopNotice, AShorterExtendAllowsAThirdOfIt) {
+  RenewLoop lease(ttl, granted_at, true, 0ms, notice(10s));
+  const Ttl shorter = *Ttl::of(6s);
+  lease.extend_sent(granted_at + 1s, shorter);
+  EXPECT_EQ(lease.lose_at(), proof_end(granted_at + 1s, shorter) - 2s) << "it may count already";
+  lease.extend_granted();
+  EXPECT_EQ(lease.lose_at(), proof_end(granted_at + 1s, shorter) - 2s);
+  lease.extend_sent(granted_at + 2s, ttl);
+  lease.extend_granted();
+  EXPECT_EQ(lease.lose_at(), proof_end(granted_at + 2s, ttl) - 10s);
+}
+
+TEST(RenewLoopNotice, AMachineThatWasSuspendedUntilThenFindsTheRestOfItsNotice) {
+  RenewLoop lease(ttl, granted_at, true, 0ms, notice(5s));
+  const auto end = proof_end(granted_at, ttl);
+  EXPECT_EQ(lease.tick(end - 2s), Step::lose);
+  EXPECT_EQ(lease.proven_until(), end);
+  RenewLoop too_late(ttl, granted_at, true, 0ms, notice(5s));
+  EXPECT_EQ(too_late.tick(end + std::chrono::hours(1)), Step::lose);
+  EXPECT_EQ(too_late.proven_until(), end);
+}
+
+TEST(RenewLoopRisk, AnExtendWithoutAnAnswerForASixthOfTheTtlPutsItAtRiskUntilTheNextSuccess) {
+  auto lease = loop();
+  ASSERT_EQ(lease.tick(granted_at + 10s), Step::extend);
+  lease.extend_sent(granted_at + 10s, ttl);
+  EXPECT_EQ(lease.next_tick(), granted_at + 15s);
+  EXPECT_EQ(lease.tick(granted_at + 15s - 1ns), Step::none);
+  EXPECT_FALSE(lease.at_risk());
+  EXPECT_EQ(lease.tick(granted_at + 15s), Step::none);
+  EXPECT_TRUE(lease.at_risk());
+  EXPECT_EQ(lease.next_tick(), lease.lose_at());
+  lease.extend_unanswered(granted_at + 16s);
+  EXPECT_TRUE(lease.at_risk());
+  ASSERT_EQ(lease.tick(granted_at + 17s), Step::extend);
+  EXPECT_TRUE(lease.at_risk()) << "the attempt is no success";
+  lease.extend_sent(granted_at + 17s, ttl);
+  lease.extend_granted();
+  EXPECT_FALSE(lease.at_risk());
+  EXPECT_EQ(lease.next_tick(), granted_at + 27s);
+}
+
+TEST(RenewLoopRisk, ARenewalThatCannotEvenBeSentCountsFromWhenItWasDue) {
+  auto lease = loop();
+  ASSERT_EQ(lease.tick(granted_at + 10s), Step::extend);
+  (void)lease.tick(granted_at + 15s);
+  EXPECT_TRUE(lease.at_risk());
+}
+
+TEST(RenewLoopRisk, AFailedExtendPutsItAtRiskAtOnceButNotOneThatTheCallerStopped) {
+  auto failed = loop();
+  failed.extend_sent(granted_at + 1s, ttl);
+  failed.extend_not_begun(granted_at + 1s, true);
+  EXPECT_TRUE(failed.at_risk());
+  auto unanswered = loop();
+  unanswered.extend_sent(granted_at + 1s, ttl);
+  unanswered.extend_unanswered(granted_at + 1s);
+  EXPECT_TRUE(unanswered.at_risk());
+  auto stopped = loop();
+  stopped.extend_sent(granted_at + 1s, ttl);
+  stopped.extend_not_begun(granted_at + 1s, false);
+  EXPECT_FALSE(stopped.at_risk());
+  (void)stopped.tick(granted_at + 9s);
+  EXPECT_FALSE(stopped.at_risk()) << "there is no answer to wait for";
+}
+
 /// Leases whose extends are answered at once, renewed by hand clock.
 class Crowd {
  public:
-  explicit Crowd(std::size_t size) : leases_(size, RenewLoop(ttl, granted_at, true, never)) {
+  explicit Crowd(std::size_t size) : leases_(size, RenewLoop(ttl, granted_at, true, 0ms, {})) {
     for (auto& lease : leases_) due_[lease.next_tick()].push_back(&lease);
   }
   /// Renews whatever is due first; how many that were.
@@ -376,7 +543,7 @@ TEST(RenewalCrowd, AFewHundredStayTogether) {
 
 TEST(RenewLoop, AnExtendOfWhichACopyMayComeLateBoundsEveryLaterProof) {
   const BootTime begin = BootTime(std::chrono::hours(1));
-  RenewLoop loop(*Ttl::of(30s), begin, true, never);
+  RenewLoop loop(*Ttl::of(30s), begin, true, 0ms, {});
   loop.extend_sent(begin + 1s, *Ttl::of(2s));
   loop.may_be_repeated(*Ttl::of(2s));
   loop.extend_granted();

@@ -245,15 +245,15 @@ class AsioCall final : public PendingCalls::Call {
   std::optional<Ends> ends_;
 };
 
-/// A function that a thread of the library calls at most once, and that then runs on an executor; not at all
-/// if that executor's context is destroyed first.
-template <class F>
+/// A function that runs on an executor when a thread of the library calls it: at most once, or each time if it
+/// `Repeats`. Not at all if that executor's context is destroyed first. Calls must not overlap.
+template <class F, bool Repeats = false>
 class PostedLater {
  public:
   PostedLater(const asio::any_io_executor& executor, F function)
-      : calls_(PendingCalls::of(context_of(executor))),
-        errand_(std::make_shared<Errand>(executor, std::move(function))),
-        place_(calls_->enter(errand_)) {}
+      : calls_(PendingCalls::of(context_of(executor))) {
+    enter(executor, std::move(function));
+  }
   PostedLater(const PostedLater&) = delete;
   PostedLater& operator=(const PostedLater&) = delete;
   ~PostedLater() {
@@ -263,6 +263,7 @@ class PostedLater {
   template <class... Arguments>
   void operator()(Arguments... arguments) {
     leave([&](Ends& ends) {
+      if constexpr (Repeats) enter(ends.executor, ends.function);  // the context is not destroyed meanwhile
       asio::post(ends.executor, [function = std::move(ends.function), arguments...]() mutable {
         function(std::move(arguments)...);
       });
@@ -283,6 +284,10 @@ class PostedLater {
     std::optional<Ends> ends;
   };
 
+  void enter(const asio::any_io_executor& executor, F function) {
+    errand_ = std::make_shared<Errand>(executor, std::move(function));
+    place_ = calls_->enter(errand_);
+  }
   template <class Last>
   void leave(Last&& last) {
     if (!place_) return;
@@ -294,9 +299,17 @@ class PostedLater {
   }
 
   const std::shared_ptr<PendingCalls> calls_;
-  const std::shared_ptr<Errand> errand_;
+  std::shared_ptr<Errand> errand_;
   std::optional<PendingCalls::List::iterator> place_;
 };
+
+/// Returns a function that posts `callback`, which may be move-only, to the executor each time it is called.
+template <class F>
+std::function<void(bool)> posted_each_time(const asio::any_io_executor& executor, F callback) {
+  auto shared = [callback = std::make_shared<F>(std::move(callback))](bool value) { (*callback)(value); };
+  auto later = std::make_shared<PostedLater<decltype(shared), true>>(executor, std::move(shared));
+  return [later = std::move(later)](bool value) { (*later)(value); };
+}
 
 /// Whether an argument of this type may be written in a co_await expression in any way, with g++ 12 too: see
 /// docs/adr/0006-arguments-are-views.md. A std::function has constructors, so it may.

@@ -95,14 +95,16 @@ class AsyncGuard {
   [[nodiscard]] std::optional<std::uint32_t> replicas() const { return guard_.replicas(); }
   /// Returns when the lease expires, by the engine's clock.
   [[nodiscard]] WallTime expires_at() const { return guard_.expires_at(); }
-  /// Returns how long the lease can still be proven; zero once lost.
+  /// Returns how long the lease can still be proven; for a lost guard, how long the holder has to stop.
   [[nodiscard]] std::chrono::nanoseconds remaining() const noexcept { return guard_.remaining(); }
   /// Returns whether the lease can be proven now.
   [[nodiscard]] bool still_held() const noexcept { return guard_.still_held(); }
-  /// Returns a token that is triggered when the lock is lost.
+  /// Returns a token that is triggered when the lock is lost, LockOptions::notice before its proof ends.
   [[nodiscard]] std::stop_token lost() const noexcept { return guard_.lost(); }
   /// Returns why the lock was lost; empty unless it was.
   [[nodiscard]] std::optional<LossReason> loss_reason() const noexcept { return guard_.loss_reason(); }
+  /// Returns whether the last renewal or extend failed, or has had no answer for a sixth of the ttl.
+  [[nodiscard]] bool at_risk() const noexcept { return guard_.at_risk(); }
 
   /// Posts `callback(reason)` to the guard's executor when the lock is lost. The callback may run after the
   /// guard has ended. It does not count as work of the executor's context.
@@ -111,12 +113,20 @@ class AsyncGuard {
     auto later = std::make_shared<detail::PostedLater<F>>(executor_, std::move(callback));
     guard_.on_lost([later = std::move(later)](LossReason reason) { (*later)(reason); });
   }
+  /// Posts `callback(at_risk)` to the guard's executor with each change of at_risk(), in order, as
+  /// Guard::on_at_risk calls it. A call may run after a loss or the end of the guard. On an executor that runs
+  /// several handlers at once, calls may overlap.
+  template <class F>
+  void on_at_risk(F callback) {
+    guard_.on_at_risk(detail::posted_each_time(executor_, std::move(callback)));
+  }
   /// Sets what is called when a background release fails, on a thread of the library that may block.
   void on_release_error(std::function<void(const Error&)> callback) {
     guard_.on_release_error(std::move(callback));
   }
 
-  /// Waits until the lock is lost, for `co_await (work() || guard.wait_lost())`. T: LossReason.
+  /// Waits until the lock is lost, for `co_await (work() || guard.wait_lost())`. T: LossReason. The work that is
+  /// cancelled then has remaining() to stop.
   ///
   /// Fails with Aborted if the guard ends first. Once the operation has started, the guard may end or move.
   /// Cancellation ends the wait and leaves the lock as it is.
@@ -148,7 +158,7 @@ class AsyncGuard {
   }
 
   /// Renews the lock now, for `ttl` from now on and with every renewal after. T: bool, false if the lock is
-  /// gone; the guard is lost then.
+  /// gone; the guard is lost then. False without a request if it was lost before.
   ///
   /// If it fails or is cancelled, the new ttl may or may not have been set: `remaining()` counts the shorter.
   template <class Token = asio::use_awaitable_t<>>
@@ -162,7 +172,7 @@ class AsyncGuard {
   }
 
   /// Renews the lock once, durably, and leaves it held without a guard, to be adopted or released by id.
-  /// T: std::optional<Lease>, empty if the lock is gone; the guard is lost then.
+  /// T: std::optional<Lease>, empty if the guard is lost, also because the lock is gone.
   ///
   /// If it fails or is cancelled, the guard still holds the lock. If the handler is destroyed instead of
   /// called, the lock may be detached: it then expires with its ttl.

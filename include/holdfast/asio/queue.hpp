@@ -50,7 +50,7 @@ class AsyncJob {
   [[nodiscard]] Fence fence() const { return job_.fence(); }
   /// Returns the fence with the authority that it belongs to.
   [[nodiscard]] FencingToken token() const { return job_.token(); }
-  /// Returns how long the lease is proven; zero if it is lost.
+  /// Returns how long the lease is proven; for a lost lease, how long the worker has to stop.
   [[nodiscard]] std::chrono::nanoseconds remaining() const { return job_.remaining(); }
   /// Returns a token that is triggered when the work is no longer wanted.
   [[nodiscard]] std::stop_token stopped() const noexcept { return job_.stopped(); }
@@ -60,6 +60,15 @@ class AsyncJob {
   [[nodiscard]] bool gone() const { return job_.gone(); }
   /// Returns why the lease was lost; empty if it was not.
   [[nodiscard]] std::optional<LossReason> loss_reason() const { return job_.loss_reason(); }
+  /// Returns whether the last renewal failed, or has had no answer for a sixth of the lease.
+  [[nodiscard]] bool at_risk() const { return job_.at_risk(); }
+  /// Posts `callback(at_risk)` to the job's executor with each change of at_risk(), in order, as
+  /// Job::on_at_risk calls it. A call may run after the end of the job. On an executor that runs several
+  /// handlers at once, calls may overlap.
+  template <class F>
+  void on_at_risk(F callback) {
+    job_.on_at_risk(detail::posted_each_time(executor_, std::move(callback)));
+  }
 
   /// Waits until `stopped()` is triggered: for `co_await (work() || job.wait_stopped())`. Completes with
   /// `void(std::exception_ptr)`; Aborted if the job ends first.
