@@ -79,6 +79,8 @@ consteval auto make_table() {
              lock_methods::lookup, "Describes a held lock, by its key or its id", "LockInfoOrNull"},
       Method{"lock.subscribe", optional("lockId", Kind::text), lock_methods::subscribe,
              "Sends lock.lost when this lock, or any renewed lock of the connection, is lost", "Ok"},
+      Method{"lock.remaining", lock_id, lock_methods::remaining,
+             "Returns how long the lease of a renewed lock is proven", "Remaining"},
 
       Method{"task.create",
              owner + optional("requestMethod", Kind::text) + optional("ttl", Kind::milliseconds) +
@@ -180,6 +182,8 @@ consteval auto make_table() {
              "Ends the job and puts its task back; the attempt does not count", "Task"},
       Method{"job.subscribe", optional("jobId", Kind::text), job_methods::subscribe,
              "Sends job.stopped when this job, or any job of the connection, should stop", "Ok"},
+      Method{"job.remaining", job, job_methods::remaining, "Returns how long the lease of a job is proven",
+             "Remaining"},
 
       Method{"holdfast.version", {}, describe_server, "Describes this server", "Server"},
       // Named by OpenRPC.
