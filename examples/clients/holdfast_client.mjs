@@ -4,7 +4,7 @@
 //     import { Holdfast } from './holdfast_client.mjs';
 //
 //     const holdfast = await Holdfast.connect('/run/user/1000/holdfast.sock');  // or Holdfast.spawn()
-//     await holdfast.withLock('nightly-backup', { waitMs: 60_000 }, async (lock) => backup(lock.fence));
+//     await holdfast.withLock('nightly-backup', { waitMs: 60_000 }, async (lock, { signal }) => backup(lock.fence, signal));
 //     { await using lock = await holdfast.lock('nightly-backup'); await backup(lock.fence); }  // the same, as a block
 //     await holdfast.work('render', async (job) => render(job.variables), { concurrency: 4 });  // a pool of workers
 //     await holdfast.close();
@@ -79,8 +79,8 @@ const clockStepMs = 10;
 
 /**
  * What this client itself knows about a lock or job that the sidecar renews for it. Until `provenUntil` no other client can
- * get the lock. It counts from before a request was *sent*, so a sidecar that hangs cannot extend it. `notice` before,
- * the lease counts as lost; usually the sidecar says so first.
+ * get the lock. It counts from before a request was *sent*, so a sidecar that hangs cannot extend it. `notice` before
+ * that, the lease counts as lost. The sidecar usually reports a loss first.
  */
 class Lease {
   id = '';

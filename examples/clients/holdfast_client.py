@@ -5,7 +5,7 @@
 
     with Holdfast("/run/user/1000/holdfast.sock") as holdfast:     # or Holdfast() for a private sidecar
         with holdfast.lock("nightly-backup", waitMs=60_000) as lock:
-            backup(fence=lock.fence)
+            backup(fence=lock.fence)          # and stop when lock.lost is set
         holdfast.work("render", lambda job: render(job.variables), threads=4)     # a pool of workers
 
 With asyncio:
@@ -129,7 +129,8 @@ class Lease:
     """What this client itself knows about a lock or job that the sidecar renews for it.
 
     `proven_until`: until then no other client can get the lock. It counts from before a request was *sent*, so a
-    sidecar that hangs cannot extend it. `notice` before, the lease counts as lost; usually the sidecar says so first.
+    sidecar that hangs cannot extend it. `notice` before that, the lease counts as lost. The sidecar usually reports a
+    loss first.
     """
 
     def __init__(self, kind: str, ttl_ms: int, options: dict[str, Any]) -> None:
@@ -1208,7 +1209,7 @@ def claimed_by(request: Request) -> list[dict[str, Any]]:
 
 
 def lock_request(options: dict[str, Any]) -> Request:
-    return Request("lock.lock", Lease("lock", options.get("ttlMs", 30_000), options))
+    return Request("lock.lock", Lease("lock", options.get("ttlMs") or 30_000, options))
 
 
 def granted(key: str, request: Request) -> Lock:
@@ -1219,7 +1220,7 @@ def granted(key: str, request: Request) -> Lock:
 
 
 def job_request(options: dict[str, Any]) -> Request:
-    return Request("queue.claimNext", Lease("job", options.get("leaseMs", 30_000), options))
+    return Request("queue.claimNext", Lease("job", options.get("leaseMs") or 30_000, options))
 
 
 def claimed(request: Request) -> Optional[Job]:
