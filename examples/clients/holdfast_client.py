@@ -163,6 +163,7 @@ class Request(concurrent.futures.Future[Any]):
         self.sent_at = 0.0
         self.connection: Optional[Connection] = None
         self.abandoned = False
+        self.undone = threading.Event()  # what it acquired is released
         self.called_off = False
         self.set_running_or_notify_cancel()
 
@@ -189,6 +190,7 @@ class Connection:
         self._ids = itertools.count(1)
         self._queue: collections.deque[tuple[Request, bytes]] = collections.deque()  # not sent
         self._cancels: collections.deque[Request] = collections.deque()
+        self._undos: collections.deque[Request] = collections.deque()
         self._pending: dict[int, Request] = {}  # sent
         self._running: set[int] = set()  # those of them that do not wait
         self._stopped_early: dict[str, str] = {}  # reasons that came before the answers with these ids
@@ -283,12 +285,13 @@ class Connection:
     def call(self, method: str, **params: Any) -> Any:
         return wait_for(Request(method), lambda request: self.send(request, params))
 
-    def forget(self, request: Request) -> None:
-        """Perhaps it was registered and, after an interruption, not sent."""
-        self._running.discard(request.id)
-
     def unwatch(self, lease: Lease, _: object = None) -> None:
         self.leases.pop(lease.id, None)
+
+    def undo(self, request: Request) -> None:
+        """Leaves it to the connection's thread, which no exception interrupts."""
+        self._undos.append(request)
+        self._wake()
 
     def cancel(self, request: Request) -> None:
         request.called_off = True
@@ -338,6 +341,8 @@ class Connection:
         poll.register(self._from, select.POLLIN)
         output, is_blocked = self._to, False
         while True:
+            while self._undos:
+                self._undo(self._undos.popleft())
             if self._cancels or self._queue or self._out or self._closing:
                 with self._writing:
                     self._fill()
@@ -393,6 +398,29 @@ class Connection:
             else:
                 self._register(request)
                 self._put(line)
+
+    def _undo(self, request: Request) -> None:
+        self._running.discard(request.id)  # an interruption may have kept it from being sent
+        request.called_off = True
+        if request.waits:
+            self._cancels.append(request)
+        request.add_done_callback(self._release)
+
+    def _release(self, done: concurrent.futures.Future[Any]) -> None:
+        """Releases what an abandoned request acquired."""
+        request = cast(Request, done)
+        releases: list[Request] = []
+        if request.exception() is None and not self.is_over:
+            for lock_id in acquired_by(request):
+                self.leases.pop(lock_id, None)
+                releases.append(self.send(Request("lock.release"), {"lockId": lock_id}))
+            for job in claimed_by(request):
+                self.leases.pop(job["jobId"], None)
+                releases.append(self.send(Request("job.giveBack"), {"jobId": job["jobId"]}))
+        if releases:
+            releases[-1].add_done_callback(lambda _: request.undone.set())
+        else:
+            request.undone.set()
 
     def _is_full(self, request: Request) -> bool:
         return len(self._running) >= WINDOW and not request.waits
@@ -569,6 +597,9 @@ class Connection:
 
     def _fail_all(self) -> None:
         self._fail_unsent(str(self.gone))
+        while self._undos:
+            with contextlib.suppress(IndexError):
+                self._undos.popleft().undone.set()
         while self._pending:
             with contextlib.suppress(KeyError):
                 _, request = self._pending.popitem()
@@ -842,7 +873,7 @@ class Holdfast:
                 releasing.result(release_timeout(requests[-1]))
             check_release(key, releasing)
         except BaseException:  # of the block, or an interruption of the release: a second one does no harm
-            abandon(requests[-1], wait=requests[-1].done())  # the error of the block matters more
+            abandon(requests[-1], wait=True)  # the error of the block matters more
             raise
 
     def _wait_for_lock(self, requests: list[Request], params: dict[str, Any]) -> Lock:
@@ -1168,28 +1199,13 @@ def wait_for(request: Request, begin: Callable[[Request], object]) -> Any:
 
 def abandon(request: Request, wait: bool = False) -> None:
     """Gives up a request whose answer reaches no caller: cancels it, and releases what it acquired nevertheless."""
-    request.abandoned = True
     connection = request.connection
-    if connection is not None:
-        connection.forget(request)
-    if connection is None or connection.is_over or (request.done() and request.exception() is not None):
+    request.abandoned = True
+    if connection is None:
         return
-    if not request.done() and request.waits:
-        connection.cancel(request)
-    undone: list[Request] = []
-
-    def undo(connection: Connection) -> None:
-        with contextlib.suppress(ConnectionError, HoldfastError):
-            for lock_id in acquired_by(request):
-                connection.leases.pop(lock_id, None)
-                undone.append(connection.send(Request("lock.release"), {"lockId": lock_id}))
-            for job in claimed_by(request):
-                connection.leases.pop(job["jobId"], None)
-                undone.append(connection.send(Request("job.giveBack"), {"jobId": job["jobId"]}))
-
-    request.add_done_callback(lambda _, connection=connection: undo(connection))  # type: ignore[misc]
-    if wait and (request.lease is None or not request.lease.is_ending):
-        concurrent.futures.wait(undone, release_timeout(request))
+    connection.undo(request)
+    if wait and request.done() and not connection.is_over and not (request.lease and request.lease.is_ending):
+        request.undone.wait(release_timeout(request))
 
 
 def acquired_by(request: Request) -> list[str]:
