@@ -74,13 +74,13 @@ consteval auto make_table() {
       Method{"lock.release", lock_id, lock_methods::release, "Releases a lock", "ReleaseOutcome"},
       Method{"lock.extend", lock_id + ttl, lock_methods::extend,
              "Sets a new expiry of a lock: a ttl from now", "ExtendOutcome"},
+      Method{"lock.remaining", lock_id, lock_methods::remaining,
+             "Returns how long the lease of a renewed lock is proven", "Remaining"},
       Method{"lock.isLocked", key, lock_methods::is_locked, "Checks whether a lock is held", "Locked"},
       Method{"lock.lookup", optional("key", Kind::text) + optional("lockId", Kind::text),
              lock_methods::lookup, "Describes a held lock, by its key or its id", "LockInfoOrNull"},
       Method{"lock.subscribe", optional("lockId", Kind::text), lock_methods::subscribe,
              "Sends lock.lost when this lock, or any renewed lock of the connection, is lost", "Ok"},
-      Method{"lock.remaining", lock_id, lock_methods::remaining,
-             "Returns how long the lease of a renewed lock is proven", "Remaining"},
 
       Method{"task.create",
              owner + optional("requestMethod", Kind::text) + optional("ttl", Kind::milliseconds) +
@@ -174,6 +174,8 @@ consteval auto make_table() {
              job_methods::complete_and_claim,
              "Marks a job's task completed, and claims the next task of its queue", "JobEnd", Pace::prompt,
              Answer::needed},
+      Method{"job.remaining", job, job_methods::remaining, "Returns how long the lease of a job is proven",
+             "Remaining"},
       Method{"job.fail", job + optional("result", Kind::any) + message, job_methods::fail,
              "Marks a job's task failed for good, and ends the job", "Task"},
       Method{"job.retry", job + optional("delayMs", Kind::milliseconds) + message, job_methods::retry,
@@ -182,8 +184,6 @@ consteval auto make_table() {
              "Ends the job and puts its task back; the attempt does not count", "Task"},
       Method{"job.subscribe", optional("jobId", Kind::text), job_methods::subscribe,
              "Sends job.stopped when this job, or any job of the connection, should stop", "Ok"},
-      Method{"job.remaining", job, job_methods::remaining, "Returns how long the lease of a job is proven",
-             "Remaining"},
 
       Method{"holdfast.version", {}, describe_server, "Describes this server", "Server"},
       // Named by OpenRPC.
