@@ -4,7 +4,7 @@
 //     import { Holdfast } from './holdfast_client.mjs';
 //
 //     const holdfast = await Holdfast.connect('/run/user/1000/holdfast.sock');  // or Holdfast.spawn()
-//     await holdfast.withLock('nightly-backup', { waitMs: 60_000 }, async (lock) => backup(lock.fence));
+//     await holdfast.withLock('nightly-backup', { waitMs: 60_000 }, async (lock, { signal }) => backup(lock.fence, signal));
 //     { await using lock = await holdfast.lock('nightly-backup'); await backup(lock.fence); }  // the same, as a block
 //     await holdfast.work('render', async (job) => render(job.variables), { concurrency: 4 });  // a pool of workers
 //     await holdfast.close();
@@ -14,10 +14,14 @@
 import { spawn } from 'node:child_process';
 import { EventEmitter, once } from 'node:events';
 import { connect } from 'node:net';
+import { uptime } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
 const longestLine = 16 * 1024 * 1024; // the sidecar's limit for one request
+// The sidecar reads nothing while 64 requests of a connection are in progress. A few less, so that cancellations and
+// questions about leases are always read.
+const requestWindow = 60;
 
 const asyncDispose = Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose'); // Node 18.18 and later have it
 
@@ -52,18 +56,59 @@ export class HoldfastError extends Error {
   }
 }
 
-/** There is no sidecar; the message has the reason. A change that was in progress may have taken effect. */
+/** There is no sidecar; the message has the reason. The request was not sent. */
 export class Disconnected extends Error {}
 
-/** The lock was lost before the work was done. Its fence keeps late writes out. */
+/** The sidecar ended before it answered: whether the request took effect is unknown. */
+export class UnknownOutcome extends Disconnected {}
+
+/** The lock was lost before the work was done; `reason` says why. Its fence keeps late writes out. */
 export class LockLost extends Error {}
 
 /** Thrown by the function of work(): the task cannot be done, and is not attempted again. */
 export class Failed extends Error {}
 
 // As String(error) and console.error show them.
-for (const kind of [HoldfastError, Disconnected, LockLost, Failed]) {
+for (const kind of [HoldfastError, Disconnected, UnknownOutcome, LockLost, Failed]) {
   Object.defineProperty(kind.prototype, 'name', { value: kind.name, configurable: true, writable: true });
+}
+
+/** The clock of leases in ms: unlike performance.now(), it advances while the machine is suspended. Steps of 10 ms. */
+const clock = () => uptime() * 1000;
+const clockStepMs = 10;
+
+/**
+ * What this client itself knows about a lock or job that the sidecar renews for it. Until `provenUntil` no other client can
+ * get the lock. It counts from before a request was *sent*, so a sidecar that hangs cannot extend it. `notice` before
+ * that, the lease counts as lost. The sidecar usually reports a loss first.
+ */
+class Lease {
+  id = '';
+  provenUntil = 0;
+  atRisk = false;
+  isEnding = false; // its release is on the way
+  isAsking = false;
+  askAt = 0;
+  timer = null;
+  #lost = new AbortController();
+
+  constructor(kind, ttl, { noticeMs, maxHoldMs }, errorOf = (reason) => new Error(reason)) {
+    this.kind = kind; // lock or job
+    this.ttl = ttl;
+    this.errorOf = errorOf;
+    this.notice = Math.max(noticeMs ?? Math.min(ttl / 6, (maxHoldMs || ttl) / 6, 5000),
+      Math.min(Math.max(ttl / 100, 1), 50));
+  }
+
+  get signal() { return this.#lost.signal; }
+  /** How long it may go on as it is. */
+  get leftMs() { return this.provenUntil - this.notice - clock() - clockStepMs; }
+  /** When the lease has expired, nothing is left to be released. */
+  get releaseTimeoutMs() { return Math.min(30_000, Math.max(1000, this.provenUntil - clock())); }
+  lose(reason) {
+    clearTimeout(this.timer);
+    if (!this.signal.aborted) this.#lost.abort(this.errorOf(reason));
+  }
 }
 
 /**
@@ -78,14 +123,18 @@ for (const kind of [HoldfastError, Disconnected, LockLost, Failed]) {
 export class Job {
   #connection;
   #jobId;
+  #lease;
   #ended = false;
 
-  constructor(connection, { jobId, queue, taskId, attempt, fence, task }) {
+  constructor(connection, { jobId, queue, taskId, attempt, fence, task }, lease) {
     this.#connection = connection;
     this.#jobId = jobId;
-    Object.assign(this, { queue, taskId, attempt, fence, task, signal: connection.stopOf(jobId).signal });
+    this.#lease = lease;
+    Object.assign(this, { queue, taskId, attempt, fence, task, signal: lease.signal });
   }
 
+  /** Whether the last renewal of the lease failed or was not answered. It is not lost yet. */
+  get atRisk() { return this.#lease.atRisk; }
   get variables() { return this.task.variables; }
   /** Merges them into the task's variables, for progress; null deletes one. */
   async setVariables(variables) {
@@ -99,11 +148,13 @@ export class Job {
   async [asyncDispose]() { if (!this.#ended) await this.giveBack(); }
 
   async #end(method, params) {
+    this.#lease.isEnding = true;
     try {
       const task = await this.#connection.call(method, { jobId: this.#jobId, ...params });
       this.#forget();
       return task;
     } catch (error) {
+      this.#lease.isEnding = false;
       // After these the store has decided; after others the same call can be repeated.
       if (decidedCodes.includes(error.code) || method === 'job.giveBack') this.#forget();
       throw error;
@@ -112,76 +163,128 @@ export class Job {
 
   #forget() {
     this.#ended = true;
-    this.#connection.stops.delete(this.#jobId);
+    this.#connection.unwatch(this.#lease);
   }
 }
 
 /**
- * A held lock, renewed until it is released: `lockId`, `fence`, `expiresAtMs`. Send its `fence` with every write. The end
- * of an `await using` block releases it.
+ * A held lock, renewed until it is released: `lockId`, `fence`, `expiresAtMs`. Send its `fence` with every write. `signal`
+ * is aborted with a LockLost when the lock is lost, before its lease can expire. The end of an `await using` block
+ * releases it.
  */
 export class Lock {
   #connection;
   #key;
+  #lease;
   #released;
 
-  constructor(connection, key, { lockId, fence, expiresAtMs }) {
+  constructor(connection, key, { lockId, fence, expiresAtMs }, lease) {
     this.#connection = connection;
     this.#key = key;
-    Object.assign(this, { lockId, fence, expiresAtMs });
+    this.#lease = lease;
+    Object.assign(this, { lockId, fence, expiresAtMs, signal: lease.signal });
   }
+
+  /** Whether the last renewal failed or was not answered. The lock is not lost yet. */
+  get atRisk() { return this.#lease.atRisk; }
+  /** For how many ms no other client can get the lock, as far as this client can prove. */
+  get remainingMs() { return Math.max(0, this.#lease.provenUntil - clock() - clockStepMs); }
 
   /** Rejects with LockLost if the lock was lost before. */
   release() {
-    this.#released ??= this.#connection.call('lock.release', { lockId: this.lockId }).then(
-      ({ ok }) => { if (!ok) throw this.#lost(); },
-      (error) => { throw error instanceof Disconnected ? this.#lost(error) : error; });
+    this.#released ??= this.#release();
     return this.#released;
   }
   [asyncDispose]() { return this.release(); }
 
-  #lost(cause) { return new LockLost(`the lock "${this.#key}" was lost before its work was done`, { cause }); }
+  async #release() {
+    const timeout = new AbortController();
+    const released = this.#connection.call('lock.release', { lockId: this.lockId });
+    this.#lease.isEnding = true;
+    try {
+      const outcome = await Promise.race([
+        released, sleep(this.#lease.releaseTimeoutMs, null, { signal: timeout.signal, ref: false })]);
+      if (outcome === null) throw this.#lost(new Disconnected('the sidecar does not answer'));
+      if (!outcome.ok) throw this.#lost();
+    } catch (error) {
+      throw error instanceof Disconnected ? this.#lost(error) : error;
+    } finally {
+      timeout.abort();
+      released.catch(() => {}).finally(() => this.#connection.unwatch(this.#lease));
+    }
+  }
+
+  #lost(cause) {
+    const error = new LockLost(`the lock "${this.#key}" was lost before its work was done`, { cause });
+    return Object.assign(error, { reason: this.signal.reason?.reason });
+  }
 }
 
 /** One connection until its end: what it holds is lost then. Holdfast makes a new one. */
 class Connection {
-  gone = null; // a Disconnected when it has ended
-  stops = new Map(); // of jobs, by job id: an AbortController
+  gone = null; // why it has ended
+  isOver = false; // the sidecar has gone; `gone` is set a moment later
   ended;
-  #pending = new Map();
+  #leases = new Map();
+  #pending = new Map(); // sent
+  #running = new Set(); // those of them that do not wait
+  #queue = []; // not sent
+  #urgent = [];
+  #stoppedEarly = new Map(); // reasons that came before the answers with these ids
   #closing = false;
+  #isBlocked = false;
+  #isFlushing = false;
   #lastId = 0;
   #input;
   #output;
-  #unsent = '';
+  #kill;
+  #error;
   #onLost;
-  #watchesJobs;
 
   /** `onLost`: gets what `lost` is emitted with. `reason`: resolves after the end with why it ended. */
-  constructor({ input, output, reason = async () => 'the sidecar has gone' }, onLost) {
+  constructor({ input, output, reason = async () => 'the sidecar has gone', kill = () => {} }, onLost) {
     this.#input = input;
     this.#output = output;
-    this.#onLost = onLost;
+    this.#kill = kill;
+    // A listener that throws must not keep the lines after this one from being read.
+    this.#onLost = (loss) => queueMicrotask(() => onLost(loss));
     for (const stream of [input, output]) stream.on('error', () => {}); // the end of the input reports it
-    let rest = '';
+    let parts = [];
     input.setEncoding('utf8').on('data', (chunk) => {
-      rest += chunk;
-      if (!chunk.includes('\n')) return;
-      const lines = rest.split('\n');
-      rest = lines.pop();
-      for (const line of lines) this.#take(line);
+      const lines = chunk.split('\n');
+      parts.push(lines[0]);
+      if (lines.length === 1) return;
+      lines[0] = parts.join('');
+      parts = [lines.pop()];
+      try {
+        for (const line of lines) this.#take(line);
+      } catch (error) { // not JSON, or an error without an id: no answer after this one can be trusted
+        this.#error = error;
+        this.#hangUp();
+      }
     });
+    output.on('drain', () => {
+      this.#isBlocked = false;
+      this.#flush();
+    });
+    for (const method of ['lock.subscribe', 'job.subscribe']) this.#notify(method, {});
     this.ended = new Promise((resolve) => input.once('end', resolve).once('close', resolve)).then(async () => {
-      const why = this.gone ?? new Disconnected(await reason());
-      this.gone = why;
-      this.#rejectAll(why);
-      for (const stop of this.stops.values()) stop.abort(new Error('disconnected'));
+      this.isOver = true;
+      for (const lease of this.#leases.values()) lease.lose('disconnected');
       this.#onLost({ reason: 'disconnected' });
+      this.#hangUp();
+      this.gone = this.#error instanceof HoldfastError ? `the sidecar has gone: ${this.#error.message}` : await reason();
+      for (const { reject } of this.#queue.splice(0)) reject(new Disconnected(this.gone));
+      for (const { method, reject } of this.#pending.values()) {
+        reject(new UnknownOutcome(`${this.gone}; whether ${method} took effect is unknown`, { cause: this.#error }));
+      }
+      this.#pending.clear();
     });
   }
 
-  call(method, params, { signal } = {}) {
-    if (this.gone) return Promise.reject(this.gone);
+  /** `lease`: that the answer grants. */
+  call(method, params, { signal, lease } = {}) {
+    if (this.gone || this.#closing) return Promise.reject(new Disconnected(this.gone ?? 'the client was closed'));
     if (signal?.aborted) return Promise.reject(signal.reason);
     const id = ++this.#lastId;
     let line;
@@ -193,80 +296,168 @@ class Connection {
     const cancel = () => this.#cancel(id);
     signal?.addEventListener('abort', cancel);
     return new Promise((resolve, reject) => {
-      this.#pending.set(id, { method, resolve, reject });
-      this.#send(line);
+      this.#queue.push({ id, method, line, lease, resolve, reject });
+      this.#flushSoon();
     }).finally(() => signal?.removeEventListener('abort', cancel));
   }
 
-  async watchJobs() {
-    this.#watchesJobs ??= this.call('job.subscribe', {});
-    await this.#watchesJobs;
+  unwatch(lease) {
+    clearTimeout(lease.timer);
+    if (this.#leases.get(lease.id) === lease) this.#leases.delete(lease.id);
   }
 
-  stopOf(jobId) {
-    // The notification may come before the answer that names the job.
-    if (!this.stops.has(jobId)) this.stops.set(jobId, new AbortController());
-    const stop = this.stops.get(jobId);
-    if (this.gone) stop.abort(new Error('disconnected'));
-    return stop;
-  }
-
-  async close() {
+  /** Ends a sidecar that hangs after `closeMs`. */
+  async close(closeMs) {
     if (!this.#closing) {
       this.#closing = true;
+      this.#flush();
+      for (const { reject } of this.#queue.splice(0)) reject(new Disconnected('the client was closed'));
       // Otherwise the sidecar would wait for their ends, and hold all locks meanwhile.
       for (const [id, { method }] of this.#pending) if (waitingMethods.includes(method)) this.#cancel(id);
+      this.#isBlocked = false;
       this.#flush();
       this.#output.end();
     }
+    const timer = setTimeout(() => {
+      this.#kill();
+      this.#input.destroy();
+    }, closeMs);
     await this.ended;
+    clearTimeout(timer);
   }
 
-  #cancel(id) { this.#send(lineOf({ jsonrpc: '2.0', method: '$/cancelRequest', params: { id } })); }
-
-  #rejectAll(error) {
-    for (const { reject } of this.#pending.values()) reject(error);
-    this.#pending.clear();
+  #hangUp() {
+    this.#input.destroy();
+    this.#output.destroy();
   }
 
-  #send(line) {
-    trace('->', line);
+  #notify(method, params) {
+    this.#urgent.push(lineOf({ jsonrpc: '2.0', method, params }));
+    this.#flushSoon();
+  }
+
+  #cancel(id) {
+    const unsent = this.#queue.findIndex((request) => request.id === id);
+    if (unsent < 0) return this.#notify('$/cancelRequest', { id });
+    const error = { code: -32603, message: 'the request was cancelled', data: { code: 'Aborted' } };
+    this.#queue.splice(unsent, 1)[0].reject(new HoldfastError(error));
+  }
+
+  #flushSoon() {
     // One write for all requests sent together, for example by callers that were answered together.
-    if (this.#unsent === '') queueMicrotask(() => this.#flush());
-    this.#unsent += line + '\n';
+    if (!this.#isFlushing) queueMicrotask(() => this.#flush());
+    this.#isFlushing = true;
   }
 
   #flush() {
-    const lines = this.#unsent;
-    this.#unsent = '';
-    if (lines !== '') this.#output.write(lines);
+    this.#isFlushing = false;
+    if (this.#isBlocked || this.isOver) return;
+    const lines = this.#urgent.splice(0);
+    let count = 0;
+    for (const request of this.#queue) {
+      if (this.#running.size >= requestWindow && !waitingMethods.includes(request.method)) break;
+      this.#register(request);
+      lines.push(request.line);
+      count += 1;
+    }
+    this.#queue.splice(0, count);
+    if (lines.length === 0) return;
+    for (const line of lines) trace('->', line);
+    this.#isBlocked = !this.#output.write(`${lines.join('\n')}\n`);
+  }
+
+  #register(request) {
+    request.sentAt = clock();
+    this.#pending.set(request.id, request);
+    if (!waitingMethods.includes(request.method)) this.#running.add(request.id);
   }
 
   #take(line) {
     trace('<-', line);
     const message = JSON.parse(line);
-    if (message.method === 'lock.lost') {
-      this.#onLost(message.params);
-      return;
-    }
-    if (message.method === 'job.stopped') {
-      this.stopOf(message.params.jobId).abort(new Error(message.params.reason));
-      return;
-    }
-    if (message.id === null) {
-      // The sidecar could not parse a request, or has too many connections. It is unknown which request this was,
-      // and the answers to the others would reach no caller. So close the connection.
-      this.gone = new Disconnected('the sidecar has gone', { cause: new HoldfastError(message.error) });
-      this.#rejectAll(this.gone.cause);
-      this.#input.destroy();
-      this.#output.destroy();
-      return;
-    }
-    const waiting = this.#pending.get(message.id);
+    if (message.method !== undefined) return this.#takeNotification(message.method, message.params);
+    // The sidecar could not parse a request, or has too many connections. It is unknown which request this was,
+    // and the answers to the others would reach no caller. So close the connection.
+    if (message.id === null) throw new HoldfastError(message.error);
+    const request = this.#pending.get(message.id);
+    if (!request) return;
     this.#pending.delete(message.id);
-    if (!message.error) return waiting?.resolve(message.result);
+    if (this.#running.delete(message.id) && this.#queue.length > 0) this.#flushSoon();
+    if (!message.error && request.lease) return void this.#grant(request, message.result).catch(request.reject);
+    if (!message.error) return request.resolve(message.result);
     const error = new HoldfastError(message.error);
-    waiting?.reject(this.#closing && error.code === 'Aborted' ? new Disconnected('the client was closed') : error);
+    request.reject(this.#closing && error.code === 'Aborted' ? new Disconnected('the client was closed') : error);
+  }
+
+  #takeNotification(method, params) {
+    if (!['lock.lost', 'job.stopped', 'lock.atRisk', 'job.atRisk'].includes(method)) return; // of a later version
+    const id = params.lockId ?? params.jobId;
+    const lease = this.#leases.get(id);
+    if (params.atRisk !== undefined) {
+      if (lease) lease.atRisk = params.atRisk;
+      return;
+    }
+    if (lease?.signal.aborted) return; // this client was faster
+    if (lease) {
+      lease.provenUntil = Math.min(lease.provenUntil, clock() + (params.remainingMs ?? Infinity));
+      lease.lose(params.reason);
+    } else {
+      this.#stoppedEarly.set(id, params.reason);
+    }
+    if (method === 'lock.lost') this.#onLost(params);
+  }
+
+  async #grant({ lease, sentAt, resolve }, result) {
+    const id = lease.kind === 'lock' ? result.lockId : result.jobs[0]?.jobId;
+    if (id === undefined) return resolve(result);
+    lease.id = id;
+    this.#leases.set(id, lease);
+    lease.provenUntil = sentAt + lease.ttl - lease.ttl / 1000 - 1; // an allowance for clock drift
+    if (this.#stoppedEarly.has(id)) lease.lose(this.#stoppedEarly.get(id));
+    this.#stoppedEarly.delete(id);
+    // If the request had to wait, the caller gets the lock when its lease is proven.
+    if (lease.leftMs < lease.ttl / 6) await this.#ask(lease);
+    this.#watch(lease);
+    return resolve(result);
+  }
+
+  #watch(lease) {
+    if (lease.signal.aborted || this.#leases.get(lease.id) !== lease) return;
+    if (lease.leftMs <= 0) return this.#lose(lease, 'unproven');
+    if (!lease.isAsking && clock() >= lease.askAt) {
+      if (lease.askAt > 0) this.#ask(lease).catch(() => {}); // its end reports it
+      lease.askAt = clock() + lease.ttl / 6;
+    }
+    // At most a second: this timer does not advance while the machine is suspended.
+    lease.timer = setTimeout(() => this.#watch(lease), Math.min(lease.leftMs, lease.ttl / 6, 1000));
+    lease.timer.unref();
+  }
+
+  /** Asks the sidecar how long the lease is proven. Rejects if there is no answer. */
+  async #ask(lease) {
+    lease.isAsking = true;
+    const id = ++this.#lastId;
+    const method = `${lease.kind}.remaining`;
+    this.#urgent.push(lineOf({ jsonrpc: '2.0', id, method, params: { [`${lease.kind}Id`]: lease.id } }));
+    const request = { id, method };
+    const answer = new Promise((resolve, reject) => { Object.assign(request, { resolve, reject }); });
+    this.#register(request);
+    this.#flushSoon();
+    try {
+      const { ok, remainingMs } = await answer;
+      if (lease.isEnding || lease.signal.aborted) return;
+      if (ok) lease.provenUntil = request.sentAt + remainingMs;
+      else this.#lose(lease, 'gone');
+    } catch (error) {
+      if (error instanceof Disconnected) throw error;
+    } finally {
+      lease.isAsking = false;
+    }
+  }
+
+  #lose(lease, reason) {
+    lease.lose(reason);
+    if (lease.kind === 'lock') this.#onLost({ lockId: lease.id, reason });
   }
 }
 
@@ -286,7 +477,7 @@ const startSidecar = (program, parameters) => {
       resolve('the sidecar has gone' + (code === 0 ? '' : ` (${signal ?? `exit code ${code}`}): ${words}`));
     });
   });
-  return { input: child.stdout, output: child.stdin, reason: () => ended };
+  return { input: child.stdout, output: child.stdin, reason: () => ended, kill: () => child.kill('SIGKILL') };
 };
 
 const connectTo = async (path) => {
@@ -301,63 +492,57 @@ const connectTo = async (path) => {
 
 /**
  * Locks, tasks and queues through one connection at a time. The locks that it holds by lock.lock are released when the
- * connection ends, however it ends; so are its jobs. Emits `lost` with { lockId, keyHash, reason } when a renewed lock is
- * lost, and with { reason: 'disconnected' } when the sidecar is gone: then all of them are lost.
+ * connection ends, however it ends; so are its jobs. Emits `lost` with { lockId, reason } when a renewed lock is lost, and
+ * with { reason: 'disconnected' } when the sidecar is gone: then all of them are lost. See also Lock.signal.
  *
  * After the connection has ended, the next request makes a new one; for a socket it tries for `reconnectMs`. Requests in
- * progress reject with Disconnected, and so do all if `reconnectMs` is 0. lock() alone continues to wait.
+ * progress reject with UnknownOutcome. If `reconnectMs` is 0, all others reject with Disconnected. lock() alone continues
+ * to wait. close() ends a sidecar that hangs after `closeMs` (30 000).
  */
 export class Holdfast extends EventEmitter {
   #connection;
   #open; // makes the streams of a new connection
   #reconnectMs;
+  #closeMs;
   #patient; // whether another process may start the sidecar
   #reconnecting = null;
   #closing = false;
-  #subscribed = false;
 
   /** To the socket of a sidecar. Rejects with Disconnected if there is none. */
-  static async connect(path, { reconnectMs = 10_000 } = {}) {
-    const { input, output, reason } = await connectTo(path);
-    return new Holdfast(input, output, { reason, open: () => connectTo(path), reconnectMs, patient: true });
+  static async connect(path, { reconnectMs = 10_000, closeMs } = {}) {
+    const { input, output, ...streams } = await connectTo(path);
+    const how = { open: () => connectTo(path), reconnectMs, closeMs, patient: true };
+    return new Holdfast(input, output, { ...streams, ...how });
   }
 
   /**
    * Starts a private sidecar. Name the store in the arguments or in $HOLDFAST_URL. If it cannot start, requests reject with
    * Disconnected, which has the reason.
    */
-  static spawn(program = 'holdfast', parameters = ['rpc'], { reconnectMs = 10_000 } = {}) {
-    const { input, output, reason } = startSidecar(program, parameters);
-    return new Holdfast(input, output, { reason, open: async () => startSidecar(program, parameters), reconnectMs });
+  static spawn(program = 'holdfast', parameters = ['rpc'], { reconnectMs = 10_000, closeMs } = {}) {
+    const { input, output, ...streams } = startSidecar(program, parameters);
+    const how = { open: async () => startSidecar(program, parameters), reconnectMs, closeMs };
+    return new Holdfast(input, output, { ...streams, ...how });
   }
 
-  constructor(input, output, { reason, open, reconnectMs = 0, patient = false } = {}) {
+  constructor(input, output, { reason, kill, open, reconnectMs = 0, closeMs = 30_000, patient = false } = {}) {
     super();
     this.#open = open;
     this.#reconnectMs = reconnectMs;
+    this.#closeMs = closeMs;
     this.#patient = patient;
-    this.#use({ input, output, reason });
-    this.on('newListener', (event) => {
-      if (event !== 'lost' || this.#subscribed) return;
-      this.#subscribed = true;
-      this.#subscribe();
-    });
+    this.#use({ input, output, reason, kill });
   }
 
   #use(streams) {
     this.#connection = new Connection(streams, (loss) => {
       if (!(this.#closing && loss.reason === 'disconnected')) this.emit('lost', loss);
     });
-    if (this.#subscribed) this.#subscribe();
-  }
-
-  #subscribe() {
-    this.#connection.call('lock.subscribe', {}).catch(() => {}); // the sidecar is gone: `lost` is emitted for that, too
   }
 
   /** The connection, or a promise of a new one if it has ended. */
   #connected() {
-    if (!this.#connection.gone || this.#closing || this.#reconnectMs <= 0) return this.#connection;
+    if (!this.#connection.isOver || this.#closing || this.#reconnectMs <= 0) return this.#connection;
     this.#reconnecting ??= this.#reconnect().finally(() => { this.#reconnecting = null; });
     return this.#reconnecting;
   }
@@ -366,7 +551,7 @@ export class Holdfast extends EventEmitter {
     for (const giveUp = Date.now() + this.#reconnectMs; ; await sleep(100)) {
       try {
         this.#use(await this.#open());
-        if (this.#closing) await this.#connection.close(); // meanwhile: this one must not outlive the client
+        if (this.#closing) await this.#connection.close(this.#closeMs); // meanwhile: this one must not outlive the client
         await this.#connection.call('holdfast.version', {}); // it may end at once: it cannot start, or is just stopping
         return this.#connection;
       } catch (error) {
@@ -386,14 +571,19 @@ export class Holdfast extends EventEmitter {
 
   /**
    * Waits for the lock: resolves with a Lock, which is renewed until it is released. Options: ttlMs (30 000), waitMs
-   * (5000), retries, maxHoldMs, holder. `signal` cancels the wait.
+   * (5000), retries, maxHoldMs, noticeMs, holder. `signal` cancels the wait.
    */
-  async lock(key, options = {}, how = {}) {
+  async lock(key, { signal, ...options } = {}, how = { signal }) {
     const giveUp = Date.now() + (options.waitMs ?? 5000);
     for (let params = { key, ...options }; ; params = { ...params, waitMs: Math.max(0, giveUp - Date.now()) }) {
       const connection = await this.#connected();
+      const lease = new Lease('lock', options.ttlMs ?? 30_000, options, (reason) => (
+        Object.assign(new LockLost(`the lock "${key}" was lost: ${reason}`), { reason })));
       try {
-        return new Lock(connection, key, await connection.call('lock.lock', params, how));
+        const lock = new Lock(connection, key, await connection.call('lock.lock', params, { ...how, lease }), lease);
+        if (!lock.signal.aborted) return lock;
+        await lock.release().catch(() => {});
+        throw lock.signal.reason; // lost before it could be used
       } catch (error) {
         // A lock that a broken connection acquired is released with it, so the request can be repeated.
         const mayRepeat = error instanceof Disconnected && !this.#closing && this.#reconnectMs > 0;
@@ -403,14 +593,16 @@ export class Holdfast extends EventEmitter {
   }
 
   /**
-   * Runs `work(lock)` under the lock and renews it meanwhile. Send its `fence` with every write. Rejects with
-   * LockLost if the lock was lost before the work was done.
+   * Runs `work(lock, { signal })` under the lock and renews it meanwhile. Send its `fence` with every write. The `signal`
+   * of the work is aborted when the lock is lost; the one among the options cancels the wait. Rejects with LockLost if the
+   * lock was lost before the work was done.
    */
   async withLock(key, options, work) {
     const lock = await this.lock(key, options);
     let result;
     try {
-      result = await work(lock);
+      options?.signal?.throwIfAborted(); // as the lock was acquired
+      result = await work(lock, { signal: lock.signal });
     } catch (error) {
       await lock.release().catch(() => {}); // the error of the work matters more
       throw error;
@@ -421,13 +613,14 @@ export class Holdfast extends EventEmitter {
 
   /**
    * Claims the next task of the first of these queues that has any: resolves with a Job, or with null. Options: waitMs
-   * (0), leaseMs (30 000), worker.
+   * (0), leaseMs (30 000), noticeMs, worker. `signal` cancels the wait.
    */
-  async claim(queues, options = {}, how = {}) {
+  async claim(queues, { signal, ...options } = {}, how = { signal }) {
     const connection = await this.#connected();
-    await connection.watchJobs();
-    const { jobs } = await connection.call('queue.claimNext', { queues: [queues].flat(), ...options }, how);
-    return jobs.length === 0 ? null : new Job(connection, jobs[0]);
+    const lease = new Lease('job', options.leaseMs ?? 30_000, options);
+    const params = { queues: [queues].flat(), ...options };
+    const { jobs } = await connection.call('queue.claimNext', params, { ...how, lease });
+    return jobs.length === 0 ? null : new Job(connection, jobs[0], lease);
   }
 
   /**
@@ -512,7 +705,7 @@ export class Holdfast extends EventEmitter {
 
   async close() {
     this.#closing = true;
-    await this.#connection.close();
+    await this.#connection.close(this.#closeMs);
     await this.#reconnecting?.catch(() => {});
   }
   [asyncDispose]() { return this.close(); }

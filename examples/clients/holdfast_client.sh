@@ -15,23 +15,36 @@ coproc HOLDFAST_RPC { exec holdfast rpc; }
 exec {holdfast_in}<&"${HOLDFAST_RPC[0]}" {holdfast_out}>&"${HOLDFAST_RPC[1]}"
 holdfast_id=0
 
+# notified MESSAGE: what arrives beside the answers after lock.subscribe or job.subscribe: a lock is lost or at risk, a job
+# should stop. It is read with the next answer. Define a function of this name to react to it.
+notified() { echo "$1" >&2; }
+
 # call METHOD [PARAMS]: one request at a time. Sets $result, or prints the error to stderr and fails.
 call() {
-  local answer params=${2:-}
+  local answer params=${2:-} start='{"jsonrpc":"2.0",'
   holdfast_id=$((holdfast_id + 1))
-  printf '{"jsonrpc":"2.0","id":%d,"method":"%s","params":%s}\n' "$holdfast_id" "$1" "${params:-"{}"}" >&"$holdfast_out"
+  # In a subshell: neither an interrupt in the middle of the message nor a sidecar that has gone ends the script there.
+  (
+    trap '' INT TERM
+    printf '{"jsonrpc":"2.0","id":%d,"method":"%s","params":%s}\n' "$holdfast_id" "$1" "${params:-"{}"}" >&"$holdfast_out"
+  ) 2>/dev/null || true # then there is no answer
   while IFS= read -r answer <&"$holdfast_in"; do
-    # After lock.subscribe, losses may arrive before the answer: {"jsonrpc":"2.0","method":"lock.lost",...}
-    [[ $answer == *'"method":"lock.lost"'* && $answer != *'"id":'* ]] || break
-    echo "$answer" >&2
+    case $answer in
+      "$start\"id\":$holdfast_id,\"result\":"*)
+        result=${answer#"$start\"id\":$holdfast_id,\"result\":"} result=${result%\}}
+        return 0
+        ;;
+      "$start\"id\":$holdfast_id,"* | "$start\"id\":null,"*)
+        echo "$1: $answer" >&2
+        return 1
+        ;;
+      "$start\"method\":"*) notified "$answer" ;;
+      *) ;; # the answer to a call that was interrupted
+    esac
   done
-  case $answer in
-    *"\"id\":$holdfast_id,\"result\":"*) result=${answer#*\"result\":} result=${result%\}} ;;
-    *)
-      echo "$1: $answer" >&2
-      return 1
-      ;;
-  esac
+  # A line without an end is no answer.
+  echo "$1: the sidecar has gone: its locks are lost, and whether this request took effect is unknown" >&2
+  return 1
 }
 
 # member NAME: prints a string member of $result. (With jq: jq -r ".$1" <<<"$result")

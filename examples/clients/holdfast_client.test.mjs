@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import { Disconnected, Failed, Holdfast, HoldfastError, LockLost } from './holdfast_client.mjs';
+import { Disconnected, Failed, Holdfast, HoldfastError, LockLost, UnknownOutcome } from './holdfast_client.mjs';
 
 const asyncDispose = Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose');
 const directory = mkdtempSync(join(tmpdir(), 'holdfast-'));
@@ -55,7 +55,7 @@ test('a lock is released at the end of its block', async () => {
   const job = await holdfast.claim('using');
   await job[asyncDispose]();
   assert.equal((await holdfast.call('queue.get', { queue: 'using', taskId: job.taskId })).queue.place, 'ready');
-  const lost = await holdfast.lock('lost', { maxHoldMs: 10 });
+  const lost = await holdfast.lock('lost', { maxHoldMs: 200 });
   await holdfast.call('lock.release', { lockId: lost.lockId });
   await assert.rejects(lost[asyncDispose](), LockLost);
   await holdfast[asyncDispose]();
@@ -89,7 +89,7 @@ test('a client reconnects and reports what it lost', async (t) => {
   await eventually(() => losses.length === 1);
   const again = await listen(t);
   assert.equal(await holdfast.call('lock.isLocked', { key: 'reconnect' }), true); // until its lease expires
-  await holdfast.lock('subscribed', { maxHoldMs: 10 }); // the new connection is subscribed, too
+  await holdfast.lock('subscribed', { maxHoldMs: 200 }); // the new connection is subscribed, too
   await eventually(() => losses.join() === 'disconnected,max_hold');
   await holdfast.close();
   await kill(again);
@@ -206,4 +206,164 @@ test('workers outlive an outage of the store and end together', async (t) => {
   assert.match(logged.mock.calls[0].arguments[0], /^the store does not answer/);
   // Not before the other worker has finished its job.
   assert.equal((await holdfast.call('queue.get', { queue: 'outage', taskId })).task.status, 'completed');
+});
+
+/** A sidecar whose process the test may stop and kill. */
+const startSidecar = (t, options) => {
+  const process = spawn('holdfast', ['rpc'], { stdio: ['pipe', 'pipe', 'ignore'] });
+  t.after(() => process.kill('SIGKILL'));
+  const reason = async () => 'the sidecar has gone';
+  const kill = () => process.kill('SIGKILL');
+  return { process, holdfast: new Holdfast(process.stdout, process.stdin, { reason, kill, ...options }) };
+};
+
+test('an answer that is cut off is an unknown outcome', async () => {
+  const holdfast = Holdfast.spawn('sh', ['-c', 'holdfast rpc | dd bs=1 count=3000 2>/dev/null']);
+  const losses = [];
+  holdfast.on('lost', (loss) => losses.push(loss));
+  const lock = await holdfast.lock('cut', { ttlMs: 600_000 });
+  const isCut = (error) => error instanceof UnknownOutcome && /whether rpc.discover took effect/.test(error.message);
+  await assert.rejects(holdfast.call('rpc.discover'), isCut);
+  assert.equal(lock.signal.reason.reason, 'disconnected');
+  assert.deepEqual(losses, [{ reason: 'disconnected' }]);
+  await assert.rejects(lock.release(), LockLost);
+  assert.equal(await holdfast.call('lock.isLocked', { key: 'not cut' }), false); // by a new sidecar
+  await holdfast.close();
+});
+
+test('a line that is not JSON ends the connection, not the program', async () => {
+  const holdfast = Holdfast.spawn('sh', ['-c', 'echo nonsense; cat >/dev/null'], { reconnectMs: 0 });
+  await assert.rejects(holdfast.call('lock.isLocked', { key: 'k' }), Disconnected);
+  await holdfast.close();
+});
+
+// It says more than a client knows, and puts each lock at risk at once.
+const talkative = `
+  const say = (message) => console.log(JSON.stringify({ jsonrpc: '2.0', ...message }));
+  require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
+    const { id, method } = JSON.parse(line);
+    if (id === undefined) return;
+    say({ method: 'lock.ofALaterVersion' });
+    say({ id: 999999, result: 'of a request that was not made' });
+    const lock = { lockId: 'L', keyHash: 'h' };
+    if (method === 'lock.lock') {
+      say({ id, result: { ok: true, lockId: 'L', fence: '000000000000001', expiresAtMs: 1 } });
+      say({ method: 'lock.atRisk', params: { ...lock, atRisk: true, remainingMs: 500 } });
+    } else if (method === 'lock.isLocked') {
+      say({ method: 'lock.lost', params: { ...lock, reason: 'gone', remainingMs: 0 } });
+      say({ id, result: true });
+    } else {
+      say({ id, result: { ok: true, remainingMs: 1000 } });
+    }
+  });`;
+
+test('what a client does not know is ignored', async () => {
+  const holdfast = Holdfast.spawn(process.execPath, ['-e', talkative]);
+  const losses = [];
+  holdfast.on('lost', ({ reason }) => losses.push(reason));
+  await holdfast.withLock('k', { ttlMs: 30_000 }, async (lock, { signal }) => {
+    await eventually(() => lock.atRisk);
+    assert.equal(signal.aborted, false);
+    assert.ok(lock.remainingMs > 0);
+    assert.equal(await holdfast.call('lock.isLocked', { key: 'k' }), true);
+    assert.equal(signal.reason.reason, 'gone');
+    assert.equal(lock.remainingMs, 0);
+  });
+  assert.deepEqual(losses, ['gone']);
+  await holdfast.close();
+});
+
+test('a listener that throws does not keep answers from their callers', async (t) => {
+  const holdfast = Holdfast.spawn(process.execPath, ['-e', talkative]);
+  t.after(() => holdfast.close());
+  const thrown = new Promise((resolve) => process.setUncaughtExceptionCaptureCallback(resolve));
+  t.after(() => process.setUncaughtExceptionCaptureCallback(null));
+  holdfast.on('lost', () => { throw new Error('as planned'); });
+  const lock = await holdfast.lock('k');
+  assert.equal(await holdfast.call('lock.isLocked', { key: 'k' }), true);
+  assert.equal((await thrown).message, 'as planned');
+  await lock.release();
+});
+
+test('a lock is lost before the lease of a sidecar that hangs expires', async (t) => {
+  const other = Holdfast.spawn();
+  const { process: sidecar, holdfast } = startSidecar(t);
+  const losses = [];
+  holdfast.on('lost', (loss) => losses.push(loss));
+  let isGranted;
+  await assert.rejects(holdfast.withLock('hangs', { ttlMs: 2400 }, async (lock, { signal }) => {
+    sidecar.kill('SIGSTOP');
+    await once(signal, 'abort');
+    assert.deepEqual(losses, [{ lockId: lock.lockId, reason: 'unproven' }]);
+    isGranted = (await other.call('lock.acquire', { key: 'hangs', ttlMs: 1000 })).ok;
+    assert.match(signal.reason.message, /^the lock "hangs" was lost: unproven$/);
+    sidecar.kill('SIGKILL');
+  }), LockLost);
+  assert.equal(isGranted, false);
+  await other.close();
+});
+
+test('a job is stopped before the lease of a sidecar that hangs expires', async (t) => {
+  const { process: sidecar, holdfast } = startSidecar(t);
+  await holdfast.call('queue.add', { queue: 'hangs' });
+  const job = await holdfast.claim('hangs', { leaseMs: 1200 });
+  sidecar.kill('SIGSTOP');
+  await once(job.signal, 'abort');
+  assert.equal(job.signal.reason.message, 'unproven');
+});
+
+test('a lock that is renewed is not lost', async () => {
+  const holdfast = Holdfast.spawn();
+  const lock = await holdfast.lock('renewed', { ttlMs: 1800 });
+  await sleep(2000);
+  assert.equal(lock.signal.aborted, false);
+  await lock.release();
+  await holdfast.close();
+});
+
+test('a lock that was waited for is proven when its work begins', async () => {
+  const holdfast = Holdfast.spawn();
+  const held = await holdfast.lock('waited');
+  const waiting = holdfast.lock('waited', { ttlMs: 900, waitMs: 60_000 }); // it waits longer than its ttl
+  await sleep(1000);
+  await held.release();
+  const lock = await waiting;
+  assert.equal(lock.signal.aborted, false);
+  assert.ok(lock.remainingMs > 0);
+  await lock.release();
+  await holdfast.close();
+});
+
+test('a signal cancels the wait of withLock', async () => {
+  const holdfast = Holdfast.spawn();
+  const held = await holdfast.lock('given up');
+  const waiting = holdfast.withLock('given up', { waitMs: 600_000, signal: AbortSignal.timeout(50) }, () => assert.fail());
+  await assert.rejects(waiting, { code: 'Aborted' });
+  await held.release();
+  assert.equal(await holdfast.call('lock.isLocked', { key: 'given up' }), false);
+  await holdfast.close();
+});
+
+test('a request that was not sent did not happen, and its wait is cancelled', async (t) => {
+  const { process: sidecar, holdfast } = startSidecar(t);
+  await holdfast.call('holdfast.version');
+  sidecar.kill('SIGSTOP');
+  const requests = Array.from({ length: 100 }, () => holdfast.call('lock.isLocked', { key: 'k' }));
+  const outcomes = Promise.allSettled(requests);
+  const cancel = new AbortController();
+  const late = assert.rejects(holdfast.call('lock.lock', { key: 'k' }, { signal: cancel.signal }), { code: 'Aborted' });
+  cancel.abort();
+  await late;
+  sidecar.kill('SIGKILL');
+  const names = (await outcomes).map(({ reason }) => reason.name);
+  assert.deepEqual(names, [...Array(60).fill('UnknownOutcome'), ...Array(40).fill('Disconnected')]);
+});
+
+test('a close does not wait for a sidecar that hangs', async (t) => {
+  const { process: sidecar, holdfast } = startSidecar(t, { closeMs: 100 });
+  await holdfast.call('holdfast.version');
+  sidecar.kill('SIGSTOP');
+  const waiting = assert.rejects(holdfast.call('lock.isLocked', { key: 'k' }), UnknownOutcome);
+  await holdfast.close();
+  await waiting;
 });

@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -28,6 +29,7 @@ from holdfast_client import (
     Lock,
     LockLost,
     Request,
+    UnknownOutcome,
     abandon,
 )
 
@@ -150,7 +152,7 @@ class Threads(ClientTest):
         self.listen()
         holder.call("lock.release", lockId=held["lockId"])
         waiter.join(30)
-        self.assertGreater(locks[0]["fence"], held["fence"])
+        self.assertGreater(locks[0].fence, held["fence"])
 
     def test_a_private_sidecar_is_started_again(self) -> None:
         with Holdfast() as holdfast:
@@ -164,29 +166,23 @@ class Threads(ClientTest):
             holdfast._reconnect = 10
             self.assertEqual(holdfast.call("holdfast.version")["backend"], "sqlite")
 
-    def test_a_loss_is_reported_also_if_another_thread_reconnects_first(self) -> None:
-        losses: list[dict[str, str]] = []
-        hang_up = Connection._hang_up
+    def test_a_loss_is_reported_before_the_reason_is_known(self) -> None:
+        losses: list[dict[str, Any]] = []
+        told: list[bool] = []
+        reason = Connection._reason
 
-        def hang_up_late(connection: Connection) -> None:
-            eventually(lambda: connection._closing)  # by the thread that reconnects
-            hang_up(connection)
-
-        def wait() -> None:
-            with self.assertRaises(Disconnected):
-                holdfast.call("queue.claimNext", queues=["q"], waitMs=600_000)
-            holdfast.call("holdfast.version")
+        def reason_late(connection: Connection) -> str:
+            told.append(lock.lost.is_set() and eventually(lambda: losses == [{"reason": "disconnected"}]))
+            return reason(connection)
 
         with Holdfast(on_lost=losses.append) as holdfast:
-            process = holdfast._connection.process
-            assert process is not None
-            waiter = threading.Thread(target=wait)
-            with unittest.mock.patch.object(Connection, "_hang_up", hang_up_late):
-                waiter.start()
-                self.assertTrue(eventually(lambda: len(holdfast._connection._pending) == 1))
-                process.kill()
-                waiter.join()
-            self.assertTrue(eventually(lambda: losses == [{"reason": "disconnected"}]), losses)
+            with self.assertRaises(LockLost), unittest.mock.patch.object(Connection, "_reason", reason_late):
+                with holdfast.lock("k") as lock:
+                    assert holdfast._connection.process is not None
+                    holdfast._connection.process.kill()
+                    self.assertTrue(lock.lost.wait(20))
+                    self.assertEqual(lock.lost.reason, "disconnected")
+            self.assertEqual(told, [True])
 
     def test_a_close_ends_what_waits_and_releases_all_locks(self) -> None:
         with Holdfast() as other:
@@ -313,6 +309,186 @@ class Threads(ClientTest):
             self.assertEqual(tasks[3]["task"]["statusMessage"], "RuntimeError: half of a pair: ?")
 
 
+# A sidecar that says more than a client knows, and puts each lock at risk at once.
+TALKATIVE = """
+import json, sys
+def say(**message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+for request in map(json.loads, sys.stdin):
+    if "id" not in request:
+        continue
+    say(method="lock.ofALaterVersion", params=[1])
+    say(id=999999, result="of a request that was not made")
+    if request["method"] == "lock.lock":
+        say(id=request["id"], result={"ok": True, "lockId": "L", "fence": "000000000000001", "expiresAtMs": 1})
+        say(method="lock.atRisk", params={"lockId": "L", "keyHash": "h", "atRisk": True, "remainingMs": 500})
+    elif request["method"] == "lock.isLocked":
+        say(method="lock.lost", params={"lockId": "L", "keyHash": "h", "reason": "gone", "remainingMs": 0})
+        say(id=request["id"], result=True)
+    else:
+        say(id=request["id"], result={"ok": True, "remainingMs": 1000})
+"""
+
+
+class SidecarsThatFail(ClientTest):
+    def stop(self, holdfast: Holdfast) -> subprocess.Popen[bytes]:
+        process = holdfast._connection.process
+        assert process is not None
+        process.send_signal(signal.SIGSTOP)
+        self.addCleanup(process.send_signal, signal.SIGCONT)
+        return process
+
+    def test_an_answer_that_is_cut_off_is_an_unknown_outcome(self) -> None:
+        losses: list[dict[str, Any]] = []
+        cut = ["sh", "-c", "holdfast rpc | dd bs=1 count=3000 2>/dev/null"]
+        with Holdfast(command=cut, on_lost=losses.append) as holdfast:
+            with self.assertRaisesRegex(LockLost, "sidecar has gone"):
+                with holdfast.lock("k", ttlMs=600_000) as lock:
+                    with self.assertRaisesRegex(UnknownOutcome, "whether rpc.discover took effect is unknown"):
+                        holdfast.call("rpc.discover")
+                    self.assertTrue(lock.lost.wait(20))
+                    self.assertEqual(lock.lost.reason, "disconnected")
+                    holdfast._reconnect = 0
+            self.assertTrue(eventually(lambda: losses == [{"reason": "disconnected"}]), losses)
+            holdfast._reconnect = 10
+            self.assertFalse(holdfast.call("lock.isLocked", key="other"))  # by a new sidecar
+
+    def test_a_line_that_is_not_json_ends_the_connection(self) -> None:
+        with Holdfast(command=["sh", "-c", "echo nonsense; cat >/dev/null"], reconnect=0) as holdfast:
+            with self.assertRaises(Disconnected):
+                holdfast.call("lock.isLocked", key="k")
+
+    def test_what_a_client_does_not_know_is_ignored(self) -> None:
+        losses: list[dict[str, Any]] = []
+        with Holdfast(command=[sys.executable, "-c", TALKATIVE], on_lost=losses.append) as holdfast:
+            with holdfast.lock("k") as lock:
+                self.assertTrue(eventually(lambda: lock.at_risk))
+                self.assertFalse(lock.lost.is_set())
+                self.assertGreater(lock.remaining(), 0)
+                reasons: list[str] = []
+                lock.on_lost(reasons.append)
+                self.assertTrue(holdfast.call("lock.isLocked", key="k"))
+                self.assertEqual((lock.lost.reason, lock.remaining()), ("gone", 0))
+                self.assertTrue(eventually(lambda: reasons == ["gone"]))
+            self.assertTrue(eventually(lambda: [loss["reason"] for loss in losses] == ["gone"]))
+
+    def test_a_lock_is_lost_before_the_lease_of_a_sidecar_that_hangs_expires(self) -> None:
+        losses: list[dict[str, Any]] = []
+        with Holdfast() as other, Holdfast(on_lost=losses.append) as holdfast:
+            with self.assertRaises(LockLost):
+                with holdfast.lock("k", ttlMs=2400) as lock:
+                    sidecar = self.stop(holdfast)
+                    self.assertTrue(lock.lost.wait(20))
+                    is_granted = other.call("lock.acquire", key="k", ttlMs=1000)["ok"]
+                    sidecar.kill()
+            self.assertFalse(is_granted)
+            self.assertEqual(lock.lost.reason, "unproven")
+            self.assertTrue(eventually(lambda: losses[:1] == [{"lockId": lock.id, "reason": "unproven"}]), losses)
+
+    def test_a_job_is_stopped_before_the_lease_of_a_sidecar_that_hangs_expires(self) -> None:
+        with Holdfast() as holdfast:
+            holdfast.call("queue.add", queue="q")
+            job = holdfast.claim("q", leaseMs=1200)
+            assert job is not None
+            sidecar = self.stop(holdfast)
+            self.assertTrue(job.stopped.wait(20))
+            self.assertEqual(job.reason, "unproven")
+            sidecar.kill()
+
+    def test_a_lock_that_is_renewed_is_not_lost(self) -> None:
+        with Holdfast() as holdfast, holdfast.lock("k", ttlMs=1800) as lock:
+            self.assertFalse(lock.lost.wait(2))
+            self.assertGreater(lock.remaining(), 0)
+
+    def test_a_lock_that_was_waited_for_is_proven_when_its_block_begins(self) -> None:
+        with Holdfast() as other, Holdfast() as holdfast:
+            held = other.call("lock.lock", key="k")
+            threading.Timer(1, other.call, ["lock.release"], {"lockId": held["lockId"]}).start()
+            with holdfast.lock("k", ttlMs=900, waitMs=60_000) as lock:  # it waits longer than its ttl
+                self.assertFalse(lock.lost.is_set())
+                self.assertGreater(lock.remaining(), 0)
+
+    def test_an_interrupt_within_a_long_request_leaves_the_connection_whole(self) -> None:
+        with Holdfast() as holdfast:
+            with holdfast.lock("k", ttlMs=600_000) as lock:
+                sidecar = self.stop(holdfast)  # so the pipe is full in the middle of the request
+                threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+                with self.assertRaises(KeyboardInterrupt):
+                    holdfast.call("task.setVariables", ownerId="o", taskId="t", variables={"a": "x" * 1_000_000})
+                sidecar.send_signal(signal.SIGCONT)
+                self.assertTrue(holdfast.call("lock.isLocked", key="k"))
+                self.assertFalse(lock.lost.is_set())
+
+    def test_a_request_that_was_not_sent_did_not_happen(self) -> None:
+        with Holdfast() as holdfast:
+            holdfast.call("holdfast.version")
+            sidecar = self.stop(holdfast)
+            requests = [holdfast.start("lock.isLocked", key="k") for _ in range(100)]
+            sidecar.kill()
+            errors = [type(request.exception(20)) for request in requests]
+            self.assertEqual(errors, [UnknownOutcome] * 60 + [Disconnected] * 40)
+
+    def test_a_wait_is_cancelled_though_many_requests_are_before_it(self) -> None:
+        with Holdfast() as holdfast:
+            holdfast.call("lock.lock", key="k")
+            sidecar = self.stop(holdfast)
+            requests = [holdfast.start("lock.isLocked", key="k") for _ in range(200)]
+            late = holdfast.start("lock.lock", key="k", waitMs=600_000)
+            holdfast.cancel(late)  # it is not sent
+            sidecar.send_signal(signal.SIGCONT)
+            with self.assertRaisesRegex(HoldfastError, "cancelled"):
+                late.result(20)
+            self.assertEqual([request.result(20) for request in requests], [True] * 200)
+
+    def test_a_close_does_not_wait_for_a_sidecar_that_hangs(self) -> None:
+        with unittest.mock.patch("holdfast_client.PATIENCE", 0.2):
+            holdfast = Holdfast()
+            holdfast.call("holdfast.version")
+            self.stop(holdfast)
+            waiting = holdfast.start("lock.isLocked", key="k")
+            holdfast.close()
+            with self.assertRaises(UnknownOutcome):
+                waiting.result(0)
+
+    def test_a_full_pipe_does_not_block_the_event_loop(self) -> None:
+        async def main() -> None:
+            async with AsyncHoldfast() as holdfast:
+                await holdfast.call("holdfast.version")
+                sidecar = self.stop(holdfast._client())
+                resumed = threading.Timer(10, sidecar.send_signal, [signal.SIGCONT])
+                resumed.start()
+                calls = [asyncio.ensure_future(holdfast.call("lock.isLocked", key="x" * 500 + str(n))) for n in range(300)]
+                large = asyncio.ensure_future(holdfast.call("lock.isLocked", key="x" * 1_000_000))
+                await asyncio.sleep(0.1)
+                self.assertTrue(resumed.is_alive())
+                resumed.cancel()
+                sidecar.send_signal(signal.SIGCONT)
+                with self.assertRaises(HoldfastError):  # the key is too long
+                    await large
+                self.assertEqual(set(await asyncio.gather(*calls)), {False})
+
+        asyncio.run(main())
+
+    def test_a_coroutine_can_await_a_loss(self) -> None:
+        async def main() -> None:
+            async with AsyncHoldfast() as holdfast:
+                with self.assertRaises(LockLost):
+                    async with holdfast.lock("k") as lock:
+                        reasons: list[str] = []
+                        lock.on_lost(reasons.append)  # in the event loop
+                        gives_up = asyncio.ensure_future(lock.lost)
+                        await asyncio.sleep(0)
+                        gives_up.cancel()
+                        process = holdfast._client()._connection.process
+                        assert process is not None
+                        process.kill()
+                        self.assertEqual(await asyncio.wait_for(lock.lost, 20), "disconnected")
+                        await asyncio.sleep(0)
+                        self.assertEqual(reasons, ["disconnected"])
+
+        asyncio.run(main())
+
+
 class Asyncio(ClientTest):
     def test_locks_and_workers(self) -> None:
         async def main() -> None:
@@ -320,7 +496,7 @@ class Asyncio(ClientTest):
                 async with holdfast.lock("k") as first:
                     self.assertTrue(await holdfast.call("lock.isLocked", key="k"))
                 async with holdfast.lock("k") as second:
-                    self.assertLess(first["fence"], second["fence"])
+                    self.assertLess(first.fence, second.fence)
                 for n in range(3):
                     await holdfast.call("queue.add", queue="q", variables={"n": n})
 
@@ -401,8 +577,7 @@ class Asyncio(ClientTest):
                     task = asyncio.create_task(hold(block))
                     await entered.wait()
                     leave.set()
-                    for _ in range(5):
-                        await asyncio.sleep(0)  # until it waits for a thread
+                    await asyncio.sleep(0)  # until it waits for its release
                     task.cancel()
                     with self.assertRaises(asyncio.CancelledError):
                         await task
@@ -474,9 +649,9 @@ class Asyncio(ClientTest):
             lost = asyncio.Event()
             async with AsyncHoldfast(on_lost=lambda loss: lost.set()) as holdfast:
                 with self.assertRaises(LockLost):
-                    async with holdfast.lock("k", maxHoldMs=10) as lock:
+                    async with holdfast.lock("k", maxHoldMs=200) as lock:
                         await lost.wait()
-                        await holdfast.call("lock.release", lockId=lock["lockId"])
+                        await holdfast.call("lock.release", lockId=lock.id)
                 with self.assertRaises(HoldfastError) as raised:
                     await holdfast.call("task.get", ownerId="o", taskId="none")
                 self.assertEqual(raised.exception.code, "NotFound")

@@ -167,5 +167,10 @@ asio::awaitable<Json> subscribe(MethodCall call) {
   co_return ok(known);
 }
 
+asio::awaitable<Json> remaining(MethodCall call) {
+  const auto left = call.session->jobs().remaining(call.params.text("jobId"));
+  co_return left ? proven(*left) : ok(false);
+}
+
 }  // namespace job_methods
 }  // namespace holdfast::rpc

@@ -27,6 +27,11 @@ Json granted(std::string_view lock_id, Fence fence, WallTime expires_at,
   return Json::unchecked(std::move(text));
 }
 
+Json proven(std::chrono::nanoseconds remaining) {
+  const auto whole = std::chrono::floor<std::chrono::milliseconds>(remaining).count();
+  return Json::unchecked(R"({"ok":true,"remainingMs":)" + std::to_string(whole) + "}");
+}
+
 LockOptions lock_options(const Params& params) {
   LockOptions options;
   options.ttl = params.milliseconds_if("ttlMs").value_or(options.ttl);
@@ -172,6 +177,11 @@ asio::awaitable<Json> subscribe(MethodCall call) {
     held.subscribe_to_all();
   }
   co_return ok(known);
+}
+
+asio::awaitable<Json> remaining(MethodCall call) {
+  const auto guard = call.session->held().find(lock_id_of(call.params).str());
+  co_return guard && *guard ? proven(guard->remaining()) : ok(false);
 }
 
 }  // namespace lock_methods

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <holdfast/fence.hpp>
 #include <holdfast/lock_options.hpp>
@@ -17,6 +18,8 @@ namespace holdfast::rpc {
 
 /// {"ok":true} or {"ok":false}
 [[nodiscard]] Json ok(bool done);
+/// {"ok":true,"remainingMs":...}, rounded down
+[[nodiscard]] Json proven(std::chrono::nanoseconds remaining);
 // Shared by the methods that acquire a lock: lock.acquire, lock.lock and task.claim.
 /// {"ok":true,"lockId":...,"fence":...,"expiresAtMs":...}
 [[nodiscard]] Json granted(std::string_view lock_id, Fence fence, WallTime expires_at,
@@ -44,7 +47,7 @@ namespace holdfast::rpc {
 // What the rows of the table call.
 using MethodFunction = asio::awaitable<Json>(MethodCall);
 namespace lock_methods {
-MethodFunction acquire, wait_for_lock, release, extend, is_locked, lookup, subscribe;
+MethodFunction acquire, wait_for_lock, release, extend, is_locked, lookup, subscribe, remaining;
 }
 namespace task_methods {
 MethodFunction create, get, list, update_status, set_variables, set_result, get_result, complete, fail,
@@ -55,7 +58,7 @@ MethodFunction add, claim_next, claim, get, list_tasks, get_result, cancel, remo
     pause, resume, limit, list;
 }
 namespace job_methods {
-MethodFunction set_variables, complete, complete_and_claim, fail, retry, give_back, subscribe;
+MethodFunction set_variables, complete, complete_and_claim, fail, retry, give_back, subscribe, remaining;
 }
 
 }  // namespace holdfast::rpc

@@ -65,6 +65,12 @@ std::shared_ptr<Job> HeldJobs::find(std::string_view job_id) const {
   return {found->second, &found->second->job};
 }
 
+std::optional<std::chrono::nanoseconds> HeldJobs::remaining(std::string_view job_id) const {
+  const auto found = held_.find(job_id);
+  if (found == held_.end() || !found->second->job) return std::nullopt;
+  return found->second->job.remaining();
+}
+
 void HeldJobs::remove(std::string_view job_id) {
   const auto found = held_.find(job_id);
   if (found != held_.end()) held_.erase(found);

@@ -2,6 +2,7 @@
 
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -9,6 +10,7 @@
 #include <holdfast/json.hpp>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +33,8 @@ class HeldJobs {
   [[nodiscard]] std::string add(Job job);
   /// Throws Error(InvalidArgument) if this client has no such job. It stays valid while the pointer is kept.
   [[nodiscard]] std::shared_ptr<Job> find(std::string_view job_id) const;
+  /// How long the lease of this job is proven; empty if this client has no such job.
+  [[nodiscard]] std::optional<std::chrono::nanoseconds> remaining(std::string_view job_id) const;
   /// Forgets a job that has ended, or that is not this client's any more.
   void remove(std::string_view job_id);
 

@@ -116,6 +116,37 @@ TEST_F(RpcExamples, AShellIsToldOfALossBesideItsAnswers) {
   EXPECT_NE(result.err.find("lock.lost"), std::string::npos) << result.err;
 }
 
+TEST_F(RpcExamples, AShellsAnswersAreItsOwnThoughAJobIsStoppedBetweenThem) {
+  const auto result = run({"bash", "-c", "source " + client("holdfast_client.sh") + R"(
+    notified() { stopped=$1; }
+    stopped=
+    call job.subscribe
+    call queue.add '{"queue":"q"}'
+    task=$(member taskId)
+    call queue.claimNext '{"queues":["q"]}'
+    holdfast queue cancel q "$task" >&2
+    until [[ $stopped == *'"job.stopped"'* ]]; do call lock.isLocked '{"key":"k"}'; done
+    echo "is locked: $result"
+    call holdfast.version
+    member backend)"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "is locked: false\nsqlite") << result.err;
+}
+
+TEST_F(RpcExamples, AShellTakesNoPartOfAnAnswerForTheWhole) {
+  // The sidecar is killed within an answer, and then there is none.
+  const auto result = run({"bash", "-c", "source " + client("holdfast_client.sh") + R"(
+    kill "$HOLDFAST_RPC_PID" || true
+    wait "$HOLDFAST_RPC_PID" 2>/dev/null || true
+    exec {holdfast_in}< <(printf '{"jsonrpc":"2.0","id":1,"result":{"ok":tr')
+    call lock.isLocked '{"key":"k"}' || echo "failed"
+    call lock.isLocked '{"key":"k"}' || echo "failed again"
+    call lock.isLocked "{\"key\":\"$(head -c 200000 /dev/zero | tr '\\0' x)\"}" || echo "and again")"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "failed\nfailed again\nand again\n") << result.err;
+  EXPECT_NE(result.err.find("whether this request took effect is unknown"), std::string::npos) << result.err;
+}
+
 TEST_F(RpcExamples, APythonPoolEndsEachTaskAsItsFunctionDoes) {
   const auto result = python(R"(
 from holdfast_client import Failed, Holdfast
@@ -135,7 +166,7 @@ with Holdfast() as holdfast:
         task = holdfast.call('queue.get', queue='q', taskId=id)
         print(task['task']['status'], task['queue']['place'], task['queue']['attempts'], task['result'],
               task['task'].get('statusMessage'), task['variables']['seen'])
-    assert holdfast._connection.stops == {}
+    assert holdfast._connection.leases == {}
 )");
   EXPECT_EQ(result.out,
             "completed finished 1 0 None True\n"
@@ -247,9 +278,10 @@ with Holdfast(path) as other, Holdfast(path, reconnect=0) as holdfast:
             future.result(20)
         except HoldfastError as error:
             print(error.number)
+        except UnknownOutcome as error:
+            print('unknown', error.__cause__.number)
         if future is huge:
-            holdfast._connection.out.write(b'nonsense\n')
-            holdfast._connection.out.flush()
+            os.write(holdfast._connection._to, b'nonsense\n')
     other.call('lock.release', lockId=held['lockId'])
     print(other.call('lock.lock', key='k', waitMs=20_000)['ok'])
     try:
@@ -260,11 +292,12 @@ with Holdfast(path) as other, Holdfast(path, reconnect=0) as holdfast:
 
 TEST_F(RpcExamples, APythonClientHoldsNothingThatItDoesNotKnowOf) {
   const auto server = listening();
-  const auto result = run({"python3", "-c",
-                           "import sys; sys.path.insert(0, '" + client("") +
-                               "')\nfrom holdfast_client import Holdfast, HoldfastError\npath = '" +
-                               socket().string() + "'" + python_ends});
-  EXPECT_EQ(result.out, "not sent\nnot sent\nnot sent\n-32602\n-32700\nTrue\ngone\n") << result.err;
+  const auto result = run(
+      {"python3", "-c",
+       "import sys; sys.path.insert(0, '" + client("") +
+           "')\nimport os\nfrom holdfast_client import Holdfast, HoldfastError, UnknownOutcome\npath = '" +
+           socket().string() + "'" + python_ends});
+  EXPECT_EQ(result.out, "not sent\nnot sent\nnot sent\n-32602\nunknown -32700\nTrue\ngone\n") << result.err;
 }
 
 TEST_F(RpcExamples, ANodeClientHoldsNothingThatItDoesNotKnowOf) {
@@ -283,29 +316,30 @@ TEST_F(RpcExamples, ANodeClientHoldsNothingThatItDoesNotKnowOf) {
     }
     console.log(await holdfast.call('lock.isLocked', { key: 'k' }));
     socket.write('nonsense\n');
-    await waiting.catch((error) => console.log(error.number));
+    await waiting.catch((error) => console.log(error.name, error.cause.number));
     await other.call('lock.release', { lockId: held.lockId });
     console.log((await other.call('lock.lock', { key: 'k', waitMs: 20_000 })).ok);
-    await holdfast.call('holdfast.version').catch((error) => console.log(error.message));
+    await holdfast.call('holdfast.version').catch((error) => process.stdout.write(error.message.slice(0, 22)));
     await holdfast.close();
     await other.close();)";
   const auto result = run({"node", "--input-type=module", "-e", script});
-  EXPECT_EQ(result.out, "RangeError\nRangeError\nRangeError\ntrue\n-32700\ntrue\nthe sidecar has gone\n")
+  EXPECT_EQ(result.out,
+            "RangeError\nRangeError\nRangeError\ntrue\nUnknownOutcome -32700\ntrue\nthe sidecar has gone: ")
       << result.err;
 }
 
 TEST_F(RpcExamples, APythonClientThatLetsGoOfItsOwnSidecarEndsIt) {
   const auto result = run({"python3", "-c", "import sys; sys.path.insert(0, '" + client("") + R"(')
-from holdfast_client import Holdfast, HoldfastError
+import os
+from holdfast_client import Holdfast, UnknownOutcome
 with Holdfast() as holdfast:
     holdfast.call('lock.lock', key='k')
     waiting = holdfast.start('lock.lock', key='k', waitMs=600_000)
-    holdfast._connection.out.write(b'nonsense\n')
-    holdfast._connection.out.flush()
+    os.write(holdfast._connection._to, b'nonsense\n')
     try:
         waiting.result(20)
-    except HoldfastError as error:
-        print(error.number)
+    except UnknownOutcome as error:
+        print(error.__cause__.number)
 )"});
   EXPECT_EQ(result.out, "-32700\n") << result.err;
   EXPECT_EQ(result.code, 0) << result.err;

@@ -294,6 +294,25 @@ TEST_F(RpcClients, OneThatStillReadsGetsItsAnswersThoughItSendsNoMore) {
   EXPECT_EQ(holder.result("lock.lock", {{"key", "k"}, {"waitMs", 10000}})["ok"], true);
 }
 
+TEST_P(RpcLocks, SayHowLongTheirLeasesAreProven) {
+  auto process = sidecar();
+  auto& client = process.client();
+  const auto remaining = [&](const json& lock) {
+    return client.result("lock.remaining", {{"lockId", lock["lockId"]}});
+  };
+  const auto held = client.result("lock.lock", {{"key", "k"}, {"ttlMs", 30000}});
+  EXPECT_EQ(remaining(held)["ok"], true);
+  EXPECT_GT(remaining(held)["remainingMs"], 15000);
+  EXPECT_LT(remaining(held)["remainingMs"], 30000);  // less the allowance for drift
+
+  // It is not renewed: the client itself counts its ttl.
+  const auto acquired = client.result("lock.acquire", {{"key", "acquired"}, {"ttlMs", 30000}});
+  EXPECT_EQ(remaining(acquired), (json{{"ok", false}}));
+  client.result("lock.release", {{"lockId", held["lockId"]}});
+  EXPECT_EQ(remaining(held), (json{{"ok", false}}));
+  EXPECT_EQ(client.error("lock.remaining", {{"lockId", "short"}})["data"]["code"], "InvalidArgument");
+}
+
 TEST_F(RpcClients, ALossIsToldWhenRedisDoesNotAnswer) {
   if (auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
   RedisServer redis;

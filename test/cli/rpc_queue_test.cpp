@@ -237,6 +237,17 @@ TEST_P(RpcQueues, AJobBelongsToItsConnection) {
   EXPECT_EQ(worker.result("job.complete", job)["task"]["status"], "completed");
 }
 
+TEST_P(RpcQueues, AJobSaysHowLongItsLeaseIsProven) {
+  add();
+  auto worker = connect();
+  const json job{{"jobId", claim_one(worker)["jobId"]}};
+  EXPECT_GT(worker.result("job.remaining", job)["remainingMs"], 15000);
+  EXPECT_LT(worker.result("job.remaining", job)["remainingMs"], 30000);
+  EXPECT_EQ(client().result("job.remaining", job), (json{{"ok", false}}));  // of another connection
+  worker.result("job.complete", job);
+  EXPECT_EQ(worker.result("job.remaining", job), (json{{"ok", false}}));
+}
+
 TEST_P(RpcQueues, AClientThatClosesInOrderGivesItsJobsBack) {
   const auto task = add();
   auto worker = connect();
