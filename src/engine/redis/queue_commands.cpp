@@ -117,11 +117,12 @@ RoutedCommand queue_create_command(const QueueClient& client, const CreateRecord
 RoutedCommand claim_command(const QueueClient& client, const ClaimNext& request, const ClaimCall& call,
                             By by) {
   const auto& layout = client.layout;
-  auto command = begin_on_queue(client, queue_scripts().claim, by, request.owner, 1, 4 + claim_arguments);
+  auto command = begin_on_queue(client, queue_scripts().claim, by, request.owner, 1, 5 + claim_arguments);
   command.add_key(layout.claims(request.owner, client.process, call.slot));
   command.add(layout.record_prefix(request.owner)).add(layout.channel_prefix(request.owner));
   command.add(layout.work_prefix(request.owner)).add(client.channels);
   add_claim(command, client, request.owner, request.terms, call);
+  command.add(text_of_ms(request.searched));
   return std::move(command).routed();
 }
 
