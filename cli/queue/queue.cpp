@@ -328,10 +328,17 @@ int purge(const Context& context, const QueueCommand& options) {
   }
   const auto holdfast = open_store(context);
   const auto queue = holdfast.queue(options.queue);
-  std::size_t removed = 0;
+  std::size_t removed = 0, unreadable = 0;
   std::string cursor;
   do {
     const auto page = queue.list({.cursor = cursor, .status = only, .limit = most_listed});
+    for (const auto& error : page.unreadable) {
+      // Whether it is finished is unknown.
+      const bool is_meant = options.all && !only;
+      if (is_meant && queue.remove(error.key())) ++removed;
+      if (!is_meant) ++unreadable;
+      complain(context.json, to_string(error.code()), error.message() + (is_meant ? ". It was removed" : ""));
+    }
     for (const auto& task : page.tasks) {
       if (!options.all && !is_final(task.status)) continue;
       // Another task may have come under the same request key since.
@@ -339,10 +346,13 @@ int purge(const Context& context, const QueueCommand& options) {
     }
     cursor = page.cursor;
   } while (!cursor.empty());
-  print_json_or_complain(context.json, {{"removed", removed}},
-                         "removed " + std::to_string(removed) + (removed == 1 ? " task" : " tasks") +
-                             " of the queue " + quote(options.queue));
-  return exit_ok;
+  print_json_or_complain(
+      context.json, {{"removed", removed}},
+      "removed " + std::to_string(removed) + (removed == 1 ? " task" : " tasks") + " of the queue " +
+          quote(options.queue) +
+          (unreadable == 0 ? ""
+                           : "; not removed, because they cannot be read: " + std::to_string(unreadable)));
+  return unreadable == 0 ? exit_ok : exit_internal;
 }
 
 int remove(const Context& context, const QueueCommand& options) {

@@ -5,22 +5,16 @@ namespace holdfast::cli {
 void LineSplitter::take(std::string_view text, const std::function<void(std::string_view)>& on_line) {
   while (!text.empty()) {
     const auto end = text.find('\n');
-    const auto part = text.substr(0, end);
-    if (line_.size() + part.size() > max_line) {
-      too_long_ = true;
-      line_.clear();
-    }
-    if (!too_long_) line_ += part;
+    line_ += text.substr(0, end).substr(0, max_line + 1 - line_.size());
     if (end == std::string_view::npos) return;
     on_line(line_);
     line_.clear();
-    too_long_ = false;
     text.remove_prefix(end + 1);
   }
 }
 
 void LineSplitter::finish(const std::function<void(std::string_view)>& on_line) {
-  if (!line_.empty() || too_long_) take("\n", on_line);
+  if (!line_.empty()) take("\n", on_line);
 }
 
 }  // namespace holdfast::cli

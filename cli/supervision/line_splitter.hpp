@@ -10,7 +10,7 @@ namespace holdfast::cli {
 /// Splits what a command writes to a descriptor into lines.
 class LineSplitter {
  public:
-  /// A longer line is passed as an empty one.
+  /// Of a longer line the first max_line + 1 bytes are passed.
   static constexpr std::size_t max_line = std::size_t{2} * 1024 * 1024;
 
   /// Passes each line that ends in `text` to `on_line`, and keeps the rest.
@@ -20,7 +20,6 @@ class LineSplitter {
 
  private:
   std::string line_;
-  bool too_long_ = false;
 };
 
 }  // namespace holdfast::cli

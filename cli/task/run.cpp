@@ -85,8 +85,12 @@ class TaskRun {
     auto ours = opened.tasks.with_incarnation(claimed_.incarnation);
     if (const auto signal = command.take_end_signal()) return end_before_start(ours, claim, *signal);
 
-    variables.emplace([this, tasks = ours.with_fence(claim.token())](
-                          const std::string& changes) mutable { return write_variables(tasks, changes); },
+    variables.emplace(VariableWriter::Target{
+                          .task = id_,
+                          .limits = context_.task_limits.options(opened.holdfast.task_options(), true),
+                          .write = [this, tasks = ours.with_fence(claim.token())](
+                                       const Json& changes) { tasks.set_variables(owner_, id_, changes); },
+                          .read = [this, tasks = ours] { return tasks.get(owner_, id_).variables; }},
                       [](const std::string& what) { complain("warning: " + what); });
     if (options_.keep_output > 0) {
       keeper.emplace(static_cast<std::size_t>(options_.keep_output));
@@ -225,30 +229,6 @@ class TaskRun {
     } catch (const Error& error) {
       complain("warning: the release of the task's lock was not confirmed (" + printable(error.what()) +
                "). If it was not released, its lease will expire");
-    }
-  }
-
-  VariableWriter::Outcome write_variables(Tasks& tasks, const std::string& changes) {
-    using Outcome = VariableWriter::Outcome;
-    try {
-      tasks.set_variables(owner_, id_, Json::parse(changes).value_or_throw());
-      return Outcome::done;
-    } catch (const Error& error) {
-      switch (error.code()) {
-        case ErrorCode::NotFound:
-        case ErrorCode::InvalidTransition:
-        case ErrorCode::StaleFence:
-        case ErrorCode::WrongLock:
-          return Outcome::closed;  // the command is about to be stopped, which is reported
-        default:
-          break;
-      }
-      if (!complained_) {
-        complain("warning: some variables of the task " + quote(id_) +
-                 " were not written: " + printable(error.message()));
-      }
-      complained_ = true;
-      return error.transient() ? Outcome::retry : Outcome::refused;
     }
   }
 
@@ -406,7 +386,6 @@ class TaskRun {
   NewTask request_;
   std::string id_;
   Task claimed_;  ///< as it was when it was claimed
-  bool complained_ = false;
 };
 
 }  // namespace

@@ -91,8 +91,9 @@ class CommandPool {
     // A task is not claimable before the processes that stop its command are gone.
     mark_ = queue.process_mark();
     if (mark_ >= 0) source_.keep_open(mark_);
+    limits_ = limits.tasks;
+    for (const auto& name : options_.queues) queues_.emplace(name, holdfast.queue(name, limits));
     if (options_.keep_output > 0) {
-      for (const auto& name : options_.queues) queues_.emplace(name, holdfast.queue(name, limits));
       keeper_.emplace(static_cast<std::size_t>(options_.keep_output));
     }
     std::vector<std::thread> slots;
@@ -272,8 +273,12 @@ class CommandPool {
                           .message = "its command cannot be run: " + name + " would contain a NUL byte"});
     }
     JobCommand command(source_, times_);
-    VariableWriter variables([&job](const std::string& changes) { return write_variables(job, changes); },
-                             [](const std::string& what) { complain("warning: " + what); });
+    VariableWriter variables(
+        {.task = task.id,
+         .limits = limits_,
+         .write = [&job](const Json& changes) { job.set_variables(changes); },
+         .read = [queue = &queues_.at(job.queue()), &task] { return queue->get(task.id).variables; }},
+        [](const std::string& what) { complain("warning: " + what); });
     const auto log = begin_log(job, task);
     std::function<void(std::size_t, std::string_view)> on_output;
     if (log) on_output = [&log](std::size_t stream, std::string_view bytes) { log->write(stream, bytes); };
@@ -458,18 +463,6 @@ class CommandPool {
                 {"message", task.status_message ? nlohmann::ordered_json(*task.status_message) : nullptr}});
   }
 
-  static VariableWriter::Outcome write_variables(Job& job, const std::string& changes) {
-    using Outcome = VariableWriter::Outcome;
-    try {
-      job.set_variables(Json::parse(changes).value_or_throw());
-      return Outcome::done;
-    } catch (const Error& error) {
-      if (error.transient()) return Outcome::retry;
-      const bool refused = error.code() == ErrorCode::TooLarge || error.code() == ErrorCode::TooDeep;
-      return refused ? Outcome::refused : Outcome::closed;
-    }
-  }
-
   void complain_once(const std::string& message) {
     if (!complained_.exchange(true)) complain("warning: " + printable(message));
   }
@@ -491,7 +484,8 @@ class CommandPool {
   std::atomic<int> given_back_ = 0;
   std::atomic<int> exit_code_ = exit_ok;
   std::atomic<bool> complained_ = false;
-  std::map<std::string, Queue> queues_;  ///< for the output
+  TaskOptions limits_;
+  std::map<std::string, Queue> queues_;  ///< for the output and the variables
   std::optional<OutputKeeper> keeper_;
   std::mutex printing_;
   int mark_ = -1;          ///< stands for this process in the store; see Queue::process_mark

@@ -32,8 +32,8 @@ class QueueStore;
 ///
 /// *Promise.* A task is started at least once, and the outcome of at most one worker is accepted: see Job.
 ///
-/// *Order.* By priority, then by when a task became due. A task that is retried goes behind the others; one
-/// that is given back keeps its place.
+/// *Order.* By priority, strictly, then by when a task became due. A task that is retried goes behind the
+/// others; one that is given back keeps its place.
 ///
 /// *Limits.* limit() sets how many tasks of the queue are worked on at once, NewQueueTask::limit_key how many
 /// with one key.
@@ -66,7 +66,8 @@ class HOLDFAST_EXPORT Queue {
   }
 
   /// Claims the next task, waiting for one as `how` says, and returns the job; empty if no task can be
-  /// claimed. One request to the engine if there is a task.
+  /// claimed. One request to the engine if there is a task; one more for each hundred that have become due,
+  /// or are blocked by their limit key, since the last claim.
   ///
   /// While it waits, it is woken when a task becomes ready if the engine can wake it, looks again when a
   /// delay or a lease ends, and polls once a second. Transient errors are waited out for up to a minute.

@@ -36,8 +36,9 @@ struct ClaimedRecords {
   /// that leaves the queue.
   std::vector<ClaimedRecord> exhausted = {};
   /// If none was claimed: after this time one may be claimable without a further wake-up, because a delay or
-  /// a lease ends; zero if the request ended early because its work is bounded. Empty: no record of the queue
-  /// is delayed or leased, or the queue is paused.
+  /// a lease ends. Zero: the request ended early, because its work is bounded, so a record may be claimable
+  /// now: repeat the request, with ClaimNext::searched. Empty: no record of the queue is delayed or leased,
+  /// or the queue is paused.
   std::optional<std::chrono::milliseconds> look_again_after = std::nullopt;
   /// Whether the queue is paused.
   bool paused = false;
@@ -70,6 +71,10 @@ struct ClaimTerms {
 /// priority and order, and gives each a lease, an attempt and a higher fence. If the queue is paused, it does
 /// all but the last.
 ///
+/// The order is strict: if more leases have expired, or more delays are over, than one request moves, it
+/// claims nothing and ends early (ClaimedRecords::look_again_after), because those that remain may come
+/// first.
+///
 /// A ready record is parked instead if as many records with its QueueTerms::limit_key are leased as it
 /// allows, expired leases included until a claim removes them; so is one that becomes ready then. When one of
 /// those leases ends, or a ready record of the key leaves the queue, the first parked one of the key, by
@@ -87,6 +92,10 @@ struct ClaimNext {
   std::string owner;
   /// Who claims, and for how long.
   ClaimTerms terms;
+  /// For how long the caller has repeated this request because each answer ended early; not negative
+  /// (InvalidArgument). Leases that have expired, and delays that were over, for a shorter time than this do
+  /// not hold back the claim. So a search ends, however many become due while it goes on.
+  std::chrono::milliseconds searched{};
   /// When to give up with NetworkTimeout.
   BootTime deadline = never;
 };

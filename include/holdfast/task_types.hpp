@@ -201,6 +201,12 @@ struct TaskOptions {
   bool require_fence = false;
 };
 
+/// Checks one variable as Tasks::set_variables does, without the others: TooLarge or TooDeep. Returns how
+/// many bytes of TaskOptions::max_variables_bytes it takes, beside 1 byte for all variables together. `name`
+/// must be valid UTF-8.
+[[nodiscard]] HOLDFAST_EXPORT Result<std::size_t> variable_bytes(std::string_view name, const Json& value,
+                                                                 const TaskOptions& options);
+
 /// Output of a command that works on a task, for Tasks::append_output and Queue::append_output. The text
 /// needs to be valid only until the call returns.
 struct NewOutput {

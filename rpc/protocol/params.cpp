@@ -1,7 +1,6 @@
 #include "rpc/protocol/params.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -50,19 +49,11 @@ std::optional<std::vector<std::string>> texts_of(std::string_view json) {
   return texts;
 }
 
+/// As every answer writes it. No grant has the fence 0.
 std::optional<Fence> fence_of(std::string_view json) {
-  std::optional<std::uint64_t> value;
-  if (const auto digits = string_in(json)) {
-    const auto* const end = digits->data() + digits->size();
-    std::uint64_t parsed = 0;
-    const auto [stopped_at, error] = std::from_chars(digits->data(), end, parsed);
-    if (error == std::errc{} && stopped_at == end) value = parsed;
-  } else {
-    value = whole_number(json);
-  }
-  if (!value) return std::nullopt;
-  const auto fence = Fence::of(*value);
-  return fence ? std::optional(*fence) : std::nullopt;
+  const auto digits = string_in(json);
+  const auto fence = digits ? Fence::parse(*digits) : Result<Fence>(Fence());
+  return fence && *fence != Fence() ? std::optional(*fence) : std::nullopt;
 }
 
 /// What a value of each kind must be. The schema is what clients should send; `fits` accepts more spellings.
@@ -89,7 +80,7 @@ constexpr KindRule rule_of(Kind kind) {
       return {"a whole number", R"({"type":"integer"})",
               [](std::string_view json) { return integer_of(json).has_value(); }};
     case Kind::fence:
-      return {"a fence: its 15 digits as a string", R"({"type":"string","pattern":"^[0-9]{1,15}$"})",
+      return {"a fence: a string of 15 digits, not all zero", R"({"type":"string","pattern":"^[0-9]{15}$"})",
               [](std::string_view json) { return fence_of(json).has_value(); }};
     case Kind::id:
       return {"the id of a request: a string or a number", R"({"type":["string","number"]})",

@@ -21,7 +21,7 @@ enum class Kind : std::uint8_t {
   wait,          ///< the same, clamped if it is larger than a double holds exactly
   count,         ///< as milliseconds, of something else
   integer,       ///< a whole number that may be negative
-  fence,         ///< its 15 digits as a string, or the plain number
+  fence,         ///< its 15 digits as a string
   id,            ///< of a request: a string or a number
   boolean,
   object,

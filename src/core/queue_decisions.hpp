@@ -105,6 +105,9 @@ inline constexpr std::size_t max_dead_removed = 10;
 
 [[nodiscard]] inline std::optional<Error> refuse_arguments(const ClaimNext& request) {
   if (auto refused = refuse_queue_owner(request.owner)) return refused;
+  if (request.searched < std::chrono::milliseconds::zero()) {
+    return Error(ErrorCode::InvalidArgument, "the time that a claim has searched is negative");
+  }
   return refuse_claim_terms(request.terms);
 }
 [[nodiscard]] inline std::optional<Error> refuse_arguments(const ClaimRecord& request) {

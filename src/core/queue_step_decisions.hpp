@@ -80,23 +80,32 @@ class QueueSteps {
  public:
   QueueSteps(Store& store, QueueTime now) : store_(store), now_(now) {}
 
-  [[nodiscard]] Result<ClaimedRecords> claim_next(const ClaimTerms& terms) {
+  /// `searched` as ClaimNext has it.
+  [[nodiscard]] Result<ClaimedRecords> claim_next(const ClaimTerms& terms,
+                                                  std::chrono::milliseconds searched = {}) {
     ClaimedRecords result;
-    expire_leases();
+    bool ends_early = expire_leases() == max_moves_per_claim;
     const bool has_looked = store_.is_time_to_look_for_abandoned();
-    if (has_looked) expire_abandoned();
-    promote_due();
+    std::size_t abandoned = has_looked ? expire_abandoned() : 0;
+    ends_early = promote_due() == max_moves_per_claim || ends_early;
     const auto head = store_.head();
     result.paused = head.paused;
     auto room = head.paused ? 0 : head.room(claim_limit(terms.limit));
-    auto failed = claim_ready(terms, room, result.claimed);
-    if (!failed && result.claimed.empty() && !has_looked && expire_abandoned()) {
-      room = head.paused ? 0 : store_.head().room(claim_limit(terms.limit));
-      failed = claim_ready(terms, room, result.claimed);
+    if (!ends_early || !is_behind(searched)) {
+      auto failed = claim_ready(terms, room, result.claimed);
+      if (!failed && result.claimed.empty() && !has_looked) {
+        abandoned = expire_abandoned();
+        if (abandoned > 0) {
+          room = head.paused ? 0 : store_.head().room(claim_limit(terms.limit));
+          failed = claim_ready(terms, room, result.claimed);
+        }
+      }
+      if (failed && result.claimed.empty()) return *failed;
     }
-    if (failed && result.claimed.empty()) return *failed;
     add_exhausted(result.exhausted);
-    if (result.claimed.empty() && !result.paused) result.look_again_after = look_again(room > 0);
+    if (result.claimed.empty() && !result.paused) {
+      result.look_again_after = look_again(room > 0, ends_early || abandoned == max_moves_per_claim);
+    }
     return result;
   }
 
@@ -241,12 +250,12 @@ class QueueSteps {
 
   /// Moves the first record of an order, at most max_moves_per_claim times. `first()` is its name, if there
   /// is one; `moved(entry, next sequence number)` its new entry.
-  /// Returns whether there was any.
+  /// Returns how many times it did; after max_moves_per_claim there may be more.
   template <class First, class Moved>
-  bool move_each(First first, Moved moved) {
+  std::size_t move_each(First first, Moved moved) {
     for (std::size_t moves = 0; moves < max_moves_per_claim; ++moves) {
       const std::optional<std::string> task = first();
-      if (!task) return moves > 0;
+      if (!task) return moves;
       const auto there = store_.find_head(*task);
       if (!there || !is_present(&*there, now_.wall)) {
         store_.forget(*task);
@@ -255,24 +264,30 @@ class QueueSteps {
         relocate(*task, *old, moved(*old, store_.head().next_sequence));
       }
     }
-    return true;
+    return max_moves_per_claim;
   }
   template <class First>
-  bool expire_each(First first) {
+  std::size_t expire_each(First first) {
     return move_each(first, [this](const QueueEntry& entry, std::uint64_t next) {
       return expire_lease(entry, now_.wall, next);
     });
   }
-  void expire_leases() {
-    expire_each([this] { return store_.first_expired(now_.leases); });
+  std::size_t expire_leases() {
+    return expire_each([this] { return store_.first_expired(now_.leases); });
   }
-  bool expire_abandoned() {
+  std::size_t expire_abandoned() {
     return expire_each([this] { return store_.first_abandoned(); });
   }
-  void promote_due() {
-    move_each(
+  std::size_t promote_due() {
+    return move_each(
         [this] { return store_.first_due(now_.wall); },
         [this](const QueueEntry& entry, std::uint64_t next) { return promote(entry, now_.wall, next); });
+  }
+  /// Whether a record that may come before the ready ones has still to be moved: its time had come before the
+  /// caller began to search. There is a finite number of these, and each request moves some, so a search
+  /// ends.
+  [[nodiscard]] bool is_behind(std::chrono::milliseconds searched) {
+    return store_.first_expired(now_.leases - searched) || store_.first_due(now_.wall - searched);
   }
 
   /// Claims at most `room` of the ready records. Returns an error if there is no fence for another claim.
@@ -330,13 +345,14 @@ class QueueSteps {
   }
 
   /// `has_room`: another lease is allowed, so a ready record remains only because a claim is bounded.
-  [[nodiscard]] std::optional<std::chrono::milliseconds> look_again(bool has_room) {
+  /// `ended_early`: so may one that has still to be moved.
+  [[nodiscard]] std::optional<std::chrono::milliseconds> look_again(bool has_room, bool ended_early) {
     std::optional<std::chrono::milliseconds> after;
     const auto consider = [&after](std::chrono::milliseconds at) {
       at = std::max(at, std::chrono::milliseconds::zero());
       after = after ? std::min(*after, at) : at;
     };
-    if (has_room && store_.first_ready()) consider({});
+    if (ended_early || (has_room && store_.first_ready())) consider({});
     if (const auto due = store_.next_due()) consider(*due - now_.wall);
     if (const auto deadline = store_.next_deadline()) consider(*deadline - now_.leases);
     return after;

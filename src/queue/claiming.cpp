@@ -53,6 +53,11 @@ void give_back(const QueueStore& store, std::span<const ClaimedRecord> claimed) 
   }
 }
 
+/// Whether a claim ended because its work is bounded: its answer does not say that none can be claimed.
+bool ended_early(const ClaimedRecords& answer) noexcept {
+  return answer.claimed.empty() && answer.look_again_after == milliseconds(0);
+}
+
 /// Starts the job of a claimed record; empty, with a leftover, if it cannot be worked on.
 std::optional<Job> start_job(const Claim& what, const std::string& owner, BootTime sent,
                              const ClaimedRecord& claimed, std::vector<Leftover>& leftovers) {
@@ -142,15 +147,27 @@ struct Round {
   milliseconds look_again_after = longest_pause;
 };
 
+Error stopped_wait() {
+  return {ErrorCode::Aborted, "the wait for a task was stopped"};
+}
+
+/// A claim that ended early is repeated until it has looked at all records that were there when it began: an
+/// answer "none" is true, and no task of a later queue comes before one of an earlier queue. The search ends:
+/// each request moves or parks up to a hundred records, once each, and ClaimNext::searched leaves out those
+/// that become due meanwhile. It gives way to a stop request after each.
 Op<Round> claim_once(Flow flow, const Claim& what, std::stop_token stop) {
   Round round;
   for (const auto& owner : what.owners) {
+    const auto begun = BootClock::now();
+    milliseconds searched{0};
     for (bool again = true; again;) {
+      if (stop.stop_requested()) co_return stopped_wait();
       const auto sent = BootClock::now();
-      ClaimNext request{.owner = owner, .terms = what.terms};
+      ClaimNext request{.owner = owner, .terms = what.terms, .searched = searched};
       auto answer = co_await flow.ask(what.store->tasks->storage, std::move(request), stop);
       if (!answer) co_return answer.error();
-      if (answer->look_again_after) {
+      again = ended_early(*answer);
+      if (!again && answer->look_again_after) {
         round.look_again_after = std::min(round.look_again_after, *answer->look_again_after);
       }
       auto accepting = accept(flow, what, owner, *std::move(answer), sent, stop);
@@ -159,7 +176,8 @@ Op<Round> claim_once(Flow flow, const Claim& what, std::stop_token stop) {
       round.jobs = std::move(accepted->jobs);
       round.owner = owner;
       if (!round.jobs.empty()) co_return std::move(round);
-      again = accepted->has_leftovers;
+      again = again || accepted->has_leftovers;
+      searched = std::chrono::ceil<milliseconds>(BootClock::now() - begun);
     }
   }
   co_return std::move(round);
@@ -190,7 +208,7 @@ Op<std::vector<Job>> claim_until(Flow flow, const Claim& what, BootTime deadline
   for (;;) {
     if (stop.stop_requested()) {
       pass_on({});
-      co_return Error(ErrorCode::Aborted, "the wait for a task was stopped");
+      co_return stopped_wait();
     }
     const auto begun = BootClock::now();
     auto claiming = claim_once(flow, what, stop);
@@ -205,7 +223,7 @@ Op<std::vector<Job>> claim_until(Flow flow, const Claim& what, BootTime deadline
       }
       woken.clear();
       away_since.reset();
-      pause = std::max(round->look_again_after, milliseconds(1));
+      pause = round->look_again_after;
     } else {
       away_since = away_since.value_or(begun);
       const auto give_up_at = std::min(deadline, saturating_add(*away_since, longest_outage));
@@ -277,15 +295,16 @@ Op<std::vector<Job>> claim(Flow flow, Claim what, std::stop_token stop) {
 Op<std::vector<Job>> claim_after(Flow flow, Claim what, std::optional<ClaimedRecords> first, BootTime sent,
                                  std::stop_token stop) {
   const auto deadline = saturating_add(BootClock::now(), what.wait);
-  bool has_leftovers = !first.has_value();
+  bool goes_on = !first.has_value();
   if (first) {
+    goes_on = ended_early(*first);
     auto accepting = accept(flow, what, what.owners.front(), *std::move(first), sent, stop);
     auto accepted = co_await std::move(accepting);
     if (!accepted) co_return accepted.error();
     if (!accepted->jobs.empty()) co_return std::move(accepted->jobs);
-    has_leftovers = accepted->has_leftovers;
+    goes_on = goes_on || accepted->has_leftovers;
   }
-  if (!has_leftovers && what.wait <= milliseconds(0)) co_return std::vector<Job>();
+  if (!goes_on && what.wait <= milliseconds(0)) co_return std::vector<Job>();
   auto claiming = claim_until(std::move(flow), what, deadline, std::move(stop));
   co_return co_await std::move(claiming);
 }

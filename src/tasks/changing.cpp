@@ -3,6 +3,7 @@
 #include "core/utf8.hpp"
 #include "tasks/address.hpp"
 #include "tasks/change_loop.hpp"
+#include "tasks/change_turns.hpp"
 #include "tasks/creation.hpp"
 #include "tasks/limits.hpp"
 #include "tasks/operations.hpp"
@@ -23,9 +24,29 @@ void require_fence(const Call& call) {
               "this store requires a fence for every change; claim the task, or pass a fence");
 }
 
+/// If the first one of the line gets no answer, the others do not wait for its time limit, one after another.
+constexpr std::chrono::seconds longest_pause_of_line(2);
+
+/// Until it is this place's turn, the line has not moved for a while, or a stop is requested.
+Op<Ok> wait_for_turn(runtime::Flow flow, const ChangeTurns::Place& place, std::stop_token stop) {
+  auto turn = place.turn();
+  const std::stop_callback interrupt(stop, [turn]() mutable { turn.request_stop(); });
+  while (!turn.stop_requested()) {
+    const auto before = place.departures();
+    const auto until = BootClock::now() + longest_pause_of_line;
+    (void)co_await flow.sleep_until(until, turn.get_token());
+    if (place.departures() == before) break;
+  }
+  co_return Ok{};
+}
+
 Op<Task> change(Call call, Address task, Change what) {
   require_fence(call);
   ChangeLoop loop(task.id, task.owner, std::move(what), call.fence, call.incarnation);
+  const auto store = call.store;
+  const auto line = task.key.str();
+  std::optional<ChangeTurns::Place> place;
+  bool has_lost = false;
   auto action = loop.start();
   for (;;) {
     if (auto* finished = std::get_if<ChangeLoop::Finished>(&action)) co_return std::move(finished->result);
@@ -38,7 +59,14 @@ Op<Task> change(Call call, Address task, Change what) {
       if (write->is_dead) request.max_dead = call.store->max_dead;
       const auto outcome = co_await call.ask(std::move(request));
       action = loop.resume(outcome);
+      has_lost = true;  // unless it has finished
     } else {
+      // In a forked child the mutex of the lines may be locked forever.
+      if (!place && (has_lost || (store->threads->in_own_process() && store->changes.has_line(line)))) {
+        place.emplace(store->changes, line);
+        auto waiting = wait_for_turn(call.flow, *place, call.stop);
+        (void)co_await std::move(waiting);
+      }
       GetRecord request{.key = task.key};
       const auto stored = co_await call.ask(std::move(request));
       action = loop.resume(stored, call.store->storage->now());

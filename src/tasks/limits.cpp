@@ -1,6 +1,7 @@
 #include "tasks/limits.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/utf8.hpp"
 #include "tasks/json_forms.hpp"
@@ -16,6 +17,24 @@ Error too_large(const std::string& what, std::size_t bytes, std::size_t limit) {
   return {ErrorCode::TooLarge, what + " " + std::to_string(bytes) +
                                    " bytes in total, as compact JSON; at most " + std::to_string(limit) +
                                    " fit"};
+}
+
+Status check_variable(const Members::Member& variable, const TaskOptions& options) {
+  const auto& name = variable.name;
+  const auto most = " bytes; at most " + std::to_string(options.max_string_bytes) + " fit";
+  if (name.size() > options.max_string_bytes) {
+    return Error(ErrorCode::TooLarge, "a variable's name has " + std::to_string(name.size()) + most);
+  }
+  if (variable.measure.nesting > options.max_variable_depth) {
+    return Error(ErrorCode::TooDeep, "the variable " + name + " nests more than " +
+                                         std::to_string(options.max_variable_depth) +
+                                         " containers; make it flatter");
+  }
+  if (const auto bytes = variable.measure.longest_string; bytes > options.max_string_bytes) {
+    return Error(ErrorCode::TooLarge,
+                 "the variable " + name + " contains a string of " + std::to_string(bytes) + most);
+  }
+  return Ok{};
 }
 
 }  // namespace
@@ -55,22 +74,7 @@ Result<Members> checked_variables(const Json& changes, const TaskOptions& option
   }
   auto checked = Members::of(Json::unchecked(compact(changes.str())));
   for (const auto& variable : checked.all()) {
-    const auto& name = variable.name;
-    if (name.size() > options.max_string_bytes) {
-      return Error(ErrorCode::TooLarge, "a variable's name of " + std::to_string(name.size()) +
-                                            " bytes is too long; at most " +
-                                            std::to_string(options.max_string_bytes) + " fit");
-    }
-    if (variable.measure.nesting > options.max_variable_depth) {
-      return Error(ErrorCode::TooDeep, "the variable " + name + " nests more than " +
-                                           std::to_string(options.max_variable_depth) +
-                                           " containers; make it flatter");
-    }
-    if (const auto bytes = variable.measure.longest_string; bytes > options.max_string_bytes) {
-      return Error(ErrorCode::TooLarge, "the variable " + name + " contains a string of " +
-                                            std::to_string(bytes) + " bytes; at most " +
-                                            std::to_string(options.max_string_bytes) + " fit");
-    }
+    if (const auto good = check_variable(variable, options); !good) return good.error();
   }
   return checked;
 }
@@ -82,3 +86,17 @@ Status check_size(const Members& variables, const TaskOptions& options) {
 }
 
 }  // namespace holdfast::tasks
+
+namespace holdfast {
+
+Result<std::size_t> variable_bytes(std::string_view name, const Json& value, const TaskOptions& options) {
+  std::string object = "{";
+  tasks::add_member(object, name, value.str());
+  object += '}';
+  const auto members = tasks::Members::of(Json::unchecked(std::move(object)));
+  const auto& variable = members.all().front();
+  if (const auto good = tasks::check_variable(variable, options); !good) return good.error();
+  return variable.compact_bytes + 1;
+}
+
+}  // namespace holdfast

@@ -9,6 +9,7 @@
 #include "runtime/flow.hpp"
 #include "runtime/runtime.hpp"
 #include "runtime/unfinished.hpp"
+#include "tasks/change_turns.hpp"
 
 namespace holdfast {
 
@@ -35,6 +36,7 @@ class TaskStore {
   const std::shared_ptr<Observer> observer;  ///< may be null
   const std::shared_ptr<runtime::Runtime> threads;
   const runtime::Unfinished waiters;  ///< for tasks, claims included
+  tasks::ChangeTurns changes;
 };
 
 }  // namespace holdfast

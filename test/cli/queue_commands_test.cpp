@@ -161,6 +161,36 @@ TEST_F(QueueCommands, ATaskIsRemovedAlsoIfItCannotBeRead) {
   EXPECT_EQ(holdfast({"queue", "show", "q"}, redis).code, 1) << "nothing of the queue is left";
 }
 
+TEST_F(QueueCommands, APurgeNamesTasksThatCannotBeReadAndWithAllRemovesThem) {
+  if (const auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
+  RedisServer server;
+  const Program::Options redis{.environment = {"HOLDFAST_URL=" + server.url()}};
+  const auto added = holdfast({"task", "add", "q"}, redis).out;
+  const auto id = added.substr(0, added.find('\n'));
+  auto raw = server.raw();
+  raw.text({"HSET", "pmcp:tasks:%queue%25q:" + id, "queue", std::string(120, 'z')});
+
+  const auto read = holdfast({"queue", "get", "q", id}, redis);
+  EXPECT_EQ(read.code, 70);
+  for (const auto& part :
+       {id, std::string("the field \"queue\""), std::string("holdfast queue rm QUEUE ID")}) {
+    EXPECT_NE(read.err.find(part), std::string::npos) << read.err;
+  }
+  EXPECT_EQ(read.err.find("proxy"), std::string::npos) << read.err;
+
+  const auto finished = holdfast({"queue", "purge", "q"}, redis);
+  EXPECT_EQ(finished.code, 70);
+  EXPECT_NE(finished.err.find(id), std::string::npos) << finished.err;
+  EXPECT_NE(finished.err.find("not removed, because they cannot be read: 1"), std::string::npos)
+      << finished.err;
+
+  const auto all = holdfast({"queue", "purge", "q", "--all"}, redis);
+  EXPECT_EQ(all.code, 0);
+  EXPECT_NE(all.err.find(id), std::string::npos) << all.err;
+  EXPECT_NE(all.err.find("removed 1 task of"), std::string::npos) << all.err;
+  EXPECT_EQ(holdfast({"queue", "get", "q", id}, redis).code, 1);
+}
+
 TEST_F(QueueCommands, ALimitWithoutItsKeyIsRefused) {
   const auto added = holdfast({"task", "add", "q", "--limit", "3"});
   EXPECT_EQ(added.code, 64);
@@ -289,6 +319,23 @@ std::function<void()> limited_descriptors(rlim_t soft, rlim_t hard) {
     const rlimit limit{.rlim_cur = soft, .rlim_max = hard};
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0) _exit(125);
   };
+}
+
+TEST_F(QueueCommands, EachVariableThatIsRefusedIsNamedAndTheOthersAreStored) {
+  const auto id = add();
+  const auto ran = work(
+      R"(long=$(printf '%070000d' 0); for i in $(seq 60); do echo "bad$i=\"$long\""; echo "good$i=$i"; done >&3)");
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const auto variables = get(id)["variables"];
+  EXPECT_EQ(variables.size(), 60U);
+  for (int i = 1; i <= 60; ++i) {
+    const auto number = std::to_string(i);
+    EXPECT_EQ(variables.value("good" + number, 0), i);
+    EXPECT_NE(
+        ran.err.find("\"bad" + number + "\": the variable bad" + number + " contains a string of 70000"),
+        std::string::npos)
+        << number;
+  }
 }
 
 TEST_F(QueueCommands, ManyCommandsNeedNoHigherLimitOfDescriptorsAndKeepTheirs) {

@@ -169,7 +169,11 @@ TEST_P(RpcTasks, ErrorsHaveTheNumbersOfTheContract) {
       {"task.updateStatus", with(task, {{"status", "asleep"}}), -32602, "InvalidArgument"},
       {"task.create", {{"requestMethod", "m"}}, -32602, "InvalidArgument"},
       {"task.create", {{"ownerId", "o"}, {"requestKey", ""}}, -32602, "InvalidArgument"},
-      {"task.setResult", with(task, {{"result", 1}, {"fence", 5}}), -32602, "InvalidArgument"},
+      {"task.setResult", with(task, {{"result", 1}, {"fence", "000000000000005"}}), -32602,
+       "InvalidArgument"},
+      {"task.setResult", with(task, {{"result", 1}, {"fence", 5}, {"lockKey", "k"}}), -32602,
+       "InvalidArgument"},
+      {"task.bind", with(task, {{"fence", "000000000000000"}, {"lockKey", "k"}}), -32602, "InvalidArgument"},
       {"task.bind", task, -32602, "InvalidArgument"},
   };
   for (const auto& [method, params, number, name] : all) {
@@ -177,6 +181,20 @@ TEST_P(RpcTasks, ErrorsHaveTheNumbersOfTheContract) {
     EXPECT_EQ(error["code"], number) << method << ": " << error;
     EXPECT_EQ(error["data"]["code"], name) << method << ": " << error;
   }
+}
+
+TEST_P(RpcTasks, ManyChangesOfOneTaskAtOnceAreAllMade) {
+  const auto task = create();
+  std::vector<int> requests;
+  for (int i = 0; i < 200; ++i) {
+    const json variables{{"v" + std::to_string(i), i}};
+    requests.push_back(client().request("task.setVariables", with(task, {{"variables", variables}})));
+  }
+  for (const auto id : requests) {
+    const auto answer = client().answer(id);
+    EXPECT_FALSE(answer.contains("error")) << answer;
+  }
+  EXPECT_EQ(client().result("task.get", task)["variables"].size(), 200U);
 }
 
 TEST_P(RpcTasks, TheSameRequestKeyGivesTheSameTask) {

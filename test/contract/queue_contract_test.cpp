@@ -549,6 +549,8 @@ TEST_P(QueueContract, InvalidArgumentsAreRefused) {
     EXPECT_EQ(code(CountQueue{.owner = owner}), ErrorCode::InvalidArgument);
     EXPECT_EQ(code(ConfigureQueue{.owner = owner, .paused = true}), ErrorCode::InvalidArgument);
   }
+  EXPECT_EQ(code(ClaimNext{.owner = "q", .terms = claim_terms(), .searched = -1ms}),
+            ErrorCode::InvalidArgument);
   const auto claimed = claim_one(*mine, claim_terms(1, std::string(256, 'w')));
   EXPECT_EQ(code(end_of(claimed, LeaseEnd::finished)), ErrorCode::InvalidArgument);
   EXPECT_EQ(code(end_of(claimed, LeaseEnd::retried, {}, -1ms)), ErrorCode::InvalidArgument);

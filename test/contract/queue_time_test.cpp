@@ -25,6 +25,15 @@ class QueueInTime : public StorageContract {
   /// A lease or a delay to wait for. Nothing else that a test does takes as long.
   const milliseconds brief = GetParam().hand_clock ? 250ms : 1s;
   [[nodiscard]] ClaimTerms briefly() const { return claim_terms(1, "brief", brief); }
+  /// The first record that is claimed by requests that are repeated as long as they end early.
+  [[nodiscard]] std::string search_one(milliseconds searched = {}) const {
+    for (;;) {
+      const auto found =
+          outcome(*mine, ClaimNext{.owner = "q", .terms = claim_terms(), .searched = searched});
+      if (!found.claimed.empty()) return std::string(found.claimed.front().key.task());
+      if (found.look_again_after != 0ms) return "none";
+    }
+  }
 };
 
 TEST_P(QueueInTime, ADelayedRecordIsClaimableWhenItsTimeHasCome) {
@@ -63,13 +72,32 @@ TEST_P(QueueInTime, DelayedRecordsComeInTheOrderOfTheirTimes) {
             (std::vector<std::string>{"urgent", "ready", "a", "b", "later"}));
 }
 
-TEST_P(QueueInTime, ManyDelayedRecordsBecomeReadyStepByStep) {
+TEST_P(QueueInTime, OfManyDelayedRecordsThatAreDueTheFirstByPriorityIsClaimedFirst) {
+  const auto due = from_ms(now()) + brief;
+  for (int i = 0; i < 130; ++i) enqueue(*mine, "q:" + std::to_string(i), {.not_before = due});
+  enqueue(*mine, "q:urgent", {.priority = 1, .not_before = due + 1ms});
+  world->reach(to_ms(due + 1ms));
+  EXPECT_EQ(search_one(), "urgent");
+  std::size_t claimed = 0;
+  for (int rounds = 0; rounds < 2; ++rounds) claimed += claim_next(*mine, claim_terms(100)).claimed.size();
+  EXPECT_EQ(claimed, 130U);
+}
+
+TEST_P(QueueInTime, OfManyExpiredLeasesTheFirstByPriorityIsClaimedFirst) {
+  enqueue(*mine, "q:urgent", {.priority = 1});
+  EXPECT_EQ(claim_one(*mine, claim_terms(1, "dies", brief + 200ms)).key.task(), "urgent");
+  for (int i = 0; i < 130; ++i) enqueue(*mine, "q:" + std::to_string(i));
+  for (const std::size_t limit : {100, 30}) claim_next(*mine, claim_terms(limit, "dies", brief));
+  pass(brief + 200ms);
+  EXPECT_EQ(search_one(), "urgent");
+}
+
+TEST_P(QueueInTime, WhatBecameDueDuringASearchDoesNotHoldItBack) {
   const auto due = from_ms(now()) + brief;
   for (int i = 0; i < 130; ++i) enqueue(*mine, "q:" + std::to_string(i), {.not_before = due});
   world->reach(to_ms(due));
-  std::size_t claimed = 0;
-  for (int rounds = 0; rounds < 3; ++rounds) claimed += claim_next(*mine, claim_terms(100)).claimed.size();
-  EXPECT_EQ(claimed, 130U);
+  EXPECT_EQ(search_one(1h), "0");
+  EXPECT_GT(count_queue(*theirs).delayed, 0U);
 }
 
 TEST_P(QueueInTime, AnExpiredLeaseFreesItsRecord) {

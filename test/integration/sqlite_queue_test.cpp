@@ -371,6 +371,22 @@ TEST_F(SqliteQueues, AClaimOfABusyQueueLooksForProcessesThatHaveEndedOnceASecond
   EXPECT_EQ(claim_one(*other).key.task(), "urgent");
 }
 
+TEST_F(SqliteQueues, AClaimThatFindsManyLeasesOfAProcessThatHasEndedSaysThatThereMayBeMore) {
+  auto terms = claim_terms(100);
+  terms.ends_with_process = true;
+  auto holder = records(time);
+  for (int i = 0; i < 150; ++i) enqueue(*holder, "q:" + std::to_string(i), {.max_attempts = 1});
+  enqueue(*holder, "q:again", {.max_attempts = 2});
+  EXPECT_EQ(claim_next(*holder, terms).claimed.size(), 100U);
+  EXPECT_EQ(claim_next(*holder, terms).claimed.size(), 51U);
+  const auto other = records(time);
+  holder.reset();  // as if its process had ended
+  const auto early = claim_next(*other);
+  EXPECT_TRUE(early.claimed.empty());
+  EXPECT_EQ(early.look_again_after, 0ms);
+  EXPECT_EQ(claim_one(*other).key.task(), "again");
+}
+
 TEST_F(SqliteQueues, AMarkInAnotherFileOfWakeUpsSaysNothing) {
   enqueue(*records(), "q:a");
   auto terms = claim_terms();

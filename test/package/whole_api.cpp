@@ -46,7 +46,7 @@ void refer_to_values() {
   refer<Text (*)(TaskStatus) noexcept>(&to_string);
   refer(&subject_of, &error_category, &make_error_code, &json_rpc_code, &version, &BootClock::now);
   refer(&parse_duration, &duration_text, &key_hash, &sanitised, &owner_of);
-  refer(&parse_task_status, &is_final, &may_become);
+  refer(&parse_task_status, &is_final, &may_become, &variable_bytes);
   refer(&Fence::of, &Fence::parse, &Fence::to_string);
   refer(&Json::parse, &Json::string, &string_in);
   refer<std::vector<JsonMember> (*)(const Json&)>(&members_of);

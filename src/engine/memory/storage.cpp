@@ -222,7 +222,7 @@ class MemoryStorageBackend final : public StorageBackend {
 
   void submit(ClaimNext request, std::stop_token stop, Done<ClaimedRecords> done) override {
     done(work(request, request.owner, stop,
-              [&](MemoryQueue&, Steps& steps) { return steps.claim_next(request.terms); }));
+              [&](MemoryQueue&, Steps& steps) { return steps.claim_next(request.terms, request.searched); }));
   }
   void submit(ClaimRecord request, std::stop_token stop, Done<ClaimOutcome> done) override {
     done(work(request, request.key.owner(), stop,

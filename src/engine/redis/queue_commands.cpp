@@ -69,10 +69,12 @@ void add_claim(Command& command, const QueueClient& client, std::string_view own
   command.add(std::to_string(core::claim_limit(terms.limit)));
 }
 
+/// The parts of an answer before the records, and for each record: its name and the record.
+constexpr std::size_t claim_head = 4, claim_step = 1 + record_parts;
+
 /// Empty if no script returns such parts.
 std::optional<ClaimAnswer> claims_of(Parts parts, std::string_view owner) {
-  constexpr std::size_t head = 4, step = 1 + record_parts;
-  if (parts.size() < head || (parts.size() - head) % step != 0) return std::nullopt;
+  if (parts.size() < claim_head || (parts.size() - claim_head) % claim_step != 0) return std::nullopt;
   const auto paused = integer_of(*parts[0]);
   const auto again = integer_of(*parts[1]);
   const auto more = integer_of(*parts[2]);
@@ -81,7 +83,7 @@ std::optional<ClaimAnswer> claims_of(Parts parts, std::string_view owner) {
   ClaimAnswer answer;
   answer.records.paused = *paused == 1;
   answer.wakes_another = *more == 1;
-  for (std::size_t at = head; at < parts.size(); at += step) {
+  for (std::size_t at = claim_head; at < parts.size(); at += claim_step) {
     auto key = RecordKey::of(owner, text_of(*parts[at]));
     auto record = record_of(parts.subspan(at + 1, record_parts));
     if (!key || !record) return std::nullopt;
@@ -91,6 +93,16 @@ std::optional<ClaimAnswer> claims_of(Parts parts, std::string_view owner) {
   if (answer.records.claimed.size() != *taken) return std::nullopt;
   if (*taken == 0 && *again >= 0) answer.records.look_again_after = std::chrono::milliseconds(*again);
   return answer;
+}
+
+/// The first record of such parts whose field `queue` is damaged.
+std::optional<Error> damaged_claim(Parts parts, std::string_view owner) {
+  for (std::size_t at = claim_head; at + claim_step <= parts.size(); at += claim_step) {
+    if (auto damaged = damage_of(parts.subspan(at + 1, record_parts))) {
+      return cannot_be_read(std::string(owner).append(":").append(text_of(*parts[at])), *damaged);
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -117,16 +129,18 @@ RoutedCommand queue_create_command(const QueueClient& client, const CreateRecord
 RoutedCommand claim_command(const QueueClient& client, const ClaimNext& request, const ClaimCall& call,
                             By by) {
   const auto& layout = client.layout;
-  auto command = begin_on_queue(client, queue_scripts().claim, by, request.owner, 1, 4 + claim_arguments);
+  auto command = begin_on_queue(client, queue_scripts().claim, by, request.owner, 1, 5 + claim_arguments);
   command.add_key(layout.claims(request.owner, client.process, call.slot));
   command.add(layout.record_prefix(request.owner)).add(layout.channel_prefix(request.owner));
   command.add(layout.work_prefix(request.owner)).add(client.channels);
   add_claim(command, client, request.owner, request.terms, call);
+  command.add(text_of_ms(request.searched));
   return std::move(command).routed();
 }
 
 Result<ClaimAnswer> claim_outcome(const redisReply& reply, const ClaimNext& request) {
   if (auto answer = claims_of(elements_of(reply), request.owner)) return *std::move(answer);
+  if (auto damaged = damaged_claim(elements_of(reply), request.owner)) return *std::move(damaged);
   return not_an_outcome(reply, "claim", request.owner);
 }
 

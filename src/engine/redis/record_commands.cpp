@@ -276,9 +276,11 @@ bool RecordListing::take_records(const redisReply& reply) {
       page_.records.push_back(
           {.key = *std::move(key), .record = *std::move(record), .created_at = core::from_ms(*score)});
     } else {
-      page_.unreadable.push_back({.task = std::string(task),
-                                  .why = key ? unreadable_record() : key.error(),
-                                  .follows = page_.records.size()});
+      page_.unreadable.push_back(
+          {.task = std::string(task),
+           .why = key ? damage_of(parts.subspan(at + 2, record_parts)).value_or(unreadable_record())
+                      : key.error(),
+           .follows = page_.records.size()});
     }
   }
   seen_ += members_.size();

@@ -43,12 +43,31 @@ Error unreadable_record() {
           "missing or malformed. It was not changed; inspect it with HGETALL, then repair or remove it"};
 }
 
+std::optional<Error> damage_of(Parts parts) {
+  const auto& field = *parts.back();
+  if (field.type != REDIS_REPLY_STRING || queue_state_of(text_of(field))) return std::nullopt;
+  return Error(ErrorCode::Internal,
+               "the field \"queue\" of this task's hash in Redis is damaged: its " +
+                   std::to_string(text_of(field).size()) +
+                   " bytes are not the state of a task in a queue. It was not changed; restore the field, or "
+                   "remove the task: holdfast queue rm QUEUE ID");
+}
+
+Error cannot_be_read(std::string_view key, const Error& why) {
+  const auto task = key.substr(key.find(':') + 1);
+  return Error(why.code(), "the task " + std::string(task) + " cannot be read: " + why.message())
+      .about(key, {});
+}
+
 Error not_an_outcome(const redisReply& reply, std::string_view operation, std::string_view key) {
   const auto error = [&] {
     if (is_error(reply)) return error_of(reply, key);
     const auto parts = elements_of(reply);
     if (integer_of(parts.empty() ? reply : *parts[0]) == RecordCode::not_a_record) {
       return unreadable_record();
+    }
+    if (parts.size() >= record_parts) {
+      if (auto damaged = damage_of(parts.last(record_parts))) return cannot_be_read(key, *damaged);
     }
     return Error(ErrorCode::Internal, "unexpected reply of Redis to " + std::string(operation) +
                                           " of a record; check for a proxy, or a server that is not Redis");

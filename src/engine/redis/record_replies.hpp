@@ -42,6 +42,10 @@ inline constexpr std::size_t record_parts = 8;
 void add_token(Command& command, const std::optional<FencingToken>& token);
 
 [[nodiscard]] Error unreadable_record();
+/// The same error, naming the record with this key.
+[[nodiscard]] Error cannot_be_read(std::string_view key, const Error& why);
+/// What is wrong with the field `queue` of a record, in these record_parts parts; empty: nothing.
+[[nodiscard]] std::optional<Error> damage_of(Parts parts);
 /// The error for a reply that is not an outcome of the operation.
 [[nodiscard]] Error not_an_outcome(const redisReply& reply, std::string_view operation, std::string_view key);
 

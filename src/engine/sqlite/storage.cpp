@@ -296,7 +296,7 @@ class SqliteStorageBackend final : public StorageBackend {
 
   void submit(ClaimNext request, std::stop_token stop, Done<ClaimedRecords> done) override {
     done(work(request, request.owner, Durability::process, std::move(stop),
-              [&](SqliteQueue&, Steps& steps) { return steps.claim_next(request.terms); }));
+              [&](SqliteQueue&, Steps& steps) { return steps.claim_next(request.terms, request.searched); }));
   }
   void submit(ClaimRecord request, std::stop_token stop, Done<ClaimOutcome> done) override {
     done(work(request, request.key.owner(), Durability::process, std::move(stop),

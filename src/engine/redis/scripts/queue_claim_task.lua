@@ -74,7 +74,7 @@ while true do
     -- include task_incarnation
     return {granted and 1 or 0, version, fields[2], incarnation, fields[5], fields[6], fields[7], fields[8], fields[9]}
   end
-  local moved, passes = 0, 1
+  local moved, passes, searched, is_behind = 0, 1, 0, false
   -- include queue_due
   has_expired = true
   redis.call('HDEL', settings, 'look')

@@ -136,8 +136,8 @@ else
 end
 if KEYS[10] then
   local memory, channel_prefix, lock_prefix, process, waiting = KEYS[10], ARGV[19], ARGV[20], ARGV[21], ARGV[22]
-  local call, floor, worker, lease, limit =
-    tonumber(ARGV[23]), tonumber(ARGV[24]), ARGV[25], tonumber(ARGV[26]), tonumber(ARGV[27])
+  local call, floor, worker, lease, limit, searched =
+    tonumber(ARGV[23]), tonumber(ARGV[24]), ARGV[25], tonumber(ARGV[26]), tonumber(ARGV[27]), 0
   local n = 3
   -- include queue_take
 end

@@ -1,5 +1,6 @@
 -- Does what the time has come for, at most a hundred of each: leases that have expired (passes 1), and delays that are
--- over (2). moved: how many tasks it made ready, parked or exhausted.
+-- over (2). moved: how many tasks it made ready, parked or exhausted. is_behind: some of those are left whose time had
+-- come before the caller's search, which has lasted `searched` ms.
 for pass = 1, passes do
   local set = pass == 1 and leases or delayed
   local late = redis.call('ZRANGE', set, '-inf', now, 'BYSCORE', 'LIMIT', 0, 100)
@@ -41,4 +42,8 @@ for pass = 1, passes do
     end
   end
   if #late > 0 then redis.call('ZREM', set, unpack(late)) end
+  if #late == 100 then
+    local left = redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')[2]
+    is_behind = is_behind or (left and tonumber(left) <= now - searched)
+  end
 end

@@ -3,8 +3,8 @@
 -- each claimed and each exhausted record, in nine parts.
 --
 -- given: call, a number that rises with each call of this process; memory, the key under which the claims of this
--- process and slot are remembered; worker, lease, limit, floor, lock_prefix, channel_prefix; process, the name of this one; and
--- waiting: '' it does not wait for this queue; '1' it may wait if nothing is found; '2' it may be registered as one
+-- process and slot are remembered; worker, lease, limit, floor, lock_prefix, channel_prefix; searched, for how many ms the
+-- caller has repeated its claim because the answers ended early; process, the name of this one; and waiting: '' it does not wait for this queue; '1' it may wait if nothing is found; '2' it may be registered as one
 -- that waits; '3' the same, and further threads of it wait.
 local head = n
 n = n + 4
@@ -27,14 +27,15 @@ else
   local meta = redis.call('HMGET', settings, 'paused', 'max_leased', 'look')
   local look = meta[3] and tonumber(meta[3])
   local look_by = look or math.huge
-  local upkeep, moved, dead_left = not look or look <= now, 0, false
+  local upkeep, moved, dead_left, is_behind = not look or look <= now, 0, false, false
   if upkeep then
     -- include queue_when_full
     -- include queue_upkeep
     dead_left = #dead == most
   end
   paused = meta[1] == '1'
-  local room = paused and 0 or limit
+  -- Those that are left may come before the ready ones. The answer is that it is worth looking again at once.
+  local room = (paused or is_behind) and 0 or limit
   if room > 0 and meta[2] then room = math.min(room, meta[2] - redis.call('ZCARD', leases)) end
   if room <= 0 then
     -- include queue_when_full
@@ -165,7 +166,8 @@ else
   elseif waiting == '2' then
     redis.call('ZREM', waiters, process)
   end
-  if taken > 0 and (moved + released > 1 or waiting == '2' or waiting == '3') and redis.call('EXISTS', ready) == 1 then
+  if taken > 0 and (moved + released > 1 or searched > 0 or waiting == '2' or waiting == '3')
+    and redis.call('EXISTS', ready) == 1 then
     more_ready = waiting == '3'
     if not more_ready then
       -- include queue_wake
