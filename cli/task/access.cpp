@@ -43,7 +43,10 @@ std::optional<FencingToken> enclosing_token(const Locks& locks) {
 
 Option TaskOwner::add_to(Command command) {
   return command
-      .add_option("--owner OWNER", name, "Owner of the task (default $HOLDFAST_TASK_OWNER, then local)")
+      .add_option(
+          "--owner OWNER", name,
+          "Owner of the task (default $HOLDFAST_TASK_OWNER, then local). One with a colon is not shared with "
+          "pmcp-tasks")
       .not_empty();
 }
 

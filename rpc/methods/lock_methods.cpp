@@ -74,7 +74,6 @@ Json refusal(std::string_view reason, const std::string& holder = {}) {
 
 asio::awaitable<Json> acquire(MethodCall call) {
   co_await asio::this_coro::throw_if_cancelled(false);
-  auto& locks = call.session->service().locks();
   LockOptions options;
   options.ttl = call.params.milliseconds("ttlMs");
   options.wait = std::chrono::milliseconds::zero();
@@ -84,7 +83,7 @@ asio::awaitable<Json> acquire(MethodCall call) {
   std::optional<Lease> lock;
   std::string holder;
   try {
-    lock = co_await locks.acquire(key, options);
+    lock = co_await call.session->service().acquire(key, options);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::AcquisitionTimeout) throw;
     holder = error.holder();

@@ -22,6 +22,9 @@ inline constexpr std::size_t max_unwritten_bytes = std::size_t{1024} * 1024;
 inline constexpr std::size_t max_batched_bytes = std::size_t{16} * 1024 * 1024;
 /// Renewed locks of one client.
 inline constexpr std::size_t max_held = 10'000;
+/// Granted locks whose keys the server remembers. It finds the others by their ids, which takes the store
+/// longer.
+inline constexpr std::size_t max_granted_keys = 10'000;
 /// Jobs of one client.
 inline constexpr std::size_t max_jobs = 10'000;
 inline constexpr std::size_t max_clients = 200;

@@ -47,13 +47,22 @@ asio::awaitable<typename Request::Outcome> Service::ask(Request request) {
   co_return co_await async_call<Outcome>(executor_, std::move(begin), asio::use_awaitable);
 }
 
+asio::awaitable<Lease> Service::acquire(std::string key, LockOptions options) {
+  auto lock = co_await locks_.acquire(key, options);
+  granted_.add(lock.id, LockKey::parse(lock.key).value_or_throw());
+  co_return lock;
+}
+
 asio::awaitable<ReleaseOutcome> Service::release(LockId id) {
-  ReleaseRequest request{.lock = {.id = id, .key = {}}};
-  return ask(std::move(request));
+  ReleaseRequest request{.lock = {.id = id, .key = granted_.find(id)}};
+  auto asking = ask(std::move(request));
+  auto outcome = co_await std::move(asking);
+  granted_.erase(id);
+  co_return outcome;
 }
 
 asio::awaitable<ExtendOutcome> Service::extend(LockId id, Ttl ttl) {
-  ExtendRequest request{.lock = {.id = id, .key = {}}, .ttl = ttl};
+  ExtendRequest request{.lock = {.id = id, .key = granted_.find(id)}, .ttl = ttl};
   return ask(std::move(request));
 }
 

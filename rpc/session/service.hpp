@@ -9,9 +9,12 @@
 #include <holdfast/open.hpp>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "rpc/protocol/params.hpp"
+#include "rpc/session/granted_keys.hpp"
+#include "rpc/session/limits.hpp"
 
 namespace holdfast::rpc {
 
@@ -68,7 +71,10 @@ class Service {
   [[nodiscard]] asio::awaitable<Queue> queue(std::string name);
   [[nodiscard]] const QueueOptions& options() const noexcept { return options_; }
 
-  // By id alone, as those of AsyncLocks, but with the engine's outcome: expired or not found.
+  /// Acquires a lock for a client that gets its id alone. Throws as AsyncLocks::acquire.
+  [[nodiscard]] asio::awaitable<Lease> acquire(std::string key, LockOptions options);
+  // By id, as those of AsyncLocks, but with the engine's outcome: expired or not found. The key of a lock
+  // that was granted here is passed along.
   [[nodiscard]] asio::awaitable<ReleaseOutcome> release(LockId id);
   [[nodiscard]] asio::awaitable<ExtendOutcome> extend(LockId id, Ttl ttl);
 
@@ -81,7 +87,8 @@ class Service {
   QueueOptions options_;
   std::span<const Method> methods_;
   AsyncLocks locks_;
-  AsyncTasks tasks_;               ///< empty until it is used
+  AsyncTasks tasks_;  ///< empty until it is used
+  GrantedKeys granted_{max_granted_keys};
   asio::thread_pool blocking_{1};  ///< the operations of some engines block
 };
 

@@ -74,7 +74,7 @@ Result<LockKey> LockKey::parse(std::string_view text) {
 Result<LockId> LockId::parse(std::string_view text) {
   if (text.size() != length || !std::ranges::all_of(text, core::is_base64url)) {
     return Error(ErrorCode::InvalidArgument,
-                 "invalid lockId format: must be 22 characters of A-Z a-z 0-9 _ -");
+                 "Invalid lockId format: must be 22 characters of A-Z a-z 0-9 _ -");
   }
   LockId id;
   std::ranges::copy(text, id.chars_.begin());

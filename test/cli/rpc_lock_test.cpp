@@ -327,5 +327,20 @@ TEST_F(RpcClients, ALossIsToldWhenRedisDoesNotAnswer) {
   redis.resume();
 }
 
+TEST_F(RpcClients, TheKeyOfALockThatWasGrantedIsPassedAlongWithItsId) {
+  if (auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
+  RedisServer redis;
+  // In this layout a lock is found by its id alone with another request, a GET.
+  PipedSidecar sidecar(directory(), redis.url() + "?layout=native");
+  auto& client = sidecar.client();
+  const auto lock = client.result("lock.acquire", {{"key", "k"}, {"ttlMs", 30000}});
+  auto raw = redis.raw();
+  raw.text({"CONFIG", "RESETSTAT"});
+  EXPECT_EQ(client.result("lock.extend", {{"lockId", lock["lockId"]}, {"ttlMs", 60000}})["ok"], true);
+  EXPECT_EQ(client.result("lock.release", {{"lockId", lock["lockId"]}})["ok"], true);
+  EXPECT_EQ(raw.text({"INFO", "commandstats"}).find("cmdstat_get:"), std::string::npos);
+  EXPECT_EQ(client.result("lock.release", {{"lockId", lock["lockId"]}})["reason"], "not-found");
+}
+
 }  // namespace
 }  // namespace holdfast::test

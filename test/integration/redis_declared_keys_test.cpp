@@ -332,18 +332,5 @@ TEST_F(RedisDeclaredKeys, AreAllThatAScriptTouchesAndInOneSlot) {
   }
 }
 
-TEST_F(RedisDeclaredKeys, OfALockThatIsKnownByItsIdAloneAreFoundByTheEngine) {
-  auto options = server->unix_socket();
-  options.lock_prefix = "{d}";
-  const auto backend = make_redis_lock_backend(options).value_or_throw();
-  const auto id = LockId::generate();
-  ASSERT_TRUE(acquire(*backend, id, "k"));
-  EXPECT_TRUE(lookup(*backend, id));
-  EXPECT_TRUE(std::holds_alternative<Extended>(extend(*backend, id, {}, 60s)));
-  EXPECT_FALSE(release(*backend, id));
-  EXPECT_EQ(release(*backend, id), Absence::not_found);
-  EXPECT_TRUE(check().contains("release"));
-}
-
 }  // namespace
 }  // namespace holdfast::test

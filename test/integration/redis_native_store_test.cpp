@@ -98,6 +98,37 @@ TEST_F(RedisNativeStore, TheDoctorReportsAPrefixThatIsUsedWithTheOtherLayout) {
   EXPECT_EQ(about(findings, "prefixes")->severity, Severity::warning) << about(findings, "prefixes")->found;
 }
 
+TEST_F(RedisNativeStore, AKeyThatSyncGuardHasCountedIsNotGranted) {
+  const auto backend = make_redis_lock_backend(options).value_or_throw();
+  auto raw = server->raw();
+  // As a SyncGuard process leaves it that has released its lock: the counter alone.
+  raw.text({"SET", "p:fence:p:k", "7"});
+  const auto refused = try_acquire(*backend, LockId::generate(), "k");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::InvalidArgument);
+  EXPECT_NE(refused.error().message().find("SyncGuard"), std::string::npos) << refused.error().message();
+  EXPECT_EQ(raw.integer({"EXISTS", "p:k"}), 0) << "nothing was created";
+  EXPECT_TRUE(acquire(*backend, LockId::generate(), "other"));
+  // A key that is there already is not asked for again.
+  raw.text({"SET", "p:fence:p:other", "7"});
+  EXPECT_FALSE(acquire(*backend, LockId::generate(), "other")) << "held";
+  const auto findings = examine_redis(options).value_or_throw();
+  ASSERT_NE(about(findings, "layout"), nullptr);
+  EXPECT_EQ(about(findings, "layout")->severity, Severity::problem);
+  EXPECT_NE(about(findings, "layout")->found.find("2 fence counters"), std::string::npos)
+      << about(findings, "layout")->found;
+}
+
+TEST_F(RedisNativeStore, AReleaseThatKnowsTheKeyLeavesNoHint) {
+  const auto backend = make_redis_lock_backend(options).value_or_throw();
+  const auto id = LockId::generate();
+  ASSERT_TRUE(acquire(*backend, id, "k"));
+  auto raw = server->raw();
+  EXPECT_EQ(raw.text({"GET", "p:id:" + std::string(id.str())}), "p:k");
+  ASSERT_TRUE(try_release(*backend, {.lock = {.id = id, .key = key("k")}}));
+  EXPECT_NE(raw.text({"GET", "p:id:" + std::string(id.str())}), "p:k") << "dropped";
+}
+
 TEST_F(RedisNativeStore, ADetachedLockIsReleasedByItsIdAlone) {
   const auto holdfast = open(redis_url(options));
   auto guard = holdfast.locks().lock("k");

@@ -40,14 +40,16 @@ std::vector<std::string> arguments_of(const redis::RoutedCommand& command) {
   return arguments_of(command.bytes);
 }
 
-RedisLocks::RedisLocks(const RedisOptions& where, std::string_view prefix, RedisLayout how)
+RedisLocks::RedisLocks(const RedisOptions& where, std::string_view prefix, RedisLayout how,
+                       redis::Reach reach)
     : raw(where),
       layout(redis::Layout::make(prefix, where.db).value_or_throw()),
-      locks(how == RedisLayout::native ? redis::native_layout(layout) : redis::documented_layout(layout)) {}
+      locks(how == RedisLayout::native ? redis::native_layout(layout, reach)
+                                       : redis::documented_layout(layout, reach)) {}
 
 std::string RedisLocks::found_at(const LockId& id, bool key_is_known) {
   if (key_is_known || !locks->finds_ids_by_hint()) return {};
-  auto name = locks->hint(*ask(locks->read_hint(id)), id).value_or_throw();
+  auto name = locks->hint(*ask(locks->read_hint(id).value_or_throw()), id).value_or_throw();
   return name.empty() ? layout.named("there-is-no-hint") : name;
 }
 

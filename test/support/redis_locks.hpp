@@ -19,7 +19,8 @@ std::vector<std::string> arguments_of(const redis::RoutedCommand& command);
 /// The lock scripts on a real server, without the engine's connection: command, reply, outcome.
 class RedisLocks {
  public:
-  RedisLocks(const RedisOptions& where, std::string_view prefix, RedisLayout how = RedisLayout::documented);
+  RedisLocks(const RedisOptions& where, std::string_view prefix, RedisLayout how = RedisLayout::documented,
+             redis::Reach reach = redis::Reach::one_slot);
 
   /// From now on the scripts run as they are, but for TIME, which says this: the only way to be at the edge
   /// of a millisecond on purpose.
@@ -60,7 +61,9 @@ class RedisLocks {
   /// The names of a key and an id in Redis.
   [[nodiscard]] std::string lock_key(std::string_view key) const;
   [[nodiscard]] std::string fence_key(std::string_view key) const;
-  [[nodiscard]] std::string index_key(const LockId& id) const { return layout.index_key(id); }
+  [[nodiscard]] std::string index_key(const LockId& id) const {
+    return layout.index_key(id).value_or_throw();
+  }
 
   RawRedis raw;
   const redis::Layout layout;

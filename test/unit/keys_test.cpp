@@ -279,6 +279,8 @@ TEST(LockId, IsTwentyTwoCharactersOfBase64Url) {
        {std::string(), good.substr(1), good + "A", good.substr(1) + "+", good.substr(1) + "=",
         good.substr(1) + " ", good.substr(1) + std::string(1, '\0')}) {
     EXPECT_EQ(LockId::parse(bad).error().code(), ErrorCode::InvalidArgument);
+    EXPECT_TRUE(LockId::parse(bad).error().message().starts_with("Invalid lockId format"))
+        << "SyncGuard's words";
   }
 }
 

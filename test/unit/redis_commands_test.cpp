@@ -64,13 +64,27 @@ TEST_F(RedisCommands, CarryKeysAndArgumentsAsTheScriptsWantThem) {
             (Words{"EVALSHA", sha(is_locked_lua), "1", "p:k"}));
   EXPECT_EQ(arguments_of(*layout->command(LookupRequest{.what = key("k")}, {}, By::sha)),
             (Words{"EVALSHA", sha(lookup_lua), "1", "p:k"}));
-  EXPECT_EQ(
-      arguments_of(*layout->command(LookupRequest{.what = id}, {}, By::sha)),
-      (Words{"EVALSHA", sha(lookup_lua), "1", "p:id:AAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAA"}));
+  EXPECT_EQ(arguments_of(*layout->command(LookupRequest{.what = id}, {}, By::sha)),
+            (Words{"EVALSHA", sha(lookup_lua), "2", "p:id:AAAAAAAAAAAAAAAAAAAAAA",
+                   "p:id:AAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAA"}));
   EXPECT_EQ(arguments_of(*layout->cleanup(key("k"), By::sha)),
-            (Words{"EVALSHA", sha(cleanup_lua), "1", "p:k", "p:id:"}));
+            (Words{"EVALSHA", sha(cleanup_lua), "2", "p:k", "p:k", "p:id:"}));
   EXPECT_EQ(arguments_of(layout->records(Words{"p:a", "p:b"}, By::sha)),
             (Words{"EVALSHA", sha(records_lua), "2", "p:a", "p:b"}));
+}
+
+TEST_F(RedisCommands, OfAServerWithoutClusterHaveOneKeyWhereTheScriptFindsTheOthers) {
+  using namespace embedded;
+  const auto single = documented_layout(Layout::make("p", 0).value_or_throw(), Reach::every_key);
+  const std::string index = "p:id:AAAAAAAAAAAAAAAAAAAAAA", text = "AAAAAAAAAAAAAAAAAAAAAA";
+  EXPECT_EQ(arguments_of(*single->release(by_id, {}, Release::plain, By::sha)),
+            (Words{"EVALSHA", sha(release_lua), "1", index, text, "p:wake:0:"}));
+  EXPECT_EQ(arguments_of(*single->release(by_key, {}, Release::plain, By::sha)),
+            (Words{"EVALSHA", sha(release_lua), "2", index, "p:k", text, "p:wake:0:"}));
+  EXPECT_EQ(arguments_of(*single->command(LookupRequest{.what = id}, {}, By::sha)),
+            (Words{"EVALSHA", sha(lookup_lua), "1", index, text}));
+  EXPECT_EQ(arguments_of(*single->cleanup(key("k"), By::sha)),
+            (Words{"EVALSHA", sha(cleanup_lua), "1", "p:k", "p:id:"}));
 }
 
 TEST_F(RedisCommands, AScriptThatAsksForKeysGetsThemBehindItsOwn) {

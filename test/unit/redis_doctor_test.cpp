@@ -226,6 +226,10 @@ TEST(RedisDoctor, ATaskPrefixOfTheOtherLayoutIsAProblem) {
   RedisOptions native;
   native.layout = RedisLayout::native;
   EXPECT_EQ(one("layout", seen, native).severity, Severity::ok);
+  seen.documented_counters = 3;
+  EXPECT_EQ(one("layout", seen, native).severity, Severity::problem);
+  EXPECT_NE(one("layout", seen, native).found.find("3 fence counters"), std::string::npos);
+  seen.documented_counters = 0;
   seen.task_layout = "documented";
   EXPECT_EQ(one("layout", seen, native).severity, Severity::problem);
   seen.other_layout = true;

@@ -27,16 +27,18 @@ TEST(RedisLayout, NamesAreTheDocumentedOnes) {
     const auto made = lock_key(names, v.at("key").get<std::string>());
     EXPECT_EQ(made, v.at("lockKey").get<std::string>());
     EXPECT_EQ(names.fence_key(made).value_or_throw(), v.at("fenceKey").get<std::string>());
-    EXPECT_EQ(names.index_key(LockId::parse(v.at("lockId").get<std::string>()).value_or_throw()),
-              v.at("indexKey").get<std::string>());
+    EXPECT_EQ(
+        names.index_key(LockId::parse(v.at("lockId").get<std::string>()).value_or_throw()).value_or_throw(),
+        v.at("indexKey").get<std::string>());
   }
 }
 
 TEST(RedisLayout, NamesAreThoseOfTheGeneralRuleForEveryPrefix) {
   const auto id = LockId::generate();
-  for (const auto& prefix : {std::string(), std::string("p"), std::string("a:b:"), std::string("caf\u00e9"),
-                             std::string("cafe\u0301"), std::string("\u0344x"), std::string("a b"),
-                             std::string(470, 'x'), std::string(948, 'x')}) {
+  for (const auto& prefix :
+       {std::string(), std::string("p"), std::string("a:b:"), std::string("caf\u00e9"),
+        std::string("cafe\u0301"), std::string("\u0344x"), std::string("a b"), std::string(470, 'x'),
+        std::string(948, 'x'), std::string(949, 'x'), std::string(951, 'x')}) {
     const auto names = layout(prefix);
     for (const auto& text :
          {std::string("k"), std::string("\u0301"), std::string("caf\u00e9:\u0338"), std::string(":"),
@@ -48,7 +50,7 @@ TEST(RedisLayout, NamesAreThoseOfTheGeneralRuleForEveryPrefix) {
       EXPECT_EQ(names.after_prefix(made).has_value(), true);
       EXPECT_EQ(names.named(*names.after_prefix(made)), made);
     }
-    EXPECT_EQ(names.index_key(id),
+    EXPECT_EQ(names.index_key(id).value_or_throw(),
               core::make_storage_key(prefix, "id:" + std::string(id.str()), 1000, 26).value_or_throw());
   }
 }
@@ -65,8 +67,13 @@ TEST(RedisLayout, APrefixThatNamesFencesIsInvalid) {
 }
 
 TEST(RedisLayout, APrefixThatIsTooLongOrNoTextIsInvalid) {
-  EXPECT_TRUE(Layout::make(std::string(948, 'x'), 0));
-  EXPECT_EQ(Layout::make(std::string(949, 'x'), 0).error().code(), ErrorCode::InvalidArgument);
+  // As with SyncGuard, a name may fit where that of an index key does not: then no lock can be acquired.
+  const auto longest = layout(std::string(972, 'x'));
+  EXPECT_EQ(lock_key(longest, "k"), std::string(972, 'x') + ":k");
+  EXPECT_EQ(longest.index_key(LockId::generate()).error().code(), ErrorCode::InvalidArgument);
+  EXPECT_EQ(layout(std::string(952, 'x')).index_key(LockId::generate()).error().code(),
+            ErrorCode::InvalidArgument);
+  EXPECT_EQ(Layout::make(std::string(974, 'x'), 0).error().code(), ErrorCode::InvalidArgument);
   EXPECT_EQ(Layout::make("a\xff", 0).error().code(), ErrorCode::InvalidArgument);
 }
 

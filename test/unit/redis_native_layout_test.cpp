@@ -128,8 +128,9 @@ TEST_F(RedisNativeLayout, EveryCommandHasOneKeyWhichDecidesItsSlot) {
     EXPECT_EQ(command->key(), "p:k");
     EXPECT_EQ(arguments_of(*command)[2], "1") << "the number of keys";
   }
-  EXPECT_EQ(layout->read_hint(id).key(), "p:id:AAAAAAAAAAAAAAAAAAAAAA");
-  EXPECT_EQ(layout->write_hint(id, "p:k", request.ttl, Hint::if_absent).key(), "p:id:AAAAAAAAAAAAAAAAAAAAAA");
+  EXPECT_EQ(layout->read_hint(id)->key(), "p:id:AAAAAAAAAAAAAAAAAAAAAA");
+  EXPECT_EQ(layout->write_hint(id, "p:k", request.ttl, Hint::if_absent)->key(),
+            "p:id:AAAAAAAAAAAAAAAAAAAAAA");
   EXPECT_EQ(layout->read_store_id("id").key(), "p:fence:p:");
 }
 

@@ -45,7 +45,7 @@ std::optional<Refused> labelled_refusal(std::string_view text) {
 /// The layout of SyncGuard's documents: see docs/internals/redis.md.
 class DocumentedLayout final : public LockLayout {
  public:
-  explicit DocumentedLayout(Layout names) : LockLayout(std::move(names)) {}
+  DocumentedLayout(Layout names, Reach reach) : LockLayout(std::move(names)), reach_(reach) {}
 
   RoutedCommand read_store_id(std::string_view) const override {
     auto command = Command::begin("GET", 1);
@@ -65,12 +65,11 @@ class DocumentedLayout final : public LockLayout {
     if (!lock_key) return about(lock_key.error(), request.subject());
     const auto fence_key = names().fence_key(*lock_key);
     if (!fence_key) return about(fence_key.error(), request.subject());
+    const auto index_key = names().index_key(request.id);
+    if (!index_key) return about(index_key.error(), request.subject());
     const auto& lifetime = request.counter_lifetime;
     auto command = call_script(scripts().acquire, by, 4, lifetime ? 5 : 4);
-    command.add_key(*lock_key)
-        .add_key(names().index_key(request.id))
-        .add_key(*fence_key)
-        .add_key(names().authority_key());
+    command.add_key(*lock_key).add_key(*index_key).add_key(*fence_key).add_key(names().authority_key());
     command.add(request.id.str())
         .add(std::to_string(request.ttl.length().count()))
         .add(json_string(request.key) + holder_field(request.holder.get()))
@@ -132,8 +131,10 @@ class DocumentedLayout final : public LockLayout {
   bool relies_on_proofs() const noexcept override { return false; }
 
   Result<RoutedCommand> release_evidence(const LockRef& lock, std::string_view, By by) const override {
+    const auto index_key = names().index_key(lock.id);
+    if (!index_key) return about(index_key.error(), lock.subject());
     auto command = call_script(scripts().release_evidence, by, lock.key ? 3 : 2, 0);
-    command.add_key(names().index_key(lock.id)).add_key(names().authority_key());
+    command.add_key(*index_key).add_key(names().authority_key());
     if (lock.key) {
       const auto lock_key = names().lock_key(*lock.key);
       if (!lock_key) return about(lock_key.error(), lock.subject());
@@ -184,8 +185,10 @@ class DocumentedLayout final : public LockLayout {
   Result<RoutedCommand> command(const LookupRequest& request, std::string_view, By by) const override {
     if (const auto* key = std::get_if<LockKey>(&request.what)) return on_key(scripts().lookup, *key, by);
     const auto& id = std::get<LockId>(request.what);
-    auto command = call_script(scripts().lookup, by, 1, 1);
-    command.add_key(names().index_key(id)).add(id.str());
+    const auto index_key = names().index_key(id);
+    if (!index_key) return about(index_key.error(), request.subject());
+    auto command = finding(scripts().lookup, *index_key, by, 1);
+    command.add(id.str());
     return std::move(command).routed();
   }
   Result<std::optional<LockRecord>> outcome(const redisReply& reply, const LookupRequest& request,
@@ -200,8 +203,8 @@ class DocumentedLayout final : public LockLayout {
   Result<RoutedCommand> cleanup(const LockKey& key, By by) const override {
     const auto lock_key = names().lock_key(key);
     if (!lock_key) return lock_key.error().about(key.str(), {});
-    auto command = call_script(scripts().cleanup, by, 1, 1);
-    command.add_key(*lock_key).add(names().index_prefix());
+    auto command = finding(scripts().cleanup, *lock_key, by, 1);
+    command.add(names().hashes_ids() ? std::string_view() : names().index_prefix());
     return std::move(command).routed();
   }
 
@@ -229,20 +232,32 @@ class DocumentedLayout final : public LockLayout {
   }
 
  private:
-  /// A call about the lock that an id holds: the index key, and the lock key if it is known, else the index
-  /// key again, so that a key that the script asks for comes third.
+  /// A call of a script that finds further keys in the data. On a cluster it asks for them: the key is
+  /// repeated, so that they come third. Elsewhere it reaches them, and a single key says so
+  /// (parts/declared.lua).
+  [[nodiscard]] Command finding(const Script& script, std::string_view key, By by,
+                                std::size_t arguments) const {
+    const bool asks = reach_ == Reach::one_slot;
+    auto command = call_script(script, by, asks ? 2 : 1, arguments);
+    command.add_key(key);
+    if (asks) command.add_key(key);
+    return command;
+  }
+
+  /// A call about the lock that an id holds: the index key, and the lock key if it is known.
   [[nodiscard]] Result<Command> on_held(const Script& script, const LockRef& lock, By by,
                                         std::size_t arguments) const {
+    const auto index_key = names().index_key(lock.id);
+    if (!index_key) return about(index_key.error(), lock.subject());
     if (!lock.key) {
-      const auto index_key = names().index_key(lock.id);
-      auto command = call_script(script, by, 2, 1 + arguments);
-      command.add_key(index_key).add_key(index_key).add(lock.id.str());
+      auto command = finding(script, *index_key, by, 1 + arguments);
+      command.add(lock.id.str());
       return command;
     }
     const auto lock_key = names().lock_key(*lock.key);
     if (!lock_key) return about(lock_key.error(), lock.subject());
     auto command = call_script(script, by, 2, 1 + arguments);
-    command.add_key(names().index_key(lock.id)).add_key(*lock_key).add(lock.id.str());
+    command.add_key(*index_key).add_key(*lock_key).add(lock.id.str());
     return command;
   }
 
@@ -252,12 +267,14 @@ class DocumentedLayout final : public LockLayout {
     auto record = parse_lock_record(text_of(value));
     return record ? std::optional(*std::move(record)) : std::nullopt;
   }
+
+  const Reach reach_;
 };
 
 }  // namespace
 
-std::shared_ptr<const LockLayout> documented_layout(Layout names) {
-  return std::make_shared<DocumentedLayout>(std::move(names));
+std::shared_ptr<const LockLayout> documented_layout(Layout names, Reach reach) {
+  return std::make_shared<DocumentedLayout>(std::move(names), reach);
 }
 
 }  // namespace holdfast::redis

@@ -15,8 +15,10 @@ constexpr std::string_view id_mark = "id:";
 /// Room for derived names: ":id:" and a lock id.
 constexpr std::size_t reserve = 1 + id_mark.size() + LockId::length;
 
-/// With a longer prefix, index keys would be hashed, and scripts could not derive them from ids.
-constexpr std::size_t longest_prefix = name_limit - 2 * reserve;
+/// With a longer prefix no name fits, not even that of a key of one byte.
+constexpr std::size_t longest_prefix = name_limit - reserve - 1;
+/// With a longer one, index keys are hashed: scripts cannot derive them from ids.
+constexpr std::size_t longest_prefix_of_ids = name_limit - 2 * reserve;
 
 /// A pattern that matches only this text.
 std::string without_glob(std::string_view text) {
@@ -81,6 +83,7 @@ Result<Layout> Layout::make(std::string_view prefix, std::uint32_t db, Channels 
   }
   layout.fence_head_ = *std::move(fence_head);
   layout.index_prefix_ = layout.head_ + std::string(id_mark);
+  layout.hashes_ids_ = prefix.size() > longest_prefix_of_ids;
   layout.channels_ = channels;
   const auto wake = std::string(prefix) + ":wake:";
   layout.channel_prefix_ = wake + std::to_string(db) + ':';
@@ -113,8 +116,10 @@ Result<std::string> Layout::fence_key(std::string_view lock_key) const {
   return core::storage_key_of_normalised(head_, name, name_limit, reserve);
 }
 
-std::string Layout::index_key(const LockId& id) const {
-  return std::string(index_prefix_).append(id.str());
+Result<std::string> Layout::index_key(const LockId& id) const {
+  if (!hashes_ids_) [[likely]]
+    return std::string(index_prefix_).append(id.str());
+  return core::storage_key_of_normalised(head_, std::string(id_mark).append(id.str()), name_limit, reserve);
 }
 
 std::string Layout::channel(std::string_view lock_key) const {

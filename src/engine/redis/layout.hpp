@@ -35,7 +35,10 @@ class Layout {
   /// InvalidArgument only for user keys whose name would be that of an index key or a fence counter.
   [[nodiscard]] Result<std::string> lock_key(const LockKey& key) const;
   [[nodiscard]] Result<std::string> fence_key(std::string_view lock_key) const;
-  [[nodiscard]] std::string index_key(const LockId& id) const;
+  /// InvalidArgument under a prefix of more than 951 bytes: there no lock can be acquired, as with SyncGuard.
+  [[nodiscard]] Result<std::string> index_key(const LockId& id) const;
+  /// Whether index keys end in a hash: under a prefix of more than 948 bytes.
+  [[nodiscard]] bool hashes_ids() const noexcept { return hashes_ids_; }
   /// A sharded channel has the name of its lock key, and so its slot, whatever that name contains.
   [[nodiscard]] std::string channel(std::string_view lock_key) const;
   [[nodiscard]] Channels channels() const noexcept { return channels_; }
@@ -46,7 +49,8 @@ class Layout {
   }
   /// How many bytes of a lock key come before the user key, or its hash.
   [[nodiscard]] std::size_t prefix_bytes() const noexcept { return head_.size(); }
-  /// The part of every index key before the lock id, and of every channel before the lock key.
+  /// The part of every index key before the lock id, unless it `hashes_ids`, and of every channel before the
+  /// lock key.
   [[nodiscard]] const std::string& index_prefix() const noexcept { return index_prefix_; }
   [[nodiscard]] const std::string& channel_prefix() const noexcept { return channel_prefix_; }
   [[nodiscard]] const std::string& authority_key() const noexcept { return authority_key_; }
@@ -68,6 +72,7 @@ class Layout {
   std::string head_;        // the prefix with its colon; empty if the prefix is
   std::string fence_head_;  // the part of a user key that would put its lock key among the fence counters
   std::string index_prefix_, channel_prefix_, authority_key_, pattern_, channel_pattern_;
+  bool hashes_ids_ = false;
   Channels channels_ = Channels::global;
 };
 

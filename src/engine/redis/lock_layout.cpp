@@ -19,13 +19,14 @@ Channels channels_of(const RedisOptions& options, bool member) noexcept {
 Result<std::shared_ptr<const LockLayout>> LockLayout::make(const RedisOptions& options, Channels channels) {
   auto names = Layout::make(options.lock_prefix, options.db, channels);
   if (!names) return names.error();
+  const auto reach = options.cluster_nodes.empty() ? Reach::every_key : Reach::one_slot;
   switch (layout_of(options)) {
     case RedisLayout::native:
-      return native_layout(*std::move(names));
+      return native_layout(*std::move(names), reach);
     case RedisLayout::documented:
       break;
   }
-  return documented_layout(*std::move(names));
+  return documented_layout(*std::move(names), reach);
 }
 
 Result<ReleaseOutcome> LockLayout::released(const redisReply& reply, const LockRef& lock) const {
@@ -75,9 +76,11 @@ Result<RoutedCommand> LockLayout::on_key(const Script& script, const LockKey& ke
   return std::move(command).routed();
 }
 
-RoutedCommand LockLayout::read_hint(const LockId& id) const {
+Result<RoutedCommand> LockLayout::read_hint(const LockId& id) const {
+  const auto name = names_.index_key(id);
+  if (!name) return name.error().about({}, id.str());
   auto command = Command::begin("GET", 1);
-  command.add_key(names_.index_key(id));
+  command.add_key(*name);
   return std::move(command).routed();
 }
 
@@ -88,17 +91,22 @@ Result<std::string> LockLayout::hint(const redisReply& reply, const LockId& id) 
   return names_.after_prefix(name) ? std::string(name) : std::string();
 }
 
-RoutedCommand LockLayout::write_hint(const LockId& id, std::string_view lock_key, Ttl ttl, Hint how) const {
+Result<RoutedCommand> LockLayout::write_hint(const LockId& id, std::string_view lock_key, Ttl ttl,
+                                             Hint how) const {
+  const auto name = names_.index_key(id);
+  if (!name) return name.error().about({}, id.str());
   const auto lasts = ttl.length() + request_may_be_late;
   auto command = Command::begin("SET", how == Hint::if_absent ? 5 : 4);
-  command.add_key(names_.index_key(id)).add(lock_key).add("PX").add(std::to_string(lasts.count()));
+  command.add_key(*name).add(lock_key).add("PX").add(std::to_string(lasts.count()));
   if (how == Hint::if_absent) command.add("NX");
   return std::move(command).routed();
 }
 
-RoutedCommand LockLayout::drop_hint(const LockId& id) const {
+Result<RoutedCommand> LockLayout::drop_hint(const LockId& id) const {
+  const auto name = names_.index_key(id);
+  if (!name) return name.error().about({}, id.str());
   auto command = Command::begin("SET", 4);  // for a millisecond: no further right is needed
-  command.add_key(names_.index_key(id)).add("").add("PX").add("1");
+  command.add_key(*name).add("").add("PX").add("1");
   return std::move(command).routed();
 }
 

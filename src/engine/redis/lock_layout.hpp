@@ -166,14 +166,14 @@ class LockLayout : public OneScriptRequests<LockBackend::Operations> {
   /// sent there verifies it. A hint is written only for locks that outlive their process
   /// (Durability::machine): their id travels alone.
   [[nodiscard]] virtual bool finds_ids_by_hint() const noexcept = 0;
-  [[nodiscard]] RoutedCommand read_hint(const LockId& id) const;
+  [[nodiscard]] Result<RoutedCommand> read_hint(const LockId& id) const;
   /// The name of the lock; empty if there is no hint.
   [[nodiscard]] Result<std::string> hint(const redisReply& reply, const LockId& id) const;
   /// A hint outlives its lease somewhat: the two may be on different servers.
   /// Its reply is nil if there is one, and it was not to be replaced.
-  [[nodiscard]] RoutedCommand write_hint(const LockId& id, std::string_view lock_key, Ttl ttl,
-                                         Hint how) const;
-  [[nodiscard]] RoutedCommand drop_hint(const LockId& id) const;
+  [[nodiscard]] Result<RoutedCommand> write_hint(const LockId& id, std::string_view lock_key, Ttl ttl,
+                                                 Hint how) const;
+  [[nodiscard]] Result<RoutedCommand> drop_hint(const LockId& id) const;
 
   /// Explains an error if its cause is that the prefix is used with the other layout.
   [[nodiscard]] virtual Error explained(const redisReply& reply, Error error) const = 0;
@@ -212,7 +212,10 @@ class LockLayout : public OneScriptRequests<LockBackend::Operations> {
 /// node of a cluster.
 [[nodiscard]] Channels channels_of(const RedisOptions& options, bool member = false) noexcept;
 
-[[nodiscard]] std::shared_ptr<const LockLayout> documented_layout(Layout names);
-[[nodiscard]] std::shared_ptr<const LockLayout> native_layout(Layout names);
+/// Which keys a script can reach. On a cluster: those of one slot, which its call declares.
+enum class Reach : std::uint8_t { one_slot, every_key };
+[[nodiscard]] std::shared_ptr<const LockLayout> documented_layout(Layout names,
+                                                                  Reach reach = Reach::one_slot);
+[[nodiscard]] std::shared_ptr<const LockLayout> native_layout(Layout names, Reach reach = Reach::one_slot);
 
 }  // namespace holdfast::redis

@@ -104,7 +104,7 @@ class FoundByHint {
     return !read_ && id_alone(request) != nullptr && shared.layout->finds_ids_by_hint();
   }
   template <class Request>
-  [[nodiscard]] static RoutedCommand command(const SharedLocks& shared, const Request& request) {
+  [[nodiscard]] static Result<RoutedCommand> command(const SharedLocks& shared, const Request& request) {
     return shared.layout->read_hint(*id_alone(request));
   }
   /// The reply to that command: whether there is a hint.
@@ -163,8 +163,8 @@ struct AcquireOperation {
         return layout.write_hint(request.id, name(shared), request.ttl, Hint::in_any_case);
     }
     const auto floor = shared.endpoint->options().fence_floor;
-    return layout.acquire(request, floor > remembered.fence ? RememberedFence{.fence = floor} : remembered,
-                          by);
+    const RememberedFence own_floor{.fence = floor, .epoch = 0, .key_exists = remembered.key_exists};
+    return layout.acquire(request, floor > remembered.fence ? own_floor : remembered, by);
   }
 
   Result<Outcome> outcome(SharedLocks& shared, const Result<Reply>& answer, const Call& call) {
@@ -326,7 +326,7 @@ struct ReleaseOperation {
     const bool repeated = call.was_repeated() || request.asked_before;
     // A lease that was found expired was not released by any copy.
     if (repeated && absence != nullptr && *absence != Absence::expired) found = *absence;
-    drops_hint = outcome && absence == nullptr && !at.name().empty();
+    drops_hint = outcome && absence == nullptr && (!at.name().empty() || may_have_hint(shared));
     more = found.has_value() || drops_hint;
     return outcome;
   }
@@ -335,6 +335,12 @@ struct ReleaseOperation {
   [[nodiscard]] bool is_break() const noexcept { return !request.broken_because.empty(); }
 
  private:
+  /// Whether the lock, whose key the caller knows, may be one that outlives its process: those have a hint.
+  /// The mark of a break is found through it.
+  [[nodiscard]] bool may_have_hint(const SharedLocks& shared) const {
+    return request.lock.key && request.durability == Durability::machine && !is_break() &&
+           shared.layout->finds_ids_by_hint();
+  }
   [[nodiscard]] bool proof_holds() const {
     return request.proof && !request.proof->lost && BootClock::now() < request.proof->until;
   }

@@ -28,6 +28,12 @@ Error not_an_outcome(const redisReply& reply, std::string_view operation, const 
                    "the fence counter of this key has an invalid value below zero; set it to the highest "
                    "fence ever granted for the key, or choose another key");
     }
+    if (code == LockCode::used_by_syncguard) {
+      return Error(ErrorCode::InvalidArgument,
+                   "the lock was not granted: in Redis there is a fence counter of SyncGuard, or of "
+                   "layout=documented, for this key, and layout=native would count anew. Use "
+                   "layout=documented, or another lock_prefix");
+    }
     if (code == LockCode::id_holds_another) return core::id_holds_another_key();
     if (code == LockCode::id_was_released) {
       return Error(ErrorCode::Internal, "this lock id was already released; use a new id for each lock")

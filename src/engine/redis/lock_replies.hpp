@@ -17,6 +17,7 @@ enum LockCode : std::int8_t {
   id_holds_another = -5,
   id_was_released = -6,
   counter_below_zero = -7,
+  used_by_syncguard = -8,
 };
 
 /// The error, with the key and the lock id of its request.

@@ -32,10 +32,11 @@ const NativeScripts& native_scripts() {
   return all;
 }
 
-/// One hash per lock; every script touches one key. See docs/internals/redis-native.md.
+/// One hash per lock; every script touches one key, except that an acquire looks for SyncGuard's counter if
+/// the hash does not exist, where that counter is in reach. See docs/internals/redis-native.md.
 class NativeLayout final : public LockLayout {
  public:
-  explicit NativeLayout(Layout names) : LockLayout(std::move(names)) {}
+  NativeLayout(Layout names, Reach reach) : LockLayout(std::move(names)), reach_(reach) {}
 
   RoutedCommand read_store_id(std::string_view new_id) const override {
     auto command = call_script(native_scripts().open, By::text, 1, 1);
@@ -49,9 +50,16 @@ class NativeLayout final : public LockLayout {
                                 By by) const override {
     const auto lock_key = names().lock_key(request.key);
     if (!lock_key) return lock_key.error().about(request.key.str(), request.id.str());
+    // A lock whose hint could not be named afterwards is not acquired.
+    if (const auto hint = names().index_key(request.id); !hint) return about(hint.error(), request.subject());
+    // Without it the script is a twentieth faster.
+    const auto counter = floor.key_exists ? std::string() : counter_in_reach(*lock_key);
+    if (!counter) return about(counter.error(), request.subject());
     const auto& lifetime = request.counter_lifetime;
-    auto command = call_script(native_scripts().acquire, by, 1, lifetime ? 5 : 4);
-    command.add_key(*lock_key).add(request.id.str()).add(std::to_string(request.ttl.length().count()));
+    auto command = call_script(native_scripts().acquire, by, counter->empty() ? 1 : 2, lifetime ? 5 : 4);
+    command.add_key(*lock_key);
+    if (!counter->empty()) command.add_key(*counter);
+    command.add(request.id.str()).add(std::to_string(request.ttl.length().count()));
     command.add(NativeState::key_part(*lock_key, names().prefix_bytes(), request.key, request.holder.get()));
     command.add_fence_floor(floor);
     if (lifetime)
@@ -96,8 +104,12 @@ class NativeLayout final : public LockLayout {
                          : how == Release::for_good ? native_scripts().release_for_good
                                                     : native_scripts().release_by_force;
     const std::size_t more = how == Release::for_good ? 1 : how == Release::by_force ? 2 : 0;
-    auto command = call_script(script, by, 1, 2 + more);
-    command.add_key(*lock_key).add(lock.id.str()).add(names().channel(*lock_key));
+    const auto counter = how == Release::for_good ? counter_in_reach(*lock_key) : std::string();
+    if (!counter) return about(counter.error(), lock.subject());
+    auto command = call_script(script, by, counter->empty() ? 1 : 2, 2 + more);
+    command.add_key(*lock_key);
+    if (!counter->empty()) command.add_key(*counter);
+    command.add(lock.id.str()).add(names().channel(*lock_key));
     if (more != 0) command.add(std::to_string(request_may_be_late.count()));
     if (how == Release::by_force) command.add(std::to_string(core::longest_break_mark.count()));
     return std::move(command).routed();
@@ -214,12 +226,20 @@ class NativeLayout final : public LockLayout {
   std::optional<LockRecord> read_record(const redisReply& value, std::string_view lock_key) const override {
     return native_record(text_of(value), lock_key);
   }
+
+  /// The counter that the documented layout would have for this lock key; empty if it may be in another slot.
+  [[nodiscard]] Result<std::string> counter_in_reach(std::string_view lock_key) const {
+    if (reach_ == Reach::one_slot) return std::string();
+    return names().fence_key(lock_key);
+  }
+
+  const Reach reach_;
 };
 
 }  // namespace
 
-std::shared_ptr<const LockLayout> native_layout(Layout names) {
-  return std::make_shared<NativeLayout>(std::move(names));
+std::shared_ptr<const LockLayout> native_layout(Layout names, Reach reach) {
+  return std::make_shared<NativeLayout>(std::move(names), reach);
 }
 
 }  // namespace holdfast::redis

@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/escaped_bytes.hpp"
 #include "core/number.hpp"
 #include "embedded/scripts.hpp"
 #include "engine/redis/record_commands.hpp"
@@ -23,8 +24,13 @@ const OutputScripts& output_scripts() {
   return all;
 }
 
+struct StoredOutput {
+  OutputRun run;
+  bool is_text = false;  ///< core::escaped_bytes; else as bytes, by a build before 0.1.0
+};
+
 /// A word of the field `output`; see parts/output_runs.lua.
-std::optional<OutputRun> run_of(std::string_view word) {
+std::optional<StoredOutput> stored_in(std::string_view word) {
   enum Value : std::uint8_t {
     number,
     fence,
@@ -53,20 +59,57 @@ std::optional<OutputRun> run_of(std::string_view word) {
     if (!begin || !end || *end < *begin) return std::nullopt;
     run.streams[stream] = {.begin = *begin, .end = *end};
   }
-  return run;
+  return StoredOutput{.run = run, .is_text = values[writer].starts_with('u')};
+}
+
+/// Adds a piece as the parts of it that are in different chunks.
+void add_chunks(Command& command, const OutputPiece& piece) {
+  std::string_view left = piece.bytes;
+  for (auto at = piece.at; !left.empty();) {
+    const auto size = std::min<std::uint64_t>(left.size(), output_chunk_bytes - at % output_chunk_bytes);
+    command.add(std::to_string(size)).add(core::escaped_bytes(left.substr(0, size)));
+    left.remove_prefix(size);
+    at += size;
+  }
+}
+std::size_t chunks_of(const OutputPiece& piece) {
+  if (piece.bytes.empty()) return 0;
+  const auto last = piece.at + piece.bytes.size() - 1;
+  return static_cast<std::size_t>(last / output_chunk_bytes - piece.at / output_chunk_bytes + 1);
+}
+
+/// What was asked for of the chunks that were read; empty if they are too short.
+std::optional<std::string> cut(std::string_view chunks, bool is_text, const OutputRange& kept,
+                               std::uint64_t from, std::size_t limit) {
+  if (from >= kept.end) return std::string();
+  const auto begin = std::max(from / output_chunk_bytes * output_chunk_bytes, kept.begin);
+  const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(kept.end - from, limit));
+  const auto offset = static_cast<std::size_t>(from - begin);
+  auto bytes = is_text ? core::unescaped_bytes(chunks) : std::string(chunks);
+  if (from < begin || bytes.size() < offset + size) return std::nullopt;
+  return bytes.substr(offset, size);
+}
+
+std::size_t read_limit(const ReadOutput& request) {
+  return std::clamp<std::size_t>(request.limit, 1, max_output_read);
 }
 
 }  // namespace
 
 RoutedCommand append_command(const StorageLayout& layout, const AppendOutput& request, By by) {
-  auto command = call_script(output_scripts().append, by, 1, 14);
+  std::size_t chunks = 0;
+  for (const auto& piece : request.pieces) chunks += chunks_of(piece);
+  auto command = call_script(output_scripts().append, by, 1, 14 + 2 * chunks);
   command.add_key(layout.record(request.key)).add(layout.channel(request.key));
   add_token(command, request.fence);
   command.add(request.incarnation).add(std::to_string(request.attempt));
   command.add(std::to_string(std::clamp<std::size_t>(request.keep, 1, max_kept_bytes)));
   command.add(request.is_complete ? "1" : "");
-  for (const auto& piece : request.pieces) command.add(std::to_string(piece.at)).add(piece.bytes);
+  for (const auto& piece : request.pieces) {
+    command.add(std::to_string(piece.at)).add(std::to_string(chunks_of(piece)));
+  }
   command.add(std::to_string(output_chunk_bytes)).add(std::to_string(max_output_runs));
+  for (const auto& piece : request.pieces) add_chunks(command, piece);
   return std::move(command).routed();
 }
 
@@ -76,7 +119,7 @@ Result<AppendOutcome> append_outcome(const redisReply& reply, const AppendOutput
   if (code == RecordCode::nothing_there) return NoRecord{};
   if (auto refused = refusal_by_guard<AppendOutcome>(parts, request.fence)) return *std::move(refused);
   if (code == 1 && parts.size() == 2) {
-    if (const auto run = run_of(text_of(*parts[1]))) return *run;
+    if (const auto stored = stored_in(text_of(*parts[1]))) return stored->run;
   }
   return not_an_outcome(reply, "append_output", request.key.str());
 }
@@ -85,7 +128,7 @@ RoutedCommand read_command(const StorageLayout& layout, const ReadOutput& reques
   auto command = call_script(output_scripts().read, by, 1, 6);
   command.add_key(layout.record(request.key)).add(request.incarnation).add(std::to_string(request.run));
   for (const auto from : request.from) command.add(std::to_string(from));
-  command.add(std::to_string(std::clamp<std::size_t>(request.limit, 1, max_output_read)));
+  command.add(std::to_string(read_limit(request)));
   command.add(std::to_string(output_chunk_bytes));
   return std::move(command).routed();
 }
@@ -97,15 +140,20 @@ Result<std::optional<KeptOutput>> read_outcome(const redisReply& reply, const Re
   const auto run = parts.size() < head ? std::nullopt : integer_of(*parts[0]);
   if (!run || *run < 0) return not_an_outcome(reply, "read_output", request.key.str());
   KeptOutput output{.runs = {}, .run = static_cast<std::uint64_t>(*run)};
-  for (std::size_t stream = 0; stream < output_streams; ++stream) {
-    const auto at = core::whole_number<std::uint64_t>(text_of(*parts[1 + 2 * stream]));
-    if (!at) return not_an_outcome(reply, "read_output", request.key.str());
-    output.pieces[stream] = {.at = *at, .bytes = std::string(text_of(*parts[2 + 2 * stream]))};
-  }
+  std::optional<StoredOutput> found;
   for (const auto* word : parts.subspan(head)) {
-    const auto known = run_of(text_of(*word));
-    if (!known) return not_an_outcome(reply, "read_output", request.key.str());
-    output.runs.push_back(*known);
+    const auto stored = stored_in(text_of(*word));
+    if (!stored) return not_an_outcome(reply, "read_output", request.key.str());
+    output.runs.push_back(stored->run);
+    if (stored->run.number == output.run) found = stored;
+  }
+  for (std::size_t stream = 0; found && stream < output_streams; ++stream) {
+    const auto at = core::whole_number<std::uint64_t>(text_of(*parts[1 + 2 * stream]));
+    auto bytes = at ? cut(text_of(*parts[2 + 2 * stream]), found->is_text, found->run.streams[stream], *at,
+                          read_limit(request))
+                    : std::nullopt;
+    if (!bytes) return not_an_outcome(reply, "read_output", request.key.str());
+    output.pieces[stream] = {.at = *at, .bytes = *std::move(bytes)};
   }
   return std::optional(std::move(output));
 }

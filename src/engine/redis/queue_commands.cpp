@@ -121,7 +121,7 @@ RoutedCommand queue_create_command(const QueueClient& client, const CreateRecord
       .add(id);
   command.add(layout.channel(key)).add(request.quota ? std::to_string(*request.quota) : std::string());
   command.add(layout.record_prefix(key.owner())).add(request.origin);
-  command.add(packed_terms(terms, !lock_key.empty())).add(text_of_ms(terms.not_before));
+  command.add(terms_text(terms, !lock_key.empty())).add(text_of_ms(terms.not_before));
   command.add(text_of_ms(terms.max_age)).add(lock_key).add(layout.work_prefix(key.owner())).add(channels);
   return std::move(command).routed();
 }

@@ -28,7 +28,10 @@ class RememberedFences {
   [[nodiscard]] RememberedFence of(std::string_view key) const {
     const std::lock_guard lock(mutex_);
     const auto found = places_.find(key);
-    return found == places_.end() ? RememberedFence{} : found->second->highest;
+    if (found == places_.end()) return {};
+    auto remembered = found->second->highest;
+    remembered.key_exists = true;
+    return remembered;
   }
 
   enum class Authority : std::uint8_t {

@@ -182,6 +182,9 @@ class Examination {
         const auto text = text_of(*name);
         const auto prefix = prefix_of_counter(text);
         if (prefix && prefixes_nest(*prefix, layout_.prefix())) seen_.nested_prefixes.insert(*prefix);
+        if (is_native() && prefix == layout_.prefix() && text != layout_.authority_key()) {
+          ++seen_.documented_counters;
+        }
         if (!is_native() && held.size() < most_held && layout_.after_prefix(text)) held.emplace_back(text);
         if (!is_counter(text)) continue;
         ++count.counters;

@@ -296,6 +296,16 @@ class Judge {
               "; locks cannot be acquired",
           "use that layout in the URL, or another lock_prefix");
     }
+    const auto counters = seen_.documented_counters;
+    if (is_native && counters > 0 && !seen_.other_layout) {
+      add(Severity::problem, "layout",
+          "SyncGuard uses the lock prefix " + prefix() + " too: " + std::to_string(counters) +
+              (counters == 1 ? " fence counter" : " fence counters") +
+              " of its layout found. layout=native has other counters, and no process of one layout can "
+              "acquire a key "
+              "that the other one uses",
+          "use layout=documented, or another lock_prefix");
+    }
     const bool tasks_are_native = seen_.task_layout == "native";
     const bool other_tasks = !seen_.task_layout.empty() && tasks_are_native != is_native;
     if (other_tasks) {
@@ -304,7 +314,7 @@ class Judge {
               (tasks_are_native ? "native" : "documented") + "; tasks cannot be used",
           "use that layout in the URL, or another task_prefix");
     }
-    if (is_native && !seen_.other_layout && !other_tasks) {
+    if (is_native && !seen_.other_layout && !other_tasks && counters == 0) {
       add(Severity::ok, "layout",
           "native: one key per lock; SyncGuard and pmcp-tasks cannot share this store");
     }

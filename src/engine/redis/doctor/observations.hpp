@@ -66,6 +66,8 @@ struct Observations {
   bool has_authority = false;
   /// The lock prefix is used with another layout than the options name.
   bool other_layout = false;
+  /// With layout=native: fence counters of SyncGuard, or of the documented layout, under the lock prefix.
+  std::uint64_t documented_counters = 0;
   /// The layout that the task prefix is used with, as its marker says; empty: it has none, or not here.
   std::string task_layout = {};
   /// The highest of some fence counters.

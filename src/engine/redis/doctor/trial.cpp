@@ -73,7 +73,7 @@ RightsTrial::RightsTrial(const std::shared_ptr<const Endpoint>& endpoint, Line& 
       task_(RecordKey::of("holdfast-doctor", id_.str()).value_or_throw()) {
   const auto& locks = layout.names();
   const auto lock = locks.lock_key(key_).value_or_throw();
-  keys_[index_of(Half::locks)] = {lock, locks.index_key(id_)};
+  keys_[index_of(Half::locks)] = {lock, locks.index_key(id_).value_or_throw()};
   if (!layout.authority_per_key()) {
     keys_[index_of(Half::locks)].push_back(locks.fence_key(lock).value_or_throw());
   }

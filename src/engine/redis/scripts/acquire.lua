@@ -54,7 +54,8 @@ if record then
     return string.format('%d', left) .. ',"holder":' .. cjson.encode(data.holder) .. '}'
   end
   -- include whole_record
-  local index_prefix = string.sub(KEYS[2], 1, -23)
+  -- Under a prefix of more than 948 bytes an index key ends in a hash, and the id of an owner leads to none.
+  local index_prefix = string.sub(KEYS[2], -22) == ARGV[1] and string.sub(KEYS[2], 1, -23)
   -- include owner_index
   former_index = index
 end

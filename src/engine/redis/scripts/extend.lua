@@ -1,7 +1,7 @@
 -- Sets the expiry of an id's lock to now + ttl, earlier or later than before.
 -- Without it, locks cannot be extended.
 --
--- KEYS[1] index key of the id    KEYS[2] lock key, if the caller knows it: then only there; else KEYS[1]
+-- KEYS[1] index key of the id    KEYS[2] lock key, if the caller knows it: then only there; else as in parts/find_held.lua
 -- ARGV[1] lock id                ARGV[2] ttl in ms
 -- ARGV[3] for a lock that is adopted: ,"holder": and the new label as a JSON string; '': the lock gets no label.
 --         Omitted: the label stays

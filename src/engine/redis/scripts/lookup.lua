@@ -1,7 +1,7 @@
 -- The record of a held lock. Changes nothing.
 -- Without it, locks cannot be looked up.
 --
--- KEYS[1] lock key; or, with ARGV[1], the index key of that id
+-- KEYS[1] lock key; or, with ARGV[1], the index key of that id    KEYS[2] on a cluster KEYS[1] again
 -- ARGV[1] lock id, or nothing
 --
 -- returns the record's JSON; nil if there is no live one (with an id: or it is another id's);

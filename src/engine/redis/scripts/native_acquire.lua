@@ -1,7 +1,8 @@
 -- Acquires a lock for an id, if it is free. docs/internals/redis-native.md describes the fields.
 -- Without it, locks cannot be acquired.
 --
--- KEYS[1] lock key
+-- KEYS[1] lock key    KEYS[2] the fence counter that the documented layout would have for it; omitted on a cluster, where
+--                     it may be in another slot
 -- ARGV[1] lock id    ARGV[2] ttl in ms
 -- ARGV[3] two bytes: how many bytes at the end of the lock key are the user key; 0: the user key follows them here;
 --         from 128, 0 on: the label of the holder follows
@@ -16,11 +17,12 @@
 --         -3      the value at the lock key is not a lock
 --         -4      the fence counter is exhausted
 --         -6      the id was released or broken: its release overtook this request
+--         -8      the documented layout's counter of this key is there: SyncGuard uses it. Nothing was changed
 local state = redis.call('HGET', KEYS[1], 's')
 -- include native_time
 local flags, count, authority, expires = 0, 0, nil, nil
 if not state then
-  if redis.call('EXISTS', KEYS[1]) == 1 then return -3 end
+  if redis.call('EXISTS', unpack(KEYS)) > 0 then return redis.call('EXISTS', KEYS[1]) == 1 and -3 or -8 end
   -- include native_create
 elseif #state == 52 then
   flags, count, authority, expires = struct.unpack('>BI7c8I6', state)
@@ -39,6 +41,7 @@ end
 local unused, floor = state and count == 0, ARGV[4] + 0
 local before = count < floor and count
 count = (before and floor or count) + 1
+if unused and KEYS[2] and redis.call('EXISTS', KEYS[2]) == 1 then return -8 end
 if count > 900000000000000 then return -4 end
 if flags ~= 0 or unused or ARGV[5] then
   local fields = redis.call('HMGET', KEYS[1], ARGV[1], 'x', 'e')

@@ -1,12 +1,14 @@
 -- Appends to the output of a command, which is kept in fields of the record: `output` has what there is (see
--- parts/output_runs.lua), `output:RUN:STREAM:CHUNK` the bytes.
+-- parts/output_runs.lua), `output:RUN:STREAM:CHUNK` the bytes as text.
 -- Without it, tasks cannot be logged.
 --
 -- KEYS[1] the record's hash
 -- ARGV[1] channel    ARGV[2..4] authority, lock key and fence of the token    ARGV[5] incarnation, '' for any
 -- ARGV[6] attempt    ARGV[7] how many bytes of each stream are kept    ARGV[8] '1': complete
--- ARGV[9], ARGV[10] position and bytes for stdout    ARGV[11], ARGV[12] for stderr
+-- ARGV[9], ARGV[10] position of stdout, and how many chunks of it follow    ARGV[11], ARGV[12] the same of stderr
 -- ARGV[13] size of a chunk    ARGV[14] how many runs are kept
+-- ARGV[15...] for each chunk how many bytes, and these as text (core/escaped_bytes.hpp): pmcp-tasks reads every field of the
+--     hash as UTF-8
 --
 -- returns {1, run}   appended, by this copy of the request or an earlier one; the run as in the field `output`
 --         {-1, 0}    there is none, or another incarnation
@@ -23,7 +25,7 @@ if ARGV[5] ~= '' then
 end
 -- include task_fence
 -- include output_runs
-local writer = redis.sha1hex(authority .. '\n' .. fence_key .. '\n' .. fence)
+local writer = 'u' .. redis.sha1hex(authority .. '\n' .. fence_key .. '\n' .. fence)
 local run = runs[#runs]
 local sets, dels = {}, {}
 local function field(of, stream, chunk) return string.format('output:%d:%d:%d', of, stream, chunk) end
@@ -45,32 +47,51 @@ if not run or run[9] ~= writer then
     end
   end
 end
+local argument = 15
 for stream = 0, 1 do
-  local at, bytes = tonumber(ARGV[9 + 2 * stream]), ARGV[10 + 2 * stream]
+  local part_at, parts = tonumber(ARGV[9 + 2 * stream]), tonumber(ARGV[10 + 2 * stream])
   local first, last = run[5 + 2 * stream], run[6 + 2 * stream]
-  if at < last then
-    bytes = string.sub(bytes, last - at + 1)
-    at = last
-  end
-  if #bytes > 0 then
+  local at, new_last = math.max(part_at, last), part_at
+  for part = 0, parts - 1 do new_last = new_last + ARGV[argument + 2 * part] end
+  if new_last > at then
     local is_gap = at > last
-    local new_first, new_last = is_gap and at or first, at + #bytes
+    local new_first = is_gap and at or first
     local keep = tonumber(ARGV[7])
     if new_last > keep then new_first = math.max(new_first, math.floor((new_last - keep) / size) * size) end
     drop(run[1], stream, math.floor(first / size), math.min(math.floor(new_first / size), chunks_end(first, last)))
     local from = math.max(at, new_first)
-    while from < new_last do
-      local chunk = math.floor(from / size)
-      local to = math.min(new_last, (chunk + 1) * size)
-      local name, text = field(run[1], stream, chunk), string.sub(bytes, from - at + 1, to - at)
-      if not is_gap and from == at and at > first and at % size ~= 0 then
-        text = (redis.call('HMGET', key, name)[1] or '') .. text
+    for part = 0, parts - 1 do
+      local part_end = part_at + ARGV[argument + 2 * part]
+      if part_end > from then
+        local name, text = field(run[1], stream, math.floor(part_at / size)), ARGV[argument + 2 * part + 1]
+        local cut = from - part_at
+        if cut > 0 then
+          -- The first bytes are there already. The rest of a character that this cuts in two is escaped.
+          local i, rest = 1, ''
+          while cut > 0 do
+            local char = string.match(text, '^[%z\1-\127\194-\244][\128-\191]*', i)
+            local length = string.find(char, '^\239[\158\159]') and 1 or #char
+            if length > cut then
+              rest = string.gsub(string.sub(char, cut + 1), '.', function(c)
+                local byte = string.byte(c)
+                return '\239' .. string.char(byte < 192 and 158 or 159, 128 + byte % 64)
+              end)
+            end
+            i, cut = i + #char, cut - length
+          end
+          text, part_at = rest .. string.sub(text, i), from
+        end
+        if not is_gap and part_at == at and at > first and at % size ~= 0 then
+          text = (redis.call('HMGET', key, name)[1] or '') .. text
+        end
+        sets[#sets + 1], sets[#sets + 2] = name, text
+        from = part_end
       end
-      sets[#sets + 1], sets[#sets + 2] = name, text
-      from = to
+      part_at = part_end
     end
     run[5 + 2 * stream], run[6 + 2 * stream] = new_first, new_last
   end
+  argument = argument + 2 * parts
 end
 if ARGV[8] == '1' then run[4] = 1 end
 local words, answer = {}, nil

@@ -5,7 +5,8 @@
 -- ARGV[1] incarnation, '' for any    ARGV[2] number of the run, 0 for the newest
 -- ARGV[3], ARGV[4] position in stdout and stderr    ARGV[5] how many bytes of each at most    ARGV[6] size of a chunk
 --
--- returns {run, position, bytes, position, bytes, runs...}   run: 0 if there is no such run; runs: as in parts/output_runs
+-- returns {run, position, chunks, position, chunks, runs...}   run: 0 if there is no such run; runs: as in parts/output_runs;
+--             chunks: those from the one with that position on, as they are stored
 --         nil if there is none, or another incarnation; -3 if the value is not a record
 local key, size, limit = KEYS[1], tonumber(ARGV[6]), tonumber(ARGV[5])
 -- include task_read
@@ -38,8 +39,7 @@ if run then
       for i = 1, #names do
         if not found[i] then return -3 end
       end
-      local base = math.max(math.floor(begin / size) * size, first)
-      text = string.sub(table.concat(found), begin - base + 1, stop - base)
+      text = table.concat(found)
     end
     answer[2 + 2 * stream], answer[3 + 2 * stream] = string.format('%d', begin), text
   end

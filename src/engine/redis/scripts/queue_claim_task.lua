@@ -22,7 +22,9 @@ while true do
   if state ~= 'live' then return {-1} end
   local is_refused = false
   if queue then
-    -- include queue_unpack
+    -- include queue_place
+    -- include queue_terms
+    -- include queue_times
     -- By an earlier copy of this request, and no other was granted a claim since: that one has another fence.
     granted = place == 2 and redis.call('HGET', key, 'claim') == id .. ' ' .. (fields[6] or '')
     -- include queue_leased
@@ -52,7 +54,7 @@ while true do
           -- include queue_grant
           if granted then
             redis.call('HSET', key, 'claim', id .. ' ' .. fields[6])
-            local look_by = lease_end
+            local look_by = granted
             -- include queue_look
           else
             redis.call('HDEL', settings, 'look')

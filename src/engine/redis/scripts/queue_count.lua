@@ -35,8 +35,10 @@ local oldest, next_due = false, false
 local first = redis.call('ZRANGE', ready, 0, 0)[1]
 if first then
   local queue = redis.pcall('HGET', hash_prefix .. first, 'queue')
-  if type(queue) == 'string' and #queue >= 98 then
-    -- include queue_unpack
+  if type(queue) ~= 'string' then queue = nil end
+  -- include queue_known
+  if queue then
+    -- include queue_times
     oldest = string.format('%.0f', due)
   end
 end

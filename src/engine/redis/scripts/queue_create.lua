@@ -6,7 +6,7 @@
 -- ARGV[5] when Redis must drop it, in ms    ARGV[6] the request's id, which becomes the incarnation
 -- ARGV[7] channel    ARGV[8] how many records the owner may have, '' for any number
 -- ARGV[9] the part of a record's key before the task    ARGV[10] origin
--- ARGV[11] the terms, packed: see engine/redis/queue_state.hpp    ARGV[12] not before, in ms; '' for at once
+-- ARGV[11] the terms as text: see engine/redis/queue_state.hpp    ARGV[12] not before, in ms; '' for at once
 -- ARGV[13] greatest age in ms    ARGV[14] the task's lock key, if it is not the usual one
 -- ARGV[15] the part of the name of a process' channel before its name    ARGV[16] the kind of these channels
 --
@@ -60,16 +60,17 @@ else
   due = now
 end
 local fails = math.min(due + ARGV[13], 9007199254740991)
-local queue = struct.pack('>BI4I4I7I7I7I7I7I7', place, 0, 0, due, fails, sequence, 0, 0, 0) .. ARGV[11]
+local queue = string.format('%d0000000000%016d%016d000000000000000000000000000000000000000000%016d0000000000000000', place, due,
+  sequence, fails) .. ARGV[11]
 -- A predecessor that other software removed: what it held must not be taken for this one's.
 local channel_prefix = string.sub(channel, 1, #channel - #task)
 -- include queue_stale
 -- include queue_group
 if group then redis.call('HSET', settings .. ':keys', task, group) end
 if place == 1 then
-  local priority = struct.unpack('>i2', ARGV[11])
+  local priority = string.sub(ARGV[11], 1, 6)
   -- include queue_ready
-  if place == 5 then queue = '\5' .. string.sub(queue, 2) end
+  if place == 5 then queue = '5' .. string.sub(queue, 2) end
 end
 local more = {}
 if expires_at ~= '' then more = {'expires_at', expires_at} end

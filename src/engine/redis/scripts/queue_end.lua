@@ -28,8 +28,9 @@ local ends_as, finishes, hash_prefix, wake_prefix, wake_mode =
 -- include task_read
 if state == 'bad' then return {-3, 0} end
 local queue = fields[10]
+-- include queue_known
 local answer, offers, is_next, leaves = nil, false, false, false
-if state ~= 'live' or not queue or #queue < 98 or fields[4] ~= ARGV[2] then
+if state ~= 'live' or not queue or fields[4] ~= ARGV[2] then
   local meant = ARGV[2]
   -- include queue_made_by
   if not made then return {-1, 0} end
@@ -51,42 +52,46 @@ else
   if expected ~= '' and (version ~= tonumber(expected) or (ARGV[11] ~= '' and ARGV[11] ~= fields[4])) then
     return {0, version, fields[4]}
   end
-  -- include queue_unpack
+  -- include queue_place
   local was = place
   if place ~= 4 and place ~= 6 then
     if finishes then
       -- include queue_leave
-      place, lease_end, leaves = ends_as == 'd' and 6 or 4, 0, true
+      place, leaves = ends_as == 'd' and 6 or 4, true
       if group then redis.call('HDEL', settings .. ':keys', task) end
-    elseif ends_as == 'r' and place ~= 3 then
+      -- include queue_finished
+    elseif place == 2 or (ends_as == 'r' and place ~= 3) then
+      -- include queue_terms
+      -- include queue_times
       -- include queue_leave
-      local delay = tonumber(ARGV[9])
-      due = math.min(now + delay, 9007199254740991)
-      if delay == 0 or attempts >= max_attempts or fails <= now then
-        -- include queue_behind
+      if ends_as == 'r' then
+        local delay = tonumber(ARGV[9])
+        due = math.min(now + delay, 9007199254740991)
+        if delay == 0 or attempts >= max_attempts or fails <= now then
+          -- include queue_behind
+        else
+          place, lease_end, sequence = 0, 0, 0 -- it gets another when its delay is over
+          redis.call('ZADD', delayed, due, task)
+          local look_by = due
+          -- include queue_look
+        end
       else
-        place, lease_end, sequence = 0, 0, 0 -- it gets another when its delay is over
-        redis.call('ZADD', delayed, due, task)
-        local look_by = due
-        -- include queue_look
+        attempts, lease_end = attempts - 1, 0
+        if due + 0 > now then
+          place = 0
+          redis.call('ZADD', delayed, due, task)
+          local look_by = due + 0
+          -- include queue_look
+        else
+          if sequence + 0 == 0 then sequence = redis.call('HINCRBY', settings, 'sequence', 1) end
+          -- include queue_ready
+        end
       end
-    elseif ends_as == 'g' and place == 2 then
-      -- include queue_leave
-      attempts, lease_end = attempts - 1, 0
-      if due > now then
-        place = 0
-        redis.call('ZADD', delayed, due, task)
-        local look_by = due
-        -- include queue_look
-      else
-        if sequence == 0 then sequence = redis.call('HINCRBY', settings, 'sequence', 1) end
-        -- include queue_ready
-      end
+      -- include queue_pack
     end
     if place == 3 and was ~= 3 then redis.call('HDEL', settings, 'look') end
     offers = (place == 1 and was ~= 1) or (was == 2 and not KEYS[10])
     is_next = place == 0 and redis.call('ZRANK', delayed, task) == 0
-    -- include queue_pack
   end
   local more = {'queue', queue}
   if fields[6] ~= fence then

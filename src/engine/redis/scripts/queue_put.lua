@@ -33,21 +33,22 @@ if state == 'live' then
     end
   end
   new_version, incarnation = version + 1, fields[4] or id
-  if fields[10] and #fields[10] >= 98 then
-    queue = fields[10]
-    was = string.byte(queue)
+  queue = fields[10]
+  -- include queue_known
+  if queue then
+    was = string.byte(queue) - 48
     if was ~= 4 and was ~= 6 and ARGV[14] == '1' then
-      -- include queue_unpack
+      -- include queue_place
       -- include queue_leave
       dies = ARGV[19] ~= ''
-      place, lease_end = dies and 6 or 4, 0
-      -- include queue_pack
+      place = dies and 6 or 4
+      -- include queue_finished
       if group then
         redis.call('HDEL', settings .. ':keys', task)
         if was == 1 or was == 2 then freed = group end
       end
     end
-    left = string.byte(queue) == 4 or string.byte(queue) == 6
+    left = string.byte(queue) == 52 or string.byte(queue) == 54
   end
 else
   if ARGV[12] ~= '' or may_create ~= '1' then

@@ -21,13 +21,15 @@ for i = 3, #ARGV, 3 do
   if fields.err and not string.find(fields.err, '^WRONGTYPE') then failed = fields end
   -- include queue_unreached
   if failed then break end
-  if queue and #queue >= 98 and fields[1] == ARGV[i + 1] and fields[2] == ARGV[i + 2] then
-    -- include queue_unpack
-    if place == 2 and lease_end > now then
+  -- include queue_known
+  if queue and fields[1] == ARGV[i + 1] and fields[2] == ARGV[i + 2] then
+    -- include queue_terms
+    -- include queue_times
+    if string.byte(queue) == 50 and lease_end > now then
       lease_end = now + lease
       if attempt_limit > 0 then lease_end = math.min(lease_end, claimed + attempt_limit) end
       lasts = lease_end - now
-      -- include queue_pack
+      queue = string.sub(queue, 1, 59) .. string.format('%016d', lease_end) .. string.sub(queue, 76)
       redis.call('HSET', key, 'queue', queue)
       moved[#moved + 1], moved[#moved + 2] = lease_end, task
       look_by = math.min(look_by, lease_end)

@@ -1,7 +1,7 @@
 -- Releases the lock of an id, and publishes that on its channel.
 -- Without it, locks cannot be released.
 --
--- KEYS[1] index key of the id    KEYS[2] lock key, if the caller knows it: then only there; else KEYS[1]
+-- KEYS[1] index key of the id    KEYS[2] lock key, if the caller knows it: then only there; else as in parts/find_held.lua
 -- ARGV[1] lock id                ARGV[2] the part of a channel's name before the lock key
 --
 -- returns 1 released   0 another owner   -1 absent   -2 expired   -3 not a lock record

@@ -20,7 +20,7 @@ local origin, queue
 if state == 'bad' then return {-3, 0} end
 local new_version, incarnation = 1, id
 if state == 'live' then
-  if fields[10] and (string.byte(fields[10]) == 4 or string.byte(fields[10]) == 6) then return {-6, 0} end
+  if fields[10] and ((string.byte(fields[10]) or 0) % 48 == 4 or (string.byte(fields[10]) or 0) % 48 == 6) then return {-6, 0} end
   -- include task_own_write
   if written then return {written, fields[4]} end
   -- include task_fence

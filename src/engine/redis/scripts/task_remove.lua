@@ -31,8 +31,9 @@ end
 redis.call('ZREM', index, task)
 if state ~= 'absent' then redis.call('DEL', key) end
 local queue = fields[10]
-if queue and #queue >= 98 then
-  -- include queue_unpack
+-- include queue_known
+if queue then
+  -- include queue_place
   local was = place
   -- include queue_leave
   if place == 4 or place == 6 then redis.call('ZREM', finished, task) end

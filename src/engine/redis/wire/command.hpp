@@ -92,6 +92,8 @@ class CommandName {
 struct RememberedFence {
   std::uint64_t fence = 0;  ///< 0: none
   std::uint64_t epoch = 0;
+  /// This client was granted the key before, so it exists, unless the server has lost its data.
+  bool key_exists = false;
 };
 
 /// An encoded command, and the key in it that decides which node of a cluster serves it.

@@ -1,6 +1,7 @@
 -- The lock that an id holds: lock_key, record and its parts, now; and what its index is. Ends the script with
 --   0 another owner   -1 absent   -2 expired, and deleted   -3 not a lock record   {-9, key} declare that key
--- KEYS[1] index key of the id    KEYS[2] lock key, if the caller knows it: then only there; else KEYS[1] again
+-- KEYS[1] index key of the id    KEYS[2] lock key, if the caller knows it: then only there; else KEYS[1] again on a
+--         cluster, none on a single server (parts/declared.lua)
 -- ARGV[1] lock id
 local known = KEYS[2] ~= KEYS[1] and KEYS[2]
 local index, lock_key, record = known, known, nil

@@ -8,7 +8,8 @@
 index = redis.call('GET', KEYS[1])
 lock_key = index
 if index and index ~= '' and index ~= '\255' then -- no tombstone, nor the mark of a break
-  local head = string.sub(KEYS[1], 1, -26) -- up to "id:" and the id
+  -- Up to "id:" and the id, or to the hash in their place.
+  local head = string.sub(KEYS[1], 1, string.sub(KEYS[1], -22) == ARGV[1] and -26 or -23)
   if string.sub(index, 1, #head) == head then
     local needed = index
     -- include declared

@@ -10,7 +10,7 @@ if max_dead > 0 then
       if task ~= this and over > 0 then
         local key = hash_prefix .. task
         local queue = redis.pcall('HGET', key, 'queue')
-        if type(queue) == 'string' and string.byte(queue) == 6 then
+        if type(queue) == 'string' and string.byte(queue) % 48 == 6 then
           redis.call('DEL', key)
           redis.call('ZREM', index, task)
           redis.call('ZREM', finished, task)

@@ -15,8 +15,12 @@ for pass = 1, passes do
       if i > 1 then redis.call('ZREM', set, unpack(late, 1, i - 1)) end
       return failed
     end
-    if type(queue) == 'string' and #queue >= 98 then
-      -- include queue_unpack
+    if type(queue) ~= 'string' then queue = nil end
+    -- include queue_known
+    if queue then
+      -- include queue_place
+      -- include queue_terms
+      -- include queue_times
       -- A ready, an exhausted or a parked one was put aside, because it could not be read.
       if place == (pass == 1 and 2 or 0) or (pass == 2 and (place == 1 or place == 3 or place == 5)) then
         if pass == 1 then

@@ -13,4 +13,4 @@ end
 local is_missing = state == 'absent' and not failed
 -- include queue_unreached
 local queue = state == 'live' and fields[4] and fields[9]
-if queue and #queue < 98 then queue = nil end
+-- include queue_known

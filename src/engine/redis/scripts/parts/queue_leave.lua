@@ -9,7 +9,8 @@ elseif place == 2 then
 elseif place == 3 then
   redis.call('ZREM', exhausted, task)
 elseif place == 5 then
-  local parked = group .. struct.pack('>I7', sequence - priority * 4398046511104 + 4503599627370496) .. task
+  local parked = group .. struct.pack('>I7', string.sub(queue, 28, 43) - string.sub(queue, 118, 123) * 4398046511104
+    + 4503599627370496) .. task
   if redis.call('ZREM', settings .. ':parked', parked) == 0 then
     -- It was let go, but could not be reached (queue_release): it has the turn of its key, as a ready one has.
     redis.call('ZREM', delayed, task)

@@ -11,8 +11,8 @@ repeat
     local task = string.sub(first, #group + 8)
     local key = hash_prefix .. task
     local queue = redis.pcall('HGET', key, 'queue')
-    if type(queue) == 'string' and string.byte(queue) == 5 then
-      redis.call('HSET', key, 'queue', '\1' .. string.sub(queue, 2))
+    if type(queue) == 'string' and string.byte(queue) % 48 == 5 then
+      redis.call('HSET', key, 'queue', string.char(string.byte(queue) - 4) .. string.sub(queue, 2))
       redis.call('ZADD', ready, string.format('%d', struct.unpack('>I7', first, #group + 1) - 4503599627370496), task)
       released = released + 1
       local channel = channel_prefix .. task

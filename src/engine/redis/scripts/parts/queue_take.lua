@@ -9,15 +9,16 @@
 local head = n
 n = n + 4
 local known = redis.call('GET', memory)
-known = known and cmsgpack.unpack(known)
 local taken, again, paused, more_ready = 0, -1, false, false
-if known and known[1] >= call then
+local last_call = known and struct.unpack('>I7', known)
+if known and last_call >= call then
   -- A copy of a request whose answer was lost; or one that was overtaken by later requests, and claims nothing.
-  for i = 2, known[1] == call and #known or 0, 2 do
+  known = last_call == call and cmsgpack.unpack(string.sub(known, 8)) or {}
+  for i = 1, #known, 2 do
     local task = known[i]
     -- include queue_fields
     if failed then return failed end
-    if queue and fields[4] .. ' ' .. (fields[6] or '') == known[i + 1] and string.byte(queue) == 2 then
+    if queue and fields[4] .. ' ' .. (fields[6] or '') == known[i + 1] and string.byte(queue) == 50 then
       -- include queue_listed
       taken = taken + 1
     end
@@ -40,7 +41,7 @@ else
   if room <= 0 then
     -- include queue_when_full
   end
-  local passed, grants = 0, {call}
+  local passed, grants = 0, {}
   while taken < room and passed < 100 do
     local first = room == 1 and redis.call('ZPOPMIN', ready) or redis.call('ZPOPMIN', ready, room - taken)
     if #first == 0 then break end
@@ -55,10 +56,12 @@ else
       end
       local granted, released_before = false, released
       if queue then
-        -- include queue_unpack
+        -- include queue_place
         if place == 1 then
+          -- include queue_terms
           -- include queue_leased
           if group and group_leased >= group_limit and attempts < max_attempts and fails > now then
+            -- include queue_times
             -- include queue_park
             -- include queue_pack
             redis.call('HSET', key, 'queue', queue)
@@ -67,9 +70,9 @@ else
           else
             -- include queue_grant
             if granted then
-              taken, look_by = taken + 1, math.min(look_by, lease_end)
+              taken, look_by = taken + 1, math.min(look_by, granted)
               -- The incarnation too: the fences of a record that is removed and created anew begin again.
-              grants[2 * taken], grants[2 * taken + 1] = task, fields[4] .. ' ' .. fields[6]
+              grants[2 * taken - 1], grants[2 * taken] = task, fields[4] .. ' ' .. fields[6]
               -- include queue_listed
             else
               upkeep = true
@@ -104,7 +107,7 @@ else
       end
     end
   end
-  if taken > 0 then redis.call('SET', memory, cmsgpack.pack(grants), 'PX', '60000') end
+  if taken > 0 then redis.call('SET', memory, struct.pack('>I7', call) .. cmsgpack.pack(grants), 'PX', '60000') end
   if upkeep or taken == 0 then
     local tired = redis.call('ZRANGE', exhausted, 0, 9)
     -- Those that the caller cannot end, because it cannot read them, must not hide the others.
@@ -112,7 +115,7 @@ else
     for i = 1, #tired do
       local task = tired[i]
       -- include queue_fields
-      if queue and string.byte(queue) == 3 then
+      if queue and string.byte(queue) == 51 then
         -- include queue_listed
         if are_more then
           redis.call('ZADD', exhausted, redis.call('HINCRBY', settings, 'sequence', 1), task)
@@ -122,7 +125,7 @@ else
         if state == 'absent' or state == 'expired' then
           redis.call('ZREM', index, task)
           -- include queue_stale
-        elseif not queue and fields[9] and #fields[9] >= 98 and string.byte(fields[9]) == 3 then
+        elseif not queue and fields[9] and #fields[9] >= 98 and string.byte(fields[9]) % 48 == 3 then
           -- As a ready one that cannot be read.
           redis.call('ZADD', delayed, now + 600000, task)
         end

@@ -10,7 +10,7 @@ if #dead > 0 then
       local fields = redis.pcall('HMGET', keys[i], 'expires_at', 'queue')
       if not fields.err then
         local ends = fields[1] and string.find(fields[1], '^%d+$') and fields[1] * 1000
-        local place = fields[2] and string.byte(fields[2])
+        local place = fields[2] and fields[2] ~= '' and string.byte(fields[2]) % 48
         if redis.call('EXISTS', keys[i]) == 0 or (ends and ends <= now) then
           gone[#gone + 1], place = dead[i], nil
         elseif place == 4 or place == 6 then
