@@ -32,6 +32,25 @@ TEST(RedisErrorTexts, AreUnderstoodAsServersBefore7WrapThem) {
   }
 }
 
+TEST(RedisErrorTexts, OfAScriptThatLacksARightAreAuthFailedInTheWordsOfEachServer) {
+  for (const auto* text : {
+           // Redis 7.0
+           "ERR The user executing the script can't run this command or subcommand script: on "
+           "@user_script:1.",
+           "ERR The user executing the script can't access at least one of the keys mentioned in the command "
+           "arguments script: on @user_script:1.",
+           // Redis 8.0, Valkey 8.1
+           "ERR ACL failure in script: User app has no permissions to run the 'incr' command script: on "
+           "@user_script:1.",
+           "ERR ACL failure in script: User app has no permissions to access the 'k' key script: on "
+           "@user_script:1.",
+           "ERR ACL failure in script: No permissions to access a key script: on @user_script:1.",
+       }) {
+    EXPECT_EQ(error(text).code(), ErrorCode::AuthFailed) << text;
+    EXPECT_NE(error(text).message().find("doctor --acl"), std::string::npos) << error(text).what();
+  }
+}
+
 TEST(RedisErrorTexts, ShowWhichRefusalsCameBeforeTheFirstWrite) {
   for (const auto* text :
        {"READONLY You can't write against a read only replica.", "NOAUTH Authentication required.",
