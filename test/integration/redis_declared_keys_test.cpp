@@ -96,6 +96,8 @@ Words monitored_words(std::string_view line) {
         word += static_cast<char>(std::stoi(std::string(line.substr(at + 1, 2)), nullptr, 16));
         at += 2;
       } else {
+        // Neither does Valkey escape a backslash: one before another character is the word's own.
+        if (!plain.contains(kind) && kind != '"' && kind != '\\') word += '\\';
         word += plain.contains(kind) ? plain.at(kind) : kind;
       }
     }
