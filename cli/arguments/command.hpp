@@ -38,8 +38,8 @@ class Command {
   Command(CLI::App& app, std::function<int()>& chosen) noexcept : app_(&app), chosen_(&chosen) {}
 
   [[nodiscard]] Command add_command(const std::string& name, const std::string& description);
-  /// `names`: "-w,--wait DURATION", with the value's name for the help, or "KEY" for a positional. `value`
-  /// keeps its content unless the option is given.
+  /// `names`: "-w,--wait DURATION", with the value's name for the help, or "KEY" for a positional: a word,
+  /// for the parser refuses `=` in it. `value` keeps its content unless the option is given.
   Option add_option(const std::string& names, std::string& value, const std::string& help);
   Option add_option(const std::string& names, std::optional<std::string>& value, const std::string& help);
   Option add_option(const std::string& names, int& value, const std::string& help);

@@ -162,7 +162,8 @@ void add_task_set(Command task, Context& context) {
   auto command = task.add_command("set", "Set variables of a task");
   auto options = std::make_shared<ChangeOptions>();
   options->task.add_to(command);
-  command.add_option("NAME=JSON", options->variables, "Variables; NAME=null deletes a variable").required();
+  command.add_option("VARIABLE", options->variables, "NAME=JSON sets a variable, NAME=null deletes it")
+      .required();
   options->add_fence_to(command);
   command.footer(
       std::string("Sets all of them in one write and keeps other variables. Values are JSON, so strings\n"
@@ -224,7 +225,7 @@ void add_task_create(Command task, Context& context) {
   options->owner.add_to(command);
   options->task.add_to(command);
   options->fence.add_to(command, "Bind the task to the lock that granted this fence");
-  command.add_option("NAME=JSON", options->variables, "Initial variables");
+  command.add_option("VARIABLE", options->variables, "NAME=JSON: an initial variable");
   command.footer(
       "A new task has the status `working`. With --request-key a repeated create returns the same task.\n"
       "\n"

@@ -27,10 +27,10 @@ std::map<std::string, std::string> texts_of(const Request& request) {
   return texts;
 }
 
-const std::string& required(const std::map<std::string, std::string>& texts, const std::string& name) {
-  const auto found = texts.find(name);
+const std::string& required(const std::map<std::string, std::string>& texts, std::string_view name) {
+  const auto found = texts.find(std::string(name));
   if (found == texts.end() || found->second.empty()) {
-    throw Error(ErrorCode::InvalidArgument, "\"" + name + "\" is missing");
+    throw Error(ErrorCode::InvalidArgument, "\"" + std::string(name) + "\" is missing");
   }
   return found->second;
 }

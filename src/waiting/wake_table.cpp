@@ -97,7 +97,7 @@ class WakeTable::Feed final : public ChangeFeed {
       return changes(Error(ErrorCode::Internal, "cannot start the thread that receives wake-ups"));
     listener.begin_follow(follower_, deadline, stop,
                           [done = std::move(changes)](const Result<bool>& woken) mutable {
-                            done(woken && *woken ? std::vector{Change{}} : std::vector<Change>());
+                            done(std::vector<Change>(woken && *woken ? 1 : 0));
                           });
   }
 

@@ -237,20 +237,11 @@ TEST_F(Run, SaysWhatItWaitsForIfAsked) {
   EXPECT_EQ(contents(silent->err()), "") << "not without a terminal";
 }
 
-/// Whether the process takes its signals from a queue by now; before that they just end it.
-bool queues_signals(pid_t pid) {
-  const auto status = contents("/proc/" + std::to_string(pid) + "/status");
-  const auto at = status.find("SigBlk:");
-  if (at == std::string::npos) return false;
-  const auto blocked = std::stoull(status.substr(at + 7), nullptr, 16);
-  return (blocked >> (SIGQUIT - 1) & 1U) != 0;
-}
-
 TEST_F(Run, ASignalEndsTheWait) {
   const auto other = holder();
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
     auto waiter = start({"run", "k", "--", "sh", "-c", "echo ran"});
-    ASSERT_TRUE(eventually([&] { return queues_signals(waiter->pid()); }));
+    waiter->wait_until_it_handles(signal);
     waiter->signal(signal);
     const auto result = waiter->wait();
     EXPECT_EQ(result.code, 128 + signal);

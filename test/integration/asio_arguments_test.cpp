@@ -5,13 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <asio/co_spawn.hpp>
-#include <asio/experimental/deferred.hpp>
 #include <asio/use_awaitable.hpp>
 #include <asio/use_future.hpp>
 #include <holdfast/asio.hpp>
 #include <holdfast/holdfast.hpp>
 
 #include "support/asio_thread.hpp"
+#include "support/asio_tokens.hpp"
 #include "support/own_store.hpp"
 
 namespace holdfast::test {
@@ -278,7 +278,7 @@ struct Awaitable {
   }
 };
 struct Deferred {
-  static constexpr auto token = asio::experimental::deferred;
+  static constexpr auto token = asio_tokens::deferred;
   static auto result(const asio::any_io_executor&, auto operation) {
     return std::move(operation)(asio::use_future).get();
   }

@@ -5,12 +5,11 @@
 #include <asio/bind_cancellation_slot.hpp>
 #include <asio/bind_executor.hpp>
 #include <asio/cancellation_signal.hpp>
-#include <asio/experimental/as_tuple.hpp>
-#include <asio/experimental/deferred.hpp>
 #include <asio/strand.hpp>
 #include <stdexcept>
 
 #include "integration/asio_fixture.hpp"
+#include "support/asio_tokens.hpp"
 
 namespace holdfast::test {
 namespace {
@@ -58,7 +57,7 @@ TEST_F(AsioTokens, AsResultGivesAFuture) {
 }
 
 TEST_F(AsioTokens, AsResultMayBeginLater) {
-  auto later = locks.lock(std::string("k"), {}, as_result(asio::experimental::deferred));
+  auto later = locks.lock(std::string("k"), {}, as_result(asio_tokens::deferred));
   EXPECT_FALSE(blocking.is_locked("k"));
   std::optional<Result<AsyncGuard>> granted;
   std::move(later)([&](Result<AsyncGuard> guard) { granted.emplace(std::move(guard)); });
@@ -125,7 +124,7 @@ TEST_F(AsioTokens, AsResultMakesAnErrorOfAnyException) {
 
 TEST_F(AsioTokens, AsTupleGivesTheExceptionAndAnEmptyValue) {
   run([](AsyncLocks on) -> awaitable<void> {
-    constexpr auto as_tuple = asio::experimental::as_tuple(use_awaitable);
+    constexpr auto as_tuple = asio_tokens::as_tuple(use_awaitable);
     auto [none, guard] = co_await on.lock("k", {}, as_tuple);
     EXPECT_FALSE(none);
     EXPECT_EQ(guard.key(), "k");
@@ -149,7 +148,7 @@ TEST_F(AsioTokens, ASlotIsBoundToAnAwaitedOperation) {
 // Whether an operation is awaited in the expression that calls it.
 static_assert(detail::is_awaited<asio::use_awaitable_t<>>);
 static_assert(detail::is_awaited<std::remove_const_t<decltype(as_result)>>);
-static_assert(detail::is_awaited<decltype(asio::experimental::as_tuple(use_awaitable))>);
+static_assert(detail::is_awaited<decltype(asio_tokens::as_tuple(use_awaitable))>);
 static_assert(detail::is_awaited<decltype(as_result(asio::bind_cancellation_slot(asio::cancellation_slot(),
                                                                                  use_awaitable)))>);
 static_assert(!detail::is_awaited<asio::use_future_t<>>);

@@ -75,12 +75,16 @@ const std::map<std::string, std::string>& script_names() {
   return names;
 }
 
-/// The words of a line of MONITOR: everything in quotes.
+/// The words of a line of MONITOR: everything in quotes. Valkey writes quotes within a word as they are, so
+/// that only one before a space and the next word, or before the end, ends it.
 Words monitored_words(std::string_view line) {
   Words words;
   for (std::size_t at = line.find('"'); at != std::string_view::npos; at = line.find('"', at + 1)) {
     auto& word = words.emplace_back();
-    for (++at; line.at(at) != '"'; ++at) {
+    const auto ends_at = [&](std::size_t i) {
+      return line.at(i) == '"' && (i + 1 == line.size() || line.substr(i + 1, 2) == " \"");
+    };
+    for (++at; !ends_at(at); ++at) {
       if (line[at] != '\\') {
         word += line[at];
         continue;
@@ -92,6 +96,8 @@ Words monitored_words(std::string_view line) {
         word += static_cast<char>(std::stoi(std::string(line.substr(at + 1, 2)), nullptr, 16));
         at += 2;
       } else {
+        // Neither does Valkey escape a backslash: one before another character is the word's own.
+        if (!plain.contains(kind) && kind != '"' && kind != '\\') word += '\\';
         word += plain.contains(kind) ? plain.at(kind) : kind;
       }
     }

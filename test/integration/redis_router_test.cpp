@@ -273,7 +273,11 @@ TEST_F(RedisRouter, TheDoctorExaminesEveryMaster) {
       EXPECT_LT(finding.severity, Severity::problem) << finding.found;
     }
   }
-  EXPECT_NE(text.find("server: all 3 masters: Redis"), std::string::npos) << text;
+  const bool is_valkey =
+      cluster->node(0).raw().text({"INFO", "server"}).find("server_name:valkey") != std::string::npos;
+  EXPECT_NE(text.find(is_valkey ? "server: all 3 masters: Valkey " : "server: all 3 masters: Redis "),
+            std::string::npos)
+      << text;
   EXPECT_NE(text.find("cluster: 3 masters have all slots"), std::string::npos) << text;
   EXPECT_NE(text.find("cluster: without a replica: 127.0.0.1:"), std::string::npos) << text;
   options.task_prefix = "pmcp";

@@ -45,6 +45,8 @@ if [[ ${#shipped_headers[@]} -gt 0 ]]; then
     complain "$header:1: no #pragma once"
   done < <(grep -LE '^#pragma once$' "${headers[@]}" || true)
 fi
+# Later versions of the option parser than Debian 12's refuse it when the program starts.
+offences "= or : in the name of a positional" -HE 'add_option\("[^-"][^" ]*[=:{]' "${code[@]}"
 # wc counts newlines, grep lines: they differ by a last line without one.
 while IFS= read -r file; do
   complain "$file: no newline at the end"

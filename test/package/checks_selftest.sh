@@ -158,6 +158,8 @@ style bad src/core/a.hpp 'int a;\n'
 style bad src/core/a.hpp '#pragma once\nusing namespace std;\n'
 style good src/core/a.cpp 'using namespace std::literals;\n'
 style bad src/core/a.cpp 'int a;'
+style bad cli/task/a.cpp 'command.add_option("NAME=JSON", options->variables, "Variables");\n'
+style good cli/task/a.cpp 'command.add_option("--variables NAME=JSON", options->variables, "Variables");\n'
 
 links() { sample check_links.py "$1" docs/README.md "# A page: \`one\`\n\n$2\n"; }
 links good '[x](../include/holdfast/harmless.hpp), [y](#a-page-one), [z](README.md#a-page-one)'

@@ -62,7 +62,10 @@ done
 rm -rf "$work/again"
 
 step "a clean root"
-mmdebstrap --quiet --variant=minbase --include=g++,cmake,make,pkg-config,libasio-dev,python3 bookworm "$work/root"
+# Of the release that they were made on: they depend on its libraries.
+# shellcheck source=/dev/null
+release=$(. /etc/os-release && echo "$VERSION_CODENAME")
+mmdebstrap --quiet --variant=minbase --include=g++,cmake,make,pkg-config,libasio-dev,python3 "$release" "$work/root"
 cp "$packages"/*.deb "$work/root/tmp/"
 cp -r "$here/consumer.cpp" "$here/consumer_installed" "$work/root/tmp/"
 mount -t proc proc "$work/root/proc"

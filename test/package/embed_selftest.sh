@@ -18,7 +18,7 @@ END
 configure() {
   printf '%s\n' "${2-$purpose}" "$1" >"$work/scripts/one.lua"
   rm -rf "$work/build"
-  cmake -S "$work" -B "$work/build" >"$work/log" 2>&1
+  cmake -S "$work" -B "$work/build" -G Ninja >"$work/log" 2>&1
 }
 commands() {
   sed -n 's/^ *{"\([a-z]*\)", "\([A-Z]*\)", \([a-z]*\)},$/\1 \2 \3/p' "$work/build/generated/embedded/scripts.hpp" |

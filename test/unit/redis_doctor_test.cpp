@@ -75,10 +75,21 @@ TEST(RedisDoctor, AServerTooOldOrOfAnotherKindIsAProblem) {
   EXPECT_EQ(with("redis_version", "10.0.0").severity, Severity::ok);
   EXPECT_EQ(with("redis_mode", "cluster").severity, Severity::problem);
   EXPECT_EQ(with("redis_mode", "sentinel").severity, Severity::problem);
-  auto valkey = healthy();
-  valkey.info["server_name"] = "valkey";
-  valkey.info["valkey_version"] = "8.0.1";
-  EXPECT_EQ(one("server", valkey).found, "Valkey 8.0.1");
+}
+
+TEST(RedisDoctor, ValkeyIsNamedAndItsModeIsRead) {
+  const auto valkey = [](std::string_view mode) {
+    auto seen = healthy();
+    seen.info =
+        parse_info("redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.1\r\nserver_mode:" +
+                   std::string(mode) + "\r\nrole:master\r\n");
+    return one("server", seen);
+  };
+  EXPECT_EQ(valkey("standalone").severity, Severity::ok);
+  EXPECT_EQ(valkey("standalone").found, "Valkey 8.1.1");
+  EXPECT_EQ(valkey("cluster").severity, Severity::problem);
+  EXPECT_TRUE(mentions(valkey("cluster").found, "Valkey 8.1.1 in cluster mode"));
+  EXPECT_EQ(valkey("sentinel").severity, Severity::problem);
 }
 
 TEST(RedisDoctor, AReplicaIsAProblemAndHavingReplicasIsNoted) {

@@ -32,6 +32,26 @@ TEST(RedisErrorTexts, AreUnderstoodAsServersBefore7WrapThem) {
   }
 }
 
+TEST(RedisErrorTexts, OfAScriptThatLacksARightAreAuthFailedInTheWordsOfEachServer) {
+  for (const auto* text : {
+           // Redis 7.0
+           "ERR The user executing the script can't run this command or subcommand script: on "
+           "@user_script:1.",
+           "ERR The user executing the script can't access at least one of the keys mentioned in the command "
+           "arguments script: on @user_script:1.",
+           // Redis 8.0, Valkey 8.1
+           "ERR ACL failure in script: User app has no permissions to run the 'incr' command script: "
+           "61636018f4e6b5817b89791bbed242f93fa089e3, on @user_script:1.",
+           "ERR ACL failure in script: User app has no permissions to run the 'incr' command",
+           "ERR ACL failure in script: No permissions to access a key script: "
+           "66b7cfc9928de8295190f1e02f5fd98d95a37777, on @user_script:1.",
+           "ERR ACL failure in script: No permissions to access a channel",
+       }) {
+    EXPECT_EQ(error(text).code(), ErrorCode::AuthFailed) << text;
+    EXPECT_NE(error(text).message().find("doctor --acl"), std::string::npos) << error(text).what();
+  }
+}
+
 TEST(RedisErrorTexts, ShowWhichRefusalsCameBeforeTheFirstWrite) {
   for (const auto* text :
        {"READONLY You can't write against a read only replica.", "NOAUTH Authentication required.",

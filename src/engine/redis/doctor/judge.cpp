@@ -17,7 +17,9 @@ Info parse_info(std::string_view text) {
     if (line.ends_with('\r')) line.remove_suffix(1);
     const auto colon = line.find(':');
     if (colon == std::string_view::npos || line.starts_with('#')) continue;
-    fields.emplace(line.substr(0, colon), line.substr(colon + 1));
+    const auto name = line.substr(0, colon);
+    // Valkey's word for the same.
+    fields.emplace(name == "server_mode" ? "redis_mode" : name, line.substr(colon + 1));
   }
   return fields;
 }

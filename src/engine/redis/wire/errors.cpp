@@ -57,7 +57,9 @@ constexpr std::array by_word = {
 
 /// General replies, `ERR ...`, which are recognised by their text.
 constexpr std::array by_text = {
+    // A right that a script lacks: in the words of Redis 7.0, and of Redis 7.2 and Valkey.
     Meaning{"The user executing the script can't", ErrorCode::AuthFailed, no_permission},
+    Meaning{"ACL failure in script", ErrorCode::AuthFailed, no_permission},
     // Before NOAUTH: a command of more than ten words.
     Meaning{"Protocol error: unauthenticated", ErrorCode::AuthFailed, no_password, true},
     Meaning{"AUTH <password> called without any password", ErrorCode::AuthFailed,
