@@ -8,6 +8,8 @@
 #include <sstream>
 #include <string>
 
+#include "process/process_tree.hpp"
+
 namespace holdfast::cli {
 namespace {
 
@@ -53,6 +55,14 @@ std::optional<Finding> hidden_processes(std::string_view mountinfo, const std::v
 }
 
 std::optional<Finding> hidden_processes() {
+  if (!proc_has_pids_of_this_namespace()) {
+    return Finding{.severity = Severity::note,
+                   .topic = "processes",
+                   .found =
+                       "/proc shows another pid namespace, or cannot be read: `holdfast run` kills a command "
+                       "and its descendants, but sends TERM only to its process group before",
+                   .advice = "mount the namespace's own: unshare --mount-proc, or mount -t proc proc /proc"};
+  }
   if (geteuid() == 0) return std::nullopt;
   std::ifstream file("/proc/self/mountinfo");
   const std::string text(std::istreambuf_iterator<char>(file), {});

@@ -14,7 +14,7 @@ namespace holdfast::cli {
 [[nodiscard]] std::optional<Finding> hidden_processes(std::string_view mountinfo,
                                                       const std::vector<gid_t>& groups);
 
-/// The same for this process.
+/// The same for this process. Also reports a /proc of another pid namespace.
 [[nodiscard]] std::optional<Finding> hidden_processes();
 
 }  // namespace holdfast::cli

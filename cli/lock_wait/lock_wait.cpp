@@ -16,10 +16,24 @@ namespace holdfast::cli {
 
 using std::chrono::milliseconds;
 
+namespace {
+
+constexpr const char* deadlock_warning =
+    " This command runs under another lock. If the holder waits for that one, neither wait ever ends: use -w "
+    "DURATION, and acquire several locks in the same order everywhere";
+
+bool in_enclosing_run() noexcept {
+  const char* chain = std::getenv("HOLDFAST_CHAIN");
+  return chain != nullptr && *chain != '\0';
+}
+
+}  // namespace
+
 InterruptibleWait::InterruptibleWait(SignalQueue& signals, Announce announce, LogFields fields)
     : signals_(signals),
-      announces_(announce == Announce::always ||
+      announces_(announce == Announce::always || announce == Announce::always_as_nested ||
                  (announce == Announce::on_a_terminal && (logs_json() || isatty(STDERR_FILENO) == 1))),
+      nested_(announce == Announce::always_as_nested),
       fields_(std::move(fields)),
       changed_(posix::make_eventfd()),
       thread_([this] { listen(); }) {}
@@ -70,8 +84,10 @@ void InterruptibleWait::listen() {
     const int ready = poll(watched.data(), watched.size(), timeout);
     if (ready == 0) {
       const std::lock_guard lock(mutex_);
-      if (stage_ == Stage::waiting)
-        complain("waiting for " + name_ + " ...", {.event = "waiting", .fields = fields_});
+      if (stage_ == Stage::waiting) {
+        complain("waiting for " + name_ + " ..." + (nested_ ? deadlock_warning : ""),
+                 {.event = "waiting", .fields = fields_});
+      }
       timeout = -1;
     }
     if (watched[1].revents != 0) {
@@ -115,8 +131,10 @@ milliseconds WaitOptions::length() const {
 }
 
 Announce WaitOptions::announce(Announce otherwise) const noexcept {
-  if (verbose) return Announce::always;
-  return quiet ? Announce::never : otherwise;
+  const bool unlimited = !no_wait && !wait && by_default == no_time_limit;
+  if (quiet && !verbose) return Announce::never;
+  if (unlimited && in_enclosing_run()) return Announce::always_as_nested;
+  return verbose ? Announce::always : otherwise;
 }
 
 LockWording LockWording::lock(const std::string& key) {
@@ -172,8 +190,8 @@ std::string name_with_holder(const std::string& name, const Error& held) {
 }
 
 bool held_by_enclosing_run(const Locks& locks, const std::string& key, const std::stop_token& stop) {
+  if (!in_enclosing_run()) return false;
   const char* chain = std::getenv("HOLDFAST_CHAIN");
-  if (chain == nullptr || *chain == '\0') return false;
   const auto holder = locks.get_by_key_raw(key, stop);
   if (!holder) return false;
   std::string_view rest = chain;

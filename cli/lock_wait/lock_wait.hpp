@@ -23,7 +23,12 @@
 namespace holdfast::cli {
 
 /// Whether a message on stderr names the lock that is waited for.
-enum class Announce : std::uint8_t { on_a_terminal, always, never };
+enum class Announce : std::uint8_t {
+  on_a_terminal,
+  always,
+  always_as_nested,  ///< and that the wait may never end, because this process waits under another lock
+  never,
+};
 
 /// Handles signals while the main thread opens a store, tries to acquire a lock and waits for it. Ctrl-Z
 /// stops the process as usual. INT, TERM, HUP and QUIT end it, depending on the stage that the main thread
@@ -60,6 +65,7 @@ class InterruptibleWait {
 
   SignalQueue& signals_;
   bool announces_;
+  bool nested_;
   LogFields fields_;
   std::mutex mutex_;  ///< guards the next two
   Stage stage_ = Stage::opening;
@@ -99,7 +105,8 @@ struct WaitOptions {
     return wait ? std::max(length() - since, std::chrono::milliseconds::zero()) : length();
   }
   BootTime begun = BootClock::now();
-  /// `otherwise`: with neither --verbose nor --quiet.
+  /// `otherwise`: with neither --verbose nor --quiet. A wait without a limit inside an enclosing `holdfast
+  /// run` is always announced, unless --quiet says otherwise.
   [[nodiscard]] Announce announce(Announce otherwise = Announce::on_a_terminal) const noexcept;
 };
 

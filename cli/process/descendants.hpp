@@ -4,9 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <holdfast/clock.hpp>
+#include <initializer_list>
 #include <string>
 #include <vector>
+
+#include "process/process_tree.hpp"
 
 namespace holdfast::cli {
 
@@ -14,7 +17,8 @@ namespace holdfast::cli {
 struct Survivors {
   std::int32_t count = 0;   ///< processes that may not be signalled
   std::int32_t hidden = 0;  ///< of these, hidden by /proc: there may be more
-  /// The processes could not be listed, so that only the command's own process group was signalled.
+  /// The processes could not be listed, so that only the command's own process group and children of the
+  /// supervising process were signalled.
   bool unlisted = false;
 
   [[nodiscard]] bool any() const noexcept { return count > 0 || unlisted; }
@@ -22,23 +26,6 @@ struct Survivors {
 
 /// Says what cannot be seen or signalled, why, and what happens to the lock. Precondition: any().
 [[nodiscard]] std::string describe(const Survivors& survivors);
-
-struct Process {
-  pid_t pid = 0;
-  pid_t parent = 0;
-  pid_t group = 0;
-  unsigned long long started = 0;  ///< clock ticks since boot: with the pid, an identity
-  bool zombie = false;
-  /// A child of this process that /proc does not show. Until it is reaped its pid is an identity.
-  bool hidden = false;
-};
-
-/// Lists the processes that /proc shows. Nothing if it could not be read completely (it is not mounted, no
-/// descriptor is left): a partial list proves nothing.
-[[nodiscard]] std::optional<std::vector<Process>> all_processes();
-
-/// Lists the children of this process, including those that /proc hides.
-[[nodiscard]] std::vector<Process> own_children();
 
 struct Signalled {
   std::size_t living = 0;        ///< descendants seen alive that got the signal or have just died
@@ -51,15 +38,32 @@ struct Signalled {
   [[nodiscard]] bool all_beyond_reach() const noexcept { return all_seen && living == 0 && beyond_reach > 0; }
 };
 
-/// Sends `signal` (0 only checks) to all living descendants of this process. Children whose parents have died
-/// are among them as long as it is a subreaper. `spared`: processes that are left alone with their
-/// descendants. Process groups that consist of descendants alone get the signal as a group, which a member
-/// cannot outrun by forking. One pass: it may miss a process that is forked meanwhile, so repeat it until
-/// none is left.
-///
-/// `group` is the command's process group, 0 if there is none yet. If the processes cannot be listed it still
-/// gets the signal, provided that a child of this process is in it: then its number cannot have been reused.
-Signalled signal_descendants(int signal, pid_t group, const std::vector<Process>& spared = {}) noexcept;
+/// Signals the descendants of this process. Children whose parents have died are among them as long as it is
+/// a subreaper.
+class Descendants {
+ public:
+  /// Sends `signals` in this order (none: only checks) to all that live, without `spared` and theirs. One
+  /// pass: it may miss a process that is forked meanwhile, so repeat KILL until none is left.
+  ///
+  /// `group` is the process group made for the command, 0 if there is none yet. It gets the signals before
+  /// anything is looked for, provided that a child of this process is in it: then its number cannot have been
+  /// reused. Other groups that consist of descendants alone get them as a group too, which a member cannot
+  /// outrun by forking.
+  ///
+  /// Where processes cannot be listed, that group and children of this process get the signals.
+  Signalled signal(std::initializer_list<int> signals, pid_t group,
+                   const std::vector<Process>& spared = {}) noexcept;
+
+ private:
+  void signal_unlisted(std::initializer_list<int> signals, pid_t group, bool group_has_them,
+                       const std::vector<Process>& spared);
+
+  ChildSearch search_;
+};
+
+/// Sleeps until a child of this process other than `spared` has ended, or until `time`. Must not be called
+/// while another thread reaps children.
+void sleep_until_child_ends(BootTime time, const std::vector<Process>& spared) noexcept;
 
 /// Summarises the last pass, `left`.
 [[nodiscard]] Survivors survivors_of(const Signalled& left) noexcept;

@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "process/job_control.hpp"
+#include "process/stop_count.hpp"
 #include "rpc/posix/descriptor.hpp"
 #include "terminal/output.hpp"
 
@@ -130,8 +131,10 @@ using Report = KeeperReport;
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
-/// How often the descendants are counted while they are being stopped.
-constexpr nanoseconds count_every = milliseconds(10);
+/// Between one KILL and the next, for what was forked or adopted meanwhile. Each wait is twice as long as the
+/// one before: processes need time to end, and so does the rest of the machine.
+constexpr nanoseconds first_kill_again = milliseconds(5);
+constexpr nanoseconds last_kill_again = milliseconds(80);
 
 BootTime boot_time(std::int64_t ns) noexcept {
   return BootTime(nanoseconds(ns));
@@ -245,21 +248,26 @@ class KeeperProcess {
     }
   }
 
-  BootTime next_wake() const noexcept {
+  BootTime next_wake() noexcept {
     switch (phase_) {
       case Phase::idle:
         return never;
-      case Phase::running:
-        return term_at();
+      case Phase::running: {
+        if (!late_) return deadline_ - plan_.times.late;
+        // By then, all that are late at the same time have been counted.
+        const auto counted_at = deadline_ - plan_.times.earliest_kill;
+        const auto stop_at = term_at();
+        return BootClock::now() < counted_at ? std::min(counted_at, stop_at) : stop_at;
+      }
       case Phase::terminating:
-        return std::min(kill_at_, BootClock::now() + count_every);
+        return kill_at_;
       case Phase::killing:
-        return BootClock::now() + count_every;
+        return kill_again_at_;
     }
     return never;
   }
 
-  BootTime term_at() const noexcept { return deadline_ - std::max(plan_.grace, plan_.margin); }
+  BootTime term_at() noexcept { return deadline_ - plan_.times.term(stop_count_.total()); }
 
   void read_orders() {
     while (socket_) {
@@ -283,7 +291,7 @@ class KeeperProcess {
         break;
       case Order::Kind::new_deadline:
         // Stopping is final: the command may have half shut down.
-        if (phase_ == Phase::running) deadline_ = boot_time(order.deadline_ns);
+        if (phase_ == Phase::running) renewed_until(boot_time(order.deadline_ns));
         break;
       case Order::Kind::signal:
         signal_command(order.signal);
@@ -414,32 +422,63 @@ class KeeperProcess {
   void decide() {
     const auto now = BootClock::now();
     if (phase_ == Phase::running && status_ && !exec_) report_end();
+    if (phase_ == Phase::running && !late_ && now >= deadline_ - plan_.times.late) lease_is_late();
     if (phase_ == Phase::running && now >= term_at()) begin_stop(Report::Cause::deadline);
-    if (phase_ == Phase::terminating && now >= kill_at_) phase_ = Phase::killing;
     if (phase_ == Phase::terminating || phase_ == Phase::killing) {
       // A subreaper is the parent of every orphan among its descendants, so without a child there is no
-      // descendant.
-      survivors_ = {};
-      if (childless_) report_end();
-      const auto left = signal_descendants(phase_ == Phase::killing ? SIGKILL : 0, command_);
-      survivors_ = survivors_of(left);
-      if (phase_ != Phase::killing) return;
-      if (left.all_beyond_reach()) report_end();
-      // No process can be found any more, and from here on there may be another holder.
-      if (survivors_.unlisted && now >= deadline_) report_end();
+      // descendant. A death wakes this process, so it need not look for the others until KILL.
+      if (childless_) {
+        survivors_ = {};
+        report_end();
+      }
+      if (BootClock::now() >= kill_at_) kill_all();
     }
+  }
+
+  /// Its renewal was due a sixth of the lease ago: what may have to be stopped is counted while there is
+  /// time.
+  void lease_is_late() {
+    late_ = true;
+    count_processes();
+    send({.kind = Report::Kind::late, .deadline_ns = deadline_.time_since_epoch().count()});
+  }
+
+  void renewed_until(BootTime deadline) {
+    deadline_ = deadline;
+    if (late_) stop_count_.set(0);
+    late_ = false;
+  }
+
+  void count_processes() {
+    const auto checked = descendants_.signal({}, command_);
+    stop_count_.set(static_cast<unsigned>(checked.living + checked.beyond_reach));
   }
 
   void begin_stop(Report::Cause cause) {
     cause_ = cause;
     phase_ = Phase::terminating;
     const auto now = BootClock::now();
-    kill_at_ = std::min(now + plan_.grace, deadline_ - plan_.margin);
-    if (kill_at_ <= now) return;
-    // Once: processes that a dying command starts in order to clean up are left alone until KILL.
-    const auto left = signal_descendants(SIGTERM, command_);
-    signal_descendants(SIGCONT, command_);
-    if (left.beyond_reach > 0) send({.kind = Report::Kind::survivors, .survivors = survivors_of(left)});
+    kill_at_ = std::min(now + plan_.times.grace, deadline_ - plan_.times.kill(stop_count_.total()));
+    if (now < kill_at_) {
+      // Once: processes that a dying command starts in order to clean up are left alone until KILL.
+      const auto left = descendants_.signal({SIGTERM, SIGCONT}, command_);
+      if (left.all_seen) stop_count_.set(static_cast<unsigned>(left.living));
+      if (left.beyond_reach > 0) send({.kind = Report::Kind::survivors, .survivors = survivors_of(left)});
+    }
+    send({.kind = Report::Kind::stopping});
+  }
+
+  void kill_all() {
+    const auto now = BootClock::now();
+    if (phase_ == Phase::killing && now < kill_again_at_) return;
+    phase_ = Phase::killing;
+    const auto left = descendants_.signal({SIGKILL}, command_);
+    survivors_ = survivors_of(left);
+    if (left.all_beyond_reach()) report_end();
+    // No process can be found any more, and from here on there may be another holder.
+    if (survivors_.unlisted && now >= deadline_) report_end();
+    kill_again_at_ = BootClock::now() + kill_again_;
+    kill_again_ = std::min(2 * kill_again_, last_kill_again);
   }
 
   void signal_command(int signal) const noexcept {
@@ -493,6 +532,11 @@ class KeeperProcess {
   Phase phase_ = Phase::idle;
   BootTime deadline_ = never;
   BootTime kill_at_ = never;
+  BootTime kill_again_at_ = never;
+  nanoseconds kill_again_ = first_kill_again;
+  bool late_ = false;
+  StopCount stop_count_;
+  Descendants descendants_;
   pid_t callers_group_ = getpgrp();
   pid_t command_ = 0;
   std::optional<int> status_;

@@ -12,6 +12,7 @@
 
 #include "process/descendants.hpp"
 #include "process/job_control.hpp"
+#include "process/stop_times.hpp"
 #include "rpc/posix/descriptor.hpp"
 
 namespace holdfast::cli {
@@ -25,10 +26,7 @@ struct Redirection {
 /// How the command is to be run and stopped.
 struct KeeperPlan {
   std::vector<std::string> command;  ///< not empty
-  /// Between TERM and KILL; also how long before the lease expires TERM is sent.
-  std::chrono::nanoseconds grace{};
-  /// KILL is sent this long before the lease expires at the latest, so that no process outlives it.
-  std::chrono::nanoseconds margin{};
+  StopTimes times = {};
   std::vector<Redirection> redirections = {};
   /// A descriptor that the keeper keeps open as long as it lives; -1: none. The command does not get it.
   int kept_open = -1;
@@ -68,6 +66,8 @@ struct KeeperReport {
     exec_failed,  ///< `value` is the errno
     stopped,      ///< the command was stopped by signal `value`
     refused,      ///< signal `value` was not forwarded: the command may not be signalled
+    late,         ///< the lease was not renewed when it was due; the keeper is ready to stop the command
+    stopping,     ///< the command is being stopped, which is final
     survivors,    ///< some processes cannot be stopped; the keeper goes on trying
     exited,       ///< `value` is the wait status; the keeper is gone after this
   };
@@ -82,7 +82,7 @@ struct KeeperReport {
   Cause cause = Cause::none;
   /// survivors and exited
   Survivors survivors = {};
-  /// exited: the lease was proven until then. A command that exited did so before.
+  /// exited and late: the lease is proven until then. A command that exited did so before.
   std::int64_t deadline_ns = 0;
 };
 

@@ -29,7 +29,8 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t max_passed = KeeperSource::max_redirections + 1;
 constexpr milliseconds longest_sweep{5000};
-constexpr milliseconds between_sweeps{5};
+constexpr milliseconds first_sweep_again{5};
+constexpr milliseconds last_sweep_again{80};
 /// Above the command's own descriptors.
 constexpr int first_of_keeper = 10;
 
@@ -158,17 +159,16 @@ class SourceProcess {
   /// Kills all descendants but the keepers and theirs.
   Survivors sweep() {
     const auto give_up_at = BootClock::now() + longest_sweep;
-    while (true) {
+    for (auto again = first_sweep_again; true; again = std::min(2 * again, last_sweep_again)) {
       reap();
       std::vector<Process> spared;
-      for (const auto& child : own_children()) {
-        if (keepers_.contains(child.pid)) spared.push_back(child);
-      }
-      const auto left = signal_descendants(SIGKILL, 0, spared);
+      for (const pid_t keeper : keepers_)
+        spared.push_back({.pid = keeper, .parent = getpid(), .hidden = true});
+      const auto left = descendants_.signal({SIGKILL}, 0, spared);
       reap();
       const bool done = left.all_seen && left.living == 0;
       if (done || BootClock::now() >= give_up_at) return survivors_of(left);
-      std::this_thread::sleep_for(between_sweeps);
+      sleep_until_child_ends(BootClock::now() + again, spared);
     }
   }
 
@@ -178,6 +178,7 @@ class SourceProcess {
   const KeeperPlan& plan_;
   const InheritedSignals& inherited_;
   std::set<pid_t> keepers_;
+  Descendants descendants_;
 };
 
 /// Sends the request with these descriptors, and waits for the reply.

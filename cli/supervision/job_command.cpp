@@ -9,6 +9,7 @@
 #include <climits>
 #include <csignal>
 
+#include "process/stop_count.hpp"
 #include "rpc/posix/descriptor.hpp"
 #include "supervision/line_splitter.hpp"
 
@@ -66,10 +67,17 @@ struct JobCommand::Running {
   LineSplitter splitter = {};
   BootTime announced{};         ///< the deadline that the keeper knows
   BootTime stopped_by = never;  ///< a working keeper has stopped the command by then
-  nanoseconds margin{};
+  StopTimes times = {};
+  BootTime reported_late = {};  ///< the deadline that the keeper has reported to be near
+  bool keeper_stops = false;
+  StopCount stop_count = {};
 
-  /// As Supervisor::keeper_is_overdue_at.
-  [[nodiscard]] BootTime overdue_at() const noexcept { return std::min(announced - margin / 2, stopped_by); }
+  /// As Supervisor::keeper_is_overdue_at, but for KILL: what is left without a keeper gets no TERM.
+  [[nodiscard]] BootTime overdue_at() noexcept {
+    const bool keeper_runs = keeper_stops || reported_late == announced;
+    const auto before = keeper_runs ? times.margin / 2 : times.kill(stop_count.total());
+    return std::min(announced - before, stopped_by);
+  }
 };
 
 CommandEnd JobCommand::run(const Job& job, const Input& input) {
@@ -85,7 +93,7 @@ CommandEnd JobCommand::run(const Job& job, const Input& input) {
                   .output = std::move(output.ours),
                   .errors = std::move(errors.ours),
                   .lines = std::move(lines.ours),
-                  .margin = times_.margin};
+                  .times = times_.stop};
   task.reset();
   output.theirs.reset();
   errors.theirs.reset();
@@ -123,7 +131,7 @@ CommandEnd JobCommand::run(const Job& job, const Input& input) {
     if (!stopping && (job.stopped().stop_requested() || input.stop.stop_requested())) {
       stopping = true;
       running.keeper.send({.kind = KeeperOrder::Kind::stop});
-      running.stopped_by = BootClock::now() + times_.grace + times_.margin;
+      running.stopped_by = BootClock::now() + times_.stop.grace + times_.stop.margin;
     }
     const auto deadline = proven_until();
     if (!stopping && deadline > running.announced + milliseconds(1)) {
@@ -148,6 +156,10 @@ std::optional<CommandEnd> JobCommand::follow_keeper(Running& running) {
     const auto [report, dead] = running.keeper.next();
     if (dead) return CommandEnd{.kind = CommandEnd::Kind::keeper_died};
     if (!report) return std::nullopt;
+    if (report->kind == KeeperReport::Kind::late) {
+      running.reported_late = BootTime(nanoseconds(report->deadline_ns));
+    }
+    if (report->kind == KeeperReport::Kind::stopping) running.keeper_stops = true;
     if (report->kind == KeeperReport::Kind::exec_failed) {
       return CommandEnd{.kind = CommandEnd::Kind::exec_failed, .value = report->value};
     }

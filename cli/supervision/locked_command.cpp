@@ -65,11 +65,10 @@ LeaseTimes LeaseOptions::check() const {
   const bool capped = times.max_hold > milliseconds::zero() && times.max_hold < times.ttl;
   const nanoseconds shortest = capped ? times.max_hold : times.ttl;
   const std::string limit = capped ? "--max-hold" : ttl_name;
-  times.margin = std::clamp<nanoseconds>(shortest / 20, milliseconds(10), milliseconds(500));
-  times.grace = std::min<nanoseconds>(std::chrono::seconds(5), shortest / 6);
+  times.stop = StopTimes::of(shortest);
   if (grace) {
-    times.grace = parse_duration("--grace", *grace);
-    if (times.grace > shortest / 3) {
+    times.stop.grace = parse_duration("--grace", *grace);
+    if (times.stop.grace > shortest / 3) {
       throw UsageError("--grace: " + quote(*grace) + " is more than a third of the " + limit + " of " +
                        describe(std::chrono::floor<milliseconds>(shortest)) +
                        ", so the lease could not be renewed in time. Use a longer " + limit +
@@ -85,10 +84,7 @@ LockedCommand::LockedCommand(const std::vector<std::string>& command, const Leas
                              std::vector<Redirection> redirections)
     : times_(times),
       foreign_children_(prepare_to_supervise()),
-      keeper_(Keeper::fork({.command = command,
-                            .grace = times.grace,
-                            .margin = times.margin,
-                            .redirections = std::move(redirections)},
+      keeper_(Keeper::fork({.command = command, .times = times.stop, .redirections = std::move(redirections)},
                            inherited_)),
       signals_({SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH, SIGUSR1, SIGUSR2}, inherited_) {
 }
@@ -107,8 +103,7 @@ CommandEnd LockedCommand::run(Guard& guard, const std::string& url, EndReport& r
   const auto terminal = ControllingTerminal::open();
   Supervisor supervisor(guard, keeper_, signals_, terminal ? &*terminal : nullptr,
                         {.ttl = times_.ttl,
-                         .grace = times_.grace,
-                         .margin = times_.margin,
+                         .times = times_.stop,
                          .foreign_children = std::move(foreign_children_),
                          .cancelled = std::move(cancelled),
                          .on_survivors = [&report](const Survivors& left) { report.survivors(left); },
@@ -188,9 +183,10 @@ void EndReport::loss(const CommandEnd& end, std::optional<LossReason> reason, na
     return;
   }
   // Near the end of max_hold the keeper acts by the clock, before the guard reports the reason.
-  const bool held_too_long = reason == LossReason::max_hold ||
-                             (!reason && times_.max_hold > milliseconds::zero() &&
-                              held + times_.grace + times_.margin + milliseconds(100) >= times_.max_hold);
+  const bool held_too_long =
+      reason == LossReason::max_hold ||
+      (!reason && times_.max_hold > milliseconds::zero() &&
+       held + times_.stop.term(std::nullopt) + times_.stop.margin + milliseconds(100) >= times_.max_hold);
   std::string why = "its lease could not be renewed in time (";
   why += end.renewal_error ? without_key(printable(end.renewal_error->what()), wording_.key)
                            : "the store did not answer, or this process was suspended";

@@ -21,10 +21,7 @@ struct LeaseTimes {
   std::chrono::milliseconds ttl{};
   /// Zero: no limit.
   std::chrono::milliseconds max_hold{};
-  /// From TERM to KILL.
-  std::chrono::nanoseconds grace{};
-  /// KILL comes this long before the lease expires at the latest.
-  std::chrono::nanoseconds margin{};
+  StopTimes stop{};
 
   /// For acquiring the lock, without a wait.
   [[nodiscard]] LockOptions lock_options() const noexcept;

@@ -28,6 +28,10 @@ bool is_pipe(int fd) noexcept {
   return fstat(fd, &file) == 0 && (S_ISFIFO(file.st_mode) || S_ISSOCK(file.st_mode));
 }
 
+/// As the keeper does.
+constexpr nanoseconds first_kill_again = milliseconds(5);
+constexpr nanoseconds last_kill_again = milliseconds(80);
+
 }  // namespace
 
 Supervisor::Supervisor(Guard& guard, Keeper& keeper, SignalQueue& signals,
@@ -55,7 +59,7 @@ CommandEnd Supervisor::run(const std::vector<std::string>& environment) {
     follow_lease();
     // For any reason: a keeper that is stopped or stuck shows only by this time having passed.
     if (const auto now = BootClock::now(); now >= keeper_is_overdue_at())
-      ending = stop_without_keeper(CommandEnd::Kind::lost, now);
+      ending = stop_without_keeper(CommandEnd::Kind::lost, stopping_ ? now : now + settings_.times.grace);
   }
   if (verification_.valid()) verification_.wait();  // it uses the caller's guard
   if (terminal_ != nullptr && command_ > 0 && terminal_->foreground() == command_) {
@@ -67,11 +71,14 @@ CommandEnd Supervisor::run(const std::vector<std::string>& environment) {
   return *ending;
 }
 
-void Supervisor::wait_for_event() const {
-  // Renewals come every ttl/3 without a notification; polling four times as often reports each to the keeper
-  // long before it would act (at 2/3 of the ttl or later). A late one must reach it without delay.
+void Supervisor::wait_for_event() {
+  // Once the keeper stops the command, only its end counts. Before, renewals come every ttl/3 without a
+  // notification; polling four times as often reports each to the keeper long before it would act (at 2/3 of
+  // the ttl or later). A late one must reach it without delay.
   const bool renewal_is_late = guard_.remaining() < nanoseconds(settings_.ttl) * 7 / 12;
-  const auto usual = std::max<nanoseconds>(settings_.ttl / (renewal_is_late ? 96 : 12), milliseconds(1));
+  const auto usual =
+      keeper_stops_ ? nanoseconds::max()
+                    : std::max<nanoseconds>(settings_.ttl / (renewal_is_late ? 96 : 12), milliseconds(1));
   const auto interval =
       std::clamp<nanoseconds>(keeper_is_overdue_at() - BootClock::now(), milliseconds(1), usual);
   const int timeout = static_cast<int>(std::min<std::int64_t>(
@@ -99,21 +106,36 @@ void Supervisor::follow_lease() {
     keeper_.send(
         {.kind = KeeperOrder::Kind::new_deadline, .deadline_ns = deadline.time_since_epoch().count()});
     announced_deadline_ = deadline;
+    stop_count_.set(0);
   }
+  replace_silent_keeper_in_count();
+}
+
+/// A keeper that runs reports that the lease is late, and has counted the command's processes.
+void Supervisor::replace_silent_keeper_in_count() {
+  const nanoseconds patience = (settings_.times.late - settings_.times.earliest_kill) / 2;
+  if (counted_for_ == announced_deadline_ || reported_late_ == announced_deadline_) return;
+  if (BootClock::now() < announced_deadline_ - settings_.times.late + patience) return;
+  counted_for_ = announced_deadline_;
+  const auto checked = descendants_.signal({}, command_, settings_.foreign_children);
+  stop_count_.set(static_cast<unsigned>(checked.living + checked.beyond_reach));
 }
 
 void Supervisor::stop_command() {
   stopping_ = true;
   keeper_.send({.kind = KeeperOrder::Kind::stop});
   // The lock may have another holder already, so the rest of the lease does not count: only the grace does.
-  stopped_by_ = BootClock::now() + settings_.grace + settings_.margin;
+  stopped_by_ = BootClock::now() + settings_.times.grace + settings_.times.margin;
 }
 
-/// The keeper kills at `announced_deadline_ - margin`. Half of the margin is for the keeper to succeed, half
-/// for this process: waiting for the guard's loss would be too late, because the lease is as good as expired
-/// then.
-BootTime Supervisor::keeper_is_overdue_at() const noexcept {
-  return std::min(announced_deadline_ - settings_.margin / 2, stopped_by_);
+/// A keeper that has reported the late lease runs. Then this process steps in when half of the margin is
+/// left: waiting for the guard's loss would be too late, because the lease is as good as expired then. One
+/// that has not is stopped or stuck, so this process stops the command at the keeper's times.
+BootTime Supervisor::keeper_is_overdue_at() noexcept {
+  const auto& times = settings_.times;
+  const bool runs = keeper_stops_ || reported_late_ == announced_deadline_;
+  const nanoseconds before = runs ? times.margin / 2 : times.term(stop_count_.total());
+  return std::min(announced_deadline_ - before, stopped_by_);
 }
 
 void Supervisor::follow_signals() {
@@ -129,7 +151,8 @@ void Supervisor::follow_signals() {
 std::optional<CommandEnd> Supervisor::follow_keeper() {
   while (true) {
     const auto [report, dead] = keeper_.next();
-    if (dead) return stop_without_keeper(CommandEnd::Kind::keeper_died, BootClock::now() + settings_.grace);
+    if (dead)
+      return stop_without_keeper(CommandEnd::Kind::keeper_died, BootClock::now() + settings_.times.grace);
     if (!report) return std::nullopt;
     switch (report->kind) {
       case KeeperReport::Kind::started:
@@ -142,6 +165,12 @@ std::optional<CommandEnd> Supervisor::follow_keeper() {
         break;
       case KeeperReport::Kind::refused:
         settings_.on_refused_signal(report->value);
+        break;
+      case KeeperReport::Kind::late:
+        reported_late_ = BootTime(nanoseconds(report->deadline_ns));
+        break;
+      case KeeperReport::Kind::stopping:
+        keeper_stops_ = true;
         break;
       case KeeperReport::Kind::survivors:
         settings_.on_survivors(report->survivors);
@@ -228,24 +257,31 @@ CommandEnd Supervisor::stop_without_keeper(CommandEnd::Kind kind, BootTime kill_
   ::kill(keeper_.pid(), SIGKILL);
   // Not waited for: it may be stuck in the kernel. Until it is reaped below it stays in the list, and so do
   // its children.
-  kill_at = std::min(kill_at, announced_deadline_ - settings_.margin);
+  const auto& spared = settings_.foreign_children;
+  kill_at = std::min(kill_at, announced_deadline_ - settings_.times.kill(stop_count_.total()));
   if (BootClock::now() < kill_at) {
-    const auto left = signal_descendants(SIGTERM, command_, settings_.foreign_children);
-    signal_descendants(SIGCONT, command_, settings_.foreign_children);
+    const auto left = descendants_.signal({SIGTERM, SIGCONT}, command_, spared);
+    stop_count_.set(static_cast<unsigned>(left.living));
     if (left.beyond_reach > 0) settings_.on_survivors(survivors_of(left));
   }
-  for (int blind_kills = 0; true; std::this_thread::sleep_for(milliseconds(5))) {
-    const bool kill_now = BootClock::now() >= kill_at;
-    const auto left = signal_descendants(kill_now ? SIGKILL : 0, command_, settings_.foreign_children);
+  int blind_kills = 0;
+  nanoseconds again = first_kill_again;
+  while (true) {
+    const auto now = BootClock::now();
+    const bool kill_now = now >= kill_at;
+    const auto left = kill_now ? descendants_.signal({SIGKILL}, command_, spared)
+                               : descendants_.signal({}, command_, spared);
     // Without children there are no descendants, whatever is visible. With foreign children only the list
     // tells; without a list the command may still run, so this process stays, and with it the lock.
     if (reap_children()) return {.kind = kind};
     const bool done = left.all_seen && left.living == 0 && (kill_now || left.beyond_reach == 0);
-    if (done && (left.beyond_reach > 0 || !settings_.foreign_children.empty())) {
+    if (done && (left.beyond_reach > 0 || !spared.empty())) {
       return {.kind = kind, .survivors = survivors_of(left)};
     }
     // The first kill may still take effect.
     if (kill_now && !left.all_seen && ++blind_kills == 2) settings_.on_survivors(survivors_of(left));
+    sleep_until_child_ends(kill_now ? BootClock::now() + again : kill_at, spared);
+    if (kill_now) again = std::min(2 * again, last_kill_again);
   }
 }
 

@@ -12,6 +12,7 @@
 #include "process/descendants.hpp"
 #include "process/job_control.hpp"
 #include "process/keeper.hpp"
+#include "process/stop_count.hpp"
 
 namespace holdfast::cli {
 
@@ -39,8 +40,7 @@ class Supervisor {
  public:
   struct Settings {
     std::chrono::milliseconds ttl{};
-    std::chrono::nanoseconds grace{};
-    std::chrono::nanoseconds margin{};
+    StopTimes times{};
     /// Children that this process had before it became holdfast (`sleep 9 & exec holdfast ...`): not to be
     /// stopped.
     std::vector<Process> foreign_children;
@@ -63,8 +63,9 @@ class Supervisor {
   [[nodiscard]] CommandEnd run(const std::vector<std::string>& environment);
 
  private:
-  void wait_for_event() const;
+  void wait_for_event();
   void follow_lease();
+  void replace_silent_keeper_in_count();
   void follow_signals();
   std::optional<CommandEnd> follow_keeper();
   void command_stopped(int signal);
@@ -72,7 +73,7 @@ class Supervisor {
   [[nodiscard]] bool verify_lease();
   void stop_command();
   CommandEnd stop_without_keeper(CommandEnd::Kind kind, BootTime kill_at);
-  [[nodiscard]] BootTime keeper_is_overdue_at() const noexcept;
+  [[nodiscard]] BootTime keeper_is_overdue_at() noexcept;
   [[nodiscard]] bool in_foreground() const noexcept;
   [[nodiscard]] BootTime proven_until() const noexcept;
 
@@ -87,6 +88,11 @@ class Supervisor {
   pid_t command_ = 0;
   bool gives_terminal_ = false;  ///< the command's group gets the terminal whenever holdfast's job has it
   bool stopping_ = false;
+  bool keeper_stops_ = false;    ///< the keeper is stopping the command
+  BootTime reported_late_ = {};  ///< the deadline that the keeper has reported to be near
+  BootTime counted_for_ = {};    ///< the deadline for which this process has counted in its place
+  StopCount stop_count_;
+  Descendants descendants_;
   std::future<bool> verification_;  ///< valid only while an extension is under way
 };
 

@@ -69,7 +69,7 @@ class CommandPool {
         drain_timeout_(parse_duration("--drain-timeout", options.drain_timeout)),
         // The process that starts commands is forked while this one has one thread, and before signals are
         // queued.
-        plan_{.command = context.command, .grace = times_.grace, .margin = times_.margin},
+        plan_{.command = context.command, .times = times_.stop},
         source_(plan_, inherited_),
         signals_({SIGINT, SIGTERM, SIGHUP, SIGQUIT}, inherited_) {
     std::signal(SIGPIPE, SIG_IGN);
@@ -168,7 +168,7 @@ class CommandPool {
     const auto mark = static_cast<unsigned>(mark_);
     if (mark > 0) close_range(0, mark - 1, 0);
     close_range(mark + 1, ~0U, 0);
-    sleep_until(last + times_.margin);  // the proof ends before the lease does
+    sleep_until(last + times_.stop.margin);  // the proof ends before the lease does
     _exit(0);
   }
 

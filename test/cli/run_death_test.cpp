@@ -1,3 +1,4 @@
+#include <sched.h>
 #include <sqlite3.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -9,7 +10,9 @@
 #include <sstream>
 #include <thread>
 
+#include "process/stop_count.hpp"
 #include "program.hpp"
+#include "support/in_child.hpp"
 #include "support/paths.hpp"
 #include "support/redis_server.hpp"
 
@@ -192,29 +195,19 @@ TEST_F(RunDeath, AKeeperThatCannotReadProcEndsTheCommandAllTheSame) {
   if (alive(command)) kill(-command, SIGKILL);  // a failure must not stay behind
 }
 
-TEST_F(RunDeath, HoldfastDoesNotReleaseTheLockOfACommandThatItCannotSee) {
+TEST_F(RunDeath, HoldfastThatCannotReadProcEndsTheCommandAllTheSame) {
   // A leak check at its end would need descriptors too.
   auto program = start({"run", "--ttl", "3", "k", "--", "sh", "-c",
-                        "setsid sh -c 'echo $$ > $DIR/hidden; exec sleep 60' &\n"
-                        "echo $PPID > $DIR/keeper; echo $$ > $DIR/command; wait"},
+                        "setsid sh -c 'setsid sleep 60 & echo $! > $DIR/lower; exec sleep 60' &\n"
+                        "echo $! > $DIR/upper; echo $PPID > $DIR/keeper; echo $$ > $DIR/command; wait"},
                        {.environment = {"ASAN_OPTIONS=detect_leaks=0"}});
-  const auto hidden = pid_in(file("hidden"));
-  const auto command = pid_in(file("command"));
+  const auto upper = pid_in(file("upper")), lower = pid_in(file("lower")), command = pid_in(file("command"));
   take_descriptors_away(program->pid());
   kill(pid_in(file("keeper")), SIGKILL);
-  EXPECT_TRUE(eventually([&] { return !alive(command); }));
-  std::this_thread::sleep_for(1s);  // the grace is over, and everybody that can be found was killed
-  EXPECT_TRUE(alive(hidden)) << "else this test shows nothing";
-  EXPECT_FALSE(program->finished());
-  EXPECT_EQ(holdfast({"lock", "show", "k"}).code, 0);
-  kill(hidden, SIGKILL);
   const auto result = program->wait();
   EXPECT_EQ(result.code, 70);
-  EXPECT_NE(
-      result.err.find("cannot find the command's processes outside its process group: /proc cannot be read"),
-      std::string::npos)
-      << result.err;
-  EXPECT_TRUE(result.err.ends_with("; the command has exited since\n")) << result.err;
+  EXPECT_FALSE(alive(command) || alive(upper) || alive(lower)) << "not even in sessions of their own";
+  EXPECT_EQ(holdfast({"lock", "show", "k"}).code, 1);
 }
 
 TEST_F(RunDeath, NoSignalThatCanBeIgnoredEndsTheKeeper) {
@@ -295,6 +288,43 @@ TEST_F(RunDeath, AStoppedKeeperDoesNotLetTheCommandOutliveTheLease) {
   }
   EXPECT_EQ(quiet->wait().code, 79);
   EXPECT_EQ(busy->wait().code, 79);
+}
+
+TEST_F(RunDeath, AStoppedKeeperDoesNotTakeTheGraceFromTheCommand) {
+  auto program = start({"run", "--ttl", "3", "--grace", "1", "k", "--", "sh", "-c",
+                        "trap 'echo cleaned > $DIR/cleaned; exit 0' TERM\n"
+                        "echo $PPID > $DIR/keeper; echo $$ > $DIR/command; while :; do sleep 0.02; done"});
+  const auto command = pid_in(file("command"));
+  kill(pid_in(file("keeper")), SIGSTOP);
+  {
+    const BlockedFile blocked(file("locks.db"));
+    std::this_thread::sleep_for(blocked.lease_end("k") - BootClock::now());
+    EXPECT_FALSE(alive(command));
+    EXPECT_EQ(contents(file("cleaned")), "cleaned\n");
+  }
+  EXPECT_EQ(program->wait().code, 79);
+}
+
+TEST_F(RunDeath, ACommandIsKilledEarlierIfMuchElseIsToBeStopped) {
+  if (!in_child([] { return unshare(CLONE_NEWIPC) == 0; })) {
+    GTEST_SKIP() << "no IPC namespace to be had (needs root); not covered here";
+  }
+  // Stands for some hundred other commands, which share a counter with this one.
+  auto program = start({"run", "--ttl", "4", "--grace", "0", "k", "--", "sh", "-c",
+                        "trap '' TERM; echo $$ > $DIR/command; sleep 60"},
+                       {.before_exec = [] {
+                         if (unshare(CLONE_NEWIPC) != 0) _exit(126);
+                         static cli::StopCount others;
+                         others.set(4000);  // which the process keeps when it becomes holdfast
+                       }});
+  const auto command = pid_in(file("command"));
+  {
+    const BlockedFile blocked(file("locks.db"));
+    // Alone it is killed 200 ms before the lease expires.
+    std::this_thread::sleep_for(blocked.lease_end("k") - BootClock::now() - 700ms);
+    EXPECT_FALSE(alive(command));
+  }
+  EXPECT_EQ(program->wait().code, 79);
 }
 
 TEST_F(RunDeath, AStoppedKeeperDoesNotSaveACommandWhoseLockWasTakenAwayHoweverLongTheLease) {

@@ -267,6 +267,25 @@ TEST_F(Run, NestedUnderAGrandparentItIsRefusedToo) {
   EXPECT_EQ(result.out, "");
 }
 
+TEST_F(Run, NestedAndWaitingWithoutALimitItWarnsOfADeadlock) {
+  const auto other = holder();
+  const std::string warning = "If the holder waits for that one, neither wait ever ends";
+  const auto nested = [&](const std::string& outer, const std::string& options) {
+    return start({"run", outer, "--", "sh", "-c", "exec $HOLDFAST run " + options + " k -- true"});
+  };
+  const auto limited = nested("outer 1", "-w 1m"), quiet = nested("outer 2", "-q");
+  const auto unlimited = nested("outer 3", "");
+  EXPECT_TRUE(eventually([&] { return contents(unlimited->err()).find(warning) != std::string::npos; }))
+      << contents(unlimited->err());
+  EXPECT_TRUE(contents(unlimited->err()).starts_with("holdfast: waiting for \"k\", held by "));
+  for (const auto& program : {limited.get(), quiet.get()}) {
+    program->signal(SIGTERM);
+    EXPECT_EQ(program->wait().err.find(warning), std::string::npos);
+  }
+  unlimited->signal(SIGTERM);
+  (void)unlimited->wait();
+}
+
 TEST_F(Run, NestedOnAnotherKeyItRuns) {
   const auto result = shell("$HOLDFAST run other -- sh -c 'echo $HOLDFAST_KEY'; echo $HOLDFAST_KEY");
   EXPECT_EQ(result.code, 0);

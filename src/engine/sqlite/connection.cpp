@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <thread>
+#include <utility>
 
 #include "engine/sqlite/shared_memory.hpp"
 #include "os/random.hpp"
@@ -84,13 +86,17 @@ std::string_view advice_for(const Failure& failure) {
   }
 }
 
+/// With short pauses: some 50 ms.
+constexpr int attempts_of_busy_writers = 400;
+/// After these, pauses are as long as they get.
+constexpr int attempts_of_a_long_wait = 230;
+
 }  // namespace
 
 std::chrono::nanoseconds busy_pause(int attempt, double random) noexcept {
-  constexpr double shortest_us = 5, spread_us = 60, longest_spread_us = 4000;
-  constexpr int attempts_of_busy_writers = 400;
-  const double longer = std::max(1.0, static_cast<double>(attempt) / attempts_of_busy_writers);
-  const double spread = std::min(spread_us * longer * longer * longer * longer, longest_spread_us);
+  constexpr double shortest_us = 5, spread_us = 60, longest_spread_us = 150'000, attempts_until_twice = 20;
+  const double doublings = std::max(0, attempt - attempts_of_busy_writers) / attempts_until_twice;
+  const double spread = std::min(spread_us * std::exp2(doublings), longest_spread_us);
   return std::chrono::nanoseconds(static_cast<std::int64_t>((shortest_us + spread * random) * 1000));
 }
 
@@ -99,6 +105,10 @@ WaitLimit::WaitLimit(BootTime deadline, std::chrono::milliseconds busy_timeout, 
       busy_timeout_(busy_timeout),
       give_up_at_(saturating_add(BootClock::now(), busy_timeout)),
       stop_(std::move(stop)) {}
+
+void WaitLimit::sleep_for(std::chrono::nanoseconds pause) const {
+  std::this_thread::sleep_for(std::min(pause, std::min(deadline_, give_up_at_) - BootClock::now()));
+}
 
 Error WaitLimit::error(const std::string& file) const {
   if (stopped()) return {ErrorCode::Aborted, "stopped while waiting for " + file};
@@ -145,14 +155,22 @@ Error Connection::error(int result) const {
 }
 
 int Connection::on_busy(void* self, int attempt) noexcept {
-  const auto* limit = static_cast<const Connection*>(self)->wait_limit_;
-  if (limit == nullptr || limit->reached()) return 0;
+  auto& connection = *static_cast<Connection*>(self);
+  const auto* limit = connection.wait_limit_;
+  if (attempt == 0) connection.waits_on_ = std::exchange(connection.waited_in_vain_, false);
+  if (limit == nullptr || limit->reached()) {
+    connection.waited_in_vain_ = limit != nullptr;
+    return 0;
+  }
   // At the first attempt, another writer may have committed while we began (BUSY_SNAPSHOT): no reason to
   // wait.
   if (attempt == 0) {
     sched_yield();
   } else {
-    std::this_thread::sleep_for(busy_pause(attempt, os::jitter_fraction()));
+    // A wait that was given up goes on in the next one: the transaction that was open then most likely still
+    // is.
+    const int waited = connection.waits_on_ ? attempts_of_busy_writers + attempts_of_a_long_wait : 0;
+    limit->sleep_for(busy_pause(attempt + waited, os::jitter_fraction()));
   }
   return 1;
 }
@@ -161,7 +179,7 @@ void Connection::pause(int attempt) const {
   if (wait_limit_ == nullptr)
     throw Error(ErrorCode::ServiceUnavailable, "other processes keep " + file_ + " busy");
   if (wait_limit_->reached()) throw wait_limit_->error(file_);
-  std::this_thread::sleep_for(busy_pause(attempt, os::jitter_fraction()));
+  wait_limit_->sleep_for(busy_pause(attempt, os::jitter_fraction()));
 }
 
 void Connection::execute(const char* sql) {

@@ -27,8 +27,9 @@ namespace holdfast::sqlite {
 ///
 /// A pause is random and about as long as a few transactions: a writer that retries at random does not
 /// starve, where SQLite's own backoff, which grows with the time waited, starves it for seconds. Pauses grow
-/// only after a longer wait than busy writers ever cause (some 50 ms: then some transaction stays open), so
-/// that waiting costs hardly any processor time.
+/// only after a longer wait than busy writers ever cause (some 50 ms: then some transaction stays open), and
+/// to 0.15 s if it stays open for two seconds: many processes may wait then, and the waiting alone must not
+/// keep the machine busy.
 [[nodiscard]] std::chrono::nanoseconds busy_pause(int attempt, double random) noexcept;
 
 /// How long one operation may wait for other users of the file.
@@ -41,6 +42,8 @@ class WaitLimit {
   [[nodiscard]] bool reached() const noexcept {
     return stopped() || BootClock::now() >= std::min(deadline_, give_up_at_);
   }
+  /// Sleeps, but not past the limit. A stop does not end it.
+  void sleep_for(std::chrono::nanoseconds pause) const;
   /// Requires reached(): Aborted, NetworkTimeout or ServiceUnavailable.
   [[nodiscard]] Error error(const std::string& file) const;
 
@@ -102,6 +105,8 @@ class Connection {
   std::string file_;
   std::unique_ptr<sqlite3, Close> handle_;
   const WaitLimit* wait_limit_ = nullptr;
+  bool waited_in_vain_ = false;  ///< the last wait was given up
+  bool waits_on_ = false;        ///< this one follows one that was given up
 };
 
 /// Internal: the file holds a value that Holdfast does not write.
