@@ -271,6 +271,7 @@ class Connection:
             if not is_first or len(line) > select.PIPE_BUF or self._is_full(request):
                 return False
             self._register(request)
+            trace("->", line)
             try:
                 os.write(self._to, line)  # the whole, or BlockingIOError
             except BlockingIOError:
@@ -279,7 +280,6 @@ class Connection:
                 return False
             except OSError:  # the end of the input reports it
                 pass
-            trace("->", line)
             return True
 
     def call(self, method: str, **params: Any) -> Any:

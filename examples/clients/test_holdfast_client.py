@@ -26,6 +26,7 @@ from holdfast_client import (
     Holdfast,
     HoldfastError,
     Job,
+    Lease,
     Lock,
     LockLost,
     Request,
@@ -352,6 +353,14 @@ class SidecarsThatFail(ClientTest):
             self.assertTrue(eventually(lambda: losses == [{"reason": "disconnected"}]), losses)
             holdfast._reconnect = 10
             self.assertFalse(holdfast.call("lock.isLocked", key="other"))  # by a new sidecar
+
+    def test_the_notice_of_a_lease_is_the_one_of_its_sidecar(self) -> None:
+        def notice(ttl_ms: int, **options: Any) -> float:
+            return Lease("lock", ttl_ms, options).notice
+
+        self.assertEqual([notice(60_000), notice(6000), notice(60_000, maxHoldMs=6000)], [5, 1, 1])
+        self.assertEqual([notice(60_000, noticeMs=9000), notice(60_000, noticeMs=None)], [9, 5])
+        self.assertEqual([notice(60_000, noticeMs=0), notice(1000, noticeMs=0)], [0.05, 0.01])
 
     def test_a_line_that_is_not_json_ends_the_connection(self) -> None:
         with Holdfast(command=["sh", "-c", "echo nonsense; cat >/dev/null"], reconnect=0) as holdfast:
