@@ -290,21 +290,6 @@ TEST_F(RunDeath, AStoppedKeeperDoesNotLetTheCommandOutliveTheLease) {
   EXPECT_EQ(busy->wait().code, 79);
 }
 
-TEST_F(RunDeath, AStoppedKeeperDoesNotTakeTheGraceFromTheCommand) {
-  auto program = start({"run", "--ttl", "3", "--grace", "1", "k", "--", "sh", "-c",
-                        "trap 'echo cleaned > $DIR/cleaned; exit 0' TERM\n"
-                        "echo $PPID > $DIR/keeper; echo $$ > $DIR/command; while :; do sleep 0.02; done"});
-  const auto command = pid_in(file("command"));
-  kill(pid_in(file("keeper")), SIGSTOP);
-  {
-    const BlockedFile blocked(file("locks.db"));
-    std::this_thread::sleep_for(blocked.lease_end("k") - BootClock::now());
-    EXPECT_FALSE(alive(command));
-    EXPECT_EQ(contents(file("cleaned")), "cleaned\n");
-  }
-  EXPECT_EQ(program->wait().code, 79);
-}
-
 TEST_F(RunDeath, ACommandIsKilledEarlierIfMuchElseIsToBeStopped) {
   if (!in_child([] { return unshare(CLONE_NEWIPC) == 0; })) {
     GTEST_SKIP() << "no IPC namespace to be had (needs root); not covered here";
