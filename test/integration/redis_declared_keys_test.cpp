@@ -23,7 +23,45 @@ using redis::Release;
 using Words = std::vector<std::string>;
 namespace scripts = redis::embedded;
 
-/// The names of all scripts by the SHA-1 of their text.
+/// The words of a line of MONITOR: everything in quotes. Valkey writes quotes within a word as they are, so
+/// that only one before a space and the next word, or before the end, ends it.
+Words monitored_words(std::string_view line) {
+  Words words;
+  for (std::size_t at = line.find('"'); at != std::string_view::npos; at = line.find('"', at + 1)) {
+    auto& word = words.emplace_back();
+    const auto ends_at = [&](std::size_t i) {
+      return line.at(i) == '"' && (i + 1 == line.size() || line.substr(i + 1, 2) == " \"");
+    };
+    for (++at; !ends_at(at); ++at) {
+      if (line[at] != '\\') {
+        word += line[at];
+        continue;
+      }
+      const char kind = line.at(++at);
+      static const std::map<char, char> plain{
+          {'n', '\n'}, {'r', '\r'}, {'t', '\t'}, {'a', '\a'}, {'b', '\b'}};
+      if (kind == 'x') {
+        word += static_cast<char>(std::stoi(std::string(line.substr(at + 1, 2)), nullptr, 16));
+        at += 2;
+      } else {
+        // Neither does Valkey escape a backslash: one before another character is the word's own.
+        if (!plain.contains(kind) && kind != '"' && kind != '\\') word += '\\';
+        word += plain.contains(kind) ? plain.at(kind) : kind;
+      }
+    }
+  }
+  return words;
+}
+
+/// A script as `monitored_words` reads it from Valkey's MONITOR, which writes a line break as the script's
+/// own `\n` is written.
+std::string as_valkey_shows_it(std::string_view script) {
+  std::string line = "\"";
+  for (const char c : script) line += c == '\n' ? "\\n" : std::string(1, c);
+  return monitored_words(line + "\"").front();
+}
+
+/// The names of all scripts by the SHA-1 of their text, as it is and as Valkey shows it.
 const std::map<std::string, std::string>& script_names() {
   static const auto names = [] {
     std::map<std::string, std::string> by_sha;
@@ -69,40 +107,11 @@ const std::map<std::string, std::string>& script_names() {
              {"queue_count", scripts::queue_count_lua},
          }) {
       by_sha[redis::Script(text).sha1] = name;
+      by_sha[redis::Script(as_valkey_shows_it(text)).sha1] = name;
     }
     return by_sha;
   }();
   return names;
-}
-
-/// The words of a line of MONITOR: everything in quotes. Valkey writes quotes within a word as they are, so
-/// that only one before a space and the next word, or before the end, ends it.
-Words monitored_words(std::string_view line) {
-  Words words;
-  for (std::size_t at = line.find('"'); at != std::string_view::npos; at = line.find('"', at + 1)) {
-    auto& word = words.emplace_back();
-    const auto ends_at = [&](std::size_t i) {
-      return line.at(i) == '"' && (i + 1 == line.size() || line.substr(i + 1, 2) == " \"");
-    };
-    for (++at; !ends_at(at); ++at) {
-      if (line[at] != '\\') {
-        word += line[at];
-        continue;
-      }
-      const char kind = line.at(++at);
-      static const std::map<char, char> plain{
-          {'n', '\n'}, {'r', '\r'}, {'t', '\t'}, {'a', '\a'}, {'b', '\b'}};
-      if (kind == 'x') {
-        word += static_cast<char>(std::stoi(std::string(line.substr(at + 1, 2)), nullptr, 16));
-        at += 2;
-      } else {
-        // Neither does Valkey escape a backslash: one before another character is the word's own.
-        if (!plain.contains(kind) && kind != '"' && kind != '\\') word += '\\';
-        word += plain.contains(kind) ? plain.at(kind) : kind;
-      }
-    }
-  }
-  return words;
 }
 
 class RedisDeclaredKeys : public testing::Test {
