@@ -1,6 +1,6 @@
-// A holder is notified of a lost lock before another process can acquire it. This program provokes the loss
-// with a short ttl and no renewal. In production, the cause is a suspended machine or an engine that does not
-// answer.
+// A holder is notified of a lost lock before another process can acquire it, in time to stop. This program
+// provokes the loss with a short ttl and no renewal. In production, the cause is a suspended machine or an
+// engine that does not answer.
 #include <chrono>
 #include <future>
 #include <holdfast/holdfast.hpp>
@@ -12,7 +12,8 @@ using namespace std::chrono_literals;
 
 int main() {
   auto hf = holdfast::open("memory:");
-  auto guard = hf.locks().lock("report", {.ttl = 300ms, .auto_renew = false});
+  // This holder needs up to 200 ms to stop.
+  auto guard = hf.locks().lock("report", {.ttl = 600ms, .auto_renew = false, .notice = 200ms});
 
   std::promise<holdfast::LossReason> told;
   guard.on_lost([&](holdfast::LossReason reason) { told.set_value(reason); });
@@ -25,10 +26,13 @@ int main() {
     std::this_thread::sleep_for(10ms);
   }
   std::cout << "lost after " << steps << " steps: " << to_string(told.get_future().get()) << '\n';
-  if (guard.still_held() || guard.remaining() > 0ns) return 1;
+  // What is left of the notice, for the last step: no other holder can acquire the lock before that has
+  // passed.
+  if (guard.remaining() > 200ms) return 1;
+  std::cout << (guard.still_held() ? "stopped in time\n" : "stopped too late\n");
 
-  // Releasing a lost lock is harmless. It returns true only if the lease had not expired yet: a holder is
-  // notified before that.
+  // A lost lock is released too, so that the next holder need not wait for the end of the lease. Returns true
+  // if the lease had not expired yet.
   (void)guard.release();
 
   // With renewal (the default), the lock stays held for longer than its ttl.

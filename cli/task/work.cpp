@@ -241,9 +241,8 @@ class CommandPool {
   std::optional<Job> claim(const Queue& queue) {
     const bool waits = !options_.once && !options_.until_empty;
     // No notice: the keeper counts the grace back from the end of the proof.
-    const ClaimOptions how{.lease = times_.ttl,
-                           .notice = milliseconds(0),
-                           .wait = waits ? no_time_limit : milliseconds(0)};
+    const ClaimOptions how{
+        .lease = times_.ttl, .notice = milliseconds(0), .wait = waits ? no_time_limit : milliseconds(0)};
     while (true) {
       try {
         return queue.run(operation::ClaimNextTask{detail::owned(how), options_.queues}, drain_.get_token());

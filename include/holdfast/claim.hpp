@@ -27,7 +27,8 @@ class ClaimedTask;
 /// if (done) claim.complete(holdfast::Json::parse(R"("done")").value_or_throw());  // and releases
 /// @endcode
 ///
-/// *Loss.* stopped() is triggered when the lock is lost, and when the task is finished, removed or expires
+/// *Loss.* stopped() is triggered when the lock is lost, LockOptions::notice before its proof ends: the
+/// worker has guard().remaining() to stop. It is also triggered when the task is finished, removed or expires
 /// through another process or client, or can no longer be watched. A worker that checks it from time to time
 /// does no useless work. A claim whose lock is lost still sends its writes; their fence decides whether they
 /// are accepted.

@@ -117,11 +117,11 @@ inline Lease::operator LeaseView() const noexcept {
 /// CLOCK_BOOTTIME. LockOptions::notice before that time ends without a renewal, the guard is lost: lost() is
 /// triggered and then the on_lost callback runs. remaining() is the time that the holder then has to stop;
 /// until it has passed, no other holder can acquire the lock, and still_held() is true. Once lost, a guard
-/// stays lost: no further request extends it, and a late answer does not count. If the engine reports that the
-/// lock is gone, for example because it was broken, the guard is lost immediately, and nothing remains. If the
-/// machine or the process is suspended, the signals come when it resumes. Holdfast cannot make the holder stop;
-/// a holder that stops writing when it is notified, and passes fence() along with each write, cannot damage
-/// data of a receiver that rejects lower fences.
+/// stays lost: no further request extends it, and a late answer does not count. If the engine reports that
+/// the lock is gone, for example because it was broken, the guard is lost immediately, and nothing remains.
+/// If the machine or the process is suspended, the signals come when it resumes. Holdfast cannot make the
+/// holder stop; a holder that stops writing when it is notified, and passes fence() along with each write,
+/// cannot damage data of a receiver that rejects lower fences.
 ///
 /// *Risk.* at_risk() is an earlier warning that may pass: the last extend failed, or has had no answer for a
 /// sixth of the ttl. Renewals continue.

@@ -79,8 +79,8 @@ struct HOLDFAST_EXPORT SetJobVariables {
 /// ever given a task, the outcome of at most one is accepted: a late one fails with StaleFence. What a late
 /// worker did elsewhere is not undone: pass id, attempt and fence on.
 ///
-/// *Loss.* stopped() is triggered ClaimOptions::notice before the lease can expire or the attempt's time limit
-/// is over, and about a second after the task was cancelled, finished or removed by another client.
+/// *Loss.* stopped() is triggered ClaimOptions::notice before the lease can expire or the attempt's time
+/// limit is over, and about a second after the task was cancelled, finished or removed by another client.
 /// remaining() is the time that the worker then has to stop. An outcome is sent nevertheless, and accepted if
 /// no other worker has claimed the task since. at_risk() is an earlier warning that may pass.
 ///
@@ -140,8 +140,8 @@ class HOLDFAST_EXPORT Job {
   [[nodiscard]] bool gone() const;
   /// Returns why the lease was lost; empty if it was not. LossReason::max_hold: the attempt's time limit.
   [[nodiscard]] std::optional<LossReason> loss_reason() const;
-  /// Returns whether the last renewal failed, or has had no answer for a sixth of the lease. False again after
-  /// the next success. Not a loss. No I/O.
+  /// Returns whether the last renewal failed, or has had no answer for a sixth of the lease. False again
+  /// after the next success. Not a loss. No I/O.
   [[nodiscard]] bool at_risk() const;
   /// Sets the callback that runs with each change of at_risk(), as Guard::on_at_risk. It does not run after
   /// stopped() was triggered or the job has ended, but a running call is not waited for.

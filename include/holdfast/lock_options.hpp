@@ -60,8 +60,8 @@ struct LockOptions {
   std::chrono::milliseconds max_hold = std::chrono::milliseconds(0);
   /// How much time the holder needs to stop: the guard is lost this long before its proof ends, and from then
   /// on it is not renewed. If not set: a sixth of the ttl, or of `max_hold` if that is shorter, at most 5 s.
-  /// Zero: shortly before the end, a hundredth of the ttl, 1 to 50 ms. More than a third of the shorter of ttl
-  /// and `max_hold` is InvalidArgument. A ttl that Guard::extend makes shorter allows a third of that.
+  /// Zero: shortly before the end, a hundredth of the ttl, 1 to 50 ms. More than a third of the shorter of
+  /// ttl and `max_hold` is InvalidArgument. A ttl that Guard::extend makes shorter allows a third of that.
   std::optional<std::chrono::milliseconds> notice = std::nullopt;
   /// How long the guard's destructor may wait for a running loss callback and for its release. Zero: no
   /// limit other than that of Guard::release.

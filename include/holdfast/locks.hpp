@@ -305,8 +305,9 @@ class HOLDFAST_EXPORT Locks {
   ///
   /// Extends the lease by `lease.ttl` first, which proves that the lock is held, and replaces the label of
   /// the lock's holder. The fence and the authority are those of `lease`; they are not compared with the
-  /// store. Of `options`, `auto_renew`, `max_hold`, `dispose_timeout` and `holder` are used, but all are
-  /// validated. If the call fails, the lock keeps its lease and can be adopted again until that expires.
+  /// store. Of `options`, `auto_renew`, `max_hold`, `notice`, `dispose_timeout`, `min_replicas` and `holder`
+  /// are used, but all are validated. If the call fails, the lock keeps its lease and can be adopted again
+  /// until that expires.
   [[nodiscard]] std::optional<Guard> adopt(const LeaseView& lease, const LockOptions& options = {},
                                            std::stop_token stop = {}) const {
     return run(operation::Adopt{detail::owned(lease), options}, std::move(stop));

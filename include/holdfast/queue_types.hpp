@@ -67,8 +67,8 @@ struct ClaimOptions {
   /// the job lives; as the ttl of a lock.
   std::chrono::milliseconds lease = std::chrono::seconds(30);
   /// How much time the worker needs to stop: Job::stopped() is triggered this long before the lease's proof
-  /// ends, and from then on it is not renewed. If not set: a sixth of the lease, or of the attempt's time limit
-  /// if that is shorter, at most 5 s. Zero: shortly before the end. More than a third of the lease is
+  /// ends, and from then on it is not renewed. If not set: a sixth of the lease, or of the attempt's time
+  /// limit if that is shorter, at most 5 s. Zero: shortly before the end. More than a third of the lease is
   /// InvalidArgument; a shorter time limit of the attempt allows a third of that.
   std::optional<std::chrono::milliseconds> notice = std::nullopt;
   /// How long to wait for a task if none can be claimed. Zero: not at all. See no_time_limit.

@@ -80,10 +80,11 @@ consteval auto make_table() {
       Method{"lock.isLocked", key, lock_methods::is_locked, "Checks whether a lock is held", "Locked"},
       Method{"lock.lookup", optional("key", Kind::text) + optional("lockId", Kind::text),
              lock_methods::lookup, "Describes a held lock, by its key or its id", "LockInfoOrNull"},
-      Method{"lock.subscribe", optional("lockId", Kind::text), lock_methods::subscribe,
-             "Sends lock.lost when this lock, or any renewed lock of the connection, is lost, and lock.atRisk "
-             "when a renewal fails",
-             "Ok"},
+      Method{
+          "lock.subscribe", optional("lockId", Kind::text), lock_methods::subscribe,
+          "Sends lock.lost when this lock, or any renewed lock of the connection, is lost, and lock.atRisk "
+          "when a renewal fails",
+          "Ok"},
 
       Method{"task.create",
              owner + optional("requestMethod", Kind::text) + optional("ttl", Kind::milliseconds) +
@@ -185,10 +186,11 @@ consteval auto make_table() {
              "Ends the job; the task is attempted again later, or failed after its last attempt", "Task"},
       Method{"job.giveBack", job, job_methods::give_back,
              "Ends the job and puts its task back; the attempt does not count", "Task"},
-      Method{"job.subscribe", optional("jobId", Kind::text), job_methods::subscribe,
-             "Sends job.stopped when this job, or any job of the connection, should stop, and job.atRisk when a "
-             "renewal fails",
-             "Ok"},
+      Method{
+          "job.subscribe", optional("jobId", Kind::text), job_methods::subscribe,
+          "Sends job.stopped when this job, or any job of the connection, should stop, and job.atRisk when a "
+          "renewal fails",
+          "Ok"},
 
       Method{"holdfast.version", {}, describe_server, "Describes this server", "Server"},
       // Named by OpenRPC.

@@ -47,13 +47,16 @@ std::string HeldJobs::add(Job job) {
         const auto stopped = weak.lock();
         if (!ended && stopped) report(job_id, *stopped);
       });
-  held->job.on_at_risk(
-      detail::posted_each_time(executor_, [this, job_id, weak = std::weak_ptr(held)](bool) {
-        if (const auto risky = weak.lock()) report(job_id, *risky);
-      }));
-  held->subscribed = all_subscribed_;
+  if (all_subscribed_) listen(job_id, held);
   held_.emplace(job_id, std::move(held));
   return job_id;
+}
+
+void HeldJobs::listen(const std::string& job_id, const std::shared_ptr<Held>& held) {
+  if (std::exchange(held->subscribed, true) || !held->job) return;
+  held->job.on_at_risk(detail::posted_each_time(executor_, [this, job_id, weak = std::weak_ptr(held)](bool) {
+    if (const auto risky = weak.lock()) report(job_id, *risky);
+  }));
 }
 
 std::shared_ptr<Job> HeldJobs::find(std::string_view job_id) const {
@@ -79,15 +82,15 @@ void HeldJobs::remove(std::string_view job_id) {
 bool HeldJobs::subscribe(std::string_view job_id) {
   const auto found = held_.find(job_id);
   if (found == held_.end()) return false;
-  found->second->subscribed = true;
+  listen(found->first, found->second);
   report(found->first, *found->second);
   return true;
 }
 
 void HeldJobs::subscribe_to_all() {
   all_subscribed_ = true;
-  for (auto& [job_id, held] : held_) {
-    held->subscribed = true;
+  for (const auto& [job_id, held] : held_) {
+    listen(job_id, held);
     report(job_id, *held);
   }
 }

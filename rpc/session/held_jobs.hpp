@@ -38,8 +38,8 @@ class HeldJobs {
   /// Forgets a job that has ended, or that is not this client's any more.
   void remove(std::string_view job_id);
 
-  /// Reports once that this job should be stopped, and before that when it is at risk and no longer; now if it
-  /// already is. False if there is no such job.
+  /// Reports once that this job should be stopped, and before that when it is at risk and no longer; now if
+  /// it already is. False if there is no such job.
   bool subscribe(std::string_view job_id);
   /// The same for all jobs, present and future.
   void subscribe_to_all();
@@ -60,6 +60,8 @@ class HeldJobs {
     bool stop_is_reported = false;
     bool reported_at_risk = false;  ///< the state that the client knows
   };
+  /// Reports from now on: in the order of the answers, because its id is sent with one of them.
+  void listen(const std::string& job_id, const std::shared_ptr<Held>& held);
   /// Sends what the client does not know yet.
   void report(const std::string& job_id, Held& held);
 

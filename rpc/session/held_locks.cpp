@@ -35,11 +35,15 @@ void HeldLocks::add(AsyncGuard guard, std::optional<ClaimedTask> claimed) {
         const auto lost = weak.lock();
         if (!ended && lost) report(lock_id, *lost);
       });
+  const auto place = held_.emplace(std::move(lock_id), std::move(held)).first;
+  if (all_subscribed_) listen(place->first, place->second);
+}
+
+void HeldLocks::listen(const std::string& lock_id, const std::shared_ptr<Held>& held) {
+  if (std::exchange(held->subscribed, true) || !held->guard) return;
   held->guard.on_at_risk([this, lock_id, weak = std::weak_ptr(held)](bool) {
     if (const auto risky = weak.lock()) report(lock_id, *risky);
   });
-  held->subscribed = all_subscribed_;
-  held_.emplace(std::move(lock_id), std::move(held));
 }
 
 std::shared_ptr<AsyncGuard> HeldLocks::find(std::string_view lock_id) const {
@@ -66,15 +70,15 @@ AsyncGuard HeldLocks::take(std::string_view lock_id) {
 bool HeldLocks::subscribe(std::string_view lock_id) {
   const auto found = held_.find(lock_id);
   if (found == held_.end()) return false;
-  found->second->subscribed = true;
+  listen(found->first, found->second);
   report(found->first, *found->second);
   return true;
 }
 
 void HeldLocks::subscribe_to_all() {
   all_subscribed_ = true;
-  for (auto& [lock_id, held] : held_) {
-    held->subscribed = true;
+  for (const auto& [lock_id, held] : held_) {
+    listen(lock_id, held);
     report(lock_id, *held);
   }
 }

@@ -57,6 +57,8 @@ class HeldLocks {
     bool loss_is_reported = false;
     bool reported_at_risk = false;  ///< the state that the client knows
   };
+  /// Reports from now on: in the order of the answers, because its id is sent with one of them.
+  void listen(const std::string& lock_id, const std::shared_ptr<Held>& held);
   /// Sends what the client does not know yet.
   void report(const std::string& lock_id, Held& held);
 

@@ -42,8 +42,9 @@ Result<AcquirePolicy> AcquirePolicy::from(const LockOptions& options) {
     return Error(ErrorCode::InvalidArgument,
                  "invalid options: wait, delay, max_hold and timeout must not be negative");
   }
-  const auto notice = Notice::of(options.notice, options.ttl, options.max_hold, "ttl");
-  if (!notice) return notice.error();
+  if (options.notice) {
+    if (auto why = Notice::refusal(*options.notice, options.ttl, options.max_hold, "ttl")) return *why;
+  }
   return AcquirePolicy{.ttl = *ttl,
                        .wait = wait,
                        .retries = options.retries.value_or(options.wait ? no_retry_limit : 10),

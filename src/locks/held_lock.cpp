@@ -32,9 +32,7 @@ HeldLock::HeldLock(std::shared_ptr<LockStore> store, Grant&& grant, const LockOp
                                          .fence = grant_.fence,
                                          .holder = grant_.holder,
                                          .context = grant_.context}),
-      lease_(grant_.ttl, grant_.sent, options.auto_renew, options.max_hold,
-             locks::Notice::of(options.notice, grant_.ttl.length(), options.max_hold, "ttl")
-                 .value_or_throw()),
+      lease_(grant_.ttl, grant_.sent, options.auto_renew, options.max_hold, locks::Notice(options.notice)),
       expires_at_(grant_.expires_at),
       store_changes_(store_->store_changes()) {
   if (grant_.adopted) lease_.may_be_repeated(grant_.ttl);
@@ -355,11 +353,15 @@ runtime::Op<std::optional<Lease>> HeldLock::detach(runtime::Flow flow, Self self
   auto extending = extend_once(flow, self, std::nullopt, std::move(stop));
   const auto answer = (co_await std::move(extending)).value_or_throw();
   const auto* extended = std::get_if<Extended>(&answer);
-  Callbacks unused;  // destroyed here, see end_hold
+  std::function<void(LossReason)> unused;  // destroyed here, see end_hold
+  std::shared_ptr<locks::RiskReports::Callback> unused_too;
+  std::function<void(const Error&)> unused_as_well;
   {
     const std::lock_guard lock(self->mutex_);
     if (extended == nullptr || self->hold_ != Hold::detached) co_return std::nullopt;
-    unused = self->take_callbacks();
+    unused.swap(self->on_lost_);
+    self->risk_reports_.swap(unused_too);
+    unused_as_well.swap(self->on_release_error_);
   }
   self->observed_.released();
   co_return Lease{.key = self->grant_.key.str(),
@@ -389,7 +391,8 @@ bool HeldLock::is_held() const noexcept {
 }
 
 std::optional<HeldLock::Ended> HeldLock::end_hold() {
-  Callbacks unused;  // destroyed here, not on the thread that drops the last reference
+  std::function<void(LossReason)> unused;  // destroyed here, not on the thread that drops the last reference
+  std::shared_ptr<locks::RiskReports::Callback> unused_too;
   std::optional<Ended> ended;
   bool has_waiters = false;
   {
@@ -397,9 +400,10 @@ std::optional<HeldLock::Ended> HeldLock::end_hold() {
     if (hold_ != Hold::held) return std::nullopt;
     hold_ = Hold::ended;
     store_->threads->timer.cancel(*this);
-    unused = take_callbacks();
-    ended.emplace(
-        Ended{.on_release_error = std::move(unused.on_release_error), .is_announced = announcers_ > 0});
+    unused.swap(on_lost_);
+    risk_reports_.swap(unused_too);
+    ended.emplace(Ended{.on_release_error = std::exchange(on_release_error_, nullptr),
+                        .is_announced = announcers_ > 0});
     has_waiters = blocked_ > 0 || !waiting_.empty();
   }
   if (has_waiters) tell_change();

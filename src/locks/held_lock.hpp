@@ -115,14 +115,6 @@ class HeldLock final : public runtime::Timed {
   /// pending.
   std::variant<ExtendRequest, Absence> begin_extend(Ttl ttl, Extending purpose);
   void end_extend(Ttl ttl, const Result<ExtendOutcome>& answer);
-  /// User code, as the destructors of these are.
-  struct Callbacks {
-    std::function<void(LossReason)> on_lost;
-    std::shared_ptr<locks::RiskReports::Callback> on_at_risk;
-    std::function<void(const Error&)> on_release_error;
-  };
-  /// At the end of the hold. To be destroyed without the mutex.
-  [[nodiscard]] Callbacks take_callbacks();
   /// What the end of the hold leaves to do.
   struct Ended {
     std::function<void(const Error&)> on_release_error;  ///< user code, as its destructor is

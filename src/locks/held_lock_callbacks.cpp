@@ -20,7 +20,7 @@ void HeldLock::on_at_risk(std::function<void(bool)> callback) {
   bool is_due = false;
   {
     const std::lock_guard lock(mutex_);
-    shared = risk_reports_.set(std::move(shared));  // the old one ends after the mutex is free
+    risk_reports_.swap(shared);  // the old one ends after the mutex is free
     is_due = hold_ == Hold::held && !lease_.lost() && risk_reports_.begin(lease_.at_risk());
   }
   if (is_due) announce_risk();
@@ -86,12 +86,6 @@ void HeldLock::announce_risk() {
     }
     self->tell_change();
   });
-}
-
-HeldLock::Callbacks HeldLock::take_callbacks() {
-  return {.on_lost = std::exchange(on_lost_, nullptr),
-          .on_at_risk = risk_reports_.set(nullptr),
-          .on_release_error = std::exchange(on_release_error_, nullptr)};
 }
 
 void HeldLock::report(const Error& error, std::function<void(const Error&)> callback) noexcept {

@@ -46,8 +46,9 @@ Op<std::optional<Guard>> perform(Flow flow, Store store, operation::TryLock what
 
 Op<std::optional<Guard>> perform(Flow flow, Store store, operation::Adopt what, std::stop_token stop) {
   LockOptions options = what.options;
+  (void)Ttl::of(options.ttl).value_or_throw();
   const auto& lease = what.lease;
-  options.ttl = lease.ttl;
+  options.ttl = lease.ttl;  // what the notice is a part of
   const auto ttl = AcquirePolicy::from(options).value_or_throw().ttl;
   auto holder = store->label(options.holder);
   const auto key = LockKey::parse(lease.key).value_or_throw();

@@ -1,9 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <holdfast/clock.hpp>
-#include <holdfast/lock_types.hpp>
-#include <holdfast/result.hpp>
+#include <holdfast/error.hpp>
 #include <optional>
 #include <string_view>
 
@@ -13,21 +13,38 @@ namespace holdfast::locks {
 class Notice {
  public:
   /// The default: a sixth of the lease, or of the longest hold if that is shorter, at most 5 s.
-  Notice() noexcept = default;
-  /// `wanted`: what the holder asks for; empty: the default. `max_hold`: zero: no limit. `lease_name` is what
-  /// the caller calls the length of the lease. InvalidArgument if it is negative, or more than a third of the
-  /// shorter of both: renewals would have too little time.
-  [[nodiscard]] static Result<Notice> of(std::optional<std::chrono::milliseconds> wanted,
-                                         std::chrono::milliseconds lease, std::chrono::milliseconds max_hold,
-                                         std::string_view lease_name);
+  constexpr Notice() noexcept = default;
+  /// What the holder asks for, which `refusal` accepted; empty: the default.
+  constexpr explicit Notice(std::optional<std::chrono::milliseconds> wanted) noexcept : wanted_(wanted) {}
 
-  /// The notice for a lease of that length, which may be shorter than the one that `of` checked, and for a
-  /// hold of at most `longest_hold` (zero: no limit). Never zero: the signal reaches the holder through a
-  /// thread that has to wake up first.
-  [[nodiscard]] BootClock::duration before_end(
-      std::chrono::milliseconds lease, std::chrono::milliseconds longest_hold = {}) const noexcept;
+  /// Returns an InvalidArgument if the notice is negative, or more than a third of the shorter of `lease` and
+  /// `max_hold` (zero: no limit): renewals would have too little time. `lease_name` is what the caller calls
+  /// the length of the lease.
+  [[nodiscard]] static std::optional<Error> refusal(std::chrono::milliseconds wanted,
+                                                    std::chrono::milliseconds lease,
+                                                    std::chrono::milliseconds max_hold,
+                                                    std::string_view lease_name);
+
+  /// The notice for a lease of that length, which may be shorter than the one that was checked, and for a
+  /// hold of at most `max_hold` (zero: no limit). Never zero: the signal reaches the holder through a thread
+  /// that has to wake up first.
+  [[nodiscard]] constexpr BootClock::duration before_end(
+      std::chrono::milliseconds lease, std::chrono::milliseconds max_hold = {}) const noexcept {
+    using Duration = BootClock::duration;
+    using std::chrono::milliseconds;
+    const Duration shortest = shorter(lease, max_hold);
+    const auto wake_up = std::clamp<Duration>(Duration(lease) / 100, milliseconds(1), milliseconds(50));
+    const auto asked = wanted_ ? std::min<Duration>(*wanted_, shortest / 3)
+                               : std::min<Duration>(std::chrono::seconds(5), shortest / 6);
+    return std::max(asked, wake_up);
+  }
 
  private:
+  [[nodiscard]] static constexpr std::chrono::milliseconds shorter(
+      std::chrono::milliseconds lease, std::chrono::milliseconds max_hold) noexcept {
+    return max_hold > std::chrono::milliseconds::zero() ? std::min(lease, max_hold) : lease;
+  }
+
   std::optional<std::chrono::milliseconds> wanted_;
 };
 

@@ -14,8 +14,8 @@ constexpr int crowd_size = 256;
 constexpr int most_steps_sooner = 8;
 
 /// At the latest a third of the ttl after the last send: that leaves half of the ttl for further attempts
-/// before the holder is notified, and a third with the longest notice. All guards of one ttl share a grid of times, so that renewals due at about the same
-/// time share one wake-up and one write to the server.
+/// before the holder is notified, and a third with the longest notice. All guards of one ttl share a grid of
+/// times, so that renewals due at about the same time share one wake-up and one write to the server.
 BootTime renewal_time(BootTime sent, Ttl ttl, int steps_sooner) {
   const auto period = BootClock::duration(ttl.length()) / 3;
   const auto step = period / std::max<BootClock::rep>(64, period / milliseconds(100));

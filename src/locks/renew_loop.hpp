@@ -23,13 +23,13 @@ class RenewalCrowd {
   int renewed_ = 0;
 };
 
-/// One guard's lease: until when it is proven, when to renew it, whether it is at risk, when it is lost. Pure:
-/// no clock, no threads, no I/O. The caller ensures that extends never overlap, the holder's and the renewals
-/// alike.
+/// One guard's lease: until when it is proven, when to renew it, whether it is at risk, when it is lost.
+/// Pure: no clock, no threads, no I/O. The caller ensures that extends never overlap, the holder's and the
+/// renewals alike.
 ///
-/// A lease that is lost because it was not renewed, or was held for too long, is *ending*: it stays proven for
-/// its notice, during which the holder stops. What is answered then changes nothing for the holder, because
-/// it has been notified already.
+/// A lease that is lost because it was not renewed, or was held for too long, is *ending*: it stays proven
+/// for its notice, during which the holder stops. What is answered then changes nothing for the holder,
+/// because it has been notified already.
 class RenewLoop {
  public:
   /// `sent` was read before the first send of the id's acquire. `max_hold`: the proof ends after that time at
@@ -91,8 +91,8 @@ class RenewLoop {
   /// The extend was not and never will be carried out: the state before it is restored. A renewal is retried
   /// after a pause. `failed`: no stop request of the caller was the reason.
   void extend_not_begun(BootTime now, bool failed) noexcept;
-  /// The engine answered that this id no longer holds the lock: the proof ends. Returns true if that loses the
-  /// guard.
+  /// The engine answered that this id no longer holds the lock: the proof ends. Returns true if that loses
+  /// the guard.
   bool extend_found_nothing() noexcept;
 
  private:

@@ -2,7 +2,6 @@
 
 #include <functional>
 #include <memory>
-#include <utility>
 
 namespace holdfast::locks {
 
@@ -12,10 +11,10 @@ class RiskReports {
  public:
   using Callback = std::function<void(bool)>;
 
-  /// Replaces the callback. Returns the old one, to be destroyed without the mutex.
-  [[nodiscard]] std::shared_ptr<Callback> set(std::shared_ptr<Callback> callback) noexcept {
+  /// Exchanges the callback for this one. The old one is to be destroyed without the mutex.
+  void swap(std::shared_ptr<Callback>& callback) noexcept {
     reported_ = false;
-    return std::exchange(callback_, std::move(callback));
+    callback_.swap(callback);
   }
   /// Returns true if a thread is to be started that makes the calls of `next` until it returns null.
   [[nodiscard]] bool begin(bool at_risk) noexcept {

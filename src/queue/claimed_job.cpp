@@ -142,7 +142,7 @@ void ClaimedJob::on_at_risk(std::function<void(bool)> callback) {
   auto shared = callback ? std::make_shared<locks::RiskReports::Callback>(std::move(callback)) : nullptr;
   {
     const std::lock_guard lock(state_->mutex);
-    shared = state_->risk_reports.set(std::move(shared));  // the old one ends after the mutex is free
+    state_->risk_reports.swap(shared);  // the old one ends after the mutex is free
   }
   risk_changed();
 }
@@ -208,10 +208,12 @@ Op<Ok> ClaimedJob::look(Flow flow, Self self, bool is_held) {
 }
 
 bool ClaimedJob::release() {
+  std::shared_ptr<locks::RiskReports::Callback> unused;  // may own this job
   {
     const std::lock_guard lock(state_->mutex);
     if (state_->released) return false;
     state_->released = true;
+    state_->risk_reports.swap(unused);
   }
   store_->renewals->remove(place_);
   state_->ended.request_stop();

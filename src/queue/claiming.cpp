@@ -265,8 +265,9 @@ Result<Claim> Claim::of(std::shared_ptr<const QueueStore> store, std::vector<std
                         const ClaimOptions& how, std::size_t limit) {
   const auto lease = Ttl::of(how.lease);
   if (!lease) return lease.error();
-  const auto notice = locks::Notice::of(how.notice, how.lease, milliseconds(0), "lease");
-  if (!notice) return notice.error();
+  if (how.notice) {
+    if (auto why = locks::Notice::refusal(*how.notice, how.lease, milliseconds(0), "lease")) return *why;
+  }
   if (how.wait < milliseconds(0)) {
     return Error(ErrorCode::InvalidArgument, "the wait for a task must not be negative");
   }
@@ -282,7 +283,7 @@ Result<Claim> Claim::of(std::shared_ptr<const QueueStore> store, std::vector<std
                          .limit = limit,
                          .ends_with_process = how.ends_with_process},
                .lease = *lease,
-               .notice = *notice,
+               .notice = locks::Notice(how.notice),
                .wait = how.wait};
 }
 

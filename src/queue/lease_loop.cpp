@@ -28,12 +28,13 @@ LeaseLoop::Id LeaseLoop::add(Granted granted) {
   constexpr milliseconds longest_limit = std::chrono::years(100);
   const bool is_limited = granted.limit > milliseconds(0) && granted.limit <= longest_limit;
   const auto length = is_limited ? std::min(lease_.length(), granted.limit) : lease_.length();
-  Held held{.lease = std::move(granted.lease),
-            .proof_end = proof_of(granted.sent, length),
-            .hold_until = is_limited ? proof_of(granted.sent, granted.limit) : never,
-            .notice = granted.notice.before_end(lease_.length(), is_limited ? granted.limit : milliseconds(0)),
-            .version = granted.version,
-            .limited = is_limited && granted.limit <= lease_.length()};
+  Held held{
+      .lease = std::move(granted.lease),
+      .proof_end = proof_of(granted.sent, length),
+      .hold_until = is_limited ? proof_of(granted.sent, granted.limit) : never,
+      .notice = granted.notice.before_end(lease_.length(), is_limited ? granted.limit : milliseconds(0)),
+      .version = granted.version,
+      .limited = is_limited && granted.limit <= lease_.length()};
   first_loss_ = std::min(first_loss_, lose_at(held));
   // Also beside lost leases only, for which no renewal is due.
   if (pending_ == 0) renew_at_ = std::min(renew_at_, granted.sent + period_of(lease_));

@@ -16,8 +16,8 @@
 namespace holdfast::queue {
 
 /// The leases of one queue that this process holds with one length: until when each is proven, when they are
-/// renewed, which is at risk, which is lost. All are renewed together, so that a process with many jobs sends few requests.
-/// Pure: no clock, no threads, no I/O.
+/// renewed, which is at risk, which is lost. All are renewed together, so that a process with many jobs sends
+/// few requests. Pure: no clock, no threads, no I/O.
 ///
 /// The proof of a lease runs from before its last answered request was sent. All renewals ask for one length,
 /// so one that is carried out late, its answer lost, never ends a lease earlier than an answered one did: an
@@ -49,8 +49,8 @@ class LeaseLoop {
   void remove(Id id) { held_.erase(id); }
   [[nodiscard]] bool empty() const noexcept { return held_.empty() && pending_ == 0; }
   [[nodiscard]] std::size_t size() const noexcept { return held_.size(); }
-  /// The holder must have stopped by then. Never later once the lease is lost; the epoch if the engine does not
-  /// have it any more, or it was removed.
+  /// The holder must have stopped by then. Never later once the lease is lost; the epoch if the engine does
+  /// not have it any more, or it was removed.
   [[nodiscard]] BootTime proven_until(Id id) const;
   /// The last renewal failed, or has had no answer for a sixth of the lease.
   [[nodiscard]] bool at_risk(Id id) const;
@@ -69,7 +69,7 @@ class LeaseLoop {
   };
   struct Due {
     std::vector<Lost> lost;
-    std::vector<Id> risky;  ///< at_risk has changed
+    std::vector<Id> risky;          ///< at_risk has changed
     std::vector<Renewal> renewals;  ///< to be sent now; each is to be answered once
   };
   [[nodiscard]] Due tick(BootTime now);

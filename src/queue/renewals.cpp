@@ -97,7 +97,8 @@ Renewals::Jobs Renewals::jobs_of(const Leases& leases, const std::vector<LeaseLo
   Jobs jobs;
   for (const auto id : ids) {
     const auto job = leases.jobs.find(id);
-    if (auto alive = job == leases.jobs.end() ? nullptr : job->second.lock()) jobs.push_back(std::move(alive));
+    if (auto alive = job == leases.jobs.end() ? nullptr : job->second.lock())
+      jobs.push_back(std::move(alive));
   }
   return jobs;
 }

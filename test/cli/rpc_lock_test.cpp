@@ -155,6 +155,7 @@ TEST_P(RpcLocks, TheLossOfOneIsToldToWhoSubscribed) {
   const auto loss = client.notification("lock.lost");
   EXPECT_EQ(loss["lockId"], lock["lockId"]);
   EXPECT_EQ(loss["reason"], "max_hold");
+  EXPECT_LE(loss["remainingMs"], 50) << "a sixth of the longest hold";
   EXPECT_EQ(loss["keyHash"].get<std::string>().size(), 24U);
   // Who asks later learns of it then.
   EXPECT_EQ(client.result("lock.subscribe", {{"lockId", lock["lockId"]}})["ok"], true);
@@ -268,6 +269,7 @@ TEST_F(RpcClients, OneMayReleaseAnothersLockByItsIdAndTheOtherLearnsOfIt) {
   const auto loss = holder.notification("lock.lost");
   EXPECT_EQ(loss["lockId"], held["lockId"]);
   EXPECT_EQ(loss["reason"], "gone");
+  EXPECT_EQ(loss["remainingMs"], 0);
 }
 
 TEST_F(RpcClients, ALockThatAnotherProcessTakesAwayIsTold) {
@@ -319,11 +321,17 @@ TEST_F(RpcClients, ALossIsToldWhenRedisDoesNotAnswer) {
   PipedSidecar sidecar(directory(), redis.url());
   auto& client = sidecar.client();
   EXPECT_EQ(client.result("lock.subscribe")["ok"], true);
-  const auto held = client.result("lock.lock", {{"key", "k"}, {"ttlMs", 900}});
+  const auto held = client.result("lock.lock", {{"key", "k"}, {"ttlMs", 900}, {"noticeMs", 300}});
   redis.pause();
+  const auto risk = client.notification("lock.atRisk");
+  EXPECT_EQ(risk["lockId"], held["lockId"]);
+  EXPECT_EQ(risk["atRisk"], true);
+  EXPECT_GT(risk["remainingMs"], 0);
   const auto loss = client.notification("lock.lost");
   EXPECT_EQ(loss["lockId"], held["lockId"]);
+  EXPECT_EQ(loss["keyHash"], risk["keyHash"]);
   EXPECT_EQ(loss["reason"], "unproven");
+  EXPECT_LE(loss["remainingMs"], 300);
   redis.resume();
 }
 
@@ -340,6 +348,40 @@ TEST_F(RpcClients, TheKeyOfALockThatWasGrantedIsPassedAlongWithItsId) {
   EXPECT_EQ(client.result("lock.release", {{"lockId", lock["lockId"]}})["ok"], true);
   EXPECT_EQ(raw.text({"INFO", "commandstats"}).find("cmdstat_get:"), std::string::npos);
   EXPECT_EQ(client.result("lock.release", {{"lockId", lock["lockId"]}})["reason"], "not-found");
+}
+
+TEST_F(RpcClients, ARiskThatPassesIsTold) {
+  if (auto why = redis_missing(); !why.empty()) GTEST_SKIP() << why;
+  RedisServer redis;
+  PipedSidecar sidecar(directory(), redis.url());
+  auto& client = sidecar.client();
+  EXPECT_EQ(client.result("lock.subscribe")["ok"], true);
+  EXPECT_EQ(client.result("job.subscribe")["ok"], true);
+  EXPECT_EQ(client.result("lock.lock", {{"key", "k"}, {"ttlMs", 3000}})["ok"], true);
+  client.result("queue.add", {{"queue", "q"}});
+  const auto jobs = client.result("queue.claimNext", {{"queues", {"q"}}, {"leaseMs", 3000}})["jobs"];
+  redis.pause();
+  EXPECT_EQ(client.notification("lock.atRisk")["atRisk"], true);
+  auto job = client.notification("job.atRisk");
+  EXPECT_GT(job.value("remainingMs", 0), 0);
+  job.erase("remainingMs");
+  EXPECT_EQ(
+      job,
+      (json{{"jobId", jobs[0]["jobId"]}, {"queue", "q"}, {"taskId", jobs[0]["taskId"]}, {"atRisk", true}}));
+  redis.resume();
+  EXPECT_EQ(client.notification("lock.atRisk")["atRisk"], false);
+  EXPECT_EQ(client.notification("job.atRisk")["atRisk"], false);
+}
+
+TEST_P(RpcLocks, ANoticeThatIsTooLongIsRefused) {
+  auto process = sidecar();
+  auto& client = process.client();
+  const auto error = client.error("lock.lock", {{"key", "k"}, {"ttlMs", 30000}, {"noticeMs", 20000}});
+  EXPECT_EQ(error["code"], -32602);
+  EXPECT_EQ(error["data"]["code"], "InvalidArgument");
+  EXPECT_EQ(error["message"],
+            "invalid notice: 20000 ms is more than a third of the ttl of 30000 ms. Use a longer ttl or a "
+            "shorter notice");
 }
 
 }  // namespace

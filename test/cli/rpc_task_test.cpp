@@ -1,5 +1,7 @@
+#include <chrono>
 #include <holdfast/open.hpp>
 #include <set>
+#include <thread>
 #include <tuple>
 
 #include "output_parts.hpp"
@@ -251,11 +253,24 @@ TEST_P(RpcTasks, AClaimIsALockThatWritesName) {
 TEST_P(RpcTasks, AWriteUnderALostClaimIsRefused) {
   const auto task = create();
   EXPECT_EQ(client().result("lock.subscribe")["ok"], true);
-  const auto claim = client().result("task.claim", with(task, {{"ttlMs", 900}, {"maxHoldMs", 200}}));
-  EXPECT_EQ(client().notification("lock.lost")["lockId"], claim["lockId"]);
+  const auto claim = client().result("task.claim", with(task, {{"maxHoldMs", 200}, {"noticeMs", 0}}));
+  const auto loss = client().notification("lock.lost");
+  EXPECT_EQ(loss["lockId"], claim["lockId"]);
+  std::this_thread::sleep_for(std::chrono::milliseconds(loss["remainingMs"].get<int>() + 1));
   const auto error = client().error("task.setVariables",
                                     with(task, {{"variables", {{"x", 1}}}, {"lockId", claim["lockId"]}}));
   EXPECT_EQ(error["data"]["code"], "StaleFence");
+}
+
+TEST_P(RpcTasks, AWriteUnderAClaimThatIsEndingIsAccepted) {
+  const auto task = create();
+  EXPECT_EQ(client().result("lock.subscribe")["ok"], true);
+  const auto claim = client().result("task.claim", with(task, {{"maxHoldMs", 1800}, {"noticeMs", 600}}));
+  EXPECT_GT(client().notification("lock.lost")["remainingMs"], 0);
+  EXPECT_EQ(client().result("task.complete", with(task, {{"lockId", claim["lockId"]}}))["task"]["status"],
+            "completed");
+  EXPECT_EQ(client().result("lock.extend", {{"lockId", claim["lockId"]}, {"ttlMs", 60000}}),
+            (json{{"ok", false}, {"reason", "lost"}}));
 }
 
 TEST_P(RpcTasks, AWriteMeansTheTaskOfItsIncarnationOrOfItsClaim) {

@@ -15,6 +15,8 @@
 
 #include "integration/asio_fixture.hpp"
 #include "support/engines.hpp"
+#include "support/eventually.hpp"
+#include "support/faulty_backend.hpp"
 #include "support/hooked_backend.hpp"
 
 namespace holdfast::test {
@@ -264,8 +266,37 @@ TEST_F(AsioLocks, ALossCallbackIsPostedAndKeepsNoContextRunning) {
   }(locks));
   AsyncGuard held(context.get_executor(), blocking.lock("other"));
   held.on_lost([](LossReason) {});
+  held.on_at_risk([](bool) {});
   context.restart();
   context.run();  // returns
+}
+
+TEST_F(AsioLocks, ARiskCallbackIsPostedEachTimeAndNotAfterItsContext) {
+  const auto wire = std::make_shared<FaultyBackend>(make_memory_lock_backend());
+  const Locks faulty(wire);
+  auto own = std::make_unique<asio::io_context>();
+  AsyncGuard guard(own->get_executor(), faulty.lock("k", {.ttl = 60s, .auto_renew = false}));
+  std::vector<bool> told;
+  guard.on_at_risk([&told, move_only = std::make_unique<int>()](bool at_risk) { told.push_back(at_risk); });
+  auto held = std::move(guard).into_guard();
+  const auto extend = [&held, &wire](bool fails) {
+    if (!fails) return (void)held.extend(60s);
+    wire->plan(FaultyBackend::Operation::extend, FaultyBackend::Fault::not_sent);
+    EXPECT_THROW(held.extend(60s), Error);
+  };
+  for (std::size_t i = 0; i < 4; ++i) {
+    extend(i % 2 == 0);
+    EXPECT_TRUE(eventually([&] {
+      own->restart();
+      own->poll();
+      return told.size() == i + 1;
+    }));
+  }
+  EXPECT_EQ(told, (std::vector{true, false, true, false}));
+  own.reset();
+  extend(true);
+  held.release();  // waits for the callback
+  EXPECT_EQ(told.size(), 4U);
 }
 
 TEST_F(AsioLocks, AnEngineThatBlocksNeverDoesSoOnTheContextsThread) {

@@ -105,8 +105,8 @@ void refer_to_locks() {
         &Locks::backend);
   refer(&Guard::key, &Guard::id, &Guard::fence, &Guard::token, &Guard::authority, &Guard::replicas,
         &Guard::expires_at, &Guard::remaining, &Guard::still_held, &Guard::lost, &Guard::loss_reason,
-        &Guard::renewal_error, &Guard::on_lost, &Guard::on_release_error, &Guard::wait_lost,
-        &Guard::release_in_background, &Guard::operator bool);
+        &Guard::renewal_error, &Guard::at_risk, &Guard::on_at_risk, &Guard::on_lost, &Guard::on_release_error,
+        &Guard::wait_lost, &Guard::release_in_background, &Guard::operator bool);
   using std::chrono::milliseconds;
   refer<bool (Guard::*)(std::stop_token)>(&Guard::release);
   refer<void (Guard::*)(std::stop_token, Done<bool>)>(&Guard::release);
@@ -158,8 +158,8 @@ void refer_to_queues() {
   refer(&Queue::process_mark);
   refer<TaskWatch (Queue::*)(std::string_view) const>(&Queue::watch);
   refer(&queue_of, &Job::task, &Job::id, &Job::queue, &Job::attempt, &Job::fence, &Job::token,
-        &Job::remaining, &Job::stopped, &Job::cancelled, &Job::gone, &Job::loss_reason, &Job::wait_stopped,
-        &Job::give_back_in_background, &Job::operator bool);
+        &Job::remaining, &Job::stopped, &Job::cancelled, &Job::gone, &Job::loss_reason, &Job::at_risk,
+        &Job::on_at_risk, &Job::wait_stopped, &Job::give_back_in_background, &Job::operator bool);
   refer(&Job::run<EndJob>, &Job::start<EndJob>, &Job::run<EndJobAndClaim>, &Job::start<EndJobAndClaim>,
         &Job::run<SetJobVariables>, &Job::start<SetJobVariables>);
   refer<Queue (Holdfast::*)(std::string_view) const>(&Holdfast::queue);

@@ -63,6 +63,11 @@ void TestedGuard::on_lost(std::function<void(LossReason)> callback) {
   async_.on_lost(std::move(callback));
 }
 
+void TestedGuard::on_at_risk(std::function<void(bool)> callback) {
+  if (!thread_) return guard_.on_at_risk(std::move(callback));
+  async_.on_at_risk(std::move(callback));
+}
+
 void TestedGuard::on_release_error(std::function<void(const Error&)> callback) {
   if (!thread_) return guard_.on_release_error(std::move(callback));
   async_.on_release_error(std::move(callback));

@@ -76,7 +76,11 @@ class TestedGuard {
   [[nodiscard]] std::optional<LossReason> loss_reason() const {
     return either([](auto& guard) { return guard.loss_reason(); });
   }
+  [[nodiscard]] bool at_risk() const {
+    return either([](auto& guard) { return guard.at_risk(); });
+  }
   void on_lost(std::function<void(LossReason)> callback);
+  void on_at_risk(std::function<void(bool)> callback);
   void on_release_error(std::function<void(const Error&)> callback);
 
   bool release();

@@ -13,14 +13,13 @@ using namespace std::chrono_literals;
 constexpr BootTime claimed_at = BootTime(1000s);
 const Ttl lease = *Ttl::of(30s);
 
-LeaseLoop::Granted granted(std::string task, BootTime sent = claimed_at,
-                           std::chrono::milliseconds limit = {},
+LeaseLoop::Granted granted(std::string task, BootTime sent = claimed_at, std::chrono::milliseconds limit = {},
                            std::optional<std::chrono::milliseconds> notice = 0ms) {
   return {.lease = {.task = std::move(task), .incarnation = "i", .fence = *Fence::of(7)},
           .sent = sent,
           .version = 3,
           .limit = limit,
-          .notice = *locks::Notice::of(notice, 30s, 0ms, "lease")};
+          .notice = locks::Notice(notice)};
 }
 RenewedLease held(std::uint64_t version = 3, std::chrono::milliseconds lasts = 30s) {
   return {.is_held = true, .lasts = lasts, .version = version};

@@ -20,7 +20,8 @@ const Ttl ttl = *Ttl::of(30s);
 /// Without a notice, so that a lease is lost as late as possible.
 Notice notice(std::optional<std::chrono::milliseconds> wanted = 0ms, std::chrono::milliseconds of = 30s,
               std::chrono::milliseconds max_hold = 0ms) {
-  return *Notice::of(wanted, of, max_hold, "ttl");
+  EXPECT_FALSE(wanted && Notice::refusal(*wanted, of, max_hold, "ttl"));
+  return Notice(wanted);
 }
 
 RenewLoop loop(bool auto_renew = true, std::chrono::milliseconds max_hold = 0ms) {
@@ -144,7 +145,7 @@ TEST(RenewLoop, AShortExtendUnderWayIsNotWarnedOfAsTheLongLeaseBeforeIt) {
   const Ttl shorter = *Ttl::of(30ms);
   lease.extend_sent(granted_at + 1s, shorter);
   EXPECT_EQ(lease.tick(granted_at + 1s), Step::none) << "there is time for the answer";
-  EXPECT_EQ(lease.next_tick(), proof_end(granted_at + 1s, shorter) - 1ms);
+  EXPECT_EQ(lease.lose_at(), proof_end(granted_at + 1s, shorter) - 1ms);
 }
 
 TEST(RenewLoop, AnExtendThatWasStoppedBeforeItBeganChangesNothing) {
@@ -354,19 +355,20 @@ TEST(RenewLoopNotice, AHolderHasTheTimeThatItAskedFor) {
 }
 
 TEST(RenewLoopNotice, MoreThanAThirdOfTheTtlOrOfTheLongestHoldIsRefused) {
-  EXPECT_TRUE(Notice::of(10s, 30s, 0ms, "ttl"));
-  EXPECT_TRUE(Notice::of(0ms, 30s, 0ms, "ttl"));
-  const auto message = [](const Result<Notice>& refused) {
-    EXPECT_EQ(refused.error().code(), ErrorCode::InvalidArgument);
-    return refused.error().message();
+  EXPECT_FALSE(Notice::refusal(10s, 30s, 0ms, "ttl"));
+  EXPECT_FALSE(Notice::refusal(0ms, 30s, 0ms, "ttl"));
+  const auto message = [](const std::optional<Error>& refused) {
+    EXPECT_EQ(refused.value().code(), ErrorCode::InvalidArgument);
+    return refused->message();
   };
-  EXPECT_EQ(message(Notice::of(10'001ms, 30s, 0ms, "ttl")),
+  EXPECT_EQ(message(Notice::refusal(10'001ms, 30s, 0ms, "ttl")),
             "invalid notice: 10001 ms is more than a third of the ttl of 30000 ms. Use a longer ttl or a "
             "shorter notice");
-  EXPECT_EQ(message(Notice::of(4s, 30s, 9s, "ttl")),
-            "invalid notice: 4000 ms is more than a third of the max_hold of 9000 ms. Use a longer max_hold or "
-            "a shorter notice");
-  EXPECT_EQ(message(Notice::of(-1ms, 30s, 0ms, "ttl")), "invalid notice: it must not be negative");
+  EXPECT_EQ(
+      message(Notice::refusal(4s, 30s, 9s, "ttl")),
+      "invalid notice: 4000 ms is more than a third of the max_hold of 9000 ms. Use a longer max_hold or "
+      "a shorter notice");
+  EXPECT_EQ(message(Notice::refusal(-1ms, 30s, 0ms, "ttl")), "invalid notice: it must not be negative");
 }
 
 TEST(RenewLoopNotice, ALeaseThatIsEndingStaysProvenAndNoAnswerMovesItsEnd) {

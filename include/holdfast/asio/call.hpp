@@ -245,8 +245,8 @@ class AsioCall final : public PendingCalls::Call {
   std::optional<Ends> ends_;
 };
 
-/// A function that runs on an executor when a thread of the library calls it: at most once, or each time if it
-/// `Repeats`. Not at all if that executor's context is destroyed first. Calls must not overlap.
+/// A function that runs on an executor when a thread of the library calls it: at most once, or each time if
+/// it `Repeats`. Not at all if that executor's context is destroyed first. Calls must not overlap.
 template <class F, bool Repeats = false>
 class PostedLater {
  public:

@@ -114,8 +114,8 @@ class AsyncGuard {
     guard_.on_lost([later = std::move(later)](LossReason reason) { (*later)(reason); });
   }
   /// Posts `callback(at_risk)` to the guard's executor with each change of at_risk(), in order, as
-  /// Guard::on_at_risk calls it. A call may run after a loss or the end of the guard. On an executor that runs
-  /// several handlers at once, calls may overlap.
+  /// Guard::on_at_risk calls it. A call may run after a loss or the end of the guard. On an executor that
+  /// runs several handlers at once, calls may overlap.
   template <class F>
   void on_at_risk(F callback) {
     guard_.on_at_risk(detail::posted_each_time(executor_, std::move(callback)));
@@ -125,8 +125,8 @@ class AsyncGuard {
     guard_.on_release_error(std::move(callback));
   }
 
-  /// Waits until the lock is lost, for `co_await (work() || guard.wait_lost())`. T: LossReason. The work that is
-  /// cancelled then has remaining() to stop.
+  /// Waits until the lock is lost, for `co_await (work() || guard.wait_lost())`. T: LossReason. The work that
+  /// is cancelled then has remaining() to stop.
   ///
   /// Fails with Aborted if the guard ends first. Once the operation has started, the guard may end or move.
   /// Cancellation ends the wait and leaves the lock as it is.
