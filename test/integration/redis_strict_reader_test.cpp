@@ -238,5 +238,29 @@ TEST_F(RedisStrictReader, EveryStepTakesAStateOfAnEarlierBuild) {
   EXPECT_EQ(unreadable(), std::set<std::string>());
 }
 
+TEST_F(RedisStrictReader, ADamagedStateLosesNoOtherTask) {
+  const QueueTerms keyed{.limit_key = "k"};
+  enqueue(*backend, "q:whole", keyed);
+  const auto whole = raw->text({"HGET", "pmcp:tasks:q:whole", "queue"});
+  finish(*backend, claim_one(*backend));
+  std::vector<std::string> damaged{"", "1", whole.substr(0, 150), whole.substr(0, 170),
+                                   std::string(98, '\2')};
+  for (std::size_t at = 1; at < 173; ++at) {
+    auto one = whole;
+    one[at] = 'x';
+    damaged.push_back(one);
+  }
+  for (const auto& field : damaged) {
+    enqueue(*backend, "q:bad", keyed);
+    enqueue(*backend, "q:good");
+    raw->text({"HSET", "pmcp:tasks:q:bad", "queue", field});
+    const auto claimed = claim_one(*backend, claim_terms(5));
+    EXPECT_EQ(claimed.key.task(), "good") << field;
+    finish(*backend, claimed);
+    EXPECT_TRUE(remove(*backend, "q:bad"));
+    EXPECT_TRUE(remove(*backend, "q:good"));
+  }
+}
+
 }  // namespace
 }  // namespace holdfast::test
