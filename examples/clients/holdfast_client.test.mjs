@@ -55,7 +55,7 @@ test('a lock is released at the end of its block', async () => {
   const job = await holdfast.claim('using');
   await job[asyncDispose]();
   assert.equal((await holdfast.call('queue.get', { queue: 'using', taskId: job.taskId })).queue.place, 'ready');
-  const lost = await holdfast.lock('lost', { maxHoldMs: 200 });
+  const lost = await holdfast.lock('lost', { maxHoldMs: 1500 });
   await holdfast.call('lock.release', { lockId: lost.lockId });
   await assert.rejects(lost[asyncDispose](), LockLost);
   await holdfast[asyncDispose]();
@@ -89,7 +89,7 @@ test('a client reconnects and reports what it lost', async (t) => {
   await eventually(() => losses.length === 1);
   const again = await listen(t);
   assert.equal(await holdfast.call('lock.isLocked', { key: 'reconnect' }), true); // until its lease expires
-  await holdfast.lock('subscribed', { maxHoldMs: 200 }); // the new connection is subscribed, too
+  await holdfast.lock('subscribed', { maxHoldMs: 1500 }); // the new connection is subscribed, too
   await eventually(() => losses.join() === 'disconnected,max_hold');
   await holdfast.close();
   await kill(again);

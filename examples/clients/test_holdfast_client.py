@@ -658,7 +658,7 @@ class Asyncio(ClientTest):
             lost = asyncio.Event()
             async with AsyncHoldfast(on_lost=lambda loss: lost.set()) as holdfast:
                 with self.assertRaises(LockLost):
-                    async with holdfast.lock("k", maxHoldMs=200) as lock:
+                    async with holdfast.lock("k", maxHoldMs=1500) as lock:
                         await lost.wait()
                         await holdfast.call("lock.release", lockId=lock.id)
                 with self.assertRaises(HoldfastError) as raised:
