@@ -24,7 +24,7 @@ using std::chrono::milliseconds;
 namespace {
 
 /// For signals that are sent once. KILL is repeated anyway.
-constexpr int most_walks = 4;
+constexpr int walks_of_one_signal = 4;
 
 Descriptor open_pidfd(pid_t pid) noexcept {
   return Descriptor(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
@@ -90,7 +90,7 @@ Signalled Descendants::signal(std::initializer_list<int> signals, pid_t group,
   if (group_has_them) signal_group(group);
 
   const bool repeated = std::ranges::find(signals, SIGKILL) != signals.end();
-  const auto listed = own_descendants(group, spared, repeated ? 1 : most_walks);
+  const auto listed = own_descendants(group, spared, repeated ? 1 : walks_of_one_signal);
   if (!listed) {
     signal_unlisted(signals, group, group_has_them, spared);
     return {};

@@ -162,6 +162,7 @@ class SourceProcess {
     for (auto again = first_sweep_again; true; again = std::min(2 * again, last_sweep_again)) {
       reap();
       std::vector<Process> spared;
+      spared.reserve(keepers_.size());
       for (const pid_t keeper : keepers_)
         spared.push_back({.pid = keeper, .parent = getpid(), .hidden = true});
       const auto left = descendants_.signal({SIGKILL}, 0, spared);

@@ -70,7 +70,7 @@ TEST_F(RunNamespace, WithoutItsKeeperHoldfastStopsItsCommandAndNoOtherProcess) {
   const auto program = shell(
       "for i in 1 2 3 4 5 6 7 8 9 10; do sleep 60 & strangers=\"$strangers $!\"; done\n"
       "$HOLDFAST run --ttl 3 --grace 0.2 k -- sh -c "
-      "'setsid flock $DIR/alive sleep 60 & echo $PPID > $DIR/keeper; sleep 60' 2>/dev/null & run=$!\n"
+      "'setsid flock $DIR/alive sleep 60 & echo $PPID > $DIR/keeper; sleep 60' 2>$DIR/err & run=$!\n"
       "until [ -s $DIR/keeper ]; do sleep 0.02; done\n"
       "for i in 1 2 3 4 5 6 7 8 9 10; do sleep 60 & strangers=\"$strangers $!\"; done\n"
       "kill -9 $(cat $DIR/keeper); wait $run; echo $?\n"
