@@ -32,7 +32,9 @@ class LeaseLoop {
   /// least.
   static constexpr std::chrono::milliseconds longest_period{1000};
 
-  LeaseLoop(std::string owner, Ttl lease) : owner_(std::move(owner)), lease_(lease) {}
+  /// All its ids are greater than `after`.
+  LeaseLoop(std::string owner, Ttl lease, Id after = 0)
+      : owner_(std::move(owner)), lease_(lease), last_(after) {}
 
   struct Granted {
     LeaseReference lease;
@@ -100,7 +102,7 @@ class LeaseLoop {
   std::string owner_;
   Ttl lease_;
   std::map<Id, Held> held_;
-  Id last_ = 0;
+  Id last_;
   BootTime renew_at_ = never;
   BootTime first_loss_ = never;  ///< not later than the first time at which a lease is lost
   BootTime risk_at_ = never;     ///< pending renewals that have no answer by then put their leases at risk

@@ -48,8 +48,10 @@ void Renewals::add(const std::string& owner, Ttl lease, LeaseLoop::Granted grant
   const std::lock_guard lock(mutex_);
   place.group = {owner, lease.length()};
   auto& leases =
-      groups_.try_emplace(place.group, Leases{.loop = LeaseLoop(owner, lease), .jobs = {}}).first->second;
+      groups_.try_emplace(place.group, Leases{.loop = LeaseLoop(owner, lease, last_id_), .jobs = {}})
+          .first->second;
   place.id = leases.loop.add(std::move(granted));
+  last_id_ = std::max(last_id_, place.id);
   leases.jobs.emplace(place.id, job);
   try {
     threads_->timer.schedule(*this, next_tick());

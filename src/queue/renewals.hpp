@@ -102,6 +102,9 @@ class Renewals final : public runtime::Timed {
   const runtime::Unfinished given_back_;
   mutable std::mutex mutex_;
   std::map<Group, Leases> groups_;
+  /// The greatest id of all groups, past ones included. None is used again: a job that has ended removes its
+  /// id once more when it is destroyed, and that must not be the lease of a later job.
+  LeaseLoop::Id last_id_ = 0;
 };
 
 }  // namespace holdfast::queue

@@ -161,6 +161,8 @@ TEST_P(RpcQueues, AJobEndsInOneOfFiveWays) {
   EXPECT_EQ(next["task"]["task"]["taskId"], first["taskId"]);
   EXPECT_EQ(next["task"]["task"]["status"], "completed");
   EXPECT_EQ(next["job"]["taskId"], second["taskId"]);
+  const auto left = client().result("job.remaining", {{"jobId", next["job"]["jobId"]}});
+  EXPECT_GT(left["remainingMs"], 0) << "the end of the first job takes nothing from it";
   const auto last = client().result("job.completeAndClaim", {{"jobId", next["job"]["jobId"]}});
   EXPECT_EQ(last["task"]["task"]["status"], "completed");
   EXPECT_EQ(last["job"], nullptr);

@@ -28,6 +28,19 @@ TEST_F(QueueNotice, AWorkerHasTheTimeToStopThatItAskedForAndItsOutcomeIsAccepted
   EXPECT_EQ(job->complete().status, TaskStatus::completed);
 }
 
+TEST_F(QueueNotice, AJobThatHasEndedTakesNoLeaseFromTheNextOneWhenItIsDestroyed) {
+  for (int i = 0; i < 3; ++i) (void)queue.add(NewQueueTask{});
+  auto job = queue.claim_next();
+  ASSERT_TRUE(job);
+  (void)job->complete();
+  job = queue.claim_next();  // the one that has ended is destroyed after this claim
+  ASSERT_TRUE(job);
+  EXPECT_GT(job->remaining(), 20s);
+  job = job->complete_and_claim({});
+  ASSERT_TRUE(job);
+  EXPECT_GT(job->remaining(), 20s);
+}
+
 TEST_F(QueueNotice, OneThatIsTooLongIsRefused) {
   try {
     (void)queue.claim_next({.lease = 9s, .notice = 3001ms});
