@@ -287,6 +287,7 @@ class PostedLater {
   void enter(const asio::any_io_executor& executor, F function) {
     errand_ = std::make_shared<Errand>(executor, std::move(function));
     place_ = calls_->enter(errand_);
+    if (!place_) errand_->abandon();  // while the context is there still: it is being destroyed
   }
   template <class Last>
   void leave(Last&& last) {
