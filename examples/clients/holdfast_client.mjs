@@ -94,12 +94,19 @@ class Lease {
 
   constructor(kind, ttl, { noticeMs, maxHoldMs }, errorOf = (reason) => new Error(reason)) {
     this.kind = kind; // lock or job
-    this.ttl = ttl;
     this.errorOf = errorOf;
-    this.notice = Math.max(noticeMs ?? Math.min(ttl / 6, (maxHoldMs || ttl) / 6, 5000),
-      Math.min(Math.max(ttl / 100, 1), 50));
+    this.noticeMs = noticeMs;
+    this.maxHoldMs = maxHoldMs;
+    this.limit(ttl);
   }
 
+  /** Sets how long it lasts unless it is renewed: an attempt may have a time limit that is shorter than its lease. */
+  limit(ttl) {
+    this.ttl = ttl;
+    this.notice = Math.max(
+      Math.min(this.noticeMs ?? Math.min(ttl / 6, (this.maxHoldMs || ttl) / 6, 5000), ttl / 3),
+      Math.min(Math.max(ttl / 100, 1), 50));
+  }
   get signal() { return this.#lost.signal; }
   /** How long it may go on as it is. */
   get leftMs() { return this.provenUntil - this.notice - clock() - clockStepMs; }
@@ -411,6 +418,8 @@ class Connection {
     const id = lease.kind === 'lock' ? result.lockId : result.jobs[0]?.jobId;
     if (id === undefined) return resolve(result);
     lease.id = id;
+    const limitMs = result.jobs?.[0].task.queue?.attemptLimitMs;
+    if (limitMs > 0 && limitMs < lease.ttl) lease.limit(limitMs);
     this.#leases.set(id, lease);
     lease.provenUntil = sentAt + lease.ttl - lease.ttl / 1000 - 1; // an allowance for clock drift
     if (this.#stoppedEarly.has(id)) lease.lose(this.#stoppedEarly.get(id));

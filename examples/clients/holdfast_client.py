@@ -136,17 +136,23 @@ class Lease:
     def __init__(self, kind: str, ttl_ms: int, options: dict[str, Any]) -> None:
         self.kind = kind  # lock or job
         self.id = ""
-        self.ttl = ttl_ms / 1000
-        notice_ms = options.get("noticeMs")
-        if notice_ms is None:
-            notice_ms = min(min(ttl_ms, options.get("maxHoldMs") or ttl_ms) / 6, 5000)
-        self.notice: float = max(notice_ms, min(max(ttl_ms / 100, 1), 50)) / 1000
+        self._options = options
+        self.ttl = self.notice = 0.0
+        self.limit(ttl_ms)
         self.proven_until = 0.0
         self.lost = Signal()
         self.at_risk = False
         self.is_ending = False  # its release is on the way
         self.is_asking = False
         self.due = 0.0  # when the connection looks at it again
+
+    def limit(self, ttl_ms: float) -> None:
+        """Sets how long it lasts unless it is renewed: an attempt may have a time limit that is shorter than its lease."""
+        self.ttl = ttl_ms / 1000
+        notice_ms = self._options.get("noticeMs")
+        if notice_ms is None:
+            notice_ms = min(min(ttl_ms, self._options.get("maxHoldMs") or ttl_ms) / 6, 5000)
+        self.notice = max(min(notice_ms, ttl_ms / 3), min(max(ttl_ms / 100, 1), 50)) / 1000
 
     def is_stale(self) -> bool:
         return clock() > self.proven_until - self.notice - self.ttl / 6
@@ -196,7 +202,8 @@ class Connection:
         self._stopped_early: dict[str, str] = {}  # reasons that came before the answers with these ids
         self._dues: list[tuple[float, int, Lease]] = []  # a heap
         self._error: Optional[Exception] = None  # that ended it, if it was not the sidecar
-        self._writing = threading.Lock()  # held for a moment: no write blocks
+        # Held for a moment: no write blocks. A callback of a request that is called off may send another one.
+        self._writing = threading.RLock()
         self._closing = False
         self._half_closed = False
         self._last_words: collections.deque[str] = collections.deque(maxlen=5)
@@ -485,7 +492,13 @@ class Connection:
         if lease.kind == "job" and not result["jobs"]:
             request.set_result(result)
             return
-        lease.id = result["lockId"] if lease.kind == "lock" else result["jobs"][0]["jobId"]
+        if lease.kind == "lock":
+            lease.id = result["lockId"]
+        else:
+            job = result["jobs"][0]
+            lease.id, limit_ms = job["jobId"], job["task"]["queue"]["attemptLimitMs"]
+            if 0 < limit_ms < lease.ttl * 1000:
+                lease.limit(limit_ms)
         self.leases[lease.id] = lease
         lease.proven_until = request.sent_at + lease.ttl - lease.ttl / 1000 - 0.001  # an allowance for clock drift
         if lease.id in self._stopped_early:
@@ -1199,8 +1212,8 @@ def wait_for(request: Request, begin: Callable[[Request], object]) -> Any:
 
 def abandon(request: Request, wait: bool = False) -> None:
     """Gives up a request whose answer reaches no caller: cancels it, and releases what it acquired nevertheless."""
+    request.abandoned = True  # before the look at its connection: send() does both in the other order
     connection = request.connection
-    request.abandoned = True
     if connection is None:
         return
     connection.undo(request)

@@ -14,32 +14,39 @@ coproc HOLDFAST_RPC { exec holdfast rpc; }
 # Copies: subshells inherit these, but not those of a coprocess.
 exec {holdfast_in}<&"${HOLDFAST_RPC[0]}" {holdfast_out}>&"${HOLDFAST_RPC[1]}"
 holdfast_id=0
+declare -gA holdfast_answers=() # of the calls in progress, by id: what another call has read, else empty
 
 # notified MESSAGE: what arrives beside the answers after lock.subscribe or job.subscribe: a lock is lost or at risk, a job
-# should stop. It is read with the next answer. Define a function of this name to react to it.
+# should stop. It is read with the next answer. Define a function of this name to react to it; it may use `call`.
 notified() { echo "$1" >&2; }
 
 # call METHOD [PARAMS]: one request at a time. Sets $result, or prints the error to stderr and fails.
 call() {
-  local answer params=${2:-} start='{"jsonrpc":"2.0",'
-  holdfast_id=$((holdfast_id + 1))
+  local answer params=${2:-} start='{"jsonrpc":"2.0",' holdfast_call=$((holdfast_id + 1))
+  holdfast_id=$holdfast_call holdfast_answers[$holdfast_call]=
   # In a subshell: neither an interrupt in the middle of the message nor a sidecar that has gone ends the script there.
   (
     trap '' INT TERM
-    printf '{"jsonrpc":"2.0","id":%d,"method":"%s","params":%s}\n' "$holdfast_id" "$1" "${params:-"{}"}" >&"$holdfast_out"
+    printf '{"jsonrpc":"2.0","id":%d,"method":"%s","params":%s}\n' "$holdfast_call" "$1" "${params:-"{}"}" >&"$holdfast_out"
   ) 2>/dev/null || true # then there is no answer
-  while IFS= read -r answer <&"$holdfast_in"; do
+  while answer=${holdfast_answers[$holdfast_call]} && [[ $answer ]] || IFS= read -r answer <&"$holdfast_in"; do
     case $answer in
-      "$start\"id\":$holdfast_id,\"result\":"*)
-        result=${answer#"$start\"id\":$holdfast_id,\"result\":"} result=${result%\}}
+      "$start\"id\":$holdfast_call,\"result\":"*)
+        result=${answer#"$start\"id\":$holdfast_call,\"result\":"} result=${result%\}}
+        unset "holdfast_answers[$holdfast_call]"
         return 0
         ;;
-      "$start\"id\":$holdfast_id,"* | "$start\"id\":null,"*)
+      "$start\"id\":$holdfast_call,"* | "$start\"id\":null,"*)
         echo "$1: $answer" >&2
+        unset "holdfast_answers[$holdfast_call]"
         return 1
         ;;
       "$start\"method\":"*) notified "$answer" ;;
-      *) ;; # the answer to a call that was interrupted
+      *) # the answer to a call that this one interrupted, through notified(); or to one that was given up
+        if [[ $answer =~ \"id\":([0-9]+) && -v holdfast_answers[${BASH_REMATCH[1]}] ]]; then
+          holdfast_answers[${BASH_REMATCH[1]}]=$answer
+        fi
+        ;;
     esac
   done
   # A line without an end is no answer.

@@ -312,6 +312,16 @@ test('a job is stopped before the lease of a sidecar that hangs expires', async 
   assert.equal(job.signal.reason.message, 'unproven');
 });
 
+test('a job is stopped before the time limit of its attempt is over', async (t) => {
+  const { process: sidecar, holdfast } = startSidecar(t);
+  await holdfast.call('queue.add', { queue: 'limited', attemptLimitMs: 1200 });
+  const begun = Date.now();
+  const job = await holdfast.claim('limited'); // with a longer lease
+  sidecar.kill('SIGSTOP');
+  await once(job.signal, 'abort');
+  assert.ok(Date.now() - begun < 1200);
+});
+
 test('a lock that is renewed is not lost', async () => {
   const holdfast = Holdfast.spawn();
   const lock = await holdfast.lock('renewed', { ttlMs: 1800 });

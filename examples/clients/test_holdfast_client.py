@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import os
+import queue
 import signal
 import socket
 import subprocess
@@ -403,6 +404,28 @@ class SidecarsThatFail(ClientTest):
             self.assertTrue(job.stopped.wait(20))
             self.assertEqual(job.reason, "unproven")
             sidecar.kill()
+
+    def test_a_job_is_stopped_before_the_time_limit_of_its_attempt_is_over(self) -> None:
+        with Holdfast() as holdfast:
+            holdfast.call("queue.add", queue="limited", attemptLimitMs=1200)
+            job = holdfast.claim("limited")
+            assert job is not None
+            self.stop(holdfast)
+            self.assertTrue(job.stopped.wait(1.1), "its lease is longer, but it ends with the attempt")
+            self.assertEqual(job.stopped.reason, "unproven")
+            assert holdfast._connection.process is not None
+            holdfast._connection.process.kill()
+
+    def test_a_callback_of_a_request_that_is_called_off_can_send_another(self) -> None:
+        with Holdfast() as holdfast:
+            process = self.stop(holdfast)
+            for _ in range(100):
+                last = holdfast.start("holdfast.version")
+            answers: queue.SimpleQueue[Request] = queue.SimpleQueue()
+            last.add_done_callback(lambda _: answers.put(holdfast.start("lock.isLocked", key="next")))
+            holdfast.cancel(last)
+            process.send_signal(signal.SIGCONT)
+            self.assertFalse(answers.get(timeout=20).result(20))
 
     def test_a_lock_that_is_renewed_is_not_lost(self) -> None:
         with Holdfast() as holdfast, holdfast.lock("k", ttlMs=1800) as lock:

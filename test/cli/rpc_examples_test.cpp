@@ -133,6 +133,20 @@ TEST_F(RpcExamples, AShellsAnswersAreItsOwnThoughAJobIsStoppedBetweenThem) {
   EXPECT_EQ(result.out, "is locked: false\nsqlite") << result.err;
 }
 
+TEST_F(RpcExamples, AShellCanCallWhileItIsNotified) {
+  const auto result = run({"timeout", "20", "bash", "-c", "source " + client("holdfast_client.sh") + R"(
+    notified() { [[ $1 != *'"lock.lost"'* ]] || { call lock.release "{\"lockId\":\"$id\"}" && released=$result; }; }
+    released=
+    call lock.subscribe
+    call lock.lock '{"key":"k","ttlMs":600000,"maxHoldMs":100}'
+    id=$(member lockId)
+    until [[ $released ]]; do call holdfast.version; done
+    member backend
+    echo " $released")"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "sqlite {\"ok\":true}\n") << result.err;
+}
+
 TEST_F(RpcExamples, AShellTakesNoPartOfAnAnswerForTheWhole) {
   // The sidecar is killed within an answer, and then there is none.
   const auto result = run({"bash", "-c", "source " + client("holdfast_client.sh") + R"(
