@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -257,15 +256,11 @@ bool has_pids_of_this_namespace(std::string_view status, pid_t self, bool namesp
 }
 
 bool proc_has_pids_of_this_namespace() noexcept {
-  // It does not change, so it is found out once in each process: a keeper is a fork of holdfast.
-  static std::atomic<pid_t> known_in{0};
-  if (known_in.load(std::memory_order_relaxed) == getpid()) return true;
+  // Each time: the command may mount the /proc of a namespace below over this one.
   const auto status = read_file("/proc/self/status");
   struct stat ignored{};
   const bool namespaces = stat("/proc/self/ns/pid", &ignored) == 0;
-  if (!status || !has_pids_of_this_namespace(*status, getpid(), namespaces)) return false;
-  known_in.store(getpid(), std::memory_order_relaxed);
-  return true;
+  return status && has_pids_of_this_namespace(*status, getpid(), namespaces);
 }
 
 std::optional<Process> read_process(pid_t pid) {
