@@ -107,7 +107,9 @@ WaitLimit::WaitLimit(BootTime deadline, std::chrono::milliseconds busy_timeout, 
       stop_(std::move(stop)) {}
 
 void WaitLimit::sleep_for(std::chrono::nanoseconds pause) const {
-  std::this_thread::sleep_for(std::min(pause, std::min(deadline_, give_up_at_) - BootClock::now()));
+  const std::chrono::nanoseconds left = std::min(deadline_, give_up_at_) - BootClock::now();
+  const auto longest = std::max<std::chrono::nanoseconds>(left / 16, std::chrono::microseconds(100));
+  std::this_thread::sleep_for(std::min({pause, longest, left}));
 }
 
 Error WaitLimit::error(const std::string& file) const {
@@ -157,7 +159,6 @@ Error Connection::error(int result) const {
 int Connection::on_busy(void* self, int attempt) noexcept {
   auto& connection = *static_cast<Connection*>(self);
   const auto* limit = connection.wait_limit_;
-  if (attempt == 0) connection.waits_on_ = std::exchange(connection.waited_in_vain_, false);
   if (limit == nullptr || limit->reached()) {
     connection.waited_in_vain_ = limit != nullptr;
     return 0;

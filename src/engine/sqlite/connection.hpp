@@ -42,7 +42,8 @@ class WaitLimit {
   [[nodiscard]] bool reached() const noexcept {
     return stopped() || BootClock::now() >= std::min(deadline_, give_up_at_);
   }
-  /// Sleeps, but not past the limit. A stop does not end it.
+  /// Sleeps for this long, or a sixteenth of the time that is left if that is less: the nearer the limit, the
+  /// more often is it worth trying. A stop does not end it.
   void sleep_for(std::chrono::nanoseconds pause) const;
   /// Requires reached(): Aborted, NetworkTimeout or ServiceUnavailable.
   [[nodiscard]] Error error(const std::string& file) const;
@@ -86,7 +87,9 @@ class Connection {
   class WaitScope {
    public:
     WaitScope(Connection& connection, const WaitLimit& limit) noexcept
-        : connection_(connection), before_(std::exchange(connection.wait_limit_, &limit)) {}
+        : connection_(connection), before_(std::exchange(connection.wait_limit_, &limit)) {
+      connection.waits_on_ = std::exchange(connection.waited_in_vain_, false);
+    }
     ~WaitScope() { connection_.wait_limit_ = before_; }
     WaitScope(const WaitScope&) = delete;
     WaitScope& operator=(const WaitScope&) = delete;
@@ -105,8 +108,8 @@ class Connection {
   std::string file_;
   std::unique_ptr<sqlite3, Close> handle_;
   const WaitLimit* wait_limit_ = nullptr;
-  bool waited_in_vain_ = false;  ///< the last wait was given up
-  bool waits_on_ = false;        ///< this one follows one that was given up
+  bool waited_in_vain_ = false;  ///< the wait of the last scope was given up
+  bool waits_on_ = false;        ///< this scope follows one whose wait was given up
 };
 
 /// Internal: the file holds a value that Holdfast does not write.
