@@ -102,8 +102,12 @@ Signalled Descendants::signal(std::initializer_list<int> signals, pid_t group,
   Signalled result{.all_seen = true};
   bool child_is_named = false;
   for (const auto& process : *listed) {
-    child_is_named |= process.parent == getpid();
-    if (process.zombie) continue;
+    const bool is_child = process.parent == getpid();
+    child_is_named |= is_child;
+    if (process.zombie) {
+      result.unburied += is_child ? 1 : 0;
+      continue;
+    }
     // A member of a signalled group must not get the signal twice. Only a refusal is worth a closer look.
     const bool has_them = groups.contains(process.group);
     const bool sent =
@@ -170,6 +174,11 @@ std::string describe(const Survivors& survivors) {
       ". The lock is not released, but once its lease expires the next holder may run at the same time as ";
   text += one ? "it" : "them";
   return text;
+}
+
+unsigned to_be_stopped(const Signalled& checked) noexcept {
+  constexpr unsigned if_unlisted = 128;  // a few passes of ChildSearch
+  return checked.all_seen ? static_cast<unsigned>(checked.living + checked.beyond_reach) : if_unlisted;
 }
 
 Survivors survivors_of(const Signalled& left) noexcept {

@@ -33,10 +33,17 @@ struct Signalled {
   /// Those of `beyond_reach` that /proc hides (hidepid). They may have descendants that nothing shows, so
   /// both numbers are lower bounds.
   std::size_t hidden = 0;
+  /// Children of this process that have died and are not reaped yet. What they leave may have become children
+  /// of this process after these were listed.
+  std::size_t unburied = 0;
   bool all_seen = false;  ///< if not, the numbers are meaningless
 
   [[nodiscard]] bool all_beyond_reach() const noexcept { return all_seen && living == 0 && beyond_reach > 0; }
 };
+
+/// How many processes have to be stopped, for StopCount. One of which it is not known counts as what the
+/// search for its children costs.
+[[nodiscard]] unsigned to_be_stopped(const Signalled& checked) noexcept;
 
 /// Signals the descendants of this process. Children whose parents have died are among them as long as it is
 /// a subreaper.

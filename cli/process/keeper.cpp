@@ -451,7 +451,7 @@ class KeeperProcess {
 
   void count_processes() {
     const auto checked = descendants_.signal({}, command_);
-    stop_count_.set(static_cast<unsigned>(checked.living + checked.beyond_reach));
+    stop_count_.set(to_be_stopped(checked));
   }
 
   void begin_stop(Report::Cause cause) {

@@ -31,6 +31,8 @@ constexpr std::size_t max_passed = KeeperSource::max_redirections + 1;
 constexpr milliseconds longest_sweep{5000};
 constexpr milliseconds first_sweep_again{5};
 constexpr milliseconds last_sweep_again{80};
+/// How many keepers one sweep buries. They are lost together: a sweep for each would take too long.
+constexpr std::size_t most_at_once = 1000;  // as many as `task work --jobs` allows
 /// Above the command's own descriptors.
 constexpr int first_of_keeper = 10;
 
@@ -38,6 +40,8 @@ struct SourceRequest {
   enum class Kind : std::int32_t { fork, sweep, keep_open };
   Kind kind{};
   std::int32_t count = 0;  ///< of the redirections
+  /// sweep: those that are dead or stuck; the rest is 0
+  std::array<pid_t, most_at_once> keepers{};
   std::array<std::int32_t, KeeperSource::max_redirections> to{};
 };
 struct SourceReply {
@@ -75,7 +79,7 @@ class SourceProcess {
       reap();
       if (socket_ && watched[0].revents != 0) receive();
       if (!socket_ && keepers_.empty()) {
-        (void)sweep();
+        (void)sweep({});
         _exit(0);
       }
     }
@@ -116,7 +120,7 @@ class SourceProcess {
     SourceReply reply;
     switch (request.kind) {
       case SourceRequest::Kind::sweep:
-        reply.survivors = sweep();
+        reply.survivors = sweep(request.keepers);
         break;
       case SourceRequest::Kind::keep_open:
         if (descriptors.empty()) reply.error = EINVAL;
@@ -156,8 +160,11 @@ class SourceProcess {
     return {.pid = pid};
   }
 
-  /// Kills all descendants but the keepers and theirs.
-  Survivors sweep() {
+  /// Kills all descendants but the keepers and theirs. `lost` keepers are killed as well: one whose socket is
+  /// closed may still be dying, and until then the processes of its command are below it. Its pid is its own
+  /// until it is reaped here.
+  Survivors sweep(const std::array<pid_t, most_at_once>& lost) {
+    for (const pid_t keeper : lost) keepers_.erase(keeper);
     const auto give_up_at = BootClock::now() + longest_sweep;
     for (auto again = first_sweep_again; true; again = std::min(2 * again, last_sweep_again)) {
       reap();
@@ -167,8 +174,13 @@ class SourceProcess {
         spared.push_back({.pid = keeper, .parent = getpid(), .hidden = true});
       const auto left = descendants_.signal({SIGKILL}, 0, spared);
       reap();
-      const bool done = left.all_seen && left.living == 0;
-      if (done || BootClock::now() >= give_up_at) return survivors_of(left);
+      const bool done = left.all_seen && left.living == 0 && left.unburied == 0;
+      if (done) return survivors_of(left);
+      if (BootClock::now() >= give_up_at) {
+        auto survivors = survivors_of(left);
+        survivors.count += static_cast<std::int32_t>(left.living + left.unburied);
+        return survivors;
+      }
       sleep_until_child_ends(BootClock::now() + again, spared);
     }
   }
@@ -252,10 +264,21 @@ void KeeperSource::keep_open(int descriptor) {
   (void)ask(socket_, {.kind = SourceRequest::Kind::keep_open}, {descriptor});
 }
 
-Survivors KeeperSource::sweep() noexcept {
-  const SourceRequest request{.kind = SourceRequest::Kind::sweep};
-  SourceReply reply;
+Survivors KeeperSource::sweep(const Keeper& keeper) noexcept {
+  SourceRequest request{.kind = SourceRequest::Kind::sweep};
+  {
+    const std::lock_guard lock(lost_mutex_);
+    lost_.push_back(keeper.pid());
+  }
   const std::lock_guard lock(mutex_);
+  {
+    // Those of other commands too, which wait for their turn: then that takes no time.
+    const std::lock_guard lost_lock(lost_mutex_);
+    const auto count = std::min(lost_.size(), most_at_once);
+    std::copy_n(lost_.begin(), count, request.keepers.begin());
+    lost_.erase(lost_.begin(), lost_.begin() + static_cast<std::ptrdiff_t>(count));
+  }
+  SourceReply reply;
   if (::send(socket_.get(), &request, sizeof request, MSG_NOSIGNAL) < 0 ||
       recv(socket_.get(), &reply, sizeof reply, 0) != static_cast<ssize_t>(sizeof reply)) {
     return {.unlisted = true};

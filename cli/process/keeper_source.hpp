@@ -29,15 +29,17 @@ class KeeperSource {
   /// Forks a keeper for a command with these redirections; `from` may be any descriptor of this process.
   /// Thread-safe. Throws Error(Internal).
   [[nodiscard]] Keeper fork(const std::vector<Redirection>& redirections);
-  /// Kills every process that a dead keeper has left, and waits for their end, for a few seconds at most.
-  /// Thread-safe.
-  [[nodiscard]] Survivors sweep() noexcept;
+  /// Kills this keeper, which is dead or stuck, and every process that it or an earlier one has left, and
+  /// waits for their end, for a few seconds at most. Thread-safe.
+  [[nodiscard]] Survivors sweep(const Keeper& keeper) noexcept;
 
   static constexpr std::size_t max_redirections = 4;
 
  private:
   pid_t pid_ = 0;
   std::mutex mutex_;  ///< one request at a time
+  std::mutex lost_mutex_;
+  std::vector<pid_t> lost_;  ///< for which no sweep has been requested yet
   posix::Descriptor socket_;
 };
 

@@ -50,30 +50,31 @@ bool StopCount::add(int change) noexcept {
 }
 
 void StopCount::set(unsigned processes) noexcept {
+  own_ = processes;
   const auto wanted = std::min(processes, highest_of_one);
   if (wanted == mine_ || id_ < 0) return;
-  if (add(static_cast<int>(wanted) - static_cast<int>(mine_))) {
-    mine_ = wanted;
-  } else if (errno == EIDRM || errno == EINVAL) {
+  bool added = add(static_cast<int>(wanted) - static_cast<int>(mine_));
+  if (!added && (errno == EIDRM || errno == EINVAL)) {
     // Removed, as systemd-logind does when its user logs out.
     mine_ = 0;
-    if (open() && add(static_cast<int>(wanted))) mine_ = wanted;
+    added = open() && add(static_cast<int>(wanted));
   }
-  // Else it is full.
+  if (added) mine_ = wanted;
+  // ERANGE: it is full, and so says enough. Anything else: others cannot add to it either.
+  works_ = added || errno == ERANGE;
 }
 
 std::optional<unsigned> StopCount::total() noexcept {
-  if (id_ < 0) return std::nullopt;
+  if (id_ < 0 || !works_) return std::nullopt;
   int value = semctl(id_, 0, GETVAL);
   if (value < 0) {
-    const auto mine = mine_;
     mine_ = 0;
     if (!open()) return std::nullopt;
-    set(mine);
+    set(own_);
     value = semctl(id_, 0, GETVAL);
   }
-  if (value < 0) return std::nullopt;
-  return std::max(static_cast<unsigned>(value), mine_);
+  if (value < 0 || !works_) return std::nullopt;
+  return std::max(static_cast<unsigned>(value), mine_) + (own_ - mine_);
 }
 
 }  // namespace holdfast::cli

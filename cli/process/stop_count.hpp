@@ -19,7 +19,8 @@ class StopCount {
 
   /// Replaces what this object has added before.
   void set(unsigned processes) noexcept;
-  /// Nothing if it is not known: the system has no such semaphores, or another user has taken its place.
+  /// Nothing if it is not known: the system has no such semaphores, they cannot be
+  /// changed, or another user has taken its place.
   [[nodiscard]] std::optional<unsigned> total() noexcept;
 
  private:
@@ -27,7 +28,9 @@ class StopCount {
   bool add(int change) noexcept;
 
   int id_ = -1;
-  unsigned mine_ = 0;
+  unsigned own_ = 0;   ///< what set() was given
+  unsigned mine_ = 0;  ///< how much of it is in the semaphore
+  bool works_ = true;
 };
 
 }  // namespace holdfast::cli

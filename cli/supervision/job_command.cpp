@@ -59,6 +59,9 @@ Descriptor readable(const std::string& text) {
 
 }  // namespace
 
+/// Processes of a command whose keeper is silent, as in StopTimes.
+constexpr unsigned if_unknown = 6;
+
 struct JobCommand::Running {
   Keeper keeper;
   Descriptor output;
@@ -75,7 +78,12 @@ struct JobCommand::Running {
   /// As Supervisor::keeper_is_overdue_at, but for KILL: what is left without a keeper gets no TERM.
   [[nodiscard]] BootTime overdue_at() noexcept {
     const bool keeper_runs = keeper_stops || reported_late == announced;
-    const auto before = keeper_runs ? times.margin / 2 : times.kill(stop_count.total());
+    // A silent keeper has counted nothing. Nor can this process: it is not the parent.
+    const auto patience = (times.late - times.earliest_kill) / 2;
+    const bool silent = !keeper_runs && BootClock::now() >= announced - times.late + patience;
+    if (silent || !keeper_runs) stop_count.set(silent ? if_unknown : 0);
+    const auto needed = times.kill(stop_count.total());
+    const auto before = keeper_runs ? needed / 2 : needed;
     return std::min(announced - before, stopped_by);
   }
 };
@@ -173,10 +181,10 @@ std::optional<CommandEnd> JobCommand::follow_keeper(Running& running) {
   }
 }
 
-/// The keeper is dead or does not react. Its parent kills what it leaves.
+/// The keeper is dead or does not react. Its parent kills it and what it leaves: here its pid may be another
+/// process's by now.
 CommandEnd JobCommand::stop_without_keeper(Running& running, CommandEnd::Kind kind) {
-  ::kill(running.keeper.pid(), SIGKILL);
-  return {.kind = kind, .survivors = source_.sweep()};
+  return {.kind = kind, .survivors = source_.sweep(running.keeper)};
 }
 
 void JobCommand::read_output(Running& running, const Input& input) {

@@ -118,7 +118,7 @@ void Supervisor::replace_silent_keeper_in_count() {
   if (BootClock::now() < announced_deadline_ - settings_.times.late + patience) return;
   counted_for_ = announced_deadline_;
   const auto checked = descendants_.signal({}, command_, settings_.foreign_children);
-  stop_count_.set(static_cast<unsigned>(checked.living + checked.beyond_reach));
+  stop_count_.set(to_be_stopped(checked));
 }
 
 void Supervisor::stop_command() {
@@ -128,13 +128,15 @@ void Supervisor::stop_command() {
   stopped_by_ = BootClock::now() + settings_.times.grace + settings_.times.margin;
 }
 
-/// A keeper that has reported the late lease runs. Then this process steps in when half of the margin is
-/// left: waiting for the guard's loss would be too late, because the lease is as good as expired then. One
-/// that has not is stopped or stuck, so this process stops the command at the keeper's times.
+/// A keeper that has reported the late lease runs. Then this process steps in when half of the time that
+/// stopping takes is left: waiting for the guard's loss would be too late, because the lease is as good as
+/// expired then. One that has not is stopped or stuck, so this process stops the command at the keeper's
+/// times.
 BootTime Supervisor::keeper_is_overdue_at() noexcept {
   const auto& times = settings_.times;
   const bool runs = keeper_stops_ || reported_late_ == announced_deadline_;
-  const nanoseconds before = runs ? times.margin / 2 : times.term(stop_count_.total());
+  const auto total = stop_count_.total();
+  const nanoseconds before = runs ? times.kill(total) / 2 : times.term(total);
   return std::min(announced_deadline_ - before, stopped_by_);
 }
 
@@ -258,15 +260,20 @@ CommandEnd Supervisor::stop_without_keeper(CommandEnd::Kind kind, BootTime kill_
   // Not waited for: it may be stuck in the kernel. Until it is reaped below it stays in the list, and so do
   // its children.
   const auto& spared = settings_.foreign_children;
-  kill_at = std::min(kill_at, announced_deadline_ - settings_.times.kill(stop_count_.total()));
+  // Again and again: when many lose their keepers at the same time, none has counted its processes yet.
+  const auto hurry = [&] {
+    kill_at = std::min(kill_at, announced_deadline_ - settings_.times.kill(stop_count_.total()));
+  };
+  hurry();
   if (BootClock::now() < kill_at) {
     const auto left = descendants_.signal({SIGTERM, SIGCONT}, command_, spared);
-    stop_count_.set(static_cast<unsigned>(left.living));
+    stop_count_.set(to_be_stopped(left));
     if (left.beyond_reach > 0) settings_.on_survivors(survivors_of(left));
   }
   int blind_kills = 0;
   nanoseconds again = first_kill_again;
   while (true) {
+    hurry();
     const auto now = BootClock::now();
     const bool kill_now = now >= kill_at;
     const auto left = kill_now ? descendants_.signal({SIGKILL}, command_, spared)
@@ -274,13 +281,15 @@ CommandEnd Supervisor::stop_without_keeper(CommandEnd::Kind kind, BootTime kill_
     // Without children there are no descendants, whatever is visible. With foreign children only the list
     // tells; without a list the command may still run, so this process stays, and with it the lock.
     if (reap_children()) return {.kind = kind};
-    const bool done = left.all_seen && left.living == 0 && (kill_now || left.beyond_reach == 0);
+    const bool done =
+        left.all_seen && left.living == 0 && left.unburied == 0 && (kill_now || left.beyond_reach == 0);
     if (done && (left.beyond_reach > 0 || !spared.empty())) {
       return {.kind = kind, .survivors = survivors_of(left)};
     }
     // The first kill may still take effect.
     if (kill_now && !left.all_seen && ++blind_kills == 2) settings_.on_survivors(survivors_of(left));
-    sleep_until_child_ends(kill_now ? BootClock::now() + again : kill_at, spared);
+    sleep_until_child_ends(
+        kill_now ? BootClock::now() + again : std::min(kill_at, now + settings_.times.margin / 2), spared);
     if (kill_now) again = std::min(2 * again, last_kill_again);
   }
 }

@@ -87,7 +87,8 @@ TEST_P(QueueInTime, OfManyExpiredLeasesTheFirstByPriorityIsClaimedFirst) {
   enqueue(*mine, "q:urgent", {.priority = 1});
   EXPECT_EQ(claim_one(*mine, claim_terms(1, "dies", brief + 200ms)).key.task(), "urgent");
   for (int i = 0; i < 130; ++i) enqueue(*mine, "q:" + std::to_string(i));
-  for (const auto limit : {std::size_t{100}, std::size_t{30}}) claim_next(*mine, claim_terms(limit, "dies", brief));
+  for (const auto limit : {std::size_t{100}, std::size_t{30}})
+    claim_next(*mine, claim_terms(limit, "dies", brief));
   pass(brief + 200ms);
   EXPECT_EQ(search_one(), "urgent");
 }
